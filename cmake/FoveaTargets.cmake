@@ -1,0 +1,46 @@
+# fovea_library(<folder> [TORCH] LIBS ...): fovea/<folder>/*.cc as static library fovea::<folder>.
+# fovea_test(<folder> LIBS ...): tests/<folder>/*_test.cc as one GoogleTest program.
+# Targets that use libtorch share one precompiled header, whose name ends up in exactly one place.
+add_library(fovea_pch OBJECT "${CMAKE_SOURCE_DIR}/cmake/pch.cc")
+target_link_libraries(fovea_pch PRIVATE fovea_settings fovea::torch)
+target_precompile_headers(fovea_pch PRIVATE "${CMAKE_SOURCE_DIR}/cmake/pch.h")
+# gcc reads a precompiled header only when the preprocessor state agrees, ccache only with this flag.
+target_compile_options(fovea_pch PRIVATE -fpch-preprocess)
+
+function(fovea_use_torch target)
+  target_link_libraries(${target} PUBLIC fovea::torch)
+  target_precompile_headers(${target} REUSE_FROM fovea_pch)
+  target_compile_options(${target} PRIVATE -fpch-preprocess)
+endfunction()
+
+function(fovea_library folder)
+  cmake_parse_arguments(ARG "TORCH" "" "LIBS" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/fovea/${folder}/*.cc")
+  if(sources)
+    add_library(fovea_${folder} STATIC ${sources})
+    target_link_libraries(fovea_${folder} PUBLIC fovea_settings ${ARG_LIBS})
+    if(ARG_TORCH)
+      fovea_use_torch(fovea_${folder})
+    endif()
+  else()
+    add_library(fovea_${folder} INTERFACE)
+    target_link_libraries(fovea_${folder} INTERFACE fovea_settings ${ARG_LIBS})
+  endif()
+  add_library(fovea::${folder} ALIAS fovea_${folder})
+endfunction()
+
+function(fovea_test folder)
+  cmake_parse_arguments(ARG "TORCH" "" "LIBS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/${folder}/*_test.cc")
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(test_${folder} ${sources})
+  target_link_libraries(test_${folder} PRIVATE ${ARG_LIBS} GTest::gmock GTest::gtest_main)
+  target_compile_definitions(test_${folder} PRIVATE FOVEA_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+                             FOVEA_BINARY="$<TARGET_FILE:fovea>")
+  if(ARG_TORCH)
+    fovea_use_torch(test_${folder})
+  endif()
+  gtest_discover_tests(test_${folder} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS unit TIMEOUT 300)
+endfunction()

@@ -1,0 +1,22 @@
+# Language level, build type, warnings and sanitizers: one place, for every target.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+# No -march here: one binary serves every x86-64 machine; kernels/ and data/ dispatch at run time.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")
+
+add_library(fovea_settings INTERFACE)
+target_include_directories(fovea_settings INTERFACE "${CMAKE_SOURCE_DIR}")
+target_compile_options(fovea_settings INTERFACE -Wall -Wextra $<$<BOOL:${FOVEA_WERROR}>:-Werror>)
+target_compile_definitions(fovea_settings INTERFACE FOVEA_VERSION="${PROJECT_VERSION}")
+if(FOVEA_SANITIZE)
+  target_compile_options(fovea_settings INTERFACE -fsanitize=address,undefined -fno-omit-frame-pointer)
+  target_link_options(fovea_settings INTERFACE -fsanitize=address,undefined)
+endif()

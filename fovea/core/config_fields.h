@@ -1,0 +1,86 @@
+// How a typed config describes itself. A config is a plain struct with defaults and one field list:
+//
+//   struct AdamWConfig {
+//     static constexpr std::string_view kName = "adamw";   // only for alternatives of a OneOf
+//     double lr = 1e-3;
+//     std::vector<double> betas = {0.9, 0.999};
+//
+//     template <class Visitor, class Self>
+//     static void visit(Visitor& v, Self& self) {
+//       v.field("lr", self.lr, "peak learning rate", {.min = 0});
+//       v.field("betas", self.betas, "decay rates of the two moments");
+//     }
+//     void validate(ConfigIssues& issues) const;           // optional: checks across fields
+//   };
+//
+// The same list serves parsing, help, dump, diff, JSON schema and the reference in docs/. Field types: bool, int64_t,
+// double, std::string, std::optional<T>, std::vector<T>, std::map<std::string, T>, another config, OneOf<...>.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace fovea {
+
+struct FieldOptions {
+  std::optional<double> min = {};  // smallest value allowed (largest value excluded below, if exclusive_min)
+  std::optional<double> max = {};
+  bool exclusive_min = false;
+  bool exclusive_max = false;
+  std::vector<std::string> choices = {};  // for strings: the only values allowed
+  std::string unit = {};                  // "pixels", "samples", "steps", "s"
+  bool required = false;                  // no default that makes sense: must be given
+};
+
+// What `validate` of a config reports; keys are relative to the config that reports.
+class ConfigIssues {
+ public:
+  // key: "num_heads"; message: found, expected, what to do.
+  void add(std::string key, std::string message) {
+    issues_.emplace_back(std::move(key), std::move(message));
+  }
+  const std::vector<std::pair<std::string, std::string>>& all() const { return issues_; }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> issues_;
+};
+
+// Exactly one of several configs, chosen in the recipe by the key `name` (or Tag, e.g. `format` for data sets):
+// `optim: {name: adamw, lr: 1e-3}`. Options of the alternatives not chosen are unknown keys. Each alternative has
+// `kName`; the first one is the default. In a list, `- horizontal_flip` is short for `- {name: horizontal_flip}`.
+template <class... Alternatives>
+struct OneOf {
+  std::variant<Alternatives...> value;
+
+  std::string_view name() const {
+    return std::visit([](const auto& chosen) { return std::decay_t<decltype(chosen)>::kName; }, value);
+  }
+  template <class T>
+  const T* get_if() const {
+    return std::get_if<T>(&value);
+  }
+  template <class F>
+  decltype(auto) visit_value(F&& f) const {
+    return std::visit(std::forward<F>(f), value);
+  }
+};
+
+// The key that names the alternative: `static constexpr std::string_view kTag` of the alternative, else "name".
+template <class Alternative>
+constexpr std::string_view tag_key() {
+  if constexpr (requires { Alternative::kTag; }) {
+    return Alternative::kTag;
+  } else {
+    return "name";
+  }
+}
+
+// A config that fills its defaults from a named preset (key `preset`) before the other keys are read has
+//   bool apply_preset(const std::string& preset);                    // false: no such preset
+//   static std::vector<std::string> preset_names();
+
+}  // namespace fovea

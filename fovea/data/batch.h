@@ -1,0 +1,27 @@
+// What the loader hands out. data/ knows nothing of tensors: train/ wraps these buffers without a copy.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace fovea::data {
+
+// Which part of every global batch this process reads: batch rows i with i % count == index.
+struct Shard {
+  int64_t index = 0;
+  int64_t count = 1;
+};
+
+struct Batch {
+  std::vector<float> images;         // [B, C, H, W] or [B, C, D, H, W], normalised, row-major
+  std::vector<int64_t> image_shape;  // with B in front
+  std::vector<int64_t> labels;       // [B]; empty where the data set has none
+  std::vector<int64_t> indices;      // [B] index of each sample in the data set
+  std::vector<int64_t> rows;         // [B] row of each sample in the global batch
+  int64_t position = 0;              // samples handed out before this batch, over all epochs (global)
+  int64_t epoch = 0;
+
+  int64_t size() const { return static_cast<int64_t>(indices.size()); }
+};
+
+}  // namespace fovea::data

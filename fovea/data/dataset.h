@@ -1,0 +1,38 @@
+// A data set: indexed access to undecoded-or-decoded samples, thread-safe, free of randomness.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace fovea::data {
+
+// Pixels as they are stored: unsigned bytes, interleaved channels (H, W, C).
+struct Image {
+  int64_t height = 0;
+  int64_t width = 0;
+  int64_t channels = 0;
+  std::vector<uint8_t> pixels;  // [H, W, C]
+};
+
+struct Sample {
+  Image image;
+  int64_t label = -1;  // -1: no label
+};
+
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual int64_t size() const = 0;
+  // Reads and decodes sample `index`; called from many threads at once. `sample` is reused, so buffers are kept.
+  // Throws DataError naming the file and what is wrong with it.
+  virtual void read(int64_t index, Sample& sample) const = 0;
+  // Empty where the format does not name its classes.
+  virtual const std::vector<std::string>& class_names() const = 0;
+  virtual int64_t num_classes() const = 0;
+  // "train-images-idx3-ubyte.gz[17]" or the path of a file: for messages and reports.
+  virtual std::string describe(int64_t index) const = 0;
+};
+
+}  // namespace fovea::data

@@ -1,0 +1,52 @@
+// Batches from a data set, prepared by threads. Output depends on (seed, position) only: never on the number of
+// threads, the queue depth or the time at which anything runs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "fovea/data/batch.h"
+
+namespace fovea::data {
+
+class Dataset;
+class TransformPipeline;
+
+struct LoaderOptions {
+  int64_t global_batch_size = 256;
+  uint64_t seed = 42;
+  bool shuffle = true;
+  bool drop_last = false;  // false: the last batch of an epoch is smaller, and exact
+  int64_t threads = 2;     // worker threads; 0 prepares batches in next()
+  int64_t prefetch = 4;    // batches prepared ahead
+  Shard shard;
+};
+
+class Loader {
+ public:
+  Loader(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const TransformPipeline> transforms,
+         const LoaderOptions& options);
+  ~Loader();
+
+  // Samples handed out in one epoch (with drop_last: a multiple of the global batch size).
+  int64_t samples_per_epoch() const;
+  int64_t batches_per_epoch() const;
+
+  // Goes on from `position`, the global number of samples consumed since the start of training: its state is this one
+  // integer. Must be a position at which a batch starts.
+  void seek(int64_t position);
+
+  // The next batch, running on into the following epochs without end. Rethrows a worker's DataError.
+  Batch next();
+  // Hands the buffers of a used batch back, so that steady state allocates nothing.
+  void recycle(Batch&& batch);
+
+  // Seconds next() has spent waiting for workers since the last call of this.
+  double take_wait_seconds();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace fovea::data

@@ -1,0 +1,22 @@
+// Pointwise activations; any shape, computed in float32 and rounded once to the dtype of x.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+namespace fovea::kernels {
+
+enum class Activation { kGelu, kGeluTanh, kQuickGelu, kSilu, kRelu };
+
+// "gelu" (exact, erf), "gelu_tanh", "quick_gelu" (x sigmoid(1.702 x)), "silu", "relu". Throws ConfigError.
+Activation activation_from_name(const std::string& name);
+std::vector<std::string> activation_names();
+
+at::Tensor activate(const at::Tensor& x, Activation kind);
+
+// Gated units: silu(gate) * value, over halves of the last dim of packed [..., 2D] = (gate, value) -> [..., D].
+at::Tensor gated_activate(const at::Tensor& packed, Activation kind);
+
+}  // namespace fovea::kernels

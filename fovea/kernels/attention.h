@@ -1,0 +1,25 @@
+// Scaled dot-product attention.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+
+#include "fovea/kernels/drop.h"
+
+namespace fovea::kernels {
+
+struct AttentionDrop {
+  double rate = 0.0;
+  DropKey key;  // element of the sample = (h * N + i) * M + j
+};
+
+// softmax(q k^T * scale) v, with dropout on the probabilities where `drop` is given.
+// q: [B, H, N, K], k and v: [B, H, M, K] -> [B, H, N, K]. No library dropout is used: see Note [Drop masks].
+at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
+                     const std::optional<AttentionDrop>& drop = {});
+
+// The probabilities themselves, for explain and named intermediates: [B, H, N, M] float32.
+at::Tensor attention_probabilities(const at::Tensor& q, const at::Tensor& k, double scale);
+
+}  // namespace fovea::kernels

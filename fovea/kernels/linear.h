@@ -1,0 +1,13 @@
+// Matrix products with the weight layout of torch.nn.Linear.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace fovea::kernels {
+
+// y = x W^T + b. x: [..., K], weight: [N, K], bias: [N] or undefined -> [..., N].
+// Computes in the dtype of x: float32 parameters are cast when x is bfloat16, and their gradients come back in the
+// parameters' own dtype, accumulated in float32. That rule is all that mixed precision needs of a model.
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+
+}  // namespace fovea::kernels

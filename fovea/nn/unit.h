@@ -1,0 +1,68 @@
+// nn::Unit: the base of every module of ours that is named, recorded, sharded or recomputed as one piece.
+//
+// libtorch's C++ modules have no hooks and do not know their own names. A Unit has both: `assign_names` gives each its
+// path in the model ("blocks.3.attn"), from which its drop masks are keyed and its outputs recorded; callbacks before
+// and after forward are what parallel/ uses.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fovea/kernels/drop.h"
+
+namespace fovea::nn {
+
+class UnitImpl : public torch::nn::Module {
+ public:
+  // "blocks.3.attn"; empty for the model itself, or before assign_names.
+  const std::string& path() const { return path_; }
+  void set_path(std::string path) { path_ = std::move(path); }
+
+  std::vector<std::function<void(UnitImpl&)>> before_forward;
+  std::vector<std::function<void(UnitImpl&)>> after_forward;
+
+  // Gives x to the recorder in force under "<path>.<name>" (or "<path>" where name is empty), if there is one.
+  void record(const std::string& name, const at::Tensor& x) const;
+
+  // The key of a drop layer of this unit, e.g. drop_key("proj_drop") -> stream "<path>.proj_drop". Throws Error when
+  // called in training without a StepScope.
+  kernels::DropKey drop_key(const std::string& name) const;
+
+ private:
+  std::string path_;
+};
+
+// Gives every Unit below `root` its path.
+void assign_names(torch::nn::Module& root);
+
+// While alive, this thread's forwards belong to training step `step` and hold these rows of the global batch.
+class StepScope {
+ public:
+  StepScope(uint64_t seed, int64_t step, at::Tensor rows);  // rows: [B] int64
+  ~StepScope();
+  StepScope(const StepScope&) = delete;
+  StepScope& operator=(const StepScope&) = delete;
+};
+
+// While alive, named intermediates of this thread's forwards are collected, in the order they come up.
+class RecordScope {
+ public:
+  // Only names in `wanted` are kept; empty: all.
+  explicit RecordScope(std::vector<std::string> wanted = {});
+  ~RecordScope();
+  RecordScope(const RecordScope&) = delete;
+  RecordScope& operator=(const RecordScope&) = delete;
+
+  const std::vector<std::pair<std::string, at::Tensor>>& intermediates() const;
+};
+
+// True where someone asks for intermediates that a fused path would not produce (attention probabilities).
+bool is_recording(const std::string& name);
+
+}  // namespace fovea::nn
