@@ -9,8 +9,8 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 
 # No -march here: one binary serves every x86-64 machine; kernels/ and data/ dispatch at run time.
-set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
-set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -fvect-cost-model=dynamic -fopenmp-simd -DNDEBUG")
+set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1 -fopenmp-simd")
 
 add_library(fovea_settings INTERFACE)
 target_include_directories(fovea_settings INTERFACE "${CMAKE_SOURCE_DIR}")

@@ -10,13 +10,15 @@ namespace fovea::kernels {
 
 enum class Activation { kGelu, kGeluTanh, kQuickGelu, kSilu, kRelu };
 
-// "gelu" (exact, erf), "gelu_tanh", "quick_gelu" (x sigmoid(1.702 x)), "silu", "relu". Throws ConfigError.
+// "gelu" (exact, erf), "gelu_tanh", "quick_gelu" (x sigmoid(1.702 x)), "silu", "relu". Throws
+// ConfigError.
 Activation activation_from_name(const std::string& name);
 std::vector<std::string> activation_names();
 
 at::Tensor activate(const at::Tensor& x, Activation kind);
 
-// Gated units: silu(gate) * value, over halves of the last dim of packed [..., 2D] = (gate, value) -> [..., D].
+// Gated units: silu(gate) * value, over halves of the last dim of packed [..., 2D] = (gate, value)
+// -> [..., D].
 at::Tensor gated_activate(const at::Tensor& packed, Activation kind);
 
 }  // namespace fovea::kernels

@@ -15,7 +15,8 @@ struct AttentionDrop {
 };
 
 // softmax(q k^T * scale) v, with dropout on the probabilities where `drop` is given.
-// q: [B, H, N, K], k and v: [B, H, M, K] -> [B, H, N, K]. No library dropout is used: see Note [Drop masks].
+// q: [B, H, N, K], k and v: [B, H, M, K] -> [B, H, N, K]. No library dropout is used: see Note
+// [Drop masks].
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
                      const std::optional<AttentionDrop>& drop = {});
 

@@ -1,8 +1,8 @@
 // Dropout, drop path and patch dropout from a counter-based generator.
 //
-// Note [Drop masks]. The decision for one element is a function of (seed, step, layer name, row of the sample in the
-// global batch, element of the sample), so tensor and context parallel ranks, recomputation and any split into
-// micro-batches agree. With key = philox_key(seed, layer name):
+// Note [Drop masks]. The decision for one element is a function of (seed, step, layer name, row of
+// the sample in the global batch, element of the sample), so tensor and context parallel ranks,
+// recomputation and any split into micro-batches agree. With key = philox_key(seed, layer name):
 //   word(row, e) = philox4x32({e / 4, row mod 2^32, row / 2^32, step mod 2^32}, key)[e mod 4]
 //   kept when word >= round(rate * 2^32); what is kept is divided by 1 - rate.
 // Drop path uses e = 0. tools/golden/philox.py states the same in Python.
@@ -17,9 +17,9 @@
 namespace fovea::kernels {
 
 struct DropKey {
-  PhiloxKey key{};   // philox_key(seed, layer name)
+  PhiloxKey key{};  // philox_key(seed, layer name)
   uint32_t step = 0;
-  at::Tensor rows;   // [B] int64, CPU: row of each sample in the global batch
+  at::Tensor rows;  // [B] int64, CPU: row of each sample in the global batch
 };
 
 // Words of Note [Drop masks] as a float mask 0 or 1/(1-rate). rows: [B] -> [B, elements] float32.
@@ -31,8 +31,10 @@ at::Tensor dropout(const at::Tensor& x, double rate, const DropKey& key);
 // x: [B, ...], one decision per sample (stochastic depth, Huang et al. 2016).
 at::Tensor drop_path(const at::Tensor& x, double rate, const DropKey& key);
 
-// The tokens that patch dropout keeps: for each sample the num_keep tokens with the smallest words, ties to the lower
-// token; in order of their words, or of their position if `ordered`. -> [B, num_keep] int64.
-at::Tensor patch_keep_indices(const DropKey& key, int64_t num_tokens, int64_t num_keep, bool ordered);
+// The tokens that patch dropout keeps: for each sample the num_keep tokens with the smallest words,
+// ties to the lower token; in order of their words, or of their position if `ordered`. -> [B,
+// num_keep] int64.
+at::Tensor patch_keep_indices(const DropKey& key, int64_t num_tokens, int64_t num_keep,
+                              bool ordered);
 
 }  // namespace fovea::kernels

@@ -6,8 +6,9 @@
 namespace fovea::kernels {
 
 // y = x W^T + b. x: [..., K], weight: [N, K], bias: [N] or undefined -> [..., N].
-// Computes in the dtype of x: float32 parameters are cast when x is bfloat16, and their gradients come back in the
-// parameters' own dtype, accumulated in float32. That rule is all that mixed precision needs of a model.
+// Computes in the dtype of x: float32 parameters are cast when x is bfloat16, and their gradients
+// come back in the parameters' own dtype, accumulated in float32. That rule is all that mixed
+// precision needs of a model.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
 }  // namespace fovea::kernels

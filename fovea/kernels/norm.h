@@ -6,7 +6,8 @@
 namespace fovea::kernels {
 
 // x: [..., D], weight and bias: [D] or undefined -> [..., D] in the dtype of x.
-at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double eps);
+at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                      double eps);
 
 // x / sqrt(mean(x^2) + eps) * weight. x: [..., D], weight: [D] or undefined.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);

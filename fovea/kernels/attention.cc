@@ -1,0 +1,24 @@
+#include "fovea/kernels/attention.h"
+
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/softmax.h>
+
+namespace fovea::kernels {
+
+at::Tensor attention_probabilities(const at::Tensor& q, const at::Tensor& k, double scale) {
+  const auto kind = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  return at::softmax(at::matmul(q * scale, k.transpose(-2, -1)), -1, kind);  // [B, H, N, M]
+}
+
+at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
+                     const std::optional<AttentionDrop>& drop) {
+  if (!drop || drop->rate == 0.0) {
+    return at::scaled_dot_product_attention(q, k, v, /*attn_mask=*/{}, /*dropout_p=*/0.0,
+                                            /*is_causal=*/false, scale);
+  }
+  const auto probabilities = attention_probabilities(q, k, scale);
+  return at::matmul(dropout(probabilities, drop->rate, drop->key).to(v.scalar_type()), v);
+}
+
+}  // namespace fovea::kernels

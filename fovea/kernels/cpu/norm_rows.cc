@@ -1,0 +1,67 @@
+#include "fovea/kernels/cpu/norm_rows.h"
+
+#include <bit>
+#include <cmath>
+
+#include "fovea/core/simd.h"
+
+namespace fovea::kernels::cpu {
+
+FOVEA_SIMD void layer_norm_row(const float* x, const float* weight, const float* bias, float eps,
+                               int64_t D, float* y, float* mean, float* rstd) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t d = 0; d < D; ++d) sum += x[d];
+  const float average = sum / static_cast<float>(D);
+  float squares = 0;
+#pragma omp simd reduction(+ : squares)
+  for (int64_t d = 0; d < D; ++d) squares += (x[d] - average) * (x[d] - average);
+  const float inverse = 1.0f / std::sqrt(squares / static_cast<float>(D) + eps);
+  if (weight && bias) {
+    for (int64_t d = 0; d < D; ++d) y[d] = (x[d] - average) * inverse * weight[d] + bias[d];
+  } else {
+    for (int64_t d = 0; d < D; ++d) {
+      y[d] = (x[d] - average) * inverse * (weight ? weight[d] : 1.0f) + (bias ? bias[d] : 0.0f);
+    }
+  }
+  *mean = average;
+  *rstd = inverse;
+}
+
+FOVEA_SIMD void layer_norm_row_backward(const float* dy, const float* x, const float* weight,
+                                        float mean, float rstd, int64_t D, float* dx,
+                                        float* dweight, float* dbias) {
+  float sum_g = 0, sum_gx = 0;  // of g = dy * weight and g * x_hat
+#pragma omp simd reduction(+ : sum_g, sum_gx)
+  for (int64_t d = 0; d < D; ++d) {
+    const float g = weight ? dy[d] * weight[d] : dy[d];
+    sum_g += g;
+    sum_gx += g * (x[d] - mean) * rstd;
+  }
+  const float mean_g = sum_g / static_cast<float>(D), mean_gx = sum_gx / static_cast<float>(D);
+  for (int64_t d = 0; d < D; ++d) {
+    const float g = weight ? dy[d] * weight[d] : dy[d];
+    dx[d] = rstd * (g - mean_g - (x[d] - mean) * rstd * mean_gx);
+  }
+  if (dweight) {
+    for (int64_t d = 0; d < D; ++d) dweight[d] += dy[d] * (x[d] - mean) * rstd;
+  }
+  if (dbias) {
+    for (int64_t d = 0; d < D; ++d) dbias[d] += dy[d];
+  }
+}
+
+FOVEA_SIMD void bfloat16_to_float(const uint16_t* from, int64_t count, float* to) {
+  for (int64_t i = 0; i < count; ++i) to[i] = std::bit_cast<float>(uint32_t{from[i]} << 16);
+}
+
+FOVEA_SIMD void float_to_bfloat16(const float* from, int64_t count, uint16_t* to) {
+  for (int64_t i = 0; i < count; ++i) {
+    const auto bits = std::bit_cast<uint32_t>(from[i]);
+    const uint32_t rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
+    const bool is_nan = (bits & 0x7FFFFFFF) > 0x7F800000;
+    to[i] = static_cast<uint16_t>(is_nan ? 0x7FC0 : rounded);
+  }
+}
+
+}  // namespace fovea::kernels::cpu

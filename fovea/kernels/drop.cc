@@ -1,0 +1,107 @@
+#include "fovea/kernels/drop.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "fovea/core/error.h"
+#include "fovea/kernels/cpu/drop_words.h"
+
+namespace fovea::kernels {
+namespace {
+
+void check_rows(const DropKey& key, const at::Tensor& x) {
+  FOVEA_CHECK(
+      key.rows.defined() && key.rows.dim() == 1 && key.rows.size(0) == x.size(0),
+      "drop: {} rows named for a batch of {}; expected one row of the global batch for each "
+      "sample (see nn::StepScope)",
+      key.rows.defined() ? key.rows.numel() : 0, x.size(0));
+}
+
+PhiloxKey to_key(int64_t packed) {
+  return {static_cast<uint32_t>(packed),
+          static_cast<uint32_t>(static_cast<uint64_t>(packed) >> 32)};
+}
+
+// fovea::drop_mask on the CPU. rows: [B] int64 -> [B, elements] float32.
+at::Tensor drop_mask_cpu(const at::Tensor& rows, int64_t packed_key, int64_t step, int64_t elements,
+                         double rate) {
+  const auto mask = at::empty({rows.size(0), elements}, rows.options().dtype(at::kFloat));
+  const auto* row = rows.const_data_ptr<int64_t>();
+  auto* out = mask.mutable_data_ptr<float>();
+  const auto threshold = cpu::drop_threshold(rate);
+  const auto scale = static_cast<float>(1.0 / (1.0 - rate));
+  const auto key = to_key(packed_key);
+  const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, elements));
+  at::parallel_for(0, rows.size(0), grain, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      cpu::drop_mask_row(key, static_cast<uint32_t>(step), static_cast<uint64_t>(row[b]), elements,
+                         threshold, scale, out + b * elements);
+    }
+  });
+  return mask;
+}
+
+at::Tensor drop_mask_meta(const at::Tensor& rows, int64_t, int64_t, int64_t elements, double) {
+  return at::empty({rows.size(0), elements}, rows.options().dtype(at::kFloat));
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(fovea, m) {
+  m.def("drop_mask(Tensor rows, int key, int step, int elements, float rate) -> Tensor");
+}
+TORCH_LIBRARY_IMPL(fovea, CPU, m) { m.impl("drop_mask", drop_mask_cpu); }
+TORCH_LIBRARY_IMPL(fovea, Meta, m) { m.impl("drop_mask", drop_mask_meta); }
+
+at::Tensor drop_mask(const DropKey& key, int64_t elements, double rate) {
+  FOVEA_CHECK(rate >= 0.0 && rate < 1.0, "drop rate {}; expected a rate in [0, 1)", rate);
+  static const auto op =
+      c10::Dispatcher::singleton()
+          .findSchemaOrThrow("fovea::drop_mask", "")
+          .typed<at::Tensor(const at::Tensor&, int64_t, int64_t, int64_t, double)>();
+  const auto packed = static_cast<int64_t>(uint64_t{key.key[1]} << 32 | key.key[0]);
+  return op.call(key.rows, packed, key.step, elements, rate);
+}
+
+at::Tensor dropout(const at::Tensor& x, double rate, const DropKey& key) {
+  if (rate == 0.0) return x;
+  check_rows(key, x);
+  const auto mask = drop_mask(key, x.numel() / x.size(0), rate);
+  return x * mask.view(x.sizes()).to(x.device(), x.scalar_type());
+}
+
+at::Tensor drop_path(const at::Tensor& x, double rate, const DropKey& key) {
+  if (rate == 0.0) return x;
+  check_rows(key, x);
+  std::vector<int64_t> shape(static_cast<size_t>(x.dim()), 1);
+  shape[0] = x.size(0);
+  return x * drop_mask(key, 1, rate).view(shape).to(x.device(), x.scalar_type());
+}
+
+at::Tensor patch_keep_indices(const DropKey& key, int64_t num_tokens, int64_t num_keep,
+                              bool ordered) {
+  FOVEA_CHECK(num_keep > 0 && num_keep <= num_tokens, "keeping {} of {} tokens", num_keep,
+              num_tokens);
+  const auto rows = key.rows.to(at::kCPU).contiguous();
+  const auto kept = at::empty({rows.size(0), num_keep}, at::kLong);
+  std::vector<uint32_t> words(static_cast<size_t>(num_tokens));
+  std::vector<int64_t> order(static_cast<size_t>(num_tokens));
+  for (int64_t b = 0; b < rows.size(0); ++b) {
+    cpu::drop_words(key.key, key.step, static_cast<uint64_t>(rows.const_data_ptr<int64_t>()[b]),
+                    num_tokens, words.data());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int64_t left, int64_t right) { return words[left] < words[right]; });
+    if (ordered) std::sort(order.begin(), order.begin() + num_keep);
+    std::copy_n(order.begin(), num_keep, kept.mutable_data_ptr<int64_t>() + b * num_keep);
+  }
+  return kept;
+}
+
+}  // namespace fovea::kernels

@@ -1,0 +1,156 @@
+#include "fovea/kernels/norm.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/native_layer_norm.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/rsqrt.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "fovea/core/error.h"
+#include "fovea/kernels/cpu/norm_rows.h"
+
+// M rows (all leading dims together), D row length.
+namespace fovea::kernels {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Rows summed into one partial gradient of weight and bias. A constant, so that the order of
+// summation, and with it every bit of the result, is the same for any number of threads.
+constexpr int64_t kRowsPerPartial = 64;
+
+bool has_cpu_kernel(const at::Tensor& x) {
+  return x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
+}
+
+// The row as float: the tensor's own memory for float32, else converted into `scratch`.
+const float* float_row(const at::Tensor& x, int64_t row, int64_t D, float* scratch) {
+  if (x.scalar_type() == at::kFloat) return x.const_data_ptr<float>() + row * D;
+  const auto* bits = reinterpret_cast<const uint16_t*>(x.const_data_ptr<at::BFloat16>());
+  cpu::bfloat16_to_float(bits + row * D, D, scratch);
+  return scratch;
+}
+
+// Calls write(destination) with a row of float and leaves it in x in x's dtype.
+template <class Write>
+void write_row(const at::Tensor& x, int64_t row, int64_t D, float* scratch, const Write& write) {
+  if (x.scalar_type() == at::kFloat) {
+    write(x.mutable_data_ptr<float>() + row * D);
+    return;
+  }
+  write(scratch);
+  auto* bits = reinterpret_cast<uint16_t*>(x.mutable_data_ptr<at::BFloat16>());
+  cpu::float_to_bfloat16(scratch, D, bits + row * D);
+}
+
+const float* data_or_null(const at::Tensor& x) {
+  return x.defined() ? x.const_data_ptr<float>() : nullptr;
+}
+
+struct NormResult {
+  at::Tensor y, mean, rstd;  // [M, D], [M] and [M] float32
+};
+
+NormResult forward_cpu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                       double eps) {
+  const int64_t M = x.size(0), D = x.size(1);
+  const auto statistics = x.options().dtype(at::kFloat);
+  NormResult result{at::empty_like(x), at::empty({M}, statistics), at::empty({M}, statistics)};
+  auto* mean = result.mean.mutable_data_ptr<float>();
+  auto* rstd = result.rstd.mutable_data_ptr<float>();
+  at::parallel_for(0, M, kRowsPerPartial, [&](int64_t begin, int64_t end) {
+    std::vector<float> scratch_x(D), scratch_y(D);
+    for (int64_t m = begin; m < end; ++m) {
+      const float* row = float_row(x, m, D, scratch_x.data());
+      write_row(result.y, m, D, scratch_y.data(), [&](float* y) {
+        cpu::layer_norm_row(row, data_or_null(weight), data_or_null(bias), static_cast<float>(eps),
+                            D, y, mean + m, rstd + m);
+      });
+    }
+  });
+  return result;
+}
+
+variable_list backward_cpu(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
+                           const at::Tensor& mean, const at::Tensor& rstd, bool has_bias) {
+  const int64_t M = x.size(0), D = x.size(1);
+  const int64_t partials = (M + kRowsPerPartial - 1) / kRowsPerPartial;
+  const auto dx = at::empty_like(x);
+  const auto options = x.options().dtype(at::kFloat);
+  const auto dweight = weight.defined() ? at::zeros({partials, D}, options) : at::Tensor();
+  const auto dbias = has_bias ? at::zeros({partials, D}, options) : at::Tensor();
+  at::parallel_for(0, partials, 1, [&](int64_t begin, int64_t end) {
+    std::vector<float> scratch_dy(D), scratch_x(D), scratch_dx(D);
+    for (int64_t p = begin; p < end; ++p) {
+      float* dw = dweight.defined() ? dweight.mutable_data_ptr<float>() + p * D : nullptr;
+      float* db = dbias.defined() ? dbias.mutable_data_ptr<float>() + p * D : nullptr;
+      for (int64_t m = p * kRowsPerPartial; m < std::min(M, (p + 1) * kRowsPerPartial); ++m) {
+        const float* row_dy = float_row(dy, m, D, scratch_dy.data());
+        const float* row_x = float_row(x, m, D, scratch_x.data());
+        write_row(dx, m, D, scratch_dx.data(), [&](float* out) {
+          cpu::layer_norm_row_backward(row_dy, row_x, data_or_null(weight),
+                                       mean.const_data_ptr<float>()[m],
+                                       rstd.const_data_ptr<float>()[m], D, out, dw, db);
+        });
+      }
+    }
+  });
+  return {dx, dweight.defined() ? dweight.sum(0) : dweight, dbias.defined() ? dbias.sum(0) : dbias};
+}
+
+class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
+                            const at::Tensor& bias, double eps) {
+    const auto rows = x.reshape({-1, x.size(-1)}).contiguous();  // [M, D]
+    const auto result = forward_cpu(rows, weight, bias, eps);
+    ctx->save_for_backward({rows, weight, result.mean, result.rstd});
+    ctx->saved_data["has_bias"] = bias.defined();
+    return result.y.view(x.sizes());
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    const auto saved = ctx->get_saved_variables();
+    const auto dy = gradients[0].reshape({-1, gradients[0].size(-1)}).contiguous();  // [M, D]
+    auto result = backward_cpu(dy, saved[0], saved[1], saved[2], saved[3],
+                               ctx->saved_data["has_bias"].toBool());
+    result[0] = result[0].view(gradients[0].sizes());
+    result.emplace_back();  // eps
+    return result;
+  }
+};
+
+}  // namespace
+
+at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                      double eps) {
+  FOVEA_CHECK(x.dim() >= 1 && (!weight.defined() || weight.numel() == x.size(-1)),
+              "layer_norm: rows of {} against a weight of {}; expected equal lengths",
+              x.dim() ? x.size(-1) : 0, weight.defined() ? weight.numel() : 0);
+  if (has_cpu_kernel(x) && x.numel() > 0 &&
+      (!weight.defined() || weight.scalar_type() == at::kFloat)) {
+    return LayerNormFunction::apply(x, weight, bias, eps);
+  }
+  // libtorch's own: other devices and float64. Parameters are in the dtype of the statistics; on a
+  // GPU with bfloat16 activations that takes a cast of x, which a fused kernel of ours will save.
+  const bool cast = weight.defined() && weight.scalar_type() != x.scalar_type();
+  const auto input = cast ? x.to(weight.scalar_type()) : x;
+  const auto y = std::get<0>(at::native_layer_norm(input, {x.size(-1)}, weight, bias, eps));
+  return y.to(x.scalar_type());
+}
+
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
+  const auto kind = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const auto wide = x.to(kind);
+  auto y = wide * at::rsqrt(wide.square().mean({-1}, /*keepdim=*/true) + eps);
+  if (weight.defined()) y = y * weight;
+  return y.to(x.scalar_type());
+}
+
+}  // namespace fovea::kernels
