@@ -1,1 +1,64 @@
-int main() { return 0; }
+// fovea: train, evaluate and use vision transformers. Sub-commands stand in commands/, one file
+// each.
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <new>
+#include <string>
+
+#include "apps/fovea/command.h"
+#include "fovea/core/error.h"
+
+namespace fovea::app {
+namespace {
+
+int report(const std::string& message, ExitCode code) {
+  fmt::print(stderr, "error: {}\n", message);
+  return static_cast<int>(code);
+}
+
+// The first line of libtorch's message: below it stands a C++ stack that helps no user.
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+void add_commands(CLI::App& app) {
+  add_train(app);
+  add_eval(app);
+  add_predict(app);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Train and use vision transformers, 2-D and 3-D.", "fovea");
+  app.set_version_flag("--version", "fovea " FOVEA_VERSION);
+  app.require_subcommand(1);
+  app.failure_message(CLI::FailureMessage::help);
+  add_commands(app);
+  try {
+    app.parse(argc, argv);
+    return static_cast<int>(ExitCode::kDone);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? 0 : static_cast<int>(ExitCode::kUsage);
+  } catch (const ExitRequest& request) {
+    return request.code;
+  } catch (const Error& error) {
+    return report(error.what(), error.exit_code());
+  } catch (const c10::OutOfMemoryError& error) {
+    return report(first_line(error.what_without_backtrace()) + "; lower trainer.micro_batch_size",
+                  ExitCode::kOutOfMemory);
+  } catch (const c10::Error& error) {
+    const std::string what = first_line(error.what_without_backtrace());
+    const bool out_of_memory = what.find("not enough memory") != std::string::npos;
+    return report(what + (out_of_memory ? "; lower trainer.micro_batch_size" : ""),
+                  out_of_memory ? ExitCode::kOutOfMemory : ExitCode::kUsage);
+  } catch (const std::bad_alloc&) {
+    return report("out of memory; lower trainer.micro_batch_size or data.prefetch",
+                  ExitCode::kOutOfMemory);
+  }
+}
+
+}  // namespace
+}  // namespace fovea::app
+
+int main(int argc, char** argv) { return fovea::app::run(argc, argv); }

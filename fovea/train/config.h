@@ -1,0 +1,194 @@
+// The whole of a recipe: the sum of the configs that stand beside the things they configure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fovea/core/config_fields.h"
+#include "fovea/data/config.h"
+#include "fovea/models/model_config.h"
+#include "fovea/optim/config.h"
+#include "fovea/train/tasks/classification.h"
+
+namespace fovea::train {
+
+struct RunConfig {
+  std::string dir;
+  int64_t seed = 42;
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("dir", self.dir,
+            "run folder: checkpoints, metrics, report; the same command goes on with it",
+            {.required = true});
+    v.field("seed", self.seed,
+            "what weights, sample order, augmentation and dropout are drawn from", {.min = 0});
+  }
+};
+
+struct DeviceConfig {
+  std::string type = "auto";
+  std::string dtype = "float32";
+  int64_t threads = 0;
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("type", self.type, "where the model runs; auto: a GPU where one is, else the CPU",
+            {.choices = {"auto", "cpu", "cuda"}});
+    v.field("dtype", self.dtype,
+            "dtype of activations and products; master weights and sums are float32",
+            {.choices = {"float32", "bfloat16"}});
+    v.field("threads", self.threads,
+            "threads of the CPU kernels; 0: one for each core of this process", {.min = 0});
+  }
+};
+
+// Where weights come from before step 0.
+struct InitConfig {
+  std::string weights;
+  bool resize_pos_embed = true;
+  bool skip_head = false;
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("weights", self.weights,
+            "safetensors file with timm's names; empty: initialise from run.seed");
+    v.field("resize_pos_embed", self.resize_pos_embed,
+            "interpolate a position embedding of another grid; false: an error");
+    v.field("skip_head", self.skip_head,
+            "leave the classifier as initialised, for another set of classes");
+  }
+};
+
+struct EmaConfig {
+  bool enabled = false;
+  double decay = 0.9998;
+  bool warmup = false;
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("enabled", self.enabled,
+            "keep an exponential moving average of the weights; evaluate and export it");
+    v.field("decay", self.decay, "share of the old average kept at each step",
+            {.min = 0, .max = 1});
+    v.field("warmup", self.warmup, "let the decay grow as 1 - (1 + step)^(-2/3), up to `decay`");
+  }
+};
+
+struct TrainerConfig {
+  std::optional<double> max_epochs;
+  std::optional<int64_t> max_steps;
+  int64_t micro_batch_size = 0;
+  double max_grad_norm = 0;
+  double max_grad_value = 0;
+  double eval_every_epochs = 1;
+  std::vector<std::string> freeze;
+  EmaConfig ema;
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("max_epochs", self.max_epochs, "passes over the training set (or give max_steps)",
+            {.min = 0, .exclusive_min = true, .unit = "epochs"});
+    v.field("max_steps", self.max_steps, "optimizer steps (or give max_epochs)",
+            {.min = 1, .unit = "steps"});
+    v.field("micro_batch_size", self.micro_batch_size,
+            "samples in one forward pass; gradients of a batch are summed over passes and equal "
+            "the whole "
+            "batch's; 0: the whole batch, or what fits in memory",
+            {.min = 0, .unit = "samples"});
+    v.field("max_grad_norm", self.max_grad_norm, "clip the gradient to this global norm; 0: off",
+            {.min = 0});
+    v.field("max_grad_value", self.max_grad_value, "clip each element of the gradient; 0: off",
+            {.min = 0});
+    v.field("eval_every_epochs", self.eval_every_epochs,
+            "evaluate this often, and at the end; 0: only at the end",
+            {.min = 0, .unit = "epochs"});
+    v.field("freeze", self.freeze,
+            "parameters that stay as they are, by name or pattern (`blocks.*`); `backbone`: all "
+            "but the head");
+    v.field("ema", self.ema, "moving average of the weights");
+  }
+  void validate(ConfigIssues& issues) const;
+};
+
+struct CheckpointConfig {
+  int64_t every_steps = 500;
+  int64_t keep = 3;
+  std::string best_metric = "top1";
+  bool async = true;
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("every_steps", self.every_steps,
+            "save this often, and at the end and when told to stop", {.min = 1, .unit = "steps"});
+    v.field("keep", self.keep, "checkpoints kept, besides the best", {.min = 1});
+    v.field("best_metric", self.best_metric,
+            "metric of the evaluation that names the best checkpoint",
+            {.choices = {"top1", "top5", "loss"}});
+    v.field("async", self.async, "write while training goes on");
+  }
+};
+
+struct WandbConfig {
+  std::string project;
+  std::string entity;
+  std::string name;
+  std::string mode = "offline";
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("project", self.project, "Weights & Biases project");
+    v.field("entity", self.entity, "user or team; empty: the default one");
+    v.field("name", self.name, "name of the run there; empty: the run folder's");
+    v.field("mode", self.mode, "how the client runs",
+            {.choices = {"online", "offline", "disabled"}});
+  }
+};
+
+struct LogConfig {
+  int64_t every_steps = 20;
+  bool tensorboard = true;
+  std::optional<WandbConfig> wandb;
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("every_steps", self.every_steps, "steps averaged in one line of metrics.jsonl",
+            {.min = 1, .unit = "steps"});
+    v.field("tensorboard", self.tensorboard, "write an event file for TensorBoard");
+    v.field("wandb", self.wandb,
+            "send metrics to Weights & Biases through a helper that follows metrics.jsonl");
+  }
+};
+
+struct TrainConfig {
+  RunConfig run;
+  DeviceConfig device;
+  models::ModelConfig model;
+  InitConfig init;
+  TaskConfig task;
+  data::DataConfig data;
+  optim::OptimConfig optim;
+  optim::ScheduleConfig schedule;
+  TrainerConfig trainer;
+  CheckpointConfig checkpoint;
+  LogConfig log;
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("run", self.run, "the run");
+    v.field("device", self.device, "where and in what precision it runs");
+    v.field("model", self.model, "the model");
+    v.field("init", self.init, "the weights it starts from");
+    v.field("task", self.task, "the objective and its metrics");
+    v.field("data", self.data, "training and validation data");
+    v.field("optim", self.optim, "the optimizer");
+    v.field("schedule", self.schedule, "the learning rate over the run");
+    v.field("trainer", self.trainer, "the loop");
+    v.field("checkpoint", self.checkpoint, "when the state is saved, and what is kept");
+    v.field("log", self.log, "what is written down");
+  }
+};
+
+}  // namespace fovea::train

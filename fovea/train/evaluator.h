@@ -1,0 +1,20 @@
+// Metrics of a model over a whole data set.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "fovea/data/loader.h"
+#include "fovea/train/task.h"
+#include "fovea/train/tensor_batch.h"
+
+namespace fovea::train {
+
+// One pass over the loader's data set, without gradients and in evaluation mode (restored after).
+// The loader must not shuffle nor drop the last batch. on_progress(done, total) after each batch,
+// where given.
+std::unique_ptr<Evaluation> evaluate(models::Model& model, const Task& task, data::Loader& loader,
+                                     const ComputeOptions& compute,
+                                     const std::function<void(int64_t, int64_t)>& on_progress = {});
+
+}  // namespace fovea::train

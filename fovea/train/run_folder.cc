@@ -1,0 +1,99 @@
+#include "fovea/train/run_folder.h"
+
+#include <fcntl.h>
+#include <fmt/ranges.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "fovea/core/config.h"
+#include "fovea/core/error.h"
+#include "fovea/core/files.h"
+
+namespace fovea::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What may change between two starts of one run: it touches no weight, no loss and no order of
+// samples.
+constexpr std::array<std::string_view, 8> kFreeKeys = {"run.dir",
+                                                       "log.",
+                                                       "checkpoint.",
+                                                       "data.threads",
+                                                       "data.prefetch",
+                                                       "device.threads",
+                                                       "trainer.eval_every_epochs",
+                                                       "init.weights"};
+
+bool is_free(std::string_view key) {
+  return std::any_of(kFreeKeys.begin(), kFreeKeys.end(),
+                     [&](std::string_view free) { return key.starts_with(free); });
+}
+
+}  // namespace
+
+bool is_run_folder(const fs::path& path) { return fs::is_regular_file(path / "config.yaml"); }
+
+TrainConfig load_run_config(const fs::path& folder, const std::vector<std::string>& overrides) {
+  if (!is_run_folder(folder)) {
+    fail<ConfigError>("{}: no config.yaml in it; expected a run folder that `fovea train` made",
+                      folder.string());
+  }
+  auto config = load_config<TrainConfig>((folder / "config.yaml").string(), overrides);
+  config.run.dir = folder.string();
+  return config;
+}
+
+RunFolder::RunFolder(const TrainConfig& config) : path_(config.run.dir) {
+  std::error_code error;
+  fs::create_directories(path_ / "checkpoints", error);
+  if (error)
+    fail<Error>("run.dir: cannot make the folder {}: {}; choose another run.dir", path_.string(),
+                error.message());
+  hold();
+  is_resumed_ = is_run_folder(path_);
+  if (is_resumed_) compare_config(config);
+  write_file_atomic(file("config.yaml"), dump_config(config));
+}
+
+RunFolder::~RunFolder() {
+  if (lock_ >= 0) close(lock_);
+}
+
+void RunFolder::hold() {
+  const auto name = file(".lock").string();
+  lock_ = open(name.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+  if (lock_ < 0)
+    fail<Error>("{}: cannot be written: {}; choose another run.dir", name, std::strerror(errno));
+  if (flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
+  close(lock_);
+  lock_ = -1;
+  fail<Error>(
+      "{}: another process is training in this run folder; wait for it, stop it, or choose another "
+      "run.dir",
+      path_.string());
+}
+
+void RunFolder::compare_config(const TrainConfig& config) const {
+  std::vector<std::string> changes;
+  for (const auto& change : config_diff(load_run_config(path_), config)) {
+    if (!is_free(change.key)) {
+      changes.push_back(
+          fmt::format("  {}: {} there, {} here", change.key, change.left, change.right));
+    }
+  }
+  if (changes.empty()) return;
+  fail<ConfigError>(
+      "{}: the folder holds a run of another config, which cannot go on with this one:\n{}\n"
+      "Choose another run.dir, or start from its weights with init.weights={}",
+      path_.string(), fmt::join(changes, "\n"), file("weights.safetensors").string());
+}
+
+}  // namespace fovea::train

@@ -1,0 +1,142 @@
+#include "fovea/train/session.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/ranges.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "fovea/core/error.h"
+#include "fovea/data/datasets/registry.h"
+#include "fovea/data/transforms/pipeline.h"
+#include "fovea/kernels/device.h"
+#include "fovea/models/registry.h"
+#include "fovea/models/weights.h"
+#include "fovea/optim/param_groups.h"
+
+namespace fovea::train {
+namespace {
+
+void check_classes(const models::ModelConfig& model, const data::Dataset& dataset) {
+  const int64_t wanted = num_classes_of(model), found = dataset.num_classes();
+  if (found == 0 || wanted == found) return;
+  fail<ConfigError>(
+      "model.num_classes: found {}, but the data has {} classes; set model.num_classes={}", wanted,
+      found, found);
+}
+
+DataSource open_data(const TrainConfig& config, const data::DatasetConfig& section,
+                     bool is_training) {
+  DataSource source;
+  source.dataset = data::build_dataset(section);
+  check_classes(config.model, *source.dataset);
+  auto pipeline = std::make_shared<const data::TransformPipeline>(data::transforms_of(section),
+                                                                  in_chans_of(config.model));
+  source.loader = std::make_unique<data::Loader>(
+      source.dataset, std::move(pipeline),
+      data::LoaderOptions{.global_batch_size = config.data.global_batch_size,
+                          .seed = static_cast<uint64_t>(config.run.seed),
+                          .shuffle = is_training,
+                          .drop_last = is_training && config.data.drop_last,
+                          .threads = config.data.threads,
+                          .prefetch = config.data.prefetch,
+                          .shard = {}});
+  return source;
+}
+
+bool matches(const std::string& pattern, const std::string& name) {
+  if (pattern == "backbone") return !name.starts_with("head.");
+  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
+
+}  // namespace
+
+int64_t num_classes_of(const models::ModelConfig& config) {
+  return config.visit_value([](const auto& model) { return model.num_classes; });
+}
+
+int64_t in_chans_of(const models::ModelConfig& config) {
+  return config.visit_value([](const auto& model) { return model.in_chans; });
+}
+
+DataSource open_training_data(const TrainConfig& config) {
+  if (!config.data.train) {
+    fail<ConfigError>(
+        "data.train is missing; expected a data set to train on, such as {{format: idx, path: "
+        "...}}");
+  }
+  return open_data(config, *config.data.train, /*is_training=*/true);
+}
+
+DataSource open_validation_data(const TrainConfig& config) {
+  return config.data.val ? open_data(config, *config.data.val, /*is_training=*/false)
+                         : DataSource{};
+}
+
+std::unique_ptr<Task> make_task(const TaskConfig& config, int64_t num_classes) {
+  return config.visit_value([&](const ClassificationConfig& chosen) -> std::unique_ptr<Task> {
+    return std::make_unique<ClassificationTask>(chosen, num_classes);
+  });
+}
+
+models::ModelPtr make_model(const TrainConfig& config, const ComputeOptions& compute) {
+  auto model = models::build_model(config.model);
+  model->init_weights(static_cast<uint64_t>(config.run.seed));
+  if (!config.init.weights.empty()) {
+    models::load_weights(
+        *model, config.init.weights,
+        {.resize_pos_embed = config.init.resize_pos_embed, .skip_head = config.init.skip_head});
+  }
+  model->to(compute.device);
+  freeze_parameters(*model, config.trainer.freeze);
+  return model;
+}
+
+void freeze_parameters(models::Model& model, const std::vector<std::string>& patterns) {
+  for (const auto& pattern : patterns) {
+    bool found = false;
+    for (auto& parameter : model.named_parameters()) {
+      if (!matches(pattern, parameter.key())) continue;
+      parameter.value().set_requires_grad(false);
+      found = true;
+    }
+    if (!found) {
+      fail<ConfigError>(
+          "trainer.freeze: '{}' matches no parameter; expected a name or pattern such as "
+          "blocks.0.*, or "
+          "backbone (`fovea summary` lists the names)",
+          pattern);
+    }
+  }
+  const auto parameters = model.parameters();
+  if (std::none_of(parameters.begin(), parameters.end(),
+                   [](const at::Tensor& p) { return p.requires_grad(); })) {
+    fail<ConfigError>("trainer.freeze: [{}] leaves nothing to train", fmt::join(patterns, ", "));
+  }
+}
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config, models::Model& model) {
+  return optim::make_optimizer(config.optim, optim::param_groups(model, config.optim));
+}
+
+ComputeOptions compute_options(const DeviceConfig& config) {
+  if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
+  return {.device = kernels::resolve_device(config.type), .dtype = dtype_from_name(config.dtype)};
+}
+
+StepOptions step_options(const TrainConfig& config) {
+  return {.seed = static_cast<uint64_t>(config.run.seed),
+          .micro_batch_size = config.trainer.micro_batch_size,
+          .max_grad_norm = config.trainer.max_grad_norm,
+          .max_grad_value = config.trainer.max_grad_value,
+          .compute = compute_options(config.device)};
+}
+
+int64_t total_steps(const TrainerConfig& config, int64_t batches_per_epoch) {
+  if (config.max_steps) return *config.max_steps;
+  return std::max<int64_t>(
+      1, std::llround(config.max_epochs.value() * static_cast<double>(batches_per_epoch)));
+}
+
+}  // namespace fovea::train

@@ -1,0 +1,54 @@
+// The pieces of a run, built from its config: what Trainer drives, and what a hand-written loop
+// starts from.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fovea/data/dataset.h"
+#include "fovea/data/loader.h"
+#include "fovea/models/model.h"
+#include "fovea/optim/optimizer.h"
+#include "fovea/train/config.h"
+#include "fovea/train/step.h"
+#include "fovea/train/task.h"
+
+namespace fovea::train {
+
+// A data set with the loader that reads it.
+struct DataSource {
+  std::shared_ptr<const data::Dataset> dataset;
+  std::unique_ptr<data::Loader> loader;
+};
+
+// num_classes and in_chans of whichever model is configured.
+int64_t num_classes_of(const models::ModelConfig& config);
+int64_t in_chans_of(const models::ModelConfig& config);
+
+// data.train, shuffled by the run's seed. Throws ConfigError where the section is missing or the
+// model has not as many classes as the data; DataError where the data is not what it should be.
+DataSource open_training_data(const TrainConfig& config);
+// data.val, in order and to the last sample; empty where the recipe has none.
+DataSource open_validation_data(const TrainConfig& config);
+
+std::unique_ptr<Task> make_task(const TaskConfig& config, int64_t num_classes);
+
+// The model of the recipe, with init.weights or step-0 weights, on the compute device, frozen
+// parameters marked.
+models::ModelPtr make_model(const TrainConfig& config, const ComputeOptions& compute);
+
+// Marks parameters that match a pattern (`blocks.*`, or `backbone`: all but head.*) as not trained.
+// Throws ConfigError for a pattern that matches nothing, or when nothing is left to train.
+void freeze_parameters(models::Model& model, const std::vector<std::string>& patterns);
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config, models::Model& model);
+
+ComputeOptions compute_options(const DeviceConfig& config);
+StepOptions step_options(const TrainConfig& config);
+
+// Optimizer steps of the whole run.
+int64_t total_steps(const TrainerConfig& config, int64_t batches_per_epoch);
+
+}  // namespace fovea::train

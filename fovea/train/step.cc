@@ -1,0 +1,44 @@
+#include "fovea/train/step.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "fovea/core/error.h"
+#include "fovea/optim/clip.h"
+
+namespace fovea::train {
+
+StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Optimizer& optimizer,
+                              data::Batch& batch, int64_t step, const StepOptions& options) {
+  const int64_t micro = options.micro_batch_size > 0 ? options.micro_batch_size : batch.size();
+  optimizer.zero_grad();
+  StepOutcome outcome;
+  for (int64_t begin = 0; begin < batch.size(); begin += micro) {
+    const int64_t end = std::min(batch.size(), begin + micro);
+    const auto tensors = to_tensors(batch, begin, end, options.compute);
+    const nn::StepScope scope(options.seed, step, tensors.rows);
+    const auto parts = task.loss(model, tensors);
+    parts.loss_sum.backward();
+    outcome.loss += parts.loss_sum.item<double>();
+    outcome.weight += parts.weight;
+    for (const auto& [name, sum] : parts.sums) outcome.sums[name] += sum;
+  }
+  FOVEA_CHECK(outcome.weight > 0,
+              "step {}: the weights of the batch's losses sum to {}; expected more than 0", step,
+              outcome.weight);
+  outcome.loss /= outcome.weight;
+  optimizer.flat_grad().mul_(1.0 / outcome.weight);
+  outcome.grad_norm =
+      optim::clip_gradients(optimizer.flat_grad(), options.max_grad_norm, options.max_grad_value);
+  if (!std::isfinite(outcome.loss) || !std::isfinite(outcome.grad_norm)) {
+    fail<DivergedError>(
+        "step {}: loss {} and gradient norm {} are not both finite; expected finite numbers. The "
+        "samples of the "
+        "batch start at position {}. Lower optim.lr, lengthen the warm-up, or set "
+        "trainer.max_grad_norm",
+        step, outcome.loss, outcome.grad_norm, batch.position);
+  }
+  return outcome;
+}
+
+}  // namespace fovea::train

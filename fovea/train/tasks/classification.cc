@@ -1,0 +1,126 @@
+#include "fovea/train/tasks/classification.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/binary_cross_entropy_with_logits.h>
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/one_hot.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+
+#include "fovea/core/error.h"
+
+// B batch, C classes.
+namespace fovea::train {
+namespace {
+
+// Labels as they come, or the class that soft targets name first. -> [B] int64.
+at::Tensor hard_labels(const at::Tensor& labels) {
+  return labels.dim() == 2 ? labels.argmax(1) : labels;
+}
+
+void check_labels(const at::Tensor& labels, int64_t num_classes) {
+  if (labels.dim() == 2 || labels.numel() == 0) return;
+  const auto low = labels.min().item<int64_t>(), high = labels.max().item<int64_t>();
+  if (low >= 0 && high < num_classes) return;
+  fail<DataError>(
+      "label {} in a batch; expected labels in [0, {}): set model.num_classes to the number of "
+      "classes "
+      "of the data, or leave samples without a label out",
+      low < 0 ? low : high, num_classes);
+}
+
+at::Tensor soft_targets(const at::Tensor& labels, int64_t num_classes, double smoothing) {
+  const auto targets = labels.dim() == 2
+                           ? labels.to(at::kFloat)
+                           : at::one_hot(labels, num_classes).to(at::kFloat);  // [B, C]
+  return smoothing == 0 ? targets
+                        : targets * (1 - smoothing) + smoothing / static_cast<double>(num_classes);
+}
+
+}  // namespace
+
+at::Tensor classification_losses(const at::Tensor& logits, const at::Tensor& labels,
+                                 const ClassificationConfig& config) {
+  const int64_t num_classes = logits.size(1);
+  const auto kind = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  if (config.loss == "bce") {
+    const auto targets = soft_targets(labels, num_classes, config.label_smoothing).to(kind);
+    return at::binary_cross_entropy_with_logits(logits.to(kind), targets, {}, {},
+                                                at::Reduction::None)
+        .mean(1);  // [B]
+  }
+  const auto log_p = at::log_softmax(logits, 1, kind);  // [B, C]
+  if (labels.dim() == 2) {
+    return -(soft_targets(labels, num_classes, config.label_smoothing) * log_p).sum(1);
+  }
+  const auto nll = -log_p.gather(1, labels.unsqueeze(1)).squeeze(1);  // [B]
+  if (config.label_smoothing == 0) return nll;
+  return nll * (1 - config.label_smoothing) - log_p.mean(1) * config.label_smoothing;
+}
+
+LossParts ClassificationTask::loss(models::Model& model, const TensorBatch& batch) const {
+  check_labels(batch.labels, num_classes_);
+  const auto logits = model.forward(batch.images);  // [B, C]
+  FOVEA_CHECK(logits.dim() == 2 && logits.size(1) == num_classes_,
+              "classification: the model gives {} of {} values for each image, expected logits of "
+              "{} classes; "
+              "set model.num_classes and a pooling other than ''",
+              logits.dim() == 2 ? "a row" : "a grid", logits.size(-1), num_classes_);
+  LossParts parts;
+  parts.loss_sum = classification_losses(logits, batch.labels, config_).sum();
+  parts.weight = static_cast<double>(logits.size(0));
+  parts.outputs = logits.detach();
+  const auto correct = parts.outputs.argmax(1).eq(hard_labels(batch.labels)).sum();
+  parts.sums["correct"] = correct.item<double>();
+  return parts;
+}
+
+std::unique_ptr<Evaluation> ClassificationTask::start_evaluation() const {
+  return std::make_unique<ClassificationEvaluation>(config_, num_classes_);
+}
+
+ClassificationEvaluation::ClassificationEvaluation(const ClassificationConfig& config,
+                                                   int64_t num_classes)
+    : config_(config), confusion_(at::zeros({num_classes, num_classes}, at::kLong)) {
+  config_.label_smoothing = 0;
+}
+
+void ClassificationEvaluation::add(const TensorBatch& batch, const LossParts& parts) {
+  const auto labels = hard_labels(batch.labels).to(at::kCPU);          // [B]
+  const auto logits = parts.outputs.to(at::kCPU, at::kFloat);          // [B, C]
+  const auto losses = classification_losses(logits, labels, config_);  // [B]
+  const int64_t listed = std::min<int64_t>(5, logits.size(1));
+  const auto [scores, classes] = logits.softmax(1).topk(listed, 1);  // [B, 5]
+  const auto score = scores.accessor<float, 2>();
+  const auto top = classes.accessor<int64_t, 2>();
+  auto confusion = confusion_.accessor<int64_t, 2>();
+  for (int64_t b = 0; b < labels.size(0); ++b) {
+    Prediction prediction{.index = batch.indices.const_data_ptr<int64_t>()[b],
+                          .label = labels.const_data_ptr<int64_t>()[b],
+                          .loss = losses.const_data_ptr<float>()[b],
+                          .classes = {},
+                          .scores = {}};
+    for (int64_t k = 0; k < listed; ++k) {
+      prediction.classes.push_back(top[b][k]);
+      prediction.scores.push_back(score[b][k]);
+      if (top[b][k] == prediction.label) {
+        top5_ += 1;
+        if (k == 0) top1_ += 1;
+      }
+    }
+    loss_sum_ += prediction.loss;
+    confusion[prediction.label][top[b][0]] += 1;
+    predictions_.push_back(std::move(prediction));
+  }
+  num_samples_ += labels.size(0);
+}
+
+std::map<std::string, double> ClassificationEvaluation::metrics() const {
+  const auto samples = static_cast<double>(std::max<int64_t>(1, num_samples_));
+  return {{"loss", loss_sum_ / samples},
+          {"top1", 100.0 * static_cast<double>(top1_) / samples},
+          {"top5", 100.0 * static_cast<double>(top5_) / samples}};
+}
+
+}  // namespace fovea::train

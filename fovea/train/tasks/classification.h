@@ -1,0 +1,78 @@
+// Image classification: one label, or a distribution over classes, for each image.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "fovea/core/config_fields.h"
+#include "fovea/train/task.h"
+
+namespace fovea::train {
+
+struct ClassificationConfig {
+  static constexpr std::string_view kName = "classification";
+  std::string loss = "cross_entropy";
+  double label_smoothing = 0.0;
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("loss", self.loss, "softmax cross-entropy, or one binary cross-entropy for each class",
+            {.choices = {"cross_entropy", "bce"}});
+    v.field("label_smoothing", self.label_smoothing, "share of the target spread over all classes",
+            {.min = 0, .max = 1, .exclusive_max = true});
+  }
+};
+
+using TaskConfig = OneOf<ClassificationConfig>;
+
+// logits: [B, C] any float dtype, labels: [B] int64 or targets [B, C] float32 -> [B] float32.
+//   cross_entropy: (1 - s) (-log p_label) + s mean(-log p), as timm's LabelSmoothingCrossEntropy;
+//   soft targets:
+//                  -sum(target log p), the targets smoothed to (1 - s) target + s / C
+//   bce:           sum over classes of the binary cross-entropy, divided by C (torch's mean
+//   reduction)
+at::Tensor classification_losses(const at::Tensor& logits, const at::Tensor& labels,
+                                 const ClassificationConfig& config);
+
+// The loss of an evaluation is that of the task without label smoothing, as timm's validation loss.
+class ClassificationEvaluation : public Evaluation {
+ public:
+  ClassificationEvaluation(const ClassificationConfig& config, int64_t num_classes);
+  void add(const TensorBatch& batch, const LossParts& parts) override;
+  std::map<std::string, double> metrics() const override;
+  int64_t num_samples() const override { return num_samples_; }
+
+  // [C, C] int64: rows are labels, columns predictions.
+  const at::Tensor& confusion() const { return confusion_; }
+  // Of each sample, in the order added: its index, label, loss and the top five classes with their
+  // probabilities.
+  struct Prediction {
+    int64_t index = 0;
+    int64_t label = 0;
+    double loss = 0;
+    std::vector<int64_t> classes;
+    std::vector<double> scores;
+  };
+  const std::vector<Prediction>& predictions() const { return predictions_; }
+
+ private:
+  ClassificationConfig config_;
+  at::Tensor confusion_;
+  std::vector<Prediction> predictions_;
+  double loss_sum_ = 0;
+  int64_t num_samples_ = 0, top1_ = 0, top5_ = 0;
+};
+
+class ClassificationTask : public Task {
+ public:
+  ClassificationTask(const ClassificationConfig& config, int64_t num_classes)
+      : config_(config), num_classes_(num_classes) {}
+  LossParts loss(models::Model& model, const TensorBatch& batch) const override;
+  std::unique_ptr<Evaluation> start_evaluation() const override;
+
+ private:
+  ClassificationConfig config_;
+  int64_t num_classes_;
+};
+
+}  // namespace fovea::train

@@ -1,0 +1,43 @@
+#include "fovea/train/tensor_batch.h"
+
+#include <ATen/ops/from_blob.h>
+
+#include "fovea/core/error.h"
+
+namespace fovea::train {
+namespace {
+
+// [end - begin, ...] over rows of a buffer; no copy.
+template <class T>
+at::Tensor rows_of(std::vector<T>& values, std::vector<int64_t> shape, int64_t begin, int64_t end,
+                   c10::ScalarType dtype) {
+  const int64_t row = static_cast<int64_t>(values.size()) / std::max<int64_t>(1, shape[0]);
+  shape[0] = end - begin;
+  return at::from_blob(values.data() + begin * row, shape, at::TensorOptions().dtype(dtype));
+}
+
+}  // namespace
+
+c10::ScalarType dtype_from_name(const std::string& name) {
+  if (name == "float32") return c10::ScalarType::Float;
+  if (name == "bfloat16") return c10::ScalarType::BFloat16;
+  fail<ConfigError>("dtype '{}' is unknown; expected float32 or bfloat16", name);
+}
+
+TensorBatch to_tensors(data::Batch& batch, int64_t begin, int64_t end,
+                       const ComputeOptions& compute) {
+  FOVEA_CHECK(0 <= begin && begin < end && end <= batch.size(), "rows {} to {} of a batch of {}",
+              begin, end, batch.size());
+  const std::vector<int64_t> flat = {batch.size()};
+  TensorBatch tensors;
+  tensors.images = rows_of(batch.images, batch.image_shape, begin, end, at::kFloat)
+                       .to(compute.device, compute.dtype);
+  if (!batch.labels.empty()) {
+    tensors.labels = rows_of(batch.labels, flat, begin, end, at::kLong).to(compute.device);
+  }
+  tensors.rows = rows_of(batch.rows, flat, begin, end, at::kLong);
+  tensors.indices = rows_of(batch.indices, flat, begin, end, at::kLong);
+  return tensors;
+}
+
+}  // namespace fovea::train

@@ -1,0 +1,25 @@
+// From the loader's buffers to tensors.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include "fovea/data/batch.h"
+#include "fovea/train/task.h"
+
+namespace fovea::train {
+
+struct ComputeOptions {
+  c10::Device device = c10::kCPU;
+  c10::ScalarType dtype = c10::ScalarType::Float;  // of activations and products
+};
+
+// "float32" or "bfloat16", as device.dtype names them.
+c10::ScalarType dtype_from_name(const std::string& name);
+
+// Rows [begin, end) of `batch` on the compute device. On the CPU in float32 the images share the
+// batch's memory, which must outlive them.
+TensorBatch to_tensors(data::Batch& batch, int64_t begin, int64_t end,
+                       const ComputeOptions& compute);
+
+}  // namespace fovea::train

@@ -1,0 +1,124 @@
+#include "fovea/train/tasks/classification.h"
+
+#include <ATen/ops/randn.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/tensor.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "fovea/core/error.h"
+
+// B batch, C classes.
+namespace fovea::train {
+namespace {
+
+// log softmax by its definition, in double.
+std::vector<double> log_softmax(const at::Tensor& row) {
+  const auto values = row.to(at::kDouble).contiguous();
+  double sum = 0;
+  for (int64_t c = 0; c < values.numel(); ++c) sum += std::exp(values[c].item<double>());
+  std::vector<double> result;
+  for (int64_t c = 0; c < values.numel(); ++c) {
+    result.push_back(values[c].item<double>() - std::log(sum));
+  }
+  return result;
+}
+
+TEST(ClassificationTest, CrossEntropyWithSmoothingFollowsItsFormula) {
+  const auto logits = at::randn({6, 5}, at::kDouble);
+  const auto labels = at::tensor({0, 4, 2, 1, 3, 3}, at::kLong);
+  for (const double smoothing : {0.0, 0.1, 0.7}) {
+    const auto losses = classification_losses(logits, labels, {.label_smoothing = smoothing});
+    for (int64_t b = 0; b < 6; ++b) {
+      const auto log_p = log_softmax(logits[b]);
+      double mean = 0;
+      for (const double value : log_p) mean += value / 5;
+      const double expected =
+          -(1 - smoothing) * log_p[labels[b].item<int64_t>()] - smoothing * mean;
+      EXPECT_NEAR(losses[b].item<double>(), expected, 1e-12) << "sample " << b;
+    }
+  }
+}
+
+TEST(ClassificationTest, SoftTargetsOfOneClassEqualItsLabel) {
+  const auto logits = at::randn({3, 4});
+  const auto labels = at::tensor({2, 0, 3}, at::kLong);
+  auto targets = at::zeros({3, 4});
+  for (int64_t b = 0; b < 3; ++b) targets[b][labels[b].item<int64_t>()] = 1;
+  const ClassificationConfig config{.label_smoothing = 0.2};
+  EXPECT_TRUE(at::allclose(classification_losses(logits, labels, config),
+                           classification_losses(logits, targets, config)));
+}
+
+TEST(ClassificationTest, BinaryCrossEntropyFollowsItsFormula) {
+  const auto logits = at::randn({3, 4}, at::kDouble);
+  const auto targets = at::softmax(at::randn({3, 4}, at::kDouble), 1);
+  const auto losses = classification_losses(logits, targets, {.loss = "bce"});
+  for (int64_t b = 0; b < 3; ++b) {
+    double expected = 0;
+    for (int64_t c = 0; c < 4; ++c) {
+      const double p = 1 / (1 + std::exp(-logits[b][c].item<double>()));
+      const double t = targets[b][c].item<float>();
+      expected -= (t * std::log(p) + (1 - t) * std::log(1 - p)) / 4;
+    }
+    EXPECT_NEAR(losses[b].item<double>(), expected, 1e-10);
+  }
+}
+
+// Logits that are handed through: what a task makes of a model's output.
+class FixedModel : public models::Model {
+ public:
+  explicit FixedModel(at::Tensor logits) : logits_(std::move(logits)) {}
+  at::Tensor forward(const at::Tensor&) override { return logits_; }
+  void init_weights(uint64_t) override {}
+  models::InputSpec input_spec() const override { return {}; }
+  std::vector<std::string> no_weight_decay() const override { return {}; }
+  int64_t layer_id(const std::string&) const override { return 0; }
+  int64_t num_layers() const override { return 1; }
+
+ private:
+  at::Tensor logits_;
+};
+
+TensorBatch batch_of(const at::Tensor& labels) {
+  TensorBatch batch;
+  batch.labels = labels;
+  batch.indices = at::arange(labels.size(0), at::kLong);
+  return batch;
+}
+
+TEST(ClassificationTest, EvaluationCountsTop1Top5AndConfusion) {
+  // Seven classes; sample 0 is right, sample 1 has its label in fourth place, sample 2 in seventh.
+  const auto logits = at::tensor({9., 1., 0., 0., 0., 0., 0.,  //
+                                  9., 8., 7., 6., 1., 0., 0.,  //
+                                  9., 8., 7., 6., 5., 4., 3.})
+                          .view({3, 7})
+                          .to(at::kFloat);
+  FixedModel model(logits);
+  const ClassificationTask task({.label_smoothing = 0.1}, 7);
+  const auto batch = batch_of(at::tensor({0, 3, 6}, at::kLong));
+  const auto evaluation = task.start_evaluation();
+  evaluation->add(batch, task.loss(model, batch));
+  const auto metrics = evaluation->metrics();
+  EXPECT_NEAR(metrics.at("top1"), 100.0 / 3, 1e-9);
+  EXPECT_NEAR(metrics.at("top5"), 200.0 / 3, 1e-9);
+  EXPECT_EQ(evaluation->num_samples(), 3);
+  const auto plain = classification_losses(logits, batch.labels, {}).mean().item<double>();
+  EXPECT_NEAR(metrics.at("loss"), plain, 1e-6);  // smoothing is for training
+
+  const auto& detail = dynamic_cast<const ClassificationEvaluation&>(*evaluation);
+  EXPECT_EQ(detail.confusion().sum().item<int64_t>(), 3);
+  EXPECT_EQ(detail.confusion()[6][0].item<int64_t>(), 1);
+  EXPECT_EQ(detail.predictions().at(1).classes, (std::vector<int64_t>{0, 1, 2, 3, 4}));
+}
+
+TEST(ClassificationTest, LabelOutsideTheClassesIsADataError) {
+  FixedModel model(at::zeros({2, 3}));
+  const ClassificationTask task({}, 3);
+  EXPECT_THROW(task.loss(model, batch_of(at::tensor({0, 3}, at::kLong))), DataError);
+  EXPECT_THROW(task.loss(model, batch_of(at::tensor({0, -1}, at::kLong))), DataError);
+}
+
+}  // namespace
+}  // namespace fovea::train
