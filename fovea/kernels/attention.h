@@ -20,6 +20,10 @@ struct AttentionDrop {
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
                      const std::optional<AttentionDrop>& drop = {});
 
+// The same for the packed projection of self-attention, without taking it apart: qkv: [B, N, 3 D],
+// q, k and v one after the other and each by head -> [B, N, D].
+at::Tensor self_attention(const at::Tensor& qkv, int64_t num_heads, double scale);
+
 // The probabilities themselves, for explain and named intermediates: [B, H, N, M] float32.
 at::Tensor attention_probabilities(const at::Tensor& q, const at::Tensor& k, double scale);
 

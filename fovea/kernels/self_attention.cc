@@ -1,0 +1,140 @@
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+
+#include "fovea/core/error.h"
+#include "fovea/kernels/attention.h"
+#include "fovea/kernels/cpu/attention_head.h"
+#include "fovea/kernels/cpu/norm_rows.h"
+
+// B batch, N tokens, H heads, K head_dim, D = H K.
+namespace fovea::kernels {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Above this the scores of a head leave the second-level cache, and libtorch's blocked kernel is
+// the better one.
+constexpr int64_t kMaxTokens = 256;
+
+bool has_cpu_kernel(const at::Tensor& qkv) {
+  return qkv.is_cpu() && qkv.size(1) <= kMaxTokens && qkv.numel() > 0 &&
+         (qkv.scalar_type() == at::kFloat || qkv.scalar_type() == at::kBFloat16);
+}
+
+// One head's [N, K] inside a [B, N, columns] tensor, starting at `offset` elements, row after row
+// `columns` apart.
+struct HeadView {
+  const at::Tensor& tensor;
+  int64_t offset;
+  int64_t columns;
+};
+
+void load(const HeadView& from, int64_t N, int64_t K, int64_t Kp, float* to) {
+  for (int64_t n = 0; n < N; ++n) {
+    const int64_t at = from.offset + n * from.columns;
+    if (from.tensor.scalar_type() == at::kFloat) {
+      std::copy_n(from.tensor.const_data_ptr<float>() + at, K, to + n * Kp);
+    } else {
+      const auto* bits = from.tensor.const_data_ptr<at::BFloat16>() + at;
+      cpu::bfloat16_to_float(reinterpret_cast<const uint16_t*>(bits), K, to + n * Kp);
+    }
+  }
+}
+
+void store(const float* from, int64_t N, int64_t K, int64_t Kp, const HeadView& to) {
+  for (int64_t n = 0; n < N; ++n) {
+    const int64_t at = to.offset + n * to.columns;
+    if (to.tensor.scalar_type() == at::kFloat) {
+      std::copy_n(from + n * Kp, K, to.tensor.mutable_data_ptr<float>() + at);
+    } else {
+      auto* bits = to.tensor.mutable_data_ptr<at::BFloat16>() + at;
+      cpu::float_to_bfloat16(from + n * Kp, K, reinterpret_cast<uint16_t*>(bits));
+    }
+  }
+}
+
+// The sizes of one call, and where each head's parts lie.
+struct Heads {
+  int64_t B, N, H, K;
+
+  Heads(const at::Tensor& qkv, int64_t num_heads)
+      : B(qkv.size(0)), N(qkv.size(1)), H(num_heads), K(qkv.size(2) / (3 * num_heads)) {}
+
+  HeadView part(const at::Tensor& qkv, int64_t head, int64_t which) const {  // 0 q, 1 k, 2 v
+    return {qkv, (head / H) * N * 3 * H * K + which * H * K + (head % H) * K, 3 * H * K};
+  }
+  HeadView output(const at::Tensor& out, int64_t head) const {
+    return {out, (head / H) * N * H * K + (head % H) * K, H * K};
+  }
+  void load_qkv(const at::Tensor& qkv, int64_t head, cpu::AttentionScratch& s) const {
+    s.resize(N, K);
+    load(part(qkv, head, 0), N, K, s.padded_width, s.q);
+    load(part(qkv, head, 1), N, K, s.padded_width, s.k);
+    load(part(qkv, head, 2), N, K, s.padded_width, s.v);
+  }
+  // Calls work(head, scratch) for every head of every sample, in parallel.
+  template <class Work>
+  void for_each(const Work& work) const {
+    const int64_t grain = std::max<int64_t>(1, 20000 / (N * N));
+    at::parallel_for(0, B * H, grain, [&](int64_t begin, int64_t end) {
+      thread_local cpu::AttentionScratch scratch;
+      for (int64_t head = begin; head < end; ++head) work(head, scratch);
+    });
+  }
+};
+
+class SelfAttentionFunction : public torch::autograd::Function<SelfAttentionFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& qkv_in, int64_t num_heads,
+                            double scale) {
+    const auto qkv = qkv_in.contiguous();
+    const Heads heads(qkv, num_heads);
+    const auto out = at::empty({heads.B, heads.N, heads.H * heads.K}, qkv.options());
+    heads.for_each([&](int64_t head, cpu::AttentionScratch& s) {
+      heads.load_qkv(qkv, head, s);
+      cpu::attention_head_forward(s, heads.N, heads.K, static_cast<float>(scale));
+      store(s.out, heads.N, heads.K, s.padded_width, heads.output(out, head));
+    });
+    ctx->save_for_backward({qkv});
+    ctx->saved_data["num_heads"] = num_heads;
+    ctx->saved_data["scale"] = scale;
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    const auto qkv = ctx->get_saved_variables()[0];
+    const auto dout = gradients[0].contiguous();
+    const auto scale = static_cast<float>(ctx->saved_data["scale"].toDouble());
+    const Heads heads(qkv, ctx->saved_data["num_heads"].toInt());
+    const auto dqkv = at::empty_like(qkv);
+    heads.for_each([&](int64_t head, cpu::AttentionScratch& s) {
+      heads.load_qkv(qkv, head, s);
+      load(heads.output(dout, head), heads.N, heads.K, s.padded_width, s.dout);
+      cpu::attention_head_backward(s, heads.N, heads.K, scale);
+      store(s.dq, heads.N, heads.K, s.padded_width, heads.part(dqkv, head, 0));
+      store(s.dk, heads.N, heads.K, s.padded_width, heads.part(dqkv, head, 1));
+      store(s.dv, heads.N, heads.K, s.padded_width, heads.part(dqkv, head, 2));
+    });
+    return {dqkv, at::Tensor(), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+at::Tensor self_attention(const at::Tensor& qkv, int64_t num_heads, double scale) {
+  FOVEA_CHECK(
+      qkv.dim() == 3 && qkv.size(2) % (3 * num_heads) == 0,
+      "self_attention: qkv with {} dims and width {}; expected [B, N, 3 D] with D in {} heads",
+      qkv.dim(), qkv.dim() ? qkv.size(-1) : 0, num_heads);
+  if (has_cpu_kernel(qkv)) return SelfAttentionFunction::apply(qkv, num_heads, scale);
+  const auto parts =
+      qkv.unflatten(-1, {3, num_heads, -1}).permute({2, 0, 3, 1, 4});  // [3, B, H, N, K]
+  const auto out = attention(parts[0], parts[1], parts[2], scale);     // [B, H, N, K]
+  return out.transpose(1, 2).flatten(2);                               // [B, N, D]
+}
+
+}  // namespace fovea::kernels
