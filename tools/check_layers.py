@@ -1,0 +1,62 @@
+"""Holds the direction of dependencies: reads every #include and reports those that point up.
+
+CMake links each folder with what it may use; headers could still be included past it, and this finds them.
+"""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# What a folder of fovea/ may include beside itself. The same arrows stand in CMakeLists.txt.
+MAY_INCLUDE = {
+    "core": set(),
+    "data": {"core"},
+    "kernels": {"core"},
+    "nn": {"core", "kernels"},
+    "models": {"core", "kernels", "nn"},
+    "optim": {"core", "kernels", "nn"},
+    "checkpoint": {"core", "kernels", "nn"},
+    "train": {"core", "data", "kernels", "nn", "models", "optim", "checkpoint"},
+}
+TORCH_FREE = {"core", "data"}
+TORCH = re.compile(r"(ATen|c10|torch)/")
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
+
+
+def faults_of(folder, header):
+    """Why `header` may not be included from fovea/<folder> (None: an app or a test); empty: it may."""
+    if header == "torch/torch.h":
+        yield "include the narrow headers (ATen/core/Tensor.h, torch/nn/module.h, ...) instead"
+    if folder in TORCH_FREE and TORCH.match(header):
+        yield f"{folder}/ is free of libtorch"
+    target = re.match(r"fovea/(\w+)/", header)
+    if folder and target and target[1] != folder and target[1] not in MAY_INCLUDE[folder]:
+        allowed = ", ".join(sorted(MAY_INCLUDE[folder])) or "nothing"
+        yield f"{folder}/ may include {allowed}, not {target[1]}/"
+    if folder and header.startswith(("apps/", "tests/")):
+        yield "the library may not include programs or tests"
+
+
+def main():
+    count, faults = 0, []
+    for top in ("fovea", "apps", "tests", "benchmarks"):
+        for path in sorted((ROOT / top).rglob("*")):
+            if path.suffix not in {".h", ".cc", ".cu", ".cuh"}:
+                continue
+            count += 1
+            where = path.relative_to(ROOT)
+            folder = where.parts[1] if top == "fovea" else None
+            if folder and folder not in MAY_INCLUDE:
+                faults.append(f"{where}:1: folder {folder}/ has no entry in {pathlib.Path(__file__).name}")
+                continue
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                match = INCLUDE.match(line)
+                for fault in faults_of(folder, match[1]) if match else ():
+                    faults.append(f"{where}:{number}: {match[1]}: {fault}")
+    print("\n".join(faults + [f"layers: {count} files, {len(faults)} faults"]))
+    return 1 if faults or count == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
