@@ -10,7 +10,9 @@ target_compile_options(fovea_pch PRIVATE -fpch-preprocess)
 function(fovea_use_torch target)
   target_link_libraries(${target} PUBLIC fovea::torch)
   target_precompile_headers(${target} REUSE_FROM fovea_pch)
-  target_compile_options(${target} PRIVATE -fpch-preprocess)
+  # -fPIC for programs too: with -fPIE the compiler refuses the header, which was compiled with -fPIC.
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE -fPIC -fpch-preprocess)
 endfunction()
 
 function(fovea_library folder)

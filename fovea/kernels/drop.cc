@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/TensorOptions.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -17,10 +18,35 @@ namespace {
 
 void check_rows(const DropKey& key, const at::Tensor& x) {
   FOVEA_CHECK(
-      key.rows.defined() && key.rows.dim() == 1 && key.rows.size(0) == x.size(0),
+      key.rows.defined() && x.dim() >= 1 && key.rows.size(0) == x.size(0),
       "drop: {} rows named for a batch of {}; expected one row of the global batch for each "
       "sample (see nn::StepScope)",
-      key.rows.defined() ? key.rows.numel() : 0, x.size(0));
+      key.rows.defined() ? key.rows.numel() : 0, x.dim() ? x.size(0) : 0);
+}
+
+void check_key(const DropKey& key) {
+  FOVEA_CHECK(key.rows.defined() && key.rows.dim() == 1 && key.rows.scalar_type() == at::kLong,
+              "drop: the rows of the global batch are {}; expected one dim of int64",
+              key.rows.defined() ? key.rows.toString() : "not given");
+}
+
+const auto& drop_mask_op() {
+  static const auto op =
+      c10::Dispatcher::singleton()
+          .findSchemaOrThrow("fovea::drop_mask", "")
+          .typed<at::Tensor(const at::Tensor&, int64_t, int64_t, int64_t, double)>();
+  return op;
+}
+
+// The mask where x lives: drawn there if a kernel for that device is loaded, else on the CPU and
+// copied; the words are the same. -> [B, elements] in the dtype of x.
+at::Tensor mask_like(const at::Tensor& x, const DropKey& key, int64_t elements, double rate) {
+  auto here = key;
+  const auto device_key = c10::computeDispatchKey(x.scalar_type(), x.layout(), x.device());
+  if (drop_mask_op().hasKernelForDispatchKey(device_key)) {
+    here.rows = key.rows.to(x.device(), /*non_blocking=*/true);
+  }
+  return drop_mask(here, elements, rate).to(x.device(), x.scalar_type());
 }
 
 PhiloxKey to_key(int64_t packed) {
@@ -61,19 +87,16 @@ TORCH_LIBRARY_IMPL(fovea, Meta, m) { m.impl("drop_mask", drop_mask_meta); }
 
 at::Tensor drop_mask(const DropKey& key, int64_t elements, double rate) {
   FOVEA_CHECK(rate >= 0.0 && rate < 1.0, "drop rate {}; expected a rate in [0, 1)", rate);
-  static const auto op =
-      c10::Dispatcher::singleton()
-          .findSchemaOrThrow("fovea::drop_mask", "")
-          .typed<at::Tensor(const at::Tensor&, int64_t, int64_t, int64_t, double)>();
+  check_key(key);
   const auto packed = static_cast<int64_t>(uint64_t{key.key[1]} << 32 | key.key[0]);
-  return op.call(key.rows, packed, key.step, elements, rate);
+  return drop_mask_op().call(key.rows.contiguous(), packed, key.step, elements, rate);
 }
 
 at::Tensor dropout(const at::Tensor& x, double rate, const DropKey& key) {
   if (rate == 0.0) return x;
   check_rows(key, x);
-  const auto mask = drop_mask(key, x.numel() / x.size(0), rate);
-  return x * mask.view(x.sizes()).to(x.device(), x.scalar_type());
+  const int64_t elements = x.numel() / std::max<int64_t>(1, x.size(0));
+  return x * mask_like(x, key, elements, rate).view(x.sizes());
 }
 
 at::Tensor drop_path(const at::Tensor& x, double rate, const DropKey& key) {
@@ -81,12 +104,14 @@ at::Tensor drop_path(const at::Tensor& x, double rate, const DropKey& key) {
   check_rows(key, x);
   std::vector<int64_t> shape(static_cast<size_t>(x.dim()), 1);
   shape[0] = x.size(0);
-  return x * drop_mask(key, 1, rate).view(shape).to(x.device(), x.scalar_type());
+  return x * mask_like(x, key, 1, rate).view(shape);
 }
 
 at::Tensor patch_keep_indices(const DropKey& key, int64_t num_tokens, int64_t num_keep,
                               bool ordered) {
-  FOVEA_CHECK(num_keep > 0 && num_keep <= num_tokens, "keeping {} of {} tokens", num_keep,
+  check_key(key);
+  FOVEA_CHECK(num_keep > 0 && num_keep <= num_tokens,
+              "keeping {} of {} tokens; expected at least one and at most all of them", num_keep,
               num_tokens);
   const auto rows = key.rows.to(at::kCPU).contiguous();
   const auto kept = at::empty({rows.size(0), num_keep}, at::kLong);

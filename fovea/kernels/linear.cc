@@ -4,10 +4,13 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
-#include <ATen/ops/sum.h>
+#include <c10/util/accumulate.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <optional>
+
 #include "fovea/core/error.h"
+#include "fovea/kernels/reduce.h"
 
 // M rows (all leading dims together), K input width, N output width.
 namespace fovea::kernels {
@@ -54,35 +57,41 @@ at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x) {
                                  : onednn_product(x.t(), dy.t(), {}).t();
 }
 
+// [..., K] -> [M, K]; not by -1, which is ambiguous for an empty tensor.
+at::Tensor as_rows(const at::Tensor& x) {
+  return x.reshape({c10::multiply_integers(x.sizes().slice(0, x.dim() - 1)), x.size(-1)});
+}
+
 class LinearFunction : public torch::autograd::Function<LinearFunction> {
  public:
+  // The bias is optional because Function does not take undefined tensors.
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias) {
-    const auto rows = x.reshape({-1, x.size(-1)});  // [M, K]
-    const auto weight_cast = weight.to(x.scalar_type());
-    const auto bias_cast = bias.defined() ? bias.to(x.scalar_type()) : bias;
+                            const std::optional<at::Tensor>& bias) {
+    const auto rows = as_rows(x);  // [M, K]
     ctx->save_for_backward({rows, weight});
-    ctx->saved_data["has_bias"] = bias.defined();
+    if (bias) ctx->saved_data["bias_dtype"] = bias->scalar_type();
     auto shape = x.sizes().vec();
     shape.back() = weight.size(0);
-    return product(rows, weight_cast, bias_cast).view(shape);
+    return product(rows, weight.to(x.scalar_type()),
+                   bias ? bias->to(x.scalar_type()) : at::Tensor())
+        .view(shape);
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const auto saved = ctx->get_saved_variables();
     const auto& x = saved[0];       // [M, K]
     const auto& weight = saved[1];  // [N, K]
-    auto dy = gradients[0];
-    auto input_shape = dy.sizes().vec();
+    auto input_shape = gradients[0].sizes().vec();
     input_shape.back() = weight.size(1);
-    dy = dy.reshape({-1, dy.size(-1)}).contiguous();  // [M, N]
+    const auto dy = as_rows(gradients[0]).contiguous();  // [M, N]
     variable_list result(3);
     if (ctx->needs_input_grad(0)) {
       result[0] = input_gradient(dy, weight.to(dy.scalar_type())).view(input_shape);
     }
     if (ctx->needs_input_grad(1)) result[1] = weight_gradient(dy, x).to(weight.scalar_type());
-    if (ctx->saved_data["has_bias"].toBool() && ctx->needs_input_grad(2)) {
-      result[2] = at::sum(dy, {0}, /*keepdim=*/false, weight.scalar_type());
+    const auto bias_dtype = ctx->saved_data.find("bias_dtype");
+    if (bias_dtype != ctx->saved_data.end() && ctx->needs_input_grad(2)) {
+      result[2] = sum_rows(dy).to(bias_dtype->second.toScalarType());
     }
     return result;
   }
@@ -100,7 +109,8 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
     shape.back() = weight.size(0);
     return at::empty(shape, x.options());
   }
-  return LinearFunction::apply(x, weight, bias);
+  return LinearFunction::apply(x, weight,
+                               bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt);
 }
 
 }  // namespace fovea::kernels

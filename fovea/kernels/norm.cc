@@ -2,17 +2,19 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/native_layer_norm.h>
-#include <ATen/ops/ones_like.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/norm_rows.h"
+#include "fovea/kernels/reduce.h"
 
 // M rows (all leading dims together), D row length.
 namespace fovea::kernels {
@@ -101,17 +103,21 @@ variable_list backward_cpu(const at::Tensor& dy, const at::Tensor& x, const at::
       }
     }
   });
-  return {dx, dweight.defined() ? dweight.sum(0) : dweight, dbias.defined() ? dbias.sum(0) : dbias};
+  return {dx, dweight.defined() ? sum_rows(dweight) : dweight,
+          dbias.defined() ? sum_rows(dbias) : dbias};
 }
 
+// Parameters are optional because Function does not take undefined tensors.
 class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
  public:
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias, double eps) {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x,
+                            const std::optional<at::Tensor>& weight,
+                            const std::optional<at::Tensor>& bias, double eps) {
     const auto rows = x.reshape({-1, x.size(-1)}).contiguous();  // [M, D]
-    const auto result = forward_cpu(rows, weight, bias, eps);
-    ctx->save_for_backward({rows, weight, result.mean, result.rstd});
-    ctx->saved_data["has_bias"] = bias.defined();
+    const auto result =
+        forward_cpu(rows, weight.value_or(at::Tensor()), bias.value_or(at::Tensor()), eps);
+    ctx->save_for_backward({rows, weight.value_or(at::Tensor()), result.mean, result.rstd});
+    ctx->saved_data["has_bias"] = bias.has_value();
     return result.y.view(x.sizes());
   }
 
@@ -126,26 +132,39 @@ class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
   }
 };
 
+std::optional<at::Tensor> as_float(const at::Tensor& x) {
+  if (!x.defined()) return std::nullopt;
+  return x.to(at::kFloat).contiguous();
+}
+
+void check_length(const char* op, const char* name, const at::Tensor& x,
+                  const at::Tensor& parameter) {
+  FOVEA_CHECK(x.dim() >= 1 && (!parameter.defined() || parameter.numel() == x.size(-1)),
+              "{}: rows of {} against a {} of {}; expected equal lengths", op,
+              x.dim() ? x.size(-1) : 0, name, parameter.defined() ? parameter.numel() : 0);
+}
+
 }  // namespace
 
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                       double eps) {
-  FOVEA_CHECK(x.dim() >= 1 && (!weight.defined() || weight.numel() == x.size(-1)),
-              "layer_norm: rows of {} against a weight of {}; expected equal lengths",
-              x.dim() ? x.size(-1) : 0, weight.defined() ? weight.numel() : 0);
-  if (has_cpu_kernel(x) && x.numel() > 0 &&
-      (!weight.defined() || weight.scalar_type() == at::kFloat)) {
-    return LayerNormFunction::apply(x, weight, bias, eps);
+  check_length("layer_norm", "weight", x, weight);
+  check_length("layer_norm", "bias", x, bias);
+  if (x.is_meta()) return at::empty_like(x);
+  if (has_cpu_kernel(x) && x.numel() > 0) {
+    return LayerNormFunction::apply(x, as_float(weight), as_float(bias), eps);
   }
   // libtorch's own: other devices and float64. Parameters are in the dtype of the statistics; on a
   // GPU with bfloat16 activations that takes a cast of x, which a fused kernel of ours will save.
-  const bool cast = weight.defined() && weight.scalar_type() != x.scalar_type();
-  const auto input = cast ? x.to(weight.scalar_type()) : x;
+  const auto& parameter = weight.defined() ? weight : bias;
+  const bool cast = parameter.defined() && parameter.scalar_type() != x.scalar_type();
+  const auto input = cast ? x.to(parameter.scalar_type()) : x;
   const auto y = std::get<0>(at::native_layer_norm(input, {x.size(-1)}, weight, bias, eps));
   return y.to(x.scalar_type());
 }
 
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
+  check_length("rms_norm", "weight", x, weight);
   const auto kind = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const auto wide = x.to(kind);
   auto y = wide * at::rsqrt(wide.square().mean({-1}, /*keepdim=*/true) + eps);

@@ -1,0 +1,54 @@
+#include "fovea/kernels/reduce.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+
+#include "fovea/core/error.h"
+#include "fovea/kernels/cpu/row_sums.h"
+
+namespace fovea::kernels {
+namespace {
+
+constexpr int64_t kRowsPerPartial = 128;  // a constant: see reduce.h
+
+// Sums of kRowsPerPartial rows each. x: [M, N] -> [ceil(M / kRowsPerPartial), N] float32.
+at::Tensor partial_sums(const at::Tensor& x) {
+  const int64_t M = x.size(0), N = x.size(1);
+  const int64_t count = (M + kRowsPerPartial - 1) / kRowsPerPartial;
+  const auto partials = at::zeros({count, N}, x.options().dtype(at::kFloat));
+  auto* out = partials.mutable_data_ptr<float>();
+  at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      const int64_t first = p * kRowsPerPartial, rows = std::min(kRowsPerPartial, M - first);
+      if (x.scalar_type() == at::kFloat) {
+        cpu::add_rows(x.const_data_ptr<float>() + first * N, rows, N, out + p * N);
+      } else {
+        const auto* bits = reinterpret_cast<const uint16_t*>(x.const_data_ptr<at::BFloat16>());
+        cpu::add_rows_bfloat16(bits + first * N, rows, N, out + p * N);
+      }
+    }
+  });
+  return partials;
+}
+
+}  // namespace
+
+at::Tensor sum_rows(const at::Tensor& x) {
+  FOVEA_CHECK(x.dim() == 2, "sum_rows: {} dims; expected [M, N]", x.dim());
+  const bool ours =
+      x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
+  if (!ours) {
+    return at::sum(x, {0}, /*keepdim=*/false,
+                   x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+  }
+  auto sums = x.contiguous();
+  do {
+    sums = partial_sums(sums);
+  } while (sums.size(0) > 1);
+  return sums.size(0) == 0 ? at::zeros({x.size(1)}, sums.options()) : sums.squeeze(0);
+}
+
+}  // namespace fovea::kernels

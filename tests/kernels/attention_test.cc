@@ -1,0 +1,131 @@
+#include "fovea/kernels/attention.h"
+
+#include <ATen/ops/arange.h>
+#include <gtest/gtest.h>
+
+#include "tests/reference/ops.h"
+#include "tests/support/close.h"
+#include "tests/support/gradcheck.h"
+#include "tests/support/threads.h"
+
+// B batch, H heads, N queries, M keys, K head_dim.
+namespace fovea {
+namespace {
+
+using support::random;
+using Inputs = std::vector<at::Tensor>;
+
+constexpr double kScale = 0.37;
+
+at::Tensor op(const Inputs& in) { return kernels::attention(in[0], in[1], in[2], kScale); }
+at::Tensor reference_op(const Inputs& in) {
+  return reference::attention(in[0], in[1], in[2], kScale);
+}
+
+kernels::AttentionDrop drop(double rate, const at::Tensor& rows) {
+  return {.rate = rate,
+          .key = {.key = philox_key(7, "blocks.0.attn.attn_drop"), .step = 3, .rows = rows}};
+}
+
+class AttentionTest : public testing::TestWithParam<at::ScalarType> {
+ protected:
+  Inputs inputs(int64_t B, int64_t H, int64_t N, int64_t M, int64_t K) const {
+    return {random({B, H, N, K}, GetParam(), 1), random({B, H, M, K}, GetParam(), 2),
+            random({B, H, M, K}, GetParam(), 3)};
+  }
+  void compare(const Inputs& in) const {
+    support::expect_matches_reference(op, reference_op, in, GetParam());
+  }
+};
+
+TEST_P(AttentionTest, MatchesReferenceForShortAndLongSequences) {
+  for (const int64_t N : {1, 2, 15, 17, 50, 65, 197, 300}) {
+    SCOPED_TRACE(N);
+    compare(inputs(2, 1, N, N, 16));
+  }
+}
+
+TEST_P(AttentionTest, MatchesReferenceForManyHeadSizes) {
+  for (const int64_t K : {1, 8, 24, 32, 64, 72, 80, 128}) {
+    SCOPED_TRACE(K);
+    compare(inputs(2, 3, 17, 17, K));
+  }
+}
+
+TEST_P(AttentionTest, QueriesAndKeysMayDiffer) {
+  compare(inputs(2, 3, 1, 33, 16));
+  compare(inputs(2, 3, 33, 5, 16));
+}
+
+TEST_P(AttentionTest, TakesHeadsPackedInOneTensor) {
+  // As the model packs them: [B, N, 3, H, K], q, k and v being slices of one product.
+  const auto packed = [](const Inputs& in) {
+    const auto qkv = in[0].permute({2, 0, 3, 1, 4});
+    return Inputs{qkv.select(0, 0), qkv.select(0, 1), qkv.select(0, 2)};
+  };
+  support::expect_matches_reference([&](const Inputs& in) { return op(packed(in)); },
+                                    [&](const Inputs& in) { return reference_op(packed(in)); },
+                                    {random({3, 19, 3, 2, 16}, GetParam(), 5)}, GetParam());
+}
+
+TEST_P(AttentionTest, LargeLogitsDoNotOverflow) {
+  const auto q = random({1, 2, 9, 16}, GetParam(), 1) * 100,
+             v = random({1, 2, 9, 16}, GetParam(), 3);
+  EXPECT_TRUE(kernels::attention(q, q, v, 1.0).isfinite().all().item<bool>());
+}
+
+TEST_P(AttentionTest, DropMatchesReferenceWithTheSameMask) {
+  const int64_t B = 3, H = 2, N = 7, M = 5;
+  const auto how = drop(0.4, at::arange(B) + 10);
+  const auto mask = kernels::drop_mask(how.key, H * N * M, how.rate).view({B, H, N, M});
+  support::expect_matches_reference(
+      [&](const Inputs& in) { return kernels::attention(in[0], in[1], in[2], kScale, how); },
+      [&](const Inputs& in) {
+        return reference::attention(in[0], in[1], in[2], kScale, mask.to(at::kDouble));
+      },
+      inputs(B, H, N, M, 16), GetParam());
+}
+
+TEST_P(AttentionTest, DropRateZeroChangesNothing) {
+  const auto in = inputs(2, 2, 9, 9, 16);
+  support::expect_same_bits(
+      kernels::attention(in[0], in[1], in[2], kScale, drop(0.0, at::arange(2))), op(in), "output");
+}
+
+TEST_P(AttentionTest, ProbabilitiesMatchReference) {
+  const auto in = inputs(2, 2, 9, 11, 16);
+  const auto actual = kernels::attention_probabilities(in[0], in[1], kScale);
+  EXPECT_EQ(actual.scalar_type(), GetParam() == at::kDouble ? at::kDouble : at::kFloat);
+  const auto expected =
+      reference::attention_probabilities(in[0].to(at::kDouble), in[1].to(at::kDouble), kScale);
+  support::expect_close(actual, expected, GetParam(), "probabilities");
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, AttentionTest,
+                         testing::Values(at::kFloat, at::kDouble, at::kBFloat16),
+                         [](const auto& info) { return std::string(c10::toString(info.param)); });
+
+TEST(AttentionTest, SameBitsForAnyNumberOfThreads) {
+  for (const auto dtype : {at::kFloat, at::kBFloat16}) {
+    for (const int64_t N : {17, 197}) {
+      const std::vector<int64_t> shape = {3, 2, N, 32};
+      const Inputs in = {random(shape, dtype, 1), random(shape, dtype, 2), random(shape, dtype, 3)};
+      support::expect_same_bits_for_any_threads([&] {
+        const auto result = support::gradients(op, in);
+        return Inputs{result.output, result.inputs[0], result.inputs[1], result.inputs[2]};
+      });
+    }
+  }
+}
+
+TEST(AttentionTest, JacobianIsTheDerivative) {
+  const Inputs in = {random({1, 2, 3, 4}, at::kDouble, 1), random({1, 2, 5, 4}, at::kDouble, 2),
+                     random({1, 2, 5, 4}, at::kDouble, 3)};
+  support::expect_gradients_are_derivatives(op, in);
+  const auto how = drop(0.3, at::arange(1));
+  support::expect_gradients_are_derivatives(
+      [&](const Inputs& x) { return kernels::attention(x[0], x[1], x[2], kScale, how); }, in);
+}
+
+}  // namespace
+}  // namespace fovea

@@ -1,0 +1,113 @@
+#include "fovea/kernels/linear.h"
+
+#include <ATen/ops/empty.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "fovea/core/error.h"
+#include "tests/reference/ops.h"
+#include "tests/support/close.h"
+#include "tests/support/gradcheck.h"
+#include "tests/support/threads.h"
+
+namespace fovea {
+namespace {
+
+using support::random;
+using Inputs = std::vector<at::Tensor>;
+
+at::Tensor op(const Inputs& in) { return kernels::linear(in[0], in[1], in[2]); }
+at::Tensor reference_op(const Inputs& in) { return reference::linear(in[0], in[1], in[2]); }
+
+struct Case {
+  at::ScalarType dtype;      // of x
+  at::ScalarType parameter;  // of weight and bias
+};
+
+class LinearTest : public testing::TestWithParam<Case> {
+ protected:
+  at::Tensor x(const std::vector<int64_t>& shape) const {
+    return random(shape, GetParam().dtype, 1);
+  }
+  at::Tensor weight(int64_t N, int64_t K) const { return random({N, K}, GetParam().parameter, 2); }
+  at::Tensor bias(int64_t N) const { return random({N}, GetParam().parameter, 3); }
+  void compare(const Inputs& inputs) const {
+    support::expect_matches_reference(op, reference_op, inputs, GetParam().dtype);
+  }
+};
+
+TEST_P(LinearTest, MatchesReferenceForTwoToFourDims) {
+  compare({x({33, 20}), weight(12, 20), bias(12)});
+  compare({x({3, 11, 20}), weight(12, 20), bias(12)});
+  compare({x({2, 3, 5, 20}), weight(37, 20), bias(37)});
+}
+
+TEST_P(LinearTest, TakesAVector) { compare({x({20}), weight(12, 20), bias(12)}); }
+
+TEST_P(LinearTest, WorksWithoutBias) { compare({x({3, 11, 20}), weight(12, 20), {}}); }
+
+TEST_P(LinearTest, WidthsOfOneAndOddWidths) {
+  compare({x({7, 1}), weight(1, 1), bias(1)});
+  compare({x({1, 3}), weight(5, 3), bias(5)});
+  compare({x({129, 65}), weight(67, 65), bias(67)});
+}
+
+TEST_P(LinearTest, TakesNonContiguousInputs) {
+  compare({x({20, 33}).t(), weight(20, 12).t(), bias(12)});
+  compare({x({5, 9, 3, 20}).select(2, 1), weight(12, 40).slice(1, 0, 40, 2), bias(12)});
+}
+
+TEST_P(LinearTest, ZeroRowsGiveZeroGradients) { compare({x({0, 20}), weight(12, 20), bias(12)}); }
+
+TEST_P(LinearTest, GradientsComeOnlyWhereAsked) {
+  const auto frozen = weight(12, 20);
+  const auto b = bias(12).requires_grad_();
+  const auto y = kernels::linear(x({4, 20}), frozen, b);
+  y.sum().backward();
+  EXPECT_FALSE(frozen.grad().defined());
+  ASSERT_TRUE(b.grad().defined());
+  EXPECT_EQ(b.grad().sum().item<double>(), 4 * 12);
+}
+
+TEST_P(LinearTest, SameBitsForOneAndTwoThreads) {
+  const Inputs inputs = {x({397, 96}), weight(100, 96), bias(100)};
+  support::expect_same_bits_for_any_threads([&] {
+    const auto result = support::gradients(op, inputs);
+    return Inputs{result.output, result.inputs[0], result.inputs[1], result.inputs[2]};
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, LinearTest,
+                         testing::Values(Case{at::kFloat, at::kFloat},
+                                         Case{at::kDouble, at::kDouble},
+                                         Case{at::kBFloat16, at::kFloat},
+                                         Case{at::kBFloat16, at::kBFloat16}),
+                         [](const auto& info) {
+                           return std::string(c10::toString(info.param.dtype)) + "By" +
+                                  c10::toString(info.param.parameter);
+                         });
+
+TEST(LinearTest, JacobianIsTheDerivative) {
+  support::expect_gradients_are_derivatives(
+      op, {random({2, 3, 4}, at::kDouble, 1), random({5, 4}, at::kDouble, 2),
+           random({5}, at::kDouble, 3)});
+}
+
+TEST(LinearTest, MetaTensorsGiveTheShape) {
+  const auto meta = at::TensorOptions().device(at::kMeta);
+  const auto y = kernels::linear(at::empty({2, 3, 4}, meta), at::empty({5, 4}, meta), {});
+  EXPECT_TRUE(y.is_meta());
+  EXPECT_EQ(y.sizes(), (std::vector<int64_t>{2, 3, 5}));
+}
+
+TEST(LinearTest, WrongWidthNamesBoth) {
+  try {
+    kernels::linear(at::empty({2, 3}), at::empty({5, 4}), {});
+    FAIL() << "expected an Error";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("x of width 3 against a weight of 5 x 4"));
+  }
+}
+
+}  // namespace
+}  // namespace fovea
