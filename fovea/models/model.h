@@ -15,17 +15,18 @@ namespace fovea::models {
 // What preprocessing a model's weights expect (timm's default_cfg); recipes may override it.
 struct InputSpec {
   int64_t in_chans = 3;
-  std::vector<int64_t> img_size;            // [H, W] or [D, H, W]
-  std::vector<double> mean, std;            // per channel, of pixels in [0, 1]
+  std::vector<int64_t> img_size;  // [H, W] or [D, H, W]
+  std::vector<double> mean, std;  // per channel, of pixels in [0, 1]
   double crop_pct = 0.9;
   std::string interpolation = "bicubic";
 };
 
-// Parameters are float32, with timm's names. Model code knows no rank, no process group and no precision: it computes
-// in the dtype of its input.
+// Parameters are float32, with timm's names. Model code knows no rank, no process group and no
+// precision: it computes in the dtype of its input.
 class Model : public nn::UnitImpl {
  public:
-  // images: [B, C, H, W] or [B, C, D, H, W] -> logits [B, num_classes] (features where the head is the identity).
+  // images: [B, C, H, W] or [B, C, D, H, W] -> logits [B, num_classes] (features where the head is
+  // the identity).
   virtual at::Tensor forward(const at::Tensor& images) = 0;
 
   // Step-0 weights: a function of (seed, parameter name, element index) alone.
@@ -33,11 +34,12 @@ class Model : public nn::UnitImpl {
 
   virtual InputSpec input_spec() const = 0;
 
-  // Parameters that weight decay leaves alone although they have two or more dims (timm's no_weight_decay()).
+  // Parameters that weight decay leaves alone although they have two or more dims (timm's
+  // no_weight_decay()).
   virtual std::vector<std::string> no_weight_decay() const = 0;
 
-  // Layer number of a parameter for layer-wise learning-rate decay: 0 the stem, 1..depth the blocks, depth + 1 the
-  // rest; and the number of layers.
+  // Layer number of a parameter for layer-wise learning-rate decay: 0 the stem, 1..depth the
+  // blocks, depth + 1 the rest; and the number of layers.
   virtual int64_t layer_id(const std::string& parameter_name) const = 0;
   virtual int64_t num_layers() const = 0;
 };

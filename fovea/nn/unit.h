@@ -1,17 +1,17 @@
-// nn::Unit: the base of every module of ours that is named, recorded, sharded or recomputed as one piece.
+// nn::Unit: the base of every module of ours that is named, recorded, sharded or recomputed as one
+// piece.
 //
-// libtorch's C++ modules have no hooks and do not know their own names. A Unit has both: `assign_names` gives each its
-// path in the model ("blocks.3.attn"), from which its drop masks are keyed and its outputs recorded; callbacks before
-// and after forward are what parallel/ uses.
+// libtorch's C++ modules have no hooks and do not know their own names. A Unit has both:
+// `assign_names` gives each its path in the model ("blocks.3.attn"), from which its drop masks are
+// keyed and its outputs recorded; callbacks before and after forward are what parallel/ uses.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
 #include <functional>
-#include <map>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fovea/kernels/drop.h"
@@ -27,12 +27,29 @@ class UnitImpl : public torch::nn::Module {
   std::vector<std::function<void(UnitImpl&)>> before_forward;
   std::vector<std::function<void(UnitImpl&)>> after_forward;
 
-  // Gives x to the recorder in force under "<path>.<name>" (or "<path>" where name is empty), if there is one.
+  // Gives x to the recorder in force under "<path>.<name>" (or "<path>" where name is empty), if
+  // there is one.
   void record(const std::string& name, const at::Tensor& x) const;
 
-  // The key of a drop layer of this unit, e.g. drop_key("proj_drop") -> stream "<path>.proj_drop". Throws Error when
-  // called in training without a StepScope.
+  // The key of a drop layer of this unit, e.g. drop_key("proj_drop") -> stream "<path>.proj_drop".
+  // Throws Error when called in training without a StepScope.
   kernels::DropKey drop_key(const std::string& name) const;
+
+  // Dropout and drop path in training, x itself in evaluation or at rate 0. x: [B, ...]
+  at::Tensor dropout(const at::Tensor& x, double rate, const char* name) const;
+  at::Tensor drop_path(const at::Tensor& x, double rate, const char* name) const;
+
+ protected:
+  // What the forward of a Unit is wrapped in: the callbacks before, the body, the callbacks after;
+  // then its output is recorded under the unit's path.
+  template <class Body>
+  at::Tensor run(Body&& body) {
+    for (const auto& callback : before_forward) callback(*this);
+    at::Tensor y = body();
+    for (const auto& callback : after_forward) callback(*this);
+    record("", y);
+    return y;
+  }
 
  private:
   std::string path_;
@@ -41,7 +58,8 @@ class UnitImpl : public torch::nn::Module {
 // Gives every Unit below `root` its path.
 void assign_names(torch::nn::Module& root);
 
-// While alive, this thread's forwards belong to training step `step` and hold these rows of the global batch.
+// While alive, this thread's forwards belong to training step `step` and hold these rows of the
+// global batch.
 class StepScope {
  public:
   StepScope(uint64_t seed, int64_t step, at::Tensor rows);  // rows: [B] int64
@@ -50,7 +68,8 @@ class StepScope {
   StepScope& operator=(const StepScope&) = delete;
 };
 
-// While alive, named intermediates of this thread's forwards are collected, in the order they come up.
+// While alive, named intermediates of this thread's forwards are collected, in the order they come
+// up.
 class RecordScope {
  public:
   // Only names in `wanted` are kept; empty: all.
@@ -62,7 +81,8 @@ class RecordScope {
   const std::vector<std::pair<std::string, at::Tensor>>& intermediates() const;
 };
 
-// True where someone asks for intermediates that a fused path would not produce (attention probabilities).
+// True where someone asks by this name for an intermediate that costs extra (attention
+// probabilities): a recorder of "all" does not get those.
 bool is_recording(const std::string& name);
 
 }  // namespace fovea::nn

@@ -1,0 +1,11 @@
+// The models a recipe can name.
+#pragma once
+
+#include "fovea/core/config_fields.h"
+#include "fovea/models/vit_config.h"
+
+namespace fovea::models {
+
+using ModelConfig = OneOf<VitConfig>;
+
+}  // namespace fovea::models

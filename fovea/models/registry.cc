@@ -1,0 +1,33 @@
+#include "fovea/models/registry.h"
+
+#include "fovea/core/error.h"
+#include "fovea/models/vit.h"
+
+namespace fovea::models {
+namespace {
+
+ModelPtr build(const VitConfig& config, at::Device device) {
+  return std::make_shared<Vit>(config, device);
+}
+
+}  // namespace
+
+ModelPtr build_model(const ModelConfig& config, at::Device device) {
+  return config.visit_value([&](const auto& chosen) { return build(chosen, device); });
+}
+
+std::vector<std::string> list_models() { return VitConfig::preset_names(); }
+
+ModelConfig named_config(const std::string& preset) {
+  VitConfig vit;
+  if (!vit.apply_preset(preset)) {
+    fail<ConfigError>("no model is named '{}'; `fovea list models` shows all names", preset);
+  }
+  return {vit};
+}
+
+ModelPtr build_named(const std::string& preset, at::Device device) {
+  return build_model(named_config(preset), device);
+}
+
+}  // namespace fovea::models

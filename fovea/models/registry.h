@@ -1,0 +1,26 @@
+// From a config or a name to a model.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <string>
+#include <vector>
+
+#include "fovea/models/model.h"
+#include "fovea/models/model_config.h"
+
+namespace fovea::models {
+
+// Structure only: weights hold no values until init_weights or load_weights; on the meta device
+// nothing is allocated. Throws ConfigError with every issue of the config.
+ModelPtr build_model(const ModelConfig& config, at::Device device = at::kCPU);
+
+// The names of all presets, e.g. "vit_small_patch16_224" (timm's names), in the table's order.
+std::vector<std::string> list_models();
+
+// The config of a preset. Throws ConfigError with the nearest names.
+ModelConfig named_config(const std::string& preset);
+
+ModelPtr build_named(const std::string& preset, at::Device device = at::kCPU);
+
+}  // namespace fovea::models

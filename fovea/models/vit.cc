@@ -1,0 +1,308 @@
+// B batch, C channels, N tokens, D embed_dim.
+#include "fovea/models/vit.h"
+
+#include <ATen/ops/amax.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/tanh.h>
+#include <fmt/ranges.h>
+
+#include <charconv>
+#include <numeric>
+
+#include "fovea/core/error.h"
+#include "fovea/nn/init.h"
+#include "fovea/nn/pos_embed.h"
+
+namespace fovea::models {
+namespace {
+
+bool is_averaging(const std::string& pool) {
+  return pool == "avg" || pool == "avgmax" || pool == "max";
+}
+
+nn::NormOptions norm_options(const VitConfig& config) {
+  return {nn::norm_from_name(config.norm_layer), config.norm_eps};
+}
+
+nn::BlockOptions block_options(const VitConfig& config, double drop_path_rate) {
+  const auto norm = norm_options(config);
+  return {.attention = {.dim = config.embed_dim,
+                        .num_heads = config.num_heads,
+                        .qkv_bias = config.qkv_bias,
+                        .proj_bias = config.proj_bias,
+                        .qk_norm = config.qk_norm,
+                        .scale_norm = config.scale_attn_norm,
+                        .attn_drop_rate = config.attn_drop_rate,
+                        .proj_drop_rate = config.proj_drop_rate,
+                        .norm = norm},
+          .mlp = {.kind = nn::mlp_from_name(config.mlp_layer),
+                  .dim = config.embed_dim,
+                  .hidden_dim = static_cast<int64_t>(config.embed_dim * config.mlp_ratio),
+                  .activation = kernels::activation_from_name(config.act_layer),
+                  .has_bias = config.proj_bias,
+                  .scale_norm = config.scale_mlp_norm,
+                  .drop_rate = config.proj_drop_rate,
+                  .norm = norm},
+          .norm = norm,
+          .has_layer_scale = config.init_values.has_value(),
+          .drop_path_rate = drop_path_rate};
+}
+
+// Throws ConfigError with every issue of the config.
+void check_valid(const VitConfig& config) {
+  ConfigIssues issues;
+  config.validate(issues);
+  std::string message;
+  for (const auto& issue : issues.all()) message += "\n  " + issue.second;
+  if (!message.empty()) fail<ConfigError>("vit:{}", message);
+}
+
+}  // namespace
+
+Vit::Vit(const VitConfig& config, at::Device device) : config_(config) {
+  check_valid(config);
+  // Parameters are registered in timm's order: the root's own, then children.
+  patch_embed_ = nn::PatchEmbed(nn::PatchEmbedOptions{.patch_size = config.patch_sides(),
+                                                      .in_chans = config.in_chans,
+                                                      .dim = config.embed_dim,
+                                                      .has_bias = !config.pre_norm,
+                                                      .crop_to_patches = config.crop_to_patches,
+                                                      .pad_to_patches = config.dynamic_img_pad},
+                                device);
+  grid_size_ = patch_embed_->grid_size(config.img_sides());
+  register_tokens(device);
+  register_module("patch_embed", patch_embed_);
+  if (config.pre_norm) {
+    norm_pre_ =
+        register_module("norm_pre", nn::Norm(config.embed_dim, norm_options(config), device));
+  }
+  register_blocks(device);
+  register_head(device);
+  nn::assign_names(*this);
+}
+
+void Vit::register_tokens(at::Device device) {
+  const auto options = at::TensorOptions().dtype(at::kFloat).device(device);
+  const auto dim = config_.embed_dim;
+  if (config_.class_token) {
+    cls_token_ = register_parameter("cls_token", at::empty({1, 1, dim}, options));
+  }
+  if (config_.reg_tokens > 0) {
+    reg_token_ = register_parameter("reg_token", at::empty({1, config_.reg_tokens, dim}, options));
+  }
+  if (config_.pos_embed != "none") {
+    const auto num_patches =
+        std::accumulate(grid_size_.begin(), grid_size_.end(), int64_t{1}, std::multiplies<>());
+    const auto rows = num_patches + (config_.no_embed_class ? 0 : config_.num_prefix_tokens());
+    pos_embed_ = register_parameter("pos_embed", at::empty({1, rows, dim}, options),
+                                    /*requires_grad=*/config_.pos_embed != "sincos");
+  }
+  if (config_.distilled) {
+    dist_token_ = register_parameter("dist_token", at::empty({1, 1, dim}, options));
+  }
+}
+
+void Vit::register_blocks(at::Device device) {
+  const auto list = register_module("blocks", std::make_shared<torch::nn::Module>());
+  const auto rates = nn::drop_path_rates(config_.drop_path_rate, config_.depth);
+  for (int64_t i = 0; i < config_.depth; ++i) {
+    nn::Block block(block_options(config_, rates[i]), device);
+    blocks_.push_back(list->register_module(std::to_string(i), block));
+  }
+}
+
+void Vit::register_head(at::Device device) {
+  const auto dim = config_.embed_dim;
+  const auto norm = norm_options(config_);
+  const bool use_fc_norm = config_.fc_norm.value_or(is_averaging(config_.global_pool));
+  if (config_.final_norm && !use_fc_norm) {
+    norm_ = register_module("norm", nn::Norm(dim, norm, device));
+  }
+  if (config_.global_pool == "map") {
+    const nn::AttentionPoolOptions options{
+        .dim = dim,
+        .num_heads = config_.num_heads,
+        .mlp_ratio = config_.mlp_ratio,
+        .activation = kernels::activation_from_name(config_.act_layer),
+        .norm = norm};
+    attn_pool_ = register_module("attn_pool", nn::AttentionPool(options, device));
+  }
+  if (config_.final_norm && use_fc_norm) {
+    fc_norm_ = register_module("fc_norm", nn::Norm(dim, norm, device));
+  }
+  auto features = dim;
+  if (config_.representation_size > 0) {
+    features = config_.representation_size;
+    const auto list = register_module("pre_logits", std::make_shared<torch::nn::Module>());
+    pre_logits_ = list->register_module("fc", nn::Linear(dim, features, true, device));
+  }
+  if (config_.num_classes > 0) {
+    head_ = register_module("head", nn::Linear(features, config_.num_classes, true, device));
+    if (config_.distilled) {
+      head_dist_ =
+          register_module("head_dist", nn::Linear(features, config_.num_classes, true, device));
+    }
+  }
+}
+
+at::Tensor Vit::forward(const at::Tensor& images) {
+  return run([&] { return forward_head(forward_features(images)); });
+}
+
+at::Tensor Vit::forward_features(const at::Tensor& images) {
+  check_images(images);
+  auto x = add_prefix_and_position(patch_embed_(images), images);  // [B, N, D]
+  x = drop_patches(x);                                             // [B, kept N, D]
+  if (norm_pre_) x = norm_pre_(x);
+  for (auto& block : blocks_) x = block(x);
+  return norm_ ? norm_(x) : x;
+}
+
+void Vit::check_images(const at::Tensor& images) const {
+  const auto expected = config_.img_sides();
+  const bool is_same = images.dim() == static_cast<int64_t>(expected.size()) + 2 &&
+                       images.sizes().slice(2) == at::IntArrayRef(expected);
+  const bool has_sides = images.dim() == static_cast<int64_t>(expected.size()) + 2;
+  FOVEA_CHECK(is_same || (config_.dynamic_img_size && has_sides),
+              "images of shape [{}] for a model of img_size [{}]; resize them, or set "
+              "dynamic_img_size",
+              fmt::join(images.sizes(), ", "), fmt::join(expected, ", "));
+}
+
+// patches: [B, number of patches, D] -> [B, N, D].
+at::Tensor Vit::add_prefix_and_position(const at::Tensor& patches, const at::Tensor& images) {
+  const auto kind = patches.scalar_type();
+  std::vector<at::Tensor> prefix;
+  for (const auto& token : {cls_token_, reg_token_, dist_token_}) {
+    if (token.defined()) prefix.push_back(token);
+  }
+  auto x = patches;
+  at::Tensor prefix_rows = prefix.empty() ? at::Tensor() : at::cat(prefix, 1);  // [1, prefix, D]
+  if (pos_embed_.defined()) {
+    const auto num_embedded = config_.no_embed_class ? 0 : config_.num_prefix_tokens();
+    const auto position = nn::resize_pos_embed(
+        pos_embed_, grid_size_, patch_embed_->grid_size(images.sizes().slice(2)), num_embedded,
+        nn::pos_embed_interp_from_name(config_.pos_embed_interp));
+    x = x + position.narrow(1, num_embedded, x.size(1)).to(kind);
+    if (num_embedded > 0) prefix_rows = prefix_rows + position.narrow(1, 0, num_embedded);
+  }
+  if (prefix_rows.defined()) {
+    x = at::cat({prefix_rows.to(kind).expand({x.size(0), -1, -1}), x}, 1);  // [B, N, D]
+  }
+  // As in timm, there is no such dropout without a position embedding.
+  return pos_embed_.defined() ? dropout(x, config_.pos_drop_rate, "pos_drop") : x;
+}
+
+// Patch dropout (Liu et al. 2022): tokens are left out, not zeroed. tokens: [B, N, D] -> [B, kept
+// N, D].
+at::Tensor Vit::drop_patches(const at::Tensor& tokens) const {
+  if (!is_training() || config_.patch_drop_rate == 0.0) return tokens;
+  const auto num_prefix = config_.num_prefix_tokens();
+  const auto num_patches = tokens.size(1) - num_prefix;
+  const auto num_keep = std::max<int64_t>(
+      1, static_cast<int64_t>(static_cast<double>(num_patches) * (1.0 - config_.patch_drop_rate)));
+  const auto keep = kernels::patch_keep_indices(drop_key("patch_drop"), num_patches, num_keep,
+                                                /*ordered=*/false)
+                        .to(tokens.device());  // [B, kept]
+  const auto kept = tokens.narrow(1, num_prefix, num_patches)
+                        .gather(1, keep.unsqueeze(-1).expand({-1, -1, tokens.size(2)}));
+  return num_prefix > 0 ? at::cat({tokens.narrow(1, 0, num_prefix), kept}, 1) : kept;
+}
+
+// tokens: [B, N, D] -> [B, D]; [B, N, D] where global_pool is ''.
+at::Tensor Vit::pool(const at::Tensor& tokens) {
+  const auto& kind = config_.global_pool;
+  if (kind.empty()) return tokens;
+  if (kind == "token") return tokens.select(1, 0);
+  const auto first = config_.pool_include_prefix ? 0 : config_.num_prefix_tokens();
+  const auto x = tokens.narrow(1, first, tokens.size(1) - first);
+  if (kind == "map") return attn_pool_(x);
+  if (kind == "avg") return x.mean(1);
+  if (kind == "max") return at::amax(x, 1);
+  return 0.5 * (at::amax(x, 1) + x.mean(1));  // avgmax
+}
+
+at::Tensor Vit::forward_head(const at::Tensor& tokens, bool pre_logits) {
+  if (config_.distilled) {
+    const auto cls = dropout(tokens.select(1, 0), config_.drop_rate, "head_drop");
+    const auto dist = dropout(tokens.select(1, 1), config_.drop_rate, "head_drop_dist");
+    if (pre_logits || !head_) return (cls + dist) / 2;
+    return (head_(cls) + head_dist_(dist)) / 2;  // [B, num_classes]
+  }
+  auto x = pool(tokens);  // [B, D]
+  if (fc_norm_) x = fc_norm_(x);
+  if (pre_logits_) {
+    x = at::tanh(pre_logits_(x));  // [B, representation_size]
+    record("pre_logits", x);
+  }
+  x = dropout(x, config_.drop_rate, "head_drop");
+  return pre_logits || !head_ ? x : head_(x);  // [B, num_classes]
+}
+
+void Vit::init_weights(uint64_t seed) {
+  const at::NoGradGuard no_grad;
+  const auto patch = config_.patch_sides();
+  const nn::VitInitOptions options{
+      .scheme = nn::init_scheme_from_name(config_.weight_init),
+      .patch_elements =
+          std::accumulate(patch.begin(), patch.end(), config_.in_chans, std::multiplies<>()),
+      .num_classes = config_.num_classes,
+      .packed_gate = config_.mlp_layer == "swiglu_packed",
+      .layer_scale = config_.init_values.value_or(1.0),
+      .scale_by_depth = config_.fix_init};
+  for (const auto& item : named_parameters()) {
+    nn::initialize(item.value(), item.key(), seed,
+                   nn::vit_init(item.key(), item.value().sizes(), options));
+  }
+  if (config_.pos_embed.rfind("sincos", 0) == 0) {
+    const auto num_embedded = config_.no_embed_class ? 0 : config_.num_prefix_tokens();
+    pos_embed_.copy_(nn::sincos_pos_embed(grid_size_, config_.embed_dim, num_embedded));
+  }
+}
+
+InputSpec Vit::input_spec() const {
+  // One number for every channel where the table's count does not fit (in_chans changed).
+  const auto fit = [&](const std::vector<double>& values) {
+    const auto count = static_cast<size_t>(config_.in_chans);
+    if (values.size() == count || values.empty()) return values;
+    const auto sum = std::accumulate(values.begin(), values.end(), 0.0);
+    return std::vector<double>(count, sum / static_cast<double>(values.size()));
+  };
+  return {.in_chans = config_.in_chans,
+          .img_size = config_.img_sides(),
+          .mean = fit(config_.input.mean),
+          .std = fit(config_.input.std),
+          .crop_pct = config_.input.crop_pct,
+          .interpolation = config_.input.interpolation};
+}
+
+std::vector<std::string> Vit::no_weight_decay() const {
+  std::vector<std::string> names;
+  for (const auto* name : {"cls_token", "reg_token", "pos_embed", "dist_token"}) {
+    if (named_parameters(/*recurse=*/false).contains(name)) names.emplace_back(name);
+  }
+  return names;
+}
+
+int64_t Vit::layer_id(const std::string& parameter_name) const {
+  for (const auto* stem :
+       {"cls_token", "reg_token", "dist_token", "pos_embed", "patch_embed", "norm_pre"}) {
+    if (parameter_name.rfind(stem, 0) == 0) return 0;
+  }
+  if (parameter_name.rfind("blocks.", 0) == 0) {
+    int64_t block = 0;
+    std::from_chars(parameter_name.data() + 7, parameter_name.data() + parameter_name.size(),
+                    block);
+    return block + 1;
+  }
+  return parameter_name.rfind("norm", 0) == 0 ? config_.depth : config_.depth + 1;
+}
+
+int64_t Vit::num_layers() const {
+  int64_t last = 0;
+  for (const auto& item : named_parameters()) last = std::max(last, layer_id(item.key()));
+  return last + 1;
+}
+
+}  // namespace fovea::models

@@ -1,0 +1,61 @@
+// The vision transformer, with every option of timm's VisionTransformer and with its names.
+#pragma once
+
+#include "fovea/models/model.h"
+#include "fovea/models/vit_config.h"
+#include "fovea/nn/attention_pool.h"
+#include "fovea/nn/block.h"
+#include "fovea/nn/patch_embed.h"
+
+namespace fovea::models {
+
+// B batch, C channels, N tokens (prefix tokens, then patches row by row), D embed_dim.
+class Vit : public Model {
+ public:
+  // Structure only: weights hold no values until init_weights or load_weights. On the meta device
+  // nothing is allocated.
+  explicit Vit(const VitConfig& config, at::Device device = at::kCPU);
+
+  at::Tensor forward(const at::Tensor& images) override;
+  // images: [B, C, H, W] or [B, C, D, H, W] -> [B, N, D], after the final norm (fc_norm: without).
+  at::Tensor forward_features(const at::Tensor& images);
+  // tokens: [B, N, D] -> [B, num_classes]; pre_logits: what the head would see, [B, D].
+  at::Tensor forward_head(const at::Tensor& tokens, bool pre_logits = false);
+
+  void init_weights(uint64_t seed) override;
+  InputSpec input_spec() const override;
+  std::vector<std::string> no_weight_decay() const override;
+  int64_t layer_id(const std::string& parameter_name) const override;
+  int64_t num_layers() const override;
+
+  const VitConfig& config() const { return config_; }
+  // Tokens along each side of an image of config().img_size.
+  const std::vector<int64_t>& grid_size() const { return grid_size_; }
+
+ private:
+  void register_tokens(at::Device device);
+  void register_blocks(at::Device device);
+  void register_head(at::Device device);
+  void check_images(const at::Tensor& images) const;
+  at::Tensor add_prefix_and_position(const at::Tensor& patches, const at::Tensor& images);
+  at::Tensor drop_patches(const at::Tensor& tokens) const;
+  at::Tensor pool(const at::Tensor& tokens);
+
+  VitConfig config_;
+  std::vector<int64_t> grid_size_;
+  at::Tensor cls_token_;   // [1, 1, D]
+  at::Tensor reg_token_;   // [1, reg_tokens, D]
+  at::Tensor dist_token_;  // [1, 1, D]
+  at::Tensor pos_embed_;   // [1, N or number of patches, D]
+  nn::PatchEmbed patch_embed_ = nullptr;
+  nn::Norm norm_pre_ = nullptr;
+  std::vector<nn::Block> blocks_;
+  nn::Norm norm_ = nullptr;
+  nn::AttentionPool attn_pool_ = nullptr;
+  nn::Norm fc_norm_ = nullptr;
+  nn::Linear pre_logits_ = nullptr;
+  nn::Linear head_ = nullptr;
+  nn::Linear head_dist_ = nullptr;
+};
+
+}  // namespace fovea::models

@@ -1,0 +1,131 @@
+#include "fovea/models/vit_config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+namespace fovea::models {
+namespace {
+
+// A key as string_view: gcc 12 sees an overrun (a false alarm, its bug 105329) where literals
+// become std::string in place.
+void report(ConfigIssues& issues, std::string_view key, std::string message) {
+  issues.add(std::string(key), std::move(message));
+}
+
+std::vector<int64_t> sides(const std::vector<int64_t>& given, size_t num_sides) {
+  return given.size() == 1 ? std::vector<int64_t>(num_sides, given[0]) : given;
+}
+
+size_t num_sides(const VitConfig& config) {
+  return std::max({size_t{2}, config.img_size.size(), config.patch_size.size()});
+}
+
+std::string divisors_of(int64_t number) {
+  std::vector<int64_t> divisors;
+  for (int64_t i = 1; i <= number; ++i) {
+    if (number % i == 0) divisors.push_back(i);
+  }
+  return fmt::format("{}", fmt::join(divisors, ", "));
+}
+
+void check_sides(const VitConfig& config, ConfigIssues& issues) {
+  const auto dims = num_sides(config);
+  const auto check_count = [&](const char* key, const std::vector<int64_t>& given) {
+    if (given.size() == 1 || (given.size() == dims && dims <= 3)) return true;
+    report(issues, key,
+           fmt::format("{} has {} sides; expected one number, [H, W] or [D, H, W], the "
+                       "same number of sides in img_size and patch_size",
+                       key, given.size()));
+    return false;
+  };
+  const bool img_ok = check_count("img_size", config.img_size);
+  if (!check_count("patch_size", config.patch_size) || !img_ok) return;
+  const auto image = config.img_sides();
+  const auto patch = config.patch_sides();
+  for (size_t i = 0; i < dims; ++i) {
+    if (patch[i] < 1 || image[i] < 1) return;  // reported by the ranges of the fields
+    const bool is_fitted = config.crop_to_patches || config.dynamic_img_pad;
+    if (image[i] < patch[i] || (image[i] % patch[i] != 0 && !is_fitted)) {
+      report(issues, "img_size",
+             fmt::format("img_size {} is not divisible by patch_size {}; use a multiple such as "
+                         "{}, or dynamic_img_pad or crop_to_patches",
+                         image[i], patch[i],
+                         std::max<int64_t>(1, (image[i] + patch[i] / 2) / patch[i]) * patch[i]));
+      return;
+    }
+  }
+}
+
+void check_pooling(const VitConfig& config, ConfigIssues& issues) {
+  if (config.global_pool == "token" && !config.class_token) {
+    report(issues, "global_pool",
+           fmt::format("global_pool is {}, but class_token is false; use avg or "
+                       "map, or class_token: true",
+                       config.global_pool));
+  }
+  if (config.distilled &&
+      (config.global_pool != "token" || config.representation_size > 0 || config.reg_tokens > 0)) {
+    report(issues, "distilled",
+           fmt::format("distilled reads the class and distillation tokens, found "
+                       "global_pool '{}', {} reg_tokens and representation_size "
+                       "{}; use token, 0 and 0",
+                       config.global_pool, config.reg_tokens, config.representation_size));
+  }
+  if (config.global_pool.empty() && config.representation_size > 0) {
+    report(issues, "representation_size",
+           fmt::format("representation_size is {}, but global_pool is '' (no pooling); use a "
+                       "pooling or representation_size: 0",
+                       config.representation_size));
+  }
+}
+
+void check_position(const VitConfig& config, ConfigIssues& issues) {
+  const bool is_sincos = config.pos_embed == "sincos" || config.pos_embed == "sincos_learn";
+  const auto multiple = static_cast<int64_t>(2 * num_sides(config));
+  if (is_sincos && config.embed_dim % multiple != 0) {
+    report(issues, "pos_embed",
+           fmt::format("pos_embed {} with embed_dim {}; expected an embed_dim divisible by {} "
+                       "(sine and cosine of each side), or pos_embed: learn",
+                       config.pos_embed, config.embed_dim, multiple));
+  }
+}
+
+void check_widths(const VitConfig& config, ConfigIssues& issues) {
+  if (config.num_heads > 0 && config.embed_dim > 0 && config.embed_dim % config.num_heads != 0) {
+    report(issues, "num_heads",
+           fmt::format("num_heads {} does not divide embed_dim {}; use one of {}", config.num_heads,
+                       config.embed_dim, divisors_of(config.embed_dim)));
+  }
+  const auto hidden = static_cast<int64_t>(config.embed_dim * config.mlp_ratio);
+  if (hidden < 1 || (config.mlp_layer == "swiglu_packed" && hidden % 2 != 0)) {
+    report(issues, "mlp_ratio",
+           fmt::format("mlp_ratio {} gives {} hidden features; expected at least 1, and an even "
+                       "number for swiglu_packed",
+                       config.mlp_ratio, hidden));
+  }
+  if (config.weight_init == "jax_nlhb" && config.num_classes == 0) {
+    report(issues, "weight_init",
+           fmt::format("weight_init {} sets the head's bias to "
+                       "-log(num_classes), but num_classes is 0; use jax",
+                       config.weight_init));
+  }
+}
+
+}  // namespace
+
+std::vector<int64_t> VitConfig::img_sides() const { return sides(img_size, num_sides(*this)); }
+
+std::vector<int64_t> VitConfig::patch_sides() const { return sides(patch_size, num_sides(*this)); }
+
+void VitConfig::validate(ConfigIssues& issues) const {
+  check_widths(*this, issues);
+  check_sides(*this, issues);
+  check_pooling(*this, issues);
+  check_position(*this, issues);
+}
+
+}  // namespace fovea::models

@@ -1,0 +1,166 @@
+// Every option of the ViT: timm's names, one field list (see core/config_fields.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fovea/core/config_fields.h"
+
+namespace fovea::models {
+
+// The preprocessing that the weights expect; recipes may override it.
+struct VitInputConfig {
+  std::vector<double> mean = {0.5, 0.5, 0.5};
+  std::vector<double> std = {0.5, 0.5, 0.5};
+  double crop_pct = 0.9;
+  std::string interpolation = "bicubic";
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("mean", self.mean, "mean per channel, of pixels in [0, 1]");
+    v.field("std", self.std, "standard deviation per channel");
+    v.field("crop_pct", self.crop_pct, "side of the centre crop over the side before it",
+            {.min = 0, .max = 1, .exclusive_min = true});
+    v.field("interpolation", self.interpolation, "how images are resized",
+            {.choices = {"bicubic", "bilinear", "nearest"}});
+  }
+};
+
+struct VitConfig {
+  static constexpr std::string_view kName = "vit";
+
+  std::vector<int64_t> img_size = {224};
+  std::vector<int64_t> patch_size = {16};
+  int64_t in_chans = 3;
+  int64_t num_classes = 1000;
+  std::string global_pool = "token";
+  int64_t embed_dim = 768;
+  int64_t depth = 12;
+  int64_t num_heads = 12;
+  double mlp_ratio = 4.0;
+  bool qkv_bias = true;
+  bool proj_bias = true;
+  bool qk_norm = false;
+  bool scale_attn_norm = false;
+  bool scale_mlp_norm = false;
+  std::optional<double> init_values;
+  bool class_token = true;
+  bool distilled = false;
+  std::string pos_embed = "learn";
+  std::string pos_embed_interp = "bicubic";
+  bool no_embed_class = false;
+  int64_t reg_tokens = 0;
+  bool pre_norm = false;
+  bool final_norm = true;
+  std::optional<bool> fc_norm;
+  bool pool_include_prefix = false;
+  bool dynamic_img_size = false;
+  bool dynamic_img_pad = false;
+  bool crop_to_patches = false;
+  double drop_rate = 0.0;
+  double pos_drop_rate = 0.0;
+  double patch_drop_rate = 0.0;
+  double proj_drop_rate = 0.0;
+  double attn_drop_rate = 0.0;
+  double drop_path_rate = 0.0;
+  std::string weight_init = "timm";
+  bool fix_init = false;
+  std::string act_layer = "gelu";
+  std::string norm_layer = "layer_norm";
+  double norm_eps = 1e-6;
+  std::string mlp_layer = "mlp";
+  int64_t representation_size = 0;
+  VitInputConfig input;
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self);
+
+  // Checks across fields.
+  void validate(ConfigIssues& issues) const;
+
+  // Sets every field to those of a preset; false: no such preset.
+  bool apply_preset(const std::string& preset);
+  static std::vector<std::string> preset_names();
+
+  // img_size and patch_size with one entry for each side: [H, W] or [D, H, W].
+  std::vector<int64_t> img_sides() const;
+  std::vector<int64_t> patch_sides() const;
+  int64_t num_prefix_tokens() const { return class_token + distilled + reg_tokens; }
+};
+
+template <class Visitor, class Self>
+void VitConfig::visit(Visitor& v, Self& self) {
+  const FieldOptions positive = {.min = 1};
+  const FieldOptions rate = {.min = 0, .max = 1, .exclusive_max = true};
+  v.field("img_size", self.img_size,
+          "sides of the images: one number for a square, [H, W], or [D, H, W] for volumes",
+          {.min = 1, .unit = "pixels"});
+  v.field("patch_size", self.patch_size, "sides of a patch, as img_size",
+          {.min = 1, .unit = "pixels"});
+  v.field("in_chans", self.in_chans, "channels of the images", positive);
+  v.field("num_classes", self.num_classes, "outputs of the head; 0: the pooled features",
+          {.min = 0});
+  v.field("global_pool", self.global_pool,
+          "how tokens become one vector: the class token, average, average and maximum, maximum, "
+          "attention (map), or '' for none",
+          {.choices = {"", "avg", "avgmax", "max", "token", "map"}});
+  v.field("embed_dim", self.embed_dim, "token width D", positive);
+  v.field("depth", self.depth, "number of blocks", positive);
+  v.field("num_heads", self.num_heads, "attention heads H; must divide embed_dim", positive);
+  v.field("mlp_ratio", self.mlp_ratio, "hidden width of the MLP over embed_dim",
+          {.min = 0, .exclusive_min = true});
+  v.field("qkv_bias", self.qkv_bias, "bias of queries, keys and values");
+  v.field("proj_bias", self.proj_bias, "bias of the attention projection and the MLP");
+  v.field("qk_norm", self.qk_norm, "norm of queries and keys");
+  v.field("scale_attn_norm", self.scale_attn_norm, "norm before the attention projection");
+  v.field("scale_mlp_norm", self.scale_mlp_norm, "norm before the second MLP layer");
+  v.field("init_values", self.init_values, "start value of LayerScale; none: no LayerScale",
+          {.min = 0, .exclusive_min = true});
+  v.field("class_token", self.class_token, "learned class token in front");
+  v.field("distilled", self.distilled, "distillation token and its head, averaged with the first");
+  v.field("pos_embed", self.pos_embed,
+          "position embedding: learned, fixed sin-cos, learned from a sin-cos start, or none",
+          {.choices = {"learn", "sincos", "sincos_learn", "none"}});
+  v.field("pos_embed_interp", self.pos_embed_interp,
+          "resizing of the position embedding: bicubic with antialias, bilinear, zoom "
+          "(corner-aligned linear) or DINOv2's; volumes: trilinear",
+          {.choices = {"bicubic", "bilinear", "zoom", "dinov2"}});
+  v.field("no_embed_class", self.no_embed_class, "no position embedding for prefix tokens");
+  v.field("reg_tokens", self.reg_tokens, "register tokens", {.min = 0});
+  v.field("pre_norm", self.pre_norm,
+          "norm before the blocks; the patch embedding has no bias then");
+  v.field("final_norm", self.final_norm, "norm after the blocks");
+  v.field("fc_norm", self.fc_norm,
+          "final norm after pooling instead of before; none: for avg, avgmax and max");
+  v.field("pool_include_prefix", self.pool_include_prefix, "pool over the prefix tokens too");
+  v.field("dynamic_img_size", self.dynamic_img_size,
+          "accept any image size and resize the position embedding in each forward");
+  v.field("dynamic_img_pad", self.dynamic_img_pad, "pad images with zeros to whole patches");
+  v.field("crop_to_patches", self.crop_to_patches, "drop pixels beyond the last whole patch");
+  v.field("drop_rate", self.drop_rate, "dropout before the head", rate);
+  v.field("pos_drop_rate", self.pos_drop_rate, "dropout after the position embedding", rate);
+  v.field("patch_drop_rate", self.patch_drop_rate, "share of patch tokens left out in training",
+          rate);
+  v.field("proj_drop_rate", self.proj_drop_rate, "dropout after projections", rate);
+  v.field("attn_drop_rate", self.attn_drop_rate, "dropout of attention probabilities", rate);
+  v.field("drop_path_rate", self.drop_path_rate,
+          "stochastic depth of the last block; earlier ones scale linearly", rate);
+  v.field("weight_init", self.weight_init, "scheme of the weights at step 0",
+          {.choices = {"timm", "jax", "jax_nlhb", "moco"}});
+  v.field("fix_init", self.fix_init, "scale projections at step 0 by depth");
+  v.field("act_layer", self.act_layer, "activation of the MLP",
+          {.choices = {"gelu", "gelu_tanh", "quick_gelu", "silu", "relu"}});
+  v.field("norm_layer", self.norm_layer, "kind of every norm",
+          {.choices = {"layer_norm", "rms_norm"}});
+  v.field("norm_eps", self.norm_eps, "epsilon of every norm", {.min = 0, .exclusive_min = true});
+  v.field("mlp_layer", self.mlp_layer, "MLP, or SwiGLU with packed or split first layer",
+          {.choices = {"mlp", "swiglu_packed", "swiglu"}});
+  v.field("representation_size", self.representation_size,
+          "width of a tanh layer before the head (pre-logits); 0: none", {.min = 0});
+  v.field("input", self.input, "preprocessing that the weights expect");
+}
+
+}  // namespace fovea::models

@@ -1,0 +1,56 @@
+// B batch, N tokens, D embed_dim, H heads, K head_dim (D = H * K).
+#include "fovea/nn/attention.h"
+
+#include <cmath>
+
+#include "fovea/core/error.h"
+#include "fovea/kernels/attention.h"
+
+namespace fovea::nn {
+
+AttentionImpl::AttentionImpl(const AttentionOptions& options, at::Device device)
+    : options_(options) {
+  FOVEA_CHECK(options.num_heads > 0 && options.dim % options.num_heads == 0,
+              "attention of width {} with {} heads; expected a width divisible by the heads",
+              options.dim, options.num_heads);
+  head_dim_ = options.dim / options.num_heads;
+  scale_ = 1.0 / std::sqrt(static_cast<double>(head_dim_));
+  qkv_ = register_module("qkv", Linear(options.dim, 3 * options.dim, options.qkv_bias, device));
+  if (options.qk_norm) {
+    q_norm_ = register_module("q_norm", Norm(head_dim_, options.norm, device));
+    k_norm_ = register_module("k_norm", Norm(head_dim_, options.norm, device));
+  }
+  if (options.scale_norm) {
+    norm_ = register_module("norm", Norm(options.dim, options.norm, device));
+  }
+  proj_ = register_module("proj", Linear(options.dim, options.dim, options.proj_bias, device));
+}
+
+at::Tensor AttentionImpl::forward(const at::Tensor& x) {
+  return run([&] {
+    const auto qkv = qkv_(x)
+                         .unflatten(-1, {3, -1, head_dim_})  // [B, N, 3, H, K]
+                         .permute({2, 0, 3, 1, 4})           // [3, B, H, N, K]
+                         .unbind(0);
+    const auto q = q_norm_ ? q_norm_(qkv[0]) : qkv[0];
+    const auto k = k_norm_ ? k_norm_(qkv[1]) : qkv[1];
+    auto y = attend(q, k, qkv[2]).transpose(1, 2).flatten(2);  // [B, N, D]
+    if (norm_) y = norm_(y);
+    return dropout(proj_(y), options_.proj_drop_rate, "proj_drop");
+  });
+}
+
+// q, k, v: [B, H, N, K] -> [B, H, N, K].
+at::Tensor AttentionImpl::attend(const at::Tensor& q, const at::Tensor& k,
+                                 const at::Tensor& v) const {
+  if (is_recording(path() + ".probs")) {
+    record("probs", kernels::attention_probabilities(q, k, scale_));
+  }
+  std::optional<kernels::AttentionDrop> drop;
+  if (is_training() && options_.attn_drop_rate > 0) {
+    drop = kernels::AttentionDrop{options_.attn_drop_rate, drop_key("attn_drop")};
+  }
+  return kernels::attention(q, k, v, scale_, drop);
+}
+
+}  // namespace fovea::nn

@@ -1,0 +1,43 @@
+// Multi-head self-attention over tokens.
+#pragma once
+
+#include "fovea/nn/linear.h"
+#include "fovea/nn/norm.h"
+
+namespace fovea::nn {
+
+struct AttentionOptions {
+  int64_t dim = 0;
+  int64_t num_heads = 0;  // divides dim
+  bool qkv_bias = true;
+  bool proj_bias = true;
+  bool qk_norm = false;     // norm over head_dim of queries and keys
+  bool scale_norm = false;  // norm of the heads' outputs before proj
+  double attn_drop_rate = 0.0;
+  double proj_drop_rate = 0.0;
+  NormOptions norm = {};
+};
+
+// x: [B, N, D] -> [B, N, D]. Parameters: qkv [3D, D] (rows: q, k, v, each by head), q_norm, k_norm,
+// norm, proj. The probabilities [B, H, N, N] are recorded as "<path>.probs" when asked for by name.
+class AttentionImpl : public UnitImpl {
+ public:
+  AttentionImpl(const AttentionOptions& options, at::Device device);
+
+  at::Tensor forward(const at::Tensor& x);
+
+ private:
+  at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const;
+
+  AttentionOptions options_;
+  int64_t head_dim_;
+  double scale_;
+  Linear qkv_ = nullptr;
+  Norm q_norm_ = nullptr;
+  Norm k_norm_ = nullptr;
+  Norm norm_ = nullptr;
+  Linear proj_ = nullptr;
+};
+TORCH_MODULE(Attention);
+
+}  // namespace fovea::nn

@@ -1,0 +1,42 @@
+// The pre-norm transformer block.
+#pragma once
+
+#include <optional>
+
+#include "fovea/nn/attention.h"
+#include "fovea/nn/layer_scale.h"
+#include "fovea/nn/mlp.h"
+
+namespace fovea::nn {
+
+struct BlockOptions {
+  AttentionOptions attention;
+  MlpOptions mlp;
+  NormOptions norm = {};
+  bool has_layer_scale = false;
+  double drop_path_rate = 0.0;
+};
+
+// x: [B, N, D] -> [B, N, D]: x += drop_path(ls1(attn(norm1(x)))), then the same with norm2, mlp,
+// ls2.
+class BlockImpl : public UnitImpl {
+ public:
+  BlockImpl(const BlockOptions& options, at::Device device);
+
+  at::Tensor forward(const at::Tensor& x);
+
+ private:
+  double drop_path_rate_;
+  Norm norm1_ = nullptr;
+  Attention attn_ = nullptr;
+  LayerScale ls1_ = nullptr;
+  Norm norm2_ = nullptr;
+  Mlp mlp_ = nullptr;
+  LayerScale ls2_ = nullptr;
+};
+TORCH_MODULE(Block);
+
+// Rates of `depth` blocks: linear from 0 to `rate` of the last one.
+std::vector<double> drop_path_rates(double rate, int64_t depth);
+
+}  // namespace fovea::nn

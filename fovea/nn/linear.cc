@@ -1,0 +1,25 @@
+#include "fovea/nn/linear.h"
+
+#include <ATen/ops/empty.h>
+
+#include "fovea/kernels/linear.h"
+
+namespace fovea::nn {
+
+LinearImpl::LinearImpl(int64_t in_features, int64_t out_features, bool has_bias,
+                       at::Device device) {
+  const auto options = at::TensorOptions().dtype(at::kFloat).device(device);
+  weight = register_parameter("weight", at::empty({out_features, in_features}, options));
+  bias = register_parameter("bias", has_bias ? at::empty({out_features}, options) : at::Tensor());
+}
+
+at::Tensor LinearImpl::forward(const at::Tensor& x) {
+  return run([&] {
+    const auto input = input_transform ? input_transform(x) : x;
+    if (!output_transform) return kernels::linear(input, weight, bias);
+    const auto product = output_transform(kernels::linear(input, weight, at::Tensor()));
+    return bias.defined() ? product + bias.to(product.scalar_type()) : product;
+  });
+}
+
+}  // namespace fovea::nn

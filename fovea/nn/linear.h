@@ -1,0 +1,29 @@
+// The matrix product with learned weights, named as torch.nn.Linear.
+#pragma once
+
+#include <c10/core/Device.h>
+#include <torch/nn/pimpl.h>
+
+#include "fovea/nn/unit.h"
+
+namespace fovea::nn {
+
+// y = x weight^T + bias. x: [..., in_features] -> [..., out_features]. The weights are allocated on
+// `device` (meta: structure without memory) and hold no values until init or load.
+class LinearImpl : public UnitImpl {
+ public:
+  LinearImpl(int64_t in_features, int64_t out_features, bool has_bias, at::Device device);
+
+  at::Tensor forward(const at::Tensor& x);
+
+  at::Tensor weight;  // [out_features, in_features]
+  at::Tensor bias;    // [out_features], or undefined
+
+  // Set from outside where the features are split over processes: the first is applied to x, the
+  // second to the product, before the bias is added (a row-split product is a pending sum).
+  std::function<at::Tensor(const at::Tensor&)> input_transform;
+  std::function<at::Tensor(const at::Tensor&)> output_transform;
+};
+TORCH_MODULE(Linear);
+
+}  // namespace fovea::nn

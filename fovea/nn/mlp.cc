@@ -1,0 +1,56 @@
+// D embed_dim, F features after the activation.
+#include "fovea/nn/mlp.h"
+
+#include "fovea/core/error.h"
+
+namespace fovea::nn {
+
+MlpKind mlp_from_name(const std::string& name) {
+  if (name == "mlp") return MlpKind::kMlp;
+  if (name == "swiglu_packed") return MlpKind::kSwigluPacked;
+  if (name == "swiglu") return MlpKind::kSwiglu;
+  fail<ConfigError>("mlp kind '{}' is unknown; expected mlp, swiglu_packed or swiglu", name);
+}
+
+std::vector<std::string> mlp_names() { return {"mlp", "swiglu_packed", "swiglu"}; }
+
+MlpImpl::MlpImpl(const MlpOptions& options, at::Device device) : options_(options) {
+  int64_t features = options.hidden_dim;
+  if (options.kind == MlpKind::kSwiglu) {
+    fc1_g_ = register_module("fc1_g", Linear(options.dim, features, options.has_bias, device));
+    fc1_x_ = register_module("fc1_x", Linear(options.dim, features, options.has_bias, device));
+  } else {
+    fc1_ = register_module("fc1", Linear(options.dim, features, options.has_bias, device));
+  }
+  if (options.kind == MlpKind::kSwigluPacked) {
+    FOVEA_CHECK(features % 2 == 0,
+                "packed SwiGLU with {} hidden features; expected an even number: gate and value",
+                features);
+    features /= 2;
+  }
+  if (options.scale_norm) norm_ = register_module("norm", Norm(features, options.norm, device));
+  fc2_ = register_module("fc2", Linear(features, options.dim, options.has_bias, device));
+}
+
+at::Tensor MlpImpl::forward(const at::Tensor& x) {
+  return run([&] {
+    auto y = dropout(hidden(x), options_.drop_rate, "drop1");  // [..., F]
+    if (norm_) y = norm_(y);
+    return dropout(fc2_(y), options_.drop_rate, "drop2");  // [..., D]
+  });
+}
+
+// x: [..., D] -> [..., F].
+at::Tensor MlpImpl::hidden(const at::Tensor& x) {
+  switch (options_.kind) {
+    case MlpKind::kMlp:
+      return kernels::activate(fc1_(x), options_.activation);
+    case MlpKind::kSwigluPacked:
+      return kernels::gated_activate(fc1_(x), options_.activation);
+    case MlpKind::kSwiglu:
+      return kernels::activate(fc1_g_(x), options_.activation) * fc1_x_(x);
+  }
+  fail("mlp kind {} is not in the table", static_cast<int>(options_.kind));
+}
+
+}  // namespace fovea::nn

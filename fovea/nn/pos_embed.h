@@ -1,0 +1,36 @@
+// Position embeddings: the fixed sin-cos table and resizing of learned ones.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+namespace fovea::nn {
+
+// The ways in which the model families in use resize a grid of position embeddings. Grids with
+// three sides are resized trilinearly, except by kZoom, which is the same formula in any number of
+// dims.
+enum class PosEmbedInterp {
+  kBicubic,   // bicubic with antialias (timm; DINOv2 with registers)
+  kBilinear,  // bilinear without antialias (FlexiViT)
+  kZoom,      // linear between corner-aligned samples: scipy.ndimage.zoom(order=1) (Flax ViT)
+  kDinov2,    // bicubic, scale (new + 0.1) / old, no antialias (DINOv2 without registers)
+};
+
+// "bicubic", "bilinear", "zoom" or "dinov2". Throws ConfigError.
+PosEmbedInterp pos_embed_interp_from_name(const std::string& name);
+std::vector<std::string> pos_embed_interp_names();
+
+// pos_embed: [1, num_prefix + N, D] over old_grid -> [1, num_prefix + M, D] over new_grid, in the
+// dtype of pos_embed; the prefix rows are kept. Differentiable. Equal grids: pos_embed itself.
+at::Tensor resize_pos_embed(const at::Tensor& pos_embed, at::IntArrayRef old_grid,
+                            at::IntArrayRef new_grid, int64_t num_prefix, PosEmbedInterp interp);
+
+// Sines and cosines of the token's coordinates: [1, num_prefix + N, dim] float32, prefix rows zero.
+// Each side has dim / sides features, [sin | cos] of position / 10000^(2i / features). Sides in the
+// order (column, row) for two, as He et al. 2022 (MAE) have it, and as given for three.
+// dim must be divisible by twice the number of sides.
+at::Tensor sincos_pos_embed(at::IntArrayRef grid, int64_t dim, int64_t num_prefix);
+
+}  // namespace fovea::nn

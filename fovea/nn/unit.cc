@@ -1,0 +1,90 @@
+#include "fovea/nn/unit.h"
+
+#include <algorithm>
+
+#include "fovea/core/error.h"
+
+namespace fovea::nn {
+namespace {
+
+struct Step {
+  uint64_t seed;
+  uint32_t step;
+  at::Tensor rows;  // [B] int64
+};
+
+struct Recorder {
+  std::vector<std::string> wanted;
+  std::vector<std::pair<std::string, at::Tensor>> kept;
+
+  bool wants_by_name(const std::string& name) const {
+    return std::find(wanted.begin(), wanted.end(), name) != wanted.end();
+  }
+};
+
+// Scopes nest: the innermost is in force.
+thread_local std::vector<Step> step_stack;
+thread_local std::vector<Recorder> recorder_stack;
+
+std::string join(const std::string& path, const std::string& name) {
+  if (path.empty()) return name;
+  return name.empty() ? path : path + "." + name;
+}
+
+}  // namespace
+
+void UnitImpl::record(const std::string& name, const at::Tensor& x) const {
+  if (recorder_stack.empty()) return;
+  auto& recorder = recorder_stack.back();
+  auto full_name = join(path_, name);
+  if (recorder.wanted.empty() || recorder.wants_by_name(full_name)) {
+    recorder.kept.emplace_back(std::move(full_name), x);
+  }
+}
+
+kernels::DropKey UnitImpl::drop_key(const std::string& name) const {
+  const auto full_name = join(path_, name);
+  FOVEA_CHECK(!step_stack.empty(),
+              "drop layer {} runs in training outside a training step; expected a StepScope with "
+              "the seed, the step and the rows of the batch, or eval()",
+              full_name);
+  const auto& step = step_stack.back();
+  return {philox_key(step.seed, full_name), step.step, step.rows};
+}
+
+at::Tensor UnitImpl::dropout(const at::Tensor& x, double rate, const char* name) const {
+  return is_training() && rate > 0 ? kernels::dropout(x, rate, drop_key(name)) : x;
+}
+
+at::Tensor UnitImpl::drop_path(const at::Tensor& x, double rate, const char* name) const {
+  return is_training() && rate > 0 ? kernels::drop_path(x, rate, drop_key(name)) : x;
+}
+
+void assign_names(torch::nn::Module& root) {
+  if (auto* unit = dynamic_cast<UnitImpl*>(&root)) unit->set_path("");
+  for (const auto& item : root.named_modules(/*name_prefix=*/"", /*include_self=*/false)) {
+    if (auto* unit = dynamic_cast<UnitImpl*>(item.value().get())) unit->set_path(item.key());
+  }
+}
+
+StepScope::StepScope(uint64_t seed, int64_t step, at::Tensor rows) {
+  step_stack.push_back({seed, static_cast<uint32_t>(step), std::move(rows)});
+}
+
+StepScope::~StepScope() { step_stack.pop_back(); }
+
+RecordScope::RecordScope(std::vector<std::string> wanted) {
+  recorder_stack.push_back({std::move(wanted), {}});
+}
+
+RecordScope::~RecordScope() { recorder_stack.pop_back(); }
+
+const std::vector<std::pair<std::string, at::Tensor>>& RecordScope::intermediates() const {
+  return recorder_stack.back().kept;
+}
+
+bool is_recording(const std::string& name) {
+  return !recorder_stack.empty() && recorder_stack.back().wants_by_name(name);
+}
+
+}  // namespace fovea::nn
