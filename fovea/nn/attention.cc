@@ -28,29 +28,27 @@ AttentionImpl::AttentionImpl(const AttentionOptions& options, at::Device device)
 
 at::Tensor AttentionImpl::forward(const at::Tensor& x) {
   return run([&] {
-    const auto qkv = qkv_(x)
-                         .unflatten(-1, {3, -1, head_dim_})  // [B, N, 3, H, K]
-                         .permute({2, 0, 3, 1, 4})           // [3, B, H, N, K]
-                         .unbind(0);
-    const auto q = q_norm_ ? q_norm_(qkv[0]) : qkv[0];
-    const auto k = k_norm_ ? k_norm_(qkv[1]) : qkv[1];
-    auto y = attend(q, k, qkv[2]).transpose(1, 2).flatten(2);  // [B, N, D]
+    auto y = attend(qkv_(x));  // [B, N, D]
     if (norm_) y = norm_(y);
     return dropout(proj_(y), options_.proj_drop_rate, "proj_drop");
   });
 }
 
-// q, k, v: [B, H, N, K] -> [B, H, N, K].
-at::Tensor AttentionImpl::attend(const at::Tensor& q, const at::Tensor& k,
-                                 const at::Tensor& v) const {
-  if (is_recording(path() + ".probs")) {
-    record("probs", kernels::attention_probabilities(q, k, scale_));
+// qkv: [B, N, 3 D] -> [B, N, D].
+at::Tensor AttentionImpl::attend(const at::Tensor& qkv) {
+  const bool drops = is_training() && options_.attn_drop_rate > 0;
+  const bool shows_probs = is_recording(path() + ".probs");
+  if (!q_norm_ && !drops && !shows_probs) {
+    return kernels::self_attention(qkv, qkv.size(-1) / (3 * head_dim_), scale_);
   }
+  const auto parts = qkv.unflatten(-1, {3, -1, head_dim_})  // [B, N, 3, H, K]
+                         .permute({2, 0, 3, 1, 4});         // [3, B, H, N, K]
+  const auto q = q_norm_ ? q_norm_(parts[0]) : parts[0];
+  const auto k = k_norm_ ? k_norm_(parts[1]) : parts[1];
+  if (shows_probs) record("probs", kernels::attention_probabilities(q, k, scale_));
   std::optional<kernels::AttentionDrop> drop;
-  if (is_training() && options_.attn_drop_rate > 0) {
-    drop = kernels::AttentionDrop{options_.attn_drop_rate, drop_key("attn_drop")};
-  }
-  return kernels::attention(q, k, v, scale_, drop);
+  if (drops) drop = kernels::AttentionDrop{options_.attn_drop_rate, drop_key("attn_drop")};
+  return kernels::attention(q, k, parts[2], scale_, drop).transpose(1, 2).flatten(2);
 }
 
 }  // namespace fovea::nn

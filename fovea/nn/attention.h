@@ -27,7 +27,7 @@ class AttentionImpl : public UnitImpl {
   at::Tensor forward(const at::Tensor& x);
 
  private:
-  at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const;
+  at::Tensor attend(const at::Tensor& qkv);
 
   AttentionOptions options_;
   int64_t head_dim_;
