@@ -1,0 +1,80 @@
+// fovea train RECIPE|RUN_DIR [a.b=c ...]
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/fovea/command.h"
+#include "fovea/core/config.h"
+#include "fovea/core/error.h"
+#include "fovea/train/run_folder.h"
+#include "fovea/train/trainer.h"
+
+namespace fovea::app {
+namespace {
+
+struct TrainArguments {
+  std::string source;
+  std::vector<std::string> overrides;
+  bool json = false;
+};
+
+train::TrainConfig load(const TrainArguments& arguments) {
+  if (train::is_run_folder(arguments.source)) {
+    return train::load_run_config(arguments.source, arguments.overrides);
+  }
+  return load_config<train::TrainConfig>(arguments.source, arguments.overrides);
+}
+
+std::string metrics_text(const std::map<std::string, double>& metrics) {
+  std::string text;
+  for (const auto& [name, value] : metrics) {
+    text += fmt::format("{}{} {:.4g}", text.empty() ? "" : ", ", name, value);
+  }
+  return text;
+}
+
+void print_result(const train::FitResult& result, bool as_json) {
+  if (as_json) {
+    fmt::print("{}\n", nlohmann::json{{"run_dir", result.run_dir},
+                                      {"step", result.step},
+                                      {"epoch", result.epoch},
+                                      {"stopped", result.stopped},
+                                      {"eval", result.last_eval}}
+                           .dump());
+    return;
+  }
+  if (result.stopped) {
+    fmt::print("stopped at step {}; the state is saved. Go on with: fovea train {}\n", result.step,
+               result.run_dir);
+    return;
+  }
+  fmt::print("done: {} steps, {:.2f} epochs; {}\n", result.step, result.epoch, metrics_text(result.last_eval));
+  fmt::print("  run folder  {}\n  report      {}/report.html\n  weights     {}/weights.safetensors\n",
+             result.run_dir, result.run_dir, result.run_dir);
+}
+
+void run(const TrainArguments& arguments) {
+  train::Trainer trainer(load(arguments), arguments.json ? train::ProgressLine::Mode::kSilent
+                                                         : train::ProgressLine::Mode::kAuto);
+  const auto result = trainer.fit();
+  print_result(result, arguments.json);
+  if (result.stopped) throw ExitRequest{static_cast<int>(ExitCode::kStopped)};
+}
+
+}  // namespace
+
+void add_train(CLI::App& app) {
+  auto* command = app.add_subcommand("train", "Train a model, or go on with a run");
+  auto arguments = std::make_shared<TrainArguments>();
+  command->add_option("source", arguments->source, "recipe (YAML) or run folder")->required()->type_name("RECIPE|RUN_DIR");
+  command->add_option("overrides", arguments->overrides, "changes to the recipe: optim.lr=3e-4 ...")->type_name("a.b=c");
+  command->add_flag("--json", arguments->json, "print one JSON object on standard output and nothing else there");
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace fovea::app

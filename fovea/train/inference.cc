@@ -1,0 +1,173 @@
+#include "fovea/train/inference.h"
+
+#include <ATen/ops/empty.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "fovea/checkpoint/store.h"
+#include "fovea/core/config.h"
+#include "fovea/core/error.h"
+#include "fovea/core/safetensors.h"
+#include "fovea/data/datasets/registry.h"
+#include "fovea/data/transforms/pipeline.h"
+#include "fovea/models/registry.h"
+#include "fovea/models/weights.h"
+#include "fovea/train/run_folder.h"
+#include "fovea/train/session.h"
+
+namespace fovea::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Metadata of a weights file that a run wrote.
+constexpr const char* kConfigKey = "fovea.config";
+constexpr const char* kClassesKey = "fovea.class_names";
+
+// Where the weights lie and of which model they are.
+struct WeightsSource {
+  models::ModelConfig model;
+  std::string weights;  // empty: step-0 weights
+  std::vector<std::string> class_names;
+  std::optional<TrainConfig> config;
+};
+
+WeightsSource from_weights_file(const std::string& path, const InferenceOptions& options) {
+  WeightsSource source;
+  source.weights = path;
+  const auto file = SafetensorsFile::open(path);
+  const auto& metadata = file.metadata();
+  if (const auto names = metadata.find(kClassesKey); names != metadata.end()) {
+    source.class_names = nlohmann::json::parse(names->second).get<std::vector<std::string>>();
+  }
+  if (!options.model.empty()) {
+    source.model = models::named_config(options.model);
+    return source;
+  }
+  const auto yaml = metadata.find(kConfigKey);
+  if (yaml == metadata.end()) {
+    fail<ConfigError>("{}: the file does not say of which model it is; name it as timm does: --model vit_small_patch16_224",
+                      path);
+  }
+  source.config = parse_config<TrainConfig>(yaml->second, path + " (its config)", options.overrides);
+  source.model = source.config->model;
+  return source;
+}
+
+std::string weights_of_run(const fs::path& folder, const std::string& checkpoint) {
+  if (checkpoint == "final") return (folder / "weights.safetensors").string();
+  const checkpoint::Store store((folder / "checkpoints").string(), {});
+  return store.weights_file(checkpoint);
+}
+
+WeightsSource from_run(const fs::path& folder, const InferenceOptions& options) {
+  WeightsSource source;
+  source.config = load_run_config(folder, options.overrides);
+  source.model = source.config->model;
+  source.weights = options.weights.empty() ? weights_of_run(folder, options.checkpoint) : options.weights;
+  const auto finished = folder / "weights.safetensors";
+  if (fs::exists(finished)) {
+    const auto metadata = SafetensorsFile::open(finished.string()).metadata();
+    if (const auto names = metadata.find(kClassesKey); names != metadata.end()) {
+      source.class_names = nlohmann::json::parse(names->second).get<std::vector<std::string>>();
+    }
+  }
+  return source;
+}
+
+WeightsSource find_source(const std::string& target, const InferenceOptions& options) {
+  if (is_run_folder(target)) return from_run(target, options);
+  if (fs::is_regular_file(target)) return from_weights_file(target, options);
+  if (fs::is_directory(target)) {
+    fail<ConfigError>("{}: a folder without config.yaml; expected a run folder, a weights file or a model's name", target);
+  }
+  const auto presets = models::list_models();
+  if (std::find(presets.begin(), presets.end(), target) == presets.end()) {
+    fail<ConfigError>("{}: neither a file, nor a run folder, nor the name of a model (`fovea list models`)", target);
+  }
+  if (!options.weights.empty()) {
+    auto with_model = options;
+    with_model.model = target;
+    return from_weights_file(options.weights, with_model);
+  }
+  WeightsSource source;
+  source.model = models::named_config(target);
+  return source;
+}
+
+// timm's evaluation transform: the shorter edge to size / crop_pct, the centre, mean and std.
+std::vector<data::TransformConfig> default_transforms(const models::InputSpec& spec) {
+  std::vector<int64_t> scaled;
+  for (const auto side : spec.img_size) {
+    scaled.push_back(static_cast<int64_t>(std::floor(static_cast<double>(side) / spec.crop_pct)));
+  }
+  const bool is_square = spec.img_size.front() == spec.img_size.back();
+  data::ResizeConfig resize;
+  resize.size = is_square ? std::vector<int64_t>{scaled.front()} : scaled;
+  resize.interpolation = spec.interpolation;
+  data::CenterCropConfig crop;
+  crop.size = spec.img_size;
+  data::NormalizeConfig normalize;
+  normalize.mean = spec.mean;
+  normalize.std = spec.std;
+  return {{resize}, {crop}, {normalize}};
+}
+
+}  // namespace
+
+std::string Inference::class_name(int64_t label) const {
+  const auto index = static_cast<size_t>(label);
+  return label >= 0 && index < class_names.size() ? class_names[index] : std::to_string(label);
+}
+
+at::Tensor Inference::preprocess(const std::vector<data::Image>& images) const {
+  FOVEA_CHECK(!images.empty(), "no images to preprocess");
+  const auto first = transforms->output_size(data::ImageSize{images[0].height, images[0].width});
+  const int64_t channels = transforms->in_chans();
+  const auto batch = at::empty({static_cast<int64_t>(images.size()), channels, first->height, first->width});
+  const int64_t count = channels * first->height * first->width;
+  data::TransformScratch scratch;
+  for (size_t i = 0; i < images.size(); ++i) {
+    const auto size = transforms->output_size(data::ImageSize{images[i].height, images[i].width});
+    if (size->height != first->height || size->width != first->width) {
+      fail<DataError>("image {} becomes {} x {} pixels, the first one {} x {}; expected one size: add resize or "
+                      "center_crop to the transforms", i, size->height, size->width, first->height, first->width);
+    }
+    transforms->apply(images[i], data::augmentation_stream(0, 0, static_cast<int64_t>(i)),
+                      {batch.mutable_data_ptr<float>() + static_cast<int64_t>(i) * count, static_cast<size_t>(count)},
+                      scratch);
+  }
+  return batch;
+}
+
+Inference load_inference(const std::string& target, const InferenceOptions& options) {
+  auto source = find_source(target, options);
+  Inference inference;
+  inference.compute = compute_options({.type = options.device, .dtype = options.dtype, .threads = 0});
+  inference.model = models::build_model(source.model);
+  if (source.weights.empty()) {
+    inference.model->init_weights(0);
+  } else {
+    models::load_weights(*inference.model, source.weights);
+  }
+  inference.model->to(inference.compute.device);
+  inference.model->eval();
+  const bool has_val = source.config && source.config->data.val;
+  auto transforms = has_val ? data::transforms_of(*source.config->data.val)
+                            : default_transforms(inference.model->input_spec());
+  inference.transforms =
+      std::make_shared<const data::TransformPipeline>(std::move(transforms), in_chans_of(source.model));
+  inference.class_names = std::move(source.class_names);
+  inference.config = std::move(source.config);
+  return inference;
+}
+
+void save_inference_weights(const std::string& path, const models::Model& model, const TrainConfig& config,
+                            const std::vector<std::string>& class_names) {
+  models::save_weights(model, path,
+                       {{kConfigKey, dump_config(config)}, {kClassesKey, nlohmann::json(class_names).dump()}});
+}
+
+}  // namespace fovea::train
