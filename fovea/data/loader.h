@@ -19,13 +19,15 @@ struct LoaderOptions {
   bool drop_last = false;  // false: the last batch of an epoch is smaller, and exact
   int64_t threads = 2;     // worker threads; 0 prepares batches in next()
   int64_t prefetch = 4;    // batches prepared ahead
-  Shard shard;
+  Shard shard = {};
 };
 
 class Loader {
  public:
   Loader(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const TransformPipeline> transforms,
          const LoaderOptions& options);
+  Loader(Loader&&) noexcept;
+  Loader& operator=(Loader&&) noexcept;
   ~Loader();
 
   // Samples handed out in one epoch (with drop_last: a multiple of the global batch size).

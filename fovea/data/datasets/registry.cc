@@ -1,0 +1,19 @@
+#include "fovea/data/datasets/registry.h"
+
+namespace fovea::data {
+namespace {
+
+std::shared_ptr<const Dataset> build(const IdxConfig& config) { return build_idx_dataset(config); }
+
+}  // namespace
+
+std::shared_ptr<const Dataset> build_dataset(const DatasetConfig& config) {
+  return config.visit_value([](const auto& chosen) { return build(chosen); });
+}
+
+const std::vector<TransformConfig>& transforms_of(const DatasetConfig& config) {
+  return config.visit_value(
+      [](const auto& chosen) -> const std::vector<TransformConfig>& { return chosen.transforms; });
+}
+
+}  // namespace fovea::data

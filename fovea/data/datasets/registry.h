@@ -1,0 +1,25 @@
+// The data set formats that a recipe can name, listed in one place.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fovea/core/config_fields.h"
+#include "fovea/data/dataset.h"
+#include "fovea/data/datasets/idx.h"
+#include "fovea/data/transforms/configs.h"
+
+namespace fovea::data {
+
+// A new format: its config and builder beside the others, its config's name here, its builder in
+// registry.cc.
+using DatasetConfig = OneOf<IdxConfig>;
+
+// Opens the data set; throws DataError naming what is missing or damaged.
+std::shared_ptr<const Dataset> build_dataset(const DatasetConfig& config);
+
+// The `transforms` of whichever format was chosen.
+const std::vector<TransformConfig>& transforms_of(const DatasetConfig& config);
+
+}  // namespace fovea::data

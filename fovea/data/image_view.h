@@ -1,0 +1,51 @@
+// A window into pixels that somebody else owns: crops cost nothing.
+#pragma once
+
+#include <cstdint>
+
+#include "fovea/data/dataset.h"
+
+namespace fovea::data {
+
+struct ImageSize {
+  int64_t height = 0;
+  int64_t width = 0;
+  bool operator==(const ImageSize&) const = default;
+};
+
+struct ImageView {
+  const uint8_t* pixels = nullptr;  // [H, W, C], rows row_stride bytes apart
+  int64_t height = 0;
+  int64_t width = 0;
+  int64_t channels = 0;
+  int64_t row_stride = 0;
+
+  ImageView() = default;
+  explicit ImageView(const Image& image)
+      : pixels(image.pixels.data()),
+        height(image.height),
+        width(image.width),
+        channels(image.channels),
+        row_stride(image.width * image.channels) {}
+
+  const uint8_t* row(int64_t y) const { return pixels + y * row_stride; }
+  ImageSize size() const { return {height, width}; }
+  // The rectangle [top, top + size.height) x [left, left + size.width), which must lie inside.
+  ImageView crop(int64_t top, int64_t left, ImageSize size) const {
+    ImageView view = *this;
+    view.pixels += top * row_stride + left * channels;
+    view.height = size.height;
+    view.width = size.width;
+    return view;
+  }
+};
+
+// Makes `image` hold height x width x channels bytes; keeps its buffer where it is large enough.
+inline void reshape(Image& image, ImageSize size, int64_t channels) {
+  image.height = size.height;
+  image.width = size.width;
+  image.channels = channels;
+  image.pixels.resize(static_cast<size_t>(size.height * size.width * channels));
+}
+
+}  // namespace fovea::data

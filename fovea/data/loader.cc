@@ -1,0 +1,228 @@
+#include "fovea/data/loader.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "fovea/core/error.h"
+#include "fovea/data/batch_maker.h"
+
+namespace fovea::data {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A batch in the ring. Its rows are handed to the workers in ranges.
+struct Slot {
+  Batch batch;
+  int64_t unfinished = 0;  // rows that are not filled yet
+  std::exception_ptr
+      error;  // of the lowest row that failed: the same one for any number of threads
+  int64_t error_row = 0;
+};
+
+struct Range {
+  Slot* slot = nullptr;
+  int64_t first = 0;
+  int64_t last = 0;
+};
+
+}  // namespace
+
+// Batches are opened in order, each when its slot is free; workers take ranges of rows from the
+// newest open batch, so that all of them work on the batch that next() waits for. `mutex` guards
+// everything but the rows being filled.
+struct Loader::State {
+  State(BatchMaker batch_maker, const LoaderOptions& options)
+      : maker(std::move(batch_maker)),
+        slots(static_cast<size_t>(std::max<int64_t>(options.prefetch, 1))) {
+    workers.reserve(static_cast<size_t>(std::max<int64_t>(options.threads, 0)));
+    thread_count = options.threads;
+  }
+
+  ~State() {
+    {
+      const std::lock_guard lock(mutex);
+      is_stopping = true;
+    }
+    work_ready.notify_all();
+    for (std::thread& worker : workers) worker.join();
+  }
+
+  Slot& slot_of(int64_t batch_number) {
+    return slots[static_cast<size_t>(batch_number) % slots.size()];
+  }
+
+  // Ranges small enough that every thread gets several of one batch: the first batch is ready soon,
+  // and one slow sample does not hold the others up.
+  int64_t range_rows(int64_t batch_rows) const {
+    return std::clamp<int64_t>(batch_rows / (4 * std::max<int64_t>(thread_count, 1)), 1, 64);
+  }
+
+  void start_workers() {
+    while (static_cast<int64_t>(workers.size()) < thread_count)
+      workers.emplace_back([this] { work(); });
+  }
+
+  // Buffers for the next batch of the ring; needs the lock.
+  void open_batch() {
+    Slot& slot = slot_of(num_opened);
+    if (!spare.empty()) {
+      slot.batch = std::move(spare.back());
+      spare.pop_back();
+    }
+    maker.open(open_position, slot.batch);
+    open_position = maker.next_position(open_position);
+    slot.unfinished = slot.batch.size();
+    slot.error = nullptr;
+    next_row = 0;
+    ++num_opened;
+    if (slot.unfinished == 0) batch_ready.notify_all();  // this shard has no row in it
+  }
+
+  // The next range to fill; waits for one. False: the loader is being destroyed.
+  bool take_range(std::unique_lock<std::mutex>& lock, Range& range) {
+    for (;;) {
+      if (is_stopping) return false;
+      if (!is_seeking) {
+        if (num_opened > num_consumed) {
+          Slot& newest = slot_of(num_opened - 1);
+          const int64_t rows = newest.batch.size();
+          if (next_row < rows) {
+            range = {&newest, next_row, std::min(next_row + range_rows(rows), rows)};
+            next_row = range.last;
+            ++num_active;
+            return true;
+          }
+        }
+        if (num_opened - num_consumed < static_cast<int64_t>(slots.size())) {
+          open_batch();
+          work_ready.notify_all();
+          continue;
+        }
+      }
+      work_ready.wait(lock);
+    }
+  }
+
+  void work() {
+    BatchScratch scratch;
+    Range range;
+    std::unique_lock lock(mutex);
+    while (take_range(lock, range)) {
+      lock.unlock();
+      std::exception_ptr error;
+      try {
+        maker.fill(range.slot->batch, range.first, range.last, scratch);
+      } catch (...) {
+        error = std::current_exception();
+      }
+      lock.lock();
+      finish(range, error);
+    }
+  }
+
+  void finish(const Range& range, const std::exception_ptr& error) {
+    Slot& slot = *range.slot;
+    if (error && (!slot.error || range.first < slot.error_row)) {
+      slot.error = error;
+      slot.error_row = range.first;
+    }
+    slot.unfinished -= range.last - range.first;
+    --num_active;
+    if (slot.unfinished == 0 || (is_seeking && num_active == 0)) batch_ready.notify_all();
+  }
+
+  const BatchMaker maker;
+  int64_t thread_count = 0;
+
+  std::mutex mutex;
+  std::condition_variable work_ready;   // a slot is free, a batch is open, or the end
+  std::condition_variable batch_ready;  // a batch is complete, or nothing is being filled any more
+  std::vector<Slot> slots;
+  std::vector<Batch> spare;
+  int64_t num_opened = 0;  // batches opened and handed out since the last seek
+  int64_t num_consumed = 0;
+  int64_t open_position = 0;  // where the next batch to open starts
+  int64_t next_row = 0;       // of the newest open batch: first row that nobody has taken
+  int64_t num_active = 0;     // ranges being filled
+  bool is_seeking = false;
+  bool is_stopping = false;
+
+  BatchScratch own_scratch;  // threads = 0
+  Clock::duration waited{};
+  std::vector<std::thread> workers;
+};
+
+Loader::Loader(std::shared_ptr<const Dataset> dataset,
+               std::shared_ptr<const TransformPipeline> transforms, const LoaderOptions& options)
+    : state_(std::make_unique<State>(BatchMaker(std::move(dataset), std::move(transforms), options),
+                                     options)) {}
+
+Loader::Loader(Loader&&) noexcept = default;
+
+Loader& Loader::operator=(Loader&&) noexcept = default;
+
+Loader::~Loader() = default;
+
+int64_t Loader::samples_per_epoch() const { return state_->maker.samples_per_epoch(); }
+
+int64_t Loader::batches_per_epoch() const { return state_->maker.batches_per_epoch(); }
+
+void Loader::seek(int64_t position) {
+  State& state = *state_;
+  state.maker.check_position(position);
+  std::unique_lock lock(state.mutex);
+  state.is_seeking = true;
+  state.batch_ready.wait(lock, [&] { return state.num_active == 0; });
+  state.num_opened = 0;
+  state.num_consumed = 0;
+  state.next_row = 0;
+  state.open_position = position;
+  state.is_seeking = false;
+  lock.unlock();
+  state.work_ready.notify_all();
+}
+
+Batch Loader::next() {
+  State& state = *state_;
+  const auto start = Clock::now();
+  std::unique_lock lock(state.mutex);
+  if (state.thread_count > 0) {
+    state.start_workers();
+    state.batch_ready.wait(lock, [&] {
+      return state.num_opened > state.num_consumed &&
+             state.slot_of(state.num_consumed).unfinished == 0;
+    });
+  } else {
+    if (state.num_opened == state.num_consumed) state.open_batch();
+    Slot& slot = state.slot_of(state.num_consumed);
+    state.maker.fill(slot.batch, 0, slot.batch.size(), state.own_scratch);
+  }
+  state.waited += Clock::now() - start;
+  Slot& slot = state.slot_of(state.num_consumed);
+  if (slot.error) std::rethrow_exception(slot.error);
+  Batch batch = std::move(slot.batch);
+  slot.batch = Batch();
+  ++state.num_consumed;
+  lock.unlock();
+  state.work_ready.notify_all();
+  return batch;
+}
+
+void Loader::recycle(Batch&& batch) {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->spare.size() < state_->slots.size()) state_->spare.push_back(std::move(batch));
+}
+
+double Loader::take_wait_seconds() {
+  const double seconds = std::chrono::duration<double>(state_->waited).count();
+  state_->waited = {};
+  return seconds;
+}
+
+}  // namespace fovea::data

@@ -1,0 +1,148 @@
+// The transforms a recipe can name, in order, under `transforms:`. Sizes and their meanings are
+// torchvision's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fovea/core/config_fields.h"
+
+namespace fovea::data {
+
+// A random box (area share in `scale`, aspect ratio in `ratio`), resized: torchvision's and timm's
+// crop for training.
+struct RandomResizedCropConfig {
+  static constexpr std::string_view kName = "random_resized_crop";
+  std::vector<int64_t> size = {224};
+  std::vector<double> scale = {0.08, 1.0};
+  std::vector<double> ratio = {3.0 / 4.0, 4.0 / 3.0};
+  std::string interpolation = "bicubic";
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("size", self.size, "output side, or [height, width]", {.unit = "pixels"});
+    v.field("scale", self.scale, "least and largest share of the area that is kept");
+    v.field("ratio", self.ratio, "least and largest width / height of the box");
+    v.field("interpolation", self.interpolation, "how pixels are resampled",
+            {.choices = {"nearest", "bilinear", "bicubic"}});
+  }
+  void validate(ConfigIssues& issues) const;
+};
+
+// One number: the shorter edge gets this length and the aspect ratio is kept. Two: exactly this
+// size.
+struct ResizeConfig {
+  static constexpr std::string_view kName = "resize";
+  std::vector<int64_t> size = {256};
+  std::string interpolation = "bicubic";
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("size", self.size, "length of the shorter edge, or [height, width]",
+            {.unit = "pixels"});
+    v.field("interpolation", self.interpolation, "how pixels are resampled",
+            {.choices = {"nearest", "bilinear", "bicubic"}});
+  }
+  void validate(ConfigIssues& issues) const;
+};
+
+// The middle of the image; where the image is smaller it is first padded with zeros.
+struct CenterCropConfig {
+  static constexpr std::string_view kName = "center_crop";
+  std::vector<int64_t> size = {224};
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("size", self.size, "output side, or [height, width]", {.unit = "pixels"});
+  }
+  void validate(ConfigIssues& issues) const;
+};
+
+struct PadConfig {
+  static constexpr std::string_view kName = "pad";
+  std::vector<int64_t> padding = {4};
+  int64_t fill = 0;
+  std::string mode = "constant";
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("padding", self.padding,
+            "pixels added on every side, or [left and right, top and bottom], or [left, top, "
+            "right, bottom]",
+            {.unit = "pixels"});
+    v.field("fill", self.fill, "value of the new pixels, for mode constant",
+            {.min = 0, .max = 255});
+    v.field("mode", self.mode, "what the new pixels hold",
+            {.choices = {"constant", "edge", "reflect"}});
+  }
+  void validate(ConfigIssues& issues) const;
+};
+
+// Padding, then a window of fixed size at a random place.
+struct RandomCropConfig {
+  static constexpr std::string_view kName = "random_crop";
+  std::vector<int64_t> size = {32};
+  std::vector<int64_t> padding = {0};
+  int64_t fill = 0;
+  std::string mode = "constant";
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("size", self.size, "output side, or [height, width]", {.unit = "pixels"});
+    v.field(
+        "padding", self.padding,
+        "pixels added before, as for pad: one number, [left and right, top and bottom], or four",
+        {.unit = "pixels"});
+    v.field("fill", self.fill, "value of the new pixels, for mode constant",
+            {.min = 0, .max = 255});
+    v.field("mode", self.mode, "what the new pixels hold",
+            {.choices = {"constant", "edge", "reflect"}});
+  }
+  void validate(ConfigIssues& issues) const;
+};
+
+struct HorizontalFlipConfig {
+  static constexpr std::string_view kName = "horizontal_flip";
+  double p = 0.5;
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("p", self.p, "probability of a flip", {.min = 0, .max = 1});
+  }
+};
+
+struct VerticalFlipConfig {
+  static constexpr std::string_view kName = "vertical_flip";
+  double p = 0.5;
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("p", self.p, "probability of a flip", {.min = 0, .max = 1});
+  }
+};
+
+// (byte / 255 - mean) / std by channel; the last of the list. Without it images are byte / 255.
+struct NormalizeConfig {
+  static constexpr std::string_view kName = "normalize";
+  std::string preset = {};
+  std::vector<double> mean = {0.5};
+  std::vector<double> std = {0.5};
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("mean", self.mean,
+            "mean of each channel on a scale of 0 to 1; one number serves all channels");
+    v.field("std", self.std, "standard deviation of each channel; one number serves all channels");
+  }
+  void validate(ConfigIssues& issues) const;
+  // Fills mean and std with the statistics of a named data set.
+  bool apply_preset(const std::string& name);
+  static std::vector<std::string> preset_names();
+};
+
+using TransformConfig =
+    OneOf<ResizeConfig, CenterCropConfig, RandomResizedCropConfig, RandomCropConfig, PadConfig,
+          HorizontalFlipConfig, VerticalFlipConfig, NormalizeConfig>;
+
+}  // namespace fovea::data

@@ -1,0 +1,221 @@
+#include "fovea/data/transforms/geometry.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "fovea/core/error.h"
+
+namespace fovea::data {
+namespace {
+
+constexpr int kCropTries = 10;
+
+struct Margins {
+  int64_t left = 0, top = 0, right = 0, bottom = 0;
+  bool is_zero() const { return left == 0 && top == 0 && right == 0 && bottom == 0; }
+};
+
+ImageSize exact_size(const std::vector<int64_t>& size) { return {size.front(), size.back()}; }
+
+Margins margins_from(const std::vector<int64_t>& padding) {
+  if (padding.size() == 4) return {padding[0], padding[1], padding[2], padding[3]};
+  return {padding.front(), padding.back(), padding.front(), padding.back()};
+}
+
+ImageSize padded_size(ImageSize in, const Margins& margins) {
+  return {in.height + margins.top + margins.bottom, in.width + margins.left + margins.right};
+}
+
+// Position in the image that padding pixel `at` (counted from the image's own first pixel) repeats.
+int64_t source_position(int64_t at, int64_t count, bool is_reflected) {
+  if (is_reflected) {
+    if (at < 0) at = -at;
+    if (at >= count) at = 2 * (count - 1) - at;
+  }
+  return std::clamp<int64_t>(at, 0, count - 1);
+}
+
+ImageView pad(const ImageView& in, const Margins& margins, const std::string& mode, int64_t fill,
+              TransformScratch& scratch) {
+  if (margins.is_zero()) return in;
+  const bool is_reflected = mode == "reflect";
+  if (is_reflected && (std::max(margins.left, margins.right) >= in.width ||
+                       std::max(margins.top, margins.bottom) >= in.height)) {
+    fail<DataError>(
+        "an image of {}x{} pixels is too small for padding of [{}, {}, {}, {}] by reflection; pad "
+        "less or "
+        "use mode: edge",
+        in.height, in.width, margins.left, margins.top, margins.right, margins.bottom);
+  }
+  Image& out = scratch.next_image();
+  reshape(out, padded_size(in.size(), margins), in.channels);
+  if (mode == "constant") {
+    std::fill(out.pixels.begin(), out.pixels.end(), static_cast<uint8_t>(fill));
+    for (int64_t y = 0; y < in.height; ++y) {
+      std::memcpy(out.pixels.data() + ((y + margins.top) * out.width + margins.left) * in.channels,
+                  in.row(y), static_cast<size_t>(in.width * in.channels));
+    }
+    return ImageView(out);
+  }
+  uint8_t* target = out.pixels.data();
+  for (int64_t y = 0; y < out.height; ++y) {
+    const uint8_t* row = in.row(source_position(y - margins.top, in.height, is_reflected));
+    for (int64_t x = 0; x < out.width; ++x, target += in.channels) {
+      const int64_t from = source_position(x - margins.left, in.width, is_reflected);
+      std::memcpy(target, row + from * in.channels, static_cast<size_t>(in.channels));
+    }
+  }
+  return ImageView(out);
+}
+
+ImageSize resized_size(const ResizeConfig& config, ImageSize in) {
+  if (config.size.size() == 2) return exact_size(config.size);
+  const int64_t edge = config.size[0];
+  const int64_t shorter = std::min(in.height, in.width);
+  const int64_t longer = std::max(in.height, in.width);
+  const auto scaled =
+      static_cast<int64_t>(static_cast<double>(edge * longer) / static_cast<double>(shorter));
+  return in.height <= in.width ? ImageSize{edge, scaled} : ImageSize{scaled, edge};
+}
+
+// Python's round(): halves go to the even neighbour.
+int64_t round_half_even(double value) { return static_cast<int64_t>(std::nearbyint(value)); }
+
+}  // namespace
+
+std::optional<ImageSize> output_size(const ResizeConfig& config, std::optional<ImageSize> in) {
+  if (config.size.size() == 2) return exact_size(config.size);
+  if (!in) return std::nullopt;
+  return resized_size(config, *in);
+}
+
+std::optional<ImageSize> output_size(const CenterCropConfig& config, std::optional<ImageSize>) {
+  return exact_size(config.size);
+}
+
+std::optional<ImageSize> output_size(const RandomResizedCropConfig& config,
+                                     std::optional<ImageSize>) {
+  return exact_size(config.size);
+}
+
+std::optional<ImageSize> output_size(const RandomCropConfig& config, std::optional<ImageSize>) {
+  return exact_size(config.size);
+}
+
+std::optional<ImageSize> output_size(const PadConfig& config, std::optional<ImageSize> in) {
+  if (!in) return std::nullopt;
+  return padded_size(*in, margins_from(config.padding));
+}
+
+std::optional<ImageSize> output_size(const HorizontalFlipConfig&, std::optional<ImageSize> in) {
+  return in;
+}
+
+std::optional<ImageSize> output_size(const VerticalFlipConfig&, std::optional<ImageSize> in) {
+  return in;
+}
+
+ImageView apply(const ResizeConfig& config, const ImageView& in, RandomStream&,
+                TransformScratch& scratch) {
+  const ImageSize size = resized_size(config, in.size());
+  if (size == in.size()) return in;
+  Image& out = scratch.next_image();
+  resize(in, size, interpolation_from_name(config.interpolation), out, scratch.resize);
+  return ImageView(out);
+}
+
+ImageView apply(const CenterCropConfig& config, const ImageView& in, RandomStream&,
+                TransformScratch& scratch) {
+  const ImageSize size = exact_size(config.size);
+  const int64_t missing_rows = std::max<int64_t>(size.height - in.height, 0);
+  const int64_t missing_columns = std::max<int64_t>(size.width - in.width, 0);
+  const Margins margins = {missing_columns / 2, missing_rows / 2, (missing_columns + 1) / 2,
+                           (missing_rows + 1) / 2};
+  const ImageView padded = pad(in, margins, "constant", 0, scratch);
+  return padded.crop(round_half_even(static_cast<double>(padded.height - size.height) / 2.0),
+                     round_half_even(static_cast<double>(padded.width - size.width) / 2.0), size);
+}
+
+CropBox draw_resized_crop(const RandomResizedCropConfig& config, ImageSize image,
+                          RandomStream& random) {
+  const auto area = static_cast<double>(image.height * image.width);
+  for (int attempt = 0; attempt < kCropTries; ++attempt) {
+    const double target_area = area * random.uniform(config.scale[0], config.scale[1]);
+    const double aspect =
+        std::exp(random.uniform(std::log(config.ratio[0]), std::log(config.ratio[1])));
+    const ImageSize size = {round_half_even(std::sqrt(target_area / aspect)),
+                            round_half_even(std::sqrt(target_area * aspect))};
+    if (size.height < 1 || size.height > image.height || size.width < 1 || size.width > image.width)
+      continue;
+    const int64_t top = random.below(static_cast<uint32_t>(image.height - size.height + 1));
+    const int64_t left = random.below(static_cast<uint32_t>(image.width - size.width + 1));
+    return {top, left, size};
+  }
+  ImageSize size = image;
+  const double aspect = static_cast<double>(image.width) / static_cast<double>(image.height);
+  if (aspect < config.ratio[0]) {
+    size.height = round_half_even(static_cast<double>(image.width) / config.ratio[0]);
+  } else if (aspect > config.ratio[1]) {
+    size.width = round_half_even(static_cast<double>(image.height) * config.ratio[1]);
+  }
+  size = {std::clamp<int64_t>(size.height, 1, image.height),
+          std::clamp<int64_t>(size.width, 1, image.width)};
+  return {(image.height - size.height) / 2, (image.width - size.width) / 2, size};
+}
+
+ImageView apply(const RandomResizedCropConfig& config, const ImageView& in, RandomStream& random,
+                TransformScratch& scratch) {
+  const CropBox box = draw_resized_crop(config, in.size(), random);
+  Image& out = scratch.next_image();
+  resize(in.crop(box.top, box.left, box.size), exact_size(config.size),
+         interpolation_from_name(config.interpolation), out, scratch.resize);
+  return ImageView(out);
+}
+
+ImageView apply(const RandomCropConfig& config, const ImageView& in, RandomStream& random,
+                TransformScratch& scratch) {
+  const ImageView padded = pad(in, margins_from(config.padding), config.mode, config.fill, scratch);
+  const ImageSize size = exact_size(config.size);
+  if (padded.height < size.height || padded.width < size.width) {
+    fail<DataError>(
+        "an image of {}x{} pixels, {}x{} with padding, is smaller than random_crop's {}x{}; pad "
+        "more, "
+        "resize before or crop less",
+        in.height, in.width, padded.height, padded.width, size.height, size.width);
+  }
+  const int64_t top = random.below(static_cast<uint32_t>(padded.height - size.height + 1));
+  const int64_t left = random.below(static_cast<uint32_t>(padded.width - size.width + 1));
+  return padded.crop(top, left, size);
+}
+
+ImageView apply(const PadConfig& config, const ImageView& in, RandomStream&,
+                TransformScratch& scratch) {
+  return pad(in, margins_from(config.padding), config.mode, config.fill, scratch);
+}
+
+ImageView apply(const HorizontalFlipConfig& config, const ImageView& in, RandomStream& random,
+                TransformScratch& scratch) {
+  if (!random.bernoulli(config.p)) return in;
+  Image& out = scratch.next_image();
+  reshape(out, in.size(), in.channels);
+  uint8_t* target = out.pixels.data();
+  for (int64_t y = 0; y < in.height; ++y) {
+    const uint8_t* pixel = in.row(y) + (in.width - 1) * in.channels;
+    for (int64_t x = 0; x < in.width; ++x, pixel -= in.channels) {
+      for (int64_t c = 0; c < in.channels; ++c) *target++ = pixel[c];
+    }
+  }
+  return ImageView(out);
+}
+
+ImageView apply(const VerticalFlipConfig& config, const ImageView& in, RandomStream& random,
+                TransformScratch&) {
+  if (!random.bernoulli(config.p)) return in;
+  ImageView flipped = in;
+  flipped.pixels = in.row(in.height - 1);
+  flipped.row_stride = -in.row_stride;
+  return flipped;
+}
+
+}  // namespace fovea::data

@@ -1,0 +1,65 @@
+// Every image transform twice: what it does to a size, and what it does to pixels. Pure functions
+// of the image and the random stream.
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "fovea/core/philox.h"
+#include "fovea/data/image_view.h"
+#include "fovea/data/transforms/configs.h"
+#include "fovea/data/transforms/resize.h"
+
+namespace fovea::data {
+
+// Buffers that a thread keeps from image to image. Results alternate between the two images, so a
+// transform never writes what it reads.
+struct TransformScratch {
+  Image images[2];
+  int next = 0;
+  ResizeScratch resize;
+
+  Image& next_image() { return images[next ^= 1]; }
+};
+
+struct CropBox {
+  int64_t top = 0;
+  int64_t left = 0;
+  ImageSize size;
+};
+
+// The box of random_resized_crop for an image of this size: ten tries, then the largest centred box
+// within `ratio`.
+CropBox draw_resized_crop(const RandomResizedCropConfig& config, ImageSize image,
+                          RandomStream& random);
+
+// Size after the transform; nullopt = differs from image to image.
+std::optional<ImageSize> output_size(const ResizeConfig& config, std::optional<ImageSize> in);
+std::optional<ImageSize> output_size(const CenterCropConfig& config, std::optional<ImageSize> in);
+std::optional<ImageSize> output_size(const RandomResizedCropConfig& config,
+                                     std::optional<ImageSize> in);
+std::optional<ImageSize> output_size(const RandomCropConfig& config, std::optional<ImageSize> in);
+std::optional<ImageSize> output_size(const PadConfig& config, std::optional<ImageSize> in);
+std::optional<ImageSize> output_size(const HorizontalFlipConfig& config,
+                                     std::optional<ImageSize> in);
+std::optional<ImageSize> output_size(const VerticalFlipConfig& config, std::optional<ImageSize> in);
+
+// The result looks at `in`'s pixels or at a buffer of `scratch`.
+ImageView apply(const ResizeConfig& config, const ImageView& in, RandomStream& random,
+                TransformScratch& scratch);
+ImageView apply(const CenterCropConfig& config, const ImageView& in, RandomStream& random,
+                TransformScratch& scratch);
+ImageView apply(const RandomResizedCropConfig& config, const ImageView& in, RandomStream& random,
+                TransformScratch& scratch);
+// Throws DataError where the padded image is smaller than the window.
+ImageView apply(const RandomCropConfig& config, const ImageView& in, RandomStream& random,
+                TransformScratch& scratch);
+// Throws DataError where `reflect` needs more pixels than the image has.
+ImageView apply(const PadConfig& config, const ImageView& in, RandomStream& random,
+                TransformScratch& scratch);
+ImageView apply(const HorizontalFlipConfig& config, const ImageView& in, RandomStream& random,
+                TransformScratch& scratch);
+ImageView apply(const VerticalFlipConfig& config, const ImageView& in, RandomStream& random,
+                TransformScratch& scratch);
+
+}  // namespace fovea::data

@@ -1,0 +1,49 @@
+// The transforms of a recipe as one function from stored pixels to the model's input.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "fovea/core/philox.h"
+#include "fovea/data/dataset.h"
+#include "fovea/data/image_view.h"
+#include "fovea/data/transforms/configs.h"
+#include "fovea/data/transforms/geometry.h"
+
+namespace fovea::data {
+
+// Immutable after construction: one pipeline serves all threads, each with its own scratch.
+class TransformPipeline {
+ public:
+  // in_chans: channels that come out. Gray images are repeated into 3 channels and colour ones
+  // weighted into 1 before the first transform. Throws ConfigError: normalize elsewhere than last,
+  // its lists not fitting in_chans.
+  TransformPipeline(std::vector<TransformConfig> transforms, int64_t in_chans);
+
+  int64_t in_chans() const { return in_chans_; }
+  // [height, width] that comes out of an image of size `in`; nullopt in: of any image, and nullopt
+  // out: they differ.
+  std::optional<ImageSize> output_size(std::optional<ImageSize> in) const;
+
+  // Writes [C, H, W] floats; out must hold in_chans * output_size(image). Throws DataError:
+  // channels that cannot be converted, an image too small for a crop.
+  void apply(const Image& image, RandomStream random, std::span<float> out,
+             TransformScratch& scratch) const;
+  // All but the last step: the pixels that the model sees, [H, W, C] (for reports). The view looks
+  // at `image` or `scratch`.
+  ImageView apply_to_pixels(const Image& image, RandomStream random,
+                            TransformScratch& scratch) const;
+
+ private:
+  std::vector<TransformConfig> transforms_;  // without normalize
+  int64_t in_chans_;
+  std::vector<std::array<float, 256>> byte_values_;  // [C]: what each byte becomes
+};
+
+// The stream of a sample's augmentation: a function of (seed, epoch, sample index) and nothing
+// else.
+RandomStream augmentation_stream(uint64_t seed, int64_t epoch, int64_t index);
+
+}  // namespace fovea::data

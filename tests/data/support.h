@@ -1,0 +1,124 @@
+// Small files and data sets that the tests of data/ write or make up.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fovea/core/error.h"
+#include "fovea/data/dataset.h"
+
+namespace fovea::data::testing {
+
+// A fresh folder that goes away with the object.
+class TempDir {
+ public:
+  TempDir() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "fovea_data_XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make " + pattern);
+    path_ = pattern;
+  }
+  ~TempDir() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+
+  std::string path() const { return path_.string(); }
+  // Path of a file in the folder; makes the folders in between.
+  std::string file(const std::string& name) const {
+    std::filesystem::create_directories((path_ / name).parent_path());
+    return (path_ / name).string();
+  }
+  std::string write(const std::string& name, const std::vector<uint8_t>& bytes) const {
+    const std::string target = file(name);
+    std::ofstream(target, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+    return target;
+  }
+  std::string write(const std::string& name, const std::string& text) const {
+    return write(name, std::vector<uint8_t>(text.begin(), text.end()));
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// `bytes` as a gzip file.
+inline std::vector<uint8_t> gzip(const std::vector<uint8_t>& bytes) {
+  z_stream stream{};
+  deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
+  std::vector<uint8_t> out(deflateBound(&stream, bytes.size()) + 32);
+  stream.next_in = const_cast<uint8_t*>(bytes.data());
+  stream.avail_in = static_cast<unsigned>(bytes.size());
+  stream.next_out = out.data();
+  stream.avail_out = static_cast<unsigned>(out.size());
+  deflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+// An IDX file of unsigned bytes: header, then `data`.
+inline std::vector<uint8_t> idx_bytes(const std::vector<uint32_t>& sizes,
+                                      const std::vector<uint8_t>& data) {
+  std::vector<uint8_t> bytes = {0, 0, 8, static_cast<uint8_t>(sizes.size())};
+  for (const uint32_t size : sizes) {
+    for (const int shift : {24, 16, 8, 0}) bytes.push_back(static_cast<uint8_t>(size >> shift));
+  }
+  bytes.insert(bytes.end(), data.begin(), data.end());
+  return bytes;
+}
+
+// The message of the Error of type E that `f` throws; fails the test if it throws none.
+template <class E, class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const E& error) {
+    return error.what();
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << "another exception: " << error.what();
+    return "";
+  }
+  ADD_FAILURE() << "no exception";
+  return "";
+}
+
+// Images whose pixels tell which sample they are of; samples in `broken` cannot be read.
+class FakeDataset : public Dataset {
+ public:
+  FakeDataset(int64_t size, int64_t side, std::vector<int64_t> broken = {})
+      : size_(size), side_(side), broken_(std::move(broken)) {}
+  int64_t size() const override { return size_; }
+  void read(int64_t index, Sample& sample) const override {
+    for (const int64_t broken : broken_) {
+      if (index == broken) fail<DataError>("this one is damaged");
+    }
+    sample.image = {side_, side_, 1, {}};
+    for (int64_t i = 0; i < side_ * side_; ++i) {
+      sample.image.pixels.push_back(static_cast<uint8_t>(index * 7 + i));
+    }
+    sample.label = index % 10;
+  }
+  const std::vector<std::string>& class_names() const override { return class_names_; }
+  int64_t num_classes() const override { return 10; }
+  std::string describe(int64_t index) const override { return fmt::format("fake[{}]", index); }
+
+ private:
+  int64_t size_;
+  int64_t side_;
+  std::vector<int64_t> broken_;
+  std::vector<std::string> class_names_;
+};
+
+}  // namespace fovea::data::testing
