@@ -1,0 +1,66 @@
+// fovea eval RUN_DIR|WEIGHTS [a.b=c ...]
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/fovea/command.h"
+#include "apps/fovea/inference_options.h"
+#include "fovea/core/error.h"
+#include "fovea/train/evaluator.h"
+#include "fovea/train/progress.h"
+#include "fovea/train/session.h"
+
+namespace fovea::app {
+namespace {
+
+struct EvalArguments {
+  InferenceArguments inference;
+  bool json = false;
+};
+
+void run(EvalArguments arguments) {
+  const auto inference = arguments.inference.load();
+  if (!inference.config) {
+    fail<ConfigError>("{}: no run's config stands with these weights, so there is no data to evaluate on; give a run "
+                      "folder, or a weights file that a run wrote", arguments.inference.target);
+  }
+  const auto& config = *inference.config;
+  const auto source = train::open_validation_data(config);
+  if (!source.loader) fail<ConfigError>("data.val is missing; expected a data set to evaluate on");
+  const auto task = train::make_task(config.task, train::num_classes_of(config.model));
+  train::ProgressLine progress(arguments.json ? train::ProgressLine::Mode::kSilent
+                                              : train::ProgressLine::Mode::kAuto);
+  const auto evaluation =
+      train::evaluate(*inference.model, *task, *source.loader, inference.compute,
+                      [&](int64_t done, int64_t total) {
+                        progress.update(fmt::format("evaluating {}/{}", done, total));
+                      });
+  progress.clear();
+  auto metrics = evaluation->metrics();
+  if (arguments.json) {
+    nlohmann::json object(metrics);
+    object["num_samples"] = evaluation->num_samples();
+    fmt::print("{}\n", object.dump());
+    return;
+  }
+  for (const auto& [name, value] : metrics) fmt::print("{:<12} {:.4f}\n", name, value);
+  fmt::print("{:<12} {}\n", "num_samples", evaluation->num_samples());
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app) {
+  auto* command = app.add_subcommand("eval", "Metrics of a model on its validation data");
+  auto arguments = std::make_shared<EvalArguments>();
+  add_inference_options(*command, arguments->inference);
+  command->add_option("overrides", arguments->inference.options.overrides, "changes to the run's config: data.val.path=... ")
+      ->type_name("a.b=c");
+  command->add_flag("--json", arguments->json, "print one JSON object on standard output and nothing else there");
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace fovea::app
