@@ -15,8 +15,16 @@ if(cuda_wanted AND cuda_sources)
   endif()
   set(CMAKE_CUDA_COMPILER "${FOVEA_NVCC}")
   enable_language(CUDA)
+  # CMake 3.25 does not know the flag for this nvcc.
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+  endif()
   add_library(fovea_cuda MODULE ${cuda_sources})
-  set_target_properties(fovea_cuda PROPERTIES CUDA_STANDARD 20 LINKER_LANGUAGE CXX)
+  # The run-time library is libtorch_cuda's own, so shared; the module lies at the top of the build folder, where
+  # load_cuda_backend looks.
+  set_target_properties(fovea_cuda PROPERTIES CUDA_STANDARD 20 LINKER_LANGUAGE CXX CUDA_RUNTIME_LIBRARY Shared
+                        LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}")
   target_include_directories(fovea_cuda PRIVATE "${CMAKE_SOURCE_DIR}")
   target_compile_options(fovea_cuda PRIVATE
     "SHELL:-isystem ${FOVEA_TORCH_DIR}/include"
@@ -27,6 +35,9 @@ if(cuda_wanted AND cuda_sources)
   target_link_libraries(fovea_cuda PRIVATE
     "${FOVEA_TORCH_DIR}/lib/libtorch_cuda.so" "${FOVEA_TORCH_DIR}/lib/libc10_cuda.so"
     "${FOVEA_TORCH_DIR}/lib/libtorch_cpu.so" "${FOVEA_TORCH_DIR}/lib/libc10.so")
+  if(TARGET test_kernels)
+    add_dependencies(test_kernels fovea_cuda)
+  endif()
 elseif(FOVEA_CUDA STREQUAL ON)
   message(FATAL_ERROR "FOVEA_CUDA=ON, but nvcc or ${FOVEA_TORCH_DIR}/lib/libtorch_cuda.so is missing.")
 endif()

@@ -40,9 +40,14 @@ function(fovea_test folder)
   add_executable(test_${folder} ${sources})
   target_link_libraries(test_${folder} PRIVATE ${ARG_LIBS} GTest::gmock GTest::gtest_main)
   target_compile_definitions(test_${folder} PRIVATE FOVEA_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
-                             FOVEA_BINARY="$<TARGET_FILE:fovea>")
+                             FOVEA_BINARY="$<TARGET_FILE:fovea>"
+                             FOVEA_CUDA_MODULE="$<$<TARGET_EXISTS:fovea_cuda>:$<TARGET_FILE:fovea_cuda>>")
   if(ARG_TORCH)
     fovea_use_torch(test_${folder})
   endif()
-  gtest_discover_tests(test_${folder} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS unit TIMEOUT 300)
+  # Suites named Cuda... want a GPU or the libraries of one, and say so when they are skipped.
+  gtest_discover_tests(test_${folder} TEST_FILTER "-*Cuda*" DISCOVERY_TIMEOUT 60
+                       PROPERTIES LABELS unit TIMEOUT 300)
+  gtest_discover_tests(test_${folder} TEST_FILTER "*Cuda*" TEST_LIST test_${folder}_CUDA
+                       DISCOVERY_TIMEOUT 60 PROPERTIES LABELS cuda TIMEOUT 300)
 endfunction()

@@ -1,7 +1,6 @@
 #include "fovea/kernels/cpu/drop_words.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "fovea/core/simd.h"
 
@@ -40,10 +39,6 @@ FOVEA_SIMD void philox_blocks(PhiloxKey key, uint32_t step, uint64_t row, uint32
 }
 
 }  // namespace
-
-uint32_t drop_threshold(double rate) {
-  return static_cast<uint32_t>(std::min(std::nearbyint(rate * 0x1p32), 0x1p32 - 1));
-}
 
 void drop_words(PhiloxKey key, uint32_t step, uint64_t row, int64_t elements, uint32_t* words) {
   uint32_t buffer[4 * kBlocks];

@@ -1,6 +1,8 @@
 // The words of Note [Drop masks] (drop.h) on the CPU, free of tensors.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "fovea/core/philox.h"
@@ -8,7 +10,9 @@
 namespace fovea::kernels::cpu {
 
 // What a rate means for a 32-bit word: kept when word >= threshold.
-uint32_t drop_threshold(double rate);
+inline uint32_t drop_threshold(double rate) {
+  return static_cast<uint32_t>(std::min(std::nearbyint(rate * 0x1p32), 0x1p32 - 1));
+}
 
 // words[e] for e in [0, elements) of one row.
 void drop_words(PhiloxKey key, uint32_t step, uint64_t row, int64_t elements, uint32_t* words);

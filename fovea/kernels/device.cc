@@ -1,0 +1,121 @@
+#include "fovea/kernels/device.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <charconv>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "fovea/core/error.h"
+
+namespace fovea::kernels {
+namespace {
+
+namespace fs = std::filesystem;
+
+// An error text, or nothing. Libraries stay loaded for the life of the process.
+std::optional<std::string> open_library(const std::string& path) {
+  if (dlopen(path.c_str(), RTLD_LAZY | RTLD_GLOBAL)) return std::nullopt;
+  const char* message = dlerror();
+  return message ? message : "unknown error";
+}
+
+// The folder of libtorch_cpu.so, from the address of one of its functions.
+fs::path torch_folder() {
+  Dl_info info{};
+  if (!dladdr(reinterpret_cast<void*>(&at::get_num_threads), &info) || !info.dli_fname) return {};
+  return fs::path(info.dli_fname).parent_path();
+}
+
+// Beside the program when installed; above it in a build folder (build/apps/fovea, build/tests).
+std::optional<fs::path> find_module() {
+  std::error_code error;
+  auto folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (int level = 0; level < 3 && !folder.empty(); ++level, folder = folder.parent_path()) {
+    for (const auto& path : {folder / "libfovea_cuda.so", folder / "lib" / "libfovea_cuda.so"}) {
+      if (fs::exists(path, error)) return path;
+    }
+  }
+  return std::nullopt;
+}
+
+CudaBackend load() {
+  if (const auto error = open_library("libcuda.so.1")) {
+    return {.reason = fmt::format("no NVIDIA driver ({}); computing on the CPU", *error)};
+  }
+  const auto torch_cuda = torch_folder() / "libtorch_cuda.so";
+  if (const auto error = open_library(torch_cuda.string())) {
+    return {.reason =
+                fmt::format("a driver is there, but {} does not load: {}. Install the CUDA 13 "
+                            "libraries that it names, or put their folder into LD_LIBRARY_PATH",
+                            torch_cuda.string(), *error)};
+  }
+  const auto module = find_module();
+  if (!module) {
+    return {.reason =
+                "a driver is there, but libfovea_cuda.so is not beside the program or in the "
+                "folders above it; build where nvcc is found (cmake --preset cuda)"};
+  }
+  if (const auto error = open_library(module->string())) {
+    return {.reason = fmt::format("{} does not load: {}", module->string(), *error)};
+  }
+  const int num_devices =
+      at::globalContext().hasCUDA() ? at::detail::getCUDAHooks().getNumGPUs() : 0;
+  if (num_devices == 0) {
+    return {.reason = fmt::format("{} is loaded, but libtorch sees no GPU; check nvidia-smi and "
+                                  "CUDA_VISIBLE_DEVICES",
+                                  module->string())};
+  }
+  return {.is_loaded = true,
+          .num_devices = num_devices,
+          .reason = fmt::format("{} GPU(s), {}", num_devices, module->string())};
+}
+
+// The n of "cuda:n"; nothing if it is not a number.
+std::optional<int> parse_index(std::string_view text) {
+  int index = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
+  if (error != std::errc() || end != text.data() + text.size() || index < 0) return std::nullopt;
+  return index;
+}
+
+}  // namespace
+
+const CudaBackend& load_cuda_backend() {
+  static const CudaBackend backend = load();
+  return backend;
+}
+
+c10::Device resolve_device(const std::string& name) {
+  if (name == "cpu") return c10::Device(c10::kCPU);
+  if (name == "auto") {
+    return load_cuda_backend().is_loaded ? c10::Device(c10::kCUDA, 0) : c10::Device(c10::kCPU);
+  }
+  std::optional<int> index;
+  if (name == "cuda") index = 0;
+  if (name.rfind("cuda:", 0) == 0) index = parse_index(std::string_view(name).substr(5));
+  if (!index) {
+    fail<ConfigError>("device '{}' is unknown; expected auto, cpu, cuda or cuda:N with N from 0",
+                      name);
+  }
+  const auto& backend = load_cuda_backend();
+  if (!backend.is_loaded) {
+    fail<ConfigError>(
+        "device '{}' cannot be used: {}. Use device.type=cpu or auto to go on "
+        "without a GPU",
+        name, backend.reason);
+  }
+  if (*index >= backend.num_devices) {
+    fail<ConfigError>("device '{}' is not there: this machine shows {} GPU(s), numbered from 0",
+                      name, backend.num_devices);
+  }
+  return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(*index));
+}
+
+}  // namespace fovea::kernels

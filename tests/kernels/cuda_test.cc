@@ -1,0 +1,135 @@
+// The CUDA back end against the CPU; skipped, and said so, where there is no GPU.
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "fovea/kernels/activation.h"
+#include "fovea/kernels/attention.h"
+#include "fovea/kernels/device.h"
+#include "fovea/kernels/drop.h"
+#include "fovea/kernels/linear.h"
+#include "fovea/kernels/norm.h"
+#include "tests/support/close.h"
+#include "tests/support/gradcheck.h"
+
+namespace fovea {
+namespace {
+
+using support::random;
+using Inputs = std::vector<at::Tensor>;
+
+// Loaded before any other test touches a tensor; see load_cuda_backend.
+class LoadBackend : public testing::Environment {
+ public:
+  void SetUp() override { kernels::load_cuda_backend(); }
+};
+[[maybe_unused]] const auto* const kLoadBackend =
+    testing::AddGlobalTestEnvironment(new LoadBackend);
+
+class CudaTest : public testing::TestWithParam<at::ScalarType> {
+ protected:
+  void SetUp() override {
+    if (!kernels::load_cuda_backend().is_loaded) {
+      GTEST_SKIP() << "skipped: no GPU (" << kernels::load_cuda_backend().reason << ")";
+    }
+  }
+
+  // f on the GPU against f on the CPU in float64.
+  static void compare(const support::TensorFunction& f, const Inputs& inputs) {
+    Inputs moved, wide;
+    for (const auto& x : inputs) {
+      moved.push_back(x.to(at::kCUDA));
+      wide.push_back(x.to(at::kDouble));
+    }
+    const auto actual = support::gradients(f, moved), expected = support::gradients(f, wide);
+    EXPECT_TRUE(actual.output.is_cuda());
+    support::expect_close(actual.output, expected.output, GetParam(), "output");
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      support::expect_close(actual.inputs[i], expected.inputs[i], GetParam(),
+                            "gradient of input " + std::to_string(i));
+    }
+  }
+};
+
+TEST_P(CudaTest, Linear) {
+  compare([](const Inputs& in) { return kernels::linear(in[0], in[1], in[2]); },
+          {random({3, 17, 64}, GetParam(), 1), random({48, 64}, at::kFloat, 2),
+           random({48}, at::kFloat, 3)});
+}
+
+TEST_P(CudaTest, LayerNorm) {
+  compare([](const Inputs& in) { return kernels::layer_norm(in[0], in[1], in[2], 1e-6); },
+          {random({3, 17, 64}, GetParam(), 1), random({64}, at::kFloat, 2),
+           random({64}, at::kFloat, 3)});
+}
+
+TEST_P(CudaTest, Activations) {
+  for (const auto& name : kernels::activation_names()) {
+    const auto kind = kernels::activation_from_name(name);
+    compare([&](const Inputs& in) { return kernels::activate(in[0], kind); },
+            {random({3, 17, 64}, GetParam(), 1)});
+  }
+}
+
+TEST_P(CudaTest, Attention) {
+  const std::vector<int64_t> shape = {2, 3, 17, 32};
+  compare(
+      [](const Inputs& in) { return kernels::attention(in[0], in[1], in[2], 0.2); },
+      {random(shape, GetParam(), 1), random(shape, GetParam(), 2), random(shape, GetParam(), 3)});
+}
+
+TEST_P(CudaTest, DropMasksAreTheCpusBitForBit) {
+  const kernels::DropKey key{.key = philox_key(1, "drop"), .step = 9, .rows = at::arange(5) + 7};
+  for (const int64_t elements : {1, 5, 1000}) {
+    const auto expected = kernels::drop_mask(key, elements, 0.3);
+    auto there = key;
+    there.rows = key.rows.to(at::kCUDA);
+    const auto actual = kernels::drop_mask(there, elements, 0.3);
+    EXPECT_TRUE(actual.is_cuda());
+    support::expect_same_bits(actual.to(at::kCPU), expected, "mask");
+  }
+  const auto x = random({5, 40}, GetParam(), 1);
+  support::expect_same_bits(kernels::dropout(x.to(at::kCUDA), 0.3, key).to(at::kCPU),
+                            kernels::dropout(x, 0.3, key), "dropout");
+}
+
+TEST_P(CudaTest, AdamW) {
+  const auto update = [](const c10::Device device) {
+    auto param = random({1000}, at::kFloat, 1).to(device),
+         grad = random({1000}, at::kFloat, 2).to(device);
+    auto first = random({1000}, at::kFloat, 3).to(device);
+    auto second = random({1000}, at::kFloat, 4).abs().to(device);
+    auto step = at::full({}, 3.0, param.options());
+    at::_fused_adamw_({param}, {grad}, {first}, {second}, {}, {step}, /*lr=*/1e-2, /*beta1=*/0.9,
+                      /*beta2=*/0.999, /*weight_decay=*/0.05, /*eps=*/1e-8, /*amsgrad=*/false,
+                      /*maximize=*/false);
+    return param;
+  };
+  support::expect_close(update(at::kCUDA), update(at::kCPU), at::kFloat, "parameter");
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, CudaTest, testing::Values(at::kFloat, at::kBFloat16),
+                         [](const auto& info) { return std::string(c10::toString(info.param)); });
+
+// Without a GPU the module can still be loaded, if all the libraries that libtorch_cuda names are
+// installed: its kernel must then stand in the dispatcher under the schema that this program
+// defines.
+TEST(CudaModuleTest, RegistersItsKernel) {
+  const std::filesystem::path path = FOVEA_CUDA_MODULE;
+  if (path.empty()) GTEST_SKIP() << "skipped: built without nvcc";
+  ASSERT_TRUE(std::filesystem::exists(path)) << path;
+  if (!dlopen(path.c_str(), RTLD_LAZY | RTLD_GLOBAL)) {
+    GTEST_SKIP() << "skipped: " << dlerror();
+  }
+  EXPECT_TRUE(c10::Dispatcher::singleton()
+                  .findSchemaOrThrow("fovea::drop_mask", "")
+                  .hasKernelForDispatchKey(c10::DispatchKey::CUDA));
+}
+
+}  // namespace
+}  // namespace fovea
