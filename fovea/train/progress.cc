@@ -15,11 +15,13 @@ constexpr auto kTerminalInterval = std::chrono::milliseconds(100);
 constexpr auto kPlainInterval = std::chrono::seconds(15);
 
 std::string with_commas(double value) {
-  auto digits = fmt::format("{:.0f}", std::max(0.0, value));
-  for (auto place = static_cast<int64_t>(digits.size()) - 3; place > 0; place -= 3) {
-    digits.insert(static_cast<size_t>(place), ",");
+  const auto digits = fmt::format("{:.0f}", std::max(0.0, value));
+  std::string text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
   }
-  return digits;
+  return text;
 }
 
 size_t terminal_width() {

@@ -86,7 +86,7 @@ void RunFolder::compare_config(const TrainConfig& config) const {
   for (const auto& change : config_diff(load_run_config(path_), config)) {
     if (!is_free(change.key)) {
       changes.push_back(
-          fmt::format("  {}: {} there, {} here", change.key, change.left, change.right));
+          fmt::format("  {}: {} there, {} here", change.key, change.a.value_or("nothing"), change.b.value_or("nothing")));
     }
   }
   if (changes.empty()) return;

@@ -1,51 +1,33 @@
 #include "fovea/train/trainer.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "fovea/checkpoint/store.h"
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
-#include "fovea/core/machine.h"
 #include "fovea/optim/ema.h"
 #include "fovea/optim/schedules.h"
 #include "fovea/train/evaluator.h"
+#include "fovea/train/finish.h"
 #include "fovea/train/inference.h"
-#include "fovea/train/metrics_log.h"
 #include "fovea/train/run_folder.h"
 #include "fovea/train/session.h"
 #include "fovea/train/stop_signals.h"
+#include "fovea/train/training_log.h"
 
 namespace fovea::train {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using nlohmann::json;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Sums since the last line of metrics.jsonl. Saved with a checkpoint, so that a resumed run writes the same lines.
-struct LogWindow {
-  double loss_sum = 0, weight = 0, grad_norm_sum = 0;
-  int64_t steps = 0;
-  std::map<std::string, double> sums;
-  double seconds = 0, wait_seconds = 0, images = 0;  // of this process only
-
-  void add(const StepOutcome& outcome) {
-    loss_sum += outcome.loss * outcome.weight;
-    weight += outcome.weight;
-    grad_norm_sum += outcome.grad_norm;
-    steps += 1;
-    for (const auto& [name, sum] : outcome.sums) sums[name] += sum;
-  }
-};
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LogWindow, loss_sum, weight, grad_norm_sum, steps, sums)
-
-// Whether `value` of `metric` is better than `best`: a loss is better when smaller, the rest when larger.
+// A loss is better when smaller, every other metric when larger.
 bool improves(const std::string& metric, double value, double best) {
   return metric == "loss" ? value < best : value > best;
 }
@@ -55,15 +37,15 @@ bool improves(const std::string& metric, double value, double best) {
 struct Trainer::Run {
   Run(const TrainConfig& run_config, ProgressLine::Mode mode);
 
+  FitResult fit();
   void resume();
   void train_one_step();
-  void write_log_line();
-  void show_progress();
   void evaluate_now();
-  void save(bool is_best);
+  void save();
   void finish();
-  json scalars() const;
-  double epoch() const;
+  LogPosition log_position() const;
+  checkpoint::State state();
+  bool eval_is_due() const;
 
   TrainConfig config;
   RunFolder folder;
@@ -73,17 +55,17 @@ struct Trainer::Run {
   std::unique_ptr<Task> task;
   std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<optim::Ema> ema;
+  int64_t steps_per_epoch, num_steps, eval_every_steps;
+  optim::Schedule schedule;
   checkpoint::Store store;
-  MetricsLog log;
-  ProgressLine progress;
+  TrainingLog log;
 
-  int64_t num_steps = 0, steps_per_epoch = 0, eval_every_steps = 0;
-  int64_t step = 0, position = 0, saved_step = -1, evaluated_step = -1;
-  LogWindow window;
-  std::map<std::string, double> last_eval;
+  int64_t step = 0;      // optimizer steps done
+  int64_t position = 0;  // samples consumed, over all epochs: the state of the data
+  int64_t saved_step = -1, evaluated_step = -1;
   std::optional<double> best;
-  Clock::time_point started = Clock::now();
-  int64_t first_step = 0;
+  bool is_best = false;  // the weights as they stand gave the best metric so far
+  std::map<std::string, double> last_eval;
 };
 
 Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode)
@@ -95,93 +77,138 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode)
       model(make_model(config, options.compute)),
       task(make_task(config.task, num_classes_of(config.model))),
       optimizer(make_optimizer(config, *model)),
-      store(folder.file("checkpoints"), {.keep = config.checkpoint.keep, .async = config.checkpoint.async}),
-      log(folder, config.log),
-      progress(mode) {
+      steps_per_epoch(training.loader->batches_per_epoch()),
+      num_steps(total_steps(config.trainer, steps_per_epoch)),
+      eval_every_steps(std::llround(config.trainer.eval_every_epochs * static_cast<double>(steps_per_epoch))),
+      schedule(config.schedule, optim::base_lr(config.optim), num_steps),
+      store(folder.file("checkpoints").string(), {.keep = config.checkpoint.keep, .async = config.checkpoint.async}),
+      log(folder.path().string(), config.log, mode) {
   if (config.trainer.ema.enabled) {
-    ema = std::make_unique<optim::Ema>(optimizer->flat_param(), config.trainer.ema.decay, config.trainer.ema.warmup);
+    ema = std::make_unique<optim::Ema>(
+        *optimizer,
+        optim::EmaOptions{.decay = config.trainer.ema.decay, .warmup = config.trainer.ema.warmup});
   }
-  steps_per_epoch = training.loader->batches_per_epoch();
-  num_steps = total_steps(config.trainer, steps_per_epoch);
-  eval_every_steps = std::llround(config.trainer.eval_every_epochs * static_cast<double>(steps_per_epoch));
 }
 
-double Trainer::Run::epoch() const {
-  return static_cast<double>(position) / static_cast<double>(training.loader->samples_per_epoch());
+LogPosition Trainer::Run::log_position() const {
+  return {.step = step,
+          .num_steps = num_steps,
+          .steps_per_epoch = steps_per_epoch,
+          .epoch = static_cast<double>(position) / static_cast<double>(training.loader->samples_per_epoch()),
+          .lr = step > 0 ? schedule.lr(step - 1) : 0};
 }
 
-json Trainer::Run::scalars() const {
-  return {{"step", step},       {"position", position},   {"seed", config.run.seed},
-          {"window", window},   {"last_eval", last_eval}, {"best", best ? json(*best) : json()},
-          {"evaluated_step", evaluated_step}};
+checkpoint::State Trainer::Run::state() {
+  checkpoint::State state;
+  for (const auto& item : model->named_parameters()) state.model[item.key()] = item.value().detach();
+  state.optimizer = optimizer->state();
+  if (ema) state.ema = ema->state();
+  state.scalars = {{"step", step},
+                   {"position", position},
+                   {"optimizer_steps", optimizer->steps_taken()},
+                   {"seed", config.run.seed},
+                   {"evaluated_step", evaluated_step},
+                   {"last_eval", last_eval},
+                   {"log", log.state()}};
+  if (best) state.scalars["best"] = *best;
+  return state;
 }
 
 void Trainer::Run::resume() {
-  const auto state = store.load_latest();
-  if (!state) return;
-  const auto& saved = state->scalars;
-  checkpoint::restore(*model, state->model);
-  optimizer->load_state(state->optimizer, saved.at("step"));
-  if (ema) ema->load_state(state->ema);
-  step = saved.at("step");
-  position = saved.at("position");
-  window = saved.at("window");
-  last_eval = saved.at("last_eval").get<std::map<std::string, double>>();
-  evaluated_step = saved.at("evaluated_step");
-  if (!saved.at("best").is_null()) best = saved.at("best").get<double>();
-  saved_step = step;
-  log.cut_after(step);
-  log_info("{}: going on from step {} of {}", folder.path().string(), step, num_steps);
+  const auto found = store.load_latest();
+  if (!found) return;
+  const auto& scalars = found->scalars;
+  checkpoint::copy_into(*model, found->model);
+  optimizer->load_state(found->optimizer, scalars.at("optimizer_steps"));
+  if (ema) ema->load_state(found->ema);
+  step = saved_step = scalars.at("step");
+  position = scalars.at("position");
+  evaluated_step = scalars.at("evaluated_step");
+  last_eval = scalars.at("last_eval").get<std::map<std::string, double>>();
+  if (scalars.contains("best")) best = scalars.at("best").get<double>();
+  log.restore(scalars.at("log"), step);
+  log_info(fmt::format("{}: going on from step {} of {}", folder.path().string(), step, num_steps));
 }
 
 void Trainer::Run::train_one_step() {
   const auto start = Clock::now();
   auto batch = training.loader->next();
   const auto outcome = compute_gradients(*model, *task, *optimizer, batch, step, options);
-  optimizer->step(optim::learning_rate(config.schedule, config.optim, step, num_steps));
-  if (ema) ema->update(optimizer->flat_param());
+  optimizer->step(schedule.lr(step));
+  if (ema) ema->update(step);
   step += 1;
   position += batch.size();
-  window.add(outcome);
-  window.images += static_cast<double>(batch.size());
-  window.seconds += seconds_since(start);
-  window.wait_seconds += training.loader->take_wait_seconds();
+  is_best = false;
+  log.add(outcome,
+          {.images = batch.size(),
+           .seconds = seconds_since(start),
+           .wait_seconds = training.loader->take_wait_seconds()},
+          log_position());
   training.loader->recycle(std::move(batch));
 }
 
-void Trainer::Run::write_log_line() {
-  MetricsLine line{.step = step, .epoch = epoch(), .split = "train"};
-  line.values["loss"] = window.loss_sum / window.weight;
-  line.values["lr"] = optim::learning_rate(config.schedule, config.optim, step - 1, num_steps);
-  line.values["grad_norm"] = window.grad_norm_sum / static_cast<double>(window.steps);
-  line.values["images_per_second"] = window.images / window.seconds;
-  line.values["data_wait"] = window.wait_seconds / window.seconds;
-  line.values["memory_bytes"] = static_cast<double>(peak_memory_bytes());
-  if (const auto correct = window.sums.find("correct"); correct != window.sums.end()) {
-    line.values["top1"] = 100 * correct->second / window.weight;
-  }
-  log.write(line);
-  window = {};
-}
-
-void Trainer::Run::show_progress() {
-  const auto correct = window.sums.find("correct");
-  const double steps_here = static_cast<double>(step - first_step);
-  progress.update(format_progress({
-      .epoch = std::min<int64_t>(static_cast<int64_t>((step - 1) / steps_per_epoch) + 1, (num_steps + steps_per_epoch - 1) / steps_per_epoch),
-      .num_epochs = (num_steps + steps_per_epoch - 1) / steps_per_epoch,
-      .step = step,
-      .num_steps = num_steps,
-      .loss = window.loss_sum / window.weight,
-      .accuracy = correct == window.sums.end() ? -1 : 100 * correct->second / window.weight,
-      .images_per_second = window.images / window.seconds,
-      .data_wait = window.wait_seconds / window.seconds,
-      .memory_bytes = peak_memory_bytes(),
-      .seconds_left = seconds_since(started) / steps_here * static_cast<double>(num_steps - step),
-  }));
+bool Trainer::Run::eval_is_due() const {
+  if (!validation.loader || evaluated_step == step) return false;
+  return step == num_steps || (eval_every_steps > 0 && step % eval_every_steps == 0);
 }
 
 void Trainer::Run::evaluate_now() {
-  if (!validation.loader) return;
-  progress.print("");
+  const optim::EmaScope with_average(ema.get());
+  const auto evaluation = evaluate(*model, *task, *validation.loader, options.compute,
+                                   [&](int64_t done, int64_t total) {
+                                     log.progress().update(fmt::format("evaluating {}/{}", done, total));
+                                   });
+  last_eval = evaluation->metrics();
+  evaluated_step = step;
+  const double value = last_eval.at(config.checkpoint.best_metric);
+  is_best = !best || improves(config.checkpoint.best_metric, value, *best);
+  if (is_best) best = value;
+  log.add_evaluation(last_eval, log_position());
+  std::string text;
+  for (const auto& [name, metric] : last_eval) text += fmt::format("  {} {:.4g}", name, metric);
+  log.progress().print(fmt::format("step {}: evaluation of {} samples:{}", step, evaluation->num_samples(), text));
+  if (step == num_steps) write_evaluation(folder.path().string(), *evaluation, *validation.dataset);
 }
+
+void Trainer::Run::save() {
+  store.save(step, state(), is_best);
+  saved_step = step;
+}
+
+FitResult Trainer::Run::fit() {
+  write_machine(folder.path().string());
+  resume();
+  training.loader->seek(position);
+  const StopSignals signals;
+  while (step < num_steps && StopSignals::received() == 0) {
+    train_one_step();
+    if (eval_is_due()) evaluate_now();
+    if (is_best || step % config.checkpoint.every_steps == 0) save();
+    store.check();
+  }
+  if (step != saved_step) save();
+  store.wait();
+  FitResult result{.run_dir = folder.path().string(),
+                   .step = step,
+                   .epoch = log_position().epoch,
+                   .stopped = step < num_steps,
+                   .last_eval = last_eval};
+  if (!result.stopped) finish();
+  return result;
+}
+
+void Trainer::Run::finish() {
+  const optim::EmaScope with_average(ema.get());
+  save_inference_weights(folder.file("weights.safetensors").string(), *model, config,
+                         training.dataset->class_names());
+  write_report(folder.path().string());
+}
+
+Trainer::Trainer(const TrainConfig& config, ProgressLine::Mode progress)
+    : run_(std::make_unique<Run>(config, progress)) {}
+
+Trainer::~Trainer() = default;
+
+FitResult Trainer::fit() { return run_->fit(); }
+
+}  // namespace fovea::train

@@ -1,0 +1,97 @@
+#include "fovea/train/training_log.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "fovea/core/machine.h"
+
+namespace fovea::train {
+
+TrainingLog::TrainingLog(const std::string& run_dir, const LogConfig& config, ProgressLine::Mode mode)
+    : config_(config), metrics_(run_dir + "/metrics.jsonl"), progress_(mode) {
+  if (config.tensorboard) tensorboard_ = std::make_unique<TensorboardWriter>(run_dir);
+}
+
+void TrainingLog::add(const StepOutcome& outcome, const StepCost& cost, const LogPosition& position) {
+  window_.loss_sum += outcome.loss * outcome.weight;
+  window_.weight += outcome.weight;
+  window_.grad_norm_sum += outcome.grad_norm;
+  window_.steps += 1;
+  for (const auto& [name, sum] : outcome.sums) window_.sums[name] += sum;
+  window_.cost.images += cost.images;
+  window_.cost.seconds += cost.seconds;
+  window_.cost.wait_seconds += cost.wait_seconds;
+  const double rate = static_cast<double>(cost.images) / std::max(cost.seconds, 1e-9);
+  images_per_second_ = images_per_second_ == 0 ? rate : 0.95 * images_per_second_ + 0.05 * rate;
+  show(position);
+  const bool is_last = position.step == position.num_steps;
+  if (window_.steps >= config_.every_steps || is_last) write_line(position);
+}
+
+void TrainingLog::write_line(const LogPosition& position) {
+  const double seconds = std::max(window_.cost.seconds, 1e-9);
+  MetricsRecord record{.step = position.step, .epoch = position.epoch, .split = "train", .values = {}};
+  record.values["loss"] = window_.loss_sum / window_.weight;
+  record.values["lr"] = position.lr;
+  record.values["grad_norm"] = window_.grad_norm_sum / static_cast<double>(window_.steps);
+  record.values["images_per_second"] = static_cast<double>(window_.cost.images) / seconds;
+  record.values["data_wait"] = window_.cost.wait_seconds / seconds;
+  record.values["memory_bytes"] = static_cast<double>(peak_memory_bytes());
+  if (const auto correct = window_.sums.find("correct"); correct != window_.sums.end()) {
+    record.values["top1"] = 100 * correct->second / window_.weight;
+  }
+  write(record);
+  window_ = {};
+}
+
+void TrainingLog::add_evaluation(const std::map<std::string, double>& metrics, const LogPosition& position) {
+  write({.step = position.step, .epoch = position.epoch, .split = "val", .values = metrics});
+}
+
+void TrainingLog::write(const MetricsRecord& record) {
+  metrics_.write(record);
+  if (!tensorboard_) return;
+  for (const auto& [name, value] : record.values) {
+    tensorboard_->add_scalar(record.split + "/" + name, value, record.step);
+  }
+  tensorboard_->flush();
+}
+
+void TrainingLog::show(const LogPosition& position) {
+  const auto correct = window_.sums.find("correct");
+  const double done = static_cast<double>(position.step - 1) / static_cast<double>(position.steps_per_epoch);
+  const double images_per_step = static_cast<double>(window_.cost.images) / static_cast<double>(window_.steps);
+  const auto left = static_cast<double>(position.num_steps - position.step);
+  progress_.update(format_progress({
+      .epoch = static_cast<int64_t>(done) + 1,
+      .num_epochs = (position.num_steps + position.steps_per_epoch - 1) / position.steps_per_epoch,
+      .step = position.step,
+      .num_steps = position.num_steps,
+      .loss = window_.loss_sum / window_.weight,
+      .accuracy = correct == window_.sums.end() ? -1 : 100 * correct->second / window_.weight,
+      .images_per_second = images_per_second_,
+      .data_wait = window_.cost.wait_seconds / std::max(window_.cost.seconds, 1e-9),
+      .memory_bytes = peak_memory_bytes(),
+      .seconds_left = left * images_per_step / images_per_second_,
+  }));
+}
+
+nlohmann::json TrainingLog::state() const {
+  return {{"loss_sum", window_.loss_sum},
+          {"weight", window_.weight},
+          {"grad_norm_sum", window_.grad_norm_sum},
+          {"steps", window_.steps},
+          {"sums", window_.sums}};
+}
+
+void TrainingLog::restore(const nlohmann::json& state, int64_t step) {
+  window_ = {};
+  state.at("loss_sum").get_to(window_.loss_sum);
+  state.at("weight").get_to(window_.weight);
+  state.at("grad_norm_sum").get_to(window_.grad_norm_sum);
+  state.at("steps").get_to(window_.steps);
+  state.at("sums").get_to(window_.sums);
+  metrics_.cut_after(step);
+}
+
+}  // namespace fovea::train

@@ -1,0 +1,71 @@
+// What a run says of itself while it trains: lines of metrics.jsonl, TensorBoard events, the progress line.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "fovea/train/config.h"
+#include "fovea/train/metrics_writer.h"
+#include "fovea/train/progress.h"
+#include "fovea/train/step.h"
+#include "fovea/train/tensorboard.h"
+
+namespace fovea::train {
+
+// Where training stands.
+struct LogPosition {
+  int64_t step = 0;  // steps done
+  int64_t num_steps = 0;
+  int64_t steps_per_epoch = 0;
+  double epoch = 0;  // passes over the data done
+  double lr = 0;     // of the last step
+};
+
+// What a step cost this process.
+struct StepCost {
+  int64_t images = 0;
+  double seconds = 0;
+  double wait_seconds = 0;
+};
+
+class TrainingLog {
+ public:
+  TrainingLog(const std::string& run_dir, const LogConfig& config, ProgressLine::Mode mode);
+
+  // Takes a step in; writes a line after every log.every_steps of them.
+  void add(const StepOutcome& outcome, const StepCost& cost, const LogPosition& position);
+  // Writes the metrics of an evaluation as a line of split "val".
+  void add_evaluation(const std::map<std::string, double>& metrics, const LogPosition& position);
+
+  // The sums since the last line, to be saved with a checkpoint: a resumed run writes the same lines.
+  nlohmann::json state() const;
+  // Goes on from saved sums: lines after `step` are cut off.
+  void restore(const nlohmann::json& state, int64_t step);
+
+  ProgressLine& progress() { return progress_; }
+
+ private:
+  struct Window {
+    double loss_sum = 0, weight = 0, grad_norm_sum = 0;
+    int64_t steps = 0;
+    std::map<std::string, double> sums;
+    StepCost cost;
+  };
+
+  void write_line(const LogPosition& position);
+  void show(const LogPosition& position);
+  void write(const MetricsRecord& record);
+
+  LogConfig config_;
+  MetricsWriter metrics_;
+  std::unique_ptr<TensorboardWriter> tensorboard_;
+  ProgressLine progress_;
+  Window window_;
+  double images_per_second_ = 0;  // smoothed, for the progress line
+};
+
+}  // namespace fovea::train
