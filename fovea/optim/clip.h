@@ -1,0 +1,18 @@
+// Gradient clipping over flat buffers. Sums are in float64 and cut into chunks by size alone, so a
+// norm is the same bit for bit for any number of threads.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace fovea::optim {
+
+// Euclidean norm of a flat float32 tensor. Not finite where an element is not.
+double global_norm(const at::Tensor& flat);
+
+// Clips each element to [-max_value, max_value], then scales all so that their norm is at most
+// max_norm (torch's clip_grad_norm_: factor max_norm / (norm + 1e-6), at most 1); 0 switches either
+// off. Returns the norm before both. Gradients whose norm is not finite are left as they are: the
+// caller decides.
+double clip_gradients(const at::Tensor& flat_grad, double max_norm, double max_value = 0);
+
+}  // namespace fovea::optim

@@ -1,0 +1,23 @@
+// The `optim` and `schedule` sections of a recipe.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "fovea/core/config_fields.h"
+#include "fovea/optim/adamw.h"
+#include "fovea/optim/optimizer.h"
+#include "fovea/optim/schedules.h"
+#include "fovea/optim/sgd.h"
+
+namespace fovea::optim {
+
+using OptimConfig = OneOf<AdamWConfig, SgdConfig>;
+
+// `params` as made by param_groups.h.
+std::unique_ptr<Optimizer> make_optimizer(const OptimConfig& config, std::vector<ParamSpec> params);
+
+// The peak learning rate, whichever optimizer is configured.
+double base_lr(const OptimConfig& config);
+
+}  // namespace fovea::optim

@@ -1,0 +1,82 @@
+#include "fovea/optim/ema.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "fovea/core/error.h"
+#include "fovea/optim/flat_params.h"
+#include "fovea/optim/update_loops.h"
+
+namespace fovea::optim {
+namespace {
+
+std::map<std::string, at::Tensor> views_by_name(const Optimizer& optimizer,
+                                                const at::Tensor& buffer) {
+  const at::AutoDispatchBelowADInplaceOrView guard;
+  std::map<std::string, at::Tensor> result;
+  for (const auto& spec : optimizer.params()) {
+    result[spec.name] =
+        buffer.narrow(0, spec.param.storage_offset(), spec.param.numel()).view(spec.param.sizes());
+  }
+  return result;
+}
+
+}  // namespace
+
+double ema_decay(const EmaOptions& options, int64_t step) {
+  const int64_t updates = std::max<int64_t>(0, step - options.update_after_step - 1);
+  if (updates == 0) return 0;
+  if (!options.warmup) return options.decay;
+  const double grown =
+      1 - std::pow(1 + static_cast<double>(updates) / options.warmup_gamma, -options.warmup_power);
+  return std::max(std::min(grown, options.decay), options.min_decay);
+}
+
+Ema::Ema(Optimizer& optimizer, const EmaOptions& options)
+    : optimizer_(optimizer), options_(options), average_(optimizer.flat_param().clone()) {}
+
+void Ema::update(int64_t step) {
+  FOVEA_CHECK(!is_swapped_, "ema: update while the average is swapped in; swap it out first");
+  const at::NoGradGuard no_grad;
+  const double weight = 1 - ema_decay(options_, step);
+  const auto param = optimizer_.flat_param();
+  if (!average_.is_cpu()) {
+    average_.lerp_(param, weight);
+    return;
+  }
+  for_each_tile({{0, average_.numel()}}, [&](size_t, int64_t begin, int64_t end) {
+    lerp(average_.data_ptr<float>() + begin, param.const_data_ptr<float>() + begin, end - begin,
+         static_cast<float>(weight));
+  });
+}
+
+void Ema::swap() {
+  const at::NoGradGuard no_grad;
+  const auto param = optimizer_.flat_param();
+  if (average_.is_cpu()) {
+    for_each_tile({{0, average_.numel()}}, [&](size_t, int64_t begin, int64_t end) {
+      optim::swap(average_.data_ptr<float>() + begin, param.data_ptr<float>() + begin, end - begin);
+    });
+  } else {
+    const auto kept = param.clone();
+    param.copy_(average_);
+    average_.copy_(kept);
+  }
+  for (const auto& spec : optimizer_.params()) spec.param.unsafeGetTensorImpl()->bump_version();
+  is_swapped_ = !is_swapped_;
+}
+
+std::map<std::string, at::Tensor> Ema::state() {
+  FOVEA_CHECK(!is_swapped_, "ema: state while the average is swapped in; swap it out first");
+  return views_by_name(optimizer_, average_);
+}
+
+void Ema::load_state(const std::map<std::string, at::Tensor>& saved) {
+  copy_by_name(saved, state(), "moving average of the weights");
+}
+
+}  // namespace fovea::optim

@@ -1,0 +1,67 @@
+// Exponential moving average of the weights; timm's ModelEmaV3.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "fovea/optim/optimizer.h"
+
+namespace fovea::optim {
+
+struct EmaOptions {
+  double decay = 0.9999;  // share of the old average kept at each step
+  double min_decay = 0;   // where warmup is on
+  bool warmup = false;    // decay grows as 1 - (1 + step / warmup_gamma)^-warmup_power
+  double warmup_gamma = 1;
+  double warmup_power = 2.0 / 3;
+  int64_t update_after_step = 0;  // until then the average is the weights
+};
+
+// The decay of the update after step `step`, which counts from 0 (timm's `step` argument).
+double ema_decay(const EmaOptions& options, int64_t step);
+
+class Ema {
+ public:
+  // Starts from the parameters as they stand. `optimizer` must outlive the average. Parameters that
+  // are not trained are their own average.
+  Ema(Optimizer& optimizer, const EmaOptions& options);
+
+  // Takes the weights after step `step` in.
+  void update(int64_t step);
+
+  // Exchanges weights and average: the model computes with the average until the next call.
+  void swap();
+  bool is_swapped() const { return is_swapped_; }
+
+  // The averaged weights by parameter name: views, for saving. Not while swapped in (Error).
+  std::map<std::string, at::Tensor> state();
+  // Copies saved averages in. Throws CheckpointError unless names and shapes are the same set.
+  void load_state(const std::map<std::string, at::Tensor>& state);
+
+ private:
+  Optimizer& optimizer_;
+  EmaOptions options_;
+  at::Tensor average_;  // laid out like the optimizer's flat_param()
+  bool is_swapped_ = false;
+};
+
+// While alive the model computes with the averaged weights. Does nothing for nullptr.
+class EmaScope {
+ public:
+  explicit EmaScope(Ema* ema) : ema_(ema) {
+    if (ema_) ema_->swap();
+  }
+  ~EmaScope() {
+    if (ema_) ema_->swap();
+  }
+  EmaScope(const EmaScope&) = delete;
+  EmaScope& operator=(const EmaScope&) = delete;
+
+ private:
+  Ema* ema_;
+};
+
+}  // namespace fovea::optim

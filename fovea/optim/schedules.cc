@@ -1,0 +1,106 @@
+#include "fovea/optim/schedules.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "fovea/core/error.h"
+
+namespace fovea::optim {
+namespace {
+
+// Where step t lies: in which cycle, and how far in it.
+struct CyclePosition {
+  int64_t cycle = 0;
+  double time = 0;    // steps since the cycle began
+  double length = 1;  // steps
+};
+
+CyclePosition find_cycle(double cycle_mul, int64_t first_length, int64_t t) {
+  const auto step = static_cast<double>(t), first = static_cast<double>(first_length);
+  if (cycle_mul == 1) {
+    const int64_t cycle = t / first_length;
+    return {cycle, static_cast<double>(t - cycle * first_length), first};
+  }
+  // The lengths before cycle i add up to first * (mul^i - 1) / (mul - 1); solved for i.
+  const double exact = std::log(1 - step / first * (1 - cycle_mul)) / std::log(cycle_mul);
+  const double i = std::floor(exact), power = std::pow(cycle_mul, i);
+  return {static_cast<int64_t>(i), step - (1 - power) / (1 - cycle_mul) * first, power * first};
+}
+
+// min_lr + (peak - min_lr) * shape(share of the cycle that has passed, to the power k_decay).
+template <class Shape>
+double cycled(const Cycles& config, double base_lr, int64_t run_steps, int64_t t, Shape shape) {
+  const auto at = find_cycle(config.cycle_mul, config.total_steps.value_or(run_steps), t);
+  if (at.cycle >= config.cycle_limit) return config.min_lr;
+  const double peak = base_lr * std::pow(config.cycle_decay, static_cast<double>(at.cycle));
+  const double passed = std::pow(at.time, config.k_decay) / std::pow(at.length, config.k_decay);
+  return config.min_lr + (peak - config.min_lr) * shape(std::clamp(passed, 0.0, 1.0));
+}
+
+// After the warm-up; t counts from where the schedule's own time begins.
+struct LrAt {
+  double base_lr;
+  int64_t run_steps;
+  int64_t t;
+
+  double operator()(const ConstantScheduleConfig&) const { return base_lr; }
+  double operator()(const CosineScheduleConfig& config) const {
+    return cycled(config, base_lr, run_steps, t,
+                  [](double passed) { return 0.5 * (1 + std::cos(std::numbers::pi * passed)); });
+  }
+  double operator()(const LinearScheduleConfig& config) const {
+    const auto length = static_cast<double>(config.total_steps.value_or(run_steps));
+    const double left = std::max(0.0, 1 - static_cast<double>(t) / length);
+    return config.min_lr + (base_lr - config.min_lr) * left;
+  }
+  double operator()(const PolynomialScheduleConfig& config) const {
+    return cycled(config, base_lr, run_steps, t,
+                  [&](double passed) { return std::pow(1 - passed, config.power); });
+  }
+  double operator()(const StepScheduleConfig& config) const {
+    return base_lr * std::pow(config.decay_rate, static_cast<double>(t / config.decay_steps));
+  }
+  double operator()(const MultiStepScheduleConfig& config) const {
+    const auto& milestones = config.milestones;
+    const auto drops = std::upper_bound(milestones.begin(), milestones.end(), t);
+    return base_lr * std::pow(config.decay_rate, static_cast<double>(drops - milestones.begin()));
+  }
+};
+
+}  // namespace
+
+void MultiStepScheduleConfig::validate(ConfigIssues& issues) const {
+  if (!std::is_sorted(milestones.begin(), milestones.end())) {
+    issues.add("milestones", "not in rising order; expected each step to be after the one before");
+  }
+}
+
+Schedule::Schedule(const ScheduleConfig& config, double base_lr, int64_t run_steps)
+    : config_(config), base_lr_(base_lr), run_steps_(run_steps) {
+  FOVEA_CHECK(run_steps > 0, "schedule: {} steps in the run; expected 1 or more", run_steps);
+  config_.visit_value([&](const auto& chosen) {
+    const Warmup& warmup = chosen;
+    if (warmup.warmup_steps > run_steps) {
+      fail<ConfigError>(
+          "schedule.warmup_steps: found {}, but the run has {} optimizer steps; shorten the "
+          "warm-up or lengthen the run",
+          warmup.warmup_steps, run_steps);
+    }
+  });
+}
+
+double Schedule::lr(int64_t step) const {
+  FOVEA_CHECK(step >= 0, "schedule: step {}; expected 0 or more", step);
+  return config_.visit_value([&](const auto& chosen) {
+    const Warmup& warmup = chosen;
+    if (step < warmup.warmup_steps) {
+      const double rise = (base_lr_ - warmup.warmup_lr) / static_cast<double>(warmup.warmup_steps);
+      return warmup.warmup_lr + static_cast<double>(step) * rise;
+    }
+    const int64_t start = warmup.warmup_prefix ? warmup.warmup_steps : 0;
+    return LrAt{base_lr_, run_steps_, step - start}(chosen);
+  });
+}
+
+}  // namespace fovea::optim

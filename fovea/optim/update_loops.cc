@@ -1,0 +1,90 @@
+#include "fovea/optim/update_loops.h"
+
+#include "fovea/core/simd.h"
+
+namespace fovea::optim {
+
+FOVEA_SIMD void adamw_update(float* __restrict param, const float* __restrict grad,
+                             float* __restrict exp_avg, float* __restrict exp_avg_sq, int64_t count,
+                             const AdamWCoefficients& coefficients) {
+  const AdamWCoefficients c = coefficients;
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const float g = grad[i];
+    const float m = exp_avg[i] + c.one_minus_beta1 * (g - exp_avg[i]);
+    const float v = c.beta2 * exp_avg_sq[i] + c.one_minus_beta2 * g * g;
+    exp_avg[i] = m;
+    exp_avg_sq[i] = v;
+    const float root = __builtin_sqrtf(v) * c.inverse_root + c.eps;
+    param[i] = c.decay * param[i] - c.step_size * (m / root);
+  }
+}
+
+FOVEA_SIMD void sgd_update(float* __restrict param, const float* __restrict grad, int64_t count,
+                           const SgdCoefficients& coefficients) {
+  const SgdCoefficients c = coefficients;
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    param[i] -= c.lr * (grad[i] + c.weight_decay * param[i]);
+  }
+}
+
+FOVEA_SIMD void sgd_momentum_update(float* __restrict param, const float* __restrict grad,
+                                    float* __restrict momentum_buffer, int64_t count,
+                                    const SgdCoefficients& coefficients) {
+  const SgdCoefficients c = coefficients;
+  // Nesterov looks ahead: g + momentum * buffer instead of the buffer.
+  const float own = c.nesterov ? 1.0f : 0.0f, of_buffer = c.nesterov ? c.momentum : 1.0f;
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const float g = grad[i] + c.weight_decay * param[i];
+    const float buffer = c.momentum * momentum_buffer[i] + c.grad_share * g;
+    momentum_buffer[i] = buffer;
+    param[i] -= c.lr * (own * g + of_buffer * buffer);
+  }
+}
+
+FOVEA_SIMD void lerp(float* __restrict average, const float* __restrict value, int64_t count,
+                     float weight) {
+  if (weight < 0.5f) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) average[i] += weight * (value[i] - average[i]);
+  } else {
+    const float rest = 1.0f - weight;
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) average[i] = value[i] - rest * (value[i] - average[i]);
+  }
+}
+
+FOVEA_SIMD double sum_of_squares(const float* values, int64_t count) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < count; ++i) {
+    sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+  }
+  return sum;
+}
+
+FOVEA_SIMD void scale(float* values, int64_t count, float factor) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) values[i] *= factor;
+}
+
+FOVEA_SIMD void clamp(float* values, int64_t count, float limit) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const float low = values[i] < -limit ? -limit : values[i];
+    values[i] = low > limit ? limit : low;
+  }
+}
+
+FOVEA_SIMD void swap(float* __restrict a, float* __restrict b, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const float kept = a[i];
+    a[i] = b[i];
+    b[i] = kept;
+  }
+}
+
+}  // namespace fovea::optim

@@ -1,0 +1,46 @@
+// The inner loops over flat buffers: one fused pass for each update, vectorised for the machine.
+#pragma once
+
+#include <cstdint>
+
+namespace fovea::optim {
+
+struct AdamWCoefficients {
+  float decay;  // 1 - lr * weight_decay
+  float beta2;
+  float one_minus_beta1;
+  float one_minus_beta2;
+  float inverse_root;  // 1 / sqrt(1 - beta2^t)
+  float eps;
+  float step_size;  // lr / (1 - beta1^t)
+};
+
+// count elements of parameter, gradient and both moments.
+void adamw_update(float* param, const float* grad, float* exp_avg, float* exp_avg_sq, int64_t count,
+                  const AdamWCoefficients& coefficients);
+
+struct SgdCoefficients {
+  float lr;
+  float weight_decay;
+  float momentum;
+  float grad_share;  // 1 - dampening; 1 at the first step
+  bool nesterov;
+};
+
+void sgd_update(float* param, const float* grad, int64_t count, const SgdCoefficients& c);
+void sgd_momentum_update(float* param, const float* grad, float* momentum_buffer, int64_t count,
+                         const SgdCoefficients& coefficients);
+
+// average += weight * (value - average), and exactly `value` for weight 1.
+void lerp(float* average, const float* value, int64_t count, float weight);
+
+// Sum of squares in float64.
+double sum_of_squares(const float* values, int64_t count);
+
+// values *= factor; values into [-limit, limit], a NaN stays one.
+void scale(float* values, int64_t count, float factor);
+void clamp(float* values, int64_t count, float limit);
+
+void swap(float* a, float* b, int64_t count);
+
+}  // namespace fovea::optim
