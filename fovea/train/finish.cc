@@ -1,0 +1,68 @@
+#include "fovea/train/finish.h"
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "fovea/data/png.h"
+
+namespace fovea::train {
+namespace {
+
+using Prediction = ClassificationEvaluation::Prediction;
+
+SamplePrediction show(const Prediction& prediction, const data::Dataset& dataset) {
+  SamplePrediction shown{.index = prediction.index,
+                         .description = dataset.describe(prediction.index),
+                         .label = prediction.label,
+                         .predicted = prediction.classes.front(),
+                         .loss = prediction.loss,
+                         .scores = {},
+                         .image_png = {}};
+  for (size_t k = 0; k < prediction.classes.size(); ++k) {
+    shown.scores.push_back({prediction.classes[k], prediction.scores[k]});
+  }
+  data::Sample sample;
+  dataset.read(prediction.index, sample);
+  shown.image_png = data::encode_png(sample.image);
+  return shown;
+}
+
+std::vector<Prediction> worst_mistakes(const std::vector<Prediction>& predictions) {
+  std::vector<Prediction> mistakes;
+  std::copy_if(predictions.begin(), predictions.end(), std::back_inserter(mistakes),
+               [](const Prediction& p) { return p.classes.front() != p.label; });
+  const auto shown = std::min<size_t>(mistakes.size(), kShownMistakes);
+  std::partial_sort(mistakes.begin(), mistakes.begin() + static_cast<int64_t>(shown), mistakes.end(),
+                    [](const Prediction& a, const Prediction& b) {
+                      return std::pair(-a.loss, a.index) < std::pair(-b.loss, b.index);
+                    });
+  mistakes.resize(shown);
+  return mistakes;
+}
+
+}  // namespace
+
+EvaluationFile describe_evaluation(const ClassificationEvaluation& evaluation, const data::Dataset& dataset) {
+  const auto metrics = evaluation.metrics();
+  const auto& predictions = evaluation.predictions();
+  EvaluationFile file;
+  file.loss = metrics.at("loss");
+  file.top1 = metrics.at("top1");
+  file.top5 = metrics.at("top5");
+  file.num_samples = evaluation.num_samples();
+  file.class_names = dataset.class_names();
+  file.num_classes = evaluation.confusion().size(0);
+  const std::span counts(evaluation.confusion().const_data_ptr<int64_t>(),
+                         static_cast<size_t>(evaluation.confusion().numel()));
+  file.confusion = confusion_counts(counts, file.num_classes);
+  const auto total = static_cast<int64_t>(predictions.size());
+  const int64_t shown = std::min(kShownSamples, total);
+  for (int64_t i = 0; i < shown; ++i) {
+    file.samples.push_back(show(predictions[static_cast<size_t>(i * total / shown)], dataset));
+  }
+  for (const auto& mistake : worst_mistakes(predictions)) file.mistakes.push_back(show(mistake, dataset));
+  return file;
+}
+
+}  // namespace fovea::train
