@@ -43,8 +43,11 @@ at::Tensor MlpImpl::forward(const at::Tensor& x) {
 // x: [..., D] -> [..., F].
 at::Tensor MlpImpl::hidden(const at::Tensor& x) {
   switch (options_.kind) {
-    case MlpKind::kMlp:
-      return kernels::activate(fc1_(x), options_.activation);
+    case MlpKind::kMlp: {
+      const auto y = kernels::activate(fc1_(x), options_.activation);
+      record("act", y);
+      return y;
+    }
     case MlpKind::kSwigluPacked:
       return kernels::gated_activate(fc1_(x), options_.activation);
     case MlpKind::kSwiglu:

@@ -37,6 +37,7 @@ void UnitImpl::record(const std::string& name, const at::Tensor& x) const {
   if (recorder_stack.empty()) return;
   auto& recorder = recorder_stack.back();
   auto full_name = join(path_, name);
+  if (full_name.empty()) return;  // the model's own output
   if (recorder.wanted.empty() || recorder.wants_by_name(full_name)) {
     recorder.kept.emplace_back(std::move(full_name), x);
   }

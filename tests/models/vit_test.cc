@@ -4,7 +4,7 @@
 #include <ATen/ops/cross_entropy_loss.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/random_tensor.h"
+#include "tests/support/close.h"
 
 namespace fovea::models {
 namespace {
@@ -24,7 +24,7 @@ VitConfig small() {
 TEST(VitTest, LearnsAFixedBatch) {
   Vit model(small());
   model.init_weights(1);
-  const auto images = support::random_tensor({6, 1, 16, 16}, 1);
+  const auto images = support::random({6, 1, 16, 16}, at::kFloat, 1);
   const auto labels = at::arange(6) % 3;
   double first = 0.0, last = 0.0;
   for (int step = 0; step < 100; ++step) {

@@ -15,7 +15,7 @@ using NamedTensors = std::map<std::string, at::Tensor>;
 
 struct ParityReport {
   int64_t num_compared = 0;
-  double worst_error = 0.0;  // relative, see Tolerance
+  double worst_error = 0.0;  // as a share of what Tolerance allows
   std::string worst_name;
   std::vector<std::string> problems;
 
