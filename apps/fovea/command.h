@@ -7,8 +7,8 @@ class App;
 
 namespace fovea::app {
 
-// Each adds its sub-command, options and callback to `app`. A callback that ends otherwise than "done" throws an Error
-// or an ExitRequest; main() turns both into the process's exit code.
+// Each adds its sub-command, options and callback to `app`. A callback that ends otherwise than
+// "done" throws an Error or an ExitRequest; main() turns both into the process's exit code.
 void add_train(CLI::App& app);
 void add_eval(CLI::App& app);
 void add_predict(CLI::App& app);

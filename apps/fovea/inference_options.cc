@@ -12,23 +12,29 @@ train::Inference InferenceArguments::load() const {
 }
 
 void add_inference_options(CLI::App& command, InferenceArguments& arguments) {
-  command.add_option("target", arguments.target, "run folder, weights file (safetensors) or a model's name")
+  command
+      .add_option("target", arguments.target,
+                  "run folder, weights file (safetensors) or a model's name")
       ->required()
       ->type_name("RUN_DIR|WEIGHTS|MODEL");
   command.add_option("--model", arguments.options.model,
                      "the model that the weights belong to, by timm's name: vit_small_patch16_224");
   command.add_option("--weights", arguments.options.weights, "safetensors file with timm's names");
   command
-      .add_option("--checkpoint", arguments.options.checkpoint, "of a run folder: final, best or latest")
+      .add_option("--checkpoint", arguments.options.checkpoint,
+                  "of a run folder: final, best or latest")
       ->check(CLI::IsMember({"final", "best", "latest"}))
       ->capture_default_str();
   command.add_option("--device", arguments.options.device, "auto, cpu or cuda")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
-  command.add_option("--dtype", arguments.options.dtype, "dtype of activations: float32 or bfloat16")
+  command
+      .add_option("--dtype", arguments.options.dtype, "dtype of activations: float32 or bfloat16")
       ->check(CLI::IsMember({"float32", "bfloat16"}))
       ->capture_default_str();
-  command.add_option("--threads", arguments.threads, "threads of the CPU kernels; 0: one for each core")
+  command
+      .add_option("--threads", arguments.threads,
+                  "threads of the CPU kernels; 0: one for each core")
       ->check(CLI::NonNegativeNumber);
 }
 

@@ -33,8 +33,8 @@ std::vector<Prediction> worst_mistakes(const std::vector<Prediction>& prediction
   std::copy_if(predictions.begin(), predictions.end(), std::back_inserter(mistakes),
                [](const Prediction& p) { return p.classes.front() != p.label; });
   const auto shown = std::min<size_t>(mistakes.size(), kShownMistakes);
-  std::partial_sort(mistakes.begin(), mistakes.begin() + static_cast<int64_t>(shown), mistakes.end(),
-                    [](const Prediction& a, const Prediction& b) {
+  std::partial_sort(mistakes.begin(), mistakes.begin() + static_cast<int64_t>(shown),
+                    mistakes.end(), [](const Prediction& a, const Prediction& b) {
                       return std::pair(-a.loss, a.index) < std::pair(-b.loss, b.index);
                     });
   mistakes.resize(shown);
@@ -43,7 +43,8 @@ std::vector<Prediction> worst_mistakes(const std::vector<Prediction>& prediction
 
 }  // namespace
 
-EvaluationFile describe_evaluation(const ClassificationEvaluation& evaluation, const data::Dataset& dataset) {
+EvaluationFile describe_evaluation(const ClassificationEvaluation& evaluation,
+                                   const data::Dataset& dataset) {
   const auto metrics = evaluation.metrics();
   const auto& predictions = evaluation.predictions();
   EvaluationFile file;
@@ -61,7 +62,8 @@ EvaluationFile describe_evaluation(const ClassificationEvaluation& evaluation, c
   for (int64_t i = 0; i < shown; ++i) {
     file.samples.push_back(show(predictions[static_cast<size_t>(i * total / shown)], dataset));
   }
-  for (const auto& mistake : worst_mistakes(predictions)) file.mistakes.push_back(show(mistake, dataset));
+  for (const auto& mistake : worst_mistakes(predictions))
+    file.mistakes.push_back(show(mistake, dataset));
   return file;
 }
 

@@ -48,10 +48,13 @@ WeightsSource from_weights_file(const std::string& path, const InferenceOptions&
   }
   const auto yaml = metadata.find(kConfigKey);
   if (yaml == metadata.end()) {
-    fail<ConfigError>("{}: the file does not say of which model it is; name it as timm does: --model vit_small_patch16_224",
-                      path);
+    fail<ConfigError>(
+        "{}: the file does not say of which model it is; name it as timm does: --model "
+        "vit_small_patch16_224",
+        path);
   }
-  source.config = parse_config<TrainConfig>(yaml->second, path + " (its config)", options.overrides);
+  source.config =
+      parse_config<TrainConfig>(yaml->second, path + " (its config)", options.overrides);
   source.model = source.config->model;
   return source;
 }
@@ -66,7 +69,8 @@ WeightsSource from_run(const fs::path& folder, const InferenceOptions& options) 
   WeightsSource source;
   source.config = load_run_config(folder, options.overrides);
   source.model = source.config->model;
-  source.weights = options.weights.empty() ? weights_of_run(folder, options.checkpoint) : options.weights;
+  source.weights =
+      options.weights.empty() ? weights_of_run(folder, options.checkpoint) : options.weights;
   const auto finished = folder / "weights.safetensors";
   if (fs::exists(finished)) {
     const auto metadata = SafetensorsFile::open(finished.string()).metadata();
@@ -81,11 +85,15 @@ WeightsSource find_source(const std::string& target, const InferenceOptions& opt
   if (is_run_folder(target)) return from_run(target, options);
   if (fs::is_regular_file(target)) return from_weights_file(target, options);
   if (fs::is_directory(target)) {
-    fail<ConfigError>("{}: a folder without config.yaml; expected a run folder, a weights file or a model's name", target);
+    fail<ConfigError>(
+        "{}: a folder without config.yaml; expected a run folder, a weights file or a model's name",
+        target);
   }
   const auto presets = models::list_models();
   if (std::find(presets.begin(), presets.end(), target) == presets.end()) {
-    fail<ConfigError>("{}: neither a file, nor a run folder, nor the name of a model (`fovea list models`)", target);
+    fail<ConfigError>(
+        "{}: neither a file, nor a run folder, nor the name of a model (`fovea list models`)",
+        target);
   }
   if (!options.weights.empty()) {
     auto with_model = options;
@@ -126,17 +134,22 @@ at::Tensor Inference::preprocess(const std::vector<data::Image>& images) const {
   FOVEA_CHECK(!images.empty(), "no images to preprocess");
   const auto first = transforms->output_size(data::ImageSize{images[0].height, images[0].width});
   const int64_t channels = transforms->in_chans();
-  const auto batch = at::empty({static_cast<int64_t>(images.size()), channels, first->height, first->width});
+  const auto batch =
+      at::empty({static_cast<int64_t>(images.size()), channels, first->height, first->width});
   const int64_t count = channels * first->height * first->width;
   data::TransformScratch scratch;
   for (size_t i = 0; i < images.size(); ++i) {
     const auto size = transforms->output_size(data::ImageSize{images[i].height, images[i].width});
     if (size->height != first->height || size->width != first->width) {
-      fail<DataError>("image {} becomes {} x {} pixels, the first one {} x {}; expected one size: add resize or "
-                      "center_crop to the transforms", i, size->height, size->width, first->height, first->width);
+      fail<DataError>(
+          "image {} becomes {} x {} pixels, the first one {} x {}; expected one size: add resize "
+          "or "
+          "center_crop to the transforms",
+          i, size->height, size->width, first->height, first->width);
     }
     transforms->apply(images[i], data::augmentation_stream(0, 0, static_cast<int64_t>(i)),
-                      {batch.mutable_data_ptr<float>() + static_cast<int64_t>(i) * count, static_cast<size_t>(count)},
+                      {batch.mutable_data_ptr<float>() + static_cast<int64_t>(i) * count,
+                       static_cast<size_t>(count)},
                       scratch);
   }
   return batch;
@@ -145,7 +158,8 @@ at::Tensor Inference::preprocess(const std::vector<data::Image>& images) const {
 Inference load_inference(const std::string& target, const InferenceOptions& options) {
   auto source = find_source(target, options);
   Inference inference;
-  inference.compute = compute_options({.type = options.device, .dtype = options.dtype, .threads = 0});
+  inference.compute =
+      compute_options({.type = options.device, .dtype = options.dtype, .threads = 0});
   inference.model = models::build_model(source.model);
   if (source.weights.empty()) {
     inference.model->init_weights(0);
@@ -157,17 +171,19 @@ Inference load_inference(const std::string& target, const InferenceOptions& opti
   const bool has_val = source.config && source.config->data.val;
   auto transforms = has_val ? data::transforms_of(*source.config->data.val)
                             : default_transforms(inference.model->input_spec());
-  inference.transforms =
-      std::make_shared<const data::TransformPipeline>(std::move(transforms), in_chans_of(source.model));
+  inference.transforms = std::make_shared<const data::TransformPipeline>(std::move(transforms),
+                                                                         in_chans_of(source.model));
   inference.class_names = std::move(source.class_names);
   inference.config = std::move(source.config);
   return inference;
 }
 
-void save_inference_weights(const std::string& path, const models::Model& model, const TrainConfig& config,
+void save_inference_weights(const std::string& path, const models::Model& model,
+                            const TrainConfig& config,
                             const std::vector<std::string>& class_names) {
-  models::save_weights(model, path,
-                       {{kConfigKey, dump_config(config)}, {kClassesKey, nlohmann::json(class_names).dump()}});
+  models::save_weights(
+      model, path,
+      {{kConfigKey, dump_config(config)}, {kClassesKey, nlohmann::json(class_names).dump()}});
 }
 
 }  // namespace fovea::train

@@ -1,4 +1,5 @@
-// A trained model with the preprocessing its weights expect: what predict, explain and eval start from.
+// A trained model with the preprocessing its weights expect: what predict, explain and eval start
+// from.
 #pragma once
 
 #include <memory>
@@ -18,19 +19,20 @@ class TransformPipeline;
 namespace fovea::train {
 
 struct InferenceOptions {
-  std::string model;                   // preset, for weights that do not say of which model they are
-  std::string weights;                 // other weights than the run's
-  std::string checkpoint = "final";    // of a run folder: "final" (weights.safetensors), "best" or "latest"
+  std::string model;    // preset, for weights that do not say of which model they are
+  std::string weights;  // other weights than the run's
+  std::string checkpoint =
+      "final";  // of a run folder: "final" (weights.safetensors), "best" or "latest"
   std::vector<std::string> overrides;  // a.b=c, of a run's config
   std::string device = "auto";
   std::string dtype = "float32";
 };
 
 struct Inference {
-  models::ModelPtr model;                                    // in evaluation mode, on compute.device
+  models::ModelPtr model;  // in evaluation mode, on compute.device
   std::shared_ptr<const data::TransformPipeline> transforms;
-  std::vector<std::string> class_names;                      // empty where nobody names them
-  std::optional<TrainConfig> config;                         // of the run, where there was one
+  std::vector<std::string> class_names;  // empty where nobody names them
+  std::optional<TrainConfig> config;     // of the run, where there was one
   ComputeOptions compute;
 
   // "Sneaker", or "7" where classes have no names.
@@ -39,14 +41,14 @@ struct Inference {
   at::Tensor preprocess(const std::vector<data::Image>& images) const;
 };
 
-// target: a run folder; a weights file of a run (it carries its config and class names); any safetensors file with
-// timm's names, with options.model; or a preset alone, with options.weights or step-0 weights. Throws ConfigError or
-// CheckpointError.
+// target: a run folder; a weights file of a run (it carries its config and class names); any
+// safetensors file with timm's names, with options.model; or a preset alone, with options.weights
+// or step-0 weights. Throws ConfigError or CheckpointError.
 Inference load_inference(const std::string& target, const InferenceOptions& options = {});
 
-// Writes weights with timm's names; the file's metadata carries the config and the class names, so that it can be used
-// on its own.
-void save_inference_weights(const std::string& path, const models::Model& model, const TrainConfig& config,
-                            const std::vector<std::string>& class_names);
+// Writes weights with timm's names; the file's metadata carries the config and the class names, so
+// that it can be used on its own.
+void save_inference_weights(const std::string& path, const models::Model& model,
+                            const TrainConfig& config, const std::vector<std::string>& class_names);
 
 }  // namespace fovea::train

@@ -85,8 +85,8 @@ void RunFolder::compare_config(const TrainConfig& config) const {
   std::vector<std::string> changes;
   for (const auto& change : config_diff(load_run_config(path_), config)) {
     if (!is_free(change.key)) {
-      changes.push_back(
-          fmt::format("  {}: {} there, {} here", change.key, change.a.value_or("nothing"), change.b.value_or("nothing")));
+      changes.push_back(fmt::format("  {}: {} there, {} here", change.key,
+                                    change.a.value_or("nothing"), change.b.value_or("nothing")));
     }
   }
   if (changes.empty()) return;

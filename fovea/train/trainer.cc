@@ -79,9 +79,11 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode)
       optimizer(make_optimizer(config, *model)),
       steps_per_epoch(training.loader->batches_per_epoch()),
       num_steps(total_steps(config.trainer, steps_per_epoch)),
-      eval_every_steps(std::llround(config.trainer.eval_every_epochs * static_cast<double>(steps_per_epoch))),
+      eval_every_steps(
+          std::llround(config.trainer.eval_every_epochs * static_cast<double>(steps_per_epoch))),
       schedule(config.schedule, optim::base_lr(config.optim), num_steps),
-      store(folder.file("checkpoints").string(), {.keep = config.checkpoint.keep, .async = config.checkpoint.async}),
+      store(folder.file("checkpoints").string(),
+            {.keep = config.checkpoint.keep, .async = config.checkpoint.async}),
       log(folder.path().string(), config.log, mode) {
   if (config.trainer.ema.enabled) {
     ema = std::make_unique<optim::Ema>(
@@ -94,13 +96,15 @@ LogPosition Trainer::Run::log_position() const {
   return {.step = step,
           .num_steps = num_steps,
           .steps_per_epoch = steps_per_epoch,
-          .epoch = static_cast<double>(position) / static_cast<double>(training.loader->samples_per_epoch()),
+          .epoch = static_cast<double>(position) /
+                   static_cast<double>(training.loader->samples_per_epoch()),
           .lr = step > 0 ? schedule.lr(step - 1) : 0};
 }
 
 checkpoint::State Trainer::Run::state() {
   checkpoint::State state;
-  for (const auto& item : model->named_parameters()) state.model[item.key()] = item.value().detach();
+  for (const auto& item : model->named_parameters())
+    state.model[item.key()] = item.value().detach();
   state.optimizer = optimizer->state();
   if (ema) state.ema = ema->state();
   state.scalars = {{"step", step},
@@ -154,10 +158,10 @@ bool Trainer::Run::eval_is_due() const {
 
 void Trainer::Run::evaluate_now() {
   const optim::EmaScope with_average(ema.get());
-  const auto evaluation = evaluate(*model, *task, *validation.loader, options.compute,
-                                   [&](int64_t done, int64_t total) {
-                                     log.progress().update(fmt::format("evaluating {}/{}", done, total));
-                                   });
+  const auto evaluation = evaluate(
+      *model, *task, *validation.loader, options.compute, [&](int64_t done, int64_t total) {
+        log.progress().update(fmt::format("evaluating {}/{}", done, total));
+      });
   last_eval = evaluation->metrics();
   evaluated_step = step;
   const double value = last_eval.at(config.checkpoint.best_metric);
@@ -166,7 +170,8 @@ void Trainer::Run::evaluate_now() {
   log.add_evaluation(last_eval, log_position());
   std::string text;
   for (const auto& [name, metric] : last_eval) text += fmt::format("  {} {:.4g}", name, metric);
-  log.progress().print(fmt::format("step {}: evaluation of {} samples:{}", step, evaluation->num_samples(), text));
+  log.progress().print(
+      fmt::format("step {}: evaluation of {} samples:{}", step, evaluation->num_samples(), text));
   if (step == num_steps) write_evaluation(folder.path().string(), *evaluation, *validation.dataset);
 }
 

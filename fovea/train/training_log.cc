@@ -7,12 +7,14 @@
 
 namespace fovea::train {
 
-TrainingLog::TrainingLog(const std::string& run_dir, const LogConfig& config, ProgressLine::Mode mode)
+TrainingLog::TrainingLog(const std::string& run_dir, const LogConfig& config,
+                         ProgressLine::Mode mode)
     : config_(config), metrics_(run_dir + "/metrics.jsonl"), progress_(mode) {
   if (config.tensorboard) tensorboard_ = std::make_unique<TensorboardWriter>(run_dir);
 }
 
-void TrainingLog::add(const StepOutcome& outcome, const StepCost& cost, const LogPosition& position) {
+void TrainingLog::add(const StepOutcome& outcome, const StepCost& cost,
+                      const LogPosition& position) {
   window_.loss_sum += outcome.loss * outcome.weight;
   window_.weight += outcome.weight;
   window_.grad_norm_sum += outcome.grad_norm;
@@ -30,7 +32,8 @@ void TrainingLog::add(const StepOutcome& outcome, const StepCost& cost, const Lo
 
 void TrainingLog::write_line(const LogPosition& position) {
   const double seconds = std::max(window_.cost.seconds, 1e-9);
-  MetricsRecord record{.step = position.step, .epoch = position.epoch, .split = "train", .values = {}};
+  MetricsRecord record{
+      .step = position.step, .epoch = position.epoch, .split = "train", .values = {}};
   record.values["loss"] = window_.loss_sum / window_.weight;
   record.values["lr"] = position.lr;
   record.values["grad_norm"] = window_.grad_norm_sum / static_cast<double>(window_.steps);
@@ -44,7 +47,8 @@ void TrainingLog::write_line(const LogPosition& position) {
   window_ = {};
 }
 
-void TrainingLog::add_evaluation(const std::map<std::string, double>& metrics, const LogPosition& position) {
+void TrainingLog::add_evaluation(const std::map<std::string, double>& metrics,
+                                 const LogPosition& position) {
   write({.step = position.step, .epoch = position.epoch, .split = "val", .values = metrics});
 }
 
@@ -59,8 +63,10 @@ void TrainingLog::write(const MetricsRecord& record) {
 
 void TrainingLog::show(const LogPosition& position) {
   const auto correct = window_.sums.find("correct");
-  const double done = static_cast<double>(position.step - 1) / static_cast<double>(position.steps_per_epoch);
-  const double images_per_step = static_cast<double>(window_.cost.images) / static_cast<double>(window_.steps);
+  const double done =
+      static_cast<double>(position.step - 1) / static_cast<double>(position.steps_per_epoch);
+  const double images_per_step =
+      static_cast<double>(window_.cost.images) / static_cast<double>(window_.steps);
   const auto left = static_cast<double>(position.num_steps - position.step);
   progress_.update(format_progress({
       .epoch = static_cast<int64_t>(done) + 1,

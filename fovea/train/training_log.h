@@ -1,4 +1,5 @@
-// What a run says of itself while it trains: lines of metrics.jsonl, TensorBoard events, the progress line.
+// What a run says of itself while it trains: lines of metrics.jsonl, TensorBoard events, the
+// progress line.
 #pragma once
 
 #include <chrono>
@@ -41,7 +42,8 @@ class TrainingLog {
   // Writes the metrics of an evaluation as a line of split "val".
   void add_evaluation(const std::map<std::string, double>& metrics, const LogPosition& position);
 
-  // The sums since the last line, to be saved with a checkpoint: a resumed run writes the same lines.
+  // The sums since the last line, to be saved with a checkpoint: a resumed run writes the same
+  // lines.
   nlohmann::json state() const;
   // Goes on from saved sums: lines after `step` are cut off.
   void restore(const nlohmann::json& state, int64_t step);

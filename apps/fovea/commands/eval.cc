@@ -25,8 +25,11 @@ struct EvalArguments {
 void run(EvalArguments arguments) {
   const auto inference = arguments.inference.load();
   if (!inference.config) {
-    fail<ConfigError>("{}: no run's config stands with these weights, so there is no data to evaluate on; give a run "
-                      "folder, or a weights file that a run wrote", arguments.inference.target);
+    fail<ConfigError>(
+        "{}: no run's config stands with these weights, so there is no data to evaluate on; give a "
+        "run "
+        "folder, or a weights file that a run wrote",
+        arguments.inference.target);
   }
   const auto& config = *inference.config;
   const auto source = train::open_validation_data(config);
@@ -34,11 +37,10 @@ void run(EvalArguments arguments) {
   const auto task = train::make_task(config.task, train::num_classes_of(config.model));
   train::ProgressLine progress(arguments.json ? train::ProgressLine::Mode::kSilent
                                               : train::ProgressLine::Mode::kAuto);
-  const auto evaluation =
-      train::evaluate(*inference.model, *task, *source.loader, inference.compute,
-                      [&](int64_t done, int64_t total) {
-                        progress.update(fmt::format("evaluating {}/{}", done, total));
-                      });
+  const auto evaluation = train::evaluate(
+      *inference.model, *task, *source.loader, inference.compute, [&](int64_t done, int64_t total) {
+        progress.update(fmt::format("evaluating {}/{}", done, total));
+      });
   progress.clear();
   auto metrics = evaluation->metrics();
   if (arguments.json) {
@@ -57,9 +59,12 @@ void add_eval(CLI::App& app) {
   auto* command = app.add_subcommand("eval", "Metrics of a model on its validation data");
   auto arguments = std::make_shared<EvalArguments>();
   add_inference_options(*command, arguments->inference);
-  command->add_option("overrides", arguments->inference.options.overrides, "changes to the run's config: data.val.path=... ")
+  command
+      ->add_option("overrides", arguments->inference.options.overrides,
+                   "changes to the run's config: data.val.path=... ")
       ->type_name("a.b=c");
-  command->add_flag("--json", arguments->json, "print one JSON object on standard output and nothing else there");
+  command->add_flag("--json", arguments->json,
+                    "print one JSON object on standard output and nothing else there");
   command->callback([arguments] { run(*arguments); });
 }
 

@@ -53,8 +53,11 @@ Outputs forward(const train::Inference& inference, const at::Tensor& images,
     const auto found = std::any_of(outputs.intermediates.begin(), outputs.intermediates.end(),
                                    [&](const auto& entry) { return entry.first == name; });
     if (!all && !found) {
-      fail<ConfigError>("--intermediates: the model gives no '{}'; `--intermediates all --out FILE.safetensors` lists "
-                        "what there is", name);
+      fail<ConfigError>(
+          "--intermediates: the model gives no '{}'; `--intermediates all --out FILE.safetensors` "
+          "lists "
+          "what there is",
+          name);
     }
   }
   return outputs;
@@ -63,8 +66,9 @@ Outputs forward(const train::Inference& inference, const at::Tensor& images,
 void predict_tensor(const PredictArguments& arguments, const train::Inference& inference) {
   const auto images = train::read_input_tensor(arguments.inputs.front(), "images");
   if (images.dim() < 4) {
-    fail<DataError>("{}: a tensor of {} dims; expected images [B, C, H, W] float32, already normalised",
-                    arguments.inputs.front(), images.dim());
+    fail<DataError>(
+        "{}: a tensor of {} dims; expected images [B, C, H, W] float32, already normalised",
+        arguments.inputs.front(), images.dim());
   }
   auto outputs = forward(inference, images.to(at::kFloat), arguments.intermediates);
   train::NamedTensors named = {{"logits", outputs.logits}};
@@ -80,13 +84,15 @@ struct Prediction {
   std::vector<std::pair<std::string, double>> classes;  // best first
 };
 
-void append_predictions(const train::Inference& inference, const std::vector<std::string>& inputs, int64_t top,
-                        std::vector<Prediction>& predictions) {
+void append_predictions(const train::Inference& inference, const std::vector<std::string>& inputs,
+                        int64_t top, std::vector<Prediction>& predictions) {
   std::vector<data::Image> images;
   for (const auto& input : inputs) images.push_back(data::load_image(input));
   const auto logits = forward(inference, inference.preprocess(images), {}).logits;
-  if (logits.dim() != 2) fail<ConfigError>("the model gives no logits: its pooling is ''; give images as a tensor file");
-  const auto [scores, classes] = logits.softmax(1).topk(std::min(top, logits.size(1)), 1);  // [B, top]
+  if (logits.dim() != 2)
+    fail<ConfigError>("the model gives no logits: its pooling is ''; give images as a tensor file");
+  const auto [scores, classes] =
+      logits.softmax(1).topk(std::min(top, logits.size(1)), 1);  // [B, top]
   for (int64_t b = 0; b < logits.size(0); ++b) {
     Prediction prediction{inputs[static_cast<size_t>(b)], {}};
     for (int64_t k = 0; k < scores.size(1); ++k) {
@@ -99,13 +105,15 @@ void append_predictions(const train::Inference& inference, const std::vector<std
 
 std::string to_text(const Prediction& prediction) {
   auto text = prediction.input + "\n";
-  for (const auto& [name, score] : prediction.classes) text += fmt::format("  {:6.2f} %  {}\n", 100 * score, name);
+  for (const auto& [name, score] : prediction.classes)
+    text += fmt::format("  {:6.2f} %  {}\n", 100 * score, name);
   return text;
 }
 
 std::string to_json_line(const Prediction& prediction) {
   nlohmann::json classes = nlohmann::json::array();
-  for (const auto& [name, score] : prediction.classes) classes.push_back({{"class", name}, {"score", score}});
+  for (const auto& [name, score] : prediction.classes)
+    classes.push_back({{"class", name}, {"score", score}});
   return nlohmann::json{{"input", prediction.input}, {"classes", classes}}.dump() + "\n";
 }
 
@@ -114,8 +122,9 @@ void predict_images(const PredictArguments& arguments, const train::Inference& i
   std::vector<Prediction> predictions;
   for (size_t first = 0; first < arguments.inputs.size(); first += kBatch) {
     const auto last = std::min(arguments.inputs.size(), first + kBatch);
-    append_predictions(inference, {arguments.inputs.begin() + first, arguments.inputs.begin() + last}, arguments.top,
-                       predictions);
+    append_predictions(inference,
+                       {arguments.inputs.begin() + first, arguments.inputs.begin() + last},
+                       arguments.top, predictions);
   }
   std::string lines;
   for (const auto& prediction : predictions) {
@@ -128,7 +137,8 @@ void predict_images(const PredictArguments& arguments, const train::Inference& i
 
 void run(const PredictArguments& arguments) {
   const auto inference = arguments.inference.load();
-  const auto is_tensor = std::count_if(arguments.inputs.begin(), arguments.inputs.end(), train::is_tensor_file);
+  const auto is_tensor =
+      std::count_if(arguments.inputs.begin(), arguments.inputs.end(), train::is_tensor_file);
   if (is_tensor == 0) {
     if (!arguments.intermediates.empty()) {
       fail<ConfigError>("--intermediates needs its images as a tensor file (.npy or .safetensors)");
@@ -137,31 +147,37 @@ void run(const PredictArguments& arguments) {
   } else if (arguments.inputs.size() == 1) {
     predict_tensor(arguments, inference);
   } else {
-    fail<ConfigError>("{} tensor files among {} inputs; expected image files only, or one tensor file", is_tensor,
-                      arguments.inputs.size());
+    fail<ConfigError>(
+        "{} tensor files among {} inputs; expected image files only, or one tensor file", is_tensor,
+        arguments.inputs.size());
   }
 }
 
 }  // namespace
 
 void add_predict(CLI::App& app) {
-  auto* command = app.add_subcommand("predict", "Labels and scores of images, or logits of a tensor file");
+  auto* command =
+      app.add_subcommand("predict", "Labels and scores of images, or logits of a tensor file");
   auto arguments = std::make_shared<PredictArguments>();
   add_inference_options(*command, arguments->inference);
   command
       ->add_option("inputs", arguments->inputs,
-                   "image files, or one .npy/.safetensors file of images [B, C, H, W] float32, already normalised")
+                   "image files, or one .npy/.safetensors file of images [B, C, H, W] float32, "
+                   "already normalised")
       ->required()
       ->type_name("INPUT...");
-  command->add_option("--out", arguments->out,
-                      "file to write: JSON lines for images, .npy or .safetensors for a tensor file");
-  command->add_option("--intermediates", arguments->intermediates,
-                      "names such as blocks.0.attn to write beside the logits, or all")
+  command->add_option(
+      "--out", arguments->out,
+      "file to write: JSON lines for images, .npy or .safetensors for a tensor file");
+  command
+      ->add_option("--intermediates", arguments->intermediates,
+                   "names such as blocks.0.attn to write beside the logits, or all")
       ->delimiter(',');
   command->add_option("--top", arguments->top, "classes shown for each image")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_flag("--json", arguments->json, "print one JSON object an image on standard output and nothing else there");
+  command->add_flag("--json", arguments->json,
+                    "print one JSON object an image on standard output and nothing else there");
   command->callback([arguments] { run(*arguments); });
 }
 

@@ -1,7 +1,7 @@
 // fovea train RECIPE|RUN_DIR [a.b=c ...]
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -53,9 +53,11 @@ void print_result(const train::FitResult& result, bool as_json) {
                result.run_dir);
     return;
   }
-  fmt::print("done: {} steps, {:.2f} epochs; {}\n", result.step, result.epoch, metrics_text(result.last_eval));
-  fmt::print("  run folder  {}\n  report      {}/report.html\n  weights     {}/weights.safetensors\n",
-             result.run_dir, result.run_dir, result.run_dir);
+  fmt::print("done: {} steps, {:.2f} epochs; {}\n", result.step, result.epoch,
+             metrics_text(result.last_eval));
+  fmt::print(
+      "  run folder  {}\n  report      {}/report.html\n  weights     {}/weights.safetensors\n",
+      result.run_dir, result.run_dir, result.run_dir);
 }
 
 void run(const TrainArguments& arguments) {
@@ -71,9 +73,13 @@ void run(const TrainArguments& arguments) {
 void add_train(CLI::App& app) {
   auto* command = app.add_subcommand("train", "Train a model, or go on with a run");
   auto arguments = std::make_shared<TrainArguments>();
-  command->add_option("source", arguments->source, "recipe (YAML) or run folder")->required()->type_name("RECIPE|RUN_DIR");
-  command->add_option("overrides", arguments->overrides, "changes to the recipe: optim.lr=3e-4 ...")->type_name("a.b=c");
-  command->add_flag("--json", arguments->json, "print one JSON object on standard output and nothing else there");
+  command->add_option("source", arguments->source, "recipe (YAML) or run folder")
+      ->required()
+      ->type_name("RECIPE|RUN_DIR");
+  command->add_option("overrides", arguments->overrides, "changes to the recipe: optim.lr=3e-4 ...")
+      ->type_name("a.b=c");
+  command->add_flag("--json", arguments->json,
+                    "print one JSON object on standard output and nothing else there");
   command->callback([arguments] { run(*arguments); });
 }
 

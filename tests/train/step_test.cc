@@ -1,0 +1,136 @@
+#include "fovea/train/step.h"
+
+#include <ATen/ops/allclose.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "fovea/core/error.h"
+#include "fovea/train/session.h"
+#include "tests/support/parity.h"
+#include "tests/support/tolerance.h"
+#include "tests/train/tiny_run.h"
+
+namespace fovea::train {
+namespace {
+
+// Everything one step needs, from the tiny run.
+struct StepFixture {
+  data::testing::TempDir folder;
+  TrainConfig config = testing::tiny_config(folder);
+  DataSource source = open_training_data(config);
+  std::unique_ptr<Task> task = make_task(config.task, 4);
+  models::ModelPtr model = make_model(config, {});
+  std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(config, *model);
+
+  support::NamedTensors gradients() const {
+    support::NamedTensors result;
+    for (const auto& item : model->named_parameters()) {
+      result[item.key()] = item.value().grad().detach().clone();
+    }
+    return result;
+  }
+};
+
+TEST(StepTest, MicroBatchesGiveTheGradientOfTheWholeBatch) {
+  StepFixture fixture;
+  auto batch = fixture.source.loader->next();
+  const auto whole =
+      compute_gradients(*fixture.model, *fixture.task, *fixture.optimizer, batch, 0, {});
+  const auto expected = fixture.gradients();
+  for (const int64_t micro : {1, 5, 12, 23}) {  // 5 and 23 leave an uneven rest
+    const auto parts = compute_gradients(*fixture.model, *fixture.task, *fixture.optimizer, batch,
+                                         0, {.micro_batch_size = micro});
+    EXPECT_NEAR(parts.loss, whole.loss, 1e-5) << "micro_batch_size " << micro;
+    EXPECT_EQ(parts.weight, whole.weight);
+    EXPECT_EQ(parts.sums, whole.sums);
+    EXPECT_PARITY(fixture.gradients(), expected, at::kFloat);
+  }
+}
+
+// A loss whose samples weigh as much as their label says: 1 to 4.
+class WeightedTask : public Task {
+ public:
+  LossParts loss(models::Model& model, const TensorBatch& batch) const override {
+    const auto weights = batch.labels.to(at::kFloat) + 1;
+    LossParts parts;
+    parts.loss_sum =
+        (classification_losses(model.forward(batch.images), batch.labels, {}) * weights).sum();
+    parts.weight = weights.sum().item<double>();
+    return parts;
+  }
+  std::unique_ptr<Evaluation> start_evaluation() const override { return nullptr; }
+};
+
+TEST(StepTest, MicroBatchesOfUnequalWeightGiveTheGradientOfTheWholeBatch) {
+  StepFixture fixture;
+  const WeightedTask task;
+  auto batch = fixture.source.loader->next();
+  const auto whole = compute_gradients(*fixture.model, task, *fixture.optimizer, batch, 0, {});
+  const auto expected = fixture.gradients();
+  const auto parts = compute_gradients(*fixture.model, task, *fixture.optimizer, batch, 0,
+                                       {.micro_batch_size = 7});
+  EXPECT_EQ(parts.weight, whole.weight);
+  EXPECT_NEAR(parts.loss, whole.loss, 1e-5);
+  EXPECT_PARITY(fixture.gradients(), expected, at::kFloat);
+}
+
+TEST(StepTest, GradientIsThatOfTheMeanLoss) {
+  StepFixture fixture;
+  auto batch = fixture.source.loader->next();
+  compute_gradients(*fixture.model, *fixture.task, *fixture.optimizer, batch, 3, {});
+  const auto actual = fixture.gradients();
+  fixture.optimizer->zero_grad();
+  const auto tensors = to_tensors(batch, 0, batch.size(), {});
+  const nn::StepScope scope(42, 3, tensors.rows);
+  classification_losses(fixture.model->forward(tensors.images), tensors.labels, {})
+      .mean()
+      .backward();
+  EXPECT_PARITY(actual, fixture.gradients(), at::kFloat);
+}
+
+TEST(StepTest, ClipsToTheNormAsked) {
+  StepFixture fixture;
+  auto batch = fixture.source.loader->next();
+  const auto outcome = compute_gradients(*fixture.model, *fixture.task, *fixture.optimizer, batch,
+                                         0, {.max_grad_norm = 0.01});
+  EXPECT_GT(outcome.grad_norm, 0.01);
+  EXPECT_NEAR(fixture.optimizer->flat_grad().norm().item<double>(), 0.01, 1e-5);
+}
+
+TEST(StepTest, NonFiniteLossIsRefusedBeforeAnyWeightChanges) {
+  StepFixture fixture;
+  auto batch = fixture.source.loader->next();
+  batch.images[5] = std::numeric_limits<float>::quiet_NaN();
+  const auto before = fixture.optimizer->flat_param().clone();
+  EXPECT_THROW(compute_gradients(*fixture.model, *fixture.task, *fixture.optimizer, batch, 0, {}),
+               DivergedError);
+  EXPECT_TRUE(fixture.optimizer->flat_param().equal(before));
+}
+
+TEST(StepTest, FrozenParametersGetNoGradientAndStay) {
+  StepFixture fixture;
+  fixture.config.trainer.freeze = {"backbone"};
+  const auto model = make_model(fixture.config, {});
+  const auto optimizer = make_optimizer(fixture.config, *model);
+  auto batch = fixture.source.loader->next();
+  compute_gradients(*model, *fixture.task, *optimizer, batch, 0, {});
+  int64_t trained = 0;
+  for (const auto& item : model->named_parameters()) {
+    const bool is_head = item.key().starts_with("head.");
+    EXPECT_EQ(item.value().requires_grad(), is_head) << item.key();
+    EXPECT_EQ(item.value().grad().defined(), is_head) << item.key();
+    trained += is_head;
+  }
+  EXPECT_EQ(trained, 2);
+  EXPECT_EQ(optimizer->params().size(), 2u);
+}
+
+TEST(StepTest, FreezingNothingOrAllIsAConfigError) {
+  StepFixture fixture;
+  EXPECT_THROW(freeze_parameters(*fixture.model, {"block.*"}), ConfigError);
+  EXPECT_THROW(freeze_parameters(*fixture.model, {"*"}), ConfigError);
+}
+
+}  // namespace
+}  // namespace fovea::train

@@ -1,0 +1,77 @@
+// A run small enough for a test: a few hundred 8 x 8 images of four classes that a tiny ViT tells
+// apart.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fovea/core/philox.h"
+#include "fovea/train/config.h"
+#include "tests/data/support.h"
+
+namespace fovea::train::testing {
+
+// Writes `count` images as IDX files into `folder` under `name`: class c is bright in quarter c,
+// over noise that the seed draws.
+inline data::DatasetConfig write_tiny_set(const data::testing::TempDir& folder,
+                                          const std::string& name, int64_t count, uint64_t seed) {
+  constexpr int64_t kSide = 8;
+  RandomStream random(philox_key(seed, name), 0);
+  std::vector<uint8_t> pixels, labels;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto label = random.below(4);
+    labels.push_back(static_cast<uint8_t>(label));
+    for (int64_t y = 0; y < kSide; ++y) {
+      for (int64_t x = 0; x < kSide; ++x) {
+        const bool is_bright =
+            (y < kSide / 2) == (label < 2) && (x < kSide / 2) == (label % 2 == 0);
+        pixels.push_back(static_cast<uint8_t>(random.below(120) + (is_bright ? 60 : 0)));
+      }
+    }
+  }
+  const auto size = static_cast<uint32_t>(count);
+  data::IdxConfig config;
+  config.images =
+      folder.write(name + "-images", data::testing::idx_bytes({size, kSide, kSide}, pixels));
+  config.labels = folder.write(name + "-labels", data::testing::idx_bytes({size}, labels));
+  config.transforms = {{data::HorizontalFlipConfig{.p = 0}}, {data::NormalizeConfig{}}};
+  config.num_classes = 4;
+  return {config};
+}
+
+// Two blocks of width 32, batches of 24 of 100 images with every drop rate in use, five batches an
+// epoch of which the last is smaller.
+inline TrainConfig tiny_config(const data::testing::TempDir& folder,
+                               const std::string& run = "run") {
+  TrainConfig config;
+  config.run = {.dir = folder.file(run), .seed = 7};
+  config.device = {.type = "cpu", .dtype = "float32", .threads = 1};
+  models::VitConfig vit;
+  vit.img_size = {8};
+  vit.patch_size = {4};
+  vit.in_chans = 1;
+  vit.num_classes = 4;
+  vit.embed_dim = 32;
+  vit.depth = 2;
+  vit.num_heads = 2;
+  vit.proj_drop_rate = 0.1;
+  vit.attn_drop_rate = 0.1;
+  vit.drop_path_rate = 0.2;
+  config.model = {vit};
+  config.data.train = write_tiny_set(folder, "train", 100, 1);
+  config.data.val = write_tiny_set(folder, "val", 40, 2);
+  config.data.global_batch_size = 24;
+  config.data.threads = 1;
+  config.data.drop_last = false;
+  optim::AdamWConfig adamw;
+  adamw.lr = 3e-3;
+  config.optim = {adamw};
+  config.trainer.max_steps = 12;
+  config.trainer.max_grad_norm = 1;
+  config.checkpoint.every_steps = 4;
+  config.log.every_steps = 1;
+  return config;
+}
+
+}  // namespace fovea::train::testing

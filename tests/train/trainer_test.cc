@@ -1,0 +1,154 @@
+#include "fovea/train/trainer.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "fovea/core/error.h"
+#include "fovea/core/files.h"
+#include "fovea/train/inference.h"
+#include "fovea/train/run_folder.h"
+#include "tests/train/tiny_run.h"
+
+namespace fovea::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+FitResult fit(const TrainConfig& config) {
+  return Trainer(config, ProgressLine::Mode::kSilent).fit();
+}
+
+// step -> loss of the training lines, as written: equal text is equal bits.
+std::map<int64_t, std::string> losses(const std::string& run_dir) {
+  std::map<int64_t, std::string> result;
+  std::ifstream lines(run_dir + "/metrics.jsonl");
+  for (std::string line; std::getline(lines, line);) {
+    const auto record = nlohmann::json::parse(line);
+    if (record.at("split") != "train") continue;
+    EXPECT_FALSE(result.contains(record.at("step"))) << "two lines of step " << record.at("step");
+    result[record.at("step")] = record.at("loss").dump() + " " + record.at("grad_norm").dump();
+  }
+  return result;
+}
+
+void expect_same_run(const std::string& actual, const std::string& expected) {
+  const auto reference = losses(expected);
+  EXPECT_EQ(losses(actual), reference);
+  EXPECT_FALSE(reference.empty());
+  // The metadata holds the config, and with it the folder's name: compare the tensors.
+  const auto weights = [](const std::string& run) {
+    return load_inference(run, {.device = "cpu"}).model->named_parameters();
+  };
+  const auto left = weights(actual), right = weights(expected);
+  ASSERT_EQ(left.size(), right.size());
+  for (const auto& item : right) EXPECT_TRUE(left[item.key()].equal(item.value())) << item.key();
+}
+
+TEST(TrainerTest, LearnsAndLeavesARunFolder) {
+  const data::testing::TempDir folder;
+  auto config = testing::tiny_config(folder);
+  config.trainer.max_steps = 60;
+  const auto result = fit(config);
+  EXPECT_EQ(result.step, 60);
+  EXPECT_FALSE(result.stopped);
+  EXPECT_GT(result.last_eval.at("top1"), 90);
+  for (const char* name : {"config.yaml", "metrics.jsonl", "weights.safetensors", "report.html",
+                           "machine.json", "evaluation.json", "checkpoints"}) {
+    EXPECT_TRUE(fs::exists(config.run.dir + "/" + name)) << name;
+  }
+}
+
+TEST(TrainerTest, SameSeedSameRunOtherSeedAnother) {
+  const data::testing::TempDir folder;
+  const auto first = testing::tiny_config(folder, "first");
+  auto second = testing::tiny_config(folder, "second");
+  second.data.threads = 3;  // threads change nothing
+  auto third = testing::tiny_config(folder, "third");
+  third.run.seed = 8;
+  for (const auto& config : {first, second, third}) fit(config);
+  expect_same_run(second.run.dir, first.run.dir);
+  EXPECT_NE(losses(third.run.dir), losses(first.run.dir));
+}
+
+TEST(TrainerTest, FinishedRunIsNotTrainedAgain) {
+  const data::testing::TempDir folder;
+  const auto config = testing::tiny_config(folder);
+  const auto first = fit(config);
+  const auto written = losses(config.run.dir);
+  const auto second = fit(config);
+  EXPECT_EQ(second.step, first.step);
+  EXPECT_EQ(second.last_eval, first.last_eval);
+  EXPECT_EQ(losses(config.run.dir), written);
+}
+
+TEST(TrainerTest, AnotherConfigInTheSameFolderIsRefusedByKey) {
+  const data::testing::TempDir folder;
+  auto config = testing::tiny_config(folder);
+  fit(config);
+  config.run.seed = 9;
+  try {
+    fit(config);
+    FAIL() << "the run went on with another seed";
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("run.seed"), std::string::npos) << error.what();
+  }
+  config.run.seed = 7;
+  config.log.every_steps = 3;  // free to change
+  EXPECT_EQ(fit(config).step, 12);
+}
+
+// Trains in a child process that is killed by `kill_child`, then goes on here.
+void expect_resumes_bitwise(int signal, useconds_t delay, bool with_ema) {
+  const data::testing::TempDir folder;
+  const auto make = [&](const std::string& run) {
+    auto config = testing::tiny_config(folder, run);
+    config.trainer.max_steps = 40;
+    config.trainer.ema.enabled = with_ema;
+    return config;
+  };
+  const auto reference = make("reference"), killed = make("killed");
+  fit(reference);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const bool stopped = fit(killed).stopped;
+    _exit(stopped ? static_cast<int>(ExitCode::kStopped) : 0);
+  }
+  usleep(delay);
+  kill(child, signal);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  fit(killed);
+  expect_same_run(killed.run.dir, reference.run.dir);
+}
+
+TEST(TrainerTest, KilledAtAnyMomentResumesBitwise) {
+  for (const useconds_t delay : {5000, 30000, 60000, 100000, 160000, 250000, 400000}) {
+    SCOPED_TRACE(delay);
+    expect_resumes_bitwise(SIGKILL, delay, delay % 20000 == 0);
+  }
+}
+
+TEST(TrainerTest, ToldToStopSavesAndResumesBitwise) {
+  for (const int signal : {SIGTERM, SIGUSR1, SIGINT}) {
+    SCOPED_TRACE(signal);
+    expect_resumes_bitwise(signal, 120000, true);
+  }
+}
+
+TEST(TrainerTest, SecondProcessInTheSameFolderIsRefused) {
+  const data::testing::TempDir folder;
+  const auto config = testing::tiny_config(folder);
+  const RunFolder held(config);
+  EXPECT_THROW(fit(config), Error);
+}
+
+}  // namespace
+}  // namespace fovea::train
