@@ -14,7 +14,7 @@
 
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
-#include "fovea/core/files.h"
+#include "fovea/core/atomic_file.h"
 
 namespace fovea::train {
 namespace {

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "fovea/core/error.h"
-#include "fovea/core/files.h"
+#include "fovea/core/atomic_file.h"
 #include "fovea/train/inference.h"
 #include "fovea/train/run_folder.h"
 #include "tests/train/tiny_run.h"

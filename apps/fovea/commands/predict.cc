@@ -14,7 +14,7 @@
 #include "apps/fovea/command.h"
 #include "apps/fovea/inference_options.h"
 #include "fovea/core/error.h"
-#include "fovea/core/files.h"
+#include "fovea/core/atomic_file.h"
 #include "fovea/data/image_file.h"
 #include "fovea/train/tensor_file.h"
 
