@@ -1,0 +1,25 @@
+// SHA-256 (FIPS 180-4).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace fovea::checkpoint {
+
+class Sha256 {
+ public:
+  void update(const void* data, size_t bytes);
+  // The digest of all that was given, as 64 hexadecimal digits. Call once, last.
+  std::string finish();
+
+ private:
+  std::array<uint32_t, 8> state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                    0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  std::array<uint8_t, 64> block_{};
+  size_t filled_ = 0;  // bytes of block_
+  uint64_t total_ = 0;
+};
+
+}  // namespace fovea::checkpoint

@@ -1,0 +1,81 @@
+// The checkpoints of a run: a folder with one folder for each, newest and best by name.
+//
+//   step_00001000/  manifest.json  model-00000.safetensors  optimizer-00000.safetensors
+//                   [ema-00000.safetensors]
+//   latest  best    text files: the name of a checkpoint's folder
+//
+// A checkpoint is written into a folder `.tmp-*`, each file with its checksum and brought to the
+// disk, then renamed; then `latest` and `best` are replaced; then old ones are deleted. Killed at
+// any moment, a run finds a whole checkpoint. Text files instead of links, because not every file
+// system (nor every copy) keeps links.
+//
+// One process saves at a time (the run folder's lock sees to that); any number may read.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fovea/checkpoint/state.h"
+
+namespace fovea::checkpoint {
+
+struct StoreOptions {
+  int64_t keep = 3;                                   // newest checkpoints kept, besides the best
+  bool async = true;                                  // write on a thread of its own
+  std::function<void(const std::string&)> warn = {};  // by default the log
+};
+
+class Store {
+ public:
+  // The folder need not exist before the first save.
+  explicit Store(std::string folder, StoreOptions options = {});
+  // Waits for a save under way; a failure nobody asked for goes to `warn`.
+  ~Store();
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  // Saves what `state` holds now: it is copied, so that training may go on at once. Waits for the
+  // save before it. Throws CheckpointError where that one failed (or, without async, this one); a
+  // save that fails leaves nothing behind and the older checkpoints whole.
+  void save(int64_t step, const State& state, bool is_best);
+
+  // Throws CheckpointError where a save failed and nobody was told yet; does not wait.
+  void check();
+  // Waits for the save under way, then as check().
+  void wait();
+
+  // The newest checkpoint that is whole; each newer one is named in a warning. Nothing where there
+  // is no checkpoint. Throws CheckpointError where there are some, and all are damaged.
+  std::optional<State> load_latest();
+
+  // The safetensors file with the weights of "best" or "latest" (the averaged ones, where there are
+  // any), checked. Throws CheckpointError.
+  std::string weights_file(const std::string& which) const;
+
+  // Steps of the checkpoints there are, rising, whole or not.
+  std::vector<int64_t> steps() const;
+
+ private:
+  struct Snapshot;
+
+  void write(const Snapshot& snapshot) const;
+  void write_files(const Snapshot& snapshot, const std::filesystem::path& temporary) const;
+  void prune() const;
+  void remove_leftovers() const;
+  std::filesystem::path folder_of(int64_t step) const;
+  std::string pointer(const std::string& which) const;
+
+  std::filesystem::path folder_;
+  StoreOptions options_;
+  std::set<int64_t> refused_;  // damaged: not counted among those kept
+  std::future<void> writing_;  // of the save under way, or of one whose end nobody has seen yet
+};
+
+}  // namespace fovea::checkpoint
