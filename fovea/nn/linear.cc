@@ -10,7 +10,7 @@ LinearImpl::LinearImpl(int64_t in_features, int64_t out_features, bool has_bias,
                        at::Device device) {
   const auto options = at::TensorOptions().dtype(at::kFloat).device(device);
   weight = register_parameter("weight", at::empty({out_features, in_features}, options));
-  bias = register_parameter("bias", has_bias ? at::empty({out_features}, options) : at::Tensor());
+  if (has_bias) bias = register_parameter("bias", at::empty({out_features}, options));
 }
 
 at::Tensor LinearImpl::forward(const at::Tensor& x) {
