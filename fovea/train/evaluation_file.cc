@@ -1,0 +1,160 @@
+#include "fovea/train/evaluation_file.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "fovea/core/error.h"
+#include "fovea/core/files.h"
+#include "fovea/train/json_fields.h"
+#include "fovea/train/report/html.h"
+
+namespace fovea::train {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kMaxClasses = 1'000'000;
+
+json to_json(const SamplePrediction& sample) {
+  auto scores = json::array();
+  for (const auto& [label, score] : sample.scores) {
+    scores.push_back({{"label", label}, {"score", score}});
+  }
+  json out = {{"index", sample.index}, {"description", sample.description},
+              {"label", sample.label}, {"predicted", sample.predicted},
+              {"loss", sample.loss},   {"scores", std::move(scores)}};
+  if (!sample.image_png.empty()) out["image_png"] = base64_encode(sample.image_png);
+  return out;
+}
+
+json to_json(const std::vector<SamplePrediction>& samples) {
+  auto out = json::array();
+  for (const auto& sample : samples) out.push_back(to_json(sample));
+  return out;
+}
+
+SamplePrediction sample_from(const json& value) {
+  SamplePrediction sample;
+  read_field(value, "index", sample.index);
+  read_field(value, "description", sample.description);
+  read_field(value, "label", sample.label);
+  read_field(value, "predicted", sample.predicted);
+  read_field(value, "loss", sample.loss);
+  for (const auto& one : list_field(value, "scores")) {
+    ClassScore score;
+    read_field(one, "label", score.label);
+    read_field(one, "score", score.score);
+    sample.scores.push_back(score);
+  }
+  std::string image;
+  read_field(value, "image_png", image);
+  sample.image_png = base64_decode(image);
+  return sample;
+}
+
+std::vector<SamplePrediction> samples_from(const json& value, const char* key) {
+  std::vector<SamplePrediction> samples;
+  for (const auto& one : list_field(value, key)) samples.push_back(sample_from(one));
+  return samples;
+}
+
+std::vector<ConfusionCount> confusion_from(const json& value, int64_t num_classes) {
+  std::vector<ConfusionCount> out;
+  for (const auto& one : list_field(value, "confusion")) {
+    if (!one.is_array() || one.size() != 3) {
+      fail<DataError>("an entry of \"confusion\" is not [label, predicted, count]");
+    }
+    const ConfusionCount count{integer_of(one[0], "label"), integer_of(one[1], "predicted"),
+                               integer_of(one[2], "count")};
+    const auto is_class = [&](int64_t label) { return label >= 0 && label < num_classes; };
+    if (!is_class(count.label) || !is_class(count.predicted) || count.count < 0) {
+      fail<DataError>("confusion [{}, {}, {}] with num_classes={}; expected labels below it",
+                      count.label, count.predicted, count.count, num_classes);
+    }
+    out.push_back(count);
+  }
+  return out;
+}
+
+EvaluationFile evaluation_from(const json& value) {
+  EvaluationFile out;
+  read_field(value, "loss", out.loss);
+  read_field(value, "top1", out.top1);
+  read_field(value, "top5", out.top5);
+  read_field(value, "num_samples", out.num_samples);
+  read_field(value, "step", out.step);
+  read_field(value, "epoch", out.epoch);
+  read_field(value, "dataset", out.dataset);
+  read_field(value, "num_classes", out.num_classes);
+  if (out.num_classes < 0 || out.num_classes > kMaxClasses) {
+    fail<DataError>("num_classes={}; expected 0 to {}", out.num_classes, kMaxClasses);
+  }
+  for (const auto& name : list_field(value, "class_names")) {
+    out.class_names.push_back(string_of(name, "class_names"));
+  }
+  out.confusion = confusion_from(value, out.num_classes);
+  out.samples = samples_from(value, "samples");
+  out.mistakes = samples_from(value, "mistakes");
+  return out;
+}
+
+}  // namespace
+
+std::vector<ConfusionCount> confusion_counts(std::span<const int64_t> matrix, int64_t num_classes) {
+  FOVEA_CHECK(static_cast<int64_t>(matrix.size()) == num_classes * num_classes,
+              "a confusion matrix of {} counts for {} classes; expected {}", matrix.size(),
+              num_classes, num_classes * num_classes);
+  std::vector<ConfusionCount> out;
+  for (int64_t label = 0; label < num_classes; ++label) {
+    for (int64_t predicted = 0; predicted < num_classes; ++predicted) {
+      const int64_t count = matrix[static_cast<size_t>(label * num_classes + predicted)];
+      if (count != 0) out.push_back({label, predicted, count});
+    }
+  }
+  return out;
+}
+
+std::string class_name(const std::vector<std::string>& names, int64_t label) {
+  if (label < 0) return "no label";
+  const auto place = static_cast<size_t>(label);
+  return place < names.size() ? names[place] : fmt::format("class {}", label);
+}
+
+std::string evaluation_to_json(const EvaluationFile& evaluation) {
+  auto confusion = json::array();
+  for (const auto& [label, predicted, count] : evaluation.confusion) {
+    confusion.push_back({label, predicted, count});
+  }
+  const json out = {{"loss", evaluation.loss},
+                    {"top1", evaluation.top1},
+                    {"top5", evaluation.top5},
+                    {"num_samples", evaluation.num_samples},
+                    {"step", evaluation.step},
+                    {"epoch", evaluation.epoch},
+                    {"dataset", evaluation.dataset},
+                    {"num_classes", evaluation.num_classes},
+                    {"class_names", evaluation.class_names},
+                    {"confusion", std::move(confusion)},
+                    {"samples", to_json(evaluation.samples)},
+                    {"mistakes", to_json(evaluation.mistakes)}};
+  return out.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+EvaluationFile evaluation_from_json(const std::string& text, const std::string& source) {
+  const auto value = parse_json_object(text, source);
+  try {
+    return evaluation_from(value);
+  } catch (const DataError& error) {
+    fail<DataError>("{}: {}", source, error.what());
+  }
+}
+
+void write_evaluation_file(const std::filesystem::path& path, const EvaluationFile& evaluation) {
+  write_file_atomic(path.string(), evaluation_to_json(evaluation));
+}
+
+EvaluationFile read_evaluation_file(const std::filesystem::path& path) {
+  return evaluation_from_json(read_file(path.string(), kMaxJsonBytes), path.string());
+}
+
+}  // namespace fovea::train

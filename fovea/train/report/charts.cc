@@ -1,0 +1,209 @@
+// Curves of runs, and the numbers drawn from them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "fovea/train/report/sections.h"
+#include "fovea/train/report/svg_plot.h"
+
+namespace fovea::train {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr size_t kLastLines = 10;  // averaged for the final training loss
+
+// What has a chart, or no chart, of its own.
+const std::set<std::string> kKnown = {"epoch",     "loss",         "top1",
+                                      "top5",      "lr",           "images_per_second",
+                                      "data_wait", "memory_bytes", "grad_norm"};
+
+struct Chart {
+  PlotOptions options;
+  struct Source {
+    std::string split, metric, name;
+  };
+  std::vector<Source> sources;
+  bool is_noisy = true;  // values of single steps, drawn smoothed
+  double scale = 1;
+};
+
+double last_finite(const Curve* curve) {
+  if (!curve) return kNan;
+  const auto finite = finite_points(*curve);
+  return finite.size() > 0 ? finite.y.back() : kNan;
+}
+
+double mean_of_last(const Curve* curve) {
+  if (!curve) return kNan;
+  const auto finite = finite_points(*curve);
+  const size_t count = std::min(kLastLines, finite.size());
+  double sum = 0;
+  for (size_t i = finite.size() - count; i < finite.size(); ++i) sum += finite.y[i];
+  return count > 0 ? sum / static_cast<double>(count) : kNan;
+}
+
+double median(const Curve* curve) { return curve ? quantile(curve->y, 0.5) : kNan; }
+
+PlotSeries series_of(const RunData& run, const Chart& chart, const Chart::Source& source,
+                     const std::string& name, int color) {
+  PlotSeries series{.name = name,
+                    .curve = {},
+                    .color = color,
+                    .is_noisy = chart.is_noisy && source.split == "train"};
+  if (const auto* curve = run.metrics.find(source.split, source.metric)) {
+    series.curve = *curve;
+    for (double& value : series.curve.y) value *= chart.scale;
+  }
+  return series;
+}
+
+Markup draw_single(const RunData& run, const Chart& chart) {
+  std::vector<PlotSeries> all;
+  int color = 0;
+  for (const auto& source : chart.sources) {
+    all.push_back(series_of(run, chart, source, source.name, color++));
+  }
+  return line_chart(chart.options, all);
+}
+
+// One chart a source, with a line a run.
+Markup draw_overlaid(std::span<const RunData> runs, const Chart& chart) {
+  Markup out;
+  for (const auto& source : chart.sources) {
+    std::vector<PlotSeries> all;
+    int color = 0;
+    for (const auto& run : runs) {
+      all.push_back(series_of(run, chart, source, run.name, color++));
+      // Faint lines of several runs over each other hide what they show.
+      auto& last = all.back();
+      if (last.is_noisy && last.curve.size() > 20) {
+        last.curve = smooth(last.curve, 0.02 * static_cast<double>(last.curve.size()));
+        last.is_noisy = false;
+      }
+    }
+    auto options = chart.options;
+    if (chart.sources.size() > 1) options.title += ", " + source.name;
+    out += line_chart(options, all);
+  }
+  return out;
+}
+
+// Large charts, two beside each other, then small ones, three.
+Markup draw(std::span<const RunData> runs, const std::vector<Chart>& charts) {
+  Markup large, small;
+  for (const auto& chart : charts) {
+    (chart.options.is_small ? small : large) +=
+        runs.size() == 1 ? draw_single(runs[0], chart) : draw_overlaid(runs, chart);
+  }
+  Markup out;
+  if (!large.empty()) out += element("div", {{"class", "charts"}}, large);
+  if (!small.empty()) out += element("div", {{"class", "charts small"}}, small);
+  return out;
+}
+
+// Metrics that tasks log besides the known ones ("dice"), each in a chart with a line a split.
+std::vector<Chart> other_charts(std::span<const RunData> runs) {
+  std::map<std::string, std::set<std::string>> splits;
+  for (const auto& run : runs) {
+    for (const auto& [split, curves] : run.metrics.curves) {
+      for (const auto& [metric, curve] : curves) {
+        if (!kKnown.contains(metric)) splits[metric].insert(split);
+      }
+    }
+  }
+  std::vector<Chart> charts;
+  for (const auto& [metric, of_metric] : splits) {
+    Chart chart{.options = {.title = metric, .is_small = true}, .sources = {}};
+    for (const auto& split : of_metric) chart.sources.push_back({split, metric, split});
+    charts.push_back(chart);
+  }
+  return charts;
+}
+
+double run_seconds(const RunData& run) {
+  if (!run.machine) return kNan;
+  return seconds_of_timestamp(run.machine->ended) - seconds_of_timestamp(run.machine->started);
+}
+
+}  // namespace
+
+Markup figures(const std::vector<Figure>& list) {
+  Markup items;
+  for (const auto& [label, value] : list) {
+    items += element("li", element("span", text(label)) + element("strong", text(value)));
+  }
+  return element("ul", {{"class", "figures"}}, items);
+}
+
+RunSummary summarize(const RunData& run) {
+  const auto& metrics = run.metrics;
+  RunSummary out{};
+  out.top1 = last_finite(metrics.find("val", "top1"));
+  out.top5 = last_finite(metrics.find("val", "top5"));
+  out.val_loss = last_finite(metrics.find("val", "loss"));
+  if (run.evaluation) {
+    out.top1 = run.evaluation->top1;
+    out.top5 = run.evaluation->top5;
+    out.val_loss = run.evaluation->loss;
+  }
+  out.best_top1 = out.best_top1_step = kNan;
+  if (const auto* curve = metrics.find("val", "top1")) {
+    const auto finite = finite_points(*curve);
+    const auto best = std::max_element(finite.y.begin(), finite.y.end());
+    if (best != finite.y.end()) {
+      out.best_top1 = *best;
+      out.best_top1_step = finite.x[static_cast<size_t>(best - finite.y.begin())];
+    }
+  }
+  out.train_loss = mean_of_last(metrics.find("train", "loss"));
+  out.images_per_second = median(metrics.find("train", "images_per_second"));
+  out.data_wait = median(metrics.find("train", "data_wait"));
+  const auto* memory = metrics.find("train", "memory_bytes");
+  out.memory_bytes = memory ? quantile(memory->y, 1.0) : kNan;
+  out.seconds = run_seconds(run);
+  return out;
+}
+
+Markup learning_section(std::span<const RunData> runs) {
+  std::vector<Chart> charts = {
+      {{.title = "Loss", .may_be_log = true},
+       {{"train", "loss", "train"}, {"val", "loss", "validation"}}},
+      {{.title = "Top-1 accuracy, %", .is_percent = true},
+       {{"train", "top1", "train"}, {"val", "top1", "validation"}}},
+      {{.title = "Top-5 accuracy, %", .is_small = true, .is_percent = true},
+       {{"val", "top5", "validation"}}},
+      {{.title = "Learning rate", .is_small = true, .from_zero = true},
+       {{"train", "lr", "learning rate"}},
+       false},
+      {{.title = "Gradient norm", .is_small = true, .from_zero = true, .may_be_log = true},
+       {{"train", "grad_norm", "before clipping"}}}};
+  for (auto& chart : other_charts(runs)) charts.push_back(std::move(chart));
+  const auto drawn = draw(runs, charts);
+  if (drawn.empty()) return {};
+  return section("learning", "Learning",
+                 element("p", {{"class", "note"}},
+                         text("Bold lines of training values are moving averages over 2 % of the "
+                              "run. Point at a chart, or tap it, for its values.")) +
+                     drawn);
+}
+
+Markup speed_section(std::span<const RunData> runs) {
+  const std::vector<Chart> charts = {
+      {{.title = "Images per second", .is_small = true, .from_zero = true},
+       {{"train", "images_per_second", "training"}}},
+      {{.title = "Time spent waiting on data, %", .is_small = true, .from_zero = true},
+       {{"train", "data_wait", "data wait"}},
+       true,
+       100},
+      {{.title = "Memory, GiB", .is_small = true, .from_zero = true},
+       {{"train", "memory_bytes", "memory"}},
+       false,
+       1.0 / (1 << 30)}};
+  const auto drawn = draw(runs, charts);
+  return drawn.empty() ? drawn : section("speed", "Speed", drawn);
+}
+
+}  // namespace fovea::train

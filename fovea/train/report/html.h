@@ -1,0 +1,69 @@
+// HTML as values: foreign text becomes Markup only through text() and attribute values, which
+// escape it, so nothing in a run folder (class names, paths, configs) can end up as a tag or a
+// script.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace fovea::train {
+
+// A piece of well-formed HTML.
+struct Markup {
+  std::string html;
+
+  Markup& operator+=(const Markup& other) {
+    html += other.html;
+    return *this;
+  }
+  friend Markup operator+(Markup left, const Markup& right) { return left += right; }
+  bool empty() const { return html.empty(); }
+};
+
+// Escapes & < > " ' for element content and attribute values alike. Bytes that are not UTF-8, and
+// control characters that HTML forbids, become U+FFFD.
+std::string escape_html(std::string_view text);
+
+Markup text(std::string_view plain);
+
+using Attributes = std::vector<std::pair<std::string_view, std::string>>;
+
+// <name a="b">content</name>. Names must be literals of ours; attribute values may be foreign.
+Markup element(std::string_view name, const Attributes& attributes, const Markup& content);
+Markup element(std::string_view name, const Markup& content);
+// <name a="b">, for elements that have no content: img, meta.
+Markup void_element(std::string_view name, const Attributes& attributes);
+// <name a="b"/>, as SVG writes an element without content.
+Markup svg_element(std::string_view name, const Attributes& attributes);
+
+struct Table {
+  std::string caption;
+  std::vector<std::string> headers;
+  std::vector<std::vector<Markup>> rows;  // the first cell of each is the row's header
+  size_t num_text_columns = 1;            // the others hold numbers, right-aligned
+};
+Markup table(const Table& content);
+
+// <section> with a heading; `id` is what links name.
+Markup section(std::string_view id, std::string_view title, const Markup& content);
+
+// A whole document with its style and script in it, and a policy that forbids the network.
+std::string page(std::string_view title, const Markup& body);
+
+std::string base64_encode(std::string_view bytes);
+// Throws DataError for text that is not base64.
+std::string base64_decode(std::string_view text);
+
+// Numbers for people; "–" where there is none (not finite).
+std::string format_fixed(double value, int decimals);
+std::string format_percent(double percent);    // "91.3 %"
+std::string format_count(double value);        // "60,000"
+std::string format_bytes(double bytes);        // "1.4 GiB"
+std::string format_significant(double value);  // four significant digits: "0.2134", "1.2e-05"
+
+}  // namespace fovea::train

@@ -1,0 +1,238 @@
+#include "fovea/train/report/report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <span>
+
+#include "fovea/core/error.h"
+#include "fovea/core/files.h"
+#include "fovea/train/progress.h"
+#include "fovea/train/report/sections.h"
+
+namespace fovea::train {
+namespace {
+
+std::string duration_or_dash(double seconds) {
+  return std::isfinite(seconds) ? format_duration(seconds) : format_fixed(seconds, 0);
+}
+
+std::string speed(double images_per_second) {
+  return images_per_second < 10 ? format_fixed(images_per_second, 1)
+                                : format_count(images_per_second);
+}
+
+Markup headline(const RunData& run) {
+  const auto summary = summarize(run);
+  std::vector<Figure> list;
+  const auto add = [&](double value, std::string label, std::string shown) {
+    if (std::isfinite(value)) list.push_back({std::move(label), std::move(shown)});
+  };
+  add(summary.top1, "top-1 accuracy", format_percent(summary.top1));
+  add(summary.top5, "top-5 accuracy", format_percent(summary.top5));
+  add(summary.best_top1, "best, at step " + format_count(summary.best_top1_step),
+      format_percent(summary.best_top1));
+  add(summary.val_loss, "validation loss", format_significant(summary.val_loss));
+  add(summary.train_loss, "training loss", format_significant(summary.train_loss));
+  add(summary.images_per_second, "images per second", speed(summary.images_per_second));
+  add(summary.data_wait, "waiting on data", format_fixed(100 * summary.data_wait, 1) + " %");
+  add(summary.memory_bytes, "memory", format_bytes(summary.memory_bytes));
+  add(summary.seconds, "duration", duration_or_dash(summary.seconds));
+  if (run.metrics.last_step > 0) {
+    list.push_back({"steps", format_count(run.metrics.last_step)});
+    list.push_back({"epochs", format_significant(run.metrics.last_epoch)});
+  }
+  return list.empty() ? Markup{} : figures(list);
+}
+
+// "vit_tiny_patch16_224, idx, adamw": the settings that name a run, where they are set.
+std::string essentials(const RunData& run) {
+  std::vector<std::string> words;
+  for (const char* key : {"model.preset", "model.name", "data.train.path", "data.train.format",
+                          "optim.name", "schedule.name", "device.dtype"}) {
+    const auto place = run.config_values.find(key);
+    if (place == run.config_values.end()) continue;
+    if (place->second.empty() || place->second == "null") continue;
+    words.push_back(place->second);
+  }
+  return fmt::format("{}", fmt::join(words, " \xC2\xB7 "));
+}
+
+std::string footer_text(std::span<const RunData> runs) {
+  std::string version = FOVEA_VERSION;
+  return fmt::format("Written by fovea {} on {} from {} run folder{}.", version, timestamp_now(),
+                     runs.size(), runs.size() == 1 ? "" : "s");
+}
+
+struct Part {
+  std::string id, title;
+  Markup content;
+};
+
+// Header, links to the parts that there are, the parts, footer.
+std::string assemble(const std::string& title, const std::string& lead,
+                     const std::vector<Markup>& top, const std::vector<Part>& parts,
+                     std::span<const RunData> runs) {
+  Markup links, body;
+  for (const auto& part : parts) {
+    if (part.content.empty()) continue;
+    links += element("a", {{"href", "#" + part.id}}, text(part.title));
+    body += part.content;
+  }
+  auto head = element("h1", text(title));
+  if (!lead.empty()) head += element("p", {{"class", "lead"}}, text(lead));
+  head += element("nav", {{"aria-label", "Sections"}}, links);
+  Markup above;
+  for (const auto& one : top) above += one;
+  const auto page_title = title + " \xE2\x80\x93 fovea report";
+  return page(page_title, element("header", head) + element("main", above + body) +
+                              element("footer", element("p", text(footer_text(runs)))));
+}
+
+Table facts(const std::string& caption) {
+  return {.caption = caption, .headers = {}, .rows = {}, .num_text_columns = 2};
+}
+
+Markup results_table(std::span<const RunData> runs) {
+  Table out{.caption = "Final metrics",
+            .headers = {"run", "top-1, %", "best top-1, %", "top-5, %", "val loss", "train loss",
+                        "images/s", "data wait, %", "memory", "steps", "epochs", "duration"},
+            .rows = {}};
+  for (const auto& run : runs) {
+    const auto summary = summarize(run);
+    out.rows.push_back(
+        {text(run.name), text(format_fixed(summary.top1, 2)),
+         text(format_fixed(summary.best_top1, 2)), text(format_fixed(summary.top5, 2)),
+         text(format_significant(summary.val_loss)), text(format_significant(summary.train_loss)),
+         text(speed(summary.images_per_second)), text(format_fixed(100 * summary.data_wait, 1)),
+         text(format_bytes(summary.memory_bytes)), text(format_count(run.metrics.last_step)),
+         text(format_significant(run.metrics.last_epoch)),
+         text(duration_or_dash(summary.seconds))});
+  }
+  return section("results", "Results", table(out));
+}
+
+Markup differences_table(std::span<const RunData> runs) {
+  std::set<std::string> keys;
+  for (const auto& run : runs) {
+    for (const auto& [key, value] : run.config_values) keys.insert(key);
+  }
+  Table out{.caption = "Settings that are not the same in every run",
+            .headers = {"key"},
+            .rows = {},
+            .num_text_columns = runs.size() + 1};
+  for (const auto& run : runs) out.headers.push_back(run.name);
+  for (const auto& key : keys) {
+    std::vector<Markup> row{text(key)};
+    std::set<std::string> values;
+    for (const auto& run : runs) {
+      const auto place = run.config_values.find(key);
+      const bool is_set = place != run.config_values.end();
+      values.insert(is_set ? "=" + place->second : "");
+      row.push_back(text(is_set ? place->second : "not set"));
+    }
+    if (values.size() > 1) out.rows.push_back(std::move(row));
+  }
+  return out.rows.empty() ? Markup{} : section("differences", "Differences", table(out));
+}
+
+// Runs of one name, from different places, are told apart by their path.
+void name_apart(std::vector<RunData>& runs) {
+  std::map<std::string, int> uses;
+  for (const auto& run : runs) ++uses[run.name];
+  for (auto& run : runs) {
+    if (uses[run.name] > 1) run.name = run.folder.string();
+  }
+}
+
+}  // namespace
+
+Markup config_section(const RunData& run) {
+  if (run.config.empty()) return {};
+  const auto code = element("pre", {{"tabindex", "0"}}, element("code", text(run.config)));
+  return section("config", "Config",
+                 element("details", element("summary", text("The resolved config")) + code));
+}
+
+Markup machine_section(const RunData& run) {
+  if (!run.machine) return {};
+  const auto& file = *run.machine;
+  const auto& machine = file.machine;
+  auto out = facts("Where and how it ran");
+  const auto add = [&](const char* label, const std::string& value) {
+    if (!value.empty()) out.rows.push_back({text(label), text(value)});
+  };
+  add("processor", machine.cpu);
+  add("instruction sets", fmt::format("{}", fmt::join(machine.simd, ", ")));
+  add("cores", machine.num_cores > 0 ? std::to_string(machine.num_cores) : "");
+  add("threads used", file.threads > 0 ? std::to_string(file.threads) : "");
+  add("memory",
+      machine.memory_bytes > 0 ? format_bytes(static_cast<double>(machine.memory_bytes)) : "");
+  add("GPU", fmt::format("{}", fmt::join(machine.gpus, "; ")));
+  add("CUDA driver", machine.cuda_driver);
+  add("device", file.device);
+  add("dtype", file.dtype);
+  add("system", machine.os);
+  add("kernel", machine.kernel);
+  add("host", machine.hostname);
+  add("fovea", file.version);
+  add("libtorch", file.torch_version);
+  add("command", file.command);
+  add("started", file.started);
+  add("ended", file.ended.empty() ? "not yet, or it was stopped" : file.ended);
+  return section("machine", "Machine", table(out));
+}
+
+Markup notes_section(const std::vector<std::string>& notes) {
+  Markup out;
+  for (const auto& note : notes) out += element("p", {{"class", "warning"}}, text(note));
+  return out;
+}
+
+std::string render_report(const RunData& run) {
+  std::vector<Part> parts = {{"learning", "Learning", learning_section({&run, 1})},
+                             {"speed", "Speed", speed_section({&run, 1})}};
+  if (run.evaluation) {
+    const auto& evaluation = *run.evaluation;
+    parts.push_back({"classes", "Classes", class_section(evaluation)});
+    parts.push_back({"confusion", "Confusions", confusion_section(evaluation)});
+    parts.push_back({"samples", "Sample predictions", samples_section(evaluation)});
+    parts.push_back({"mistakes", "Worst mistakes", mistakes_section(evaluation)});
+  }
+  parts.push_back({"machine", "Machine", machine_section(run)});
+  parts.push_back({"config", "Config", config_section(run)});
+  return assemble(run.name, essentials(run), {notes_section(run.notes), headline(run)}, parts,
+                  {&run, 1});
+}
+
+std::string render_comparison(const std::vector<RunData>& runs) {
+  FOVEA_CHECK(runs.size() >= 2, "{} runs to compare; expected at least 2", runs.size());
+  std::vector<std::string> notes;
+  for (const auto& run : runs) {
+    for (const auto& note : run.notes) notes.push_back(run.name + ": " + note);
+  }
+  const std::vector<Part> parts = {{"results", "Results", results_table(runs)},
+                                   {"differences", "Differences", differences_table(runs)},
+                                   {"learning", "Learning", learning_section(runs)},
+                                   {"speed", "Speed", speed_section(runs)}};
+  return assemble(fmt::format("{} runs compared", runs.size()), "", {notes_section(notes)}, parts,
+                  runs);
+}
+
+std::filesystem::path write_report(const std::vector<std::filesystem::path>& run_folders,
+                                   const std::filesystem::path& out) {
+  FOVEA_CHECK(!run_folders.empty(), "no run folder given; expected at least one");
+  std::vector<RunData> runs;
+  for (const auto& folder : run_folders) runs.push_back(read_run(folder));
+  name_apart(runs);
+  auto path = out;
+  if (path.empty()) path = runs.size() == 1 ? run_folders[0] / "report.html" : "comparison.html";
+  write_file_atomic(path.string(),
+                    runs.size() == 1 ? render_report(runs[0]) : render_comparison(runs));
+  return path;
+}
+
+}  // namespace fovea::train

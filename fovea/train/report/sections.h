@@ -1,0 +1,45 @@
+// The sections that the pages are made of; each is empty where the run has nothing to show there.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fovea/train/report/html.h"
+#include "fovea/train/report/run_data.h"
+
+namespace fovea::train {
+
+// One headline number.
+struct Figure {
+  std::string label;
+  std::string value;
+};
+Markup figures(const std::vector<Figure>& list);
+
+// What a page says about a run at a glance, from what is there.
+struct RunSummary {
+  double top1, top5, val_loss;       // of the last evaluation; percent
+  double best_top1, best_top1_step;  // of all evaluations
+  double train_loss;                 // mean of the last logged lines
+  double images_per_second;          // median
+  double data_wait;                  // median share
+  double memory_bytes;               // highest
+  double seconds;                    // from start to end, or NaN
+};
+RunSummary summarize(const RunData& run);
+
+// Charts of one run, or of several overlaid: `runs` share each axis.
+Markup learning_section(std::span<const RunData> runs);
+Markup speed_section(std::span<const RunData> runs);
+
+Markup class_section(const EvaluationFile& evaluation);
+Markup confusion_section(const EvaluationFile& evaluation);
+Markup samples_section(const EvaluationFile& evaluation);
+Markup mistakes_section(const EvaluationFile& evaluation);
+
+Markup config_section(const RunData& run);
+Markup machine_section(const RunData& run);
+Markup notes_section(const std::vector<std::string>& notes);
+
+}  // namespace fovea::train
