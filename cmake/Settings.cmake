@@ -21,3 +21,6 @@ if(FOVEA_SANITIZE)
   target_compile_options(fovea_settings INTERFACE -fsanitize=address,undefined -fno-omit-frame-pointer)
   target_link_options(fovea_settings INTERFACE -fsanitize=address,undefined)
 endif()
+if(FOVEA_FUZZERS)
+  target_compile_options(fovea_settings INTERFACE -fsanitize=fuzzer-no-link)  # coverage leads the search
+endif()
