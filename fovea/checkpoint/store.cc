@@ -1,7 +1,7 @@
 #include "fovea/checkpoint/store.h"
 
 #include <ATen/ops/empty.h>
-#include <spdlog/spdlog.h>
+#include "fovea/core/log.h"
 
 #include <algorithm>
 #include <charconv>
@@ -79,7 +79,7 @@ Store::Store(std::string folder, StoreOptions options)
     : folder_(std::move(folder)), options_(std::move(options)) {
   FOVEA_CHECK(options_.keep >= 1, "checkpoint.keep={}; expected 1 or more", options_.keep);
   if (!options_.warn) {
-    options_.warn = [](const std::string& message) { spdlog::warn("{}", message); };
+    options_.warn = [](const std::string& message) { log_warning(message); };
   }
 }
 

@@ -1,12 +1,15 @@
-// What a run leaves for its readers: evaluation.json, machine.json, report.html.
+// What a run leaves for its readers: evaluation.json and machine.json.
 #pragma once
 
 #include <filesystem>
 
 #include "fovea/data/dataset.h"
+#include "fovea/train/config.h"
 #include "fovea/train/evaluation_file.h"
+#include "fovea/train/machine.h"
 #include "fovea/train/task.h"
 #include "fovea/train/tasks/classification.h"
+#include "fovea/train/tensor_batch.h"
 
 namespace fovea::train {
 
@@ -18,5 +21,19 @@ constexpr int64_t kShownMistakes = 24;
 // ones with the highest loss.
 EvaluationFile describe_evaluation(const ClassificationEvaluation& evaluation,
                                    const data::Dataset& dataset);
+
+// machine.json while a run goes on: where and how it was started, and, from its destruction on,
+// when it ended. A run that goes on keeps its first start.
+class RunClock {
+ public:
+  RunClock(std::filesystem::path path, const DeviceConfig& device, const ComputeOptions& compute);
+  ~RunClock();
+  RunClock(const RunClock&) = delete;
+  RunClock& operator=(const RunClock&) = delete;
+
+ private:
+  std::filesystem::path path_;
+  MachineFile file_;
+};
 
 }  // namespace fovea::train

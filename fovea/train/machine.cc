@@ -18,6 +18,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "fovea/core/atomic_file.h"
 #include "fovea/core/files.h"
 #include "fovea/train/json_fields.h"
 #include "fovea/train/report/html.h"

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
+#include "fovea/core/atomic_file.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
-#include "fovea/core/atomic_file.h"
 
 namespace fovea::train {
 namespace {

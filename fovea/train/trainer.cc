@@ -13,6 +13,7 @@
 #include "fovea/train/evaluator.h"
 #include "fovea/train/finish.h"
 #include "fovea/train/inference.h"
+#include "fovea/train/report/report.h"
 #include "fovea/train/run_folder.h"
 #include "fovea/train/session.h"
 #include "fovea/train/stop_signals.h"
@@ -42,6 +43,7 @@ struct Trainer::Run {
   void train_one_step();
   void evaluate_now();
   void save();
+  void write_evaluation(const Evaluation& evaluation) const;
   void finish();
   LogPosition log_position() const;
   checkpoint::State state();
@@ -130,7 +132,7 @@ void Trainer::Run::resume() {
   evaluated_step = scalars.at("evaluated_step");
   last_eval = scalars.at("last_eval").get<std::map<std::string, double>>();
   if (scalars.contains("best")) best = scalars.at("best").get<double>();
-  log.restore(scalars.at("log"), step);
+  log.restore(scalars.at("log"));
   log_info(fmt::format("{}: going on from step {} of {}", folder.path().string(), step, num_steps));
 }
 
@@ -172,7 +174,16 @@ void Trainer::Run::evaluate_now() {
   for (const auto& [name, metric] : last_eval) text += fmt::format("  {} {:.4g}", name, metric);
   log.progress().print(
       fmt::format("step {}: evaluation of {} samples:{}", step, evaluation->num_samples(), text));
-  if (step == num_steps) write_evaluation(folder.path().string(), *evaluation, *validation.dataset);
+  if (step == num_steps) write_evaluation(*evaluation);
+}
+
+void Trainer::Run::write_evaluation(const Evaluation& evaluation) const {
+  const auto* found = dynamic_cast<const ClassificationEvaluation*>(&evaluation);
+  if (!found) return;
+  auto file = describe_evaluation(*found, *validation.dataset);
+  file.step = step;
+  file.epoch = log_position().epoch;
+  write_evaluation_file(folder.file("evaluation.json"), file);
 }
 
 void Trainer::Run::save() {
@@ -181,8 +192,9 @@ void Trainer::Run::save() {
 }
 
 FitResult Trainer::Run::fit() {
-  write_machine(folder.path().string());
+  const RunClock clock(folder.file("machine.json"), config.device, options.compute);
   resume();
+  log.start(step);
   training.loader->seek(position);
   const StopSignals signals;
   while (step < num_steps && StopSignals::received() == 0) {
@@ -206,7 +218,7 @@ void Trainer::Run::finish() {
   const optim::EmaScope with_average(ema.get());
   save_inference_weights(folder.file("weights.safetensors").string(), *model, config,
                          training.dataset->class_names());
-  write_report(folder.path().string());
+  write_report({folder.path()});
 }
 
 Trainer::Trainer(const TrainConfig& config, ProgressLine::Mode progress)

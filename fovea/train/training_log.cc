@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "fovea/core/machine.h"
+#include "fovea/core/memory.h"
 
 namespace fovea::train {
 
 TrainingLog::TrainingLog(const std::string& run_dir, const LogConfig& config,
                          ProgressLine::Mode mode)
-    : config_(config), metrics_(run_dir + "/metrics.jsonl"), progress_(mode) {
+    : run_dir_(run_dir), config_(config), metrics_(run_dir + "/metrics.jsonl"), progress_(mode) {
   if (config.tensorboard) tensorboard_ = std::make_unique<TensorboardWriter>(run_dir);
 }
 
@@ -90,14 +90,23 @@ nlohmann::json TrainingLog::state() const {
           {"sums", window_.sums}};
 }
 
-void TrainingLog::restore(const nlohmann::json& state, int64_t step) {
+void TrainingLog::restore(const nlohmann::json& state) {
   window_ = {};
   state.at("loss_sum").get_to(window_.loss_sum);
   state.at("weight").get_to(window_.weight);
   state.at("grad_norm_sum").get_to(window_.grad_norm_sum);
   state.at("steps").get_to(window_.steps);
   state.at("sums").get_to(window_.sums);
+}
+
+void TrainingLog::start(int64_t step) {
   metrics_.cut_after(step);
+  if (tensorboard_ && step > 0) tensorboard_->restart_at(step + 1);
+  if (!config_.wandb || config_.wandb->mode == "disabled") return;
+  wandb_ = std::make_unique<WandbFollower>(run_dir_, WandbOptions{.project = config_.wandb->project,
+                                                                  .entity = config_.wandb->entity,
+                                                                  .name = config_.wandb->name,
+                                                                  .mode = config_.wandb->mode});
 }
 
 }  // namespace fovea::train

@@ -14,6 +14,7 @@
 #include "fovea/train/progress.h"
 #include "fovea/train/step.h"
 #include "fovea/train/tensorboard.h"
+#include "fovea/train/wandb.h"
 
 namespace fovea::train {
 
@@ -62,9 +63,11 @@ class TrainingLog {
   void show(const LogPosition& position);
   void write(const MetricsRecord& record);
 
+  std::string run_dir_;
   LogConfig config_;
   MetricsWriter metrics_;
   std::unique_ptr<TensorboardWriter> tensorboard_;
+  std::unique_ptr<WandbFollower> wandb_;
   ProgressLine progress_;
   Window window_;
   double images_per_second_ = 0;  // smoothed, for the progress line

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <spawn.h>
-#include <spdlog/spdlog.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +12,8 @@
 #include <filesystem>
 #include <thread>
 #include <vector>
+
+#include "fovea/core/log.h"
 
 namespace fovea::train {
 namespace {
@@ -67,7 +68,7 @@ int spawn(const std::vector<std::string>& arguments, int input, const std::strin
 WandbFollower::WandbFollower(const std::string& run_dir, WandbOptions options)
     : options_(std::move(options)), log_path_(run_dir + "/wandb.log") {
   if (!options_.warn) {
-    options_.warn = [](const std::string& message) { spdlog::warn("{}", message); };
+    options_.warn = [](const std::string& message) { log_warning(message); };
   }
   if (options_.mode == "disabled") return;
   const auto script = options_.script.empty() ? find_script() : options_.script;

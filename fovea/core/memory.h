@@ -1,0 +1,14 @@
+// What this process takes of the machine's memory.
+#pragma once
+
+#include <cstdint>
+
+namespace fovea {
+
+// The most memory this process has held at once, in bytes (VmHWM); 0 where the system does not say.
+int64_t peak_memory_bytes();
+
+// Starts the count anew, where the system allows it.
+void reset_peak_memory();
+
+}  // namespace fovea
