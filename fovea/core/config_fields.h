@@ -13,8 +13,9 @@
 //     void validate(ConfigIssues& issues) const;           // optional: checks across fields
 //   };
 //
-// The same list serves parsing, help, dump, diff, JSON schema and the reference in docs/. Field types: bool, int64_t,
-// double, std::string, std::optional<T>, std::vector<T>, std::map<std::string, T>, another config, OneOf<...>.
+// The same list serves parsing, help, dump, diff, JSON schema and the reference in docs/. Field
+// types: bool, int64_t, double, std::string, std::optional<T>, std::vector<T>,
+// std::map<std::string, T>, another config, OneOf<...>.
 #pragma once
 
 #include <optional>
@@ -27,13 +28,15 @@
 namespace fovea {
 
 struct FieldOptions {
-  std::optional<double> min = {};  // smallest value allowed (largest value excluded below, if exclusive_min)
+  std::optional<double> min =
+      {};  // smallest value allowed (largest value excluded below, if exclusive_min)
   std::optional<double> max = {};
   bool exclusive_min = false;
   bool exclusive_max = false;
   std::vector<std::string> choices = {};  // for strings: the only values allowed
   std::string unit = {};                  // "pixels", "samples", "steps", "s"
   bool required = false;                  // no default that makes sense: must be given
+  std::string null_word = {};  // of an optional: what stands for "no value", such as "auto"
 };
 
 // What `validate` of a config reports; keys are relative to the config that reports.
@@ -49,15 +52,17 @@ class ConfigIssues {
   std::vector<std::pair<std::string, std::string>> issues_;
 };
 
-// Exactly one of several configs, chosen in the recipe by the key `name` (or Tag, e.g. `format` for data sets):
-// `optim: {name: adamw, lr: 1e-3}`. Options of the alternatives not chosen are unknown keys. Each alternative has
-// `kName`; the first one is the default. In a list, `- horizontal_flip` is short for `- {name: horizontal_flip}`.
+// Exactly one of several configs, chosen in the recipe by the key `name` (or Tag, e.g. `format` for
+// data sets): `optim: {name: adamw, lr: 1e-3}`. Options of the alternatives not chosen are unknown
+// keys. Each alternative has `kName`; the first one is the default. In a list, `- horizontal_flip`
+// is short for `- {name: horizontal_flip}`.
 template <class... Alternatives>
 struct OneOf {
   std::variant<Alternatives...> value;
 
   std::string_view name() const {
-    return std::visit([](const auto& chosen) { return std::decay_t<decltype(chosen)>::kName; }, value);
+    return std::visit([](const auto& chosen) { return std::decay_t<decltype(chosen)>::kName; },
+                      value);
   }
   template <class T>
   const T* get_if() const {
@@ -69,7 +74,8 @@ struct OneOf {
   }
 };
 
-// The key that names the alternative: `static constexpr std::string_view kTag` of the alternative, else "name".
+// The key that names the alternative: `static constexpr std::string_view kTag` of the alternative,
+// else "name".
 template <class Alternative>
 constexpr std::string_view tag_key() {
   if constexpr (requires { Alternative::kTag; }) {
@@ -79,7 +85,8 @@ constexpr std::string_view tag_key() {
   }
 }
 
-// A config that fills its defaults from a named preset (key `preset`) before the other keys are read has
+// A config that fills its defaults from a named preset (key `preset`) before the other keys are
+// read has
 //   bool apply_preset(const std::string& preset);                    // false: no such preset
 //   static std::vector<std::string> preset_names();
 

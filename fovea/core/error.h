@@ -1,7 +1,7 @@
 // One error type for the project, with the three children that users can tell apart.
 //
-// A message has three parts: what was found, what was expected, what to do. Libraries throw; only apps/ turn an
-// error into an exit code.
+// A message has three parts: what was found, what was expected, what to do. Libraries throw; only
+// apps/ turn an error into an exit code.
 #pragma once
 
 #include <fmt/format.h>
@@ -72,7 +72,8 @@ namespace detail {
 
 }  // namespace fovea
 
-// For what a caller of the library got wrong: FOVEA_CHECK(rate < 1, "rate={}; expected [0, 1)", rate).
+// For what a caller of the library got wrong: FOVEA_CHECK(rate < 1, "rate={}; expected [0, 1)",
+// rate).
 #define FOVEA_CHECK(condition, ...)                                                              \
   do {                                                                                           \
     if (!(condition)) [[unlikely]]                                                               \

@@ -1,6 +1,7 @@
-// Counter-based random numbers: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as
-// 1, 2, 3", SC 2011). Every random choice of Fovea is a pure function of a key (what is drawn) and a counter (which
-// element), so it is equal for any number of threads, ranks and micro-batches, and after any resume.
+// Counter-based random numbers: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random
+// numbers: as easy as 1, 2, 3", SC 2011). Every random choice of Fovea is a pure function of a key
+// (what is drawn) and a counter (which element), so it is equal for any number of threads, ranks
+// and micro-batches, and after any resume.
 #pragma once
 
 #include <array>
@@ -27,9 +28,9 @@ constexpr PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
   return counter;
 }
 
-// The key of a named stream: FNV-1a (64 bit) of the name, mixed with the seed by SplitMix64's finaliser, so that
-// neighbouring seeds and similar names give unrelated keys. Part of the file format in effect: weights at step 0,
-// sample order and masks depend on it. Low word first.
+// The key of a named stream: FNV-1a (64 bit) of the name, mixed with the seed by SplitMix64's
+// finaliser, so that neighbouring seeds and similar names give unrelated keys. Part of the file
+// format in effect: weights at step 0, sample order and masks depend on it. Low word first.
 constexpr PhiloxKey philox_key(uint64_t seed, std::string_view name) {
   uint64_t hash = 0xcbf29ce484222325ULL;
   for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3ULL;
@@ -49,8 +50,8 @@ constexpr double to_unit_double(uint32_t high, uint32_t low) {
   return (static_cast<double>(bits) + 0.5) * 0x1p-53;
 }
 
-// A short sequence of draws for one (key, epoch-like index, element index): what one sample's augmentation uses.
-// The n-th draw depends on nothing but (key, a, b, n).
+// A short sequence of draws for one (key, epoch-like index, element index): what one sample's
+// augmentation uses. The n-th draw depends on nothing but (key, a, b, n).
 class RandomStream {
  public:
   RandomStream(PhiloxKey key, uint64_t a, uint32_t b = 0)

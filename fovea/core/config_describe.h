@@ -1,0 +1,42 @@
+// What the parts of the config system share: values as nodes, and words for types and ranges.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fovea/core/config.h"
+#include "fovea/core/config_node.h"
+
+namespace fovea::detail {
+
+// The value as a tree; strings are `quoted`, so that they can be told from numbers.
+ConfigNode to_node(const ConfigBinding& binding, const FieldOptions& options = {});
+
+// "> 0", "in [0, 1)", or empty.
+std::string describe_range(const FieldOptions& options);
+
+// What a field takes: "a number >= 0", "one of adamw, sgd", "a list of integers".
+std::string describe_expected(const ConfigBinding& binding, const FieldOptions& options);
+
+// The same as a column of the reference: "number", "list of integers", "number or auto".
+std::string describe_type(const ConfigBinding& binding, const FieldOptions& options,
+                          bool plural = false);
+
+bool is_in_range(double value, const FieldOptions& options);
+
+std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
+std::string join_key(const std::string& prefix, const std::string& name);
+
+// Edits (insert, delete, replace, swap neighbours) that lead from a to b.
+size_t edit_distance(std::string_view a, std::string_view b);
+
+// The nearest of `known` if it is near enough to be meant, else empty.
+std::string nearest(std::string_view word, const std::vector<std::string>& known);
+
+// For an unknown key of a section with keys `known`: the nearest there, or "optim.lr" where the key
+// (or one close to it) belongs to another section; else empty. all_keys: full keys of the config.
+std::string nearest_key(std::string_view key, const std::vector<std::string>& known,
+                        const std::vector<std::string>& all_keys);
+
+}  // namespace fovea::detail
