@@ -38,6 +38,13 @@ class Model : public nn::UnitImpl {
   // no_weight_decay()).
   virtual std::vector<std::string> no_weight_decay() const = 0;
 
+  // A saved parameter of another shape made to fit, where the model knows how (the position
+  // embedding of another grid); undefined where it does not.
+  virtual at::Tensor adapt_parameter(const std::string& /*name*/,
+                                     const at::Tensor& /*saved*/) const {
+    return {};
+  }
+
   // Layer number of a parameter for layer-wise learning-rate decay: 0 the stem, 1..depth the
   // blocks, depth + 1 the rest; and the number of layers.
   virtual int64_t layer_id(const std::string& parameter_name) const = 0;

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include <charconv>
+#include <cmath>
 #include <numeric>
 
 #include "fovea/core/error.h"
@@ -283,6 +284,17 @@ std::vector<std::string> Vit::no_weight_decay() const {
     if (named_parameters(/*recurse=*/false).contains(name)) names.emplace_back(name);
   }
   return names;
+}
+
+at::Tensor Vit::adapt_parameter(const std::string& name, const at::Tensor& saved) const {
+  if (name != "pos_embed" || saved.dim() != 3) return {};
+  const int64_t num_prefix = config_.no_embed_class ? 0 : config_.num_prefix_tokens();
+  const auto sides = static_cast<double>(grid_size_.size());
+  const auto tokens = static_cast<double>(saved.size(1) - num_prefix);
+  const std::vector<int64_t> old_grid(grid_size_.size(), std::llround(std::pow(tokens, 1 / sides)));
+  if (c10::multiply_integers(old_grid) != saved.size(1) - num_prefix) return {};
+  return nn::resize_pos_embed(saved, old_grid, grid_size_, num_prefix,
+                              nn::pos_embed_interp_from_name(config_.pos_embed_interp));
 }
 
 int64_t Vit::layer_id(const std::string& parameter_name) const {

@@ -25,6 +25,8 @@ class Vit : public Model {
   void init_weights(uint64_t seed) override;
   InputSpec input_spec() const override;
   std::vector<std::string> no_weight_decay() const override;
+  // pos_embed of a grid of equal sides.
+  at::Tensor adapt_parameter(const std::string& name, const at::Tensor& saved) const override;
   int64_t layer_id(const std::string& parameter_name) const override;
   int64_t num_layers() const override;
 

@@ -31,7 +31,8 @@ SamplePrediction show(const Prediction& prediction, const data::Dataset& dataset
   }
   data::Sample sample;
   dataset.read(prediction.index, sample);
-  shown.image_png = data::encode_png(sample.image);
+  const auto png = data::encode_png(sample.image);
+  shown.image_png.assign(png.begin(), png.end());
   return shown;
 }
 

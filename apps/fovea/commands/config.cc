@@ -1,4 +1,6 @@
 // fovea config show|schema|diff|reference
+#include "fovea/core/config.h"
+
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -8,7 +10,6 @@
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/reference.h"
-#include "fovea/core/config.h"
 #include "fovea/core/config_schema.h"
 #include "fovea/train/run_folder.h"
 
@@ -27,24 +28,32 @@ train::TrainConfig load(const std::string& source, const std::vector<std::string
 }
 
 void add_show(CLI::App& config) {
-  auto* command = config.add_subcommand("show", "Print the resolved config: every key, with defaults and overrides");
+  auto* command = config.add_subcommand(
+      "show", "Print the resolved config: every key, with defaults and overrides");
   auto arguments = std::make_shared<ConfigArguments>();
   command->add_option("source", arguments->source, "recipe (YAML) or run folder")
       ->required()
       ->type_name("RECIPE|RUN_DIR");
-  command->add_option("overrides", arguments->overrides, "changes to the recipe")->type_name("a.b=c");
-  command->callback(
-      [arguments] { fmt::print("{}", dump_config(load(arguments->source, arguments->overrides))); });
+  command->add_option("overrides", arguments->overrides, "changes to the recipe")
+      ->type_name("a.b=c");
+  command->callback([arguments] {
+    fmt::print("{}", dump_config(load(arguments->source, arguments->overrides)));
+  });
 }
 
 void add_diff(CLI::App& config) {
   auto* command = config.add_subcommand("diff", "Print the keys in which two configs differ");
   auto arguments = std::make_shared<ConfigArguments>();
-  command->add_option("left", arguments->source, "recipe or run folder")->required()->type_name("LEFT");
-  command->add_option("right", arguments->other, "recipe or run folder")->required()->type_name("RIGHT");
+  command->add_option("left", arguments->source, "recipe or run folder")
+      ->required()
+      ->type_name("LEFT");
+  command->add_option("right", arguments->other, "recipe or run folder")
+      ->required()
+      ->type_name("RIGHT");
   command->callback([arguments] {
     for (const auto& change : config_diff(load(arguments->source), load(arguments->other))) {
-      fmt::print("{}: {} -> {}\n", change.key, change.a.value_or("(none)"), change.b.value_or("(none)"));
+      fmt::print("{}: {} -> {}\n", change.key, change.a.value_or("(none)"),
+                 change.b.value_or("(none)"));
     }
   });
 }
@@ -59,7 +68,8 @@ void add_config(CLI::App& app) {
     fmt::print("{}\n", config_schema<train::TrainConfig>().dump(2));
   });
   add_diff(*command);
-  command->add_subcommand("reference", "Print the reference of commands, flags and keys as Markdown")
+  command
+      ->add_subcommand("reference", "Print the reference of commands, flags and keys as Markdown")
       ->callback([&app] { fmt::print("{}", reference_page(app)); });
 }
 

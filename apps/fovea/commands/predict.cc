@@ -13,10 +13,10 @@
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/inference_options.h"
-#include "fovea/core/error.h"
 #include "fovea/core/atomic_file.h"
-#include "fovea/data/image_file.h"
-#include "fovea/train/tensor_file.h"
+#include "fovea/core/error.h"
+#include "fovea/data/decode.h"
+#include "fovea/nn/tensor_file.h"
 
 namespace fovea::app {
 namespace {
@@ -32,7 +32,7 @@ struct PredictArguments {
 
 struct Outputs {
   at::Tensor logits;  // [B, num_classes] float32
-  train::NamedTensors intermediates;
+  nn::NamedTensors intermediates;
 };
 
 // One forward pass. images: [B, C, H, W] float32, already normalised.
@@ -64,17 +64,17 @@ Outputs forward(const train::Inference& inference, const at::Tensor& images,
 }
 
 void predict_tensor(const PredictArguments& arguments, const train::Inference& inference) {
-  const auto images = train::read_input_tensor(arguments.inputs.front(), "images");
+  const auto images = nn::read_one_tensor(arguments.inputs.front(), "images");
   if (images.dim() < 4) {
     fail<DataError>(
         "{}: a tensor of {} dims; expected images [B, C, H, W] float32, already normalised",
         arguments.inputs.front(), images.dim());
   }
   auto outputs = forward(inference, images.to(at::kFloat), arguments.intermediates);
-  train::NamedTensors named = {{"logits", outputs.logits}};
+  nn::NamedTensors named = {{"logits", outputs.logits}};
   named.insert(named.end(), outputs.intermediates.begin(), outputs.intermediates.end());
   const auto out = arguments.out.empty() ? std::string("predictions.npy") : arguments.out;
-  train::write_tensor_file(out, named);
+  nn::write_tensor_file(out, named);
   fmt::print("{}: logits of {} inputs and {} intermediates\n", out, outputs.logits.size(0),
              outputs.intermediates.size());
 }
@@ -138,7 +138,7 @@ void predict_images(const PredictArguments& arguments, const train::Inference& i
 void run(const PredictArguments& arguments) {
   const auto inference = arguments.inference.load();
   const auto is_tensor =
-      std::count_if(arguments.inputs.begin(), arguments.inputs.end(), train::is_tensor_file);
+      std::count_if(arguments.inputs.begin(), arguments.inputs.end(), nn::is_tensor_file);
   if (is_tensor == 0) {
     if (!arguments.intermediates.empty()) {
       fail<ConfigError>("--intermediates needs its images as a tensor file (.npy or .safetensors)");

@@ -1,0 +1,46 @@
+// Weights in and out of safetensors files with timm's names.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "fovea/models/model.h"
+#include "fovea/nn/tensor_file.h"
+
+namespace fovea::models {
+
+struct LoadOptions {
+  bool resize_pos_embed = true;  // false: another grid is an error
+  bool skip_head = false;        // leave head.* and head_dist.* as they are
+};
+
+// What became of each parameter, by name.
+struct LoadReport {
+  std::vector<std::string> loaded;
+  std::vector<std::string>
+      adapted;  // loaded after a change of shape: "pos_embed: [1, 197, 192] -> [1, 577, 192]"
+  std::vector<std::string> skipped;     // left as they were, as asked
+  std::vector<std::string> missing;     // in the model only
+  std::vector<std::string> unexpected;  // in the file only, with the nearest name of the model
+  std::vector<std::string> mismatched;  // of another shape: name and both
+
+  bool is_complete() const { return missing.empty() && unexpected.empty() && mismatched.empty(); }
+  // A table, one line for each kind that occurs.
+  std::string text() const;
+};
+
+// Copies `tensors` into the model's parameters, in the parameters' own dtype. Nothing is copied
+// unless everything fits: throws CheckpointError with the report. source: what messages call the
+// weights.
+LoadReport load_weights(Model& model, const nn::NamedTensors& tensors, const std::string& source,
+                        const LoadOptions& options = {});
+LoadReport load_weights(Model& model, const std::string& path, const LoadOptions& options = {});
+
+// The model's parameters, in registration order.
+nn::NamedTensors weights_of(const Model& model);
+
+void save_weights(const Model& model, const std::string& path,
+                  const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace fovea::models

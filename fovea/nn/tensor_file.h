@@ -1,0 +1,41 @@
+// Tensors in and out of files: safetensors with any number of named tensors, .npy with one.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fovea/core/safetensors.h"
+
+namespace fovea::nn {
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+// "F32" <-> at::kFloat ... Throw DataError for a dtype that the other side does not have.
+std::string safetensors_dtype(at::ScalarType dtype);
+at::ScalarType dtype_of_safetensors(std::string_view dtype);
+
+// A copy of an entry's bytes as a CPU tensor.
+at::Tensor to_tensor(const SafetensorsEntry& entry);
+// A contiguous CPU tensor as an entry; the bytes stay the tensor's.
+SafetensorsEntry to_entry(const std::string& name, const at::Tensor& tensor);
+
+// True for names that end in .npy or .safetensors.
+bool is_tensor_file(const std::string& path);
+
+// The tensor of a .npy file (named "array"), or all of a .safetensors file. Throws DataError.
+NamedTensors read_tensor_file(const std::string& path);
+
+// The only tensor of a file; of several, the one named `preferred`. Throws DataError.
+at::Tensor read_one_tensor(const std::string& path, const std::string& preferred);
+
+// Any device and layout; written atomically. Throws ConfigError: another ending, several tensors
+// for a .npy.
+void write_tensor_file(const std::string& path, const NamedTensors& tensors,
+                       const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace fovea::nn
