@@ -6,14 +6,19 @@
 #include <zlib.h>
 
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "fovea/core/error.h"
 #include "fovea/data/dataset.h"
+#include "fovea/data/image_view.h"
 
 namespace fovea::data::testing {
 
@@ -53,6 +58,67 @@ class TempDir {
   std::filesystem::path path_;
 };
 
+// tests/golden/data.safetensors, made by tools/golden/make_data.py.
+struct GoldenArray {
+  std::vector<int64_t> shape;
+  std::vector<uint8_t> bytes;
+
+  template <class T>
+  std::vector<T> values() const {
+    std::vector<T> result(bytes.size() / sizeof(T));
+    std::memcpy(result.data(), bytes.data(), bytes.size());
+    return result;
+  }
+  // [H, W, C] bytes.
+  Image image() const { return {shape.at(0), shape.at(1), shape.at(2), bytes}; }
+};
+
+inline const std::map<std::string, GoldenArray>& golden_arrays() {
+  static const auto arrays = [] {
+    std::ifstream file(FOVEA_SOURCE_DIR "/tests/golden/data.safetensors", std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    uint64_t header_bytes = 0;
+    std::memcpy(&header_bytes, text.data(), sizeof header_bytes);
+    const auto header = nlohmann::json::parse(text.substr(8, header_bytes));
+    std::map<std::string, GoldenArray> result;
+    for (const auto& [name, entry] : header.items()) {
+      if (name == "__metadata__") continue;
+      const auto first = text.begin() + 8 + static_cast<ptrdiff_t>(header_bytes);
+      result[name] = {entry.at("shape").get<std::vector<int64_t>>(),
+                      {first + entry.at("data_offsets").at(0).get<ptrdiff_t>(),
+                       first + entry.at("data_offsets").at(1).get<ptrdiff_t>()}};
+    }
+    return result;
+  }();
+  return arrays;
+}
+
+inline const GoldenArray& golden(const std::string& name) { return golden_arrays().at(name); }
+
+// Names that start with `prefix`, split at the dots: {"resize", "rgb", "bicubic", "20x20"}.
+inline std::vector<std::vector<std::string>> golden_names(const std::string& prefix) {
+  std::vector<std::vector<std::string>> names;
+  for (const auto& [name, array] : golden_arrays()) {
+    if (name.rfind(prefix + ".", 0) != 0) continue;
+    std::vector<std::string> parts(1);
+    for (const char c : name) {
+      if (c == '.') {
+        parts.emplace_back();
+      } else {
+        parts.back() += c;
+      }
+    }
+    names.push_back(parts);
+  }
+  return names;
+}
+
+// The numbers of "23x31".
+inline std::vector<int64_t> sizes_in(const std::string& text) {
+  const size_t cross = text.find('x');
+  return {std::stoll(text.substr(0, cross)), std::stoll(text.substr(cross + 1))};
+}
+
 // `bytes` as a gzip file.
 inline std::vector<uint8_t> gzip(const std::vector<uint8_t>& bytes) {
   z_stream stream{};
@@ -77,6 +143,15 @@ inline std::vector<uint8_t> idx_bytes(const std::vector<uint32_t>& sizes,
   }
   bytes.insert(bytes.end(), data.begin(), data.end());
   return bytes;
+}
+
+// The bytes that a view looks at, row after row.
+inline std::vector<uint8_t> pixels_of(const ImageView& view) {
+  std::vector<uint8_t> pixels;
+  for (int64_t y = 0; y < view.height; ++y) {
+    pixels.insert(pixels.end(), view.row(y), view.row(y) + view.width * view.channels);
+  }
+  return pixels;
 }
 
 // The message of the Error of type E that `f` throws; fails the test if it throws none.

@@ -5,6 +5,14 @@ namespace {
 
 std::shared_ptr<const Dataset> build(const IdxConfig& config) { return build_idx_dataset(config); }
 
+std::shared_ptr<const Dataset> build(const CifarConfig& config) {
+  return build_cifar_dataset(config);
+}
+
+std::shared_ptr<const Dataset> build(const FolderConfig& config) {
+  return build_folder_dataset(config);
+}
+
 }  // namespace
 
 std::shared_ptr<const Dataset> build_dataset(const DatasetConfig& config) {

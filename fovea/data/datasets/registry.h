@@ -7,6 +7,8 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
+#include "fovea/data/datasets/cifar.h"
+#include "fovea/data/datasets/folder.h"
 #include "fovea/data/datasets/idx.h"
 #include "fovea/data/transforms/configs.h"
 
@@ -14,7 +16,7 @@ namespace fovea::data {
 
 // A new format: its config and builder beside the others, its config's name here, its builder in
 // registry.cc.
-using DatasetConfig = OneOf<IdxConfig>;
+using DatasetConfig = OneOf<IdxConfig, CifarConfig, FolderConfig>;
 
 // Opens the data set; throws DataError naming what is missing or damaged.
 std::shared_ptr<const Dataset> build_dataset(const DatasetConfig& config);

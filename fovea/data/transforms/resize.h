@@ -29,7 +29,7 @@ struct ResizeWeights {
 struct ResizeScratch {
   ResizeWeights horizontal;
   ResizeWeights vertical;
-  std::vector<uint8_t> rows;       // [H, out W, C], between the passes
+  Image middle;                    // between the passes
   std::vector<int32_t> sums;       // [out W * C]
   std::vector<int32_t> positions;  // nearest: [out W]
 };

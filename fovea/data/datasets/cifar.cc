@@ -1,0 +1,169 @@
+#include "fovea/data/datasets/cifar.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+
+#include "fovea/core/error.h"
+#include "fovea/data/gzip.h"
+
+namespace fovea::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kSide = 32;
+constexpr int64_t kChannels = 3;
+constexpr int64_t kPlane = kSide * kSide;
+constexpr size_t kMaxFileBytes = size_t{1} << 32;
+
+struct Variant {
+  int64_t num_classes;
+  int64_t label_bytes;  // the last one is the label that counts
+  const char* names_file;
+  const char* archive_folder;  // what the publisher's archive unpacks to
+
+  int64_t record_bytes() const { return label_bytes + kPlane * kChannels; }
+};
+
+constexpr Variant kCifar10 = {10, 1, "batches.meta.txt", "cifar-10-batches-bin"};
+constexpr Variant kCifar100 = {100, 2, "fine_label_names.txt", "cifar-100-binary"};
+
+struct File {
+  std::string name;
+  std::vector<uint8_t> bytes;
+  int64_t first = 0;  // index of its first record in the data set
+};
+
+std::vector<std::string> files_of(const std::string& split, const Variant& variant) {
+  if (variant.num_classes == 100) return {split + ".bin"};
+  if (split == "test") return {"test_batch.bin"};
+  return {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
+          "data_batch_5.bin"};
+}
+
+// Training sets are often cut down to some of the five files: those that exist count, at least one.
+std::vector<fs::path> existing_files(const fs::path& folder, const std::string& split,
+                                     const Variant& variant) {
+  std::vector<fs::path> found;
+  for (const std::string& name : files_of(split, variant)) {
+    if (fs::exists(folder / name)) found.push_back(folder / name);
+  }
+  return found;
+}
+
+File read_records(const fs::path& path, const Variant& variant) {
+  File file{path.filename().string(), read_gzip(path.string(), kMaxFileBytes), 0};
+  const int64_t record = variant.record_bytes();
+  const auto size = static_cast<int64_t>(file.bytes.size());
+  if (size == 0 || size % record != 0) {
+    fail<DataError>(
+        "{}: {} bytes; expected a multiple of {} (a record of CIFAR-{}); the file is truncated or "
+        "of "
+        "another format",
+        path.string(), size, record, variant.num_classes);
+  }
+  for (int64_t i = 0; i < size / record; ++i) {
+    const int64_t label = file.bytes[i * record + variant.label_bytes - 1];
+    if (label >= variant.num_classes) {
+      fail<DataError>(
+          "{}: record {} has label {}; expected 0 to {}; the file is damaged or of another format",
+          path.string(), i, label, variant.num_classes - 1);
+    }
+  }
+  return file;
+}
+
+// One name a line; empty where the file is not there.
+std::vector<std::string> read_names(const fs::path& path, int64_t num_classes) {
+  std::vector<std::string> names;
+  if (!fs::exists(path)) return names;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back()))) line.pop_back();
+    if (!line.empty()) names.push_back(line);
+  }
+  if (static_cast<int64_t>(names.size()) != num_classes) {
+    fail<DataError>("{}: {} class names; expected {}, one a line; correct or remove the file",
+                    path.string(), names.size(), num_classes);
+  }
+  return names;
+}
+
+class CifarDataset : public Dataset {
+ public:
+  CifarDataset(std::vector<File> files, const Variant& variant,
+               std::vector<std::string> class_names)
+      : files_(std::move(files)), variant_(variant), class_names_(std::move(class_names)) {
+    for (File& file : files_) {
+      file.first = size_;
+      size_ += static_cast<int64_t>(file.bytes.size()) / variant_.record_bytes();
+    }
+  }
+
+  int64_t size() const override { return size_; }
+  int64_t num_classes() const override { return variant_.num_classes; }
+  const std::vector<std::string>& class_names() const override { return class_names_; }
+
+  void read(int64_t index, Sample& sample) const override {
+    const File& file = file_of(index);
+    const uint8_t* record = file.bytes.data() + (index - file.first) * variant_.record_bytes();
+    sample.label = record[variant_.label_bytes - 1];
+    sample.image.height = kSide;
+    sample.image.width = kSide;
+    sample.image.channels = kChannels;
+    sample.image.pixels.resize(kPlane * kChannels);
+    const uint8_t* planes = record + variant_.label_bytes;  // [C, H, W]
+    for (int64_t i = 0; i < kPlane; ++i) {
+      for (int64_t c = 0; c < kChannels; ++c)
+        sample.image.pixels[i * kChannels + c] = planes[c * kPlane + i];
+    }
+  }
+
+  std::string describe(int64_t index) const override {
+    const File& file = file_of(index);
+    return fmt::format("{}[{}]", file.name, index - file.first);
+  }
+
+ private:
+  const File& file_of(int64_t index) const {
+    FOVEA_CHECK(index >= 0 && index < size_, "index={}; expected 0 to {}", index, size_ - 1);
+    const auto after = std::find_if(files_.begin(), files_.end(),
+                                    [&](const File& file) { return file.first > index; });
+    return *(after - 1);
+  }
+
+  std::vector<File> files_;
+  Variant variant_;
+  std::vector<std::string> class_names_;
+  int64_t size_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<const Dataset> build_cifar_dataset(const CifarConfig& config) {
+  if (!fs::is_directory(config.path)) {
+    fail<DataError>("{}: no such folder; expected a folder with CIFAR's .bin files", config.path);
+  }
+  for (const Variant& variant : {kCifar10, kCifar100}) {
+    if (config.variant != "auto" && config.variant != fmt::format("cifar{}", variant.num_classes))
+      continue;
+    for (const fs::path& folder :
+         {fs::path(config.path), fs::path(config.path) / variant.archive_folder}) {
+      const auto paths = existing_files(folder, config.split, variant);
+      if (paths.empty()) continue;
+      std::vector<File> files;
+      for (const fs::path& path : paths) files.push_back(read_records(path, variant));
+      return std::make_shared<CifarDataset>(
+          std::move(files), variant, read_names(folder / variant.names_file, variant.num_classes));
+    }
+  }
+  fail<DataError>(
+      "{}: found no {} file of CIFAR (data_batch_1.bin to data_batch_5.bin and test_batch.bin, or "
+      "train.bin "
+      "and test.bin); unpack the binary version of the set there",
+      config.path, config.split);
+}
+
+}  // namespace fovea::data

@@ -1,0 +1,39 @@
+// CIFAR-10 and CIFAR-100 in their binary form: records of one or two label bytes and 32 x 32
+// pixels, plane by plane.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fovea/core/config_fields.h"
+#include "fovea/data/dataset.h"
+#include "fovea/data/transforms/configs.h"
+
+namespace fovea::data {
+
+struct CifarConfig {
+  static constexpr std::string_view kTag = "format";
+  static constexpr std::string_view kName = "cifar";
+  std::string path = {};
+  std::string split = "train";
+  std::string variant = "auto";
+  std::vector<TransformConfig> transforms = {};
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("path", self.path,
+            "folder with data_batch_*.bin and test_batch.bin, or train.bin and test.bin",
+            {.required = true});
+    v.field("split", self.split, "which of the folder's two sets", {.choices = {"train", "test"}});
+    v.field("variant", self.variant, "which CIFAR; auto: told from the names of the files",
+            {.choices = {"auto", "cifar10", "cifar100"}});
+    v.field("transforms", self.transforms, "what is done to an image, in order");
+  }
+};
+
+// Throws DataError: missing files, a size that is not a whole number of records, labels out of
+// range, a list of class names of the wrong length. CIFAR-100 gets its fine labels.
+std::shared_ptr<const Dataset> build_cifar_dataset(const CifarConfig& config);
+
+}  // namespace fovea::data

@@ -1,0 +1,38 @@
+// Images in folders: root/class/.../name.{jpg,jpeg,png}; the folder below root is the class.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fovea/core/config_fields.h"
+#include "fovea/data/dataset.h"
+#include "fovea/data/transforms/configs.h"
+
+namespace fovea::data {
+
+struct FolderConfig {
+  static constexpr std::string_view kTag = "format";
+  static constexpr std::string_view kName = "folder";
+  std::string path = {};
+  std::vector<std::string> class_names = {};
+  std::vector<TransformConfig> transforms = {};
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("path", self.path,
+            "folder with one folder of JPEG or PNG images (at any depth) for each class",
+            {.required = true});
+    v.field("class_names", self.class_names,
+            "folders that are classes, in label order; default: all, sorted by name, as bytes");
+    v.field("transforms", self.transforms, "what is done to an image, in order");
+  }
+  void validate(ConfigIssues& issues) const;
+};
+
+// Lists the folder; images are read when asked for. Order: by class, then by path, as bytes. Throws
+// DataError: no such folder, no classes, a class without an image (by name), names that are not
+// UTF-8, folders that cannot be listed.
+std::shared_ptr<const Dataset> build_folder_dataset(const FolderConfig& config);
+
+}  // namespace fovea::data
