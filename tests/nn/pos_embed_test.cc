@@ -1,0 +1,79 @@
+#include "fovea/nn/pos_embed.h"
+
+#include <gtest/gtest.h>
+
+#include <iostream>
+
+#include "fovea/core/error.h"
+#include "tests/support/close.h"
+#include "tests/support/golden.h"
+
+namespace fovea::nn {
+namespace {
+
+struct ResizeCase {
+  const char* name;
+  PosEmbedInterp interp;
+  std::vector<int64_t> old_grid, new_grid;
+  int64_t num_prefix;
+};
+
+// As in tools/golden/make_pos_embed.py.
+std::vector<ResizeCase> resize_cases() {
+  return {{"bicubic_smaller", PosEmbedInterp::kBicubic, {6, 5}, {4, 3}, 1},
+          {"bicubic_larger", PosEmbedInterp::kBicubic, {4, 4}, {7, 9}, 2},
+          {"bilinear_mixed", PosEmbedInterp::kBilinear, {4, 6}, {7, 3}, 0},
+          {"zoom_larger", PosEmbedInterp::kZoom, {4, 4}, {9, 6}, 1},
+          {"zoom_smaller", PosEmbedInterp::kZoom, {6, 7}, {3, 1}, 1},
+          {"dinov2_larger", PosEmbedInterp::kDinov2, {5, 5}, {8, 11}, 1},
+          {"dinov2_smaller", PosEmbedInterp::kDinov2, {7, 7}, {4, 5}, 1},
+          {"trilinear", PosEmbedInterp::kBicubic, {3, 4, 2}, {5, 3, 4}, 1},
+          {"zoom_volume", PosEmbedInterp::kZoom, {3, 4, 2}, {5, 3, 4}, 0}};
+}
+
+TEST(PosEmbedTest, ResizesAsEachFamilyDoes) {
+  const auto golden = support::load_golden("pos_embed.safetensors");
+  support::NamedTensors resized, gradients, expected, expected_gradients;
+  for (const auto& test : resize_cases()) {
+    const auto group = golden.group(test.name);
+    const auto table = group.at("table").clone().requires_grad_();
+    const auto result =
+        resize_pos_embed(table, test.old_grid, test.new_grid, test.num_prefix, test.interp);
+    (result * group.at("weight")).sum().backward();
+    resized[test.name] = result;
+    gradients[test.name] = table.grad();
+    expected[test.name] = group.at("resized");
+    expected_gradients[test.name] = group.at("gradient");
+  }
+  EXPECT_PARITY(resized, expected, at::kFloat);
+  EXPECT_PARITY(gradients, expected_gradients, at::kFloat);
+}
+
+TEST(PosEmbedTest, LeavesAnEqualGridAlone) {
+  const auto table = support::random({1, 7, 4}, at::kFloat, 1);
+  EXPECT_TRUE(resize_pos_embed(table, {2, 3}, {2, 3}, 1, PosEmbedInterp::kDinov2).is_same(table));
+}
+
+TEST(PosEmbedTest, KeepsTheDtypeOfTheTable) {
+  const auto table = support::random({1, 5, 4}, at::kBFloat16, 1);
+  const auto result = resize_pos_embed(table, {2, 2}, {3, 3}, 1, PosEmbedInterp::kBicubic);
+  EXPECT_EQ(result.scalar_type(), at::kBFloat16);
+}
+
+TEST(PosEmbedTest, RefusesATableOfAnotherGrid) {
+  const auto table = support::random({1, 6, 4}, at::kFloat, 1);
+  EXPECT_THROW(resize_pos_embed(table, {2, 2}, {3, 3}, 1, PosEmbedInterp::kBicubic), Error);
+  EXPECT_THROW(pos_embed_interp_from_name("nearest"), ConfigError);
+}
+
+TEST(PosEmbedTest, MakesTheSinCosTablesOfTheReference) {
+  const auto golden = support::load_golden("pos_embed.safetensors");
+  const support::NamedTensors tables = {{"square", sincos_pos_embed({3, 3}, 16, 1)},
+                                        {"wide", sincos_pos_embed({2, 5}, 8, 0)},
+                                        {"volume", sincos_pos_embed({2, 3, 4}, 12, 2)}};
+  EXPECT_PARITY(tables, golden.group("sincos"), at::kFloat);
+  EXPECT_THROW(sincos_pos_embed({2, 3, 4}, 16, 0), Error);
+}
+
+}  // namespace
+}  // namespace fovea::nn
