@@ -27,8 +27,8 @@ std::map<std::string, at::Tensor> views_by_name(const Optimizer& optimizer,
 
 }  // namespace
 
-double ema_decay(const EmaOptions& options, int64_t step) {
-  const int64_t updates = std::max<int64_t>(0, step - options.update_after_step - 1);
+double ema_decay(const EmaOptions& options, int64_t num_updates) {
+  const int64_t updates = std::max<int64_t>(0, num_updates - options.update_after_step - 1);
   if (updates == 0) return 0;
   if (!options.warmup) return options.decay;
   const double grown =
@@ -42,7 +42,7 @@ Ema::Ema(Optimizer& optimizer, const EmaOptions& options)
 void Ema::update(int64_t step) {
   FOVEA_CHECK(!is_swapped_, "ema: update while the average is swapped in; swap it out first");
   const at::NoGradGuard no_grad;
-  const double weight = 1 - ema_decay(options_, step);
+  const double weight = 1 - ema_decay(options_, step + 1);
   const auto param = optimizer_.flat_param();
   if (!average_.is_cpu()) {
     average_.lerp_(param, weight);

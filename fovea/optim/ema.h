@@ -20,8 +20,8 @@ struct EmaOptions {
   int64_t update_after_step = 0;  // until then the average is the weights
 };
 
-// The decay of the update after step `step`, which counts from 0 (timm's `step` argument).
-double ema_decay(const EmaOptions& options, int64_t step);
+// The decay of an update after `num_updates` optimizer steps (timm's `step` argument).
+double ema_decay(const EmaOptions& options, int64_t num_updates);
 
 class Ema {
  public:
@@ -29,7 +29,7 @@ class Ema {
   // are not trained are their own average.
   Ema(Optimizer& optimizer, const EmaOptions& options);
 
-  // Takes the weights after step `step` in.
+  // Takes in the weights as step `step` left them; steps count from 0.
   void update(int64_t step);
 
   // Exchanges weights and average: the model computes with the average until the next call.

@@ -1,0 +1,24 @@
+#include "fovea/optim/config.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/close.h"
+
+namespace fovea::optim {
+namespace {
+
+std::vector<ParamSpec> one_param() {
+  return {{"a", support::random({4}, at::kFloat, 1).set_requires_grad(true)}};
+}
+
+TEST(OptimConfigTest, TheConfigChoosesTheOptimizer) {
+  const OptimConfig adamw, sgd{SgdConfig{.lr = 0.25}};
+  EXPECT_EQ(adamw.name(), "adamw");
+  EXPECT_EQ(base_lr(adamw), 1e-3);
+  EXPECT_EQ(base_lr(sgd), 0.25);
+  EXPECT_TRUE(make_optimizer(adamw, one_param())->state().contains("exp_avg_sq/a"));
+  EXPECT_TRUE(make_optimizer(sgd, one_param())->state().contains("momentum_buffer/a"));
+}
+
+}  // namespace
+}  // namespace fovea::optim

@@ -1,0 +1,44 @@
+// The parameters and gradients of tests/golden/optimizers.safetensors.
+#pragma once
+
+#include <ATen/core/grad_mode.h>
+
+#include <string>
+#include <vector>
+
+#include "fovea/optim/optimizer.h"
+#include "tests/support/golden.h"
+
+namespace fovea::optim {
+
+inline std::vector<ParamSpec> golden_params(const support::Golden& golden) {
+  std::vector<ParamSpec> params;
+  for (const auto& [name, settings] : golden.config.at("groups").items()) {
+    auto param = golden.at("start/" + name).clone().set_requires_grad(true);
+    params.push_back({name, param, settings.at(0), settings.at(1)});
+  }
+  return params;
+}
+
+// All steps of the golden file: gradients are added into .grad(), as backward does.
+inline void take_golden_steps(Optimizer& optimizer, const support::Golden& golden, size_t first = 0,
+                              size_t last = 100) {
+  const auto& lrs = golden.config.at("lrs");
+  const at::NoGradGuard no_grad;
+  for (size_t step = first; step < std::min(last, lrs.size()); ++step) {
+    optimizer.zero_grad();
+    for (const auto& spec : optimizer.params()) {
+      auto grad = spec.param.grad();
+      grad.add_(golden.at("grad" + std::to_string(step) + "/" + spec.name));
+    }
+    optimizer.step(lrs[step]);
+  }
+}
+
+inline support::NamedTensors values_of(const Optimizer& optimizer) {
+  support::NamedTensors values;
+  for (const auto& spec : optimizer.params()) values[spec.name] = spec.param.detach().clone();
+  return values;
+}
+
+}  // namespace fovea::optim

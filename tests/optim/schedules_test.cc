@@ -1,0 +1,88 @@
+#include "fovea/optim/schedules.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "fovea/core/error.h"
+#include "tests/support/fields_from_json.h"
+#include "tests/support/golden.h"
+
+namespace fovea::optim {
+namespace {
+
+template <class Config>
+bool read_if(const nlohmann::json& values, ScheduleConfig& config) {
+  if (values.at("name") != Config::kName) return false;
+  config.value = support::config_from_json<Config>(values);
+  return true;
+}
+
+ScheduleConfig schedule_from_json(const nlohmann::json& values) {
+  ScheduleConfig config;
+  const bool known = read_if<CosineScheduleConfig>(values, config) ||
+                     read_if<LinearScheduleConfig>(values, config) ||
+                     read_if<PolynomialScheduleConfig>(values, config) ||
+                     read_if<StepScheduleConfig>(values, config) ||
+                     read_if<MultiStepScheduleConfig>(values, config);
+  EXPECT_TRUE(known) << values;
+  return config;
+}
+
+// float64 rounding of a formula written another way, relative to the peak.
+constexpr double kRounding = 1e-14;
+
+TEST(SchedulesTest, EveryStepIsTimmsOrTorchs) {
+  const auto document =
+      nlohmann::json::parse(std::ifstream(support::golden_path("schedules.json")));
+  const double lr = document.at("lr");
+  int64_t compared = 0;
+  for (const auto& expected : document.at("cases")) {
+    const Schedule schedule(schedule_from_json(expected.at("config")), lr,
+                            document.at("run_steps"));
+    const auto lrs = expected.at("lrs").get<std::vector<double>>();
+    for (size_t step = 0; step < lrs.size(); ++step, ++compared) {
+      ASSERT_NEAR(schedule.lr(static_cast<int64_t>(step)), lrs[step], kRounding)
+          << expected.at("config") << " of " << expected.at("source") << ", step " << step;
+    }
+  }
+  std::cout << "  " << document.at("cases").size() << " schedules, " << compared
+            << " learning rates compared\n";
+}
+
+TEST(SchedulesTest, ConstantStaysAfterItsWarmup) {
+  ConstantScheduleConfig config;
+  config.warmup_steps = 4;
+  config.warmup_lr = 0.2;
+  const Schedule schedule({config}, 1.0, 10);
+  const std::vector<double> expected = {0.2, 0.4, 0.6, 0.8, 1, 1};
+  for (int64_t step = 0; step < 6; ++step) EXPECT_NEAR(schedule.lr(step), expected[step], 1e-15);
+  EXPECT_EQ(schedule.lr(1000000), 1);
+}
+
+TEST(SchedulesTest, OwnTotalStepsComeBeforeTheRuns) {
+  LinearScheduleConfig config;
+  config.total_steps = 4;
+  EXPECT_EQ(Schedule({config}, 1.0, 100).lr(2), 0.5);
+  EXPECT_EQ(Schedule({config}, 1.0, 100).lr(4), 0);
+}
+
+TEST(SchedulesTest, RefusesAWarmupLongerThanTheRun) {
+  CosineScheduleConfig config;
+  config.warmup_steps = 11;
+  EXPECT_THROW(Schedule({config}, 1.0, 10), ConfigError);
+  EXPECT_THROW(Schedule({config}, 1.0, 0), Error);
+  config.warmup_steps = 10;
+  EXPECT_THROW(Schedule({config}, 1.0, 10).lr(-1), Error);
+}
+
+TEST(SchedulesTest, MilestonesMustRise) {
+  MultiStepScheduleConfig config;
+  config.milestones = {5, 3};
+  ConfigIssues issues;
+  config.validate(issues);
+  EXPECT_EQ(issues.all().size(), 1u);
+}
+
+}  // namespace
+}  // namespace fovea::optim
