@@ -102,10 +102,12 @@ class TreeBuilder : public YAML::EventHandler {
   }
   void open(const YAML::Mark& mark, const std::string& tag, ConfigNode::Kind kind) {
     check_tag(mark, tag);
-    if (expects_key()) refuse(mark, "found a list or map as a key; expected a name");
     if (open_.size() >= kMaxConfigDepth) {
       refuse(mark, fmt::format("nested deeper than {} levels; a recipe needs fewer than 10",
                                kMaxConfigDepth));
+    }
+    if (expects_key()) {
+      refuse(mark, "found a list or map as a key, or a bracket that is not closed");
     }
     open_.push_back(
         {.node = make(mark, kind), .seen = {}, .pending_key = {}, .pending_origin = {}});
