@@ -20,6 +20,10 @@ namespace {
 // A progressive file of a few kilobytes can ask for thousands of passes over a large image.
 constexpr int kMaxScans = 500;
 
+// What a byte can stand for at most: 8 blocks of 64 pixels, each subsampled by up to 16. A header
+// that promises more belongs to a cut or hostile file; nothing is allocated for it.
+constexpr int64_t kMaxPixelsPerByte = 8 * 64 * 16;
+
 // Note [Leaving libjpeg]
 // libjpeg reports errors through a callback that must not return; C++ exceptions may not pass
 // through its C frames, so the callback jumps. The functions that call setjmp hold only trivial
@@ -61,6 +65,11 @@ class JpegDecoder {
           "the header announces {} x {} pixels, more than the {} that are allowed; make the image "
           "smaller",
           width, height, kMaxImagePixels);
+    }
+    // Huffman codes take a bit for each block of the component with the most blocks, if not more.
+    if (!info_.arith_code && pixels / kMaxPixelsPerByte > static_cast<int64_t>(bytes.size())) {
+      errors_.msg_code = JWRN_JPEG_EOF;
+      report();
     }
     const bool is_cmyk = info_.jpeg_color_space == JCS_CMYK || info_.jpeg_color_space == JCS_YCCK;
     const bool is_gray = info_.jpeg_color_space == JCS_GRAYSCALE;

@@ -19,6 +19,10 @@ constexpr std::array<uint8_t, 8> kSignature = {0x89, 'P', 'N', 'G', '\r', '\n', 
 constexpr uint32_t kMaxSide = std::numeric_limits<int32_t>::max();  // what the format allows
 constexpr size_t kMaxChunkBytes = size_t{16} << 20;  // of what is not pixels: profiles, texts
 
+// Bytes out of a byte in, at most. A header that promises more belongs to a cut or hostile file;
+// nothing is allocated for it.
+constexpr int64_t kMaxDeflateRatio = 1032;
+
 struct ContextFree {
   void operator()(spng_ctx* context) const { spng_ctx_free(context); }
 };
@@ -37,6 +41,12 @@ void check_read(int code) {
     fail<DataError>("the PNG is truncated; fetch the file again or remove it");
   }
   fail<DataError>("damaged PNG ({}); fetch the file again or remove it", spng_strerror(code));
+}
+
+int64_t samples_per_pixel(uint8_t color_type) {
+  if (color_type == SPNG_COLOR_TYPE_TRUECOLOR_ALPHA) return 4;
+  if (color_type == SPNG_COLOR_TYPE_TRUECOLOR) return 3;
+  return color_type == SPNG_COLOR_TYPE_GRAYSCALE_ALPHA ? 2 : 1;
 }
 
 bool has_one_channel(uint8_t color_type) {
@@ -64,6 +74,10 @@ void decode_png(std::span<const uint8_t> bytes, Image& image) {
         "smaller",
         header.width, header.height, kMaxImagePixels);
   }
+  // Without rows for their filters and interlacing: at least this much comes out of the stream.
+  const int64_t bits = pixels * samples_per_pixel(header.color_type) * header.bit_depth;
+  if (bits / 8 / kMaxDeflateRatio > static_cast<int64_t>(bytes.size()))
+    check_read(SPNG_EIDAT_TOO_SHORT);
   const bool is_gray = has_one_channel(header.color_type);
   // libspng makes one channel of plain gray only; other gray images come out as RGB and are thinned
   // afterwards.

@@ -33,6 +33,9 @@ TEST(JpegTest, RefusesHugeImagesFromTheHeader) {
   EXPECT_THAT(message_of<DataError>([&] { decode_jpeg(bytes, image); }),
               HasSubstr("65000 x 65000 pixels"));
   EXPECT_TRUE(image.pixels.empty());
+  const auto hollow = with_size(golden("file.jpeg_420").bytes, 13000, 13000);
+  EXPECT_THAT(message_of<DataError>([&] { decode_jpeg(hollow, image); }), HasSubstr("truncated"));
+  EXPECT_TRUE(image.pixels.empty());
 }
 
 TEST(JpegTest, SaysWhatIsDamaged) {

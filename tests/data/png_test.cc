@@ -37,6 +37,14 @@ TEST(PngTest, RefusesHugeImagesFromTheHeader) {
   EXPECT_THROW(decode_png(with_size(bytes, 0, 5), image), DataError);
 }
 
+TEST(PngTest, RefusesHeadersThatTheFileCannotHold) {
+  const auto bytes = with_size(golden("file.png_rgb").bytes, 10000, 10000);
+  Image image;
+  EXPECT_THAT(message_of<DataError>([&] { decode_png(bytes, image); }),
+              HasSubstr("PNG is truncated"));
+  EXPECT_TRUE(image.pixels.empty());
+}
+
 TEST(PngTest, ADamagedByteIsAnError) {
   auto bytes = golden("file.png_rgb").bytes;
   bytes[bytes.size() / 2] ^= 0x10;

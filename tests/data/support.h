@@ -9,14 +9,13 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "fovea/core/error.h"
+#include "fovea/core/safetensors.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/image_view.h"
 
@@ -75,18 +74,11 @@ struct GoldenArray {
 
 inline const std::map<std::string, GoldenArray>& golden_arrays() {
   static const auto arrays = [] {
-    std::ifstream file(FOVEA_SOURCE_DIR "/tests/golden/data.safetensors", std::ios::binary);
-    const std::string text((std::istreambuf_iterator<char>(file)), {});
-    uint64_t header_bytes = 0;
-    std::memcpy(&header_bytes, text.data(), sizeof header_bytes);
-    const auto header = nlohmann::json::parse(text.substr(8, header_bytes));
+    const auto file = SafetensorsFile::open(FOVEA_SOURCE_DIR "/tests/golden/data.safetensors");
     std::map<std::string, GoldenArray> result;
-    for (const auto& [name, entry] : header.items()) {
-      if (name == "__metadata__") continue;
-      const auto first = text.begin() + 8 + static_cast<ptrdiff_t>(header_bytes);
-      result[name] = {entry.at("shape").get<std::vector<int64_t>>(),
-                      {first + entry.at("data_offsets").at(0).get<ptrdiff_t>(),
-                       first + entry.at("data_offsets").at(1).get<ptrdiff_t>()}};
+    for (const auto& entry : file.entries()) {
+      const auto* first = reinterpret_cast<const uint8_t*>(entry.bytes.data());
+      result[entry.name] = {entry.shape, {first, first + entry.bytes.size()}};
     }
     return result;
   }();

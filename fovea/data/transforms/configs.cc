@@ -89,7 +89,6 @@ void NormalizeConfig::validate(ConfigIssues& issues) const {
 bool NormalizeConfig::apply_preset(const std::string& name) {
   for (const auto& entry : statistics()) {
     if (name != entry.name) continue;
-    preset = name;
     mean = entry.mean;
     std = entry.std;
     return true;

@@ -125,7 +125,6 @@ struct VerticalFlipConfig {
 // (byte / 255 - mean) / std by channel; the last of the list. Without it images are byte / 255.
 struct NormalizeConfig {
   static constexpr std::string_view kName = "normalize";
-  std::string preset = {};
   std::vector<double> mean = {0.5};
   std::vector<double> std = {0.5};
 

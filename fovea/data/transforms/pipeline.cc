@@ -54,7 +54,7 @@ void visit_image_transform(const TransformConfig& transform, F&& f) {
 TransformPipeline::TransformPipeline(std::vector<TransformConfig> transforms, int64_t in_chans)
     : transforms_(std::move(transforms)), in_chans_(in_chans) {
   FOVEA_CHECK(in_chans > 0, "in_chans={}; expected a number above 0", in_chans);
-  NormalizeConfig normalize{.preset = {}, .mean = {0.0}, .std = {1.0}};
+  NormalizeConfig normalize{.mean = {0.0}, .std = {1.0}};
   for (size_t i = 0; i < transforms_.size(); ++i) {
     const auto* found = transforms_[i].get_if<NormalizeConfig>();
     if (found == nullptr) continue;
