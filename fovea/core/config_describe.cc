@@ -112,10 +112,11 @@ std::string describe_type(const ConfigBinding& binding, const FieldOptions& opti
       return describe_type(*inner.binding, options, plural) + " or " +
              (options.null_word.empty() ? "null" : options.null_word);
     }
-    case ConfigBinding::Kind::kList:
-      return (plural ? "lists of " : "list of ") +
-             describe_type(*static_cast<const ListBinding&>(binding).prototype().binding, options,
-                           true);
+    case ConfigBinding::Kind::kList: {
+      const ConfigPrototype element = static_cast<const ListBinding&>(binding).prototype();
+      return (options.one_is_list ? describe_type(*element.binding, {}, plural) + " or " : "") +
+             (plural ? "lists of " : "list of ") + describe_type(*element.binding, options, true);
+    }
     case ConfigBinding::Kind::kMap:
       return (plural ? "maps of names to " : "map of names to ") +
              describe_type(*static_cast<const MapBinding&>(binding).prototype().binding, options,

@@ -36,6 +36,7 @@ struct FieldOptions {
   std::vector<std::string> choices = {};  // for strings: the only values allowed
   std::string unit = {};                  // "pixels", "samples", "steps", "s"
   bool required = false;                  // no default that makes sense: must be given
+  bool one_is_list = false;               // of a list: a single value stands for a list of one
   std::string null_word = {};  // of an optional: what stands for "no value", such as "auto"
 };
 

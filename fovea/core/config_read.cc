@@ -198,6 +198,10 @@ void ConfigReader::read_list(const ListBinding& list, const FieldOptions& option
                              const ConfigNode& node, const std::string& key) {
   if (node.kind == ConfigNode::Kind::kMap && node.patch)
     return patch_list(list, options, node, key);
+  if (options.one_is_list && node.kind == ConfigNode::Kind::kScalar) {
+    list.clear();
+    return read(*list.append(), options, node, key);
+  }
   if (node.kind != ConfigNode::Kind::kList) return expected(list, options, node, key);
   list.clear();
   for (size_t i = 0; i < node.children.size(); ++i) {

@@ -127,7 +127,9 @@ Json value_schema(const ConfigBinding& binding, const FieldOptions& options, boo
       return optional_schema(static_cast<const OptionalBinding&>(binding), options, in_list);
     case ConfigBinding::Kind::kList: {
       const ConfigPrototype element = static_cast<const ListBinding&>(binding).prototype();
-      return {{"type", "array"}, {"items", value_schema(*element.binding, options, true)}};
+      Json list = {{"type", "array"}, {"items", value_schema(*element.binding, options, true)}};
+      if (!options.one_is_list) return list;
+      return {{"anyOf", {value_schema(*element.binding, options, true), std::move(list)}}};
     }
     case ConfigBinding::Kind::kMap: {
       const ConfigPrototype element = static_cast<const MapBinding&>(binding).prototype();

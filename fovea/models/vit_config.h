@@ -20,8 +20,9 @@ struct VitInputConfig {
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
-    v.field("mean", self.mean, "mean per channel, of pixels in [0, 1]");
-    v.field("std", self.std, "standard deviation per channel");
+    v.field("mean", self.mean, "mean per channel, of pixels in [0, 1]", {.one_is_list = true});
+    v.field("std", self.std, "standard deviation per channel",
+            {.min = 0, .exclusive_min = true, .one_is_list = true});
     v.field("crop_pct", self.crop_pct, "side of the centre crop over the side before it",
             {.min = 0, .max = 1, .exclusive_min = true});
     v.field("interpolation", self.interpolation, "how images are resized",
@@ -32,6 +33,7 @@ struct VitInputConfig {
 struct VitConfig {
   static constexpr std::string_view kName = "vit";
 
+  std::string preset;  // the row of the table that the fields started from
   std::vector<int64_t> img_size = {224};
   std::vector<int64_t> patch_size = {16};
   int64_t in_chans = 3;
@@ -82,7 +84,7 @@ struct VitConfig {
   void validate(ConfigIssues& issues) const;
 
   // Sets every field to those of a preset; false: no such preset.
-  bool apply_preset(const std::string& preset);
+  bool apply_preset(const std::string& name);
   static std::vector<std::string> preset_names();
 
   // img_size and patch_size with one entry for each side: [H, W] or [D, H, W].
@@ -95,11 +97,12 @@ template <class Visitor, class Self>
 void VitConfig::visit(Visitor& v, Self& self) {
   const FieldOptions positive = {.min = 1};
   const FieldOptions rate = {.min = 0, .max = 1, .exclusive_max = true};
+  v.field("preset", self.preset, "named sizes and options (timm's names); other keys change them");
   v.field("img_size", self.img_size,
           "sides of the images: one number for a square, [H, W], or [D, H, W] for volumes",
-          {.min = 1, .unit = "pixels"});
+          {.min = 1, .unit = "pixels", .one_is_list = true});
   v.field("patch_size", self.patch_size, "sides of a patch, as img_size",
-          {.min = 1, .unit = "pixels"});
+          {.min = 1, .unit = "pixels", .one_is_list = true});
   v.field("in_chans", self.in_chans, "channels of the images", positive);
   v.field("num_classes", self.num_classes, "outputs of the head; 0: the pooled features",
           {.min = 0});

@@ -406,10 +406,11 @@ constexpr Preset kPresets[] = {
 
 }  // namespace
 
-bool VitConfig::apply_preset(const std::string& preset) {
+bool VitConfig::apply_preset(const std::string& name) {
   for (const auto& row : kPresets) {
-    if (row.name != preset) continue;
+    if (row.name != name) continue;
     *this = VitConfig();
+    preset = row.name;
     img_size = {row.img_size};
     patch_size = {row.patch_size};
     num_classes = row.num_classes;

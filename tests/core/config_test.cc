@@ -310,6 +310,28 @@ TEST(ConfigTest, RefusesMalformedOverrides) {
                              HasSubstr("did you mean optim?")));
 }
 
+struct SidesConfig {
+  std::vector<int64_t> sides = {224};
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("sides", self.sides, "sides", {.min = 1, .one_is_list = true});
+  }
+};
+
+TEST(ConfigTest, TakesOneValueForAListWhereTheFieldSaysSo) {
+  EXPECT_EQ(parse_config<SidesConfig>("sides: 28", "test").sides, (std::vector<int64_t>{28}));
+  EXPECT_EQ(parse_config<SidesConfig>("sides: [28, 32]", "test").sides,
+            (std::vector<int64_t>{28, 32}));
+  EXPECT_EQ(config_keys<SidesConfig>()[0].type, "integer or list of integers");
+  try {
+    parse_config<SidesConfig>("sides: 0", "test");
+    ADD_FAILURE() << "0 is out of range";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("sides: found 0 (integer), expected an integer >= 1"));
+  }
+}
+
 TEST(ConfigTest, RefusesWrongKinds) {
   EXPECT_THAT(faults("dir: [a]"), HasSubstr("dir: found a list of 1, expected a string"));
   EXPECT_THAT(faults("dir: x\nseed: \"3\""),
