@@ -11,7 +11,6 @@ if(NOT FOVEA_TORCH_DIR)
   endif()
 endif()
 get_filename_component(FOVEA_TORCH_DIR "${FOVEA_TORCH_DIR}" REALPATH BASE_DIR "${CMAKE_SOURCE_DIR}")
-set(FOVEA_TORCH_DIR "${FOVEA_TORCH_DIR}" CACHE PATH "Folder with libtorch's lib/ and include/" FORCE)
 
 set(version_header "${FOVEA_TORCH_DIR}/include/torch/headeronly/version.h")
 if(NOT EXISTS "${version_header}")
@@ -25,6 +24,8 @@ if(NOT found_version STREQUAL FOVEA_TORCH_VERSION)
   message(FATAL_ERROR "libtorch in ${FOVEA_TORCH_DIR} is version ${found_version}, expected "
     "${FOVEA_TORCH_VERSION}. Set FOVEA_TORCH_DIR to that version or run ./quickstart.")
 endif()
+# Kept only now that it has been found right: the next configure run is free to look elsewhere.
+set(FOVEA_TORCH_DIR "${FOVEA_TORCH_DIR}" CACHE PATH "Folder with libtorch's lib/ and include/" FORCE)
 
 add_library(fovea_torch INTERFACE)
 add_library(fovea::torch ALIAS fovea_torch)
