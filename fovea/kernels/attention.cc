@@ -1,5 +1,6 @@
 #include "fovea/kernels/attention.h"
 
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/softmax.h>
@@ -13,6 +14,7 @@ at::Tensor attention_probabilities(const at::Tensor& q, const at::Tensor& k, dou
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
                      const std::optional<AttentionDrop>& drop) {
+  if (q.is_meta()) return at::empty_like(q);  // libtorch's own has no such path
   if (!drop || drop->rate == 0.0) {
     return at::scaled_dot_product_attention(q, k, v, /*attn_mask=*/{}, /*dropout_p=*/0.0,
                                             /*is_causal=*/false, scale);

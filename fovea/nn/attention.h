@@ -25,6 +25,7 @@ class AttentionImpl : public UnitImpl {
   AttentionImpl(const AttentionOptions& options, at::Device device);
 
   at::Tensor forward(const at::Tensor& x);
+  int64_t num_heads() const { return options_.num_heads; }
 
  private:
   at::Tensor attend(const at::Tensor& qkv);

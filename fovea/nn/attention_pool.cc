@@ -41,6 +41,9 @@ at::Tensor AttentionPoolImpl::forward(const at::Tensor& x) {
                         .permute({2, 0, 3, 1, 4})           // [2, B, H, N, K]
                         .unbind(0);
     const auto scale = 1.0 / std::sqrt(static_cast<double>(head_dim_));
+    if (is_recording(path() + ".probs")) {
+      record("probs", kernels::attention_probabilities(q, kv[0], scale));  // [B, H, 1, N]
+    }
     const auto attended = kernels::attention(q, kv[0], kv[1], scale);  // [B, H, 1, K]
     const auto y = proj_(attended.transpose(1, 2).flatten(2));         // [B, 1, D]
     return (y + mlp_(norm_(y))).squeeze(1);                            // [B, D]
