@@ -80,7 +80,7 @@ struct EmaConfig {
 struct TrainerConfig {
   std::optional<double> max_epochs;
   std::optional<int64_t> max_steps;
-  int64_t micro_batch_size = 0;
+  std::optional<int64_t> micro_batch_size;
   double max_grad_norm = 0;
   double max_grad_value = 0;
   double eval_every_epochs = 1;
@@ -94,10 +94,10 @@ struct TrainerConfig {
     v.field("max_steps", self.max_steps, "optimizer steps (or give max_epochs)",
             {.min = 1, .unit = "steps"});
     v.field("micro_batch_size", self.micro_batch_size,
-            "samples in one forward pass; gradients of a batch are summed over passes and equal "
-            "the whole "
-            "batch's; 0: the whole batch, or what fits in memory",
-            {.min = 0, .unit = "samples"});
+            "samples in one forward pass; the gradients of a batch are summed over its passes and "
+            "equal those of the "
+            "whole batch; auto: the whole batch",
+            {.min = 1, .unit = "samples", .null_word = "auto"});
     v.field("max_grad_norm", self.max_grad_norm, "clip the gradient to this global norm; 0: off",
             {.min = 0});
     v.field("max_grad_value", self.max_grad_value, "clip each element of the gradient; 0: off",

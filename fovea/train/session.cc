@@ -127,7 +127,7 @@ ComputeOptions compute_options(const DeviceConfig& config) {
 
 StepOptions step_options(const TrainConfig& config) {
   return {.seed = static_cast<uint64_t>(config.run.seed),
-          .micro_batch_size = config.trainer.micro_batch_size,
+          .micro_batch_size = config.trainer.micro_batch_size.value_or(0),
           .max_grad_norm = config.trainer.max_grad_norm,
           .max_grad_value = config.trainer.max_grad_value,
           .compute = compute_options(config.device)};

@@ -46,8 +46,10 @@ class TrainingLog {
   // The sums since the last line, to be saved with a checkpoint: a resumed run writes the same
   // lines.
   nlohmann::json state() const;
-  // Goes on from saved sums: lines after `step` are cut off.
-  void restore(const nlohmann::json& state, int64_t step);
+  void restore(const nlohmann::json& state);
+  // Call once, before the first step: cuts off what was written after `step` and starts who
+  // follows.
+  void start(int64_t step);
 
   ProgressLine& progress() { return progress_; }
 
