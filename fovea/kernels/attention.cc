@@ -1,6 +1,6 @@
 #include "fovea/kernels/attention.h"
 
-#include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/softmax.h>
@@ -14,7 +14,9 @@ at::Tensor attention_probabilities(const at::Tensor& q, const at::Tensor& k, dou
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
                      const std::optional<AttentionDrop>& drop) {
-  if (q.is_meta()) return at::empty_like(q);  // libtorch's own has no such path
+  if (q.is_meta()) {
+    return at::empty({q.size(0), q.size(1), q.size(2), v.size(3)}, q.options());
+  }
   if (!drop || drop->rate == 0.0) {
     return at::scaled_dot_product_attention(q, k, v, /*attn_mask=*/{}, /*dropout_p=*/0.0,
                                             /*is_causal=*/false, scale);
