@@ -1,7 +1,7 @@
 #include "fovea/checkpoint/store.h"
 
 #include <ATen/ops/empty.h>
-#include "fovea/core/log.h"
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
@@ -12,6 +12,7 @@
 #include "fovea/checkpoint/manifest.h"
 #include "fovea/checkpoint/tensor_files.h"
 #include "fovea/core/error.h"
+#include "fovea/core/log.h"
 
 namespace fovea::checkpoint {
 namespace {

@@ -23,7 +23,7 @@ struct InferenceOptions {
   std::string weights;  // other weights than the run's
   std::string checkpoint =
       "final";  // of a run folder: "final" (weights.safetensors), "best" or "latest"
-  std::vector<std::string> overrides;  // a.b=c, of a run's config
+  std::vector<std::string> overrides = {};  // a.b=c, of a run's config
   std::string device = "auto";
   std::string dtype = "float32";
 };

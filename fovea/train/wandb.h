@@ -14,8 +14,8 @@ struct WandbOptions {
   std::string entity;
   std::string name;
   std::string mode = "offline";
-  std::string python;  // by default $FOVEA_PYTHON, else python3
-  std::string script;  // by default found near the program: tools/ or share/fovea/
+  std::string python = {};  // by default $FOVEA_PYTHON, else python3
+  std::string script = {};  // by default found near the program: tools/ or share/fovea/
   std::function<void(const std::string&)> warn = {};  // by default the log
 };
 
