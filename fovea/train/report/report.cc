@@ -8,9 +8,8 @@
 #include <set>
 #include <span>
 
-#include "fovea/core/error.h"
 #include "fovea/core/atomic_file.h"
-#include "fovea/core/files.h"
+#include "fovea/core/error.h"
 #include "fovea/train/progress.h"
 #include "fovea/train/report/sections.h"
 

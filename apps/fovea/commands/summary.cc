@@ -1,0 +1,232 @@
+// fovea summary MODEL|RECIPE|RUN_DIR [a.b=c ...]
+#include "fovea/models/summary.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/fovea/command.h"
+#include "fovea/core/config.h"
+#include "fovea/core/error.h"
+#include "fovea/models/registry.h"
+#include "fovea/train/report/html.h"
+#include "fovea/train/run_folder.h"
+#include "fovea/train/session.h"
+
+namespace fovea::app {
+namespace {
+
+struct SummaryArguments {
+  std::string target;
+  std::vector<std::string> overrides;
+  int64_t batch_size = 0;
+  int64_t depth = 3;
+  bool json = false;
+};
+
+// What a summary needs of a recipe; of a model alone, the defaults.
+struct Subject {
+  models::ModelConfig model;
+  int64_t batch_size = 32;
+  int64_t optimizer_states = 2;
+  bool has_average = false;
+  std::vector<std::string> freeze;
+};
+
+// `model` alone, for overrides such as model.img_size=384.
+struct ModelOnlyConfig {
+  models::ModelConfig model;
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("model", self.model, "the model");
+  }
+};
+
+Subject from_recipe(const train::TrainConfig& config) {
+  Subject subject;
+  subject.model = config.model;
+  const auto micro = config.trainer.micro_batch_size;
+  subject.batch_size = micro > 0 ? micro : config.data.global_batch_size;
+  subject.optimizer_states = config.optim.name() == "adamw" ? 2 : 1;
+  subject.has_average = config.trainer.ema.enabled;
+  subject.freeze = config.trainer.freeze;
+  return subject;
+}
+
+Subject find_subject(const SummaryArguments& arguments) {
+  const auto& target = arguments.target;
+  if (train::is_run_folder(target)) {
+    return from_recipe(train::load_run_config(target, arguments.overrides));
+  }
+  if (std::filesystem::is_regular_file(target)) {
+    return from_recipe(load_config<train::TrainConfig>(target, arguments.overrides));
+  }
+  const auto names = models::list_models();
+  if (std::find(names.begin(), names.end(), target) == names.end()) {
+    fail<ConfigError>(
+        "{}: neither a recipe, nor a run folder, nor the name of a model (`fovea list models`)",
+        target);
+  }
+  const auto yaml = fmt::format("model: {{preset: {}}}", target);
+  Subject subject;
+  subject.model = parse_config<ModelOnlyConfig>(yaml, target, arguments.overrides).model;
+  return subject;
+}
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return shape.empty() ? "" : fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+// "4.61 G", "57.8 M".
+std::string flops_text(int64_t flops) {
+  const auto value = static_cast<double>(flops);
+  if (flops == 0) return "";
+  if (value >= 1e9) return fmt::format("{:.2f} G", value / 1e9);
+  return value >= 1e6 ? fmt::format("{:.2f} M", value / 1e6) : fmt::format("{:.2f} k", value / 1e3);
+}
+
+std::string layer_name(const models::LayerSummary& layer) {
+  if (layer.path.empty()) return "(model)";
+  const auto dot = layer.path.rfind('.');
+  const auto last = dot == std::string::npos ? layer.path : layer.path.substr(dot + 1);
+  return std::string(static_cast<size_t>(2 * (layer.depth() - 1)), ' ') + last;
+}
+
+void print_layers(const models::ModelSummary& summary, int64_t depth) {
+  fmt::print("{:<24}{:<16}{:<22}{:>14}{:>12}\n", "layer", "kind", "output", "parameters", "FLOPs");
+  for (const auto& layer : summary.layers) {
+    if (layer.depth() > depth) continue;
+    const auto parameters = layer.num_parameters > 0
+                                ? train::format_count(static_cast<double>(layer.num_parameters))
+                                : "";
+    fmt::print("{:<24}{:<16}{:<22}{:>14}{:>12}\n", layer_name(layer), layer.kind,
+               shape_text(layer.output_shape), parameters,
+               flops_text(layer.product_flops + layer.norm_flops));
+  }
+}
+
+std::string bytes_text(int64_t bytes) { return train::format_bytes(static_cast<double>(bytes)); }
+
+void print_memory(const char* name, const models::MemoryEstimate& memory) {
+  fmt::print(
+      "  {:<18}{:>10} = weights {} + gradients {} + optimizer {} + average {} + activations {}\n",
+      name, bytes_text(memory.total()), bytes_text(memory.weights), bytes_text(memory.gradients),
+      bytes_text(memory.optimizer), bytes_text(memory.average), bytes_text(memory.activations));
+}
+
+struct Memory {
+  models::MemoryEstimate train_float32, train_bfloat16, infer_float32, infer_bfloat16;
+};
+
+Memory estimate(const models::ModelSummary& summary, const Subject& subject) {
+  models::MemoryOptions options{.batch_size = subject.batch_size,
+                                .activation_bytes = 4,
+                                .optimizer_states = subject.optimizer_states,
+                                .has_average = subject.has_average};
+  auto halved = options;
+  halved.activation_bytes = 2;
+  return {models::training_memory(summary, options), models::training_memory(summary, halved),
+          models::inference_memory(summary, options), models::inference_memory(summary, halved)};
+}
+
+void print_text(const models::ModelSummary& summary, const Subject& subject, int64_t depth) {
+  print_layers(summary, depth);
+  const auto flops = static_cast<double>(summary.flops());
+  fmt::print("\ninput                {}\n", shape_text(summary.input_shape));
+  fmt::print("parameters           {} ({} trained)\n",
+             train::format_count(static_cast<double>(summary.num_parameters)),
+             train::format_count(static_cast<double>(summary.num_trainable)));
+  fmt::print("forward pass         {:.3f} GFLOPs, {:.2f} GMACs as timm counts\n", flops / 1e9,
+             summary.gmacs());
+  fmt::print("training             {:.3f} GFLOPs a sample: forward and twice that backward\n",
+             3 * flops / 1e9);
+  const auto memory = estimate(summary, subject);
+  fmt::print("memory, estimated, batch {}:\n", subject.batch_size);
+  print_memory("train float32", memory.train_float32);
+  print_memory("train bfloat16", memory.train_bfloat16);
+  print_memory("infer float32", memory.infer_float32);
+  print_memory("infer bfloat16", memory.infer_bfloat16);
+}
+
+nlohmann::ordered_json to_json(const models::MemoryEstimate& memory) {
+  return {{"total_bytes", memory.total()},       {"weights_bytes", memory.weights},
+          {"gradients_bytes", memory.gradients}, {"optimizer_bytes", memory.optimizer},
+          {"average_bytes", memory.average},     {"activations_bytes", memory.activations}};
+}
+
+void print_json(const models::ModelSummary& summary, const Subject& subject, int64_t depth) {
+  auto layers = nlohmann::ordered_json::array();
+  for (const auto& layer : summary.layers) {
+    if (layer.depth() > depth) continue;
+    layers.push_back({{"path", layer.path},
+                      {"kind", layer.kind},
+                      {"output_shape", layer.output_shape},
+                      {"parameters", layer.num_parameters},
+                      {"flops", layer.product_flops + layer.norm_flops}});
+  }
+  const auto memory = estimate(summary, subject);
+  const nlohmann::ordered_json out = {
+      {"input_shape", summary.input_shape},
+      {"parameters", summary.num_parameters},
+      {"trainable_parameters", summary.num_trainable},
+      {"forward_gflops", static_cast<double>(summary.flops()) / 1e9},
+      {"forward_gmacs", summary.gmacs()},
+      {"training_gflops", 3 * static_cast<double>(summary.flops()) / 1e9},
+      {"batch_size", subject.batch_size},
+      {"memory",
+       {{"train_float32", to_json(memory.train_float32)},
+        {"train_bfloat16", to_json(memory.train_bfloat16)},
+        {"infer_float32", to_json(memory.infer_float32)},
+        {"infer_bfloat16", to_json(memory.infer_bfloat16)}}},
+      {"layers", layers}};
+  fmt::print("{}\n", out.dump());
+}
+
+void run(const SummaryArguments& arguments) {
+  auto subject = find_subject(arguments);
+  if (arguments.batch_size > 0) subject.batch_size = arguments.batch_size;
+  const auto model = models::build_model(subject.model, at::kMeta);
+  if (!subject.freeze.empty()) train::freeze_parameters(*model, subject.freeze);
+  const auto summary = models::summarize(*model);
+  if (arguments.json) {
+    print_json(summary, subject, arguments.depth);
+  } else {
+    print_text(summary, subject, arguments.depth);
+  }
+}
+
+}  // namespace
+
+void add_summary(CLI::App& app) {
+  auto* command = app.add_subcommand(
+      "summary", "Layers, shapes, parameters, FLOPs and memory of a model; nothing is allocated");
+  auto arguments = std::make_shared<SummaryArguments>();
+  command->add_option("target", arguments->target, "a model's name, a recipe or a run folder")
+      ->required()
+      ->type_name("MODEL|RECIPE|RUN_DIR");
+  command->add_option("overrides", arguments->overrides, "changes, such as model.img_size=384")
+      ->type_name("a.b=c");
+  command
+      ->add_option("--batch-size", arguments->batch_size,
+                   "samples of one pass for the memory estimate; 0: the recipe's, else 32")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--depth", arguments->depth,
+                   "levels of the layer table: 0 the model, 1 its parts, 2 each block ...")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json,
+                    "print one JSON object on standard output and nothing else there");
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace fovea::app
