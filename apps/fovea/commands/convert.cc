@@ -26,8 +26,10 @@ struct ConvertArguments {
 
 // Weights of a run: written as they stand, with timm's names and without the run's metadata.
 models::LoadReport convert_run(const ConvertArguments& arguments) {
-  const auto inference = train::load_inference(
-      arguments.source, {.checkpoint = arguments.checkpoint, .device = "cpu"});
+  train::InferenceOptions options;
+  options.checkpoint = arguments.checkpoint;
+  options.device = "cpu";
+  const auto inference = train::load_inference(arguments.source, options);
   models::save_weights(*inference.model, arguments.target);
   models::LoadReport report;
   for (const auto& [name, tensor] : models::weights_of(*inference.model))
