@@ -44,10 +44,12 @@ constexpr PhiloxKey philox_key(uint64_t seed, std::string_view name) {
 // A 32-bit word as a float in [0, 1): its top 24 bits, exact.
 constexpr float to_unit_float(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
-// Two words as a double in (0, 1): 53 bits, centred so that neither 0 nor 1 comes up.
+// Two words as a double in (0, 1): 53 bits, centred so that 0 does not come up; the largest would
+// round to 1 and stays below it.
 constexpr double to_unit_double(uint32_t high, uint32_t low) {
   const uint64_t bits = (uint64_t{high} << 21) ^ (low >> 11);  // 53 bits
-  return (static_cast<double>(bits) + 0.5) * 0x1p-53;
+  const double value = (static_cast<double>(bits) + 0.5) * 0x1p-53;
+  return value < 1.0 ? value : 0x1.fffffffffffffp-1;
 }
 
 // A short sequence of draws for one (key, epoch-like index, element index): what one sample's

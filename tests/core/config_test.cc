@@ -301,7 +301,7 @@ TEST(ConfigTest, RefusesMalformedOverrides) {
   EXPECT_THAT(faults("dir: x", {"seed"}), HasSubstr("command line: seed: expected key=value"));
   EXPECT_THAT(faults("dir: x", {"=3"}), HasSubstr("expected key=value"));
   EXPECT_THAT(faults("dir: x", {"model..a=3"}), HasSubstr("expected names joined by dots"));
-  EXPECT_THAT(faults("dir: x", {"optim.betas=[0.9"}), HasSubstr("not valid YAML"));
+  EXPECT_THAT(faults("dir: x", {"optim.betas=[0.9"}), HasSubstr("bracket that is not closed"));
   EXPECT_THAT(faults("dir: x\ntags: [a]", {"tags.1=b"}),
               HasSubstr("index into a list of 1, expected 0 to 0"));
   EXPECT_THAT(faults("dir: x", {"tags.7=b"}), HasSubstr("write the whole list, tags=[...]"));
