@@ -21,7 +21,8 @@ struct RandomResizedCropConfig {
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
-    v.field("size", self.size, "output side, or [height, width]", {.unit = "pixels"});
+    v.field("size", self.size, "output side, or [height, width]",
+            {.unit = "pixels", .one_is_list = true});
     v.field("scale", self.scale, "least and largest share of the area that is kept");
     v.field("ratio", self.ratio, "least and largest width / height of the box");
     v.field("interpolation", self.interpolation, "how pixels are resampled",
@@ -40,7 +41,7 @@ struct ResizeConfig {
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
     v.field("size", self.size, "length of the shorter edge, or [height, width]",
-            {.unit = "pixels"});
+            {.unit = "pixels", .one_is_list = true});
     v.field("interpolation", self.interpolation, "how pixels are resampled",
             {.choices = {"nearest", "bilinear", "bicubic"}});
   }
@@ -54,7 +55,8 @@ struct CenterCropConfig {
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
-    v.field("size", self.size, "output side, or [height, width]", {.unit = "pixels"});
+    v.field("size", self.size, "output side, or [height, width]",
+            {.unit = "pixels", .one_is_list = true});
   }
   void validate(ConfigIssues& issues) const;
 };
@@ -70,7 +72,7 @@ struct PadConfig {
     v.field("padding", self.padding,
             "pixels added on every side, or [left and right, top and bottom], or [left, top, "
             "right, bottom]",
-            {.unit = "pixels"});
+            {.unit = "pixels", .one_is_list = true});
     v.field("fill", self.fill, "value of the new pixels, for mode constant",
             {.min = 0, .max = 255});
     v.field("mode", self.mode, "what the new pixels hold",
@@ -89,11 +91,12 @@ struct RandomCropConfig {
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
-    v.field("size", self.size, "output side, or [height, width]", {.unit = "pixels"});
+    v.field("size", self.size, "output side, or [height, width]",
+            {.unit = "pixels", .one_is_list = true});
     v.field(
         "padding", self.padding,
         "pixels added before, as for pad: one number, [left and right, top and bottom], or four",
-        {.unit = "pixels"});
+        {.unit = "pixels", .one_is_list = true});
     v.field("fill", self.fill, "value of the new pixels, for mode constant",
             {.min = 0, .max = 255});
     v.field("mode", self.mode, "what the new pixels hold",
@@ -131,8 +134,10 @@ struct NormalizeConfig {
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
     v.field("mean", self.mean,
-            "mean of each channel on a scale of 0 to 1; one number serves all channels");
-    v.field("std", self.std, "standard deviation of each channel; one number serves all channels");
+            "mean of each channel on a scale of 0 to 1; one number serves all channels",
+            {.one_is_list = true});
+    v.field("std", self.std, "standard deviation of each channel; one number serves all channels",
+            {.one_is_list = true});
   }
   void validate(ConfigIssues& issues) const;
   // Fills mean and std with the statistics of a named data set.
