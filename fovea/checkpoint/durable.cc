@@ -88,20 +88,4 @@ void move_folder(const fs::path& from, const fs::path& to) {
   fs::remove_all(from, ignored);
 }
 
-void replace_text(const fs::path& path, const std::string& text) {
-  const fs::path temporary = path.parent_path() / (".tmp-" + path.filename().string());
-  std::error_code ignored;
-  fs::remove(temporary, ignored);
-  try {
-    DurableFile file(temporary);
-    file.write(text.data(), text.size());
-    file.finish();
-  } catch (const CheckpointError&) {
-    fs::remove(temporary, ignored);
-    throw;
-  }
-  if (rename(temporary.c_str(), path.c_str()) != 0) fail_io(path, "cannot be replaced", errno);
-  sync_folder(path.parent_path());
-}
-
 }  // namespace fovea::checkpoint

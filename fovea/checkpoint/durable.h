@@ -1,4 +1,5 @@
-// Files and folders that are on the disk, whole, or not there: what a checkpoint is made of.
+// Files with checksums, and folders, that are on the disk when a call returns: what a checkpoint is
+// made of.
 #pragma once
 
 #include <cstddef>
@@ -39,8 +40,5 @@ void sync_folder(const std::filesystem::path& folder);
 // Moves `from` to `to`, whole; what was at `to` before goes away with it. The names are durable
 // when it returns.
 void move_folder(const std::filesystem::path& from, const std::filesystem::path& to);
-
-// Replaces a small file by one with this text: after a crash it holds the old text or the new.
-void replace_text(const std::filesystem::path& path, const std::string& text);
 
 }  // namespace fovea::checkpoint

@@ -11,6 +11,7 @@
 #include "fovea/checkpoint/durable.h"
 #include "fovea/checkpoint/manifest.h"
 #include "fovea/checkpoint/tensor_files.h"
+#include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
 
@@ -139,10 +140,12 @@ void Store::write(const Snapshot& snapshot) const {
     write_files(snapshot, temporary);
     move_folder(temporary, target);
     const auto name = target.filename().string() + "\n";
-    replace_text(folder_ / "latest", name);
-    if (snapshot.is_best) replace_text(folder_ / "best", name);
+    write_file_atomic(folder_ / "latest", name);
+    if (snapshot.is_best) write_file_atomic(folder_ / "best", name);
     prune();
-  } catch (const fs::filesystem_error& error) {
+  } catch (const CheckpointError&) {
+    throw;
+  } catch (const std::exception& error) {
     fail<CheckpointError>("checkpoint of step {}: {}; the checkpoints before it are untouched",
                           snapshot.step, error.what());
   }
@@ -173,7 +176,9 @@ void Store::remove_leftovers() const {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder_)) {
     const auto name = entry.path().filename().string();
-    if (name.starts_with(kTemporaryPrefix)) fs::remove_all(entry.path(), ignored);
+    const bool is_leftover = name.starts_with(kTemporaryPrefix) || name.starts_with("latest.") ||
+                             name.starts_with("best.");
+    if (is_leftover) fs::remove_all(entry.path(), ignored);
   }
 }
 

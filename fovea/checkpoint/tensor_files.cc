@@ -1,24 +1,22 @@
 #include "fovea/checkpoint/tensor_files.h"
 
 #include <ATen/ops/empty.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <fstream>
+#include <span>
+#include <vector>
 
 #include "fovea/checkpoint/durable.h"
 #include "fovea/core/error.h"
+#include "fovea/core/safetensors.h"
 
-// A safetensors file: the length of the header (8 bytes, little-endian), the header (JSON: name ->
-// dtype, shape, data_offsets relative to the end of the header), the data.
 namespace fovea::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
-
-static_assert(std::endian::native == std::endian::little);
 
 struct DtypeName {
   const char* name;
@@ -53,20 +51,18 @@ std::vector<std::string> file_order(const TensorMap& tensors) {
   return names;
 }
 
-std::string header_text(const TensorMap& tensors, const std::vector<std::string>& order) {
-  json header = json::object();
-  uint64_t begin = 0;
-  for (const auto& name : order) {
+std::vector<SafetensorsEntry> entries_of(const TensorMap& tensors) {
+  std::vector<SafetensorsEntry> entries;
+  for (const auto& name : file_order(tensors)) {
     const auto& tensor = tensors.at(name);
-    const uint64_t end = begin + tensor.nbytes();
-    header[name] = {{"dtype", name_of(tensor.scalar_type())},
-                    {"shape", tensor.sizes().vec()},
-                    {"data_offsets", {begin, end}}};
-    begin = end;
+    FOVEA_CHECK(tensor.is_cpu() && tensor.is_contiguous(),
+                "'{}' is on {}; expected a contiguous snapshot on the CPU", name,
+                tensor.device().str());
+    const auto* data = static_cast<const std::byte*>(tensor.const_data_ptr());
+    entries.push_back({name, name_of(tensor.scalar_type()), tensor.sizes().vec(),
+                       std::span(data, tensor.nbytes())});
   }
-  std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');
-  return text;
+  return entries;
 }
 
 // The whole file as bytes: [size] uint8, checked against the manifest.
@@ -96,44 +92,30 @@ at::Tensor read_verified(const fs::path& folder, const FileEntry& entry) {
   return buffer;
 }
 
-// One tensor as a view of the file's bytes. data: all bytes behind the header.
-at::Tensor view_tensor(const std::string& name, const json& found, const TensorEntry& expected,
-                       const at::Tensor& data) {
-  if (found.at("dtype") != expected.dtype || found.at("shape") != json(expected.shape)) {
-    fail<CheckpointError>("'{}': file and manifest differ in dtype or shape", name);
-  }
-  const auto dtype = dtype_of(expected.dtype);
-  const auto begin = found.at("data_offsets").at(0).get<int64_t>();
-  const auto end = found.at("data_offsets").at(1).get<int64_t>();
-  int64_t bytes = static_cast<int64_t>(c10::elementSize(dtype));
-  for (const int64_t size : expected.shape) {
-    if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) {
-      fail<CheckpointError>("'{}': impossible shape", name);
-    }
-  }
-  if (begin < 0 || end - begin != bytes || end > data.numel()) {
-    fail<CheckpointError>("'{}': its data do not lie in the file", name);
-  }
-  return data.narrow(0, begin, bytes).view(dtype).view(expected.shape);
-}
-
-TensorMap read_one_file(const fs::path& folder, const FileEntry& entry,
+TensorMap read_one_file(const fs::path& folder, const FileEntry& file,
                         const std::map<std::string, TensorEntry>& expected) {
-  const auto buffer = read_verified(folder, entry);
+  const auto buffer = read_verified(folder, file);
+  const auto* bytes = reinterpret_cast<const char*>(buffer.const_data_ptr<uint8_t>());
   uint64_t header_bytes = 0;
-  if (entry.bytes >= 8) std::memcpy(&header_bytes, buffer.const_data_ptr<uint8_t>(), 8);
-  if (entry.bytes < 8 || header_bytes > entry.bytes - 8 || header_bytes % 8 != 0) {
-    fail<CheckpointError>("{}: not a safetensors file", entry.name);
+  if (file.bytes >= 8) std::memcpy(&header_bytes, bytes, 8);
+  if (file.bytes < 8 || header_bytes > file.bytes - 8) {
+    fail<CheckpointError>("{}: not a safetensors file", file.name);
   }
-  const auto* text = reinterpret_cast<const char*>(buffer.const_data_ptr<uint8_t>()) + 8;
-  const auto header = json::parse(text, text + header_bytes);
-  const auto data = buffer.slice(0, 8 + static_cast<int64_t>(header_bytes));
+  const auto header =
+      parse_safetensors_header({bytes + 8, header_bytes}, file.bytes - 8 - header_bytes, file.name);
   TensorMap tensors;
-  for (const auto& [name, tensor] : expected) {
-    if (!header.contains(name)) {
-      fail<CheckpointError>("{}: '{}' is missing in it", entry.name, name);
+  for (size_t i = 0; i < header.entries.size(); ++i) {
+    const auto& found = header.entries[i];
+    const auto wanted = expected.find(found.name);
+    if (wanted == expected.end() || wanted->second.dtype != found.dtype ||
+        wanted->second.shape != found.shape) {
+      fail<CheckpointError>("{}: '{}' is not as the manifest has it", file.name, found.name);
     }
-    tensors[name] = view_tensor(name, header.at(name), tensor, data);
+    const auto dtype = dtype_of(found.dtype);
+    const auto begin = static_cast<int64_t>(8 + header_bytes + header.offsets[i]);
+    const auto count = c10::multiply_integers(found.shape);
+    tensors[found.name] =
+        buffer.narrow(0, begin, count * c10::elementSize(dtype)).view(dtype).view(found.shape);
   }
   return tensors;
 }
@@ -142,21 +124,15 @@ TensorMap read_one_file(const fs::path& folder, const FileEntry& entry,
 
 void write_tensors(const fs::path& folder, const std::string& file_name, const std::string& part,
                    const TensorMap& tensors, Manifest& manifest) {
+  const auto entries = entries_of(tensors);
   DurableFile file(folder / file_name);
-  const auto order = file_order(tensors);
-  const std::string header = header_text(tensors, order);
-  const uint64_t header_bytes = header.size();
-  file.write(&header_bytes, 8);
-  file.write(header.data(), header.size());
-  for (const auto& name : order) {
-    const auto tensor = tensors.at(name).contiguous();
-    FOVEA_CHECK(tensor.is_cpu(), "'{}' is on {}; expected a snapshot on the CPU", name,
-                tensor.device().str());
-    file.write(tensor.const_data_ptr(), tensor.nbytes());
-    const auto shape = tensor.sizes().vec();
-    manifest.tensors[part][name] = {name_of(tensor.scalar_type()),
-                                    shape,
-                                    {{file_name, std::vector<int64_t>(shape.size(), 0), shape}}};
+  const auto preamble = safetensors_preamble(entries, {});
+  file.write(preamble.data(), preamble.size());
+  for (const auto& entry : entries) {
+    file.write(entry.bytes.data(), entry.bytes.size());
+    const std::vector<int64_t> origin(entry.shape.size(), 0);
+    manifest.tensors[part][entry.name] = {
+        entry.dtype, entry.shape, {{file_name, origin, entry.shape}}};
   }
   const auto sha256 = file.finish();
   manifest.files.push_back({file_name, file.bytes(), sha256});
@@ -182,8 +158,8 @@ TensorMap read_tensors(const fs::path& folder, const std::string& part, const Ma
         tensors.merge(read_one_file(folder, entry, wanted->second));
       }
     }
-  } catch (const json::exception& error) {
-    fail<CheckpointError>("a header cannot be read: {}", error.what());
+  } catch (const DataError& error) {
+    throw CheckpointError(error.what());
   }
   if (tensors.size() != found->second.size()) {
     fail<CheckpointError>("part '{}': found {} tensors, expected {}", part, tensors.size(),

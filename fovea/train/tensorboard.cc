@@ -107,8 +107,8 @@ TensorboardWriter::TensorboardWriter(const std::string& folder)
 
 void TensorboardWriter::add_event(int64_t step, std::string_view fields) {
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
-  file_ << tensorboard::frame(real64(event::kWallTime, now.count()) + integer(event::kStep, step) +
-                              std::string(fields));
+  const auto number = step == 0 ? std::string() : integer(event::kStep, step);  // 0: the default
+  file_ << tensorboard::frame(real64(event::kWallTime, now.count()) + number + std::string(fields));
 }
 
 void TensorboardWriter::add_scalar(std::string_view tag, double value, int64_t step) {

@@ -1,0 +1,70 @@
+// States and folders to save and load.
+#pragma once
+
+#include <ATen/ops/full.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "fovea/checkpoint/state.h"
+
+namespace fovea::checkpoint {
+
+// A folder for one test, removed at its end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "fovea_test_XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    path_ = name;
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// Tensors all filled with `step`, so that a mixture of two steps shows.
+inline State state_of(int64_t step, int64_t rows = 3) {
+  const auto value = static_cast<double>(step);
+  State state;
+  state.model = {{"weight", at::full({rows, 5}, value)}, {"bias", at::full({5}, value)}};
+  state.optimizer = {{"exp_avg/weight", at::full({rows, 5}, value)},
+                     {"exp_avg/bias", at::full({5}, value)}};
+  state.ema = {{"weight", at::full({rows, 5}, value)}};
+  state.scalars = {{"step", step}, {"best", 0.1 * value}};
+  return state;
+}
+
+// True when everything is as state_of(step) made it.
+inline bool is_state_of(const State& state, int64_t step, int64_t rows = 3) {
+  const auto expected = state_of(step, rows);
+  const auto same = [](const TensorMap& a, const TensorMap& b) {
+    if (a.size() != b.size()) return false;
+    for (const auto& [name, tensor] : a) {
+      if (!b.contains(name) || !tensor.equal(b.at(name))) return false;
+    }
+    return true;
+  };
+  return same(state.model, expected.model) && same(state.optimizer, expected.optimizer) &&
+         same(state.ema, expected.ema) && state.scalars == expected.scalars;
+}
+
+inline std::string read_bytes(const std::filesystem::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return std::move(text).str();
+}
+
+inline void write_bytes(const std::filesystem::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+}  // namespace fovea::checkpoint
