@@ -39,7 +39,8 @@ class Model : public nn::UnitImpl {
   virtual std::vector<std::string> no_weight_decay() const = 0;
 
   // A saved parameter of another shape made to fit, where the model knows how (the position
-  // embedding of another grid); undefined where it does not.
+  // embedding of another grid, the patch projection of another number of channels); undefined where
+  // it does not.
   virtual at::Tensor adapt_parameter(const std::string& /*name*/,
                                      const at::Tensor& /*saved*/) const {
     return {};

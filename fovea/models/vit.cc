@@ -7,12 +7,9 @@
 #include <ATen/ops/tanh.h>
 #include <fmt/ranges.h>
 
-#include <charconv>
-#include <cmath>
 #include <numeric>
 
 #include "fovea/core/error.h"
-#include "fovea/nn/init.h"
 #include "fovea/nn/pos_embed.h"
 
 namespace fovea::models {
@@ -239,82 +236,6 @@ at::Tensor Vit::forward_head(const at::Tensor& tokens, bool pre_logits) {
   }
   x = dropout(x, config_.drop_rate, "head_drop");
   return pre_logits || !head_ ? x : head_(x);  // [B, num_classes]
-}
-
-void Vit::init_weights(uint64_t seed) {
-  const at::NoGradGuard no_grad;
-  const auto patch = config_.patch_sides();
-  const nn::VitInitOptions options{
-      .scheme = nn::init_scheme_from_name(config_.weight_init),
-      .patch_elements =
-          std::accumulate(patch.begin(), patch.end(), config_.in_chans, std::multiplies<>()),
-      .num_classes = config_.num_classes,
-      .packed_gate = config_.mlp_layer == "swiglu_packed",
-      .layer_scale = config_.init_values.value_or(1.0),
-      .scale_by_depth = config_.fix_init};
-  for (const auto& item : named_parameters()) {
-    nn::initialize(item.value(), item.key(), seed,
-                   nn::vit_init(item.key(), item.value().sizes(), options));
-  }
-  if (config_.pos_embed.rfind("sincos", 0) == 0) {
-    const auto num_embedded = config_.no_embed_class ? 0 : config_.num_prefix_tokens();
-    pos_embed_.copy_(nn::sincos_pos_embed(grid_size_, config_.embed_dim, num_embedded));
-  }
-}
-
-InputSpec Vit::input_spec() const {
-  // One number for every channel where the table's count does not fit (in_chans changed).
-  const auto fit = [&](const std::vector<double>& values) {
-    const auto count = static_cast<size_t>(config_.in_chans);
-    if (values.size() == count || values.empty()) return values;
-    const auto sum = std::accumulate(values.begin(), values.end(), 0.0);
-    return std::vector<double>(count, sum / static_cast<double>(values.size()));
-  };
-  return {.in_chans = config_.in_chans,
-          .img_size = config_.img_sides(),
-          .mean = fit(config_.input.mean),
-          .std = fit(config_.input.std),
-          .crop_pct = config_.input.crop_pct,
-          .interpolation = config_.input.interpolation};
-}
-
-std::vector<std::string> Vit::no_weight_decay() const {
-  std::vector<std::string> names;
-  for (const auto* name : {"cls_token", "reg_token", "pos_embed", "dist_token"}) {
-    if (named_parameters(/*recurse=*/false).contains(name)) names.emplace_back(name);
-  }
-  return names;
-}
-
-at::Tensor Vit::adapt_parameter(const std::string& name, const at::Tensor& saved) const {
-  if (name != "pos_embed" || saved.dim() != 3) return {};
-  const int64_t num_prefix = config_.no_embed_class ? 0 : config_.num_prefix_tokens();
-  const auto sides = static_cast<double>(grid_size_.size());
-  const auto tokens = static_cast<double>(saved.size(1) - num_prefix);
-  const std::vector<int64_t> old_grid(grid_size_.size(), std::llround(std::pow(tokens, 1 / sides)));
-  if (c10::multiply_integers(old_grid) != saved.size(1) - num_prefix) return {};
-  return nn::resize_pos_embed(saved, old_grid, grid_size_, num_prefix,
-                              nn::pos_embed_interp_from_name(config_.pos_embed_interp));
-}
-
-int64_t Vit::layer_id(const std::string& parameter_name) const {
-  for (const auto* stem :
-       {"cls_token", "reg_token", "dist_token", "pos_embed", "patch_embed", "norm_pre"}) {
-    if (parameter_name.rfind(stem, 0) == 0) return 0;
-  }
-  if (parameter_name.rfind("blocks.", 0) == 0) {
-    int64_t block = 0;
-    std::from_chars(parameter_name.data() + 7, parameter_name.data() + parameter_name.size(),
-                    block);
-    return block + 1;
-  }
-  return parameter_name.rfind("norm", 0) == 0 ? config_.depth : config_.depth + 1;
-}
-
-int64_t Vit::num_layers() const {
-  int64_t last = 0;
-  for (const auto& item : named_parameters()) last = std::max(last, layer_id(item.key()));
-  return last + 1;
 }
 
 }  // namespace fovea::models

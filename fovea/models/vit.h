@@ -42,6 +42,7 @@ class Vit : public Model {
   at::Tensor add_prefix_and_position(const at::Tensor& patches, const at::Tensor& images);
   at::Tensor drop_patches(const at::Tensor& tokens) const;
   at::Tensor pool(const at::Tensor& tokens);
+  at::Tensor adapt_pos_embed(const at::Tensor& saved) const;
 
   VitConfig config_;
   std::vector<int64_t> grid_size_;

@@ -12,7 +12,8 @@ namespace fovea::models {
 namespace {
 
 bool is_head(const std::string& name) {
-  return name.starts_with("head.") || name.starts_with("head_dist.");
+  return name.starts_with("head.") || name.starts_with("head_dist.") ||
+         name.starts_with("pre_logits.");
 }
 
 std::string shape_text(const at::Tensor& tensor) {
@@ -27,7 +28,8 @@ at::Tensor fit(const Model& model, const std::string& name, const at::Tensor& sa
     report.loaded.push_back(name);
     return saved;
   }
-  const auto adapted = options.resize_pos_embed ? model.adapt_parameter(name, saved) : at::Tensor();
+  const bool is_wanted = name == "pos_embed" ? options.resize_pos_embed : options.adapt_in_chans;
+  const auto adapted = is_wanted ? model.adapt_parameter(name, saved) : at::Tensor();
   const auto change = fmt::format("{}: {} -> {}", name, shape_text(saved), shape_text(parameter));
   if (adapted.defined() && adapted.sizes() == parameter.sizes()) {
     report.adapted.push_back(change);

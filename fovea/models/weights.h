@@ -12,7 +12,8 @@ namespace fovea::models {
 
 struct LoadOptions {
   bool resize_pos_embed = true;  // false: another grid is an error
-  bool skip_head = false;        // leave head.* and head_dist.* as they are
+  bool skip_head = false;        // leave head.*, head_dist.* and pre_logits.* as they are
+  bool adapt_in_chans = false;   // false: another number of channels is an error
 };
 
 // What became of each parameter, by name.

@@ -1,0 +1,113 @@
+// What the ViT says of its parameters: step-0 values, adapted ones, decay and layer numbers.
+#include <ATen/core/grad_mode.h>
+
+#include <charconv>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "fovea/models/vit.h"
+#include "fovea/nn/init.h"
+#include "fovea/nn/pos_embed.h"
+
+namespace fovea::models {
+namespace {
+
+// A projection [D, C, P, P] for in_chans channels: the sum for one, else the saved channels in
+// turn, scaled so that an image repeated over its channels gives the same tokens.
+at::Tensor adapt_channels(const at::Tensor& saved, int64_t in_chans) {
+  if (saved.dim() < 4 || saved.size(1) < 1) return {};
+  if (in_chans == 1) return saved.sum(1, /*keepdim=*/true);
+  const auto channels = saved.size(1);
+  std::vector<int64_t> repeats(static_cast<size_t>(saved.dim()), 1);
+  repeats[1] = (in_chans + channels - 1) / channels;
+  return saved.repeat(repeats).narrow(1, 0, in_chans) *
+         (static_cast<double>(channels) / static_cast<double>(in_chans));
+}
+
+}  // namespace
+
+void Vit::init_weights(uint64_t seed) {
+  const at::NoGradGuard no_grad;
+  const auto patch = config_.patch_sides();
+  const nn::VitInitOptions options{
+      .scheme = nn::init_scheme_from_name(config_.weight_init),
+      .patch_elements =
+          std::accumulate(patch.begin(), patch.end(), config_.in_chans, std::multiplies<>()),
+      .num_classes = config_.num_classes,
+      .packed_gate = config_.mlp_layer == "swiglu_packed",
+      .layer_scale = config_.init_values.value_or(1.0),
+      .scale_by_depth = config_.fix_init};
+  for (const auto& item : named_parameters()) {
+    nn::initialize(item.value(), item.key(), seed,
+                   nn::vit_init(item.key(), item.value().sizes(), options));
+  }
+  if (config_.pos_embed.rfind("sincos", 0) == 0) {
+    const auto num_embedded = config_.no_embed_class ? 0 : config_.num_prefix_tokens();
+    pos_embed_.copy_(nn::sincos_pos_embed(grid_size_, config_.embed_dim, num_embedded));
+  }
+}
+
+InputSpec Vit::input_spec() const {
+  // One number for every channel where the table's count does not fit (in_chans changed).
+  const auto fit = [&](const std::vector<double>& values) {
+    const auto count = static_cast<size_t>(config_.in_chans);
+    if (values.size() == count || values.empty()) return values;
+    const auto sum = std::accumulate(values.begin(), values.end(), 0.0);
+    return std::vector<double>(count, sum / static_cast<double>(values.size()));
+  };
+  return {.in_chans = config_.in_chans,
+          .img_size = config_.img_sides(),
+          .mean = fit(config_.input.mean),
+          .std = fit(config_.input.std),
+          .crop_pct = config_.input.crop_pct,
+          .interpolation = config_.input.interpolation};
+}
+
+std::vector<std::string> Vit::no_weight_decay() const {
+  std::vector<std::string> names;
+  for (const auto* name : {"cls_token", "reg_token", "pos_embed", "dist_token"}) {
+    if (named_parameters(/*recurse=*/false).contains(name)) names.emplace_back(name);
+  }
+  return names;
+}
+
+at::Tensor Vit::adapt_parameter(const std::string& name, const at::Tensor& saved) const {
+  if (name == "pos_embed") return adapt_pos_embed(saved);
+  return name == "patch_embed.proj.weight" ? adapt_channels(saved, config_.in_chans) : at::Tensor();
+}
+
+// The saved grid's sides are not in the file: they are taken to be equal.
+at::Tensor Vit::adapt_pos_embed(const at::Tensor& saved) const {
+  const int64_t num_prefix = config_.no_embed_class ? 0 : config_.num_prefix_tokens();
+  if (saved.dim() != 3 || saved.size(1) <= num_prefix) return {};
+  const auto tokens = saved.size(1) - num_prefix;
+  const auto side = std::llround(
+      std::pow(static_cast<double>(tokens), 1.0 / static_cast<double>(grid_size_.size())));
+  const std::vector<int64_t> old_grid(grid_size_.size(), side);
+  if (c10::multiply_integers(old_grid) != tokens) return {};
+  return nn::resize_pos_embed(saved, old_grid, grid_size_, num_prefix,
+                              nn::pos_embed_interp_from_name(config_.pos_embed_interp));
+}
+
+int64_t Vit::layer_id(const std::string& parameter_name) const {
+  for (const auto* stem :
+       {"cls_token", "reg_token", "dist_token", "pos_embed", "patch_embed", "norm_pre"}) {
+    if (parameter_name.rfind(stem, 0) == 0) return 0;
+  }
+  if (parameter_name.rfind("blocks.", 0) == 0) {
+    int64_t block = 0;
+    std::from_chars(parameter_name.data() + 7, parameter_name.data() + parameter_name.size(),
+                    block);
+    return block + 1;
+  }
+  return parameter_name.rfind("norm", 0) == 0 ? config_.depth : config_.depth + 1;
+}
+
+int64_t Vit::num_layers() const {
+  int64_t last = 0;
+  for (const auto& item : named_parameters()) last = std::max(last, layer_id(item.key()));
+  return last + 1;
+}
+
+}  // namespace fovea::models
