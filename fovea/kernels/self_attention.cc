@@ -130,6 +130,7 @@ at::Tensor self_attention(const at::Tensor& qkv, int64_t num_heads, double scale
       qkv.dim() == 3 && qkv.size(2) % (3 * num_heads) == 0,
       "self_attention: qkv with {} dims and width {}; expected [B, N, 3 D] with D in {} heads",
       qkv.dim(), qkv.dim() ? qkv.size(-1) : 0, num_heads);
+  FOVEA_CHECK(scale > 0, "self_attention: scale {}; expected a positive number", scale);
   if (has_cpu_kernel(qkv)) return SelfAttentionFunction::apply(qkv, num_heads, scale);
   const auto parts =
       qkv.unflatten(-1, {3, num_heads, -1}).permute({2, 0, 3, 1, 4});  // [3, B, H, N, K]

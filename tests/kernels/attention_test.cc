@@ -1,8 +1,12 @@
 #include "fovea/kernels/attention.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
+#include "fovea/core/error.h"
 #include "tests/reference/ops.h"
 #include "tests/support/close.h"
 #include "tests/support/gradcheck.h"
@@ -68,10 +72,57 @@ TEST_P(AttentionTest, TakesHeadsPackedInOneTensor) {
                                     {random({3, 19, 3, 2, 16}, GetParam(), 5)}, GetParam());
 }
 
+TEST_P(AttentionTest, SelfAttentionMatchesReference) {
+  struct Case {
+    int64_t B, N, H, K;
+  };
+  // Short and long, on both sides of the length from which libtorch's kernel takes over; heads that
+  // do and do not fill whole vectors.
+  for (const auto& [B, N, H, K] : {Case{3, 1, 2, 16},
+                                   {5, 17, 4, 32},
+                                   {2, 50, 3, 64},
+                                   {2, 65, 2, 24},
+                                   {1, 197, 3, 64},
+                                   {2, 7, 1, 5},
+                                   {1, 33, 2, 80},
+                                   {1, 256, 1, 40},
+                                   {1, 257, 2, 16}}) {
+    SCOPED_TRACE(testing::Message() << B << " x " << N << " tokens, " << H << " x " << K);
+    const auto reference_self = [&](const Inputs& in) {
+      const auto parts = in[0].unflatten(-1, {3, H, K}).permute({2, 0, 3, 1, 4});
+      return reference::attention(parts[0], parts[1], parts[2], kScale).transpose(1, 2).flatten(2);
+    };
+    support::expect_matches_reference(
+        [&](const Inputs& in) { return kernels::self_attention(in[0], H, kScale); }, reference_self,
+        {random({B, N, 3 * H * K}, GetParam(), 5)}, GetParam());
+  }
+}
+
+TEST_P(AttentionTest, SelfAttentionTakesStrides) {
+  const auto qkv = random({19, 3, 96}, GetParam(), 5).transpose(0, 1);
+  support::expect_close(kernels::self_attention(qkv, 2, kScale),
+                        kernels::self_attention(qkv.contiguous(), 2, kScale), GetParam(), "output");
+}
+
+TEST_P(AttentionTest, SelfAttentionOfNoSamplesIsEmpty) {
+  EXPECT_EQ(kernels::self_attention(random({0, 5, 96}, GetParam(), 1), 2, kScale).sizes(),
+            (std::vector<int64_t>{0, 5, 32}));
+}
+
+TEST_P(AttentionTest, SelfAttentionShowsANaN) {
+  for (const int64_t channel : {0, 16, 32}) {  // of q, k and v
+    auto qkv = random({1, 17, 48}, GetParam(), 5);
+    qkv[0][3][channel].fill_(std::numeric_limits<double>::quiet_NaN());
+    EXPECT_TRUE(kernels::self_attention(qkv, 1, kScale).isnan().any().item<bool>()) << channel;
+  }
+}
+
 TEST_P(AttentionTest, LargeLogitsDoNotOverflow) {
   const auto q = random({1, 2, 9, 16}, GetParam(), 1) * 100,
              v = random({1, 2, 9, 16}, GetParam(), 3);
   EXPECT_TRUE(kernels::attention(q, q, v, 1.0).isfinite().all().item<bool>());
+  const auto qkv = random({1, 9, 48}, GetParam(), 1) * 100;
+  EXPECT_TRUE(kernels::self_attention(qkv, 1, 1.0).isfinite().all().item<bool>());
 }
 
 TEST_P(AttentionTest, DropMatchesReferenceWithTheSameMask) {
@@ -114,8 +165,20 @@ TEST(AttentionTest, SameBitsForAnyNumberOfThreads) {
         const auto result = support::gradients(op, in);
         return Inputs{result.output, result.inputs[0], result.inputs[1], result.inputs[2]};
       });
+      const Inputs packed = {random({3, N, 192}, dtype, 4)};
+      support::expect_same_bits_for_any_threads([&] {
+        const auto result = support::gradients(
+            [](const Inputs& x) { return kernels::self_attention(x[0], 2, kScale); }, packed);
+        return Inputs{result.output, result.inputs[0]};
+      });
     }
   }
+}
+
+TEST(AttentionTest, SelfAttentionRefusesWidthsThatDoNotDivide) {
+  EXPECT_THROW(kernels::self_attention(at::empty({2, 5, 97}), 2, kScale), Error);
+  EXPECT_THROW(kernels::self_attention(at::empty({5, 96}), 2, kScale), Error);
+  EXPECT_THROW(kernels::self_attention(at::empty({2, 5, 96}), 2, -1.0), Error);
 }
 
 TEST(AttentionTest, JacobianIsTheDerivative) {

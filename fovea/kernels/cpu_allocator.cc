@@ -1,0 +1,166 @@
+#include "fovea/kernels/cpu_allocator.h"
+
+#include <c10/core/CPUAllocator.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+#include <vector>
+
+namespace fovea::kernels {
+namespace {
+
+constexpr size_t kHeader = 64;  // before each block: its size; keeps the data aligned to 64 bytes
+constexpr size_t kMinKept = size_t{64} << 10;  // smaller blocks: malloc keeps those well
+constexpr size_t kHugePage = size_t{2} << 20;
+
+// Up to the next eighth of a power of two, so that nearly equal sizes share blocks.
+size_t rounded(size_t size) {
+  const size_t step = std::max<size_t>(kHeader, std::bit_floor(size) / 8);
+  return (size + step - 1) / step * step;
+}
+
+// Blocks by size. All public functions may be called from any thread.
+class BlockCache {
+ public:
+  // nullptr when the system has no memory left.
+  void* take(size_t size) {
+    const std::lock_guard lock(mutex_);
+    void* block = take_kept(size);
+    if (!block) block = take_new(size);
+    if (block) add_in_use(static_cast<int64_t>(block_size(block)));
+    return block;
+  }
+
+  void give_back(void* block) {
+    const std::lock_guard lock(mutex_);
+    const auto size = static_cast<int64_t>(block_size(block));
+    memory_.in_use_bytes -= size;
+    memory_.kept_bytes += size;
+    kept_[block_size(block)].push_back(block);
+  }
+
+  CpuMemory memory() {
+    const std::lock_guard lock(mutex_);
+    return memory_;
+  }
+
+  static size_t block_size(const void* block) {
+    size_t size = 0;
+    std::memcpy(&size, block, sizeof(size));
+    return size;
+  }
+
+ private:
+  // The smallest kept block of at least `size`, if it wastes no more than a quarter.
+  void* take_kept(size_t size) {
+    const auto found = kept_.lower_bound(size);
+    if (found == kept_.end() || found->first > size + size / 4) return nullptr;
+    void* block = found->second.back();
+    memory_.kept_bytes -= static_cast<int64_t>(found->first);
+    found->second.pop_back();
+    if (found->second.empty()) kept_.erase(found);
+    return block;
+  }
+
+  void* take_new(size_t size) {
+    const auto wanted = memory_.in_use_bytes + static_cast<int64_t>(size);
+    const int64_t most = std::max(memory_.peak_in_use_bytes, wanted);
+    while (!kept_.empty() && wanted + memory_.kept_bytes > most + most / 4) release_largest();
+    void* block = from_system(size);
+    while (!block && !kept_.empty()) {
+      release_largest();
+      block = from_system(size);
+    }
+    return block;
+  }
+
+  static void* from_system(size_t size) {
+    void* block = nullptr;
+    if (posix_memalign(&block, size >= kHugePage ? kHugePage : kHeader, size) != 0) return nullptr;
+    if (size >= kHugePage) madvise(block, size, MADV_HUGEPAGE);  // advice: may be refused
+    std::memcpy(block, &size, sizeof(size));
+    return block;
+  }
+
+  void release_largest() {
+    const auto last = std::prev(kept_.end());
+    memory_.kept_bytes -= static_cast<int64_t>(last->first);
+    std::free(last->second.back());
+    last->second.pop_back();
+    if (last->second.empty()) kept_.erase(last);
+  }
+
+  void add_in_use(int64_t size) {
+    memory_.in_use_bytes += size;
+    memory_.peak_in_use_bytes = std::max(memory_.peak_in_use_bytes, memory_.in_use_bytes);
+  }
+
+  std::mutex mutex_;
+  std::map<size_t, std::vector<void*>> kept_;
+  CpuMemory memory_;
+};
+
+// Never destroyed: tensors in static storage are freed after main.
+BlockCache& cache() {
+  static auto* const instance = new BlockCache;
+  return *instance;
+}
+
+// Data lies kHeader bytes into its block; the block's first word is its size, 0 for malloc's.
+void* allocate(size_t size) {
+  const size_t wanted = size + kHeader;
+  char* block = nullptr;
+  if (wanted >= kMinKept) {
+    block = static_cast<char*>(cache().take(rounded(wanted)));
+  } else {
+    void* small = nullptr;
+    if (posix_memalign(&small, kHeader, wanted) == 0) {
+      const size_t uncounted = 0;
+      std::memcpy(small, &uncounted, sizeof(uncounted));
+      block = static_cast<char*>(small);
+    }
+  }
+  TORCH_CHECK_WITH(OutOfMemoryError, block, "not enough memory: ", size, " bytes on the CPU");
+  return block + kHeader;
+}
+
+void release(void* data) {
+  if (!data) return;
+  void* block = static_cast<char*>(data) - kHeader;
+  if (BlockCache::block_size(block) == 0) {
+    std::free(block);
+  } else {
+    cache().give_back(block);
+  }
+}
+
+class CachingCpuAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t size) override {
+    void* data = size > 0 ? kernels::allocate(size) : nullptr;
+    return {data, data, &release, c10::Device(c10::kCPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &release; }
+  void copy_data(void* to, const void* from, size_t size) const override {
+    default_copy_data(to, from, size);
+  }
+};
+
+}  // namespace
+
+void use_caching_cpu_allocator() {
+#if !defined(__SANITIZE_ADDRESS__)
+  static CachingCpuAllocator allocator;
+  c10::SetCPUAllocator(&allocator, /*priority=*/1);
+#endif
+}
+
+CpuMemory cpu_memory() { return cache().memory(); }
+
+}  // namespace fovea::kernels

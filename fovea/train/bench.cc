@@ -1,0 +1,181 @@
+#include "fovea/train/bench.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "fovea/core/error.h"
+#include "fovea/core/memory.h"
+#include "fovea/kernels/linear.h"
+#include "fovea/models/registry.h"
+#include "fovea/models/summary.h"
+#include "fovea/nn/unit.h"
+#include "fovea/optim/adamw.h"
+#include "fovea/optim/config.h"
+#include "fovea/optim/param_groups.h"
+
+namespace fovea::train {
+namespace {
+
+constexpr uint64_t kSeed = 42;
+
+const char* dtype_name(c10::ScalarType dtype) {
+  return dtype == at::kBFloat16 ? "bfloat16" : "float32";
+}
+
+void synchronize(c10::Device device) {
+  if (device.is_cpu()) return;
+  c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+}
+
+// Seconds that `work` takes on the device.
+double seconds_of(c10::Device device, const std::function<void()>& work) {
+  synchronize(device);
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  synchronize(device);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Best rate of x w^T over a few repetitions, in FLOP/s. x: [M, K], w: [N, K].
+double product_rate(const ComputeOptions& compute, int64_t M, int64_t K, int64_t N) {
+  const auto options = at::TensorOptions().dtype(compute.dtype).device(compute.device);
+  const auto x = at::randn({M, K}, options), weight = at::randn({N, K}, options);
+  double best = 0;
+  for (int repeat = 0; repeat < 4; ++repeat) {
+    const double ours =
+        seconds_of(compute.device, [&] { kernels::linear(x, weight, at::Tensor()); });
+    const double libtorchs = seconds_of(compute.device, [&] { at::linear(x, weight); });
+    best = std::max(best, 2.0 * M * K * N / std::min(ours, libtorchs));
+  }
+  return best;
+}
+
+// One batch of random images through the model, forward alone or a whole training step.
+class Workload {
+ public:
+  explicit Workload(const BenchOptions& options)
+      : options_(options), model_(models::build_model(options.model, options.compute.device)) {
+    model_->init_weights(kSeed);
+    model_->train(options.is_training);
+    const auto spec = model_->input_spec();
+    std::vector<int64_t> shape = {options.batch_size, spec.in_chans};
+    shape.insert(shape.end(), spec.img_size.begin(), spec.img_size.end());
+    images_ = at::randn(shape).to(options.compute.device, options.compute.dtype);
+    rows_ = at::arange(options.batch_size);
+    if (!options.is_training) return;
+    const optim::OptimConfig config{optim::AdamWConfig()};
+    optimizer_ = optim::make_optimizer(config, optim::param_groups(*model_, config));
+  }
+
+  void step() {
+    if (!options_.is_training) {
+      const c10::InferenceMode guard;
+      model_->forward(images_);
+      return;
+    }
+    const nn::StepScope scope(kSeed, step_++, rows_);
+    optimizer_->zero_grad();
+    const auto logits = model_->forward(images_).to(at::kFloat);  // [B, num_classes]
+    if (!labels_.defined()) {
+      labels_ = at::randint(logits.size(1), {options_.batch_size}, at::kLong).to(logits.device());
+    }
+    at::cross_entropy_loss(logits, labels_).backward();
+    optimizer_->step(/*lr=*/1e-3);
+  }
+
+ private:
+  BenchOptions options_;
+  models::ModelPtr model_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  at::Tensor images_, labels_, rows_;
+  int64_t step_ = 0;
+};
+
+// Of one image, forward and where asked backward too, which is taken as twice the forward.
+double flops_per_image(const BenchOptions& options) {
+  const auto model = models::build_model(options.model, at::kMeta);
+  const auto forward = static_cast<double>(models::summarize(*model).product_flops);
+  return options.is_training ? 3 * forward : forward;
+}
+
+}  // namespace
+
+double measure_gemm_peak(const ComputeOptions& compute) {
+  // Wide, square, and as tall as a batch of tokens: no machine is best at the same one.
+  constexpr std::array<std::array<int64_t, 3>, 3> kShapes = {
+      {{2048, 2048, 2048}, {6304, 384, 1536}, {4096, 1024, 4096}}};
+  const c10::InferenceMode guard;
+  double best = 0;
+  for (const auto& [M, K, N] : kShapes) best = std::max(best, product_rate(compute, M, K, N));
+  return best;
+}
+
+BenchResult bench_model(const BenchOptions& options) {
+  FOVEA_CHECK(options.batch_size > 0 && options.steps > 0 && options.warmup_steps >= 0,
+              "bench of {} steps of {} images after {}; expected at least one of each",
+              options.steps, options.batch_size, options.warmup_steps);
+  const double peak_before = measure_gemm_peak(options.compute);
+  Workload workload(options);
+  reset_peak_memory();
+  for (int64_t i = 0; i < options.warmup_steps; ++i) workload.step();
+  std::vector<double> seconds;
+  for (int64_t i = 0; i < options.steps; ++i) {
+    seconds.push_back(seconds_of(options.compute.device, [&] { workload.step(); }));
+  }
+  std::sort(seconds.begin(), seconds.end());
+  const double median = seconds[seconds.size() / 2];
+  const auto batch = static_cast<double>(options.batch_size);
+
+  BenchResult result;
+  result.name = options.name;
+  result.mode = options.is_training ? "train" : "infer";
+  result.dtype = dtype_name(options.compute.dtype);
+  result.device = options.compute.device.str();
+  result.threads = at::get_num_threads();
+  result.batch_size = options.batch_size;
+  result.steps = options.steps;
+  result.images_per_second = batch / median;
+  result.step_ms = 1e3 * median;
+  result.step_ms_min = 1e3 * seconds.front();
+  result.step_ms_max = 1e3 * seconds.back();
+  result.gflops_per_second = 1e-9 * batch * flops_per_image(options) / median;
+  result.peak_memory_bytes = peak_memory_bytes();
+  result.gemm_gflops_per_second = 1e-9 * std::max(peak_before, measure_gemm_peak(options.compute));
+  result.gemm_share = result.gflops_per_second / result.gemm_gflops_per_second;
+  return result;
+}
+
+std::string BenchResult::to_json() const {
+  const nlohmann::ordered_json object = {{"name", name},
+                                         {"mode", mode},
+                                         {"dtype", dtype},
+                                         {"device", device},
+                                         {"threads", threads},
+                                         {"batch_size", batch_size},
+                                         {"steps", steps},
+                                         {"images_per_second", images_per_second},
+                                         {"step_ms", step_ms},
+                                         {"step_ms_min", step_ms_min},
+                                         {"step_ms_max", step_ms_max},
+                                         {"gflops_per_second", gflops_per_second},
+                                         {"gemm_gflops_per_second", gemm_gflops_per_second},
+                                         {"gemm_share", gemm_share},
+                                         {"peak_memory_bytes", peak_memory_bytes}};
+  return object.dump();
+}
+
+}  // namespace fovea::train

@@ -1,0 +1,52 @@
+// How fast a model trains and infers on this machine, and how near that comes to what the machine
+// can do.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "fovea/models/model_config.h"
+#include "fovea/train/tensor_batch.h"
+
+namespace fovea::train {
+
+struct BenchOptions {
+  std::string name;  // what the result is called
+  models::ModelConfig model;
+  bool is_training = true;  // forward, cross-entropy, backward and AdamW; else forward alone
+  int64_t batch_size = 32;
+  int64_t warmup_steps = 3;  // not timed
+  int64_t steps = 10;        // timed
+  ComputeOptions compute;
+};
+
+struct BenchResult {
+  std::string name;
+  std::string mode;  // "train" or "infer"
+  std::string dtype;
+  std::string device;
+  int64_t threads = 0;
+  int64_t batch_size = 0;
+  int64_t steps = 0;
+  double images_per_second = 0;  // of the median step
+  double step_ms = 0;            // median
+  double step_ms_min = 0, step_ms_max = 0;
+  double gflops_per_second =
+      0;  // of matrix products: 2 a multiply-add, backward counted as twice the forward
+  double gemm_gflops_per_second = 0;  // the machine's own peak, see measure_gemm_peak
+  double gemm_share = 0;              // the one over the other
+  int64_t peak_memory_bytes =
+      0;  // of the process, during these steps; 0 where the system does not say
+
+  std::string to_json() const;
+};
+
+// Runs the model on random images with step-0 weights. The machine's peak is measured before and
+// after, in the same process. Throws ConfigError for a model that cannot be built.
+BenchResult bench_model(const BenchOptions& options);
+
+// The best rate of a few large matrix products in this dtype, in FLOP/s; what a model can be held
+// against. Takes about a second.
+double measure_gemm_peak(const ComputeOptions& compute);
+
+}  // namespace fovea::train
