@@ -26,6 +26,11 @@ void add_commands(CLI::App& app) {
   add_train(app);
   add_eval(app);
   add_predict(app);
+  add_explain(app);
+  add_summary(app);
+  add_list(app);
+  add_report(app);
+  add_doctor(app);
 }
 
 int run(int argc, char** argv) {
