@@ -10,6 +10,7 @@
 
 #include "apps/fovea/command.h"
 #include "fovea/core/error.h"
+#include "fovea/kernels/cpu_allocator.h"
 
 namespace fovea::app {
 namespace {
@@ -69,4 +70,7 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace fovea::app
 
-int main(int argc, char** argv) { return fovea::app::run(argc, argv); }
+int main(int argc, char** argv) {
+  fovea::kernels::use_caching_cpu_allocator();
+  return fovea::app::run(argc, argv);
+}

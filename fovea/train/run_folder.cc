@@ -60,6 +60,9 @@ RunFolder::RunFolder(const TrainConfig& config) : path_(config.run.dir) {
   hold();
   is_resumed_ = is_run_folder(path_);
   if (is_resumed_) compare_config(config);
+}
+
+void RunFolder::write_config(const TrainConfig& config) const {
   write_file_atomic(file("config.yaml"), dump_config(config));
 }
 

@@ -192,6 +192,7 @@ void Trainer::Run::save() {
 }
 
 FitResult Trainer::Run::fit() {
+  folder.write_config(config);
   const RunClock clock(folder.file("machine.json"), config.device, options.compute);
   resume();
   log.start(step);

@@ -53,8 +53,7 @@ struct ModelOnlyConfig {
 Subject from_recipe(const train::TrainConfig& config) {
   Subject subject;
   subject.model = config.model;
-  const auto micro = config.trainer.micro_batch_size;
-  subject.batch_size = micro.value_or(config.data.global_batch_size);
+  subject.batch_size = config.trainer.micro_batch_size.value_or(config.data.global_batch_size);
   subject.optimizer_states = config.optim.name() == "adamw" ? 2 : 1;
   subject.has_average = config.trainer.ema.enabled;
   subject.freeze = config.trainer.freeze;
