@@ -32,7 +32,7 @@ std::string command_section(const CLI::App& command, const std::string& parent) 
   for (const auto* option : command.get_options()) {
     if (option->check_lname("help")) continue;
     const auto standard = option->get_default_str();
-    rows.push_back(fmt::format("| `{}` | {} | {} |", option_name(*option),
+    rows.push_back(fmt::format("| `{}` | {} | {} |", cell(option_name(*option)),
                                cell(option->get_description()),
                                standard.empty() ? "" : "`" + standard + "`"));
   }
