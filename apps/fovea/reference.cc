@@ -14,7 +14,8 @@ namespace {
 
 // Text inside a table cell.
 std::string cell(std::string text) {
-  for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
+  for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2)
+    text.insert(at, "\\");
   return text;
 }
 
@@ -31,11 +32,13 @@ std::string command_section(const CLI::App& command, const std::string& parent) 
   for (const auto* option : command.get_options()) {
     if (option->check_lname("help")) continue;
     const auto standard = option->get_default_str();
-    rows.push_back(fmt::format("| `{}` | {} | {} |", option_name(*option), cell(option->get_description()),
+    rows.push_back(fmt::format("| `{}` | {} | {} |", cell(option_name(*option)),
+                               cell(option->get_description()),
                                standard.empty() ? "" : "`" + standard + "`"));
   }
   if (!rows.empty()) {
-    text += fmt::format("| argument | meaning | default |\n| --- | --- | --- |\n{}\n\n", fmt::join(rows, "\n"));
+    text += fmt::format("| argument | meaning | default |\n| --- | --- | --- |\n{}\n\n",
+                        fmt::join(rows, "\n"));
   }
   for (const auto* sub : command.get_subcommands({})) text += command_section(*sub, name);
   return text;
@@ -53,8 +56,8 @@ std::string key_row(const ConfigKey& key) {
   auto help = key.help;
   if (!key.alternative.empty()) help += fmt::format(" (`{}`)", key.alternative);
   return fmt::format("| `{}` | {} | {} | {} | {} |", key.key, key.type,
-                     key.default_value.empty() ? "" : "`" + cell(key.default_value) + "`", cell(allowed(key)),
-                     cell(help));
+                     key.default_value.empty() ? "" : "`" + cell(key.default_value) + "`",
+                     cell(allowed(key)), cell(help));
 }
 
 std::string recipe_section() {
@@ -63,8 +66,10 @@ std::string recipe_section() {
   for (const auto& key : config_keys<train::TrainConfig>()) {
     const auto name = key.key.substr(0, key.key.find('.'));
     if (name != section) {
-      text += fmt::format("\n### {}\n\n| key | type | default | allowed | meaning |\n| --- | --- | --- | --- | --- |\n",
-                          name);
+      text += fmt::format(
+          "\n### {}\n\n| key | type | default | allowed | meaning |\n| --- | --- | --- | --- | --- "
+          "|\n",
+          name);
       section = name;
     }
     text += key_row(key) + "\n";
@@ -77,7 +82,8 @@ std::string recipe_section() {
 std::string reference_page(const CLI::App& app) {
   std::string text =
       "# Reference\n\n"
-      "Every command, flag and recipe key. Written by `fovea config reference`; a test holds this page against the "
+      "Every command, flag and recipe key. Written by `fovea config reference`; a test holds this "
+      "page against the "
       "program.\n\n## Commands\n\n";
   for (const auto* command : app.get_subcommands({})) text += command_section(*command, "fovea");
   return text + recipe_section();

@@ -1,6 +1,7 @@
-// One source, several instruction sets: a function marked FOVEA_SIMD is compiled for the x86-64 baseline, AVX2 and
-// AVX-512, and the loader picks the clone that fits the machine. Loops inside are written plainly and vectorised by
-// the compiler; sums say `#pragma omp simd reduction(+ : ...)`, which fixes their order for a given instruction set.
+// One source, several instruction sets: a function marked FOVEA_SIMD is compiled for the x86-64
+// baseline, AVX2 and AVX-512, and the loader picks the clone that fits the machine. Loops inside
+// are written plainly and vectorised by the compiler; sums say `#pragma omp simd reduction(+ :
+// ...)`, which fixes their order for a given instruction set.
 #pragma once
 
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)

@@ -1,4 +1,5 @@
-// What the loader hands out. data/ knows nothing of tensors: train/ wraps these buffers without a copy.
+// What the loader hands out. data/ knows nothing of tensors: train/ wraps these buffers without a
+// copy.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ struct Batch {
   std::vector<int64_t> labels;       // [B]; empty where the data set has none
   std::vector<int64_t> indices;      // [B] index of each sample in the data set
   std::vector<int64_t> rows;         // [B] row of each sample in the global batch
-  int64_t position = 0;              // samples handed out before this batch, over all epochs (global)
+  int64_t position = 0;  // samples handed out before this batch, over all epochs (global)
   int64_t epoch = 0;
 
   int64_t size() const { return static_cast<int64_t>(indices.size()); }

@@ -25,8 +25,8 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
-  // Reads and decodes sample `index`; called from many threads at once. `sample` is reused, so buffers are kept.
-  // Throws DataError naming the file and what is wrong with it.
+  // Reads and decodes sample `index`; called from many threads at once. `sample` is reused, so
+  // buffers are kept. Throws DataError naming the file and what is wrong with it.
   virtual void read(int64_t index, Sample& sample) const = 0;
   // Empty where the format does not name its classes.
   virtual const std::vector<std::string>& class_names() const = 0;

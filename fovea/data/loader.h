@@ -1,5 +1,5 @@
-// Batches from a data set, prepared by threads. Output depends on (seed, position) only: never on the number of
-// threads, the queue depth or the time at which anything runs.
+// Batches from a data set, prepared by threads. Output depends on (seed, position) only: never on
+// the number of threads, the queue depth or the time at which anything runs.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct LoaderOptions {
 
 class Loader {
  public:
-  Loader(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const TransformPipeline> transforms,
-         const LoaderOptions& options);
+  Loader(std::shared_ptr<const Dataset> dataset,
+         std::shared_ptr<const TransformPipeline> transforms, const LoaderOptions& options);
   Loader(Loader&&) noexcept;
   Loader& operator=(Loader&&) noexcept;
   ~Loader();
@@ -34,11 +34,12 @@ class Loader {
   int64_t samples_per_epoch() const;
   int64_t batches_per_epoch() const;
 
-  // Goes on from `position`, the global number of samples consumed since the start of training: its state is this one
-  // integer. Must be a position at which a batch starts.
+  // Goes on from `position`, the global number of samples consumed since the start of training: its
+  // state is this one integer. Must be a position at which a batch starts.
   void seek(int64_t position);
 
-  // The next batch, running on into the following epochs without end. Rethrows a worker's DataError.
+  // The next batch, running on into the following epochs without end. Rethrows a worker's
+  // DataError.
   Batch next();
   // Hands the buffers of a used batch back, so that steady state allocates nothing.
   void recycle(Batch&& batch);

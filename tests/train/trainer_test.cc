@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "fovea/core/error.h"
 #include "fovea/core/atomic_file.h"
+#include "fovea/core/error.h"
 #include "fovea/train/inference.h"
 #include "fovea/train/run_folder.h"
 #include "tests/train/tiny_run.h"

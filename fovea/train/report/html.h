@@ -59,7 +59,7 @@ std::string base64_encode(std::string_view bytes);
 // Throws DataError for text that is not base64.
 std::string base64_decode(std::string_view text);
 
-// Numbers for people; "–" where there is none (not finite).
+// Numbers for people; an en dash where there is none (not finite).
 std::string format_fixed(double value, int decimals);
 std::string format_percent(double percent);    // "91.3 %"
 std::string format_count(double value);        // "60,000"
