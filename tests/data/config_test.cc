@@ -22,7 +22,10 @@ train:
     - {name: random_crop, size: [28], padding: [2]}
     - horizontal_flip
     - {name: normalize, preset: fashion_mnist}
-val: {format: folder, path: val, transforms: [{name: resize, size: [32]}, {name: normalize, mean: [0.4]}]}
+val:
+  format: folder
+  path: val
+  transforms: [{name: resize, size: [32]}, {name: normalize, mean: [0.4]}]
 global_batch_size: 64
 )";
 
@@ -53,7 +56,11 @@ TEST(DataConfigTest, ReportsEveryFault) {
   const std::string message = message_of<ConfigError>([] {
     parse_config<DataConfig>(R"(
 train: {format: idx, split: validation}
-val: {format: folder, path: x, class_names: [a, a], transforms: [{name: normalize, preset: imagenette}, {name: pda}]}
+val:
+  format: folder
+  path: x
+  class_names: [a, a]
+  transforms: [{name: normalize, preset: imagenette}, {name: pda}]
 threads: -1
 )",
                              "recipe.yaml");

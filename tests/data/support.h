@@ -147,7 +147,7 @@ inline std::vector<uint8_t> pixels_of(const ImageView& view) {
 }
 
 // The message of the Error of type E that `f` throws; fails the test if it throws none.
-template <class E, class F>
+template <class E = DataError, class F>
 std::string message_of(F&& f) {
   try {
     f();
