@@ -154,7 +154,8 @@ TEST(VitParityTest, TouchesEveryOption) {
   VitConfig::visit(untouched, config);
   EXPECT_GT(untouched.names.size(), 40U);
   for (const auto* name : kGoldens) {
-    for (const auto& item : golden_of(name).config.items()) untouched.names.erase(item.key());
+    const auto golden = golden_of(name);
+    for (const auto& item : golden.config.items()) untouched.names.erase(item.key());
   }
   // The table of presets, preprocessing and step-0 weights have tests of their own.
   EXPECT_EQ(untouched.names, (std::set<std::string>{"preset", "input", "weight_init", "fix_init"}));
