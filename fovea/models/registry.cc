@@ -1,5 +1,6 @@
 #include "fovea/models/registry.h"
 
+#include "fovea/core/config_describe.h"
 #include "fovea/core/error.h"
 #include "fovea/models/vit.h"
 
@@ -21,7 +22,9 @@ std::vector<std::string> list_models() { return VitConfig::preset_names(); }
 ModelConfig named_config(const std::string& preset) {
   VitConfig vit;
   if (!vit.apply_preset(preset)) {
-    fail<ConfigError>("no model is named '{}'; `fovea list models` shows all names", preset);
+    const auto nearest = detail::nearest(preset, list_models());
+    fail<ConfigError>("no model is named '{}'; {}`fovea list models` shows all names", preset,
+                      nearest.empty() ? "" : "did you mean " + nearest + "? ");
   }
   return {vit};
 }

@@ -21,7 +21,8 @@ class RunFolder {
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
-  // Writes config.yaml: from now on the folder holds this run. Call when all else of the run stands.
+  // Writes config.yaml: from now on the folder holds this run. Call when all else of the run
+  // stands.
   void write_config(const TrainConfig& config) const;
 
   const std::filesystem::path& path() const { return path_; }

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "fovea/models/vit.h"
 #include "tests/models/json_config.h"
@@ -106,15 +107,59 @@ TEST_P(VitParityTest, RecordsProbabilitiesWhenAskedTo) {
   EXPECT_PARITY(result.gradients, golden.group("gradients"), dtype);
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, VitParityTest,
-                         testing::Values("base", "base_f64", "registers_average", "clip", "siglip",
-                                         "dinov2_giant", "split_swiglu", "scaled_norms",
-                                         "average_and_maximum", "maximum", "map_with_prefix",
-                                         "tokens", "dynamic", "dynamic_padded", "dynamic_bilinear",
-                                         "dynamic_zoom", "dynamic_dinov2", "cropped", "sincos",
-                                         "volume", "volume_sincos", "volume_dynamic", "pre_logits",
-                                         "distilled", "drops", "drops_gated", "drops_distilled"),
+const std::vector<const char*> kGoldens = {"base",
+                                           "base_f64",
+                                           "registers_average",
+                                           "clip",
+                                           "siglip",
+                                           "dinov2_giant",
+                                           "split_swiglu",
+                                           "scaled_norms",
+                                           "maximum",
+                                           "map_with_prefix",
+                                           "tokens",
+                                           "average_and_maximum",
+                                           "dynamic",
+                                           "dynamic_padded",
+                                           "dynamic_bilinear",
+                                           "dynamic_zoom",
+                                           "cropped",
+                                           "sincos",
+                                           "dynamic_dinov2",
+                                           "volume",
+                                           "volume_sincos",
+                                           "volume_dynamic",
+                                           "pre_logits",
+                                           "distilled",
+                                           "drops",
+                                           "drops_gated",
+                                           "drops_distilled"};
+
+INSTANTIATE_TEST_SUITE_P(Golden, VitParityTest, testing::ValuesIn(kGoldens),
                          [](const auto& info) { return std::string(info.param); });
+
+struct FieldNames {
+  std::set<std::string> names;
+
+  template <class T>
+  void field(const char* name, T&, const char*, const FieldOptions& = {}) {
+    names.insert(name);
+  }
+};
+
+// An option that no golden sets has no parity test.
+TEST(VitParityTest, TouchesEveryOption) {
+  VitConfig config;
+  FieldNames untouched;
+  VitConfig::visit(untouched, config);
+  EXPECT_GT(untouched.names.size(), 40U);
+  for (const auto* name : kGoldens) {
+    const auto golden = golden_of(name);
+    for (const auto& item : golden.config.items()) untouched.names.erase(item.key());
+  }
+  // The table of presets, preprocessing and step-0 weights have tests of their own.
+  EXPECT_EQ(untouched.names, (std::set<std::string>{"preset", "input", "weight_init", "fix_init"}));
+}
 
 // The comparison has teeth: weights that fit but are wrong are reported.
 TEST(VitParityTest, ReportsQueriesAndKeysSwapped) {

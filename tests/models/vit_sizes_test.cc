@@ -123,10 +123,15 @@ TEST(VitSizesTest, HaveThePublishedNumbersOfParameters) {
   EXPECT_EQ(count_parameters(*build_named("vit_giant_patch14_dinov2", at::kMeta)), 1'136'479'232);
 }
 
-TEST(VitSizesTest, RefusesAnUnknownName) {
-  EXPECT_THROW(build_named("vit_tiny_patch16_225", at::kMeta), ConfigError);
+TEST(VitSizesTest, AreTheNamesOfTheRegistry) {
   VitConfig config;
   EXPECT_FALSE(config.apply_preset("resnet50"));
+  try {
+    build_named("vit_tiny_patch16_225", at::kMeta);
+    ADD_FAILURE() << "no such preset";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("did you mean vit_tiny_patch16_224?"));
+  }
 }
 
 }  // namespace
