@@ -2,9 +2,11 @@
 // each.
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 #include <string>
 
@@ -35,6 +37,16 @@ void add_commands(CLI::App& app) {
   add_bench(app);
   add_report(app);
   add_doctor(app);
+}
+
+// The OpenMP library under libtorch lets idle threads spin for milliseconds at every barrier. Where
+// cores are shared, with the loader's threads or another process, they spin away the time that the
+// others need: a step takes ten times as long. The limit is read when the library is loaded, before
+// main, so the program starts itself anew with it set. Whoever sets either variable has the choice.
+void limit_spinning(char** argv) {
+  if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY")) return;
+  setenv("GOMP_SPINCOUNT", "1000", /*overwrite=*/0);
+  execv("/proc/self/exe", argv);  // returns only where it fails; then all works as before
 }
 
 int run(int argc, char** argv) {
@@ -71,6 +83,7 @@ int run(int argc, char** argv) {
 }  // namespace fovea::app
 
 int main(int argc, char** argv) {
+  fovea::app::limit_spinning(argv);
   fovea::kernels::use_caching_cpu_allocator();
   return fovea::app::run(argc, argv);
 }
