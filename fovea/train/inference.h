@@ -19,8 +19,8 @@ class TransformPipeline;
 namespace fovea::train {
 
 struct InferenceOptions {
-  std::string model;    // preset, for weights that do not say of which model they are
-  std::string weights;  // other weights than the run's
+  std::string model = {};    // preset, for weights that do not say of which model they are
+  std::string weights = {};  // other weights than the run's
   std::string checkpoint =
       "final";  // of a run folder: "final" (weights.safetensors), "best" or "latest"
   std::vector<std::string> overrides = {};  // a.b=c, of a run's config

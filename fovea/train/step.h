@@ -19,7 +19,7 @@ struct StepOptions {
   int64_t micro_batch_size = 0;  // 0: the whole batch in one pass
   double max_grad_norm = 0;      // 0: no clipping
   double max_grad_value = 0;
-  ComputeOptions compute;
+  ComputeOptions compute = {};
 };
 
 struct StepOutcome {
