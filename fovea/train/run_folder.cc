@@ -51,37 +51,35 @@ TrainConfig load_run_config(const fs::path& folder, const std::vector<std::strin
   return config;
 }
 
-RunFolder::RunFolder(const TrainConfig& config) : path_(config.run.dir) {
+RunFolder::Lock::Lock(const fs::path& folder) {
   std::error_code error;
-  fs::create_directories(path_ / "checkpoints", error);
-  if (error)
-    fail<Error>("run.dir: cannot make the folder {}: {}; choose another run.dir", path_.string(),
+  fs::create_directories(folder / "checkpoints", error);
+  if (error) {
+    fail<Error>("run.dir: cannot make the folder {}: {}; choose another run.dir", folder.string(),
                 error.message());
-  hold();
-  is_resumed_ = is_run_folder(path_);
+  }
+  const auto name = (folder / ".lock").string();
+  file_ = open(name.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+  if (file_ < 0) {
+    fail<Error>("{}: cannot be written: {}; choose another run.dir", name, std::strerror(errno));
+  }
+  if (flock(file_, LOCK_EX | LOCK_NB) == 0) return;
+  close(file_);
+  fail<Error>(
+      "{}: another process is training in this run folder; wait for it, stop it, or choose another "
+      "run.dir",
+      folder.string());
+}
+
+RunFolder::Lock::~Lock() { close(file_); }
+
+RunFolder::RunFolder(const TrainConfig& config)
+    : path_(config.run.dir), lock_(path_), is_resumed_(is_run_folder(path_)) {
   if (is_resumed_) compare_config(config);
 }
 
 void RunFolder::write_config(const TrainConfig& config) const {
   write_file_atomic(file("config.yaml"), dump_config(config));
-}
-
-RunFolder::~RunFolder() {
-  if (lock_ >= 0) close(lock_);
-}
-
-void RunFolder::hold() {
-  const auto name = file(".lock").string();
-  lock_ = open(name.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
-  if (lock_ < 0)
-    fail<Error>("{}: cannot be written: {}; choose another run.dir", name, std::strerror(errno));
-  if (flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
-  close(lock_);
-  lock_ = -1;
-  fail<Error>(
-      "{}: another process is training in this run folder; wait for it, stop it, or choose another "
-      "run.dir",
-      path_.string());
 }
 
 void RunFolder::compare_config(const TrainConfig& config) const {

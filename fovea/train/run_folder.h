@@ -17,9 +17,6 @@ class RunFolder {
   // that differ (ConfigError), except for keys that do not change the course of the run: log.*,
   // checkpoint.*, threads, prefetch, how often it evaluates.
   explicit RunFolder(const TrainConfig& config);
-  ~RunFolder();
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
 
   // Writes config.yaml: from now on the folder holds this run. Call when all else of the run
   // stands.
@@ -31,11 +28,22 @@ class RunFolder {
   bool is_resumed() const { return is_resumed_; }
 
  private:
-  void hold();
+  // A lock on the folder that goes with the object, also when the rest of a constructor throws.
+  class Lock {
+   public:
+    explicit Lock(const std::filesystem::path& folder);
+    ~Lock();
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+   private:
+    int file_;
+  };
+
   void compare_config(const TrainConfig& config) const;
 
   std::filesystem::path path_;
-  int lock_ = -1;
+  Lock lock_;
   bool is_resumed_ = false;
 };
 

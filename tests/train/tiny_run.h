@@ -26,7 +26,7 @@ inline data::DatasetConfig write_tiny_set(const data::testing::TempDir& folder,
       for (int64_t x = 0; x < kSide; ++x) {
         const bool is_bright =
             (y < kSide / 2) == (label < 2) && (x < kSide / 2) == (label % 2 == 0);
-        pixels.push_back(static_cast<uint8_t>(random.below(120) + (is_bright ? 60 : 0)));
+        pixels.push_back(static_cast<uint8_t>(random.below(100) + (is_bright ? 100 : 0)));
       }
     }
   }

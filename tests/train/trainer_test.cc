@@ -54,9 +54,9 @@ void expect_same_run(const std::string& actual, const std::string& expected) {
 TEST(TrainerTest, LearnsAndLeavesARunFolder) {
   const data::testing::TempDir folder;
   auto config = testing::tiny_config(folder);
-  config.trainer.max_steps = 60;
+  config.trainer.max_steps = 150;
   const auto result = fit(config);
-  EXPECT_EQ(result.step, 60);
+  EXPECT_EQ(result.step, 150);
   EXPECT_FALSE(result.stopped);
   EXPECT_GT(result.last_eval.at("top1"), 90);
   for (const char* name : {"config.yaml", "metrics.jsonl", "weights.safetensors", "report.html",
