@@ -34,27 +34,24 @@ struct HeadView {
 };
 
 void load(const HeadView& from, int64_t N, int64_t K, int64_t Kp, float* to) {
-  for (int64_t n = 0; n < N; ++n) {
-    const int64_t at = from.offset + n * from.columns;
-    if (from.tensor.scalar_type() == at::kFloat) {
-      std::copy_n(from.tensor.const_data_ptr<float>() + at, K, to + n * Kp);
-    } else {
-      const auto* bits = from.tensor.const_data_ptr<at::BFloat16>() + at;
-      cpu::bfloat16_to_float(reinterpret_cast<const uint16_t*>(bits), K, to + n * Kp);
-    }
+  if (from.tensor.scalar_type() == at::kBFloat16) {
+    const auto* bits = from.tensor.const_data_ptr<at::BFloat16>() + from.offset;
+    cpu::bfloat16_rows_to_float(reinterpret_cast<const uint16_t*>(bits), from.columns, N, K, to,
+                                Kp);
+    return;
   }
+  const auto* values = from.tensor.const_data_ptr<float>() + from.offset;
+  for (int64_t n = 0; n < N; ++n) std::copy_n(values + n * from.columns, K, to + n * Kp);
 }
 
 void store(const float* from, int64_t N, int64_t K, int64_t Kp, const HeadView& to) {
-  for (int64_t n = 0; n < N; ++n) {
-    const int64_t at = to.offset + n * to.columns;
-    if (to.tensor.scalar_type() == at::kFloat) {
-      std::copy_n(from + n * Kp, K, to.tensor.mutable_data_ptr<float>() + at);
-    } else {
-      auto* bits = to.tensor.mutable_data_ptr<at::BFloat16>() + at;
-      cpu::float_to_bfloat16(from + n * Kp, K, reinterpret_cast<uint16_t*>(bits));
-    }
+  if (to.tensor.scalar_type() == at::kBFloat16) {
+    auto* bits = to.tensor.mutable_data_ptr<at::BFloat16>() + to.offset;
+    cpu::float_rows_to_bfloat16(from, Kp, N, K, reinterpret_cast<uint16_t*>(bits), to.columns);
+    return;
   }
+  auto* values = to.tensor.mutable_data_ptr<float>() + to.offset;
+  for (int64_t n = 0; n < N; ++n) std::copy_n(from + n * Kp, K, values + n * to.columns);
 }
 
 // The sizes of one call, and where each head's parts lie.

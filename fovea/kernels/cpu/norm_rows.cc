@@ -51,17 +51,40 @@ FOVEA_SIMD void layer_norm_row_backward(const float* dy, const float* x, const f
   }
 }
 
-FOVEA_SIMD void bfloat16_to_float(const uint16_t* from, int64_t count, float* to) {
+namespace {
+
+// Inlined into each caller's clones, so that they are compiled for its instruction set.
+__attribute__((always_inline)) inline void widen(const uint16_t* from, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = std::bit_cast<float>(uint32_t{from[i]} << 16);
 }
 
-FOVEA_SIMD void float_to_bfloat16(const float* from, int64_t count, uint16_t* to) {
+__attribute__((always_inline)) inline void narrow(const float* from, int64_t count, uint16_t* to) {
   for (int64_t i = 0; i < count; ++i) {
     const auto bits = std::bit_cast<uint32_t>(from[i]);
     const uint32_t rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
     const bool is_nan = (bits & 0x7FFFFFFF) > 0x7F800000;
     to[i] = static_cast<uint16_t>(is_nan ? 0x7FC0 : rounded);
   }
+}
+
+}  // namespace
+
+FOVEA_SIMD void bfloat16_to_float(const uint16_t* from, int64_t count, float* to) {
+  widen(from, count, to);
+}
+
+FOVEA_SIMD void float_to_bfloat16(const float* from, int64_t count, uint16_t* to) {
+  narrow(from, count, to);
+}
+
+FOVEA_SIMD void bfloat16_rows_to_float(const uint16_t* from, int64_t from_stride, int64_t rows,
+                                       int64_t count, float* to, int64_t to_stride) {
+  for (int64_t r = 0; r < rows; ++r) widen(from + r * from_stride, count, to + r * to_stride);
+}
+
+FOVEA_SIMD void float_rows_to_bfloat16(const float* from, int64_t from_stride, int64_t rows,
+                                       int64_t count, uint16_t* to, int64_t to_stride) {
+  for (int64_t r = 0; r < rows; ++r) narrow(from + r * from_stride, count, to + r * to_stride);
 }
 
 }  // namespace fovea::kernels::cpu

@@ -18,4 +18,10 @@ void layer_norm_row_backward(const float* dy, const float* x, const float* weigh
 void bfloat16_to_float(const uint16_t* from, int64_t count, float* to);
 void float_to_bfloat16(const float* from, int64_t count, uint16_t* to);
 
+// The same for rows of `count` values, the starts of which are so many elements apart.
+void bfloat16_rows_to_float(const uint16_t* from, int64_t from_stride, int64_t rows, int64_t count,
+                            float* to, int64_t to_stride);
+void float_rows_to_bfloat16(const float* from, int64_t from_stride, int64_t rows, int64_t count,
+                            uint16_t* to, int64_t to_stride);
+
 }  // namespace fovea::kernels::cpu
