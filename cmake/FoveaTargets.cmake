@@ -11,7 +11,9 @@ function(fovea_use_torch target)
   target_link_libraries(${target} PUBLIC fovea::torch)
   target_precompile_headers(${target} REUSE_FROM fovea_pch)
   # -fPIC for programs too: with -fPIE the compiler refuses the header, which was compiled with -fPIC.
-  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  # Each compiler start pays seconds for libtorch's headers, precompiled or not; the files of a unit share them.
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF
+                        UNITY_BUILD ${FOVEA_UNITY} UNITY_BUILD_BATCH_SIZE 8)
   target_compile_options(${target} PRIVATE -fPIC -fpch-preprocess)
 endfunction()
 

@@ -1,5 +1,5 @@
-// Precompiled for every target that uses libtorch (25 s once instead of 10 s in each file).
-// No file may rely on it: each source includes what it uses.
+// Precompiled for every target that uses libtorch (40 s once instead of 20 s in each file): what is
+// slow to read. No file may rely on it: each source includes what it uses.
 #pragma once
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>

@@ -30,7 +30,7 @@ void add_inference_options(CLI::App& command, InferenceArguments& arguments) {
       ->capture_default_str();
   command
       .add_option("--dtype", arguments.options.dtype, "dtype of activations: float32 or bfloat16")
-      ->check(CLI::IsMember({"float32", "bfloat16"}))
+      ->check(CLI::IsMember({"float32", "bfloat16", "auto"}))
       ->capture_default_str();
   command
       .add_option("--threads", arguments.threads,

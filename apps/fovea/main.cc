@@ -7,8 +7,11 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <filesystem>
 #include <new>
 #include <string>
+#include <system_error>
 
 #include "apps/fovea/command.h"
 #include "fovea/core/error.h"
@@ -46,7 +49,9 @@ void add_commands(CLI::App& app) {
 void limit_spinning(char** argv) {
   if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY")) return;
   setenv("GOMP_SPINCOUNT", "1000", /*overwrite=*/0);
-  execv("/proc/self/exe", argv);  // returns only where it fails; then all works as before
+  std::error_code error;  // by its own name, which ps and pkill then show
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error) execv(program.c_str(), argv);  // returns only where it fails; all works as before
 }
 
 int run(int argc, char** argv) {
@@ -76,6 +81,9 @@ int run(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     return report("out of memory; lower trainer.micro_batch_size or data.prefetch",
                   ExitCode::kOutOfMemory);
+  } catch (const std::exception& error) {
+    return report(fmt::format("{} (a fault of this program: please report it)", error.what()),
+                  ExitCode::kUsage);
   }
 }
 

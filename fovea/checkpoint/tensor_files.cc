@@ -6,40 +6,17 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
-#include <span>
 #include <vector>
 
 #include "fovea/checkpoint/durable.h"
 #include "fovea/core/error.h"
 #include "fovea/core/safetensors.h"
+#include "fovea/nn/tensor_file.h"
 
 namespace fovea::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct DtypeName {
-  const char* name;
-  at::ScalarType dtype;
-};
-constexpr DtypeName kDtypes[] = {{"F64", at::kDouble},    {"F32", at::kFloat}, {"F16", at::kHalf},
-                                 {"BF16", at::kBFloat16}, {"I64", at::kLong},  {"I32", at::kInt},
-                                 {"I16", at::kShort},     {"I8", at::kChar},   {"U8", at::kByte},
-                                 {"BOOL", at::kBool}};
-
-std::string name_of(at::ScalarType dtype) {
-  for (const auto& known : kDtypes) {
-    if (known.dtype == dtype) return known.name;
-  }
-  fail<CheckpointError>("a tensor of dtype {} cannot be saved", c10::toString(dtype));
-}
-
-at::ScalarType dtype_of(const std::string& name) {
-  for (const auto& known : kDtypes) {
-    if (name == known.name) return known.dtype;
-  }
-  fail<CheckpointError>("unknown dtype '{}'", name);
-}
 
 // Largest elements first, so that each tensor starts at a multiple of its element's size.
 std::vector<std::string> file_order(const TensorMap& tensors) {
@@ -54,13 +31,7 @@ std::vector<std::string> file_order(const TensorMap& tensors) {
 std::vector<SafetensorsEntry> entries_of(const TensorMap& tensors) {
   std::vector<SafetensorsEntry> entries;
   for (const auto& name : file_order(tensors)) {
-    const auto& tensor = tensors.at(name);
-    FOVEA_CHECK(tensor.is_cpu() && tensor.is_contiguous(),
-                "'{}' is on {}; expected a contiguous snapshot on the CPU", name,
-                tensor.device().str());
-    const auto* data = static_cast<const std::byte*>(tensor.const_data_ptr());
-    entries.push_back({name, name_of(tensor.scalar_type()), tensor.sizes().vec(),
-                       std::span(data, tensor.nbytes())});
+    entries.push_back(nn::to_entry(name, tensors.at(name)));
   }
   return entries;
 }
@@ -111,7 +82,7 @@ TensorMap read_one_file(const fs::path& folder, const FileEntry& file,
         wanted->second.shape != found.shape) {
       fail<CheckpointError>("{}: '{}' is not as the manifest has it", file.name, found.name);
     }
-    const auto dtype = dtype_of(found.dtype);
+    const auto dtype = nn::dtype_of_safetensors(found.dtype);
     const auto begin = static_cast<int64_t>(8 + header_bytes + header.offsets[i]);
     const auto count = c10::multiply_integers(found.shape);
     tensors[found.name] =

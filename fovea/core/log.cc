@@ -1,6 +1,7 @@
 #include "fovea/core/log.h"
 
 #include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/dist_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -15,38 +16,49 @@ std::shared_ptr<spdlog::sinks::sink> terminal() {
   static const auto sink = [] {
     auto made = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
     made->set_pattern("%^%l%$: %v");
+    made->set_level(spdlog::level::info);
     return made;
   }();
   return sink;
 }
 
-std::shared_ptr<spdlog::logger>& logger() {
-  static auto current = [] {
-    auto made = std::make_shared<spdlog::logger>("fovea", terminal());
-    made->flush_on(spdlog::level::info);
+// Where files come and go, whatever other threads log meanwhile.
+std::shared_ptr<spdlog::sinks::dist_sink_mt> files() {
+  static const auto sinks = std::make_shared<spdlog::sinks::dist_sink_mt>();
+  return sinks;
+}
+
+spdlog::logger& logger() {
+  static const auto only = [] {
+    const std::initializer_list<spdlog::sink_ptr> sinks = {terminal(), files()};
+    auto made = std::make_shared<spdlog::logger>("fovea", sinks);
+    made->set_level(spdlog::level::debug);
+    made->flush_on(spdlog::level::debug);
     spdlog::set_default_logger(made);
     return made;
   }();
-  return current;
+  return *only;
 }
 
 }  // namespace
 
-void log_info(const std::string& message) { logger()->info(message); }
+void log_info(const std::string& message) { logger().info(message); }
 
-void log_warning(const std::string& message) { logger()->warn(message); }
+void log_warning(const std::string& message) { logger().warn(message); }
 
-void set_log_file(const std::string& path) {
-  logger()->sinks() = {terminal()};
-  if (path.empty()) return;
+void log_to_file(const std::string& message) { logger().debug(message); }
+
+LogFile::LogFile(const std::string& path) {
   try {
-    auto file = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
-    file->set_pattern("%Y-%m-%d %H:%M:%S %l: %v");
-    logger()->sinks().push_back(std::move(file));
+    sink_ = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
   } catch (const spdlog::spdlog_ex& error) {
     fail<Error>("{}: the log cannot be written: {}", path, error.what());
   }
+  sink_->set_pattern("%Y-%m-%d %H:%M:%S %l: %v");
+  files()->add_sink(sink_);
 }
+
+LogFile::~LogFile() { files()->remove_sink(sink_); }
 
 void set_log_verbose(bool is_verbose) {
   terminal()->set_level(is_verbose ? spdlog::level::info : spdlog::level::warn);

@@ -5,6 +5,8 @@
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/softmax.h>
 
+#include "fovea/kernels/bfloat16.h"
+
 namespace fovea::kernels {
 
 at::Tensor attention_probabilities(const at::Tensor& q, const at::Tensor& k, double scale) {
@@ -16,6 +18,10 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
                      const std::optional<AttentionDrop>& drop) {
   if (q.is_meta()) {
     return at::empty({q.size(0), q.size(1), q.size(2), v.size(3)}, q.options());
+  }
+  if (is_multiplied_as_float(q)) {
+    return attention(q.to(at::kFloat), k.to(at::kFloat), v.to(at::kFloat), scale, drop)
+        .to(at::kBFloat16);
   }
   if (!drop || drop->rate == 0.0) {
     return at::scaled_dot_product_attention(q, k, v, /*attn_mask=*/{}, /*dropout_p=*/0.0,

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/bfloat16.h"
 #include "fovea/kernels/reduce.h"
 
 // M rows (all leading dims together), K input width, N output width.
@@ -41,17 +42,25 @@ bool onednn_is_faster(const at::Tensor& x) {
 
 // x: [M, K], weight: [N, K] -> [M, N].
 at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  if (is_multiplied_as_float(x)) {
+    const auto wide_bias = bias.defined() ? bias.to(at::kFloat) : bias;
+    return product(x.to(at::kFloat), weight.to(at::kFloat), wide_bias).to(at::kBFloat16);
+  }
   return onednn_is_faster(x) ? onednn_product(x, weight, bias) : at::linear(x, weight, bias);
 }
 
 // dy: [M, N], weight: [N, K] -> dy weight: [M, K].
 at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight) {
+  if (is_multiplied_as_float(dy)) {
+    return input_gradient(dy.to(at::kFloat), weight.to(at::kFloat)).to(at::kBFloat16);
+  }
   return onednn_is_faster(dy) ? onednn_product(dy, weight.t(), {}) : at::matmul(dy, weight);
 }
 
 // dy: [M, N], x: [M, K] -> dy^T x: [N, K]. oneDNN copies its first operand into rows, so the
 // smaller one goes there.
 at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x) {
+  if (is_multiplied_as_float(dy)) return weight_gradient(dy.to(at::kFloat), x.to(at::kFloat));
   if (!onednn_is_faster(dy)) return at::matmul(dy.t(), x);
   return dy.size(1) <= x.size(1) ? onednn_product(dy.t(), x.t(), {})
                                  : onednn_product(x.t(), dy.t(), {}).t();

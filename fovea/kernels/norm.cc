@@ -25,9 +25,9 @@ using torch::autograd::variable_list;
 
 // Rows summed into one partial gradient of weight and bias. A constant, so that the order of
 // summation, and with it every bit of the result, is the same for any number of threads.
-constexpr int64_t kRowsPerPartial = 64;
+constexpr int64_t kNormRowsPerPartial = 64;
 
-bool has_cpu_kernel(const at::Tensor& x) {
+bool has_cpu_norm(const at::Tensor& x) {
   return x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
 }
 
@@ -66,7 +66,7 @@ NormResult forward_cpu(const at::Tensor& x, const at::Tensor& weight, const at::
   NormResult result{at::empty_like(x), at::empty({M}, statistics), at::empty({M}, statistics)};
   auto* mean = result.mean.mutable_data_ptr<float>();
   auto* rstd = result.rstd.mutable_data_ptr<float>();
-  at::parallel_for(0, M, kRowsPerPartial, [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, M, kNormRowsPerPartial, [&](int64_t begin, int64_t end) {
     std::vector<float> scratch_x(D), scratch_y(D);
     for (int64_t m = begin; m < end; ++m) {
       const float* row = float_row(x, m, D, scratch_x.data());
@@ -82,7 +82,7 @@ NormResult forward_cpu(const at::Tensor& x, const at::Tensor& weight, const at::
 variable_list backward_cpu(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
                            const at::Tensor& mean, const at::Tensor& rstd, bool has_bias) {
   const int64_t M = x.size(0), D = x.size(1);
-  const int64_t partials = (M + kRowsPerPartial - 1) / kRowsPerPartial;
+  const int64_t partials = (M + kNormRowsPerPartial - 1) / kNormRowsPerPartial;
   const auto dx = at::empty_like(x);
   const auto options = x.options().dtype(at::kFloat);
   const auto dweight = weight.defined() ? at::zeros({partials, D}, options) : at::Tensor();
@@ -92,7 +92,7 @@ variable_list backward_cpu(const at::Tensor& dy, const at::Tensor& x, const at::
     for (int64_t p = begin; p < end; ++p) {
       float* dw = dweight.defined() ? dweight.mutable_data_ptr<float>() + p * D : nullptr;
       float* db = dbias.defined() ? dbias.mutable_data_ptr<float>() + p * D : nullptr;
-      for (int64_t m = p * kRowsPerPartial; m < std::min(M, (p + 1) * kRowsPerPartial); ++m) {
+      for (int64_t m = p * kNormRowsPerPartial; m < std::min(M, (p + 1) * kNormRowsPerPartial); ++m) {
         const float* row_dy = float_row(dy, m, D, scratch_dy.data());
         const float* row_x = float_row(x, m, D, scratch_x.data());
         write_row(dx, m, D, scratch_dx.data(), [&](float* out) {
@@ -151,7 +151,7 @@ at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::T
   check_length("layer_norm", "weight", x, weight);
   check_length("layer_norm", "bias", x, bias);
   if (x.is_meta()) return at::empty_like(x);
-  if (has_cpu_kernel(x) && x.numel() > 0) {
+  if (has_cpu_norm(x) && x.numel() > 0) {
     return LayerNormFunction::apply(x, as_float(weight), as_float(bias), eps);
   }
   // libtorch's own: other devices and float64. Parameters are in the dtype of the statistics; on a

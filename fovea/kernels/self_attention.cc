@@ -20,7 +20,7 @@ using torch::autograd::variable_list;
 // the better one.
 constexpr int64_t kMaxTokens = 256;
 
-bool has_cpu_kernel(const at::Tensor& qkv) {
+bool has_cpu_attention(const at::Tensor& qkv) {
   return qkv.is_cpu() && qkv.size(1) <= kMaxTokens && qkv.numel() > 0 &&
          (qkv.scalar_type() == at::kFloat || qkv.scalar_type() == at::kBFloat16);
 }
@@ -128,7 +128,7 @@ at::Tensor self_attention(const at::Tensor& qkv, int64_t num_heads, double scale
       "self_attention: qkv with {} dims and width {}; expected [B, N, 3 D] with D in {} heads",
       qkv.dim(), qkv.dim() ? qkv.size(-1) : 0, num_heads);
   FOVEA_CHECK(scale > 0, "self_attention: scale {}; expected a positive number", scale);
-  if (has_cpu_kernel(qkv)) return SelfAttentionFunction::apply(qkv, num_heads, scale);
+  if (has_cpu_attention(qkv)) return SelfAttentionFunction::apply(qkv, num_heads, scale);
   const auto parts =
       qkv.unflatten(-1, {3, num_heads, -1}).permute({2, 0, 3, 1, 4});  // [3, B, H, N, K]
   const auto out = attention(parts[0], parts[1], parts[2], scale);     // [B, H, N, K]

@@ -32,10 +32,6 @@ namespace {
 
 constexpr uint64_t kSeed = 42;
 
-const char* dtype_name(c10::ScalarType dtype) {
-  return dtype == at::kBFloat16 ? "bfloat16" : "float32";
-}
-
 void synchronize(c10::Device device) {
   if (device.is_cpu()) return;
   c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());

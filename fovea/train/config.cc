@@ -13,3 +13,15 @@ void TrainerConfig::validate(ConfigIssues& issues) const {
 }
 
 }  // namespace fovea::train
+
+namespace fovea {
+
+template train::TrainConfig load_config(const std::string&, const std::vector<std::string>&);
+template train::TrainConfig parse_config(std::string_view, std::string_view,
+                                         const std::vector<std::string>&);
+template std::string dump_config(const train::TrainConfig&);
+template std::vector<ConfigKey> config_keys<train::TrainConfig>();
+template std::vector<ConfigDifference> config_diff(const train::TrainConfig&,
+                                                   const train::TrainConfig&);
+
+}  // namespace fovea

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "fovea/core/config_fields.h"
+#include "fovea/core/config.h"
 #include "fovea/data/config.h"
 #include "fovea/models/model_config.h"
 #include "fovea/optim/config.h"
@@ -37,9 +37,11 @@ struct DeviceConfig {
   static void visit(Visitor& v, Self& self) {
     v.field("type", self.type, "where the model runs; auto: a GPU where one is, else the CPU",
             {.choices = {"auto", "cpu", "cuda"}});
-    v.field("dtype", self.dtype,
-            "dtype of activations and products; master weights and sums are float32",
-            {.choices = {"float32", "bfloat16"}});
+    v.field(
+        "dtype", self.dtype,
+        "dtype of activations and products; master weights and sums are float32; auto: bfloat16 "
+        "where the device multiplies it in hardware, else float32",
+        {.choices = {"float32", "bfloat16", "auto"}});
     v.field("threads", self.threads,
             "threads of the CPU kernels; 0: one for each core of this process", {.min = 0});
   }
@@ -50,6 +52,7 @@ struct InitConfig {
   std::string weights;
   bool resize_pos_embed = true;
   bool skip_head = false;
+  bool adapt_in_chans = false;
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
@@ -59,6 +62,9 @@ struct InitConfig {
             "interpolate a position embedding of another grid; false: an error");
     v.field("skip_head", self.skip_head,
             "leave the classifier as initialised, for another set of classes");
+    v.field("adapt_in_chans", self.adapt_in_chans,
+            "fold the patch filters of another number of channels to this one, as timm does; "
+            "false: an error");
   }
 };
 
@@ -192,3 +198,16 @@ struct TrainConfig {
 };
 
 }  // namespace fovea::train
+
+namespace fovea {
+
+// Compiled once, in config.cc: half a minute of every file that asked for one of them otherwise.
+extern template train::TrainConfig load_config(const std::string&, const std::vector<std::string>&);
+extern template train::TrainConfig parse_config(std::string_view, std::string_view,
+                                                const std::vector<std::string>&);
+extern template std::string dump_config(const train::TrainConfig&);
+extern template std::vector<ConfigKey> config_keys<train::TrainConfig>();
+extern template std::vector<ConfigDifference> config_diff(const train::TrainConfig&,
+                                                          const train::TrainConfig&);
+
+}  // namespace fovea

@@ -12,11 +12,26 @@
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
 #include "fovea/data/png.h"
+#include "fovea/data/transforms/resize.h"
 
 namespace fovea::train {
 namespace {
 
 using Prediction = ClassificationEvaluation::Prediction;
+
+// The image, shrunk so that its longer side is at most `side`.
+data::Image at_most(int64_t side, data::Image image) {
+  const auto longer = std::max(image.height, image.width);
+  if (longer <= side) return image;
+  const auto scaled = [&](int64_t length) {
+    return std::max<int64_t>(1, (length * side + longer / 2) / longer);
+  };
+  data::Image small;
+  data::ResizeScratch scratch;
+  data::resize(data::ImageView(image), {scaled(image.height), scaled(image.width)},
+               data::Interpolation::kBilinear, small, scratch);
+  return small;
+}
 
 SamplePrediction show(const Prediction& prediction, const data::Dataset& dataset) {
   SamplePrediction shown{.index = prediction.index,
@@ -31,7 +46,7 @@ SamplePrediction show(const Prediction& prediction, const data::Dataset& dataset
   }
   data::Sample sample;
   dataset.read(prediction.index, sample);
-  const auto png = data::encode_png(sample.image);
+  const auto png = data::encode_png(at_most(kPictureSide, std::move(sample.image)));
   shown.image_png.assign(png.begin(), png.end());
   return shown;
 }
@@ -84,8 +99,7 @@ EvaluationFile describe_evaluation(const ClassificationEvaluation& evaluation,
   return file;
 }
 
-RunClock::RunClock(std::filesystem::path path, const DeviceConfig& device,
-                   const ComputeOptions& compute)
+RunClock::RunClock(std::filesystem::path path, const ComputeOptions& compute)
     : path_(std::move(path)) {
   file_.started = timestamp_now();
   if (std::filesystem::exists(path_)) file_.started = read_machine_file(path_).started;
@@ -94,7 +108,7 @@ RunClock::RunClock(std::filesystem::path path, const DeviceConfig& device,
   file_.torch_version = TORCH_VERSION;
   file_.command = command_line();
   file_.device = compute.device.str();
-  file_.dtype = device.dtype;
+  file_.dtype = dtype_name(compute.dtype);
   file_.threads = at::get_num_threads();
   write_machine_file(path_, file_);
 }

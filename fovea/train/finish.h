@@ -16,6 +16,8 @@ namespace fovea::train {
 // How many pictures a report shows of each kind.
 constexpr int64_t kShownSamples = 24;
 constexpr int64_t kShownMistakes = 24;
+// Longest side of such a picture, in pixels: a report stays small, whatever the images are.
+constexpr int64_t kPictureSide = 160;
 
 // The evaluation as a file, with pictures of samples spread evenly over the data and of the wrong
 // ones with the highest loss.
@@ -26,7 +28,7 @@ EvaluationFile describe_evaluation(const ClassificationEvaluation& evaluation,
 // when it ended. A run that goes on keeps its first start.
 class RunClock {
  public:
-  RunClock(std::filesystem::path path, const DeviceConfig& device, const ComputeOptions& compute);
+  RunClock(std::filesystem::path path, const ComputeOptions& compute);
   ~RunClock();
   RunClock(const RunClock&) = delete;
   RunClock& operator=(const RunClock&) = delete;

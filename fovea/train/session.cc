@@ -69,6 +69,20 @@ DataSource open_training_data(const TrainConfig& config) {
   return open_data(config, *config.data.train, /*is_training=*/true);
 }
 
+void check_class_names(const std::vector<std::string>& expected,
+                       const std::vector<std::string>& found) {
+  if (expected.empty() || found.empty() || expected == found) return;
+  const auto [left, right] =
+      std::mismatch(expected.begin(), expected.end(), found.begin(), found.end());
+  const auto name = [](auto position, const auto& names) {
+    return position == names.end() ? std::string("nothing") : "'" + *position + "'";
+  };
+  fail<ConfigError>(
+      "data.val: class {} is {}, but {} in training; give both the same class folders, or the same "
+      "class_names in the same order",
+      left - expected.begin(), name(right, found), name(left, expected));
+}
+
 DataSource open_validation_data(const TrainConfig& config) {
   return config.data.val ? open_data(config, *config.data.val, /*is_training=*/false)
                          : DataSource{};
@@ -84,9 +98,10 @@ models::ModelPtr make_model(const TrainConfig& config, const ComputeOptions& com
   auto model = models::build_model(config.model);
   model->init_weights(static_cast<uint64_t>(config.run.seed));
   if (!config.init.weights.empty()) {
-    models::load_weights(
-        *model, config.init.weights,
-        {.resize_pos_embed = config.init.resize_pos_embed, .skip_head = config.init.skip_head});
+    models::load_weights(*model, config.init.weights,
+                         {.resize_pos_embed = config.init.resize_pos_embed,
+                          .skip_head = config.init.skip_head,
+                          .adapt_in_chans = config.init.adapt_in_chans});
   }
   model->to(compute.device);
   freeze_parameters(*model, config.trainer.freeze);
@@ -122,7 +137,8 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config, mode
 
 ComputeOptions compute_options(const DeviceConfig& config) {
   if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
-  return {.device = kernels::resolve_device(config.type), .dtype = dtype_from_name(config.dtype)};
+  const auto device = kernels::resolve_device(config.type);
+  return {.device = device, .dtype = dtype_from_name(config.dtype, device)};
 }
 
 StepOptions step_options(const TrainConfig& config) {

@@ -33,6 +33,11 @@ DataSource open_training_data(const TrainConfig& config);
 // data.val, in order and to the last sample; empty where the recipe has none.
 DataSource open_validation_data(const TrainConfig& config);
 
+// A label is a position in the list of classes: lists of other names, or in another order, would
+// count right answers as wrong ones. Throws ConfigError where both are known and differ.
+void check_class_names(const std::vector<std::string>& expected,
+                       const std::vector<std::string>& found);
+
 std::unique_ptr<Task> make_task(const TaskConfig& config, int64_t num_classes);
 
 // The model of the recipe, with init.weights or step-0 weights, on the compute device, frozen

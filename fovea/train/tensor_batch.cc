@@ -3,6 +3,7 @@
 #include <ATen/ops/from_blob.h>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/bfloat16.h"
 
 namespace fovea::train {
 namespace {
@@ -18,10 +19,18 @@ at::Tensor rows_of(std::vector<T>& values, std::vector<int64_t> shape, int64_t b
 
 }  // namespace
 
-c10::ScalarType dtype_from_name(const std::string& name) {
+c10::ScalarType dtype_from_name(const std::string& name, c10::Device device) {
+  if (name == "auto") {
+    return kernels::has_bfloat16_products(device) ? c10::ScalarType::BFloat16
+                                                  : c10::ScalarType::Float;
+  }
   if (name == "float32") return c10::ScalarType::Float;
   if (name == "bfloat16") return c10::ScalarType::BFloat16;
-  fail<ConfigError>("dtype '{}' is unknown; expected float32 or bfloat16", name);
+  fail<ConfigError>("dtype '{}' is unknown; expected float32, bfloat16 or auto", name);
+}
+
+const char* dtype_name(c10::ScalarType dtype) {
+  return dtype == c10::ScalarType::BFloat16 ? "bfloat16" : "float32";
 }
 
 TensorBatch to_tensors(data::Batch& batch, int64_t begin, int64_t end,

@@ -51,6 +51,7 @@ struct Trainer::Run {
 
   TrainConfig config;
   RunFolder folder;
+  LogFile log_file;
   DataSource training, validation;
   StepOptions options;
   models::ModelPtr model;
@@ -73,6 +74,7 @@ struct Trainer::Run {
 Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode)
     : config(run_config),
       folder(config),
+      log_file(folder.file("train.log").string()),
       training(open_training_data(config)),
       validation(open_validation_data(config)),
       options(step_options(config)),
@@ -87,6 +89,9 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode)
       store(folder.file("checkpoints").string(),
             {.keep = config.checkpoint.keep, .async = config.checkpoint.async}),
       log(folder.path().string(), config.log, mode) {
+  if (validation.dataset) {
+    check_class_names(training.dataset->class_names(), validation.dataset->class_names());
+  }
   if (config.trainer.ema.enabled) {
     ema = std::make_unique<optim::Ema>(
         *optimizer,
@@ -172,7 +177,7 @@ void Trainer::Run::evaluate_now() {
   log.add_evaluation(last_eval, log_position());
   std::string text;
   for (const auto& [name, metric] : last_eval) text += fmt::format("  {} {:.4g}", name, metric);
-  log.progress().print(
+  log.say(
       fmt::format("step {}: evaluation of {} samples:{}", step, evaluation->num_samples(), text));
   if (step == num_steps) write_evaluation(*evaluation);
 }
@@ -193,7 +198,7 @@ void Trainer::Run::save() {
 
 FitResult Trainer::Run::fit() {
   folder.write_config(config);
-  const RunClock clock(folder.file("machine.json"), config.device, options.compute);
+  const RunClock clock(folder.file("machine.json"), options.compute);
   resume();
   log.start(step);
   training.loader->seek(position);
@@ -227,6 +232,13 @@ Trainer::Trainer(const TrainConfig& config, ProgressLine::Mode progress)
 
 Trainer::~Trainer() = default;
 
-FitResult Trainer::fit() { return run_->fit(); }
+FitResult Trainer::fit() {
+  try {
+    return run_->fit();
+  } catch (const std::exception& error) {
+    log_to_file(error.what());
+    throw;
+  }
+}
 
 }  // namespace fovea::train

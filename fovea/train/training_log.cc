@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "fovea/core/log.h"
 #include "fovea/core/memory.h"
 
 namespace fovea::train {
@@ -25,9 +26,12 @@ void TrainingLog::add(const StepOutcome& outcome, const StepCost& cost,
   window_.cost.wait_seconds += cost.wait_seconds;
   const double rate = static_cast<double>(cost.images) / std::max(cost.seconds, 1e-9);
   images_per_second_ = images_per_second_ == 0 ? rate : 0.95 * images_per_second_ + 0.05 * rate;
-  show(position);
+  const auto text = progress_text(position);
+  progress_.update(text);
   const bool is_last = position.step == position.num_steps;
-  if (window_.steps >= config_.every_steps || is_last) write_line(position);
+  if (window_.steps < config_.every_steps && !is_last) return;
+  log_to_file(text);
+  write_line(position);
 }
 
 void TrainingLog::write_line(const LogPosition& position) {
@@ -61,14 +65,19 @@ void TrainingLog::write(const MetricsRecord& record) {
   tensorboard_->flush();
 }
 
-void TrainingLog::show(const LogPosition& position) {
+void TrainingLog::say(const std::string& text) {
+  progress_.print(text);
+  log_to_file(text);
+}
+
+std::string TrainingLog::progress_text(const LogPosition& position) const {
   const auto correct = window_.sums.find("correct");
   const double done =
       static_cast<double>(position.step - 1) / static_cast<double>(position.steps_per_epoch);
   const double images_per_step =
       static_cast<double>(window_.cost.images) / static_cast<double>(window_.steps);
   const auto left = static_cast<double>(position.num_steps - position.step);
-  progress_.update(format_progress({
+  return format_progress({
       .epoch = static_cast<int64_t>(done) + 1,
       .num_epochs = (position.num_steps + position.steps_per_epoch - 1) / position.steps_per_epoch,
       .step = position.step,
@@ -79,7 +88,7 @@ void TrainingLog::show(const LogPosition& position) {
       .data_wait = window_.cost.wait_seconds / std::max(window_.cost.seconds, 1e-9),
       .memory_bytes = peak_memory_bytes(),
       .seconds_left = left * images_per_step / images_per_second_,
-  }));
+  });
 }
 
 nlohmann::json TrainingLog::state() const {

@@ -1,5 +1,5 @@
 // What a run says of itself while it trains: lines of metrics.jsonl, TensorBoard events, the
-// progress line.
+// progress line, and the same as text in train.log.
 #pragma once
 
 #include <chrono>
@@ -51,6 +51,8 @@ class TrainingLog {
   // follows.
   void start(int64_t step);
 
+  // A line that stays, on the terminal and in train.log.
+  void say(const std::string& text);
   ProgressLine& progress() { return progress_; }
 
  private:
@@ -62,7 +64,7 @@ class TrainingLog {
   };
 
   void write_line(const LogPosition& position);
-  void show(const LogPosition& position);
+  std::string progress_text(const LogPosition& position) const;
   void write(const MetricsRecord& record);
 
   std::string run_dir_;

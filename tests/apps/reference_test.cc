@@ -1,36 +1,31 @@
 // docs/reference.md is what the program prints: every command, flag and key, as they are today.
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <fstream>
 #include <iterator>
-#include <memory>
 #include <string>
+
+#include "tests/apps/program.h"
 
 namespace fovea {
 namespace {
 
-std::string output_of(const std::string& command) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
-  std::string text;
-  char buffer[4096];
-  while (const size_t count = fread(buffer, 1, sizeof buffer, pipe.get()))
-    text.append(buffer, count);
-  return text;
+std::string output_of(const std::string& arguments) {
+  return testing::run_fovea(arguments).output;
 }
 
 TEST(ReferenceTest, StandsInTheDocsAsTheProgramPrintsIt) {
   std::ifstream file(FOVEA_SOURCE_DIR "/docs/reference.md");
   const std::string page((std::istreambuf_iterator<char>(file)), {});
-  const auto printed = output_of("\"" FOVEA_BINARY "\" config reference");
+  const auto printed = output_of("config reference");
   ASSERT_GT(printed.size(), 1000u);
   EXPECT_TRUE(page == printed)
       << "docs/reference.md is out of date; remake it: fovea config reference > docs/reference.md";
 }
 
 TEST(ReferenceTest, ListsEveryCommandOfTheHelp) {
-  const auto help = output_of("\"" FOVEA_BINARY "\" --help");
-  const auto printed = output_of("\"" FOVEA_BINARY "\" config reference");
+  const auto help = output_of("--help");
+  const auto printed = output_of("config reference");
   auto at = help.find("Subcommands:\n");
   ASSERT_NE(at, std::string::npos);
   int count = 0;

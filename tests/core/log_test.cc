@@ -19,29 +19,32 @@ TEST(LogTest, LinesGoToStandardErrorAndToTheFile) {
   std::filesystem::remove(path);
   ::testing::internal::CaptureStderr();
   log_info("before {}");
-  set_log_file(path);
-  log_info("first {0} %s");
-  set_log_verbose(false);
-  log_info("quiet");
-  log_warning("second");
-  set_log_verbose(true);
-  set_log_file("");
+  {
+    const LogFile log_file(path);
+    log_info("first {0} %s");
+    log_to_file("detail");
+    set_log_verbose(false);
+    log_info("quiet");
+    log_warning("second");
+    set_log_verbose(true);
+  }
   log_info("after");
   const std::string terminal = ::testing::internal::GetCapturedStderr();
   const std::string file = read_file(path, 1 << 20);
   EXPECT_THAT(terminal, HasSubstr("info: before {}\n"));
   EXPECT_THAT(terminal, HasSubstr("info: first {0} %s\n"));
   EXPECT_THAT(terminal, Not(HasSubstr("quiet")));
+  EXPECT_THAT(terminal, Not(HasSubstr("detail")));
   EXPECT_THAT(terminal, HasSubstr("warning: second\n"));
   EXPECT_THAT(terminal, HasSubstr("info: after\n"));
   EXPECT_THAT(file, ::testing::ContainsRegex("^[0-9-]+ [0-9:]+ info: first"));
+  EXPECT_THAT(file, HasSubstr("debug: detail\n"));
   EXPECT_THAT(file, HasSubstr("info: quiet\n"));
   EXPECT_THAT(file, HasSubstr("warning: second\n"));
   EXPECT_THAT(file, Not(HasSubstr("before")));
   EXPECT_THAT(file, Not(HasSubstr("after")));
-  set_log_file(path);  // goes on where it was
+  const LogFile again(path);  // goes on where it was
   log_warning("third");
-  set_log_file("");
   EXPECT_THAT(read_file(path, 1 << 20), ::testing::AllOf(HasSubstr("first"), HasSubstr("third")));
   std::filesystem::remove(path);
 }
@@ -49,7 +52,8 @@ TEST(LogTest, LinesGoToStandardErrorAndToTheFile) {
 TEST(LogTest, AFileThatCannotBeOpenedIsNamed) {
   const std::string path = ::testing::TempDir() + "fovea_log_test_none";
   std::filesystem::create_directories(path);
-  EXPECT_THAT([&] { set_log_file(path); }, ::testing::ThrowsMessage<Error>(HasSubstr(path)));
+  EXPECT_THAT([&] { const LogFile log_file(path); },
+              ::testing::ThrowsMessage<Error>(HasSubstr(path)));
   std::filesystem::remove_all(path);
 }
 

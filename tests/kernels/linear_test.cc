@@ -7,6 +7,7 @@
 #include "fovea/core/error.h"
 #include "tests/reference/ops.h"
 #include "tests/support/close.h"
+#include "tests/support/dtype_case.h"
 #include "tests/support/gradcheck.h"
 #include "tests/support/threads.h"
 
@@ -16,15 +17,10 @@ namespace {
 using support::random;
 using Inputs = std::vector<at::Tensor>;
 
-at::Tensor op(const Inputs& in) { return kernels::linear(in[0], in[1], in[2]); }
-at::Tensor reference_op(const Inputs& in) { return reference::linear(in[0], in[1], in[2]); }
+at::Tensor linear(const Inputs& in) { return kernels::linear(in[0], in[1], in[2]); }
+at::Tensor reference_linear(const Inputs& in) { return reference::linear(in[0], in[1], in[2]); }
 
-struct Case {
-  at::ScalarType dtype;      // of x
-  at::ScalarType parameter;  // of weight and bias
-};
-
-class LinearTest : public testing::TestWithParam<Case> {
+class LinearTest : public testing::TestWithParam<support::DtypeCase> {
  protected:
   at::Tensor x(const std::vector<int64_t>& shape) const {
     return random(shape, GetParam().dtype, 1);
@@ -32,7 +28,7 @@ class LinearTest : public testing::TestWithParam<Case> {
   at::Tensor weight(int64_t N, int64_t K) const { return random({N, K}, GetParam().parameter, 2); }
   at::Tensor bias(int64_t N) const { return random({N}, GetParam().parameter, 3); }
   void compare(const Inputs& inputs) const {
-    support::expect_matches_reference(op, reference_op, inputs, GetParam().dtype);
+    support::expect_matches_reference(linear, reference_linear, inputs, GetParam().dtype);
   }
 };
 
@@ -72,25 +68,17 @@ TEST_P(LinearTest, GradientsComeOnlyWhereAsked) {
 TEST_P(LinearTest, SameBitsForOneAndTwoThreads) {
   const Inputs inputs = {x({397, 96}), weight(100, 96), bias(100)};
   support::expect_same_bits_for_any_threads([&] {
-    const auto result = support::gradients(op, inputs);
+    const auto result = support::gradients(linear, inputs);
     return Inputs{result.output, result.inputs[0], result.inputs[1], result.inputs[2]};
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Dtypes, LinearTest,
-                         testing::Values(Case{at::kFloat, at::kFloat},
-                                         Case{at::kDouble, at::kDouble},
-                                         Case{at::kBFloat16, at::kFloat},
-                                         Case{at::kBFloat16, at::kBFloat16}),
-                         [](const auto& info) {
-                           return std::string(c10::toString(info.param.dtype)) + "By" +
-                                  c10::toString(info.param.parameter);
-                         });
+INSTANTIATE_TEST_SUITE_P(Dtypes, LinearTest, support::dtype_cases(), support::dtype_case_name);
 
 TEST(LinearTest, JacobianIsTheDerivative) {
   support::expect_gradients_are_derivatives(
-      op, {random({2, 3, 4}, at::kDouble, 1), random({5, 4}, at::kDouble, 2),
-           random({5}, at::kDouble, 3)});
+      linear, {random({2, 3, 4}, at::kDouble, 1), random({5, 4}, at::kDouble, 2),
+               random({5}, at::kDouble, 3)});
 }
 
 TEST(LinearTest, MetaTensorsGiveTheShape) {

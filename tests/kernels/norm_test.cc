@@ -7,6 +7,7 @@
 #include "fovea/core/error.h"
 #include "tests/reference/ops.h"
 #include "tests/support/close.h"
+#include "tests/support/dtype_case.h"
 #include "tests/support/gradcheck.h"
 #include "tests/support/threads.h"
 
@@ -25,12 +26,7 @@ at::Tensor reference_layer_norm(const Inputs& in) {
 at::Tensor rms_norm(const Inputs& in) { return kernels::rms_norm(in[0], in[1], kEps); }
 at::Tensor reference_rms_norm(const Inputs& in) { return reference::rms_norm(in[0], in[1], kEps); }
 
-struct Case {
-  at::ScalarType dtype;      // of x
-  at::ScalarType parameter;  // of weight and bias
-};
-
-class NormTest : public testing::TestWithParam<Case> {
+class NormTest : public testing::TestWithParam<support::DtypeCase> {
  protected:
   at::Tensor x(const std::vector<int64_t>& shape) const {
     return random(shape, GetParam().dtype, 1);
@@ -78,15 +74,7 @@ TEST_P(NormTest, OutputHasTheDtypeOfX) {
   EXPECT_EQ(rms_norm({x({5, 24}), weight(24)}).scalar_type(), GetParam().dtype);
 }
 
-INSTANTIATE_TEST_SUITE_P(Dtypes, NormTest,
-                         testing::Values(Case{at::kFloat, at::kFloat},
-                                         Case{at::kDouble, at::kDouble},
-                                         Case{at::kBFloat16, at::kFloat},
-                                         Case{at::kBFloat16, at::kBFloat16}),
-                         [](const auto& info) {
-                           return std::string(c10::toString(info.param.dtype)) + "By" +
-                                  c10::toString(info.param.parameter);
-                         });
+INSTANTIATE_TEST_SUITE_P(Dtypes, NormTest, support::dtype_cases(), support::dtype_case_name);
 
 TEST(NormTest, SameBitsForAnyNumberOfThreads) {
   // Row lengths that do not divide into vectors or threads: sums over rows must not depend on how

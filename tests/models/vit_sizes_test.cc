@@ -14,12 +14,12 @@
 namespace fovea::models {
 namespace {
 
-using json = nlohmann::ordered_json;  // parameters in registration order
+using OrderedJson = nlohmann::ordered_json;  // parameters in registration order
 
-const json& timm_presets() {
-  static const json presets = [] {
+const OrderedJson& timm_presets() {
+  static const OrderedJson presets = [] {
     std::ifstream stream(support::golden_path("vit_presets.json"));
-    return json::parse(stream);
+    return OrderedJson::parse(stream);
   }();
   return presets;
 }
@@ -42,7 +42,7 @@ TEST(VitSizesTest, HaveTimmsParameters) {
     const auto model = build_named(name, at::kMeta);
     EXPECT_EQ(count_parameters(*model), expected["count"].get<int64_t>());
     const auto depth = expected["depth"].get<int64_t>();
-    json found = json::object();
+    OrderedJson found = OrderedJson::object();
     int64_t num_block_parameters = 0;
     for (const auto& item : model->named_parameters()) {
       std::smatch match;
@@ -52,7 +52,7 @@ TEST(VitSizesTest, HaveTimmsParameters) {
         ++num_block_parameters;
         key = "blocks.*." + match[2].str();
       }
-      const auto shape = json(item.value().sizes().vec());
+      const auto shape = OrderedJson(item.value().sizes().vec());
       EXPECT_TRUE(!found.contains(key) || found[key] == shape) << key;
       found[key] = shape;
     }
@@ -72,7 +72,8 @@ TEST(VitSizesTest, HaveTimmsOptions) {
     EXPECT_EQ(config.num_heads, expected["num_heads"]);
     EXPECT_EQ(config.norm_eps, expected["norm_eps"]);
     EXPECT_EQ(config.act_layer, expected["act_layer"]);
-    EXPECT_EQ(config.init_values ? json(*config.init_values) : json(), expected["init_values"]);
+    EXPECT_EQ(config.init_values ? OrderedJson(*config.init_values) : OrderedJson(),
+              expected["init_values"]);
     EXPECT_EQ(config.global_pool, expected["global_pool"]);
     EXPECT_EQ(config.no_embed_class, expected["no_embed_class"]);
     EXPECT_EQ(config.pool_include_prefix, expected["pool_include_prefix"]);
@@ -88,11 +89,11 @@ TEST(VitSizesTest, ExpectTimmsInput) {
     SCOPED_TRACE(name);
     const auto spec = build_named(name, at::kMeta)->input_spec();
     const auto& input = expected["input"];
-    EXPECT_EQ(json(spec.img_size), input["img_size"]);
-    EXPECT_EQ(json(spec.mean), input["mean"]);
-    EXPECT_EQ(json(spec.std), input["std"]);
-    EXPECT_EQ(json(spec.crop_pct), input["crop_pct"]);
-    EXPECT_EQ(json(spec.interpolation), input["interpolation"]);
+    EXPECT_EQ(OrderedJson(spec.img_size), input["img_size"]);
+    EXPECT_EQ(OrderedJson(spec.mean), input["mean"]);
+    EXPECT_EQ(OrderedJson(spec.std), input["std"]);
+    EXPECT_EQ(OrderedJson(spec.crop_pct), input["crop_pct"]);
+    EXPECT_EQ(OrderedJson(spec.interpolation), input["interpolation"]);
   }
 }
 

@@ -38,7 +38,7 @@ const train::BenchResult& result_of(bool is_training) {
   return is_training ? trained : inferred;
 }
 
-class BenchTest : public testing::TestWithParam<bool> {};
+class BenchTest : public ::testing::TestWithParam<bool> {};
 
 TEST_P(BenchTest, FiguresAgreeWithEachOther) {
   const auto& result = result_of(GetParam());
@@ -75,7 +75,7 @@ TEST_P(BenchTest, JsonHasTheKeysThatScriptsRelyOn) {
   EXPECT_EQ(object["batch_size"], 4);
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, BenchTest, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(Modes, BenchTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "train" : "infer"; });
 
 TEST(BenchOptionsTest, NoStepsIsAnError) {

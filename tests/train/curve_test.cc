@@ -10,9 +10,9 @@
 namespace fovea::train {
 namespace {
 
-using testing::DoubleEq;
-using testing::ElementsAre;
-using testing::Pointwise;
+using ::testing::DoubleEq;
+using ::testing::ElementsAre;
+using ::testing::Pointwise;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 

@@ -26,7 +26,7 @@ MetricsRecord record_of(int64_t step, const std::string& split = "train") {
   return {step, 0.25 * static_cast<double>(step), split, {{"loss", 1.0 / 3}, {"lr", 1e-3}}};
 }
 
-class MetricsWriterTest : public testing::Test {
+class MetricsWriterTest : public ::testing::Test {
  protected:
   data::testing::TempDir folder_;
   std::string path_ = folder_.path() + "/metrics.jsonl";

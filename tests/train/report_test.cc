@@ -16,10 +16,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class ReportTest : public testing::Test {
+class ReportTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
     root_ = fs::temp_directory_path() /
             ("fovea_report_" + std::string(test->name()) + "_" + std::to_string(getpid()));
     fs::create_directories(root_);

@@ -12,6 +12,7 @@
 
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/train/inference.h"
 #include "fovea/train/run_folder.h"
 #include "tests/train/tiny_run.h"
@@ -60,9 +61,12 @@ TEST(TrainerTest, LearnsAndLeavesARunFolder) {
   EXPECT_FALSE(result.stopped);
   EXPECT_GT(result.last_eval.at("top1"), 90);
   for (const char* name : {"config.yaml", "metrics.jsonl", "weights.safetensors", "report.html",
-                           "machine.json", "evaluation.json", "checkpoints"}) {
+                           "machine.json", "evaluation.json", "checkpoints", "train.log"}) {
     EXPECT_TRUE(fs::exists(config.run.dir + "/" + name)) << name;
   }
+  const auto log = read_file(config.run.dir + "/train.log", 1 << 20);
+  EXPECT_NE(log.find("step 150/150"), std::string::npos) << log;
+  EXPECT_NE(log.find("evaluation of 40 samples"), std::string::npos) << log;
 }
 
 TEST(TrainerTest, SameSeedSameRunOtherSeedAnother) {
@@ -86,6 +90,15 @@ TEST(TrainerTest, FinishedRunIsNotTrainedAgain) {
   EXPECT_EQ(second.step, first.step);
   EXPECT_EQ(second.last_eval, first.last_eval);
   EXPECT_EQ(losses(config.run.dir), written);
+}
+
+TEST(TrainerTest, ValidationClassesInAnotherOrderAreRefused) {
+  const data::testing::TempDir folder;
+  auto config = testing::tiny_config(folder);
+  std::get<data::IdxConfig>(config.data.train->value).class_names = {"a", "b", "c", "d"};
+  std::get<data::IdxConfig>(config.data.val->value).class_names = {"a", "c", "b", "d"};
+  const auto message = data::testing::message_of<ConfigError>([&] { fit(config); });
+  EXPECT_NE(message.find("class 1 is 'c', but 'b' in training"), std::string::npos) << message;
 }
 
 TEST(TrainerTest, AnotherConfigInTheSameFolderIsRefusedByKey) {

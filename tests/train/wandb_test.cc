@@ -15,10 +15,10 @@
 namespace fovea::train {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-class WandbTest : public testing::Test {
+class WandbTest : public ::testing::Test {
  protected:
   WandbOptions options() {
     WandbOptions options;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <set>
 
 #include "fovea/train/report/sections.h"
@@ -12,7 +11,6 @@
 namespace fovea::train {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr size_t kLastLines = 10;  // averaged for the final training loss
 
 // What has a chart, or no chart, of its own.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "fovea/train/report/sections.h"
 #include "fovea/train/report/svg_plot.h"
@@ -11,7 +10,6 @@
 namespace fovea::train {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr int64_t kMaxHeatClasses = 100;
 constexpr size_t kMaxPairs = 15;
 constexpr size_t kMaxClassRows = 2000;

@@ -1,6 +1,7 @@
 // The sections that the pages are made of; each is empty where the run has nothing to show there.
 #pragma once
 
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -9,6 +10,8 @@
 #include "fovea/train/report/run_data.h"
 
 namespace fovea::train {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();  // a number that is not known
 
 // One headline number.
 struct Figure {

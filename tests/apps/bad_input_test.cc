@@ -1,0 +1,214 @@
+// What users get wrong, through the program itself: one clear message, the right exit code, nothing
+// lost.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <string>
+#include <thread>
+
+#include "fovea/core/error.h"
+#include "fovea/core/files.h"
+#include "tests/apps/program.h"
+#include "tests/data/support.h"
+
+namespace fovea {
+namespace {
+
+namespace fs = std::filesystem;
+using data::testing::gzip;
+using data::testing::idx_bytes;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::ProgramResult;
+using testing::run_fovea;
+
+constexpr int64_t kImages = 64, kSide = 8;
+
+class BadInputTest : public ::testing::Test {
+ protected:
+  BadInputTest() {
+    std::vector<uint8_t> pixels, labels;
+    for (int64_t i = 0; i < kImages; ++i) {
+      labels.push_back(static_cast<uint8_t>(i % 4));
+      for (int64_t p = 0; p < kSide * kSide; ++p) {
+        pixels.push_back(static_cast<uint8_t>(i * 37 + p * (i % 4 + 1)));
+      }
+    }
+    images_ = idx_bytes({kImages, kSide, kSide}, pixels);
+    dir_.write("images.gz", gzip(images_));
+    dir_.write("labels.gz", gzip(idx_bytes({kImages}, labels)));
+    recipe_ = dir_.write("recipe.yaml", recipe());
+  }
+
+  std::string recipe() const {
+    const auto data = fmt::format(
+        "{{format: idx, images: {0}/images.gz, labels: {0}/labels.gz, num_classes: 4, "
+        "transforms: [normalize]}}",
+        dir_.path());
+    return fmt::format(
+        "run: {{dir: {0}/run}}\n"
+        "device: {{type: cpu, threads: 1}}\n"
+        "model: {{name: vit, img_size: 8, patch_size: 4, in_chans: 1, num_classes: 4,\n"
+        "        embed_dim: 32, depth: 1, num_heads: 2}}\n"
+        "data:\n  train: {1}\n  val: {1}\n  global_batch_size: 16\n  threads: 1\n"
+        "trainer: {{max_steps: 8}}\n"
+        "checkpoint: {{every_steps: 2, async: false}}\n",
+        dir_.path(), data);
+  }
+
+  ProgramResult train(const std::string& overrides = "", const std::string& prefix = "") const {
+    return run_fovea("train " + recipe_ + " " + overrides, prefix);
+  }
+
+  // Fails as `code` says, with all of `parts` in a message of few lines, and without a run begun.
+  void expect_refused(const ProgramResult& result, ExitCode code,
+                      const std::vector<std::string>& parts) const {
+    EXPECT_EQ(result.exit_code, static_cast<int>(code)) << result.output;
+    for (const auto& part : parts) EXPECT_THAT(result.output, HasSubstr(part));
+    EXPECT_THAT(result.output, HasSubstr("error: "));
+    EXPECT_LT(std::count(result.output.begin(), result.output.end(), '\n'), 12) << result.output;
+    EXPECT_FALSE(fs::exists(dir_.path() + "/run/config.yaml")) << "the folder now holds a run";
+  }
+
+  data::testing::TempDir dir_;
+  std::vector<uint8_t> images_;
+  std::string recipe_;
+};
+
+TEST_F(BadInputTest, TheRecipeItselfIsGood) {
+  const auto result = train();
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("done: 8 steps"));
+}
+
+TEST_F(BadInputTest, UnknownKeyAndWrongTypeComeTogether) {
+  dir_.write("recipe.yaml", recipe() + "optim: {lrr: 1e-3}\nschedule: {warmup_steps: many}\n");
+  expect_refused(
+      train(), ExitCode::kConfig,
+      {"recipe.yaml:10", "optim.lrr", "lr", "recipe.yaml:11", "schedule.warmup_steps", "many"});
+}
+
+TEST_F(BadInputTest, DeepYaml) {
+  dir_.write("recipe.yaml", std::string(100000, '['));
+  expect_refused(train(), ExitCode::kConfig, {"recipe.yaml", "nested"});
+}
+
+TEST_F(BadInputTest, ImpossibleCombinations) {
+  expect_refused(train("model.num_heads=5"), ExitCode::kConfig,
+                 {"embed_dim", "32", "num_heads", "5"});
+  expect_refused(train("model.patch_size=3"), ExitCode::kConfig, {"patch_size", "3", "8"});
+  expect_refused(train("model.num_classes=7"), ExitCode::kConfig, {"num_classes", "7", "4"});
+}
+
+TEST_F(BadInputTest, DataThatIsNotThere) {
+  expect_refused(train("data.train.images=/nowhere/images.gz"), ExitCode::kData,
+                 {"/nowhere/images.gz"});
+  dir_.write("recipe.yaml", recipe() + "");
+  fs::create_directories(dir_.path() + "/set/cat");
+  fs::create_directories(dir_.path() + "/set/dog");
+  dir_.write("set/cat/1.png", std::string("x"));
+  const auto set =
+      fmt::format("'data.train={{format: folder, path: {}/set}}' model.num_classes=2", dir_.path());
+  expect_refused(train(set), ExitCode::kData, {"dog"});
+  const auto none = fmt::format("'data.train={{format: folder, path: {}/none}}'", dir_.path());
+  expect_refused(train(none), ExitCode::kData, {dir_.path() + "/none"});
+}
+
+TEST_F(BadInputTest, DamagedDataFiles) {
+  auto bytes = gzip(images_);
+  bytes.resize(bytes.size() / 2);
+  dir_.write("images.gz", bytes);
+  expect_refused(train(), ExitCode::kData, {"images.gz"});
+  auto magic = images_;
+  magic[0] = 9;
+  dir_.write("images.gz", gzip(magic));
+  expect_refused(train(), ExitCode::kData, {"images.gz", "magic"});
+}
+
+TEST_F(BadInputTest, ImagesThatAreNone) {
+  const auto predict = [&](const std::string& image) {
+    return run_fovea("predict vit_tiny_patch16_224 --device cpu " + image);
+  };
+  const auto text = predict(dir_.write("text.jpg", std::string("this is no picture")));
+  expect_refused(text, ExitCode::kData, {"text.jpg"});
+  // A PNG that says it is 100,000 x 100,000: the head alone, with its right checksum.
+  const std::vector<uint8_t> head = {0x89, 'P', 'N',  'G',  '\r', '\n', 0x1a, '\n', 0,    0,
+                                     0,    13,  'I',  'H',  'D',  'R',  0,    1,    0x86, 0xa0,
+                                     0,    1,   0x86, 0xa0, 8,    2,    0,    0,    0};
+  auto png = head;
+  const auto crc = crc32(0, head.data() + 12, 17);
+  for (const int shift : {24, 16, 8, 0}) png.push_back(static_cast<uint8_t>(crc >> shift));
+  expect_refused(predict(dir_.write("huge.png", png)), ExitCode::kData, {"huge.png", "100000"});
+}
+
+TEST_F(BadInputTest, WeightsThatDoNotFit) {
+  std::vector<uint8_t> hostile(64, 0xff);  // a header of 2^64 - 1 bytes
+  const auto init = [&](const std::string& file) { return train("init.weights=" + file); };
+  expect_refused(init(dir_.write("hostile.safetensors", hostile)), ExitCode::kData,
+                 {"hostile.safetensors"});
+  const auto other = dir_.path() + "/other.safetensors";
+  ASSERT_EQ(run_fovea("convert vit_tiny_patch16_224 --device cpu --out " + other).exit_code, 0);
+  expect_refused(init(other), ExitCode::kData, {"other.safetensors", "blocks.0", "[32"});
+}
+
+// Files end at 64 KiB, as on a full disk: the run says so, and what was saved before stands.
+TEST_F(BadInputTest, FullDiskDuringASave) {
+  ASSERT_EQ(train("trainer.max_steps=8").exit_code, 0);
+  const auto latest = read_file(dir_.path() + "/run/checkpoints/latest", 4096);
+  fs::remove_all(dir_.path() + "/run");
+  const auto full = train("", "trap '' XFSZ; ulimit -f 64;");
+  EXPECT_EQ(full.exit_code, static_cast<int>(ExitCode::kData)) << full.output;
+  EXPECT_THAT(full.output, HasSubstr("error: "));
+  const auto again = train();
+  EXPECT_EQ(again.exit_code, 0) << again.output;
+  EXPECT_EQ(read_file(dir_.path() + "/run/checkpoints/latest", 4096), latest);
+}
+
+TEST_F(BadInputTest, CheckpointWithAFlippedByteIsPassedOver) {
+  ASSERT_EQ(train().exit_code, 0);
+  const auto reference = read_file(dir_.path() + "/run/weights.safetensors", 1 << 20);
+  fs::path damaged;
+  for (const auto& entry :
+       fs::recursive_directory_iterator(dir_.path() + "/run/checkpoints/step_00000008")) {
+    if (entry.path().filename().string().starts_with("model-")) damaged = entry.path();
+  }
+  ASSERT_FALSE(damaged.empty());
+  auto bytes = read_file(damaged.string(), 1 << 20);
+  bytes[bytes.size() - 5] ^= 0x10;
+  std::ofstream(damaged, std::ios::binary) << bytes;
+  const auto result = train();
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("step_00000008"), HasSubstr("from step 6")));
+  EXPECT_EQ(read_file(dir_.path() + "/run/weights.safetensors", 1 << 20), reference);
+}
+
+TEST_F(BadInputTest, ControlCTwice) {
+  // The second one comes while the first is still being honoured: at once, and nothing saved is
+  // lost.
+  const auto result =
+      run_fovea("train " + recipe_ +
+                    " trainer.max_steps=1000000 & pid=$!; sleep 1.5; kill -INT $pid; "
+                    "kill -INT $pid; wait $pid; exit $?",
+                "set -m;");
+  EXPECT_THAT(result.exit_code, ::testing::AnyOf(75, 130)) << result.output;
+  const auto again =
+      train("trainer.max_steps=1000000 & pid=$!; sleep 1.5; kill -INT $pid; wait $pid; exit $?",
+            "set -m;");
+  EXPECT_EQ(again.exit_code, static_cast<int>(ExitCode::kStopped)) << again.output;
+  EXPECT_THAT(again.output, HasSubstr("going on from step"));
+}
+
+TEST_F(BadInputTest, CommandLineMistakes) {
+  EXPECT_EQ(run_fovea("trian x").exit_code, 2);
+  EXPECT_EQ(run_fovea("train").exit_code, 2);
+  expect_refused(run_fovea("train /nowhere.yaml"), ExitCode::kConfig, {"/nowhere.yaml"});
+  expect_refused(run_fovea("predict vit_tiny_patch16_223 x.png"), ExitCode::kConfig,
+                 {"vit_tiny_patch16_223", "vit_tiny_patch16_224"});
+}
+
+}  // namespace
+}  // namespace fovea

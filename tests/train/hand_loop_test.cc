@@ -1,0 +1,65 @@
+// The training loop in user code: the same pieces as the trainer, and the same run.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "fovea/optim/schedules.h"
+#include "fovea/train/evaluator.h"
+#include "fovea/train/inference.h"
+#include "fovea/train/session.h"
+#include "fovea/train/trainer.h"
+#include "tests/train/tiny_run.h"
+
+namespace fovea::train {
+namespace {
+
+struct HandRun {
+  models::ModelPtr model;
+  std::vector<double> losses;
+  std::map<std::string, double> metrics;
+};
+
+HandRun train_by_hand(const TrainConfig& config) {
+  auto training = open_training_data(config);
+  auto validation = open_validation_data(config);
+  const auto options = step_options(config);
+  auto model = make_model(config, options.compute);
+  const auto task = make_task(config.task, num_classes_of(config.model));
+  const auto optimizer = make_optimizer(config, *model);
+  const auto num_steps = total_steps(config.trainer, training.loader->batches_per_epoch());
+  const optim::Schedule schedule(config.schedule, optim::base_lr(config.optim), num_steps);
+  std::vector<double> losses;
+  for (int64_t step = 0; step < num_steps; ++step) {
+    auto batch = training.loader->next();
+    losses.push_back(compute_gradients(*model, *task, *optimizer, batch, step, options).loss);
+    optimizer->step(schedule.lr(step));
+    training.loader->recycle(std::move(batch));
+  }
+  const auto result = evaluate(*model, *task, *validation.loader, options.compute);
+  return {std::move(model), std::move(losses), result->metrics()};
+}
+
+TEST(HandLoopTest, GivesTheTrainersLossesMetricsAndWeights) {
+  const data::testing::TempDir folder;
+  const auto config = testing::tiny_config(folder);
+  const auto by_hand = train_by_hand(config);
+  const auto by_trainer = Trainer(config, ProgressLine::Mode::kSilent).fit();
+
+  std::vector<double> losses;
+  std::ifstream lines(config.run.dir + "/metrics.jsonl");
+  for (std::string line; std::getline(lines, line);) {
+    const auto record = nlohmann::json::parse(line);
+    if (record.at("split") == "train") losses.push_back(record.at("loss"));
+  }
+  EXPECT_EQ(by_hand.losses, losses);
+  EXPECT_EQ(by_hand.metrics, by_trainer.last_eval);
+  const auto weights = load_inference(config.run.dir, {.device = "cpu"}).model->named_parameters();
+  for (const auto& item : by_hand.model->named_parameters()) {
+    EXPECT_TRUE(weights[item.key()].equal(item.value())) << item.key();
+  }
+}
+
+}  // namespace
+}  // namespace fovea::train
