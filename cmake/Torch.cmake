@@ -34,6 +34,10 @@ target_compile_options(fovea_torch INTERFACE
   "SHELL:-idirafter ${FOVEA_TORCH_DIR}/include"
   "SHELL:-idirafter ${FOVEA_TORCH_DIR}/include/torch/csrc/api/include")
 target_compile_definitions(fovea_torch INTERFACE _GLIBCXX_USE_CXX11_ABI=1)
+# at::parallel_for is a template in a header: compiled without OpenMP it runs in one thread, and says nothing. The
+# run-time library is the libgomp.so.1 that lies in the wheel.
+target_compile_options(fovea_torch INTERFACE -fopenmp)
+target_link_options(fovea_torch INTERFACE -fopenmp)
 # libtorch_cpu itself names libcudart and libcupti; they lie beside it (../nvidia) or on the system, so
 # undefined symbols of shared libraries are left to the run-time linker.
 target_link_options(fovea_torch INTERFACE -Wl,--allow-shlib-undefined "-Wl,-rpath,${FOVEA_TORCH_DIR}/lib")

@@ -1,12 +1,18 @@
 #include "fovea/kernels/linear.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/mm.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/util/accumulate.h>
+#include <dlfcn.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "fovea/core/error.h"
@@ -25,8 +31,7 @@ using LinearPointwise = at::Tensor(const at::Tensor&, const at::Tensor&,
                                    c10::List<std::optional<at::Scalar>>,
                                    std::optional<std::string_view>);
 
-// oneDNN's product, reached through the dispatcher: for float32 it runs at about twice the rate of
-// the BLAS that at::linear picks (benchmarks/results). a: [M, K], b: [N, K], any strides -> a b^T:
+// oneDNN's product, reached through the dispatcher. a: [M, K], b: [N, K], any strides -> a b^T:
 // [M, N].
 at::Tensor onednn_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
   static const auto op = c10::Dispatcher::singleton()
@@ -36,8 +41,90 @@ at::Tensor onednn_product(const at::Tensor& a, const at::Tensor& b, const at::Te
                  c10::List<std::optional<at::Scalar>>(), "");
 }
 
-bool onednn_is_faster(const at::Tensor& x) {
+// With AVX-512 oneDNN runs at about twice the rate of the BLAS that libtorch picks; with AVX2 BLAS
+// is as fast, and faster where the first factor is transposed.
+bool onednn_is_faster() {
+#ifdef __x86_64__
+  static const bool has_avx512 = __builtin_cpu_supports("avx512f") != 0;
+  return has_avx512;
+#else
+  return false;
+#endif
+}
+
+// out = a b^T + bias in one thread.
+void product_into(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias,
+                  at::Tensor out) {
+  if (onednn_is_faster()) {
+    out.copy_(onednn_product(a, b, bias));
+  } else if (bias.defined()) {
+    at::addmm_out(out, bias, a, b.t());
+  } else {
+    at::mm_out(out, a, b.t());
+  }
+}
+
+// While it lives, MKL works in the calling thread alone. libtorch has told it to use all threads
+// even where it is called from one of several, which would split the sums by their number.
+class OneMklThread {
+ public:
+  OneMklThread() : before_(set_ ? set_(1) : 0) {}
+  ~OneMklThread() {
+    if (set_) set_(before_);
+  }
+  OneMklThread(const OneMklThread&) = delete;
+  OneMklThread& operator=(const OneMklThread&) = delete;
+
+ private:
+  // Exported by a libtorch that was built with MKL.
+  static inline const auto set_ =
+      reinterpret_cast<int (*)(int)>(dlsym(RTLD_DEFAULT, "MKL_Set_Num_Threads_Local"));
+  int before_;
+};
+
+// A library that splits one product over its threads splits by their number, and the sums come out
+// with other bits. Here the rows are split, by their number alone, and each block is one thread's.
+int64_t rows_of_block(int64_t rows) {
+  constexpr int64_t kBlocks = 64, kLeast = 128, kMost = 1024;
+  const int64_t even = (rows + kBlocks - 1) / kBlocks;
+  return std::clamp((even + kLeast - 1) / kLeast * kLeast, kLeast, kMost);
+}
+
+// a: [M, K], b: [N, K], float32, any strides -> a b^T + bias: [M, N], in blocks of `rows` x
+// `columns`.
+at::Tensor blocked_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias,
+                           int64_t rows, int64_t columns) {
+  const int64_t M = a.size(0), N = b.size(0);
+  const int64_t across = (N + columns - 1) / columns, blocks = (M + rows - 1) / rows * across;
+  auto out = at::empty({M, N}, a.options());
+  // Two at least, if one is empty: libtorch runs a single one outside of its threads, where the
+  // library would start its own.
+  at::parallel_for(0, std::max<int64_t>(2, blocks), 1, [&](int64_t begin, int64_t end) {
+    const c10::InferenceMode no_autograd;  // modes are a thread's own
+    const OneMklThread one_thread;
+    for (int64_t block = begin; block < std::min(blocks, end); ++block) {
+      const int64_t m = block / across * rows, n = block % across * columns;
+      const int64_t height = std::min(rows, M - m), width = std::min(columns, N - n);
+      product_into(a.narrow(0, m, height), b.narrow(0, n, width),
+                   bias.defined() ? bias.narrow(0, n, width) : bias,
+                   out.narrow(0, m, height).narrow(1, n, width));
+    }
+  });
+  return out;
+}
+
+bool is_cpu_float(const at::Tensor& x) {
   return x.is_cpu() && x.scalar_type() == at::kFloat && x.numel() > 0;
+}
+
+// a: [M, K], b: [N, K], float32 -> a b^T + bias: [M, N].
+at::Tensor float_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
+  // With this many tiles to hand out oneDNN splits no sum, and writes straight to its result.
+  constexpr int64_t kManyOutputs = int64_t{1} << 20;
+  if (onednn_is_faster() && a.size(0) * b.size(0) >= kManyOutputs) {
+    return onednn_product(a, b, bias);
+  }
+  return blocked_product(a, b, bias, rows_of_block(a.size(0)), b.size(0));
 }
 
 // x: [M, K], weight: [N, K] -> [M, N].
@@ -46,7 +133,7 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tens
     const auto wide_bias = bias.defined() ? bias.to(at::kFloat) : bias;
     return product(x.to(at::kFloat), weight.to(at::kFloat), wide_bias).to(at::kBFloat16);
   }
-  return onednn_is_faster(x) ? onednn_product(x, weight, bias) : at::linear(x, weight, bias);
+  return is_cpu_float(x) ? float_product(x, weight, bias) : at::linear(x, weight, bias);
 }
 
 // dy: [M, N], weight: [N, K] -> dy weight: [M, K].
@@ -54,16 +141,20 @@ at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight) {
   if (is_multiplied_as_float(dy)) {
     return input_gradient(dy.to(at::kFloat), weight.to(at::kFloat)).to(at::kBFloat16);
   }
-  return onednn_is_faster(dy) ? onednn_product(dy, weight.t(), {}) : at::matmul(dy, weight);
+  return is_cpu_float(dy) ? float_product(dy, weight.t(), {}) : at::matmul(dy, weight);
 }
 
-// dy: [M, N], x: [M, K] -> dy^T x: [N, K]. oneDNN copies its first operand into rows, so the
-// smaller one goes there.
+// dy: [M, N], x: [M, K] -> dy^T x: [N, K].
 at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x) {
   if (is_multiplied_as_float(dy)) return weight_gradient(dy.to(at::kFloat), x.to(at::kFloat));
-  if (!onednn_is_faster(dy)) return at::matmul(dy.t(), x);
-  return dy.size(1) <= x.size(1) ? onednn_product(dy.t(), x.t(), {})
-                                 : onednn_product(x.t(), dy.t(), {}).t();
+  if (!is_cpu_float(dy)) return at::matmul(dy.t(), x);
+  // The sums run over all M rows, so the result is cut into tiles. oneDNN copies its first factor
+  // and wants the second one whole: there the smaller side alone is cut.
+  const int64_t N = dy.size(1), K = x.size(1);
+  const auto part = [](int64_t size) { return std::clamp<int64_t>((size + 1) / 2, 16, 192); };
+  if (!onednn_is_faster()) return blocked_product(dy.t(), x.t(), {}, part(N), part(K));
+  return N <= K ? blocked_product(dy.t(), x.t(), {}, part(N), K)
+                : blocked_product(x.t(), dy.t(), {}, part(K), N).t();
 }
 
 // [..., K] -> [M, K]; not by -1, which is ambiguous for an empty tensor.

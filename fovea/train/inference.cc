@@ -8,6 +8,7 @@
 
 #include "fovea/checkpoint/store.h"
 #include "fovea/core/config.h"
+#include "fovea/core/config_describe.h"
 #include "fovea/core/error.h"
 #include "fovea/core/safetensors.h"
 #include "fovea/data/datasets/registry.h"
@@ -91,9 +92,10 @@ WeightsSource find_source(const std::string& target, const InferenceOptions& opt
   }
   const auto presets = models::list_models();
   if (std::find(presets.begin(), presets.end(), target) == presets.end()) {
-    fail<ConfigError>(
-        "{}: neither a file, nor a run folder, nor the name of a model (`fovea list models`)",
-        target);
+    const auto nearest = detail::nearest(target, presets);
+    fail<ConfigError>("{}: neither a file, nor a run folder, nor the name of a model; {}", target,
+                      nearest.empty() ? "`fovea list models` shows the names"
+                                      : "did you mean " + nearest + "?");
   }
   if (!options.weights.empty()) {
     auto with_model = options;

@@ -16,7 +16,7 @@ struct ProgramResult {
 
 // Runs `prefix fovea arguments` in a shell; `prefix` may set limits or variables.
 inline ProgramResult run_fovea(const std::string& arguments, const std::string& prefix = "") {
-  const auto command = prefix + " \"" FOVEA_BINARY "\" " + arguments + " 2>&1";
+  const auto command = "exec 2>&1; " + prefix + " \"" FOVEA_BINARY "\" " + arguments;
   ProgramResult result;
   FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return result;

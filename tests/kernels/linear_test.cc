@@ -65,12 +65,20 @@ TEST_P(LinearTest, GradientsComeOnlyWhereAsked) {
   EXPECT_EQ(b.grad().sum().item<double>(), 4 * 12);
 }
 
-TEST_P(LinearTest, SameBitsForOneAndTwoThreads) {
-  const Inputs inputs = {x({397, 96}), weight(100, 96), bias(100)};
-  support::expect_same_bits_for_any_threads([&] {
-    const auto result = support::gradients(linear, inputs);
-    return Inputs{result.output, result.inputs[0], result.inputs[1], result.inputs[2]};
-  });
+// Shapes of every kind: odd sizes, a single row, few outputs of long sums, long columns.
+TEST_P(LinearTest, SameBitsForAnyNumberOfThreads) {
+  struct Shape {
+    int64_t M, K, N;
+  };
+  for (const auto& [M, K, N] : {Shape{397, 96, 100}, Shape{1, 700, 10}, Shape{2500, 48, 33},
+                                Shape{64, 1000, 10}, Shape{1300, 33, 900}}) {
+    SCOPED_TRACE(fmt::format("{} x {} x {}", M, K, N));
+    const Inputs inputs = {x({M, K}), weight(N, K), bias(N)};
+    support::expect_same_bits_for_any_threads([&] {
+      const auto result = support::gradients(linear, inputs);
+      return Inputs{result.output, result.inputs[0], result.inputs[1], result.inputs[2]};
+    });
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, LinearTest, support::dtype_cases(), support::dtype_case_name);
