@@ -48,7 +48,7 @@ void add_commands(CLI::App& app) {
 // main, so the program starts itself anew with it set. Whoever sets either variable has the choice.
 void limit_spinning(char** argv) {
   if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY")) return;
-  setenv("GOMP_SPINCOUNT", "1000", /*overwrite=*/0);
+  setenv("GOMP_SPINCOUNT", "10000", /*overwrite=*/0);
   std::error_code error;  // by its own name, which ps and pkill then show
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (!error) execv(program.c_str(), argv);  // returns only where it fails; all works as before

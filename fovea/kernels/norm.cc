@@ -31,25 +31,38 @@ bool has_cpu_norm(const at::Tensor& x) {
   return x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
 }
 
-// The row as float: the tensor's own memory for float32, else converted into `scratch`.
-const float* float_row(const at::Tensor& x, int64_t row, int64_t D, float* scratch) {
-  if (x.scalar_type() == at::kFloat) return x.const_data_ptr<float>() + row * D;
-  const auto* bits = reinterpret_cast<const uint16_t*>(x.const_data_ptr<at::BFloat16>());
-  cpu::bfloat16_to_float(bits + row * D, D, scratch);
-  return scratch;
-}
+// Rows of a [M, D] tensor, read and written as float whatever its dtype. Holds pointers: asking a
+// tensor for them in every row costs as much as a short row.
+class Rows {
+ public:
+  Rows(const at::Tensor& x, int64_t D)
+      : D_(D), is_float_(x.scalar_type() == at::kFloat), data_(x.data_ptr()) {}
 
-// Calls write(destination) with a row of float and leaves it in x in x's dtype.
-template <class Write>
-void write_row(const at::Tensor& x, int64_t row, int64_t D, float* scratch, const Write& write) {
-  if (x.scalar_type() == at::kFloat) {
-    write(x.mutable_data_ptr<float>() + row * D);
-    return;
+  // The row itself for float32, else converted into `scratch`.
+  const float* read(int64_t row, float* scratch) const {
+    if (is_float_) return floats() + row * D_;
+    cpu::bfloat16_to_float(bits() + row * D_, D_, scratch);
+    return scratch;
   }
-  write(scratch);
-  auto* bits = reinterpret_cast<uint16_t*>(x.mutable_data_ptr<at::BFloat16>());
-  cpu::float_to_bfloat16(scratch, D, bits + row * D);
-}
+  // Calls write(destination) with a row of float and leaves it in the tensor's dtype.
+  template <class Write>
+  void write(int64_t row, float* scratch, const Write& write) const {
+    if (is_float_) {
+      write(floats() + row * D_);
+      return;
+    }
+    write(scratch);
+    cpu::float_to_bfloat16(scratch, D_, bits() + row * D_);
+  }
+
+ private:
+  float* floats() const { return static_cast<float*>(data_); }
+  uint16_t* bits() const { return static_cast<uint16_t*>(data_); }
+
+  int64_t D_;
+  bool is_float_;
+  void* data_;
+};
 
 const float* data_or_null(const at::Tensor& x) {
   return x.defined() ? x.const_data_ptr<float>() : nullptr;
@@ -66,13 +79,16 @@ NormResult forward_cpu(const at::Tensor& x, const at::Tensor& weight, const at::
   NormResult result{at::empty_like(x), at::empty({M}, statistics), at::empty({M}, statistics)};
   auto* mean = result.mean.mutable_data_ptr<float>();
   auto* rstd = result.rstd.mutable_data_ptr<float>();
+  const auto* weights = data_or_null(weight);
+  const auto* biases = data_or_null(bias);
+  const Rows in(x, D), out(result.y, D);
   at::parallel_for(0, M, kNormRowsPerPartial, [&](int64_t begin, int64_t end) {
     std::vector<float> scratch_x(D), scratch_y(D);
     for (int64_t m = begin; m < end; ++m) {
-      const float* row = float_row(x, m, D, scratch_x.data());
-      write_row(result.y, m, D, scratch_y.data(), [&](float* y) {
-        cpu::layer_norm_row(row, data_or_null(weight), data_or_null(bias), static_cast<float>(eps),
-                            D, y, mean + m, rstd + m);
+      const float* row = in.read(m, scratch_x.data());
+      out.write(m, scratch_y.data(), [&](float* y) {
+        cpu::layer_norm_row(row, weights, biases, static_cast<float>(eps), D, y, mean + m,
+                            rstd + m);
       });
     }
   });
@@ -87,18 +103,23 @@ variable_list backward_cpu(const at::Tensor& dy, const at::Tensor& x, const at::
   const auto options = x.options().dtype(at::kFloat);
   const auto dweight = weight.defined() ? at::zeros({partials, D}, options) : at::Tensor();
   const auto dbias = has_bias ? at::zeros({partials, D}, options) : at::Tensor();
+  const auto* weights = data_or_null(weight);
+  const auto* means = mean.const_data_ptr<float>();
+  const auto* rstds = rstd.const_data_ptr<float>();
+  auto* dweights = dweight.defined() ? dweight.mutable_data_ptr<float>() : nullptr;
+  auto* dbiases = dbias.defined() ? dbias.mutable_data_ptr<float>() : nullptr;
+  const Rows in_dy(dy, D), in_x(x, D), out(dx, D);
   at::parallel_for(0, partials, 1, [&](int64_t begin, int64_t end) {
     std::vector<float> scratch_dy(D), scratch_x(D), scratch_dx(D);
     for (int64_t p = begin; p < end; ++p) {
-      float* dw = dweight.defined() ? dweight.mutable_data_ptr<float>() + p * D : nullptr;
-      float* db = dbias.defined() ? dbias.mutable_data_ptr<float>() + p * D : nullptr;
-      for (int64_t m = p * kNormRowsPerPartial; m < std::min(M, (p + 1) * kNormRowsPerPartial); ++m) {
-        const float* row_dy = float_row(dy, m, D, scratch_dy.data());
-        const float* row_x = float_row(x, m, D, scratch_x.data());
-        write_row(dx, m, D, scratch_dx.data(), [&](float* out) {
-          cpu::layer_norm_row_backward(row_dy, row_x, data_or_null(weight),
-                                       mean.const_data_ptr<float>()[m],
-                                       rstd.const_data_ptr<float>()[m], D, out, dw, db);
+      float* dw = dweights ? dweights + p * D : nullptr;
+      float* db = dbiases ? dbiases + p * D : nullptr;
+      for (int64_t m = p * kNormRowsPerPartial; m < std::min(M, (p + 1) * kNormRowsPerPartial);
+           ++m) {
+        const float* row_dy = in_dy.read(m, scratch_dy.data());
+        const float* row_x = in_x.read(m, scratch_x.data());
+        out.write(m, scratch_dx.data(), [&](float* to) {
+          cpu::layer_norm_row_backward(row_dy, row_x, weights, means[m], rstds[m], D, to, dw, db);
         });
       }
     }
