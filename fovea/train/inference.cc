@@ -93,9 +93,9 @@ WeightsSource find_source(const std::string& target, const InferenceOptions& opt
   const auto presets = models::list_models();
   if (std::find(presets.begin(), presets.end(), target) == presets.end()) {
     const auto nearest = detail::nearest(target, presets);
-    fail<ConfigError>("{}: neither a file, nor a run folder, nor the name of a model; {}", target,
-                      nearest.empty() ? "`fovea list models` shows the names"
-                                      : "did you mean " + nearest + "?");
+    fail<ConfigError>(
+        "{}: neither a file, nor a run folder, nor the name of a model; {}", target,
+        nearest.empty() ? "`fovea list models` shows the names" : "did you mean " + nearest + "?");
   }
   if (!options.weights.empty()) {
     auto with_model = options;

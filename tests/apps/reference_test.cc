@@ -10,9 +10,7 @@
 namespace fovea {
 namespace {
 
-std::string output_of(const std::string& arguments) {
-  return testing::run_fovea(arguments).output;
-}
+std::string output_of(const std::string& arguments) { return testing::run_fovea(arguments).output; }
 
 TEST(ReferenceTest, StandsInTheDocsAsTheProgramPrintsIt) {
   std::ifstream file(FOVEA_SOURCE_DIR "/docs/reference.md");

@@ -1,5 +1,6 @@
 #include "fovea/train/trainer.h"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -79,6 +80,17 @@ TEST(TrainerTest, SameSeedSameRunOtherSeedAnother) {
   for (const auto& config : {first, second, third}) fit(config);
   expect_same_run(second.run.dir, first.run.dir);
   EXPECT_NE(losses(third.run.dir), losses(first.run.dir));
+}
+
+TEST(TrainerTest, AnyNumberOfKernelThreadsGivesTheSameRun) {
+  const data::testing::TempDir folder;
+  const auto one = testing::tiny_config(folder, "one");
+  auto three = testing::tiny_config(folder, "three");
+  three.device.threads = 3;
+  fit(one);
+  fit(three);
+  expect_same_run(three.run.dir, one.run.dir);
+  at::set_num_threads(1);
 }
 
 TEST(TrainerTest, FinishedRunIsNotTrainedAgain) {
