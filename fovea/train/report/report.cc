@@ -52,12 +52,14 @@ Markup headline(const RunData& run) {
 std::string essentials(const RunData& run) {
   std::vector<std::string> words;
   for (const char* key : {"model.preset", "model.name", "data.train.path", "data.train.format",
-                          "optim.name", "schedule.name", "device.dtype"}) {
+                          "optim.name", "schedule.name"}) {
     const auto place = run.config_values.find(key);
     if (place == run.config_values.end()) continue;
     if (place->second.empty() || place->second == "null") continue;
     words.push_back(place->second);
   }
+  if (run.machine && !run.machine->dtype.empty())
+    words.push_back(run.machine->dtype);  // what `auto` came to
   return fmt::format("{}", fmt::join(words, " \xC2\xB7 "));
 }
 
