@@ -157,7 +157,8 @@ def report(args, rows, differences):
         f"{memory:.0f} GiB. torch {torch.__version__}, timm {timm.__version__} (eager). Batch {args.batch_size}; "
         f"a training step is forward, cross-entropy, backward and AdamW.", "",
         f"Command: `benchmarks/vs_timm --rounds {args.rounds} --steps {args.steps} --warmup {args.warmup}"
-        f" --threads {args.threads} --batch-size {args.batch_size} --model {args.model}`. "
+        f" --threads {args.threads} --batch-size {args.batch_size} --model {args.model}"
+        f"{' --cases ' + ' '.join(args.cases) if args.cases else ''}`. "
         f"Medians of {args.steps} steps in each of {args.rounds} alternating rounds; the ratio is the median of the "
         "rounds' ratios, in brackets their range.", "",
         "Logits on the same weights and images, largest difference over largest logit: "

@@ -28,8 +28,7 @@ void add_inference_options(CLI::App& command, InferenceArguments& arguments) {
   command.add_option("--device", arguments.options.device, "auto, cpu or cuda")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
-  command
-      .add_option("--dtype", arguments.options.dtype, "dtype of activations: float32 or bfloat16")
+  command.add_option("--dtype", arguments.options.dtype, "dtype of activations and products")
       ->check(CLI::IsMember({"float32", "bfloat16", "auto"}))
       ->capture_default_str();
   command

@@ -107,7 +107,6 @@ TEST_F(BadInputTest, ImpossibleCombinations) {
 TEST_F(BadInputTest, DataThatIsNotThere) {
   expect_refused(train("data.train.images=/nowhere/images.gz"), ExitCode::kData,
                  {"/nowhere/images.gz"});
-  dir_.write("recipe.yaml", recipe() + "");
   fs::create_directories(dir_.path() + "/set/cat");
   fs::create_directories(dir_.path() + "/set/dog");
   dir_.write("set/cat/1.png", std::string("x"));
@@ -186,8 +185,8 @@ TEST_F(BadInputTest, CheckpointWithAFlippedByteIsPassedOver) {
   EXPECT_EQ(read_file(dir_.path() + "/run/weights.safetensors", 1 << 20), reference);
 }
 
-// Starts a run without end and sends it `signals` once it is under way.
 TEST_F(BadInputTest, ControlCTwice) {
+  // A run without end, which is sent `signals` once it has saved something.
   const auto interrupt = [&](const std::string& signals) {
     return run_fovea("train " + recipe_ + " trainer.max_steps=1000000 & pid=$!; while ! test -s " +
                      dir_.path() + "/run/checkpoints/latest; do sleep 0.05; done; " + signals +

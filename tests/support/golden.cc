@@ -5,6 +5,7 @@
 #include "fovea/nn/tensor_file.h"
 
 namespace fovea::support {
+
 NamedTensors Golden::group(const std::string& name) const {
   NamedTensors members;
   const auto prefix = name + "/";
