@@ -204,6 +204,16 @@ std::string nearest(std::string_view word, const std::vector<std::string>& known
   return best;
 }
 
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {
+  const std::string guess = nearest(word, known);
+  return guess.empty() ? "" : "did you mean " + guess + "?";
+}
+
+std::string or_did_you_mean(std::string_view word, const std::vector<std::string>& known) {
+  const std::string question = did_you_mean(word, known);
+  return question.empty() ? "" : "; " + question;
+}
+
 std::string nearest_key(std::string_view key, const std::vector<std::string>& known,
                         const std::vector<std::string>& all_keys) {
   if (key.size() > kLongestGuess) return "";

@@ -163,12 +163,11 @@ void ConfigReader::read_string(std::string& target, const FieldOptions& options,
   }
   const auto& choices = options.choices;
   if (!choices.empty() && std::find(choices.begin(), choices.end(), node.scalar) == choices.end()) {
-    const std::string guess = nearest(node.scalar, choices);
     faulty_keys_.push_back(key);
     return add_fault(
         node.origin, key,
         fmt::format("found {}, expected one of {}{}", describe_node(node), join(choices),
-                    guess.empty() ? "" : "; did you mean " + guess + "?"));
+                    or_did_you_mean(node.scalar, choices)));
   }
   target = node.scalar;
 }
@@ -270,11 +269,10 @@ bool ConfigReader::select_alternative(const OneOfBinding& one_of, const ConfigNo
   const auto names = one_of.names();
   const auto found = std::find(names.begin(), names.end(), name);
   if (found == names.end()) {
-    const std::string guess = nearest(name, names);
     faulty_keys_.push_back(name_key);
     add_fault((named ? *named : node).origin, name_key,
               fmt::format("found '{}', expected one of {}{}", printable(name), join(names),
-                          guess.empty() ? "" : "; did you mean " + guess + "?"));
+                          or_did_you_mean(name, names)));
     return false;
   }
   const auto index = static_cast<size_t>(found - names.begin());
@@ -333,12 +331,10 @@ void ConfigReader::read_preset(const SectionBinding& section, const ConfigNode& 
     if (preset->scalar.empty() || section.apply_preset(preset->scalar)) return;
   }
   const auto names = section.preset_names();
-  const std::string guess =
-      preset->kind == ConfigNode::Kind::kScalar ? nearest(preset->scalar, names) : "";
   faulty_keys_.push_back(preset_key);
   add_fault(preset->origin, preset_key,
             fmt::format("found {}, expected one of {}{}", describe_node(*preset), join(names),
-                        guess.empty() ? "" : "; did you mean " + guess + "?"));
+                        or_did_you_mean(preset->scalar, names)));
 }
 
 void ConfigReader::report_unknown_keys(const SectionBinding& section, const ConfigNode& node,

@@ -45,8 +45,7 @@ at::Tensor onednn_product(const at::Tensor& a, const at::Tensor& b, const at::Te
 // is as fast, and faster where the first factor is transposed.
 bool onednn_is_faster() {
 #ifdef __x86_64__
-  static const bool has_avx512 = __builtin_cpu_supports("avx512f") != 0;
-  return has_avx512;
+  return __builtin_cpu_supports("avx512f") != 0;
 #else
   return false;
 #endif

@@ -19,12 +19,15 @@ ModelPtr build_model(const ModelConfig& config, at::Device device) {
 
 std::vector<std::string> list_models() { return VitConfig::preset_names(); }
 
+std::string hint_for_model(const std::string& unknown) {
+  const std::string question = detail::did_you_mean(unknown, list_models());
+  return question.empty() ? "`fovea list models` shows the names" : question;
+}
+
 ModelConfig named_config(const std::string& preset) {
   VitConfig vit;
   if (!vit.apply_preset(preset)) {
-    const auto nearest = detail::nearest(preset, list_models());
-    fail<ConfigError>("no model is named '{}'; {}`fovea list models` shows all names", preset,
-                      nearest.empty() ? "" : "did you mean " + nearest + "? ");
+    fail<ConfigError>("no model is named '{}'; {}", preset, hint_for_model(preset));
   }
   return {vit};
 }

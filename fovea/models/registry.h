@@ -18,6 +18,9 @@ ModelPtr build_model(const ModelConfig& config, at::Device device = at::kCPU);
 // The names of all presets, e.g. "vit_small_patch16_224" (timm's names), in the table's order.
 std::vector<std::string> list_models();
 
+// What to say where no model has this name: the nearest one, or how to see them all.
+std::string hint_for_model(const std::string& unknown);
+
 // The config of a preset. Throws ConfigError with the nearest names.
 ModelConfig named_config(const std::string& preset);
 

@@ -8,7 +8,6 @@
 
 #include "fovea/checkpoint/store.h"
 #include "fovea/core/config.h"
-#include "fovea/core/config_describe.h"
 #include "fovea/core/error.h"
 #include "fovea/core/safetensors.h"
 #include "fovea/data/datasets/registry.h"
@@ -92,10 +91,8 @@ WeightsSource find_source(const std::string& target, const InferenceOptions& opt
   }
   const auto presets = models::list_models();
   if (std::find(presets.begin(), presets.end(), target) == presets.end()) {
-    const auto nearest = detail::nearest(target, presets);
-    fail<ConfigError>(
-        "{}: neither a file, nor a run folder, nor the name of a model; {}", target,
-        nearest.empty() ? "`fovea list models` shows the names" : "did you mean " + nearest + "?");
+    fail<ConfigError>("{}: neither a file, nor a run folder, nor the name of a model; {}", target,
+                      models::hint_for_model(target));
   }
   if (!options.weights.empty()) {
     auto with_model = options;

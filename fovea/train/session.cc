@@ -45,6 +45,20 @@ DataSource open_data(const TrainConfig& config, const data::DatasetConfig& secti
   return source;
 }
 
+void check_class_names(const std::vector<std::string>& expected,
+                       const std::vector<std::string>& found) {
+  if (expected.empty() || found.empty() || expected == found) return;
+  const auto [left, right] =
+      std::mismatch(expected.begin(), expected.end(), found.begin(), found.end());
+  const auto name = [](auto position, const auto& names) {
+    return position == names.end() ? std::string("nothing") : "'" + *position + "'";
+  };
+  fail<ConfigError>(
+      "data.val: class {} is {}, but {} in training; give both the same class folders, or the same "
+      "class_names in the same order",
+      left - expected.begin(), name(right, found), name(left, expected));
+}
+
 bool matches(const std::string& pattern, const std::string& name) {
   if (pattern == "backbone") return !name.starts_with("head.");
   return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
@@ -69,23 +83,12 @@ DataSource open_training_data(const TrainConfig& config) {
   return open_data(config, *config.data.train, /*is_training=*/true);
 }
 
-void check_class_names(const std::vector<std::string>& expected,
-                       const std::vector<std::string>& found) {
-  if (expected.empty() || found.empty() || expected == found) return;
-  const auto [left, right] =
-      std::mismatch(expected.begin(), expected.end(), found.begin(), found.end());
-  const auto name = [](auto position, const auto& names) {
-    return position == names.end() ? std::string("nothing") : "'" + *position + "'";
-  };
-  fail<ConfigError>(
-      "data.val: class {} is {}, but {} in training; give both the same class folders, or the same "
-      "class_names in the same order",
-      left - expected.begin(), name(right, found), name(left, expected));
-}
-
-DataSource open_validation_data(const TrainConfig& config) {
-  return config.data.val ? open_data(config, *config.data.val, /*is_training=*/false)
-                         : DataSource{};
+DataSource open_validation_data(const TrainConfig& config,
+                                const std::vector<std::string>& class_names) {
+  if (!config.data.val) return {};
+  auto source = open_data(config, *config.data.val, /*is_training=*/false);
+  check_class_names(class_names, source.dataset->class_names());
+  return source;
 }
 
 std::unique_ptr<Task> make_task(const TaskConfig& config, int64_t num_classes) {

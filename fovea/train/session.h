@@ -30,13 +30,11 @@ int64_t in_chans_of(const models::ModelConfig& config);
 // data.train, shuffled by the run's seed. Throws ConfigError where the section is missing or the
 // model has not as many classes as the data; DataError where the data is not what it should be.
 DataSource open_training_data(const TrainConfig& config);
-// data.val, in order and to the last sample; empty where the recipe has none.
-DataSource open_validation_data(const TrainConfig& config);
-
-// A label is a position in the list of classes: lists of other names, or in another order, would
-// count right answers as wrong ones. Throws ConfigError where both are known and differ.
-void check_class_names(const std::vector<std::string>& expected,
-                       const std::vector<std::string>& found);
+// data.val, in order and to the last sample; empty where the recipe has none. class_names: those of
+// the training data. A label is a position in that list, so that other names, or another order,
+// would count right answers as wrong ones: throws ConfigError where both are known and differ.
+DataSource open_validation_data(const TrainConfig& config,
+                                const std::vector<std::string>& class_names);
 
 std::unique_ptr<Task> make_task(const TaskConfig& config, int64_t num_classes);
 

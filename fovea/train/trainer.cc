@@ -76,7 +76,7 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode)
       folder(config),
       log_file(folder.file("train.log").string()),
       training(open_training_data(config)),
-      validation(open_validation_data(config)),
+      validation(open_validation_data(config, training.dataset->class_names())),
       options(step_options(config)),
       model(make_model(config, options.compute)),
       task(make_task(config.task, num_classes_of(config.model))),
@@ -89,9 +89,6 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode)
       store(folder.file("checkpoints").string(),
             {.keep = config.checkpoint.keep, .async = config.checkpoint.async}),
       log(folder.path().string(), config.log, mode) {
-  if (validation.dataset) {
-    check_class_names(training.dataset->class_names(), validation.dataset->class_names());
-  }
   if (config.trainer.ema.enabled) {
     ema = std::make_unique<optim::Ema>(
         *optimizer,

@@ -23,7 +23,7 @@ struct HandRun {
 
 HandRun train_by_hand(const TrainConfig& config) {
   auto training = open_training_data(config);
-  auto validation = open_validation_data(config);
+  auto validation = open_validation_data(config, training.dataset->class_names());
   const auto options = step_options(config);
   auto model = make_model(config, options.compute);
   const auto task = make_task(config.task, num_classes_of(config.model));

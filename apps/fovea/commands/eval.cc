@@ -32,9 +32,8 @@ void run(EvalArguments arguments) {
         arguments.inference.target);
   }
   const auto& config = *inference.config;
-  const auto source = train::open_validation_data(config);
+  const auto source = train::open_validation_data(config, inference.class_names);
   if (!source.loader) fail<ConfigError>("data.val is missing; expected a data set to evaluate on");
-  train::check_class_names(inference.class_names, source.dataset->class_names());
   const auto task = train::make_task(config.task, train::num_classes_of(config.model));
   train::ProgressLine progress(arguments.json ? train::ProgressLine::Mode::kSilent
                                               : train::ProgressLine::Mode::kAuto);
