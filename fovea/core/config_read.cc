@@ -164,10 +164,9 @@ void ConfigReader::read_string(std::string& target, const FieldOptions& options,
   const auto& choices = options.choices;
   if (!choices.empty() && std::find(choices.begin(), choices.end(), node.scalar) == choices.end()) {
     faulty_keys_.push_back(key);
-    return add_fault(
-        node.origin, key,
-        fmt::format("found {}, expected one of {}{}", describe_node(node), join(choices),
-                    or_did_you_mean(node.scalar, choices)));
+    return add_fault(node.origin, key,
+                     fmt::format("found {}, expected one of {}{}", describe_node(node),
+                                 join(choices), or_did_you_mean(node.scalar, choices)));
   }
   target = node.scalar;
 }
