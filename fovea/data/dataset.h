@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "fovea/data/volume.h"
+
 namespace fovea::data {
 
 // Pixels as they are stored: unsigned bytes, interleaved channels (H, W, C).
@@ -16,15 +18,24 @@ struct Image {
   std::vector<uint8_t> pixels;  // [H, W, C]
 };
 
+// What a data set's samples are made of.
+enum class SampleForm { kImage, kVolume };
+
 struct Sample {
-  Image image;
-  int64_t label = -1;  // -1: no label
+  Image image;                // where the form is kImage
+  Volume volume;              // where the form is kVolume
+  int64_t label = -1;         // class of the whole; -1: no label
+  LabelMap mask;              // empty where the data set has none; else as large as the sample
+  std::vector<Point> points;  // landmarks, moved with the pixels by every transform of geometry
 };
 
 class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
+  virtual SampleForm form() const { return SampleForm::kImage; }
+  // Whether samples carry a mask; num_classes then counts the classes of voxels.
+  virtual bool has_masks() const { return false; }
   // Reads and decodes sample `index`; called from many threads at once. `sample` is reused, so
   // buffers are kept. Throws DataError naming the file and what is wrong with it.
   virtual void read(int64_t index, Sample& sample) const = 0;
