@@ -57,7 +57,7 @@ class TempDir {
   std::filesystem::path path_;
 };
 
-// tests/golden/data.safetensors, made by tools/golden/make_data.py.
+// An array of tests/golden/<file>.safetensors, made by tools/golden/make_<file>.py.
 struct GoldenArray {
   std::vector<int64_t> shape;
   std::vector<uint8_t> bytes;
@@ -72,25 +72,30 @@ struct GoldenArray {
   Image image() const { return {shape.at(0), shape.at(1), shape.at(2), bytes}; }
 };
 
-inline const std::map<std::string, GoldenArray>& golden_arrays() {
-  static const auto arrays = [] {
-    const auto file = SafetensorsFile::open(FOVEA_SOURCE_DIR "/tests/golden/data.safetensors");
-    std::map<std::string, GoldenArray> result;
-    for (const auto& entry : file.entries()) {
+// All arrays of tests/golden/<file>.safetensors; read once.
+inline const std::map<std::string, GoldenArray>& golden_arrays(const std::string& file = "data") {
+  static std::map<std::string, std::map<std::string, GoldenArray>> files;
+  const auto [found, is_new] = files.try_emplace(file);
+  if (is_new) {
+    const auto opened =
+        SafetensorsFile::open(FOVEA_SOURCE_DIR "/tests/golden/" + file + ".safetensors");
+    for (const auto& entry : opened.entries()) {
       const auto* first = reinterpret_cast<const uint8_t*>(entry.bytes.data());
-      result[entry.name] = {entry.shape, {first, first + entry.bytes.size()}};
+      found->second[entry.name] = {entry.shape, {first, first + entry.bytes.size()}};
     }
-    return result;
-  }();
-  return arrays;
+  }
+  return found->second;
 }
 
-inline const GoldenArray& golden(const std::string& name) { return golden_arrays().at(name); }
+inline const GoldenArray& golden(const std::string& name, const std::string& file = "data") {
+  return golden_arrays(file).at(name);
+}
 
 // Names that start with `prefix`, split at the dots: {"resize", "rgb", "bicubic", "20x20"}.
-inline std::vector<std::vector<std::string>> golden_names(const std::string& prefix) {
+inline std::vector<std::vector<std::string>> golden_names(const std::string& prefix,
+                                                           const std::string& file = "data") {
   std::vector<std::vector<std::string>> names;
-  for (const auto& [name, array] : golden_arrays()) {
+  for (const auto& [name, array] : golden_arrays(file)) {
     if (name.rfind(prefix + ".", 0) != 0) continue;
     std::vector<std::string> parts(1);
     for (const char c : name) {
