@@ -93,7 +93,7 @@ inline const GoldenArray& golden(const std::string& name, const std::string& fil
 
 // Names that start with `prefix`, split at the dots: {"resize", "rgb", "bicubic", "20x20"}.
 inline std::vector<std::vector<std::string>> golden_names(const std::string& prefix,
-                                                           const std::string& file = "data") {
+                                                          const std::string& file = "data") {
   std::vector<std::vector<std::string>> names;
   for (const auto& [name, array] : golden_arrays(file)) {
     if (name.rfind(prefix + ".", 0) != 0) continue;
