@@ -57,7 +57,7 @@ class TempDir {
   std::filesystem::path path_;
 };
 
-// An array of tests/golden/<file>.safetensors, made by tools/golden/make_<file>.py.
+// An array of tests/golden/<file>.safetensors, made by tools/golden/a maker in tools/golden/.
 struct GoldenArray {
   std::vector<int64_t> shape;
   std::vector<uint8_t> bytes;
