@@ -6,21 +6,19 @@
 #include <string_view>
 #include <vector>
 
-#include "fovea/core/config_fields.h"
 #include "fovea/optim/adamw.h"
+#include "fovea/optim/layer_decay.h"
 #include "fovea/optim/optimizer.h"
 
 namespace fovea::optim {
 
-struct SgdConfig {
+struct SgdConfig : LayerDecay {
   static constexpr std::string_view kName = "sgd";
   double lr = 0.1;
   double momentum = 0.9;
   double dampening = 0.0;
   bool nesterov = false;
   double weight_decay = 0.0;
-  double layer_decay = 1.0;
-  double layer_decay_min_scale = 0.0;
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
@@ -34,11 +32,7 @@ struct SgdConfig {
             "added to the gradient, times the weight; none for biases, norms and embeddings the "
             "model names",
             {.min = 0});
-    v.field("layer_decay", self.layer_decay,
-            "learning rate of a layer over that of the layer above it; 1: the same for all",
-            {.min = 0, .max = 1, .exclusive_min = true});
-    v.field("layer_decay_min_scale", self.layer_decay_min_scale,
-            "smallest factor that layer_decay leaves", {.min = 0, .max = 1});
+    LayerDecay::visit(v, self);
   }
   void validate(ConfigIssues& issues) const;
 };

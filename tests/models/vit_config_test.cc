@@ -6,7 +6,6 @@
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
 #include "fovea/models/model_config.h"
-#include "tests/models/json_config.h"
 
 namespace fovea::models {
 namespace {

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "fovea/models/vit.h"
-#include "tests/models/json_config.h"
 #include "tests/support/close.h"
+#include "tests/support/fields_from_json.h"
 #include "tests/support/golden.h"
 
 namespace fovea::models {
@@ -45,7 +45,7 @@ TEST(VitInitTest, HasTimmsDistributions) {
   const auto golden = json::parse(stream);
   for (const auto& [name, test] : golden["cases"].items()) {
     SCOPED_TRACE(name);
-    Vit model(config_from_json<VitConfig>(test["config"]));
+    Vit model(support::config_from_json<VitConfig>(test["config"]));
     model.init_weights(17);
     std::set<std::string> compared;
     const auto compare = [&](const std::string& key, const at::Tensor& values) {

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "fovea/models/vit.h"
-#include "tests/models/json_config.h"
+#include "tests/support/fields_from_json.h"
 #include "tests/support/golden.h"
 
 namespace fovea::models {
@@ -64,7 +64,7 @@ Run run(Vit& model, const Golden& golden, const std::vector<std::string>& wanted
 }
 
 std::unique_ptr<Vit> model_of(const Golden& golden) {
-  auto model = std::make_unique<Vit>(config_from_json<VitConfig>(golden.config));
+  auto model = std::make_unique<Vit>(support::config_from_json<VitConfig>(golden.config));
   copy_weights(*model, golden.group("weights"));
   return model;
 }
