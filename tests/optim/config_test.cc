@@ -12,7 +12,9 @@ std::vector<ParamSpec> one_param() {
 }
 
 TEST(OptimConfigTest, TheConfigChoosesTheOptimizer) {
-  const OptimConfig adamw, sgd{SgdConfig{.lr = 0.25}};
+  SgdConfig sgd_config;
+  sgd_config.lr = 0.25;
+  const OptimConfig adamw, sgd{sgd_config};
   EXPECT_EQ(adamw.name(), "adamw");
   EXPECT_EQ(base_lr(adamw), 1e-3);
   EXPECT_EQ(base_lr(sgd), 0.25);
