@@ -32,6 +32,7 @@ BatchMaker::BatchMaker(std::shared_ptr<const Dataset> dataset,
   }
   has_labels_ = dataset_->num_classes() > 0;
   std::optional<ImageSize> fixed = transforms_->output_size(std::nullopt);
+  is_size_fixed_ = fixed.has_value();
   if (!fixed) {
     Sample sample;
     dataset_->read(0, sample);
@@ -65,8 +66,10 @@ void BatchMaker::open(int64_t position, Batch& batch) const {
   batch.position = position;
   batch.epoch = position / samples_per_epoch_;
   batch.image_shape = {rows, transforms_->in_chans(), image_size_.height, image_size_.width};
-  const int64_t image_floats = transforms_->in_chans() * image_size_.height * image_size_.width;
-  batch.images.resize(static_cast<size_t>(rows * image_floats));
+  const int64_t values = transforms_->in_chans() * image_size_.height * image_size_.width;
+  const bool has_bytes = options_.pixel_type == PixelType::kUint8;
+  batch.images.resize(has_bytes ? 0 : static_cast<size_t>(rows * values));
+  batch.bytes.resize(has_bytes ? static_cast<size_t>(rows * values) : 0);
   batch.labels.resize(has_labels_ ? static_cast<size_t>(rows) : 0);
   batch.indices.resize(static_cast<size_t>(rows));
   batch.rows.resize(static_cast<size_t>(rows));
@@ -92,23 +95,46 @@ void BatchMaker::fill(Batch& batch, int64_t first, int64_t last, BatchScratch& s
   }
 }
 
-void BatchMaker::fill_row(Batch& batch, int64_t row, int64_t index, BatchScratch& scratch) const {
-  dataset_->read(index, scratch.sample);
-  const Image& image = scratch.sample.image;
+void BatchMaker::check_size(const Image& image) const {
   const ImageSize size = *transforms_->output_size(ImageSize{image.height, image.width});
-  if (size != image_size_) {
-    fail<DataError>(
-        "an image of {}x{} pixels, {}x{} after the transforms, but {} gave {}x{}; images of a "
-        "batch must "
-        "have one size: add `resize: [height, width]` or a crop to the transforms",
-        image.height, image.width, size.height, size.width, dataset_->describe(0),
-        image_size_.height, image_size_.width);
+  if (size == image_size_) return;
+  fail<DataError>(
+      "an image of {}x{} pixels, {}x{} after the transforms, but {} gave {}x{}; images of a "
+      "batch must "
+      "have one size: add `resize: [height, width]` or a crop to the transforms",
+      image.height, image.width, size.height, size.width, dataset_->describe(0), image_size_.height,
+      image_size_.width);
+}
+
+template <class T>
+void BatchMaker::transform(const Sample& sample, RandomStream random, std::span<T> out,
+                           TransformScratch& scratch) const {
+  if (sample.encoded.bytes.empty()) {
+    check_size(sample.image);
+    transforms_->apply(sample.image, random, out, scratch);
+  } else {
+    transforms_->apply_file(sample.encoded.bytes, random, out, scratch);
   }
-  const int64_t floats = transforms_->in_chans() * size.height * size.width;
-  const std::span<float> out(batch.images.data() + row * floats, static_cast<size_t>(floats));
-  transforms_->apply(image, augmentation_stream(options_.seed, batch.epoch, index), out,
-                     scratch.transforms);
-  if (has_labels_) batch.labels[row] = scratch.sample.label;
+}
+
+void BatchMaker::fill_row(Batch& batch, int64_t row, int64_t index, BatchScratch& scratch) const {
+  Sample& sample = scratch.sample;
+  if (is_size_fixed_) {
+    dataset_->read_undecoded(index, sample);
+  } else {
+    sample.encoded.bytes = {};
+    dataset_->read(index, sample);
+  }
+  const auto values =
+      static_cast<size_t>(transforms_->in_chans() * image_size_.height * image_size_.width);
+  const size_t first = static_cast<size_t>(row) * values;
+  const RandomStream random = augmentation_stream(options_.seed, batch.epoch, index);
+  if (options_.pixel_type == PixelType::kUint8) {
+    transform(sample, random, std::span(batch.bytes).subspan(first, values), scratch.transforms);
+  } else {
+    transform(sample, random, std::span(batch.images).subspan(first, values), scratch.transforms);
+  }
+  if (has_labels_) batch.labels[row] = sample.label;
 }
 
 }  // namespace fovea::data

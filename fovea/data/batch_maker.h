@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "fovea/data/dataset.h"
@@ -42,12 +43,17 @@ class BatchMaker {
 
  private:
   void fill_row(Batch& batch, int64_t row, int64_t index, BatchScratch& scratch) const;
+  void check_size(const Image& image) const;
+  template <class T>
+  void transform(const Sample& sample, RandomStream random, std::span<T> out,
+                 TransformScratch& scratch) const;
 
   std::shared_ptr<const Dataset> dataset_;
   std::shared_ptr<const TransformPipeline> transforms_;
   LoaderOptions options_;
   int64_t samples_per_epoch_ = 0;
-  ImageSize image_size_;  // of every image after the transforms
+  ImageSize image_size_;        // of every image after the transforms
+  bool is_size_fixed_ = false;  // by the transforms, whatever the image
   bool has_labels_ = false;
 };
 

@@ -48,15 +48,18 @@ int exif_orientation(std::span<const uint8_t> tiff) {
   return 1;
 }
 
+Turn turn_of(int orientation) {
+  const auto is_one_of = [orientation](int a, int b, int c, int d) {
+    return orientation == a || orientation == b || orientation == c || orientation == d;
+  };
+  return {.is_transposed = is_one_of(5, 6, 7, 8),
+          .is_mirrored_x = is_one_of(2, 3, 7, 8),
+          .is_mirrored_y = is_one_of(3, 4, 6, 7)};
+}
+
 void orient(Image& image, int orientation, Image& scratch) {
   if (orientation <= 1 || orientation > 8) return;
-  // Bit by bit: 5 to 8 swap the axes; then rows and columns of the stored image run backwards or
-  // not.
-  const bool is_transposed = orientation >= 5;
-  const bool is_mirrored_x =
-      orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
-  const bool is_mirrored_y =
-      orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+  const auto [is_transposed, is_mirrored_x, is_mirrored_y] = turn_of(orientation);
   const int64_t channels = image.channels;
   scratch.height = is_transposed ? image.width : image.height;
   scratch.width = is_transposed ? image.height : image.width;

@@ -13,6 +13,17 @@ struct ImageSize {
   bool operator==(const ImageSize&) const = default;
 };
 
+// Bytes that may be read behind the last pixel of a row where a function asks for slack, so that
+// whole vectors can be loaded.
+inline constexpr int64_t kRowSlack = 64;
+
+// A rectangle of pixels.
+struct PixelBox {
+  int64_t top = 0;
+  int64_t left = 0;
+  ImageSize size;
+};
+
 struct ImageView {
   const uint8_t* pixels = nullptr;  // [H, W, C], rows row_stride bytes apart
   int64_t height = 0;

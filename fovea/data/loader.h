@@ -20,6 +20,7 @@ struct LoaderOptions {
   int64_t threads = 2;     // worker threads; 0 prepares batches in next()
   int64_t prefetch = 4;    // batches prepared ahead
   Shard shard = {};
+  PixelType pixel_type = PixelType::kFloat32;
 };
 
 class Loader {

@@ -145,6 +145,13 @@ class FolderDataset : public Dataset {
     sample.label = label_of(index);
   }
 
+  void read_undecoded(int64_t index, Sample& sample) const override {
+    const std::string path = path_of(index);
+    read_image_file(path, printable(path), sample.encoded.buffer);
+    sample.encoded.bytes = sample.encoded.buffer;
+    sample.label = label_of(index);
+  }
+
   std::string describe(int64_t index) const override { return printable(path_of(index)); }
 
  private:

@@ -18,6 +18,7 @@ struct RandomResizedCropConfig {
   std::vector<double> scale = {0.08, 1.0};
   std::vector<double> ratio = {3.0 / 4.0, 4.0 / 3.0};
   std::string interpolation = "bicubic";
+  bool scaled_decode = true;
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
@@ -27,6 +28,9 @@ struct RandomResizedCropConfig {
     v.field("ratio", self.ratio, "least and largest width / height of the box");
     v.field("interpolation", self.interpolation, "how pixels are resampled",
             {.choices = {"nearest", "bilinear", "bicubic"}});
+    v.field("scaled_decode", self.scaled_decode,
+            "let the JPEG decoder shrink by 2, 4 or 8 where the box is at least that much larger "
+            "than the output: faster, pixels then differ a little from Pillow's");
   }
   void validate(ConfigIssues& issues) const;
 };

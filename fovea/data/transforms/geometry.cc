@@ -116,6 +116,13 @@ std::optional<ImageSize> output_size(const VerticalFlipConfig&, std::optional<Im
   return in;
 }
 
+std::optional<PixelBox> center_box(const CenterCropConfig& config, ImageSize image) {
+  const ImageSize size = exact_size(config.size);
+  if (image.height < size.height || image.width < size.width) return std::nullopt;
+  return PixelBox{round_half_even(static_cast<double>(image.height - size.height) / 2.0),
+                  round_half_even(static_cast<double>(image.width - size.width) / 2.0), size};
+}
+
 ImageView apply(const ResizeConfig& config, const ImageView& in, RandomStream&,
                 TransformScratch& scratch) {
   const ImageSize size = resized_size(config, in.size());
@@ -133,8 +140,8 @@ ImageView apply(const CenterCropConfig& config, const ImageView& in, RandomStrea
   const Margins margins = {missing_columns / 2, missing_rows / 2, (missing_columns + 1) / 2,
                            (missing_rows + 1) / 2};
   const ImageView padded = pad(in, margins, "constant", 0, scratch);
-  return padded.crop(round_half_even(static_cast<double>(padded.height - size.height) / 2.0),
-                     round_half_even(static_cast<double>(padded.width - size.width) / 2.0), size);
+  const PixelBox box = center_box(config, padded.size()).value();
+  return padded.crop(box.top, box.left, box.size);
 }
 
 CropBox draw_resized_crop(const RandomResizedCropConfig& config, ImageSize image,

@@ -8,6 +8,7 @@
 #include "fovea/core/philox.h"
 #include "fovea/data/image_view.h"
 #include "fovea/data/transforms/configs.h"
+#include "fovea/data/transforms/first_crop.h"
 #include "fovea/data/transforms/resize.h"
 
 namespace fovea::data {
@@ -18,20 +19,21 @@ struct TransformScratch {
   Image images[2];
   int next = 0;
   ResizeScratch resize;
+  FirstCropScratch first_crop;
+  Image decoded;
 
   Image& next_image() { return images[next ^= 1]; }
 };
 
-struct CropBox {
-  int64_t top = 0;
-  int64_t left = 0;
-  ImageSize size;
-};
+using CropBox = PixelBox;
 
 // The box of random_resized_crop for an image of this size: ten tries, then the largest centred box
 // within `ratio`.
 CropBox draw_resized_crop(const RandomResizedCropConfig& config, ImageSize image,
                           RandomStream& random);
+
+// The window of center_crop; nullopt where the image is smaller and is padded first.
+std::optional<PixelBox> center_box(const CenterCropConfig& config, ImageSize image);
 
 // Size after the transform; nullopt = differs from image to image.
 std::optional<ImageSize> output_size(const ResizeConfig& config, std::optional<ImageSize> in);

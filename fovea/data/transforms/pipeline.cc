@@ -1,26 +1,15 @@
 #include "fovea/data/transforms/pipeline.h"
 
-#include <cstring>
 #include <type_traits>
 
 #include "fovea/core/error.h"
+#include "fovea/data/channels.h"
+#include "fovea/data/decode.h"
+#include "fovea/data/exif.h"
+#include "fovea/data/transforms/first_crop.h"
 
 namespace fovea::data {
 namespace {
-
-double channel_value(const std::vector<double>& values, const char* key, int64_t channel,
-                     int64_t in_chans) {
-  if (values.size() == 1) return values[0];
-  if (static_cast<int64_t>(values.size()) == in_chans) return values[static_cast<size_t>(channel)];
-  fail<ConfigError>(
-      "normalize.{} has {} values, but the model takes {} channel(s); give one value, or {}", key,
-      values.size(), in_chans, in_chans);
-}
-
-// ITU-R 601 luma in fixed point, as Pillow's conversion to gray.
-uint8_t luma(const uint8_t* rgb) {
-  return static_cast<uint8_t>((rgb[0] * 19595 + rgb[1] * 38470 + rgb[2] * 7471 + 0x8000) >> 16);
-}
 
 ImageView to_channels(const Image& image, int64_t channels, TransformScratch& scratch) {
   const ImageView in(image);
@@ -35,9 +24,9 @@ ImageView to_channels(const Image& image, int64_t channels, TransformScratch& sc
   reshape(out, in.size(), channels);
   const int64_t count = in.height * in.width;
   if (is_gray_to_colour) {
-    for (int64_t i = 0; i < count; ++i) std::memset(out.pixels.data() + 3 * i, in.pixels[i], 3);
+    gray_to_rgb(in.pixels, count, out.pixels.data());
   } else {
-    for (int64_t i = 0; i < count; ++i) out.pixels[i] = luma(in.pixels + 3 * i);
+    rgb_to_gray(in.pixels, count, out.pixels.data());
   }
   return ImageView(out);
 }
@@ -49,33 +38,42 @@ void visit_image_transform(const TransformConfig& transform, F&& f) {
   });
 }
 
+// Takes `normalize` off the end of the list.
+NormalizeConfig take_normalize(std::vector<TransformConfig>& transforms) {
+  for (size_t i = 0; i < transforms.size(); ++i) {
+    const auto* found = transforms[i].get_if<NormalizeConfig>();
+    if (found == nullptr) continue;
+    if (i + 1 != transforms.size()) {
+      fail<ConfigError>(
+          "normalize is number {} of {} transforms; it must be the last, as it leaves floats",
+          i + 1, transforms.size());
+    }
+    const NormalizeConfig normalize = *found;
+    transforms.pop_back();
+    return normalize;
+  }
+  return {.mean = {0.0}, .std = {1.0}};
+}
+
+int64_t checked_channels(int64_t in_chans) {
+  FOVEA_CHECK(in_chans > 0, "in_chans={}; expected a number above 0", in_chans);
+  return in_chans;
+}
+
+PixelPlanes planes_of(std::span<float> out) {
+  return {.floats = out.data(), .size = static_cast<int64_t>(out.size())};
+}
+
+PixelPlanes planes_of(std::span<uint8_t> out) {
+  return {.bytes = out.data(), .size = static_cast<int64_t>(out.size())};
+}
+
 }  // namespace
 
 TransformPipeline::TransformPipeline(std::vector<TransformConfig> transforms, int64_t in_chans)
-    : transforms_(std::move(transforms)), in_chans_(in_chans) {
-  FOVEA_CHECK(in_chans > 0, "in_chans={}; expected a number above 0", in_chans);
-  NormalizeConfig normalize{.mean = {0.0}, .std = {1.0}};
-  for (size_t i = 0; i < transforms_.size(); ++i) {
-    const auto* found = transforms_[i].get_if<NormalizeConfig>();
-    if (found == nullptr) continue;
-    if (i + 1 != transforms_.size()) {
-      fail<ConfigError>(
-          "normalize is number {} of {} transforms; it must be the last, as it leaves floats",
-          i + 1, transforms_.size());
-    }
-    normalize = *found;
-    transforms_.pop_back();
-    break;
-  }
-  byte_values_.resize(static_cast<size_t>(in_chans));
-  for (int64_t c = 0; c < in_chans; ++c) {
-    const auto mean = static_cast<float>(channel_value(normalize.mean, "mean", c, in_chans));
-    const auto std = static_cast<float>(channel_value(normalize.std, "std", c, in_chans));
-    for (int value = 0; value < 256; ++value) {
-      byte_values_[c][value] = (static_cast<float>(value) / 255.0f - mean) / std;
-    }
-  }
-}
+    : transforms_(std::move(transforms)),
+      in_chans_(checked_channels(in_chans)),
+      writer_(take_normalize(transforms_), in_chans) {}
 
 std::optional<ImageSize> TransformPipeline::output_size(std::optional<ImageSize> in) const {
   for (const auto& transform : transforms_) {
@@ -85,31 +83,94 @@ std::optional<ImageSize> TransformPipeline::output_size(std::optional<ImageSize>
   return in;
 }
 
-ImageView TransformPipeline::apply_to_pixels(const Image& image, RandomStream random,
-                                             TransformScratch& scratch) const {
-  ImageView view = to_channels(image, in_chans_, scratch);
-  for (const auto& transform : transforms_) {
-    visit_image_transform(
-        transform, [&](const auto& config) { view = data::apply(config, view, random, scratch); });
+ImageView TransformPipeline::apply_from(size_t first, ImageView view, RandomStream& random,
+                                        TransformScratch& scratch) const {
+  for (size_t i = first; i < transforms_.size(); ++i) {
+    visit_image_transform(transforms_[i], [&](const auto& config) {
+      view = data::apply(config, view, random, scratch);
+    });
   }
   return view;
 }
 
-void TransformPipeline::apply(const Image& image, RandomStream random, std::span<float> out,
-                              TransformScratch& scratch) const {
-  const ImageView view = apply_to_pixels(image, random, scratch);
-  const int64_t plane = view.height * view.width;
-  FOVEA_CHECK(static_cast<int64_t>(out.size()) == in_chans_ * plane,
-              "room for {} floats; expected {}x{}x{}", out.size(), in_chans_, view.height,
-              view.width);
-  for (int64_t c = 0; c < in_chans_; ++c) {
-    const auto& values = byte_values_[c];
-    float* target = out.data() + c * plane;
-    for (int64_t y = 0; y < view.height; ++y) {
-      const uint8_t* pixel = view.row(y) + c;
-      for (int64_t x = 0; x < view.width; ++x, pixel += in_chans_) *target++ = values[*pixel];
+ImageView TransformPipeline::apply_to_pixels(const Image& image, RandomStream random,
+                                             TransformScratch& scratch) const {
+  return apply_from(0, to_channels(image, in_chans_, scratch), random, scratch);
+}
+
+void TransformPipeline::check_room(ImageSize size, PixelPlanes out) const {
+  FOVEA_CHECK(out.size == in_chans_ * size.height * size.width,
+              "room for {} values; expected {}x{}x{}", out.size, in_chans_, size.height,
+              size.width);
+}
+
+void TransformPipeline::write(const ImageView& view, PixelPlanes out) const {
+  check_room(view.size(), out);
+  for (int64_t y = 0; y < view.height; ++y) writer_.write_row(view.row(y), y, view.size(), out);
+}
+
+// Runs `crop` with the sink for its rows: the output itself where the list ends here, else an image
+// that the rest of the list goes on with.
+template <class Crop>
+void TransformPipeline::finish_crop(const FirstCrop& first, size_t used, RandomStream& random,
+                                    PixelPlanes out, TransformScratch& scratch, Crop&& crop) const {
+  if (used == transforms_.size()) {
+    check_room(first.window.size, out);
+    PlaneSink sink(writer_, first.window.size, out);
+    return crop(sink);
+  }
+  Image& image = scratch.next_image();
+  reshape(image, first.window.size, in_chans_);
+  ImageSink sink(image);
+  crop(sink);
+  write(apply_from(used, ImageView(image), random, scratch), out);
+}
+
+void TransformPipeline::apply_planes(const Image& image, RandomStream random, PixelPlanes out,
+                                     TransformScratch& scratch) const {
+  const ImageView in = to_channels(image, in_chans_, scratch);
+  size_t used = 0;
+  const auto first = plan_first_crop(transforms_, in.size(), random, used);
+  if (!first) return write(apply_from(0, in, random, scratch), out);
+  finish_crop(*first, used, random, out, scratch,
+              [&](RowSink& sink) { crop_image(*first, in, scratch.first_crop, sink); });
+}
+
+void TransformPipeline::apply_file_planes(std::span<const uint8_t> file, RandomStream random,
+                                          PixelPlanes out, TransformScratch& scratch) const {
+  if (is_jpeg(file) && (in_chans_ == 1 || in_chans_ == 3)) {
+    JpegReader& reader = scratch.first_crop.reader;
+    reader.open(file);
+    size_t used = 0;
+    const auto first = plan_first_crop(transforms_, reader.size(), random, used);
+    if (first) {
+      return finish_crop(*first, used, random, out, scratch, [&](RowSink& sink) {
+        crop_jpeg(*first, in_chans_, scratch.first_crop, sink);
+      });
     }
   }
+  decode_image(file, scratch.decoded);
+  apply_planes(scratch.decoded, random, out, scratch);
+}
+
+void TransformPipeline::apply(const Image& image, RandomStream random, std::span<float> out,
+                              TransformScratch& scratch) const {
+  apply_planes(image, random, planes_of(out), scratch);
+}
+
+void TransformPipeline::apply(const Image& image, RandomStream random, std::span<uint8_t> out,
+                              TransformScratch& scratch) const {
+  apply_planes(image, random, planes_of(out), scratch);
+}
+
+void TransformPipeline::apply_file(std::span<const uint8_t> file, RandomStream random,
+                                   std::span<float> out, TransformScratch& scratch) const {
+  apply_file_planes(file, random, planes_of(out), scratch);
+}
+
+void TransformPipeline::apply_file(std::span<const uint8_t> file, RandomStream random,
+                                   std::span<uint8_t> out, TransformScratch& scratch) const {
+  apply_file_planes(file, random, planes_of(out), scratch);
 }
 
 RandomStream augmentation_stream(uint64_t seed, int64_t epoch, int64_t index) {

@@ -1,7 +1,6 @@
 // The transforms of a recipe as one function from stored pixels to the model's input.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <span>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "fovea/data/image_view.h"
 #include "fovea/data/transforms/configs.h"
 #include "fovea/data/transforms/geometry.h"
+#include "fovea/data/transforms/pixel_writer.h"
 
 namespace fovea::data {
 
@@ -31,15 +31,40 @@ class TransformPipeline {
   // channels that cannot be converted, an image too small for a crop.
   void apply(const Image& image, RandomStream random, std::span<float> out,
              TransformScratch& scratch) const;
+  // The bytes before `normalize`, [C, H, W]: for a device that normalises with mean() and std().
+  void apply(const Image& image, RandomStream random, std::span<uint8_t> out,
+             TransformScratch& scratch) const;
+  // The same from an image file that is not decoded yet: of a JPEG only what the first transforms
+  // need is decoded. Throws DataError also where the file is damaged.
+  void apply_file(std::span<const uint8_t> file, RandomStream random, std::span<float> out,
+                  TransformScratch& scratch) const;
+  void apply_file(std::span<const uint8_t> file, RandomStream random, std::span<uint8_t> out,
+                  TransformScratch& scratch) const;
+
+  // What `normalize` subtracts from and divides a byte / 255 by; [C].
+  const std::vector<float>& mean() const { return writer_.mean(); }
+  const std::vector<float>& std() const { return writer_.std(); }
   // All but the last step: the pixels that the model sees, [H, W, C] (for reports). The view looks
   // at `image` or `scratch`.
   ImageView apply_to_pixels(const Image& image, RandomStream random,
                             TransformScratch& scratch) const;
 
  private:
+  ImageView apply_from(size_t first, ImageView view, RandomStream& random,
+                       TransformScratch& scratch) const;
+  void apply_planes(const Image& image, RandomStream random, PixelPlanes out,
+                    TransformScratch& scratch) const;
+  void apply_file_planes(std::span<const uint8_t> file, RandomStream random, PixelPlanes out,
+                         TransformScratch& scratch) const;
+  template <class Crop>
+  void finish_crop(const FirstCrop& first, size_t used, RandomStream& random, PixelPlanes out,
+                   TransformScratch& scratch, Crop&& crop) const;
+  void write(const ImageView& view, PixelPlanes out) const;
+  void check_room(ImageSize size, PixelPlanes out) const;
+
   std::vector<TransformConfig> transforms_;  // without normalize
   int64_t in_chans_;
-  std::vector<std::array<float, 256>> byte_values_;  // [C]: what each byte becomes
+  PixelWriter writer_;
 };
 
 // The stream of a sample's augmentation: a function of (seed, epoch, sample index) and nothing

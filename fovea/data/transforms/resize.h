@@ -7,30 +7,17 @@
 #include <vector>
 
 #include "fovea/data/image_view.h"
+#include "fovea/data/transforms/resample.h"
 
 namespace fovea::data {
-
-enum class Interpolation { kNearest, kBilinear, kBicubic };
 
 // "nearest", "bilinear" or "bicubic"; throws ConfigError otherwise.
 Interpolation interpolation_from_name(std::string_view name);
 
-// Weights of one pass: output element i is the sum over k < counts[i] of weights[i * taps + k] *
-// in[starts[i] + k].
-struct ResizeWeights {
-  int64_t taps = 0;
-  std::vector<int32_t> starts;   // [out_size]
-  std::vector<int32_t> counts;   // [out_size]
-  std::vector<int32_t> weights;  // [out_size, taps], fixed point with 22 fractional bits
-  std::vector<double> exact;     // [taps], of one output element, before rounding
-};
-
 // Buffers that a thread keeps from image to image.
 struct ResizeScratch {
-  ResizeWeights horizontal;
-  ResizeWeights vertical;
-  Image middle;                    // between the passes
-  std::vector<int32_t> sums;       // [out W * C]
+  Resampler resampler;
+  std::vector<uint8_t> copies;     // rows at the end of an image
   std::vector<int32_t> positions;  // nearest: [out W]
 };
 
