@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,15 @@ struct Image {
 // What a data set's samples are made of.
 enum class SampleForm { kImage, kVolume };
 
+// An image file that is not decoded yet: a JPEG of which only a crop is wanted is decoded in part.
+struct EncodedImage {
+  std::span<const uint8_t> bytes;  // empty: there is none
+  std::vector<uint8_t> buffer;     // memory for `bytes`, where the data set does not map its files
+};
+
 struct Sample {
-  Image image;                // where the form is kImage
+  Image image;                // where the form is kImage and `encoded` is empty
+  EncodedImage encoded;       // set by read_undecoded only
   Volume volume;              // where the form is kVolume
   int64_t label = -1;         // class of the whole; -1: no label
   LabelMap mask;              // empty where the data set has none; else as large as the sample
@@ -39,6 +47,12 @@ class Dataset {
   // Reads and decodes sample `index`; called from many threads at once. `sample` is reused, so
   // buffers are kept. Throws DataError naming the file and what is wrong with it.
   virtual void read(int64_t index, Sample& sample) const = 0;
+  // The same, but formats made of image files may leave sample.image alone and set sample.encoded,
+  // so that the caller decodes what it needs.
+  virtual void read_undecoded(int64_t index, Sample& sample) const {
+    sample.encoded.bytes = {};
+    read(index, sample);
+  }
   // Empty where the format does not name its classes.
   virtual const std::vector<std::string>& class_names() const = 0;
   virtual int64_t num_classes() const = 0;

@@ -30,9 +30,22 @@ class FileDescriptor {
   int number_;
 };
 
-// The whole file into `bytes`, whose memory is used again: fresh pages for each file cost as much
+// The first bytes for a message: text as it is, the rest as \xNN.
+std::string first_bytes(std::span<const uint8_t> bytes) {
+  std::string text;
+  for (const uint8_t byte : bytes.first(std::min<size_t>(bytes.size(), 8))) {
+    const bool is_plain = byte >= 0x20 && byte < 0x7f && byte != '\\' && byte != '"';
+    text += is_plain ? std::string(1, static_cast<char>(byte)) : fmt::format("\\x{:02x}", byte);
+  }
+  return text;
+}
+
+}  // namespace
+
+// The memory of `bytes` is used again: fresh pages for each file cost as much
 // as decoding it.
-void read_bytes(const std::string& path, const std::string& name, std::vector<uint8_t>& bytes) {
+void read_image_file(const std::string& path, const std::string& name,
+                     std::vector<uint8_t>& bytes) {
   const FileDescriptor file(path);
   struct stat status {};
   if (file.number() < 0 || fstat(file.number(), &status) != 0) {
@@ -57,35 +70,26 @@ void read_bytes(const std::string& path, const std::string& name, std::vector<ui
   bytes.resize(done);
 }
 
-// The first bytes for a message: text as it is, the rest as \xNN.
-std::string first_bytes(std::span<const uint8_t> bytes) {
-  std::string text;
-  for (const uint8_t byte : bytes.first(std::min<size_t>(bytes.size(), 8))) {
-    const bool is_plain = byte >= 0x20 && byte < 0x7f && byte != '\\' && byte != '"';
-    text += is_plain ? std::string(1, static_cast<char>(byte)) : fmt::format("\\x{:02x}", byte);
-  }
-  return text;
+void decode_image(std::span<const uint8_t> bytes, Image& image) {
+  if (is_jpeg(bytes)) return decode_jpeg(bytes, image);
+  if (is_png(bytes)) return decode_png(bytes, image);
+  if (bytes.empty()) fail<DataError>("the file is empty; expected a JPEG or PNG image");
+  fail<DataError>(
+      "not an image: it starts with \"{}\"; expected a JPEG or PNG image, so convert or remove it",
+      first_bytes(bytes));
 }
-
-}  // namespace
 
 void decode_image(std::span<const uint8_t> bytes, const std::string& name, Image& image) {
   try {
-    if (is_jpeg(bytes)) return decode_jpeg(bytes, image);
-    if (is_png(bytes)) return decode_png(bytes, image);
+    decode_image(bytes, image);
   } catch (const DataError& error) {
     fail<DataError>("{}: {}", name, error.what());
   }
-  if (bytes.empty()) fail<DataError>("{}: the file is empty; expected a JPEG or PNG image", name);
-  fail<DataError>(
-      "{}: not an image: it starts with \"{}\"; expected a JPEG or PNG image, so convert or remove "
-      "it",
-      name, first_bytes(bytes));
 }
 
 void load_image(const std::string& path, const std::string& name, Image& image) {
   thread_local std::vector<uint8_t> bytes;
-  read_bytes(path, name, bytes);
+  read_image_file(path, name, bytes);
   decode_image(bytes, name, image);
 }
 

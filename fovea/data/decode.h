@@ -21,6 +21,12 @@ inline constexpr int64_t kMaxImageFileBytes = int64_t{1} << 30;
 // large.
 void decode_image(std::span<const uint8_t> bytes, const std::string& name, Image& image);
 
+// The same, messages without a name.
+void decode_image(std::span<const uint8_t> bytes, Image& image);
+
+// The whole file into `bytes`, which keeps its memory. Throws DataError: cannot be read, too large.
+void read_image_file(const std::string& path, const std::string& name, std::vector<uint8_t>& bytes);
+
 // Reads and decodes a file into `image`, through a buffer that each thread keeps. `name` as above.
 void load_image(const std::string& path, const std::string& name, Image& image);
 Image load_image(const std::string& path);
