@@ -20,6 +20,7 @@ void add_list(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_report(CLI::App& app);
 void add_doctor(CLI::App& app);
+void add_data(CLI::App& app);
 
 struct ExitRequest {
   int code;

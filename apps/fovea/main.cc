@@ -40,6 +40,7 @@ void add_commands(CLI::App& app) {
   add_bench(app);
   add_report(app);
   add_doctor(app);
+  add_data(app);
 }
 
 // The OpenMP library under libtorch lets idle threads spin for milliseconds at every barrier. Where

@@ -18,7 +18,7 @@ namespace fovea::data {
 // Images named in a text file, one a line: label, space, path from the file's folder.
 struct ListConfig {
   static constexpr std::string_view kTag = "format";
-  static constexpr std::string_view kName = "list";
+  static constexpr std::string_view kName = "lines";
   std::string path = {};
   int64_t num_classes = 0;
   std::vector<TransformConfig> transforms = {};

@@ -7,16 +7,22 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
+#include "fovea/data/datasets/catsdogs.h"
 #include "fovea/data/datasets/cifar.h"
+#include "fovea/data/datasets/file_list.h"
 #include "fovea/data/datasets/folder.h"
 #include "fovea/data/datasets/idx.h"
+#include "fovea/data/datasets/packed.h"
+#include "fovea/data/datasets/tiny_imagenet.h"
+#include "fovea/data/datasets/wds.h"
 #include "fovea/data/transforms/configs.h"
 
 namespace fovea::data {
 
 // A new format: its config and builder beside the others, its config's name here, its builder in
 // registry.cc.
-using DatasetConfig = OneOf<IdxConfig, CifarConfig, FolderConfig>;
+using DatasetConfig = OneOf<IdxConfig, CifarConfig, FolderConfig, FileListConfig, CatsdogsConfig,
+                            TinyImagenetConfig, WdsConfig, PackedConfig>;
 
 // Opens the data set; throws DataError naming what is missing or damaged.
 std::shared_ptr<const Dataset> build_dataset(const DatasetConfig& config);

@@ -1,0 +1,44 @@
+// The sub-commands of `fovea data`, one file each: a new one is declared here and added in data.cc.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fovea/data/dataset.h"
+#include "fovea/data/datasets/registry.h"
+#include "fovea/train/progress.h"
+
+namespace CLI {
+class App;
+}
+
+namespace fovea::app {
+
+// Each adds its sub-command to the group.
+void add_data_index(CLI::App& group);
+void add_data_pack(CLI::App& group);
+void add_data_check(CLI::App& group);
+void add_data_prepare(CLI::App& group);
+
+// The data sets that a command works on: those of a recipe (data.train and data.val), by the names
+// "train" and "val"; or one, without a name, of a folder or of tars. Overrides are for recipes
+// only.
+std::vector<std::pair<std::string, data::DatasetConfig>> chosen_datasets(
+    const std::string& source, const std::vector<std::string>& overrides);
+
+// A progress line for loops that know how far they are: "packing 640/5000".
+class ProgressCounter {
+ public:
+  ProgressCounter(std::string verb, bool is_silent);
+  std::function<void(int64_t, int64_t)> callback();
+  void clear() { line_.clear(); }
+
+ private:
+  std::string verb_;
+  train::ProgressLine line_;
+};
+
+}  // namespace fovea::app

@@ -1,0 +1,80 @@
+// fovea data check RECIPE|DIR
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "apps/fovea/command.h"
+#include "apps/fovea/commands/data.h"
+#include "fovea/core/error.h"
+#include "fovea/data/check.h"
+
+namespace fovea::app {
+namespace {
+
+struct CheckArguments {
+  std::string source;
+  std::vector<std::string> overrides;
+  int64_t threads = 0;
+  bool json = false;
+};
+
+void print(const CheckArguments& arguments, const std::string& name,
+           const data::CheckReport& report) {
+  const auto& title = name.empty() ? arguments.source : name;
+  if (arguments.json) {
+    auto damaged = nlohmann::ordered_json::array();
+    for (const auto& [index, reason] : report.damaged) {
+      damaged.push_back({{"index", index}, {"reason", reason}});
+    }
+    const nlohmann::ordered_json out = {
+        {"name", title}, {"num_samples", report.samples}, {"damaged", damaged}};
+    fmt::print("{}\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    return;
+  }
+  for (const auto& [index, reason] : report.damaged)
+    fmt::print("{}[{}]: {}\n", title, index, reason);
+  fmt::print("{}: {} samples, {} damaged\n", title, report.samples, report.damaged.size());
+}
+
+void run(const CheckArguments& arguments) {
+  bool is_good = true;
+  for (const auto& [name, config] : chosen_datasets(arguments.source, arguments.overrides)) {
+    auto checked = config;
+    if (auto* packed = std::get_if<data::PackedConfig>(&checked.value)) packed->verify = true;
+    const auto dataset = data::build_dataset(checked);
+    ProgressCounter progress("checking", arguments.json);
+    const auto report = data::check_dataset(*dataset, arguments.threads, progress.callback());
+    progress.clear();
+    print(arguments, name, report);
+    is_good = is_good && report.damaged.empty();
+  }
+  if (!is_good) throw ExitRequest{static_cast<int>(ExitCode::kData)};
+}
+
+}  // namespace
+
+void add_data_check(CLI::App& group) {
+  auto* command = group.add_subcommand(
+      "check", "Read every sample and name those that are damaged; exit code 4 where one is");
+  auto arguments = std::make_shared<CheckArguments>();
+  command
+      ->add_option("source", arguments->source,
+                   "recipe (.yaml), or a folder: packed, of tars, or of class folders")
+      ->required()
+      ->type_name("RECIPE|DIR");
+  command
+      ->add_option("overrides", arguments->overrides, "changes to the recipe: data.train.path=...")
+      ->type_name("a.b=c");
+  command->add_option("--threads", arguments->threads, "0: one for each core")
+      ->check(CLI::Range(0, 1024));
+  command->add_flag("--json", arguments->json,
+                    "print one JSON object for each data set and nothing else");
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace fovea::app

@@ -1,0 +1,81 @@
+// fovea data index SHARDS... [--out DIR]
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/fovea/commands/data.h"
+#include "fovea/core/atomic_file.h"
+#include "fovea/core/error.h"
+#include "fovea/data/datasets/wds.h"
+#include "fovea/data/formats/wds_index.h"
+#include "fovea/data/parallel_for.h"
+
+namespace fovea::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct IndexArguments {
+  std::vector<std::string> shards;
+  std::string out;
+  int64_t threads = 0;
+  bool json = false;
+};
+
+void run(const IndexArguments& arguments) {
+  const auto tars = data::wds_tars(arguments.shards);
+  if (!arguments.out.empty()) fs::create_directories(arguments.out);
+  std::vector<data::WdsIndex> indices(tars.size());
+  ProgressCounter progress("indexing", arguments.json);
+  std::mutex mutex;
+  int64_t done = 0;
+  data::parallel_for(static_cast<int64_t>(tars.size()), arguments.threads, [&](int64_t i) {
+    const auto t = static_cast<size_t>(i);
+    indices[t] = data::build_wds_index(data::FileSource(tars[t]));
+    const auto path = arguments.out.empty()
+                          ? data::wds_index_path(tars[t])
+                          : (fs::path(arguments.out) / fmt::format("idx_{}.txt", t)).string();
+    write_file_atomic(path, data::format_wds_index(indices[t]));
+    const std::lock_guard lock(mutex);
+    progress.callback()(++done, static_cast<int64_t>(tars.size()));
+  });
+  progress.clear();
+  data::check_wds_keys(indices, tars);
+  int64_t samples = 0;
+  for (const auto& index : indices) samples += index.size();
+  if (arguments.json) {
+    fmt::print("{}\n",
+               nlohmann::ordered_json{{"shards", tars.size()}, {"num_samples", samples}}.dump());
+  } else {
+    fmt::print("{} tars, {} samples; indices {}\n", tars.size(), samples,
+               arguments.out.empty() ? "beside the tars" : "in " + arguments.out);
+  }
+}
+
+}  // namespace
+
+void add_data_index(CLI::App& group) {
+  auto* command = group.add_subcommand(
+      "index", "Where the samples of WebDataset tars stand, as files of DALI's wds2idx format");
+  auto arguments = std::make_shared<IndexArguments>();
+  command
+      ->add_option("shards", arguments->shards,
+                   "tars, with braces where there are many, or folders of tars")
+      ->required()
+      ->type_name("SHARDS...");
+  command->add_option("--out", arguments->out,
+                      "folder for idx_0.txt, idx_1.txt, ...; by default x.idx beside x.tar");
+  command->add_option("--threads", arguments->threads, "0: one for each core")
+      ->check(CLI::Range(0, 1024));
+  command->add_flag("--json", arguments->json,
+                    "print one JSON object on standard output and nothing else there");
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace fovea::app

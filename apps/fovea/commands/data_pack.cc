@@ -1,0 +1,121 @@
+// fovea data pack RECIPE|FOLDER --to packed|wds --out DIR
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/fovea/commands/data.h"
+#include "fovea/core/error.h"
+#include "fovea/data/pack.h"
+
+namespace fovea::app {
+namespace {
+
+struct PackArguments {
+  std::string source;
+  std::vector<std::string> overrides;
+  data::PackOptions options;
+  std::string part = "all";
+  int64_t shard_mib = 256;
+  bool shuffle = false;
+  uint64_t seed = 0;
+  bool json = false;
+};
+
+std::string recipe_line(const data::PackOptions& options, const data::Dataset& dataset) {
+  if (options.to == "packed") return fmt::format("{{format: packed, path: {}}}", options.out);
+  return fmt::format("{{format: wds, path: {}, num_classes: {}}}", options.out,
+                     dataset.num_classes());
+}
+
+void pack_one(const PackArguments& arguments, const std::string& name,
+              const data::DatasetConfig& config) {
+  const auto dataset = data::build_dataset(config);
+  auto options = arguments.options;
+  if (!name.empty()) options.out = (std::filesystem::path(options.out) / name).string();
+  options.shard_bytes = static_cast<uint64_t>(arguments.shard_mib) << 20;
+  if (arguments.shuffle) options.shuffle_seed = arguments.seed;
+  ProgressCounter progress(name.empty() ? "packing" : "packing " + name, arguments.json);
+  options.progress = progress.callback();
+  const auto report = data::pack_dataset(*dataset, options);
+  progress.clear();
+  if (arguments.json) {
+    const nlohmann::ordered_json out = {{"name", name},
+                                        {"out", options.out},
+                                        {"to", options.to},
+                                        {"num_samples", report.samples},
+                                        {"resumed_samples", report.resumed},
+                                        {"shards", report.shards},
+                                        {"bytes", report.bytes}};
+    fmt::print("{}\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    return;
+  }
+  fmt::print("{}: {} samples in {} shards, {:.1f} MiB{}\n  recipe: data.{}: {}\n", options.out,
+             report.samples, report.shards, static_cast<double>(report.bytes) / (1 << 20),
+             report.resumed > 0 ? fmt::format(" ({} were there)", report.resumed) : "",
+             name.empty() ? "train" : name, recipe_line(options, *dataset));
+}
+
+void run(const PackArguments& arguments) {
+  bool is_any = false;
+  for (const auto& [name, config] : chosen_datasets(arguments.source, arguments.overrides)) {
+    if (arguments.part != "all" && name != arguments.part) continue;
+    is_any = true;
+    pack_one(arguments, name, config);
+  }
+  if (!is_any) {
+    fail<ConfigError>("{}: no data.{} to pack; leave --part out", arguments.source, arguments.part);
+  }
+}
+
+}  // namespace
+
+void add_data_pack(CLI::App& group) {
+  auto* command =
+      group.add_subcommand("pack", "A data set of images as shards that are read fast; resumable");
+  auto arguments = std::make_shared<PackArguments>();
+  auto& options = arguments->options;
+  command->add_option("source", arguments->source, "recipe (.yaml), or a folder of a data set")
+      ->required()
+      ->type_name("RECIPE|FOLDER");
+  command
+      ->add_option("overrides", arguments->overrides, "changes to the recipe: data.train.path=...")
+      ->type_name("a.b=c");
+  command->add_option("--to", options.to, "Fovea's packed format, or WebDataset tars")
+      ->check(CLI::IsMember({"packed", "wds"}))
+      ->capture_default_str();
+  command
+      ->add_option("--out", options.out,
+                   "folder to write; of a recipe it gets the folders train and val")
+      ->required();
+  command->add_option("--part", arguments->part, "of a recipe: which data set")
+      ->check(CLI::IsMember({"all", "train", "val"}))
+      ->capture_default_str();
+  command
+      ->add_option("--max-side", options.max_side,
+                   "shrink images whose longer side is above this, and store them as JPEG; 0: keep "
+                   "all files as they are")
+      ->check(CLI::Range(0, 65500))
+      ->capture_default_str();
+  command->add_option("--quality", options.quality, "of the JPEGs that --max-side makes")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  command->add_flag("--raw", options.raw, "store pixels: the fastest to read, the most disk");
+  command->add_option("--shard-mib", arguments->shard_mib, "size of a shard, in MiB")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command->add_flag("--shuffle", arguments->shuffle,
+                    "another order of the samples, for readers that read in order");
+  command->add_option("--seed", arguments->seed, "of --shuffle")->capture_default_str();
+  command->add_option("--threads", options.threads, "0: one for each core")
+      ->check(CLI::Range(0, 1024));
+  command->add_flag("--json", arguments->json,
+                    "print one JSON object for each data set and nothing else");
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace fovea::app

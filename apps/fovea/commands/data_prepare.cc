@@ -1,0 +1,91 @@
+// fovea data prepare imagenet TRAIN.tar VAL.tar DEVKIT.tar.gz --out DIR [--to folder|wds|packed]
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "apps/fovea/commands/data.h"
+#include "fovea/data/imagenet.h"
+
+namespace fovea::app {
+namespace {
+
+struct PrepareArguments {
+  data::ImagenetOptions options;
+  int64_t shard_mib = 256;
+  bool json = false;
+};
+
+void run(const PrepareArguments& arguments) {
+  auto options = arguments.options;
+  options.pack.shard_bytes = static_cast<uint64_t>(arguments.shard_mib) << 20;
+  ProgressCounter progress("preparing", arguments.json);
+  options.pack.progress = progress.callback();
+  const auto report = data::prepare_imagenet(options);
+  progress.clear();
+  if (arguments.json) {
+    const nlohmann::ordered_json out = {{"out", options.out},
+                                        {"to", options.to},
+                                        {"num_classes", report.classes},
+                                        {"train_samples", report.train},
+                                        {"val_samples", report.val},
+                                        {"resumed_samples", report.resumed}};
+    fmt::print("{}\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    return;
+  }
+  fmt::print("{}: {} classes, {} training and {} validation images{}\n", options.out,
+             report.classes, report.train, report.val,
+             report.resumed > 0 ? fmt::format(" ({} were there)", report.resumed) : "");
+  const std::string more =
+      options.to == "wds" ? fmt::format(", num_classes: {}", report.classes) : "";
+  for (const char* part : {"train", "val"}) {
+    fmt::print("  recipe: data.{0}: {{format: {1}, path: {2}/{0}{3}}}\n", part, options.to,
+               options.out, more);
+  }
+}
+
+}  // namespace
+
+void add_data_prepare(CLI::App& group) {
+  auto* prepare = group.add_subcommand("prepare", "Publishers' archives as a data set");
+  prepare->require_subcommand(1);
+  auto* command = prepare->add_subcommand(
+      "imagenet", "ILSVRC2012 from its two image archives and its devkit; resumable");
+  auto arguments = std::make_shared<PrepareArguments>();
+  auto& options = arguments->options;
+  command->add_option("train", options.train, "ILSVRC2012_img_train.tar")
+      ->required()
+      ->type_name("TRAIN.tar");
+  command->add_option("val", options.val, "ILSVRC2012_img_val.tar")
+      ->required()
+      ->type_name("VAL.tar");
+  command->add_option("devkit", options.devkit, "ILSVRC2012_devkit_t12.tar.gz")
+      ->required()
+      ->type_name("DEVKIT.tar.gz");
+  command->add_option("--out", options.out, "folder that gets train and val")->required();
+  command->add_option("--to", options.to, "class folders, WebDataset tars or Fovea's packed format")
+      ->check(CLI::IsMember({"folder", "wds", "packed"}))
+      ->capture_default_str();
+  command
+      ->add_option("--max-side", options.pack.max_side,
+                   "of wds and packed: shrink images whose longer side is above this; 0: keep all "
+                   "files as they are")
+      ->check(CLI::Range(0, 65500))
+      ->capture_default_str();
+  command->add_option("--quality", options.pack.quality, "of the JPEGs that --max-side makes")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  command->add_flag("--raw", options.pack.raw, "of packed: store pixels");
+  command->add_option("--shard-mib", arguments->shard_mib, "size of a shard, in MiB")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--threads", options.pack.threads, "0: one for each core")
+      ->check(CLI::Range(0, 1024));
+  command->add_flag("--json", arguments->json,
+                    "print one JSON object on standard output and nothing else there");
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace fovea::app

@@ -1,0 +1,131 @@
+#include "fovea/data/datasets/file_list.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <map>
+
+#include "fovea/core/error.h"
+#include "fovea/core/files.h"
+#include "fovea/data/datasets/image_files.h"
+#include "fovea/data/formats/file_list.h"
+#include "fovea/data/names.h"
+
+namespace fovea::data {
+namespace {
+
+constexpr uint64_t kMaxListBytes = uint64_t{1} << 32;
+constexpr int64_t kMaxLabel = int64_t{1} << 30;
+
+std::optional<int64_t> integer(const std::string& text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool is_whole = error == std::errc() && end == text.data() + text.size();
+  return is_whole ? std::optional(value) : std::nullopt;
+}
+
+// Labels that are not all numbers are names: the classes are the different ones, sorted as bytes.
+std::vector<std::string> names_in(const std::vector<FileListRow>& rows) {
+  if (std::all_of(rows.begin(), rows.end(), [](const auto& row) { return integer(*row.label); })) {
+    return {};
+  }
+  std::vector<std::string> names;
+  for (const auto& row : rows) names.push_back(*row.label);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+class ListReader {
+ public:
+  explicit ListReader(const FileListConfig& config)
+      : config_(config), name_(printable(config.path)) {
+    const std::string text = read_file(config.path, kMaxListBytes);
+    rows_ = lower_ending(config.path) == ".jsonl" ? parse_jsonl_list(text, name_)
+                                                  : parse_csv_list(text, name_);
+    if (rows_.empty()) fail<DataError>("{}: the list is empty", name_);
+    files_.root = config.root.empty() ? std::filesystem::path(config.path).parent_path().string()
+                                      : config.root;
+    files_.ignored_class = config.ignored_class;
+    files_.class_names = config.class_names;
+  }
+
+  ImageFiles take() {
+    const bool has_labels = rows_[0].label && !rows_[0].label->empty();
+    const bool has_masks = rows_[0].mask && !rows_[0].mask->empty();
+    for (const auto& row : rows_) {
+      check_same(row, "label", row.label, has_labels);
+      check_same(row, "mask", row.mask, has_masks);
+      files_.images.add(row.path);
+      if (has_masks) files_.masks.add(*row.mask);
+    }
+    files_.num_classes =
+        config_.num_classes.value_or(static_cast<int64_t>(config_.class_names.size()));
+    files_.labels.assign(rows_.size(), -1);
+    if (has_labels) read_labels();
+    if (has_masks && files_.num_classes == 0) {
+      fail<ConfigError>("{}: a list with masks; give class_names or num_classes of the pixels",
+                        name_);
+    }
+    return std::move(files_);
+  }
+
+ private:
+  void check_same(const FileListRow& row, const char* what, const std::optional<std::string>& value,
+                  bool is_wanted) const {
+    const bool is_there = value && !value->empty();
+    if (is_there == is_wanted) return;
+    fail<DataError>("{}:{}: {} {}, but line {} has {}; give it for all images or for none", name_,
+                    row.line, is_there ? "a" : "no", what, rows_[0].line,
+                    is_wanted ? "one" : "none");
+  }
+
+  void read_labels() {
+    if (files_.class_names.empty()) files_.class_names = names_in(rows_);
+    std::map<std::string_view, int64_t> numbers;
+    for (size_t i = 0; i < files_.class_names.size(); ++i) {
+      numbers[files_.class_names[i]] = static_cast<int64_t>(i);
+    }
+    if (files_.num_classes == 0) files_.num_classes = static_cast<int64_t>(numbers.size());
+    int64_t largest = -1;
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      const std::string& text = *rows_[i].label;
+      const auto named = numbers.find(text);
+      const auto label = named != numbers.end() ? std::optional(named->second) : integer(text);
+      if (!label) {
+        fail<DataError>("{}:{}: label \"{}\" is none of class_names; correct it or add the name",
+                        name_, rows_[i].line, printable(text));
+      }
+      const int64_t count = files_.num_classes > 0 ? files_.num_classes : kMaxLabel;
+      if (*label < 0 || *label >= count) {
+        fail<DataError>("{}:{}: label {}; expected 0 to {}", name_, rows_[i].line, *label,
+                        count - 1);
+      }
+      files_.labels[i] = *label;
+      largest = std::max(largest, *label);
+    }
+    if (files_.num_classes == 0) files_.num_classes = largest + 1;
+  }
+
+  const FileListConfig& config_;
+  std::string name_;
+  std::vector<FileListRow> rows_;
+  ImageFiles files_;
+};
+
+}  // namespace
+
+void FileListConfig::validate(ConfigIssues& issues) const {
+  if (num_classes && !class_names.empty() &&
+      *num_classes != static_cast<int64_t>(class_names.size())) {
+    issues.add("num_classes",
+               fmt::format("{}, but class_names has {} entries; make them equal or leave one out",
+                           *num_classes, class_names.size()));
+  }
+}
+
+std::shared_ptr<const Dataset> build_file_list_dataset(const FileListConfig& config) {
+  return std::make_shared<ImageFilesDataset>(ListReader(config).take());
+}
+
+}  // namespace fovea::data

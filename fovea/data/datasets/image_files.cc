@@ -1,0 +1,100 @@
+#include "fovea/data/datasets/image_files.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "fovea/core/error.h"
+#include "fovea/data/decode.h"
+#include "fovea/data/names.h"
+
+namespace fovea::data {
+
+namespace fs = std::filesystem;
+
+void PathList::add(std::string_view path) {
+  text_ += path;
+  ends_.push_back(text_.size());
+}
+
+std::string PathList::at(int64_t index) const {
+  const auto i = static_cast<size_t>(index);
+  const size_t first = i == 0 ? 0 : ends_[i - 1];
+  return text_.substr(first, ends_[i] - first);
+}
+
+std::string ImageFilesDataset::path_of(const PathList& paths, int64_t index) const {
+  FOVEA_CHECK(index >= 0 && index < size(), "index={}; expected 0 to {}", index, size() - 1);
+  return (fs::path(files_.root) / paths.at(index)).string();
+}
+
+std::string ImageFilesDataset::describe(int64_t index) const {
+  return printable(path_of(files_.images, index));
+}
+
+void ImageFilesDataset::read(int64_t index, Sample& sample) const {
+  const std::string path = path_of(files_.images, index);
+  load_image(path, printable(path), sample.image);
+  sample.label = files_.labels[static_cast<size_t>(index)];
+  if (has_masks()) read_mask(index, sample);
+}
+
+void ImageFilesDataset::read_mask(int64_t index, Sample& sample) const {
+  thread_local Image mask;
+  const std::string path = path_of(files_.masks, index);
+  const std::string name = printable(path);
+  load_image(path, name, mask);
+  if (mask.channels != 1) {
+    fail<DataError>("{}: a mask with {} channels; expected a gray PNG with the class of each pixel",
+                    name, mask.channels);
+  }
+  if (mask.height != sample.image.height || mask.width != sample.image.width) {
+    fail<DataError>("{}: a mask of {} x {} pixels for an image of {} x {} ({}); make them equal",
+                    name, mask.width, mask.height, sample.image.width, sample.image.height,
+                    describe(index));
+  }
+  sample.mask.size = {1, mask.height, mask.width};
+  sample.mask.classes.resize(mask.pixels.size());
+  for (size_t i = 0; i < mask.pixels.size(); ++i) {
+    const int64_t value = mask.pixels[i];
+    if (value == files_.ignored_class) {
+      sample.mask.classes[i] = -1;
+    } else if (value < files_.num_classes) {
+      sample.mask.classes[i] = static_cast<int32_t>(value);
+    } else {
+      fail<DataError>("{}: pixel ({}, {}) has class {}; expected 0 to {}, or {} for none", name,
+                      static_cast<int64_t>(i) % mask.width, static_cast<int64_t>(i) / mask.width,
+                      value, files_.num_classes - 1, files_.ignored_class);
+    }
+  }
+}
+
+void ImageFilesDataset::read_undecoded(int64_t index, Sample& sample) const {
+  if (has_masks()) return Dataset::read_undecoded(index, sample);
+  const std::string path = path_of(files_.images, index);
+  read_image_file(path, printable(path), sample.encoded.buffer);
+  sample.encoded.bytes = sample.encoded.buffer;
+  if (sample.encoded.bytes.empty()) {
+    fail<DataError>("{}: the file is empty; expected a JPEG or PNG image", printable(path));
+  }
+  sample.label = files_.labels[static_cast<size_t>(index)];
+}
+
+std::vector<std::string> list_image_files(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    std::error_code ignored;
+    if (name[0] == '.' || !is_image_name(name) || entry->is_directory(ignored)) continue;
+    names.push_back(name);
+  }
+  if (error) {
+    fail<DataError>("{}: cannot list the folder ({}); check the path and its permissions",
+                    printable(folder), error.message());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace fovea::data

@@ -1,0 +1,61 @@
+// A data set of image files with a label each, and a mask where there is one: what formats that
+// only differ in where paths and labels come from are made of.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fovea/data/dataset.h"
+
+namespace fovea::data {
+
+// Millions of paths: one string of all of them.
+class PathList {
+ public:
+  void add(std::string_view path);
+  int64_t size() const { return static_cast<int64_t>(ends_.size()); }
+  std::string at(int64_t index) const;
+
+ private:
+  std::string text_;
+  std::vector<size_t> ends_;
+};
+
+struct ImageFiles {
+  std::string root;             // paths are relative to it, or absolute
+  PathList images;              // [N]
+  std::vector<int64_t> labels;  // [N]; -1: none
+  PathList masks;               // [N] or empty: gray PNG files, a class for each pixel
+  int64_t ignored_class = 255;  // of masks: becomes -1, not labelled
+  std::vector<std::string> class_names;
+  int64_t num_classes = 0;
+};
+
+class ImageFilesDataset : public Dataset {
+ public:
+  explicit ImageFilesDataset(ImageFiles files) : files_(std::move(files)) {}
+  int64_t size() const override { return files_.images.size(); }
+  bool has_masks() const override { return files_.masks.size() > 0; }
+  // Throws DataError: the file cannot be read; a mask of another size, in colour, or with a class
+  // that there is not.
+  void read(int64_t index, Sample& sample) const override;
+  // Decodes where there are masks, whose size is compared with the image's.
+  void read_undecoded(int64_t index, Sample& sample) const override;
+  const std::vector<std::string>& class_names() const override { return files_.class_names; }
+  int64_t num_classes() const override { return files_.num_classes; }
+  std::string describe(int64_t index) const override;
+
+ private:
+  std::string path_of(const PathList& paths, int64_t index) const;
+  void read_mask(int64_t index, Sample& sample) const;
+
+  ImageFiles files_;
+};
+
+// Names of the image files right in `folder`, sorted as bytes; hidden ones are left out. Throws
+// DataError where it cannot be listed.
+std::vector<std::string> list_image_files(const std::string& folder);
+
+}  // namespace fovea::data

@@ -1,0 +1,154 @@
+#include "fovea/data/datasets/packed.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "fovea/core/error.h"
+#include "fovea/core/files.h"
+#include "fovea/data/checksum.h"
+#include "fovea/data/decode.h"
+#include "fovea/data/formats/packed.h"
+#include "fovea/data/mapped_file.h"
+#include "fovea/data/names.h"
+#include "fovea/data/parallel_for.h"
+
+namespace fovea::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 30;
+
+struct Shard {
+  std::unique_ptr<const MappedFile> file;
+  PackedShardIndex index;
+  int64_t first = 0;  // sample of the data set
+};
+
+PackedShardIndex read_index(const MappedFile& file) {
+  const uint64_t size = file.size();
+  if (size < kPackedHeaderBytes + kPackedFooterBytes) {
+    fail<DataError>("{}: {} bytes are too few for a packed shard; it is truncated", file.name(),
+                    size);
+  }
+  const uint64_t tail = packed_tail_bytes(file.ready(size - kPackedFooterBytes, kPackedFooterBytes),
+                                          size, file.name());
+  return parse_packed_tail(file.ready(0, kPackedHeaderBytes), file.ready(size - tail, tail), size,
+                           file.name());
+}
+
+class PackedDataset : public Dataset {
+ public:
+  PackedDataset(const PackedConfig& config, PackedManifest manifest)
+      : root_(config.path), verify_(config.verify), manifest_(std::move(manifest)) {
+    shards_.resize(manifest_.shards.size());
+    for (size_t s = 0; s < shards_.size(); ++s) {
+      shards_[s].first = size_;
+      size_ += manifest_.shards[s].samples;
+    }
+    parallel_for(static_cast<int64_t>(shards_.size()), 0,
+                 [&](int64_t s) { open_shard(static_cast<size_t>(s)); });
+  }
+
+  int64_t size() const override { return size_; }
+  int64_t num_classes() const override { return manifest_.num_classes; }
+  const std::vector<std::string>& class_names() const override { return manifest_.class_names; }
+
+  void read(int64_t index, Sample& sample) const override {
+    read_undecoded(index, sample);
+    if (sample.encoded.bytes.empty()) return;
+    decode_image(sample.encoded.bytes, describe(index), sample.image);
+    sample.encoded.bytes = {};
+  }
+
+  void read_undecoded(int64_t index, Sample& sample) const override {
+    const auto [shard, i] = place_of(index);
+    const auto& entry = shard.index.entries[static_cast<size_t>(i)];
+    const auto bytes = bytes_of(shard, entry, index);
+    sample.label = entry.label;
+    const bool is_file = entry.encoding == PackedEncoding::kFile;
+    sample.encoded.bytes = is_file ? bytes : std::span<const uint8_t>();
+    if (is_file) return;
+    sample.image.height = entry.height;
+    sample.image.width = entry.width;
+    sample.image.channels = entry.channels;
+    sample.image.pixels.assign(bytes.begin(), bytes.end());
+  }
+
+  std::string describe(int64_t index) const override {
+    const auto [shard, i] = place_of(index);
+    return fmt::format("{}[{}] ({})", shard.file->name(), i, printable(shard.index.name(i)));
+  }
+
+ private:
+  std::pair<const Shard&, int64_t> place_of(int64_t index) const {
+    FOVEA_CHECK(index >= 0 && index < size_, "index={}; expected 0 to {}", index, size_ - 1);
+    const auto after =
+        std::upper_bound(shards_.begin(), shards_.end(), index,
+                         [](int64_t value, const Shard& shard) { return value < shard.first; });
+    return {*(after - 1), index - (after - 1)->first};
+  }
+
+  void open_shard(size_t s) {
+    Shard& shard = shards_[s];
+    const auto& listed = manifest_.shards[s];
+    shard.file = std::make_unique<const MappedFile>((fs::path(root_) / listed.file).string());
+    const auto& name = shard.file->name();
+    if (shard.file->size() != listed.bytes) {
+      fail<DataError>(
+          "{}: {} bytes, but the manifest has {}; it is truncated or of another packing", name,
+          shard.file->size(), listed.bytes);
+    }
+    shard.index = read_index(*shard.file);
+    if (shard.index.size() != listed.samples ||
+        shard.index.first_sample != static_cast<uint64_t>(shard.first)) {
+      fail<DataError>(
+          "{}: {} samples from {} on, but the manifest has {} from {} on; it is of another "
+          "packing",
+          name, shard.index.size(), shard.index.first_sample, listed.samples, shard.first);
+    }
+    for (size_t i = 0; i < shard.index.entries.size(); ++i) {
+      const int32_t label = shard.index.entries[i].label;
+      if (label < std::max<int64_t>(manifest_.num_classes, 0)) continue;
+      fail<DataError>("{}: sample {} has label {}, but there are {} classes", name, i, label,
+                      manifest_.num_classes);
+    }
+  }
+
+  std::span<const uint8_t> bytes_of(const Shard& shard, const PackedEntry& entry,
+                                    int64_t index) const {
+    const auto bytes = shard.file->ready(entry.offset, entry.bytes);
+    if (verify_ && checksum(bytes) != entry.checksum) {
+      fail<DataError>(
+          "{}: the checksum is wrong: the sample is damaged; fetch the shard again, or "
+          "remove it and pack again",
+          describe(index));
+    }
+    return bytes;
+  }
+
+  std::string root_;
+  bool verify_;
+  PackedManifest manifest_;
+  std::vector<Shard> shards_;
+  int64_t size_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<const Dataset> build_packed_dataset(const PackedConfig& config) {
+  const auto path = fs::path(config.path) / kPackedManifest;
+  std::error_code error;
+  if (!fs::exists(path, error)) {
+    const bool is_begun = fs::exists(fs::path(config.path) / packed_shard_name(0), error) ||
+                          fs::exists(fs::path(config.path) / "plan.json", error);
+    fail<DataError>("{}: no {}; {}", printable(config.path), kPackedManifest,
+                    is_begun ? "it was not packed to its end: run the same `fovea data pack` again"
+                             : "expected a folder that `fovea data pack` wrote");
+  }
+  const std::string name = printable(path.string());
+  return std::make_shared<PackedDataset>(
+      config, parse_packed_manifest(read_file(path.string(), kMaxManifestBytes), name));
+}
+
+}  // namespace fovea::data

@@ -1,0 +1,34 @@
+// A data set in Fovea's packed format (fovea data pack): one read a sample, no walk over folders.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fovea/core/config_fields.h"
+#include "fovea/data/dataset.h"
+#include "fovea/data/transforms/configs.h"
+
+namespace fovea::data {
+
+struct PackedConfig {
+  static constexpr std::string_view kTag = "format";
+  static constexpr std::string_view kName = "packed";
+  std::string path = {};
+  bool verify = true;
+  std::vector<TransformConfig> transforms = {};
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("path", self.path, "folder with manifest.json, as `fovea data pack` writes it",
+            {.required = true});
+    v.field("verify", self.verify, "compare each sample with its checksum whenever it is read");
+    v.field("transforms", self.transforms, "what is done to an image, in order");
+  }
+};
+
+// Maps all shards into memory and reads their indices. Throws DataError: a folder that was not
+// packed to its end, another version, a shard that is missing, damaged or of another size.
+std::shared_ptr<const Dataset> build_packed_dataset(const PackedConfig& config);
+
+}  // namespace fovea::data

@@ -1,0 +1,149 @@
+#include "fovea/data/datasets/tiny_imagenet.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "fovea/core/error.h"
+#include "fovea/core/files.h"
+#include "fovea/core/log.h"
+#include "fovea/data/datasets/image_files.h"
+#include "fovea/data/names.h"
+
+namespace fovea::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMaxTextBytes = uint64_t{1} << 28;
+
+// The lines of a text file, each split at tabs.
+std::vector<std::vector<std::string>> read_table(const fs::path& path) {
+  const std::string text = read_file(path.string(), kMaxTextBytes);
+  std::vector<std::vector<std::string>> lines;
+  size_t first = 0;
+  while (first < text.size()) {
+    const size_t last = std::min(text.find('\n', first), text.size());
+    std::string line = text.substr(first, last - first);
+    if (line.ends_with('\r')) line.pop_back();
+    std::vector<std::string> fields(1);
+    for (const char c : line) {
+      if (c == '\t') {
+        fields.emplace_back();
+      } else {
+        fields.back() += c;
+      }
+    }
+    lines.push_back(std::move(fields));
+    first = last + 1;
+  }
+  return lines;
+}
+
+std::vector<std::string> read_classes(const fs::path& root) {
+  if (!fs::is_directory(root)) {
+    fail<DataError>("{}: no such folder; expected Tiny-ImageNet, unpacked",
+                    printable(root.string()));
+  }
+  std::vector<std::string> all, there;
+  for (const auto& fields : read_table(root / "wnids.txt")) {
+    const auto& wnid = fields[0];
+    if (wnid.empty()) continue;
+    if (wnid.find('/') != std::string::npos || wnid[0] == '.') {
+      fail<DataError>("{}: \"{}\" cannot be the name of a class",
+                      printable((root / "wnids.txt").string()), printable(wnid));
+    }
+    all.push_back(wnid);
+    if (fs::is_directory(root / "train" / wnid)) there.push_back(wnid);
+  }
+  const auto& classes = there.empty() ? all : there;
+  if (classes.empty()) {
+    fail<DataError>("{}: no classes; expected one a line",
+                    printable((root / "wnids.txt").string()));
+  }
+  return classes;
+}
+
+std::vector<std::string> names_of(const fs::path& root, const std::vector<std::string>& classes) {
+  std::vector<std::string> names = classes;
+  std::error_code error;
+  if (!fs::exists(root / "words.txt", error)) return names;
+  std::map<std::string, std::string> words;
+  for (auto& fields : read_table(root / "words.txt")) {
+    if (fields.size() == 2) words[fields[0]] = printable(fields[1]);
+  }
+  for (auto& name : names) {
+    if (const auto found = words.find(name); found != words.end()) name = found->second;
+  }
+  return names;
+}
+
+void add_train(const fs::path& root, const std::vector<std::string>& classes, ImageFiles& files) {
+  for (size_t label = 0; label < classes.size(); ++label) {
+    const auto folder = fs::path("train") / classes[label] / "images";
+    const auto names = list_image_files((root / folder).string());
+    if (names.empty()) {
+      fail<DataError>("{}: the class has no image; add some or remove it from wnids.txt",
+                      printable((root / folder).string()));
+    }
+    for (const auto& name : names) {
+      files.images.add((folder / name).string());
+      files.labels.push_back(static_cast<int64_t>(label));
+    }
+  }
+}
+
+void add_val(const fs::path& root, const std::vector<std::string>& classes, ImageFiles& files) {
+  const auto annotations = root / "val" / "val_annotations.txt";
+  std::map<std::string, std::string> class_of;  // by name of the file
+  for (auto& fields : read_table(annotations)) {
+    if (fields.size() < 2) continue;
+    if (!class_of.emplace(fields[0], fields[1]).second) {
+      fail<DataError>("{}: \"{}\" stands there twice", printable(annotations.string()),
+                      printable(fields[0]));
+    }
+  }
+  const auto folder = fs::path("val") / "images";
+  int64_t others = 0;
+  for (const auto& name : list_image_files((root / folder).string())) {
+    const auto found = class_of.find(name);
+    if (found == class_of.end()) {
+      fail<DataError>("{}: no line for the image {}", printable(annotations.string()),
+                      printable(name));
+    }
+    const auto label = std::find(classes.begin(), classes.end(), found->second);
+    if (label == classes.end()) {
+      ++others;
+      continue;
+    }
+    files.images.add((folder / name).string());
+    files.labels.push_back(label - classes.begin());
+  }
+  if (others > 0) {
+    log_warning(
+        fmt::format("{}: {} images are of classes that train does not have and are left out",
+                    printable((root / folder).string()), others));
+  }
+  if (files.images.size() == 0) {
+    fail<DataError>("{}: no image of a class that there is", printable((root / folder).string()));
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const Dataset> build_tiny_imagenet_dataset(const TinyImagenetConfig& config) {
+  const fs::path root = config.path;
+  const auto classes = read_classes(root);
+  ImageFiles files;
+  files.root = config.path;
+  files.class_names = names_of(root, classes);
+  files.num_classes = static_cast<int64_t>(classes.size());
+  if (config.split == "train") {
+    add_train(root, classes, files);
+  } else {
+    add_val(root, classes, files);
+  }
+  return std::make_shared<ImageFilesDataset>(std::move(files));
+}
+
+}  // namespace fovea::data

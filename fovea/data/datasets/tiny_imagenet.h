@@ -1,0 +1,36 @@
+// Tiny-ImageNet as it unpacks: train/WNID/images/*.JPEG, val/images/*.JPEG with
+// val/val_annotations.txt, wnids.txt (the classes, in label order), words.txt (their names).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fovea/core/config_fields.h"
+#include "fovea/data/dataset.h"
+#include "fovea/data/transforms/configs.h"
+
+namespace fovea::data {
+
+struct TinyImagenetConfig {
+  static constexpr std::string_view kTag = "format";
+  static constexpr std::string_view kName = "tiny_imagenet";
+  std::string path = {};
+  std::string split = "train";
+  std::vector<TransformConfig> transforms = {};
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("path", self.path, "folder with wnids.txt, train and val", {.required = true});
+    v.field("split", self.split, "which of the two labelled sets", {.choices = {"train", "val"}});
+    v.field("transforms", self.transforms, "what is done to an image, in order");
+  }
+};
+
+// Classes are those of wnids.txt, in its order, that have a folder in train (smaller copies of the
+// set leave some out); both splits have the same. Class names come from words.txt, else they are
+// the WNIDs. Order of the images: by class, then by name (train); by name (val). Throws DataError:
+// a file or class that is missing, an annotation that cannot be.
+std::shared_ptr<const Dataset> build_tiny_imagenet_dataset(const TinyImagenetConfig& config);
+
+}  // namespace fovea::data
