@@ -1,0 +1,21 @@
+// Weights of the resampling rules, and the nearest elements for labels.
+#pragma once
+
+#include <cstdint>
+
+#include "fovea/data/patching/resample.h"
+
+namespace fovea::data::patching {
+
+// Throws Error for kArea where out is above in.
+void make_axis(int64_t in, int64_t out, AxisRule rule, AxisWeights& axis);
+
+enum class NearestRule {
+  kCentre,   // the element that holds the centre of the output element
+  kFloor,    // OpenCV's INTER_NEAREST
+  kAligned,  // first on first and last on last; halves go down
+};
+
+int64_t nearest(int64_t i, int64_t in, int64_t out, NearestRule rule);
+
+}  // namespace fovea::data::patching
