@@ -7,16 +7,26 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
+#include "fovea/data/datasets/basic_ct.h"
 #include "fovea/data/datasets/cifar.h"
+#include "fovea/data/datasets/cifar_python.h"
+#include "fovea/data/datasets/dicom.h"
 #include "fovea/data/datasets/folder.h"
 #include "fovea/data/datasets/idx.h"
+#include "fovea/data/datasets/medmnist.h"
+#include "fovea/data/datasets/nifti.h"
+#include "fovea/data/datasets/npy.h"
+#include "fovea/data/datasets/npz.h"
+#include "fovea/data/datasets/raw.h"
 #include "fovea/data/transforms/configs.h"
 
 namespace fovea::data {
 
 // A new format: its config and builder beside the others, its config's name here, its builder in
 // registry.cc.
-using DatasetConfig = OneOf<IdxConfig, CifarConfig, FolderConfig>;
+using DatasetConfig =
+    OneOf<IdxConfig, CifarConfig, FolderConfig, CifarPythonConfig, NpzConfig, MedMnistConfig,
+          NpyConfig, RawConfig, NiftiConfig, BasicCtConfig, DicomConfig>;
 
 // Opens the data set; throws DataError naming what is missing or damaged.
 std::shared_ptr<const Dataset> build_dataset(const DatasetConfig& config);

@@ -1,0 +1,103 @@
+#include "fovea/data/formats/byte_source.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <mutex>
+
+#include "fovea/core/error.h"
+#include "fovea/data/names.h"
+
+namespace fovea::data {
+
+void ByteSource::check_range(uint64_t offset, uint64_t count) const {
+  if (offset > size() || count > size() - offset) {
+    fail<DataError>("{}: {} bytes are wanted from byte {} on, but there are {}; it is truncated",
+                    name_, count, offset, size());
+  }
+}
+
+FileSource::FileSource(const std::string& path) : ByteSource(printable(path)) {
+  file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat status {};
+  if (file_ < 0 || fstat(file_, &status) != 0) {
+    const int reason = errno;
+    if (file_ >= 0) close(file_);
+    fail<DataError>("{}: cannot open the file ({}); check the path and its permissions", name(),
+                    std::strerror(reason));
+  }
+  if (!S_ISREG(status.st_mode)) {
+    close(file_);
+    fail<DataError>("{}: not a regular file", name());
+  }
+  size_ = static_cast<uint64_t>(status.st_size);
+}
+
+FileSource::~FileSource() { close(file_); }
+
+void FileSource::read(uint64_t offset, std::span<uint8_t> out) const {
+  check_range(offset, out.size());
+  size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t got =
+        pread(file_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail<DataError>("{}: cannot read the file ({})", name(), std::strerror(errno));
+    if (got == 0) fail<DataError>("{}: the file became shorter while it was read", name());
+    done += static_cast<size_t>(got);
+  }
+}
+
+void MemorySource::read(uint64_t offset, std::span<uint8_t> out) const {
+  check_range(offset, out.size());
+  std::copy_n(bytes_.begin() + static_cast<ptrdiff_t>(offset), out.size(), out.begin());
+}
+
+PartSource::PartSource(const ByteSource& whole, std::string name, uint64_t offset, uint64_t size)
+    : ByteSource(std::move(name)), whole_(whole), offset_(offset), size_(size) {
+  if (offset > whole.size() || size > whole.size() - offset) {
+    fail<DataError>("{}: {} bytes from byte {} of {}, which has {}; it is truncated", this->name(),
+                    size, offset, whole.name(), whole.size());
+  }
+}
+
+void PartSource::read(uint64_t offset, std::span<uint8_t> out) const {
+  check_range(offset, out.size());
+  whole_.read(offset_ + offset, out);
+}
+
+struct FilePool::State {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<const FileSource>> files;  // by index; null: not open
+  std::deque<size_t> opened;                             // oldest first
+  size_t max_open = 0;
+};
+
+FilePool::FilePool(std::vector<std::string> paths, size_t max_open)
+    : paths_(std::move(paths)), state_(std::make_unique<State>()) {
+  state_->files.resize(paths_.size());
+  state_->max_open = std::max<size_t>(max_open, 1);
+}
+
+FilePool::~FilePool() = default;
+
+std::shared_ptr<const FileSource> FilePool::open(size_t index) const {
+  const std::lock_guard lock(state_->mutex);
+  auto& file = state_->files.at(index);
+  if (file) return file;
+  file = std::make_shared<const FileSource>(paths_[index]);
+  const auto result = file;
+  state_->opened.push_back(index);
+  if (state_->opened.size() > state_->max_open) {
+    state_->files[state_->opened.front()].reset();
+    state_->opened.pop_front();
+  }
+  return result;
+}
+
+}  // namespace fovea::data

@@ -1,0 +1,66 @@
+#include "fovea/data/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "fovea/core/error.h"
+#include "fovea/data/names.h"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22  // Linux 5.14
+#endif
+
+namespace fovea::data {
+
+MappedFile::MappedFile(const std::string& path) : name_(printable(path)) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat status {};
+  if (file < 0 || fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) {
+    const int reason = file < 0 ? errno : 0;
+    if (file >= 0) close(file);
+    fail<DataError>("{}: {}", name_,
+                    reason != 0 ? fmt::format("cannot open the file ({}); check the path and its "
+                                              "permissions",
+                                              std::strerror(reason))
+                                : "empty, or not a regular file");
+  }
+  size_ = static_cast<uint64_t>(status.st_size);
+  void* mapped = mmap(nullptr, size_, PROT_READ, MAP_SHARED, file, 0);
+  const int reason = errno;
+  close(file);
+  if (mapped == MAP_FAILED) {
+    fail<DataError>("{}: cannot be mapped into memory ({})", name_, std::strerror(reason));
+  }
+  first_ = static_cast<const uint8_t*>(mapped);
+}
+
+MappedFile::~MappedFile() { munmap(const_cast<uint8_t*>(first_), size_); }
+
+std::span<const uint8_t> MappedFile::ready(uint64_t offset, uint64_t count) const {
+  if (offset > size_ || count > size_ - offset) {
+    fail<DataError>("{}: {} bytes are wanted from byte {} on, but there are {}; it is truncated",
+                    name_, count, offset, size_);
+  }
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const uint64_t first = offset / page * page;
+  auto* address = const_cast<uint8_t*>(first_ + first);
+  int result = 0;
+  do {
+    result = madvise(address, offset + count - first, MADV_POPULATE_READ);
+  } while (result != 0 && (errno == EINTR || errno == EAGAIN));
+  // EINVAL: a kernel before 5.14, which cannot be asked.
+  if (count > 0 && result != 0 && errno != EINVAL) {
+    fail<DataError>(
+        "{}: {} bytes from byte {} on cannot be read ({}); the disk fails, or the file "
+        "became shorter",
+        name_, count, offset, std::strerror(errno));
+  }
+  return {first_ + offset, count};
+}
+
+}  // namespace fovea::data
