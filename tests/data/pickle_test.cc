@@ -71,7 +71,7 @@ TEST(PickleTest, RefusesPrograms) {
                        "cnumpy\x1b[31m\nload\n."s),
               HasSubstr("numpy?[31m.load"));
   EXPECT_THAT(message_of([] { Pickle(golden_file("pickle.system"), "p"); }),
-              HasSubstr("copyreg.pickle"));
+              HasSubstr("copy_reg.pickle"));
   // INST, OBJ, NEWOBJ, PERSID, BINPERSID, EXT1, STRING (which is evaluated), INT.
   for (const char* opcode : {"i", "o", "\x81", "P", "Q", "\x82", "S", "I"}) {
     EXPECT_THAT(error_of("\x80\x02("s + opcode + "os\nsystem\n."),

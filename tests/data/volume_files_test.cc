@@ -267,8 +267,8 @@ TEST(RawTest, ReadsHeaderlessFiles) {
 
 TEST(RawTest, ManySamplesAFileWithMasks) {
   const TempDir dir;
-  dir.write("a.raw", {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
-  dir.write("a.mask", {0, 1, 0, 1, 1, 1});
+  dir.write("a.raw", std::vector<uint8_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
+  dir.write("a.mask", std::vector<uint8_t>{0, 1, 0, 1, 1, 1});
   RawConfig config;
   config.path = dir.path();
   config.masks = "*.mask";

@@ -1,7 +1,7 @@
 """Golden files of volumes and arrays: what nibabel, NumPy, pickle and pydicom read out of small files.
 
 Usage: python tools/golden/make_volumes.py
-(numpy 2.2.6, nibabel 5.3.2, pydicom 3.0.1, safetensors 0.6.2)
+(numpy 2.2.6, nibabel 5.3.2, pydicom 3.0.1, h5py 3.14.0, safetensors 0.6.2)
 Writes tests/golden/data_volumes.safetensors. Keys: "file.KIND.NAME" the bytes of a file; "values.NAME" what the
 library reads out of it as float32; "affine.NAME" [3, 4] float64; "canonical.NAME" and "canonical_affine.NAME"
 the same after nibabel's as_closest_canonical; "spacing.NAME" [3]. And the starting inputs of the fuzz targets,
@@ -16,6 +16,7 @@ import pickle
 import struct
 import tarfile
 
+import h5py
 import nibabel as nib
 import numpy as np
 import pydicom
@@ -261,8 +262,20 @@ def dicom_files():
                                             Rows=2, NumberOfFrames=2))
 
 
+def hdf5_files():
+    stream = io.BytesIO()
+    with h5py.File(stream, "w") as file:
+        file.create_dataset("images", data=tensors["values.npz"], chunks=(1, 2, 3, 4, 5), compression="gzip")
+        file.create_dataset("group/masks", data=tensors["masks.npz"].astype(">i2"))
+        file["labels"] = np.array([1, 0])
+        file["pixels"] = tensors["values.medmnist_color"]
+        file["words"] = np.array([b"a", b"b"])
+    add_file("hdf5", "a", stream.getvalue())
+
+
 nifti_files()
 npz_files()
+hdf5_files()
 cifar_files()
 dicom_files()
 out = ROOT / "tests" / "golden" / "data_volumes.safetensors"

@@ -39,6 +39,10 @@ std::shared_ptr<const Dataset> build(const DicomConfig& config) {
   return build_dicom_dataset(config);
 }
 
+std::shared_ptr<const Dataset> build(const Hdf5Config& config) {
+  return build_hdf5_dataset(config);
+}
+
 }  // namespace
 
 std::shared_ptr<const Dataset> build_dataset(const DatasetConfig& config) {

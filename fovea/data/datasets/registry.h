@@ -12,6 +12,7 @@
 #include "fovea/data/datasets/cifar_python.h"
 #include "fovea/data/datasets/dicom.h"
 #include "fovea/data/datasets/folder.h"
+#include "fovea/data/datasets/hdf5.h"
 #include "fovea/data/datasets/idx.h"
 #include "fovea/data/datasets/medmnist.h"
 #include "fovea/data/datasets/nifti.h"
@@ -26,7 +27,7 @@ namespace fovea::data {
 // registry.cc.
 using DatasetConfig =
     OneOf<IdxConfig, CifarConfig, FolderConfig, CifarPythonConfig, NpzConfig, MedMnistConfig,
-          NpyConfig, RawConfig, NiftiConfig, BasicCtConfig, DicomConfig>;
+          NpyConfig, RawConfig, NiftiConfig, BasicCtConfig, DicomConfig, Hdf5Config>;
 
 // Opens the data set; throws DataError naming what is missing or damaged.
 std::shared_ptr<const Dataset> build_dataset(const DatasetConfig& config);
