@@ -10,4 +10,6 @@ find_package(JPEG REQUIRED)
 find_package(hwy REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(SPNG REQUIRED IMPORTED_TARGET spng)
+# Optional: `format: hdf5` is built where it is found.
+pkg_check_modules(HDF5 QUIET IMPORTED_TARGET hdf5-serial)
 include(Torch)

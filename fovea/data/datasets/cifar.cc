@@ -7,6 +7,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/gzip.h"
+#include "fovea/data/image_view.h"
 
 namespace fovea::data {
 namespace {
@@ -110,15 +111,7 @@ class CifarDataset : public Dataset {
     const File& file = file_of(index);
     const uint8_t* record = file.bytes.data() + (index - file.first) * variant_.record_bytes();
     sample.label = record[variant_.label_bytes - 1];
-    sample.image.height = kSide;
-    sample.image.width = kSide;
-    sample.image.channels = kChannels;
-    sample.image.pixels.resize(kPlane * kChannels);
-    const uint8_t* planes = record + variant_.label_bytes;  // [C, H, W]
-    for (int64_t i = 0; i < kPlane; ++i) {
-      for (int64_t c = 0; c < kChannels; ++c)
-        sample.image.pixels[i * kChannels + c] = planes[c * kPlane + i];
-    }
+    unpack_cifar_planes(record + variant_.label_bytes, sample.image);
   }
 
   std::string describe(int64_t index) const override {
@@ -141,6 +134,14 @@ class CifarDataset : public Dataset {
 };
 
 }  // namespace
+
+void unpack_cifar_planes(const uint8_t* planes, Image& image) {
+  reshape(image, {kSide, kSide}, kChannels);
+  for (int64_t i = 0; i < kPlane; ++i) {
+    for (int64_t c = 0; c < kChannels; ++c)
+      image.pixels[i * kChannels + c] = planes[c * kPlane + i];
+  }
+}
 
 std::shared_ptr<const Dataset> build_cifar_dataset(const CifarConfig& config) {
   if (!fs::is_directory(config.path)) {

@@ -32,6 +32,11 @@ struct CifarConfig {
   }
 };
 
+inline constexpr int64_t kCifarPixels = 3 * 32 * 32;
+
+// `planes`, the kCifarPixels bytes [3, 32, 32] of a record, as an image.
+void unpack_cifar_planes(const uint8_t* planes, Image& image);
+
 // Throws DataError: missing files, a size that is not a whole number of records, labels out of
 // range, a list of class names of the wrong length. CIFAR-100 gets its fine labels.
 std::shared_ptr<const Dataset> build_cifar_dataset(const CifarConfig& config);

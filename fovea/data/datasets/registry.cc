@@ -31,6 +31,36 @@ std::shared_ptr<const Dataset> build(const PackedConfig& config) {
   return build_packed_dataset(config);
 }
 
+std::shared_ptr<const Dataset> build(const CifarPythonConfig& config) {
+  return build_cifar_python_dataset(config);
+}
+
+std::shared_ptr<const Dataset> build(const NpzConfig& config) { return build_npz_dataset(config); }
+
+std::shared_ptr<const Dataset> build(const MedMnistConfig& config) {
+  return build_medmnist_dataset(config);
+}
+
+std::shared_ptr<const Dataset> build(const NpyConfig& config) { return build_npy_dataset(config); }
+
+std::shared_ptr<const Dataset> build(const RawConfig& config) { return build_raw_dataset(config); }
+
+std::shared_ptr<const Dataset> build(const NiftiConfig& config) {
+  return build_nifti_dataset(config);
+}
+
+std::shared_ptr<const Dataset> build(const BasicCtConfig& config) {
+  return build_basic_ct_dataset(config);
+}
+
+std::shared_ptr<const Dataset> build(const DicomConfig& config) {
+  return build_dicom_dataset(config);
+}
+
+std::shared_ptr<const Dataset> build(const Hdf5Config& config) {
+  return build_hdf5_dataset(config);
+}
+
 }  // namespace
 
 std::shared_ptr<const Dataset> build_dataset(const DatasetConfig& config) {

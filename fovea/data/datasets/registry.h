@@ -7,12 +7,21 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
+#include "fovea/data/datasets/basic_ct.h"
 #include "fovea/data/datasets/catsdogs.h"
 #include "fovea/data/datasets/cifar.h"
+#include "fovea/data/datasets/cifar_python.h"
+#include "fovea/data/datasets/dicom.h"
 #include "fovea/data/datasets/file_list.h"
 #include "fovea/data/datasets/folder.h"
+#include "fovea/data/datasets/hdf5.h"
 #include "fovea/data/datasets/idx.h"
+#include "fovea/data/datasets/medmnist.h"
+#include "fovea/data/datasets/nifti.h"
+#include "fovea/data/datasets/npy.h"
+#include "fovea/data/datasets/npz.h"
 #include "fovea/data/datasets/packed.h"
+#include "fovea/data/datasets/raw.h"
 #include "fovea/data/datasets/tiny_imagenet.h"
 #include "fovea/data/datasets/wds.h"
 #include "fovea/data/transforms/configs.h"
@@ -21,8 +30,10 @@ namespace fovea::data {
 
 // A new format: its config and builder beside the others, its config's name here, its builder in
 // registry.cc.
-using DatasetConfig = OneOf<IdxConfig, CifarConfig, FolderConfig, FileListConfig, CatsdogsConfig,
-                            TinyImagenetConfig, WdsConfig, PackedConfig>;
+using DatasetConfig =
+    OneOf<IdxConfig, CifarConfig, CifarPythonConfig, FolderConfig, FileListConfig, CatsdogsConfig,
+          TinyImagenetConfig, WdsConfig, PackedConfig, NpyConfig, NpzConfig, MedMnistConfig,
+          RawConfig, NiftiConfig, BasicCtConfig, DicomConfig, Hdf5Config>;
 
 // Opens the data set; throws DataError naming what is missing or damaged.
 std::shared_ptr<const Dataset> build_dataset(const DatasetConfig& config);

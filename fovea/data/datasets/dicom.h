@@ -1,0 +1,28 @@
+// DICOM series: each sample is a folder of slices.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "fovea/data/datasets/volume_files.h"
+
+namespace fovea::data {
+
+struct DicomConfig : VolumeFilesConfig {
+  static constexpr std::string_view kName = "dicom";
+  std::string series_uid = {};
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    visit_files(v, self);
+    v.field("series_uid", self.series_uid,
+            "series to read where folders hold several; default: the only one");
+  }
+};
+
+// [1, slices, rows, columns] in the unit that the rescaling gives (Hounsfield for CT). Where
+// `images` is empty each folder below path is a series. Masks are series too, or .npy files in that
+// order of axes. Throws DataError: see find_volume_entries.
+std::shared_ptr<const Dataset> build_dicom_dataset(const DicomConfig& config);
+
+}  // namespace fovea::data

@@ -1,0 +1,253 @@
+#include "fovea/data/datasets/hdf5.h"
+
+#include "fovea/core/error.h"
+
+#ifdef FOVEA_HDF5
+
+#include <hdf5.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "fovea/data/datasets/arrays.h"
+#include "fovea/data/names.h"
+
+namespace fovea::data {
+namespace {
+
+// One lock for the whole library, which Debian builds without thread safety.
+std::mutex& library_lock() {
+  static std::mutex lock;
+  return lock;
+}
+
+// An identifier of the library and how it is given back.
+class Handle {
+ public:
+  Handle(hid_t id, herr_t (*close)(hid_t)) : id_(id), close_(close) {}
+  ~Handle() {
+    if (id_ >= 0) close_(id_);
+  }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  Handle(Handle&& other) noexcept : id_(other.id_), close_(other.close_) { other.id_ = -1; }
+
+  hid_t get() const { return id_; }
+  bool is_open() const { return id_ >= 0; }
+
+ private:
+  hid_t id_;
+  herr_t (*close_)(hid_t);
+};
+
+ScalarType scalar_type_of(hid_t type, const std::string& source) {
+  const size_t bytes = H5Tget_size(type);
+  std::string name;
+  if (H5Tget_class(type) == H5T_FLOAT) name = fmt::format("float{}", 8 * bytes);
+  if (H5Tget_class(type) == H5T_INTEGER) {
+    name = fmt::format("{}int{}", H5Tget_sign(type) == H5T_SGN_NONE ? "u" : "", 8 * bytes);
+  }
+  const auto names = scalar_type_names();
+  if (std::find(names.begin(), names.end(), name) == names.end() || name == "float16") {
+    fail<DataError>("{}: {} is not read; expected integers, float32 or float64", source,
+                    name.empty() ? "a type that is no number" : name);
+  }
+  return scalar_type_named(name);
+}
+
+hid_t native_type(ScalarType type) {
+  switch (type) {
+    case ScalarType::kUint8:
+      return H5T_NATIVE_UINT8;
+    case ScalarType::kInt8:
+      return H5T_NATIVE_INT8;
+    case ScalarType::kUint16:
+      return H5T_NATIVE_UINT16;
+    case ScalarType::kInt16:
+      return H5T_NATIVE_INT16;
+    case ScalarType::kUint32:
+      return H5T_NATIVE_UINT32;
+    case ScalarType::kInt32:
+      return H5T_NATIVE_INT32;
+    case ScalarType::kUint64:
+      return H5T_NATIVE_UINT64;
+    case ScalarType::kInt64:
+      return H5T_NATIVE_INT64;
+    case ScalarType::kFloat32:
+      return H5T_NATIVE_FLOAT;
+    default:
+      return H5T_NATIVE_DOUBLE;
+  }
+}
+
+// An array of a file, read a slice of the first dimension at a time.
+class Hdf5Array {
+ public:
+  Hdf5Array(hid_t file, const std::string& path, const std::string& name)
+      : source_(fmt::format("{}:{}", printable(path), printable(name))),
+        array_(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose) {
+    if (!array_.is_open()) fail<DataError>("{}: no such array in the file", source_);
+    const Handle type(H5Dget_type(array_.get()), H5Tclose);
+    const Handle space(H5Dget_space(array_.get()), H5Sclose);
+    const int dimensions = H5Sget_simple_extent_ndims(space.get());
+    if (!type.is_open() || dimensions < 1 || dimensions > 5)
+      fail<DataError>("{}: {} dimensions; expected 1 to 5", source_, dimensions);
+    type_ = scalar_type_of(type.get(), source_);
+    std::vector<hsize_t> sizes(static_cast<size_t>(dimensions));
+    H5Sget_simple_extent_dims(space.get(), sizes.data(), nullptr);
+    shape_.assign(sizes.begin(), sizes.end());
+    if (checked_voxels(std::span(shape_).subspan(1)) < 0 || shape_[0] < 1) {
+      fail<DataError>("{}: sizes {}; expected at least 1, and at most {} values a sample", source_,
+                      fmt::join(shape_, " x "), kMaxVolumeValues);
+    }
+  }
+
+  const std::vector<int64_t>& shape() const { return shape_; }
+  const std::string& source() const { return source_; }
+  ScalarType type() const { return type_; }
+
+  // [count, ...] from `first` on.
+  NumpyArray read(int64_t first, int64_t count) const {
+    NumpyArray array;
+    array.source = count == 1 ? fmt::format("{}[{}]", source_, first) : source_;
+    array.type = {type_, std::endian::native};
+    array.shape = shape_;
+    array.shape[0] = count;
+    std::vector<hsize_t> start(shape_.size()), sizes(array.shape.begin(), array.shape.end());
+    start[0] = static_cast<hsize_t>(first);
+    auto bytes = std::make_shared<std::string>();
+    bytes->resize(static_cast<size_t>(count * array.row_values() * bytes_of(type_)));
+    const Handle space(H5Dget_space(array_.get()), H5Sclose);
+    const Handle memory(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
+                        H5Sclose);
+    const bool is_read = H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start.data(), nullptr,
+                                             sizes.data(), nullptr) >= 0 &&
+                         H5Dread(array_.get(), native_type(type_), memory.get(), space.get(),
+                                 H5P_DEFAULT, bytes->data()) >= 0;
+    if (!is_read) fail<DataError>("{}: cannot be read; the file is damaged", array.source);
+    array.bytes = {reinterpret_cast<const uint8_t*>(bytes->data()), bytes->size()};
+    array.file = std::move(bytes);
+    return array;
+  }
+
+ private:
+  std::string source_;
+  Handle array_;
+  ScalarType type_ = ScalarType::kUint8;
+  std::vector<int64_t> shape_;
+};
+
+Handle open_file(const std::string& path) {
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // errors are ours to report
+  Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
+  if (!file.is_open()) {
+    fail<DataError>("{}: cannot be opened as HDF5; check the path, or fetch the file again",
+                    printable(path));
+  }
+  return file;
+}
+
+class Hdf5Dataset : public Dataset {
+ public:
+  // The lock is held by the caller.
+  explicit Hdf5Dataset(const Hdf5Config& config)
+      : file_(open_file(config.path)), images_(file_.get(), config.path, config.images) {
+    axes_ = config.axes.empty() ? guess_axes(images_.shape()) : config.axes;
+    rule_ = {config.label_offset, config.num_classes.value_or(0), config.ignore_values};
+    class_names_ = config.class_names;
+    if (!config.masks.empty()) masks_.emplace(file_.get(), config.path, config.masks);
+    if (!config.labels.empty()) {
+      const Hdf5Array labels(file_.get(), config.path, config.labels);
+      labels_ = labels_of(labels.read(0, labels.shape()[0]));
+    }
+    // The first sample says whether all fits together; its classes are checked over all labels.
+    ArraySet first = set_of(0);
+    if (!labels_.empty() && labels_.size() != static_cast<size_t>(size())) {
+      fail<DataError>("{}: {} samples, but {} labels; the arrays do not belong together",
+                      images_.source(), size(), labels_.size());
+    }
+    if (masks_ && masks_->shape()[0] != size())
+      fail<DataError>("{}: {} masks for {} samples", masks_->source(), masks_->shape()[0], size());
+    if (!labels_.empty() && !masks_) {
+      const auto largest = *std::max_element(labels_.begin(), labels_.end());
+      if (rule_.num_classes == 0 && class_names_.empty()) rule_.num_classes = largest + 1;
+      first.rule = rule_;
+      first.labels = {largest};
+    }
+    const auto opened = build_array_dataset(std::move(first));
+    form_ = opened->form();
+    rule_.num_classes = opened->num_classes();
+  }
+  ~Hdf5Dataset() override {
+    const std::scoped_lock lock(library_lock());
+    masks_.reset();
+    { const Hdf5Array closed = std::move(images_); }
+    { const Handle closed = std::move(file_); }
+  }
+
+  int64_t size() const override { return images_.shape()[0]; }
+  SampleForm form() const override { return form_; }
+  bool has_masks() const override { return masks_.has_value(); }
+  const std::vector<std::string>& class_names() const override { return class_names_; }
+  int64_t num_classes() const override { return rule_.num_classes; }
+  std::string describe(int64_t index) const override {
+    return fmt::format("{}[{}]", images_.source(), index);
+  }
+
+  void read(int64_t index, Sample& sample) const override {
+    FOVEA_CHECK(index >= 0 && index < size(), "index={}; expected 0 to {}", index, size() - 1);
+    std::shared_ptr<const Dataset> one;
+    {
+      const std::scoped_lock lock(library_lock());
+      one = build_array_dataset(set_of(index));
+    }
+    one->read(0, sample);
+    sample.label = labels_.empty() ? -1 : labels_[static_cast<size_t>(index)];
+  }
+
+ private:
+  // Sample `index` as a set of one.
+  ArraySet set_of(int64_t index) const {
+    ArraySet set;
+    set.images = images_.read(index, 1);
+    set.axes = axes_;
+    if (masks_) set.masks = masks_->read(index, 1);
+    set.rule = rule_;
+    set.class_names = class_names_;
+    set.name = images_.source();
+    return set;
+  }
+
+  Handle file_;
+  Hdf5Array images_;
+  std::optional<Hdf5Array> masks_;
+  std::vector<int64_t> labels_;
+  std::string axes_;
+  LabelRule rule_;
+  std::vector<std::string> class_names_;
+  SampleForm form_ = SampleForm::kImage;
+};
+
+}  // namespace
+
+std::shared_ptr<const Dataset> build_hdf5_dataset(const Hdf5Config& config) {
+  const std::scoped_lock lock(library_lock());
+  return std::make_shared<Hdf5Dataset>(config);
+}
+
+}  // namespace fovea::data
+
+#else
+
+namespace fovea::data {
+
+std::shared_ptr<const Dataset> build_hdf5_dataset(const Hdf5Config& config) {
+  fail<ConfigError>(
+      "{}: this fovea was built without HDF5; install libhdf5-dev and build again, or convert the "
+      "arrays to .npz",
+      config.path);
+}
+
+}  // namespace fovea::data
+
+#endif

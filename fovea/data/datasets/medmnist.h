@@ -1,0 +1,39 @@
+// MedMNIST's layout: a .npz with {train,val,test}_images and _labels (Yang et al. 2023, "MedMNIST
+// v2"). 2-D sets are images [N, H, W] or [N, H, W, 3], 3-D sets volumes [N, D, H, W].
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fovea/core/config_fields.h"
+#include "fovea/data/dataset.h"
+#include "fovea/data/transforms/configs.h"
+
+namespace fovea::data {
+
+struct MedMnistConfig {
+  static constexpr std::string_view kTag = "format";
+  static constexpr std::string_view kName = "medmnist";
+  std::string path = {};
+  std::string split = "train";
+  std::vector<std::string> class_names = {};
+  std::optional<int64_t> num_classes = {};
+  std::vector<TransformConfig> transforms = {};
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("path", self.path, "the .npz file, such as pathmnist.npz", {.required = true});
+    v.field("split", self.split, "which of the file's sets", {.choices = {"train", "val", "test"}});
+    v.field("class_names", self.class_names, "names of the classes, in label order");
+    v.field("num_classes", self.num_classes,
+            "number of classes; default: the largest label of all splits + 1", {.min = 1});
+    v.field("transforms", self.transforms, "what is done to an image or volume, in order");
+  }
+};
+
+// Throws DataError: see build_npz_dataset; sets with several labels a sample (ChestMNIST).
+std::shared_ptr<const Dataset> build_medmnist_dataset(const MedMnistConfig& config);
+
+}  // namespace fovea::data

@@ -1,0 +1,26 @@
+#include "fovea/data/datasets/npz.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "fovea/data/datasets/arrays.h"
+#include "fovea/data/names.h"
+
+namespace fovea::data {
+
+std::shared_ptr<const Dataset> build_npz_dataset(const NpzConfig& config) {
+  const ZipFile file(config.path);
+  ArraySet set;
+  set.images = read_npz_array(file, config.images);
+  set.axes = config.axes.empty() ? guess_axes(set.images.shape) : config.axes;
+  if (!config.labels.empty()) set.labels = labels_of(read_npz_array(file, config.labels));
+  if (!config.masks.empty()) set.masks = read_npz_array(file, config.masks);
+  set.rule = {config.label_offset, config.num_classes.value_or(0), config.ignore_values};
+  set.class_names = config.class_names;
+  const std::string name = std::filesystem::path(config.path).filename().string();
+  set.name = fmt::format("{}:{}", printable(name), config.images);
+  return build_array_dataset(std::move(set));
+}
+
+}  // namespace fovea::data

@@ -1,0 +1,151 @@
+#include "fovea/data/datasets/raw.h"
+
+#include <map>
+
+#include "fovea/core/error.h"
+#include "fovea/data/formats/npy_volume.h"
+#include "fovea/data/mapped_file.h"
+#include "fovea/data/names.h"
+
+namespace fovea::data {
+namespace {
+
+constexpr int64_t kMaxFileValues = int64_t{1} << 48;  // with N, of all samples
+
+// How the numbers lie in the files of one kind, images or masks.
+struct RawLayout {
+  ScalarType type = ScalarType::kUint8;
+  std::endian order = std::endian::little;
+  std::string axes;
+  std::vector<int64_t> shape;
+  std::vector<int64_t> keep;
+  uint64_t offset = 0;
+  std::array<double, 3> spacing = {1, 1, 1};
+
+  size_t sample_axis() const { return axes.find('N'); }
+  int64_t samples() const { return sample_axis() == std::string::npos ? 1 : keep[sample_axis()]; }
+  uint64_t file_bytes() const {
+    return offset + static_cast<uint64_t>(checked_voxels(shape, kMaxFileValues) * bytes_of(type));
+  }
+};
+
+RawLayout image_layout(const RawConfig& config) {
+  RawLayout layout;
+  layout.type = scalar_type_named(config.dtype);
+  layout.order = config.byte_order == "big" ? std::endian::big : std::endian::little;
+  layout.axes = config.axes;
+  layout.shape = config.shape;
+  layout.keep = config.keep.empty() ? config.shape : config.keep;
+  layout.offset = static_cast<uint64_t>(config.offset);
+  for (size_t i = 0; i < 3; ++i) layout.spacing[i] = config.spacing[i];
+  return layout;
+}
+
+RawLayout mask_layout(const RawConfig& config) {
+  RawLayout layout = image_layout(config);
+  layout.type = scalar_type_named(config.mask_dtype.value_or("uint8"));
+  const size_t channel = layout.axes.find('C');
+  if (channel == std::string::npos) return layout;
+  layout.axes.erase(channel, 1);
+  layout.shape.erase(layout.shape.begin() + static_cast<ptrdiff_t>(channel));
+  layout.keep.erase(layout.keep.begin() + static_cast<ptrdiff_t>(channel));
+  return layout;
+}
+
+// The files of a data set, mapped when the set is opened and read by any number of threads.
+class RawFiles {
+ public:
+  explicit RawFiles(RawLayout layout) : layout_(std::move(layout)) {}
+
+  void add(const std::string& path) {
+    const auto [file, is_new] = files_.try_emplace(path, nullptr);
+    if (!is_new) return;
+    file->second = std::make_shared<MappedFile>(path);
+    if (file->second->size() != layout_.file_bytes()) {
+      fail<DataError>(
+          "{}: {} bytes; expected {}: {} of {} behind {} bytes; correct shape, dtype or offset",
+          printable(path), file->second->size(), layout_.file_bytes(),
+          fmt::join(layout_.shape, " x "), name_of(layout_.type), layout_.offset);
+    }
+  }
+
+  StoredVolume open(const std::string& path, std::optional<int64_t> frame) const {
+    const auto& file = files_.at(path);
+    StoredVolume stored = volume_of_array(printable(path), {}, {layout_.type, layout_.order},
+                                          layout_.shape, layout_.axes, frame.value_or(0));
+    crop(stored);
+    stored.spacing = layout_.spacing;
+    stored.owner = file;
+    // Only the bytes between the sample's first and last number are asked for.
+    const auto number_bytes = static_cast<uint64_t>(bytes_of(layout_.type));
+    const auto begin = static_cast<uint64_t>(stored.first) * number_bytes;
+    uint64_t last = 0;
+    const std::array<int64_t, 4> sizes = {stored.channels, stored.size.depth, stored.size.height,
+                                          stored.size.width};
+    for (size_t i = 0; i < 4; ++i)
+      last += static_cast<uint64_t>((sizes[i] - 1) * stored.strides[i]) * number_bytes;
+    stored.bytes = file->ready(layout_.offset + begin, last + number_bytes);
+    stored.first = 0;
+    return stored;
+  }
+
+ private:
+  void crop(StoredVolume& stored) const {
+    for (size_t i = 0; i < layout_.axes.size(); ++i) {
+      const int64_t size = layout_.keep[i];
+      if (layout_.axes[i] == 'C') stored.channels = size;
+      if (layout_.axes[i] == 'D') stored.size.depth = size;
+      if (layout_.axes[i] == 'H') stored.size.height = size;
+      if (layout_.axes[i] == 'W') stored.size.width = size;
+    }
+  }
+
+  RawLayout layout_;
+  std::map<std::string, std::shared_ptr<const MappedFile>> files_;
+};
+
+}  // namespace
+
+void RawConfig::validate(ConfigIssues& issues) const {
+  VolumeFilesConfig::validate(issues);
+  const auto fault = axes_fault(axes, shape.size());
+  if (!fault.empty()) issues.add("axes", fault);
+  if (!shape.empty() && checked_voxels(shape, kMaxFileValues) < 0) {
+    issues.add("shape", fmt::format("{}; expected sizes of at least 1 with a product of at most {}",
+                                    fmt::join(shape, " x "), kMaxFileValues));
+  }
+  if (!keep.empty() && keep.size() != shape.size())
+    issues.add("keep", fmt::format("{} sizes for {} dimensions", keep.size(), shape.size()));
+  for (size_t i = 0; i < keep.size() && i < shape.size(); ++i) {
+    if (keep[i] < 1 || keep[i] > shape[i])
+      issues.add("keep", fmt::format("{}; expected 1 to {}", keep[i], shape[i]));
+  }
+  if (spacing.size() != 3) issues.add("spacing", "expected three values, along D, H and W");
+  for (const double value : spacing) {
+    if (!(value > 0)) issues.add("spacing", fmt::format("{}; expected more than 0", value));
+  }
+}
+
+std::shared_ptr<const Dataset> build_raw_dataset(const RawConfig& config) {
+  const RawLayout layout = image_layout(config);
+  auto images = std::make_shared<RawFiles>(layout);
+  auto masks = std::make_shared<RawFiles>(mask_layout(config));
+  std::vector<VolumeEntry> entries;
+  for (const VolumeEntry& found : find_volume_entries(config, "*.raw")) {
+    for (const std::string& image : found.images) images->add(image);
+    if (!found.mask.empty()) masks->add(found.mask);
+    for (int64_t sample = 0; sample < layout.samples(); ++sample) {
+      entries.push_back(found);
+      if (layout.sample_axis() != std::string::npos) entries.back().frame = sample;
+    }
+  }
+  const auto opener = [](std::shared_ptr<RawFiles> files) {
+    return [files = std::move(files)](const std::string& path, std::optional<int64_t> frame) {
+      return files->open(path, frame);
+    };
+  };
+  return build_volume_files_dataset(config, std::move(entries),
+                                    {opener(images), opener(masks), config.min_max});
+}
+
+}  // namespace fovea::data

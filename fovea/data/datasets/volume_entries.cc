@@ -1,0 +1,159 @@
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <map>
+
+#include "fovea/core/error.h"
+#include "fovea/core/files.h"
+#include "fovea/data/datasets/volume_files.h"
+#include "fovea/data/formats/file_list.h"
+#include "fovea/data/formats/glob.h"
+#include "fovea/data/names.h"
+
+namespace fovea::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMaxListBytes = uint64_t{1} << 30;
+constexpr int64_t kMaxLabel = int64_t{1} << 30;
+
+using Files = std::map<std::vector<std::string>, std::string>;  // by what the stars stand for
+
+Files find_files(const VolumeFilesConfig& config, const std::string& pattern) {
+  Files files;
+  for (const auto& found : glob(config.path, pattern)) {
+    const auto [entry, is_new] = files.emplace(found.stars, found.path);
+    if (!is_new) {
+      fail<DataError>("{} and {}: both match {} alike; give a pattern that tells them apart",
+                      printable(entry->second), printable(found.path), pattern);
+    }
+  }
+  if (files.empty()) {
+    fail<DataError>("{}: no file matches {}; check path and the pattern", printable(config.path),
+                    pattern);
+  }
+  return files;
+}
+
+const std::string& partner_of(const std::vector<std::string>& stars, const std::string& image,
+                              const Files& files, const std::string& pattern) {
+  const auto found = files.find(stars);
+  if (found == files.end()) {
+    fail<DataError>("{}: no file of {} has \"{}\" in the place of *; each image needs its partner",
+                    printable(image), pattern,
+                    printable(fmt::format("{}", fmt::join(stars, ", "))));
+  }
+  return found->second;
+}
+
+std::vector<VolumeEntry> entries_of_patterns(const VolumeFilesConfig& config,
+                                             const std::vector<std::string>& patterns) {
+  std::vector<Files> images;
+  for (const std::string& pattern : patterns) images.push_back(find_files(config, pattern));
+  const Files masks = config.masks.empty() ? Files() : find_files(config, config.masks);
+  std::vector<VolumeEntry> entries;
+  for (const auto& [stars, path] : images.front()) {
+    VolumeEntry entry;
+    for (size_t i = 0; i < patterns.size(); ++i)
+      entry.images.push_back(partner_of(stars, path, images[i], patterns[i]));
+    if (!config.masks.empty()) entry.mask = partner_of(stars, path, masks, config.masks);
+    entries.push_back(std::move(entry));
+  }
+  for (size_t i = 1; i < patterns.size(); ++i) {
+    if (images[i].size() != entries.size()) {
+      fail<DataError>("{}: {} files match {}, but {} match {}; each needs its partner",
+                      printable(config.path), images[i].size(), patterns[i], entries.size(),
+                      patterns[0]);
+    }
+  }
+  return entries;
+}
+
+int64_t label_of(const FileListRow& row, const VolumeFilesConfig& config, const std::string& list) {
+  const std::string& text = *row.label;
+  const auto named = std::find(config.class_names.begin(), config.class_names.end(), text);
+  if (named != config.class_names.end()) return named - config.class_names.begin();
+  int64_t label = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);
+  if (error != std::errc() || end != text.data() + text.size() || label < 0 || label > kMaxLabel) {
+    fail<DataError>("{}:{}: label \"{}\"; expected a number from 0, or one of class_names", list,
+                    row.line, printable(text));
+  }
+  return label;
+}
+
+std::vector<VolumeEntry> entries_of_list(const VolumeFilesConfig& config) {
+  const fs::path path = fs::path(config.path) / config.list;
+  const std::string name = printable(path.string());
+  const std::string text = read_file(path.string(), kMaxListBytes);
+  const auto rows = lower_ending(config.list) == ".jsonl" ? parse_jsonl_list(text, name)
+                                                          : parse_csv_list(text, name);
+  std::vector<VolumeEntry> entries;
+  const auto is_given = [](const std::optional<std::string>& field) {
+    return field && !field->empty();
+  };
+  for (const FileListRow& row : rows) {
+    VolumeEntry entry;
+    for (size_t start = 0; start <= row.path.size();) {
+      const size_t end = std::min(row.path.find(';', start), row.path.size());
+      entry.images.push_back(
+          (fs::path(config.path) / row.path.substr(start, end - start)).string());
+      start = end + 1;
+    }
+    if (is_given(row.mask)) entry.mask = (fs::path(config.path) / *row.mask).string();
+    if (is_given(row.label)) entry.label = label_of(row, config, name);
+    if (!entries.empty()) {
+      const VolumeEntry& first = entries.front();
+      if (entry.images.size() != first.images.size() || entry.mask.empty() != first.mask.empty() ||
+          (entry.label < 0) != (first.label < 0)) {
+        fail<DataError>(
+            "{}:{}: {} image(s), {} mask, {} label; expected what the first line has: {}, {}, {}",
+            name, row.line, entry.images.size(), entry.mask.empty() ? "no" : "a",
+            entry.label < 0 ? "no" : "a", first.images.size(), first.mask.empty() ? "no" : "a",
+            first.label < 0 ? "no" : "a");
+      }
+    }
+    entries.push_back(std::move(entry));
+  }
+  if (entries.empty()) fail<DataError>("{}: the list is empty", name);
+  return entries;
+}
+
+}  // namespace
+
+void VolumeFilesConfig::validate(ConfigIssues& issues) const {
+  if (!list.empty() && (!images.empty() || !masks.empty()))
+    issues.add("list", "given together with images or masks; give one of the two");
+  const auto count_stars = [](const std::string& text) {
+    return std::count(text.begin(), text.end(), '*');
+  };
+  for (const std::string& image : images) {
+    if (count_stars(image) != count_stars(images.front()))
+      issues.add("images", fmt::format("\"{}\" and \"{}\" differ in their number of *", image,
+                                       images.front()));
+  }
+  if (!masks.empty() && !images.empty() && count_stars(masks) != count_stars(images.front()))
+    issues.add("masks",
+               fmt::format("\"{}\" and \"{}\" differ in their number of *", masks, images.front()));
+  if (!masks.empty() && !num_classes && class_names.empty())
+    issues.add("num_classes", "missing; masks need num_classes or class_names");
+  if (num_classes && !class_names.empty() &&
+      *num_classes != static_cast<int64_t>(class_names.size())) {
+    issues.add("num_classes",
+               fmt::format("{}, but class_names has {} entries; make them equal or leave one out",
+                           *num_classes, class_names.size()));
+  }
+}
+
+std::vector<VolumeEntry> find_volume_entries(const VolumeFilesConfig& config,
+                                             const std::string& default_image) {
+  if (!fs::is_directory(config.path))
+    fail<DataError>("{}: no such folder; expected a folder with volumes", printable(config.path));
+  if (!config.list.empty()) return entries_of_list(config);
+  const auto patterns =
+      config.images.empty() ? std::vector<std::string>{default_image} : config.images;
+  return entries_of_patterns(config, patterns);
+}
+
+}  // namespace fovea::data

@@ -1,0 +1,84 @@
+// What data sets of volume files share: which files belong to a sample, and how masks and labels go
+// with them. nifti, basic_ct, dicom, npy and raw differ in how one file is opened.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fovea/core/config_fields.h"
+#include "fovea/data/dataset.h"
+#include "fovea/data/formats/stored_volume.h"
+#include "fovea/data/transforms/configs.h"
+
+namespace fovea::data {
+
+// The keys that the formats share; each format's config is a child with its kName.
+struct VolumeFilesConfig {
+  static constexpr std::string_view kTag = "format";
+  std::string path = {};
+  std::vector<std::string> images = {};
+  std::string masks = {};
+  std::string list = {};
+  std::vector<std::string> class_names = {};
+  std::optional<int64_t> num_classes = {};
+  int64_t label_offset = 0;
+  std::vector<int64_t> ignore_values = {};
+  std::vector<TransformConfig> transforms = {};
+
+  template <class Visitor, class Self>
+  static void visit_files(Visitor& v, Self& self) {
+    v.field("path", self.path, "folder that images, masks and list are looked up in",
+            {.required = true});
+    v.field(
+        "images", self.images,
+        "patterns with *, one a channel (modality); files of a sample agree in what * stands for",
+        {.one_is_list = true});
+    v.field("masks", self.masks, "pattern of the masks, with as many * as those of images");
+    v.field("list", self.list,
+            "in place of images and masks: CSV (path,label,mask) or .jsonl; several modalities: "
+            "paths divided by ;");
+    v.field("class_names", self.class_names, "names of the classes, in label order");
+    v.field(
+        "num_classes", self.num_classes,
+        "number of classes (of voxels, where there are masks); default: that of class_names, or "
+        "of labels the largest + 1",
+        {.min = 1});
+    v.field("label_offset", self.label_offset, "number in masks that is class 0");
+    v.field("ignore_values", self.ignore_values, "numbers in masks that stand for no class (-1)",
+            {.one_is_list = true});
+    v.field("transforms", self.transforms, "what is done to a volume, in order");
+  }
+  void validate(ConfigIssues& issues) const;
+};
+
+struct VolumeEntry {
+  std::vector<std::string> images;  // one a channel
+  std::string mask = {};
+  int64_t label = -1;                 // -1: none
+  std::optional<int64_t> frame = {};  // of a file of several; nothing: all of them, as channels
+};
+
+// `default_image`: the pattern where `images` is empty. Throws DataError: no files, an image
+// without its mask or its other modalities (named), a list that is damaged, labels that are no
+// classes.
+std::vector<VolumeEntry> find_volume_entries(const VolumeFilesConfig& config,
+                                             const std::string& default_image);
+
+struct VolumeFilesOptions {
+  using Open = std::function<StoredVolume(const std::string& path, std::optional<int64_t> frame)>;
+  Open open_image;
+  Open open_mask;
+  bool scales_to_unit_range = false;
+};
+
+// Volumes [C, D, H, W] with the channels of all images of an entry, in order. `read` throws
+// DataError: what open and convert_values throw; images or masks of a sample that differ in size or
+// in orientation.
+std::shared_ptr<const Dataset> build_volume_files_dataset(const VolumeFilesConfig& config,
+                                                          std::vector<VolumeEntry> entries,
+                                                          VolumeFilesOptions options);
+
+}  // namespace fovea::data

@@ -1,0 +1,50 @@
+// DICOM slices and series of single-frame, monochrome images: uncompressed little endian (explicit
+// and implicit VR) and RLE Lossless. Other transfer syntaxes are refused by name.
+// Format: DICOM PS3.3 (image modules), PS3.5 (encoding, annex G: RLE), PS3.10 (files).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fovea/data/formats/scalar_type.h"
+#include "fovea/data/formats/stored_volume.h"
+
+namespace fovea::data {
+
+struct DicomSlice {
+  std::string source;
+  std::string series_uid;
+  int64_t instance_number = 0;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  ScalarType type = ScalarType::kUint16;  // of the bits that are allocated
+  int64_t bits_stored = 16;               // the lowest ones of each value
+  double slope = 1;                       // RescaleSlope, RescaleIntercept
+  double intercept = 0;
+  std::array<double, 2> pixel_spacing = {1, 1};        // between rows, between columns; millimetres
+  double slice_thickness = 0;                          // 0: not stated
+  std::optional<std::array<double, 3>> position = {};  // ImagePositionPatient
+  std::optional<std::array<double, 6>> orientation = {};  // ImageOrientationPatient
+  std::vector<uint8_t> pixels;  // [rows, columns], little endian, decompressed
+};
+
+// Throws DataError naming `source`: not DICOM, damaged, no pixels, color, several frames, another
+// transfer syntax (naming it), sizes that do not fit the pixels.
+DicomSlice parse_dicom(std::span<const uint8_t> bytes, const std::string& source);
+
+// Reads one file.
+DicomSlice read_dicom(const std::string& path);
+
+// The slices of a folder (or one file) as [1, slices, rows, columns], sorted by position along the
+// normal of the slices, scaled by each slice's own slope and intercept. `series_uid`: which series
+// of the folder; empty: the only one. Files that are not DICOM are passed over where their names
+// end in neither .dcm, .dicom nor .ima. Spacing along D is the distance of neighbours.
+// Throws DataError: no slices, several series, slices that differ in size, direction or spacing,
+// two at one place, gaps that differ by more than 1 %.
+StoredVolume open_dicom_series(const std::string& path, const std::string& series_uid = {});
+
+}  // namespace fovea::data

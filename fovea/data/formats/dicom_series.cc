@@ -1,0 +1,204 @@
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "fovea/core/error.h"
+#include "fovea/data/formats/byte_reader.h"
+#include "fovea/data/formats/dicom.h"
+
+namespace fovea::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kMaxUnevenness = 0.01;  // of a gap, against the mean gap
+constexpr size_t kMaxSlices = 1 << 16;
+
+bool has_dicom_name(const fs::path& path) {
+  std::string ending = path.extension().string();
+  for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return ending == ".dcm" || ending == ".dicom" || ending == ".ima";
+}
+
+bool has_dicom_magic(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  char magic[4] = {};
+  file.seekg(128);
+  return file.read(magic, 4) && std::string_view(magic, 4) == "DICM";
+}
+
+std::vector<std::string> dicom_files(const std::string& path) {
+  if (!fs::is_directory(path)) return {path};
+  std::vector<std::string> files;
+  std::error_code error;
+  for (fs::directory_iterator entry(path, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const auto& file = entry->path();
+    const bool is_wanted = entry->is_regular_file() && file.filename() != "DICOMDIR" &&
+                           (has_dicom_name(file) || has_dicom_magic(file));
+    if (is_wanted) files.push_back(file.string());
+    if (files.size() > kMaxSlices)
+      fail<DataError>("{}: more than {} files; expected one series a folder", path, kMaxSlices);
+  }
+  if (error) fail<DataError>("{}: cannot list the folder ({})", path, error.message());
+  if (files.empty()) fail<DataError>("{}: no DICOM file; expected the slices of a series", path);
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::vector<DicomSlice> read_slices(const std::string& path, const std::string& series_uid) {
+  std::vector<DicomSlice> slices;
+  std::set<std::string> series;
+  for (const std::string& file : dicom_files(path)) {
+    DicomSlice slice = read_dicom(file);
+    series.insert(slice.series_uid);
+    if (series_uid.empty() || slice.series_uid == series_uid) slices.push_back(std::move(slice));
+  }
+  if (slices.empty()) {
+    fail<DataError>("{}: no slice of series {}; there are {}", path, series_uid,
+                    fmt::join(series, ", "));
+  }
+  if (series_uid.empty() && series.size() > 1) {
+    fail<DataError>("{}: {} series ({}); name one as series_uid, or give each a folder", path,
+                    series.size(), fmt::join(series, ", "));
+  }
+  return slices;
+}
+
+using Vector = std::array<double, 3>;
+
+double dot(const Vector& a, const Vector& b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
+
+Vector row_direction(const DicomSlice& slice) {
+  const auto& o = *slice.orientation;
+  return {o[0], o[1], o[2]};
+}
+Vector column_direction(const DicomSlice& slice) {
+  const auto& o = *slice.orientation;
+  return {o[3], o[4], o[5]};
+}
+
+Vector normal_of(const DicomSlice& slice) {
+  const Vector a = row_direction(slice), b = column_direction(slice);
+  return {a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]};
+}
+
+void check_alike(const std::vector<DicomSlice>& slices) {
+  const DicomSlice& first = slices.front();
+  for (const DicomSlice& slice : slices) {
+    if (slice.rows != first.rows || slice.columns != first.columns) {
+      fail<DataError>("{}: {} x {}, but {} is {} x {}; expected slices of one size", slice.source,
+                      slice.rows, slice.columns, first.source, first.rows, first.columns);
+    }
+    for (size_t i = 0; i < 2; ++i) {
+      if (std::fabs(slice.pixel_spacing[i] - first.pixel_spacing[i]) > 1e-3)
+        fail<DataError>("{}: its PixelSpacing differs from that of {}", slice.source, first.source);
+    }
+    if (slices.size() > 1 && (!slice.position || !slice.orientation)) {
+      fail<DataError>(
+          "{}: no ImagePositionPatient or ImageOrientationPatient, so that the slices cannot be "
+          "put in order",
+          slice.source);
+    }
+    for (size_t i = 0; slices.size() > 1 && i < 6; ++i) {
+      if (std::fabs((*slice.orientation)[i] - (*first.orientation)[i]) > 1e-3)
+        fail<DataError>("{}: its direction differs from that of {}", slice.source, first.source);
+    }
+  }
+}
+
+// Sorts along the normal; returns the distance between neighbours.
+double sort_slices(std::vector<DicomSlice>& slices, const std::string& path) {
+  if (slices.size() == 1) return slices[0].slice_thickness > 0 ? slices[0].slice_thickness : 1;
+  const Vector normal = normal_of(slices.front());
+  const double length = std::sqrt(dot(normal, normal));
+  if (std::fabs(length - 1) > 0.01) {
+    fail<DataError>("{}: ImageOrientationPatient is no pair of perpendicular unit vectors",
+                    slices.front().source);
+  }
+  const auto place = [&](const DicomSlice& slice) { return dot(*slice.position, normal) / length; };
+  std::stable_sort(slices.begin(), slices.end(),
+                   [&](const DicomSlice& a, const DicomSlice& b) { return place(a) < place(b); });
+  const double mean =
+      (place(slices.back()) - place(slices.front())) / static_cast<double>(slices.size() - 1);
+  for (size_t i = 1; i < slices.size(); ++i) {
+    const double gap = place(slices[i]) - place(slices[i - 1]);
+    if (gap < 1e-4) {
+      fail<DataError>(
+          "{}: at the same place as {}; expected one slice a place: keep one series in "
+          "a folder",
+          slices[i].source, slices[i - 1].source);
+    }
+    if (std::fabs(gap - mean) > kMaxUnevenness * mean) {
+      fail<DataError>(
+          "{}: {:.3f} mm behind {}, where the mean gap is {:.3f}; a slice of {} is "
+          "missing, or they are spaced unevenly",
+          slices[i].source, gap, slices[i - 1].source, mean, path);
+    }
+  }
+  return mean;
+}
+
+// DICOM's axes point left and to the back (LPS), Fovea's affine right and to the front (RAS).
+void fill_affine(StoredVolume& stored, const std::vector<DicomSlice>& slices) {
+  const DicomSlice& first = slices.front();
+  if (!first.position || !first.orientation) return;
+  const Vector normal = normal_of(first), rows = column_direction(first),
+               columns = row_direction(first);
+  for (size_t row = 0; row < 3; ++row) {
+    const double sign = row < 2 ? -1 : 1;
+    double step = normal[row] * stored.spacing[0];
+    if (slices.size() > 1) {  // the mean step: not along the normal where a gantry was tilted
+      step = ((*slices.back().position)[row] - (*first.position)[row]) /
+             static_cast<double>(slices.size() - 1);
+    }
+    stored.affine[row] = {sign * step, sign * rows[row] * stored.spacing[1],
+                          sign * columns[row] * stored.spacing[2], sign * (*first.position)[row]};
+  }
+  stored.orientation = orientation_of(stored.affine);
+}
+
+}  // namespace
+
+StoredVolume open_dicom_series(const std::string& path, const std::string& series_uid) {
+  auto slices = read_slices(path, series_uid);
+  check_alike(slices);
+  const DicomSlice& first = slices.front();
+  StoredVolume stored;
+  stored.source = path;
+  stored.type = ScalarType::kFloat32;
+  stored.order = std::endian::native;
+  stored.size = {static_cast<int64_t>(slices.size()), first.rows, first.columns};
+  stored.spacing[0] = sort_slices(slices, path);
+  stored.spacing[1] = slices.front().pixel_spacing[0];
+  stored.spacing[2] = slices.front().pixel_spacing[1];
+  fill_affine(stored, slices);
+  const std::array<int64_t, 4> sizes = {1, stored.size.depth, stored.size.height,
+                                        stored.size.width};
+  if (checked_voxels(sizes) < 0) fail<DataError>("{}: too many voxels", path);
+  const auto strides = row_major_strides(sizes);
+  std::copy(strides.begin(), strides.end(), stored.strides.begin());
+  const int64_t pixels = stored.size.height * stored.size.width;
+  auto values = std::make_shared<std::vector<float>>(stored.values());
+  for (size_t i = 0; i < slices.size(); ++i) {
+    // Slope and intercept may differ from slice to slice (PET), so each is scaled by itself.
+    StoredVolume slice;
+    slice.source = slices[i].source;
+    slice.type = slices[i].type;
+    slice.bytes = slices[i].pixels;
+    slice.size = {1, stored.size.height, stored.size.width};
+    slice.strides = {pixels, pixels, stored.size.width, 1};
+    slice.slope = slices[i].slope;
+    slice.intercept = slices[i].intercept;
+    convert_values(slice, values->data() + static_cast<int64_t>(i) * pixels);
+    slices[i].pixels = {};
+  }
+  stored.bytes = {reinterpret_cast<const uint8_t*>(values->data()), values->size() * sizeof(float)};
+  stored.owner = values;
+  return stored;
+}
+
+}  // namespace fovea::data

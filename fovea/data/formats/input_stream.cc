@@ -1,0 +1,134 @@
+#include "fovea/data/formats/input_stream.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "fovea/core/error.h"
+
+namespace fovea::data {
+namespace {
+
+constexpr size_t kBufferBytes = size_t{1} << 17;
+constexpr uint64_t kDeflateRatio = 1032;  // zlib's documentation: no stream is smaller than that
+
+}  // namespace
+
+struct InputStream::Gzip {
+  Gzip() : buffer(kBufferBytes) {
+    if (inflateInit2(&stream, 15 + 16) != Z_OK) fail<DataError>("zlib: out of memory");
+  }
+  ~Gzip() { inflateEnd(&stream); }
+
+  z_stream stream{};
+  std::vector<uint8_t> buffer;
+  bool is_between_members = false;
+};
+
+InputStream::InputStream(std::string path)
+    : path_(std::move(path)), file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+  struct stat status {};
+  if (file_ < 0 || fstat(file_, &status) != 0) {
+    const int reason = errno;
+    if (file_ >= 0) ::close(file_);
+    fail<DataError>("{}: cannot open the file ({}); check the path and its permissions", path_,
+                    std::strerror(reason));
+  }
+  if (S_ISDIR(status.st_mode)) {
+    ::close(file_);
+    fail<DataError>("{}: a folder; expected a file", path_);
+  }
+  uint8_t magic[2] = {};
+  is_gzip_ = pread(file_, magic, 2, 0) == 2 && magic[0] == 0x1F && magic[1] == 0x8B;
+  if (is_gzip_) gzip_ = std::make_unique<Gzip>();
+  if (S_ISREG(status.st_mode)) {
+    const auto size = static_cast<uint64_t>(status.st_size);
+    most_bytes_ = is_gzip_ ? size * kDeflateRatio : size;
+  }
+}
+
+InputStream::~InputStream() { ::close(file_); }
+
+size_t InputStream::read_some(std::span<uint8_t> out) {
+  while (true) {
+    const ssize_t count = ::read(file_, out.data(), out.size());
+    if (count >= 0) return static_cast<size_t>(count);
+    if (errno != EINTR) fail<DataError>("{}: cannot be read: {}", path_, std::strerror(errno));
+  }
+}
+
+size_t InputStream::read(std::span<uint8_t> out) {
+  size_t done = 0;
+  while (done < out.size()) {
+    const auto rest = out.subspan(done);
+    if (!is_gzip_) {
+      const size_t count = read_some(rest);
+      if (count == 0) break;
+      done += count;
+      continue;
+    }
+    auto& stream = gzip_->stream;
+    if (stream.avail_in == 0) {
+      const size_t count = read_some(gzip_->buffer);
+      if (count == 0) {
+        if (gzip_->is_between_members) break;
+        fail<DataError>("{}: the gzip stream is truncated; fetch the file again", path_);
+      }
+      stream.next_in = gzip_->buffer.data();
+      stream.avail_in = static_cast<unsigned>(count);
+    }
+    if (gzip_->is_between_members) {  // files of several members are legal: bgzip, cat a.gz b.gz
+      inflateReset(&stream);
+      gzip_->is_between_members = false;
+    }
+    const auto wanted = static_cast<unsigned>(std::min(rest.size(), size_t{1} << 30));
+    stream.next_out = rest.data();
+    stream.avail_out = wanted;
+    const int code = inflate(&stream, Z_NO_FLUSH);
+    done += wanted - stream.avail_out;
+    if (code == Z_STREAM_END) {
+      gzip_->is_between_members = true;
+    } else if (code != Z_OK && code != Z_BUF_ERROR) {
+      fail<DataError>("{}: damaged gzip stream ({}); fetch the file again", path_,
+                      stream.msg != nullptr ? stream.msg : zError(code));
+    }
+  }
+  position_ += done;
+  return done;
+}
+
+void InputStream::read_exactly(std::span<uint8_t> out, std::string_view what) {
+  const uint64_t start = position_;
+  const size_t got = read(out);
+  if (got != out.size()) {
+    fail<DataError>("{}: ends {} bytes into the {} bytes of {} at offset {}; the file is truncated",
+                    path_, got, out.size(), what, start);
+  }
+}
+
+void InputStream::skip(uint64_t count) {
+  if (!is_gzip_ && most_bytes_ != UINT64_MAX) {
+    if (count > most_bytes_ - std::min(position_, most_bytes_)) {
+      fail<DataError>("{}: ends before offset {} + {}; the file is truncated", path_, position_,
+                      count);
+    }
+    position_ += count;
+    if (::lseek(file_, static_cast<off_t>(position_), SEEK_SET) < 0)
+      fail<DataError>("{}: cannot be read: {}", path_, std::strerror(errno));
+    return;
+  }
+  std::vector<uint8_t> unused(std::min<uint64_t>(count, kBufferBytes));
+  while (count > 0) {
+    const size_t step = std::min<uint64_t>(count, unused.size());
+    read_exactly(std::span(unused).first(step), "skipped data");
+    count -= step;
+  }
+}
+
+}  // namespace fovea::data
