@@ -4,6 +4,10 @@
 #include <type_traits>
 
 #include "fovea/core/error.h"
+#include "fovea/data/transforms/augment.h"
+#include "fovea/data/transforms/color_ops.h"
+#include "fovea/data/transforms/keep_ratio.h"
+#include "fovea/data/transforms/random_erasing.h"
 
 namespace fovea::data {
 namespace {
@@ -15,11 +19,6 @@ double channel_value(const std::vector<double>& values, const char* key, int64_t
   fail<ConfigError>(
       "normalize.{} has {} values, but the model takes {} channel(s); give one value, or {}", key,
       values.size(), in_chans, in_chans);
-}
-
-// ITU-R 601 luma in fixed point, as Pillow's conversion to gray.
-uint8_t luma(const uint8_t* rgb) {
-  return static_cast<uint8_t>((rgb[0] * 19595 + rgb[1] * 38470 + rgb[2] * 7471 + 0x8000) >> 16);
 }
 
 ImageView to_channels(const Image& image, int64_t channels, TransformScratch& scratch) {
@@ -37,7 +36,7 @@ ImageView to_channels(const Image& image, int64_t channels, TransformScratch& sc
   if (is_gray_to_colour) {
     for (int64_t i = 0; i < count; ++i) std::memset(out.pixels.data() + 3 * i, in.pixels[i], 3);
   } else {
-    for (int64_t i = 0; i < count; ++i) out.pixels[i] = luma(in.pixels + 3 * i);
+    for (int64_t i = 0; i < count; ++i) out.pixels[i] = luma_of(in.pixels + 3 * i);
   }
   return ImageView(out);
 }
@@ -45,7 +44,11 @@ ImageView to_channels(const Image& image, int64_t channels, TransformScratch& sc
 template <class F>
 void visit_image_transform(const TransformConfig& transform, F&& f) {
   transform.visit_value([&](const auto& config) {
-    if constexpr (!std::is_same_v<std::decay_t<decltype(config)>, NormalizeConfig>) f(config);
+    using Config = std::decay_t<decltype(config)>;
+    if constexpr (!std::is_same_v<Config, NormalizeConfig> &&
+                  !std::is_same_v<Config, RandomErasingConfig>) {
+      f(config);
+    }
   });
 }
 
@@ -55,13 +58,24 @@ TransformPipeline::TransformPipeline(std::vector<TransformConfig> transforms, in
     : transforms_(std::move(transforms)), in_chans_(in_chans) {
   FOVEA_CHECK(in_chans > 0, "in_chans={}; expected a number above 0", in_chans);
   NormalizeConfig normalize{.mean = {0.0}, .std = {1.0}};
+  if (!transforms_.empty() && transforms_.back().get_if<RandomErasingConfig>() != nullptr) {
+    erasing_ = *transforms_.back().get_if<RandomErasingConfig>();
+    transforms_.pop_back();
+  }
   for (size_t i = 0; i < transforms_.size(); ++i) {
+    if (transforms_[i].get_if<RandomErasingConfig>() != nullptr) {
+      fail<ConfigError>(
+          "random_erasing is number {} of the transforms; it must be the last, after "
+          "normalize",
+          i + 1);
+    }
     const auto* found = transforms_[i].get_if<NormalizeConfig>();
     if (found == nullptr) continue;
     if (i + 1 != transforms_.size()) {
       fail<ConfigError>(
-          "normalize is number {} of {} transforms; it must be the last, as it leaves floats",
-          i + 1, transforms_.size());
+          "normalize is number {} of {} transforms; it must be the last but for random_erasing, as "
+          "it leaves floats",
+          i + 1, transforms_.size() + (erasing_ ? 1 : 0));
     }
     normalize = *found;
     transforms_.pop_back();
@@ -87,6 +101,12 @@ std::optional<ImageSize> TransformPipeline::output_size(std::optional<ImageSize>
 
 ImageView TransformPipeline::apply_to_pixels(const Image& image, RandomStream random,
                                              TransformScratch& scratch) const {
+  return transform_pixels(image, random, scratch);
+}
+
+ImageView TransformPipeline::transform_pixels(const Image& image, RandomStream& random,
+                                              TransformScratch& scratch) const {
+  scratch.geometry = SampleGeometry({image.height, image.width});
   ImageView view = to_channels(image, in_chans_, scratch);
   for (const auto& transform : transforms_) {
     visit_image_transform(
@@ -97,7 +117,7 @@ ImageView TransformPipeline::apply_to_pixels(const Image& image, RandomStream ra
 
 void TransformPipeline::apply(const Image& image, RandomStream random, std::span<float> out,
                               TransformScratch& scratch) const {
-  const ImageView view = apply_to_pixels(image, random, scratch);
+  const ImageView view = transform_pixels(image, random, scratch);
   const int64_t plane = view.height * view.width;
   FOVEA_CHECK(static_cast<int64_t>(out.size()) == in_chans_ * plane,
               "room for {} floats; expected {}x{}x{}", out.size(), in_chans_, view.height,
@@ -110,6 +130,7 @@ void TransformPipeline::apply(const Image& image, RandomStream random, std::span
       for (int64_t x = 0; x < view.width; ++x, pixel += in_chans_) *target++ = values[*pixel];
     }
   }
+  if (erasing_) erase_randomly(*erasing_, view.size(), random, out);
 }
 
 RandomStream augmentation_stream(uint64_t seed, int64_t epoch, int64_t index) {

@@ -18,8 +18,8 @@ namespace fovea::data {
 class TransformPipeline {
  public:
   // in_chans: channels that come out. Gray images are repeated into 3 channels and colour ones
-  // weighted into 1 before the first transform. Throws ConfigError: normalize elsewhere than last,
-  // its lists not fitting in_chans.
+  // weighted into 1 before the first transform. Throws ConfigError: normalize elsewhere than last
+  // but for random_erasing, its lists not fitting in_chans.
   TransformPipeline(std::vector<TransformConfig> transforms, int64_t in_chans);
 
   int64_t in_chans() const { return in_chans_; }
@@ -31,13 +31,17 @@ class TransformPipeline {
   // channels that cannot be converted, an image too small for a crop.
   void apply(const Image& image, RandomStream random, std::span<float> out,
              TransformScratch& scratch) const;
-  // All but the last step: the pixels that the model sees, [H, W, C] (for reports). The view looks
-  // at `image` or `scratch`.
+  // All but the steps on floats: the pixels that the model sees, [H, W, C] (for reports). The view
+  // looks at `image` or `scratch`.
   ImageView apply_to_pixels(const Image& image, RandomStream random,
                             TransformScratch& scratch) const;
 
  private:
-  std::vector<TransformConfig> transforms_;  // without normalize
+  ImageView transform_pixels(const Image& image, RandomStream& random,
+                             TransformScratch& scratch) const;
+
+  std::vector<TransformConfig> transforms_;  // without normalize and random_erasing
+  std::optional<RandomErasingConfig> erasing_;
   int64_t in_chans_;
   std::vector<std::array<float, 256>> byte_values_;  // [C]: what each byte becomes
 };
