@@ -5,8 +5,9 @@
 
 #include <algorithm>
 
+#include "fovea/data/transforms/config_checks.h"
+
 namespace fovea::data {
-namespace {
 
 void check_size(const std::vector<int64_t>& size, ConfigIssues& issues) {
   const bool is_positive =
@@ -17,6 +18,16 @@ void check_size(const std::vector<int64_t>& size, ConfigIssues& issues) {
   }
 }
 
+void check_interval(const std::string& key, const std::vector<double>& interval,
+                    ConfigIssues& issues) {
+  if (interval.size() != 2 || !(interval[0] > 0) || !(interval[0] <= interval[1])) {
+    issues.add(key,
+               fmt::format("[{}]; expected [least, largest], above 0", fmt::join(interval, ", ")));
+  }
+}
+
+namespace {
+
 void check_padding(const std::vector<int64_t>& padding, ConfigIssues& issues) {
   const bool is_positive =
       std::all_of(padding.begin(), padding.end(), [](int64_t side) { return side >= 0; });
@@ -26,14 +37,6 @@ void check_padding(const std::vector<int64_t>& padding, ConfigIssues& issues) {
         fmt::format("[{}]; expected one number, [left and right, top and bottom] or [left, top, "
                     "right, bottom], none below 0",
                     fmt::join(padding, ", ")));
-  }
-}
-
-void check_interval(const std::string& key, const std::vector<double>& interval,
-                    ConfigIssues& issues) {
-  if (interval.size() != 2 || !(interval[0] > 0) || !(interval[0] <= interval[1])) {
-    issues.add(key,
-               fmt::format("[{}]; expected [least, largest], above 0", fmt::join(interval, ", ")));
   }
 }
 

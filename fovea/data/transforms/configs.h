@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fovea/core/config_fields.h"
+#include "fovea/data/transforms/augment_configs.h"
 
 namespace fovea::data {
 
@@ -151,6 +152,9 @@ struct NormalizeConfig {
 
 using TransformConfig =
     OneOf<ResizeConfig, CenterCropConfig, RandomResizedCropConfig, RandomCropConfig, PadConfig,
-          HorizontalFlipConfig, VerticalFlipConfig, NormalizeConfig>;
+          HorizontalFlipConfig, VerticalFlipConfig, NormalizeConfig, ResizeKeepRatioConfig,
+          CenterCropOrPadConfig, RandomCropOrPadConfig, RkrcConfig, RkrrConfig, EvalCropConfig,
+          ColorJitterConfig, GrayscaleConfig, GaussianBlurConfig, SolarizeConfig, PosterizeConfig,
+          AutoAugmentConfig, RandAugmentConfig, RandomErasingConfig>;
 
 }  // namespace fovea::data

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "fovea/core/error.h"
+#include "fovea/data/transforms/keep_ratio.h"
 
 namespace fovea::data {
 namespace {
@@ -16,8 +17,6 @@ struct Margins {
   bool is_zero() const { return left == 0 && top == 0 && right == 0 && bottom == 0; }
 };
 
-ImageSize exact_size(const std::vector<int64_t>& size) { return {size.front(), size.back()}; }
-
 Margins margins_from(const std::vector<int64_t>& padding) {
   if (padding.size() == 4) return {padding[0], padding[1], padding[2], padding[3]};
   return {padding.front(), padding.back(), padding.front(), padding.back()};
@@ -25,15 +24,6 @@ Margins margins_from(const std::vector<int64_t>& padding) {
 
 ImageSize padded_size(ImageSize in, const Margins& margins) {
   return {in.height + margins.top + margins.bottom, in.width + margins.left + margins.right};
-}
-
-// Position in the image that padding pixel `at` (counted from the image's own first pixel) repeats.
-int64_t source_position(int64_t at, int64_t count, bool is_reflected) {
-  if (is_reflected) {
-    if (at < 0) at = -at;
-    if (at >= count) at = 2 * (count - 1) - at;
-  }
-  return std::clamp<int64_t>(at, 0, count - 1);
 }
 
 ImageView pad(const ImageView& in, const Margins& margins, const std::string& mode, int64_t fill,
@@ -48,30 +38,25 @@ ImageView pad(const ImageView& in, const Margins& margins, const std::string& mo
         "use mode: edge",
         in.height, in.width, margins.left, margins.top, margins.right, margins.bottom);
   }
-  Image& out = scratch.next_image();
-  reshape(out, padded_size(in.size(), margins), in.channels);
-  if (mode == "constant") {
-    std::fill(out.pixels.begin(), out.pixels.end(), static_cast<uint8_t>(fill));
-    for (int64_t y = 0; y < in.height; ++y) {
-      std::memcpy(out.pixels.data() + ((y + margins.top) * out.width + margins.left) * in.channels,
-                  in.row(y), static_cast<size_t>(in.width * in.channels));
-    }
-    return ImageView(out);
-  }
-  uint8_t* target = out.pixels.data();
-  for (int64_t y = 0; y < out.height; ++y) {
-    const uint8_t* row = in.row(source_position(y - margins.top, in.height, is_reflected));
-    for (int64_t x = 0; x < out.width; ++x, target += in.channels) {
-      const int64_t from = source_position(x - margins.left, in.width, is_reflected);
-      std::memcpy(target, row + from * in.channels, static_cast<size_t>(in.channels));
-    }
-  }
-  return ImageView(out);
+  const auto value = static_cast<uint8_t>(fill);
+  return crop_or_pad(in, -margins.top, -margins.left, padded_size(in.size(), margins),
+                     pad_mode_from_name(mode), {value, value, value}, scratch);
 }
 
 ImageSize resized_size(const ResizeConfig& config, ImageSize in) {
   if (config.size.size() == 2) return exact_size(config.size);
-  const int64_t edge = config.size[0];
+  return shorter_edge_size(config.size[0], in);
+}
+
+ImageView crop(const ImageView& in, int64_t top, int64_t left, ImageSize size,
+               TransformScratch& scratch) {
+  scratch.geometry.append_crop(static_cast<double>(left), static_cast<double>(top), size);
+  return in.crop(top, left, size);
+}
+
+}  // namespace
+
+ImageSize shorter_edge_size(int64_t edge, ImageSize in) {
   const int64_t shorter = std::min(in.height, in.width);
   const int64_t longer = std::max(in.height, in.width);
   const auto scaled =
@@ -79,10 +64,14 @@ ImageSize resized_size(const ResizeConfig& config, ImageSize in) {
   return in.height <= in.width ? ImageSize{edge, scaled} : ImageSize{scaled, edge};
 }
 
-// Python's round(): halves go to the even neighbour.
-int64_t round_half_even(double value) { return static_cast<int64_t>(std::nearbyint(value)); }
-
-}  // namespace
+ImageView resize_exactly(const ImageView& in, ImageSize size, Interpolation interpolation,
+                         TransformScratch& scratch) {
+  if (size == in.size()) return in;
+  Image& out = scratch.next_image();
+  resize(in, size, interpolation, out, scratch.resize);
+  scratch.geometry.append_resize(0, 0, in.size(), size);
+  return ImageView(out);
+}
 
 std::optional<ImageSize> output_size(const ResizeConfig& config, std::optional<ImageSize> in) {
   if (config.size.size() == 2) return exact_size(config.size);
@@ -125,11 +114,8 @@ std::optional<PixelBox> center_box(const CenterCropConfig& config, ImageSize ima
 
 ImageView apply(const ResizeConfig& config, const ImageView& in, RandomStream&,
                 TransformScratch& scratch) {
-  const ImageSize size = resized_size(config, in.size());
-  if (size == in.size()) return in;
-  Image& out = scratch.next_image();
-  resize(in, size, interpolation_from_name(config.interpolation), out, scratch.resize);
-  return ImageView(out);
+  return resize_exactly(in, resized_size(config, in.size()),
+                        interpolation_from_name(config.interpolation), scratch);
 }
 
 ImageView apply(const CenterCropConfig& config, const ImageView& in, RandomStream&,
@@ -141,7 +127,7 @@ ImageView apply(const CenterCropConfig& config, const ImageView& in, RandomStrea
                            (missing_rows + 1) / 2};
   const ImageView padded = pad(in, margins, "constant", 0, scratch);
   const PixelBox box = center_box(config, padded.size()).value();
-  return padded.crop(box.top, box.left, box.size);
+  return crop(padded, box.top, box.left, box.size, scratch);
 }
 
 CropBox draw_resized_crop(const RandomResizedCropConfig& config, ImageSize image,
@@ -177,6 +163,8 @@ ImageView apply(const RandomResizedCropConfig& config, const ImageView& in, Rand
   Image& out = scratch.next_image();
   resize(in.crop(box.top, box.left, box.size), exact_size(config.size),
          interpolation_from_name(config.interpolation), out, scratch.resize);
+  scratch.geometry.append_resize(static_cast<double>(box.left), static_cast<double>(box.top),
+                                 box.size, {out.height, out.width});
   return ImageView(out);
 }
 
@@ -193,7 +181,7 @@ ImageView apply(const RandomCropConfig& config, const ImageView& in, RandomStrea
   }
   const int64_t top = random.below(static_cast<uint32_t>(padded.height - size.height + 1));
   const int64_t left = random.below(static_cast<uint32_t>(padded.width - size.width + 1));
-  return padded.crop(top, left, size);
+  return crop(padded, top, left, size, scratch);
 }
 
 ImageView apply(const PadConfig& config, const ImageView& in, RandomStream&,
@@ -204,6 +192,7 @@ ImageView apply(const PadConfig& config, const ImageView& in, RandomStream&,
 ImageView apply(const HorizontalFlipConfig& config, const ImageView& in, RandomStream& random,
                 TransformScratch& scratch) {
   if (!random.bernoulli(config.p)) return in;
+  scratch.geometry.append_horizontal_flip();
   Image& out = scratch.next_image();
   reshape(out, in.size(), in.channels);
   uint8_t* target = out.pixels.data();
@@ -217,8 +206,9 @@ ImageView apply(const HorizontalFlipConfig& config, const ImageView& in, RandomS
 }
 
 ImageView apply(const VerticalFlipConfig& config, const ImageView& in, RandomStream& random,
-                TransformScratch&) {
+                TransformScratch& scratch) {
   if (!random.bernoulli(config.p)) return in;
+  scratch.geometry.append_vertical_flip();
   ImageView flipped = in;
   flipped.pixels = in.row(in.height - 1);
   flipped.row_stride = -in.row_stride;

@@ -3,13 +3,16 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <optional>
 
 #include "fovea/core/philox.h"
 #include "fovea/data/image_view.h"
+#include "fovea/data/transforms/augment_ops.h"
 #include "fovea/data/transforms/configs.h"
 #include "fovea/data/transforms/first_crop.h"
 #include "fovea/data/transforms/resize.h"
+#include "fovea/data/transforms/sample_geometry.h"
 
 namespace fovea::data {
 
@@ -21,11 +24,21 @@ struct TransformScratch {
   ResizeScratch resize;
   FirstCropScratch first_crop;
   Image decoded;
+  AugmentScratch augment;
+  SampleGeometry geometry;  // of the sample in work: every transform that moves pixels adds to it
 
   Image& next_image() { return images[next ^= 1]; }
 };
 
 using CropBox = PixelBox;
+
+// [height, width], or one number for both.
+inline ImageSize exact_size(const std::vector<int64_t>& size) {
+  return {size.front(), size.back()};
+}
+
+// Python's round(): halves go to the even neighbour.
+inline int64_t round_half_even(double value) { return static_cast<int64_t>(std::nearbyint(value)); }
 
 // The box of random_resized_crop for an image of this size: ten tries, then the largest centred box
 // within `ratio`.
@@ -34,6 +47,13 @@ CropBox draw_resized_crop(const RandomResizedCropConfig& config, ImageSize image
 
 // The window of center_crop; nullopt where the image is smaller and is padded first.
 std::optional<PixelBox> center_box(const CenterCropConfig& config, ImageSize image);
+
+// Size of an image whose shorter edge becomes `edge`, as torchvision's Resize rounds it.
+ImageSize shorter_edge_size(int64_t edge, ImageSize in);
+
+// `in` with exactly this size.
+ImageView resize_exactly(const ImageView& in, ImageSize size, Interpolation interpolation,
+                         TransformScratch& scratch);
 
 // Size after the transform; nullopt = differs from image to image.
 std::optional<ImageSize> output_size(const ResizeConfig& config, std::optional<ImageSize> in);

@@ -6,7 +6,11 @@
 #include "fovea/data/channels.h"
 #include "fovea/data/decode.h"
 #include "fovea/data/exif.h"
+#include "fovea/data/transforms/augment.h"
+#include "fovea/data/transforms/color_ops.h"
 #include "fovea/data/transforms/first_crop.h"
+#include "fovea/data/transforms/keep_ratio.h"
+#include "fovea/data/transforms/random_erasing.h"
 
 namespace fovea::data {
 namespace {
@@ -34,19 +38,41 @@ ImageView to_channels(const Image& image, int64_t channels, TransformScratch& sc
 template <class F>
 void visit_image_transform(const TransformConfig& transform, F&& f) {
   transform.visit_value([&](const auto& config) {
-    if constexpr (!std::is_same_v<std::decay_t<decltype(config)>, NormalizeConfig>) f(config);
+    using Config = std::decay_t<decltype(config)>;
+    if constexpr (!std::is_same_v<Config, NormalizeConfig> &&
+                  !std::is_same_v<Config, RandomErasingConfig>) {
+      f(config);
+    }
   });
 }
 
+// Takes `random_erasing` off the end of the list.
+std::optional<RandomErasingConfig> take_erasing(std::vector<TransformConfig>& transforms) {
+  for (size_t i = 0; i < transforms.size(); ++i) {
+    const auto* found = transforms[i].get_if<RandomErasingConfig>();
+    if (found == nullptr) continue;
+    if (i + 1 != transforms.size()) {
+      fail<ConfigError>(
+          "random_erasing is number {} of {} transforms; it must be the last, after normalize",
+          i + 1, transforms.size());
+    }
+    const RandomErasingConfig erasing = *found;
+    transforms.pop_back();
+    return erasing;
+  }
+  return std::nullopt;
+}
+
 // Takes `normalize` off the end of the list.
-NormalizeConfig take_normalize(std::vector<TransformConfig>& transforms) {
+NormalizeConfig take_normalize(std::vector<TransformConfig>& transforms, bool has_erasing) {
   for (size_t i = 0; i < transforms.size(); ++i) {
     const auto* found = transforms[i].get_if<NormalizeConfig>();
     if (found == nullptr) continue;
     if (i + 1 != transforms.size()) {
       fail<ConfigError>(
-          "normalize is number {} of {} transforms; it must be the last, as it leaves floats",
-          i + 1, transforms.size());
+          "normalize is number {} of {} transforms; it must be the last but for random_erasing, as "
+          "it leaves floats",
+          i + 1, transforms.size() + (has_erasing ? 1 : 0));
     }
     const NormalizeConfig normalize = *found;
     transforms.pop_back();
@@ -58,6 +84,14 @@ NormalizeConfig take_normalize(std::vector<TransformConfig>& transforms) {
 int64_t checked_channels(int64_t in_chans) {
   FOVEA_CHECK(in_chans > 0, "in_chans={}; expected a number above 0", in_chans);
   return in_chans;
+}
+
+void note_geometry(const FirstCrop& crop, SampleGeometry& geometry) {
+  geometry.append_resize(static_cast<double>(crop.box.left), static_cast<double>(crop.box.top),
+                         crop.box.size, crop.resized);
+  geometry.append_crop(static_cast<double>(crop.window.left), static_cast<double>(crop.window.top),
+                       crop.window.size);
+  if (crop.is_mirrored) geometry.append_horizontal_flip();
 }
 
 PixelPlanes planes_of(std::span<float> out) {
@@ -72,8 +106,9 @@ PixelPlanes planes_of(std::span<uint8_t> out) {
 
 TransformPipeline::TransformPipeline(std::vector<TransformConfig> transforms, int64_t in_chans)
     : transforms_(std::move(transforms)),
+      erasing_(take_erasing(transforms_)),
       in_chans_(checked_channels(in_chans)),
-      writer_(take_normalize(transforms_), in_chans) {}
+      writer_(take_normalize(transforms_, erasing_.has_value()), in_chans_) {}
 
 std::optional<ImageSize> TransformPipeline::output_size(std::optional<ImageSize> in) const {
   for (const auto& transform : transforms_) {
@@ -95,6 +130,7 @@ ImageView TransformPipeline::apply_from(size_t first, ImageView view, RandomStre
 
 ImageView TransformPipeline::apply_to_pixels(const Image& image, RandomStream random,
                                              TransformScratch& scratch) const {
+  scratch.geometry = SampleGeometry({image.height, image.width});
   return apply_from(0, to_channels(image, in_chans_, scratch), random, scratch);
 }
 
@@ -102,6 +138,19 @@ void TransformPipeline::check_room(ImageSize size, PixelPlanes out) const {
   FOVEA_CHECK(out.size == in_chans_ * size.height * size.width,
               "room for {} values; expected {}x{}x{}", out.size, in_chans_, size.height,
               size.width);
+}
+
+void TransformPipeline::erase(RandomStream& random, std::span<float> out,
+                              const TransformScratch& scratch) const {
+  if (erasing_) erase_randomly(*erasing_, scratch.geometry.out_size(), random, out);
+}
+
+void TransformPipeline::check_bytes() const {
+  if (erasing_) {
+    fail<ConfigError>(
+        "random_erasing works on normalised values, but bytes are asked for; take it "
+        "off the transforms, or let the loader normalise");
+  }
 }
 
 void TransformPipeline::write(const ImageView& view, PixelPlanes out) const {
@@ -114,6 +163,7 @@ void TransformPipeline::write(const ImageView& view, PixelPlanes out) const {
 template <class Crop>
 void TransformPipeline::finish_crop(const FirstCrop& first, size_t used, RandomStream& random,
                                     PixelPlanes out, TransformScratch& scratch, Crop&& crop) const {
+  note_geometry(first, scratch.geometry);
   if (used == transforms_.size()) {
     check_room(first.window.size, out);
     PlaneSink sink(writer_, first.window.size, out);
@@ -126,9 +176,10 @@ void TransformPipeline::finish_crop(const FirstCrop& first, size_t used, RandomS
   write(apply_from(used, ImageView(image), random, scratch), out);
 }
 
-void TransformPipeline::apply_planes(const Image& image, RandomStream random, PixelPlanes out,
+void TransformPipeline::apply_planes(const Image& image, RandomStream& random, PixelPlanes out,
                                      TransformScratch& scratch) const {
   const ImageView in = to_channels(image, in_chans_, scratch);
+  scratch.geometry = SampleGeometry(in.size());
   size_t used = 0;
   const auto first = plan_first_crop(transforms_, in.size(), random, used);
   if (!first) return write(apply_from(0, in, random, scratch), out);
@@ -136,11 +187,12 @@ void TransformPipeline::apply_planes(const Image& image, RandomStream random, Pi
               [&](RowSink& sink) { crop_image(*first, in, scratch.first_crop, sink); });
 }
 
-void TransformPipeline::apply_file_planes(std::span<const uint8_t> file, RandomStream random,
+void TransformPipeline::apply_file_planes(std::span<const uint8_t> file, RandomStream& random,
                                           PixelPlanes out, TransformScratch& scratch) const {
   if (is_jpeg(file) && (in_chans_ == 1 || in_chans_ == 3)) {
     JpegReader& reader = scratch.first_crop.reader;
     reader.open(file);
+    scratch.geometry = SampleGeometry(reader.size());
     size_t used = 0;
     const auto first = plan_first_crop(transforms_, reader.size(), random, used);
     if (first) {
@@ -156,20 +208,24 @@ void TransformPipeline::apply_file_planes(std::span<const uint8_t> file, RandomS
 void TransformPipeline::apply(const Image& image, RandomStream random, std::span<float> out,
                               TransformScratch& scratch) const {
   apply_planes(image, random, planes_of(out), scratch);
+  erase(random, out, scratch);
 }
 
 void TransformPipeline::apply(const Image& image, RandomStream random, std::span<uint8_t> out,
                               TransformScratch& scratch) const {
+  check_bytes();
   apply_planes(image, random, planes_of(out), scratch);
 }
 
 void TransformPipeline::apply_file(std::span<const uint8_t> file, RandomStream random,
                                    std::span<float> out, TransformScratch& scratch) const {
   apply_file_planes(file, random, planes_of(out), scratch);
+  erase(random, out, scratch);
 }
 
 void TransformPipeline::apply_file(std::span<const uint8_t> file, RandomStream random,
                                    std::span<uint8_t> out, TransformScratch& scratch) const {
+  check_bytes();
   apply_file_planes(file, random, planes_of(out), scratch);
 }
 

@@ -18,8 +18,8 @@ namespace fovea::data {
 class TransformPipeline {
  public:
   // in_chans: channels that come out. Gray images are repeated into 3 channels and colour ones
-  // weighted into 1 before the first transform. Throws ConfigError: normalize elsewhere than last,
-  // its lists not fitting in_chans.
+  // weighted into 1 before the first transform. Throws ConfigError: normalize elsewhere than last
+  // but for random_erasing, its lists not fitting in_chans.
   TransformPipeline(std::vector<TransformConfig> transforms, int64_t in_chans);
 
   int64_t in_chans() const { return in_chans_; }
@@ -32,6 +32,7 @@ class TransformPipeline {
   void apply(const Image& image, RandomStream random, std::span<float> out,
              TransformScratch& scratch) const;
   // The bytes before `normalize`, [C, H, W]: for a device that normalises with mean() and std().
+  // Throws ConfigError where the list ends with random_erasing, which works on floats.
   void apply(const Image& image, RandomStream random, std::span<uint8_t> out,
              TransformScratch& scratch) const;
   // The same from an image file that is not decoded yet: of a JPEG only what the first transforms
@@ -44,25 +45,28 @@ class TransformPipeline {
   // What `normalize` subtracts from and divides a byte / 255 by; [C].
   const std::vector<float>& mean() const { return writer_.mean(); }
   const std::vector<float>& std() const { return writer_.std(); }
-  // All but the last step: the pixels that the model sees, [H, W, C] (for reports). The view looks
-  // at `image` or `scratch`.
+  // All but the steps on floats: the pixels that the model sees, [H, W, C] (for reports). The view
+  // looks at `image` or `scratch`.
   ImageView apply_to_pixels(const Image& image, RandomStream random,
                             TransformScratch& scratch) const;
 
  private:
   ImageView apply_from(size_t first, ImageView view, RandomStream& random,
                        TransformScratch& scratch) const;
-  void apply_planes(const Image& image, RandomStream random, PixelPlanes out,
+  void apply_planes(const Image& image, RandomStream& random, PixelPlanes out,
                     TransformScratch& scratch) const;
-  void apply_file_planes(std::span<const uint8_t> file, RandomStream random, PixelPlanes out,
+  void apply_file_planes(std::span<const uint8_t> file, RandomStream& random, PixelPlanes out,
                          TransformScratch& scratch) const;
   template <class Crop>
   void finish_crop(const FirstCrop& first, size_t used, RandomStream& random, PixelPlanes out,
                    TransformScratch& scratch, Crop&& crop) const;
   void write(const ImageView& view, PixelPlanes out) const;
   void check_room(ImageSize size, PixelPlanes out) const;
+  void erase(RandomStream& random, std::span<float> out, const TransformScratch& scratch) const;
+  void check_bytes() const;
 
-  std::vector<TransformConfig> transforms_;  // without normalize
+  std::vector<TransformConfig> transforms_;  // without normalize and random_erasing
+  std::optional<RandomErasingConfig> erasing_;
   int64_t in_chans_;
   PixelWriter writer_;
 };

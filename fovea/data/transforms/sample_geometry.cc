@@ -1,0 +1,72 @@
+#include "fovea/data/transforms/sample_geometry.h"
+
+#include <cmath>
+
+#include "fovea/core/error.h"
+
+namespace fovea::data {
+
+void SampleGeometry::append(const AffineMatrix& next, ImageSize out) {
+  const AffineMatrix m = matrix_;
+  matrix_ = {m[0] * next[0] + m[1] * next[3],        m[0] * next[1] + m[1] * next[4],
+             m[0] * next[2] + m[1] * next[5] + m[2], m[3] * next[0] + m[4] * next[3],
+             m[3] * next[1] + m[4] * next[4],        m[3] * next[2] + m[4] * next[5] + m[5]};
+  out_ = out;
+}
+
+void SampleGeometry::append_resize(double left, double top, ImageSize box, ImageSize out) {
+  append({static_cast<double>(box.width) / static_cast<double>(out.width), 0, left, 0,
+          static_cast<double>(box.height) / static_cast<double>(out.height), top},
+         out);
+}
+
+void SampleGeometry::append_horizontal_flip() {
+  append({-1, 0, static_cast<double>(out_.width), 0, 1, 0}, out_);
+}
+
+void SampleGeometry::append_vertical_flip() {
+  append({1, 0, 0, 0, -1, static_cast<double>(out_.height)}, out_);
+}
+
+void apply_geometry(const SampleGeometry& geometry, const LabelMap& in, LabelMap& out) {
+  const ImageSize size = geometry.in_size();
+  if (in.size != VolumeSize{1, size.height, size.width}) {
+    fail<DataError>("a mask of {}x{}x{} for an image of {}x{} pixels; they must be equal",
+                    in.size.depth, in.size.height, in.size.width, size.height, size.width);
+  }
+  const AffineMatrix& m = geometry.to_input();
+  const auto width = static_cast<double>(size.width);
+  const auto height = static_cast<double>(size.height);
+  out.size = {1, geometry.out_size().height, geometry.out_size().width};
+  out.classes.resize(static_cast<size_t>(out.size.voxels()));
+  int32_t* target = out.classes.data();
+  for (int64_t y = 0; y < out.size.height; ++y) {
+    const double y_center = static_cast<double>(y) + 0.5;
+    for (int64_t x = 0; x < out.size.width; ++x) {
+      const double x_center = static_cast<double>(x) + 0.5;
+      const double x_in = m[0] * x_center + m[1] * y_center + m[2];
+      const double y_in = m[3] * x_center + m[4] * y_center + m[5];
+      const bool is_inside = x_in >= 0 && x_in < width && y_in >= 0 && y_in < height;
+      *target++ =
+          is_inside
+              ? in.classes[static_cast<int64_t>(y_in) * size.width + static_cast<int64_t>(x_in)]
+              : -1;
+    }
+  }
+}
+
+void apply_geometry(const SampleGeometry& geometry, std::vector<Point>& points) {
+  const AffineMatrix& m = geometry.to_input();
+  const double determinant = m[0] * m[4] - m[1] * m[3];
+  if (determinant == 0) {
+    fail<DataError>("points cannot follow a transform that flattens the image; transform less");
+  }
+  for (Point& point : points) {  // depth, y, x
+    const double x = point[2] + 0.5 - m[2];
+    const double y = point[1] + 0.5 - m[5];
+    point[2] = (m[4] * x - m[1] * y) / determinant - 0.5;
+    point[1] = (m[0] * y - m[3] * x) / determinant - 0.5;
+  }
+}
+
+}  // namespace fovea::data

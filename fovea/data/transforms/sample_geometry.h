@@ -1,0 +1,49 @@
+// Where the pixels of a transformed image come from, so that masks and points follow the image.
+#pragma once
+
+#include <vector>
+
+#include "fovea/data/image_view.h"
+#include "fovea/data/transforms/affine.h"
+#include "fovea/data/volume.h"
+
+namespace fovea::data {
+
+// The transforms of geometry of one sample, put together as they are applied: an affine map from
+// places in the result to places in the original. Coordinates are x, y with the centre of the first
+// pixel at (0.5, 0.5).
+class SampleGeometry {
+ public:
+  SampleGeometry() = default;
+  // Nothing done yet to an image of this size.
+  explicit SampleGeometry(ImageSize size) : in_(size), out_(size) {}
+
+  // A further transform: `to_input` takes places in its result, of size `out`, to places in what it
+  // was given.
+  void append(const AffineMatrix& to_input, ImageSize out);
+  void append_crop(double left, double top, ImageSize out) { append({1, 0, left, 0, 1, top}, out); }
+  // The box [left, left + box width) x [top, top + box height), resized to `out`.
+  void append_resize(double left, double top, ImageSize box, ImageSize out);
+  void append_horizontal_flip();
+  void append_vertical_flip();
+
+  ImageSize in_size() const { return in_; }
+  ImageSize out_size() const { return out_; }
+  const AffineMatrix& to_input() const { return matrix_; }
+  bool is_identity() const { return in_ == out_ && matrix_ == AffineMatrix{1, 0, 0, 0, 1, 0}; }
+
+ private:
+  AffineMatrix matrix_ = {1, 0, 0, 0, 1, 0};
+  ImageSize in_, out_;
+};
+
+// The mask of the result, sampled at the nearest place; -1 (not labelled) where the result shows
+// something outside of the original (padding, mirrored or not, and filled corners). in: [1, H, W]
+// of the original's size; `out` must be another object. Throws DataError: a mask of another size.
+void apply_geometry(const SampleGeometry& geometry, const LabelMap& in, LabelMap& out);
+
+// Moves points to where the image shows them; they may come to lie outside. Depth stays. Throws
+// DataError: a map that cannot be turned around.
+void apply_geometry(const SampleGeometry& geometry, std::vector<Point>& points);
+
+}  // namespace fovea::data

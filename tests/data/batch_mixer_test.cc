@@ -1,0 +1,262 @@
+#include "fovea/data/transforms/batch_mixer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "fovea/data/transforms/distributions.h"
+#include "tests/data/support.h"
+
+namespace fovea::data {
+namespace {
+
+using testing::golden_names;
+using ::testing::HasSubstr;
+using testing::message_of;
+
+constexpr const char* kFile = "data_augment";
+constexpr int64_t kRows = 6;
+constexpr int64_t kClasses = 5;
+constexpr ImageSize kSize = {7, 9};
+
+const testing::GoldenArray& golden(const std::string& name) { return testing::golden(name, kFile); }
+
+// The plan that timm's run with given draws stands for.
+std::vector<RowMix> plan_from(const std::string& key, const std::string& mode, bool is_corrected) {
+  const auto rows = golden(key + ".plan").values<double>();
+  std::vector<RowMix> plan;
+  for (int64_t row = 0; row < kRows; ++row) {
+    int64_t source = row;
+    if (mode == "batch") source = 0;
+    if (mode == "pair") source = std::min(row, kRows - 1 - row);
+    const double* v = rows.data() + 7 * source;  // lam, is cutmix, top, bottom, left, right, lam
+    RowMix mix{.row = row, .partner = kRows - 1 - row};
+    mix.is_cutmix = v[1] != 0;
+    mix.lam = is_corrected ? v[6] : v[0];
+    if (mode != "batch") mix.lam = static_cast<double>(static_cast<float>(mix.lam));
+    const auto whole = [&](int i) { return static_cast<int64_t>(v[i]); };
+    mix.box = {whole(2), whole(4), {whole(3) - whole(2), whole(5) - whole(4)}};
+    plan.push_back(mix);
+  }
+  return plan;
+}
+
+TEST(BatchMixerTest, ImagesAndTargetsAreTimms) {
+  const auto x = golden("mix.x").values<float>();
+  const auto labels = golden("mix.labels").values<int64_t>();
+  const std::vector<int64_t> partner_labels(labels.rbegin(), labels.rend());
+  int compared = 0;
+  for (const auto& name : golden_names("mix", kFile)) {
+    if (name.size() != 5 || name[4] != "plan") continue;
+    const std::string key = "mix." + name[1] + "." + name[2] + "." + name[3];
+    const auto plan = plan_from(key, name[1], name[3] == "correct");
+    auto images = x;
+    std::vector<float> scratch;
+    mix_batch(plan, kSize, images, scratch);
+    EXPECT_EQ(images, golden(key + ".images").values<float>()) << key;
+    std::vector<float> targets(kRows * kClasses);
+    mix_targets(plan, labels, partner_labels, kClasses, 0.1, targets);
+    EXPECT_EQ(targets, golden(key + ".targets").values<float>()) << key;
+    // A rank that holds one row only, with its partner's pixels.
+    const size_t floats = x.size() / kRows;
+    for (int64_t row = 0; row < kRows; ++row) {
+      const auto all = std::span(x);
+      std::vector<float> own(all.begin() + row * floats, all.begin() + (row + 1) * floats);
+      mix_row(plan[row], kSize, all.subspan(plan[row].partner * floats, floats), own);
+      EXPECT_TRUE(std::equal(own.begin(), own.end(), images.begin() + row * floats)) << key;
+    }
+    ++compared;
+  }
+  EXPECT_EQ(compared, 8);
+}
+
+TEST(BatchMixerTest, BoxesAreTimms) {
+  const auto rows = golden("cutmix_boxes").values<double>();
+  ASSERT_EQ(rows.size(), 7u * 20);
+  for (size_t i = 0; i < rows.size(); i += 7) {
+    const auto whole = [&](size_t k) { return static_cast<int64_t>(rows[i + k]); };
+    const CropBox box = cutmix_box({13, 17}, rows[i], whole(1), whole(2));
+    EXPECT_EQ((std::vector<int64_t>{box.top, box.top + box.size.height, box.left,
+                                    box.left + box.size.width}),
+              (std::vector<int64_t>{whole(3), whole(4), whole(5), whole(6)}))
+        << "row " << i / 7;
+  }
+}
+
+void expect_same(const RowMix& a, const RowMix& b) {
+  EXPECT_EQ(a.row, b.row);
+  EXPECT_EQ(a.partner, b.partner);
+  EXPECT_EQ(a.lam, b.lam);
+  EXPECT_EQ(a.is_cutmix, b.is_cutmix);
+  EXPECT_EQ(a.box.top, b.box.top);
+  EXPECT_EQ(a.box.left, b.box.left);
+  EXPECT_EQ(a.box.size, b.box.size);
+}
+
+TEST(BatchMixerTest, RanksAgreeOnTheGlobalBatch) {
+  for (const char* mode : {"batch", "pair", "elem"}) {
+    const BatchMixer mixer({.mixup_alpha = 0.8, .cutmix_alpha = 1, .mode = mode}, 7, {32, 32});
+    const auto whole = mixer.plan(640, 15);
+    ASSERT_EQ(whole.size(), 15u);
+    for (const int64_t count : {2, 4}) {
+      for (int64_t index = 0; index < count; ++index) {
+        const auto part = mixer.plan(640, 15, {index, count});
+        for (size_t i = 0; i < part.size(); ++i) {
+          expect_same(part[i], whole[index + static_cast<int64_t>(i) * count]);
+          expect_same(part[i], mixer.plan_row(640, part[i].row, 15));
+        }
+      }
+    }
+  }
+}
+
+TEST(BatchMixerTest, ModesShareDraws) {
+  const MixupConfig config = {.mixup_alpha = 0.8, .cutmix_alpha = 1};
+  const auto plan_of = [&](const char* mode, int64_t position) {
+    MixupConfig with_mode = config;
+    with_mode.mode = mode;
+    return BatchMixer(with_mode, 7, {32, 32}).plan(position, 8);
+  };
+  const auto batch = plan_of("batch", 0), pair = plan_of("pair", 0), elem = plan_of("elem", 0);
+  for (size_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(batch[i].partner, 7 - static_cast<int64_t>(i));
+    EXPECT_EQ(batch[i].lam, batch[0].lam);
+    EXPECT_EQ(pair[i].lam, pair[7 - i].lam);
+    EXPECT_EQ(pair[i].box.size, pair[7 - i].box.size);
+    if (i > 0) EXPECT_NE(elem[i].lam, elem[0].lam);
+    if (i > 0 && i < 4) EXPECT_NE(pair[i].lam, pair[0].lam);
+  }
+  EXPECT_NE(plan_of("batch", 8)[0].lam, batch[0].lam);
+  // The middle of an odd batch is not paired with itself.
+  EXPECT_FALSE(
+      BatchMixer({.cutmix_alpha = 1, .mode = "pair"}, 7, {32, 32}).plan_row(0, 2, 5).is_mixed());
+}
+
+TEST(BatchMixerTest, TimmLocalTakesPartnersFromTheOwnRows) {
+  const BatchMixer mixer({.mixup_alpha = 0.8, .mode = "elem", .timm_local = true}, 7, {32, 32});
+  const auto plan = mixer.plan(0, 12, {1, 3});
+  std::vector<int64_t> rows, partners;
+  for (const auto& mix : plan) {
+    rows.push_back(mix.row);
+    partners.push_back(mix.partner);
+  }
+  EXPECT_EQ(rows, (std::vector<int64_t>{1, 4, 7, 10}));
+  EXPECT_EQ(partners, (std::vector<int64_t>{10, 7, 4, 1}));
+  EXPECT_NE(plan[0].lam, mixer.plan(0, 12, {0, 3})[0].lam);
+  std::vector<float> images(4 * 32 * 32), scratch;
+  mix_batch(plan, {32, 32}, images, scratch);  // all partners are there
+}
+
+TEST(BatchMixerTest, DrawsFollowTheConfig) {
+  constexpr int kDraws = 20000;
+  const BatchMixer mixer(
+      {.mixup_alpha = 0.8, .cutmix_alpha = 1, .prob = 0.7, .switch_prob = 0.4, .mode = "elem"}, 3,
+      {32, 48});
+  int mixed = 0, cutmix = 0;
+  double lam_sum = 0;
+  for (int i = 0; i < kDraws; ++i) {
+    const RowMix mix = mixer.plan_row(i, 1, 8);
+    mixed += mix.lam != 1.0 || mix.is_cutmix;
+    cutmix += mix.is_cutmix;
+    if (mix.is_cutmix) {
+      const auto area = static_cast<double>(mix.box.size.height * mix.box.size.width);
+      EXPECT_EQ(mix.lam, static_cast<double>(static_cast<float>(1 - area / (32 * 48))));
+      EXPECT_LE(mix.box.top + mix.box.size.height, 32);
+      EXPECT_LE(mix.box.left + mix.box.size.width, 48);
+    } else if (mix.lam != 1.0) {
+      lam_sum += mix.lam;
+    }
+  }
+  EXPECT_NEAR(mixed, 0.7 * kDraws, 5 * std::sqrt(0.21 * kDraws));
+  EXPECT_NEAR(cutmix, 0.28 * kDraws, 5 * std::sqrt(0.2 * kDraws));
+  EXPECT_NEAR(lam_sum / (mixed - cutmix), 0.5, 0.02);
+}
+
+TEST(BatchMixerTest, MinmaxBoxesHaveTheirSides) {
+  const BatchMixer mixer({.cutmix_minmax = {0.2, 0.8}, .mode = "elem"}, 3, {20, 30});
+  std::map<int64_t, int> heights;
+  for (int i = 0; i < 6000; ++i) {
+    const RowMix mix = mixer.plan_row(i, 0, 2);
+    ASSERT_TRUE(mix.is_cutmix);
+    ++heights[mix.box.size.height];
+    EXPECT_GE(mix.box.size.width, 6);
+    EXPECT_LT(mix.box.size.width, 24);
+    EXPECT_LE(mix.box.left + mix.box.size.width, 30);
+  }
+  EXPECT_EQ(heights.size(), 12u);  // 4 to 15
+  for (const auto& [height, count] : heights) EXPECT_NEAR(count, 500, 110) << height;
+}
+
+TEST(BatchMixerTest, SaysWhatDoesNotWork) {
+  EXPECT_THAT(message_of<ConfigError>([] { BatchMixer({}, 1, {4, 4}); }), HasSubstr("are all off"));
+  EXPECT_THAT(message_of<ConfigError>([] {
+                BatchMixer({.cutmix_minmax = {0.5, 0.6}}, 1, {4, 4});
+              }),
+              HasSubstr("leaves no whole number of pixels of a side of 4"));
+  const BatchMixer mixer({.mixup_alpha = 1}, 1, {1, 1});
+  std::vector<float> images(2), scratch;
+  EXPECT_THAT(message_of<Error>([&] {
+                mix_batch(mixer.plan(0, 4, {0, 2}), {1, 1}, images, scratch);
+              }),
+              HasSubstr("row 0 is mixed with row 3, which is not in this batch"));
+  std::vector<float> targets(4);
+  const std::vector<int64_t> labels = {0, 2};
+  EXPECT_THAT(
+      message_of<DataError>([&] { mix_targets(mixer.plan(0, 2), labels, labels, 2, 0, targets); }),
+      HasSubstr("label 2 for mixing; expected 0 to 1"));
+}
+
+// Draws against the quantiles of the Beta distribution: a tenth between each two deciles.
+TEST(DistributionsTest, BetaHasItsDeciles) {
+  constexpr int kDraws = 20000;
+  for (const int tenfold : {2, 8, 10, 40}) {
+    const auto deciles = golden("beta_deciles." + std::to_string(tenfold)).values<double>();
+    std::vector<int> counts(10);
+    for (int i = 0; i < kDraws; ++i) {
+      RandomStream random(philox_key(5, "beta"), i);
+      const double value = draw_beta(tenfold / 10.0, tenfold / 10.0, random);
+      ++counts[std::upper_bound(deciles.begin(), deciles.end(), value) - deciles.begin()];
+    }
+    double chi_square = 0;
+    for (const int count : counts)
+      chi_square += std::pow(count - kDraws / 10.0, 2) / (kDraws / 10.0);
+    EXPECT_LT(chi_square, 33) << tenfold;  // 9 degrees of freedom: 1 in 10,000
+  }
+  RandomStream random(philox_key(5, "beta"), 1);
+  for (int i = 0; i < 1000; ++i) {
+    const double value = draw_beta(1e-4, 1e-4, random);  // powers leave the range of a double
+    EXPECT_GE(value, 0);
+    EXPECT_LE(value, 1);
+  }
+}
+
+TEST(DistributionsTest, NormalAndGammaHaveTheirMoments) {
+  constexpr int kDraws = 40000;
+  const auto moments = [&](auto&& draw) {
+    double sum = 0, squares = 0;
+    for (int i = 0; i < kDraws; ++i) {
+      RandomStream random(philox_key(6, "moments"), i);
+      const double value = draw(random);
+      sum += value;
+      squares += value * value;
+    }
+    return std::pair(sum / kDraws, squares / kDraws - sum / kDraws * sum / kDraws);
+  };
+  const auto [mean, variance] = moments(draw_normal);
+  EXPECT_NEAR(mean, 0, 5 / std::sqrt(kDraws));
+  EXPECT_NEAR(variance, 1, 5 * std::sqrt(2.0 / kDraws));
+  for (const double shape : {0.3, 1.0, 4.5}) {
+    const auto [gamma_mean, gamma_variance] =
+        moments([&](RandomStream& random) { return draw_gamma(shape, random); });
+    EXPECT_NEAR(gamma_mean, shape, 5 * std::sqrt(shape / kDraws)) << shape;
+    EXPECT_NEAR(gamma_variance, shape, 0.08 * shape) << shape;
+  }
+}
+
+}  // namespace
+}  // namespace fovea::data
