@@ -13,8 +13,6 @@
 
 namespace fovea::data {
 
-class Permutation;
-
 // What one thread keeps from sample to sample, so that steady state allocates nothing.
 struct BatchScratch {
   Sample sample;
@@ -24,13 +22,15 @@ struct BatchScratch {
 // Immutable; `fill` may run in many threads at once on disjoint rows.
 class BatchMaker {
  public:
-  // Throws ConfigError: no batch in an epoch, a shard that cannot be; DataError: sample 0 cannot be
-  // read where the transforms leave the size open.
+  // transforms: one pipeline for each set. Throws ConfigError: no batch in an epoch, a shard that
+  // cannot be; DataError: a set's first sample cannot be read where the transforms leave the size
+  // open.
   BatchMaker(std::shared_ptr<const Dataset> dataset,
-             std::shared_ptr<const TransformPipeline> transforms, const LoaderOptions& options);
+             std::vector<std::shared_ptr<const TransformPipeline>> transforms,
+             const LoaderOptions& options);
 
-  int64_t samples_per_epoch() const { return samples_per_epoch_; }
-  int64_t batches_per_epoch() const;
+  int64_t samples_per_epoch() const { return order_.samples_per_epoch(); }
+  int64_t batches_per_epoch() const { return order_.batches_per_epoch(); }
   // Throws Error where no batch starts at `position`.
   void check_position(int64_t position) const;
   // Where the batch after the one at `position` starts.
@@ -41,13 +41,19 @@ class BatchMaker {
   void fill(Batch& batch, int64_t first, int64_t last, BatchScratch& scratch) const;
 
  private:
-  void fill_row(Batch& batch, int64_t row, int64_t index, BatchScratch& scratch) const;
+  void fill_row(Batch& batch, int64_t row, int64_t cycle, BatchScratch& scratch) const;
+  void fill_up(Batch& batch, int64_t row) const;
+  ImageSize first_size(size_t set) const;
+  int64_t image_floats(int64_t set) const;
+  // The set that this shard's rows of a batch come from.
+  int64_t set_of(const BatchPlan& plan) const;
 
   std::shared_ptr<const Dataset> dataset_;
-  std::shared_ptr<const TransformPipeline> transforms_;
+  std::vector<std::shared_ptr<const TransformPipeline>> transforms_;  // [sets]
   LoaderOptions options_;
-  int64_t samples_per_epoch_ = 0;
-  ImageSize image_size_;  // of every image after the transforms
+  SampleOrder order_;
+  std::vector<int64_t> set_starts_;     // [sets] index of each set's first sample
+  std::vector<ImageSize> image_sizes_;  // [sets] of every image after the transforms
   bool has_labels_ = false;
 };
 

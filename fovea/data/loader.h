@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "fovea/data/batch.h"
+#include "fovea/data/sample_order.h"
 
 namespace fovea::data {
 
@@ -20,12 +22,20 @@ struct LoaderOptions {
   int64_t threads = 2;     // worker threads; 0 prepares batches in next()
   int64_t prefetch = 4;    // batches prepared ahead
   Shard shard = {};
+  // Gives every shard of a batch as many rows, with rows of weight 0 at the end, so that the last
+  // batch of an epoch asks every process for the same work.
+  bool pad_shards = false;
+  MixOptions mix = {};  // set_sizes: the parts of a data set of several; empty: it is one
 };
 
 class Loader {
  public:
   Loader(std::shared_ptr<const Dataset> dataset,
          std::shared_ptr<const TransformPipeline> transforms, const LoaderOptions& options);
+  // One pipeline for each set of options.mix; batches hold samples of one set.
+  Loader(std::shared_ptr<const Dataset> dataset,
+         std::vector<std::shared_ptr<const TransformPipeline>> transforms,
+         const LoaderOptions& options);
   Loader(Loader&&) noexcept;
   Loader& operator=(Loader&&) noexcept;
   ~Loader();

@@ -6,6 +6,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/decode.h"
+#include "fovea/data/image_header.h"
 
 namespace fovea::data {
 namespace {
@@ -143,6 +144,11 @@ class FolderDataset : public Dataset {
     const std::string path = path_of(index);
     load_image(path, printable(path), sample.image);
     sample.label = label_of(index);
+  }
+
+  VolumeSize size_of(int64_t index) const override {
+    const auto size = image_file_size(path_of(index));
+    return size ? VolumeSize{1, size->height, size->width} : Dataset::size_of(index);
   }
 
   std::string describe(int64_t index) const override { return printable(path_of(index)); }
