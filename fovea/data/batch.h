@@ -21,9 +21,12 @@ struct Batch {
   std::vector<float> images;         // [B, C, H, W] or [B, C, D, H, W], normalised, row-major
   std::vector<uint8_t> bytes;        // the same in place of `images`, with PixelType::kUint8
   std::vector<int64_t> image_shape;  // with B in front
+  std::vector<int32_t> masks;        // [B, D, H, W] classes; empty where no mask is transformed
   std::vector<int64_t> labels;       // [B]; empty where the data set has none
   std::vector<int64_t> indices;      // [B] index of each sample in the data set
   std::vector<int64_t> rows;         // [B] row of each sample in the global batch
+  std::vector<float> weights;        // [B] 1; 0: fills this shard up, index -1, zeros, label 0
+  int64_t set = 0;                   // which of several sets the samples come from
   int64_t position = 0;  // samples handed out before this batch, over all epochs (global)
   int64_t epoch = 0;
 

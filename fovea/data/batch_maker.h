@@ -4,34 +4,25 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "fovea/data/dataset.h"
-#include "fovea/data/image_view.h"
 #include "fovea/data/loader.h"
-#include "fovea/data/transforms/geometry.h"
+#include "fovea/data/sample_rows.h"
 
 namespace fovea::data {
-
-class Permutation;
-
-// What one thread keeps from sample to sample, so that steady state allocates nothing.
-struct BatchScratch {
-  Sample sample;
-  TransformScratch transforms;
-};
 
 // Immutable; `fill` may run in many threads at once on disjoint rows.
 class BatchMaker {
  public:
-  // Throws ConfigError: no batch in an epoch, a shard that cannot be; DataError: sample 0 cannot be
-  // read where the transforms leave the size open.
-  BatchMaker(std::shared_ptr<const Dataset> dataset,
-             std::shared_ptr<const TransformPipeline> transforms, const LoaderOptions& options);
+  // transforms: one pipeline for each set. Throws ConfigError: no batch in an epoch, a shard that
+  // cannot be; DataError: a set's first sample cannot be read where the transforms leave the size
+  // open.
+  BatchMaker(std::shared_ptr<const Dataset> dataset, std::vector<SampleTransforms> transforms,
+             const LoaderOptions& options);
 
-  int64_t samples_per_epoch() const { return samples_per_epoch_; }
-  int64_t batches_per_epoch() const;
+  int64_t samples_per_epoch() const { return order_.samples_per_epoch(); }
+  int64_t batches_per_epoch() const { return order_.batches_per_epoch(); }
   // Throws Error where no batch starts at `position`.
   void check_position(int64_t position) const;
   // Where the batch after the one at `position` starts.
@@ -42,18 +33,17 @@ class BatchMaker {
   void fill(Batch& batch, int64_t first, int64_t last, BatchScratch& scratch) const;
 
  private:
-  void fill_row(Batch& batch, int64_t row, int64_t index, BatchScratch& scratch) const;
-  void check_size(const Image& image) const;
-  template <class T>
-  void transform(const Sample& sample, RandomStream random, std::span<T> out,
-                 TransformScratch& scratch) const;
+  const SampleRows& rows_of(int64_t set) const { return sets_[static_cast<size_t>(set)]; }
+  // The set that this shard's rows of a batch come from.
+  int64_t set_of(const BatchPlan& plan) const;
+  void fill_row(Batch& batch, int64_t row, int64_t cycle, BatchScratch& scratch) const;
+  void fill_up(Batch& batch, int64_t row) const;
 
   std::shared_ptr<const Dataset> dataset_;
-  std::shared_ptr<const TransformPipeline> transforms_;
   LoaderOptions options_;
-  int64_t samples_per_epoch_ = 0;
-  ImageSize image_size_;        // of every image after the transforms
-  bool is_size_fixed_ = false;  // by the transforms, whatever the image
+  SampleOrder order_;
+  std::vector<int64_t> set_starts_;  // [sets] index of each set's first sample
+  std::vector<SampleRows> sets_;
   bool has_labels_ = false;
 };
 

@@ -3,19 +3,24 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "fovea/core/config_fields.h"
+#include "fovea/data/datasets/mix.h"
 #include "fovea/data/datasets/registry.h"
+#include "fovea/data/tiling.h"
 
 namespace fovea::data {
 
 struct DataConfig {
-  std::optional<DatasetConfig> train = {};
-  std::optional<DatasetConfig> val = {};
+  std::optional<DataSectionConfig> train = {};
+  std::optional<DataSectionConfig> val = {};
   int64_t global_batch_size = 256;
   int64_t threads = 2;
   int64_t prefetch = 4;
   bool drop_last = true;
+  std::optional<TilingConfig> tiling = {};
+  std::string mix = "exact";
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
@@ -28,7 +33,16 @@ struct DataConfig {
             {.min = 0, .max = 1024});
     v.field("prefetch", self.prefetch, "batches prepared ahead",
             {.min = 1, .max = 1024, .unit = "batches"});
-    v.field("drop_last", self.drop_last, "leave out an epoch's last batch where it is not full");
+    v.field("drop_last", self.drop_last,
+            "leave out an epoch's last batch where it is not full; not for a mix with mix: exact");
+    v.field("tiling", self.tiling, "cut images and volumes into tiles, before the transforms");
+    v.field(
+        "mix", self.mix,
+        "of a training set of format mix: exact, every sample once an epoch; cycle_to_largest, "
+        "as many batches of each set as the largest has; weights, batches by the sets' weights; "
+        "rank_groups, UCF-VIT's, where each process reads one set, so that the samples depend "
+        "on the number of processes",
+        {.choices = {"exact", "cycle_to_largest", "weights", "rank_groups"}});
   }
 };
 

@@ -56,6 +56,10 @@ class Dataset {
   // Empty where the format does not name its classes.
   virtual const std::vector<std::string>& class_names() const = 0;
   virtual int64_t num_classes() const = 0;
+  // [D, H, W] of sample `index` as stored, images with depth 1; formats that know it from a header
+  // read no more than that. As thread-safe and with the same errors as read, which the default
+  // uses.
+  virtual VolumeSize size_of(int64_t index) const;
   // "train-images-idx3-ubyte.gz[17]" or the path of a file: for messages and reports.
   virtual std::string describe(int64_t index) const = 0;
 };

@@ -4,13 +4,22 @@
 
 #include <cstdint>
 #include <memory>
+#include <variant>
+#include <vector>
 
 #include "fovea/data/batch.h"
+#include "fovea/data/sample_order.h"
 
 namespace fovea::data {
 
 class Dataset;
 class TransformPipeline;
+class VolumePipeline;
+
+// What is done to samples. VolumePipeline takes volumes, and images as volumes of depth 1, and
+// transforms their masks too.
+using SampleTransforms =
+    std::variant<std::shared_ptr<const TransformPipeline>, std::shared_ptr<const VolumePipeline>>;
 
 struct LoaderOptions {
   int64_t global_batch_size = 256;
@@ -21,12 +30,19 @@ struct LoaderOptions {
   int64_t prefetch = 4;    // batches prepared ahead
   Shard shard = {};
   PixelType pixel_type = PixelType::kFloat32;
+  // Gives every shard of a batch as many rows, with rows of weight 0 at the end, so that the last
+  // batch of an epoch asks every process for the same work.
+  bool pad_shards = false;
+  MixOptions mix = {};  // set_sizes: the parts of a data set of several; empty: it is one
 };
 
 class Loader {
  public:
-  Loader(std::shared_ptr<const Dataset> dataset,
-         std::shared_ptr<const TransformPipeline> transforms, const LoaderOptions& options);
+  Loader(std::shared_ptr<const Dataset> dataset, SampleTransforms transforms,
+         const LoaderOptions& options);
+  // One pipeline for each set of options.mix; batches hold samples of one set.
+  Loader(std::shared_ptr<const Dataset> dataset, std::vector<SampleTransforms> transforms,
+         const LoaderOptions& options);
   Loader(Loader&&) noexcept;
   Loader& operator=(Loader&&) noexcept;
   ~Loader();

@@ -8,8 +8,7 @@
 #include <cmath>
 
 #include "fovea/core/error.h"
-#include "fovea/data/datasets/registry.h"
-#include "fovea/data/transforms/pipeline.h"
+#include "fovea/data/section.h"
 #include "fovea/kernels/device.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/weights.h"
@@ -26,22 +25,15 @@ void check_classes(const models::ModelConfig& model, const data::Dataset& datase
       found, found);
 }
 
-DataSource open_data(const TrainConfig& config, const data::DatasetConfig& section,
+DataSource open_data(const TrainConfig& config, const data::DataSectionConfig& section,
                      bool is_training) {
+  auto opened = data::open_section(config.data, section, in_chans_of(config.model), is_training);
+  check_classes(config.model, *opened.dataset);
+  opened.options.seed = static_cast<uint64_t>(config.run.seed);
   DataSource source;
-  source.dataset = data::build_dataset(section);
-  check_classes(config.model, *source.dataset);
-  auto pipeline = std::make_shared<const data::TransformPipeline>(data::transforms_of(section),
-                                                                  in_chans_of(config.model));
-  source.loader = std::make_unique<data::Loader>(
-      source.dataset, std::move(pipeline),
-      data::LoaderOptions{.global_batch_size = config.data.global_batch_size,
-                          .seed = static_cast<uint64_t>(config.run.seed),
-                          .shuffle = is_training,
-                          .drop_last = is_training && config.data.drop_last,
-                          .threads = config.data.threads,
-                          .prefetch = config.data.prefetch,
-                          .shard = {}});
+  source.dataset = opened.dataset;
+  source.loader = std::make_unique<data::Loader>(source.dataset, std::move(opened.transforms),
+                                                 opened.options);
   return source;
 }
 

@@ -48,6 +48,7 @@ void expect_same(const Batch& a, const Batch& b) {
   EXPECT_EQ(a.labels, b.labels);
   EXPECT_EQ(a.indices, b.indices);
   EXPECT_EQ(a.rows, b.rows);
+  EXPECT_EQ(a.weights, b.weights);
   ASSERT_EQ(a.images.size(), b.images.size());
   EXPECT_EQ(std::memcmp(a.images.data(), b.images.data(), a.images.size() * sizeof(float)), 0);
 }
@@ -152,6 +153,52 @@ TEST(LoaderTest, ShardsTogetherAreTheOneProcessBatch) {
                                expected.images.begin() + row * 64));
       }
     }
+  }
+}
+
+// For evaluation: each shard gets as many rows of each batch, the missing ones with weight 0, and
+// the rows that count are the data set, each sample once.
+TEST(LoaderTest, PaddedShardsAskEveryProcessForTheSame) {
+  for (const int64_t count : {1, 2, 3, 4, 7}) {
+    for (const int64_t threads : {0, 1, 4}) {
+      std::multiset<int64_t> seen;
+      std::vector<Loader> shards;
+      for (int64_t index = 0; index < count; ++index) {
+        shards.push_back(make_loader({.global_batch_size = 10,
+                                      .shuffle = false,
+                                      .threads = threads,
+                                      .shard = {index, count},
+                                      .pad_shards = true}));
+      }
+      for (int64_t step = 0; step < 6; ++step) {
+        for (Loader& shard : shards) {
+          const Batch batch = shard.next();
+          ASSERT_EQ(batch.size(), ((step == 5 ? 3 : 10) + count - 1) / count);
+          ASSERT_EQ(batch.weights.size(), batch.indices.size());
+          for (int64_t row = 0; row < batch.size(); ++row) {
+            if (batch.weights[row] == 1.0f) {
+              seen.insert(batch.indices[row]);
+              continue;
+            }
+            EXPECT_EQ(batch.weights[row], 0.0f);
+            EXPECT_EQ(batch.indices[row], -1);
+            EXPECT_EQ(batch.labels[row], 0);
+            const auto first = batch.images.begin() + row * 64;
+            EXPECT_EQ(std::count(first, first + 64, 0.0f), 64);
+          }
+        }
+      }
+      ASSERT_EQ(seen.size(), 53u);
+      EXPECT_EQ(std::set<int64_t>(seen.begin(), seen.end()).size(), 53u);
+    }
+  }
+}
+
+TEST(LoaderTest, WithoutPaddingEveryRowCounts) {
+  Loader loader = make_loader({.global_batch_size = 10, .shard = {1, 3}});
+  for (const Batch& batch : take(loader, 6)) {
+    EXPECT_EQ(batch.weights, std::vector<float>(batch.indices.size(), 1.0f));
+    EXPECT_EQ(batch.set, 0);
   }
 }
 

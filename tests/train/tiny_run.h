@@ -14,8 +14,9 @@ namespace fovea::train::testing {
 
 // Writes `count` images as IDX files into `folder` under `name`: class c is bright in quarter c,
 // over noise that the seed draws.
-inline data::DatasetConfig write_tiny_set(const data::testing::TempDir& folder,
-                                          const std::string& name, int64_t count, uint64_t seed) {
+inline data::DataSectionConfig write_tiny_set(const data::testing::TempDir& folder,
+                                              const std::string& name, int64_t count,
+                                              uint64_t seed) {
   constexpr int64_t kSide = 8;
   RandomStream random(philox_key(seed, name), 0);
   std::vector<uint8_t> pixels, labels;

@@ -106,6 +106,7 @@ class CifarDataset : public Dataset {
   int64_t size() const override { return size_; }
   int64_t num_classes() const override { return variant_.num_classes; }
   const std::vector<std::string>& class_names() const override { return class_names_; }
+  VolumeSize size_of(int64_t) const override { return {1, kSide, kSide}; }
 
   void read(int64_t index, Sample& sample) const override {
     const File& file = file_of(index);

@@ -5,6 +5,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/decode.h"
+#include "fovea/data/image_header.h"
 #include "fovea/data/names.h"
 
 namespace fovea::data {
@@ -99,6 +100,11 @@ class FolderDataset : public Dataset {
     read_image_file(path, printable(path), sample.encoded.buffer);
     sample.encoded.bytes = sample.encoded.buffer;
     sample.label = label_of(index);
+  }
+
+  VolumeSize size_of(int64_t index) const override {
+    const auto size = image_file_size(path_of(index));
+    return size ? VolumeSize{1, size->height, size->width} : Dataset::size_of(index);
   }
 
   std::string describe(int64_t index) const override { return printable(path_of(index)); }

@@ -65,6 +65,7 @@ class IdxDataset : public Dataset {
   int64_t size() const override { return images_.sizes[0]; }
   int64_t num_classes() const override { return num_classes_; }
   const std::vector<std::string>& class_names() const override { return class_names_; }
+  VolumeSize size_of(int64_t) const override { return {1, images_.sizes[1], images_.sizes[2]}; }
 
   void read(int64_t index, Sample& sample) const override {
     FOVEA_CHECK(index >= 0 && index < size(), "index={}; expected 0 to {}", index, size() - 1);

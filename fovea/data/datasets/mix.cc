@@ -1,0 +1,190 @@
+#include "fovea/data/datasets/mix.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "fovea/core/error.h"
+#include "fovea/data/subset.h"
+#include "fovea/data/tiled.h"
+
+namespace fovea::data {
+namespace {
+
+// A set, or one for each of its variables.
+void add_sets(const MixConfig& config, const MixSetConfig& set,
+              const std::optional<TilingConfig>& tiling, std::vector<MixSet>& sets) {
+  auto dataset = build_mix_source(set);
+  const auto& cut = set.tiling ? set.tiling : tiling;
+  if (cut) dataset = std::make_shared<TiledDataset>(dataset, *cut);
+  const auto& own = transforms_of(set.source);
+  const auto& transforms = own.empty() ? config.transforms : own;
+  if (!set.single_channel) {
+    sets.push_back({set.name, dataset, set.variables, set.weight, transforms});
+    return;
+  }
+  for (size_t channel = 0; channel < set.variables.size(); ++channel) {
+    const std::string& variable = set.variables[channel];
+    sets.push_back({set.name + "." + variable,
+                    std::make_shared<ChannelDataset>(dataset, static_cast<int64_t>(channel)),
+                    {variable},
+                    set.weight,
+                    transforms});
+  }
+}
+
+void check_agreement(const MixSet& first, const MixSet& other) {
+  const Dataset &a = *first.dataset, &b = *other.dataset;
+  if (a.form() != b.form()) {
+    fail<ConfigError>("{} holds {}, but {} {}; a mix is of one kind", first.name,
+                      a.form() == SampleForm::kImage ? "images" : "volumes", other.name,
+                      b.form() == SampleForm::kImage ? "images" : "volumes");
+  }
+  if (a.has_masks() != b.has_masks()) {
+    fail<ConfigError>("{} has masks and {} has none; a mix is of one kind",
+                      a.has_masks() ? first.name : other.name,
+                      a.has_masks() ? other.name : first.name);
+  }
+  if (!a.class_names().empty() && !b.class_names().empty() && a.class_names() != b.class_names()) {
+    fail<ConfigError>(
+        "{} and {} have other classes, or the same in another order; give both the same "
+        "class_names",
+        first.name, other.name);
+  }
+}
+
+}  // namespace
+
+const std::vector<TransformConfig>& transforms_of(const DataSectionConfig& section) {
+  return section.visit_value(
+      [](const auto& chosen) -> const std::vector<TransformConfig>& { return chosen.transforms; });
+}
+
+void MixSetConfig::validate(ConfigIssues& issues) const {
+  if (start >= end) {
+    issues.add("end", fmt::format("{} with start={}; expected a share above start", end, start));
+  }
+  if (single_channel && variables.empty()) {
+    issues.add("variables", "single_channel needs them: they say which channels there are");
+  }
+}
+
+void MixConfig::validate(ConfigIssues& issues) const {
+  if (sets.empty()) issues.add("sets", "none; expected at least one");
+  std::set<std::string> names;
+  for (const MixSetConfig& set : sets) {
+    if (!names.insert(set.name).second) {
+      issues.add("sets",
+                 fmt::format("\"{}\" stands there twice; give each its own name", set.name));
+    }
+  }
+  for (const auto& [name, batches] : batches_per_rank_epoch) {
+    if (!names.contains(name)) {
+      issues.add("batches_per_rank_epoch", fmt::format("\"{}\" is no set of this mix", name));
+    } else if (batches < 1) {
+      issues.add("batches_per_rank_epoch",
+                 fmt::format("{} for \"{}\"; expected a number above 0", batches, name));
+    }
+  }
+}
+
+MixDataset::MixDataset(std::vector<MixSet> sets) : sets_(std::move(sets)) {
+  if (sets_.empty()) fail<ConfigError>("a mix of no sets; expected at least one");
+  int64_t end = 0;
+  for (const MixSet& set : sets_) {
+    if (set.dataset->size() == 0) {
+      fail<DataError>("{}: the set is empty; check its path, its shares and its tiles", set.name);
+    }
+    check_agreement(sets_[0], set);
+    ends_.push_back(end += set.dataset->size());
+  }
+}
+
+int64_t MixDataset::set_of(int64_t index) const {
+  FOVEA_CHECK(index >= 0 && index < size(), "index={}; expected 0 to {}", index, size() - 1);
+  return std::upper_bound(ends_.begin(), ends_.end(), index) - ends_.begin();
+}
+
+// The set of a sample; `index` becomes the one in that set.
+const Dataset& MixDataset::locate(int64_t& index) const {
+  const auto set = static_cast<size_t>(set_of(index));
+  if (set > 0) index -= ends_[set - 1];
+  return *sets_[set].dataset;
+}
+
+MixOptions MixDataset::options(MixMode mode) const {
+  MixOptions options{.mode = mode};
+  for (const MixSet& set : sets_) {
+    options.set_sizes.push_back(set.dataset->size());
+    options.weights.push_back(set.weight);
+    options.set_names.push_back(set.name);
+  }
+  return options;
+}
+
+void MixDataset::read(int64_t index, Sample& sample) const {
+  const Dataset& dataset = locate(index);
+  dataset.read(index, sample);
+}
+
+const std::vector<std::string>& MixDataset::class_names() const {
+  for (const MixSet& set : sets_) {
+    if (!set.dataset->class_names().empty()) return set.dataset->class_names();
+  }
+  return sets_[0].dataset->class_names();
+}
+
+int64_t MixDataset::num_classes() const {
+  int64_t most = 0;
+  for (const MixSet& set : sets_) most = std::max(most, set.dataset->num_classes());
+  return most;
+}
+
+VolumeSize MixDataset::size_of(int64_t index) const {
+  const Dataset& dataset = locate(index);
+  return dataset.size_of(index);
+}
+
+std::string MixDataset::describe(int64_t index) const {
+  const std::string& name = sets_[static_cast<size_t>(set_of(index))].name;
+  const Dataset& dataset = locate(index);
+  return name + ": " + dataset.describe(index);
+}
+
+std::shared_ptr<const Dataset> build_mix_source(const MixSetConfig& config) {
+  auto dataset = build_dataset(config.source);
+  if (config.start == 0.0 && config.end == 1.0) return dataset;
+  return std::make_shared<SubsetDataset>(dataset, config.start, config.end);
+}
+
+std::shared_ptr<const MixDataset> build_mix_dataset(const MixConfig& config,
+                                                    const std::optional<TilingConfig>& tiling) {
+  std::vector<MixSet> sets;
+  for (const MixSetConfig& set : config.sets) add_sets(config, set, tiling, sets);
+  return std::make_shared<MixDataset>(std::move(sets));
+}
+
+std::vector<int64_t> parse_group_list(const std::string& text, int64_t num_sets) {
+  std::vector<int64_t> groups;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at != end) {
+    int64_t ranks = 0;
+    const auto [after, error] = std::from_chars(at, end, ranks);
+    const bool is_last = after == end;
+    if (error != std::errc() || ranks < 1 || (!is_last && (*after != ':' || after + 1 == end))) {
+      fail<ConfigError>("dataset_group_list=\"{}\"; expected numbers above 0, as in \"3:5\"", text);
+    }
+    groups.push_back(ranks);
+    at = is_last ? end : after + 1;
+  }
+  if (static_cast<int64_t>(groups.size()) != num_sets) {
+    fail<ConfigError>(
+        "dataset_group_list=\"{}\" has {} numbers, but the mix has {} sets; give one for each "
+        "(fovea data balance makes the list)",
+        text, groups.size(), num_sets);
+  }
+  return groups;
+}
+
+}  // namespace fovea::data

@@ -1,0 +1,138 @@
+#include "fovea/data/sample_rows.h"
+
+#include <algorithm>
+
+#include "fovea/core/error.h"
+#include "fovea/data/transforms/pipeline.h"
+#include "fovea/data/transforms/volume_pipeline.h"
+
+namespace fovea::data {
+namespace {
+
+VolumeSize as_volume(ImageSize size) { return {1, size.height, size.width}; }
+
+}  // namespace
+
+SampleRows::SampleRows(std::shared_ptr<const Dataset> dataset, SampleTransforms transforms,
+                       int64_t first, PixelType pixel_type)
+    : dataset_(std::move(dataset)),
+      transforms_(std::move(transforms)),
+      first_(first),
+      pixel_type_(pixel_type) {
+  FOVEA_CHECK(images() != nullptr || volumes() != nullptr, "a loader needs transforms");
+  if (images() != nullptr && dataset_->form() == SampleForm::kVolume) {
+    fail<ConfigError>("a data set of volumes with transforms of images; use those of volumes");
+  }
+  if (volumes() != nullptr && pixel_type_ == PixelType::kUint8) {
+    fail<ConfigError>("volumes are floats; bytes are for images only");
+  }
+  const auto fixed = fixed_size();
+  is_size_fixed_ = fixed.has_value();
+  size_ = fixed ? *fixed : size_of_first();
+}
+
+const TransformPipeline* SampleRows::images() const {
+  const auto* chosen = std::get_if<std::shared_ptr<const TransformPipeline>>(&transforms_);
+  return chosen != nullptr ? chosen->get() : nullptr;
+}
+
+const VolumePipeline* SampleRows::volumes() const {
+  const auto* chosen = std::get_if<std::shared_ptr<const VolumePipeline>>(&transforms_);
+  return chosen != nullptr ? chosen->get() : nullptr;
+}
+
+std::optional<VolumeSize> SampleRows::fixed_size() const {
+  if (volumes() != nullptr) return volumes()->output_size(std::nullopt);
+  const auto size = images()->output_size(std::nullopt);
+  return size ? std::optional(as_volume(*size)) : std::nullopt;
+}
+
+VolumeSize SampleRows::size_of_first() const {
+  Sample sample;
+  dataset_->read(first_, sample);
+  if (volumes() != nullptr) {
+    VolumeScratch scratch;
+    return size_of(volumes()->run(sample, augmentation_stream(0, 0, 0), scratch).values.size);
+  }
+  return as_volume(*images()->output_size(ImageSize{sample.image.height, sample.image.width}));
+}
+
+int64_t SampleRows::in_chans() const {
+  return volumes() != nullptr ? volumes()->in_chans() : images()->in_chans();
+}
+
+void SampleRows::open(Batch& batch, int64_t rows) const {
+  batch.image_shape = {rows, in_chans(), size_.height, size_.width};
+  if (volumes() != nullptr) batch.image_shape.insert(batch.image_shape.begin() + 2, size_.depth);
+  const bool has_bytes = pixel_type_ == PixelType::kUint8;
+  batch.images.resize(has_bytes ? 0 : static_cast<size_t>(rows * values()));
+  batch.bytes.resize(has_bytes ? static_cast<size_t>(rows * values()) : 0);
+  const bool has_masks = volumes() != nullptr && dataset_->has_masks();
+  batch.masks.resize(has_masks ? static_cast<size_t>(rows * size_.voxels()) : 0);
+}
+
+void SampleRows::check_size(const Image& image) const {
+  const ImageSize size = *images()->output_size(ImageSize{image.height, image.width});
+  if (as_volume(size) == size_) return;
+  fail<DataError>(
+      "an image of {}x{} pixels, {}x{} after the transforms, but {} gave {}x{}; images of a "
+      "batch must have one size: add `resize: [height, width]` or a crop to the transforms",
+      image.height, image.width, size.height, size.width, dataset_->describe(first_), size_.height,
+      size_.width);
+}
+
+template <class T>
+void SampleRows::fill_image(std::span<T> out, int64_t index, RandomStream random,
+                            BatchScratch& scratch) const {
+  Sample& sample = scratch.sample;
+  // Where the size is open the whole image is decoded, so that its size can be checked first.
+  if (is_size_fixed_) {
+    dataset_->read_undecoded(index, sample);
+  } else {
+    sample.encoded.bytes = {};
+    dataset_->read(index, sample);
+  }
+  if (sample.encoded.bytes.empty()) {
+    check_size(sample.image);
+    images()->apply(sample.image, random, out, scratch.transforms);
+  } else {
+    images()->apply_file(sample.encoded.bytes, random, out, scratch.transforms);
+  }
+}
+
+void SampleRows::fill_volume(Batch& batch, int64_t row, RandomStream random,
+                             BatchScratch& scratch) const {
+  const auto voxels = static_cast<size_t>(size_.voxels());
+  const auto floats = static_cast<size_t>(values());
+  const auto out = std::span(batch.images).subspan(static_cast<size_t>(row) * floats, floats);
+  std::span<int32_t> mask;
+  if (!batch.masks.empty()) {
+    mask = std::span(batch.masks).subspan(static_cast<size_t>(row) * voxels, voxels);
+  }
+  volumes()->apply(scratch.sample, random, size_, out, mask, scratch.volumes);
+}
+
+void SampleRows::fill(Batch& batch, int64_t row, int64_t index, RandomStream random,
+                      BatchScratch& scratch) const {
+  const auto count = static_cast<size_t>(values());
+  const size_t first = static_cast<size_t>(row) * count;
+  if (volumes() != nullptr) {
+    dataset_->read(index, scratch.sample);
+    fill_volume(batch, row, random, scratch);
+  } else if (pixel_type_ == PixelType::kUint8) {
+    fill_image(std::span(batch.bytes).subspan(first, count), index, random, scratch);
+  } else {
+    fill_image(std::span(batch.images).subspan(first, count), index, random, scratch);
+  }
+  if (!batch.labels.empty()) batch.labels[row] = scratch.sample.label;
+}
+
+void SampleRows::clear(Batch& batch, int64_t row) const {
+  const int64_t count = values(), voxels = size_.voxels();
+  if (!batch.images.empty()) std::fill_n(batch.images.begin() + row * count, count, 0.0f);
+  if (!batch.bytes.empty()) std::fill_n(batch.bytes.begin() + row * count, count, uint8_t{0});
+  if (!batch.masks.empty()) std::fill_n(batch.masks.begin() + row * voxels, voxels, -1);
+  if (!batch.labels.empty()) batch.labels[row] = 0;
+}
+
+}  // namespace fovea::data

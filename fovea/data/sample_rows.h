@@ -1,0 +1,63 @@
+// One data set's samples as rows of a batch: what shape they have after the transforms, and how a
+// row is filled.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "fovea/core/philox.h"
+#include "fovea/data/dataset.h"
+#include "fovea/data/loader.h"
+#include "fovea/data/transforms/geometry.h"
+#include "fovea/data/transforms/volume_view.h"
+
+namespace fovea::data {
+
+// What one thread keeps from sample to sample, so that steady state allocates nothing.
+struct BatchScratch {
+  Sample sample;
+  TransformScratch transforms;
+  VolumeScratch volumes;
+};
+
+// Immutable; `fill` may run in many threads at once on other rows.
+class SampleRows {
+ public:
+  // first: index of the set's first sample, which says the size where the transforms leave it open.
+  // Throws ConfigError: transforms of images for a data set of volumes; DataError: that sample
+  // cannot be read.
+  SampleRows(std::shared_ptr<const Dataset> dataset, SampleTransforms transforms, int64_t first,
+             PixelType pixel_type);
+
+  // Sizes the buffers of `batch` for this many rows, its image_shape included.
+  void open(Batch& batch, int64_t rows) const;
+  // Reads and transforms sample `index` into a row. Throws DataError.
+  void fill(Batch& batch, int64_t row, int64_t index, RandomStream random,
+            BatchScratch& scratch) const;
+  // A row that is computed like the others and counts for nothing.
+  void clear(Batch& batch, int64_t row) const;
+
+ private:
+  const TransformPipeline* images() const;
+  const VolumePipeline* volumes() const;
+  std::optional<VolumeSize> fixed_size() const;
+  VolumeSize size_of_first() const;
+  int64_t in_chans() const;
+  int64_t values() const { return in_chans() * size_.voxels(); }
+  void check_size(const Image& image) const;
+  template <class T>
+  void fill_image(std::span<T> out, int64_t index, RandomStream random,
+                  BatchScratch& scratch) const;
+  void fill_volume(Batch& batch, int64_t row, RandomStream random, BatchScratch& scratch) const;
+
+  std::shared_ptr<const Dataset> dataset_;
+  SampleTransforms transforms_;
+  int64_t first_;
+  PixelType pixel_type_;
+  VolumeSize size_;             // of every sample after the transforms; images: depth 1
+  bool is_size_fixed_ = false;  // by the transforms, whatever the sample
+};
+
+}  // namespace fovea::data

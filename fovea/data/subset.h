@@ -1,0 +1,61 @@
+// Views of a data set: some of its samples, or one of their channels.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "fovea/data/dataset.h"
+
+namespace fovea::data {
+
+// Passes everything on to another data set but what a child changes.
+class DatasetView : public Dataset {
+ public:
+  explicit DatasetView(std::shared_ptr<const Dataset> source) : source_(std::move(source)) {}
+
+  int64_t size() const override { return source_->size(); }
+  SampleForm form() const override { return source_->form(); }
+  bool has_masks() const override { return source_->has_masks(); }
+  void read(int64_t index, Sample& sample) const override { source_->read(index, sample); }
+  const std::vector<std::string>& class_names() const override { return source_->class_names(); }
+  int64_t num_classes() const override { return source_->num_classes(); }
+  VolumeSize size_of(int64_t index) const override { return source_->size_of(index); }
+  std::string describe(int64_t index) const override { return source_->describe(index); }
+
+ protected:
+  std::shared_ptr<const Dataset> source_;
+};
+
+// Samples [floor(start * n), floor(end * n)) of n, start and end in [0, 1]: two sets with one's end
+// as the other's start share no sample and leave none out.
+class SubsetDataset : public DatasetView {
+ public:
+  // Throws ConfigError: the shares leave no sample.
+  SubsetDataset(std::shared_ptr<const Dataset> source, double start, double end);
+
+  int64_t size() const override { return last_ - first_; }
+  void read(int64_t index, Sample& sample) const override;
+  VolumeSize size_of(int64_t index) const override;
+  std::string describe(int64_t index) const override;
+
+ private:
+  int64_t in_source(int64_t index) const;
+
+  int64_t first_;
+  int64_t last_;
+};
+
+// One channel of each sample.
+class ChannelDataset : public DatasetView {
+ public:
+  ChannelDataset(std::shared_ptr<const Dataset> source, int64_t channel)
+      : DatasetView(std::move(source)), channel_(channel) {}
+
+  // Throws DataError where the sample has no such channel.
+  void read(int64_t index, Sample& sample) const override;
+
+ private:
+  int64_t channel_;
+};
+
+}  // namespace fovea::data

@@ -1,0 +1,53 @@
+// A data set of tiles: each sample of another one cut up, tile after tile.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fovea/data/dataset.h"
+#include "fovea/data/tiling.h"
+
+namespace fovea::data {
+
+// Tiles in the order of the samples, then of the Tiling. Labels and class names are the sample's,
+// masks and points are cut with the pixels. Thread-safe; the last `cached_samples` samples stay
+// decoded, so that reading tiles in order decodes each sample once.
+class TiledDataset : public Dataset {
+ public:
+  // Asks the source for the size of every sample, in several threads. Throws ConfigError or
+  // DataError naming the first sample that cannot be cut.
+  TiledDataset(std::shared_ptr<const Dataset> source, const TilingConfig& config);
+  ~TiledDataset() override;
+
+  int64_t size() const override { return ends_.empty() ? 0 : ends_.back(); }
+  SampleForm form() const override { return source_->form(); }
+  bool has_masks() const override { return source_->has_masks(); }
+  // Throws DataError where the sample has not the size that it had at the start.
+  void read(int64_t index, Sample& sample) const override;
+  const std::vector<std::string>& class_names() const override { return source_->class_names(); }
+  int64_t num_classes() const override { return source_->num_classes(); }
+  VolumeSize size_of(int64_t index) const override;
+  // "scans/a.nii tile 3 of 8", counted from 0.
+  std::string describe(int64_t index) const override;
+
+  const Dataset& source() const { return *source_; }
+  // Which sample of the source a tile is of.
+  int64_t sample_of(int64_t index) const;
+  // The tiles of sample `sample` are [first_tile, first_tile + num_tiles).
+  int64_t first_tile(int64_t sample) const;
+  int64_t num_tiles(int64_t sample) const;
+  // The tiles of a sample, for the way back; asks the source for its size.
+  Tiling tiling(int64_t sample) const;
+
+ private:
+  class Cache;
+
+  std::shared_ptr<const Dataset> source_;
+  TilingConfig config_;
+  std::vector<int64_t> ends_;  // [samples]: tiles of samples 0 to i
+  std::unique_ptr<Cache> cache_;
+};
+
+}  // namespace fovea::data

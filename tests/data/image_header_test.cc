@@ -1,0 +1,47 @@
+#include "fovea/data/image_header.h"
+
+#include <gtest/gtest.h>
+
+#include "fovea/data/decode.h"
+#include "tests/data/support.h"
+
+namespace fovea::data {
+namespace {
+
+using testing::golden;
+using testing::golden_names;
+using testing::TempDir;
+
+TEST(ImageHeaderTest, IsTheDecodedSize) {
+  const TempDir dir;
+  int known = 0, compared = 0;
+  for (const auto& name : golden_names("file")) {
+    const std::string path = dir.write(name[1], golden("file." + name[1]).bytes);
+    const Image image = load_image(path);
+    const auto size = image_file_size(path);
+    ++compared;
+    if (!size) continue;
+    ++known;
+    EXPECT_EQ(*size, (ImageSize{image.height, image.width})) << name[1];
+  }
+  EXPECT_GT(compared, 15);
+  EXPECT_EQ(known, compared - 1) << "all but the PNG with an orientation";
+}
+
+TEST(ImageHeaderTest, LeavesTheRestToTheDecoder) {
+  const TempDir dir;
+  const auto whole = golden("file.jpeg_420").bytes;
+  for (const size_t length : {size_t{0}, size_t{1}, size_t{15}, size_t{40}}) {
+    const std::vector<uint8_t> cut(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(length));
+    EXPECT_FALSE(image_file_size(dir.write("cut.jpg", cut)));
+  }
+  EXPECT_FALSE(image_file_size(dir.write("text.jpg", std::string(100, 'x'))));
+  EXPECT_FALSE(image_file_size(dir.path()));
+  EXPECT_FALSE(image_file_size(dir.path() + "/nothing"));
+  auto png = golden("file.png_rgb").bytes;
+  png.resize(png.size() - 12);  // without its end
+  EXPECT_FALSE(image_file_size(dir.write("cut.png", png)));
+}
+
+}  // namespace
+}  // namespace fovea::data

@@ -1,0 +1,66 @@
+#include "fovea/data/subset.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/data/support.h"
+
+namespace fovea::data {
+namespace {
+
+using testing::FakeDataset;
+using ::testing::HasSubstr;
+using testing::message_of;
+
+TEST(SubsetDatasetTest, SharesMeetWithoutGapOrOverlap) {
+  for (const int64_t size : {10, 53, 99}) {
+    const auto source = std::make_shared<FakeDataset>(size, 4);
+    for (const double cut : {0.1, 0.3, 0.55, 0.9}) {
+      const SubsetDataset first(source, 0.0, cut), rest(source, cut, 1.0);
+      ASSERT_EQ(first.size(), static_cast<int64_t>(cut * static_cast<double>(size)));
+      ASSERT_EQ(first.size() + rest.size(), size);
+      Sample a, b;
+      source->read(first.size(), a);
+      rest.read(0, b);
+      EXPECT_EQ(a.image.pixels, b.image.pixels);
+      EXPECT_EQ(rest.describe(0), source->describe(first.size()));
+      EXPECT_EQ(rest.size_of(0), (VolumeSize{1, 4, 4}));
+      EXPECT_EQ(rest.num_classes(), 10);
+      EXPECT_THROW(first.read(first.size(), a), Error);
+    }
+  }
+  EXPECT_THAT(
+      message_of<ConfigError>([] { SubsetDataset(std::make_shared<FakeDataset>(3, 4), 0.1, 0.2); }),
+      HasSubstr("0 <= start < end <= 1"));
+}
+
+// Samples of two channels, as image or volume.
+class TwoChannels : public FakeDataset {
+ public:
+  explicit TwoChannels(SampleForm form) : FakeDataset(2, 2), form_(form) {}
+  SampleForm form() const override { return form_; }
+  void read(int64_t, Sample& sample) const override {
+    sample.image = {1, 3, 2, {1, 11, 2, 12, 3, 13}};
+    sample.volume = {.channels = 2, .size = {1, 1, 3}, .spacing = {}, .values = {1, 2, 3, 4, 5, 6}};
+  }
+
+ private:
+  SampleForm form_;
+};
+
+TEST(ChannelDatasetTest, KeepsOneChannel) {
+  Sample sample;
+  const ChannelDataset images(std::make_shared<TwoChannels>(SampleForm::kImage), 1);
+  images.read(0, sample);
+  EXPECT_EQ(sample.image.channels, 1);
+  EXPECT_EQ(sample.image.pixels, (std::vector<uint8_t>{11, 12, 13}));
+  const ChannelDataset volumes(std::make_shared<TwoChannels>(SampleForm::kVolume), 1);
+  volumes.read(0, sample);
+  EXPECT_EQ(sample.volume.channels, 1);
+  EXPECT_EQ(sample.volume.values, (std::vector<float>{4, 5, 6}));
+  const ChannelDataset none(std::make_shared<TwoChannels>(SampleForm::kVolume), 2);
+  EXPECT_THAT(message_of<DataError>([&] { none.read(0, sample); }), HasSubstr("variables"));
+}
+
+}  // namespace
+}  // namespace fovea::data
