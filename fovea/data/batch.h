@@ -16,6 +16,7 @@ struct Shard {
 struct Batch {
   std::vector<float> images;         // [B, C, H, W] or [B, C, D, H, W], normalised, row-major
   std::vector<int64_t> image_shape;  // with B in front
+  std::vector<int32_t> masks;        // [B, D, H, W] classes; empty where no mask is transformed
   std::vector<int64_t> labels;       // [B]; empty where the data set has none
   std::vector<int64_t> indices;      // [B] index of each sample in the data set
   std::vector<int64_t> rows;         // [B] row of each sample in the global batch

@@ -10,6 +10,7 @@
 #include "fovea/data/image_view.h"
 #include "fovea/data/loader.h"
 #include "fovea/data/transforms/geometry.h"
+#include "fovea/data/transforms/volume_view.h"
 
 namespace fovea::data {
 
@@ -19,15 +20,16 @@ class Permutation;
 struct BatchScratch {
   Sample sample;
   TransformScratch transforms;
+  VolumeScratch volumes;
 };
 
 // Immutable; `fill` may run in many threads at once on disjoint rows.
 class BatchMaker {
  public:
-  // Throws ConfigError: no batch in an epoch, a shard that cannot be; DataError: sample 0 cannot be
-  // read where the transforms leave the size open.
-  BatchMaker(std::shared_ptr<const Dataset> dataset,
-             std::shared_ptr<const TransformPipeline> transforms, const LoaderOptions& options);
+  // Throws ConfigError: no batch in an epoch, a shard that cannot be, volumes with transforms of
+  // images; DataError: sample 0 cannot be read where the transforms leave the size open.
+  BatchMaker(std::shared_ptr<const Dataset> dataset, SampleTransforms transforms,
+             const LoaderOptions& options);
 
   int64_t samples_per_epoch() const { return samples_per_epoch_; }
   int64_t batches_per_epoch() const;
@@ -41,13 +43,17 @@ class BatchMaker {
   void fill(Batch& batch, int64_t first, int64_t last, BatchScratch& scratch) const;
 
  private:
+  VolumeSize size_of_images() const;
+  VolumeSize size_of_volumes() const;
   void fill_row(Batch& batch, int64_t row, int64_t index, BatchScratch& scratch) const;
+  void fill_volume(Batch& batch, int64_t row, int64_t index, BatchScratch& scratch) const;
 
   std::shared_ptr<const Dataset> dataset_;
-  std::shared_ptr<const TransformPipeline> transforms_;
+  std::shared_ptr<const TransformPipeline> transforms_;  // either these
+  std::shared_ptr<const VolumePipeline> volumes_;        // or these
   LoaderOptions options_;
   int64_t samples_per_epoch_ = 0;
-  ImageSize image_size_;  // of every image after the transforms
+  VolumeSize sample_size_;  // of every sample after the transforms; images: depth 1
   bool has_labels_ = false;
 };
 

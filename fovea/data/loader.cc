@@ -158,8 +158,8 @@ struct Loader::State {
   std::vector<std::thread> workers;
 };
 
-Loader::Loader(std::shared_ptr<const Dataset> dataset,
-               std::shared_ptr<const TransformPipeline> transforms, const LoaderOptions& options)
+Loader::Loader(std::shared_ptr<const Dataset> dataset, SampleTransforms transforms,
+               const LoaderOptions& options)
     : state_(std::make_unique<State>(BatchMaker(std::move(dataset), std::move(transforms), options),
                                      options)) {}
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <variant>
 
 #include "fovea/data/batch.h"
 
@@ -11,6 +12,12 @@ namespace fovea::data {
 
 class Dataset;
 class TransformPipeline;
+class VolumePipeline;
+
+// What is done to samples. VolumePipeline takes volumes, and images as volumes of depth 1, and
+// transforms their masks too.
+using SampleTransforms =
+    std::variant<std::shared_ptr<const TransformPipeline>, std::shared_ptr<const VolumePipeline>>;
 
 struct LoaderOptions {
   int64_t global_batch_size = 256;
@@ -24,8 +31,8 @@ struct LoaderOptions {
 
 class Loader {
  public:
-  Loader(std::shared_ptr<const Dataset> dataset,
-         std::shared_ptr<const TransformPipeline> transforms, const LoaderOptions& options);
+  Loader(std::shared_ptr<const Dataset> dataset, SampleTransforms transforms,
+         const LoaderOptions& options);
   Loader(Loader&&) noexcept;
   Loader& operator=(Loader&&) noexcept;
   ~Loader();
