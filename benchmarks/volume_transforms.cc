@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "fovea/core/config.h"
+#include "fovea/core/error.h"
 #include "fovea/data/transforms/pipeline.h"
 #include "fovea/data/transforms/volume_pipeline.h"
 

@@ -12,12 +12,9 @@
 namespace fovea::data {
 namespace {
 
+using testing::kDeviateTolerance;
+using testing::kMomentTolerance;
 using testing::kVolumeTolerance;
-
-// Polynomials of floats for log, sine and cosine.
-constexpr double kDeviateTolerance = 4e-6;
-// Six standard errors of the moments of a million deviates.
-constexpr double kMomentTolerance = 0.015;
 
 std::vector<float> normals(size_t count, PhiloxKey key) {
   std::vector<float> values(count);

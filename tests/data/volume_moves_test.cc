@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <vector>
 
 #include "tests/data/volume_support.h"
@@ -11,6 +12,7 @@ namespace {
 
 using testing::golden_sample;
 using testing::integers_in;
+using testing::kDrawTolerance;
 using testing::volume_golden_names;
 using testing::VolumeBench;
 
@@ -62,6 +64,51 @@ TEST(VolumeMovesTest, RotatesAsMonai) {
     const auto axes = integers_in(name[2]);
     rotate90(bench.item, std::stoll(name[1]), static_cast<int>(axes[0]), static_cast<int>(axes[1]));
     expect_equals(bench, "rotate90." + name[1] + "." + name[2]);
+  }
+}
+
+// One draw for all axes, or one for each.
+TEST(VolumeMovesTest, FlipsAsOftenAsAsked) {
+  Sample sample;
+  sample.volume = testing::place_volume({2, 2, 2});
+  constexpr int kDraws = 40000;
+  std::map<std::vector<float>, int> together, apart;
+  VolumeBench bench(sample);
+  const VolumeItem start = bench.item;
+  for (uint64_t i = 0; i < kDraws; ++i) {
+    // The first voxel after the flips tells its old place.
+    const auto place = [&](const RandFlipConfig& config) {
+      bench.item = start;
+      const auto values = bench.apply(config, i).values();
+      return std::vector<float>{values[0], values[8], values[16]};
+    };
+    ++together[place({.prob = 0.3})];
+    ++apart[place({.prob = 0.5, .per_axis = true})];
+  }
+  ASSERT_EQ(together.size(), 2u);
+  const int flipped = together[{1, 1, 1}];
+  EXPECT_NEAR(flipped, 0.3 * kDraws, kDrawTolerance * kDraws);
+  ASSERT_EQ(apart.size(), 8u);
+  for (const auto& [place, count] : apart) {
+    EXPECT_NEAR(count, kDraws / 8, kDrawTolerance * kDraws / 2);
+  }
+}
+
+TEST(VolumeMovesTest, QuarterTurnsComeUpEquallyOften) {
+  Sample sample;
+  sample.volume = testing::place_volume({2, 2, 1});
+  constexpr int kDraws = 40000;
+  std::map<std::vector<float>, int> turns;
+  VolumeBench bench(sample);
+  const VolumeItem start = bench.item;
+  for (uint64_t i = 0; i < kDraws; ++i) {
+    bench.item = start;
+    const auto values = bench.apply(RandRotate90Config{.prob = 0.75}, i).values();
+    ++turns[{values[0], values[4]}];
+  }
+  ASSERT_EQ(turns.size(), 4u);
+  for (const auto& [place, count] : turns) {
+    EXPECT_NEAR(count, kDraws / 4, kDrawTolerance * kDraws / 2);
   }
 }
 

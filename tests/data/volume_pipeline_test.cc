@@ -144,6 +144,8 @@ TEST(VolumePipelineTest, RefusesSamplesThatDoNotFit) {
   damaged.volume.values.pop_back();
   EXPECT_THAT(message_for(damaged), HasSubstr("769 values for a volume of 1x10x11x7"));
   EXPECT_THROW(VolumePipeline({}, 0), ConfigError);
+  EXPECT_THAT(message_of<ConfigError>([] { VolumePipeline({{VolumeResizeConfig{}}}, 1); }),
+              HasSubstr("resize.spatial_size=[]; expected one number"));
   std::vector<float> out(770);
   std::vector<int32_t> mask(770);
   Sample no_mask = golden_sample("one");

@@ -11,11 +11,9 @@
 namespace fovea::data {
 namespace {
 
-// What lies beyond four standard deviations and is cut off.
-constexpr double kCutTail = 1e-4;
-
 using testing::golden_sample;
 using testing::integers_in;
+using testing::kKernelTail;
 using testing::kVolumeTolerance;
 using testing::numbers_in;
 using testing::volume_golden_names;
@@ -117,7 +115,7 @@ TEST(VolumeResampleTest, KernelsSumToOne) {
   std::vector<float> kernel;
   for (const double sigma : {0.1, 0.25, 1.0, 4.7}) {
     gaussian_kernel(sigma, kernel);
-    EXPECT_NEAR(std::accumulate(kernel.begin(), kernel.end(), 0.0), 1.0, kCutTail) << sigma;
+    EXPECT_NEAR(std::accumulate(kernel.begin(), kernel.end(), 0.0), 1.0, kKernelTail) << sigma;
     EXPECT_EQ(kernel.size() % 2, 1u);
   }
 }

@@ -19,6 +19,12 @@ namespace fovea::data::testing {
 constexpr double kVolumeTolerance = 1e-5;
 // For random draws, as a share of their range or deviation: 6 standard errors of 40,000 draws.
 constexpr double kDrawTolerance = 0.03;
+// Of a normal deviate: polynomials of floats for log, sine and cosine.
+constexpr double kDeviateTolerance = 4e-6;
+// Of the moments of a million deviates: ten standard errors.
+constexpr double kMomentTolerance = 0.01;
+// What a smoothing kernel leaves out beyond four standard deviations.
+constexpr double kKernelTail = 1e-4;
 
 inline const GoldenArray& volume_golden(const std::string& name) {
   return golden(name, "data_volume_transforms");

@@ -39,6 +39,17 @@ void check_volume(const Volume& volume, int64_t in_chans) {
   }
 }
 
+template <class Config>
+void check_config(std::string_view name, const Config& config) {
+  if constexpr (requires(ConfigIssues & issues) { config.validate(issues); }) {
+    ConfigIssues issues;
+    config.validate(issues);
+    for (const auto& [key, message] : issues.all()) {
+      fail<ConfigError>("{}.{}={}", name, key, message);
+    }
+  }
+}
+
 void check_mask(const LabelMap& mask, const VolumeSize& size) {
   if (mask.size == size && static_cast<int64_t>(mask.classes.size()) == size.voxels()) return;
   fail<DataError>("a mask of {}x{}x{} beside a volume of {}x{}x{}; expected equal sizes",
@@ -84,6 +95,10 @@ void image_to_volume(const Image& image, Volume& volume) {
 VolumePipeline::VolumePipeline(std::vector<VolumeTransformConfig> transforms, int64_t in_chans)
     : transforms_(std::move(transforms)), in_chans_(in_chans) {
   if (in_chans < 1) fail<ConfigError>("in_chans={}; expected a number above 0", in_chans);
+  // Recipes are checked when they are read; lists written in code are checked here.
+  for (const auto& transform : transforms_) {
+    transform.visit_value([&](const auto& config) { check_config(transform.name(), config); });
+  }
 }
 
 std::optional<VolumeSize> VolumePipeline::output_size(std::optional<VolumeSize> in) const {

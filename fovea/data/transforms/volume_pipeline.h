@@ -16,7 +16,8 @@ namespace fovea::data {
 // image is taken as a volume of depth 1 whose values are byte / 255.
 class VolumePipeline {
  public:
-  // in_chans: channels that volumes must have. Throws ConfigError where it is not above 0.
+  // in_chans: channels that volumes must have. Throws ConfigError where it is not above 0,
+  // or a transform has values that cannot be.
   VolumePipeline(std::vector<VolumeTransformConfig> transforms, int64_t in_chans);
 
   int64_t in_chans() const { return in_chans_; }
