@@ -4,7 +4,8 @@
 // ...)`, which fixes their order for a given instruction set.
 #pragma once
 
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
+// Not with clang, which builds the fuzz targets: its clones do not go with sanitizers.
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__clang__)
 #define FOVEA_SIMD __attribute__((target_clones("default", "arch=haswell", "arch=skylake-avx512")))
 #else
 #define FOVEA_SIMD

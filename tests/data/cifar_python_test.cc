@@ -5,7 +5,7 @@
 
 #include "fovea/data/datasets/registry.h"
 #include "fovea/data/gzip.h"
-#include "tests/data/volume_support.h"
+#include "tests/data/golden_files.h"
 
 namespace fovea::data {
 namespace {

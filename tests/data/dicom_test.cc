@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "fovea/data/formats/dicom_rle.h"
-#include "tests/data/volume_support.h"
+#include "tests/data/golden_files.h"
 
 namespace fovea::data {
 namespace {

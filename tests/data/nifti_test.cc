@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/data/volume_support.h"
+#include "tests/data/golden_files.h"
 
 namespace fovea::data {
 namespace {

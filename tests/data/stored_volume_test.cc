@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "tests/data/volume_support.h"
+#include "tests/data/golden_files.h"
 
 namespace fovea::data {
 namespace {

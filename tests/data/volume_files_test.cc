@@ -9,7 +9,7 @@
 #include "fovea/data/datasets/registry.h"
 #include "fovea/data/formats/glob.h"
 #include "fovea/data/formats/nifti.h"
-#include "tests/data/volume_support.h"
+#include "tests/data/golden_files.h"
 
 namespace fovea::data {
 namespace {
