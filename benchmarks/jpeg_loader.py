@@ -1,0 +1,235 @@
+"""Images per second from a folder of JPEGs: Fovea against torchvision, timm, DALI and ffcv, in one run.
+
+Every pipeline decodes, crops at random (RandomResizedCrop, 224, bilinear with antialiasing; ffcv: INTER_AREA), flips, and
+makes CHW batches of 64: float32 normalised, or uint8. Each lives in a process of its own and measures a window when it
+is told to; rounds go over all of them, so that whatever else the machine does hits all alike. With one thread a process
+is pinned to one core, with two it is not.
+
+    python benchmarks/make_photos.py /tmp/photos
+    benchmarks/jpeg_loader /tmp/photos [--rounds 9] [--threads 1 2] [--only fovea dali] [--write]
+
+FOVEA_PYTHON is a Python with torch, torchvision and timm; DALI and ffcv are measured where they can be imported.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+BATCH, SIDE, WARM_UP = 64, 224, 6
+CASES = [("fovea", "float32"), ("fovea", "uint8"), ("torchvision_pil", "float32"), ("timm", "float32"),
+         ("torchvision_tensors", "float32"), ("torchvision_tensors", "uint8"), ("dali", "float32"), ("dali", "uint8"),
+         ("ffcv", "float32"), ("ffcv", "uint8")]
+
+
+def forever(loader):
+    while True:
+        yield from (batch[0] for batch in loader)
+
+
+def torchvision_pil(folder, output, threads):
+    from torch.utils.data import DataLoader
+    from torchvision import datasets, transforms
+    steps = [transforms.RandomResizedCrop(SIDE), transforms.RandomHorizontalFlip(), transforms.ToTensor(),
+             transforms.Normalize(MEAN, STD)]
+    dataset = datasets.ImageFolder(folder, transforms.Compose(steps))
+    return forever(DataLoader(dataset, BATCH, shuffle=True, num_workers=threads if threads > 1 else 0))
+
+
+def timm(folder, output, threads):
+    from timm.data import create_dataset, create_loader
+    dataset = create_dataset("", root=folder)
+    return forever(create_loader(dataset, (3, SIDE, SIDE), BATCH, is_training=True, use_prefetcher=False,
+                                 color_jitter=None, auto_augment=None, interpolation="bilinear", mean=MEAN, std=STD,
+                                 num_workers=threads if threads > 1 else 0, persistent_workers=threads > 1))
+
+
+def torchvision_tensors(folder, output, threads):
+    import torch
+    from torch.utils.data import DataLoader
+    from torchvision import datasets, io
+    from torchvision.transforms import v2
+    steps = [v2.RandomResizedCrop(SIDE, antialias=True), v2.RandomHorizontalFlip()]
+    if output == "float32":
+        steps += [v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)]
+
+    def load(path):
+        return io.decode_jpeg(io.read_file(path), io.ImageReadMode.RGB)
+
+    dataset = datasets.ImageFolder(folder, v2.Compose(steps), loader=load)
+    return forever(DataLoader(dataset, BATCH, shuffle=True, num_workers=threads if threads > 1 else 0))
+
+
+def dali(folder, output, threads):
+    from nvidia.dali import fn, pipeline_def, types
+
+    @pipeline_def(batch_size=BATCH, num_threads=threads, device_id=None)
+    def pipeline():
+        files, labels = fn.readers.file(file_root=folder, random_shuffle=True)
+        images = fn.decoders.image_random_crop(files, device="cpu", random_area=[0.08, 1.0],
+                                               random_aspect_ratio=[0.75, 4.0 / 3.0])
+        images = fn.resize(images, size=[SIDE, SIDE], interp_type=types.INTERP_LINEAR, antialias=True)
+        is_float = output == "float32"
+        mean, std = ([255 * m for m in MEAN], [255 * s for s in STD]) if is_float else (0.0, 1.0)
+        images = fn.crop_mirror_normalize(images, dtype=types.FLOAT if is_float else types.UINT8, mean=mean, std=std,
+                                          output_layout="CHW", mirror=fn.random.coin_flip())
+        return images, labels
+
+    built = pipeline()
+    built.build()
+    while True:
+        yield built.run()[0].as_array()
+
+
+def ffcv(folder, output, threads):
+    import numpy
+    from ffcv.fields import IntField, RGBImageField
+    from ffcv.fields.decoders import RandomResizedCropRGBImageDecoder
+    from ffcv.loader import Loader, OrderOption
+    from ffcv.transforms import NormalizeImage, RandomHorizontalFlip, ToTensor, ToTorchImage
+    from ffcv.writer import DatasetWriter
+    from torchvision import datasets
+    path = pathlib.Path(tempfile.gettempdir()) / f"jpeg_loader_{os.getpid()}.beton"
+    fields = {"image": RGBImageField(write_mode="jpg", jpeg_quality=90), "label": IntField()}
+    DatasetWriter(str(path), fields, num_workers=1).from_indexed_dataset(datasets.ImageFolder(folder))
+    steps = [RandomResizedCropRGBImageDecoder((SIDE, SIDE)), RandomHorizontalFlip()]
+    if output == "float32":
+        steps.append(NormalizeImage(255 * numpy.array(MEAN), 255 * numpy.array(STD), numpy.float32))
+    loader = Loader(str(path), BATCH, num_workers=threads, order=OrderOption.RANDOM, os_cache=True,
+                    pipelines={"image": steps + [ToTensor(), ToTorchImage(channels_last=False)], "label": None})
+    while True:
+        yield from (batch[0] for batch in loader)
+
+
+def cpu_seconds():
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def work(name, output, folder, threads):
+    """Measures a window for each line of the standard input: how many batches."""
+    if name not in ("dali",):
+        import torch
+        torch.set_num_threads(1)
+    batches = iter({"torchvision_pil": torchvision_pil, "timm": timm, "torchvision_tensors": torchvision_tensors,
+                    "dali": dali, "ffcv": ffcv}[name](folder, output, threads))
+    for _ in range(WARM_UP):
+        next(batches)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        for _ in range(WARM_UP):
+            next(batches)
+        start, cpu_start, images = time.perf_counter(), cpu_seconds(), 0
+        for _ in range(int(line)):
+            images += len(next(batches))
+        seconds = time.perf_counter() - start
+        print(json.dumps({"images": images, "seconds": seconds, "cpu_seconds": cpu_seconds() - cpu_start}), flush=True)
+
+
+class Worker:
+    """A pipeline in a process of its own."""
+
+    def __init__(self, case, threads, args):
+        name, output = case
+        command = [sys.executable, __file__, args.folder, "--work", name, output, "--threads", str(threads)]
+        if name == "fovea":
+            command = [args.fovea, args.folder, output, str(threads)]
+        if threads == 1:
+            command = ["taskset", "-c", str(args.core), *command]
+        self.log = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
+                                        text=True)
+
+    def answer(self):
+        for line in self.process.stdout:
+            if line.startswith(("ready", "{")):
+                return line
+        self.log.seek(0)
+        raise RuntimeError(self.log.read().strip().splitlines()[-1:] or "no output")
+
+    def measure(self, batches):
+        self.process.stdin.write(f"{batches}\n")
+        self.process.stdin.flush()
+        return json.loads(self.answer())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.terminate()
+        self.process.wait()
+
+
+def run_cases(threads, args):
+    """{case: (median images/s, median images per CPU second, least, most)}."""
+    workers, results = {}, {}
+    for case in CASES:
+        if args.only and case[0] not in args.only:
+            continue
+        worker = Worker(case, threads, args)
+        try:
+            worker.answer()
+            workers[case] = worker
+        except RuntimeError as error:
+            print(f"left out: {case[0]} {case[1]}: {error}", flush=True)
+    windows = {case: [] for case in workers}
+    for _ in range(args.rounds):
+        for case, worker in workers.items():
+            windows[case].append(worker.measure(args.batches))
+    for case, worker in workers.items():
+        worker.close()
+        rates = [window["images"] / window["seconds"] for window in windows[case]]
+        per_cpu = [window["images"] / max(window["cpu_seconds"], 1e-9) for window in windows[case]]
+        results[case] = (statistics.median(rates), statistics.median(per_cpu), min(rates), max(rates))
+    return results
+
+
+def table(results, threads):
+    own = {output: results.get(("fovea", output)) for output in ("float32", "uint8")}
+    lines = [f"{threads} thread{'s' if threads > 1 else ''}:", "",
+             "| pipeline | output | img/s, median | range | img per CPU second | Fovea is faster by |",
+             "| --- | --- | --- | --- | --- | --- |"]
+    for (name, output), (rate, per_cpu, least, most) in results.items():
+        ratio = f"{own[output][0] / rate:.2f}" if own[output] else "-"
+        # The workers of a DataLoader are other processes, whose time is not counted here.
+        counted = f"{per_cpu:.0f}" if threads == 1 or name in ("fovea", "dali", "ffcv") else "-"
+        lines.append(f"| {name} | {output} | {rate:.0f} | {least:.0f} to {most:.0f} | {counted} | {ratio} |")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder")
+    parser.add_argument("--fovea", default=str(ROOT / "build/release/benchmarks/bench_jpeg_loader"))
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--batches", type=int, default=10, help="of 64 images, in a window")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--core", type=int, default=0, help="for one thread")
+    parser.add_argument("--only", nargs="+")
+    parser.add_argument("--write", action="store_true", help="to benchmarks/results/jpeg_loader.md")
+    parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.work:
+        return work(*args.work, args.folder, args.threads[0])
+    parts = []
+    for threads in args.threads:
+        parts.append(table(run_cases(threads, args), threads))
+        print(parts[-1], flush=True)
+    if args.write:
+        commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True,
+                                check=True).stdout.strip()
+        head = (f"# JPEG loader: Fovea against peers, CPU\n\n{datetime.date.today()}, commit {commit}. "
+                f"`benchmarks/jpeg_loader FOLDER --rounds {args.rounds} --batches {args.batches}`\n")
+        (ROOT / "benchmarks/results/jpeg_loader.md").write_text("\n\n".join([head.strip(), *parts]) + "\n")
+    return None
+
+
+if __name__ == "__main__":
+    main()
