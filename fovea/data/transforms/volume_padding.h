@@ -33,7 +33,8 @@ inline PaddingMode padding_mode_from_name(const std::string& name) {
 [[gnu::always_inline]] inline double reflected_position(double at, double last) {
   const double span = last + 1.0;
   const double from_border = std::fabs(at + 0.5);
-  const double turns = std::floor(from_border / span);
+  // A product that rounds to the wrong side of a mirror changes nothing: both sides meet there.
+  const double turns = std::floor(from_border * (1.0 / span));
   const double rest = from_border - turns * span;
   const double is_odd = turns - 2.0 * std::floor(0.5 * turns);
   return clamped_position(rest + is_odd * (span - 2.0 * rest) - 0.5, last);

@@ -56,6 +56,15 @@ template <PaddingMode kMode>
   }
 }
 
+// The padding that a block needs on an axis: places that are all inside need none, and clamping is
+// the cheapest that leaves them alone.
+PaddingMode needed_padding(double start, double step, double last, int64_t count,
+                           PaddingMode padding) {
+  const double end = start + static_cast<double>(count - 1) * step;
+  const bool is_inside = std::min(start, end) >= 0.0 && std::max(start, end) <= last;
+  return is_inside ? PaddingMode::kBorder : padding;
+}
+
 using Corners = float[8][kBlock];
 
 // [z][y][x], each low or high, weighted along x, y and z.
@@ -81,8 +90,10 @@ void sample_outer(const FieldView<float>& in, const SampledRow& row, int64_t fir
   std::array<AxisBlock, 3> axes;
   Corners corners;
   for (size_t axis = 0; axis < 3; ++axis) {
-    axis_block(row.start[axis] + static_cast<double>(first) * row.step[axis], row.step[axis],
-               static_cast<double>(in.size[axis] - 1), count, padding, axes[axis]);
+    const double start = row.start[axis] + static_cast<double>(first) * row.step[axis];
+    const auto last = static_cast<double>(in.size[axis] - 1);
+    const PaddingMode needed = needed_padding(start, row.step[axis], last, count, padding);
+    axis_block(start, row.step[axis], last, count, needed, axes[axis]);
   }
   for (int64_t c = 0; c < in.channels; ++c) {
     const float* from = in.first + c * in.channel_step;
@@ -287,8 +298,10 @@ void sample_nearest(const FieldView<T>& in, const SampledRow& row, PaddingMode p
   for (int64_t x = 0; x < row.count; x += kBlock) {
     const int64_t count = std::min(kBlock, row.count - x);
     for (size_t axis = 0; axis < 3; ++axis) {
-      nearest_block(row.start[axis] + static_cast<double>(x) * row.step[axis], row.step[axis],
-                    static_cast<double>(in.size[axis] - 1), count, padding, axes[axis]);
+      const double start = row.start[axis] + static_cast<double>(x) * row.step[axis];
+      const auto last = static_cast<double>(in.size[axis] - 1);
+      const PaddingMode needed = needed_padding(start, row.step[axis], last, count, padding);
+      nearest_block(start, row.step[axis], last, count, needed, axes[axis]);
     }
     for (int64_t c = 0; c < in.channels; ++c) {
       FieldView<T> channel = in;
