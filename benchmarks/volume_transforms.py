@@ -156,8 +156,7 @@ def report(args, rows):
     text = "\n".join(lines) + "\n"
     print(text)
     if args.write:
-        name = cpu.lower().replace(" ", "_").replace("(r)", "").replace("(tm)", "")
-        path = ROOT / "benchmarks" / "results" / f"{datetime.date.today():%Y-%m}_{name}_volume_transforms.md"
+        path = ROOT / "benchmarks" / "results" / f"volume_transforms_{simd.split(', ')[-1] or 'x86-64'}.md"
         path.write_text(text)
         print(f"written: {path}")
 

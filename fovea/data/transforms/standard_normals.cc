@@ -17,18 +17,17 @@ struct Group {
   float normals[4][kLanes];
 };
 
-// Free of branches and tables, so that loops over them are vectorised. Polynomials of Cephes' logf,
-// sinf and cosf (Moshier 1992), good to a few units in the last place of a float. The builtin casts
-// are never calls.
+// Free of branches and tables, and choices made on bits, so that loops over them are vectorised.
+// Polynomials of Cephes' logf, sinf and cosf (Moshier 1992), good to a few units in the last place
+// of a float. The builtin casts are never calls.
 
 // x in (0, 1).
 [[gnu::always_inline]] inline float log_of_unit(float x) {
   const auto bits = __builtin_bit_cast(int32_t, x);
   const int32_t half = (bits & 0x007fffff) | 0x3f000000;  // in [0.5, 1)
-  const auto mantissa = __builtin_bit_cast(float, half);
-  const bool is_small = mantissa < std::numbers::sqrt2_v<float> / 2;
-  const auto exponent = static_cast<float>((bits >> 23) - 126 - (is_small ? 1 : 0));
-  const float m = mantissa * (is_small ? 2.0f : 1.0f) - 1.0f;
+  const int32_t is_small = half < 0x3f3504f3 ? 1 : 0;     // below sqrt(1/2): doubled
+  const auto exponent = static_cast<float>((bits >> 23) - 126 - is_small);
+  const float m = __builtin_bit_cast(float, half + (is_small << 23)) - 1.0f;
   const float z = m * m;
   float y = 7.0376836292e-2f;
   y = y * m - 1.1514610310e-1f;
@@ -57,11 +56,13 @@ struct SineCosine {
   const float c =
       ((2.443315711809948e-5f * z - 1.388731625493765e-3f) * z + 4.166664568298827e-2f) * z * z -
       0.5f * z + 1.0f;
-  const bool is_odd = (quarter & 1) != 0;
-  const float sine = is_odd ? c : s;
-  const float cosine = is_odd ? s : c;
-  return {sine * ((quarter & 2) != 0 ? -1.0f : 1.0f),
-          cosine * (((quarter + 1) & 2) != 0 ? -1.0f : 1.0f)};
+  const auto s_bits = __builtin_bit_cast(uint32_t, s);
+  const auto c_bits = __builtin_bit_cast(uint32_t, c);
+  const auto turned = static_cast<uint32_t>(quarter);
+  const uint32_t swap = (s_bits ^ c_bits) & (0u - (turned & 1));  // in odd quarters
+  const uint32_t sine = (s_bits ^ swap) ^ ((turned & 2) << 30);
+  const uint32_t cosine = (c_bits ^ swap) ^ (((turned + 1) & 2) << 30);
+  return {__builtin_bit_cast(float, sine), __builtin_bit_cast(float, cosine)};
 }
 
 [[gnu::flatten]] FOVEA_SIMD void fill_words(uint64_t first_block, PhiloxKey key, Group& group) {

@@ -61,7 +61,7 @@ void pad_row(const T* in, int64_t count, int64_t step, const Padding& padding, T
     return from < 0 ? value : in[from * step];
   };
   for (int64_t x = 0; x < before; ++x) out[x] = padded(x - before);
-  for (int64_t x = 0; x < count; ++x) out[before + x] = in[x * step];
+  copy_row(in, count, step, out + before);
   for (int64_t x = 0; x < after; ++x) out[before + count + x] = padded(count + x);
 }
 

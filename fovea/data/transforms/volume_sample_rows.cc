@@ -27,18 +27,19 @@ struct AxisBlock {
 template <PaddingMode kMode>
 [[gnu::always_inline]] inline void axis_block(double start, double step, double last, int64_t count,
                                               AxisBlock& block) {
-  for (int64_t x = 0; x < count; ++x) {
+#pragma omp simd
+  for (int32_t x = 0; x < static_cast<int32_t>(count); ++x) {
     const double at = padded_position(start + static_cast<double>(x) * step, last, kMode);
     const double low = std::floor(at);
     const double share = at - low;
-    double has_low = 1.0;
-    double has_high = 1.0;
-    if constexpr (kMode == PaddingMode::kZeros) {
-      has_low = low >= 0.0 && low <= last ? 1.0 : 0.0;
-      has_high = low >= -1.0 && low < last ? 1.0 : 0.0;
-    }
-    block.low[x] = static_cast<int32_t>(clamped_position(low, last));
-    block.high[x] = static_cast<int32_t>(clamped_position(low + 1.0, last));
+    const double inner_low = clamped_position(low, last);
+    const double inner_high = clamped_position(low + 1.0, last);
+    block.low[x] = static_cast<int32_t>(inner_low);
+    block.high[x] = static_cast<int32_t>(inner_high);
+    // For zeros, a voxel that clamping moves is not there. Else its weight is 0 or it repeats one.
+    constexpr bool kHasOutside = kMode == PaddingMode::kZeros;
+    const int32_t has_low = kHasOutside ? inner_low == low : 1;
+    const int32_t has_high = kHasOutside ? inner_high == low + 1.0 : 1;
     block.low_weight[x] = static_cast<float>((1.0 - share) * has_low);
     block.high_weight[x] = static_cast<float>(share * has_high);
   }
@@ -53,6 +54,15 @@ template <PaddingMode kMode>
   } else {
     axis_block<PaddingMode::kReflection>(start, step, last, count, block);
   }
+}
+
+// The padding that a block needs on an axis: places that are all inside need none, and clamping is
+// the cheapest that leaves them alone.
+PaddingMode needed_padding(double start, double step, double last, int64_t count,
+                           PaddingMode padding) {
+  const double end = start + static_cast<double>(count - 1) * step;
+  const bool is_inside = std::min(start, end) >= 0.0 && std::max(start, end) <= last;
+  return is_inside ? PaddingMode::kBorder : padding;
 }
 
 using Corners = float[8][kBlock];
@@ -80,8 +90,10 @@ void sample_outer(const FieldView<float>& in, const SampledRow& row, int64_t fir
   std::array<AxisBlock, 3> axes;
   Corners corners;
   for (size_t axis = 0; axis < 3; ++axis) {
-    axis_block(row.start[axis] + static_cast<double>(first) * row.step[axis], row.step[axis],
-               static_cast<double>(in.size[axis] - 1), count, padding, axes[axis]);
+    const double start = row.start[axis] + static_cast<double>(first) * row.step[axis];
+    const auto last = static_cast<double>(in.size[axis] - 1);
+    const PaddingMode needed = needed_padding(start, row.step[axis], last, count, padding);
+    axis_block(start, row.step[axis], last, count, needed, axes[axis]);
   }
   for (int64_t c = 0; c < in.channels; ++c) {
     const float* from = in.first + c * in.channel_step;
@@ -234,11 +246,14 @@ void take_nearest(const FieldView<T>& in, const std::array<AxisBlock, 3>& axes, 
 template <PaddingMode kMode>
 [[gnu::always_inline]] inline void nearest_block(double start, double step, double last,
                                                  int64_t count, AxisBlock& block) {
-  for (int64_t x = 0; x < count; ++x) {
+#pragma omp simd
+  for (int32_t x = 0; x < static_cast<int32_t>(count); ++x) {
     const double at =
         std::nearbyint(padded_position(start + static_cast<double>(x) * step, last, kMode));
-    block.low[x] = static_cast<int32_t>(clamped_position(at, last));
-    block.low_weight[x] = at >= 0.0 && at <= last ? 1.0f : 0.0f;
+    const double inner = clamped_position(at, last);
+    block.low[x] = static_cast<int32_t>(inner);
+    const int32_t is_inside = inner == at;
+    block.low_weight[x] = static_cast<float>(is_inside);
   }
 }
 
@@ -283,8 +298,10 @@ void sample_nearest(const FieldView<T>& in, const SampledRow& row, PaddingMode p
   for (int64_t x = 0; x < row.count; x += kBlock) {
     const int64_t count = std::min(kBlock, row.count - x);
     for (size_t axis = 0; axis < 3; ++axis) {
-      nearest_block(row.start[axis] + static_cast<double>(x) * row.step[axis], row.step[axis],
-                    static_cast<double>(in.size[axis] - 1), count, padding, axes[axis]);
+      const double start = row.start[axis] + static_cast<double>(x) * row.step[axis];
+      const auto last = static_cast<double>(in.size[axis] - 1);
+      const PaddingMode needed = needed_padding(start, row.step[axis], last, count, padding);
+      nearest_block(start, row.step[axis], last, count, needed, axes[axis]);
     }
     for (int64_t c = 0; c < in.channels; ++c) {
       FieldView<T> channel = in;

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "fovea/core/simd.h"
+
 namespace fovea::data {
 namespace {
 
@@ -27,15 +29,17 @@ void copy_transposed(const T* in, int64_t rows, int64_t columns, int64_t step, i
   }
 }
 
-template <class T>
-void copy_row(const T* in, int64_t count, int64_t step, T* out) {
-  if (step == 1) {
-    std::memcpy(out, in, static_cast<size_t>(count) * sizeof(T));
-  } else if (step == -1) {
-    for (int64_t x = 0; x < count; ++x) out[x] = in[-x];
-  } else {
-    for (int64_t x = 0; x < count; ++x) out[x] = in[x * step];
-  }
+// out[x] = in[-x]. Two functions, as a template has no clones for instruction sets.
+FOVEA_SIMD void copy_reversed(const float* in, int64_t count, float* __restrict out) {
+  const float* first = in - (count - 1);
+#pragma omp simd
+  for (int64_t x = 0; x < count; ++x) out[x] = first[count - 1 - x];
+}
+
+FOVEA_SIMD void copy_reversed(const int32_t* in, int64_t count, int32_t* __restrict out) {
+  const int32_t* first = in - (count - 1);
+#pragma omp simd
+  for (int64_t x = 0; x < count; ++x) out[x] = first[count - 1 - x];
 }
 
 template <class T>
@@ -64,6 +68,17 @@ void copy_channel(const FieldView<T>& view, const T* in, T* out) {
 }  // namespace
 
 template <class T>
+void copy_row(const T* in, int64_t count, int64_t step, T* out) {
+  if (step == 1) {
+    std::memcpy(out, in, static_cast<size_t>(count) * sizeof(T));
+  } else if (step == -1) {
+    copy_reversed(in, count, out);
+  } else {
+    for (int64_t x = 0; x < count; ++x) out[x] = in[x * step];
+  }
+}
+
+template <class T>
 void copy_voxels(const FieldView<T>& view, T* out) {
   const int64_t voxels = voxels_of(view.size);
   if (view.is_dense()) {
@@ -75,6 +90,8 @@ void copy_voxels(const FieldView<T>& view, T* out) {
   }
 }
 
+template void copy_row(const float* in, int64_t count, int64_t step, float* out);
+template void copy_row(const int32_t* in, int64_t count, int64_t step, int32_t* out);
 template void copy_voxels(const FieldView<float>& view, float* out);
 template void copy_voxels(const FieldView<int32_t>& view, int32_t* out);
 

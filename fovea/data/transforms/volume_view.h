@@ -41,6 +41,10 @@ struct FieldView {
 template <class T>
 void copy_voxels(const FieldView<T>& view, T* out);
 
+// out[x] = in[x * step].
+template <class T>
+void copy_row(const T* in, int64_t count, int64_t step, T* out);
+
 // A sample on its way through the transforms.
 struct VolumeItem {
   FieldView<float> values;
