@@ -82,8 +82,10 @@ int segment_orientation(const HeaderFile& file, int64_t offset, int64_t length) 
   return exif_orientation(std::span(body).subspan(kTag.size()));
 }
 
+// Up to the first scan: an orientation may stand behind the frame's header.
 std::optional<ImageSize> jpeg_size(const HeaderFile& file) {
-  int64_t offset = 2;
+  constexpr uint8_t kStartOfScan = 0xDA;
+  int64_t offset = 2, height = 0, width = 0;
   int orientation = 0;
   for (int i = 0; i < kMaxSegments; ++i) {
     std::array<uint8_t, 9> head;  // FF, marker, length (2), precision, height (2), width (2)
@@ -93,10 +95,11 @@ std::optional<ImageSize> jpeg_size(const HeaderFile& file) {
       continue;
     }
     const int64_t length = big_endian(std::span(head).subspan(2, 2));
-    if (length < 2 || is_bare(head[1]) || head[1] == 0xDA) return std::nullopt;
+    if (length < 2 || is_bare(head[1])) return std::nullopt;
+    if (head[1] == kStartOfScan) return turned(height, width, orientation);
     if (is_frame(head[1])) {
-      return turned(big_endian(std::span(head).subspan(5, 2)),
-                    big_endian(std::span(head).subspan(7, 2)), orientation);
+      height = big_endian(std::span(head).subspan(5, 2));
+      width = big_endian(std::span(head).subspan(7, 2));
     }
     if (head[1] == 0xE1 && orientation == 0) {
       orientation = segment_orientation(file, offset + 4, length - 2);

@@ -32,8 +32,8 @@ DataSource open_data(const TrainConfig& config, const data::DataSectionConfig& s
   opened.options.seed = static_cast<uint64_t>(config.run.seed);
   DataSource source;
   source.dataset = opened.dataset;
-  source.loader = std::make_unique<data::Loader>(source.dataset, std::move(opened.transforms),
-                                                 opened.options);
+  source.loader =
+      std::make_unique<data::Loader>(source.dataset, std::move(opened.transforms), opened.options);
   return source;
 }
 

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+
 #include "fovea/data/decode.h"
 #include "tests/data/support.h"
 
@@ -26,6 +29,26 @@ TEST(ImageHeaderTest, IsTheDecodedSize) {
   }
   EXPECT_GT(compared, 15);
   EXPECT_EQ(known, compared - 1) << "all but the PNG with an orientation";
+}
+
+// Cameras write the orientation first; decoders take it wherever it stands before the first scan.
+TEST(ImageHeaderTest, FindsAnOrientationBehindTheFrame) {
+  const TempDir dir;
+  auto bytes = golden("file.jpeg_exif_6").bytes;
+  const auto find = [&](uint8_t marker) {
+    const std::array<uint8_t, 2> wanted = {0xFF, marker};
+    return std::search(bytes.begin(), bytes.end(), wanted.begin(), wanted.end());
+  };
+  const auto first = find(0xE1);
+  const auto last = first + 2 + first[2] * 256 + first[3];
+  const std::vector<uint8_t> segment(first, last);
+  bytes.erase(first, last);
+  bytes.insert(find(0xDA), segment.begin(), segment.end());
+  const std::string path = dir.write("late.jpg", bytes);
+  const Image image = load_image(path);
+  const Image plain = load_image(dir.write("1.jpg", golden("file.jpeg_exif_1").bytes));
+  ASSERT_EQ(image.height, plain.width);
+  EXPECT_EQ(image_file_size(path), (ImageSize{image.height, image.width}));
 }
 
 TEST(ImageHeaderTest, LeavesTheRestToTheDecoder) {
