@@ -68,6 +68,9 @@ void read_image_file(const std::string& path, const std::string& name,
     done += static_cast<size_t>(got);
   }
   bytes.resize(done);
+  if (bytes.empty()) {
+    fail<DataError>("{}: the file is empty; expected a JPEG or PNG image", name);
+  }
 }
 
 void decode_image(std::span<const uint8_t> bytes, Image& image) {

@@ -50,6 +50,22 @@ TEST_F(FolderTest, ClassesAreFoldersSortedByName) {
   EXPECT_THROW(dataset->read(3, sample), Error);
 }
 
+// No bytes would stand for an image that needs no decoding: the one of the sample before.
+TEST_F(FolderTest, AnEmptyFileIsNamedAlsoWhereItIsNotDecoded) {
+  dir_.write("ant/0.jpg", std::string());
+  const auto dataset = build_folder_dataset({.path = dir_.path()});
+  Sample sample;
+  dataset->read_undecoded(1, sample);
+  EXPECT_EQ(std::vector<uint8_t>(sample.encoded.bytes.begin(), sample.encoded.bytes.end()),
+            golden("file.jpeg_gray").bytes);
+  for (const bool is_decoded : {false, true}) {
+    EXPECT_THAT(message_of([&] {
+                  is_decoded ? dataset->read(0, sample) : dataset->read_undecoded(0, sample);
+                }),
+                HasSubstr("/ant/0.jpg: the file is empty"));
+  }
+}
+
 TEST_F(FolderTest, GivenNamesFixTheLabels) {
   const auto dataset = build_folder_dataset({.path = dir_.path(), .class_names = {"zebra"}});
   EXPECT_EQ(dataset->size(), 2);

@@ -73,9 +73,6 @@ void ImageFilesDataset::read_undecoded(int64_t index, Sample& sample) const {
   const std::string path = path_of(files_.images, index);
   read_image_file(path, printable(path), sample.encoded.buffer);
   sample.encoded.bytes = sample.encoded.buffer;
-  if (sample.encoded.bytes.empty()) {
-    fail<DataError>("{}: the file is empty; expected a JPEG or PNG image", printable(path));
-  }
   sample.label = files_.labels[static_cast<size_t>(index)];
 }
 
