@@ -96,6 +96,7 @@ void measure(const Request& request, const Sample& sample) {
   for (const auto& leaf : sequence.trees[0].leaves) {
     out.write(reinterpret_cast<const char*>(&leaf), sizeof(leaf));
   }
+  out.close();  // before the answer: the other side reads it then
   const auto median = [](std::vector<double>& values) {
     std::sort(values.begin(), values.end());
     return values[values.size() / 2];

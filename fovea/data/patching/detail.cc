@@ -1,7 +1,7 @@
 #include "fovea/data/patching/detail.h"
 
 #include <algorithm>
-#include <bit>
+#include <cmath>
 
 #include "fovea/core/error.h"
 
@@ -213,36 +213,30 @@ void DetailMap::build_volume_edges(const Volume& volume, int64_t first, int64_t 
       if (has_directions) note_directions(bits.data(), z, last - first == 1);
     }
   }
-  if (has_directions) patching::keep_upper_directions(edges_, counts_);
+  if (has_directions) {
+    patching::keep_upper_directions(edges_, last - first == 1 ? smooth_.data() : nullptr, size_,
+                                    counts_);
+  }
   count_sums_.build(counts_.data(), size_);
 }
 
 void DetailMap::note_directions(const uint64_t* bits, int64_t z, bool is_only_channel) {
   const int64_t words = (size_.width + 63) / 64;
-  const float* slice = smooth_.data() + z * size_.height * size_.width;
+  auto& edges = is_only_channel ? edges_ : slice_edges_;
+  if (!is_only_channel) edges.clear();
   for (int64_t y = 0; y < size_.height; ++y) {
-    for (int64_t w = 0; w < words; ++w) {
-      for (uint64_t rest = bits[y * words + w]; rest != 0; rest &= rest - 1) {
-        const int64_t x = 64 * w + std::countr_zero(rest);
-        EdgeVoxel edge = patching::sobel5(slice, size_.height, size_.width, y, x);
-        edge.index = static_cast<uint32_t>((z * size_.height + y) * size_.width + x);
-        if (is_only_channel) {
-          edges_.push_back(edge);
-          continue;
-        }
-        uint32_t& place = edge_at_[edge.index];
-        if (place == kNone) {
-          place = static_cast<uint32_t>(edges_.size());
-          edges_.push_back(edge);
-          continue;
-        }
-        EdgeVoxel& other =
-            edges_[place];  // of several channels the steepest one gives the direction
-        if (edge.dx * edge.dx + edge.dy * edge.dy > other.dx * other.dx + other.dy * other.dy) {
-          other = edge;
-        }
-      }
+    patching::append_directions(smooth_.data(), size_, z, y, bits + y * words, directions_, edges);
+  }
+  if (is_only_channel) return;
+  for (const EdgeVoxel& edge : slice_edges_) {
+    uint32_t& place = edge_at_[edge.index];
+    if (place == kNone) {
+      place = static_cast<uint32_t>(edges_.size());
+      edges_.push_back(edge);
+      continue;
     }
+    EdgeVoxel& other = edges_[place];  // of several channels the steepest one gives the direction
+    if (std::hypot(edge.dx, edge.dy) > std::hypot(other.dx, other.dy)) other = edge;
   }
 }
 

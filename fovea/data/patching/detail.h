@@ -77,6 +77,8 @@ class DetailMap : public NodeValues {
   std::vector<uint8_t> bytes_;  // [C, D, H, W] or one channel of them
   std::vector<float> smooth_;   // [D, H, W] of one channel
   std::vector<patching::EdgeVoxel> edges_;
+  std::vector<patching::EdgeVoxel> slice_edges_;  // of one slice of one of several channels
+  patching::DirectionScratch directions_;
   std::vector<uint32_t> edge_at_;  // [D, H, W] of several channels: place in edges_, or none
   std::vector<int16_t> sobel_rows_;
   patching::CannyScratch canny_;
