@@ -184,7 +184,8 @@ void mix_batch(std::span<const RowMix> plan, ImageSize size, std::span<float> im
     FOVEA_CHECK(plan[i].partner == plan[j].row && plan[j].partner == plan[i].row,
                 "row {} is mixed with row {}, which is not in this batch; read it and use mix_row",
                 plan[i].row, plan[i].partner);
-    std::copy_n(image(i).begin(), floats, scratch.begin());
+    const auto kept = image(i);
+    scratch.assign(kept.begin(), kept.end());
     mix_row(plan[i], size, image(j), image(i));
     if (i != j) mix_row(plan[j], size, scratch, image(j));
   }
