@@ -140,6 +140,10 @@ TEST_F(DicomBadInputTest, NumbersThatAreNone) {
               HasSubstr("ImagePositionPatient is not 3 number(s)"));
   EXPECT_THAT(error_of(replaced(good_, "20.0\\5.0", "20.0 5.0")),
               HasSubstr("ImagePositionPatient is not 3 number(s)"));
+  EXPECT_THAT(error_of(replaced(good_, "20.0\\5.0", "20\\5\\0.0")),
+              HasSubstr("ImagePositionPatient is not 3 number(s)"));
+  EXPECT_THAT(error_of(replaced(good_, "0.75\\0.5", "0.75\\0.0")),
+              HasSubstr("PixelSpacing 0.75 and 0"));
 }
 
 TEST_F(DicomBadInputTest, SizesAndBits) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cmath>
@@ -229,6 +230,9 @@ TEST_F(NiftiBadInputTest, NoSuchFile) {
   EXPECT_THAT(message_of([&] { open_nifti(dir_.file("none.nii")); }),
               HasSubstr("cannot open the file"));
   EXPECT_THAT(message_of([&] { open_nifti(dir_.path()); }), HasSubstr("a folder"));
+  ASSERT_EQ(mkfifo(dir_.file("pipe.nii").c_str(), 0600), 0);
+  EXPECT_THAT(message_of([&] { open_nifti(dir_.file("pipe.nii")); }),
+              HasSubstr("not a regular file"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "fovea/data/datasets/arrays.h"
+#include "fovea/data/formats/byte_reader.h"
 #include "tests/data/golden_files.h"
 
 namespace fovea::data {
@@ -28,6 +29,7 @@ struct Member {
   uint16_t flags = 0;
   uint32_t bytes = 0;   // announced
   uint32_t offset = 0;  // announced, on top of the right one
+  bool is_64 = false;   // sizes stand in the extra field
 };
 
 void put(std::vector<uint8_t>& out, uint64_t value, int bytes) {
@@ -62,13 +64,20 @@ std::vector<uint8_t> zip_of(const std::vector<Member>& members) {
     put(directory, member.method, 2);
     put(directory, 0, 4);
     put(directory, crc, 4);
-    put(directory, member.data.size(), 4);
-    put(directory, member.bytes, 4);
+    put(directory, member.is_64 ? 0xFFFFFFFF : member.data.size(), 4);
+    put(directory, member.is_64 ? 0xFFFFFFFF : member.bytes, 4);
     put(directory, member.name.size(), 2);
-    put(directory, 0, 12);
+    put(directory, member.is_64 ? 24 : 0, 2);
+    put(directory, 0, 10);
     put(directory, offset, 4);
-    put(directory, 0, 0);
     put(directory, member.name);
+    if (!member.is_64) continue;
+    put(directory, 0x7777, 2);  // another field first
+    put(directory, 0, 2);
+    put(directory, 1, 2);
+    put(directory, 16, 2);
+    put(directory, member.bytes, 8);
+    put(directory, member.data.size(), 8);
   }
   const size_t start = out.size();
   out.insert(out.end(), directory.begin(), directory.end());
@@ -119,6 +128,39 @@ TEST_F(ZipTest, ReadsOwnArchives) {
   EXPECT_EQ(file.find("d"), nullptr);
   EXPECT_THAT(message_of([&] { file.read(*file.find("a/b.npy"), 2); }),
               HasSubstr("a.npz:a/b.npy: 3 bytes, more than the 2"));
+}
+
+// What archives of more than 65,535 members or 4 GiB have at their end.
+TEST_F(ZipTest, ReadsZip64) {
+  auto large = member("a");
+  large.is_64 = true;
+  auto bytes = zip_of({large});
+  const auto field = [&](size_t at) {
+    return load_number<uint32_t>(&bytes[at], std::endian::little);
+  };
+  const size_t end = bytes.size() - 22;
+  const uint64_t directory_bytes = field(end + 12), directory = field(end + 16);
+  std::vector<uint8_t> records;
+  put(records, 0x06064B50, 4);
+  put(records, 44, 8);
+  put(records, 45, 2);
+  put(records, 45, 2);
+  put(records, 0, 8);
+  put(records, 1, 8);
+  put(records, 1, 8);
+  put(records, directory_bytes, 8);
+  put(records, directory, 8);
+  put(records, 0x07064B50, 4);
+  put(records, 0, 4);
+  put(records, end, 8);
+  put(records, 1, 4);
+  std::fill(bytes.begin() + static_cast<ptrdiff_t>(end) + 8, bytes.end() - 2, uint8_t{0xFF});
+  bytes.insert(bytes.begin() + static_cast<ptrdiff_t>(end), records.begin(), records.end());
+  const ZipFile file(dir_.write("a.npz", bytes));
+  ASSERT_EQ(file.members().size(), 1u);
+  EXPECT_EQ(file.read(file.members()[0], 3), "abc");
+  bytes[end] = 'x';
+  EXPECT_THAT(error_of(bytes), HasSubstr("zip64 end record is damaged"));
 }
 
 TEST_F(ZipTest, Truncated) {

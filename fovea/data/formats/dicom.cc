@@ -196,7 +196,9 @@ class SliceParser {
       if (!part.empty() && part.front() == '+') part.remove_prefix(1);
       const auto [last, error] =
           std::from_chars(part.data(), part.data() + part.size(), numbers[i]);
-      if (error != std::errc() || last != part.data() + part.size() || !std::isfinite(numbers[i]))
+      const bool is_number = error == std::errc() && last == part.data() + part.size();
+      const bool goes_on = i + 1 == N && end != text.size();
+      if (!is_number || !std::isfinite(numbers[i]) || goes_on)
         fail<DataError>("{}: {} is not {} number(s)", source_, name, N);
       text.remove_prefix(std::min(end + 1, text.size()));
     }
@@ -272,6 +274,10 @@ class SliceParser {
   void check_image() {
     if (slice_.rows < 1 || slice_.columns < 1)
       fail<DataError>("{}: {} rows and {} columns", source_, slice_.rows, slice_.columns);
+    if (!(slice_.pixel_spacing[0] > 0 && slice_.pixel_spacing[1] > 0)) {
+      fail<DataError>("{}: PixelSpacing {} and {}; expected more than 0", source_,
+                      slice_.pixel_spacing[0], slice_.pixel_spacing[1]);
+    }
     if (samples_ != 1 || !photometric_.starts_with("MONOCHROME")) {
       fail<DataError>("{}: {} samples a pixel, {}; expected one, MONOCHROME1 or MONOCHROME2",
                       source_, samples_, photometric_.empty() ? "no color space" : photometric_);

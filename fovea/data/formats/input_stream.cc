@@ -32,7 +32,7 @@ struct InputStream::Gzip {
 };
 
 InputStream::InputStream(std::string path)
-    : path_(std::move(path)), file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+    : path_(std::move(path)), file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   struct stat status {};
   if (file_ < 0 || fstat(file_, &status) != 0) {
     const int reason = errno;
@@ -40,17 +40,16 @@ InputStream::InputStream(std::string path)
     fail<DataError>("{}: cannot open the file ({}); check the path and its permissions", path_,
                     std::strerror(reason));
   }
-  if (S_ISDIR(status.st_mode)) {
+  if (!S_ISREG(status.st_mode)) {  // a pipe would be waited for
     ::close(file_);
-    fail<DataError>("{}: a folder; expected a file", path_);
+    fail<DataError>("{}: {}; expected a file", path_,
+                    S_ISDIR(status.st_mode) ? "a folder" : "not a regular file");
   }
   uint8_t magic[2] = {};
   is_gzip_ = pread(file_, magic, 2, 0) == 2 && magic[0] == 0x1F && magic[1] == 0x8B;
   if (is_gzip_) gzip_ = std::make_unique<Gzip>();
-  if (S_ISREG(status.st_mode)) {
-    const auto size = static_cast<uint64_t>(status.st_size);
-    most_bytes_ = is_gzip_ ? size * kDeflateRatio : size;
-  }
+  const auto size = static_cast<uint64_t>(status.st_size);
+  most_bytes_ = is_gzip_ ? size * kDeflateRatio : size;
 }
 
 InputStream::~InputStream() { ::close(file_); }
@@ -113,7 +112,7 @@ void InputStream::read_exactly(std::span<uint8_t> out, std::string_view what) {
 }
 
 void InputStream::skip(uint64_t count) {
-  if (!is_gzip_ && most_bytes_ != UINT64_MAX) {
+  if (!is_gzip_) {
     if (count > most_bytes_ - std::min(position_, most_bytes_)) {
       fail<DataError>("{}: ends before offset {} + {}; the file is truncated", path_, position_,
                       count);

@@ -28,7 +28,7 @@ class InputStream {
   bool is_gzip() const { return is_gzip_; }
   uint64_t position() const { return position_; }  // of the decompressed bytes
   // The most bytes that can come: the file's size, or what deflate could make of it at best. Sizes
-  // in headers are held against it before memory is taken. Of what is not a regular file: no limit.
+  // in headers are held against it before memory is taken.
   uint64_t most_bytes() const { return most_bytes_; }
 
  private:
@@ -40,7 +40,7 @@ class InputStream {
   bool is_gzip_ = false;
   std::unique_ptr<Gzip> gzip_;
   uint64_t position_ = 0;
-  uint64_t most_bytes_ = UINT64_MAX;
+  uint64_t most_bytes_ = 0;
 };
 
 }  // namespace fovea::data

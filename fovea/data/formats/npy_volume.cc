@@ -55,6 +55,8 @@ std::string axes_fault(std::string_view axes, size_t dimensions) {
 StoredVolume volume_of_array(const std::string& source, std::span<const uint8_t> bytes,
                              const NumpyType& type, std::span<const int64_t> shape,
                              std::string_view axes, int64_t index) {
+  FOVEA_CHECK(axes.size() == shape.size(), "{}: axes {} for {} dimensions", source, axes,
+              shape.size());
   const auto strides = row_major_strides(shape);
   StoredVolume stored;
   stored.source = source;

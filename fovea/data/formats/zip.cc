@@ -88,7 +88,7 @@ struct ZipFile::Directory {
 };
 
 ZipFile::ZipFile(std::string path)
-    : path_(std::move(path)), file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+    : path_(std::move(path)), file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   if (file_ < 0) {
     fail<DataError>("{}: cannot open the file ({}); check the path and its permissions", path_,
                     std::strerror(errno));
