@@ -12,9 +12,9 @@ namespace fovea::data {
 
 struct OpenedSection {
   std::shared_ptr<const Dataset> dataset;
-  std::vector<std::shared_ptr<const TransformPipeline>> transforms;  // one for each set
-  LoaderOptions options;                                             // seed and shard are open
-  std::vector<std::vector<std::string>> variables;                   // [sets] channel names
+  std::vector<SampleTransforms> transforms;         // one for each set
+  LoaderOptions options;                            // seed and shard are open
+  std::vector<std::vector<std::string>> variables;  // [sets] channel names
 };
 
 // Opens `section` (data.train with is_training, else data.val) with tiles and mix as `config` says.

@@ -42,7 +42,7 @@ TEST(BatchMakerTest, UndecodedFilesGiveTheSameBatches) {
   const auto dataset = build_folder_dataset({.path = dir.path()});
   const auto pipeline = training_pipeline();
   const LoaderOptions options = {.global_batch_size = 10, .seed = 3};
-  const BatchMaker maker(dataset, pipeline, options);
+  const BatchMaker maker(dataset, {pipeline}, options);
   Batch batch;
   maker.open(0, batch);
   BatchScratch scratch;
@@ -90,7 +90,7 @@ TEST(BatchMakerTest, DamagedFilesAreNamed) {
   auto cut = write_jpeg({97, 131}, {});
   cut.resize(cut.size() / 2);
   dir.write("0/cut.jpg", cut);
-  const BatchMaker maker(build_folder_dataset({.path = dir.path()}), training_pipeline(),
+  const BatchMaker maker(build_folder_dataset({.path = dir.path()}), {training_pipeline()},
                          {.global_batch_size = 1});
   Batch batch;
   maker.open(0, batch);

@@ -128,8 +128,11 @@ TEST(BatchMixerTest, ModesShareDraws) {
     EXPECT_EQ(batch[i].lam, batch[0].lam);
     EXPECT_EQ(pair[i].lam, pair[7 - i].lam);
     EXPECT_EQ(pair[i].box.size, pair[7 - i].box.size);
-    if (i > 0) EXPECT_NE(elem[i].lam, elem[0].lam);
-    if (i > 0 && i < 4) EXPECT_NE(pair[i].lam, pair[0].lam);
+    if (i == 0) continue;
+    EXPECT_NE(elem[i].lam, elem[0].lam);
+    if (i < 4) {
+      EXPECT_NE(pair[i].lam, pair[0].lam);
+    }
   }
   EXPECT_NE(plan_of("batch", 8)[0].lam, batch[0].lam);
   // The middle of an odd batch is not paired with itself.

@@ -7,12 +7,31 @@
 #include <filesystem>
 
 #include "apps/fovea/command.h"
+#include "apps/fovea/commands/data_balance.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
+#include "fovea/data/config.h"
 #include "fovea/data/datasets/guess.h"
 #include "fovea/train/config.h"
 
 namespace fovea::app {
+namespace {
+
+using NamedDatasets = std::vector<std::pair<std::string, data::DatasetConfig>>;
+
+// The data sets of a section: one, or those of a mix.
+void add_section(const std::string& name, const data::DataSectionConfig& section,
+                 NamedDatasets& chosen) {
+  section.visit_value([&](const auto& config) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(config)>, data::MixConfig>) {
+      for (const auto& set : config.sets) chosen.emplace_back(name + "/" + set.name, set.source);
+    } else {
+      chosen.emplace_back(name, data::DatasetConfig{config});
+    }
+  });
+}
+
+}  // namespace
 
 std::vector<std::pair<std::string, data::DatasetConfig>> chosen_datasets(
     const std::string& source, const std::vector<std::string>& overrides) {
@@ -25,9 +44,9 @@ std::vector<std::pair<std::string, data::DatasetConfig>> chosen_datasets(
     return {{"", data::guess_dataset(source)}};
   }
   const auto config = load_config<train::TrainConfig>(source, overrides).data;
-  std::vector<std::pair<std::string, data::DatasetConfig>> chosen;
-  if (config.train) chosen.emplace_back("train", *config.train);
-  if (config.val) chosen.emplace_back("val", *config.val);
+  NamedDatasets chosen;
+  if (config.train) add_section("train", *config.train, chosen);
+  if (config.val) add_section("val", *config.val, chosen);
   if (chosen.empty()) fail<ConfigError>("{}: neither data.train nor data.val is set", source);
   return chosen;
 }
@@ -49,6 +68,7 @@ void add_data(CLI::App& app) {
   add_data_pack(*group);
   add_data_check(*group);
   add_data_prepare(*group);
+  add_data_balance(*group);
 }
 
 }  // namespace fovea::app
