@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
 #include <vector>
 
 #include "fovea/core/config.h"
@@ -52,27 +54,72 @@ std::string allowed(const ConfigKey& key) {
   return text;
 }
 
-std::string key_row(const ConfigKey& key) {
-  auto help = key.help;
-  if (!key.alternative.empty()) help += fmt::format(" (`{}`)", key.alternative);
-  return fmt::format("| `{}` | {} | {} | {} | {} |", key.key, key.type,
+// Sections that take what another one takes: they are named, and their rows are left out.
+struct Alias {
+  std::string_view section, like;
+};
+constexpr Alias kAliases[] = {{"data.val.", "data.train."},
+                              {"data.train.sets.*.source.", "data.train."}};
+
+// The row without the alternatives that it belongs to.
+std::string row_of(const ConfigKey& key) {
+  return fmt::format("| `{}` | {} | {} | {} | {}", key.key, key.type,
                      key.default_value.empty() ? "" : "`" + cell(key.default_value) + "`",
-                     cell(allowed(key)), cell(help));
+                     cell(allowed(key)), cell(key.help));
 }
 
-std::string recipe_section() {
-  std::string text = "## Recipe keys\n";
-  std::string section;
-  for (const auto& key : config_keys<train::TrainConfig>()) {
-    const auto name = key.key.substr(0, key.key.find('.'));
-    if (name != section) {
-      text += fmt::format(
-          "\n### {}\n\n| key | type | default | allowed | meaning |\n| --- | --- | --- | --- | --- "
-          "|\n",
-          name);
-      section = name;
+// A key that several formats or transforms have in the same words is one row, and says of which
+// transforms it is one; the formats are told by their own keys.
+std::string alternative_of(const std::string& alternative) {
+  const size_t last = alternative.rfind(" and ");
+  return last == std::string::npos ? alternative : alternative.substr(last + 5);
+}
+
+struct Rows {
+  std::vector<std::string> order;
+  std::map<std::string, std::vector<std::string>> alternatives;  // by row
+
+  void add(const ConfigKey& key) {
+    const auto row = row_of(key);
+    auto [found, is_new] = alternatives.try_emplace(row);
+    if (is_new) order.push_back(row);
+    const auto alternative = alternative_of(key.alternative);
+    auto& known = found->second;
+    if (std::find(known.begin(), known.end(), alternative) == known.end()) {
+      known.push_back(alternative);
     }
-    text += key_row(key) + "\n";
+  }
+
+  std::string text() const {
+    std::string all;
+    for (const auto& row : order) {
+      const auto& names = alternatives.at(row);
+      const bool is_always = std::find(names.begin(), names.end(), "") != names.end();
+      all += row + (is_always ? "" : fmt::format(" (`{}`)", fmt::join(names, "`, `"))) + " |\n";
+    }
+    return all;
+  }
+};
+
+std::string recipe_section() {
+  std::string text = "## Recipe keys\n\n";
+  for (const auto& alias : kAliases) {
+    text += fmt::format("`{}*` takes what `{}*` takes.\n", alias.section, alias.like);
+  }
+  std::vector<std::string> sections;
+  std::map<std::string, Rows> rows;
+  for (const auto& key : config_keys<train::TrainConfig>()) {
+    const auto is_alias = [&](const Alias& alias) { return key.key.starts_with(alias.section); };
+    if (std::any_of(std::begin(kAliases), std::end(kAliases), is_alias)) continue;
+    const auto name = key.key.substr(0, key.key.find('.'));
+    if (!rows.contains(name)) sections.push_back(name);
+    rows[name].add(key);
+  }
+  for (const auto& name : sections) {
+    text += fmt::format(
+        "\n### {}\n\n| key | type | default | allowed | meaning |\n| --- | --- | --- | --- | --- "
+        "|\n{}",
+        name, rows[name].text());
   }
   return text;
 }

@@ -16,6 +16,11 @@ std::shared_ptr<const TransformPipeline> make_pipeline(
 void open_single(const DataConfig& config, const DatasetConfig& section, int64_t in_chans,
                  OpenedSection& opened) {
   opened.dataset = build_dataset(section);
+  if (opened.dataset->form() == SampleForm::kVolume) {
+    fail<ConfigError>(
+        "this data set holds volumes, which a recipe cannot train on yet; a program can, with a "
+        "Loader and a VolumePipeline");
+  }
   if (config.tiling) {
     opened.dataset = std::make_shared<TiledDataset>(opened.dataset, *config.tiling);
   }

@@ -41,7 +41,8 @@ TEST(SampleGeometryTest, MasksFollowNearestPixels) {
       {{RandomCropConfig{.size = {10}, .padding = {3}}}, {HorizontalFlipConfig{.p = 1}}},
       {{ResizeConfig{.size = {26, 34}, .interpolation = "nearest"}},
        {CenterCropConfig{.size = {30, 30}}}},
-      {{RandomResizedCropConfig{.size = {9, 8}, .interpolation = "nearest"}}},
+      // No box of up to 13 x 17 pixels puts the middle of one of 8 x 16 between two of its own.
+      {{RandomResizedCropConfig{.size = {8, 16}, .interpolation = "nearest"}}},
       {{CenterCropOrPadConfig{.size = {20, 10}}}, {RandomCropOrPadConfig{.size = {9, 25}}}},
       {{HorizontalFlipConfig{.p = 1}},
        {AutoAugmentConfig{.policy = "rand-m9-n1-p1", .fill = {0}, .interpolation = "nearest"}}},

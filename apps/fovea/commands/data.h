@@ -24,8 +24,8 @@ void add_data_check(CLI::App& group);
 void add_data_prepare(CLI::App& group);
 
 // The data sets that a command works on: those of a recipe (data.train and data.val), by the names
-// "train" and "val" (of a mix "train/NAME"); or one, without a name, of a folder or of tars. Overrides are for recipes
-// only.
+// "train" and "val" (of a mix "train/NAME"); or one, without a name, of a folder or of tars.
+// Overrides are for recipes only.
 std::vector<std::pair<std::string, data::DatasetConfig>> chosen_datasets(
     const std::string& source, const std::vector<std::string>& overrides);
 

@@ -1,17 +1,39 @@
 #include "fovea/data/transforms/sample_geometry.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "fovea/core/error.h"
 
 namespace fovea::data {
 
-void SampleGeometry::append(const AffineMatrix& next, ImageSize out) {
-  const AffineMatrix m = matrix_;
-  matrix_ = {m[0] * next[0] + m[1] * next[3],        m[0] * next[1] + m[1] * next[4],
-             m[0] * next[2] + m[1] * next[5] + m[2], m[3] * next[0] + m[4] * next[3],
-             m[3] * next[1] + m[4] * next[4],        m[3] * next[2] + m[4] * next[5] + m[5]};
-  out_ = out;
+namespace {
+
+// First `next`, then `m`.
+AffineMatrix compose(const AffineMatrix& m, const AffineMatrix& next) {
+  return {m[0] * next[0] + m[1] * next[3],        m[0] * next[1] + m[1] * next[4],
+          m[0] * next[2] + m[1] * next[5] + m[2], m[3] * next[0] + m[4] * next[3],
+          m[3] * next[1] + m[4] * next[4],        m[3] * next[2] + m[4] * next[5] + m[5]};
+}
+
+struct Place {
+  double x = 0, y = 0;
+
+  bool is_inside(ImageSize size) const {
+    return x >= 0 && x < static_cast<double>(size.width) && y >= 0 &&
+           y < static_cast<double>(size.height);
+  }
+};
+
+Place map(const AffineMatrix& m, Place at) {
+  return {m[0] * at.x + m[1] * at.y + m[2], m[3] * at.x + m[4] * at.y + m[5]};
+}
+
+}  // namespace
+
+void SampleGeometry::append(const AffineMatrix& to_input, ImageSize out) {
+  for (Stage& stage : stages_) stage.from_result = compose(stage.from_result, to_input);
+  stages_.push_back({kIdentity, out});
 }
 
 void SampleGeometry::append_resize(double left, double top, ImageSize box, ImageSize out) {
@@ -21,11 +43,11 @@ void SampleGeometry::append_resize(double left, double top, ImageSize box, Image
 }
 
 void SampleGeometry::append_horizontal_flip() {
-  append({-1, 0, static_cast<double>(out_.width), 0, 1, 0}, out_);
+  append({-1, 0, static_cast<double>(out_size().width), 0, 1, 0}, out_size());
 }
 
 void SampleGeometry::append_vertical_flip() {
-  append({1, 0, 0, 0, -1, static_cast<double>(out_.height)}, out_);
+  append({1, 0, 0, 0, -1, static_cast<double>(out_size().height)}, out_size());
 }
 
 void apply_geometry(const SampleGeometry& geometry, const LabelMap& in, LabelMap& out) {
@@ -34,22 +56,19 @@ void apply_geometry(const SampleGeometry& geometry, const LabelMap& in, LabelMap
     fail<DataError>("a mask of {}x{}x{} for an image of {}x{} pixels; they must be equal",
                     in.size.depth, in.size.height, in.size.width, size.height, size.width);
   }
-  const AffineMatrix& m = geometry.to_input();
-  const auto width = static_cast<double>(size.width);
-  const auto height = static_cast<double>(size.height);
   out.size = {1, geometry.out_size().height, geometry.out_size().width};
   out.classes.resize(static_cast<size_t>(out.size.voxels()));
   int32_t* target = out.classes.data();
   for (int64_t y = 0; y < out.size.height; ++y) {
-    const double y_center = static_cast<double>(y) + 0.5;
     for (int64_t x = 0; x < out.size.width; ++x) {
-      const double x_center = static_cast<double>(x) + 0.5;
-      const double x_in = m[0] * x_center + m[1] * y_center + m[2];
-      const double y_in = m[3] * x_center + m[4] * y_center + m[5];
-      const bool is_inside = x_in >= 0 && x_in < width && y_in >= 0 && y_in < height;
+      const Place here = {static_cast<double>(x) + 0.5, static_cast<double>(y) + 0.5};
+      const bool is_inside = std::all_of(
+          geometry.stages().begin(), geometry.stages().end(),
+          [&](const auto& stage) { return map(stage.from_result, here).is_inside(stage.size); });
+      const Place from = map(geometry.to_input(), here);
       *target++ =
           is_inside
-              ? in.classes[static_cast<int64_t>(y_in) * size.width + static_cast<int64_t>(x_in)]
+              ? in.classes[static_cast<int64_t>(from.y) * size.width + static_cast<int64_t>(from.x)]
               : -1;
     }
   }

@@ -16,7 +16,7 @@ class SampleGeometry {
  public:
   SampleGeometry() = default;
   // Nothing done yet to an image of this size.
-  explicit SampleGeometry(ImageSize size) : in_(size), out_(size) {}
+  explicit SampleGeometry(ImageSize size) : stages_{{kIdentity, size}} {}
 
   // A further transform: `to_input` takes places in its result, of size `out`, to places in what it
   // was given.
@@ -27,14 +27,24 @@ class SampleGeometry {
   void append_horizontal_flip();
   void append_vertical_flip();
 
-  ImageSize in_size() const { return in_; }
-  ImageSize out_size() const { return out_; }
-  const AffineMatrix& to_input() const { return matrix_; }
-  bool is_identity() const { return in_ == out_ && matrix_ == AffineMatrix{1, 0, 0, 0, 1, 0}; }
+  // An image on the way, and the map from places in the result to places in it.
+  struct Stage {
+    AffineMatrix from_result;
+    ImageSize size;
+  };
+
+  ImageSize in_size() const { return stages_.front().size; }
+  ImageSize out_size() const { return stages_.back().size; }
+  const AffineMatrix& to_input() const { return stages_.front().from_result; }
+  bool is_identity() const { return in_size() == out_size() && to_input() == kIdentity; }
+  // The original, every image in between, the result. What one of them cut off stays away, also
+  // where a later one is padded.
+  const std::vector<Stage>& stages() const { return stages_; }
 
  private:
-  AffineMatrix matrix_ = {1, 0, 0, 0, 1, 0};
-  ImageSize in_, out_;
+  static constexpr AffineMatrix kIdentity = {1, 0, 0, 0, 1, 0};
+
+  std::vector<Stage> stages_ = {{kIdentity, {}}};
 };
 
 // The mask of the result, sampled at the nearest place; -1 (not labelled) where the result shows

@@ -1,5 +1,6 @@
 #include "fovea/kernels/cpu/norm_rows.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -12,11 +13,19 @@ FOVEA_SIMD void layer_norm_row(const float* x, const float* weight, const float*
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t d = 0; d < D; ++d) sum += x[d];
-  const float average = sum / static_cast<float>(D);
-  float squares = 0;
-#pragma omp simd reduction(+ : squares)
-  for (int64_t d = 0; d < D; ++d) squares += (x[d] - average) * (x[d] - average);
-  const float inverse = 1.0f / std::sqrt(squares / static_cast<float>(D) + eps);
+  const float guess = sum / static_cast<float>(D);
+  // The guess carries the rounding of its sum, which the division by a small deviation would blow
+  // up: the second pass corrects it (Chan, Golub and LeVeque 1983, equation 1.7).
+  float rest = 0, squares = 0;
+#pragma omp simd reduction(+ : rest, squares)
+  for (int64_t d = 0; d < D; ++d) {
+    const float deviation = x[d] - guess;
+    rest += deviation;
+    squares += deviation * deviation;
+  }
+  const float correction = rest / static_cast<float>(D), average = guess + correction;
+  const float variance = squares / static_cast<float>(D) - correction * correction;
+  const float inverse = 1.0f / std::sqrt(std::max(variance, 0.0f) + eps);
   if (weight && bias) {
     for (int64_t d = 0; d < D; ++d) y[d] = (x[d] - average) * inverse * weight[d] + bias[d];
   } else {
