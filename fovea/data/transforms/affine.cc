@@ -134,6 +134,11 @@ RowRange find_range(const Sampler& sampler, int64_t width, const AffineScratch& 
   while (range.inner_last > range.inner_first && !is_inner(range.inner_last - 1)) {
     --range.inner_last;
   }
+  if (!is_by_pixel && range.inner_first < range.inner_last) {
+    // A row that moves as a whole is read on from its first place, whatever the others round to.
+    const int64_t room = x_limit - scratch.x[range.inner_first] + 1;
+    range.inner_last = std::min(range.inner_last, range.inner_first + room);
+  }
   return range;
 }
 
