@@ -28,9 +28,8 @@ std::vector<uint8_t> with_number(std::vector<uint8_t> bytes, size_t offset, T va
   return bytes;
 }
 
-inline std::vector<uint8_t> cut(std::vector<uint8_t> bytes, size_t count) {
-  bytes.resize(bytes.size() - count);
-  return bytes;
+inline std::vector<uint8_t> cut(const std::vector<uint8_t>& bytes, size_t count) {
+  return {bytes.begin(), bytes.end() - static_cast<ptrdiff_t>(count)};
 }
 
 }  // namespace fovea::data::testing
