@@ -65,7 +65,7 @@ struct GoldenArray {
   template <class T>
   std::vector<T> values() const {
     std::vector<T> result(bytes.size() / sizeof(T));
-    std::memcpy(result.data(), bytes.data(), bytes.size());
+    if (!bytes.empty()) std::memcpy(result.data(), bytes.data(), bytes.size());
     return result;
   }
   // [H, W, C] bytes.

@@ -33,7 +33,7 @@ struct Member {
 };
 
 void put(std::vector<uint8_t>& out, uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<uint8_t>(value >> (8 * i)));
+  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<uint8_t>(i < 8 ? value >> (8 * i) : 0));
 }
 void put(std::vector<uint8_t>& out, const std::string& text) {
   out.insert(out.end(), text.begin(), text.end());
