@@ -11,6 +11,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -57,7 +58,7 @@ class TempDir {
   std::filesystem::path path_;
 };
 
-// An array of tests/golden/<file>.safetensors, made by tools/golden/a maker in tools/golden/.
+// An array of tests/golden/<file>.safetensors, made by a maker in tools/golden/.
 struct GoldenArray {
   std::vector<int64_t> shape;
   std::vector<uint8_t> bytes;
@@ -72,9 +73,11 @@ struct GoldenArray {
   Image image() const { return {shape.at(0), shape.at(1), shape.at(2), bytes}; }
 };
 
-// All arrays of tests/golden/<file>.safetensors; read once.
+// All arrays of tests/golden/<file>.safetensors; read once, by any thread.
 inline const std::map<std::string, GoldenArray>& golden_arrays(const std::string& file = "data") {
+  static std::mutex lock;
   static std::map<std::string, std::map<std::string, GoldenArray>> files;
+  const std::lock_guard guard(lock);
   const auto [found, is_new] = files.try_emplace(file);
   if (is_new) {
     const auto opened =
