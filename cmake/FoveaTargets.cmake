@@ -7,13 +7,24 @@ target_precompile_headers(fovea_pch PRIVATE "${CMAKE_SOURCE_DIR}/cmake/pch.h")
 # gcc reads a precompiled header only when the preprocessor state agrees, ccache only with this flag.
 target_compile_options(fovea_pch PRIVATE -fpch-preprocess)
 
+# Eight files at a time: what headers and their templates cost is paid once for all of them. Names in the anonymous
+# namespaces of a folder are therefore unique. Highway compiles a file once per instruction set, by including it again.
+function(fovea_unity target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${FOVEA_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  get_target_property(sources ${target} SOURCES)
+  foreach(source ${sources})
+    file(STRINGS "${source}" includes_itself REGEX "foreach_target.h" LIMIT_COUNT 1)
+    if(includes_itself)
+      set_source_files_properties("${source}" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
+  endforeach()
+endfunction()
+
 function(fovea_use_torch target)
   target_link_libraries(${target} PUBLIC fovea::torch)
   target_precompile_headers(${target} REUSE_FROM fovea_pch)
   # -fPIC for programs too: with -fPIE the compiler refuses the header, which was compiled with -fPIC.
-  # Each compiler start pays seconds for libtorch's headers, precompiled or not; the files of a unit share them.
-  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF
-                        UNITY_BUILD ${FOVEA_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE -fPIC -fpch-preprocess)
 endfunction()
 
@@ -22,6 +33,7 @@ function(fovea_library folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/fovea/${folder}/*.cc")
   if(sources)
     add_library(fovea_${folder} STATIC ${sources})
+    fovea_unity(fovea_${folder})
     target_link_libraries(fovea_${folder} PUBLIC fovea_settings ${ARG_LIBS})
     if(ARG_TORCH)
       fovea_use_torch(fovea_${folder})
@@ -40,6 +52,7 @@ function(fovea_test folder)
     return()
   endif()
   add_executable(test_${folder} ${sources})
+  fovea_unity(test_${folder})
   target_link_libraries(test_${folder} PRIVATE ${ARG_LIBS} GTest::gmock GTest::gtest_main)
   target_compile_definitions(test_${folder} PRIVATE FOVEA_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                              FOVEA_BINARY="$<TARGET_FILE:fovea>"

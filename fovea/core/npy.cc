@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr uint64_t kMaxFileBytes = uint64_t{1} << 36;
-constexpr size_t kMaxHeaderBytes = 1 << 16;
+constexpr size_t kMaxNpyHeader = 1 << 16;
 constexpr size_t kMaxDims = 32;
 
 // Reads the header, a Python dict literal of three known keys: {'descr': '<f4', 'fortran_order':
@@ -150,7 +150,7 @@ NpyHeader parse_npy_header(std::string_view file, const std::string& source) {
   uint32_t length = 0;
   if (file.size() < start) fail<DataError>("{}: the .npy header is cut off", source);
   std::memcpy(&length, file.data() + 8, length_bytes);
-  if (length > kMaxHeaderBytes || length > file.size() - start) {
+  if (length > kMaxNpyHeader || length > file.size() - start) {
     fail<DataError>(
         "{}: a .npy header of {} bytes in a file of {}; the file is truncated or damaged", source,
         length, file.size());

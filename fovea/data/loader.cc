@@ -16,27 +16,27 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A batch in the ring. Its rows are handed to the workers in ranges.
-struct Slot {
-  Batch batch;
-  int64_t unfinished = 0;  // rows that are not filled yet
-  std::exception_ptr
-      error;  // of the lowest row that failed: the same one for any number of threads
-  int64_t error_row = 0;
-};
-
-struct Range {
-  Slot* slot = nullptr;
-  int64_t first = 0;
-  int64_t last = 0;
-};
-
 }  // namespace
 
 // Batches are opened in order, each when its slot is free; workers take ranges of rows from the
 // newest open batch, so that all of them work on the batch that next() waits for. `mutex` guards
 // everything but the rows being filled.
 struct Loader::State {
+  // A batch in the ring. Its rows are handed to the workers in ranges.
+  struct Slot {
+    Batch batch;
+    int64_t unfinished = 0;  // rows that are not filled yet
+    std::exception_ptr
+        error;  // of the lowest row that failed: the same one for any number of threads
+    int64_t error_row = 0;
+  };
+
+  struct Range {
+    Slot* slot = nullptr;
+    int64_t first = 0;
+    int64_t last = 0;
+  };
+
   State(BatchMaker batch_maker, const LoaderOptions& options)
       : maker(std::move(batch_maker)),
         slots(static_cast<size_t>(std::max<int64_t>(options.prefetch, 1))) {
@@ -204,11 +204,11 @@ Batch Loader::next() {
     });
   } else {
     if (state.num_opened == state.num_consumed) state.open_batch();
-    Slot& slot = state.slot_of(state.num_consumed);
+    State::Slot& slot = state.slot_of(state.num_consumed);
     state.maker.fill(slot.batch, 0, slot.batch.size(), state.own_scratch);
   }
   state.waited += Clock::now() - start;
-  Slot& slot = state.slot_of(state.num_consumed);
+  State::Slot& slot = state.slot_of(state.num_consumed);
   if (slot.error) std::rethrow_exception(slot.error);
   Batch batch = std::move(slot.batch);
   slot.batch = Batch();

@@ -14,7 +14,7 @@ namespace {
 using testing::golden;
 using testing::golden_names;
 
-constexpr const char* kFile = "data_adaptive_patching";
+constexpr const char* kPatchingGoldens = "data_adaptive_patching";
 constexpr float kFloats = 1e-5f;  // of values up to 1: rounding of float against double
 
 Image golden_image(const std::string& name) {
@@ -24,12 +24,12 @@ Image golden_image(const std::string& name) {
     for (size_t i = 0; i < image.pixels.size(); ++i) image.pixels[i] = i % 256 >= 100 ? 200 : 0;
     return image;
   }
-  return golden("image." + name, kFile).image();
+  return golden("image." + name, kPatchingGoldens).image();
 }
 
 Volume unit_volume(const std::string& name, VolumeSize size) {
   Volume volume = {1, size, {1, 1, 1}, {}};
-  for (const uint8_t byte : golden(name, kFile).bytes) {
+  for (const uint8_t byte : golden(name, kPatchingGoldens).bytes) {
     volume.values.push_back(static_cast<float>(byte) / 255.0f);
   }
   return volume;
@@ -84,7 +84,7 @@ std::vector<float> widened(const std::vector<uint8_t>& bytes) {
 }
 
 TEST(AdaptivePatchingTest, QuadtreesAndTokensAreUpstreams) {
-  const auto names = golden_names("quadtree", kFile);
+  const auto names = golden_names("quadtree", kPatchingGoldens);
   EXPECT_EQ(names.size(), 7u);
   PatchingScratch scratch;
   PatchSequence sequence;
@@ -93,10 +93,11 @@ TEST(AdaptivePatchingTest, QuadtreesAndTokensAreUpstreams) {
     const Image image = golden_image(name[1]);
     const AdaptivePatcher patcher(upstream_config(name[2], name[3], name[4], name[5]));
     patcher.patch(ImageView(image), nullptr, {}, sequence, scratch);
-    expect_leaves(sequence.trees.at(0), golden("quadtree." + key, kFile), key);
-    expect_sizes(sequence, golden("sizes." + key, kFile), key);
+    expect_leaves(sequence.trees.at(0), golden("quadtree." + key, kPatchingGoldens), key);
+    expect_sizes(sequence, golden("sizes." + key, kPatchingGoldens), key);
     // OpenCV works with bytes and rounds to them.
-    expect_near(sequence.tokens, widened(golden("tokens." + key, kFile).bytes), 1.0f, key);
+    expect_near(sequence.tokens, widened(golden("tokens." + key, kPatchingGoldens).bytes), 1.0f,
+                key);
   }
 }
 
@@ -105,13 +106,13 @@ TEST(AdaptivePatchingTest, DefaultTreesAreUpstreamsUnlessTheyStopEarly) {
   PatchingScratch scratch;
   PatchSequence sequence;
   int64_t num_early = 0;
-  for (const auto& name : golden_names("quadtree", kFile)) {
+  for (const auto& name : golden_names("quadtree", kPatchingGoldens)) {
     const std::string key = name[1] + "." + name[2] + "." + name[3] + "." + name[4] + "." + name[5];
     auto config = upstream_config(name[2], name[3], name[4], name[5]);
     config.upstream_compatible = false;
     const Image image = golden_image(name[1]);
     AdaptivePatcher(config).patch(ImageView(image), nullptr, {}, sequence, scratch);
-    const auto& expected = golden("quadtree." + key, kFile);
+    const auto& expected = golden("quadtree." + key, kPatchingGoldens);
     if (expected.shape[0] < config.fixed_length) {
       ++num_early;
       EXPECT_EQ(static_cast<int64_t>(sequence.trees[0].leaves.size()), config.fixed_length) << key;
@@ -128,22 +129,22 @@ TEST(AdaptivePatchingTest, FieldsAreUpstreams) {
   for (const float value : field.values) labels.classes.push_back(static_cast<int32_t>(value * 5));
   PatchingScratch scratch;
   PatchSequence sequence;
-  for (const auto& name : golden_names("field_tree", kFile)) {
+  for (const auto& name : golden_names("field_tree", kPatchingGoldens)) {
     const std::string key = name[1] + "." + name[2];
     const AdaptivePatcher patcher(upstream_config(name[1], name[2], "61", "8"));
     patcher.patch(field, nullptr, {}, sequence, scratch);
-    expect_leaves(sequence.trees.at(0), golden("field_tree." + key, kFile), key);
+    expect_leaves(sequence.trees.at(0), golden("field_tree." + key, kPatchingGoldens), key);
     std::vector<int32_t> tokens;
     patcher.patch_labels(labels, sequence.trees[0], tokens);
-    const auto expected = golden("field_labels." + key, kFile).values<int8_t>();
+    const auto expected = golden("field_labels." + key, kPatchingGoldens).values<int8_t>();
     EXPECT_EQ(tokens, std::vector<int32_t>(expected.begin(), expected.end()));
     if (name[1] == "5") {
-      expect_near(sequence.tokens, golden("field_tokens." + key, kFile).values<float>(), kFloats,
-                  key);
+      expect_near(sequence.tokens, golden("field_tokens." + key, kPatchingGoldens).values<float>(),
+                  kFloats, key);
     }
     Volume back;
     patcher.unpatch(sequence.tokens, 1, sequence, back, scratch);
-    const auto inverse = golden("field_inverse." + key, kFile).values<float>();
+    const auto inverse = golden("field_inverse." + key, kPatchingGoldens).values<float>();
     for (size_t i = 0; i < inverse.size(); ++i) {
       ASSERT_NEAR(back.values[i / 32 * 256 + i % 32 * 2], inverse[i], kFloats) << key << " " << i;
     }
@@ -154,7 +155,7 @@ TEST(AdaptivePatchingTest, OctreesAreUpstreams) {
   const Volume volume = unit_volume("volume", {32, 32, 32});
   LabelMap labels = {volume.size, {}};
   for (const float value : volume.values) labels.classes.push_back(static_cast<int32_t>(value * 5));
-  const auto names = golden_names("octree", kFile);
+  const auto names = golden_names("octree", kPatchingGoldens);
   EXPECT_EQ(names.size(), 4u);
   PatchingScratch scratch;
   PatchSequence sequence;
@@ -164,25 +165,25 @@ TEST(AdaptivePatchingTest, OctreesAreUpstreams) {
     config.criterion = "canny_direction";
     const AdaptivePatcher patcher(config);
     patcher.patch(volume, nullptr, {}, sequence, scratch);
-    const auto edges = golden("octree_edges." + key, kFile).bytes;
+    const auto edges = golden("octree_edges." + key, kPatchingGoldens).bytes;
     for (size_t i = 0; i < scratch.detail.counts().size(); ++i) {
       ASSERT_EQ(scratch.detail.counts()[i], edges[i / 8] >> (i % 8) & 1) << key << " " << i;
     }
-    expect_leaves(sequence.trees.at(0), golden("octree." + key, kFile), key);
-    expect_sizes(sequence, golden("octree_sizes." + key, kFile), key);
+    expect_leaves(sequence.trees.at(0), golden("octree." + key, kPatchingGoldens), key);
+    expect_sizes(sequence, golden("octree_sizes." + key, kPatchingGoldens), key);
     if (name[1] == "1") {
-      expect_near(sequence.tokens, golden("octree_tokens." + key, kFile).values<float>(), kFloats,
-                  key);
+      expect_near(sequence.tokens, golden("octree_tokens." + key, kPatchingGoldens).values<float>(),
+                  kFloats, key);
     }
     std::vector<int32_t> tokens;
     patcher.patch_labels(labels, sequence.trees[0], tokens);
-    const auto expected = golden("octree_labels." + key, kFile).values<int8_t>();
+    const auto expected = golden("octree_labels." + key, kPatchingGoldens).values<int8_t>();
     if (name[4] != "3") {  // from 4 to 3 the middle is a tie, and SciPy's rounding decides it
       EXPECT_EQ(tokens, std::vector<int32_t>(expected.begin(), expected.end())) << key;
     }
     Volume back;
     patcher.unpatch(sequence.tokens, 1, sequence, back, scratch);
-    const auto inverse = golden("octree_inverse." + key, kFile).values<float>();
+    const auto inverse = golden("octree_inverse." + key, kPatchingGoldens).values<float>();
     for (size_t i = 0; i < inverse.size(); ++i) {
       const size_t at = i / 64 * 4096 + i / 8 % 8 * 128 + i % 8 * 4;
       ASSERT_NEAR(back.values[at], inverse[i], kFloats) << key << " " << i;
@@ -192,7 +193,7 @@ TEST(AdaptivePatchingTest, OctreesAreUpstreams) {
 
 // A plain grid: each leaf is as large as a patch, and nothing is lost.
 TEST(AdaptivePatchingTest, InverseIsExactWhereLeavesAreAsLargeAsPatches) {
-  const Image image = golden("image.rgb", kFile).image();
+  const Image image = golden("image.rgb", kPatchingGoldens).image();
   AdaptivePatchingConfig config;
   config.fixed_length = 64;
   config.patch_size = config.min_leaf = 8;
@@ -220,7 +221,7 @@ TEST(AdaptivePatchingTest, InverseIsExactWhereLeavesAreAsLargeAsPatches) {
 
 // The same sample gives the same sequence, whatever the buffers held before.
 TEST(AdaptivePatchingTest, BuffersLeaveNoTrace) {
-  const Image image = golden("image.rgb", kFile).image();
+  const Image image = golden("image.rgb", kPatchingGoldens).image();
   const ImageView crop = ImageView(image).crop(3, 7, {37, 53});
   const Volume volume = unit_volume("volume", {32, 32, 32});
   PatchingScratch scratch;
@@ -258,7 +259,7 @@ TEST(AdaptivePatchingTest, BuffersLeaveNoTrace) {
 }
 
 TEST(AdaptivePatchingTest, SeparateChannelsAreSingleImages) {
-  const Image image = golden("image.rgb", kFile).image();
+  const Image image = golden("image.rgb", kPatchingGoldens).image();
   AdaptivePatchingConfig config;
   config.fixed_length = 40;
   config.patch_size = 8;
@@ -392,7 +393,7 @@ TEST(AdaptivePatchingTest, EveryCriterionFindsTheDetail) {
 
 // Sums of squared deviations, the slow way.
 TEST(AdaptivePatchingTest, VarianceIsTheSquaredDeviation) {
-  const Image image = golden("image.rgb", kFile).image();
+  const Image image = golden("image.rgb", kPatchingGoldens).image();
   AdaptivePatchingConfig config;
   config.criterion = "variance";
   DetailMap map;

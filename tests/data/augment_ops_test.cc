@@ -11,20 +11,19 @@
 #include "fovea/data/transforms/blur.h"
 #include "fovea/data/transforms/color_ops.h"
 #include "fovea/data/transforms/geometry.h"
+#include "tests/data/augment_support.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {
 namespace {
 
-using testing::golden_names;
+using testing::augment_golden;
+using testing::augment_golden_names;
 using ::testing::HasSubstr;
 using testing::message_of;
 using testing::pixels_of;
 
-constexpr const char* kFile = "data_augment";
 constexpr FillColor kFill = {128, 64, 200};
-
-const testing::GoldenArray& golden(const std::string& name) { return testing::golden(name, kFile); }
 
 Interpolation interpolation_of(const std::string& name) {
   return name == "none" ? Interpolation::kNearest : interpolation_from_name(name);
@@ -58,15 +57,15 @@ std::vector<uint8_t> run(AugmentAction action, double arg, Interpolation interpo
 // and float64 in Pillow: one grey level, in few places. Most are in shifts by tenths of a pixel,
 // whose sums are whole numbers that Pillow's rounding errors put just below.
 TEST(AugmentOpsTest, GiveTimmsPixels) {
-  const auto names = golden_names("op", kFile);
+  const auto names = augment_golden_names("op");
   EXPECT_EQ(names.size(), 130u);
   int64_t smooth_bytes = 0, smooth_faults = 0;
   for (const auto& name : names) {  // op, image, operation, interpolation, number
-    const double arg = golden("args." + name[2]).values<double>().at(std::stoull(name[4]));
+    const double arg = augment_golden("args." + name[2]).values<double>().at(std::stoull(name[4]));
     const std::string key = "op." + name[1] + "." + name[2] + "." + name[3] + "." + name[4];
     const auto found = run(augment_op_kind(name[2]).action, arg, interpolation_of(name[3]),
-                           golden("image." + name[1]).image());
-    const auto& expected = golden(key).bytes;
+                           augment_golden("image." + name[1]).image());
+    const auto& expected = augment_golden(key).bytes;
     const bool is_smooth = name[3] == "bilinear" || name[3] == "bicubic";
     const Difference found_difference = difference(found, expected);
     EXPECT_LE(found_difference.largest, is_smooth ? 1 : 0) << key;
@@ -78,13 +77,13 @@ TEST(AugmentOpsTest, GiveTimmsPixels) {
 }
 
 TEST(AugmentOpsTest, LevelsBecomeTimmsArguments) {
-  const auto levels = golden("levels").values<double>();
+  const auto levels = augment_golden("levels").values<double>();
   AugmentHparams hparams;
   hparams.translate_const = 100;
   int compared = 0;
   for (const auto& kind : augment_op_kinds()) {
     if (kind.rule == LevelRule::kNone) continue;
-    const auto expected = golden("level." + std::string(kind.name)).values<double>();
+    const auto expected = augment_golden("level." + std::string(kind.name)).values<double>();
     for (size_t i = 0; i < levels.size(); ++i) {
       for (const bool is_negated : {false, true}) {
         EXPECT_DOUBLE_EQ(level_to_arg(kind.rule, levels[i], is_negated, hparams),
@@ -99,7 +98,7 @@ TEST(AugmentOpsTest, LevelsBecomeTimmsArguments) {
 }
 
 TEST(AugmentOpsTest, KnowTimmsNames) {
-  const auto& text = golden("names").bytes;
+  const auto& text = augment_golden("names").bytes;
   std::string names;
   for (const auto& kind : augment_op_kinds()) {
     if (!names.empty()) names += " ";
@@ -110,7 +109,7 @@ TEST(AugmentOpsTest, KnowTimmsNames) {
 }
 
 TEST(AugmentOpsTest, WorkOnWindowsAndTurnedRows) {
-  const Image image = golden("image.rgb").image();
+  const Image image = augment_golden("image.rgb").image();
   const ImageView window = ImageView(image).crop(2, 3, {11, 17});
   Image copy;
   copy_image(window, copy);
@@ -185,14 +184,14 @@ TEST(AugmentOpsTest, RefusesOtherChannels) {
 }
 
 TEST(ColorOpsTest, HueGivesTorchvisionsPixels) {
-  const auto hues = golden("args.hue").values<double>();
-  const auto names = golden_names("hue", kFile);
+  const auto hues = augment_golden("args.hue").values<double>();
+  const auto names = augment_golden_names("hue");
   EXPECT_EQ(names.size(), 12u);
   for (const auto& name : names) {
     Image out;
-    const Image in = golden("image." + name[1]).image();
+    const Image in = augment_golden("image." + name[1]).image();
     adjust_hue(ImageView(in), hues.at(std::stoull(name[2])), out);
-    EXPECT_EQ(out.pixels, golden("hue." + name[1] + "." + name[2]).bytes)
+    EXPECT_EQ(out.pixels, augment_golden("hue." + name[1] + "." + name[2]).bytes)
         << name[1] << " " << name[2];
   }
   EXPECT_THROW(adjust_hue(ImageView(), 0.6, *std::make_unique<Image>()), Error);
@@ -200,9 +199,9 @@ TEST(ColorOpsTest, HueGivesTorchvisionsPixels) {
 
 TEST(ColorOpsTest, GrayscaleGivesTorchvisionsPixels) {
   Image out;
-  const Image in = golden("image.rgb").image();
+  const Image in = augment_golden("image.rgb").image();
   to_grayscale(ImageView(in), out);
-  EXPECT_EQ(out.pixels, golden("grayscale").bytes);
+  EXPECT_EQ(out.pixels, augment_golden("grayscale").bytes);
 }
 
 TEST(ColorOpsTest, TablesOfEachChannel) {
@@ -220,14 +219,15 @@ TEST(ColorOpsTest, TablesOfEachChannel) {
 
 // float32 sums in another order than torch's: one grey level where a sum is close to a half.
 TEST(BlurTest, TheKernelGivesTorchvisionsPixels) {
-  const auto names = golden_names("blur_kernel", kFile);
+  const auto names = augment_golden_names("blur_kernel");
   EXPECT_EQ(names.size(), 6u);
   BlurScratch scratch;
   for (const auto& name : names) {  // blur_kernel, image, size, 10 sigma
     Image out;
-    const Image in = golden("image." + name[1]).image();
+    const Image in = augment_golden("image." + name[1]).image();
     gaussian_blur_kernel(ImageView(in), std::stoll(name[2]), std::stod(name[3]) / 10, out, scratch);
-    const auto& expected = golden("blur_kernel." + name[1] + "." + name[2] + "." + name[3]).bytes;
+    const auto& expected =
+        augment_golden("blur_kernel." + name[1] + "." + name[2] + "." + name[3]).bytes;
     const Difference found = difference(out.pixels, expected);
     EXPECT_LE(found.largest, 1);
     EXPECT_LE(found.count, 2) << name[1] << " " << name[2] << " " << name[3];

@@ -11,21 +11,18 @@
 
 #include "fovea/data/transforms/augment.h"
 #include "fovea/data/transforms/augment_policies.h"
+#include "tests/data/augment_support.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {
 namespace {
 
-using testing::golden_names;
+using testing::augment_golden;
+using testing::augment_golden_names;
 using ::testing::HasSubstr;
 using testing::message_of;
 using testing::pixels_of;
-
-constexpr const char* kFile = "data_augment";
-
-const testing::GoldenArray& golden(const std::string& name) { return testing::golden(name, kFile); }
-
-RandomStream stream(uint64_t sample = 0) { return RandomStream(philox_key(1, "test"), sample); }
+using testing::test_stream;
 
 double name_index(const AugmentOp& op) {
   const auto& kinds = augment_op_kinds();
@@ -53,7 +50,7 @@ TEST(AutoAugmentTest, PoliciesAreTimms) {
     for (const auto& ops : policy.sub_policies) {
       for (const double value : rows_of(ops)) rows.push_back(value);
     }
-    const auto& expected = golden(std::string("policy.") + name);
+    const auto& expected = augment_golden(std::string("policy.") + name);
     EXPECT_EQ(rows, expected.values<double>()) << name;
     EXPECT_EQ(static_cast<int64_t>(policy.sub_policies.size()), expected.shape[0]);
   }
@@ -65,12 +62,13 @@ TEST(AutoAugmentTest, RandAugmentStringsMeanWhatTimmMeans) {
                                  "rand-mstd101-tweights", "rand-t3a", "rand-m6-t3aw-n2"}) {
     const AugmentPolicy policy = parse_augment_policy(text);
     EXPECT_EQ(policy.kind, PolicyKind::kRand);
-    EXPECT_EQ(rows_of(policy.sub_policies.at(0)), golden("rand." + text).values<double>()) << text;
+    EXPECT_EQ(rows_of(policy.sub_policies.at(0)), augment_golden("rand." + text).values<double>())
+        << text;
     EXPECT_EQ((std::vector<double>{static_cast<double>(policy.num_layers), policy.magnitude_std,
                                    policy.magnitude_max}),
-              golden("rand_options." + text).values<double>())
+              augment_golden("rand_options." + text).values<double>())
         << text;
-    const auto weights = golden("rand_weights." + text).values<double>();
+    const auto weights = augment_golden("rand_weights." + text).values<double>();
     ASSERT_EQ(policy.weights.size(), weights.size()) << text;
     for (size_t i = 0; i < weights.size(); ++i) EXPECT_NEAR(policy.weights[i], weights[i], 1e-12);
   }
@@ -84,13 +82,13 @@ TEST(AutoAugmentTest, AugMixStringsMeanWhatTimmMeans) {
     EXPECT_EQ((std::vector<double>{policy.alpha, static_cast<double>(policy.width),
                                    static_cast<double>(policy.depth), policy.is_blended ? 1.0 : 0.0,
                                    policy.magnitude_std, ops[0].magnitude}),
-              golden("augmix." + text).values<double>());
+              augment_golden("augmix." + text).values<double>());
     std::vector<double> indices;
     for (const auto& op : ops) {
       indices.push_back(name_index(op));
       EXPECT_EQ(op.prob, 1.0);
     }
-    EXPECT_EQ(indices, golden("augmix_ops." + text).values<double>());
+    EXPECT_EQ(indices, augment_golden("augmix_ops." + text).values<double>());
   }
 }
 
@@ -125,7 +123,7 @@ TEST(AutoAugmentTest, ChoicesAreDrawnWithTheirWeights) {
   const AugmentPolicy equal = parse_augment_policy("rand-m9-n2");
   std::vector<double> firsts(15), seconds(15), pairs(2);
   for (int i = 0; i < kDraws; ++i) {
-    RandomStream random = stream(i);
+    RandomStream random = test_stream(i);
     int64_t choices[2];
     draw_augment_choices(equal, random, choices);
     ++firsts.at(choices[0]);
@@ -147,7 +145,7 @@ TEST(AutoAugmentTest, ChoicesAreDrawnWithTheirWeights) {
   }
   std::vector<double> first_counts(weights.size()), second_counts(weights.size());
   for (int i = 0; i < kDraws; ++i) {
-    RandomStream random = stream(i);
+    RandomStream random = test_stream(i);
     int64_t choices[2];
     draw_augment_choices(weighted, random, choices);
     ASSERT_NE(choices[0], choices[1]);
@@ -164,7 +162,7 @@ std::map<int, int> results_of(const AugmentOp& op, const AugmentPolicy& policy, 
   std::map<int, int> counts;
   TransformScratch scratch;
   for (int i = 0; i < draws; ++i) {
-    RandomStream random = stream(i);
+    RandomStream random = test_stream(i);
     ++counts[*apply_augment_op(op, policy, {}, ImageView(image), random, scratch).pixels];
   }
   return counts;
@@ -212,22 +210,22 @@ TEST(AutoAugmentTest, MagnitudesVaryAsAsked) {
 }
 
 TEST(AutoAugmentTest, TorchvisionsRandAugmentGivesItsPixels) {
-  const Image image = golden("image.rgb").image();
-  const auto names = golden_names("tv", kFile);
+  const Image image = augment_golden("image.rgb").image();
+  const auto names = augment_golden_names("tv");
   EXPECT_EQ(names.size(), 29u);
   for (const auto& name : names) {  // tv, index, interpolation, sign
     const int64_t index = std::stoll(name[1]);
     const auto magnitude =
         torchvision_magnitude(index, 9, 31, ImageSize{image.height, image.width});
-    const auto expected_magnitude = golden("tv_magnitude." + name[1]).values<double>();
+    const auto expected_magnitude = augment_golden("tv_magnitude." + name[1]).values<double>();
     EXPECT_NEAR(magnitude.value, expected_magnitude[0], 1e-5) << name[1];
     EXPECT_EQ(magnitude.is_signed, expected_magnitude[1] != 0) << name[1];
     TransformScratch scratch;
-    RandomStream random = stream();
+    RandomStream random = test_stream();
     const auto found = pixels_of(run_augment_action(
         magnitude.action, torchvision_arg(magnitude, name[3] == "minus"),
         interpolation_from_name(name[2]), {128, 64, 200}, ImageView(image), random, scratch));
-    const auto& expected = golden("tv." + name[1] + "." + name[2] + "." + name[3]).bytes;
+    const auto& expected = augment_golden("tv." + name[1] + "." + name[2] + "." + name[3]).bytes;
     ASSERT_EQ(found.size(), expected.size());
     for (size_t i = 0; i < found.size(); ++i) {
       ASSERT_NEAR(found[i], expected[i], name[2] == "nearest" ? 0 : 1)
@@ -239,12 +237,12 @@ TEST(AutoAugmentTest, TorchvisionsRandAugmentGivesItsPixels) {
 template <class Config>
 std::vector<uint8_t> result_of(const Config& config, const Image& image, uint64_t sample = 0) {
   TransformScratch scratch;
-  RandomStream random = stream(sample);
+  RandomStream random = test_stream(sample);
   return pixels_of(apply(config, ImageView(image), random, scratch));
 }
 
 TEST(AutoAugmentTest, ResultsAreAFunctionOfTheStream) {
-  const Image image = golden("image.rgb").image();
+  const Image image = augment_golden("image.rgb").image();
   for (const char* policy : {"rand-m9-mstd0.5-inc1", "rand-m9-tweights", "original", "v0r", "3a",
                              "augmix-m5", "augmix-m5-b1"}) {
     std::set<std::vector<uint8_t>> results;
@@ -264,12 +262,12 @@ TEST(AutoAugmentTest, AugMixMixesWithTheOriginal) {
   Image image;
   reshape(image, {16, 16}, 3);
   std::fill(image.pixels.begin(), image.pixels.end(), uint8_t{90});
-  const Image rgb = golden("image.rgb").image();
+  const Image rgb = augment_golden("image.rgb").image();
   for (const char* policy : {"augmix-m10", "augmix-m10-b1"}) {
     for (uint64_t sample = 0; sample < 20; ++sample) {
       TransformScratch scratch;
       scratch.geometry = SampleGeometry({16, 16});
-      RandomStream random = stream(sample);
+      RandomStream random = test_stream(sample);
       apply(AutoAugmentConfig{.policy = policy, .fill = {90}}, ImageView(image), random, scratch);
       EXPECT_TRUE(scratch.geometry.is_identity());
     }
@@ -277,11 +275,11 @@ TEST(AutoAugmentTest, AugMixMixesWithTheOriginal) {
 }
 
 TEST(ColorJitterTest, GivesTorchvisionsPixels) {
-  const Image image = golden("image.rgb").image();
+  const Image image = augment_golden("image.rgb").image();
   TransformScratch scratch;
   const JitterDraw draw = {.order = {2, 0, 3, 1}, .factors = {1.3, 1.2, 0.7, 0.1}};
   EXPECT_EQ(pixels_of(apply_color_jitter(draw, ImageView(image), scratch)),
-            golden("jitter.2031").bytes);
+            augment_golden("jitter.2031").bytes);
   const JitterDraw nothing;
   EXPECT_EQ(pixels_of(apply_color_jitter(nothing, ImageView(image), scratch)), image.pixels);
 }
@@ -293,7 +291,7 @@ TEST(ColorJitterTest, DrawsOrdersAndFactorsEvenly) {
   double sums[4] = {}, squares[4] = {};
   constexpr int kDraws = 24000;
   for (int i = 0; i < kDraws; ++i) {
-    RandomStream random = stream(i);
+    RandomStream random = test_stream(i);
     const JitterDraw draw = draw_color_jitter(config, random);
     ++orders[draw.order];
     EXPECT_FALSE(draw.factors[2]);

@@ -10,25 +10,24 @@
 #include <vector>
 
 #include "fovea/data/transforms/distributions.h"
+#include "tests/data/augment_support.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {
 namespace {
 
-using testing::golden_names;
+using testing::augment_golden;
+using testing::augment_golden_names;
 using ::testing::HasSubstr;
 using testing::message_of;
 
-constexpr const char* kFile = "data_augment";
 constexpr int64_t kRows = 6;
 constexpr int64_t kClasses = 5;
 constexpr ImageSize kSize = {7, 9};
 
-const testing::GoldenArray& golden(const std::string& name) { return testing::golden(name, kFile); }
-
 // The plan that timm's run with given draws stands for.
 std::vector<RowMix> plan_from(const std::string& key, const std::string& mode, bool is_corrected) {
-  const auto rows = golden(key + ".plan").values<double>();
+  const auto rows = augment_golden(key + ".plan").values<double>();
   std::vector<RowMix> plan;
   for (int64_t row = 0; row < kRows; ++row) {
     int64_t source = row;
@@ -47,21 +46,21 @@ std::vector<RowMix> plan_from(const std::string& key, const std::string& mode, b
 }
 
 TEST(BatchMixerTest, ImagesAndTargetsAreTimms) {
-  const auto x = golden("mix.x").values<float>();
-  const auto labels = golden("mix.labels").values<int64_t>();
+  const auto x = augment_golden("mix.x").values<float>();
+  const auto labels = augment_golden("mix.labels").values<int64_t>();
   const std::vector<int64_t> partner_labels(labels.rbegin(), labels.rend());
   int compared = 0;
-  for (const auto& name : golden_names("mix", kFile)) {
+  for (const auto& name : augment_golden_names("mix")) {
     if (name.size() != 5 || name[4] != "plan") continue;
     const std::string key = "mix." + name[1] + "." + name[2] + "." + name[3];
     const auto plan = plan_from(key, name[1], name[3] == "correct");
     auto images = x;
     std::vector<float> scratch;
     mix_batch(plan, kSize, images, scratch);
-    EXPECT_EQ(images, golden(key + ".images").values<float>()) << key;
+    EXPECT_EQ(images, augment_golden(key + ".images").values<float>()) << key;
     std::vector<float> targets(kRows * kClasses);
     mix_targets(plan, labels, partner_labels, kClasses, 0.1, targets);
-    EXPECT_EQ(targets, golden(key + ".targets").values<float>()) << key;
+    EXPECT_EQ(targets, augment_golden(key + ".targets").values<float>()) << key;
     // A rank that holds one row only, with its partner's pixels.
     const size_t floats = x.size() / kRows;
     for (int64_t row = 0; row < kRows; ++row) {
@@ -76,7 +75,7 @@ TEST(BatchMixerTest, ImagesAndTargetsAreTimms) {
 }
 
 TEST(BatchMixerTest, BoxesAreTimms) {
-  const auto rows = golden("cutmix_boxes").values<double>();
+  const auto rows = augment_golden("cutmix_boxes").values<double>();
   ASSERT_EQ(rows.size(), 7u * 20);
   for (size_t i = 0; i < rows.size(); i += 7) {
     const auto whole = [&](size_t k) { return static_cast<int64_t>(rows[i + k]); };
@@ -218,7 +217,7 @@ TEST(BatchMixerTest, SaysWhatDoesNotWork) {
 TEST(DistributionsTest, BetaHasItsDeciles) {
   constexpr int kDraws = 20000;
   for (const int tenfold : {2, 8, 10, 40}) {
-    const auto deciles = golden("beta_deciles." + std::to_string(tenfold)).values<double>();
+    const auto deciles = augment_golden("beta_deciles." + std::to_string(tenfold)).values<double>();
     std::vector<int> counts(10);
     for (int i = 0; i < kDraws; ++i) {
       RandomStream random(philox_key(5, "beta"), i);

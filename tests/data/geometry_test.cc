@@ -17,13 +17,12 @@ using ::testing::HasSubstr;
 using testing::message_of;
 using testing::pixels_of;
 using testing::sizes_in;
-
-RandomStream stream(uint64_t sample = 0) { return RandomStream(philox_key(1, "test"), sample); }
+using testing::test_stream;
 
 template <class Config>
 std::vector<uint8_t> result_of(const Config& config, const Image& image, uint64_t sample = 0) {
   TransformScratch scratch;
-  RandomStream random = stream(sample);
+  RandomStream random = test_stream(sample);
   const ImageView view = apply(config, ImageView(image), random, scratch);
   const auto size = output_size(config, ImageSize{image.height, image.width});
   EXPECT_EQ(size, view.size());
@@ -84,7 +83,7 @@ TEST(GeometryTest, CropBoxesAreDistributedAsTorchvisions) {
     const auto expected = golden("crop_boxes." + name[1]).values<double>();  // [2, 6]
     std::vector<double> sums(6), squares(6);
     for (int i = 0; i < kBoxes; ++i) {
-      RandomStream random = stream(i);
+      RandomStream random = test_stream(i);
       const CropBox box = draw_resized_crop({}, {size[0], size[1]}, random);
       ASSERT_GE(box.top, 0);
       ASSERT_GE(box.left, 0);
@@ -118,7 +117,7 @@ TEST(GeometryTest, CropFallsBackToTheCentre) {
   EXPECT_EQ(names.size(), 3u);
   for (const auto& name : names) {
     const auto size = sizes_in(name[1]);
-    RandomStream random = stream();
+    RandomStream random = test_stream();
     const CropBox box = draw_resized_crop({.scale = {2.0, 2.0}}, {size[0], size[1]}, random);
     EXPECT_EQ((std::vector<int64_t>{box.top, box.left, box.size.height, box.size.width}),
               golden("crop_fallback." + name[1]).values<int64_t>())

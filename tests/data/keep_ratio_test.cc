@@ -8,28 +8,25 @@
 #include <string>
 #include <vector>
 
+#include "tests/data/augment_support.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {
 namespace {
 
-using testing::golden_names;
+using testing::augment_golden;
+using testing::augment_golden_names;
 using testing::pixels_of;
 using testing::sizes_in;
-
-constexpr const char* kFile = "data_augment";
-
-const testing::GoldenArray& golden(const std::string& name) { return testing::golden(name, kFile); }
-
-RandomStream stream(uint64_t sample = 0) { return RandomStream(philox_key(1, "test"), sample); }
+using testing::test_stream;
 
 TEST(KeepRatioTest, SizesAreTimms) {
-  const auto rows = golden("keep_ratio_sizes").values<double>();
+  const auto rows = augment_golden("keep_ratio_sizes").values<double>();
   ASSERT_EQ(rows.size(), 7u * 54);
   for (size_t i = 0; i < rows.size(); i += 7) {
     const auto whole = [&](size_t k) { return static_cast<int64_t>(rows[i + k]); };
     const ResizeKeepRatioConfig config = {.size = {whole(2), whole(3)}, .longest = rows[i + 4]};
-    RandomStream random = stream();
+    RandomStream random = test_stream();
     const ImageSize size = {whole(0), whole(1)};
     EXPECT_EQ(draw_keep_ratio_size(config, size, random), (ImageSize{whole(5), whole(6)}))
         << "row " << i / 7;
@@ -39,7 +36,8 @@ TEST(KeepRatioTest, SizesAreTimms) {
 
 TEST(KeepRatioTest, RandomSizesAreDistributedAsTimms) {
   constexpr int kDraws = 20000;
-  const auto expected = golden("rkrc_sizes").values<double>();  // [mean, deviation] x [h, w]
+  const auto expected =
+      augment_golden("rkrc_sizes").values<double>();  // [mean, deviation] x [h, w]
   const ResizeKeepRatioConfig config = {.random_scale_prob = 0.5,
                                         .random_scale_range = {0.8, 1.0},
                                         .random_scale_area = true,
@@ -47,7 +45,7 @@ TEST(KeepRatioTest, RandomSizesAreDistributedAsTimms) {
                                         .random_aspect_range = {0.9, 1 / 0.9}};
   double sums[2] = {}, squares[2] = {};
   for (int i = 0; i < kDraws; ++i) {
-    RandomStream random = stream(i);
+    RandomStream random = test_stream(i);
     const ImageSize size = draw_keep_ratio_size(config, {375, 500}, random);
     const double sides[2] = {static_cast<double>(size.height), static_cast<double>(size.width)};
     for (int k = 0; k < 2; ++k) {
@@ -65,17 +63,17 @@ TEST(KeepRatioTest, RandomSizesAreDistributedAsTimms) {
 }
 
 TEST(KeepRatioTest, WindowsGiveTimmsPixels) {
-  const auto names = golden_names("window", kFile);
+  const auto names = augment_golden_names("window");
   EXPECT_EQ(names.size(), 18u);
   for (const auto& name : names) {  // window, image, mode, top, left, height, width
-    const Image in = golden("image." + name[1]).image();
+    const Image in = augment_golden("image." + name[1]).image();
     TransformScratch scratch;
     scratch.geometry = SampleGeometry({in.height, in.width});
     const ImageSize size = {std::stoll(name[5]), std::stoll(name[6])};
     const ImageView view = crop_or_pad(ImageView(in), std::stoll(name[3]), std::stoll(name[4]),
                                        size, pad_mode_from_name(name[2]), {128, 64, 200}, scratch);
-    EXPECT_EQ(pixels_of(view), golden("window." + name[1] + "." + name[2] + "." + name[3] + "." +
-                                      name[4] + "." + name[5] + "." + name[6])
+    EXPECT_EQ(pixels_of(view), augment_golden("window." + name[1] + "." + name[2] + "." + name[3] +
+                                              "." + name[4] + "." + name[5] + "." + name[6])
                                    .bytes)
         << name[1] << " " << name[2] << " " << name[3];
     EXPECT_EQ(scratch.geometry.out_size(), size);
@@ -85,7 +83,7 @@ TEST(KeepRatioTest, WindowsGiveTimmsPixels) {
 template <class Config>
 std::vector<uint8_t> result_of(const Config& config, const Image& image, uint64_t sample = 0) {
   TransformScratch scratch;
-  RandomStream random = stream(sample);
+  RandomStream random = test_stream(sample);
   const ImageView view = apply(config, ImageView(image), random, scratch);
   const auto size = output_size(config, ImageSize{image.height, image.width});
   EXPECT_EQ(view.size(), size.value_or(view.size()));
@@ -93,23 +91,23 @@ std::vector<uint8_t> result_of(const Config& config, const Image& image, uint64_
 }
 
 TEST(KeepRatioTest, CentresGiveTimmsPixels) {
-  const auto names = golden_names("center", kFile);
+  const auto names = augment_golden_names("center");
   EXPECT_EQ(names.size(), 8u);
   for (const auto& name : names) {
     const CenterCropOrPadConfig config = {.size = sizes_in(name[2]), .fill = {128, 64, 200}};
-    EXPECT_EQ(result_of(config, golden("image." + name[1]).image()),
-              golden("center." + name[1] + "." + name[2]).bytes)
+    EXPECT_EQ(result_of(config, augment_golden("image." + name[1]).image()),
+              augment_golden("center." + name[1] + "." + name[2]).bytes)
         << name[1] << " " << name[2];
   }
 }
 
 TEST(KeepRatioTest, EvaluationCropsGiveTimmsPixels) {
-  const auto names = golden_names("eval", kFile);
+  const auto names = augment_golden_names("eval");
   EXPECT_EQ(names.size(), 6u);
   for (const auto& name : names) {
     const EvalCropConfig config = {.size = sizes_in(name[2]), .crop_mode = name[1]};
-    EXPECT_EQ(result_of(config, golden("image.rgb").image()),
-              golden("eval." + name[1] + "." + name[2]).bytes)
+    EXPECT_EQ(result_of(config, augment_golden("image.rgb").image()),
+              augment_golden("eval." + name[1] + "." + name[2]).bytes)
         << name[1] << " " << name[2];
   }
 }
@@ -127,7 +125,7 @@ TEST(KeepRatioTest, RandomWindowsVisitEveryPlace) {
 }
 
 TEST(KeepRatioTest, TrainingCropsAreAFunctionOfTheStream) {
-  const Image in = golden("image.rgb").image();
+  const Image in = augment_golden("image.rgb").image();
   const RkrcConfig centred = {.size = {20, 24}};
   const RkrrConfig random = {.size = {20, 24}};
   EXPECT_EQ(result_of(centred, in, 3), result_of(centred, in, 3));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fovea/data/transforms/pipeline.h"
+#include "tests/data/augment_support.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {
@@ -16,13 +17,12 @@ namespace {
 
 using ::testing::HasSubstr;
 using testing::message_of;
-
-RandomStream stream(uint64_t sample = 0) { return RandomStream(philox_key(1, "test"), sample); }
+using testing::test_stream;
 
 std::vector<float> erased(const RandomErasingConfig& config, ImageSize size, int64_t channels,
                           uint64_t sample) {
   std::vector<float> image(static_cast<size_t>(channels * size.height * size.width), 1.0f);
-  RandomStream random = stream(sample);
+  RandomStream random = test_stream(sample);
   erase_randomly(config, size, random, image);
   return image;
 }
@@ -33,7 +33,7 @@ TEST(RandomErasingTest, ErasesAsMuchAsTimm) {
   constexpr int kImages = 6000;
   for (const int64_t count : {1, 3}) {
     const auto expected =
-        testing::golden("erased_share." + std::to_string(count), "data_augment").values<double>();
+        testing::augment_golden("erased_share." + std::to_string(count)).values<double>();
     double sum = 0, squares = 0;
     for (int i = 0; i < kImages; ++i) {
       const auto image = erased({.p = 1, .max_count = count}, {32, 40}, 1, i);
@@ -77,7 +77,7 @@ TEST(RandomErasingTest, HappensWithItsProbability) {
 TEST(RandomErasingTest, BoxesLieInside) {
   const RandomErasingConfig config = {.p = 1};
   for (int i = 0; i < 3000; ++i) {
-    RandomStream random = stream(i);
+    RandomStream random = test_stream(i);
     const auto box = draw_erasing_box(config, {9, 30}, 1.0, random);
     if (!box) continue;
     EXPECT_GE(box->top, 0);
@@ -92,7 +92,7 @@ TEST(RandomErasingTest, StandsAfterNormalize) {
   const Image image = {16, 16, 1, std::vector<uint8_t>(256, 255)};
   TransformScratch scratch;
   std::vector<float> out(256);
-  pipeline.apply(image, stream(), out, scratch);
+  pipeline.apply(image, test_stream(), out, scratch);
   const auto zeros = std::count(out.begin(), out.end(), 0.0f);
   EXPECT_GT(zeros, 0);
   EXPECT_EQ(std::count(out.begin(), out.end(), 1.0f), 256 - zeros);

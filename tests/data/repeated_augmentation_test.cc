@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fovea/data/transforms/pipeline.h"
+#include "tests/data/augment_support.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {
@@ -17,12 +18,12 @@ using testing::message_of;
 
 // timm's ranks, put together in the order of the global batch.
 TEST(RepeatedAugmentationTest, OrdersSamplesAsTimm) {
-  const auto names = testing::golden_names("repeated", "data_augment");
+  const auto names = testing::augment_golden_names("repeated");
   EXPECT_EQ(names.size(), 4u);
   for (const auto& name : names) {  // repeated, size, 10 repeats, ranks
     const RepeatedAugmentation order(std::stoll(name[1]), std::stod(name[2]) / 10);
     const auto expected =
-        testing::golden("repeated." + name[1] + "." + name[2] + "." + name[3], "data_augment")
+        testing::augment_golden("repeated." + name[1] + "." + name[2] + "." + name[3])
             .values<int64_t>();
     EXPECT_EQ(order.samples_per_epoch(), static_cast<int64_t>(expected.size()));
     for (size_t place = 0; place < expected.size(); ++place) {

@@ -14,8 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using testing::message_of;
-
-RandomStream stream(uint64_t sample = 0) { return RandomStream(philox_key(1, "test"), sample); }
+using testing::test_stream;
 
 // An image whose pixels are its mask, so that both must move alike.
 Image labelled_image(int64_t height, int64_t width) {
@@ -51,7 +50,7 @@ TEST(SampleGeometryTest, MasksFollowNearestPixels) {
     const TransformPipeline pipeline(list, 1);
     for (uint64_t sample = 0; sample < 8; ++sample) {
       TransformScratch scratch;
-      const ImageView view = pipeline.apply_to_pixels(image, stream(sample), scratch);
+      const ImageView view = pipeline.apply_to_pixels(image, test_stream(sample), scratch);
       LabelMap moved;
       apply_geometry(scratch.geometry, mask_of(image), moved);
       ASSERT_EQ(moved.size, (VolumeSize{1, view.height, view.width}));
@@ -72,7 +71,7 @@ TEST(SampleGeometryTest, RotatedAndShearedMasksFollow) {
                             AugmentAction::kTranslateX}) {
     TransformScratch scratch;
     scratch.geometry = SampleGeometry({20, 20});
-    RandomStream random = stream();
+    RandomStream random = test_stream();
     const double arg = action == AugmentAction::kRotate ? 17.0 : 0.23;
     const ImageView view = run_augment_action(action, arg, Interpolation::kNearest, {},
                                               ImageView(image), random, scratch);
@@ -97,7 +96,7 @@ TEST(SampleGeometryTest, PointsLieWhereTheirPixelsAre) {
                                     {CenterCropConfig{.size = {70, 80}}}},
                                    1);
   TransformScratch scratch;
-  const ImageView view = pipeline.apply_to_pixels(image, stream(), scratch);
+  const ImageView view = pipeline.apply_to_pixels(image, test_stream(), scratch);
   std::vector<Point> points = {{4, 12, 17}};
   apply_geometry(scratch.geometry, points);
   double y_sum = 0, x_sum = 0, count = 0;
@@ -118,8 +117,8 @@ TEST(SampleGeometryTest, PointsLieWhereTheirPixelsAre) {
 TEST(SampleGeometryTest, StartsAnewWithEachSample) {
   const TransformPipeline pipeline({{HorizontalFlipConfig{.p = 1}}}, 1);
   TransformScratch scratch;
-  pipeline.apply_to_pixels(labelled_image(4, 5), stream(), scratch);
-  pipeline.apply_to_pixels(labelled_image(6, 7), stream(), scratch);
+  pipeline.apply_to_pixels(labelled_image(4, 5), test_stream(), scratch);
+  pipeline.apply_to_pixels(labelled_image(6, 7), test_stream(), scratch);
   EXPECT_EQ(scratch.geometry.in_size(), (ImageSize{6, 7}));
   EXPECT_EQ(scratch.geometry.to_input(), (AffineMatrix{-1, 0, 7, 0, 1, 0}));
 }

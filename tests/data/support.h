@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "fovea/core/error.h"
+#include "fovea/core/philox.h"
 #include "fovea/core/safetensors.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/image_view.h"
@@ -92,6 +93,11 @@ inline const std::map<std::string, GoldenArray>& golden_arrays(const std::string
 
 inline const GoldenArray& golden(const std::string& name, const std::string& file = "data") {
   return golden_arrays(file).at(name);
+}
+
+// What a test of augmentations draws from.
+inline RandomStream test_stream(uint64_t sample = 0) {
+  return RandomStream(philox_key(1, "test"), sample);
 }
 
 // Names that start with `prefix`, split at the dots: {"resize", "rgb", "bicubic", "20x20"}.

@@ -19,7 +19,7 @@ using testing::golden_names;
 using ::testing::HasSubstr;
 using testing::message_of;
 
-constexpr const char* kFile = "data_tiling";
+constexpr const char* kTilingGoldens = "data_tiling";
 
 std::vector<int64_t> starts_of(const AxisTiles& axis) {
   std::vector<int64_t> starts;
@@ -28,7 +28,7 @@ std::vector<int64_t> starts_of(const AxisTiles& axis) {
 }
 
 TEST(TileAxisTest, UpstreamsCountsAndPlaces) {
-  const auto rows = golden("counts", kFile).values<int64_t>();
+  const auto rows = golden("counts", kTilingGoldens).values<int64_t>();
   int64_t compared = 0, agree = 0;
   for (size_t i = 0; i < rows.size(); i += 7, ++compared) {
     const int64_t *row = rows.data() + i, size = row[0], tile = row[1];
@@ -90,9 +90,9 @@ TEST(TileAxisTest, CoversAndCountsByFormula) {
 // Tiles of UCF-VIT's own loader, in its order; its x, y, z are W, H, D (in 2-D: H, W).
 TEST(TilingTest, UpstreamsTilesInItsOrder) {
   int cases = 0;
-  for (const auto& name : golden_names("case", kFile)) {
-    const auto c = golden("case." + name[1], kFile).values<int64_t>();
-    const auto expected = golden("tiles." + name[1], kFile).values<int64_t>();
+  for (const auto& name : golden_names("case", kTilingGoldens)) {
+    const auto c = golden("case." + name[1], kTilingGoldens).values<int64_t>();
+    const auto expected = golden("tiles." + name[1], kTilingGoldens).values<int64_t>();
     TilingConfig config{.tile_overlap = static_cast<double>(c[6]) / 1000,
                         .use_all_data = c[7] != 0,
                         .two_d = c[8] != 0,

@@ -19,7 +19,7 @@ constexpr int64_t kChannels = 3;
 constexpr int64_t kPlane = kSide * kSide;
 constexpr size_t kMaxFileBytes = size_t{1} << 32;
 
-struct Variant {
+struct BinaryVariant {
   int64_t num_classes;
   int64_t label_bytes;  // the last one is the label that counts
   const char* names_file;
@@ -28,8 +28,8 @@ struct Variant {
   int64_t record_bytes() const { return label_bytes + kPlane * kChannels; }
 };
 
-constexpr Variant kCifar10 = {10, 1, "batches.meta.txt", "cifar-10-batches-bin"};
-constexpr Variant kCifar100 = {100, 2, "fine_label_names.txt", "cifar-100-binary"};
+constexpr BinaryVariant kCifar10 = {10, 1, "batches.meta.txt", "cifar-10-batches-bin"};
+constexpr BinaryVariant kCifar100 = {100, 2, "fine_label_names.txt", "cifar-100-binary"};
 
 struct File {
   std::string name;
@@ -37,7 +37,7 @@ struct File {
   int64_t first = 0;  // index of its first record in the data set
 };
 
-std::vector<std::string> files_of(const std::string& split, const Variant& variant) {
+std::vector<std::string> files_of(const std::string& split, const BinaryVariant& variant) {
   if (variant.num_classes == 100) return {split + ".bin"};
   if (split == "test") return {"test_batch.bin"};
   return {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
@@ -46,7 +46,7 @@ std::vector<std::string> files_of(const std::string& split, const Variant& varia
 
 // Training sets are often cut down to some of the five files: those that exist count, at least one.
 std::vector<fs::path> existing_files(const fs::path& folder, const std::string& split,
-                                     const Variant& variant) {
+                                     const BinaryVariant& variant) {
   std::vector<fs::path> found;
   for (const std::string& name : files_of(split, variant)) {
     if (fs::exists(folder / name)) found.push_back(folder / name);
@@ -54,7 +54,7 @@ std::vector<fs::path> existing_files(const fs::path& folder, const std::string& 
   return found;
 }
 
-File read_records(const fs::path& path, const Variant& variant) {
+File read_records(const fs::path& path, const BinaryVariant& variant) {
   File file{path.filename().string(), read_gzip(path.string(), kMaxFileBytes), 0};
   const int64_t record = variant.record_bytes();
   const auto size = static_cast<int64_t>(file.bytes.size());
@@ -94,7 +94,7 @@ std::vector<std::string> read_names(const fs::path& path, int64_t num_classes) {
 
 class CifarDataset : public Dataset {
  public:
-  CifarDataset(std::vector<File> files, const Variant& variant,
+  CifarDataset(std::vector<File> files, const BinaryVariant& variant,
                std::vector<std::string> class_names)
       : files_(std::move(files)), variant_(variant), class_names_(std::move(class_names)) {
     for (File& file : files_) {
@@ -129,7 +129,7 @@ class CifarDataset : public Dataset {
   }
 
   std::vector<File> files_;
-  Variant variant_;
+  BinaryVariant variant_;
   std::vector<std::string> class_names_;
   int64_t size_ = 0;
 };
@@ -148,7 +148,7 @@ std::shared_ptr<const Dataset> build_cifar_dataset(const CifarConfig& config) {
   if (!fs::is_directory(config.path)) {
     fail<DataError>("{}: no such folder; expected a folder with CIFAR's .bin files", config.path);
   }
-  for (const Variant& variant : {kCifar10, kCifar100}) {
+  for (const BinaryVariant& variant : {kCifar10, kCifar100}) {
     if (config.variant != "auto" && config.variant != fmt::format("cifar{}", variant.num_classes))
       continue;
     for (const fs::path& folder :

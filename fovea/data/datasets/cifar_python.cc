@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 constexpr size_t kMaxArchiveBytes = size_t{1} << 31;
 constexpr uint64_t kMaxPickleBytes = uint64_t{1} << 30;
 
-struct Variant {
+struct PythonVariant {
   const char* archive;
   const char* folder;  // in the archive
   int64_t num_classes;
@@ -30,8 +30,8 @@ struct Variant {
   const char* labels_key;
 };
 
-const Variant& variant_named(bool is_100, bool is_coarse) {
-  static const Variant kCifar10 = {
+const PythonVariant& variant_named(bool is_100, bool is_coarse) {
+  static const PythonVariant kCifar10 = {
       "cifar-10-python.tar.gz",
       "cifar-10-batches-py",
       10,
@@ -40,10 +40,10 @@ const Variant& variant_named(bool is_100, bool is_coarse) {
       "batches.meta",
       "label_names",
       "labels"};
-  static const Variant kFine = {
+  static const PythonVariant kFine = {
       "cifar-100-python.tar.gz", "cifar-100-python", 100, {"train"}, {"test"}, "meta",
       "fine_label_names",        "fine_labels"};
-  static const Variant kCoarse = {
+  static const PythonVariant kCoarse = {
       "cifar-100-python.tar.gz", "cifar-100-python", 20, {"train"}, {"test"}, "meta",
       "coarse_label_names",      "coarse_labels"};
   if (!is_100) return kCifar10;
@@ -77,7 +77,7 @@ Members read_archive(const std::string& path) {
 }
 
 // The files of an unpacked archive, under the names that they had in it.
-Members read_folder(const fs::path& folder, const Variant& variant) {
+Members read_folder(const fs::path& folder, const PythonVariant& variant) {
   Members members;
   std::vector<std::string> names = variant.train_files;
   names.insert(names.end(), variant.test_files.begin(), variant.test_files.end());
@@ -94,7 +94,7 @@ Members find_members(const std::string& path) {
   if (!fs::exists(path)) fail<DataError>("{}: no such file or folder", printable(path));
   if (!fs::is_directory(path)) return read_archive(path);
   for (const bool is_100 : {false, true}) {
-    const Variant& variant = variant_named(is_100, false);
+    const PythonVariant& variant = variant_named(is_100, false);
     for (const fs::path& folder : {fs::path(path), fs::path(path) / variant.folder}) {
       Members members = read_folder(folder, variant);
       if (!members.empty()) return members;
@@ -123,7 +123,8 @@ const PickleValue& value_of(const PickleValue& dict, const char* key, PickleValu
   return *value;
 }
 
-Batch read_batch(std::vector<uint8_t> bytes, const std::string& source, const Variant& variant) {
+Batch read_batch(std::vector<uint8_t> bytes, const std::string& source,
+                 const PythonVariant& variant) {
   Batch batch{source, std::make_shared<const Pickle>(std::move(bytes), source), {}, {}, 0};
   const PickleValue& root = batch.pickle->root();
   const PickleValue& data = value_of(root, "data", PickleValue::Kind::kArray, source);
@@ -148,7 +149,7 @@ Batch read_batch(std::vector<uint8_t> bytes, const std::string& source, const Va
 }
 
 std::vector<std::string> read_names(std::vector<uint8_t> bytes, const std::string& source,
-                                    const Variant& variant) {
+                                    const PythonVariant& variant) {
   const Pickle pickle(std::move(bytes), source);
   const auto& list = value_of(pickle.root(), variant.names_key, PickleValue::Kind::kList, source);
   std::vector<std::string> names;
@@ -209,7 +210,7 @@ std::shared_ptr<const Dataset> build_cifar_python_dataset(const CifarPythonConfi
   const bool is_100 = std::any_of(members.begin(), members.end(), [](const auto& member) {
     return member.first.starts_with("cifar-100-python/");
   });
-  const Variant& variant = variant_named(is_100, config.labels == "coarse");
+  const PythonVariant& variant = variant_named(is_100, config.labels == "coarse");
   const auto source_of = [&](const std::string& name) {
     return fmt::format("{}:{}", printable(fs::path(config.path).filename().string()), name);
   };

@@ -12,7 +12,7 @@ namespace fovea::data {
 namespace {
 
 constexpr size_t kMaxNames = 1'000'000;
-constexpr size_t kMaxDepth = 16;
+constexpr size_t kMaxBraceDepth = 16;
 
 std::optional<int64_t> integer(std::string_view text) {
   int64_t value = 0;
@@ -93,8 +93,8 @@ std::vector<std::string> expand_body(std::string_view body, std::string_view who
 }
 
 std::vector<std::string> expand(std::string_view pattern, std::string_view whole, size_t depth) {
-  if (depth > kMaxDepth) {
-    fail<ConfigError>("\"{}\": braces in more than {} others", whole, kMaxDepth);
+  if (depth > kMaxBraceDepth) {
+    fail<ConfigError>("\"{}\": braces in more than {} others", whole, kMaxBraceDepth);
   }
   std::vector<std::string> names = {""};
   while (!pattern.empty()) {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kPreambleBytes = 128;
 constexpr uint32_t kUndefined = 0xFFFFFFFF;
-constexpr int kMaxDepth = 16;
+constexpr int kMaxSequenceDepth = 16;
 constexpr uint64_t kMaxFileBytes = uint64_t{1} << 31;
 
 constexpr uint32_t kItem = 0xFFFEE000, kItemEnd = 0xFFFEE00D, kSequenceEnd = 0xFFFEE0DD;
@@ -50,7 +50,7 @@ constexpr std::array<Syntax, 19> kRefused = {{
     {"1.2.840.10008.1.2.4.203", "High-Throughput JPEG 2000"},
 }};
 
-struct Element {
+struct DataElement {
   uint32_t tag = 0;
   char vr[2] = {};
   uint32_t bytes = 0;
@@ -63,8 +63,8 @@ uint32_t read_tag(ByteReader& in) {
   return uint32_t{group} << 16 | in.number<uint16_t>();
 }
 
-Element read_element(ByteReader& in, bool is_explicit) {
-  Element element;
+DataElement read_element(ByteReader& in, bool is_explicit) {
+  DataElement element;
   element.tag = read_tag(in);
   const bool is_delimiter = element.tag >> 16 == 0xFFFE;  // these have no VR
   if (!is_explicit || is_delimiter) {
@@ -91,7 +91,7 @@ Element read_element(ByteReader& in, bool is_explicit) {
 
 void skip_sequence(ByteReader& in, bool is_explicit, int depth);
 
-void skip_element(ByteReader& in, const Element& element, bool is_explicit, int depth) {
+void skip_element(ByteReader& in, const DataElement& element, bool is_explicit, int depth) {
   if (element.bytes == kUndefined) {
     // The contents of UN are in implicit VR (PS3.5, 6.2.2).
     skip_sequence(in, is_explicit && !element.has_vr("UN"), depth + 1);
@@ -102,10 +102,10 @@ void skip_element(ByteReader& in, const Element& element, bool is_explicit, int 
 
 // Items of undefined or stated length up to the sequence's end.
 void skip_sequence(ByteReader& in, bool is_explicit, int depth) {
-  if (depth > kMaxDepth)
-    fail<DataError>("{}: sequences nested more than {} deep", in.source(), kMaxDepth);
+  if (depth > kMaxSequenceDepth)
+    fail<DataError>("{}: sequences nested more than {} deep", in.source(), kMaxSequenceDepth);
   while (true) {
-    const Element item = read_element(in, is_explicit);
+    const DataElement item = read_element(in, is_explicit);
     if (item.tag == kSequenceEnd) return;
     if (item.tag != kItem) {
       fail<DataError>("{}: ({:04x},{:04x}) at offset {}, where an item is expected; damaged",
@@ -115,7 +115,7 @@ void skip_sequence(ByteReader& in, bool is_explicit, int depth) {
       in.skip(item.bytes);
       continue;
     }
-    for (Element inner = read_element(in, is_explicit); inner.tag != kItemEnd;
+    for (DataElement inner = read_element(in, is_explicit); inner.tag != kItemEnd;
          inner = read_element(in, is_explicit)) {
       skip_element(in, inner, is_explicit, depth);
     }
@@ -139,7 +139,7 @@ class SliceParser {
     read_meta();
     bool has_pixels = false;
     while (!has_pixels && !in_.at_end()) {
-      const Element element = read_element(in_, is_explicit_);
+      const DataElement element = read_element(in_, is_explicit_);
       if (element.tag == kPixelData) {
         read_pixels(element);
         has_pixels = true;
@@ -160,13 +160,13 @@ class SliceParser {
     in_.skip(kPreambleBytes);
     if (in_.text(4) != "DICM")
       fail<DataError>("{}: not a DICOM file: it has no DICM at offset 128", source_);
-    const Element length = read_element(in_, true);
+    const DataElement length = read_element(in_, true);
     if (length.tag != 0x00020000 || length.bytes != 4)
       fail<DataError>("{}: the file's meta information has no length; damaged", source_);
     const auto meta_bytes = in_.number<uint32_t>();
     ByteReader meta(in_.take(meta_bytes), source_);
     while (!meta.at_end()) {
-      const Element element = read_element(meta, true);
+      const DataElement element = read_element(meta, true);
       const auto value = trimmed(meta.text(element.bytes));
       if (element.tag == 0x00020010) syntax_ = std::string(value.substr(0, 64));
     }
@@ -299,7 +299,7 @@ class SliceParser {
     if (bits_allocated_ == 32) slice_.type = is_signed_ ? ScalarType::kInt32 : ScalarType::kUint32;
   }
 
-  void read_pixels(const Element& element) {
+  void read_pixels(const DataElement& element) {
     check_image();
     const int64_t pixels = slice_.rows * slice_.columns;
     const auto expected = static_cast<uint64_t>(pixels * bits_allocated_ / 8);
@@ -319,12 +319,12 @@ class SliceParser {
   }
 
   // An offset table, one fragment, the end (PS3.5, A.4).
-  std::span<const uint8_t> single_fragment(const Element& element) {
+  std::span<const uint8_t> single_fragment(const DataElement& element) {
     if (element.bytes != kUndefined)
       fail<DataError>("{}: RLE pixels of a stated length; damaged", source_);
-    const Element table = read_element(in_, true);
+    const DataElement table = read_element(in_, true);
     if (table.tag == kItem) in_.skip(table.bytes);
-    const Element fragment = read_element(in_, true);
+    const DataElement fragment = read_element(in_, true);
     if (table.tag != kItem || fragment.tag != kItem)
       fail<DataError>("{}: RLE pixels without a fragment; damaged", source_);
     const auto bytes = in_.take(fragment.bytes);

@@ -9,7 +9,7 @@
 namespace fovea::data {
 namespace {
 
-constexpr size_t kHeaderBytes = 64, kMaxSegments = 15;
+constexpr size_t kRleHeaderBytes = 64, kMaxSegments = 15;
 
 // One byte of every value: PackBits (PS3.5, G.3.1). Bytes behind the last value are padding.
 void decode_segment(std::span<const uint8_t> segment, uint8_t* out, int64_t stride, int64_t pixels,
@@ -36,7 +36,7 @@ void decode_segment(std::span<const uint8_t> segment, uint8_t* out, int64_t stri
 std::vector<uint8_t> decode_dicom_rle(std::span<const uint8_t> frame, int64_t pixels,
                                       int64_t bytes_per_pixel, const std::string& source) {
   ByteReader in(frame, source);
-  ByteReader header(in.take(kHeaderBytes), source);
+  ByteReader header(in.take(kRleHeaderBytes), source);
   const auto segments = header.number<uint32_t>();
   if (segments != static_cast<uint64_t>(bytes_per_pixel) || segments > kMaxSegments) {
     fail<DataError>("{}: {} RLE segments; expected {}, one for each byte of a pixel", source,
@@ -50,7 +50,8 @@ std::vector<uint8_t> decode_dicom_rle(std::span<const uint8_t> frame, int64_t pi
     fail<DataError>("{}: {} bytes of RLE are too few for {} pixels", source, frame.size(), pixels);
   std::vector<uint8_t> out(static_cast<size_t>(pixels * bytes_per_pixel));
   for (size_t i = 0; i < segments; ++i) {
-    if (offsets[i] < kHeaderBytes || offsets[i] > offsets[i + 1] || offsets[i + 1] > frame.size()) {
+    if (offsets[i] < kRleHeaderBytes || offsets[i] > offsets[i + 1] ||
+        offsets[i + 1] > frame.size()) {
       fail<DataError>("{}: RLE segment {} at bytes {} to {} of {}; the file is damaged", source, i,
                       offsets[i], offsets[i + 1], frame.size());
     }

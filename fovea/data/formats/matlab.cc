@@ -11,9 +11,9 @@
 namespace fovea::data {
 namespace {
 
-constexpr size_t kHeaderBytes = 128;
+constexpr size_t kMatlabHeaderBytes = 128;
 constexpr size_t kMaxUnpackedBytes = size_t{1} << 28;
-constexpr int kMaxDepth = 8;
+constexpr int kMaxStructDepth = 8;
 constexpr int64_t kMaxElements = int64_t{1} << 24;
 constexpr size_t kMaxFields = 256;
 
@@ -36,7 +36,7 @@ enum : uint32_t {
 };
 enum : uint32_t { kStructClass = 2, kCharClass = 4, kFirstNumberClass = 6, kLastNumberClass = 15 };
 
-struct Element {
+struct MatlabElement {
   uint32_t type = 0;
   std::span<const uint8_t> bytes;
 };
@@ -51,10 +51,10 @@ class Parser {
   }
 
   // Takes the next element off the front: a tag of 8 bytes, or of 4 for up to 4 bytes of data.
-  Element take(std::span<const uint8_t>& rest, bool is_padded = true) const {
+  MatlabElement take(std::span<const uint8_t>& rest, bool is_padded = true) const {
     if (rest.size() < 8) fail_with("a data element is truncated");
     const uint32_t word = number<uint32_t>(rest);
-    Element element;
+    MatlabElement element;
     if (word >> 16 != 0) {
       element.type = word & 0xFFFF;
       const size_t count = word >> 16;
@@ -74,7 +74,7 @@ class Parser {
   }
 
   MatlabArray parse_matrix(std::span<const uint8_t> rest, int depth) const {
-    if (depth > kMaxDepth) fail_with("structs within structs without end");
+    if (depth > kMaxStructDepth) fail_with("structs within structs without end");
     MatlabArray array;
     if (rest.empty()) return array;  // an empty cell
     const auto flags = take(rest);
@@ -140,7 +140,7 @@ class Parser {
     }
   }
 
-  std::vector<double> numbers_of(const Element& element) const {
+  std::vector<double> numbers_of(const MatlabElement& element) const {
     std::vector<double> out;
     switch (element.type) {
       case kInt8:
@@ -181,7 +181,7 @@ class Parser {
     return out;
   }
 
-  void parse_numbers(const Element& element, MatlabArray& array) const {
+  void parse_numbers(const MatlabElement& element, MatlabArray& array) const {
     array.kind = MatlabArray::Kind::kNumbers;
     array.numbers = numbers_of(element);
     if (static_cast<int64_t>(array.numbers.size()) != array.size()) {
@@ -190,7 +190,7 @@ class Parser {
   }
 
   // Characters are UTF-8 bytes or 16-bit units; those outside the basic plane come as two.
-  void parse_text(const Element& element, MatlabArray& array) const {
+  void parse_text(const MatlabElement& element, MatlabArray& array) const {
     array.kind = MatlabArray::Kind::kText;
     if (element.type == kUtf8) {
       array.text.assign(element.bytes.begin(), element.bytes.end());
@@ -282,13 +282,13 @@ double MatlabArray::number() const {
 
 std::vector<MatlabArray> parse_matlab(std::span<const uint8_t> bytes, const std::string& name) {
   const Parser parser(name);
-  if (bytes.size() < kHeaderBytes) parser.fail_with("fewer bytes than a header");
+  if (bytes.size() < kMatlabHeaderBytes) parser.fail_with("fewer bytes than a header");
   // Version 0x0100 and "MI" as 16-bit words: their bytes are swapped in a little-endian file.
   if (bytes[124] != 0x00 || bytes[125] != 0x01 || bytes[126] != 'I' || bytes[127] != 'M') {
     parser.fail_with("another version, or big-endian");
   }
   std::vector<MatlabArray> variables;
-  auto rest = bytes.subspan(kHeaderBytes);
+  auto rest = bytes.subspan(kMatlabHeaderBytes);
   while (!rest.empty()) {
     // Compressed elements follow each other without padding.
     const bool is_packed = rest[0] == kCompressed;

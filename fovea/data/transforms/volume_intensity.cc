@@ -13,7 +13,7 @@ namespace fovea::data {
 namespace {
 
 // Sums run over pieces of fixed size, so that their rounding does not grow with the volume.
-constexpr int64_t kPiece = 4096;
+constexpr int64_t kSumPiece = 4096;
 
 struct Window {
   float subtrahend = 0;
@@ -100,7 +100,8 @@ FOVEA_SIMD double squares_of(const float* values, int64_t count, double mean) {
 template <class F>
 auto sum_pieces(const float* values, int64_t count, F&& f) {
   decltype(f(values, count)) sum = 0;
-  for (int64_t i = 0; i < count; i += kPiece) sum += f(values + i, std::min(kPiece, count - i));
+  for (int64_t i = 0; i < count; i += kSumPiece)
+    sum += f(values + i, std::min(kSumPiece, count - i));
   return sum;
 }
 

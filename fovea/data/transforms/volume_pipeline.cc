@@ -11,7 +11,7 @@
 namespace fovea::data {
 namespace {
 
-constexpr int64_t kPiece = 1 << 20;  // counted in 32 bits
+constexpr int64_t kCountPiece = 1 << 20;  // counted in 32 bits
 
 // Values whose exponent is all ones: NaN and infinity.
 [[gnu::flatten]] FOVEA_SIMD int32_t count_not_finite(const float* values, int64_t count) {
@@ -63,8 +63,8 @@ void check_finite(const Volume& volume) {
   const auto count = static_cast<int64_t>(volume.values.size());
   const float* values = volume.values.data();
   int64_t found = 0;
-  for (int64_t i = 0; i < count; i += kPiece) {
-    found += count_not_finite(values + i, std::min(kPiece, count - i));
+  for (int64_t i = 0; i < count; i += kCountPiece) {
+    found += count_not_finite(values + i, std::min(kCountPiece, count - i));
   }
   if (found == 0) return;
   const auto is_bad = [](float value) { return !std::isfinite(value); };
