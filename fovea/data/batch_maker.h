@@ -8,7 +8,7 @@
 
 #include "fovea/data/dataset.h"
 #include "fovea/data/loader.h"
-#include "fovea/data/sample_rows.h"
+#include "fovea/data/batch_rows.h"
 
 namespace fovea::data {
 
@@ -33,7 +33,7 @@ class BatchMaker {
   void fill(Batch& batch, int64_t first, int64_t last, BatchScratch& scratch) const;
 
  private:
-  const SampleRows& rows_of(int64_t set) const { return sets_[static_cast<size_t>(set)]; }
+  const BatchRows& rows_of(int64_t set) const { return sets_[static_cast<size_t>(set)]; }
   // The set that this shard's rows of a batch come from.
   int64_t set_of(const BatchPlan& plan) const;
   void fill_row(Batch& batch, int64_t row, int64_t cycle, BatchScratch& scratch) const;
@@ -43,7 +43,7 @@ class BatchMaker {
   LoaderOptions options_;
   SampleOrder order_;
   std::vector<int64_t> set_starts_;  // [sets] index of each set's first sample
-  std::vector<SampleRows> sets_;
+  std::vector<BatchRows> sets_;
   bool has_labels_ = false;
 };
 

@@ -5,9 +5,12 @@
 
 namespace fovea::data {
 
-// ITU-R 601 luma in fixed point, as Pillow's conversion to gray.
+// ITU-R 601 luma in fixed point, 0 to 255, as Pillow's conversion to gray.
+inline int32_t luma(int32_t r, int32_t g, int32_t b) {
+  return (r * 19595 + g * 38470 + b * 7471 + 0x8000) >> 16;
+}
 inline uint8_t luma(const uint8_t* rgb) {
-  return static_cast<uint8_t>((rgb[0] * 19595 + rgb[1] * 38470 + rgb[2] * 7471 + 0x8000) >> 16);
+  return static_cast<uint8_t>(luma(rgb[0], rgb[1], rgb[2]));
 }
 
 // rgb: [count, 3], gray: [count].

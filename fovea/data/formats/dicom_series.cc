@@ -8,6 +8,7 @@
 #include "fovea/core/error.h"
 #include "fovea/data/formats/byte_reader.h"
 #include "fovea/data/formats/dicom.h"
+#include "fovea/data/names.h"
 
 namespace fovea::data {
 namespace {
@@ -18,8 +19,7 @@ constexpr double kMaxUnevenness = 0.01;  // of a gap, against the mean gap
 constexpr size_t kMaxSlices = 1 << 16;
 
 bool has_dicom_name(const fs::path& path) {
-  std::string ending = path.extension().string();
-  for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string ending = lower_ending(path.native());
   return ending == ".dcm" || ending == ".dicom" || ending == ".ima";
 }
 

@@ -9,6 +9,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/simd.h"
+#include "fovea/data/channels.h"
 
 namespace fovea::data {
 namespace {
@@ -107,7 +108,7 @@ FOVEA_SIMD int64_t luma_sum(const uint8_t* rgb, int32_t count) {
   int32_t sum = 0;  // of one row: below 2^31 for rows of 8 million pixels
 #pragma omp simd reduction(+ : sum)
   for (int32_t x = 0; x < count; ++x) {
-    sum += (rgb[3 * x] * 19595 + rgb[3 * x + 1] * 38470 + rgb[3 * x + 2] * 7471 + 0x8000) >> 16;
+    sum += luma(rgb[3 * x], rgb[3 * x + 1], rgb[3 * x + 2]);
   }
   return sum;
 }
@@ -123,20 +124,19 @@ FOVEA_SIMD void blend_with_luma(const uint8_t* rgb, int32_t count, float alpha, 
 #pragma omp simd
   for (int32_t x = 0; x < count; ++x) {
     const int32_t r = rgb[3 * x], g = rgb[3 * x + 1], b = rgb[3 * x + 2];
-    const auto luma = static_cast<float>((r * 19595 + g * 38470 + b * 7471 + 0x8000) >> 16);
-    out[3 * x] = cut_to_byte(luma + alpha * (static_cast<float>(r) - luma));
-    out[3 * x + 1] = cut_to_byte(luma + alpha * (static_cast<float>(g) - luma));
-    out[3 * x + 2] = cut_to_byte(luma + alpha * (static_cast<float>(b) - luma));
+    const auto gray = static_cast<float>(luma(r, g, b));
+    out[3 * x] = cut_to_byte(gray + alpha * (static_cast<float>(r) - gray));
+    out[3 * x + 1] = cut_to_byte(gray + alpha * (static_cast<float>(g) - gray));
+    out[3 * x + 2] = cut_to_byte(gray + alpha * (static_cast<float>(b) - gray));
   }
 }
 
 FOVEA_SIMD void luma_to_rgb(const uint8_t* rgb, int32_t count, uint8_t* out) {
   for (int32_t x = 0; x < count; ++x) {
-    const auto luma = static_cast<uint8_t>(
-        (rgb[3 * x] * 19595 + rgb[3 * x + 1] * 38470 + rgb[3 * x + 2] * 7471 + 0x8000) >> 16);
-    out[3 * x] = luma;
-    out[3 * x + 1] = luma;
-    out[3 * x + 2] = luma;
+    const uint8_t gray = luma(rgb + 3 * x);
+    out[3 * x] = gray;
+    out[3 * x + 1] = gray;
+    out[3 * x + 2] = gray;
   }
 }
 

@@ -28,11 +28,6 @@ ByteTable solarize_add_table(int add, int threshold = 128);
 // Keeps the highest bits, 0 to 8.
 ByteTable posterize_table(int bits);
 
-// ITU-R 601 luma in fixed point, as Pillow's conversion to gray.
-inline uint8_t luma_of(const uint8_t* rgb) {
-  return static_cast<uint8_t>((rgb[0] * 19595 + rgb[1] * 38470 + rgb[2] * 7471 + 0x8000) >> 16);
-}
-
 // Stretches each channel to 0 and 255.
 void auto_contrast(const ImageView& in, Image& out);
 // Evens out each channel's histogram.

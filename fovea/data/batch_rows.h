@@ -23,12 +23,12 @@ struct BatchScratch {
 };
 
 // Immutable; `fill` may run in many threads at once on other rows.
-class SampleRows {
+class BatchRows {
  public:
   // first: index of the set's first sample, which says the size where the transforms leave it open.
   // Throws ConfigError: transforms of images for a data set of volumes; DataError: that sample
   // cannot be read.
-  SampleRows(std::shared_ptr<const Dataset> dataset, SampleTransforms transforms, int64_t first,
+  BatchRows(std::shared_ptr<const Dataset> dataset, SampleTransforms transforms, int64_t first,
              PixelType pixel_type);
 
   // Sizes the buffers of `batch` for this many rows, its image_shape included.

@@ -1,4 +1,4 @@
-#include "fovea/data/sample_rows.h"
+#include "fovea/data/batch_rows.h"
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ VolumeSize as_volume(ImageSize size) { return {1, size.height, size.width}; }
 
 }  // namespace
 
-SampleRows::SampleRows(std::shared_ptr<const Dataset> dataset, SampleTransforms transforms,
+BatchRows::BatchRows(std::shared_ptr<const Dataset> dataset, SampleTransforms transforms,
                        int64_t first, PixelType pixel_type)
     : dataset_(std::move(dataset)),
       transforms_(std::move(transforms)),
@@ -31,23 +31,23 @@ SampleRows::SampleRows(std::shared_ptr<const Dataset> dataset, SampleTransforms 
   size_ = fixed ? *fixed : size_of_first();
 }
 
-const TransformPipeline* SampleRows::images() const {
+const TransformPipeline* BatchRows::images() const {
   const auto* chosen = std::get_if<std::shared_ptr<const TransformPipeline>>(&transforms_);
   return chosen != nullptr ? chosen->get() : nullptr;
 }
 
-const VolumePipeline* SampleRows::volumes() const {
+const VolumePipeline* BatchRows::volumes() const {
   const auto* chosen = std::get_if<std::shared_ptr<const VolumePipeline>>(&transforms_);
   return chosen != nullptr ? chosen->get() : nullptr;
 }
 
-std::optional<VolumeSize> SampleRows::fixed_size() const {
+std::optional<VolumeSize> BatchRows::fixed_size() const {
   if (volumes() != nullptr) return volumes()->output_size(std::nullopt);
   const auto size = images()->output_size(std::nullopt);
   return size ? std::optional(as_volume(*size)) : std::nullopt;
 }
 
-VolumeSize SampleRows::size_of_first() const {
+VolumeSize BatchRows::size_of_first() const {
   Sample sample;
   dataset_->read(first_, sample);
   if (volumes() != nullptr) {
@@ -57,11 +57,11 @@ VolumeSize SampleRows::size_of_first() const {
   return as_volume(*images()->output_size(ImageSize{sample.image.height, sample.image.width}));
 }
 
-int64_t SampleRows::in_chans() const {
+int64_t BatchRows::in_chans() const {
   return volumes() != nullptr ? volumes()->in_chans() : images()->in_chans();
 }
 
-void SampleRows::open(Batch& batch, int64_t rows) const {
+void BatchRows::open(Batch& batch, int64_t rows) const {
   batch.image_shape = {rows, in_chans(), size_.height, size_.width};
   if (volumes() != nullptr) batch.image_shape.insert(batch.image_shape.begin() + 2, size_.depth);
   const bool has_bytes = pixel_type_ == PixelType::kUint8;
@@ -71,7 +71,7 @@ void SampleRows::open(Batch& batch, int64_t rows) const {
   batch.masks.resize(has_masks ? static_cast<size_t>(rows * size_.voxels()) : 0);
 }
 
-void SampleRows::check_size(const Image& image) const {
+void BatchRows::check_size(const Image& image) const {
   const ImageSize size = *images()->output_size(ImageSize{image.height, image.width});
   if (as_volume(size) == size_) return;
   fail<DataError>(
@@ -82,7 +82,7 @@ void SampleRows::check_size(const Image& image) const {
 }
 
 template <class T>
-void SampleRows::fill_image(std::span<T> out, int64_t index, RandomStream random,
+void BatchRows::fill_image(std::span<T> out, int64_t index, RandomStream random,
                             BatchScratch& scratch) const {
   Sample& sample = scratch.sample;
   // Where the size is open the whole image is decoded, so that its size can be checked first.
@@ -100,7 +100,7 @@ void SampleRows::fill_image(std::span<T> out, int64_t index, RandomStream random
   }
 }
 
-void SampleRows::fill_volume(Batch& batch, int64_t row, RandomStream random,
+void BatchRows::fill_volume(Batch& batch, int64_t row, RandomStream random,
                              BatchScratch& scratch) const {
   const auto voxels = static_cast<size_t>(size_.voxels());
   const auto floats = static_cast<size_t>(values());
@@ -112,7 +112,7 @@ void SampleRows::fill_volume(Batch& batch, int64_t row, RandomStream random,
   volumes()->apply(scratch.sample, random, size_, out, mask, scratch.volumes);
 }
 
-void SampleRows::fill(Batch& batch, int64_t row, int64_t index, RandomStream random,
+void BatchRows::fill(Batch& batch, int64_t row, int64_t index, RandomStream random,
                       BatchScratch& scratch) const {
   const auto count = static_cast<size_t>(values());
   const size_t first = static_cast<size_t>(row) * count;
@@ -127,7 +127,7 @@ void SampleRows::fill(Batch& batch, int64_t row, int64_t index, RandomStream ran
   if (!batch.labels.empty()) batch.labels[row] = scratch.sample.label;
 }
 
-void SampleRows::clear(Batch& batch, int64_t row) const {
+void BatchRows::clear(Batch& batch, int64_t row) const {
   const int64_t count = values(), voxels = size_.voxels();
   if (!batch.images.empty()) std::fill_n(batch.images.begin() + row * count, count, 0.0f);
   if (!batch.bytes.empty()) std::fill_n(batch.bytes.begin() + row * count, count, uint8_t{0});
