@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
+#include "fovea/data/batch_rows.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/loader.h"
-#include "fovea/data/batch_rows.h"
 
 namespace fovea::data {
 

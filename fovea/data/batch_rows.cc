@@ -14,7 +14,7 @@ VolumeSize as_volume(ImageSize size) { return {1, size.height, size.width}; }
 }  // namespace
 
 BatchRows::BatchRows(std::shared_ptr<const Dataset> dataset, SampleTransforms transforms,
-                       int64_t first, PixelType pixel_type)
+                     int64_t first, PixelType pixel_type)
     : dataset_(std::move(dataset)),
       transforms_(std::move(transforms)),
       first_(first),
@@ -83,7 +83,7 @@ void BatchRows::check_size(const Image& image) const {
 
 template <class T>
 void BatchRows::fill_image(std::span<T> out, int64_t index, RandomStream random,
-                            BatchScratch& scratch) const {
+                           BatchScratch& scratch) const {
   Sample& sample = scratch.sample;
   // Where the size is open the whole image is decoded, so that its size can be checked first.
   if (is_size_fixed_) {
@@ -101,7 +101,7 @@ void BatchRows::fill_image(std::span<T> out, int64_t index, RandomStream random,
 }
 
 void BatchRows::fill_volume(Batch& batch, int64_t row, RandomStream random,
-                             BatchScratch& scratch) const {
+                            BatchScratch& scratch) const {
   const auto voxels = static_cast<size_t>(size_.voxels());
   const auto floats = static_cast<size_t>(values());
   const auto out = std::span(batch.images).subspan(static_cast<size_t>(row) * floats, floats);
@@ -113,7 +113,7 @@ void BatchRows::fill_volume(Batch& batch, int64_t row, RandomStream random,
 }
 
 void BatchRows::fill(Batch& batch, int64_t row, int64_t index, RandomStream random,
-                      BatchScratch& scratch) const {
+                     BatchScratch& scratch) const {
   const auto count = static_cast<size_t>(values());
   const size_t first = static_cast<size_t>(row) * count;
   if (volumes() != nullptr) {

@@ -29,7 +29,7 @@ class BatchRows {
   // Throws ConfigError: transforms of images for a data set of volumes; DataError: that sample
   // cannot be read.
   BatchRows(std::shared_ptr<const Dataset> dataset, SampleTransforms transforms, int64_t first,
-             PixelType pixel_type);
+            PixelType pixel_type);
 
   // Sizes the buffers of `batch` for this many rows, its image_shape included.
   void open(Batch& batch, int64_t rows) const;
