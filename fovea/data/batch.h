@@ -21,8 +21,9 @@ struct Batch {
   std::vector<float> images;         // [B, C, H, W] or [B, C, D, H, W], normalised, row-major
   std::vector<uint8_t> bytes;        // the same in place of `images`, with PixelType::kUint8
   std::vector<int64_t> image_shape;  // with B in front
-  std::vector<int32_t> masks;        // [B, D, H, W] classes; empty where no mask is transformed
+  std::vector<int32_t> masks;        // [B, H, W] or [B, D, H, W] classes; empty: there are none
   std::vector<int64_t> labels;       // [B]; empty where the data set has none
+  std::vector<float> targets;        // [B, num_classes] soft targets, where images are mixed
   std::vector<int64_t> indices;      // [B] index of each sample in the data set
   std::vector<int64_t> rows;         // [B] row of each sample in the global batch
   std::vector<float> weights;        // [B] 1; 0: fills this shard up, index -1, zeros, label 0

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "fovea/core/error.h"
+#include "fovea/data/repeated_augmentation.h"
 #include "fovea/data/transforms/pipeline.h"
 
 namespace fovea::data {
@@ -15,7 +16,8 @@ SampleOrder make_order(const Dataset* dataset, const LoaderOptions& options) {
                            .global_batch_size = options.global_batch_size,
                            .seed = options.seed,
                            .shuffle = options.shuffle,
-                           .drop_last = options.drop_last};
+                           .drop_last = options.drop_last,
+                           .num_repeats = options.num_repeats};
   FOVEA_CHECK(dataset != nullptr, "a loader needs a data set");
   auto& sizes = order.mix.set_sizes;
   const int64_t size = dataset->size();
@@ -53,10 +55,38 @@ BatchMaker::BatchMaker(std::shared_ptr<const Dataset> dataset,
   int64_t start = 0;
   for (size_t set = 0; set < num_sets; ++set) {
     set_starts_.push_back(start);
-    sets_.emplace_back(dataset_, std::move(transforms[set]), start, options_.pixel_type);
+    sets_.emplace_back(dataset_, std::move(transforms[set]), start, options_);
     if (num_sets > 1) start += options_.mix.set_sizes[set];
   }
   has_labels_ = dataset_->num_classes() > 0;
+  if (options_.mixup && options_.mixup->is_on()) make_mixers();
+}
+
+void BatchMaker::make_mixers() {
+  if (!has_labels_ || dataset_->has_masks()) {
+    fail<ConfigError>("mixup and cutmix need a class for each sample; the data set has {}",
+                      dataset_->has_masks() ? "masks" : "no labels");
+  }
+  if (options_.pixel_type == PixelType::kUint8) {
+    fail<ConfigError>("mixup and cutmix of bytes; they work on normalised floats");
+  }
+  if (options_.mix.mode == MixMode::kRankGroups && !options_.mixup->timm_local) {
+    fail<ConfigError>(
+        "mixup and cutmix with mix: rank_groups, where rows of a batch come from several sets; set "
+        "mixup.timm_local: true");
+  }
+  for (const BatchRows& rows : sets_) {
+    const VolumeSize size = rows.size();
+    if (size.depth > 1 &&
+        (options_.mixup->cutmix_alpha > 0 || !options_.mixup->cutmix_minmax.empty()))
+      fail<ConfigError>("cutmix of volumes; it is for images (mixup_alpha works for both)");
+    mixers_.emplace_back(*options_.mixup, options_.seed, ImageSize{size.height, size.width});
+  }
+}
+
+// Else rows read their partners' samples themselves.
+bool BatchMaker::has_all_partners() const {
+  return options_.shard.count == 1 || options_.mixup->timm_local;
 }
 
 int64_t BatchMaker::set_of(const BatchPlan& plan) const {
@@ -85,6 +115,7 @@ void BatchMaker::open(int64_t position, Batch& batch) const {
   batch.set = set_of(plan);
   rows_of(batch.set).open(batch, rows);
   batch.labels.resize(has_labels_ ? static_cast<size_t>(rows) : 0);
+  batch.targets.resize(mixers_.empty() ? 0 : static_cast<size_t>(rows * dataset_->num_classes()));
   batch.indices.resize(static_cast<size_t>(rows));
   batch.rows.resize(static_cast<size_t>(rows));
   batch.weights.resize(static_cast<size_t>(rows));
@@ -100,11 +131,12 @@ void BatchMaker::fill(Batch& batch, int64_t first, int64_t last, BatchScratch& s
       continue;
     }
     const SamplePlace place = order_.place(plan, global_row);
-    const int64_t index = set_starts_[static_cast<size_t>(place.set)] + place.index;
+    const int64_t index = index_of(place);
     batch.indices[row] = index;
     batch.weights[row] = 1.0f;
     try {
-      fill_row(batch, row, place.cycle, scratch);
+      fill_row(batch, row, place, scratch);
+      if (!mixers_.empty() && !has_all_partners()) mix_with_partner(batch, row, plan, scratch);
     } catch (const DataError& error) {
       const std::string name = dataset_->describe(index);
       const std::string message = error.what();
@@ -120,10 +152,52 @@ void BatchMaker::fill_up(Batch& batch, int64_t row) const {
   rows_of(batch.set).clear(batch, row);
 }
 
-void BatchMaker::fill_row(Batch& batch, int64_t row, int64_t cycle, BatchScratch& scratch) const {
-  const int64_t index = batch.indices[row];
-  rows_of(batch.set).fill(batch, row, index, augmentation_stream(options_.seed, cycle, index),
-                          scratch);
+void BatchMaker::fill_row(Batch& batch, int64_t row, const SamplePlace& place,
+                          BatchScratch& scratch) const {
+  rows_of(batch.set).fill(batch, row, index_of(place), stream_of(place), scratch);
+}
+
+int64_t BatchMaker::index_of(const SamplePlace& place) const {
+  return set_starts_[static_cast<size_t>(place.set)] + place.index;
+}
+
+RandomStream BatchMaker::stream_of(const SamplePlace& place) const {
+  return repeated_augmentation_stream(options_.seed, place.cycle, index_of(place), place.repeat);
+}
+
+// The partner belongs to another process, so it is read here too: no process waits for another's
+// pixels, and the result is that of one process alone.
+void BatchMaker::mix_with_partner(Batch& batch, int64_t row, const BatchPlan& plan,
+                                  BatchScratch& scratch) const {
+  const int64_t num_classes = dataset_->num_classes();
+  const RowMix mix = mixer_of(batch.set).plan_row(plan.position, batch.rows[row], plan.rows);
+  const BatchRows& rows = rows_of(batch.set);
+  int64_t partner_label = batch.labels[row];
+  if (mix.is_mixed()) {
+    const SamplePlace place = order_.place(plan, mix.partner);
+    Batch& partner = scratch.partner;
+    rows.open(partner, 1);
+    partner.labels.resize(1);
+    rows.fill(partner, 0, index_of(place), stream_of(place), scratch);
+    partner_label = partner.labels[0];
+    const size_t values = partner.images.size();
+    mix_row(mix, {rows.size().height, rows.size().width}, partner.images,
+            std::span(batch.images).subspan(static_cast<size_t>(row) * values, values));
+  }
+  mix_targets(
+      {&mix, 1}, {&batch.labels[row], 1}, {&partner_label, 1}, num_classes, 0,
+      std::span(batch.targets)
+          .subspan(static_cast<size_t>(row * num_classes), static_cast<size_t>(num_classes)));
+}
+
+void BatchMaker::finish(Batch& batch, BatchScratch& scratch) const {
+  if (mixers_.empty() || !has_all_partners() || batch.size() == 0) return;
+  const int64_t global_rows = order_.batch_at(batch.position).rows;
+  auto plan = mixer_of(batch.set).plan(batch.position, global_rows, options_.shard);
+  const VolumeSize size = rows_of(batch.set).size();
+  std::vector<int64_t> partner_labels(batch.labels.rbegin(), batch.labels.rend());
+  mix_targets(plan, batch.labels, partner_labels, dataset_->num_classes(), 0, batch.targets);
+  mix_batch(plan, {size.height, size.width}, batch.images, scratch.mixed);
 }
 
 }  // namespace fovea::data

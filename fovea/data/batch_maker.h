@@ -9,6 +9,7 @@
 #include "fovea/data/batch_rows.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/loader.h"
+#include "fovea/data/transforms/batch_mixer.h"
 
 namespace fovea::data {
 
@@ -31,12 +32,21 @@ class BatchMaker {
   void open(int64_t position, Batch& batch) const;
   // Reads and transforms rows [first, last) of this process. Throws DataError naming the sample.
   void fill(Batch& batch, int64_t first, int64_t last, BatchScratch& scratch) const;
+  // What is left to do once all rows are filled: mixing them with each other.
+  void finish(Batch& batch, BatchScratch& scratch) const;
 
  private:
   const BatchRows& rows_of(int64_t set) const { return sets_[static_cast<size_t>(set)]; }
   // The set that this shard's rows of a batch come from.
   int64_t set_of(const BatchPlan& plan) const;
-  void fill_row(Batch& batch, int64_t row, int64_t cycle, BatchScratch& scratch) const;
+  void fill_row(Batch& batch, int64_t row, const SamplePlace& place, BatchScratch& scratch) const;
+  void make_mixers();
+  const BatchMixer& mixer_of(int64_t set) const { return mixers_[static_cast<size_t>(set)]; }
+  bool has_all_partners() const;
+  void mix_with_partner(Batch& batch, int64_t row, const BatchPlan& plan,
+                        BatchScratch& scratch) const;
+  int64_t index_of(const SamplePlace& place) const;
+  RandomStream stream_of(const SamplePlace& place) const;
   void fill_up(Batch& batch, int64_t row) const;
 
   std::shared_ptr<const Dataset> dataset_;
@@ -44,6 +54,7 @@ class BatchMaker {
   SampleOrder order_;
   std::vector<int64_t> set_starts_;  // [sets] index of each set's first sample
   std::vector<BatchRows> sets_;
+  std::vector<BatchMixer> mixers_;  // [sets], or empty: nothing is mixed
   bool has_labels_ = false;
 };
 

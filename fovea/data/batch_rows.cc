@@ -4,6 +4,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/transforms/pipeline.h"
+#include "fovea/data/transforms/sample_geometry.h"
 #include "fovea/data/transforms/volume_pipeline.h"
 
 namespace fovea::data {
@@ -14,11 +15,11 @@ VolumeSize as_volume(ImageSize size) { return {1, size.height, size.width}; }
 }  // namespace
 
 BatchRows::BatchRows(std::shared_ptr<const Dataset> dataset, SampleTransforms transforms,
-                     int64_t first, PixelType pixel_type)
+                     int64_t first, const LoaderOptions& options)
     : dataset_(std::move(dataset)),
       transforms_(std::move(transforms)),
       first_(first),
-      pixel_type_(pixel_type) {
+      pixel_type_(options.pixel_type) {
   FOVEA_CHECK(images() != nullptr || volumes() != nullptr, "a loader needs transforms");
   if (images() != nullptr && dataset_->form() == SampleForm::kVolume) {
     fail<ConfigError>("a data set of volumes with transforms of images; use those of volumes");
@@ -29,6 +30,22 @@ BatchRows::BatchRows(std::shared_ptr<const Dataset> dataset, SampleTransforms tr
   const auto fixed = fixed_size();
   is_size_fixed_ = fixed.has_value();
   size_ = fixed ? *fixed : size_of_first();
+  is_flat_ = images() != nullptr || options.spatial_dims == 2;
+  check_sides(options.spatial_dims);
+}
+
+void BatchRows::check_sides(std::optional<int> spatial_dims) const {
+  if (images() != nullptr && spatial_dims == 3) {
+    fail<ConfigError>(
+        "the model takes volumes [D, H, W], but {} is an image; give model.img_size two sides",
+        dataset_->describe(first_));
+  }
+  if (!is_flat_ || size_.depth == 1) return;
+  fail<ConfigError>(
+      "the model takes images [H, W], but {} is a volume of {}x{}x{} after the transforms; give "
+      "model.img_size and model.patch_size three sides, or cut volumes into slices with "
+      "data.tiling: {{tile_size: [height, width], two_d: true}}",
+      dataset_->describe(first_), size_.depth, size_.height, size_.width);
 }
 
 const TransformPipeline* BatchRows::images() const {
@@ -63,12 +80,11 @@ int64_t BatchRows::in_chans() const {
 
 void BatchRows::open(Batch& batch, int64_t rows) const {
   batch.image_shape = {rows, in_chans(), size_.height, size_.width};
-  if (volumes() != nullptr) batch.image_shape.insert(batch.image_shape.begin() + 2, size_.depth);
+  if (!is_flat_) batch.image_shape.insert(batch.image_shape.begin() + 2, size_.depth);
   const bool has_bytes = pixel_type_ == PixelType::kUint8;
   batch.images.resize(has_bytes ? 0 : static_cast<size_t>(rows * values()));
   batch.bytes.resize(has_bytes ? static_cast<size_t>(rows * values()) : 0);
-  const bool has_masks = volumes() != nullptr && dataset_->has_masks();
-  batch.masks.resize(has_masks ? static_cast<size_t>(rows * size_.voxels()) : 0);
+  batch.masks.resize(dataset_->has_masks() ? static_cast<size_t>(rows * size_.voxels()) : 0);
 }
 
 void BatchRows::check_size(const Image& image) const {
@@ -112,6 +128,15 @@ void BatchRows::fill_volume(Batch& batch, int64_t row, RandomStream random,
   volumes()->apply(scratch.sample, random, size_, out, mask, scratch.volumes);
 }
 
+void BatchRows::fill_mask(Batch& batch, int64_t row, BatchScratch& scratch) const {
+  if (batch.masks.empty()) return;
+  apply_geometry(scratch.transforms.geometry, scratch.sample.mask, scratch.mask);
+  const auto& classes = scratch.mask.classes;
+  FOVEA_CHECK(static_cast<int64_t>(classes.size()) == size_.voxels(),
+              "a mask of {} pixels for an image of {}", classes.size(), size_.voxels());
+  std::copy(classes.begin(), classes.end(), batch.masks.begin() + row * size_.voxels());
+}
+
 void BatchRows::fill(Batch& batch, int64_t row, int64_t index, RandomStream random,
                      BatchScratch& scratch) const {
   const auto count = static_cast<size_t>(values());
@@ -121,8 +146,10 @@ void BatchRows::fill(Batch& batch, int64_t row, int64_t index, RandomStream rand
     fill_volume(batch, row, random, scratch);
   } else if (pixel_type_ == PixelType::kUint8) {
     fill_image(std::span(batch.bytes).subspan(first, count), index, random, scratch);
+    fill_mask(batch, row, scratch);
   } else {
     fill_image(std::span(batch.images).subspan(first, count), index, random, scratch);
+    fill_mask(batch, row, scratch);
   }
   if (!batch.labels.empty()) batch.labels[row] = scratch.sample.label;
 }

@@ -20,16 +20,22 @@ struct BatchScratch {
   Sample sample;
   TransformScratch transforms;
   VolumeScratch volumes;
+  LabelMap mask;  // of an image, after the transforms
+  Batch partner;  // one row, to mix with
+  std::vector<float> mixed;
 };
 
 // Immutable; `fill` may run in many threads at once on other rows.
 class BatchRows {
  public:
   // first: index of the set's first sample, which says the size where the transforms leave it open.
-  // Throws ConfigError: transforms of images for a data set of volumes; DataError: that sample
-  // cannot be read.
+  // Throws ConfigError: transforms of images for a data set of volumes, samples that have not the
+  // sides that are asked for; DataError: that sample cannot be read.
   BatchRows(std::shared_ptr<const Dataset> dataset, SampleTransforms transforms, int64_t first,
-            PixelType pixel_type);
+            const LoaderOptions& options);
+
+  // Of every sample after the transforms; of images the depth is 1.
+  VolumeSize size() const { return size_; }
 
   // Sizes the buffers of `batch` for this many rows, its image_shape included.
   void open(Batch& batch, int64_t rows) const;
@@ -44,6 +50,7 @@ class BatchRows {
   const VolumePipeline* volumes() const;
   std::optional<VolumeSize> fixed_size() const;
   VolumeSize size_of_first() const;
+  void check_sides(std::optional<int> spatial_dims) const;
   int64_t in_chans() const;
   int64_t values() const { return in_chans() * size_.voxels(); }
   void check_size(const Image& image) const;
@@ -51,12 +58,14 @@ class BatchRows {
   void fill_image(std::span<T> out, int64_t index, RandomStream random,
                   BatchScratch& scratch) const;
   void fill_volume(Batch& batch, int64_t row, RandomStream random, BatchScratch& scratch) const;
+  void fill_mask(Batch& batch, int64_t row, BatchScratch& scratch) const;
 
   std::shared_ptr<const Dataset> dataset_;
   SampleTransforms transforms_;
   int64_t first_;
   PixelType pixel_type_;
-  VolumeSize size_;             // of every sample after the transforms; images: depth 1
+  VolumeSize size_;
+  bool is_flat_ = true;         // rows of [C, H, W] rather than [C, D, H, W]
   bool is_size_fixed_ = false;  // by the transforms, whatever the sample
 };
 

@@ -9,6 +9,7 @@
 #include "fovea/data/datasets/mix.h"
 #include "fovea/data/datasets/registry.h"
 #include "fovea/data/tiling.h"
+#include "fovea/data/transforms/augment_configs.h"
 
 namespace fovea::data {
 
@@ -21,6 +22,8 @@ struct DataConfig {
   bool drop_last = true;
   std::optional<TilingConfig> tiling = {};
   std::string mix = "exact";
+  MixupConfig mixup = {};
+  double num_repeats = 1;
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
@@ -43,6 +46,11 @@ struct DataConfig {
         "rank_groups, UCF-VIT's, where each process reads one set, so that the samples depend "
         "on the number of processes",
         {.choices = {"exact", "cycle_to_largest", "weights", "rank_groups"}});
+    v.field("mixup", self.mixup, "mix the images of a training batch with each other");
+    v.field("num_repeats", self.num_repeats,
+            "repeated augmentation: each training image so many times in a row, augmented anew; an "
+            "epoch has as many samples as before",
+            {.min = 1});
   }
 };
 

@@ -1,6 +1,7 @@
 #include "fovea/data/loader.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -25,7 +26,9 @@ struct Loader::State {
   // A batch in the ring. Its rows are handed to the workers in ranges.
   struct Slot {
     Batch batch;
-    int64_t unfinished = 0;  // rows that are not filled yet
+    int64_t unfinished = 0;             // rows whose range is not finished; 0: the batch is ready
+    std::atomic<int64_t> unfilled = 0;  // rows; whoever fills the last one finishes the batch
+    std::atomic<bool> has_failed = false;
     std::exception_ptr
         error;  // of the lowest row that failed: the same one for any number of threads
     int64_t error_row = 0;
@@ -77,7 +80,8 @@ struct Loader::State {
     }
     maker.open(open_position, slot.batch);
     open_position = maker.next_position(open_position);
-    slot.unfinished = slot.batch.size();
+    slot.unfinished = slot.unfilled = slot.batch.size();
+    slot.has_failed = false;
     slot.error = nullptr;
     next_row = 0;
     ++num_opened;
@@ -115,15 +119,29 @@ struct Loader::State {
     std::unique_lock lock(mutex);
     while (take_range(lock, range)) {
       lock.unlock();
-      std::exception_ptr error;
-      try {
-        maker.fill(range.slot->batch, range.first, range.last, scratch);
-      } catch (...) {
-        error = std::current_exception();
-      }
+      const std::exception_ptr error = fill(range, scratch);
       lock.lock();
       finish(range, error);
     }
+  }
+
+  std::exception_ptr fill(const Range& range, BatchScratch& scratch) const {
+    Slot& slot = *range.slot;
+    const int64_t rows = range.last - range.first;
+    std::exception_ptr error;
+    try {
+      maker.fill(slot.batch, range.first, range.last, scratch);
+    } catch (...) {
+      error = std::current_exception();
+      slot.has_failed = true;
+    }
+    if (slot.unfilled.fetch_sub(rows) > rows || slot.has_failed) return error;
+    try {
+      maker.finish(slot.batch, scratch);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    return error;
   }
 
   void finish(const Range& range, const std::exception_ptr& error) {
@@ -206,6 +224,7 @@ Batch Loader::next() {
     if (state.num_opened == state.num_consumed) state.open_batch();
     State::Slot& slot = state.slot_of(state.num_consumed);
     state.maker.fill(slot.batch, 0, slot.batch.size(), state.own_scratch);
+    state.maker.finish(slot.batch, state.own_scratch);
   }
   state.waited += Clock::now() - start;
   State::Slot& slot = state.slot_of(state.num_consumed);

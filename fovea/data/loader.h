@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <variant>
 #include <vector>
 
 #include "fovea/data/batch.h"
 #include "fovea/data/sample_order.h"
+#include "fovea/data/transforms/augment_configs.h"
 
 namespace fovea::data {
 
@@ -33,7 +35,12 @@ struct LoaderOptions {
   // Gives every shard of a batch as many rows, with rows of weight 0 at the end, so that the last
   // batch of an epoch asks every process for the same work.
   bool pad_shards = false;
-  MixOptions mix = {};  // set_sizes: the parts of a data set of several; empty: it is one
+  // Sides that images of a batch have: 2, [B, C, H, W]; 3, [B, C, D, H, W]; nothing: as the
+  // samples. Volumes of depth 1 are images where 2 are asked for.
+  std::optional<int> spatial_dims = {};
+  std::optional<MixupConfig> mixup = {};
+  double num_repeats = 1;  // repeated augmentation; see repeated_augmentation.h
+  MixOptions mix = {};     // set_sizes: the parts of a data set of several; empty: it is one
 };
 
 class Loader {

@@ -79,6 +79,8 @@ SampleOrder::SampleOrder(const SampleOrderOptions& options)
     // The first set's order is that of a loader with one set.
     seeds_.push_back(set == 0 ? seed_ : named_seed(seed_, fmt::format("set {}", set)));
   }
+  epoch_sizes_ = mix_.set_sizes;
+  if (options.num_repeats != 1) plan_repeats(options.num_repeats);
   if (mix_.mode == MixMode::kExact) {
     plan_exact();
   } else if (mix_.mode == MixMode::kRankGroups) {
@@ -92,10 +94,18 @@ std::string SampleOrder::name_of(size_t set) const {
   return set < mix_.set_names.size() ? mix_.set_names[set] : fmt::format("set {}", set);
 }
 
+void SampleOrder::plan_repeats(double num_repeats) {
+  if (num_sets() > 1 || mix_.mode != MixMode::kExact) {
+    fail<ConfigError>("repeated augmentation of a mix of sets; it is for one data set");
+  }
+  repeats_.emplace(mix_.set_sizes[0], num_repeats);
+  epoch_sizes_[0] = repeats_->samples_per_epoch();
+}
+
 void SampleOrder::plan_exact() {
   std::vector<int64_t> full;
-  for (size_t set = 0; set < mix_.set_sizes.size(); ++set) {
-    const int64_t size = mix_.set_sizes[set];
+  for (size_t set = 0; set < epoch_sizes_.size(); ++set) {
+    const int64_t size = epoch_sizes_[set];
     full.push_back(size / batch_size_);
     if (!drop_last_ && size % batch_size_ != 0) rests_.push_back(static_cast<int64_t>(set));
     samples_per_epoch_ += drop_last_ ? size / batch_size_ * batch_size_ : size;
@@ -193,7 +203,7 @@ bool SampleOrder::is_start(int64_t position) const {
   offset -= full;
   for (const int64_t set : rests_) {
     if (offset <= 0) break;
-    offset -= mix_.set_sizes[static_cast<size_t>(set)] % batch_size_;
+    offset -= epoch_sizes_[static_cast<size_t>(set)] % batch_size_;
   }
   return offset == 0;
 }
@@ -220,7 +230,7 @@ BatchPlan SampleOrder::batch_at(int64_t position) const {
   int64_t before = num_full * batch_size_;
   for (const int64_t set : rests_) {
     plan.set = set;
-    plan.rows = mix_.set_sizes[static_cast<size_t>(set)] % batch_size_;
+    plan.rows = epoch_sizes_[static_cast<size_t>(set)] % batch_size_;
     if (before == offset) break;
     before += plan.rows;
   }
@@ -242,7 +252,11 @@ SamplePlace SampleOrder::in_stream(int64_t set, int64_t draw) const {
 SamplePlace SampleOrder::place(const BatchPlan& batch, int64_t row) const {
   FOVEA_CHECK(row >= 0 && row < batch.rows, "row {} of a batch of {}", row, batch.rows);
   if (mix_.mode == MixMode::kExact) {
-    return shuffled(batch.set, batch.number * batch_size_ + row, batch.epoch);
+    const int64_t draw = batch.number * batch_size_ + row;
+    if (!repeats_) return shuffled(batch.set, draw, batch.epoch);
+    SamplePlace place = shuffled(batch.set, repeats_->order_place(draw), batch.epoch);
+    place.repeat = repeats_->repeat(draw);
+    return place;
   }
   if (mix_.mode == MixMode::kRankGroups) {
     const int64_t ranks = group_ends_.back();

@@ -20,8 +20,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "fovea/data/repeated_augmentation.h"
 
 namespace fovea::data {
 
@@ -46,6 +49,7 @@ struct SampleOrderOptions {
   uint64_t seed = 42;
   bool shuffle = true;
   bool drop_last = false;
+  double num_repeats = 1;  // above 1: each sample so often in a row; of one set only
 };
 
 // One global batch.
@@ -59,8 +63,9 @@ struct BatchPlan {
 
 struct SamplePlace {
   int64_t set = 0;
-  int64_t index = 0;  // in its set
-  int64_t cycle = 0;  // times its set was gone through before: with exact, the epoch
+  int64_t index = 0;   // in its set
+  int64_t cycle = 0;   // times its set was gone through before: with exact, the epoch
+  int64_t repeat = 0;  // of repeated augmentation, from 0 on
 };
 
 class SampleOrder {
@@ -81,6 +86,7 @@ class SampleOrder {
   SamplePlace place(const BatchPlan& batch, int64_t row) const;
 
  private:
+  void plan_repeats(double num_repeats);
   void plan_exact();
   void plan_streams();
   void plan_rank_groups();
@@ -90,6 +96,8 @@ class SampleOrder {
   SamplePlace in_stream(int64_t set, int64_t draw) const;
 
   MixOptions mix_;
+  std::optional<RepeatedAugmentation> repeats_;
+  std::vector<int64_t> epoch_sizes_;  // [sets] samples handed out in an epoch of kExact
   int64_t batch_size_;
   uint64_t seed_;
   bool is_shuffled_;

@@ -4,27 +4,20 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/tiled.h"
+#include "fovea/data/transforms/any_transform.h"
+#include "fovea/data/transforms/pipeline.h"
+#include "fovea/data/transforms/volume_pipeline.h"
 
 namespace fovea::data {
 namespace {
 
-std::shared_ptr<const TransformPipeline> make_pipeline(
-    const std::vector<TransformConfig>& transforms, int64_t in_chans) {
-  return std::make_shared<const TransformPipeline>(transforms, in_chans);
-}
-
 void open_single(const DataConfig& config, const DatasetConfig& section, int64_t in_chans,
                  OpenedSection& opened) {
   opened.dataset = build_dataset(section);
-  if (opened.dataset->form() == SampleForm::kVolume) {
-    fail<ConfigError>(
-        "this data set holds volumes, which a recipe cannot train on yet; a program can, with a "
-        "Loader and a VolumePipeline");
-  }
   if (config.tiling) {
     opened.dataset = std::make_shared<TiledDataset>(opened.dataset, *config.tiling);
   }
-  opened.transforms = {make_pipeline(transforms_of(section), in_chans)};
+  opened.transforms = {make_transforms(transforms_of(section), opened.dataset->form(), in_chans)};
   opened.variables = {{}};
 }
 
@@ -52,7 +45,8 @@ void open_mix(const DataConfig& config, const MixConfig& mix, int64_t in_chans, 
   const auto dataset = build_mix_dataset(mix, config.tiling);
   for (const MixSet& set : dataset->sets()) {
     const auto channels = static_cast<int64_t>(set.variables.size());
-    opened.transforms.push_back(make_pipeline(set.transforms, channels > 0 ? channels : in_chans));
+    opened.transforms.push_back(
+        make_transforms(set.transforms, dataset->form(), channels > 0 ? channels : in_chans));
     opened.variables.push_back(set.variables);
   }
   opened.options.mix = mix_options(config, mix, *dataset, is_training);
@@ -62,20 +56,33 @@ void open_mix(const DataConfig& config, const MixConfig& mix, int64_t in_chans, 
 
 }  // namespace
 
+SampleTransforms make_transforms(const std::vector<AnyTransformConfig>& transforms, SampleForm form,
+                                 int64_t in_chans) {
+  if (form == SampleForm::kVolume) {
+    return std::make_shared<const VolumePipeline>(volume_transforms(transforms), in_chans);
+  }
+  return std::make_shared<const TransformPipeline>(image_transforms(transforms), in_chans);
+}
+
 OpenedSection open_section(const DataConfig& config, const DataSectionConfig& section,
-                           int64_t in_chans, bool is_training) {
+                           const InputForm& input, bool is_training) {
   OpenedSection opened;
   opened.options = {.global_batch_size = config.global_batch_size,
                     .shuffle = is_training,
                     .drop_last = is_training && config.drop_last,
                     .threads = config.threads,
                     .prefetch = config.prefetch,
-                    .pad_shards = !is_training};
+                    .pad_shards = !is_training,
+                    .spatial_dims = input.spatial_dims};
+  if (is_training) {
+    if (config.mixup.is_on()) opened.options.mixup = config.mixup;
+    opened.options.num_repeats = config.num_repeats;
+  }
   section.visit_value([&](const auto& chosen) {
     if constexpr (std::is_same_v<std::decay_t<decltype(chosen)>, MixConfig>) {
-      open_mix(config, chosen, in_chans, is_training, opened);
+      open_mix(config, chosen, input.in_chans, is_training, opened);
     } else {
-      open_single(config, DatasetConfig{chosen}, in_chans, opened);
+      open_single(config, DatasetConfig{chosen}, input.in_chans, opened);
     }
   });
   return opened;

@@ -6,7 +6,6 @@
 
 #include "fovea/data/config.h"
 #include "fovea/data/loader.h"
-#include "fovea/data/transforms/pipeline.h"
 
 namespace fovea::data {
 
@@ -17,10 +16,20 @@ struct OpenedSection {
   std::vector<std::vector<std::string>> variables;  // [sets] channel names
 };
 
+// What a model takes.
+struct InputForm {
+  int64_t in_chans = 3;  // of the batches of sets that name no variables
+  int spatial_dims = 2;  // 2: images [B, C, H, W]; 3: volumes [B, C, D, H, W]
+};
+
+// What is done to samples of this form. Throws ConfigError: transforms of the other form.
+SampleTransforms make_transforms(const std::vector<AnyTransformConfig>& transforms, SampleForm form,
+                                 int64_t in_chans);
+
 // Opens `section` (data.train with is_training, else data.val) with tiles and mix as `config` says.
-// in_chans: channels of the batches of sets that name no variables. Validation sections are read in
-// order, to the last sample, whatever `mix` says. Throws ConfigError or DataError.
+// Validation sections are read in order, to the last sample, unmixed, whatever `config` says.
+// Throws ConfigError or DataError.
 OpenedSection open_section(const DataConfig& config, const DataSectionConfig& section,
-                           int64_t in_chans, bool is_training);
+                           const InputForm& input, bool is_training);
 
 }  // namespace fovea::data

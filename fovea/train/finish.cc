@@ -12,6 +12,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
 #include "fovea/data/png.h"
+#include "fovea/data/preview.h"
 #include "fovea/data/transforms/resize.h"
 
 namespace fovea::train {
@@ -46,7 +47,7 @@ SamplePrediction show(const Prediction& prediction, const data::Dataset& dataset
   }
   data::Sample sample;
   dataset.read(prediction.index, sample);
-  const auto png = data::encode_png(at_most(kPictureSide, std::move(sample.image)));
+  const auto png = data::encode_png(at_most(kPictureSide, data::preview_of(sample)));
   shown.image_png.assign(png.begin(), png.end());
   return shown;
 }

@@ -1,7 +1,8 @@
 #include "fovea/train/inference.h"
 
-#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -10,7 +11,8 @@
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
 #include "fovea/core/safetensors.h"
-#include "fovea/data/datasets/registry.h"
+#include "fovea/data/batch_rows.h"
+#include "fovea/data/input_files.h"
 #include "fovea/data/transforms/pipeline.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/weights.h"
@@ -105,7 +107,12 @@ WeightsSource find_source(const std::string& target, const InferenceOptions& opt
 }
 
 // timm's evaluation transform: the shorter edge to size / crop_pct, the centre, mean and std.
-std::vector<data::TransformConfig> default_transforms(const models::InputSpec& spec) {
+std::vector<data::AnyTransformConfig> default_transforms(const models::InputSpec& spec) {
+  if (spec.img_size.size() == 3) {
+    data::SpatialResizeConfig resize;
+    resize.spatial_size = spec.img_size;
+    return {{resize}, {data::NormalizeIntensityConfig{}}};
+  }
   std::vector<int64_t> scaled;
   for (const auto side : spec.img_size) {
     scaled.push_back(static_cast<int64_t>(std::floor(static_cast<double>(side) / spec.crop_pct)));
@@ -122,6 +129,14 @@ std::vector<data::TransformConfig> default_transforms(const models::InputSpec& s
   return {{resize}, {crop}, {normalize}};
 }
 
+// Volumes where the model takes them, and where slices of them are its images.
+data::SampleForm form_of(const std::vector<data::AnyTransformConfig>& transforms,
+                         const data::InputForm& input) {
+  const bool has_volumes = input.spatial_dims == 3 ||
+                           std::any_of(transforms.begin(), transforms.end(), data::is_of_volumes);
+  return has_volumes ? data::SampleForm::kVolume : data::SampleForm::kImage;
+}
+
 }  // namespace
 
 std::string Inference::class_name(int64_t label) const {
@@ -129,29 +144,21 @@ std::string Inference::class_name(int64_t label) const {
   return label >= 0 && index < class_names.size() ? class_names[index] : std::to_string(label);
 }
 
-at::Tensor Inference::preprocess(const std::vector<data::Image>& images) const {
-  FOVEA_CHECK(!images.empty(), "no images to preprocess");
-  const auto first = transforms->output_size(data::ImageSize{images[0].height, images[0].width});
-  const int64_t channels = transforms->in_chans();
-  const auto batch =
-      at::empty({static_cast<int64_t>(images.size()), channels, first->height, first->width});
-  const int64_t count = channels * first->height * first->width;
-  data::TransformScratch scratch;
-  for (size_t i = 0; i < images.size(); ++i) {
-    const auto size = transforms->output_size(data::ImageSize{images[i].height, images[i].width});
-    if (size->height != first->height || size->width != first->width) {
-      fail<DataError>(
-          "image {} becomes {} x {} pixels, the first one {} x {}; expected one size: add resize "
-          "or "
-          "center_crop to the transforms",
-          i, size->height, size->width, first->height, first->width);
-    }
-    transforms->apply(images[i], data::augmentation_stream(0, 0, static_cast<int64_t>(i)),
-                      {batch.mutable_data_ptr<float>() + static_cast<int64_t>(i) * count,
-                       static_cast<size_t>(count)},
-                      scratch);
+std::shared_ptr<const data::Dataset> Inference::open_files(
+    const std::vector<std::string>& inputs) const {
+  return data::open_input_files(inputs, config ? config->data.val : std::nullopt);
+}
+
+at::Tensor Inference::preprocess(const std::shared_ptr<const data::Dataset>& samples, int64_t first,
+                                 int64_t count) const {
+  const data::BatchRows rows(samples, transforms, first, {.spatial_dims = input.spatial_dims});
+  data::Batch batch;
+  data::BatchScratch scratch;
+  rows.open(batch, count);
+  for (int64_t row = 0; row < count; ++row) {
+    rows.fill(batch, row, first + row, data::augmentation_stream(0, 0, first + row), scratch);
   }
-  return batch;
+  return at::from_blob(batch.images.data(), batch.image_shape, at::kFloat).clone();
 }
 
 Inference load_inference(const std::string& target, const InferenceOptions& options) {
@@ -168,10 +175,11 @@ Inference load_inference(const std::string& target, const InferenceOptions& opti
   inference.model->to(inference.compute.device);
   inference.model->eval();
   const bool has_val = source.config && source.config->data.val;
-  auto transforms = has_val ? data::transforms_of(*source.config->data.val)
-                            : default_transforms(inference.model->input_spec());
-  inference.transforms = std::make_shared<const data::TransformPipeline>(std::move(transforms),
-                                                                         in_chans_of(source.model));
+  const auto transforms = has_val ? data::transforms_of(*source.config->data.val)
+                                  : default_transforms(inference.model->input_spec());
+  inference.input = input_form_of(source.model);
+  inference.transforms = data::make_transforms(transforms, form_of(transforms, inference.input),
+                                               inference.input.in_chans);
   inference.class_names = std::move(source.class_names);
   inference.config = std::move(source.config);
   return inference;

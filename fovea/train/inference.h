@@ -8,13 +8,10 @@
 #include <vector>
 
 #include "fovea/data/dataset.h"
+#include "fovea/data/section.h"
 #include "fovea/models/model.h"
 #include "fovea/train/config.h"
 #include "fovea/train/tensor_batch.h"
-
-namespace fovea::data {
-class TransformPipeline;
-}
 
 namespace fovea::train {
 
@@ -29,16 +26,21 @@ struct InferenceOptions {
 };
 
 struct Inference {
-  models::ModelPtr model;  // in evaluation mode, on compute.device
-  std::shared_ptr<const data::TransformPipeline> transforms;
+  models::ModelPtr model;             // in evaluation mode, on compute.device
+  data::SampleTransforms transforms;  // of images or of volumes, as the model was trained
+  data::InputForm input;
   std::vector<std::string> class_names;  // empty where nobody names them
   std::optional<TrainConfig> config;     // of the run, where there was one
   ComputeOptions compute;
 
   // "Sneaker", or "7" where classes have no names.
   std::string class_name(int64_t label) const;
-  // Images as the model takes them. -> [B, C, H, W] float32.
-  at::Tensor preprocess(const std::vector<data::Image>& images) const;
+  // Image or volume files as a data set; see data::open_input_files.
+  std::shared_ptr<const data::Dataset> open_files(const std::vector<std::string>& inputs) const;
+  // Samples [first, first + count) as the model takes them. -> [count, C, H, W] or
+  // [count, C, D, H, W] float32. Throws ConfigError: images for a model of volumes; DataError.
+  at::Tensor preprocess(const std::shared_ptr<const data::Dataset>& samples, int64_t first,
+                        int64_t count) const;
 };
 
 // target: a run folder; a weights file of a run (it carries its config and class names); any

@@ -8,7 +8,6 @@
 #include <cmath>
 
 #include "fovea/core/error.h"
-#include "fovea/data/section.h"
 #include "fovea/kernels/device.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/weights.h"
@@ -18,6 +17,12 @@ namespace fovea::train {
 namespace {
 
 void check_classes(const models::ModelConfig& model, const data::Dataset& dataset) {
+  if (dataset.has_masks()) {
+    fail<ConfigError>(
+        "task: classification, but {} has a mask, a class for each pixel; expected one class for "
+        "each image: leave `masks` out, or give labels",
+        dataset.describe(0));
+  }
   const int64_t wanted = num_classes_of(model), found = dataset.num_classes();
   if (found == 0 || wanted == found) return;
   fail<ConfigError>(
@@ -27,7 +32,7 @@ void check_classes(const models::ModelConfig& model, const data::Dataset& datase
 
 DataSource open_data(const TrainConfig& config, const data::DataSectionConfig& section,
                      bool is_training) {
-  auto opened = data::open_section(config.data, section, in_chans_of(config.model), is_training);
+  auto opened = data::open_section(config.data, section, input_form_of(config.model), is_training);
   check_classes(config.model, *opened.dataset);
   opened.options.seed = static_cast<uint64_t>(config.run.seed);
   DataSource source;
@@ -62,8 +67,10 @@ int64_t num_classes_of(const models::ModelConfig& config) {
   return config.visit_value([](const auto& model) { return model.num_classes; });
 }
 
-int64_t in_chans_of(const models::ModelConfig& config) {
-  return config.visit_value([](const auto& model) { return model.in_chans; });
+data::InputForm input_form_of(const models::ModelConfig& config) {
+  return config.visit_value([](const auto& model) -> data::InputForm {
+    return {.in_chans = model.in_chans, .spatial_dims = static_cast<int>(model.img_sides().size())};
+  });
 }
 
 DataSource open_training_data(const TrainConfig& config) {

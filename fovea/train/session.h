@@ -9,6 +9,7 @@
 
 #include "fovea/data/dataset.h"
 #include "fovea/data/loader.h"
+#include "fovea/data/section.h"
 #include "fovea/models/model.h"
 #include "fovea/optim/optimizer.h"
 #include "fovea/train/config.h"
@@ -23,9 +24,9 @@ struct DataSource {
   std::unique_ptr<data::Loader> loader;
 };
 
-// num_classes and in_chans of whichever model is configured.
+// Of whichever model is configured.
 int64_t num_classes_of(const models::ModelConfig& config);
-int64_t in_chans_of(const models::ModelConfig& config);
+data::InputForm input_form_of(const models::ModelConfig& config);
 
 // data.train, shuffled by the run's seed. Throws ConfigError where the section is missing or the
 // model has not as many classes as the data; DataError where the data is not what it should be.

@@ -17,6 +17,7 @@ namespace fovea::train {
 struct TensorBatch {
   at::Tensor images;   // [B, C, H, W] or [B, C, D, H, W], in the dtype of the activations
   at::Tensor labels;   // [B] int64, or soft targets [B, num_classes] float32
+  at::Tensor weights;  // [B] float32: 0 counts for nothing; undefined: every sample counts
   at::Tensor rows;     // [B] int64 on the CPU: rows of the global batch
   at::Tensor indices;  // [B] int64 on the CPU: samples of the data set
 };

@@ -2,6 +2,8 @@
 
 #include <ATen/ops/from_blob.h>
 
+#include <algorithm>
+
 #include "fovea/core/error.h"
 #include "fovea/kernels/bfloat16.h"
 
@@ -41,8 +43,16 @@ TensorBatch to_tensors(data::Batch& batch, int64_t begin, int64_t end,
   TensorBatch tensors;
   tensors.images = rows_of(batch.images, batch.image_shape, begin, end, at::kFloat)
                        .to(compute.device, compute.dtype);
-  if (!batch.labels.empty()) {
+  if (!batch.targets.empty()) {
+    const auto classes = static_cast<int64_t>(batch.targets.size()) / batch.size();
+    tensors.labels =
+        rows_of(batch.targets, {batch.size(), classes}, begin, end, at::kFloat).to(compute.device);
+  } else if (!batch.labels.empty()) {
     tensors.labels = rows_of(batch.labels, flat, begin, end, at::kLong).to(compute.device);
+  }
+  const auto counts = [](float weight) { return weight == 1.0f; };
+  if (!std::all_of(batch.weights.begin() + begin, batch.weights.begin() + end, counts)) {
+    tensors.weights = rows_of(batch.weights, flat, begin, end, at::kFloat).to(compute.device);
   }
   tensors.rows = rows_of(batch.rows, flat, begin, end, at::kLong);
   tensors.indices = rows_of(batch.indices, flat, begin, end, at::kLong);

@@ -10,7 +10,7 @@
 #include "fovea/core/error.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/decode.h"
-#include "fovea/data/transforms/configs.h"
+#include "fovea/data/transforms/any_transform.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {
@@ -21,7 +21,7 @@ struct ListConfig {
   static constexpr std::string_view kName = "lines";
   std::string path = {};
   int64_t num_classes = 0;
-  std::vector<TransformConfig> transforms = {};
+  std::vector<AnyTransformConfig> transforms = {};
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {

@@ -42,7 +42,8 @@ TEST(DataConfigTest, ReadsARecipe) {
   EXPECT_NE(train->transforms[1].get_if<HorizontalFlipConfig>(), nullptr);
   EXPECT_EQ(train->transforms[2].get_if<NormalizeConfig>()->std, (std::vector<double>{0.3530}));
   EXPECT_EQ(transforms_of(*config.val).size(), 2u);
-  EXPECT_EQ(TransformPipeline(train->transforms, 1).output_size(std::nullopt), (ImageSize{28, 28}));
+  EXPECT_EQ(TransformPipeline(image_transforms(train->transforms), 1).output_size(std::nullopt),
+            (ImageSize{28, 28}));
 }
 
 TEST(DataConfigTest, WhatIsDumpedReadsBack) {

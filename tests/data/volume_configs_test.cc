@@ -37,7 +37,7 @@ constexpr const char* kRecipe = R"(transforms:
   - normalize_intensity
   - {name: center_spatial_crop, roi_size: [32, -1, 16]}
   - {name: rand_spatial_crop, roi_size: 8}
-  - {name: resize, spatial_size: 64}
+  - {name: spatial_resize, spatial_size: 64}
 )";
 
 TEST(VolumeConfigsTest, EveryTransformHasItsNameInARecipe) {
@@ -53,7 +53,8 @@ TEST(VolumeConfigsTest, EveryTransformHasItsNameInARecipe) {
 
 TEST(VolumeConfigsTest, SaysWhatIsMissing) {
   EXPECT_THAT(message_of<ConfigError>([] {
-                parse_config<ListConfig>("transforms: [spatial_pad, {name: resize}]", "recipe");
+                parse_config<ListConfig>("transforms: [spatial_pad, {name: spatial_resize}]",
+                                         "recipe");
               }),
               HasSubstr("spatial_size"));
 }
@@ -87,7 +88,7 @@ TEST(VolumeConfigsTest, ReportBadValues) {
                                         .scale_range = {1, 0, 0}}),
             (Keys{"rotate_range", "shear_range", "translate_range", "scale_range"}));
   EXPECT_EQ(issue_keys(RandAffineConfig{.scale_range = {-0.9, 2, 0, 1, 0, 1}}), Keys{});
-  EXPECT_EQ(issue_keys(VolumeResizeConfig{}), Keys{"spatial_size"});
+  EXPECT_EQ(issue_keys(SpatialResizeConfig{}), Keys{"spatial_size"});
   EXPECT_EQ(issue_keys(SpacingConfig{.pixdim = {1, 2}}), Keys{"pixdim"});
   EXPECT_EQ(issue_keys(RandShiftIntensityConfig{.offsets = {2, 1}}), Keys{"offsets"});
   EXPECT_EQ(issue_keys(RandScaleIntensityConfig{.factors = {}}), Keys{"factors"});

@@ -46,7 +46,7 @@ std::vector<VolumeTransformConfig> everything() {
           {RandCropByPosNegLabelConfig{.spatial_size = {8, 9, 7}}},
           {RandAffineConfig{.prob = 0.5, .rotate_range = {0.3, 0.3, 0.3}}},
           {RandFlipConfig{.prob = 0.5, .per_axis = true}},
-          {VolumeResizeConfig{.spatial_size = {8}, .anti_aliasing = true}},
+          {SpatialResizeConfig{.spatial_size = {8}, .anti_aliasing = true}},
           {RandRotate90Config{.prob = 0.5, .spatial_axes = {0, 2}}},
           {RandGaussianSmoothConfig{.prob = 0.5}},
           {RandSpatialCropConfig{.roi_size = {6, 7, 5}}},
@@ -144,7 +144,7 @@ TEST(VolumePipelineTest, RefusesSamplesThatDoNotFit) {
   damaged.volume.values.pop_back();
   EXPECT_THAT(message_for(damaged), HasSubstr("769 values for a volume of 1x10x11x7"));
   EXPECT_THROW(VolumePipeline({}, 0), ConfigError);
-  EXPECT_THAT(message_of<ConfigError>([] { VolumePipeline({{VolumeResizeConfig{}}}, 1); }),
+  EXPECT_THAT(message_of<ConfigError>([] { VolumePipeline({{SpatialResizeConfig{}}}, 1); }),
               HasSubstr("resize.spatial_size=[]; expected one number"));
   std::vector<float> out(770);
   std::vector<int32_t> mask(770);

@@ -25,11 +25,11 @@ TEST(VolumeResampleTest, ResizesAsMonai) {
   for (const auto& name : names) {
     VolumeBench bench(golden_sample("one"));
     bench.apply(
-        VolumeResizeConfig{.spatial_size = integers_in(name[1]), .anti_aliasing = name[2] == "1"});
+        SpatialResizeConfig{.spatial_size = integers_in(name[1]), .anti_aliasing = name[2] == "1"});
     expect_close(bench, "resize." + name[1] + "." + name[2]);
   }
   VolumeBench flat(golden_sample("flat"));
-  expect_close(flat.apply(VolumeResizeConfig{.spatial_size = {-1, 9, 20}}), "resize_flat.9x20");
+  expect_close(flat.apply(SpatialResizeConfig{.spatial_size = {-1, 9, 20}}), "resize_flat.9x20");
 }
 
 TEST(VolumeResampleTest, ResizesMasksAsMonai) {
@@ -37,7 +37,7 @@ TEST(VolumeResampleTest, ResizesMasksAsMonai) {
   EXPECT_EQ(names.size(), 6u);
   for (const auto& name : names) {
     VolumeBench bench(golden_sample("one"));
-    bench.apply(VolumeResizeConfig{.spatial_size = integers_in(name[1]), .mask_mode = name[2]});
+    bench.apply(SpatialResizeConfig{.spatial_size = integers_in(name[1]), .mask_mode = name[2]});
     EXPECT_EQ(bench.classes(), testing::golden_classes("resize_mask." + name[1] + "." + name[2]));
   }
 }
@@ -77,7 +77,7 @@ TEST(VolumeResampleTest, PointsFollow) {
   sample.volume.spacing = {2, 1, 1};
   sample.points = {{3, 4, 5}};
   VolumeBench resized(sample);
-  resized.apply(VolumeResizeConfig{.spatial_size = {24, 9, 30}});
+  resized.apply(SpatialResizeConfig{.spatial_size = {24, 9, 30}});
   EXPECT_EQ(resized.item.points[0], (Point{10, 4, 16}));
   const auto& values = resized.item.values;
   EXPECT_NEAR(values.row(0, 10, 4)[16], 3, 10 * kVolumeTolerance);

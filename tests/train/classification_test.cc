@@ -2,6 +2,7 @@
 
 #include <ATen/ops/randn.h>
 #include <ATen/ops/softmax.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
@@ -111,6 +112,24 @@ TEST(ClassificationTest, EvaluationCountsTop1Top5AndConfusion) {
   EXPECT_EQ(detail.confusion().sum().item<int64_t>(), 3);
   EXPECT_EQ(detail.confusion()[6][0].item<int64_t>(), 1);
   EXPECT_EQ(detail.predictions().at(1).classes, (std::vector<int64_t>{0, 1, 2, 3, 4}));
+}
+
+TEST(ClassificationTest, SamplesOfNoWeightCountForNothing) {
+  const auto logits = at::randn({4, 3});
+  FixedModel model(logits), kept_model(at::stack({logits[0], logits[2]}));
+  const ClassificationTask task({.label_smoothing = 0.1}, 3);
+  auto batch = batch_of(at::tensor({0, 0, 2, 0}, at::kLong));
+  batch.weights = at::tensor({1.f, 0.f, 1.f, 0.f});
+  const auto kept = batch_of(at::tensor({0, 2}, at::kLong));
+  const auto parts = task.loss(model, batch), expected = task.loss(kept_model, kept);
+  EXPECT_EQ(parts.weight, 2);
+  EXPECT_FLOAT_EQ(parts.loss_sum.item<float>(), expected.loss_sum.item<float>());
+  EXPECT_EQ(parts.sums, expected.sums);
+  const auto evaluation = task.start_evaluation(), wanted = task.start_evaluation();
+  evaluation->add(batch, parts);
+  wanted->add(kept, expected);
+  EXPECT_EQ(evaluation->num_samples(), 2);
+  EXPECT_EQ(evaluation->metrics(), wanted->metrics());
 }
 
 TEST(ClassificationTest, LabelOutsideTheClassesIsADataError) {

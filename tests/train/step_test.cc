@@ -1,6 +1,7 @@
 #include "fovea/train/step.h"
 
 #include <ATen/ops/allclose.h>
+#include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -73,6 +74,40 @@ TEST(StepTest, MicroBatchesOfUnequalWeightGiveTheGradientOfTheWholeBatch) {
   EXPECT_EQ(parts.weight, whole.weight);
   EXPECT_NEAR(parts.loss, whole.loss, 1e-5);
   EXPECT_PARITY(fixture.gradients(), expected, at::kFloat);
+}
+
+// Rows of weight 0 fill a shard up: the gradient is that of the batch without them.
+TEST(StepTest, RowsOfNoWeightChangeNothing) {
+  StepFixture fixture;
+  auto batch = fixture.source.loader->next();
+  auto shorter = batch;
+  const auto rows = static_cast<size_t>(batch.size() - 2);
+  shorter.images.resize(batch.images.size() / batch.indices.size() * rows);
+  for (auto* values : {&shorter.labels, &shorter.indices, &shorter.rows}) values->resize(rows);
+  shorter.weights.resize(rows);
+  shorter.image_shape[0] = static_cast<int64_t>(rows);
+  batch.weights[rows] = batch.weights[rows + 1] = 0;
+  const auto compute = [&](data::Batch& input) {
+    return compute_gradients(*fixture.model, *fixture.task, *fixture.optimizer, input, 0, {});
+  };
+  const auto expected = compute(shorter);
+  const auto gradients = fixture.gradients();
+  const auto found = compute(batch);
+  EXPECT_EQ(found.weight, expected.weight);
+  EXPECT_EQ(found.sums, expected.sums);
+  EXPECT_NEAR(found.loss, expected.loss, 1e-6);
+  EXPECT_PARITY(fixture.gradients(), gradients, at::kFloat);
+}
+
+TEST(StepTest, MixedTargetsReachTheLoss) {
+  StepFixture fixture;
+  auto config = fixture.config;
+  config.data.mixup = {.mixup_alpha = 1.0};
+  auto batch = open_training_data(config).loader->next();
+  const auto tensors = to_tensors(batch, 0, batch.size(), {});
+  EXPECT_EQ(tensors.labels.sizes(), (std::vector<int64_t>{batch.size(), 4}));
+  EXPECT_TRUE(at::allclose(tensors.labels.sum(1), at::ones({batch.size()})));
+  EXPECT_LT(tensors.labels.amax(1).min().item<float>(), 1.0f);
 }
 
 TEST(StepTest, GradientIsThatOfTheMeanLoss) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fovea/core/philox.h"
+#include "fovea/data/formats/nifti.h"
 #include "fovea/train/config.h"
 #include "tests/data/support.h"
 
@@ -72,6 +73,46 @@ inline TrainConfig tiny_config(const data::testing::TempDir& folder,
   config.trainer.max_grad_norm = 1;
   config.checkpoint.every_steps = 4;
   config.log.every_steps = 1;
+  return config;
+}
+
+// Volumes 8 x 8 x 8 of two classes as NIfTI files: file i is of class i % 2, and class 1 is bright.
+inline data::DataSectionConfig write_tiny_volumes(const data::testing::TempDir& folder,
+                                                  const std::string& name, int64_t count) {
+  constexpr int64_t kSide = 8, kVoxels = kSide * kSide * kSide;
+  constexpr data::Affine kAffine = {{{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}}};
+  RandomStream random(philox_key(1, name), 0);
+  std::string list = "path,label\n";
+  for (int64_t i = 0; i < count; ++i) {
+    data::Volume volume{1, {kSide, kSide, kSide}, {1, 1, 1}, {}};
+    for (int64_t v = 0; v < kVoxels; ++v) {
+      const float base = i % 2 == 1 ? 100.0f : 0.0f;
+      volume.values.push_back(static_cast<float>(random.below(100)) + base);
+    }
+    const auto file = fmt::format("{}_{}.nii.gz", name, i);
+    data::write_nifti(folder.file(file), volume, kAffine);
+    list += fmt::format("{},{}\n", file, i % 2);
+  }
+  folder.write(name + ".csv", list);
+  data::NiftiConfig config;
+  config.path = folder.path();
+  config.list = name + ".csv";
+  config.transforms = {
+      {data::RandGaussianNoiseConfig{.prob = 0.5, .std = 5}},
+      {data::ScaleIntensityRangeConfig{.a_min = 0, .a_max = 200, .b_min = -1, .b_max = 1}}};
+  return {config};
+}
+
+inline TrainConfig tiny_volume_config(const data::testing::TempDir& folder) {
+  auto config = tiny_config(folder, "volumes");
+  auto vit = *config.model.get_if<models::VitConfig>();
+  vit.img_size = {8, 8, 8};
+  vit.num_classes = 2;
+  config.model = {vit};
+  config.data.train = write_tiny_volumes(folder, "train", 24);
+  config.data.val = write_tiny_volumes(folder, "val", 10);
+  config.data.global_batch_size = 8;
+  config.trainer.max_steps = 60;
   return config;
 }
 

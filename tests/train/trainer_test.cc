@@ -82,6 +82,31 @@ TEST(TrainerTest, SameSeedSameRunOtherSeedAnother) {
   EXPECT_NE(losses(third.run.dir), losses(first.run.dir));
 }
 
+TEST(TrainerTest, MixedAndRepeatedBatchesGiveTheSameRunForAnyThreads) {
+  const data::testing::TempDir folder;
+  auto first = testing::tiny_config(folder, "first");
+  first.data.mixup = {.mixup_alpha = 0.8, .cutmix_alpha = 1.0, .mode = "elem"};
+  first.data.num_repeats = 2;
+  auto second = first;
+  second.run.dir = folder.file("second");
+  second.data.threads = 3;
+  for (const auto& config : {first, second}) fit(config);
+  expect_same_run(second.run.dir, first.run.dir);
+}
+
+TEST(TrainerTest, TrainsOnVolumesAndPredictsAFile) {
+  const data::testing::TempDir folder;
+  const auto config = testing::tiny_volume_config(folder);
+  const auto result = fit(config);
+  EXPECT_GT(result.last_eval.at("top1"), 90);
+  EXPECT_TRUE(fs::exists(config.run.dir + "/report.html"));
+  const auto inference = load_inference(config.run.dir);
+  const auto files = inference.open_files({folder.file("val_0.nii.gz")});
+  const auto volume = inference.preprocess(files, 0, 1);
+  EXPECT_EQ(volume.sizes(), (std::vector<int64_t>{1, 1, 8, 8, 8}));
+  EXPECT_EQ(inference.model->forward(volume).argmax(1).item<int64_t>(), 0);
+}
+
 TEST(TrainerTest, AnyNumberOfKernelThreadsGivesTheSameRun) {
   const data::testing::TempDir folder;
   const auto one = testing::tiny_config(folder, "one");

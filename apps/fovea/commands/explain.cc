@@ -20,7 +20,6 @@
 #include "apps/fovea/inference_options.h"
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
-#include "fovea/data/decode.h"
 #include "fovea/data/png.h"
 #include "fovea/data/transforms/pipeline.h"
 #include "fovea/models/vit.h"
@@ -49,8 +48,9 @@ struct Input {
 // The pixels that the model sees: cropped and resized, not normalised. -> [C, H, W] in [0, 1].
 at::Tensor seen_pixels(const train::Inference& inference, const data::Image& image) {
   data::TransformScratch scratch;
-  const auto view =
-      inference.transforms->apply_to_pixels(image, data::augmentation_stream(0, 0, 0), scratch);
+  const auto& transforms =
+      std::get<std::shared_ptr<const data::TransformPipeline>>(inference.transforms);
+  const auto view = transforms->apply_to_pixels(image, data::augmentation_stream(0, 0, 0), scratch);
   auto pixels = at::empty({view.height, view.width, view.channels}, at::kByte);
   auto* bytes = pixels.mutable_data_ptr<uint8_t>();
   const int64_t row_bytes = view.width * view.channels;
@@ -60,23 +60,37 @@ at::Tensor seen_pixels(const train::Inference& inference, const data::Image& ima
   return pixels.permute({2, 0, 1}).to(at::kFloat) / 255.0;
 }
 
+// Values to [0, 1], the smallest black and the largest white.
+at::Tensor to_unit_range(const at::Tensor& values) {
+  const auto low = values.min(), range = (values.max() - low).clamp_min(1e-12);
+  return (values - low) / range;
+}
+
+Input read_file(const train::Inference& inference, const std::string& path) {
+  const auto samples = inference.open_files({path});
+  Input input{fs::path(path).stem().string(), inference.preprocess(samples, 0, 1), {}};
+  if (samples->form() == data::SampleForm::kVolume) {
+    input.displayed = to_unit_range(input.tensor[0]);
+  } else {
+    data::Sample sample;
+    samples->read(0, sample);
+    input.displayed = seen_pixels(inference, sample.image);
+  }
+  return input;
+}
+
 std::vector<Input> read_inputs(const train::Inference& inference, const std::string& path) {
+  if (!nn::is_tensor_file(path)) return {read_file(inference, path)};
   const auto stem = fs::path(path).stem().string();
   std::vector<Input> inputs;
-  if (!nn::is_tensor_file(path)) {
-    const auto image = data::load_image(path);
-    inputs.push_back({stem, inference.preprocess({image}), seen_pixels(inference, image)});
-    return inputs;
-  }
   const auto batch = nn::read_one_tensor(path, "images").to(at::kFloat);
   if (batch.dim() < 4) {
     fail<DataError>("{}: a tensor of {} dims; expected images [B, C, H, W] or [B, C, D, H, W]",
                     path, batch.dim());
   }
   for (int64_t b = 0; b < batch.size(0); ++b) {
-    const auto low = batch[b].min(), range = (batch[b].max() - low).clamp_min(1e-12);
     inputs.push_back({batch.size(0) == 1 ? stem : fmt::format("{}_{}", stem, b),
-                      batch.narrow(0, b, 1), (batch[b] - low) / range});
+                      batch.narrow(0, b, 1), to_unit_range(batch[b])});
   }
   return inputs;
 }

@@ -15,7 +15,6 @@
 #include "apps/fovea/inference_options.h"
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
-#include "fovea/data/decode.h"
 #include "fovea/nn/tensor_file.h"
 
 namespace fovea::app {
@@ -86,9 +85,9 @@ struct Prediction {
 
 void append_predictions(const train::Inference& inference, const std::vector<std::string>& inputs,
                         int64_t top, std::vector<Prediction>& predictions) {
-  std::vector<data::Image> images;
-  for (const auto& input : inputs) images.push_back(data::load_image(input));
-  const auto logits = forward(inference, inference.preprocess(images), {}).logits;
+  const auto samples = inference.open_files(inputs);
+  const auto images = inference.preprocess(samples, 0, samples->size());
+  const auto logits = forward(inference, images, {}).logits;
   if (logits.dim() != 2)
     fail<ConfigError>("the model gives no logits: its pooling is ''; give images as a tensor file");
   const auto [scores, classes] =
@@ -161,9 +160,10 @@ void add_predict(CLI::App& app) {
   auto arguments = std::make_shared<PredictArguments>();
   add_inference_options(*command, arguments->inference);
   command
-      ->add_option("inputs", arguments->inputs,
-                   "image files, or one .npy/.safetensors file of images [B, C, H, W] float32, "
-                   "already normalised")
+      ->add_option(
+          "inputs", arguments->inputs,
+          "image files; NIfTI files or folders of DICOM slices (several modalities: a;b); or "
+          "one .npy/.safetensors file of images [B, C, H, W] float32, already normalised")
       ->required()
       ->type_name("INPUT...");
   command->add_option(

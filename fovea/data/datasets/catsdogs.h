@@ -7,7 +7,7 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
-#include "fovea/data/transforms/configs.h"
+#include "fovea/data/transforms/any_transform.h"
 
 namespace fovea::data {
 
@@ -16,7 +16,7 @@ struct CatsdogsConfig {
   static constexpr std::string_view kName = "catsdogs";
   std::string path = {};
   std::vector<std::string> class_names = {};
-  std::vector<TransformConfig> transforms = {};
+  std::vector<AnyTransformConfig> transforms = {};
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {

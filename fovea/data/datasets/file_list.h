@@ -8,7 +8,7 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
-#include "fovea/data/transforms/configs.h"
+#include "fovea/data/transforms/any_transform.h"
 
 namespace fovea::data {
 
@@ -20,7 +20,7 @@ struct FileListConfig {
   std::vector<std::string> class_names = {};
   std::optional<int64_t> num_classes = {};
   int64_t ignored_class = 255;
-  std::vector<TransformConfig> transforms = {};
+  std::vector<AnyTransformConfig> transforms = {};
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {

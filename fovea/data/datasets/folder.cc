@@ -4,8 +4,7 @@
 #include <filesystem>
 
 #include "fovea/core/error.h"
-#include "fovea/data/decode.h"
-#include "fovea/data/image_header.h"
+#include "fovea/data/datasets/image_files.h"
 #include "fovea/data/names.h"
 
 namespace fovea::data {
@@ -63,72 +62,6 @@ std::vector<std::string> list_images(const fs::path& folder) {
   return paths;
 }
 
-// Millions of paths: one string of all of them, without what they share.
-class FolderDataset : public Dataset {
- public:
-  FolderDataset(std::string root, std::vector<std::string> class_names)
-      : root_(std::move(root)), class_names_(std::move(class_names)) {
-    for (const std::string& name : class_names_) {
-      first_of_class_.push_back(size());
-      const auto images = list_images(fs::path(root_) / name);
-      if (images.empty()) {
-        fail<DataError>(
-            "{}/{}: the class \"{}\" has no image (.jpg, .jpeg, .png); add some or remove the "
-            "folder",
-            root_, name, name);
-      }
-      for (const std::string& image : images) {
-        names_ += image;
-        ends_.push_back(names_.size());
-      }
-    }
-    names_.shrink_to_fit();
-  }
-
-  int64_t size() const override { return static_cast<int64_t>(ends_.size()); }
-  int64_t num_classes() const override { return static_cast<int64_t>(class_names_.size()); }
-  const std::vector<std::string>& class_names() const override { return class_names_; }
-
-  void read(int64_t index, Sample& sample) const override {
-    const std::string path = path_of(index);
-    load_image(path, printable(path), sample.image);
-    sample.label = label_of(index);
-  }
-
-  void read_undecoded(int64_t index, Sample& sample) const override {
-    const std::string path = path_of(index);
-    read_image_file(path, printable(path), sample.encoded.buffer);
-    sample.encoded.bytes = sample.encoded.buffer;
-    sample.label = label_of(index);
-  }
-
-  VolumeSize size_of(int64_t index) const override {
-    const auto size = image_file_size(path_of(index));
-    return size ? VolumeSize{1, size->height, size->width} : Dataset::size_of(index);
-  }
-
-  std::string describe(int64_t index) const override { return printable(path_of(index)); }
-
- private:
-  int64_t label_of(int64_t index) const {
-    const auto after = std::upper_bound(first_of_class_.begin(), first_of_class_.end(), index);
-    return after - first_of_class_.begin() - 1;
-  }
-
-  std::string path_of(int64_t index) const {
-    FOVEA_CHECK(index >= 0 && index < size(), "index={}; expected 0 to {}", index, size() - 1);
-    const size_t begin = index == 0 ? 0 : ends_[index - 1];
-    const std::string name = names_.substr(begin, ends_[index] - begin);
-    return (fs::path(root_) / class_names_[label_of(index)] / name).string();
-  }
-
-  std::string root_;
-  std::vector<std::string> class_names_;
-  std::vector<int64_t> first_of_class_;  // [num_classes]
-  std::string names_;                    // paths below the class folders, one after the other
-  std::vector<size_t> ends_;             // [size]: where each ends
-};
-
 }  // namespace
 
 void FolderConfig::validate(ConfigIssues& issues) const {
@@ -149,8 +82,24 @@ std::shared_ptr<const Dataset> build_folder_dataset(const FolderConfig& config) 
                       name);
     }
   }
-  if (!config.class_names.empty()) names = config.class_names;
-  return std::make_shared<FolderDataset>(config.path, std::move(names));
+  ImageFiles files;
+  files.root = config.path;
+  files.class_names = config.class_names.empty() ? std::move(names) : config.class_names;
+  files.num_classes = static_cast<int64_t>(files.class_names.size());
+  for (int64_t label = 0; label < files.num_classes; ++label) {
+    const std::string& name = files.class_names[static_cast<size_t>(label)];
+    const auto images = list_images(fs::path(config.path) / name);
+    if (images.empty()) {
+      fail<DataError>(
+          "{}/{}: the class \"{}\" has no image (.jpg, .jpeg, .png); add some or remove the folder",
+          config.path, name, name);
+    }
+    for (const std::string& image : images) {
+      files.images.add((fs::path(name) / image).native());
+      files.labels.push_back(label);
+    }
+  }
+  return std::make_shared<ImageFilesDataset>(std::move(files));
 }
 
 }  // namespace fovea::data

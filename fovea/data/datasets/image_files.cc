@@ -5,6 +5,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/decode.h"
+#include "fovea/data/image_header.h"
 #include "fovea/data/names.h"
 
 namespace fovea::data {
@@ -74,6 +75,11 @@ void ImageFilesDataset::read_undecoded(int64_t index, Sample& sample) const {
   read_image_file(path, printable(path), sample.encoded.buffer);
   sample.encoded.bytes = sample.encoded.buffer;
   sample.label = files_.labels[static_cast<size_t>(index)];
+}
+
+VolumeSize ImageFilesDataset::size_of(int64_t index) const {
+  const auto size = image_file_size(path_of(files_.images, index));
+  return size ? VolumeSize{1, size->height, size->width} : Dataset::size_of(index);
 }
 
 std::vector<std::string> list_image_files(const std::string& folder) {

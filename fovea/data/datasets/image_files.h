@@ -45,6 +45,7 @@ class ImageFilesDataset : public Dataset {
   void read_undecoded(int64_t index, Sample& sample) const override;
   const std::vector<std::string>& class_names() const override { return files_.class_names; }
   int64_t num_classes() const override { return files_.num_classes; }
+  VolumeSize size_of(int64_t index) const override;
   std::string describe(int64_t index) const override;
 
  private:

@@ -55,9 +55,10 @@ void check_agreement(const MixSet& first, const MixSet& other) {
 
 }  // namespace
 
-const std::vector<TransformConfig>& transforms_of(const DataSectionConfig& section) {
-  return section.visit_value(
-      [](const auto& chosen) -> const std::vector<TransformConfig>& { return chosen.transforms; });
+const std::vector<AnyTransformConfig>& transforms_of(const DataSectionConfig& section) {
+  return section.visit_value([](const auto& chosen) -> const std::vector<AnyTransformConfig>& {
+    return chosen.transforms;
+  });
 }
 
 void MixSetConfig::validate(ConfigIssues& issues) const {

@@ -49,7 +49,7 @@ struct MixConfig {
   static constexpr std::string_view kTag = "format";
   static constexpr std::string_view kName = "mix";
   std::vector<MixSetConfig> sets = {};
-  std::vector<TransformConfig> transforms = {};
+  std::vector<AnyTransformConfig> transforms = {};
   std::string dataset_group_list = {};
   std::map<std::string, int64_t> batches_per_rank_epoch = {};
 
@@ -77,14 +77,14 @@ OneOf<Formats..., MixConfig> with_mix(const OneOf<Formats...>&);
 using DataSectionConfig = decltype(detail::with_mix(DatasetConfig()));
 
 // The `transforms` of a section: of a mix, those for sets that list none.
-const std::vector<TransformConfig>& transforms_of(const DataSectionConfig& section);
+const std::vector<AnyTransformConfig>& transforms_of(const DataSectionConfig& section);
 
 struct MixSet {
   std::string name;
   std::shared_ptr<const Dataset> dataset;
   std::vector<std::string> variables = {};
   double weight = 1.0;
-  std::vector<TransformConfig> transforms = {};
+  std::vector<AnyTransformConfig> transforms = {};
 };
 
 // The samples of all sets, one set after the other. A sample's form and masks must be the same in

@@ -8,7 +8,7 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
-#include "fovea/data/transforms/configs.h"
+#include "fovea/data/transforms/any_transform.h"
 
 namespace fovea::data {
 
@@ -24,7 +24,7 @@ struct NpzConfig {
   std::optional<int64_t> num_classes = {};
   int64_t label_offset = 0;
   std::vector<int64_t> ignore_values = {};
-  std::vector<TransformConfig> transforms = {};
+  std::vector<AnyTransformConfig> transforms = {};
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {

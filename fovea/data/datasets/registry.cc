@@ -67,9 +67,10 @@ std::shared_ptr<const Dataset> build_dataset(const DatasetConfig& config) {
   return config.visit_value([](const auto& chosen) { return build(chosen); });
 }
 
-const std::vector<TransformConfig>& transforms_of(const DatasetConfig& config) {
-  return config.visit_value(
-      [](const auto& chosen) -> const std::vector<TransformConfig>& { return chosen.transforms; });
+const std::vector<AnyTransformConfig>& transforms_of(const DatasetConfig& config) {
+  return config.visit_value([](const auto& chosen) -> const std::vector<AnyTransformConfig>& {
+    return chosen.transforms;
+  });
 }
 
 }  // namespace fovea::data

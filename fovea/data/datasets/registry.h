@@ -24,7 +24,7 @@
 #include "fovea/data/datasets/raw.h"
 #include "fovea/data/datasets/tiny_imagenet.h"
 #include "fovea/data/datasets/wds.h"
-#include "fovea/data/transforms/configs.h"
+#include "fovea/data/transforms/any_transform.h"
 
 namespace fovea::data {
 
@@ -39,6 +39,6 @@ using DatasetConfig =
 std::shared_ptr<const Dataset> build_dataset(const DatasetConfig& config);
 
 // The `transforms` of whichever format was chosen.
-const std::vector<TransformConfig>& transforms_of(const DatasetConfig& config);
+const std::vector<AnyTransformConfig>& transforms_of(const DatasetConfig& config);
 
 }  // namespace fovea::data

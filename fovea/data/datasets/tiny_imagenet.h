@@ -8,7 +8,7 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
-#include "fovea/data/transforms/configs.h"
+#include "fovea/data/transforms/any_transform.h"
 
 namespace fovea::data {
 
@@ -17,7 +17,7 @@ struct TinyImagenetConfig {
   static constexpr std::string_view kName = "tiny_imagenet";
   std::string path = {};
   std::string split = "train";
-  std::vector<TransformConfig> transforms = {};
+  std::vector<AnyTransformConfig> transforms = {};
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {

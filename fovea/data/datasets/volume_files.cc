@@ -85,6 +85,11 @@ class VolumeFilesDataset : public Dataset {
     convert_labels(stored, rule_, sample.mask);
   }
 
+  VolumeSize size_of(int64_t index) const override {
+    const VolumeEntry& entry = entry_at(index);
+    return options_.open_image(entry.images.front(), entry.frame).size;
+  }
+
   std::string describe(int64_t index) const override {
     const VolumeEntry& entry = entry_at(index);
     const std::string path = printable(entry.images.front());

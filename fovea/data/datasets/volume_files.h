@@ -11,7 +11,7 @@
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/formats/stored_volume.h"
-#include "fovea/data/transforms/configs.h"
+#include "fovea/data/transforms/any_transform.h"
 
 namespace fovea::data {
 
@@ -26,7 +26,7 @@ struct VolumeFilesConfig {
   std::optional<int64_t> num_classes = {};
   int64_t label_offset = 0;
   std::vector<int64_t> ignore_values = {};
-  std::vector<TransformConfig> transforms = {};
+  std::vector<AnyTransformConfig> transforms = {};
 
   template <class Visitor, class Self>
   static void visit_files(Visitor& v, Self& self) {

@@ -9,7 +9,7 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
-#include "fovea/data/transforms/configs.h"
+#include "fovea/data/transforms/any_transform.h"
 
 namespace fovea::data {
 
@@ -24,7 +24,7 @@ struct WdsConfig {
   std::vector<std::string> class_names = {};
   std::optional<int64_t> num_classes = {};
   bool unique_keys = true;
-  std::vector<TransformConfig> transforms = {};
+  std::vector<AnyTransformConfig> transforms = {};
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {

@@ -122,7 +122,7 @@ void RandAffineConfig::validate(ConfigIssues& issues) const {
   }
 }
 
-void VolumeResizeConfig::validate(ConfigIssues& issues) const {
+void SpatialResizeConfig::validate(ConfigIssues& issues) const {
   check_size("spatial_size", spatial_size, issues);
 }
 

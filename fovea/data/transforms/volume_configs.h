@@ -1,6 +1,8 @@
 // The transforms of volumes that a recipe can name, in order, under `transforms:` of a data set of
-// volumes. Names, meanings and defaults are MONAI's. Axes are D, H, W: MONAI's first, second and
-// third spatial axis. Geometry moves values, mask and points alike; intensity changes values only.
+// volumes. Names, meanings and defaults are MONAI's
+// (spatial_resize is its Resize: `resize` is that of images). Axes are D, H, W: MONAI's first,
+// second and third spatial axis. Geometry moves values, mask and points alike; intensity changes
+// values only.
 #pragma once
 
 #include <cstdint>
@@ -198,9 +200,10 @@ struct RandAffineConfig {
   void validate(ConfigIssues& issues) const;
 };
 
-// Resamples to a fixed size: trilinear for values. The mask takes the nearest voxel.
-struct VolumeResizeConfig {
-  static constexpr std::string_view kName = "resize";
+// Resamples to a fixed size, as MONAI's Resize: trilinear for values. The mask takes the nearest
+// voxel.
+struct SpatialResizeConfig {
+  static constexpr std::string_view kName = "spatial_resize";
   std::vector<int64_t> spatial_size = {};
   bool anti_aliasing = false;
   std::string mask_mode = "nearest-exact";
@@ -365,7 +368,7 @@ struct NormalizeIntensityConfig {
 using VolumeTransformConfig =
     OneOf<SpatialPadConfig, CenterSpatialCropConfig, RandSpatialCropConfig,
           RandCropByPosNegLabelConfig, CropForegroundConfig, RandFlipConfig, RandRotate90Config,
-          RandAffineConfig, VolumeResizeConfig, SpacingConfig, RandShiftIntensityConfig,
+          RandAffineConfig, SpatialResizeConfig, SpacingConfig, RandShiftIntensityConfig,
           RandScaleIntensityConfig, RandGaussianNoiseConfig, RandGaussianSmoothConfig,
           ScaleIntensityRangeConfig, ScaleIntensityConfig, NormalizeIntensityConfig>;
 

@@ -71,7 +71,7 @@ ExtentRange output_range(const RandAffineConfig& config, const ExtentRange& in) 
   return fixed(config.spatial_size, in);
 }
 
-ExtentRange output_range(const VolumeResizeConfig& config, const ExtentRange& in) {
+ExtentRange output_range(const SpatialResizeConfig& config, const ExtentRange& in) {
   return fixed(config.spatial_size, in);
 }
 

@@ -105,7 +105,7 @@ void apply(const RandAffineConfig& config, VolumeItem& item, RandomStream& rando
                   padding_mode_from_name(config.padding_mode), scratch);
 }
 
-void apply(const VolumeResizeConfig& config, VolumeItem& item, RandomStream&,
+void apply(const SpatialResizeConfig& config, VolumeItem& item, RandomStream&,
            VolumeScratch& scratch) {
   const Extent in = item.values.size;
   const Extent size = size_or(config.spatial_size, in);

@@ -17,7 +17,7 @@ ExtentRange output_range(const RandCropByPosNegLabelConfig& config, const Extent
 ExtentRange output_range(const CropForegroundConfig& config, const ExtentRange& in);
 ExtentRange output_range(const RandRotate90Config& config, const ExtentRange& in);
 ExtentRange output_range(const RandAffineConfig& config, const ExtentRange& in);
-ExtentRange output_range(const VolumeResizeConfig& config, const ExtentRange& in);
+ExtentRange output_range(const SpatialResizeConfig& config, const ExtentRange& in);
 ExtentRange output_range(const SpacingConfig& config, const ExtentRange& in);
 // The others leave the size alone.
 template <class Config>
@@ -44,7 +44,7 @@ void apply(const RandRotate90Config& config, VolumeItem& item, RandomStream& ran
            VolumeScratch& scratch);
 void apply(const RandAffineConfig& config, VolumeItem& item, RandomStream& random,
            VolumeScratch& scratch);
-void apply(const VolumeResizeConfig& config, VolumeItem& item, RandomStream& random,
+void apply(const SpatialResizeConfig& config, VolumeItem& item, RandomStream& random,
            VolumeScratch& scratch);
 void apply(const SpacingConfig& config, VolumeItem& item, RandomStream& random,
            VolumeScratch& scratch);

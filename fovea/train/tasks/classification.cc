@@ -68,11 +68,17 @@ LossParts ClassificationTask::loss(models::Model& model, const TensorBatch& batc
               "set model.num_classes and a pooling other than ''",
               logits.dim() == 2 ? "a row" : "a grid", logits.size(-1), num_classes_);
   LossParts parts;
-  parts.loss_sum = classification_losses(logits, batch.labels, config_).sum();
-  parts.weight = static_cast<double>(logits.size(0));
+  auto losses = classification_losses(logits, batch.labels, config_);  // [B]
   parts.outputs = logits.detach();
-  const auto correct = parts.outputs.argmax(1).eq(hard_labels(batch.labels)).sum();
-  parts.sums["correct"] = correct.item<double>();
+  auto correct = parts.outputs.argmax(1).eq(hard_labels(batch.labels)).to(at::kFloat);  // [B]
+  parts.weight = static_cast<double>(logits.size(0));
+  if (batch.weights.defined()) {
+    losses = losses * batch.weights;
+    correct = correct * batch.weights;
+    parts.weight = batch.weights.sum().item<double>();
+  }
+  parts.loss_sum = losses.sum();
+  parts.sums["correct"] = correct.sum().item<double>();
   return parts;
 }
 
@@ -95,7 +101,10 @@ void ClassificationEvaluation::add(const TensorBatch& batch, const LossParts& pa
   const auto score = scores.accessor<float, 2>();
   const auto top = classes.accessor<int64_t, 2>();
   auto confusion = confusion_.accessor<int64_t, 2>();
+  const auto weights = batch.weights.defined() ? batch.weights.to(at::kCPU) : at::Tensor();
   for (int64_t b = 0; b < labels.size(0); ++b) {
+    if (weights.defined() && weights.const_data_ptr<float>()[b] == 0) continue;
+    num_samples_ += 1;
     Prediction prediction{.index = batch.indices.const_data_ptr<int64_t>()[b],
                           .label = labels.const_data_ptr<int64_t>()[b],
                           .loss = losses.const_data_ptr<float>()[b],
@@ -113,7 +122,6 @@ void ClassificationEvaluation::add(const TensorBatch& batch, const LossParts& pa
     confusion[prediction.label][top[b][0]] += 1;
     predictions_.push_back(std::move(prediction));
   }
-  num_samples_ += labels.size(0);
 }
 
 std::map<std::string, double> ClassificationEvaluation::metrics() const {
