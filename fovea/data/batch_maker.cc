@@ -56,6 +56,7 @@ BatchMaker::BatchMaker(std::shared_ptr<const Dataset> dataset,
     sets_.emplace_back(dataset_, std::move(transforms[set]), start, options_.pixel_type);
     if (num_sets > 1) start += options_.mix.set_sizes[set];
   }
+  set_starts_.push_back(dataset_->size());
   has_labels_ = dataset_->num_classes() > 0;
 }
 
@@ -106,12 +107,42 @@ void BatchMaker::fill(Batch& batch, int64_t first, int64_t last, BatchScratch& s
     try {
       fill_row(batch, row, place.cycle, scratch);
     } catch (const DataError& error) {
-      const std::string name = dataset_->describe(index);
-      const std::string message = error.what();
-      if (message.find(name) != std::string::npos) throw;
-      throw DataError(name + ": " + message);
+      fill_in_place_of_bad(batch, row, place, error, scratch);
     }
   }
+}
+
+std::string BatchMaker::reason_of(const DataError& error, int64_t index) const {
+  const std::string name = dataset_->describe(index);
+  const std::string message = error.what();
+  return message.find(name) != std::string::npos ? message : name + ": " + message;
+}
+
+void BatchMaker::fill_in_place_of_bad(Batch& batch, int64_t row, const SamplePlace& place,
+                                      const DataError& error, BatchScratch& scratch) const {
+  const BadSamplePolicy policy = options_.bad_samples.policy;
+  const int64_t bad = batch.indices[row];
+  std::string reason = reason_of(error, bad);
+  if (policy == BadSamplePolicy::kError) throw DataError(reason);
+  scratch.bad_samples.push_back({row, bad, dataset_->describe(bad), reason});
+  if (policy == BadSamplePolicy::kSkip) return fill_up(batch, row);
+  const auto set = static_cast<size_t>(place.set);
+  const int64_t first = set_starts_[set], size = set_starts_[set + 1] - first;
+  const uint64_t seed = options_.seed;
+  for (int64_t attempt = 0; size > 1 && attempt < kSubstituteTries; ++attempt) {
+    const int64_t other = substitute_sample(seed, place.cycle, bad, attempt, first, size);
+    try {
+      rows_of(batch.set).fill(batch, row, other, substitute_stream(seed, place.cycle, bad, attempt),
+                              scratch);
+      batch.indices[row] = other;
+      return;
+    } catch (const DataError& again) {
+      scratch.bad_samples.push_back(
+          {row, other, dataset_->describe(other), reason_of(again, other)});
+    }
+  }
+  fail<DataError>("{}; and none of {} other samples drawn for its place can be read", reason,
+                  size > 1 ? kSubstituteTries : 0);
 }
 
 void BatchMaker::fill_up(Batch& batch, int64_t row) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fovea/core/error.h"
+#include "fovea/data/mapped_file.h"
 #include "fovea/data/transforms/pipeline.h"
 #include "fovea/data/transforms/volume_pipeline.h"
 
@@ -114,6 +115,7 @@ void BatchRows::fill_volume(Batch& batch, int64_t row, RandomStream random,
 
 void BatchRows::fill(Batch& batch, int64_t row, int64_t index, RandomStream random,
                      BatchScratch& scratch) const {
+  const MappedReads reads;
   const auto count = static_cast<size_t>(values());
   const size_t first = static_cast<size_t>(row) * count;
   if (volumes() != nullptr) {
@@ -125,6 +127,7 @@ void BatchRows::fill(Batch& batch, int64_t row, int64_t index, RandomStream rand
     fill_image(std::span(batch.images).subspan(first, count), index, random, scratch);
   }
   if (!batch.labels.empty()) batch.labels[row] = scratch.sample.label;
+  reads.check([&] { return dataset_->describe(index); });
 }
 
 void BatchRows::clear(Batch& batch, int64_t row) const {

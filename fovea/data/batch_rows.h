@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fovea/core/philox.h"
+#include "fovea/data/bad_samples.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/loader.h"
 #include "fovea/data/transforms/geometry.h"
@@ -20,6 +21,7 @@ struct BatchScratch {
   Sample sample;
   TransformScratch transforms;
   VolumeScratch volumes;
+  std::vector<BadSampleEvent> bad_samples;  // met by BatchMaker::fill, for the loader to take
 };
 
 // Immutable; `fill` may run in many threads at once on other rows.

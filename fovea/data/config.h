@@ -6,6 +6,7 @@
 #include <string>
 
 #include "fovea/core/config_fields.h"
+#include "fovea/data/bad_samples.h"
 #include "fovea/data/datasets/mix.h"
 #include "fovea/data/datasets/registry.h"
 #include "fovea/data/tiling.h"
@@ -21,6 +22,7 @@ struct DataConfig {
   bool drop_last = true;
   std::optional<TilingConfig> tiling = {};
   std::string mix = "exact";
+  BadSamplesConfig bad_samples = {};
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
@@ -43,6 +45,7 @@ struct DataConfig {
         "rank_groups, UCF-VIT's, where each process reads one set, so that the samples depend "
         "on the number of processes",
         {.choices = {"exact", "cycle_to_largest", "weights", "rank_groups"}});
+    v.field("bad_samples", self.bad_samples, "what happens where a sample cannot be read");
   }
 };
 

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "fovea/data/bad_samples.h"
 #include "fovea/data/batch.h"
 #include "fovea/data/sample_order.h"
 
@@ -33,6 +34,7 @@ struct LoaderOptions {
   // Gives every shard of a batch as many rows, with rows of weight 0 at the end, so that the last
   // batch of an epoch asks every process for the same work.
   bool pad_shards = false;
+  BadSampleOptions bad_samples = {};
   MixOptions mix = {};  // set_sizes: the parts of a data set of several; empty: it is one
 };
 
@@ -56,13 +58,21 @@ class Loader {
   void seek(int64_t position);
 
   // The next batch, running on into the following epochs without end. Rethrows a worker's
-  // DataError.
+  // DataError; throws one where the bad samples are more than options.bad_samples allows.
   Batch next();
   // Hands the buffers of a used batch back, so that steady state allocates nothing.
   void recycle(Batch&& batch);
 
   // Seconds next() has spent waiting for workers since the last call of this.
   double take_wait_seconds();
+
+  // Samples of the batches handed out so far that could not be read; restore: those of an earlier
+  // process of the same run, so that both have one budget.
+  std::vector<BadSample> bad_samples() const;
+  void restore_bad_samples(std::vector<BadSample> samples);
+  BadSamplePolicy bad_sample_policy() const;
+  // Rows left out for a bad sample since the last call of this.
+  int64_t take_skipped_rows();
 
  private:
   struct State;

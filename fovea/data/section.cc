@@ -70,7 +70,8 @@ OpenedSection open_section(const DataConfig& config, const DataSectionConfig& se
                     .drop_last = is_training && config.drop_last,
                     .threads = config.threads,
                     .prefetch = config.prefetch,
-                    .pad_shards = !is_training};
+                    .pad_shards = !is_training,
+                    .bad_samples = bad_sample_options(config.bad_samples, is_training)};
   section.visit_value([&](const auto& chosen) {
     if constexpr (std::is_same_v<std::decay_t<decltype(chosen)>, MixConfig>) {
       open_mix(config, chosen, in_chans, is_training, opened);
