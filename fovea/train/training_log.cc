@@ -1,5 +1,7 @@
 #include "fovea/train/training_log.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 

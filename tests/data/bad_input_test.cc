@@ -53,13 +53,16 @@ TEST(BadInputTest, FolderOfJpeg) {
                   {.fault = "sizes that overflow",
                    .act = edit("in/" + name, [](auto& b) { set_jpeg_size(b, 65535, 65535); }),
                    .name = name,
-                   .reason = "65535 x 65535"});
+                   .reason = "Maximum supported image dimension is 65500"});
   // Within what is allowed, but more than the bytes can stand for.
-  expect_policies(folder_set(false),
-                  {.fault = "bomb",
-                   .act = edit("in/" + name, [](auto& b) { set_jpeg_size(b, 60000, 8000); }),
-                   .name = name,
-                   .reason = "truncated"});
+  expect_policies(folder_set(false), {.fault = "bomb",
+                                      .act = edit("in/" + name,
+                                                  [](auto& b) {
+                                                    set_jpeg_size(b, 16000, 11000);
+                                                    b.resize(9000);
+                                                  }),
+                                      .name = name,
+                                      .reason = "truncated"});
 }
 
 TEST(BadInputTest, FolderOfPng) {
@@ -74,8 +77,9 @@ TEST(BadInputTest, FolderOfPng) {
                      .name = name,
                      .reason = reason});
   };
-  sized("sizes that overflow", 0x7fffffff, 0x7fffffff, "2147483647 x 2147483647 pixels");
-  sized("bomb", 20000, 20000, "truncated");
+  sized("sizes that overflow", 0x7fffffff, 0x7fffffff, "arithmetic overflow");
+  sized("more pixels than are allowed", 20000, 20000, "20000 x 20000 pixels");
+  sized("bomb", 13000, 13000, "truncated");
 }
 
 TEST(BadInputTest, FolderWithoutImagesIsRefused) {

@@ -124,10 +124,10 @@ TEST(BadVolumesTest, CompressedNifti) {
        {truncated(name), vanishes(name), disk_fails(name), becomes_a_pipe(name),
         shrinks(name, 60, "truncated"),
         edited("a bit turned", name, "", [](auto& bytes) { bytes[bytes.size() - 6] ^= 1; }),
-        // A few kilobytes that become 64 MiB behind a header of 120 voxels.
+        // A few kilobytes that become 8 MiB behind a header of 120 voxels.
         edited("bomb", name, "more bytes than its header describes",
                [](auto& bytes) {
-                 VolumeBytes more(64 << 20);
+                 VolumeBytes more(8 << 20);
                  const auto plain = file_bytes_of_volume();
                  std::copy(plain.begin(), plain.end(), more.begin());
                  bytes = gzip(more);
@@ -164,8 +164,9 @@ SmallSet npy_set() {
   return {"npy",
           [](const TempDir& dir) {
             for (int64_t i = 0; i < kSetSize; ++i) {
+              const auto volume = small_volume(i);
               write_npy(dir.file(fmt::format("{}.npy", i)), "<f4", {4, 5, 6},
-                        std::as_bytes(std::span(small_volume(i).values)));
+                        std::as_bytes(std::span(volume.values)));
             }
           },
           [](const TempDir& dir) {
@@ -249,7 +250,7 @@ TEST(BadVolumesTest, Dicom) {
                               dir.write(fmt::format("s{}/{}.dcm", i, slice),
                                         golden_file(fmt::format("dicom.explicit.{}", slice)));
                             }
-                            dir.write(fmt::format("s{}/README", i), "no slice");
+                            dir.write(fmt::format("s{}/README", i), std::string(200, 'x'));
                           }
                         },
                         [](const TempDir& dir) {

@@ -1,5 +1,5 @@
 // A disk that fails, for one file and this process alone: read(2), pread(2) and madvise(2) of the
-// test program go through failing_disk.cc, those of the libraries that it uses too.
+// test program go through failing_disk_support.cc, those of the libraries that it uses too.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,3 @@
-#include "tests/data/failing_disk.h"
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -14,6 +12,8 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
+
+#include "tests/data/failing_disk.h"
 
 namespace fovea::data::testing {
 namespace {
