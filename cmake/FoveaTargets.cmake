@@ -47,7 +47,8 @@ endfunction()
 
 function(fovea_test folder)
   cmake_parse_arguments(ARG "TORCH" "" "LIBS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/${folder}/*_test.cc")
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/${folder}/*_test.cc"
+       "${CMAKE_SOURCE_DIR}/tests/${folder}/*_support.cc")
   if(NOT sources)
     return()
   endif()

@@ -26,7 +26,7 @@ struct Batch {
   std::vector<float> targets;        // [B, num_classes] soft targets, where images are mixed
   std::vector<int64_t> indices;      // [B] index of each sample in the data set
   std::vector<int64_t> rows;         // [B] row of each sample in the global batch
-  std::vector<float> weights;        // [B] 1; 0: fills this shard up, index -1, zeros, label 0
+  std::vector<float> weights;        // [B] 1; 0: counts for nothing, index -1, zeros, label 0
   int64_t set = 0;                   // which of several sets the samples come from
   int64_t position = 0;  // samples handed out before this batch, over all epochs (global)
   int64_t epoch = 0;

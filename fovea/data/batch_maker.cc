@@ -43,6 +43,9 @@ void check_ranks(const LoaderOptions& options) {
   }
 }
 
+// A row that is not mixed after all: one that cannot be read, or whose partner cannot.
+RowMix left_alone(const RowMix& mix) { return {.row = mix.row, .partner = mix.partner}; }
+
 }  // namespace
 
 BatchMaker::BatchMaker(std::shared_ptr<const Dataset> dataset,
@@ -58,6 +61,7 @@ BatchMaker::BatchMaker(std::shared_ptr<const Dataset> dataset,
     sets_.emplace_back(dataset_, std::move(transforms[set]), start, options_);
     if (num_sets > 1) start += options_.mix.set_sizes[set];
   }
+  set_starts_.push_back(dataset_->size());
   has_labels_ = dataset_->num_classes() > 0;
   if (options_.mixup && options_.mixup->is_on()) make_mixers();
 }
@@ -113,6 +117,10 @@ void BatchMaker::open(int64_t position, Batch& batch) const {
   batch.position = position;
   batch.epoch = plan.epoch;
   batch.set = set_of(plan);
+  open_rows(batch, rows);
+}
+
+void BatchMaker::open_rows(Batch& batch, int64_t rows) const {
   rows_of(batch.set).open(batch, rows);
   batch.labels.resize(has_labels_ ? static_cast<size_t>(rows) : 0);
   batch.targets.resize(mixers_.empty() ? 0 : static_cast<size_t>(rows * dataset_->num_classes()));
@@ -130,20 +138,42 @@ void BatchMaker::fill(Batch& batch, int64_t first, int64_t last, BatchScratch& s
       fill_up(batch, row);
       continue;
     }
-    const SamplePlace place = order_.place(plan, global_row);
-    const int64_t index = index_of(place);
-    batch.indices[row] = index;
-    batch.weights[row] = 1.0f;
+    fill_row(batch, row, order_.place(plan, global_row), scratch);
+    if (!mixers_.empty() && !has_all_partners()) mix_with_partner(batch, row, plan, scratch);
+  }
+}
+
+std::string BatchMaker::reason_of(const DataError& error, int64_t index) const {
+  const std::string name = dataset_->describe(index);
+  const std::string message = error.what();
+  return message.find(name) != std::string::npos ? message : name + ": " + message;
+}
+
+void BatchMaker::fill_in_place_of_bad(Batch& batch, int64_t row, const SamplePlace& place,
+                                      const DataError& error, BatchScratch& scratch) const {
+  const BadSamplePolicy policy = options_.bad_samples.policy;
+  const int64_t bad = batch.indices[row];
+  std::string reason = reason_of(error, bad);
+  if (policy == BadSamplePolicy::kError) throw DataError(reason);
+  scratch.bad_samples.push_back({row, bad, dataset_->describe(bad), reason});
+  if (policy == BadSamplePolicy::kSkip) return fill_up(batch, row);
+  const auto set = static_cast<size_t>(place.set);
+  const int64_t first = set_starts_[set], size = set_starts_[set + 1] - first;
+  const uint64_t seed = options_.seed;
+  for (int64_t attempt = 0; size > 1 && attempt < kSubstituteTries; ++attempt) {
+    const int64_t other = substitute_sample(seed, place.cycle, bad, attempt, first, size);
     try {
-      fill_row(batch, row, place, scratch);
-      if (!mixers_.empty() && !has_all_partners()) mix_with_partner(batch, row, plan, scratch);
-    } catch (const DataError& error) {
-      const std::string name = dataset_->describe(index);
-      const std::string message = error.what();
-      if (message.find(name) != std::string::npos) throw;
-      throw DataError(name + ": " + message);
+      rows_of(batch.set).fill(batch, row, other, substitute_stream(seed, place.cycle, bad, attempt),
+                              scratch);
+      batch.indices[row] = other;
+      return;
+    } catch (const DataError& again) {
+      scratch.bad_samples.push_back(
+          {row, other, dataset_->describe(other), reason_of(again, other)});
     }
   }
+  fail<DataError>("{}; and none of {} other samples drawn for its place can be read", reason,
+                  size > 1 ? kSubstituteTries : 0);
 }
 
 void BatchMaker::fill_up(Batch& batch, int64_t row) const {
@@ -154,15 +184,20 @@ void BatchMaker::fill_up(Batch& batch, int64_t row) const {
 
 void BatchMaker::fill_row(Batch& batch, int64_t row, const SamplePlace& place,
                           BatchScratch& scratch) const {
-  rows_of(batch.set).fill(batch, row, index_of(place), stream_of(place), scratch);
+  const int64_t index = index_of(place);
+  batch.indices[row] = index;
+  batch.weights[row] = 1.0f;
+  try {
+    const auto random =
+        repeated_augmentation_stream(options_.seed, place.cycle, index, place.repeat);
+    rows_of(batch.set).fill(batch, row, index, random, scratch);
+  } catch (const DataError& error) {
+    fill_in_place_of_bad(batch, row, place, error, scratch);
+  }
 }
 
 int64_t BatchMaker::index_of(const SamplePlace& place) const {
   return set_starts_[static_cast<size_t>(place.set)] + place.index;
-}
-
-RandomStream BatchMaker::stream_of(const SamplePlace& place) const {
-  return repeated_augmentation_stream(options_.seed, place.cycle, index_of(place), place.repeat);
 }
 
 // The partner belongs to another process, so it is read here too: no process waits for another's
@@ -170,22 +205,26 @@ RandomStream BatchMaker::stream_of(const SamplePlace& place) const {
 void BatchMaker::mix_with_partner(Batch& batch, int64_t row, const BatchPlan& plan,
                                   BatchScratch& scratch) const {
   const int64_t num_classes = dataset_->num_classes();
-  const RowMix mix = mixer_of(batch.set).plan_row(plan.position, batch.rows[row], plan.rows);
-  const BatchRows& rows = rows_of(batch.set);
-  int64_t partner_label = batch.labels[row];
+  RowMix mix = mixer_of(batch.set).plan_row(plan.position, batch.rows[row], plan.rows);
+  Batch& partner = scratch.partner;
   if (mix.is_mixed()) {
-    const SamplePlace place = order_.place(plan, mix.partner);
-    Batch& partner = scratch.partner;
-    rows.open(partner, 1);
-    partner.labels.resize(1);
-    rows.fill(partner, 0, index_of(place), stream_of(place), scratch);
-    partner_label = partner.labels[0];
+    partner.set = batch.set;
+    open_rows(partner, 1);
+    const size_t num_events = scratch.bad_samples.size();
+    fill_row(partner, 0, order_.place(plan, mix.partner), scratch);
+    scratch.bad_samples.resize(num_events);  // the partner's own row tells of them
+    if (batch.weights[row] == 0 || partner.weights[0] == 0) mix = left_alone(mix);
+  }
+  const bool is_mixed = mix.is_mixed();
+  if (is_mixed) {
+    const VolumeSize size = rows_of(batch.set).size();
     const size_t values = partner.images.size();
-    mix_row(mix, {rows.size().height, rows.size().width}, partner.images,
+    mix_row(mix, {size.height, size.width}, partner.images,
             std::span(batch.images).subspan(static_cast<size_t>(row) * values, values));
   }
   mix_targets(
-      {&mix, 1}, {&batch.labels[row], 1}, {&partner_label, 1}, num_classes, 0,
+      {&mix, 1}, {&batch.labels[row], 1}, {&(is_mixed ? partner.labels[0] : batch.labels[row]), 1},
+      num_classes, 0,
       std::span(batch.targets)
           .subspan(static_cast<size_t>(row * num_classes), static_cast<size_t>(num_classes)));
 }
@@ -194,8 +233,12 @@ void BatchMaker::finish(Batch& batch, BatchScratch& scratch) const {
   if (mixers_.empty() || !has_all_partners() || batch.size() == 0) return;
   const int64_t global_rows = order_.batch_at(batch.position).rows;
   auto plan = mixer_of(batch.set).plan(batch.position, global_rows, options_.shard);
+  const size_t rows = plan.size();
+  for (size_t i = 0; i < rows; ++i) {
+    if (batch.weights[i] == 0 || batch.weights[rows - 1 - i] == 0) plan[i] = left_alone(plan[i]);
+  }
   const VolumeSize size = rows_of(batch.set).size();
-  std::vector<int64_t> partner_labels(batch.labels.rbegin(), batch.labels.rend());
+  const std::vector<int64_t> partner_labels(batch.labels.rbegin(), batch.labels.rend());
   mix_targets(plan, batch.labels, partner_labels, dataset_->num_classes(), 0, batch.targets);
   mix_batch(plan, {size.height, size.width}, batch.images, scratch.mixed);
 }

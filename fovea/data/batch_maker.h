@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "fovea/core/error.h"
 #include "fovea/data/batch_rows.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/loader.h"
@@ -30,7 +31,8 @@ class BatchMaker {
   int64_t next_position(int64_t position) const;
   // Sizes the buffers of `batch` for the batch at `position`; every element is written by `fill`.
   void open(int64_t position, Batch& batch) const;
-  // Reads and transforms rows [first, last) of this process. Throws DataError naming the sample.
+  // Reads and transforms rows [first, last) of this process. Throws DataError naming the sample; or
+  // goes by options.bad_samples and adds the samples to scratch.bad_samples.
   void fill(Batch& batch, int64_t first, int64_t last, BatchScratch& scratch) const;
   // What is left to do once all rows are filled: mixing them with each other.
   void finish(Batch& batch, BatchScratch& scratch) const;
@@ -46,13 +48,18 @@ class BatchMaker {
   void mix_with_partner(Batch& batch, int64_t row, const BatchPlan& plan,
                         BatchScratch& scratch) const;
   int64_t index_of(const SamplePlace& place) const;
-  RandomStream stream_of(const SamplePlace& place) const;
+  void open_rows(Batch& batch, int64_t rows) const;
   void fill_up(Batch& batch, int64_t row) const;
+  std::string reason_of(const DataError& error, int64_t index) const;
+  // Fills a row whose sample, batch.indices[row], cannot be read. Throws DataError with the policy
+  // kError, and where no substitute can be read either.
+  void fill_in_place_of_bad(Batch& batch, int64_t row, const SamplePlace& place,
+                            const DataError& error, BatchScratch& scratch) const;
 
   std::shared_ptr<const Dataset> dataset_;
   LoaderOptions options_;
   SampleOrder order_;
-  std::vector<int64_t> set_starts_;  // [sets] index of each set's first sample
+  std::vector<int64_t> set_starts_;  // [sets + 1] index of each set's first sample, and the end
   std::vector<BatchRows> sets_;
   std::vector<BatchMixer> mixers_;  // [sets], or empty: nothing is mixed
   bool has_labels_ = false;

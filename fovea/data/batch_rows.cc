@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fovea/core/error.h"
+#include "fovea/data/mapped_file.h"
 #include "fovea/data/transforms/pipeline.h"
 #include "fovea/data/transforms/sample_geometry.h"
 #include "fovea/data/transforms/volume_pipeline.h"
@@ -139,6 +140,7 @@ void BatchRows::fill_mask(Batch& batch, int64_t row, BatchScratch& scratch) cons
 
 void BatchRows::fill(Batch& batch, int64_t row, int64_t index, RandomStream random,
                      BatchScratch& scratch) const {
+  const MappedReads reads;
   const auto count = static_cast<size_t>(values());
   const size_t first = static_cast<size_t>(row) * count;
   if (volumes() != nullptr) {
@@ -152,6 +154,7 @@ void BatchRows::fill(Batch& batch, int64_t row, int64_t index, RandomStream rand
     fill_mask(batch, row, scratch);
   }
   if (!batch.labels.empty()) batch.labels[row] = scratch.sample.label;
+  reads.check([&] { return dataset_->describe(index); });
 }
 
 void BatchRows::clear(Batch& batch, int64_t row) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fovea/core/philox.h"
+#include "fovea/data/bad_samples.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/loader.h"
 #include "fovea/data/transforms/geometry.h"
@@ -23,6 +24,7 @@ struct BatchScratch {
   LabelMap mask;  // of an image, after the transforms
   Batch partner;  // one row, to mix with
   std::vector<float> mixed;
+  std::vector<BadSampleEvent> bad_samples;  // met by BatchMaker::fill, for the loader to take
 };
 
 // Immutable; `fill` may run in many threads at once on other rows.

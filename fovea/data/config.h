@@ -6,6 +6,7 @@
 #include <string>
 
 #include "fovea/core/config_fields.h"
+#include "fovea/data/bad_samples.h"
 #include "fovea/data/datasets/mix.h"
 #include "fovea/data/datasets/registry.h"
 #include "fovea/data/tiling.h"
@@ -24,6 +25,7 @@ struct DataConfig {
   std::string mix = "exact";
   MixupConfig mixup = {};
   double num_repeats = 1;
+  BadSamplesConfig bad_samples = {};
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
@@ -51,6 +53,7 @@ struct DataConfig {
             "repeated augmentation: each training image so many times in a row, augmented anew; an "
             "epoch has as many samples as before",
             {.min = 1});
+    v.field("bad_samples", self.bad_samples, "what happens where a sample cannot be read");
   }
 };
 

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "fovea/core/error.h"
+#include "fovea/data/regular_file.h"
 
 namespace fovea::data {
 namespace {
@@ -21,6 +22,7 @@ struct GzClose {
 }  // namespace
 
 std::vector<uint8_t> read_gzip(const std::string& path, size_t max_bytes) {
+  check_regular_file(path);
   errno = 0;
   const std::unique_ptr<gzFile_s, GzClose> file(gzopen(path.c_str(), "rb"));
   if (!file) {

@@ -90,7 +90,7 @@ std::vector<int64_t> read_truth(std::string_view text, int64_t num_classes,
 }
 
 // A file in an archive, or in an archive inside it.
-struct Place {
+struct ImagePlace {
   uint64_t offset = 0, size = 0;
   int64_t label = 0;
 };
@@ -146,13 +146,13 @@ class TarImages : public ImagenetImages {
   ImagenetClasses classes_;
 
  private:
-  const Place& place_of(int64_t index) const {
+  const ImagePlace& place_of(int64_t index) const {
     FOVEA_CHECK(index >= 0 && index < size(), "index={}; expected 0 to {}", index, size() - 1);
     return places_[static_cast<size_t>(index)];
   }
 
   PathList names_;
-  std::vector<Place> places_;
+  std::vector<ImagePlace> places_;
 };
 
 std::vector<TarEntry> list_files(const ByteSource& source) {

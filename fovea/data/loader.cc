@@ -5,8 +5,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <iterator>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "fovea/core/error.h"
@@ -32,6 +34,7 @@ struct Loader::State {
     std::exception_ptr
         error;  // of the lowest row that failed: the same one for any number of threads
     int64_t error_row = 0;
+    std::vector<BadSampleEvent> bad_samples;  // of its rows
   };
 
   struct Range {
@@ -40,8 +43,9 @@ struct Loader::State {
     int64_t last = 0;
   };
 
-  State(BatchMaker batch_maker, const LoaderOptions& options)
+  State(BatchMaker batch_maker, const LoaderOptions& options, int64_t size)
       : maker(std::move(batch_maker)),
+        bad_samples(options.bad_samples, size),
         slots(static_cast<size_t>(std::max<int64_t>(options.prefetch, 1))) {
     workers.reserve(static_cast<size_t>(std::max<int64_t>(options.threads, 0)));
     thread_count = options.threads;
@@ -83,6 +87,7 @@ struct Loader::State {
     slot.unfinished = slot.unfilled = slot.batch.size();
     slot.has_failed = false;
     slot.error = nullptr;
+    slot.bad_samples.clear();
     next_row = 0;
     ++num_opened;
     if (slot.unfinished == 0) batch_ready.notify_all();  // this shard has no row in it
@@ -121,7 +126,7 @@ struct Loader::State {
       lock.unlock();
       const std::exception_ptr error = fill(range, scratch);
       lock.lock();
-      finish(range, error);
+      finish(range, error, scratch);
     }
   }
 
@@ -144,8 +149,9 @@ struct Loader::State {
     return error;
   }
 
-  void finish(const Range& range, const std::exception_ptr& error) {
+  void finish(const Range& range, const std::exception_ptr& error, BatchScratch& scratch) {
     Slot& slot = *range.slot;
+    take_bad_samples(slot, scratch);
     if (error && (!slot.error || range.first < slot.error_row)) {
       slot.error = error;
       slot.error_row = range.first;
@@ -155,7 +161,28 @@ struct Loader::State {
     if (slot.unfinished == 0 || (is_seeking && num_active == 0)) batch_ready.notify_all();
   }
 
+  static void take_bad_samples(Slot& slot, BatchScratch& scratch) {
+    auto& found = scratch.bad_samples;
+    std::move(found.begin(), found.end(), std::back_inserter(slot.bad_samples));
+    found.clear();
+  }
+
+  // Notes the bad samples of a batch that is about to be handed out. Which ones a batch with an
+  // error has met depends on the threads, so those do not count.
+  void count_bad_samples(Slot& slot) {
+    if (slot.bad_samples.empty() || slot.error) return;
+    const bool is_skipping = bad_samples.options().policy == BadSamplePolicy::kSkip;
+    if (is_skipping) skipped_rows += static_cast<int64_t>(slot.bad_samples.size());
+    try {
+      bad_samples.add(std::exchange(slot.bad_samples, {}));
+    } catch (const DataError&) {
+      slot.error = std::current_exception();
+    }
+  }
+
   const BatchMaker maker;
+  BadSampleLog bad_samples;
+  int64_t skipped_rows = 0;
   int64_t thread_count = 0;
 
   std::mutex mutex;
@@ -181,9 +208,10 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, SampleTransforms transfor
     : Loader(std::move(dataset), std::vector{std::move(transforms)}, options) {}
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, std::vector<SampleTransforms> transforms,
-               const LoaderOptions& options)
-    : state_(std::make_unique<State>(BatchMaker(std::move(dataset), std::move(transforms), options),
-                                     options)) {}
+               const LoaderOptions& options) {
+  BatchMaker maker(dataset, std::move(transforms), options);
+  state_ = std::make_unique<State>(std::move(maker), options, dataset->size());
+}
 
 Loader::Loader(Loader&&) noexcept = default;
 
@@ -223,11 +251,16 @@ Batch Loader::next() {
   } else {
     if (state.num_opened == state.num_consumed) state.open_batch();
     State::Slot& slot = state.slot_of(state.num_consumed);
-    state.maker.fill(slot.batch, 0, slot.batch.size(), state.own_scratch);
-    state.maker.finish(slot.batch, state.own_scratch);
+    state.own_scratch.bad_samples.clear();
+    if (!slot.error) {
+      state.maker.fill(slot.batch, 0, slot.batch.size(), state.own_scratch);
+      state.maker.finish(slot.batch, state.own_scratch);
+    }
+    State::take_bad_samples(slot, state.own_scratch);
   }
   state.waited += Clock::now() - start;
   State::Slot& slot = state.slot_of(state.num_consumed);
+  state.count_bad_samples(slot);
   if (slot.error) std::rethrow_exception(slot.error);
   Batch batch = std::move(slot.batch);
   slot.batch = Batch();
@@ -246,6 +279,23 @@ double Loader::take_wait_seconds() {
   const double seconds = std::chrono::duration<double>(state_->waited).count();
   state_->waited = {};
   return seconds;
+}
+
+std::vector<BadSample> Loader::bad_samples() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->bad_samples.list();
+}
+
+void Loader::restore_bad_samples(std::vector<BadSample> samples) {
+  const std::lock_guard lock(state_->mutex);
+  state_->bad_samples.restore(std::move(samples));
+}
+
+BadSamplePolicy Loader::bad_sample_policy() const { return state_->bad_samples.options().policy; }
+
+int64_t Loader::take_skipped_rows() {
+  const std::lock_guard lock(state_->mutex);
+  return std::exchange(state_->skipped_rows, 0);
 }
 
 }  // namespace fovea::data

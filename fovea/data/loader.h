@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "fovea/data/bad_samples.h"
 #include "fovea/data/batch.h"
 #include "fovea/data/sample_order.h"
 #include "fovea/data/transforms/augment_configs.h"
@@ -40,7 +41,8 @@ struct LoaderOptions {
   std::optional<int> spatial_dims = {};
   std::optional<MixupConfig> mixup = {};
   double num_repeats = 1;  // repeated augmentation; see repeated_augmentation.h
-  MixOptions mix = {};     // set_sizes: the parts of a data set of several; empty: it is one
+  BadSampleOptions bad_samples = {};
+  MixOptions mix = {};  // set_sizes: the parts of a data set of several; empty: it is one
 };
 
 class Loader {
@@ -63,13 +65,21 @@ class Loader {
   void seek(int64_t position);
 
   // The next batch, running on into the following epochs without end. Rethrows a worker's
-  // DataError.
+  // DataError; throws one where the bad samples are more than options.bad_samples allows.
   Batch next();
   // Hands the buffers of a used batch back, so that steady state allocates nothing.
   void recycle(Batch&& batch);
 
   // Seconds next() has spent waiting for workers since the last call of this.
   double take_wait_seconds();
+
+  // Samples of the batches handed out so far that could not be read; restore: those of an earlier
+  // process of the same run, so that both have one budget.
+  std::vector<BadSample> bad_samples() const;
+  void restore_bad_samples(std::vector<BadSample> samples);
+  BadSamplePolicy bad_sample_policy() const;
+  // Rows left out for a bad sample since the last call of this.
+  int64_t take_skipped_rows();
 
  private:
   struct State;

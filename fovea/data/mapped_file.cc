@@ -17,7 +17,7 @@
 
 namespace fovea::data {
 
-MappedFile::MappedFile(const std::string& path) : name_(printable(path)) {
+MappedFile::MappedFile(const std::string& path) : path_(path), name_(printable(path)) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat status {};
   if (file < 0 || fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) {
@@ -30,6 +30,8 @@ MappedFile::MappedFile(const std::string& path) : name_(printable(path)) {
                                 : "empty, or not a regular file");
   }
   size_ = static_cast<uint64_t>(status.st_size);
+  device_ = status.st_dev;
+  inode_ = status.st_ino;
   void* mapped = mmap(nullptr, size_, PROT_READ, MAP_SHARED, file, 0);
   const int reason = errno;
   close(file);
@@ -37,15 +39,31 @@ MappedFile::MappedFile(const std::string& path) : name_(printable(path)) {
     fail<DataError>("{}: cannot be mapped into memory ({})", name_, std::strerror(reason));
   }
   first_ = static_cast<const uint8_t*>(mapped);
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  watched_ = watch_mapping(first_, (size_ + page - 1) / page * page);
 }
 
-MappedFile::~MappedFile() { munmap(const_cast<uint8_t*>(first_), size_); }
+MappedFile::~MappedFile() {
+  unwatch_mapping(watched_);
+  munmap(const_cast<uint8_t*>(first_), size_);
+}
+
+// A file cut within a page keeps the page, with zeros behind the cut: no signal tells of those.
+void MappedFile::check_length(uint64_t wanted) const {
+  struct stat status {};
+  if (stat(path_.c_str(), &status) != 0) return;  // without a name, but here
+  const bool is_same = status.st_dev == device_ && status.st_ino == inode_;
+  if (!is_same || static_cast<uint64_t>(status.st_size) >= wanted) return;
+  fail<DataError>("{}: {} bytes now, {} when it was opened; files must not change during a run",
+                  name_, status.st_size, size_);
+}
 
 std::span<const uint8_t> MappedFile::ready(uint64_t offset, uint64_t count) const {
   if (offset > size_ || count > size_ - offset) {
     fail<DataError>("{}: {} bytes are wanted from byte {} on, but there are {}; it is truncated",
                     name_, count, offset, size_);
   }
+  check_length(offset + count);
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   const uint64_t first = offset / page * page;
   auto* address = const_cast<uint8_t*>(first_ + first);
@@ -54,13 +72,21 @@ std::span<const uint8_t> MappedFile::ready(uint64_t offset, uint64_t count) cons
     result = madvise(address, offset + count - first, MADV_POPULATE_READ);
   } while (result != 0 && (errno == EINTR || errno == EAGAIN));
   // EINVAL: a kernel before 5.14, which cannot be asked.
-  if (count > 0 && result != 0 && errno != EINVAL) {
+  const bool is_refused = result != 0 && errno != EINVAL;
+  if (count > 0 && (is_refused || has_lost_pages(*watched_, offset, count))) {
     fail<DataError>(
         "{}: {} bytes from byte {} on cannot be read ({}); the disk fails, or the file "
         "became shorter",
-        name_, count, offset, std::strerror(errno));
+        name_, count, offset, is_refused ? std::strerror(errno) : "lost earlier");
   }
   return {first_ + offset, count};
+}
+
+void MappedReads::fail_with(const std::string& name) {
+  fail<DataError>(
+      "{}: a page of the file went away while it was used; the disk fails, or the file became "
+      "shorter: mend it, and do not write to files that are read",
+      name);
 }
 
 }  // namespace fovea::data

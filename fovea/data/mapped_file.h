@@ -5,10 +5,14 @@
 #include <span>
 #include <string>
 
+#include "fovea/data/bus_errors.h"
+
 namespace fovea::data {
 
-// Reading mapped bytes that the disk cannot give, or that another program has cut off, ends the
-// process with a signal. `ready` asks for them first and turns that into an error. Thread-safe.
+// Reading mapped bytes that the disk cannot give, or that another program has cut off, raises a
+// signal, which would end the process. `ready` asks for the bytes first and turns most of that into
+// an error. What still happens while they are used is caught: zeros stand in for the page, the file
+// remembers that, and whoever used the bytes finds it with MappedReads. Thread-safe.
 class MappedFile {
  public:
   // Throws DataError: no such file, not a regular file, empty, cannot be mapped.
@@ -19,13 +23,35 @@ class MappedFile {
 
   const std::string& name() const { return name_; }
   uint64_t size() const { return size_; }
-  // `count` bytes from `offset` on, in memory. Throws DataError: past the end, cannot be read.
+  // `count` bytes from `offset` on, in memory. Throws DataError: past the end, cannot be read. Use
+  // them within the life of a MappedReads, and check it before the result counts.
   std::span<const uint8_t> ready(uint64_t offset, uint64_t count) const;
 
  private:
-  std::string name_;
+  void check_length(uint64_t wanted) const;
+
+  std::string path_, name_;
   const uint8_t* first_ = nullptr;
   uint64_t size_ = 0;
+  uint64_t device_ = 0, inode_ = 0;  // which file it is, whatever its name stands for later
+  WatchedMapping* watched_ = nullptr;
+};
+
+// Mapped bytes that this thread uses between construction and `check`.
+class MappedReads {
+ public:
+  MappedReads() : before_(lost_pages_of_thread()) {}
+  // Throws DataError where a page could not be read meanwhile, so that zeros were used in its
+  // place; name(): what the message calls the sample.
+  template <class F>
+  void check(F&& name) const {
+    if (lost_pages_of_thread() != before_) fail_with(name());
+  }
+
+ private:
+  [[noreturn]] static void fail_with(const std::string& name);
+
+  uint64_t before_;
 };
 
 }  // namespace fovea::data

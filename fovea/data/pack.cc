@@ -15,6 +15,7 @@
 #include "fovea/data/checksum.h"
 #include "fovea/data/decode.h"
 #include "fovea/data/jpeg_encode.h"
+#include "fovea/data/mapped_file.h"
 #include "fovea/data/names.h"
 #include "fovea/data/pack_writers.h"
 #include "fovea/data/parallel_for.h"
@@ -128,6 +129,7 @@ void encode(const Dataset& dataset, int64_t index, const PackOptions& options, P
   thread_local ResizeScratch scratch;
   out.name = dataset.describe(index);
   sample.image.pixels.clear();
+  const MappedReads reads;
   dataset.read_undecoded(index, sample);
   const auto file = sample.encoded.bytes;
   if (file.empty() && sample.image.pixels.empty()) {
@@ -161,6 +163,7 @@ void encode(const Dataset& dataset, int64_t index, const PackOptions& options, P
                .encoding = options.raw ? PackedEncoding::kPixels : PackedEncoding::kFile};
   out.sums = {};
   out.sums.add(*image);
+  reads.check([&] { return out.name; });
 }
 
 void write_samples(const Dataset& dataset, const PackOptions& options, ShardWriter& writer,

@@ -73,7 +73,8 @@ OpenedSection open_section(const DataConfig& config, const DataSectionConfig& se
                     .threads = config.threads,
                     .prefetch = config.prefetch,
                     .pad_shards = !is_training,
-                    .spatial_dims = input.spatial_dims};
+                    .spatial_dims = input.spatial_dims,
+                    .bad_samples = bad_sample_options(config.bad_samples, is_training)};
   if (is_training) {
     if (config.mixup.is_on()) opened.options.mixup = config.mixup;
     opened.options.num_repeats = config.num_repeats;

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kMaxIndexBytes = uint64_t{1} << 32;
+constexpr uint64_t kMaxWrittenIndexBytes = uint64_t{1} << 32;
 
 // shard-000000.tar with 00000000.jpg and 00000000.cls, and shard-000000.idx beside it.
 class WdsWriter : public ShardWriter {
@@ -30,7 +30,8 @@ class WdsWriter : public ShardWriter {
       // The index comes after its tar; where the writer was stopped in between, it is made again.
       if (fs::exists(wds_index_path(path))) {
         const auto index_path = wds_index_path(path);
-        index_ = parse_wds_index(read_file(index_path, kMaxIndexBytes), index_path, tar.size());
+        index_ =
+            parse_wds_index(read_file(index_path, kMaxWrittenIndexBytes), index_path, tar.size());
       } else {
         index_ = build_wds_index(tar);
         write_file_atomic(wds_index_path(path), format_wds_index(index_));

@@ -83,6 +83,7 @@ EvaluationFile evaluation_from(const json& value) {
   read_field(value, "top1", out.top1);
   read_field(value, "top5", out.top5);
   read_field(value, "num_samples", out.num_samples);
+  read_field(value, "num_left_out", out.num_left_out);
   read_field(value, "step", out.step);
   read_field(value, "epoch", out.epoch);
   read_field(value, "dataset", out.dataset);
@@ -130,6 +131,7 @@ std::string evaluation_to_json(const EvaluationFile& evaluation) {
                     {"top1", evaluation.top1},
                     {"top5", evaluation.top5},
                     {"num_samples", evaluation.num_samples},
+                    {"num_left_out", evaluation.num_left_out},
                     {"step", evaluation.step},
                     {"epoch", evaluation.epoch},
                     {"dataset", evaluation.dataset},

@@ -38,7 +38,8 @@ struct EvaluationFile {
   double top1 = std::numeric_limits<double>::quiet_NaN();  // percent
   double top5 = std::numeric_limits<double>::quiet_NaN();  // percent
   int64_t num_samples = 0;
-  int64_t step = -1;  // of the weights; -1: not known
+  int64_t num_left_out = 0;  // samples that could not be read, with data.bad_samples
+  int64_t step = -1;         // of the weights; -1: not known
   double epoch = std::numeric_limits<double>::quiet_NaN();
   std::string dataset;  // what was evaluated, in words
   int64_t num_classes = 0;

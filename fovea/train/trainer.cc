@@ -89,6 +89,8 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode)
       store(folder.file("checkpoints").string(),
             {.keep = config.checkpoint.keep, .async = config.checkpoint.async}),
       log(folder.path().string(), config.log, mode) {
+  log.watch("train", *training.loader);
+  if (validation.loader) log.watch("val", *validation.loader);
   if (config.trainer.ema.enabled) {
     ema = std::make_unique<optim::Ema>(
         *optimizer,
@@ -185,6 +187,7 @@ void Trainer::Run::write_evaluation(const Evaluation& evaluation) const {
   auto file = describe_evaluation(*found, *validation.dataset);
   file.step = step;
   file.epoch = log_position().epoch;
+  file.num_left_out = log.num_left_out();
   write_evaluation_file(folder.file("evaluation.json"), file);
 }
 

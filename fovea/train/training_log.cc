@@ -1,10 +1,13 @@
 #include "fovea/train/training_log.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "fovea/core/log.h"
 #include "fovea/core/memory.h"
+#include "fovea/train/bad_samples_file.h"
 
 namespace fovea::train {
 
@@ -53,10 +56,40 @@ void TrainingLog::write_line(const LogPosition& position) {
 
 void TrainingLog::add_evaluation(const std::map<std::string, double>& metrics,
                                  const LogPosition& position) {
-  write({.step = position.step, .epoch = position.epoch, .split = "val", .values = metrics});
+  const auto loader = loaders_.find("val");
+  num_left_out_ = loader == loaders_.end() ? 0 : loader->second->take_skipped_rows();
+  MetricsRecord record{
+      .step = position.step, .epoch = position.epoch, .split = "val", .values = metrics};
+  if (num_left_out_ > 0) {
+    record.values["num_left_out"] = static_cast<double>(num_left_out_);
+    say(fmt::format("evaluation: {} bad samples are left out", num_left_out_));
+  }
+  write(std::move(record));
 }
 
-void TrainingLog::write(const MetricsRecord& record) {
+void TrainingLog::watch(const std::string& split, data::Loader& loader) {
+  loaders_[split] = &loader;
+}
+
+// "bad_samples": different ones so far. The file has their names.
+void TrainingLog::write_bad_samples() {
+  BadSamplesFile file;
+  int64_t times = 0;
+  for (const auto& [split, loader] : loaders_) {
+    file[split] = {data::name_of(loader->bad_sample_policy()), loader->bad_samples()};
+    for (const auto& sample : file[split].samples) times += sample.times;
+  }
+  if (times == times_written_) return;
+  write_bad_samples_file(run_dir_ + "/bad_samples.json", file);
+  times_written_ = times;
+}
+
+void TrainingLog::write(MetricsRecord record) {
+  if (const auto loader = loaders_.find(record.split); loader != loaders_.end()) {
+    const auto count = loader->second->bad_samples().size();
+    if (count > 0) record.values["bad_samples"] = static_cast<double>(count);
+  }
+  write_bad_samples();
   metrics_.write(record);
   if (!tensorboard_) return;
   for (const auto& [name, value] : record.values) {
@@ -92,11 +125,12 @@ std::string TrainingLog::progress_text(const LogPosition& position) const {
 }
 
 nlohmann::json TrainingLog::state() const {
-  return {{"loss_sum", window_.loss_sum},
-          {"weight", window_.weight},
-          {"grad_norm_sum", window_.grad_norm_sum},
-          {"steps", window_.steps},
-          {"sums", window_.sums}};
+  nlohmann::json bad_samples = nlohmann::json::object();
+  for (const auto& [split, loader] : loaders_)
+    bad_samples[split] = bad_samples_to_json(loader->bad_samples());
+  return {{"bad_samples", bad_samples}, {"loss_sum", window_.loss_sum},
+          {"weight", window_.weight},   {"grad_norm_sum", window_.grad_norm_sum},
+          {"steps", window_.steps},     {"sums", window_.sums}};
 }
 
 void TrainingLog::restore(const nlohmann::json& state) {
@@ -106,10 +140,17 @@ void TrainingLog::restore(const nlohmann::json& state) {
   state.at("grad_norm_sum").get_to(window_.grad_norm_sum);
   state.at("steps").get_to(window_.steps);
   state.at("sums").get_to(window_.sums);
+  if (!state.contains("bad_samples")) return;  // of an earlier version
+  for (const auto& [split, list] : state.at("bad_samples").items()) {
+    if (const auto loader = loaders_.find(split); loader != loaders_.end())
+      loader->second->restore_bad_samples(bad_samples_from_json(list));
+  }
 }
 
 void TrainingLog::start(int64_t step) {
   metrics_.cut_after(step);
+  times_written_ = -1;  // what an interrupted run has written after its checkpoint does not count
+  write_bad_samples();
   if (tensorboard_ && step > 0) tensorboard_->restart_at(step + 1);
   if (!config_.wandb || config_.wandb->mode == "disabled") return;
   wandb_ = std::make_unique<WandbFollower>(run_dir_, WandbOptions{.project = config_.wandb->project,

@@ -9,6 +9,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "fovea/data/loader.h"
 #include "fovea/train/config.h"
 #include "fovea/train/metrics_writer.h"
 #include "fovea/train/progress.h"
@@ -43,6 +44,12 @@ class TrainingLog {
   // Writes the metrics of an evaluation as a line of split "val".
   void add_evaluation(const std::map<std::string, double>& metrics, const LogPosition& position);
 
+  // Has the bad samples of a loader, which outlives the log, in what is written: split "train" or
+  // "val". Call before restore and start.
+  void watch(const std::string& split, data::Loader& loader);
+  // Samples that the last evaluation could not read.
+  int64_t num_left_out() const { return num_left_out_; }
+
   // The sums since the last line, to be saved with a checkpoint: a resumed run writes the same
   // lines.
   nlohmann::json state() const;
@@ -65,7 +72,8 @@ class TrainingLog {
 
   void write_line(const LogPosition& position);
   std::string progress_text(const LogPosition& position) const;
-  void write(const MetricsRecord& record);
+  void write(MetricsRecord record);
+  void write_bad_samples();
 
   std::string run_dir_;
   LogConfig config_;
@@ -74,6 +82,9 @@ class TrainingLog {
   std::unique_ptr<WandbFollower> wandb_;
   ProgressLine progress_;
   Window window_;
+  std::map<std::string, data::Loader*> loaders_;  // by split
+  int64_t num_left_out_ = 0;
+  int64_t times_written_ = 0;     // of bad samples in bad_samples.json
   double images_per_second_ = 0;  // smoothed, for the progress line
 };
 

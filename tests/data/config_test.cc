@@ -14,7 +14,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::message_of;
 
-constexpr const char* kRecipe = R"(
+constexpr const char* kDataRecipe = R"(
 train:
   format: idx
   path: fashion-mnist
@@ -31,7 +31,7 @@ global_batch_size: 64
 
 TEST(DataConfigTest, ReadsARecipe) {
   const auto config =
-      parse_config<DataConfig>(kRecipe, "recipe.yaml", {"train.transforms.0.padding=[3]"});
+      parse_config<DataConfig>(kDataRecipe, "recipe.yaml", {"train.transforms.0.padding=[3]"});
   EXPECT_EQ(config.global_batch_size, 64);
   EXPECT_TRUE(config.drop_last);
   const auto* train = config.train->get_if<IdxConfig>();
@@ -47,7 +47,7 @@ TEST(DataConfigTest, ReadsARecipe) {
 }
 
 TEST(DataConfigTest, WhatIsDumpedReadsBack) {
-  const auto config = parse_config<DataConfig>(kRecipe, "recipe.yaml");
+  const auto config = parse_config<DataConfig>(kDataRecipe, "recipe.yaml");
   const std::string text = dump_config(config);
   EXPECT_EQ(dump_config(parse_config<DataConfig>(text, "dump")), text);
   EXPECT_THAT(text, HasSubstr("0.353"));

@@ -141,7 +141,8 @@ TEST_F(FileListTest, MasksComeWithTheImage) {
   }
   dir_.write("m.png", encode_png(mask));
   const auto path = list("path,mask\nimg/b.png,m.png\nimg/a.jpg,img/a.jpg\nimg/b.png,small.png\n");
-  const auto dataset = build_file_list_dataset({.path = path, .num_classes = 3});
+  const auto dataset =
+      build_file_list_dataset({.path = path, .unique_paths = false, .num_classes = 3});
   EXPECT_TRUE(dataset->has_masks());
   Sample sample;
   dataset->read(0, sample);
@@ -153,7 +154,7 @@ TEST_F(FileListTest, MasksComeWithTheImage) {
   dir_.write("small.png", encode_png(Image{1, 1, 1, {0}}));
   EXPECT_THAT(message_of([&] { dataset->read(2, sample); }),
               AllOf(HasSubstr("a mask of 1 x 1 pixels"), HasSubstr("img/b.png")));
-  const auto few = build_file_list_dataset({.path = path, .num_classes = 2});
+  const auto few = build_file_list_dataset({.path = path, .unique_paths = false, .num_classes = 2});
   EXPECT_THAT(message_of([&] { few->read(0, sample); }),
               HasSubstr("pixel (2, 0) has class 2; expected 0 to 1, or 255"));
 }

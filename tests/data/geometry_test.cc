@@ -20,7 +20,8 @@ using testing::sizes_in;
 using testing::test_stream;
 
 template <class Config>
-std::vector<uint8_t> result_of(const Config& config, const Image& image, uint64_t sample = 0) {
+std::vector<uint8_t> geometry_result(const Config& config, const Image& image,
+                                     uint64_t sample = 0) {
   TransformScratch scratch;
   RandomStream random = test_stream(sample);
   const ImageView view = apply(config, ImageView(image), random, scratch);
@@ -33,9 +34,9 @@ TEST(GeometryTest, CenterCropGivesTorchvisionsPixels) {
   const auto names = golden_names("center_crop");
   EXPECT_EQ(names.size(), 10u);
   for (const auto& name : names) {
-    EXPECT_EQ(
-        result_of(CenterCropConfig{.size = sizes_in(name[2])}, golden("image." + name[1]).image()),
-        golden("center_crop." + name[1] + "." + name[2]).bytes)
+    EXPECT_EQ(geometry_result(CenterCropConfig{.size = sizes_in(name[2])},
+                              golden("image." + name[1]).image()),
+              golden("center_crop." + name[1] + "." + name[2]).bytes)
         << name[1] << " " << name[2];
   }
 }
@@ -43,7 +44,7 @@ TEST(GeometryTest, CenterCropGivesTorchvisionsPixels) {
 TEST(GeometryTest, PadGivesTorchvisionsPixels) {
   for (const auto& name : golden_names("pad")) {
     const PadConfig config = {.padding = {3, 1, 4, 2}, .fill = 7, .mode = name[2]};
-    EXPECT_EQ(result_of(config, golden("image." + name[1]).image()),
+    EXPECT_EQ(geometry_result(config, golden("image." + name[1]).image()),
               golden("pad." + name[1] + "." + name[2] + ".3.1.4.2").bytes)
         << name[1] << " " << name[2];
   }
@@ -52,8 +53,8 @@ TEST(GeometryTest, PadGivesTorchvisionsPixels) {
 
 TEST(GeometryTest, ResizeOfTheShorterEdgeGivesTorchvisionsPixels) {
   for (const auto& name : golden_names("resize_shorter")) {
-    EXPECT_EQ(result_of(ResizeConfig{.size = {24}, .interpolation = name[2]},
-                        golden("image." + name[1]).image()),
+    EXPECT_EQ(geometry_result(ResizeConfig{.size = {24}, .interpolation = name[2]},
+                              golden("image." + name[1]).image()),
               golden("resize_shorter." + name[1] + "." + name[2] + ".24").bytes);
   }
   EXPECT_EQ(golden_names("resize_shorter").size(), 6u);
@@ -128,23 +129,27 @@ TEST(GeometryTest, CropFallsBackToTheCentre) {
 TEST(GeometryTest, RandomResizedCropIsAFunctionOfTheStream) {
   const Image in = golden("image.rgb").image();
   const RandomResizedCropConfig config = {.size = {12, 10}};
-  EXPECT_EQ(result_of(config, in, 3), result_of(config, in, 3));
-  EXPECT_NE(result_of(config, in, 3), result_of(config, in, 4));
+  EXPECT_EQ(geometry_result(config, in, 3), geometry_result(config, in, 3));
+  EXPECT_NE(geometry_result(config, in, 3), geometry_result(config, in, 4));
 }
 
 TEST(GeometryTest, FlipsTurnRowsAndColumns) {
   const Image in = {2, 3, 1, {1, 2, 3, 4, 5, 6}};
-  EXPECT_EQ(result_of(HorizontalFlipConfig{.p = 1}, in), (std::vector<uint8_t>{3, 2, 1, 6, 5, 4}));
-  EXPECT_EQ(result_of(VerticalFlipConfig{.p = 1}, in), (std::vector<uint8_t>{4, 5, 6, 1, 2, 3}));
-  EXPECT_EQ(result_of(HorizontalFlipConfig{.p = 0}, in), in.pixels);
+  EXPECT_EQ(geometry_result(HorizontalFlipConfig{.p = 1}, in),
+            (std::vector<uint8_t>{3, 2, 1, 6, 5, 4}));
+  EXPECT_EQ(geometry_result(VerticalFlipConfig{.p = 1}, in),
+            (std::vector<uint8_t>{4, 5, 6, 1, 2, 3}));
+  EXPECT_EQ(geometry_result(HorizontalFlipConfig{.p = 0}, in), in.pixels);
   const Image rgb = {1, 2, 3, {1, 2, 3, 4, 5, 6}};
-  EXPECT_EQ(result_of(HorizontalFlipConfig{.p = 1}, rgb), (std::vector<uint8_t>{4, 5, 6, 1, 2, 3}));
+  EXPECT_EQ(geometry_result(HorizontalFlipConfig{.p = 1}, rgb),
+            (std::vector<uint8_t>{4, 5, 6, 1, 2, 3}));
 }
 
 TEST(GeometryTest, FlipsHappenWithTheirProbability) {
   const Image in = {1, 2, 1, {1, 2}};
   int flips = 0;
-  for (int i = 0; i < 10000; ++i) flips += result_of(HorizontalFlipConfig{.p = 0.3}, in, i)[0] == 2;
+  for (int i = 0; i < 10000; ++i)
+    flips += geometry_result(HorizontalFlipConfig{.p = 0.3}, in, i)[0] == 2;
   EXPECT_NEAR(flips, 3000, 250);  // five standard deviations
 }
 
@@ -152,7 +157,7 @@ TEST(GeometryTest, RandomCropVisitsEveryPlaceOfThePaddedImage) {
   const Image in = {2, 2, 1, {1, 2, 3, 4}};
   const RandomCropConfig config = {.size = {2}, .padding = {1}, .fill = 9};
   std::map<std::vector<uint8_t>, int> counts;
-  for (int i = 0; i < 9000; ++i) ++counts[result_of(config, in, i)];
+  for (int i = 0; i < 9000; ++i) ++counts[geometry_result(config, in, i)];
   EXPECT_EQ(counts.size(), 9u);
   for (const auto& [pixels, count] : counts) EXPECT_NEAR(count, 1000, 150);
   EXPECT_TRUE(counts.contains({9, 9, 9, 1}));
@@ -161,11 +166,11 @@ TEST(GeometryTest, RandomCropVisitsEveryPlaceOfThePaddedImage) {
 
 TEST(GeometryTest, SaysWhyAnImageIsTooSmall) {
   const Image in = {2, 3, 1, {1, 2, 3, 4, 5, 6}};
-  EXPECT_THAT(message_of<DataError>([&] { result_of(RandomCropConfig{.size = {4}}, in); }),
+  EXPECT_THAT(message_of<DataError>([&] { geometry_result(RandomCropConfig{.size = {4}}, in); }),
               HasSubstr("2x3 pixels, 2x3 with padding, is smaller than random_crop's 4x4"));
-  EXPECT_THAT(
-      message_of<DataError>([&] { result_of(PadConfig{.padding = {2}, .mode = "reflect"}, in); }),
-      HasSubstr("too small for padding of [2, 2, 2, 2] by reflection"));
+  EXPECT_THAT(message_of<DataError>(
+                  [&] { geometry_result(PadConfig{.padding = {2}, .mode = "reflect"}, in); }),
+              HasSubstr("too small for padding of [2, 2, 2, 2] by reflection"));
 }
 
 TEST(GeometryTest, KnowsWhichSizesAreFixed) {

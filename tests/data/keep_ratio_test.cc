@@ -81,7 +81,8 @@ TEST(KeepRatioTest, WindowsGiveTimmsPixels) {
 }
 
 template <class Config>
-std::vector<uint8_t> result_of(const Config& config, const Image& image, uint64_t sample = 0) {
+std::vector<uint8_t> keep_ratio_result(const Config& config, const Image& image,
+                                       uint64_t sample = 0) {
   TransformScratch scratch;
   RandomStream random = test_stream(sample);
   const ImageView view = apply(config, ImageView(image), random, scratch);
@@ -95,7 +96,7 @@ TEST(KeepRatioTest, CentresGiveTimmsPixels) {
   EXPECT_EQ(names.size(), 8u);
   for (const auto& name : names) {
     const CenterCropOrPadConfig config = {.size = sizes_in(name[2]), .fill = {128, 64, 200}};
-    EXPECT_EQ(result_of(config, augment_golden("image." + name[1]).image()),
+    EXPECT_EQ(keep_ratio_result(config, augment_golden("image." + name[1]).image()),
               augment_golden("center." + name[1] + "." + name[2]).bytes)
         << name[1] << " " << name[2];
   }
@@ -106,7 +107,7 @@ TEST(KeepRatioTest, EvaluationCropsGiveTimmsPixels) {
   EXPECT_EQ(names.size(), 6u);
   for (const auto& name : names) {
     const EvalCropConfig config = {.size = sizes_in(name[2]), .crop_mode = name[1]};
-    EXPECT_EQ(result_of(config, augment_golden("image.rgb").image()),
+    EXPECT_EQ(keep_ratio_result(config, augment_golden("image.rgb").image()),
               augment_golden("eval." + name[1] + "." + name[2]).bytes)
         << name[1] << " " << name[2];
   }
@@ -116,7 +117,7 @@ TEST(KeepRatioTest, RandomWindowsVisitEveryPlace) {
   const Image in = {1, 3, 1, {1, 2, 3}};
   std::map<std::vector<uint8_t>, int> counts;
   for (int i = 0; i < 4000; ++i) {
-    ++counts[result_of(RandomCropOrPadConfig{.size = {2, 2}, .fill = {9}}, in, i)];
+    ++counts[keep_ratio_result(RandomCropOrPadConfig{.size = {2, 2}, .fill = {9}}, in, i)];
   }
   EXPECT_EQ(counts.size(), 4u);  // two places down, two across
   for (const auto& [pixels, count] : counts) EXPECT_NEAR(count, 1000, 150);
@@ -128,12 +129,12 @@ TEST(KeepRatioTest, TrainingCropsAreAFunctionOfTheStream) {
   const Image in = augment_golden("image.rgb").image();
   const RkrcConfig centred = {.size = {20, 24}};
   const RkrrConfig random = {.size = {20, 24}};
-  EXPECT_EQ(result_of(centred, in, 3), result_of(centred, in, 3));
-  EXPECT_EQ(result_of(random, in, 3), result_of(random, in, 3));
+  EXPECT_EQ(keep_ratio_result(centred, in, 3), keep_ratio_result(centred, in, 3));
+  EXPECT_EQ(keep_ratio_result(random, in, 3), keep_ratio_result(random, in, 3));
   std::map<std::vector<uint8_t>, int> results;
   for (int i = 0; i < 20; ++i) {
-    ++results[result_of(centred, in, i)];
-    ++results[result_of(random, in, i)];
+    ++results[keep_ratio_result(centred, in, i)];
+    ++results[keep_ratio_result(random, in, i)];
   }
   EXPECT_GT(results.size(), 20u);
   EXPECT_THROW(pad_mode_from_name("wrap"), ConfigError);

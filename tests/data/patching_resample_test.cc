@@ -13,7 +13,7 @@ namespace {
 using testing::golden;
 using testing::golden_names;
 
-constexpr const char* kFile = "data_adaptive_patching";
+constexpr const char* kResampleFile = "data_adaptive_patching";
 constexpr float kOpenCvFloats = 1e-5f;  // OpenCV rounds its weights to float, and sums in float
 
 PatchTree single_leaf(VolumeSize size) {
@@ -27,18 +27,19 @@ PatchTree single_leaf(VolumeSize size) {
 
 TEST(ResampleTest, GivesOpenCvsCubicAndArea) {
   int64_t num_cases = 0;
-  for (const auto& name : golden_names("resize", kFile)) {
+  for (const auto& name : golden_names("resize", kResampleFile)) {
     if (name[3] == "in") continue;
     const int64_t size = std::stoll(name[1]);
     const int64_t p = std::stoll(name[2]);
     const std::string key = "resize." + name[1] + "." + name[2] + ".";
-    const Volume in = {1, {1, size, size}, {1, 1, 1}, golden(key + "in", kFile).values<float>()};
+    const Volume in = {
+        1, {1, size, size}, {1, 1, 1}, golden(key + "in", kResampleFile).values<float>()};
     const AxisRule rule = name[3] == "area" ? AxisRule::kArea : AxisRule::kCubic;
     std::vector<float> out(static_cast<size_t>(p * p));
     ResampleScratch scratch;
     volume_to_tokens(in, single_leaf(in.size), -1, p, {AxisRule::kCubic, rule}, {}, out.data(), 0,
                      scratch);
-    const auto expected = golden(key + name[3], kFile).values<float>();
+    const auto expected = golden(key + name[3], kResampleFile).values<float>();
     for (size_t i = 0; i < out.size(); ++i) {
       ASSERT_NEAR(out[i], expected[i], kOpenCvFloats) << key << name[3] << " " << i;
     }

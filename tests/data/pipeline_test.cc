@@ -15,8 +15,8 @@ using testing::golden;
 using ::testing::HasSubstr;
 using testing::message_of;
 
-std::vector<float> floats_of(const TransformPipeline& pipeline, const Image& image,
-                             RandomStream random) {
+std::vector<float> pipeline_floats(const TransformPipeline& pipeline, const Image& image,
+                                   RandomStream random) {
   const auto size = pipeline.output_size(ImageSize{image.height, image.width}).value();
   std::vector<float> out(static_cast<size_t>(pipeline.in_chans() * size.height * size.width));
   TransformScratch scratch;
@@ -32,13 +32,13 @@ NormalizeConfig preset(const std::string& name) {
 
 TEST(PipelineTest, NormalisesToTorchvisionsFloats) {
   const TransformPipeline pipeline({{preset("imagenet")}}, 3);
-  EXPECT_EQ(floats_of(pipeline, golden("image.rgb").image(), augmentation_stream(1, 0, 0)),
+  EXPECT_EQ(pipeline_floats(pipeline, golden("image.rgb").image(), augmentation_stream(1, 0, 0)),
             golden("normalize.imagenet").values<float>());
 }
 
 TEST(PipelineTest, WithoutNormalizeBytesBecomeZeroToOne) {
   const TransformPipeline pipeline({}, 1);
-  EXPECT_EQ(floats_of(pipeline, {1, 3, 1, {0, 51, 255}}, augmentation_stream(1, 0, 0)),
+  EXPECT_EQ(pipeline_floats(pipeline, {1, 3, 1, {0, 51, 255}}, augmentation_stream(1, 0, 0)),
             (std::vector<float>{0.0f, 51.0f / 255.0f, 1.0f}));
 }
 
@@ -82,8 +82,8 @@ TEST(PipelineTest, AugmentationDependsOnSeedEpochAndSample) {
   for (const uint64_t seed : {1, 2}) {
     for (const int64_t epoch : {0, 1}) {
       for (const int64_t index : {0, 1}) {
-        const auto floats = floats_of(pipeline, in, augmentation_stream(seed, epoch, index));
-        EXPECT_EQ(floats, floats_of(pipeline, in, augmentation_stream(seed, epoch, index)));
+        const auto floats = pipeline_floats(pipeline, in, augmentation_stream(seed, epoch, index));
+        EXPECT_EQ(floats, pipeline_floats(pipeline, in, augmentation_stream(seed, epoch, index)));
         results.insert(floats);
       }
     }

@@ -17,7 +17,7 @@ using testing::golden_names;
 using ::testing::HasSubstr;
 using testing::message_of;
 
-constexpr const char* kFile = "data_tiling";
+constexpr const char* kBlendFile = "data_tiling";
 
 Volume random_volume(int64_t channels, VolumeSize size) {
   Volume volume{.channels = channels, .size = size, .spacing = {1, 1, 1}, .values = {}};
@@ -42,8 +42,8 @@ std::vector<float> tiles_of(const Volume& volume, const Tiling& tiling) {
 TEST(TileWeightsTest, EqualMonais) {
   int maps = 0;
   for (const std::string prefix : {"gaussian", "gaussian_wide"}) {
-    for (const auto& name : golden_names(prefix, kFile)) {
-      const auto& map = golden(prefix + "." + name[1], kFile);
+    for (const auto& name : golden_names(prefix, kBlendFile)) {
+      const auto& map = golden(prefix + "." + name[1], kBlendFile);
       VolumeSize size{1, map.shape[map.shape.size() - 2], map.shape.back()};
       if (map.shape.size() == 3) size.depth = map.shape[0];
       const auto weights =

@@ -20,9 +20,9 @@ using ::testing::HasSubstr;
 using testing::message_of;
 
 // Volumes of several sizes whose voxels tell where they are; counts how often it is read.
-class FakeVolumes : public FakeDataset {
+class TiledVolumes : public FakeDataset {
  public:
-  explicit FakeVolumes(std::vector<VolumeSize> sizes)
+  explicit TiledVolumes(std::vector<VolumeSize> sizes)
       : FakeDataset(static_cast<int64_t>(sizes.size()), 1), sizes_(std::move(sizes)) {}
   SampleForm form() const override { return SampleForm::kVolume; }
   bool has_masks() const override { return true; }
@@ -49,7 +49,7 @@ class FakeVolumes : public FakeDataset {
 
 TEST(TiledDatasetTest, TilesOfSamplesInOrder) {
   const auto source =
-      std::make_shared<FakeVolumes>(std::vector<VolumeSize>{{4, 4, 4}, {2, 2, 2}, {4, 2, 6}});
+      std::make_shared<TiledVolumes>(std::vector<VolumeSize>{{4, 4, 4}, {2, 2, 2}, {4, 2, 6}});
   const TiledDataset tiled(source, {.tile_size = {2, 2, 2}});
   EXPECT_EQ(source->reads, 0);
   ASSERT_EQ(tiled.size(), 8 + 1 + 6);
@@ -78,7 +78,7 @@ TEST(TiledDatasetTest, TilesOfSamplesInOrder) {
 }
 
 TEST(TiledDatasetTest, ManyThreadsReadASampleOnce) {
-  const auto source = std::make_shared<FakeVolumes>(std::vector<VolumeSize>(1, {8, 8, 8}));
+  const auto source = std::make_shared<TiledVolumes>(std::vector<VolumeSize>(1, {8, 8, 8}));
   const TiledDataset tiled(source, {.tile_size = {2, 2, 2}, .tile_overlap = 0.5});
   ASSERT_EQ(tiled.size(), 343);
   std::vector<std::thread> threads;
@@ -95,7 +95,7 @@ TEST(TiledDatasetTest, ManyThreadsReadASampleOnce) {
 TEST(TiledDatasetTest, NamesTheFirstSampleThatCannotBeCut) {
   std::vector<VolumeSize> sizes(500, {4, 4, 4});
   sizes[300] = sizes[123] = sizes[490] = {4, 4, 1};
-  const auto source = std::make_shared<FakeVolumes>(sizes);
+  const auto source = std::make_shared<TiledVolumes>(sizes);
   EXPECT_THAT(message_of<DataError>([&] {
                 TiledDataset(source, {.tile_size = {2, 2, 2}, .upstream_compatible = true});
               }),
@@ -103,7 +103,7 @@ TEST(TiledDatasetTest, NamesTheFirstSampleThatCannotBeCut) {
 }
 
 TEST(TiledDatasetTest, NoticesAFileThatChanged) {
-  const auto source = std::make_shared<FakeVolumes>(std::vector<VolumeSize>(1, {4, 4, 4}));
+  const auto source = std::make_shared<TiledVolumes>(std::vector<VolumeSize>(1, {4, 4, 4}));
   const TiledDataset tiled(source, {.tile_size = {2, 2, 2}});
   source->has_grown = true;
   Sample sample;

@@ -60,7 +60,7 @@ SampleTransforms augmenting() {
                       {RandGaussianNoiseConfig{.prob = 0.5, .std = 10}}});
 }
 
-void expect_same(const Batch& a, const Batch& b) {
+void expect_same_volumes(const Batch& a, const Batch& b) {
   EXPECT_EQ(a.image_shape, b.image_shape);
   EXPECT_EQ(a.indices, b.indices);
   EXPECT_EQ(a.labels, b.labels);
@@ -79,7 +79,7 @@ TEST(VolumeLoaderTest, OutputDoesNotDependOnThreads) {
   EXPECT_EQ(expected[0].masks.size(), 5u * 4 * 5 * 6);
   for (const int64_t threads : {1, 4}) {
     Loader loader(dataset, augmenting(), {.global_batch_size = 5, .threads = threads});
-    for (const Batch& batch : expected) expect_same(loader.next(), batch);
+    for (const Batch& batch : expected) expect_same_volumes(loader.next(), batch);
   }
 }
 

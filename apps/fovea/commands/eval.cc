@@ -46,11 +46,14 @@ void run(EvalArguments arguments) {
   if (arguments.json) {
     nlohmann::json object(metrics);
     object["num_samples"] = evaluation->num_samples();
+    object["num_left_out"] = source.loader->take_skipped_rows();
     fmt::print("{}\n", object.dump());
     return;
   }
   for (const auto& [name, value] : metrics) fmt::print("{:<12} {:.4f}\n", name, value);
   fmt::print("{:<12} {}\n", "num_samples", evaluation->num_samples());
+  if (const int64_t left_out = source.loader->take_skipped_rows(); left_out > 0)
+    fmt::print("{:<12} {} (they cannot be read)\n", "num_left_out", left_out);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 constexpr int64_t kSide = 32;
 constexpr int64_t kChannels = 3;
 constexpr int64_t kPlane = kSide * kSide;
-constexpr size_t kMaxFileBytes = size_t{1} << 32;
+constexpr size_t kMaxCifarBytes = size_t{1} << 32;
 
 struct BinaryVariant {
   int64_t num_classes;
@@ -55,7 +55,7 @@ std::vector<fs::path> existing_files(const fs::path& folder, const std::string& 
 }
 
 File read_records(const fs::path& path, const BinaryVariant& variant) {
-  File file{path.filename().string(), read_gzip(path.string(), kMaxFileBytes), 0};
+  File file{path.filename().string(), read_gzip(path.string(), kMaxCifarBytes), 0};
   const int64_t record = variant.record_bytes();
   const auto size = static_cast<int64_t>(file.bytes.size());
   if (size == 0 || size % record != 0) {

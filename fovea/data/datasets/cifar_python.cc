@@ -105,7 +105,7 @@ Members find_members(const std::string& path) {
   return {};
 }
 
-struct Batch {
+struct PythonBatch {
   std::string name;
   std::shared_ptr<const Pickle> pickle;  // what pixels points into
   std::span<const uint8_t> pixels;       // [N, 3 * 32 * 32], planes
@@ -123,9 +123,9 @@ const PickleValue& value_of(const PickleValue& dict, const char* key, PickleValu
   return *value;
 }
 
-Batch read_batch(std::vector<uint8_t> bytes, const std::string& source,
-                 const PythonVariant& variant) {
-  Batch batch{source, std::make_shared<const Pickle>(std::move(bytes), source), {}, {}, 0};
+PythonBatch read_batch(std::vector<uint8_t> bytes, const std::string& source,
+                       const PythonVariant& variant) {
+  PythonBatch batch{source, std::make_shared<const Pickle>(std::move(bytes), source), {}, {}, 0};
   const PickleValue& root = batch.pickle->root();
   const PickleValue& data = value_of(root, "data", PickleValue::Kind::kArray, source);
   const PickleValue& labels = value_of(root, variant.labels_key, PickleValue::Kind::kList, source);
@@ -164,12 +164,12 @@ std::vector<std::string> read_names(std::vector<uint8_t> bytes, const std::strin
 
 class CifarPythonDataset : public Dataset {
  public:
-  CifarPythonDataset(std::vector<Batch> batches, int64_t num_classes,
+  CifarPythonDataset(std::vector<PythonBatch> batches, int64_t num_classes,
                      std::vector<std::string> class_names)
       : batches_(std::move(batches)),
         num_classes_(num_classes),
         class_names_(std::move(class_names)) {
-    for (Batch& batch : batches_) {
+    for (PythonBatch& batch : batches_) {
       batch.first = size_;
       size_ += static_cast<int64_t>(batch.labels.size());
     }
@@ -179,25 +179,25 @@ class CifarPythonDataset : public Dataset {
   int64_t num_classes() const override { return num_classes_; }
   const std::vector<std::string>& class_names() const override { return class_names_; }
   void read(int64_t index, Sample& sample) const override {
-    const Batch& batch = batch_of(index);
+    const PythonBatch& batch = batch_of(index);
     const auto at = static_cast<size_t>(index - batch.first);
     unpack_cifar_planes(batch.pixels.data() + at * kCifarPixels, sample.image);
     sample.label = batch.labels[at];
   }
   std::string describe(int64_t index) const override {
-    const Batch& batch = batch_of(index);
+    const PythonBatch& batch = batch_of(index);
     return fmt::format("{}[{}]", batch.name, index - batch.first);
   }
 
  private:
-  const Batch& batch_of(int64_t index) const {
+  const PythonBatch& batch_of(int64_t index) const {
     FOVEA_CHECK(index >= 0 && index < size_, "index={}; expected 0 to {}", index, size_ - 1);
     const auto after = std::find_if(batches_.begin(), batches_.end(),
-                                    [&](const Batch& batch) { return batch.first > index; });
+                                    [&](const PythonBatch& batch) { return batch.first > index; });
     return *(after - 1);
   }
 
-  std::vector<Batch> batches_;
+  std::vector<PythonBatch> batches_;
   int64_t num_classes_;
   std::vector<std::string> class_names_;
   int64_t size_ = 0;
@@ -214,13 +214,13 @@ std::shared_ptr<const Dataset> build_cifar_python_dataset(const CifarPythonConfi
   const auto source_of = [&](const std::string& name) {
     return fmt::format("{}:{}", printable(fs::path(config.path).filename().string()), name);
   };
-  std::vector<Batch> batches;
+  std::vector<PythonBatch> batches;
   for (const auto& file : config.split == "train" ? variant.train_files : variant.test_files) {
     const auto found = members.find(fmt::format("{}/{}", variant.folder, file));
     if (found == members.end()) continue;
     batches.push_back(read_batch(std::move(found->second), source_of(file), variant));
   }
-  std::erase_if(batches, [](const Batch& batch) { return batch.labels.empty(); });
+  std::erase_if(batches, [](const PythonBatch& batch) { return batch.labels.empty(); });
   if (batches.empty()) {
     fail<DataError>(
         "{}: found no {} file of CIFAR's Python version (cifar-10-batches-py/data_batch_1 to _5 "

@@ -1,20 +1,65 @@
 #include "fovea/data/datasets/dicom.h"
 
+#include <filesystem>
+#include <map>
+
+#include "fovea/core/error.h"
 #include "fovea/data/formats/dicom.h"
 #include "fovea/data/formats/npy_volume.h"
 #include "fovea/data/names.h"
 
 namespace fovea::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Files in each folder when the data set was opened: a series without its last slice would else be
+// a smaller volume, and nobody would know.
+using FileCounts = std::map<std::string, int64_t>;
+
+// 0: not a folder.
+int64_t count_files(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return 0;
+  int64_t count = 0;
+  for (fs::directory_iterator entry(path, error), end; !error && entry != end;
+       entry.increment(error)) {
+    ++count;
+  }
+  if (error) fail<DataError>("{}: cannot list the folder ({})", printable(path), error.message());
+  return count;
+}
+
+StoredVolume open_series(const std::string& path, const std::string& uid,
+                         const FileCounts& counts) {
+  const auto known = counts.find(path);
+  const int64_t count = count_files(path);
+  if (known != counts.end() && known->second != count) {
+    fail<DataError>(
+        "{}: {} files, but {} when the data set was opened; files must not change "
+        "during a run",
+        printable(path), count, known->second);
+  }
+  return open_dicom_series(path, uid);
+}
+
+}  // namespace
 
 std::shared_ptr<const Dataset> build_dicom_dataset(const DicomConfig& config) {
-  const auto open = [uid = config.series_uid](const std::string& path, std::optional<int64_t>) {
-    return open_dicom_series(path, uid);
+  auto entries = find_volume_entries(config, "*");
+  auto counts = std::make_shared<FileCounts>();
+  for (const VolumeEntry& entry : entries) {
+    for (const std::string& image : entry.images) (*counts)[image] = count_files(image);
+    if (!entry.mask.empty()) (*counts)[entry.mask] = count_files(entry.mask);
+  }
+  const auto open = [counts, uid = config.series_uid](const std::string& path,
+                                                      std::optional<int64_t>) {
+    return open_series(path, uid, *counts);
   };
-  const auto open_mask = [](const std::string& path, std::optional<int64_t>) {
-    return lower_ending(path) == ".npy" ? open_npy(path, "DHW") : open_dicom_series(path);
+  const auto open_mask = [counts](const std::string& path, std::optional<int64_t>) {
+    return lower_ending(path) == ".npy" ? open_npy(path, "DHW") : open_series(path, {}, *counts);
   };
-  return build_volume_files_dataset(config, find_volume_entries(config, "*"),
-                                    {open, open_mask, false});
+  return build_volume_files_dataset(config, std::move(entries), {open, open_mask, false});
 }
 
 }  // namespace fovea::data

@@ -10,12 +10,13 @@
 #include "fovea/data/datasets/image_files.h"
 #include "fovea/data/formats/file_list.h"
 #include "fovea/data/names.h"
+#include "fovea/data/repeated_keys.h"
 
 namespace fovea::data {
 namespace {
 
 constexpr uint64_t kMaxListBytes = uint64_t{1} << 32;
-constexpr int64_t kMaxLabel = int64_t{1} << 30;
+constexpr int64_t kMaxListLabel = int64_t{1} << 30;
 
 std::optional<int64_t> integer(const std::string& text) {
   int64_t value = 0;
@@ -53,6 +54,7 @@ class ListReader {
   ImageFiles take() {
     const bool has_labels = rows_[0].label && !rows_[0].label->empty();
     const bool has_masks = rows_[0].mask && !rows_[0].mask->empty();
+    if (config_.unique_paths) check_paths();
     for (const auto& row : rows_) {
       check_same(row, "label", row.label, has_labels);
       check_same(row, "mask", row.mask, has_masks);
@@ -71,6 +73,20 @@ class ListReader {
   }
 
  private:
+  void check_paths() const {
+    const auto path = [&](int64_t i) -> std::string_view {
+      return rows_[static_cast<size_t>(i)].path;
+    };
+    const auto twice = find_repeated_key(static_cast<int64_t>(rows_.size()), path);
+    if (!twice) return;
+    fail<DataError>(
+        "{}: lines {} and {} both name {} ({} of {} lines repeat an image); remove them, or set "
+        "unique_paths: false",
+        name_, rows_[static_cast<size_t>(twice->first)].line,
+        rows_[static_cast<size_t>(twice->second)].line, printable(path(twice->second)),
+        twice->count, rows_.size());
+  }
+
   void check_same(const FileListRow& row, const char* what, const std::optional<std::string>& value,
                   bool is_wanted) const {
     const bool is_there = value && !value->empty();
@@ -96,7 +112,7 @@ class ListReader {
         fail<DataError>("{}:{}: label \"{}\" is none of class_names; correct it or add the name",
                         name_, rows_[i].line, printable(text));
       }
-      const int64_t count = files_.num_classes > 0 ? files_.num_classes : kMaxLabel;
+      const int64_t count = files_.num_classes > 0 ? files_.num_classes : kMaxListLabel;
       if (*label < 0 || *label >= count) {
         fail<DataError>("{}:{}: label {}; expected 0 to {}", name_, rows_[i].line, *label,
                         count - 1);

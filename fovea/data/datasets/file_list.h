@@ -17,6 +17,7 @@ struct FileListConfig {
   static constexpr std::string_view kName = "list";
   std::string path = {};
   std::string root = {};
+  bool unique_paths = true;
   std::vector<std::string> class_names = {};
   std::optional<int64_t> num_classes = {};
   int64_t ignored_class = 255;
@@ -28,6 +29,8 @@ struct FileListConfig {
             "list: CSV (path,label,mask) or, with the ending .jsonl, an object a line",
             {.required = true});
     v.field("root", self.root, "folder that paths start from; default: that of the list");
+    v.field("unique_paths", self.unique_paths,
+            "one image on two lines is an error; false: it counts as often as it stands there");
     v.field("class_names", self.class_names,
             "names of the classes, in label order; default: the labels of the list, sorted, where "
             "they are not numbers");
@@ -41,7 +44,7 @@ struct FileListConfig {
 };
 
 // Reads the list; images are read when asked for. Throws DataError naming the line: an empty list,
-// a label that is no class, a line without what other lines have.
+// a label that is no class, a line without what other lines have, two lines with one image.
 std::shared_ptr<const Dataset> build_file_list_dataset(const FileListConfig& config);
 
 }  // namespace fovea::data

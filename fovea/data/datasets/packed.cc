@@ -11,6 +11,7 @@
 #include "fovea/data/mapped_file.h"
 #include "fovea/data/names.h"
 #include "fovea/data/parallel_for.h"
+#include "fovea/data/repeated_keys.h"
 
 namespace fovea::data {
 namespace {
@@ -19,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 30;
 
-struct Shard {
+struct PackedShard {
   std::unique_ptr<const MappedFile> file;
   PackedShardIndex index;
   int64_t first = 0;  // sample of the data set
@@ -48,6 +49,7 @@ class PackedDataset : public Dataset {
     }
     parallel_for(static_cast<int64_t>(shards_.size()), 0,
                  [&](int64_t s) { open_shard(static_cast<size_t>(s)); });
+    if (config.unique_names) check_names();
   }
 
   int64_t size() const override { return size_; }
@@ -55,10 +57,13 @@ class PackedDataset : public Dataset {
   const std::vector<std::string>& class_names() const override { return manifest_.class_names; }
 
   void read(int64_t index, Sample& sample) const override {
+    const MappedReads reads;
     read_undecoded(index, sample);
-    if (sample.encoded.bytes.empty()) return;
-    decode_image(sample.encoded.bytes, describe(index), sample.image);
-    sample.encoded.bytes = {};
+    if (!sample.encoded.bytes.empty()) {
+      decode_image(sample.encoded.bytes, describe(index), sample.image);
+      sample.encoded.bytes = {};
+    }
+    reads.check([&] { return describe(index); });
   }
 
   void read_undecoded(int64_t index, Sample& sample) const override {
@@ -81,16 +86,28 @@ class PackedDataset : public Dataset {
   }
 
  private:
-  std::pair<const Shard&, int64_t> place_of(int64_t index) const {
+  std::pair<const PackedShard&, int64_t> place_of(int64_t index) const {
     FOVEA_CHECK(index >= 0 && index < size_, "index={}; expected 0 to {}", index, size_ - 1);
-    const auto after =
-        std::upper_bound(shards_.begin(), shards_.end(), index,
-                         [](int64_t value, const Shard& shard) { return value < shard.first; });
+    const auto after = std::upper_bound(
+        shards_.begin(), shards_.end(), index,
+        [](int64_t value, const PackedShard& shard) { return value < shard.first; });
     return {*(after - 1), index - (after - 1)->first};
   }
 
+  void check_names() const {
+    const auto twice = find_repeated_key(size_, [&](int64_t sample) {
+      const auto [shard, i] = place_of(sample);
+      return shard.index.name(i);
+    });
+    if (!twice) return;
+    fail<DataError>(
+        "{}: two samples have one name: {} and {} ({} of {} repeat a name); pack again without "
+        "them, or set unique_names: false",
+        printable(root_), describe(twice->first), describe(twice->second), twice->count, size_);
+  }
+
   void open_shard(size_t s) {
-    Shard& shard = shards_[s];
+    PackedShard& shard = shards_[s];
     const auto& listed = manifest_.shards[s];
     shard.file = std::make_unique<const MappedFile>((fs::path(root_) / listed.file).string());
     const auto& name = shard.file->name();
@@ -115,7 +132,7 @@ class PackedDataset : public Dataset {
     }
   }
 
-  std::span<const uint8_t> bytes_of(const Shard& shard, const PackedEntry& entry,
+  std::span<const uint8_t> bytes_of(const PackedShard& shard, const PackedEntry& entry,
                                     int64_t index) const {
     const auto bytes = shard.file->ready(entry.offset, entry.bytes);
     if (verify_ && checksum(bytes) != entry.checksum) {
@@ -130,7 +147,7 @@ class PackedDataset : public Dataset {
   std::string root_;
   bool verify_;
   PackedManifest manifest_;
-  std::vector<Shard> shards_;
+  std::vector<PackedShard> shards_;
   int64_t size_ = 0;
 };
 

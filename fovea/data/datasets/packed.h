@@ -15,6 +15,7 @@ struct PackedConfig {
   static constexpr std::string_view kTag = "format";
   static constexpr std::string_view kName = "packed";
   std::string path = {};
+  bool unique_names = true;
   bool verify = true;
   std::vector<AnyTransformConfig> transforms = {};
 
@@ -22,13 +23,15 @@ struct PackedConfig {
   static void visit(Visitor& v, Self& self) {
     v.field("path", self.path, "folder with manifest.json, as `fovea data pack` writes it",
             {.required = true});
+    v.field("unique_names", self.unique_names, "two samples with one name are an error");
     v.field("verify", self.verify, "compare each sample with its checksum whenever it is read");
     v.field("transforms", self.transforms, "what is done to an image, in order");
   }
 };
 
 // Maps all shards into memory and reads their indices. Throws DataError: a folder that was not
-// packed to its end, another version, a shard that is missing, damaged or of another size.
+// packed to its end, another version, a shard that is missing, damaged or of another size, two
+// samples with one name.
 std::shared_ptr<const Dataset> build_packed_dataset(const PackedConfig& config);
 
 }  // namespace fovea::data

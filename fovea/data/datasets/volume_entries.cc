@@ -15,8 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kMaxListBytes = uint64_t{1} << 30;
-constexpr int64_t kMaxLabel = int64_t{1} << 30;
+constexpr uint64_t kMaxEntryListBytes = uint64_t{1} << 30;
+constexpr int64_t kMaxEntryLabel = int64_t{1} << 30;
 
 using Files = std::map<std::vector<std::string>, std::string>;  // by what the stars stand for
 
@@ -76,7 +76,8 @@ int64_t label_of(const FileListRow& row, const VolumeFilesConfig& config, const 
   if (named != config.class_names.end()) return named - config.class_names.begin();
   int64_t label = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);
-  if (error != std::errc() || end != text.data() + text.size() || label < 0 || label > kMaxLabel) {
+  if (error != std::errc() || end != text.data() + text.size() || label < 0 ||
+      label > kMaxEntryLabel) {
     fail<DataError>("{}:{}: label \"{}\"; expected a number from 0, or one of class_names", list,
                     row.line, printable(text));
   }
@@ -86,7 +87,7 @@ int64_t label_of(const FileListRow& row, const VolumeFilesConfig& config, const 
 std::vector<VolumeEntry> entries_of_list(const VolumeFilesConfig& config) {
   const fs::path path = fs::path(config.path) / config.list;
   const std::string name = printable(path.string());
-  const std::string text = read_file(path.string(), kMaxListBytes);
+  const std::string text = read_file(path.string(), kMaxEntryListBytes);
   const auto rows = lower_ending(config.list) == ".jsonl" ? parse_jsonl_list(text, name)
                                                           : parse_csv_list(text, name);
   std::vector<VolumeEntry> entries;

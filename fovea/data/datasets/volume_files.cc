@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "fovea/core/error.h"
+#include "fovea/data/mapped_file.h"
 #include "fovea/data/names.h"
 
 namespace fovea::data {
@@ -58,7 +59,29 @@ class VolumeFilesDataset : public Dataset {
   int64_t num_classes() const override { return rule_.num_classes; }
 
   void read(int64_t index, Sample& sample) const override {
+    const MappedReads reads;
+    read_files(entry_at(index), sample);
+    reads.check([&] { return describe(index); });
+  }
+
+  VolumeSize size_of(int64_t index) const override {
     const VolumeEntry& entry = entry_at(index);
+    return options_.open_image(entry.images.front(), entry.frame).size;
+  }
+
+  std::string describe(int64_t index) const override {
+    const VolumeEntry& entry = entry_at(index);
+    const std::string path = printable(entry.images.front());
+    return entry.frame ? fmt::format("{}[{}]", path, *entry.frame) : path;
+  }
+
+ private:
+  const VolumeEntry& entry_at(int64_t index) const {
+    FOVEA_CHECK(index >= 0 && index < size(), "index={}; expected 0 to {}", index, size() - 1);
+    return entries_[static_cast<size_t>(index)];
+  }
+
+  void read_files(const VolumeEntry& entry, Sample& sample) const {
     Volume& volume = sample.volume;
     std::string orientation;
     volume.channels = 0;
@@ -83,23 +106,6 @@ class VolumeFilesDataset : public Dataset {
     const StoredVolume stored = options_.open_mask(entry.mask, entry.frame);
     check_alike(stored, volume.size, orientation, entry.images.front());
     convert_labels(stored, rule_, sample.mask);
-  }
-
-  VolumeSize size_of(int64_t index) const override {
-    const VolumeEntry& entry = entry_at(index);
-    return options_.open_image(entry.images.front(), entry.frame).size;
-  }
-
-  std::string describe(int64_t index) const override {
-    const VolumeEntry& entry = entry_at(index);
-    const std::string path = printable(entry.images.front());
-    return entry.frame ? fmt::format("{}[{}]", path, *entry.frame) : path;
-  }
-
- private:
-  const VolumeEntry& entry_at(int64_t index) const {
-    FOVEA_CHECK(index >= 0 && index < size(), "index={}; expected 0 to {}", index, size() - 1);
-    return entries_[static_cast<size_t>(index)];
   }
 
   std::vector<VolumeEntry> entries_;

@@ -27,7 +27,7 @@ constexpr uint64_t kMaxGap = 1 << 16;  // read over rather than around
 constexpr uint64_t kLabelBlock = 256;  // labels that are read at once at the start
 
 // Where the two files of a sample stand in its tar.
-struct Place {
+struct WdsPlace {
   uint64_t image = 0, label = 0;  // offsets; label 0: none
   uint32_t image_size = 0, label_size = 0;
   uint32_t shard = 0;
@@ -105,7 +105,7 @@ class WdsDataset : public Dataset {
   }
 
   std::string describe(int64_t index) const override {
-    const Place& place = place_of(index);
+    const WdsPlace& place = place_of(index);
     const int64_t in_shard = index - first_[place.shard];
     const auto key = indices_[place.shard].key(in_shard);
     const auto& tar = names_[place.shard];
@@ -114,7 +114,7 @@ class WdsDataset : public Dataset {
   }
 
  private:
-  const Place& place_of(int64_t index) const {
+  const WdsPlace& place_of(int64_t index) const {
     FOVEA_CHECK(index >= 0 && index < size(), "index={}; expected 0 to {}", index, size() - 1);
     return places_[static_cast<size_t>(index)];
   }
@@ -161,7 +161,7 @@ class WdsDataset : public Dataset {
     }
   }
 
-  Place find_place(size_t shard, int64_t i) const {
+  WdsPlace find_place(size_t shard, int64_t i) const {
     const auto& index = indices_[shard];
     std::optional<uint32_t> image, label;
     for (size_t e = 0; e < config_.images.size() && !image; ++e) {
@@ -178,7 +178,7 @@ class WdsDataset : public Dataset {
           "none",
           sample_name(shard, i), endings_of(index, i), label_ending_);
     }
-    Place place{.shard = static_cast<uint32_t>(shard)};
+    WdsPlace place{.shard = static_cast<uint32_t>(shard)};
     const auto size_within = [&](const WdsPart& part, uint64_t most) {
       if (part.size <= most) return static_cast<uint32_t>(part.size);
       fail<DataError>("{}: its {} has {} bytes; expected at most {}", sample_name(shard, i),
@@ -216,7 +216,7 @@ class WdsDataset : public Dataset {
       std::vector<uint8_t> bytes;
       const int64_t first = block * static_cast<int64_t>(kLabelBlock);
       for (int64_t i = first; i < std::min<int64_t>(size(), first + kLabelBlock); ++i) {
-        const Place& place = place_of(i);
+        const WdsPlace& place = place_of(i);
         const auto file = files_.open(place.shard);
         bytes.resize(place.label_size);
         file->read(place.label, bytes);
@@ -231,7 +231,7 @@ class WdsDataset : public Dataset {
 
   // Image and label of a sample, in one read where they stand close to each other. The headers of
   // both are read with them and compared, so that an index of another tar is found.
-  std::span<const uint8_t> read_parts(const Place& place, std::vector<uint8_t>& bytes,
+  std::span<const uint8_t> read_parts(const WdsPlace& place, std::vector<uint8_t>& bytes,
                                       std::string_view& label, int64_t index) const {
     const auto file = files_.open(place.shard);
     const uint64_t image_first = place.image - kTarBlock;
@@ -297,7 +297,7 @@ class WdsDataset : public Dataset {
   std::vector<std::string> names_;  // of the tars, for messages
   std::vector<WdsIndex> indices_;   // of each tar; keys only
   std::vector<int64_t> first_;      // sample of each tar
-  std::vector<Place> places_;       // of each sample
+  std::vector<WdsPlace> places_;    // of each sample
   std::string label_ending_;
   int64_t num_classes_ = 0;
 };

@@ -7,11 +7,11 @@
 namespace fovea::data {
 namespace {
 
-constexpr size_t kMaxNameBytes = 4096;
+constexpr size_t kMaxMemberNameBytes = 4096;
 
 std::string_view fault_of(std::string_view name) {
   if (name.empty()) return "an empty name";
-  if (name.size() > kMaxNameBytes) return "a name of more than 4096 bytes";
+  if (name.size() > kMaxMemberNameBytes) return "a name of more than 4096 bytes";
   if (name.front() == '/') return "an absolute path";
   for (const char c : name) {
     if (c == '\\') return "a backslash in its name";

@@ -9,6 +9,7 @@
 #include "fovea/core/files.h"
 #include "fovea/data/formats/byte_reader.h"
 #include "fovea/data/formats/dicom_rle.h"
+#include "fovea/data/regular_file.h"
 
 namespace fovea::data {
 namespace {
@@ -122,7 +123,7 @@ void skip_sequence(ByteReader& in, bool is_explicit, int depth) {
   }
 }
 
-std::string_view trimmed(std::string_view text) {
+std::string_view stripped(std::string_view text) {
   while (!text.empty() && (text.back() == ' ' || text.back() == '\0')) text.remove_suffix(1);
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
   return text;
@@ -167,7 +168,7 @@ class SliceParser {
     ByteReader meta(in_.take(meta_bytes), source_);
     while (!meta.at_end()) {
       const DataElement element = read_element(meta, true);
-      const auto value = trimmed(meta.text(element.bytes));
+      const auto value = stripped(meta.text(element.bytes));
       if (element.tag == 0x00020010) syntax_ = std::string(value.substr(0, 64));
     }
     is_explicit_ = syntax_ != kImplicit;
@@ -192,7 +193,7 @@ class SliceParser {
     std::array<double, N> numbers = {};
     for (size_t i = 0; i < N; ++i) {
       const size_t end = std::min(text.find('\\'), text.size());
-      auto part = trimmed(text.substr(0, end));
+      auto part = stripped(text.substr(0, end));
       if (!part.empty() && part.front() == '+') part.remove_prefix(1);
       const auto [last, error] =
           std::from_chars(part.data(), part.data() + part.size(), numbers[i]);
@@ -207,7 +208,7 @@ class SliceParser {
 
   void read_value(uint32_t tag, std::span<const uint8_t> value) {
     const std::string_view text =
-        trimmed({reinterpret_cast<const char*>(value.data()), value.size()});
+        stripped({reinterpret_cast<const char*>(value.data()), value.size()});
     const bool is_empty = text.empty();
     switch (tag) {
       case 0x00180050:
@@ -363,6 +364,7 @@ DicomSlice parse_dicom(std::span<const uint8_t> bytes, const std::string& source
 }
 
 DicomSlice read_dicom(const std::string& path) {
+  check_regular_file(path);
   const std::string bytes = read_file(path, kMaxFileBytes);
   return parse_dicom({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, path);
 }

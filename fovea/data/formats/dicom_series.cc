@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
 
 #include "fovea/core/error.h"
 #include "fovea/data/formats/byte_reader.h"
+#include "fovea/data/formats/byte_source.h"
 #include "fovea/data/formats/dicom.h"
 #include "fovea/data/names.h"
 
@@ -24,20 +24,22 @@ bool has_dicom_name(const fs::path& path) {
 }
 
 bool has_dicom_magic(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  char magic[4] = {};
-  file.seekg(128);
-  return file.read(magic, 4) && std::string_view(magic, 4) == "DICM";
+  const FileSource file(path.string());
+  std::array<uint8_t, 4> magic = {};
+  if (file.size() < 128 + magic.size()) return false;
+  file.read(128, magic);
+  return std::string_view(reinterpret_cast<const char*>(magic.data()), magic.size()) == "DICM";
 }
 
 std::vector<std::string> dicom_files(const std::string& path) {
-  if (!fs::is_directory(path)) return {path};
-  std::vector<std::string> files;
   std::error_code error;
+  if (!fs::is_directory(path, error)) return {path};
+  std::vector<std::string> files;
   for (fs::directory_iterator entry(path, error), end; !error && entry != end;
        entry.increment(error)) {
     const auto& file = entry->path();
-    const bool is_wanted = entry->is_regular_file() && file.filename() != "DICOMDIR" &&
+    std::error_code unknown;  // a link to nowhere
+    const bool is_wanted = entry->is_regular_file(unknown) && file.filename() != "DICOMDIR" &&
                            (has_dicom_name(file) || has_dicom_magic(file));
     if (is_wanted) files.push_back(file.string());
     if (files.size() > kMaxSlices)

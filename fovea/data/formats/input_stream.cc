@@ -6,6 +6,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <vector>
@@ -16,7 +17,7 @@ namespace fovea::data {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 17;
-constexpr uint64_t kDeflateRatio = 1032;  // zlib's documentation: no stream is smaller than that
+constexpr uint64_t kGzipRatio = 1032;  // zlib's documentation: no stream is smaller than that
 
 }  // namespace
 
@@ -45,14 +46,28 @@ InputStream::InputStream(std::string path)
     fail<DataError>("{}: {}; expected a file", path_,
                     S_ISDIR(status.st_mode) ? "a folder" : "not a regular file");
   }
-  uint8_t magic[2] = {};
-  is_gzip_ = pread(file_, magic, 2, 0) == 2 && magic[0] == 0x1F && magic[1] == 0x8B;
-  if (is_gzip_) gzip_ = std::make_unique<Gzip>();
+  try {
+    is_gzip_ = starts_as_gzip();
+    if (is_gzip_) gzip_ = std::make_unique<Gzip>();
+  } catch (...) {
+    ::close(file_);
+    throw;
+  }
   const auto size = static_cast<uint64_t>(status.st_size);
-  most_bytes_ = is_gzip_ ? size * kDeflateRatio : size;
+  most_bytes_ = is_gzip_ ? size * kGzipRatio : size;
 }
 
 InputStream::~InputStream() { ::close(file_); }
+
+bool InputStream::starts_as_gzip() {
+  std::array<uint8_t, 2> magic = {};
+  size_t done = 0;
+  for (size_t got = 1; got > 0 && done < magic.size(); done += got)
+    got = read_some(std::span(magic).subspan(done));
+  if (::lseek(file_, 0, SEEK_SET) < 0)
+    fail<DataError>("{}: cannot be read: {}", path_, std::strerror(errno));
+  return done == magic.size() && magic[0] == 0x1F && magic[1] == 0x8B;
+}
 
 size_t InputStream::read_some(std::span<uint8_t> out) {
   while (true) {

@@ -33,6 +33,7 @@ class InputStream {
 
  private:
   struct Gzip;
+  bool starts_as_gzip();
   size_t read_some(std::span<uint8_t> out);
 
   std::string path_;

@@ -13,7 +13,7 @@ namespace fovea::data {
 namespace {
 
 constexpr size_t kHeader1Bytes = 348, kHeader2Bytes = 540;
-constexpr uint64_t kMaxPadding = 4096;  // bytes behind the data that are put up with
+constexpr uint64_t kMaxNiftiPadding = 4096;  // bytes behind the data that are put up with
 
 struct TypeCode {
   int64_t code;
@@ -251,8 +251,11 @@ void fill_layout(StoredVolume& stored, const NiftiHeader& header, const NiftiOpt
     stored.strides = {frame_size, frame_size, 1, shape[0]};
   }
   if (options.frame) {
-    FOVEA_CHECK(*options.frame >= 0 && *options.frame < frames, "{}: frame {} of {}", stored.source,
-                *options.frame, frames);
+    if (*options.frame < 0 || *options.frame >= frames) {
+      fail<DataError>(
+          "{}: frame {} is wanted, but there are {}; files must not change during a run",
+          stored.source, *options.frame, frames);
+    }
     stored.first = *options.frame * frame_size;
     stored.channels = 1;
   }
@@ -275,8 +278,8 @@ std::array<uint8_t, kHeader2Bytes> read_header_bytes(InputStream& stream, size_t
 
 // Reads to the end, so that a gzip file's checksum is seen.
 void check_end(InputStream& stream) {
-  std::array<uint8_t, kMaxPadding + 1> padding;
-  if (stream.read(padding) > kMaxPadding) {
+  std::array<uint8_t, kMaxNiftiPadding + 1> padding;
+  if (stream.read(padding) > kMaxNiftiPadding) {
     fail<DataError>("{}: more bytes than its header describes; the header is damaged",
                     stream.path());
   }

@@ -5,11 +5,12 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/npy.h"
+#include "fovea/data/regular_file.h"
 
 namespace fovea::data {
 namespace {
 
-constexpr uint64_t kMaxFileBytes = uint64_t{1} << 35;
+constexpr uint64_t kMaxNpyBytes = uint64_t{1} << 35;
 
 }  // namespace
 
@@ -34,7 +35,8 @@ NumpyArray parse_numpy_array(std::shared_ptr<const std::string> file, const std:
 }
 
 NumpyArray read_numpy_array(const std::string& path) {
-  return parse_numpy_array(std::make_shared<const std::string>(read_file(path, kMaxFileBytes)),
+  check_regular_file(path);
+  return parse_numpy_array(std::make_shared<const std::string>(read_file(path, kMaxNpyBytes)),
                            path);
 }
 

@@ -245,13 +245,16 @@ void check_wds_keys(const std::vector<WdsIndex>& indices, const std::vector<std:
     return std::get<0>(a) == std::get<0>(b);
   });
   if (twice == keys.end()) return;
+  int64_t count = 0;
+  for (size_t i = 1; i < keys.size(); ++i)
+    count += std::get<0>(keys[i]) == std::get<0>(keys[i - 1]) ? 1 : 0;
   const auto place = [&](const auto& entry) {
     return fmt::format("{}[{}]", names[std::get<1>(entry)], std::get<2>(entry));
   };
   fail<DataError>(
-      "two samples have the key \"{}\": {} and {}; keep the files of a sample together "
-      "and its key unique, or set unique_keys: false",
-      printable(std::get<0>(*twice)), place(twice[0]), place(twice[1]));
+      "two samples have the key \"{}\": {} and {} ({} of {} samples repeat a key); keep the files "
+      "of a sample together and its key unique, or set unique_keys: false",
+      printable(std::get<0>(*twice)), place(twice[0]), place(twice[1]), count, keys.size());
 }
 
 }  // namespace fovea::data

@@ -22,13 +22,13 @@ float diamond_angle(double dx, double dy) {
   return static_cast<float>(dy >= 0 ? 2 - slope : -2 - slope);
 }
 
-struct Gradient {
+struct GradientAt {
   double dx = 0;
   double dy = 0;
 };
 
 // Sobel of aperture 5 at one pixel of a slice [H, W], border 101, in double as in the original.
-Gradient sobel5(const float* slice, int64_t height, int64_t width, int64_t y, int64_t x) {
+GradientAt sobel5(const float* slice, int64_t height, int64_t width, int64_t y, int64_t x) {
   std::array<double, 5> slopes;
   std::array<double, 5> sums;
   for (int64_t k = 0; k < 5; ++k) {
@@ -45,7 +45,7 @@ Gradient sobel5(const float* slice, int64_t height, int64_t width, int64_t y, in
           sums[4] - sums[0] + 2 * (sums[3] - sums[1])};
 }
 
-Gradient sobel5(const float* volume, VolumeSize size, int64_t index) {
+GradientAt sobel5(const float* volume, VolumeSize size, int64_t index) {
   const int64_t slice = size.height * size.width;
   const int64_t at = index % slice;
   return sobel5(volume + index - at, size.height, size.width, at / size.width, at % size.width);
@@ -73,7 +73,7 @@ FOVEA_SIMD void sobel5_rows(const float* sums, const float* slopes, int64_t widt
 // The direction in the original's precision.
 float direction(const EdgeVoxel& edge, const float* volume, VolumeSize size) {
   if (volume == nullptr) return std::atan2(edge.dy, edge.dx);
-  const Gradient gradient = sobel5(volume, size, edge.index);
+  const GradientAt gradient = sobel5(volume, size, edge.index);
   return static_cast<float>(std::atan2(gradient.dy, gradient.dx));
 }
 
@@ -110,7 +110,7 @@ void append_directions(const float* volume, VolumeSize size, int64_t z, int64_t 
       EdgeVoxel edge = {static_cast<uint32_t>(first + x), dx[x], dy[x], 0};
       // Close to pi the sign of dy decides between the two ends: no rounding there.
       if (edge.dx < 0 && std::abs(edge.dy) < -kClose * edge.dx) {
-        const Gradient exact = sobel5(slice, size.height, size.width, y, x);
+        const GradientAt exact = sobel5(slice, size.height, size.width, y, x);
         edge.dx = static_cast<float>(exact.dx);
         edge.dy = static_cast<float>(exact.dy);
       }

@@ -7,7 +7,7 @@
 namespace fovea::data {
 namespace {
 
-constexpr int kMostLevels = 20;
+constexpr int kMostTreeLevels = 20;
 constexpr int64_t kLongestSide = int64_t{1} << 20;
 
 struct Part {
@@ -67,7 +67,7 @@ class Growth {
     tree_.nodes.clear();
     add(root, 0, 0);
     int64_t num_leaves = 1;
-    const int64_t max_depth = std::min<int64_t>(options_.max_depth, kMostLevels);
+    const int64_t max_depth = std::min<int64_t>(options_.max_depth, kMostTreeLevels);
     while (!heap_.empty()) {
       const auto best = heap_.front();
       const TreeNode node = tree_.nodes[static_cast<size_t>(best.node)];

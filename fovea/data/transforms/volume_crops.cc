@@ -101,7 +101,7 @@ void add_channel(const FieldView<float>& values, int64_t channel, float threshol
   }
 }
 
-int64_t of_axis(const std::vector<int64_t>& values, size_t axis) {
+int64_t crop_of_axis(const std::vector<int64_t>& values, size_t axis) {
   return values.size() == 1 ? values[0] : values[axis];
 }
 
@@ -239,14 +239,14 @@ VolumeBox foreground_box(const CropForegroundConfig& config, const VolumeItem& i
   }
   VolumeBox box;
   for (size_t axis = 0; axis < 3; ++axis) {
-    const int64_t margin = of_axis(config.margin, axis);
+    const int64_t margin = crop_of_axis(config.margin, axis);
     int64_t start = bounds.least[axis] - margin;
     int64_t end = bounds.largest[axis] + margin + 1;
     if (config.allow_smaller) {
       start = std::max<int64_t>(start, 0);
       end = std::min(end, item.values.size[axis]);
     }
-    const int64_t k = of_axis(config.k_divisible, axis);
+    const int64_t k = crop_of_axis(config.k_divisible, axis);
     box.size[axis] = (end - start + k - 1) / k * k;
     box.start[axis] = start - (box.size[axis] - (end - start)) / 2;
   }

@@ -215,7 +215,7 @@ std::string format_count(double value) {
   if (!std::isfinite(value)) return std::string(kNone);
   auto digits = fmt::format("{:.0f}", std::fabs(value));
   for (auto place = static_cast<int64_t>(digits.size()) - 3; place > 0; place -= 3) {
-    digits.insert(static_cast<size_t>(place), ",");
+    digits.insert(static_cast<size_t>(place), 1, ',');
   }
   return value < 0 && digits != "0" ? "-" + digits : digits;
 }

@@ -204,6 +204,7 @@ std::string render_report(const RunData& run) {
     parts.push_back({"samples", "Sample predictions", samples_section(evaluation)});
     parts.push_back({"mistakes", "Worst mistakes", mistakes_section(evaluation)});
   }
+  parts.push_back({"bad-samples", "Bad samples", bad_samples_section(run)});
   parts.push_back({"machine", "Machine", machine_section(run)});
   parts.push_back({"config", "Config", config_section(run)});
   return assemble(run.name, essentials(run), {notes_section(run.notes), headline(run)}, parts,

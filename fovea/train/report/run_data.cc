@@ -188,6 +188,11 @@ RunData read_run(const fs::path& folder) {
                                  "class and no picture.",
                                  read_evaluation_file);
   run.machine = read_optional(run, "machine.json", "the machine is not known.", read_machine_file);
+  try {
+    run.bad_samples = read_bad_samples_file(folder / "bad_samples.json");
+  } catch (const Error& error) {
+    run.notes.push_back(fmt::format("bad_samples.json cannot be read: {}", error.what()));
+  }
   return run;
 }
 

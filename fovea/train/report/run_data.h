@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "fovea/train/bad_samples_file.h"
 #include "fovea/train/evaluation_file.h"
 #include "fovea/train/machine.h"
 #include "fovea/train/report/curve.h"
@@ -36,6 +37,7 @@ struct RunData {
   RunMetrics metrics;
   std::optional<EvaluationFile> evaluation;
   std::optional<MachineFile> machine;
+  BadSamplesFile bad_samples;
   std::vector<std::string> notes;  // for the reader: what is missing, damaged or broke off
 };
 

@@ -42,6 +42,7 @@ Markup samples_section(const EvaluationFile& evaluation);
 Markup mistakes_section(const EvaluationFile& evaluation);
 
 Markup config_section(const RunData& run);
+Markup bad_samples_section(const RunData& run);
 Markup machine_section(const RunData& run);
 Markup notes_section(const std::vector<std::string>& notes);
 

@@ -11,6 +11,9 @@
 
 namespace fovea::train {
 
+// "12.3": a place or length in a drawing.
+std::string coordinate(double value);
+
 struct PlotSeries {
   std::string name;
   Curve curve;
