@@ -46,7 +46,12 @@ SamplePrediction show(const Prediction& prediction, const data::Dataset& dataset
     shown.scores.push_back({prediction.classes[k], prediction.scores[k]});
   }
   data::Sample sample;
-  dataset.read(prediction.index, sample);
+  try {
+    dataset.read(prediction.index, sample);
+  } catch (const DataError& error) {  // it went away since it was evaluated
+    log_warning(fmt::format("no picture in the report: {}", error.what()));
+    return shown;
+  }
   const auto png = data::encode_png(at_most(kPictureSide, data::preview_of(sample)));
   shown.image_png.assign(png.begin(), png.end());
   return shown;
