@@ -133,7 +133,10 @@ tbody tr:last-child > * { border-bottom: 0; }
 .sample.wrong { border-color: var(--wrong); }
 .samples.wide { grid-template-columns: repeat(auto-fill, minmax(min(100%, 340px), 1fr)); }
 .samples.large { grid-template-columns: repeat(auto-fill, minmax(min(100%, 480px), 1fr)); }
-td img { display: block; }
+.strip { display: grid; grid-auto-flow: column; grid-auto-columns: minmax(0, 1fr); gap: 6px;
+  align-items: center; margin-top: 8px; font-size: .85rem; color: var(--muted); }
+.strip img { display: block; width: 100%; height: auto; }
+.strip + small { color: var(--muted); overflow-wrap: anywhere; }
 .sample img, .sample .no-image { display: block; width: 100%; height: auto; aspect-ratio: 1;
   object-fit: contain; background: #000; }
 .sample .no-image { background: var(--shade); color: var(--muted); text-align: center;

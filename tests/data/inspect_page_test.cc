@@ -40,7 +40,7 @@ std::vector<InspectedSet> small_sets() {
       {.name = "val", .section = "val", .dataset = std::make_shared<MemoryDataset>(val, names)}};
 }
 
-AugmentedSource source_of(const std::vector<InspectedSet>& sets) {
+TransformedSource source_of(const std::vector<InspectedSet>& sets) {
   const std::vector<TransformConfig> list = {{RandomCropConfig{.size = {6}}}, {NormalizeConfig{}}};
   return {sets[0].dataset, {std::make_shared<const TransformPipeline>(list, 3)}, {}, {{}}};
 }
@@ -50,7 +50,7 @@ Inspection small_inspection() {
   const auto source = source_of(sets);
   InspectionOptions options{.threads = 2, .rows = 6, .draws = 3, .trees = 2};
   options.tree = AdaptivePatchingConfig{.fixed_length = 7, .patch_size = 4};
-  return inspect(std::move(sets), source, options);
+  return inspect(std::move(sets), source, source, options);
 }
 
 TEST(InspectPageTest, TextNamesWhatIsThere) {
@@ -118,7 +118,7 @@ TEST(InspectPageTest, VolumesWithMasks) {
   auto dataset = std::make_shared<MemoryDataset>(samples, std::vector<std::string>{"air", "liver"},
                                                  SampleForm::kVolume);
   dataset->has_masks_ = true;
-  const AugmentedSource source = {
+  const TransformedSource source = {
       dataset,
       {std::make_shared<const VolumePipeline>(
           std::vector<VolumeTransformConfig>{{RandFlipConfig{.prob = 0.5}}}, 2)},
@@ -127,7 +127,7 @@ TEST(InspectPageTest, VolumesWithMasks) {
   InspectionOptions options{.rows = 2, .draws = 2, .trees = 1};
   options.tree = AdaptivePatchingConfig{.fixed_length = 15, .patch_size = 4};
   const auto inspection =
-      inspect({{.name = "train", .section = "train", .dataset = dataset}}, source, options);
+      inspect({{.name = "train", .section = "train", .dataset = dataset}}, source, source, options);
   const auto text = inspection_text(inspection);
   EXPECT_THAT(text, AllOf(HasSubstr("2 volumes"), HasSubstr("8 x 9 x 10, all"),
                           HasSubstr("2 x 1 x 1 mm"), HasSubstr("{name: normalize_intensity"),
@@ -144,7 +144,7 @@ TEST(InspectPageTest, ASetThatCannotBeReadAtAll) {
                                                  std::vector<std::string>{"a"});
   dataset->broken = {0};
   const auto inspection =
-      inspect({{.name = "", .section = "", .dataset = dataset}}, std::nullopt, {});
+      inspect({{.name = "", .section = "", .dataset = dataset}}, std::nullopt, std::nullopt, {});
   EXPECT_TRUE(inspection.has_damaged());
   EXPECT_THAT(inspection_text(inspection), HasSubstr("data: 1 sample cannot be read"));
   EXPECT_EQ(support::check_html(inspection_page(inspection, "x")).fault, "");
@@ -162,7 +162,7 @@ TEST(InspectPageTest, OfManyClassesTheEndsAreListed) {
   const auto inspection = inspect({{.name = "train",
                                     .section = "train",
                                     .dataset = std::make_shared<MemoryDataset>(samples, names)}},
-                                  std::nullopt, {.samples = 0});
+                                  std::nullopt, std::nullopt, {.samples = 0});
   const auto text = inspection_text(inspection, 6);
   EXPECT_THAT(text, AllOf(HasSubstr("kind99"), HasSubstr("kind97"), HasSubstr("kind2"),
                           HasSubstr("kind0"), Not(HasSubstr("kind50")), HasSubstr("\n...\n")));

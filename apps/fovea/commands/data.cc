@@ -33,14 +33,14 @@ void add_section(const std::string& name, const data::DataSectionConfig& section
 
 }  // namespace
 
-bool is_recipe(const std::string& source) {
+bool is_data_recipe(const std::string& source) {
   const auto ending = std::filesystem::path(source).extension();
   return ending == ".yaml" || ending == ".yml";
 }
 
 std::vector<std::pair<std::string, data::DatasetConfig>> chosen_datasets(
     const std::string& source, const std::vector<std::string>& overrides) {
-  if (!is_recipe(source)) {
+  if (!is_data_recipe(source)) {
     if (!overrides.empty()) {
       fail<ConfigError>("'{}' changes a recipe, but {} is none; give a recipe (.yaml)",
                         overrides.front(), source);

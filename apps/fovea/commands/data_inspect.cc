@@ -35,10 +35,11 @@ struct InspectArguments {
   bool json = false;
 };
 
-// What is inspected, and what its augmented samples are made from.
+// What is inspected, and what the model gets of it.
 struct InspectSource {
   std::vector<data::InspectedSet> sets;
-  std::optional<data::AugmentedSource> augmented;
+  std::optional<data::TransformedSource> training;
+  std::optional<data::TransformedSource> evaluation;
   std::vector<std::string> notes;
 };
 
@@ -69,18 +70,21 @@ void add_sets(const std::string& name, const data::DataSectionConfig& section,
   });
 }
 
-// The section as training gets it. Sets of a mix may have become several, one for each variable.
-void open_augmented(const train::TrainConfig& config, const data::DataSectionConfig& section,
-                    bool is_training, InspectSource& source) {
+// The section as the model gets it. Sets of a mix may have become several, one for each variable.
+std::optional<data::TransformedSource> open_transformed(
+    const train::TrainConfig& config, const std::optional<data::DataSectionConfig>& section,
+    bool is_training, InspectSource& source) {
+  if (!section) return std::nullopt;
   try {
     auto opened =
-        data::open_section(config.data, section, train::in_chans_of(config.model), is_training);
+        data::open_section(config.data, *section, train::in_chans_of(config.model), is_training);
     const auto layout = source.sets.front().layout;
-    source.augmented =
-        data::AugmentedSource{opened.dataset, opened.transforms, opened.options.mix.set_sizes,
-                              std::vector(opened.transforms.size(), layout)};
+    return data::TransformedSource{opened.dataset, opened.transforms, opened.options.mix.set_sizes,
+                                   std::vector(opened.transforms.size(), layout)};
   } catch (const ConfigError& error) {
-    source.notes.push_back(fmt::format("no augmented samples: {}", error.what()));
+    source.notes.push_back(fmt::format("data.{} is shown without its transforms: {}",
+                                       is_training ? "train" : "val", error.what()));
+    return std::nullopt;
   }
 }
 
@@ -96,15 +100,18 @@ InspectSource open_recipe(const InspectArguments& arguments, data::InspectionOpt
     fail<ConfigError>("{}: no data.{} to inspect", arguments.source,
                       arguments.section == "both" ? "train and no data.val" : arguments.section);
   }
-  const bool is_training = source.sets.front().section == "train";
-  open_augmented(config, is_training ? *config.data.train : *config.data.val, is_training, source);
+  if (is_wanted("train"))
+    source.training = open_transformed(config, config.data.train, true, source);
+  if (is_wanted("val") && options.tree) {
+    source.evaluation = open_transformed(config, config.data.val, false, source);
+  }
   options.channels = train::in_chans_of(config.model);
   options.seed = static_cast<uint64_t>(config.run.seed);
   return source;
 }
 
 InspectSource open_source(const InspectArguments& arguments, data::InspectionOptions& options) {
-  if (is_recipe(arguments.source)) return open_recipe(arguments, options);
+  if (is_data_recipe(arguments.source)) return open_recipe(arguments, options);
   if (arguments.section != "both") {
     fail<ConfigError>("--section {} is for recipes; {} is one data set", arguments.section,
                       arguments.source);
@@ -193,7 +200,8 @@ void run(const InspectArguments& arguments) {
     }
     progress->callback()(done, total);
   };
-  auto inspection = data::inspect(std::move(source.sets), source.augmented, options);
+  auto inspection =
+      data::inspect(std::move(source.sets), source.training, source.evaluation, options);
   if (progress) progress->clear();
   inspection.notes.insert(inspection.notes.begin(), source.notes.begin(), source.notes.end());
   const auto files = data::write_inspection(inspection, arguments.source, arguments.to);

@@ -43,18 +43,37 @@ void finish_sheet(PictureSheet& sheet, int64_t group) {
   sheet.sheet = contact_sheet(pictures, {.columns = sheet.columns});
 }
 
+// What the data set calls these samples, without the folders that all names begin with.
+std::vector<std::string> short_names(const Dataset& dataset, const std::vector<int64_t>& indices) {
+  std::vector<std::string> names;
+  for (const int64_t index : indices) names.push_back(printable(dataset.describe(index)));
+  if (names.size() < 2) return names;
+  std::string common = names[0];
+  for (const auto& name : names) {
+    const auto [mine, other] =
+        std::mismatch(common.begin(), common.end(), name.begin(), name.end());
+    common.erase(mine, common.end());
+  }
+  const size_t end = common.rfind('/') + 1;  // 0 where there is none
+  for (auto& name : names) name.erase(0, end);
+  return names;
+}
+
 PictureSheet show_samples(const InspectedSet& set, int64_t count, std::vector<std::string>& notes) {
   const auto chosen = choose_by_class(set.statistics.records, count);
   PictureSheet sheet{.title = set.name, .pictures = {}, .columns = 0, .sheet = {}};
-  for (const SampleRecord& record : chosen.samples) {
+  std::vector<int64_t> indices;
+  for (const SampleRecord& record : chosen.samples) indices.push_back(record.index);
+  const auto names = short_names(*set.dataset, indices);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const SampleRecord& record = chosen.samples[i];
     const bool has_label = chosen.per_class > 0;
-    const auto place = printable(set.dataset->describe(record.index));
     try {
       sheet.pictures.push_back({stored_picture(set, record.index),
-                                has_label ? class_name_of(*set.dataset, record.label) : place,
-                                has_label ? place : std::string()});
+                                has_label ? class_name_of(*set.dataset, record.label) : names[i],
+                                has_label ? names[i] : std::string()});
     } catch (const DataError& error) {  // it could be read before
-      notes.push_back(fmt::format("{} is not shown: {}", place, printable(error.what())));
+      notes.push_back(fmt::format("{} is not shown: {}", names[i], printable(error.what())));
     }
   }
   finish_sheet(sheet, chosen.per_class);
@@ -62,7 +81,7 @@ PictureSheet show_samples(const InspectedSet& set, int64_t count, std::vector<st
 }
 
 // Which set of a mix sample `index` belongs to.
-size_t set_number(const AugmentedSource& source, int64_t index) {
+size_t set_number(const TransformedSource& source, int64_t index) {
   size_t set = 0;
   for (; set + 1 < source.set_sizes.size() && index >= source.set_sizes[set]; ++set) {
     index -= source.set_sizes[set];
@@ -73,22 +92,26 @@ size_t set_number(const AugmentedSource& source, int64_t index) {
 // Samples spread evenly, each from the middle of its part.
 std::vector<int64_t> spread(int64_t total, int64_t count) {
   count = std::min(count, total);
+  if (count <= 0) return {};
   auto indices = even_subset(total, count);
   for (int64_t& index : indices) index += total / count / 2;
   return indices;
 }
 
-PictureSheet show_augmented(const AugmentedSource& source, const InspectionOptions& options,
+PictureSheet show_augmented(const TransformedSource& source, const InspectionOptions& options,
                             std::vector<std::string>& notes) {
   PictureSheet sheet{
       .title = "augmented", .pictures = {}, .columns = options.draws + 1, .sheet = {}};
-  for (const int64_t index : spread(source.dataset->size(), options.rows)) {
+  const auto indices = spread(source.dataset->size(), options.rows);
+  const auto names = short_names(*source.dataset, indices);
+  for (size_t row = 0; row < indices.size(); ++row) {
+    const int64_t index = indices[row];
+    const auto& name = names[row];
     const size_t set = set_number(source, index);
     const AugmentedOptions augmented = {.seed = options.seed,
                                         .draws = options.draws,
                                         .side = kSampleSide,
                                         .layout = source.layouts.at(set)};
-    const auto name = printable(source.dataset->describe(index));
     try {
       const auto pictures =
           augmented_pictures(*source.dataset, source.transforms.at(set), index, augmented);
@@ -118,14 +141,18 @@ void add_tree(const Sample& sample, SliceLayout layout, const std::string& name,
   sheet.pictures.push_back({std::move(tree.picture), name, std::move(note)});
 }
 
-// With transforms: the samples as the model gets them; else as they are stored.
-PictureSheet show_trees(const Inspection& inspection, const std::optional<AugmentedSource>& source,
+// With a source: the samples as the model gets them in evaluation; else as they are stored.
+PictureSheet show_trees(const Inspection& inspection,
+                        const std::optional<TransformedSource>& source,
                         const InspectionOptions& options, std::vector<std::string>& notes) {
   PictureSheet sheet{.title = "trees", .pictures = {}, .columns = 0, .sheet = {}};
   const InspectedSet& first = inspection.sets.front();
   const Dataset& dataset = source ? *source->dataset : *first.dataset;
-  for (const int64_t index : spread(dataset.size(), options.trees)) {
-    const auto name = printable(dataset.describe(index));
+  const auto indices = spread(dataset.size(), options.trees);
+  const auto names = short_names(dataset, indices);
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const int64_t index = indices[i];
+    const auto& name = names[i];
     try {
       Sample sample;
       const size_t set = source ? set_number(*source, index) : 0;
@@ -141,7 +168,7 @@ PictureSheet show_trees(const Inspection& inspection, const std::optional<Augmen
   }
   const bool is_volume = dataset.form() == SampleForm::kVolume;
   if (is_volume) sheet.columns = 1;
-  finish_sheet(sheet, 0);
+  finish_sheet(sheet, 2);
   return sheet;
 }
 
@@ -152,7 +179,8 @@ bool Inspection::has_damaged() const {
                      [](const auto& set) { return !set.statistics.damaged.empty(); });
 }
 
-Inspection inspect(std::vector<InspectedSet> sets, const std::optional<AugmentedSource>& augmented,
+Inspection inspect(std::vector<InspectedSet> sets, const std::optional<TransformedSource>& training,
+                   const std::optional<TransformedSource>& evaluation,
                    const InspectionOptions& options) {
   FOVEA_CHECK(!sets.empty(), "no data set to inspect");
   Inspection inspection;
@@ -174,9 +202,9 @@ Inspection inspect(std::vector<InspectedSet> sets, const std::optional<Augmented
   for (const InspectedSet& set : inspection.sets) {
     inspection.samples.push_back(show_samples(set, options.samples, inspection.notes));
   }
-  if (augmented) inspection.augmented = show_augmented(*augmented, options, inspection.notes);
+  if (training) inspection.augmented = show_augmented(*training, options, inspection.notes);
   if (options.tree) {
-    inspection.trees = show_trees(inspection, augmented, options, inspection.notes);
+    inspection.trees = show_trees(inspection, evaluation, options, inspection.notes);
   }
   return inspection;
 }

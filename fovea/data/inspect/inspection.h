@@ -24,8 +24,8 @@ struct InspectedSet {
   SetStatistics statistics = {};  // filled by inspect()
 };
 
-// What the model gets, for the pictures of augmented samples: a section of a recipe opened.
-struct AugmentedSource {
+// What the model gets: a section of a recipe opened.
+struct TransformedSource {
   std::shared_ptr<const Dataset> dataset;    // with tiles; of a mix: all sets
   std::vector<SampleTransforms> transforms;  // one for each set
   std::vector<int64_t> set_sizes;            // empty: one set
@@ -74,8 +74,11 @@ struct Inspection {
 };
 
 // Reads every set once, and the samples that are shown once more. Samples that cannot be read are
-// named in the statistics, never thrown. Throws ConfigError: transforms or patching that cannot be.
-Inspection inspect(std::vector<InspectedSet> sets, const std::optional<AugmentedSource>& augmented,
+// named in the statistics, never thrown. training: what augmented samples are made of; evaluation:
+// what trees are drawn over; without it, the samples as they are stored. Throws ConfigError:
+// transforms or patching that cannot be.
+Inspection inspect(std::vector<InspectedSet> sets, const std::optional<TransformedSource>& training,
+                   const std::optional<TransformedSource>& evaluation,
                    const InspectionOptions& options);
 
 // "coat", or "class 3" where the set does not name it; "no label".

@@ -68,7 +68,7 @@ Markup headline_figures(const Inspection& inspection) {
   add("unreadable", damaged);
   const auto& duplicates = inspection.duplicates;
   if (duplicates.sections.size() == 2) {
-    add(fmt::format("of {} in {} too", duplicates.sections[1].section,
+    add(fmt::format("{} samples in {} too", duplicates.sections[1].section,
                     duplicates.sections[0].section),
         duplicates.shared_samples);
   }
@@ -254,23 +254,24 @@ Markup samples_markup(const Inspection& inspection) {
 Markup augmented_markup(const Inspection& inspection) {
   if (!inspection.augmented || inspection.augmented->pictures.empty()) return {};
   const PictureSheet& sheet = *inspection.augmented;
-  Table out{.caption =
-                "Rows are samples; the first picture is as stored, the others are the same "
-                "sample in one epoch after the other, with normalisation undone",
-            .headers = {"sample", "stored"},
-            .rows = {}};
-  for (int64_t i = 1; i < sheet.columns; ++i) out.headers.push_back(fmt::format("epoch {}", i - 1));
-  out.num_text_columns = out.headers.size();
+  auto body = note_markup(
+      "A row is one sample: as it is stored, then as the model gets it in one epoch after the "
+      "other, "
+      "with normalisation undone.");
   const auto columns = static_cast<size_t>(sheet.columns);
+  Markup heads = element("span", text("stored"));
+  for (size_t i = 1; i < columns; ++i) heads += element("span", text(sheet.pictures[i].caption));
+  body += element("div", {{"class", "strip"}}, heads);
   for (size_t first = 0; first + columns <= sheet.pictures.size(); first += columns) {
-    std::vector<Markup> row = {text(sheet.pictures[first].caption)};
+    Markup row;
     for (size_t i = 0; i < columns; ++i) {
       const auto& one = sheet.pictures[first + i];
-      row.push_back(picture_markup(one.picture, one.caption, false));
+      row += picture_markup(one.picture, one.caption, false);
     }
-    out.rows.push_back(std::move(row));
+    body += element("div", {{"class", "strip"}}, row);
+    body += element("small", text(sheet.pictures[first].caption));
   }
-  return section("augmented", "Augmented samples", table(out));
+  return section("augmented", "Augmented samples", body);
 }
 
 Markup trees_markup(const Inspection& inspection) {

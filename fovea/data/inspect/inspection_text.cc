@@ -54,7 +54,7 @@ std::string spacing_fact(const SetStatistics& statistics) {
   std::vector<std::string> sides;
   for (size_t i = 0; i < 3; ++i) {
     sides.push_back(least[i] == most[i] ? fmt::format("{:.4g}", least[i])
-                                        : fmt::format("{:.4g} to {:.4g}", least[i], most[i]));
+                                        : fmt::format("({:.4g} to {:.4g})", least[i], most[i]));
   }
   return fmt::format("{} mm", fmt::join(sides, " x "));
 }
