@@ -11,6 +11,7 @@
 
 #include "fovea/core/config_node.h"
 #include "fovea/core/error.h"
+#include "fovea/core/utf8.h"
 
 namespace fovea {
 namespace {
@@ -139,27 +140,6 @@ class TreeBuilder : public YAML::EventHandler {
   size_t num_nodes_ = 0;
 };
 
-// Length of the UTF-8 sequence at text[i], or 0 where there is none (overlong, surrogate,
-// truncated).
-size_t utf8_length(std::string_view text, size_t i) {
-  const auto byte = [&](size_t k) {
-    return k < text.size() ? static_cast<unsigned char>(text[k]) : 0u;
-  };
-  const auto follows = [&](size_t k) { return (byte(k) & 0xC0u) == 0x80u; };
-  const unsigned b = byte(i);
-  if (b < 0x80) return 1;
-  if (b >= 0xC2 && b <= 0xDF) return follows(i + 1) ? 2 : 0;
-  if (b >= 0xE0 && b <= 0xEF) {
-    const bool in_range = (b != 0xE0 || byte(i + 1) >= 0xA0) && (b != 0xED || byte(i + 1) < 0xA0);
-    return in_range && follows(i + 1) && follows(i + 2) ? 3 : 0;
-  }
-  if (b >= 0xF0 && b <= 0xF4) {
-    const bool in_range = (b != 0xF0 || byte(i + 1) >= 0x90) && (b != 0xF4 || byte(i + 1) < 0x90);
-    return in_range && follows(i + 1) && follows(i + 2) && follows(i + 3) ? 4 : 0;
-  }
-  return 0;
-}
-
 // What yaml-cpp would take in silence: bytes that are no text, and tabs as indentation.
 void check_text(std::string_view text, const std::string& source, bool is_file) {
   int line = 1;
@@ -172,7 +152,7 @@ void check_text(std::string_view text, const std::string& source, bool is_file) 
                       kMaxConfigBytes);
   }
   for (size_t i = 0; i < text.size();) {
-    const size_t length = utf8_length(text, i);
+    const size_t length = utf8_length(text.substr(i));
     if (length == 0) refuse("found bytes that are not UTF-8; save the file as UTF-8 text");
     const auto byte = static_cast<unsigned char>(text[i]);
     if (byte == '\t' && indentation) refuse("found a tab in the indentation; YAML wants spaces");

@@ -6,8 +6,8 @@
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/core/html.h"
 #include "fovea/train/json_fields.h"
-#include "fovea/train/report/html.h"
 
 namespace fovea::train {
 namespace {

@@ -1,4 +1,4 @@
-// fovea data index|pack|check|prepare ...
+// fovea data index|inspect|pack|check|prepare ...
 #include "apps/fovea/commands/data.h"
 
 #include <fmt/format.h>
@@ -33,10 +33,14 @@ void add_section(const std::string& name, const data::DataSectionConfig& section
 
 }  // namespace
 
+bool is_data_recipe(const std::string& source) {
+  const auto ending = std::filesystem::path(source).extension();
+  return ending == ".yaml" || ending == ".yml";
+}
+
 std::vector<std::pair<std::string, data::DatasetConfig>> chosen_datasets(
     const std::string& source, const std::vector<std::string>& overrides) {
-  const auto ending = std::filesystem::path(source).extension();
-  if (ending != ".yaml" && ending != ".yml") {
+  if (!is_data_recipe(source)) {
     if (!overrides.empty()) {
       fail<ConfigError>("'{}' changes a recipe, but {} is none; give a recipe (.yaml)",
                         overrides.front(), source);
@@ -62,8 +66,9 @@ std::function<void(int64_t, int64_t)> ProgressCounter::callback() {
 }
 
 void add_data(CLI::App& app) {
-  auto* group = app.add_subcommand("data", "Index, pack, check and prepare data sets");
+  auto* group = app.add_subcommand("data", "Look at, index, pack, check and prepare data sets");
   group->require_subcommand(1);
+  add_data_inspect(*group);
   add_data_index(*group);
   add_data_pack(*group);
   add_data_check(*group);

@@ -19,9 +19,13 @@ namespace fovea::app {
 
 // Each adds its sub-command to the group.
 void add_data_index(CLI::App& group);
+void add_data_inspect(CLI::App& group);
 void add_data_pack(CLI::App& group);
 void add_data_check(CLI::App& group);
 void add_data_prepare(CLI::App& group);
+
+// Whether `source` names a recipe, rather than a folder or tars.
+bool is_data_recipe(const std::string& source);
 
 // The data sets that a command works on: those of a recipe (data.train and data.val), by the names
 // "train" and "val" (of a mix "train/NAME"); or one, without a name, of a folder or of tars.

@@ -22,9 +22,9 @@
 
 #include "apps/fovea/command.h"
 #include "fovea/core/error.h"
+#include "fovea/core/html.h"
 #include "fovea/kernels/device.h"
 #include "fovea/train/machine.h"
-#include "fovea/train/report/html.h"
 
 extern char** environ;
 
@@ -69,7 +69,7 @@ Finding check_simd(const train::Machine& machine) {
 
 Finding check_memory(const train::Machine& machine) {
   Finding finding{.name = "memory",
-                  .found = train::format_bytes(static_cast<double>(machine.memory_bytes))};
+                  .found = format_bytes(static_cast<double>(machine.memory_bytes))};
   if (machine.memory_bytes < kLeastMemory) {
     finding.state = State::kMissing;
     finding.advice = "1 GiB is needed for the smallest recipe; raise the limit of this process";
@@ -82,10 +82,10 @@ Finding check_disk() {
   std::error_code error;
   const auto here = fs::current_path(error);
   const auto space = fs::space(here, error);
-  Finding finding{.name = "disk",
-                  .found = fmt::format("{} free in {}",
-                                       train::format_bytes(static_cast<double>(space.available)),
-                                       here.string())};
+  Finding finding{
+      .name = "disk",
+      .found = fmt::format("{} free in {}", format_bytes(static_cast<double>(space.available)),
+                           here.string())};
   if (access(here.c_str(), W_OK) != 0) {
     finding.state = State::kMissing;
     finding.found += ", not writable";

@@ -15,8 +15,8 @@
 #include "apps/fovea/command.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
+#include "fovea/core/html.h"
 #include "fovea/models/registry.h"
-#include "fovea/train/report/html.h"
 #include "fovea/train/run_folder.h"
 #include "fovea/train/session.h"
 
@@ -103,16 +103,15 @@ void print_layers(const models::ModelSummary& summary, int64_t depth) {
   fmt::print("{:<24}{:<16}{:<22}{:>14}{:>12}\n", "layer", "kind", "output", "parameters", "FLOPs");
   for (const auto& layer : summary.layers) {
     if (layer.depth() > depth) continue;
-    const auto parameters = layer.num_parameters > 0
-                                ? train::format_count(static_cast<double>(layer.num_parameters))
-                                : "";
+    const auto parameters =
+        layer.num_parameters > 0 ? format_count(static_cast<double>(layer.num_parameters)) : "";
     fmt::print("{:<24}{:<16}{:<22}{:>14}{:>12}\n", layer_name(layer), layer.kind,
                shape_text(layer.output_shape), parameters,
                flops_text(layer.product_flops + layer.norm_flops));
   }
 }
 
-std::string bytes_text(int64_t bytes) { return train::format_bytes(static_cast<double>(bytes)); }
+std::string bytes_text(int64_t bytes) { return format_bytes(static_cast<double>(bytes)); }
 
 void print_memory(const char* name, const models::MemoryEstimate& memory) {
   fmt::print(
@@ -141,8 +140,8 @@ void print_text(const models::ModelSummary& summary, const Subject& subject, int
   const auto flops = static_cast<double>(summary.flops());
   fmt::print("\ninput                {}\n", shape_text(summary.input_shape));
   fmt::print("parameters           {} ({} trained)\n",
-             train::format_count(static_cast<double>(summary.num_parameters)),
-             train::format_count(static_cast<double>(summary.num_trainable)));
+             format_count(static_cast<double>(summary.num_parameters)),
+             format_count(static_cast<double>(summary.num_trainable)));
   fmt::print("forward pass         {:.3f} GFLOPs, {:.2f} GMACs as timm counts\n", flops / 1e9,
              summary.gmacs());
   fmt::print("training             {:.3f} GFLOPs a sample: forward and twice that backward\n",

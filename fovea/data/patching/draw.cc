@@ -2,14 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
+#include <utility>
 
 #include "fovea/core/error.h"
 
 namespace fovea::data {
 namespace {
 
-void draw_pixel(const TreeDrawing& drawing, int64_t y, int64_t x, Image& out) {
-  std::copy_n(drawing.color.data(), 3, out.pixels.data() + 3 * (y * out.width + x));
+// First and one past the last pixel of the voxels [first, last) of an axis with `count` voxels, in
+// a picture where it takes `pixels`.
+std::pair<int64_t, int64_t> pixels_of_part(int64_t first, int64_t last, int64_t count,
+                                           int64_t pixels, bool is_upwards) {
+  if (is_upwards) std::tie(first, last) = std::pair(count - last, count - first);
+  return {first * pixels / count, last * pixels / count};
 }
 
 Image draw_slice(const ImageView& image, const PatchTree& tree, int64_t z,
@@ -27,19 +33,34 @@ Image draw_slice(const ImageView& image, const PatchTree& tree, int64_t z,
       for (int64_t c = 0; c < 3; ++c) *target++ = pixel[image.channels == 3 ? c : 0];
     }
   }
-  for (const Box& leaf : tree.leaves) {
-    if (z < leaf.z || z >= leaf.z + leaf.depth) continue;
-    for (int64_t i = 0; i < leaf.width * zoom; ++i) {
-      draw_pixel(drawing, leaf.y * zoom, leaf.x * zoom + i, out);
-    }
-    for (int64_t i = 0; i < leaf.height * zoom; ++i) {
-      draw_pixel(drawing, leaf.y * zoom + i, leaf.x * zoom, out);
-    }
-  }
+  draw_leaves(tree, {.axis = 0, .place = z}, drawing.color, out);
   return out;
 }
 
 }  // namespace
+
+void draw_leaves(const PatchTree& tree, const SlicePlane& plane,
+                 const std::array<uint8_t, 3>& color, Image& picture) {
+  FOVEA_CHECK(picture.channels == 3, "a picture with {} channels; expected 3", picture.channels);
+  const std::array<int64_t, 3> size = {tree.size.depth, tree.size.height, tree.size.width};
+  const auto rows = static_cast<size_t>(plane.row_axis());
+  const auto columns = static_cast<size_t>(plane.column_axis());
+  const auto axis = static_cast<size_t>(plane.axis);
+  const auto draw = [&](int64_t y, int64_t x) {
+    std::copy_n(color.data(), 3, picture.pixels.data() + 3 * (y * picture.width + x));
+  };
+  for (const Box& leaf : tree.leaves) {
+    const std::array<int64_t, 3> first = {leaf.z, leaf.y, leaf.x};
+    const std::array<int64_t, 3> sides = {leaf.depth, leaf.height, leaf.width};
+    if (plane.place < first[axis] || plane.place >= first[axis] + sides[axis]) continue;
+    const auto [top, bottom] = pixels_of_part(first[rows], first[rows] + sides[rows], size[rows],
+                                              picture.height, plane.is_upwards());
+    const auto [left, right] = pixels_of_part(first[columns], first[columns] + sides[columns],
+                                              size[columns], picture.width, false);
+    for (int64_t x = left; x < right; ++x) draw(top, x);
+    for (int64_t y = top; y < bottom; ++y) draw(y, left);
+  }
+}
 
 Image draw_tree(const ImageView& image, const PatchTree& tree, const TreeDrawing& drawing) {
   FOVEA_CHECK((tree.size == VolumeSize{1, image.height, image.width}),

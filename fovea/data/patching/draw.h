@@ -6,6 +6,7 @@
 
 #include "fovea/data/image_view.h"
 #include "fovea/data/patching/tree.h"
+#include "fovea/data/slice_plane.h"
 #include "fovea/data/volume.h"
 
 namespace fovea::data {
@@ -23,5 +24,10 @@ Image draw_tree(const ImageView& image, const PatchTree& tree, const TreeDrawing
 // that it cuts.
 Image draw_tree(const Volume& volume, const PatchTree& tree, int64_t z, int64_t channel = 0,
                 const TreeDrawing& drawing = {});
+
+// The upper and left border of each leaf that the plane cuts, as lines one pixel wide in `picture`,
+// RGB, which shows the whole plane at any size.
+void draw_leaves(const PatchTree& tree, const SlicePlane& plane,
+                 const std::array<uint8_t, 3>& color, Image& picture);
 
 }  // namespace fovea::data

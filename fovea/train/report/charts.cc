@@ -128,14 +128,6 @@ double run_seconds(const RunData& run) {
 
 }  // namespace
 
-Markup figures(const std::vector<Figure>& list) {
-  Markup items;
-  for (const auto& [label, value] : list) {
-    items += element("li", element("span", text(label)) + element("strong", text(value)));
-  }
-  return element("ul", {{"class", "figures"}}, items);
-}
-
 RunSummary summarize(const RunData& run) {
   const auto& metrics = run.metrics;
   RunSummary out{};

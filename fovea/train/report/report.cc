@@ -69,29 +69,10 @@ std::string footer_text(std::span<const RunData> runs) {
                      runs.size(), runs.size() == 1 ? "" : "s");
 }
 
-struct Part {
-  std::string id, title;
-  Markup content;
-};
-
-// Header, links to the parts that there are, the parts, footer.
-std::string assemble(const std::string& title, const std::string& lead,
-                     const std::vector<Markup>& top, const std::vector<Part>& parts,
-                     std::span<const RunData> runs) {
-  Markup links, body;
-  for (const auto& part : parts) {
-    if (part.content.empty()) continue;
-    links += element("a", {{"href", "#" + part.id}}, text(part.title));
-    body += part.content;
-  }
-  auto head = element("h1", text(title));
-  if (!lead.empty()) head += element("p", {{"class", "lead"}}, text(lead));
-  head += element("nav", {{"aria-label", "Sections"}}, links);
-  Markup above;
-  for (const auto& one : top) above += one;
-  const auto page_title = title + " \xE2\x80\x93 fovea report";
-  return page(page_title, element("header", head) + element("main", above + body) +
-                              element("footer", element("p", text(footer_text(runs)))));
+std::string assemble(const std::string& title, const std::string& lead, const Markup& above,
+                     const std::vector<PagePart>& parts, std::span<const RunData> runs) {
+  return page(title + " \xE2\x80\x93 fovea report",
+              body_of_parts(title, lead, above, parts, footer_text(runs)));
 }
 
 Table facts(const std::string& caption) {
@@ -195,8 +176,8 @@ Markup notes_section(const std::vector<std::string>& notes) {
 }
 
 std::string render_report(const RunData& run) {
-  std::vector<Part> parts = {{"learning", "Learning", learning_section({&run, 1})},
-                             {"speed", "Speed", speed_section({&run, 1})}};
+  std::vector<PagePart> parts = {{"learning", "Learning", learning_section({&run, 1})},
+                                 {"speed", "Speed", speed_section({&run, 1})}};
   if (run.evaluation) {
     const auto& evaluation = *run.evaluation;
     parts.push_back({"classes", "Classes", class_section(evaluation)});
@@ -207,7 +188,7 @@ std::string render_report(const RunData& run) {
   parts.push_back({"bad-samples", "Bad samples", bad_samples_section(run)});
   parts.push_back({"machine", "Machine", machine_section(run)});
   parts.push_back({"config", "Config", config_section(run)});
-  return assemble(run.name, essentials(run), {notes_section(run.notes), headline(run)}, parts,
+  return assemble(run.name, essentials(run), notes_section(run.notes) + headline(run), parts,
                   {&run, 1});
 }
 
@@ -217,11 +198,11 @@ std::string render_comparison(const std::vector<RunData>& runs) {
   for (const auto& run : runs) {
     for (const auto& note : run.notes) notes.push_back(run.name + ": " + note);
   }
-  const std::vector<Part> parts = {{"results", "Results", results_table(runs)},
-                                   {"differences", "Differences", differences_table(runs)},
-                                   {"learning", "Learning", learning_section(runs)},
-                                   {"speed", "Speed", speed_section(runs)}};
-  return assemble(fmt::format("{} runs compared", runs.size()), "", {notes_section(notes)}, parts,
+  const std::vector<PagePart> parts = {{"results", "Results", results_table(runs)},
+                                       {"differences", "Differences", differences_table(runs)},
+                                       {"learning", "Learning", learning_section(runs)},
+                                       {"speed", "Speed", speed_section(runs)}};
+  return assemble(fmt::format("{} runs compared", runs.size()), "", notes_section(notes), parts,
                   runs);
 }
 

@@ -6,19 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "fovea/train/report/html.h"
+#include "fovea/core/html.h"
 #include "fovea/train/report/run_data.h"
 
 namespace fovea::train {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();  // a number that is not known
-
-// One headline number.
-struct Figure {
-  std::string label;
-  std::string value;
-};
-Markup figures(const std::vector<Figure>& list);
 
 // What a page says about a run at a glance, from what is there.
 struct RunSummary {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "fovea/core/html.h"
 #include "fovea/train/report/curve.h"
-#include "fovea/train/report/html.h"
 
 namespace fovea::train {
 

@@ -1,6 +1,6 @@
-#include "fovea/train/report/page_style.h"
+#include "fovea/core/page_style.h"
 
-namespace fovea::train {
+namespace fovea {
 
 // Series colours are told apart by people who are colour-blind (after Okabe and Ito, 2008), with
 // lighter twins for the dark scheme.
@@ -31,6 +31,7 @@ header, main, footer { max-width: 1120px; margin: 0 auto; padding: 0 20px; }
 header { padding-top: 28px; }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 4px; overflow-wrap: anywhere; }
 h2 { font-size: 1.2rem; margin: 0 0 12px; }
+h3 { font-size: 1rem; margin: 16px 0 8px; }
 p { margin: 0 0 12px; }
 .lead, .note, footer { color: var(--muted); }
 .note { font-size: .875rem; }
@@ -130,10 +131,17 @@ tbody tr:last-child > * { border-bottom: 0; }
 .sample { border: 2px solid var(--line); border-radius: 8px; overflow: hidden; min-width: 0; }
 .sample.right { border-color: var(--right); }
 .sample.wrong { border-color: var(--wrong); }
-.sample img, .sample .no-image { display: block; width: 100%; aspect-ratio: 1;
+.samples.wide { grid-template-columns: repeat(auto-fill, minmax(min(100%, 340px), 1fr)); }
+.samples.large { grid-template-columns: repeat(auto-fill, minmax(min(100%, 480px), 1fr)); }
+.strip { display: grid; grid-auto-flow: column; grid-auto-columns: minmax(0, 1fr); gap: 6px;
+  align-items: center; margin-top: 8px; font-size: .85rem; color: var(--muted); }
+.strip img { display: block; width: 100%; height: auto; }
+.strip + small { color: var(--muted); overflow-wrap: anywhere; }
+.sample img, .sample .no-image { display: block; width: 100%; height: auto; aspect-ratio: 1;
   object-fit: contain; background: #000; }
 .sample .no-image { background: var(--shade); color: var(--muted); text-align: center;
   padding-top: 40%; font-size: .8rem; }
+.wide .sample img, .large .sample img { aspect-ratio: auto; }
 .pixelated { image-rendering: pixelated; }
 .sample div.body { padding: 6px 8px 8px; font-size: .85rem; line-height: 1.35; }
 .verdict { font-weight: 600; overflow-wrap: anywhere; }
@@ -223,4 +231,4 @@ for (const figure of document.querySelectorAll('figure[data-chart]')) {
 }
 )js";
 
-}  // namespace fovea::train
+}  // namespace fovea

@@ -1,4 +1,4 @@
-#include "fovea/train/report/html.h"
+#include "fovea/core/html.h"
 
 #include <fmt/format.h>
 
@@ -6,32 +6,16 @@
 #include <cmath>
 
 #include "fovea/core/error.h"
-#include "fovea/train/report/page_style.h"
+#include "fovea/core/page_style.h"
+#include "fovea/core/utf8.h"
 
-namespace fovea::train {
+namespace fovea {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 constexpr std::string_view kNone = "\xE2\x80\x93";         // en dash
 constexpr std::string_view kBase64 =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-// Length of the UTF-8 sequence at the head of `text`, 0 where there is none that is valid: cut
-// short, overlong, a surrogate, or beyond U+10FFFF.
-size_t utf8_length(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return 1;
-  const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  const unsigned second = byte(1);
-  const bool is_bad = (lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
-                      (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F);
-  return is_bad ? 0 : length;
-}
 
 bool is_forbidden_control(char c) {
   const auto byte = static_cast<unsigned char>(c);
@@ -146,6 +130,29 @@ Markup section(std::string_view id, std::string_view title, const Markup& conten
   return element("section", {{"id", std::string(id)}}, element("h2", text(title)) + content);
 }
 
+Markup figures(const std::vector<Figure>& list) {
+  Markup items;
+  for (const auto& [label, value] : list) {
+    items += element("li", element("span", text(label)) + element("strong", text(value)));
+  }
+  return element("ul", {{"class", "figures"}}, items);
+}
+
+Markup body_of_parts(std::string_view title, std::string_view lead, const Markup& above,
+                     const std::vector<PagePart>& parts, std::string_view footer) {
+  Markup links, body;
+  for (const auto& part : parts) {
+    if (part.content.empty()) continue;
+    links += element("a", {{"href", "#" + part.id}}, text(part.title));
+    body += part.content;
+  }
+  auto head = element("h1", text(title));
+  if (!lead.empty()) head += element("p", {{"class", "lead"}}, text(lead));
+  head += element("nav", {{"aria-label", "Sections"}}, links);
+  return element("header", head) + element("main", above + body) +
+         element("footer", element("p", text(footer)));
+}
+
 std::string page(std::string_view title, const Markup& body) {
   Markup head = void_element("meta", {{"charset", "utf-8"}});
   head += void_element("meta",
@@ -235,4 +242,4 @@ std::string format_significant(double value) {
   return std::isfinite(value) ? fmt::format("{:.4g}", value) : std::string(kNone);
 }
 
-}  // namespace fovea::train
+}  // namespace fovea

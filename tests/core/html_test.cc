@@ -1,4 +1,4 @@
-#include "fovea/train/report/html.h"
+#include "fovea/core/html.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include "fovea/core/error.h"
 #include "tests/support/html_checker.h"
 
-namespace fovea::train {
+namespace fovea {
 namespace {
 
 TEST(HtmlTest, EscapesEveryCharacterThatHtmlReads) {
@@ -39,6 +39,19 @@ TEST(HtmlTest, PagesAreWellFormedAndForbidTheNetwork) {
   EXPECT_NE(html.find("default-src &#39;none&#39;"), std::string::npos);
   EXPECT_EQ(html.find("http://"), std::string::npos);
   EXPECT_EQ(html.find("https://"), std::string::npos);
+}
+
+TEST(HtmlTest, BodiesLinkThePartsThatThereAre) {
+  const auto body = body_of_parts(
+      "a <title>", "lead", figures({{"samples", "60,000"}}),
+      {{"one", "One", section("one", "One", text("1"))}, {"two", "Two", {}}}, "the end");
+  const auto summary = support::check_html(page("t", body));
+  EXPECT_EQ(summary.fault, "");
+  EXPECT_NE(body.html.find("href=\"#one\""), std::string::npos);
+  EXPECT_EQ(body.html.find("#two"), std::string::npos);
+  for (const char* part : {"a <title>", "lead", "60,000", "the end"}) {
+    EXPECT_NE(summary.text.find(part), std::string::npos) << part;
+  }
 }
 
 TEST(HtmlCheckerTest, FindsWhatIsNotWellFormed) {
@@ -88,4 +101,4 @@ TEST(HtmlTest, WritesNumbersForPeople) {
 }
 
 }  // namespace
-}  // namespace fovea::train
+}  // namespace fovea

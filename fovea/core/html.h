@@ -1,6 +1,6 @@
-// HTML as values: foreign text becomes Markup only through text() and attribute values, which
-// escape it, so nothing in a run folder (class names, paths, configs) can end up as a tag or a
-// script.
+// HTML as values, for the pages that Fovea writes: foreign text becomes Markup only through text()
+// and attribute values, which escape it, so nothing of a user's (class names, paths, configs) can
+// end up as a tag or a script.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace fovea::train {
+namespace fovea {
 
 // A piece of well-formed HTML.
 struct Markup {
@@ -52,6 +52,23 @@ Markup table(const Table& content);
 // <section> with a heading; `id` is what links name.
 Markup section(std::string_view id, std::string_view title, const Markup& content);
 
+// One headline number.
+struct Figure {
+  std::string label;
+  std::string value;
+};
+Markup figures(const std::vector<Figure>& list);
+
+// A section of a page, and its link at the top; left out where the content is empty.
+struct PagePart {
+  std::string id;
+  std::string title;
+  Markup content;
+};
+// The body of a page: heading, links to the parts that there are, `above`, the parts, the footer.
+Markup body_of_parts(std::string_view title, std::string_view lead, const Markup& above,
+                     const std::vector<PagePart>& parts, std::string_view footer);
+
 // A whole document with its style and script in it, and a policy that forbids the network.
 std::string page(std::string_view title, const Markup& body);
 
@@ -66,4 +83,4 @@ std::string format_count(double value);        // "60,000"
 std::string format_bytes(double bytes);        // "1.4 GiB"
 std::string format_significant(double value);  // four significant digits: "0.2134", "1.2e-05"
 
-}  // namespace fovea::train
+}  // namespace fovea
