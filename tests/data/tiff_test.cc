@@ -206,7 +206,7 @@ TEST(TiffTest, RefusesWhatIsTooLargeOrOfAnotherKind) {
   EXPECT_THAT(refused({.tile = 0xfffffff0}), HasSubstr("header.tif"));
   EXPECT_THAT(refused({.bits = 1}), HasSubstr("1 bits a sample"));
   EXPECT_THAT(refused({.compression = 34712}), HasSubstr("expected none, LZW, deflate"));
-  EXPECT_THAT(refused({.photometric = 3}), HasSubstr("photometric"));
+  EXPECT_THAT(refused({.photometric = 5}), HasSubstr("photometric"));
   EXPECT_THAT(refused({.photometric = 0}), HasSubstr("black is 0"));
   EXPECT_THAT(refused({.orientation = 3}), HasSubstr("orientation 3"));
   EXPECT_THAT(refused({.samples = 1000}), HasSubstr("1000 channels"));

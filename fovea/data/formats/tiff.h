@@ -18,7 +18,8 @@ bool is_tiff(std::span<const uint8_t> bytes);
 // YCbCr too where it is JPEG) or more channels, interleaved or plane after plane; uint8, uint16,
 // int16, uint32, int32 or float32. `directory`: which of the file's images; the first is the one of
 // full size in pyramids. Nothing is read but the directory until a region is. Strips are decoded
-// row by row, so large strips cost no memory, but a walk upwards starts each strip anew. Throws
+// row by row, so that of a large one only the packed bytes are in memory; a row above the last one
+// starts its strip anew. Throws
 // DataError naming the file: not TIFF, truncated, damaged, of another kind, with tiles or a
 // directory that are too large.
 std::unique_ptr<RegionSource> open_tiff(const std::string& path, int64_t directory = 0);

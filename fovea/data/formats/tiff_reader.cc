@@ -184,16 +184,25 @@ class TiffRegions : public RegionSource {
     }
   }
 
-  // libtiff goes on from the row read last, or decodes the strip from its start.
+  // Most codecs know no way to a row but through those before it in its strip.
   void read_strips(const PixelBox& region, int64_t plane, uint8_t* out) const {
     for (int64_t y = region.top; y < region.top + region.size.height; ++y) {
-      if (TIFFReadScanline(tiff_, block_.data(), static_cast<uint32_t>(y),
-                           static_cast<uint16_t>(plane)) != 1) {
-        handle_->fail_at(fmt::format("row {} cannot be read", y));
-      }
+      const int64_t strip = y / format().block_height * format().block_height;
+      const bool goes_on = plane == last_plane_ && last_row_ >= strip && last_row_ < y;
+      for (int64_t row = goes_on ? last_row_ + 1 : strip; row <= y; ++row) read_row(row, plane);
       copy_pixels(block_.data() + region.left * pixel_, region.size.width, plane, region, y,
                   region.left, out);
     }
+  }
+
+  void read_row(int64_t y, int64_t plane) const {
+    last_row_ = -1;
+    if (TIFFReadScanline(tiff_, block_.data(), static_cast<uint32_t>(y),
+                         static_cast<uint16_t>(plane)) != 1) {
+      handle_->fail_at(fmt::format("row {} cannot be read", y));
+    }
+    last_row_ = y;
+    last_plane_ = plane;
   }
 
   // Pixels of one plane of row y from column x on, to their place in the region.
@@ -212,9 +221,11 @@ class TiffRegions : public RegionSource {
   TIFF* tiff_;
   bool is_tiled_;
   int64_t num_planes_;
-  int64_t pixel_ = 0;  // bytes of a pixel in one plane
-  ImageSize tile_;     // of a strip: one row
-  mutable std::vector<uint8_t> block_;
+  int64_t pixel_ = 0;                   // bytes of a pixel in one plane
+  ImageSize tile_;                      // of a strip: one row
+  mutable std::vector<uint8_t> block_;  // a tile, or a row of a strip
+  mutable int64_t last_row_ = -1;       // of strips, what was read last
+  mutable int64_t last_plane_ = -1;
 };
 
 }  // namespace
