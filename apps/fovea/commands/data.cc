@@ -8,6 +8,7 @@
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/commands/data_balance.h"
+#include "apps/fovea/commands/data_patch.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
 #include "fovea/data/config.h"
@@ -74,6 +75,8 @@ void add_data(CLI::App& app) {
   add_data_check(*group);
   add_data_prepare(*group);
   add_data_balance(*group);
+  add_data_patch(*group);
+  add_data_unpatch(*group);
 }
 
 }  // namespace fovea::app

@@ -17,15 +17,6 @@ ChannelScaling one_channel(const ChannelScaling& scaling, int64_t channel) {
   return result;
 }
 
-void check_scaling(const ChannelScaling& scaling, int64_t channels) {
-  const auto fits = [&](std::span<const float> values) {
-    return values.empty() || static_cast<int64_t>(values.size()) == channels;
-  };
-  FOVEA_CHECK(fits(scaling.scale) && fits(scaling.shift),
-              "{} scales and {} shifts for {} channel(s); expected none or one for each",
-              scaling.scale.size(), scaling.shift.size(), channels);
-}
-
 ImageView channel_of(const ImageView& image, int64_t channel, Image& out) {
   reshape(out, image.size(), 1);
   for (int64_t y = 0; y < image.height; ++y) {
@@ -62,13 +53,14 @@ void AdaptivePatcher::patch(const ImageView& image, RandomStream* random,
   const DetailDraw detail = draw(true, random);
   const auto rules = resample_rules(false, config_.upstream_compatible);
   const int64_t plane = out.fixed_length * out.token_size();
+  out.tokens.resize(static_cast<size_t>(image.channels * plane));
   const auto num_trees = static_cast<int64_t>(out.trees.size());
   for (int64_t t = 0; t < num_trees; ++t) {
     const bool is_part = num_trees > 1;
     const ImageView part = is_part ? channel_of(image, t, scratch.channel) : image;
     scratch.detail.build(part, config_, detail, random);
     PatchTree& tree = out.trees[static_cast<size_t>(t)];
-    grow(size, tree, scratch);
+    grow(size, scratch.detail, tree, scratch.tree);
     image_to_tokens(part, tree, config_.patch_size, rules,
                     is_part ? one_channel(scaling, t) : scaling, out.tokens.data() + t * plane,
                     plane, scratch.resample);
@@ -93,12 +85,13 @@ void AdaptivePatcher::patch(const Volume& volume, RandomStream* random,
   const DetailDraw detail = draw(is_image, random);
   const auto rules = resample_rules(!is_image, config_.upstream_compatible);
   const int64_t plane = out.fixed_length * out.token_size();
+  out.tokens.resize(static_cast<size_t>(volume.channels * plane));
   const auto num_trees = static_cast<int64_t>(out.trees.size());
   for (int64_t t = 0; t < num_trees; ++t) {
     const int64_t channel = num_trees > 1 ? t : -1;
     scratch.detail.build(volume, channel, config_, detail, random);
     PatchTree& tree = out.trees[static_cast<size_t>(t)];
-    grow(size, tree, scratch);
+    grow(size, scratch.detail, tree, scratch.tree);
     volume_to_tokens(volume, tree, channel, config_.patch_size, rules, scaling,
                      out.tokens.data() + t * plane, plane, scratch.resample);
     describe(t, out);
@@ -152,20 +145,20 @@ void AdaptivePatcher::start(int64_t channels, int64_t dims, PatchSequence& out) 
   out.dims = dims;
   const auto length = static_cast<size_t>(config_.fixed_length);
   const auto num_trees = static_cast<size_t>(config_.separate_channels ? channels : 1);
-  out.tokens.resize(static_cast<size_t>(channels * out.token_size()) * length);
   out.sizes.resize(num_trees * length);
   out.centers.resize(num_trees * length * static_cast<size_t>(dims));
   out.padding_mask.resize(num_trees * length);
   out.trees.resize(num_trees);
 }
 
-void AdaptivePatcher::grow(VolumeSize size, PatchTree& tree, PatchingScratch& scratch) const {
+void AdaptivePatcher::grow(VolumeSize size, const NodeValues& values, PatchTree& tree,
+                           TreeScratch& scratch) const {
   TreeOptions options;
   options.fixed_length = config_.fixed_length;
   options.min_leaf = config_.min_leaf;
   options.max_depth = config_.max_depth.value_or(kMostLevels);
   options.stops_at_smallest = config_.upstream_compatible;
-  grow_tree(size, size.depth > 1, scratch.detail, options, tree, scratch.tree);
+  grow_tree(size, size.depth > 1, values, options, tree, scratch);
 }
 
 void AdaptivePatcher::describe(int64_t index, PatchSequence& out) const {
@@ -193,6 +186,7 @@ void AdaptivePatcher::describe(int64_t index, PatchSequence& out) const {
 
 void AdaptivePatcher::clear_padding(int64_t first_channel, int64_t last_channel, int64_t leaves,
                                     PatchSequence& out) const {
+  if (out.tokens.empty()) return;  // out of core
   const int64_t token_size = out.token_size();
   for (int64_t c = first_channel; c < last_channel; ++c) {
     std::fill_n(out.tokens.data() + (c * out.fixed_length + leaves) * token_size,

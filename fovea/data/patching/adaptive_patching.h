@@ -4,10 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
 #include "fovea/core/philox.h"
+#include "fovea/data/formats/region_source.h"
 #include "fovea/data/image_view.h"
 #include "fovea/data/patching/config.h"
 #include "fovea/data/patching/detail.h"
@@ -43,6 +45,18 @@ struct PatchingScratch {
   Image channel;
 };
 
+// Where tokens of a large image go and come from: one channel of one patch, [p * p], at a time.
+using TokenSink = std::function<void(int64_t channel, int64_t leaf, std::span<const float> token)>;
+using TokenReader = std::function<void(int64_t channel, int64_t leaf, std::span<float> token)>;
+// count rows of a map from row y on, [count, W, C]; from above to below.
+using MapRowSink = std::function<void(int64_t y, int64_t count, std::span<const float> rows)>;
+
+struct OutOfCoreOptions {
+  int64_t band_bytes = int64_t{64} << 20;  // of the image or the map that is held at a time
+  // What the detail may take; two bits a pixel for edges. Above it patch() refuses.
+  int64_t max_detail_bytes = int64_t{1536} << 20;
+};
+
 class AdaptivePatcher {
  public:
   // Throws ConfigError with all that validate() finds.
@@ -57,6 +71,13 @@ class AdaptivePatcher {
   void patch(const Volume& volume, RandomStream* random, const ChannelScaling& scaling,
              PatchSequence& out, PatchingScratch& scratch) const;
 
+  // The same out of core: the sequence that the image in memory gives, bit for bit (bytes as an
+  // image, anything else as a volume of depth 1). out.tokens stays empty: tokens go to `sink` as
+  // their leaves are passed, of padding nothing. Reads the image twice a tree, from above to below.
+  // Throws ConfigError where the detail would not fit, DataError where the image cannot be read.
+  void patch(const RegionSource& image, RandomStream* random, const ChannelScaling& scaling,
+             const TokenSink& sink, const OutOfCoreOptions& options, PatchSequence& out) const;
+
   // The mask of a sample along one of its trees: tokens [L, p^d], -1 (not labelled) in the padding.
   void patch_labels(const LabelMap& labels, const PatchTree& tree,
                     std::vector<int32_t>& tokens) const;
@@ -70,12 +91,19 @@ class AdaptivePatcher {
   void unpatch_labels(std::span<const int32_t> tokens, const PatchTree& tree,
                       LabelMap& labels) const;
 
+  // Both out of core; sequence: its trees' sizes and leaves are enough. `tokens` is asked for each
+  // patch once a channel.
+  void unpatch(const TokenReader& tokens, int64_t channels, const PatchSequence& sequence,
+               const OutOfCoreOptions& options, const MapRowSink& rows) const;
+
   const AdaptivePatchingConfig& config() const { return config_; }
 
  private:
   DetailDraw draw(bool is_image, RandomStream* random) const;
   void start(int64_t channels, int64_t dims, PatchSequence& out) const;
-  void grow(VolumeSize size, PatchTree& tree, PatchingScratch& scratch) const;
+  void grow(VolumeSize size, const NodeValues& values, PatchTree& tree, TreeScratch& scratch) const;
+  void sweep(const RegionSource& image, int64_t channel, const ChannelScaling& scaling,
+             const TokenSink& sink, const OutOfCoreOptions& options, const PatchTree& tree) const;
   void describe(int64_t index, PatchSequence& out) const;
   void clear_padding(int64_t first_channel, int64_t last_channel, int64_t leaves,
                      PatchSequence& out) const;

@@ -116,6 +116,19 @@ void make_axis(int64_t in, int64_t out, AxisRule rule, AxisWeights& axis) {
   }
 }
 
+AxisWeights part_of_axis(const AxisWeights& axis, int64_t first, int64_t count) {
+  AxisWeights part;
+  part.rule = axis.rule;
+  part.in = axis.in;
+  part.out = count;
+  part.taps = axis.taps;
+  const auto start = axis.starts.begin() + static_cast<ptrdiff_t>(first);
+  part.starts.assign(start, start + static_cast<ptrdiff_t>(count));
+  const auto weight = axis.weights.begin() + static_cast<ptrdiff_t>(first * axis.taps);
+  part.weights.assign(weight, weight + static_cast<ptrdiff_t>(count * axis.taps));
+  return part;
+}
+
 int64_t nearest(int64_t i, int64_t in, int64_t out, NearestRule rule) {
   if (rule == NearestRule::kCentre) return (2 * i + 1) * in / (2 * out);
   if (rule == NearestRule::kFloor) return i * in / out;

@@ -19,7 +19,7 @@ constexpr int64_t kRing =
 // use stay in the cache.
 class RowWalk {
  public:
-  RowWalk(const ImageView& image, const CannyOptions& options, CannyScratch& scratch)
+  RowWalk(const ImageRows& image, const CannyOptions& options, CannyScratch& scratch)
       : image_(image),
         options_(options),
         scratch_(scratch),
@@ -30,11 +30,11 @@ class RowWalk {
     scratch.blurred.resize(plane * static_cast<size_t>(image.channels));
     scratch.gradient.assign(2 * plane + static_cast<size_t>(stride_), 0);
     scratch.sums.resize(static_cast<size_t>(stride_));
-    scratch.candidates.resize(static_cast<size_t>(image.height * words_));
-    scratch.strong.resize(static_cast<size_t>(image.height * words_));
   }
 
   void find_edges() {
+    scratch_.candidates.resize(static_cast<size_t>(image_.height * words_));
+    scratch_.strong.resize(static_cast<size_t>(image_.height * words_));
     for (int64_t y = 0; y < image_.height + 2; ++y) {
       if (y < image_.height) blur(y);
       if (y >= 1 && y <= image_.height) differentiate(y - 1);
@@ -44,12 +44,12 @@ class RowWalk {
                scratch_.is_dirty);
   }
 
-  void store_magnitudes(uint16_t* out) {
+  void walk_magnitudes(const std::function<void(int64_t, const int16_t*)>& take) {
     for (int64_t y = 0; y < image_.height + 1; ++y) {
       if (y < image_.height) blur(y);
       if (y == 0) continue;
       differentiate(y - 1);
-      std::copy_n(magnitude_row(y - 1), image_.width, out + (y - 1) * image_.width);
+      take(y - 1, magnitude_row(y - 1));
     }
   }
 
@@ -101,7 +101,7 @@ class RowWalk {
                  scratch_.candidates.data() + y * words_, scratch_.strong.data() + y * words_);
   }
 
-  const ImageView& image_;
+  const ImageRows& image_;
   CannyOptions options_;
   CannyScratch& scratch_;
   int64_t stride_;  // elements from plane to plane
@@ -119,7 +119,7 @@ constexpr std::array<uint64_t, 256> spread_table() {
 }
 constexpr auto kSpread = spread_table();
 
-void check(const ImageView& image, int64_t blur_size) {
+void check(const ImageRows& image, int64_t blur_size) {
   FOVEA_CHECK(image.height > 0 && image.width > 0 && image.channels > 0,
               "edges of an image of {}x{}x{}; sizes must be above 0", image.height, image.width,
               image.channels);
@@ -129,7 +129,16 @@ void check(const ImageView& image, int64_t blur_size) {
 
 }  // namespace
 
+ImageRows rows_of(const ImageView& image) {
+  return {image.height, image.width, image.channels, [image](int64_t y) { return image.row(y); }};
+}
+
 std::span<const uint64_t> canny(const ImageView& image, const CannyOptions& options,
+                                CannyScratch& scratch) {
+  return canny(rows_of(image), options, scratch);
+}
+
+std::span<const uint64_t> canny(const ImageRows& image, const CannyOptions& options,
                                 CannyScratch& scratch) {
   check(image, options.blur_size);
   RowWalk(image, options, scratch).find_edges();
@@ -138,8 +147,17 @@ std::span<const uint64_t> canny(const ImageView& image, const CannyOptions& opti
 
 void gradient_magnitude(const ImageView& image, int64_t blur_size, uint16_t* out,
                         CannyScratch& scratch) {
+  const auto take = [&](int64_t y, const int16_t* row) {
+    std::copy_n(row, image.width, out + y * image.width);
+  };
+  gradient_magnitude(rows_of(image), blur_size, take, scratch);
+}
+
+void gradient_magnitude(const ImageRows& image, int64_t blur_size,
+                        const std::function<void(int64_t y, const int16_t* row)>& take,
+                        CannyScratch& scratch) {
   check(image, blur_size);
-  RowWalk(image, {.blur_size = blur_size}, scratch).store_magnitudes(out);
+  RowWalk(image, {.blur_size = blur_size}, scratch).walk_magnitudes(take);
 }
 
 void add_bits(const uint64_t* bits, int64_t width, uint8_t* counts) {

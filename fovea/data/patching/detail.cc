@@ -4,21 +4,17 @@
 #include <cmath>
 
 #include "fovea/core/error.h"
+#include "fovea/data/patching/detail_values.h"
 
 namespace fovea::data {
 namespace {
 
+using patching::blur_size;
+using patching::canny_options;
 using patching::EdgeVoxel;
 
-constexpr int64_t kThresholdStep = 50;  // from the lower threshold to the upper one
 constexpr uint32_t kNone = 0xffffffff;
 constexpr int64_t kMostCountedChannels = 31;  // what IntegralVolume takes as a byte
-
-int64_t blur_size(const DetailDraw& draw) { return std::max<int64_t>(draw.smoothing, 1); }
-
-patching::CannyOptions canny_options(int64_t blur_size, const DetailDraw& draw) {
-  return {blur_size, draw.canny_low, draw.canny_low + kThresholdStep};
-}
 
 }  // namespace
 
@@ -77,17 +73,14 @@ int64_t DetailMap::value(const Box& box) const {
       return count_sums_.sum(box);
     case Kind::kGradients:
       return static_cast<int64_t>(weight_sums_.sum(box));
-    case Kind::kNoise:  // uniform in [0, 1), summed, over 255, rounded down: UCF-VIT's
-      return static_cast<int64_t>(weight_sums_.sum(box) / (255 * 65536));
+    case Kind::kNoise:
+      return patching::noise_value(weight_sums_.sum(box));
     case Kind::kVariance:
       break;
   }
-  auto squares = static_cast<double>(weight_sums_.sum(box));
-  for (const auto& sums : channel_sums_) {
-    const auto sum = static_cast<double>(sums.sum(box));
-    squares -= sum * sum / static_cast<double>(box.voxels());
-  }
-  return static_cast<int64_t>(std::max(squares, 0.0));
+  patching::SquaredDeviation deviation(weight_sums_.sum(box), box.voxels());
+  for (const auto& sums : channel_sums_) deviation.add_channel(sums.sum(box));
+  return deviation.value();
 }
 
 void DetailMap::build(const ImageView& image, const AdaptivePatchingConfig& config,
@@ -120,10 +113,7 @@ void DetailMap::build(const ImageView& image, const AdaptivePatchingConfig& conf
     }
     build_variance(image.channels);
   } else {
-    fail<ConfigError>(
-        "adaptive patching: criterion={} on an image; it is for volumes, choose canny, gradient or "
-        "variance",
-        config.criterion);
+    patching::fail_for_images(config);
   }
 }
 
@@ -131,7 +121,7 @@ void DetailMap::build_noise(RandomStream* random) {
   FOVEA_CHECK(random != nullptr, "a tree over noise, but no random stream was given");
   kind_ = Kind::kNoise;
   gradients_.resize(static_cast<size_t>(size_.voxels()));
-  for (uint16_t& value : gradients_) value = static_cast<uint16_t>(random->next_word() >> 16);
+  for (uint16_t& value : gradients_) value = patching::draw_noise(*random);
   weight_sums_.build(gradients_.data(), size_);
 }
 

@@ -17,13 +17,6 @@ constexpr int64_t kVectorElements = 64;  // room behind a buffer
 
 int64_t volume_of_patch(int64_t p, bool is_volume) { return is_volume ? p * p * p : p * p; }
 
-float scale_of(const ChannelScaling& scaling, int64_t channel) {
-  return scaling.scale.empty() ? 1.0f : scaling.scale[static_cast<size_t>(channel)];
-}
-float shift_of(const ChannelScaling& scaling, int64_t channel) {
-  return scaling.shift.empty() ? 0.0f : scaling.shift[static_cast<size_t>(channel)];
-}
-
 // Sets everything of a block that follows from the sizes of the leaf and of what it becomes.
 template <class T>
 void set_axes(Block<T>& block, const Box& in, const Box& out, const ResampleRules& rules,
@@ -56,8 +49,17 @@ ResampleRules resample_rules(bool is_volume, bool upstream_compatible) {
   return {AxisRule::kLinear, AxisRule::kArea};
 }
 
+void check_scaling(const ChannelScaling& scaling, int64_t channels) {
+  const auto fits = [&](std::span<const float> values) {
+    return values.empty() || static_cast<int64_t>(values.size()) == channels;
+  };
+  FOVEA_CHECK(fits(scaling.scale) && fits(scaling.shift),
+              "{} scales and {} shifts for {} channel(s); expected none or one for each",
+              scaling.scale.size(), scaling.shift.size(), channels);
+}
+
 const AxisWeights& ResampleScratch::axis(int64_t in, int64_t out, const ResampleRules& rules) {
-  const AxisRule rule = in > out ? rules.shrink : rules.enlarge;
+  const AxisRule rule = rule_of(in, out, rules);
   for (const auto& axis : axes_) {
     if (axis->in == in && axis->out == out && axis->rule == rule) return *axis;
   }
@@ -185,17 +187,17 @@ void tokens_to_labels(std::span<const int32_t> tokens, const PatchTree& tree, in
   labels.size = tree.size;
   labels.classes.resize(static_cast<size_t>(tree.size.voxels()));
   const int32_t* token = tokens.data();
-  constexpr auto kRule = NearestRule::kCentre;
   for (const Box& leaf : tree.leaves) {
     for (int64_t z = 0; z < leaf.depth; ++z) {
       for (int64_t y = 0; y < leaf.height; ++y) {
-        const int32_t* row = token + (patching::nearest(z, depth, leaf.depth, kRule) * p +
-                                      patching::nearest(y, p, leaf.height, kRule)) *
-                                         p;
+        const int32_t* row =
+            token + (patching::nearest(z, depth, leaf.depth, patching::kLabelRule) * p +
+                     patching::nearest(y, p, leaf.height, patching::kLabelRule)) *
+                        p;
         int32_t* out = labels.classes.data() +
                        ((leaf.z + z) * tree.size.height + leaf.y + y) * tree.size.width + leaf.x;
         for (int64_t x = 0; x < leaf.width; ++x) {
-          out[x] = row[patching::nearest(x, p, leaf.width, kRule)];
+          out[x] = row[patching::nearest(x, p, leaf.width, patching::kLabelRule)];
         }
       }
     }

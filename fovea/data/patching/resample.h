@@ -29,6 +29,11 @@ struct ResampleRules {
 // by kCubic both ways, volumes by kLinearAligned both ways.
 ResampleRules resample_rules(bool is_volume, bool upstream_compatible);
 
+// The rule of one axis.
+inline AxisRule rule_of(int64_t in, int64_t out, const ResampleRules& rules) {
+  return in > out ? rules.shrink : rules.enlarge;
+}
+
 // Weights of one axis: output i is the sum over k < taps of weights[i * taps + k] in[starts[i] +
 // k].
 struct AxisWeights {
@@ -61,6 +66,16 @@ struct ChannelScaling {
   std::span<const float> scale = {};
   std::span<const float> shift = {};
 };
+
+// Of one channel; all as they are where the scaling is empty.
+inline float scale_of(const ChannelScaling& scaling, int64_t channel) {
+  return scaling.scale.empty() ? 1.0f : scaling.scale[static_cast<size_t>(channel)];
+}
+inline float shift_of(const ChannelScaling& scaling, int64_t channel) {
+  return scaling.shift.empty() ? 0.0f : scaling.shift[static_cast<size_t>(channel)];
+}
+// Throws Error where there is neither none nor one for each channel.
+void check_scaling(const ChannelScaling& scaling, int64_t channels);
 
 // Leaf l of the tree, resampled to p x p -> tokens + l p^2, of channel c a further c *
 // channel_stride. Values stay within 0 to 255 before they are scaled.

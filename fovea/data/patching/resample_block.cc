@@ -162,10 +162,15 @@ void add_line(const T* line, float weight, int64_t count, bool is_first, float* 
     for (; x < count; ++x) sums[x] = static_cast<float>(line[x]) * weight;
     return;
   }
+  // One at a time by the vector's own operation: a value is the same wherever a line is cut.
+  const hn::CappedTag<float, 1> one;
   for (; x + lanes <= count; x += lanes) {
     hn::StoreU(hn::MulAdd(load_floats(d, line + x), factor, hn::LoadU(d, sums + x)), d, sums + x);
   }
-  for (; x < count; ++x) sums[x] += static_cast<float>(line[x]) * weight;
+  for (; x < count; ++x) {
+    const auto value = hn::Set(one, static_cast<float>(line[x]));
+    hn::StoreU(hn::MulAdd(value, hn::Set(one, weight), hn::LoadU(one, sums + x)), one, sums + x);
+  }
 }
 
 // sums [W, C] -> block.out, one row of each channel.
@@ -183,6 +188,17 @@ void reduce_line(const Block<T>& block, const float* sums, float* out) {
       const auto value = finish<T>(d, hn::Set(d, sum), block.scale[c], block.shift[c]);
       out[c * block.out_channel + x] = hn::GetLane(value);
     }
+  }
+}
+
+template <class T>
+void reduce_channels(const Block<T>& block, const float* sums, float* out) {
+  if (block.channels == 1) {
+    reduce_line<1>(block, sums, out);
+  } else if (block.channels == 3) {
+    reduce_line<3>(block, sums, out);
+  } else {
+    reduce_line<0>(block, sums, out);
   }
 }
 
@@ -206,14 +222,7 @@ void shrink(const Block<T>& block) {
           is_first = false;
         }
       }
-      float* out = block.out + k * block.out_slice + j * block.out_row;
-      if (block.channels == 1) {
-        reduce_line<1>(block, sums, out);
-      } else if (block.channels == 3) {
-        reduce_line<3>(block, sums, out);
-      } else {
-        reduce_line<0>(block, sums, out);
-      }
+      reduce_channels(block, sums, block.out + k * block.out_slice + j * block.out_row);
     }
   }
 }
@@ -236,6 +245,19 @@ void resample_any(const Block<T>& block) {
 void resample_bytes(const Block<uint8_t>& block) { resample_any(block); }
 void resample_floats(const Block<float>& block) { resample_any(block); }
 
+void add_line_bytes(const uint8_t* line, float weight, int64_t count, bool is_first, float* sums) {
+  add_line(line, weight, count, is_first, sums);
+}
+void add_line_floats(const float* line, float weight, int64_t count, bool is_first, float* sums) {
+  add_line(line, weight, count, is_first, sums);
+}
+void reduce_line_bytes(const Block<uint8_t>& block, const float* sums, float* out) {
+  reduce_channels(block, sums, out);
+}
+void reduce_line_floats(const Block<float>& block, const float* sums, float* out) {
+  reduce_channels(block, sums, out);
+}
+
 }  // namespace
 }  // namespace fovea::data::patching::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -245,6 +267,10 @@ namespace fovea::data::patching {
 
 HWY_EXPORT(resample_bytes);
 HWY_EXPORT(resample_floats);
+HWY_EXPORT(add_line_bytes);
+HWY_EXPORT(add_line_floats);
+HWY_EXPORT(reduce_line_bytes);
+HWY_EXPORT(reduce_line_floats);
 
 int64_t block_buffer_size(int64_t rows, int64_t width, int64_t channels, int64_t out_width) {
   return std::max(rows * channels * out_width + width * channels, width * channels);
@@ -252,6 +278,20 @@ int64_t block_buffer_size(int64_t rows, int64_t width, int64_t channels, int64_t
 
 void resample_block(const Block<uint8_t>& block) { HWY_DYNAMIC_DISPATCH(resample_bytes)(block); }
 void resample_block(const Block<float>& block) { HWY_DYNAMIC_DISPATCH(resample_floats)(block); }
+
+void add_weighted_line(const uint8_t* line, float weight, int64_t count, bool is_first,
+                       float* sums) {
+  HWY_DYNAMIC_DISPATCH(add_line_bytes)(line, weight, count, is_first, sums);
+}
+void add_weighted_line(const float* line, float weight, int64_t count, bool is_first, float* sums) {
+  HWY_DYNAMIC_DISPATCH(add_line_floats)(line, weight, count, is_first, sums);
+}
+void reduce_weighted_line(const Block<uint8_t>& block, const float* sums, float* out) {
+  HWY_DYNAMIC_DISPATCH(reduce_line_bytes)(block, sums, out);
+}
+void reduce_weighted_line(const Block<float>& block, const float* sums, float* out) {
+  HWY_DYNAMIC_DISPATCH(reduce_line_floats)(block, sums, out);
+}
 
 }  // namespace fovea::data::patching
 #endif

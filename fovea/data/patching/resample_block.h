@@ -33,4 +33,14 @@ int64_t block_buffer_size(int64_t rows, int64_t width, int64_t channels, int64_t
 void resample_block(const Block<uint8_t>& block);
 void resample_block(const Block<float>& block);
 
+// The steps of a block whose width shrinks, for leaves that are not in memory as a whole. First the
+// columns: sums [count] = line * weight where is_first, else sums += line * weight. Then the width:
+// sums [W, C] -> one row of each channel, out [P], channels block.out_channel apart; of `block`
+// only what belongs to the width, the channels and the values is read.
+void add_weighted_line(const uint8_t* line, float weight, int64_t count, bool is_first,
+                       float* sums);
+void add_weighted_line(const float* line, float weight, int64_t count, bool is_first, float* sums);
+void reduce_weighted_line(const Block<uint8_t>& block, const float* sums, float* out);
+void reduce_weighted_line(const Block<float>& block, const float* sums, float* out);
+
 }  // namespace fovea::data::patching

@@ -155,30 +155,41 @@ void gaussian_blur(std::span<const float> in, int64_t height, int64_t width, int
     std::copy(in.begin(), in.end(), out.begin());
     return;
   }
-  const auto weights = blur_weights(blur_size);
   scratch.middle.resize(in.size());
   for (int64_t y = 0; y < height; ++y) {
-    const float* row = in.data() + y * width;
-    for (int64_t x = 0; x < width; ++x) {
-      float sum = row[x] * weights[0];
-      for (int64_t k = 1; k <= blur_size / 2; ++k) {
-        sum += (row[reflect101(x - k, width)] + row[reflect101(x + k, width)]) *
-               weights[static_cast<size_t>(k)];
-      }
-      scratch.middle[static_cast<size_t>(y * width + x)] = sum;
-    }
+    gaussian_blur_along(in.data() + y * width, width, blur_size, scratch.middle.data() + y * width);
   }
+  std::array<const float*, 5> rows{};
   for (int64_t y = 0; y < height; ++y) {
-    const float* row = scratch.middle.data();
-    for (int64_t x = 0; x < width; ++x) {
-      float sum = row[y * width + x] * weights[0];
-      for (int64_t k = 1; k <= blur_size / 2; ++k) {
-        sum += (row[reflect101(y - k, height) * width + x] +
-                row[reflect101(y + k, height) * width + x]) *
-               weights[static_cast<size_t>(k)];
-      }
-      out[static_cast<size_t>(y * width + x)] = sum;
+    for (int64_t k = 0; k < blur_size; ++k) {
+      rows[static_cast<size_t>(k)] =
+          scratch.middle.data() + reflect101(y + k - blur_size / 2, height) * width;
     }
+    gaussian_blur_across(rows.data(), width, blur_size, out.data() + y * width);
+  }
+}
+
+void gaussian_blur_along(const float* in, int64_t width, int64_t blur_size, float* out) {
+  const auto weights = blur_weights(blur_size);
+  for (int64_t x = 0; x < width; ++x) {
+    float sum = in[x] * weights[0];
+    for (int64_t k = 1; k <= blur_size / 2; ++k) {
+      sum += (in[reflect101(x - k, width)] + in[reflect101(x + k, width)]) *
+             weights[static_cast<size_t>(k)];
+    }
+    out[x] = sum;
+  }
+}
+
+void gaussian_blur_across(const float* const* rows, int64_t width, int64_t blur_size, float* out) {
+  const auto weights = blur_weights(blur_size);
+  const int64_t radius = blur_size / 2;
+  for (int64_t x = 0; x < width; ++x) {
+    float sum = rows[radius][x] * weights[0];
+    for (int64_t k = 1; k <= radius; ++k) {
+      sum += (rows[radius - k][x] + rows[radius + k][x]) * weights[static_cast<size_t>(k)];
+    }
+    out[x] = sum;
   }
 }
 

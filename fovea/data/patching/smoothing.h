@@ -29,6 +29,12 @@ void gaussian_smooth(std::span<const float> in, VolumeSize size, int64_t sigma,
 void gaussian_blur(std::span<const float> in, int64_t height, int64_t width, int64_t blur_size,
                    std::vector<float>& out, SmoothingScratch& scratch);
 
+// The same row by row. One row along itself: in, out [W], not the same.
+void gaussian_blur_along(const float* in, int64_t width, int64_t blur_size, float* out);
+// Across rows that are blurred along themselves: rows, the blur_size rows around the one meant,
+// with border 101.
+void gaussian_blur_across(const float* const* rows, int64_t width, int64_t blur_size, float* out);
+
 // black -> 0, white -> 255, in between rounded down; beyond them clipped, NaN is black.
 void to_bytes(const float* in, int64_t count, double black, double white, uint8_t* out);
 

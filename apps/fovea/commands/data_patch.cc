@@ -1,0 +1,220 @@
+// fovea data patch IMAGE --out DIR [key=value ...]; fovea data unpatch DIR VALUES --out MAP.tif
+#include "apps/fovea/commands/data_patch.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "fovea/core/atomic_file.h"
+#include "fovea/core/config.h"
+#include "fovea/core/error.h"
+#include "fovea/core/memory.h"
+#include "fovea/data/formats/raw_regions.h"
+#include "fovea/data/formats/region_source.h"
+#include "fovea/data/patching/adaptive_patching.h"
+#include "fovea/data/patching/region_picture.h"
+#include "fovea/data/patching/sequence_file.h"
+#include "fovea/data/png.h"
+
+namespace fovea::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct PatchArguments {
+  std::string image;
+  std::vector<std::string> overrides;
+  std::string out;
+  std::string dtype;
+  std::vector<int64_t> shape;
+  std::string axes = "HW";
+  uint64_t offset = 0;
+  bool big_endian = false;
+  int64_t memory_mib = 1536;
+  int64_t picture_side = 1024;
+  bool json = false;
+};
+
+std::unique_ptr<data::RegionSource> open_source(const PatchArguments& arguments) {
+  if (arguments.dtype.empty()) return data::open_region_source(arguments.image);
+  data::RawRegionLayout layout;
+  layout.type = data::scalar_type_named(arguments.dtype);
+  layout.shape = arguments.shape;
+  layout.axes = arguments.axes;
+  layout.offset = arguments.offset;
+  layout.order = arguments.big_endian ? std::endian::big : std::endian::little;
+  return data::open_raw_regions(arguments.image, layout);
+}
+
+// Of one tree: how many leaves there are of each size.
+nlohmann::ordered_json leaf_sizes(const data::PatchTree& tree) {
+  std::map<int64_t, int64_t> counts;
+  for (const data::Box& leaf : tree.leaves) ++counts[leaf.longest_side()];
+  auto sizes = nlohmann::ordered_json::object();
+  for (const auto& [side, count] : counts) sizes[fmt::to_string(side)] = count;
+  return sizes;
+}
+
+nlohmann::ordered_json statistics_of(const data::RegionSource& source,
+                                     const data::PatchSequence& sequence, double seconds) {
+  const data::RegionFormat& format = source.format();
+  auto leaves = nlohmann::ordered_json::array();
+  auto sizes = nlohmann::ordered_json::array();
+  for (const data::PatchTree& tree : sequence.trees) {
+    leaves.push_back(tree.leaves.size());
+    sizes.push_back(leaf_sizes(tree));
+  }
+  return {{"image", source.name()},
+          {"height", format.size.height},
+          {"width", format.size.width},
+          {"channels", format.channels},
+          {"dtype", data::name_of(format.type)},
+          {"fixed_length", sequence.fixed_length},
+          {"patch_size", sequence.patch_size},
+          {"leaves", leaves},
+          {"leaf_sizes", sizes},
+          {"seconds", seconds},
+          {"peak_memory_bytes", peak_memory_bytes()}};
+}
+
+void write_pictures(const PatchArguments& arguments, const data::RegionSource& source,
+                    const data::PatchSequence& sequence, int64_t band_bytes) {
+  if (arguments.picture_side == 0) return;
+  const auto pictures =
+      data::draw_large_trees(source, sequence.trees, arguments.picture_side, band_bytes);
+  for (size_t t = 0; t < pictures.size(); ++t) {
+    const auto name = pictures.size() == 1 ? "tree.png" : fmt::format("tree_{}.png", t);
+    const auto png = data::encode_png(pictures[t]);
+    write_file_atomic((fs::path(arguments.out) / name).string(),
+                      {reinterpret_cast<const char*>(png.data()), png.size()});
+  }
+}
+
+void run_patch(const PatchArguments& arguments) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto config =
+      parse_config<data::AdaptivePatchingConfig>("{}", "fovea data patch", arguments.overrides);
+  const auto source = open_source(arguments);
+  const data::AdaptivePatcher patcher(config);
+  data::OutOfCoreOptions options;
+  options.max_detail_bytes = arguments.memory_mib << 20;
+  fs::create_directories(arguments.out);
+  data::PatchSequence sequence;
+  data::SequenceFileWriter writer((fs::path(arguments.out) / "patches.safetensors").string(),
+                                  source->format(), config);
+  patcher.patch(
+      *source, nullptr, {},
+      [&](int64_t channel, int64_t leaf, std::span<const float> token) {
+        writer.write_token(channel, leaf, token);
+      },
+      options, sequence);
+  writer.finish(sequence);
+  write_pictures(arguments, *source, sequence, options.band_bytes);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  const auto statistics = statistics_of(*source, sequence, seconds.count());
+  const auto replace = nlohmann::json::error_handler_t::replace;
+  write_file_atomic((fs::path(arguments.out) / "statistics.json").string(),
+                    statistics.dump(2, ' ', false, replace) + "\n");
+  if (arguments.json) {
+    fmt::print("{}\n", statistics.dump(-1, ' ', false, replace));
+    return;
+  }
+  fmt::print("{}: {}x{}x{} {}, {} of {} patches; {:.1f} s, {:.0f} MiB\n", arguments.out,
+             source->format().size.height, source->format().size.width, source->format().channels,
+             data::name_of(source->format().type), sequence.trees[0].leaves.size(),
+             sequence.fixed_length, seconds.count(),
+             static_cast<double>(peak_memory_bytes()) / (1 << 20));
+}
+
+struct UnpatchArguments {
+  std::string folder;
+  std::string values;
+  std::string out;
+  data::PredictionOptions options;
+};
+
+void run_unpatch(const UnpatchArguments& arguments) {
+  const fs::path given(arguments.folder);
+  const auto sequence = fs::is_directory(given) ? given / "patches.safetensors" : given;
+  data::write_prediction(sequence.string(), arguments.values, arguments.out, arguments.options);
+  fmt::print("{}\n", arguments.out);
+}
+
+void add_raw_options(CLI::App& command, PatchArguments& arguments) {
+  command
+      .add_option("--dtype", arguments.dtype,
+                  "of a raw file, which has no header: the type of its numbers")
+      ->check(CLI::IsMember(data::scalar_type_names()));
+  command.add_option("--shape", arguments.shape, "of a raw file: sizes, the last one fastest")
+      ->delimiter(',');
+  command.add_option("--axes", arguments.axes, "of a raw file: what the sizes are")
+      ->check(CLI::IsMember({"HW", "HWC", "CHW"}))
+      ->capture_default_str();
+  command.add_option("--offset", arguments.offset, "of a raw file: bytes before the numbers");
+  command.add_flag("--big-endian", arguments.big_endian, "of a raw file: its byte order");
+}
+
+}  // namespace
+
+void add_data_patch(CLI::App& group) {
+  auto* command = group.add_subcommand(
+      "patch", "A large image as adaptive patches, in bounded memory: tokens, tree, statistics");
+  auto arguments = std::make_shared<PatchArguments>();
+  command->add_option("image", arguments->image, "TIFF, JPEG or PNG; with --dtype a raw file")
+      ->required()
+      ->type_name("IMAGE");
+  command
+      ->add_option("overrides", arguments->overrides,
+                   "keys of adaptive patching: fixed_length=4096 patch_size=32 ...")
+      ->type_name("key=value");
+  command
+      ->add_option("--out", arguments->out,
+                   "folder that gets patches.safetensors, tree.png and "
+                   "statistics.json")
+      ->required();
+  add_raw_options(*command, *arguments);
+  command
+      ->add_option("--memory-mib", arguments->memory_mib,
+                   "most memory for the map of detail; two bits a pixel for edges")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command
+      ->add_option("--picture-side", arguments->picture_side,
+                   "longest side of the picture of the tree; 0: no picture")
+      ->check(CLI::Range(0, 16384))
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json,
+                    "print one JSON object on standard output and nothing else there");
+  command->callback([arguments] { run_patch(*arguments); });
+}
+
+void add_data_unpatch(CLI::App& group) {
+  auto* command = group.add_subcommand(
+      "unpatch", "Values of patches back over the whole image, as a tiled TIFF");
+  auto arguments = std::make_shared<UnpatchArguments>();
+  command->add_option("patches", arguments->folder, "folder of `fovea data patch`")
+      ->required()
+      ->type_name("DIR");
+  command
+      ->add_option("values", arguments->values,
+                   "safetensors: F32 [C, L, p * p] or [L, C], or classes [L] or [L, p * p]")
+      ->required()
+      ->type_name("VALUES");
+  command->add_option("--out", arguments->out, "TIFF to write")->required();
+  command->add_option("--tensor", arguments->options.tensor,
+                      "which one, where VALUES holds several");
+  command->add_option("--compression", arguments->options.compression, "of the TIFF")
+      ->check(CLI::IsMember({"none", "lzw", "deflate"}))
+      ->capture_default_str();
+  command->callback([arguments] { run_unpatch(*arguments); });
+}
+
+}  // namespace fovea::app

@@ -1,0 +1,277 @@
+// Adaptive patching of images that do not fit into memory, one thread. Each of these is a process
+// of its own, so that its peak of memory is its own too:
+//   bench_large_images make FILE.tif SIDE CHANNELS none|lzw|deflate   the image, the same every
+//   time bench_large_images patch FILE.tif FOLDER L P MIN_LEAF [CRITERION] tokens -> FOLDER
+//   bench_large_images predict FOLDER values|classes                  a map -> FOLDER/map.tif
+//   bench_large_images equal FILE.tif L P                             against the image in memory
+//   bench_large_images growth FILE.tif                                the tree's cost by its leaves
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <numeric>
+#include <string>
+
+#include "fovea/core/error.h"
+#include "fovea/core/memory.h"
+#include "fovea/core/philox.h"
+#include "fovea/core/safetensors.h"
+#include "fovea/data/formats/tiff.h"
+#include "fovea/data/patching/adaptive_patching.h"
+#include "fovea/data/patching/region_detail.h"
+#include "fovea/data/patching/sequence_file.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace fovea::data;  // NOLINT: a program
+using Words = std::vector<std::string>;
+
+double now_s() {
+  const auto time = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(time).count();
+}
+
+void print_line(const std::string& what, double seconds) {
+  std::cout << fmt::format("{}: {:.1f} s, peak {:.0f} MiB", what, seconds,
+                           static_cast<double>(fovea::peak_memory_bytes()) / (1 << 20))
+            << std::endl;
+}
+
+AdaptivePatchingConfig config_for(int64_t length, int64_t patch_size, int64_t min_leaf) {
+  AdaptivePatchingConfig config;
+  config.fixed_length = length;
+  config.patch_size = patch_size;
+  config.min_leaf = min_leaf;
+  config.smoothing = {3};
+  return config;
+}
+
+// A disk in each block of `side`, in those blocks of 2048 that are chosen; small ones in few.
+struct DiskLevel {
+  int64_t side;
+  uint32_t one_in;  // of how many large blocks
+};
+constexpr DiskLevel kLevels[] = {{2048, 1}, {256, 3}, {64, 8}, {16, 24}};
+
+void draw_row(int64_t y, int64_t width, int64_t channels, std::vector<uint8_t>& row) {
+  for (int64_t x = 0; x < width; ++x) {
+    const auto slope = static_cast<uint8_t>((x + y) >> 9);
+    std::fill_n(row.begin() + x * channels, channels, slope);
+  }
+  uint32_t index = 0;
+  for (const auto& [side, one_in] : kLevels) {
+    ++index;
+    const int64_t block_y = y / side;
+    for (int64_t block_x = 0; block_x * side < width; ++block_x) {
+      const auto large = fovea::philox4x32(
+          {0, index, static_cast<uint32_t>(y / 2048), static_cast<uint32_t>(block_x * side / 2048)},
+          {1, 2});
+      if (large[0] % one_in != 0) continue;
+      const auto words = fovea::philox4x32(
+          {1, index, static_cast<uint32_t>(block_y), static_cast<uint32_t>(block_x)}, {1, 2});
+      const int64_t radius = side / 8 + words[0] % static_cast<uint32_t>(side / 3);
+      const int64_t dy = y - block_y * side - side / 2;
+      if (dy * dy >= radius * radius) continue;
+      const auto half =
+          static_cast<int64_t>(std::sqrt(static_cast<double>(radius * radius - dy * dy)));
+      const int64_t middle = block_x * side + side / 2;
+      const int64_t begin = std::max<int64_t>(middle - half, 0);
+      const int64_t end = std::min(middle + half, width);
+      for (int64_t x = begin; x < end; ++x) {
+        for (int64_t c = 0; c < channels; ++c) {
+          row[static_cast<size_t>(x * channels + c)] = static_cast<uint8_t>(words[1] >> (8 * c));
+        }
+      }
+    }
+  }
+}
+
+void make(const Words& words) {
+  const double start = now_s();
+  const int64_t side = std::stoll(words.at(1));
+  const int64_t channels = std::stoll(words.at(2));
+  TiffWriter writer(words.at(0), {{side, side}, channels, ScalarType::kUint8, words.at(3)});
+  std::vector<uint8_t> row(static_cast<size_t>(side * channels));
+  for (int64_t y = 0; y < side; ++y) {
+    draw_row(y, side, channels, row);
+    writer.write_rows(row, 1);
+  }
+  writer.finish();
+  print_line(fmt::format("make {} x {} x {}, {:.2f} GB", side, side, channels,
+                         static_cast<double>(fs::file_size(words.at(0))) / 1e9),
+             now_s() - start);
+}
+
+void patch(const Words& words) {
+  const double start = now_s();
+  auto config =
+      config_for(std::stoll(words.at(2)), std::stoll(words.at(3)), std::stoll(words.at(4)));
+  if (words.size() > 5) config.criterion = words[5];
+  const auto source = open_tiff(words.at(0));
+  fs::create_directories(words.at(1));
+  SequenceFileWriter writer(words.at(1) + "/patches.safetensors", source->format(), config);
+  PatchSequence sequence;
+  double first_token = 0;
+  AdaptivePatcher(config).patch(
+      *source, nullptr, {},
+      [&](int64_t channel, int64_t leaf, std::span<const float> token) {
+        if (first_token == 0) first_token = now_s();
+        writer.write_token(channel, leaf, token);
+      },
+      {}, sequence);
+  writer.finish(sequence);
+  print_line(fmt::format("patch {} x {} x {}, {}, {} leaves (first token after {:.1f} s)",
+                         source->format().size.height, source->format().size.width,
+                         source->format().channels, config.criterion,
+                         sequence.trees[0].leaves.size(), first_token - start),
+             now_s() - start);
+}
+
+void predict(const Words& words) {
+  const double start = now_s();
+  const std::string patches = words.at(0) + "/patches.safetensors";
+  const std::string map = words.at(0) + "/map.tif";
+  if (words.at(1) == "classes") {
+    const auto saved = load_sequence(patches);
+    std::vector<uint8_t> classes(static_cast<size_t>(saved.sequence.fixed_length));
+    for (size_t i = 0; i < classes.size(); ++i) classes[i] = static_cast<uint8_t>(i % 7);
+    const fovea::SafetensorsEntry entry = {
+        "classes", "U8", {saved.sequence.fixed_length}, std::as_bytes(std::span(classes))};
+    const std::string values = words.at(0) + "/classes.safetensors";
+    fovea::write_safetensors(values, {&entry, 1});
+    write_prediction(patches, values, map, {});
+  } else {
+    write_prediction(patches, patches, map, {.tensor = "tokens"});
+  }
+  print_line(fmt::format("predict {}, {:.2f} GB", words.at(1),
+                         static_cast<double>(fs::file_size(map)) / 1e9),
+             now_s() - start);
+}
+
+// Trees, tokens and the inverse of the file, against those of the same pixels in memory.
+void equal(const Words& words) {
+  const auto source = open_tiff(words.at(0));
+  const RegionFormat& format = source->format();
+  Image image;
+  reshape(image, format.size, format.channels);
+  source->read({0, 0, format.size}, image.pixels);
+  for (const char* criterion : {"canny", "gradient", "variance"}) {
+    auto config = config_for(std::stoll(words.at(1)), std::stoll(words.at(2)), 4);
+    config.criterion = criterion;
+    const AdaptivePatcher patcher(config);
+    PatchSequence expected;
+    {
+      PatchingScratch scratch;
+      patcher.patch(ImageView(image), nullptr, {}, expected, scratch);
+    }
+    int64_t num_tokens = 0, num_equal = 0;
+    const auto size = static_cast<size_t>(expected.token_size());
+    PatchSequence sequence;
+    patcher.patch(
+        *source, nullptr, {},
+        [&](int64_t channel, int64_t leaf, std::span<const float> token) {
+          const auto at = static_cast<size_t>(channel * config.fixed_length + leaf) * size;
+          ++num_tokens;
+          num_equal += std::equal(token.begin(), token.end(),
+                                  expected.tokens.begin() + static_cast<ptrdiff_t>(at));
+        },
+        {.max_detail_bytes = int64_t{8} << 30}, sequence);
+    Volume whole;
+    PatchingScratch scratch;
+    patcher.unpatch(expected.tokens, format.channels, expected, whole, scratch);
+    int64_t num_pixels = 0;
+    const int64_t pixels = format.size.height * format.size.width;
+    patcher.unpatch(
+        [&](int64_t channel, int64_t leaf, std::span<float> token) {
+          const auto at = static_cast<size_t>(channel * config.fixed_length + leaf) * size;
+          std::copy_n(expected.tokens.begin() + static_cast<ptrdiff_t>(at), size, token.begin());
+        },
+        format.channels, expected, {},
+        [&](int64_t y, int64_t /*count*/, std::span<const float> rows) {
+          for (size_t i = 0; i < rows.size(); ++i) {
+            const auto at = static_cast<int64_t>(i) + y * format.size.width * format.channels;
+            num_pixels += rows[i] == whole.values[static_cast<size_t>(
+                                         at % format.channels * pixels + at / format.channels)];
+          }
+        });
+    const bool is_same_tree = sequence.trees[0].leaves == expected.trees[0].leaves &&
+                              sequence.sizes == expected.sizes &&
+                              sequence.centers == expected.centers;
+    std::cout << fmt::format(
+                     "equal {}: {} leaves, {} tree, {} of {} tokens, {} of {} values of the "
+                     "inverse",
+                     criterion, expected.trees[0].leaves.size(), is_same_tree ? "same" : "ANOTHER",
+                     num_equal, num_tokens, num_pixels, pixels * format.channels)
+              << std::endl;
+  }
+}
+
+void growth(const Words& words) {
+  const auto source = open_tiff(words.at(0));
+  const auto config = config_for(65536, 16, 2);
+  const auto draw = middle_detail(config);
+  patching::RegionDetail regions;
+  regions.build(*source, -1, config, draw, nullptr, int64_t{64} << 20);
+  DetailMap memory;
+  {
+    Image image;
+    reshape(image, source->format().size, source->format().channels);
+    source->read({0, 0, source->format().size}, image.pixels);
+    memory.build(ImageView(image), config, draw, nullptr);
+  }
+  for (const auto& [name, values] : std::map<std::string, const NodeValues*>{
+           {"in memory", &memory}, {"out of core", &regions}}) {
+    std::cout << fmt::format(
+        "\n| L, {} | leaves | tree ms | ns / (L log2 L) |\n|---|---|---|---|\n", name);
+    std::vector<std::pair<double, double>> points;  // L log2 L, ms
+    for (int64_t length = 1024; length <= 65536; length *= 2) {
+      PatchTree tree;
+      TreeScratch scratch;
+      std::vector<double> times;
+      for (int round = 0; round < 15; ++round) {
+        const double start = now_s();
+        grow_tree({1, source->format().size.height, source->format().size.width}, false, *values,
+                  {.fixed_length = length, .min_leaf = config.min_leaf}, tree, scratch);
+        times.push_back(1e3 * (now_s() - start));
+      }
+      std::sort(times.begin(), times.end());
+      const double work = static_cast<double>(length) * std::log2(static_cast<double>(length));
+      points.emplace_back(work, times[times.size() / 2]);
+      std::cout << fmt::format("| {} | {} | {:.3f} | {:.2f} |\n", length, tree.leaves.size(),
+                               points.back().second, 1e6 * points.back().second / work);
+    }
+    // ms = a (L log2 L)^b, by least squares of the logarithms: b = 1 is the bar.
+    double sx = 0, sy = 0, sxx = 0, sxy = 0;
+    for (const auto& [work, ms] : points) {
+      sx += std::log(work);
+      sy += std::log(ms);
+      sxx += std::log(work) * std::log(work);
+      sxy += std::log(work) * std::log(ms);
+    }
+    const auto count = static_cast<double>(points.size());
+    const double slope = (count * sxy - sx * sy) / (count * sxx - sx * sx);
+    std::cout << fmt::format("fit {}: ms ~ (L log2 L)^{:.3f}", name, slope) << std::endl;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const std::map<std::string, std::function<void(const Words&)>> commands = {
+      {"make", make}, {"patch", patch}, {"predict", predict}, {"equal", equal}, {"growth", growth}};
+  const Words words(argv + 1, argv + argc);
+  const auto found = words.empty() ? commands.end() : commands.find(words[0]);
+  if (found == commands.end()) fovea::fail("expected make, patch, predict, equal or growth");
+  found->second(Words(words.begin() + 1, words.end()));
+  return 0;
+} catch (const fovea::Error& error) {
+  std::cerr << error.what() << "\n";
+  return static_cast<int>(error.exit_code());
+} catch (const std::out_of_range&) {
+  std::cerr << "too few words; see the head of large.cc\n";
+  return 2;
+}
