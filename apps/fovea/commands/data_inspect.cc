@@ -77,7 +77,7 @@ std::optional<data::TransformedSource> open_transformed(
   if (!section) return std::nullopt;
   try {
     auto opened =
-        data::open_section(config.data, *section, train::in_chans_of(config.model), is_training);
+        data::open_section(config.data, *section, train::input_form_of(config.model), is_training);
     const auto layout = source.sets.front().layout;
     return data::TransformedSource{opened.dataset, opened.transforms, opened.options.mix.set_sizes,
                                    std::vector(opened.transforms.size(), layout)};
@@ -105,7 +105,7 @@ InspectSource open_recipe(const InspectArguments& arguments, data::InspectionOpt
   if (is_wanted("val") && options.tree) {
     source.evaluation = open_transformed(config, config.data.val, false, source);
   }
-  options.channels = train::in_chans_of(config.model);
+  options.channels = train::input_form_of(config.model).in_chans;
   options.seed = static_cast<uint64_t>(config.run.seed);
   return source;
 }
