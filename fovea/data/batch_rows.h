@@ -20,6 +20,7 @@ struct BatchScratch {
   Sample sample;
   TransformScratch transforms;
   VolumeScratch volumes;
+  StageTimer timer;  // used where transforms.timer() says so
 };
 
 // Immutable; `fill` may run in many threads at once on other rows.
@@ -46,7 +47,7 @@ class BatchRows {
   VolumeSize size_of_first() const;
   int64_t in_chans() const;
   int64_t values() const { return in_chans() * size_.voxels(); }
-  void check_size(const Image& image) const;
+  void check_size(const ImageView& image) const;
   template <class T>
   void fill_image(std::span<T> out, int64_t index, RandomStream random,
                   BatchScratch& scratch) const;

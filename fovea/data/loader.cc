@@ -6,6 +6,7 @@
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "fovea/core/error.h"
@@ -35,6 +36,7 @@ struct Loader::State {
     Slot* slot = nullptr;
     int64_t first = 0;
     int64_t last = 0;
+    bool is_timed = false;
   };
 
   State(BatchMaker batch_maker, const LoaderOptions& options)
@@ -93,7 +95,7 @@ struct Loader::State {
           Slot& newest = slot_of(num_opened - 1);
           const int64_t rows = newest.batch.size();
           if (next_row < rows) {
-            range = {&newest, next_row, std::min(next_row + range_rows(rows), rows)};
+            range = {&newest, next_row, std::min(next_row + range_rows(rows), rows), is_timed};
             next_row = range.last;
             ++num_active;
             return true;
@@ -109,6 +111,14 @@ struct Loader::State {
     }
   }
 
+  // Without the lock: the rows of a range belong to the thread that took it.
+  StageTimes fill(const Range& range, BatchScratch& scratch) {
+    scratch.transforms.set_timer(range.is_timed ? &scratch.timer : nullptr);
+    if (range.is_timed) scratch.timer.start();
+    maker.fill(range.slot->batch, range.first, range.last, scratch);
+    return range.is_timed ? scratch.timer.stop(range.last - range.first) : StageTimes();
+  }
+
   void work() {
     BatchScratch scratch;
     Range range;
@@ -116,12 +126,14 @@ struct Loader::State {
     while (take_range(lock, range)) {
       lock.unlock();
       std::exception_ptr error;
+      StageTimes times;
       try {
-        maker.fill(range.slot->batch, range.first, range.last, scratch);
+        times = fill(range, scratch);
       } catch (...) {
         error = std::current_exception();
       }
       lock.lock();
+      stage_times.add(times);
       finish(range, error);
     }
   }
@@ -150,6 +162,8 @@ struct Loader::State {
   int64_t open_position = 0;  // where the next batch to open starts
   int64_t next_row = 0;       // of the newest open batch: first row that nobody has taken
   int64_t num_active = 0;     // ranges being filled
+  bool is_timed = false;
+  StageTimes stage_times;
   bool is_seeking = false;
   bool is_stopping = false;
 
@@ -205,7 +219,8 @@ Batch Loader::next() {
   } else {
     if (state.num_opened == state.num_consumed) state.open_batch();
     State::Slot& slot = state.slot_of(state.num_consumed);
-    state.maker.fill(slot.batch, 0, slot.batch.size(), state.own_scratch);
+    state.stage_times.add(
+        state.fill({&slot, 0, slot.batch.size(), state.is_timed}, state.own_scratch));
   }
   state.waited += Clock::now() - start;
   State::Slot& slot = state.slot_of(state.num_consumed);
@@ -221,6 +236,16 @@ Batch Loader::next() {
 void Loader::recycle(Batch&& batch) {
   const std::lock_guard lock(state_->mutex);
   if (state_->spare.size() < state_->slots.size()) state_->spare.push_back(std::move(batch));
+}
+
+void Loader::time_stages(bool is_wanted) {
+  const std::lock_guard lock(state_->mutex);
+  state_->is_timed = is_wanted;
+}
+
+StageTimes Loader::take_stage_times() {
+  const std::lock_guard lock(state_->mutex);
+  return std::exchange(state_->stage_times, StageTimes());
 }
 
 double Loader::take_wait_seconds() {

@@ -9,6 +9,7 @@
 
 #include "fovea/data/batch.h"
 #include "fovea/data/sample_order.h"
+#include "fovea/data/stage_timer.h"
 
 namespace fovea::data {
 
@@ -63,6 +64,11 @@ class Loader {
 
   // Seconds next() has spent waiting for workers since the last call of this.
   double take_wait_seconds();
+
+  // From now on, or no longer, the time of each stage is counted.
+  void time_stages(bool is_wanted);
+  // What was counted since the last call of this, of all threads.
+  StageTimes take_stage_times();
 
  private:
   struct State;

@@ -96,8 +96,9 @@ class FolderDataset : public Dataset {
   }
 
   void read_undecoded(int64_t index, Sample& sample) const override {
-    const std::string path = path_of(index);
-    read_image_file(path, printable(path), sample.encoded.buffer);
+    thread_local std::string path;
+    find_path(index, path);
+    read_image_file(path, sample.encoded.buffer);
     sample.encoded.bytes = sample.encoded.buffer;
     sample.label = label_of(index);
   }
@@ -115,11 +116,19 @@ class FolderDataset : public Dataset {
     return after - first_of_class_.begin() - 1;
   }
 
-  std::string path_of(int64_t index) const {
+  // Into `path`, which keeps its memory.
+  void find_path(int64_t index, std::string& path) const {
     FOVEA_CHECK(index >= 0 && index < size(), "index={}; expected 0 to {}", index, size() - 1);
     const size_t begin = index == 0 ? 0 : ends_[index - 1];
-    const std::string name = names_.substr(begin, ends_[index] - begin);
-    return (fs::path(root_) / class_names_[label_of(index)] / name).string();
+    path.assign(root_).append(root_.ends_with('/') ? "" : "/");
+    path.append(class_names_[label_of(index)]).append("/");
+    path.append(names_, begin, ends_[index] - begin);
+  }
+
+  std::string path_of(int64_t index) const {
+    std::string path;
+    find_path(index, path);
+    return path;
   }
 
   std::string root_;
