@@ -1,7 +1,7 @@
 """Speed of the operations of augmentation against Pillow through timm, one thread, in one run on one machine.
 
 Each operation of timm's RandAugment and AutoAugment is given the same 224x224 image and argument in both; results
-are compared byte by byte. Then both are timed in rounds that alternate. The last rows are whole policies.
+are compared byte by byte. Then both are timed, by processor time, in rounds that alternate. The last rows are whole policies.
 
     cmake --build build/release --target augment_ops
     PYTHONPATH=<folder with a pillow below 13> FOVEA_PYTHON=... benchmarks/augment_ops [--rounds 5] [--write]
@@ -68,10 +68,10 @@ def all_cases():
 def median_milliseconds(seconds, function):
     """Median over runs of about a millisecond, as the program does it."""
     def timed(calls):
-        start = time.perf_counter()
+        start = time.thread_time()
         for _ in range(calls):
             function()
-        return (time.perf_counter() - start) * 1e3 / calls
+        return (time.thread_time() - start) * 1e3 / calls
 
     calls = max(1, int(1.0 / max(timed(3), 1e-4)))
     times, end = [], time.perf_counter() + seconds
@@ -82,10 +82,10 @@ def median_milliseconds(seconds, function):
 
 def mean_milliseconds(function):
     """Mean over many images: a policy's operations differ much."""
-    start = time.perf_counter()
+    start = time.thread_time()
     for _ in range(POLICY_IMAGES):
         function()
-    return (time.perf_counter() - start) * 1e3 / POLICY_IMAGES
+    return (time.thread_time() - start) * 1e3 / POLICY_IMAGES
 
 
 def run_program(program, raw, cases, seconds, folder):
@@ -142,7 +142,7 @@ def main():
              f"{datetime.date.today()}, commit {commit}. {processor()}. Pillow {PIL.__version__}, timm {timm.__version__}.",
              "", f"Command: `benchmarks/augment_ops --rounds {args.rounds} --seconds {args.seconds}`. Medians over "
              "rounds that alternate between the two; the ratio is the median of the rounds' ratios, in brackets their "
-             "range. Difference: the largest, and the share of bytes that differ.", "",
+             "range. Milliseconds of processor time. Difference: the largest, and the share of bytes that differ.", "",
              "| operation | Fovea ms | Pillow ms | ratio | difference |", "| --- | --- | --- | --- | --- |"]
     for i, (label, _, _) in enumerate(cases):
         ratios = sorted(peer[i] / own[i] for own, peer in zip(ours, peers))

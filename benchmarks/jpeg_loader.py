@@ -1,14 +1,21 @@
 """Images per second from a folder of JPEGs: Fovea against torchvision, timm, DALI and ffcv, in one run.
 
 Every pipeline decodes, crops at random (RandomResizedCrop, 224, bilinear with antialiasing; ffcv: INTER_AREA), flips, and
-makes CHW batches of 64: float32 normalised, or uint8. Each lives in a process of its own and measures a window when it
-is told to; rounds go over all of them, so that whatever else the machine does hits all alike. With one thread a process
-is pinned to one core, with two it is not.
+makes CHW batches of 64: float32 normalised, uint8, or rand-m9 (timm's rand-m9-mstd0.5-inc1, then float32). The raw ones
+read stored pixels in place of JPEGs: Fovea's packed format and ffcv's. "fovea decode" is no loader: every file is decoded
+whole into reused buffers, which is what the machine can do.
+
+Each lives in a process of its own and measures a window when it is told to; rounds go over all of them, so that whatever
+else the machine does hits all alike. With one thread every process, with all the helpers it starts, is pinned to the same
+one core; with two none is. The clock on the wall is fair on a quiet machine only: where others want the core too, a
+process with two busy threads gets twice the share of one with one. Processor time does not have that fault.
 
     python benchmarks/make_photos.py /tmp/photos
-    benchmarks/jpeg_loader /tmp/photos [--rounds 9] [--threads 1 2] [--only fovea dali] [--write]
+    cmake --build build/release --target bench_jpeg_loader
+    benchmarks/jpeg_loader /tmp/photos [--rounds 9] [--threads 1 2] [--only fovea dali] [--old-pillow DIR] [--write]
 
-FOVEA_PYTHON is a Python with torch, torchvision and timm; DALI and ffcv are measured where they can be imported.
+FOVEA_PYTHON is a Python with torch, torchvision and timm; DALI and ffcv are measured where they can be imported. timm's
+rand-m9 needs a Pillow below 13: --old-pillow is a folder that `pip install --target` has put one in.
 """
 
 import argparse
@@ -26,9 +33,12 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 BATCH, SIDE, WARM_UP = 64, 224, 6
-CASES = [("fovea", "float32"), ("fovea", "uint8"), ("torchvision_pil", "float32"), ("timm", "float32"),
+CASES = [("fovea", "decode"), ("fovea", "float32"), ("fovea", "uint8"), ("fovea", "rand-m9"), ("fovea_raw", "float32"),
+         ("fovea_raw", "uint8"), ("torchvision_pil", "float32"), ("timm", "float32"), ("timm", "rand-m9"),
          ("torchvision_tensors", "float32"), ("torchvision_tensors", "uint8"), ("dali", "float32"), ("dali", "uint8"),
-         ("ffcv", "float32"), ("ffcv", "uint8")]
+         ("ffcv", "float32"), ("ffcv", "uint8"), ("ffcv_raw", "float32"), ("ffcv_raw", "uint8")]
+BARS = {("dali", "float32"): 2.5, ("ffcv", "float32"): 2.2, ("torchvision_tensors", "uint8"): 1.7, ("timm", "rand-m9"): 3.0,
+        ("ffcv_raw", "float32"): 1.5, ("ffcv_raw", "uint8"): 1.5}
 
 
 def forever(loader):
@@ -48,8 +58,9 @@ def torchvision_pil(folder, output, threads):
 def timm(folder, output, threads):
     from timm.data import create_dataset, create_loader
     dataset = create_dataset("", root=folder)
+    policy = "rand-m9-mstd0.5-inc1" if output == "rand-m9" else None
     return forever(create_loader(dataset, (3, SIDE, SIDE), BATCH, is_training=True, use_prefetcher=False,
-                                 color_jitter=None, auto_augment=None, interpolation="bilinear", mean=MEAN, std=STD,
+                                 color_jitter=None, auto_augment=policy, interpolation="bilinear", mean=MEAN, std=STD,
                                  num_workers=threads if threads > 1 else 0, persistent_workers=threads > 1))
 
 
@@ -90,7 +101,7 @@ def dali(folder, output, threads):
         yield built.run()[0].as_array()
 
 
-def ffcv(folder, output, threads):
+def ffcv(folder, output, threads, write_mode="jpg"):
     import numpy
     from ffcv.fields import IntField, RGBImageField
     from ffcv.fields.decoders import RandomResizedCropRGBImageDecoder
@@ -99,7 +110,7 @@ def ffcv(folder, output, threads):
     from ffcv.writer import DatasetWriter
     from torchvision import datasets
     path = pathlib.Path(tempfile.gettempdir()) / f"jpeg_loader_{os.getpid()}.beton"
-    fields = {"image": RGBImageField(write_mode="jpg", jpeg_quality=90), "label": IntField()}
+    fields = {"image": RGBImageField(write_mode=write_mode, jpeg_quality=90), "label": IntField()}
     DatasetWriter(str(path), fields, num_workers=1).from_indexed_dataset(datasets.ImageFolder(folder))
     steps = [RandomResizedCropRGBImageDecoder((SIDE, SIDE)), RandomHorizontalFlip()]
     if output == "float32":
@@ -108,6 +119,10 @@ def ffcv(folder, output, threads):
                     pipelines={"image": steps + [ToTensor(), ToTorchImage(channels_last=False)], "label": None})
     while True:
         yield from (batch[0] for batch in loader)
+
+
+def ffcv_raw(folder, output, threads):
+    return ffcv(folder, output, threads, "raw")
 
 
 def cpu_seconds():
@@ -121,7 +136,7 @@ def work(name, output, folder, threads):
         import torch
         torch.set_num_threads(1)
     batches = iter({"torchvision_pil": torchvision_pil, "timm": timm, "torchvision_tensors": torchvision_tensors,
-                    "dali": dali, "ffcv": ffcv}[name](folder, output, threads))
+                    "dali": dali, "ffcv": ffcv, "ffcv_raw": ffcv_raw}[name](folder, output, threads))
     for _ in range(WARM_UP):
         next(batches)
     print("ready", flush=True)
@@ -141,13 +156,16 @@ class Worker:
     def __init__(self, case, threads, args):
         name, output = case
         command = [sys.executable, __file__, args.folder, "--work", name, output, "--threads", str(threads)]
-        if name == "fovea":
-            command = [args.fovea, args.folder, output, str(threads)]
+        if name in ("fovea", "fovea_raw"):
+            command = [args.fovea, args.folder, output, str(threads), "raw" if name == "fovea_raw" else "files"]
+        environment = dict(os.environ)
+        if output == "rand-m9" and args.old_pillow:
+            environment["PYTHONPATH"] = args.old_pillow
         if threads == 1:
             command = ["taskset", "-c", str(args.core), *command]
         self.log = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
-                                        text=True)
+                                        text=True, env=environment)
 
     def answer(self):
         for line in self.process.stdout:
@@ -171,7 +189,7 @@ def run_cases(threads, args):
     """{case: (median images/s, median images per CPU second, least, most)}."""
     workers, results = {}, {}
     for case in CASES:
-        if args.only and case[0] not in args.only:
+        if args.only and case[0] not in args.only and " ".join(case) not in args.only:
             continue
         worker = Worker(case, threads, args)
         try:
@@ -192,16 +210,40 @@ def run_cases(threads, args):
 
 
 def table(results, threads):
-    own = {output: results.get(("fovea", output)) for output in ("float32", "uint8")}
     lines = [f"{threads} thread{'s' if threads > 1 else ''}:", "",
-             "| pipeline | output | img/s, median | range | img per CPU second | Fovea is faster by |",
-             "| --- | --- | --- | --- | --- | --- |"]
+             "| pipeline | output | img/s, median | range | img per CPU second | Fovea / it, wall | Fovea / it, CPU | bar |",
+             "| --- | --- | --- | --- | --- | --- | --- | --- |"]
     for (name, output), (rate, per_cpu, least, most) in results.items():
-        ratio = f"{own[output][0] / rate:.2f}" if own[output] else "-"
+        own = results.get(("fovea_raw" if name.endswith("_raw") else "fovea", output if output != "decode" else "float32"))
         # The workers of a DataLoader are other processes, whose time is not counted here.
-        counted = f"{per_cpu:.0f}" if threads == 1 or name in ("fovea", "dali", "ffcv") else "-"
-        lines.append(f"| {name} | {output} | {rate:.0f} | {least:.0f} to {most:.0f} | {counted} | {ratio} |")
+        is_counted = threads == 1 or name in ("fovea", "fovea_raw", "dali", "ffcv", "ffcv_raw")
+        wall = f"{own[0] / rate:.2f}" if own else "-"
+        cpu = f"{own[1] / per_cpu:.2f}" if own and is_counted else "-"
+        bar = f"{BARS[name, output]}" if (name, output) in BARS and threads == 1 else ""
+        lines.append(f"| {name} | {output} | {rate:.0f} | {least:.0f} to {most:.0f} | "
+                     f"{f'{per_cpu:.0f}' if is_counted else '-'} | {wall} | {cpu} | {bar} |")
     return "\n".join(lines)
+
+
+def scaling(by_threads):
+    """Fovea's two threads over its one."""
+    one, two = by_threads.get(1), by_threads.get(2)
+    if not one or not two:
+        return []
+    lines = ["Two threads over one (bar: 1.9):", "", "| pipeline | output | by wall clock | img per CPU second, two / one |",
+             "| --- | --- | --- | --- |"]
+    for case in two:
+        if case in one and case[0].startswith("fovea"):
+            lines.append(f"| {case[0]} | {case[1]} | {two[case][0] / one[case][0]:.2f} | {two[case][1] / one[case][1]:.2f} |")
+    return ["\n".join(lines)]
+
+
+def processor():
+    """Name and widest vectors of this machine."""
+    facts = dict(line.split(":", 1) for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if ":" in line)
+    facts = {key.strip(): value.strip() for key, value in facts.items()}
+    vectors = "AVX-512" if "avx512bw" in facts.get("flags", "") else "AVX2"
+    return f"{os.cpu_count()}-core {facts.get('model name', 'CPU')}, {vectors}"
 
 
 def main():
@@ -212,20 +254,24 @@ def main():
     parser.add_argument("--batches", type=int, default=10, help="of 64 images, in a window")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--core", type=int, default=0, help="for one thread")
-    parser.add_argument("--only", nargs="+")
+    parser.add_argument("--only", nargs="+", help='pipelines, or a pipeline and its output: fovea "dali float32"')
+    parser.add_argument("--old-pillow", help="folder with a Pillow below 13, for timm's rand-m9")
     parser.add_argument("--write", action="store_true", help="to benchmarks/results/jpeg_loader.md")
     parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.work:
         return work(*args.work, args.folder, args.threads[0])
-    parts = []
+    parts, by_threads = [], {}
     for threads in args.threads:
-        parts.append(table(run_cases(threads, args), threads))
+        by_threads[threads] = run_cases(threads, args)
+        parts.append(table(by_threads[threads], threads))
         print(parts[-1], flush=True)
+    parts += scaling(by_threads)
+    print(*parts[len(args.threads):], sep="\n", flush=True)
     if args.write:
         commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True,
                                 check=True).stdout.strip()
-        head = (f"# JPEG loader: Fovea against peers, CPU\n\n{datetime.date.today()}, commit {commit}. "
+        head = (f"# JPEG loader: Fovea against peers, CPU\n\n{datetime.date.today()}, commit {commit}. {processor()}. "
                 f"`benchmarks/jpeg_loader FOLDER --rounds {args.rounds} --batches {args.batches}`\n")
         (ROOT / "benchmarks/results/jpeg_loader.md").write_text("\n\n".join([head.strip(), *parts]) + "\n")
     return None

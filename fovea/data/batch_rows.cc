@@ -88,8 +88,8 @@ void BatchRows::open(Batch& batch, int64_t rows) const {
   batch.masks.resize(dataset_->has_masks() ? static_cast<size_t>(rows * size_.voxels()) : 0);
 }
 
-void BatchRows::check_size(const Image& image) const {
-  const ImageSize size = *images()->output_size(ImageSize{image.height, image.width});
+void BatchRows::check_size(const ImageView& image) const {
+  const ImageSize size = *images()->output_size(image.size());
   if (as_volume(size) == size_) return;
   fail<DataError>(
       "an image of {}x{} pixels, {}x{} after the transforms, but {} gave {}x{}; images of a "
@@ -102,23 +102,29 @@ template <class T>
 void BatchRows::fill_image(std::span<T> out, int64_t index, RandomStream random,
                            BatchScratch& scratch) const {
   Sample& sample = scratch.sample;
-  // Where the size is open the whole image is decoded, so that its size can be checked first.
-  if (is_size_fixed_) {
-    dataset_->read_undecoded(index, sample);
-  } else {
-    sample.encoded.bytes = {};
-    dataset_->read(index, sample);
+  {
+    const StageScope scope(scratch.transforms.timer(), Stage::kRead);
+    // Where the size is open the whole image is decoded, so that its size can be checked first.
+    if (is_size_fixed_) {
+      dataset_->read_in_place(index, sample);
+    } else {
+      sample.encoded.bytes = {};
+      sample.stored = {};
+      dataset_->read(index, sample);
+    }
   }
-  if (sample.encoded.bytes.empty()) {
-    check_size(sample.image);
-    images()->apply(sample.image, random, out, scratch.transforms);
-  } else {
-    images()->apply_file(sample.encoded.bytes, random, out, scratch.transforms);
+  if (!sample.encoded.bytes.empty()) {
+    return images()->apply_file(sample.encoded.bytes, random, out, scratch.transforms);
   }
+  const bool is_stored = !sample.stored.pixels.empty();
+  const ImageView image = is_stored ? ImageView(sample.stored) : ImageView(sample.image);
+  check_size(image);
+  images()->apply(image, random, out, scratch.transforms);
 }
 
 void BatchRows::fill_volume(Batch& batch, int64_t row, RandomStream random,
                             BatchScratch& scratch) const {
+  const StageScope scope(scratch.transforms.timer(), Stage::kAugment);
   const auto voxels = static_cast<size_t>(size_.voxels());
   const auto floats = static_cast<size_t>(values());
   const auto out = std::span(batch.images).subspan(static_cast<size_t>(row) * floats, floats);
@@ -144,7 +150,10 @@ void BatchRows::fill(Batch& batch, int64_t row, int64_t index, RandomStream rand
   const auto count = static_cast<size_t>(values());
   const size_t first = static_cast<size_t>(row) * count;
   if (volumes() != nullptr) {
-    dataset_->read(index, scratch.sample);
+    {
+      const StageScope scope(scratch.transforms.timer(), Stage::kRead);
+      dataset_->read(index, scratch.sample);
+    }
     fill_volume(batch, row, random, scratch);
   } else if (pixel_type_ == PixelType::kUint8) {
     fill_image(std::span(batch.bytes).subspan(first, count), index, random, scratch);

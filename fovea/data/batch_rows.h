@@ -25,6 +25,7 @@ struct BatchScratch {
   Batch partner;  // one row, to mix with
   std::vector<float> mixed;
   std::vector<BadSampleEvent> bad_samples;  // met by BatchMaker::fill, for the loader to take
+  StageTimer timer;                         // used where transforms.timer() says so
 };
 
 // Immutable; `fill` may run in many threads at once on other rows.
@@ -55,7 +56,7 @@ class BatchRows {
   void check_sides(std::optional<int> spatial_dims) const;
   int64_t in_chans() const;
   int64_t values() const { return in_chans() * size_.voxels(); }
-  void check_size(const Image& image) const;
+  void check_size(const ImageView& image) const;
   template <class T>
   void fill_image(std::span<T> out, int64_t index, RandomStream random,
                   BatchScratch& scratch) const;

@@ -28,9 +28,18 @@ struct EncodedImage {
   std::vector<uint8_t> buffer;     // memory for `bytes`, where the data set does not map its files
 };
 
+// An image in memory that belongs to the data set, such as a mapped file: it need not be copied.
+struct StoredImage {
+  std::span<const uint8_t> pixels;  // [H, W, C]; empty: there is none
+  int64_t height = 0;
+  int64_t width = 0;
+  int64_t channels = 0;
+};
+
 struct Sample {
-  Image image;                // where the form is kImage and `encoded` is empty
-  EncodedImage encoded;       // set by read_undecoded only
+  Image image;                // where the form is kImage, and `encoded` and `stored` are empty
+  EncodedImage encoded;       // set by read_undecoded and read_in_place only
+  StoredImage stored;         // set by read_in_place only
   Volume volume;              // where the form is kVolume
   int64_t label = -1;         // class of the whole; -1: no label
   LabelMap mask;              // empty where the data set has none; else as large as the sample
@@ -52,6 +61,12 @@ class Dataset {
   virtual void read_undecoded(int64_t index, Sample& sample) const {
     sample.encoded.bytes = {};
     read(index, sample);
+  }
+  // As read_undecoded, but pixels that lie in memory as they are stored may stay there: then
+  // sample.stored looks at them, and sample.image is left alone.
+  virtual void read_in_place(int64_t index, Sample& sample) const {
+    sample.stored = {};
+    read_undecoded(index, sample);
   }
   // Empty where the format does not name its classes.
   virtual const std::vector<std::string>& class_names() const = 0;

@@ -10,6 +10,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/jpeg.h"
+#include "fovea/data/names.h"
 #include "fovea/data/png.h"
 
 namespace fovea::data {
@@ -44,32 +45,32 @@ std::string first_bytes(std::span<const uint8_t> bytes) {
 
 // The memory of `bytes` is used again: fresh pages for each file cost as much
 // as decoding it.
-void read_image_file(const std::string& path, const std::string& name,
-                     std::vector<uint8_t>& bytes) {
+void read_image_file(const std::string& path, std::vector<uint8_t>& bytes) {
   const FileDescriptor file(path);
   struct stat status {};
   if (file.number() < 0 || fstat(file.number(), &status) != 0) {
-    fail<DataError>("{}: cannot open the file ({}); check the path and its permissions", name,
-                    std::strerror(errno));
+    fail<DataError>("{}: cannot open the file ({}); check the path and its permissions",
+                    printable(path), std::strerror(errno));
   }
   if (!S_ISREG(status.st_mode))
-    fail<DataError>("{}: not a regular file; expected a JPEG or PNG image", name);
+    fail<DataError>("{}: not a regular file; expected a JPEG or PNG image", printable(path));
   if (status.st_size > kMaxImageFileBytes) {
-    fail<DataError>("{}: {} bytes; expected an image file of at most {}", name, status.st_size,
-                    kMaxImageFileBytes);
+    fail<DataError>("{}: {} bytes; expected an image file of at most {}", printable(path),
+                    status.st_size, kMaxImageFileBytes);
   }
   bytes.resize(static_cast<size_t>(status.st_size));
   size_t done = 0;
   while (done < bytes.size()) {
     const ssize_t got = read(file.number(), bytes.data() + done, bytes.size() - done);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail<DataError>("{}: cannot read the file ({})", name, std::strerror(errno));
+    if (got < 0)
+      fail<DataError>("{}: cannot read the file ({})", printable(path), std::strerror(errno));
     if (got == 0) break;  // it became shorter meanwhile
     done += static_cast<size_t>(got);
   }
   bytes.resize(done);
   if (bytes.empty()) {
-    fail<DataError>("{}: the file is empty; expected a JPEG or PNG image", name);
+    fail<DataError>("{}: the file is empty; expected a JPEG or PNG image", printable(path));
   }
 }
 
@@ -92,7 +93,7 @@ void decode_image(std::span<const uint8_t> bytes, const std::string& name, Image
 
 void load_image(const std::string& path, const std::string& name, Image& image) {
   thread_local std::vector<uint8_t> bytes;
-  read_image_file(path, name, bytes);
+  read_image_file(path, bytes);
   decode_image(bytes, name, image);
 }
 

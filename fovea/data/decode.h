@@ -24,9 +24,9 @@ void decode_image(std::span<const uint8_t> bytes, const std::string& name, Image
 // The same, messages without a name.
 void decode_image(std::span<const uint8_t> bytes, Image& image);
 
-// The whole file into `bytes`, which keeps its memory. Throws DataError: cannot be read, empty, too
-// large.
-void read_image_file(const std::string& path, const std::string& name, std::vector<uint8_t>& bytes);
+// The whole file into `bytes`, which keeps its memory. Throws DataError naming the path: cannot be
+// read, empty, too large.
+void read_image_file(const std::string& path, std::vector<uint8_t>& bytes);
 
 // Reads and decodes a file into `image`, through a buffer that each thread keeps. `name` as above.
 void load_image(const std::string& path, const std::string& name, Image& image);

@@ -39,6 +39,13 @@ struct ImageView {
         channels(image.channels),
         row_stride(image.width * image.channels) {}
 
+  explicit ImageView(const StoredImage& image)
+      : pixels(image.pixels.data()),
+        height(image.height),
+        width(image.width),
+        channels(image.channels),
+        row_stride(image.width * image.channels) {}
+
   const uint8_t* row(int64_t y) const { return pixels + y * row_stride; }
   ImageSize size() const { return {height, width}; }
   // The rectangle [top, top + size.height) x [left, left + size.width), which must lie inside.

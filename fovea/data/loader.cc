@@ -41,6 +41,7 @@ struct Loader::State {
     Slot* slot = nullptr;
     int64_t first = 0;
     int64_t last = 0;
+    bool is_timed = false;
   };
 
   State(BatchMaker batch_maker, const LoaderOptions& options, int64_t size)
@@ -102,7 +103,7 @@ struct Loader::State {
           Slot& newest = slot_of(num_opened - 1);
           const int64_t rows = newest.batch.size();
           if (next_row < rows) {
-            range = {&newest, next_row, std::min(next_row + range_rows(rows), rows)};
+            range = {&newest, next_row, std::min(next_row + range_rows(rows), rows), is_timed};
             next_row = range.last;
             ++num_active;
             return true;
@@ -124,22 +125,28 @@ struct Loader::State {
     std::unique_lock lock(mutex);
     while (take_range(lock, range)) {
       lock.unlock();
-      const std::exception_ptr error = fill(range, scratch);
+      StageTimes times;
+      const std::exception_ptr error = fill(range, scratch, times);
       lock.lock();
+      stage_times.add(times);
       finish(range, error, scratch);
     }
   }
 
-  std::exception_ptr fill(const Range& range, BatchScratch& scratch) const {
+  // Without the lock: the rows of a range belong to the thread that took it.
+  std::exception_ptr fill(const Range& range, BatchScratch& scratch, StageTimes& times) const {
     Slot& slot = *range.slot;
     const int64_t rows = range.last - range.first;
     std::exception_ptr error;
+    scratch.transforms.set_timer(range.is_timed ? &scratch.timer : nullptr);
+    if (range.is_timed) scratch.timer.start();
     try {
       maker.fill(slot.batch, range.first, range.last, scratch);
     } catch (...) {
       error = std::current_exception();
       slot.has_failed = true;
     }
+    if (range.is_timed) times = scratch.timer.stop(rows);
     if (slot.unfilled.fetch_sub(rows) > rows || slot.has_failed) return error;
     try {
       maker.finish(slot.batch, scratch);
@@ -195,6 +202,8 @@ struct Loader::State {
   int64_t open_position = 0;  // where the next batch to open starts
   int64_t next_row = 0;       // of the newest open batch: first row that nobody has taken
   int64_t num_active = 0;     // ranges being filled
+  bool is_timed = false;
+  StageTimes stage_times;
   bool is_seeking = false;
   bool is_stopping = false;
 
@@ -252,10 +261,12 @@ Batch Loader::next() {
     if (state.num_opened == state.num_consumed) state.open_batch();
     State::Slot& slot = state.slot_of(state.num_consumed);
     state.own_scratch.bad_samples.clear();
+    StageTimes times;
     if (!slot.error) {
-      state.maker.fill(slot.batch, 0, slot.batch.size(), state.own_scratch);
-      state.maker.finish(slot.batch, state.own_scratch);
+      slot.error =
+          state.fill({&slot, 0, slot.batch.size(), state.is_timed}, state.own_scratch, times);
     }
+    state.stage_times.add(times);
     State::take_bad_samples(slot, state.own_scratch);
   }
   state.waited += Clock::now() - start;
@@ -273,6 +284,16 @@ Batch Loader::next() {
 void Loader::recycle(Batch&& batch) {
   const std::lock_guard lock(state_->mutex);
   if (state_->spare.size() < state_->slots.size()) state_->spare.push_back(std::move(batch));
+}
+
+void Loader::time_stages(bool is_wanted) {
+  const std::lock_guard lock(state_->mutex);
+  state_->is_timed = is_wanted;
+}
+
+StageTimes Loader::take_stage_times() {
+  const std::lock_guard lock(state_->mutex);
+  return std::exchange(state_->stage_times, StageTimes());
 }
 
 double Loader::take_wait_seconds() {

@@ -11,6 +11,7 @@
 #include "fovea/data/bad_samples.h"
 #include "fovea/data/batch.h"
 #include "fovea/data/sample_order.h"
+#include "fovea/data/stage_timer.h"
 #include "fovea/data/transforms/augment_configs.h"
 
 namespace fovea::data {
@@ -80,6 +81,10 @@ class Loader {
   BadSamplePolicy bad_sample_policy() const;
   // Rows left out for a bad sample since the last call of this.
   int64_t take_skipped_rows();
+  // From now on, or no longer, the time of each stage is counted.
+  void time_stages(bool is_wanted);
+  // What was counted since the last call of this, of all threads.
+  StageTimes take_stage_times();
 
  private:
   struct State;

@@ -28,6 +28,14 @@ void SubsetDataset::read(int64_t index, Sample& sample) const {
   source_->read(in_source(index), sample);
 }
 
+void SubsetDataset::read_undecoded(int64_t index, Sample& sample) const {
+  source_->read_undecoded(in_source(index), sample);
+}
+
+void SubsetDataset::read_in_place(int64_t index, Sample& sample) const {
+  source_->read_in_place(in_source(index), sample);
+}
+
 VolumeSize SubsetDataset::size_of(int64_t index) const {
   return source_->size_of(in_source(index));
 }

@@ -35,6 +35,8 @@ class SubsetDataset : public DatasetView {
 
   int64_t size() const override { return last_ - first_; }
   void read(int64_t index, Sample& sample) const override;
+  void read_undecoded(int64_t index, Sample& sample) const override;
+  void read_in_place(int64_t index, Sample& sample) const override;
   VolumeSize size_of(int64_t index) const override;
   std::string describe(int64_t index) const override;
 

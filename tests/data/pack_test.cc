@@ -16,7 +16,9 @@
 #include "fovea/data/datasets/wds.h"
 #include "fovea/data/formats/packed.h"
 #include "fovea/data/jpeg.h"
+#include "fovea/data/loader.h"
 #include "fovea/data/permutation.h"
+#include "fovea/data/transforms/pipeline.h"
 #include "tests/data/archive_support.h"
 #include "tests/support/python.h"
 
@@ -102,6 +104,31 @@ TEST_F(PackTest, FilesAreKeptByteForByte) {
     }
   }
   EXPECT_EQ(open(options("packed"))->class_names(), source_->class_names());
+}
+
+// What is mapped stays where it is, and gives the same batches.
+TEST_F(PackTest, RawPixelsAreReadInPlace) {
+  auto raw = options("raw");
+  raw.raw = true;
+  pack_dataset(*source_, raw);
+  const auto packed = open(raw);
+  Sample whole, sample;
+  for (int64_t i = 0; i < packed->size(); ++i) {
+    packed->read(i, whole);
+    packed->read_in_place(i, sample);
+    EXPECT_TRUE(sample.encoded.bytes.empty());
+    EXPECT_EQ(testing::pixels_of(ImageView(sample.stored)), whole.image.pixels) << i;
+    EXPECT_EQ(sample.stored.channels, whole.image.channels);
+    EXPECT_EQ(sample.label, whole.label);
+  }
+  source_->read_in_place(0, sample);  // a file: nothing of the sample before is left
+  EXPECT_TRUE(sample.stored.pixels.empty());
+  EXPECT_FALSE(sample.encoded.bytes.empty());
+  const auto pipeline = std::make_shared<TransformPipeline>(
+      std::vector<TransformConfig>{{ResizeConfig{.size = {16, 16}}}, {HorizontalFlipConfig{}}}, 3);
+  Loader from_files(source_, pipeline, {.global_batch_size = 40});
+  Loader from_pixels(packed, pipeline, {.global_batch_size = 40});
+  EXPECT_EQ(from_files.next().images, from_pixels.next().images);
 }
 
 TEST_F(PackTest, RawPixelsAndSmallSides) {

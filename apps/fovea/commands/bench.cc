@@ -1,5 +1,5 @@
-// fovea bench model NAME|RECIPE [a.b=c ...]
-#include "fovea/train/bench.h"
+// fovea bench model|data ...
+#include "apps/fovea/commands/bench.h"
 
 #include <fmt/format.h>
 
@@ -13,6 +13,7 @@
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
 #include "fovea/models/registry.h"
+#include "fovea/train/bench.h"
 #include "fovea/train/config.h"
 #include "fovea/train/session.h"
 
@@ -86,8 +87,9 @@ void run(const BenchArguments& arguments) {
 }  // namespace
 
 void add_bench(CLI::App& app) {
-  auto* bench = app.add_subcommand("bench", "Measure the speed of a model");
+  auto* bench = app.add_subcommand("bench", "Measure the speed of a model or of its data");
   bench->require_subcommand(1);
+  add_bench_data(*bench);
   auto* command = bench->add_subcommand(
       "model",
       "Images a second, step time, share of the machine's matrix-product peak, peak memory");

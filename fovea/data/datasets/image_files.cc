@@ -17,15 +17,25 @@ void PathList::add(std::string_view path) {
   ends_.push_back(text_.size());
 }
 
-std::string PathList::at(int64_t index) const {
+std::string_view PathList::view(int64_t index) const {
   const auto i = static_cast<size_t>(index);
   const size_t first = i == 0 ? 0 : ends_[i - 1];
-  return text_.substr(first, ends_[i] - first);
+  return std::string_view(text_).substr(first, ends_[i] - first);
+}
+
+void ImageFilesDataset::find_path(const PathList& paths, int64_t index, std::string& path) const {
+  FOVEA_CHECK(index >= 0 && index < size(), "index={}; expected 0 to {}", index, size() - 1);
+  const std::string_view name = paths.view(index);
+  path.clear();
+  const bool is_below_root = !name.starts_with('/') && !files_.root.empty();
+  if (is_below_root) path.append(files_.root).append(files_.root.ends_with('/') ? "" : "/");
+  path.append(name);
 }
 
 std::string ImageFilesDataset::path_of(const PathList& paths, int64_t index) const {
-  FOVEA_CHECK(index >= 0 && index < size(), "index={}; expected 0 to {}", index, size() - 1);
-  return (fs::path(files_.root) / paths.at(index)).string();
+  std::string path;
+  find_path(paths, index, path);
+  return path;
 }
 
 std::string ImageFilesDataset::describe(int64_t index) const {
@@ -71,8 +81,9 @@ void ImageFilesDataset::read_mask(int64_t index, Sample& sample) const {
 
 void ImageFilesDataset::read_undecoded(int64_t index, Sample& sample) const {
   if (has_masks()) return Dataset::read_undecoded(index, sample);
-  const std::string path = path_of(files_.images, index);
-  read_image_file(path, printable(path), sample.encoded.buffer);
+  thread_local std::string path;
+  find_path(files_.images, index, path);
+  read_image_file(path, sample.encoded.buffer);
   sample.encoded.bytes = sample.encoded.buffer;
   sample.label = files_.labels[static_cast<size_t>(index)];
 }

@@ -16,7 +16,8 @@ class PathList {
  public:
   void add(std::string_view path);
   int64_t size() const { return static_cast<int64_t>(ends_.size()); }
-  std::string at(int64_t index) const;
+  std::string_view view(int64_t index) const;  // until the next add
+  std::string at(int64_t index) const { return std::string(view(index)); }
 
  private:
   std::string text_;
@@ -49,6 +50,8 @@ class ImageFilesDataset : public Dataset {
   std::string describe(int64_t index) const override;
 
  private:
+  // Into `path`, which keeps its memory.
+  void find_path(const PathList& paths, int64_t index, std::string& path) const;
   std::string path_of(const PathList& paths, int64_t index) const;
   void read_mask(int64_t index, Sample& sample) const;
 

@@ -67,17 +67,28 @@ class PackedDataset : public Dataset {
   }
 
   void read_undecoded(int64_t index, Sample& sample) const override {
+    read_in_place(index, sample);
+    if (sample.stored.pixels.empty()) return;
+    const StoredImage& stored = sample.stored;
+    sample.image.height = stored.height;
+    sample.image.width = stored.width;
+    sample.image.channels = stored.channels;
+    sample.image.pixels.assign(stored.pixels.begin(), stored.pixels.end());
+    sample.stored = {};
+  }
+
+  void read_in_place(int64_t index, Sample& sample) const override {
     const auto [shard, i] = place_of(index);
     const auto& entry = shard.index.entries[static_cast<size_t>(i)];
     const auto bytes = bytes_of(shard, entry, index);
     sample.label = entry.label;
-    const bool is_file = entry.encoding == PackedEncoding::kFile;
-    sample.encoded.bytes = is_file ? bytes : std::span<const uint8_t>();
-    if (is_file) return;
-    sample.image.height = entry.height;
-    sample.image.width = entry.width;
-    sample.image.channels = entry.channels;
-    sample.image.pixels.assign(bytes.begin(), bytes.end());
+    sample.encoded.bytes = {};
+    sample.stored = {};
+    if (entry.encoding == PackedEncoding::kFile) {
+      sample.encoded.bytes = bytes;
+    } else {
+      sample.stored = {bytes, entry.height, entry.width, entry.channels};
+    }
   }
 
   std::string describe(int64_t index) const override {

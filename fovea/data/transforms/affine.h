@@ -23,8 +23,8 @@ constexpr FillColor kGrayFill = {128, 128, 128};
 
 // Places and weights of one row, kept from call to call.
 struct AffineScratch {
+  std::vector<uint8_t> fill;                  // [W, C] a row of the fill colour
   std::vector<int32_t> x, y;                  // [W] first tap
-  std::vector<uint8_t> is_inside;             // [W]
   std::vector<float> fraction_x, fraction_y;  // [W]
 };
 

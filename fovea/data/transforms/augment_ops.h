@@ -12,6 +12,7 @@
 #include "fovea/data/image_view.h"
 #include "fovea/data/transforms/affine.h"
 #include "fovea/data/transforms/blur.h"
+#include "fovea/data/transforms/sample_geometry.h"
 
 namespace fovea::data {
 
@@ -119,6 +120,7 @@ struct AugmentScratch {
   std::map<std::string, AugmentPolicy, std::less<>> policies;  // by their text, parsed once
   std::vector<float> sums;                                     // AugMix: [H, W, C]
   Image original, mixture;                                     // AugMix
+  SampleGeometry geometry;                                     // AugMix: of the original
 };
 
 // One operation with its argument. The result looks at `in`'s pixels or at a buffer of `scratch`;

@@ -80,7 +80,7 @@ ImageView apply_aug_mix(const AugmentPolicy& policy, const AugmentHparams& hpara
   AugmentScratch& buffers = scratch.augment;
   copy_image(in, buffers.original);
   const ImageView original(buffers.original);
-  const SampleGeometry geometry = scratch.geometry;
+  buffers.geometry = scratch.geometry;
   const int64_t count = in.height * in.width * in.channels;
   if (policy.is_blended) {
     blended_weights(share, weights);
@@ -90,7 +90,7 @@ ImageView apply_aug_mix(const AugmentPolicy& policy, const AugmentHparams& hpara
       blend_images(ImageView(buffers.mixture), chain, weight, scratch.next_image());
       std::swap(buffers.mixture, scratch.images[scratch.next]);
     }
-    scratch.geometry = geometry;
+    scratch.geometry = buffers.geometry;
     return ImageView(buffers.mixture);
   }
   buffers.sums.assign(static_cast<size_t>(count), 0.0f);
@@ -102,7 +102,7 @@ ImageView apply_aug_mix(const AugmentPolicy& policy, const AugmentHparams& hpara
   cut_to_bytes(buffers.sums.data(), count, buffers.mixture.pixels.data());
   Image& out = scratch.next_image();
   blend_images(original, ImageView(buffers.mixture), share, out);
-  scratch.geometry = geometry;
+  scratch.geometry = buffers.geometry;
   return ImageView(out);
 }
 

@@ -13,13 +13,15 @@ namespace {
 
 class JpegSource : public RowSource {
  public:
-  explicit JpegSource(JpegReader& reader) : reader_(reader) {}
+  JpegSource(JpegReader& reader, StageTimer* timer) : reader_(reader), timer_(timer) {}
   void rows(int64_t, int64_t count, const uint8_t** rows) override {
+    const StageScope scope(timer_, Stage::kDecode);
     reader_.read_rows(count, rows);
   }
 
  private:
   JpegReader& reader_;
+  StageTimer* timer_;
 };
 
 std::optional<FirstCrop> plan_resize(const std::vector<TransformConfig>& transforms,
@@ -88,6 +90,11 @@ PixelRange stored_range(PixelRange range, int64_t side, bool is_mirrored) {
   return is_mirrored ? PixelRange{side - range.end, side - range.begin} : range;
 }
 
+void run_resampler(RowSource& source, FirstCropScratch& scratch, RowSink& sink) {
+  const StageScope scope(scratch.timer, Stage::kResize);
+  scratch.resampler.run(source, sink);
+}
+
 // The rows that the reader has begun, into scratch.region.
 void read_region(ImageSize size, int64_t channels, FirstCropScratch& scratch) {
   reshape(scratch.region, size, channels);
@@ -145,6 +152,7 @@ void crop_jpeg(const FirstCrop& crop, int64_t channels, FirstCropScratch& scratc
   const ImageSize size = reader.size();
   const bool is_mirrored_y = turn.is_transposed ? turn.is_mirrored_x : turn.is_mirrored_y;
   const bool is_mirrored_x = turn.is_transposed ? turn.is_mirrored_y : turn.is_mirrored_x;
+  const StageScope resizing(scratch.timer, Stage::kResize);
   const Stretch vertical =
       scaled_stretch(crop.box.top, crop.box.size.height, size.height, is_mirrored_y, denominator);
   const Stretch horizontal =
@@ -161,10 +169,11 @@ void crop_jpeg(const FirstCrop& crop, int64_t channels, FirstCropScratch& scratc
                    turn.is_mirrored_x);
   const PixelBox box = {
       stored_rows.begin, stored_columns.begin, {stored_rows.size(), stored_columns.size()}};
+  const StageScope decoding(scratch.timer, Stage::kDecode);
   reader.start(box, denominator, channels);
   if (reader.orientation() == 1) {
-    JpegSource source(reader);
-    scratch.resampler.run(source, sink);
+    JpegSource source(reader, scratch.timer);
+    run_resampler(source, scratch, sink);
     reader.finish();
     return;
   }
@@ -172,11 +181,12 @@ void crop_jpeg(const FirstCrop& crop, int64_t channels, FirstCropScratch& scratc
   reader.finish();
   orient(scratch.region, reader.orientation(), scratch.turned);
   ViewSource source(ImageView(scratch.region), scratch.copies);
-  scratch.resampler.run(source, sink);
+  run_resampler(source, scratch, sink);
 }
 
 void crop_image(const FirstCrop& crop, const ImageView& image, FirstCropScratch& scratch,
                 RowSink& sink) {
+  const StageScope resizing(scratch.timer, Stage::kResize);
   const PixelBox& box = crop.box;
   scratch.resampler.prepare(request_of(
       crop, {box.top, ResizeAxis::whole(box.size.height, crop.resized.height)},
@@ -185,7 +195,7 @@ void crop_image(const FirstCrop& crop, const ImageView& image, FirstCropScratch&
   const PixelRange columns = shifted(scratch.resampler.column_range(), box.left);
   ViewSource source(image.crop(rows.begin, columns.begin, {rows.size(), columns.size()}),
                     scratch.copies);
-  scratch.resampler.run(source, sink);
+  run_resampler(source, scratch, sink);
 }
 
 }  // namespace fovea::data

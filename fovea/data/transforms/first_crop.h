@@ -9,6 +9,7 @@
 
 #include "fovea/core/philox.h"
 #include "fovea/data/jpeg.h"
+#include "fovea/data/stage_timer.h"
 #include "fovea/data/transforms/configs.h"
 #include "fovea/data/transforms/resample.h"
 
@@ -21,6 +22,7 @@ struct FirstCropScratch {
   Image region;  // of a turned image
   Image turned;
   std::vector<uint8_t> copies;
+  StageTimer* timer = nullptr;  // null: nobody asks where the time goes
 };
 
 // A box of an image, in pixels after the orientation, its size after the resize, and the window of

@@ -28,6 +28,9 @@ struct TransformScratch {
   SampleGeometry geometry;  // of the sample in work: every transform that moves pixels adds to it
 
   Image& next_image() { return images[next ^= 1]; }
+  // Where its time goes is counted; null: nobody asks.
+  StageTimer* timer() const { return first_crop.timer; }
+  void set_timer(StageTimer* timer) { first_crop.timer = timer; }
 };
 
 using CropBox = PixelBox;

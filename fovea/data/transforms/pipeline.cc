@@ -15,8 +15,7 @@
 namespace fovea::data {
 namespace {
 
-ImageView to_channels(const Image& image, int64_t channels, TransformScratch& scratch) {
-  const ImageView in(image);
+ImageView to_channels(const ImageView& in, int64_t channels, TransformScratch& scratch) {
   if (in.channels == channels) return in;
   const bool is_gray_to_colour = in.channels == 1 && channels == 3;
   if (!is_gray_to_colour && !(in.channels == 3 && channels == 1)) {
@@ -26,11 +25,13 @@ ImageView to_channels(const Image& image, int64_t channels, TransformScratch& sc
   }
   Image& out = scratch.next_image();
   reshape(out, in.size(), channels);
-  const int64_t count = in.height * in.width;
-  if (is_gray_to_colour) {
-    gray_to_rgb(in.pixels, count, out.pixels.data());
-  } else {
-    rgb_to_gray(in.pixels, count, out.pixels.data());
+  uint8_t* row = out.pixels.data();
+  for (int64_t y = 0; y < in.height; ++y, row += in.width * channels) {
+    if (is_gray_to_colour) {
+      gray_to_rgb(in.row(y), in.width, row);
+    } else {
+      rgb_to_gray(in.row(y), in.width, row);
+    }
   }
   return ImageView(out);
 }
@@ -44,6 +45,12 @@ void visit_image_transform(const TransformConfig& transform, F&& f) {
       f(config);
     }
   });
+}
+
+// Geometry counts as resizing; what keeps the size changes values, or warps.
+template <class Config>
+Stage stage_of(const Config&) {
+  return KeepsSize<Config> ? Stage::kAugment : Stage::kResize;
 }
 
 // Takes `random_erasing` off the end of the list.
@@ -122,6 +129,7 @@ ImageView TransformPipeline::apply_from(size_t first, ImageView view, RandomStre
                                         TransformScratch& scratch) const {
   for (size_t i = first; i < transforms_.size(); ++i) {
     visit_image_transform(transforms_[i], [&](const auto& config) {
+      const StageScope scope(scratch.timer(), stage_of(config));
       view = data::apply(config, view, random, scratch);
     });
   }
@@ -130,8 +138,8 @@ ImageView TransformPipeline::apply_from(size_t first, ImageView view, RandomStre
 
 ImageView TransformPipeline::apply_to_pixels(const Image& image, RandomStream random,
                                              TransformScratch& scratch) const {
-  scratch.geometry = SampleGeometry({image.height, image.width});
-  return apply_from(0, to_channels(image, in_chans_, scratch), random, scratch);
+  scratch.geometry.reset({image.height, image.width});
+  return apply_from(0, to_channels(ImageView(image), in_chans_, scratch), random, scratch);
 }
 
 void TransformPipeline::check_room(ImageSize size, PixelPlanes out) const {
@@ -142,7 +150,9 @@ void TransformPipeline::check_room(ImageSize size, PixelPlanes out) const {
 
 void TransformPipeline::erase(RandomStream& random, std::span<float> out,
                               const TransformScratch& scratch) const {
-  if (erasing_) erase_randomly(*erasing_, scratch.geometry.out_size(), random, out);
+  if (!erasing_) return;
+  const StageScope scope(scratch.timer(), Stage::kAugment);
+  erase_randomly(*erasing_, scratch.geometry.out_size(), random, out);
 }
 
 void TransformPipeline::check_bytes() const {
@@ -153,7 +163,8 @@ void TransformPipeline::check_bytes() const {
   }
 }
 
-void TransformPipeline::write(const ImageView& view, PixelPlanes out) const {
+void TransformPipeline::write(const ImageView& view, PixelPlanes out, StageTimer* timer) const {
+  const StageScope scope(timer, Stage::kWrite);
   check_room(view.size(), out);
   for (int64_t y = 0; y < view.height; ++y) writer_.write_row(view.row(y), y, view.size(), out);
 }
@@ -166,23 +177,23 @@ void TransformPipeline::finish_crop(const FirstCrop& first, size_t used, RandomS
   note_geometry(first, scratch.geometry);
   if (used == transforms_.size()) {
     check_room(first.window.size, out);
-    PlaneSink sink(writer_, first.window.size, out);
+    PlaneSink sink(writer_, first.window.size, out, scratch.timer());
     return crop(sink);
   }
   Image& image = scratch.next_image();
   reshape(image, first.window.size, in_chans_);
   ImageSink sink(image);
   crop(sink);
-  write(apply_from(used, ImageView(image), random, scratch), out);
+  write(apply_from(used, ImageView(image), random, scratch), out, scratch.timer());
 }
 
-void TransformPipeline::apply_planes(const Image& image, RandomStream& random, PixelPlanes out,
+void TransformPipeline::apply_planes(const ImageView& image, RandomStream& random, PixelPlanes out,
                                      TransformScratch& scratch) const {
   const ImageView in = to_channels(image, in_chans_, scratch);
-  scratch.geometry = SampleGeometry(in.size());
+  scratch.geometry.reset(in.size());
   size_t used = 0;
   const auto first = plan_first_crop(transforms_, in.size(), random, used);
-  if (!first) return write(apply_from(0, in, random, scratch), out);
+  if (!first) return write(apply_from(0, in, random, scratch), out, scratch.timer());
   finish_crop(*first, used, random, out, scratch,
               [&](RowSink& sink) { crop_image(*first, in, scratch.first_crop, sink); });
 }
@@ -191,8 +202,11 @@ void TransformPipeline::apply_file_planes(std::span<const uint8_t> file, RandomS
                                           PixelPlanes out, TransformScratch& scratch) const {
   if (is_jpeg(file) && (in_chans_ == 1 || in_chans_ == 3)) {
     JpegReader& reader = scratch.first_crop.reader;
-    reader.open(file);
-    scratch.geometry = SampleGeometry(reader.size());
+    {
+      const StageScope scope(scratch.timer(), Stage::kDecode);
+      reader.open(file);
+    }
+    scratch.geometry.reset(reader.size());
     size_t used = 0;
     const auto first = plan_first_crop(transforms_, reader.size(), random, used);
     if (first) {
@@ -201,17 +215,20 @@ void TransformPipeline::apply_file_planes(std::span<const uint8_t> file, RandomS
       });
     }
   }
-  decode_image(file, scratch.decoded);
-  apply_planes(scratch.decoded, random, out, scratch);
+  {
+    const StageScope scope(scratch.timer(), Stage::kDecode);
+    decode_image(file, scratch.decoded);
+  }
+  apply_planes(ImageView(scratch.decoded), random, out, scratch);
 }
 
-void TransformPipeline::apply(const Image& image, RandomStream random, std::span<float> out,
+void TransformPipeline::apply(const ImageView& image, RandomStream random, std::span<float> out,
                               TransformScratch& scratch) const {
   apply_planes(image, random, planes_of(out), scratch);
   erase(random, out, scratch);
 }
 
-void TransformPipeline::apply(const Image& image, RandomStream random, std::span<uint8_t> out,
+void TransformPipeline::apply(const ImageView& image, RandomStream random, std::span<uint8_t> out,
                               TransformScratch& scratch) const {
   check_bytes();
   apply_planes(image, random, planes_of(out), scratch);

@@ -29,12 +29,20 @@ class TransformPipeline {
 
   // Writes [C, H, W] floats; out must hold in_chans * output_size(image). Throws DataError:
   // channels that cannot be converted, an image too small for a crop.
-  void apply(const Image& image, RandomStream random, std::span<float> out,
+  void apply(const ImageView& image, RandomStream random, std::span<float> out,
              TransformScratch& scratch) const;
+  void apply(const Image& image, RandomStream random, std::span<float> out,
+             TransformScratch& scratch) const {
+    apply(ImageView(image), random, out, scratch);
+  }
   // The bytes before `normalize`, [C, H, W]: for a device that normalises with mean() and std().
   // Throws ConfigError where the list ends with random_erasing, which works on floats.
-  void apply(const Image& image, RandomStream random, std::span<uint8_t> out,
+  void apply(const ImageView& image, RandomStream random, std::span<uint8_t> out,
              TransformScratch& scratch) const;
+  void apply(const Image& image, RandomStream random, std::span<uint8_t> out,
+             TransformScratch& scratch) const {
+    apply(ImageView(image), random, out, scratch);
+  }
   // The same from an image file that is not decoded yet: of a JPEG only what the first transforms
   // need is decoded. Throws DataError also where the file is damaged.
   void apply_file(std::span<const uint8_t> file, RandomStream random, std::span<float> out,
@@ -53,14 +61,14 @@ class TransformPipeline {
  private:
   ImageView apply_from(size_t first, ImageView view, RandomStream& random,
                        TransformScratch& scratch) const;
-  void apply_planes(const Image& image, RandomStream& random, PixelPlanes out,
+  void apply_planes(const ImageView& image, RandomStream& random, PixelPlanes out,
                     TransformScratch& scratch) const;
   void apply_file_planes(std::span<const uint8_t> file, RandomStream& random, PixelPlanes out,
                          TransformScratch& scratch) const;
   template <class Crop>
   void finish_crop(const FirstCrop& first, size_t used, RandomStream& random, PixelPlanes out,
                    TransformScratch& scratch, Crop&& crop) const;
-  void write(const ImageView& view, PixelPlanes out) const;
+  void write(const ImageView& view, PixelPlanes out, StageTimer* timer) const;
   void check_room(ImageSize size, PixelPlanes out) const;
   void erase(RandomStream& random, std::span<float> out, const TransformScratch& scratch) const;
   void check_bytes() const;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fovea/data/image_view.h"
+#include "fovea/data/stage_timer.h"
 #include "fovea/data/transforms/configs.h"
 #include "fovea/data/transforms/resample.h"
 
@@ -43,14 +44,18 @@ class PixelWriter {
 // Hands the rows of a result on to a writer.
 class PlaneSink : public RowSink {
  public:
-  PlaneSink(const PixelWriter& writer, ImageSize size, PixelPlanes out)
-      : writer_(writer), size_(size), out_(out) {}
-  void row(int64_t y, const uint8_t* pixels) override { writer_.write_row(pixels, y, size_, out_); }
+  PlaneSink(const PixelWriter& writer, ImageSize size, PixelPlanes out, StageTimer* timer)
+      : writer_(writer), size_(size), out_(out), timer_(timer) {}
+  void row(int64_t y, const uint8_t* pixels) override {
+    const StageScope scope(timer_, Stage::kWrite);
+    writer_.write_row(pixels, y, size_, out_);
+  }
 
  private:
   const PixelWriter& writer_;
   ImageSize size_;
   PixelPlanes out_;
+  StageTimer* timer_;
 };
 
 }  // namespace fovea::data

@@ -14,9 +14,11 @@ namespace fovea::data {
 // pixel at (0.5, 0.5).
 class SampleGeometry {
  public:
-  SampleGeometry() = default;
+  SampleGeometry() { reset({}); }
   // Nothing done yet to an image of this size.
-  explicit SampleGeometry(ImageSize size) : stages_{{kIdentity, size}} {}
+  explicit SampleGeometry(ImageSize size) { reset(size); }
+  // The same for an object that is used again: its memory is kept.
+  void reset(ImageSize size) { stages_.assign(1, Stage{kIdentity, size}); }
 
   // A further transform: `to_input` takes places in its result, of size `out`, to places in what it
   // was given.
@@ -44,7 +46,7 @@ class SampleGeometry {
  private:
   static constexpr AffineMatrix kIdentity = {1, 0, 0, 0, 1, 0};
 
-  std::vector<Stage> stages_ = {{kIdentity, {}}};
+  std::vector<Stage> stages_;
 };
 
 // The mask of the result, sampled at the nearest place; -1 (not labelled) where the result shows

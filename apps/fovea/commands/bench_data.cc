@@ -1,0 +1,112 @@
+// fovea bench data RECIPE [a.b=c ...]
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/fovea/commands/bench.h"
+#include "fovea/core/config.h"
+#include "fovea/core/error.h"
+#include "fovea/data/data_bench.h"
+#include "fovea/train/config.h"
+#include "fovea/train/session.h"
+
+namespace fovea::app {
+namespace {
+
+struct DataBenchArguments {
+  std::string recipe;
+  std::vector<std::string> overrides;
+  std::string section = "train";
+  data::DataBenchOptions options = {};
+  bool is_uint8 = false;
+  bool json = false;
+};
+
+data::OpenedSection open_chosen_section(const DataBenchArguments& arguments) {
+  const auto config = load_config<train::TrainConfig>(arguments.recipe, arguments.overrides);
+  const bool is_training = arguments.section == "train";
+  const auto& section = is_training ? config.data.train : config.data.val;
+  if (!section) {
+    fail<ConfigError>("{}: data.{} is not set, so there is nothing to measure", arguments.recipe,
+                      arguments.section);
+  }
+  return data::open_section(config.data, *section, train::in_chans_of(config.model), is_training);
+}
+
+void print_data_bench(const data::DataBenchResult& result) {
+  const bool is_decode = result.limit == data::MachineLimit::kFullDecode;
+  fmt::print("{}: {}, batch {}, {} thread{}\n", result.name, result.dtype, result.batch_size,
+             result.threads, result.threads > 1 ? "s" : "");
+  fmt::print(
+      "  {:.0f} img/s (median of {}; {:.0f} to {:.0f})   {:.3f} ms of processor time a sample\n",
+      result.images_per_second, result.rounds, result.images_per_second_min,
+      result.images_per_second_max, result.cpu_ms);
+  std::string stages;
+  for (size_t i = 0; i < data::kNumStages; ++i) {
+    stages += fmt::format("   {} {:.3f}", data::kStageNames[i], result.stage_ms[i]);
+  }
+  fmt::print("  ms a sample:{}\n", stages);
+  fmt::print("  {:.0f} % of {}: {:.0f} img/s ({:.0f} % by processor time)\n",
+             100 * result.limit_share,
+             is_decode ? "plain full decoding into reused buffers" : "the memory's bandwidth",
+             result.limit_images_per_second, 100 * result.limit_cpu_share);
+}
+
+void run_bench_data(DataBenchArguments& arguments) {
+  auto& options = arguments.options;
+  options.name = std::filesystem::path(arguments.recipe).stem().string();
+  if (arguments.is_uint8) options.pixel_type = data::PixelType::kUint8;
+  for (const auto& result : data::bench_data(open_chosen_section(arguments), options)) {
+    if (arguments.json) {
+      fmt::print("{}\n", result.to_json());
+    } else {
+      print_data_bench(result);
+    }
+  }
+}
+
+}  // namespace
+
+void add_bench_data(CLI::App& group) {
+  auto* command = group.add_subcommand(
+      "data",
+      "Images a second through the loader of a recipe, time of each stage, share of what the "
+      "machine can do");
+  auto arguments = std::make_shared<DataBenchArguments>();
+  auto& options = arguments->options;
+  command->add_option("recipe", arguments->recipe, "recipe (.yaml)")
+      ->required()
+      ->type_name("RECIPE");
+  command
+      ->add_option("overrides", arguments->overrides,
+                   "changes to the recipe: data.train.path=photos ...")
+      ->type_name("a.b=c");
+  command->add_option("--section", arguments->section, "which data set of the recipe")
+      ->check(CLI::IsMember({"train", "val"}))
+      ->capture_default_str();
+  command->add_option("--threads", options.threads, "loader threads; several, to compare: 1,2")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command->add_option("--rounds", options.rounds, "windows of each, by turns")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--seconds", options.seconds, "length of a window")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--batch-size", options.batch_size, "images of a batch")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command->add_flag("--uint8", arguments->is_uint8,
+                    "batches of bytes, for a device that normalises");
+  command->add_flag("--json", arguments->json,
+                    "print one JSON object for each result and nothing else");
+  command->callback([arguments] { run_bench_data(*arguments); });
+}
+
+}  // namespace fovea::app
