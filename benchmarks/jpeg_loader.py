@@ -198,11 +198,18 @@ def run_cases(threads, args):
         except RuntimeError as error:
             print(f"left out: {case[0]} {case[1]}: {error}", flush=True)
     windows = {case: [] for case in workers}
-    for _ in range(args.rounds):
-        for case, worker in workers.items():
-            windows[case].append(worker.measure(args.batches))
+    try:
+        for number in range(args.rounds):
+            measured = {case: worker.measure(args.batches) for case, worker in workers.items()}
+            for case, window in measured.items():
+                windows[case].append(window)
+            print(f"round {number + 1} of {args.rounds}", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:  # what is whole so far counts
+        args.rounds = max(len(rounds) for rounds in windows.values())
     for case, worker in workers.items():
         worker.close()
+        if not windows[case]:
+            continue
         rates = [window["images"] / window["seconds"] for window in windows[case]]
         per_cpu = [window["images"] / max(window["cpu_seconds"], 1e-9) for window in windows[case]]
         results[case] = (statistics.median(rates), statistics.median(per_cpu), min(rates), max(rates))
