@@ -210,6 +210,26 @@ void equal(const Words& words) {
   }
 }
 
+// Pushes everything else out of the caches: a tree is grown once over an image, right after its
+// map.
+void clear_caches() {
+  static std::vector<uint64_t> other(size_t{16} << 20);
+  for (uint64_t& value : other) ++value;
+}
+
+// exponent b of ms = a (L log2 L)^b, by least squares of the logarithms: b = 1 is the bar.
+double exponent_of(const std::vector<std::pair<double, double>>& points) {
+  double sx = 0, sy = 0, sxx = 0, sxy = 0;
+  for (const auto& [work, ms] : points) {
+    sx += std::log(work);
+    sy += std::log(ms);
+    sxx += std::log(work) * std::log(work);
+    sxy += std::log(work) * std::log(ms);
+  }
+  const auto count = static_cast<double>(points.size());
+  return (count * sxy - sx * sy) / (count * sxx - sx * sx);
+}
+
 void growth(const Words& words) {
   const auto source = open_tiff(words.at(0));
   const auto config = config_for(65536, 16, 2);
@@ -226,35 +246,31 @@ void growth(const Words& words) {
   for (const auto& [name, values] : std::map<std::string, const NodeValues*>{
            {"in memory", &memory}, {"out of core", &regions}}) {
     std::cout << fmt::format(
-        "\n| L, {} | leaves | tree ms | ns / (L log2 L) |\n|---|---|---|---|\n", name);
+        "\n| L, {} | leaves | tree ms | ns / (L log2 L) | again, warm caches, ms |\n"
+        "|---|---|---|---|---|\n",
+        name);
     std::vector<std::pair<double, double>> points;  // L log2 L, ms
     for (int64_t length = 1024; length <= 65536; length *= 2) {
       PatchTree tree;
       TreeScratch scratch;
-      std::vector<double> times;
-      for (int round = 0; round < 15; ++round) {
+      std::vector<double> cold, warm;
+      for (int round = 0; round < 31; ++round) {
+        if (round % 2 == 0) clear_caches();
         const double start = now_s();
         grow_tree({1, source->format().size.height, source->format().size.width}, false, *values,
                   {.fixed_length = length, .min_leaf = config.min_leaf}, tree, scratch);
-        times.push_back(1e3 * (now_s() - start));
+        (round % 2 == 0 ? cold : warm).push_back(1e3 * (now_s() - start));
       }
-      std::sort(times.begin(), times.end());
+      std::sort(cold.begin(), cold.end());
+      std::sort(warm.begin(), warm.end());
       const double work = static_cast<double>(length) * std::log2(static_cast<double>(length));
-      points.emplace_back(work, times[times.size() / 2]);
-      std::cout << fmt::format("| {} | {} | {:.3f} | {:.2f} |\n", length, tree.leaves.size(),
-                               points.back().second, 1e6 * points.back().second / work);
+      points.emplace_back(work, cold[cold.size() / 2]);
+      std::cout << fmt::format("| {} | {} | {:.3f} | {:.2f} | {:.3f} |\n", length,
+                               tree.leaves.size(), points.back().second,
+                               1e6 * points.back().second / work, warm[warm.size() / 2]);
     }
-    // ms = a (L log2 L)^b, by least squares of the logarithms: b = 1 is the bar.
-    double sx = 0, sy = 0, sxx = 0, sxy = 0;
-    for (const auto& [work, ms] : points) {
-      sx += std::log(work);
-      sy += std::log(ms);
-      sxx += std::log(work) * std::log(work);
-      sxy += std::log(work) * std::log(ms);
-    }
-    const auto count = static_cast<double>(points.size());
-    const double slope = (count * sxy - sx * sy) / (count * sxx - sx * sx);
-    std::cout << fmt::format("fit {}: ms ~ (L log2 L)^{:.3f}", name, slope) << std::endl;
+    std::cout << fmt::format("fit {}: ms ~ (L log2 L)^{:.3f}", name, exponent_of(points))
+              << std::endl;
   }
 }
 

@@ -7,6 +7,7 @@
 #include "fovea/core/error.h"
 #include "fovea/data/patching/border.h"
 #include "fovea/data/patching/canny_rows.h"
+#include "fovea/data/patching/huge_pages.h"
 #include "fovea/data/patching/hysteresis.h"
 
 namespace fovea::data::patching {
@@ -33,8 +34,8 @@ class RowWalk {
   }
 
   void find_edges() {
-    scratch_.candidates.resize(static_cast<size_t>(image_.height * words_));
-    scratch_.strong.resize(static_cast<size_t>(image_.height * words_));
+    resize_large(scratch_.candidates, static_cast<size_t>(image_.height * words_));
+    resize_large(scratch_.strong, static_cast<size_t>(image_.height * words_));
     for (int64_t y = 0; y < image_.height + 2; ++y) {
       if (y < image_.height) blur(y);
       if (y >= 1 && y <= image_.height) differentiate(y - 1);
@@ -130,7 +131,7 @@ void check(const ImageRows& image, int64_t blur_size) {
 }  // namespace
 
 ImageRows rows_of(const ImageView& image) {
-  return {image.height, image.width, image.channels, [image](int64_t y) { return image.row(y); }};
+  return {image.height, image.width, image.channels, [&image](int64_t y) { return image.row(y); }};
 }
 
 std::span<const uint64_t> canny(const ImageView& image, const CannyOptions& options,

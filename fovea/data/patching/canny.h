@@ -36,6 +36,7 @@ struct ImageRows {
   // Row y [W, C], valid until the next call; asked for in the order of y.
   std::function<const uint8_t*(int64_t y)> row;
 };
+// The view outlives the result, which so fits into a function object without memory of its own.
 ImageRows rows_of(const ImageView& image);
 
 // Edges of an image with any number of channels; of several, the one with the largest gradient

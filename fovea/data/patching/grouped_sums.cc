@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "fovea/core/simd.h"
+#include "fovea/data/patching/huge_pages.h"
 
 namespace fovea::data::patching {
 namespace {
@@ -98,7 +99,8 @@ void CellSums::start(const std::vector<int32_t>& rows, const std::vector<int32_t
   row_of_ = places_of(rows);
   column_of_ = places_of(columns);
   width_ = static_cast<int64_t>(columns.size()) - 1;
-  cells_.assign((rows.size() - 1) * static_cast<size_t>(width_), 0);
+  cells_.clear();
+  resize_large(cells_, (rows.size() - 1) * static_cast<size_t>(width_));
 }
 
 void CellSums::finish() {

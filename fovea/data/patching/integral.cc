@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "fovea/core/simd.h"
+#include "fovea/data/patching/huge_pages.h"
 
 namespace fovea::data::patching {
 namespace {
@@ -75,7 +76,7 @@ void IntegralVolume<Sum>::build_from(const Value* values, VolumeSize size) {
   stride_ = size.width + 1;
   plane_size_ = stride_ * (size.height + 1);
   const int64_t planes = depth_ == 1 ? 1 : depth_ + 1;
-  sums_.resize(static_cast<size_t>(planes * plane_size_));
+  resize_large(sums_, static_cast<size_t>(planes * plane_size_));
   if (depth_ > 1) std::fill_n(sums_.begin(), plane_size_, Sum{0});
   for (int64_t z = 0; z < depth_; ++z) {
     Sum* slice = sums_.data() + (planes - depth_ + z) * plane_size_;
