@@ -47,8 +47,6 @@ Layout make_layout(const HeatMap& map) {
   return layout;
 }
 
-std::string coordinate(double value) { return fmt::format("{:.1f}", value); }
-
 Markup cell(const HeatMap& map, const Layout& layout, size_t row, size_t column, double row_sum) {
   const int64_t count = map.counts[row][column];
   const double share = row_sum > 0 ? static_cast<double>(count) / row_sum : 0;

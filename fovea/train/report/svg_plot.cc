@@ -26,8 +26,6 @@ constexpr size_t kMaxMarks = 50;         // of values that are not finite
 // Above this ratio of the largest to the median value a linear axis shows little but the largest.
 constexpr double kLogRatio = 20;
 
-std::string coordinate(double value) { return fmt::format("{:.1f}", value); }
-
 struct Axis {
   double low = 0, high = 1;
   bool is_log = false;
@@ -215,6 +213,8 @@ std::string hover_data(const PlotOptions& options, const std::vector<Line>& line
 }
 
 }  // namespace
+
+std::string coordinate(double value) { return fmt::format("{:.1f}", value); }
 
 Markup line_chart(const PlotOptions& options, const std::vector<PlotSeries>& series) {
   std::vector<Line> lines;

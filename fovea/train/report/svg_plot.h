@@ -11,6 +11,9 @@
 
 namespace fovea::train {
 
+// A place or a length in a chart, as SVG writes it.
+std::string coordinate(double value);
+
 struct PlotSeries {
   std::string name;
   Curve curve;
