@@ -11,7 +11,7 @@
 namespace fovea::train {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 
 Curve decay(int steps) {
   Curve curve;
@@ -45,10 +45,11 @@ TEST(LineChartTest, EscapesForeignNames) {
 
 TEST(LineChartTest, MarksWhatIsNotFiniteAndLeavesOutWhatHasNoValue) {
   auto curve = decay(30);
-  curve.y[10] = kNan;
+  curve.y[10] = kNoValue;
   curve.y[20] = std::numeric_limits<double>::infinity();
-  const auto chart = line_chart(
-      {.title = "Loss"}, {{"train", curve, 0, true}, {"val", {{1, 2}, {kNan, kNan}}, 1, false}});
+  const auto chart =
+      line_chart({.title = "Loss"},
+                 {{"train", curve, 0, true}, {"val", {{1, 2}, {kNoValue, kNoValue}}, 1, false}});
   checked(chart);
   EXPECT_NE(chart.html.find("train (2 not finite, marked red)"), std::string::npos);
   EXPECT_EQ(chart.html.find("val"), std::string::npos);
@@ -59,7 +60,7 @@ TEST(LineChartTest, MarksWhatIsNotFiniteAndLeavesOutWhatHasNoValue) {
 TEST(LineChartTest, IsEmptyWithoutValues) {
   EXPECT_TRUE(line_chart({.title = "a"}, {}).empty());
   EXPECT_TRUE(line_chart({.title = "a"}, {{"b", {}, 0, false}}).empty());
-  EXPECT_TRUE(line_chart({.title = "a"}, {{"b", {{1}, {kNan}}, 0, true}}).empty());
+  EXPECT_TRUE(line_chart({.title = "a"}, {{"b", {{1}, {kNoValue}}, 0, true}}).empty());
 }
 
 TEST(LineChartTest, HoldsForSinglePointsConstantsAndHugeValues) {

@@ -34,7 +34,7 @@ data::OpenedSection open_chosen_section(const DataBenchArguments& arguments) {
     fail<ConfigError>("{}: data.{} is not set, so there is nothing to measure", arguments.recipe,
                       arguments.section);
   }
-  return data::open_section(config.data, *section, train::in_chans_of(config.model), is_training);
+  return data::open_section(config.data, *section, train::input_form_of(config.model), is_training);
 }
 
 void print_data_bench(const data::DataBenchResult& result) {
