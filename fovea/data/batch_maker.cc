@@ -143,17 +143,11 @@ void BatchMaker::fill(Batch& batch, int64_t first, int64_t last, BatchScratch& s
   }
 }
 
-std::string BatchMaker::reason_of(const DataError& error, int64_t index) const {
-  const std::string name = dataset_->describe(index);
-  const std::string message = error.what();
-  return message.find(name) != std::string::npos ? message : name + ": " + message;
-}
-
 void BatchMaker::fill_in_place_of_bad(Batch& batch, int64_t row, const SamplePlace& place,
                                       const DataError& error, BatchScratch& scratch) const {
   const BadSamplePolicy policy = options_.bad_samples.policy;
   const int64_t bad = batch.indices[row];
-  std::string reason = reason_of(error, bad);
+  std::string reason = named_message(*dataset_, bad, error);
   if (policy == BadSamplePolicy::kError) throw DataError(reason);
   scratch.bad_samples.push_back({row, bad, dataset_->describe(bad), reason});
   if (policy == BadSamplePolicy::kSkip) return fill_up(batch, row);
@@ -169,7 +163,7 @@ void BatchMaker::fill_in_place_of_bad(Batch& batch, int64_t row, const SamplePla
       return;
     } catch (const DataError& again) {
       scratch.bad_samples.push_back(
-          {row, other, dataset_->describe(other), reason_of(again, other)});
+          {row, other, dataset_->describe(other), named_message(*dataset_, other, again)});
     }
   }
   fail<DataError>("{}; and none of {} other samples drawn for its place can be read", reason,
@@ -191,9 +185,16 @@ void BatchMaker::fill_row(Batch& batch, int64_t row, const SamplePlace& place,
     const auto random =
         repeated_augmentation_stream(options_.seed, place.cycle, index, place.repeat);
     rows_of(batch.set).fill(batch, row, index, random, scratch);
+    if (!mixers_.empty()) check_label(batch.labels[row]);
   } catch (const DataError& error) {
     fill_in_place_of_bad(batch, row, place, error, scratch);
   }
+}
+
+void BatchMaker::check_label(int64_t label) const {
+  if (label >= 0 && label < dataset_->num_classes()) return;
+  fail<DataError>("label {}; mixup and cutmix need classes from 0 to {}", label,
+                  dataset_->num_classes() - 1);
 }
 
 int64_t BatchMaker::index_of(const SamplePlace& place) const {

@@ -50,7 +50,7 @@ class BatchMaker {
   int64_t index_of(const SamplePlace& place) const;
   void open_rows(Batch& batch, int64_t rows) const;
   void fill_up(Batch& batch, int64_t row) const;
-  std::string reason_of(const DataError& error, int64_t index) const;
+  void check_label(int64_t label) const;
   // Fills a row whose sample, batch.indices[row], cannot be read. Throws DataError with the policy
   // kError, and where no substitute can be read either.
   void fill_in_place_of_bad(Batch& batch, int64_t row, const SamplePlace& place,

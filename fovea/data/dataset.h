@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "fovea/core/error.h"
 #include "fovea/data/volume.h"
 
 namespace fovea::data {
@@ -78,5 +79,9 @@ class Dataset {
   // "train-images-idx3-ubyte.gz[17]" or the path of a file: for messages and reports.
   virtual std::string describe(int64_t index) const = 0;
 };
+
+// The message of `error` with the name of sample `index`, which was read when it was thrown, in
+// front where it does not stand there already.
+std::string named_message(const Dataset& dataset, int64_t index, const DataError& error);
 
 }  // namespace fovea::data

@@ -156,7 +156,12 @@ at::Tensor Inference::preprocess(const std::shared_ptr<const data::Dataset>& sam
   data::BatchScratch scratch;
   rows.open(batch, count);
   for (int64_t row = 0; row < count; ++row) {
-    rows.fill(batch, row, first + row, data::augmentation_stream(0, 0, first + row), scratch);
+    const int64_t index = first + row;
+    try {
+      rows.fill(batch, row, index, data::augmentation_stream(0, 0, index), scratch);
+    } catch (const DataError& error) {
+      throw DataError(data::named_message(*samples, index, error));
+    }
   }
   return at::from_blob(batch.images.data(), batch.image_shape, at::kFloat).clone();
 }
