@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array<const char*, 3> kPolicyNames = {"error", "skip", "substitute"};
 
-RandomStream bad_sample_stream(const char* name, uint64_t seed, int64_t epoch, int64_t index,
+RandomStream bad_sample_stream(const std::string& name, uint64_t seed, int64_t epoch, int64_t index,
                                int64_t attempt) {
   const uint64_t place = static_cast<uint64_t>(index) * static_cast<uint64_t>(kSubstituteTries) +
                          static_cast<uint64_t>(attempt);
@@ -73,8 +73,10 @@ int64_t substitute_sample(uint64_t seed, int64_t epoch, int64_t index, int64_t a
   return first + other + (other >= index - first ? 1 : 0);
 }
 
-RandomStream substitute_stream(uint64_t seed, int64_t epoch, int64_t index, int64_t attempt) {
-  return bad_sample_stream("augment.substitute", seed, epoch, index, attempt);
+RandomStream substitute_stream(uint64_t seed, int64_t epoch, int64_t index, int64_t attempt,
+                               int64_t repeat) {
+  const std::string name = fmt::format("augment.substitute.{}", repeat);
+  return bad_sample_stream(name, seed, epoch, index, attempt);
 }
 
 BadSampleLog::BadSampleLog(const BadSampleOptions& options, int64_t size)

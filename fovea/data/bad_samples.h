@@ -66,10 +66,12 @@ constexpr int64_t kSubstituteTries = 16;
 
 // The sample read in the place of sample `index`: one of the other samples of its set, [first,
 // first + size), and the key of its augmentation, so that it does not look as where it is due
-// itself. Functions of (seed, epoch, index, attempt). size > 1; 0 <= attempt < kSubstituteTries.
+// itself; nor does one repeat of repeated augmentation look as another. Functions of their
+// arguments. size > 1; 0 <= attempt < kSubstituteTries.
 int64_t substitute_sample(uint64_t seed, int64_t epoch, int64_t index, int64_t attempt,
                           int64_t first, int64_t size);
-RandomStream substitute_stream(uint64_t seed, int64_t epoch, int64_t index, int64_t attempt);
+RandomStream substitute_stream(uint64_t seed, int64_t epoch, int64_t index, int64_t attempt,
+                               int64_t repeat = 0);
 
 // What is known of a bad sample.
 struct BadSample {

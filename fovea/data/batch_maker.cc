@@ -157,7 +157,8 @@ void BatchMaker::fill_in_place_of_bad(Batch& batch, int64_t row, const SamplePla
   for (int64_t attempt = 0; size > 1 && attempt < kSubstituteTries; ++attempt) {
     const int64_t other = substitute_sample(seed, place.cycle, bad, attempt, first, size);
     try {
-      rows_of(batch.set).fill(batch, row, other, substitute_stream(seed, place.cycle, bad, attempt),
+      rows_of(batch.set).fill(batch, row, other,
+                              substitute_stream(seed, place.cycle, bad, attempt, place.repeat),
                               scratch);
       batch.indices[row] = other;
       return;

@@ -261,6 +261,48 @@ TEST(BadSamplesTest, SubstitutesComeFromTheSameSet) {
   }
 }
 
+// A row whose partner is left out is not mixed; a substitute is mixed as the sample would be. Other
+// processes, which read partners for themselves, come to the same.
+TEST(BadSamplesTest, MixingLeavesThemOutInEveryProcess) {
+  const MixupConfig mixup = {.mixup_alpha = 1.0, .mode = "batch"};
+  for (const auto policy : {BadSamplePolicy::kSkip, BadSamplePolicy::kSubstitute}) {
+    const auto plain = take_epochs(policy_loader(policy, {}), 2);
+    const auto whole = take_epochs(policy_loader(policy, {.mixup = mixup}), 2);
+    int64_t alone = 0;
+    for (size_t b = 0; b < whole.batches.size(); ++b) {
+      const Batch &before = plain.batches[b], &mixed = whole.batches[b];
+      EXPECT_EQ(mixed.weights, before.weights);
+      EXPECT_EQ(mixed.indices, before.indices);
+      for (size_t row = 0; row < mixed.indices.size(); ++row) {
+        const size_t partner = mixed.indices.size() - 1 - row;
+        if (before.weights[row] == 1 && before.weights[partner] == 1) continue;
+        ++alone;
+        EXPECT_EQ(row_of(mixed, row), row_of(before, row));
+        EXPECT_EQ(mixed.targets[10 * row + static_cast<size_t>(mixed.labels[row])], 1);
+      }
+    }
+    EXPECT_EQ(alone > 0, policy == BadSamplePolicy::kSkip);
+    int64_t counted = 0, expected = 0;
+    for (const BadSample& sample : whole.bad) expected += sample.times;
+    for (int64_t shard = 0; shard < 3; ++shard) {
+      const auto part =
+          take_epochs(policy_loader(policy, {.shard = {shard, 3}, .mixup = mixup}), 2);
+      for (const BadSample& sample : part.bad) counted += sample.times;
+      for (size_t b = 0; b < whole.batches.size(); ++b) {
+        const Batch &all = whole.batches[b], &mine = part.batches[b];
+        for (size_t i = 0; i < mine.indices.size(); ++i) {
+          const auto row = static_cast<size_t>(mine.rows[i]);
+          EXPECT_EQ(row_of(mine, i), row_of(all, row));
+          EXPECT_TRUE(std::equal(mine.targets.begin() + static_cast<ptrdiff_t>(10 * i),
+                                 mine.targets.begin() + static_cast<ptrdiff_t>(10 * i + 10),
+                                 all.targets.begin() + static_cast<ptrdiff_t>(10 * row)));
+        }
+      }
+    }
+    EXPECT_EQ(counted, expected);  // by the process that has the row, and by no other
+  }
+}
+
 TEST(BadSamplesTest, TheConfigSaysWhatIsWrong) {
   const auto parse = [](const std::string& section) {
     return parse_config<DataConfig>("bad_samples: " + section, "r.yaml").bad_samples;
