@@ -106,30 +106,17 @@ class BenchCase {
  public:
   BenchCase(const OpenedSection& section, const DataBenchOptions& options, int64_t threads,
             const StoredSamples& stored)
-      : options_(options), threads_(threads), stored_(stored) {
-    LoaderOptions loader = section.options;
-    loader.global_batch_size = std::min(options.batch_size, section.dataset->size());
-    loader.seed = options.seed;
-    loader.threads = threads;
-    loader.pixel_type = options.pixel_type;
-    warm_up_batches_ = loader.prefetch + 2;
-    loader_ = std::make_unique<Loader>(section.dataset, section.transforms, loader);
-  }
+      : section_(section), options_(options), threads_(threads), stored_(stored) {}
 
+  // The loader lives no longer than its windows: its threads would fill their queue on while others
+  // are measured.
   void run_round() {
-    // What was prepared ahead while others were measured is not counted.
-    take_batches(warm_up_batches_);
-    windows_.push_back(measure_loader(options_.seconds));
-    loader_->time_stages(true);
-    take_batches(warm_up_batches_);
-    loader_->take_stage_times();
-    measure_loader(options_.seconds / 4);
-    const StageTimes times = loader_->take_stage_times();
-    loader_->time_stages(false);
-    for (size_t i = 0; i < kNumStages; ++i) {
-      stages_[i].push_back(1e3 * times.seconds[i] /
-                           static_cast<double>(std::max<int64_t>(times.samples, 1)));
-    }
+    LoaderOptions chosen = section_.options;
+    chosen.global_batch_size = std::min(options_.batch_size, section_.dataset->size());
+    chosen.seed = options_.seed;
+    chosen.threads = threads_;
+    chosen.pixel_type = options_.pixel_type;
+    measure_loader(Loader(section_.dataset, section_.transforms, chosen), chosen.prefetch + 2);
     limits_.push_back(stored_.files.empty() ? measure_memory() : measure_decode());
   }
 
@@ -162,27 +149,42 @@ class BenchCase {
     return values;
   }
 
-  int64_t take_batches(int64_t count) {
+  int64_t take_batches(Loader& loader, int64_t count) {
     int64_t images = 0;
     for (int64_t i = 0; i < count; ++i) {
-      Batch batch = loader_->next();
+      Batch batch = loader.next();
       images += batch.size();
       sample_bytes_ = static_cast<double>(batch.images.size() * sizeof(float) + batch.bytes.size() +
                                           batch.masks.size() * sizeof(int32_t)) /
                       static_cast<double>(std::max<int64_t>(batch.size(), 1));
-      loader_->recycle(std::move(batch));
+      loader.recycle(std::move(batch));
     }
     return images;
   }
 
-  BenchWindow measure_loader(double seconds) {
+  BenchWindow measure_window(Loader& loader, double seconds) {
     const auto start = BenchClock::now();
     const double cpu = cpu_seconds();
     int64_t images = 0;
     do {
-      images += take_batches(1);
+      images += take_batches(loader, 1);
     } while (seconds_since(start) < seconds);
     return bench_window(static_cast<double>(images), seconds_since(start), cpu_seconds() - cpu);
+  }
+
+  // A window for the speed and, with the clocks on, one for the stages.
+  void measure_loader(Loader loader, int64_t warm_up_batches) {
+    take_batches(loader, warm_up_batches);
+    windows_.push_back(measure_window(loader, options_.seconds));
+    loader.time_stages(true);
+    take_batches(loader, warm_up_batches);
+    loader.take_stage_times();
+    measure_window(loader, options_.seconds / 4);
+    const StageTimes times = loader.take_stage_times();
+    for (size_t i = 0; i < kNumStages; ++i) {
+      stages_[i].push_back(1e3 * times.seconds[i] /
+                           static_cast<double>(std::max<int64_t>(times.samples, 1)));
+    }
   }
 
   BenchWindow measure_decode() {
@@ -217,12 +219,11 @@ class BenchCase {
                         cpu_seconds() - cpu);
   }
 
+  const OpenedSection& section_;
   const DataBenchOptions& options_;
   int64_t threads_;
   const StoredSamples& stored_;
-  int64_t warm_up_batches_ = 0;
   double sample_bytes_ = 0;  // of one sample in the batch
-  std::unique_ptr<Loader> loader_;
   std::vector<BenchWindow> windows_;
   std::array<std::vector<double>, kNumStages> stages_;
   std::vector<Image> decoded_;  // [threads]
