@@ -25,7 +25,21 @@ FOVEA_COUNTED void* operator new(std::size_t bytes) {
   throw std::bad_alloc();
 }
 FOVEA_COUNTED void* operator new[](std::size_t bytes) { return operator new(bytes); }
+// std::stable_sort asks this one, and hands the memory to the plain delete.
+FOVEA_COUNTED void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  ++num_news;
+  return std::malloc(bytes > 0 ? bytes : 1);
+}
+FOVEA_COUNTED void* operator new[](std::size_t bytes, const std::nothrow_t& tag) noexcept {
+  return operator new(bytes, tag);
+}
 FOVEA_COUNTED void operator delete(void* memory) noexcept { std::free(memory); }
+FOVEA_COUNTED void operator delete(void* memory, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}
+FOVEA_COUNTED void operator delete[](void* memory, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}
 FOVEA_COUNTED void operator delete[](void* memory) noexcept { std::free(memory); }
 FOVEA_COUNTED void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 FOVEA_COUNTED void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
