@@ -146,7 +146,8 @@ TEST(UnetrGoldensTest, TouchEveryOption) {
   UnetrConfig::visit(untouched, config);
   EXPECT_EQ(untouched.names.size(), 8U);
   for (const auto* name : kUnetrGoldens) {
-    for (const auto& item : unetr_golden(name).config.items()) untouched.names.erase(item.key());
+    const auto golden = unetr_golden(name);
+    for (const auto& item : golden.config.items()) untouched.names.erase(item.key());
   }
   EXPECT_TRUE(untouched.names.empty()) << *untouched.names.begin();
 }

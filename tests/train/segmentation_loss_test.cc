@@ -1,6 +1,4 @@
 // Losses of segmentation against MONAI's and UCF-VIT's, values and gradients.
-#include "fovea/train/losses/segmentation.h"
-
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
@@ -9,6 +7,7 @@
 #include <iostream>
 
 #include "fovea/core/error.h"
+#include "fovea/train/losses/segmentation.h"
 #include "tests/support/close.h"
 #include "tests/support/fields_from_json.h"
 #include "tests/support/golden.h"

@@ -62,15 +62,15 @@ LOSS_CASES = {
 
 def monai_loss(case, logits, labels, ucf):
     options = {key: case[key] for key in MONAI_KEYS if key in case}
-    target = labels.unsqueeze(1)
+    # MONAI's own conversion (to_onehot_y) gives float32, which rounds the sums of squares.
+    hot = one_hot(labels, logits.shape[1]).to(logits.dtype)
     activation = {"sigmoid": True} if case.get("sigmoid") or case["name"] == "dice_bce" else {"softmax": True}
     weights = {key: case[key] for key in ("lambda_dice", "lambda_ce") if key in case}
     name = case["name"]
     if name == "dice":
-        return DiceLoss(to_onehot_y=True, **activation, **options)(logits, target)
+        return DiceLoss(**activation, **options)(logits, hot)
     if name == "dice_ce":
-        return DiceCELoss(to_onehot_y=True, **activation, **options, **weights)(logits, target)
-    hot = one_hot(labels, logits.shape[1]).to(logits.dtype)
+        return DiceCELoss(**activation, **options, **weights)(logits, hot)
     if name == "dice_bce":
         dice = DiceLoss(**activation, **options)(logits, hot)
         bce = torch.nn.BCEWithLogitsLoss()(logits, hot)

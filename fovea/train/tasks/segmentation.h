@@ -16,12 +16,12 @@ namespace fovea::train {
 
 struct SegmentationConfig {
   static constexpr std::string_view kName = "segmentation";
-  SegmentationLossConfig loss;
-  std::optional<int64_t> ignore_label;
+  SegmentationLossConfig loss = {};
+  std::optional<int64_t> ignore_label = {};
   bool metrics_background = false;
   bool hd95 = false;
   std::vector<double> spacing = {1.0};
-  SlidingWindowConfig sliding_window;
+  SlidingWindowConfig sliding_window = {};
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
