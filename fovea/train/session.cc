@@ -56,6 +56,10 @@ std::unique_ptr<Task> make(const ClassificationConfig& config, const models::Mod
   return std::make_unique<ClassificationTask>(config, model.num_classes());
 }
 
+std::unique_ptr<Task> make(const SegmentationConfig& config, const models::Model& model) {
+  return std::make_unique<SegmentationTask>(config, model);
+}
+
 }  // namespace
 
 data::InputForm input_form_of(const models::Model& model) {

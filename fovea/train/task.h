@@ -63,6 +63,9 @@ class Task {
   virtual void check_data(const data::Dataset& /*dataset*/) const {}
   // Of an evaluation; the first one names the best checkpoint unless checkpoint.best_metric does.
   virtual std::vector<std::string> metric_names() const = 0;
+  // Whether the losses of the parts of a batch add up to the loss of the batch; where they do not
+  // (a Dice over the batch), the batch must be one pass.
+  virtual bool losses_add_up() const { return true; }
   virtual LossParts loss(models::Model& model, const TensorBatch& batch) const = 0;
   virtual std::unique_ptr<Evaluation> start_evaluation() const = 0;
 };
