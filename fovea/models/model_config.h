@@ -2,11 +2,12 @@
 #pragma once
 
 #include "fovea/core/config_fields.h"
+#include "fovea/models/sap_config.h"
 #include "fovea/models/unetr_config.h"
 #include "fovea/models/vit_config.h"
 
 namespace fovea::models {
 
-using ModelConfig = OneOf<VitConfig, UnetrConfig>;
+using ModelConfig = OneOf<VitConfig, UnetrConfig, SapConfig>;
 
 }  // namespace fovea::models

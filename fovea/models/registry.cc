@@ -2,6 +2,7 @@
 
 #include "fovea/core/config_describe.h"
 #include "fovea/core/error.h"
+#include "fovea/models/sap.h"
 #include "fovea/models/unetr.h"
 #include "fovea/models/vit.h"
 
@@ -14,6 +15,10 @@ ModelPtr build(const VitConfig& config, at::Device device) {
 
 ModelPtr build(const UnetrConfig& config, at::Device device) {
   return std::make_shared<Unetr>(config, device);
+}
+
+ModelPtr build(const SapConfig& config, at::Device device) {
+  return std::make_shared<Sap>(config, device);
 }
 
 }  // namespace

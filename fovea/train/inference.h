@@ -25,6 +25,12 @@ struct InferenceOptions {
   std::string dtype = "float32";
 };
 
+// A batch with the buffers that its tensors look at.
+struct PreparedBatch {
+  data::Batch buffers;
+  TensorBatch tensors;
+};
+
 struct Inference {
   models::ModelPtr model;             // in evaluation mode, on compute.device
   data::SampleTransforms transforms;  // of images or of volumes, as the model was trained
@@ -40,6 +46,9 @@ struct Inference {
   // Samples [first, first + count) as the model takes them. -> [count, C, H, W] or
   // [count, C, D, H, W] float32. Throws ConfigError: images for a model of volumes; DataError.
   at::Tensor preprocess(const std::shared_ptr<const data::Dataset>& samples, int64_t first,
+                        int64_t count) const;
+  // The same on the compute device, with adaptive patches where the model takes them.
+  PreparedBatch prepare(const std::shared_ptr<const data::Dataset>& samples, int64_t first,
                         int64_t count) const;
 };
 
