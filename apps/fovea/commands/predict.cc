@@ -73,7 +73,10 @@ void run(const PredictArguments& arguments) {
   }
   const auto is_tensor =
       std::count_if(arguments.inputs.begin(), arguments.inputs.end(), nn::is_tensor_file);
-  if (is_tensor == 0) {
+  const auto* task = inference.config ? &inference.config->task : nullptr;
+  if (is_tensor == 0 && task && task->get_if<train::MaskedAutoencodingConfig>()) {
+    predict_reconstructions(arguments, inference);
+  } else if (is_tensor == 0) {
     predict_classes(arguments, inference);
   } else if (arguments.inputs.size() == 1) {
     predict_tensor(arguments, inference);
@@ -99,7 +102,8 @@ void add_predict(CLI::App& app) {
       ->type_name("INPUT...");
   command->add_option(
       "--out", arguments->out,
-      "file to write: JSON lines for images, .npy or .safetensors for a tensor file");
+      "file to write: JSON lines for images, .npy or .safetensors for a tensor file; a folder for "
+      "reconstructions");
   command
       ->add_option("--intermediates", arguments->intermediates,
                    "names such as blocks.0.attn to write beside the logits, or all")

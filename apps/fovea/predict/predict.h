@@ -20,4 +20,8 @@ struct PredictArguments {
 // Labels and scores of image or volume files.
 void predict_classes(const PredictArguments& arguments, const train::Inference& inference);
 
+// Of a masked autoencoder: for each input a PNG of input, masked input and reconstruction in the
+// folder --out, and for volumes the reconstruction as NIfTI on the model's grid.
+void predict_reconstructions(const PredictArguments& arguments, const train::Inference& inference);
+
 }  // namespace fovea::app
