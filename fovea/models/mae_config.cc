@@ -16,6 +16,10 @@ int64_t num_patches_of(const VitConfig& encoder) {
 }
 
 void check_mae_encoder(const VitConfig& encoder, ConfigIssues& issues) {
+  if (encoder.is_adaptive()) {
+    issues.add("encoder.patching",
+               "mae masks the patches of a grid: found adaptive; use patching: grid");
+  }
   if (encoder.patch_drop_rate > 0) {
     issues.add("encoder.patch_drop_rate",
                fmt::format("patch_drop_rate {} beside the masks of MAE, which drop patches "

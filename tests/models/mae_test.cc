@@ -329,6 +329,9 @@ TEST(MaeTest, RefusesBadConfigs) {
   config.encoder.vit.patch_drop_rate = 0.5;
   EXPECT_THAT(refusal_of_mae(config), HasSubstr("patch_drop_rate 0.5 beside the masks of MAE"));
   config = small_mae();
+  config.encoder.vit.patching = "adaptive";
+  EXPECT_THAT(refusal_of_mae(config), HasSubstr("found adaptive; use patching: grid"));
+  config = small_mae();
   config.encoder.vit.crop_to_patches = true;
   EXPECT_THAT(refusal_of_mae(config), HasSubstr("encoder.crop_to_patches"));
 }

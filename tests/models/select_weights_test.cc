@@ -6,6 +6,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/models/mae.h"
+#include "fovea/models/unetr.h"
 #include "fovea/models/weights.h"
 #include "fovea/nn/pos_embed.h"
 #include "tests/support/close.h"
@@ -181,6 +182,30 @@ TEST(SelectWeightsTest, PrefixTokensAreLeftOutWithTheirRows) {
   EXPECT_TRUE(value(with_class, "encoder.pos_embed")
                   .narrow(1, 1, 16)
                   .equal(value(mae, "encoder.pos_embed").narrow(1, 3, 16)));
+}
+
+// The start of a segmentation: the decoder is fresh, positions are those of a larger volume.
+TEST(SelectWeightsTest, EncoderOfAMaeGoesIntoAUnetr) {
+  auto encoder = shared_encoder();
+  encoder.img_size = {8, 8, 8};
+  encoder.depth = 4;
+  Mae mae(mae_with(encoder));
+  mae.init_weights(1);
+  UnetrConfig config;
+  config.num_classes = 2;
+  config.feature_size = 4;
+  config.encoder.vit = EncoderConfig::headless(encoder);
+  config.encoder.vit.class_token = false;
+  config.encoder.vit.img_size = {16, 16, 16};
+  Unetr unetr(config);
+  unetr.init_weights(2);
+  const auto report = load_weights(unetr, weights_of(mae), "mae", kEncoderOnly);
+  EXPECT_THAT(report.left_out, Contains("cls_token"));
+  EXPECT_THAT(report.adapted, ElementsAre("encoder.pos_embed: [1, 8, 24] -> [1, 64, 24]"));
+  for (const auto& name : report.loaded) EXPECT_TRUE(name.starts_with("encoder.")) << name;
+  for (const auto& name : report.skipped) EXPECT_FALSE(name.starts_with("encoder.")) << name;
+  EXPECT_TRUE(value(unetr, "encoder.blocks.3.mlp.fc2.weight")
+                  .equal(value(mae, "encoder.blocks.3.mlp.fc2.weight")));
 }
 
 TEST(SelectWeightsTest, TablesWithoutPrefixRowsKeepTheirRows) {
