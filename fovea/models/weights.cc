@@ -7,13 +7,25 @@
 
 #include "fovea/core/config_describe.h"
 #include "fovea/core/error.h"
+#include "fovea/weights/read_weights.h"
 
 namespace fovea::models {
 namespace {
 
+// Also what stands in a pre-trained autoencoder's place of the head.
 bool is_head(const std::string& name) {
   return name.starts_with("head.") || name.starts_with("head_dist.") ||
-         name.starts_with("pre_logits.");
+         name.starts_with("pre_logits.") || name.starts_with("decoder_") || name == "mask_token";
+}
+
+// An encoder's names with and without "encoder.", whichever the model has.
+std::string name_in(const std::set<std::string>& known, const std::string& name) {
+  constexpr std::string_view kEncoder = "encoder.";
+  if (known.contains(name)) return name;
+  if (known.contains(std::string(kEncoder) + name)) return std::string(kEncoder) + name;
+  const bool is_within = name.starts_with(kEncoder);
+  const auto rest = is_within ? name.substr(kEncoder.size()) : name;
+  return known.contains(rest) ? rest : name;
 }
 
 std::string shape_text(const at::Tensor& tensor) {
@@ -94,7 +106,14 @@ LoadReport load_weights(Model& model, const nn::NamedTensors& tensors, const std
 }
 
 LoadReport load_weights(Model& model, const std::string& path, const LoadOptions& options) {
-  return load_weights(model, nn::read_tensor_file(path), path, options);
+  std::set<std::string> known;
+  for (const auto& item : model.named_parameters()) known.insert(item.key());
+  auto file = weights::read_weights(path, {.known = known});
+  for (auto& item : file.tensors) item.first = name_in(known, item.first);
+  const auto source = file.naming.empty() || file.naming == "timm"
+                          ? path
+                          : fmt::format("{} ({})", path, weights::naming_named(file.naming).title);
+  return load_weights(model, file.tensors, source, options);
 }
 
 nn::NamedTensors weights_of(const Model& model) {

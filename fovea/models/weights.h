@@ -1,4 +1,4 @@
-// Weights in and out of safetensors files with timm's names.
+// Weights into a model and out of it, with timm's names.
 #pragma once
 
 #include <map>
@@ -12,8 +12,8 @@ namespace fovea::models {
 
 struct LoadOptions {
   bool resize_pos_embed = true;  // false: another grid is an error
-  bool skip_head = false;        // leave head.*, head_dist.* and pre_logits.* as they are
-  bool adapt_in_chans = false;   // false: another number of channels is an error
+  bool skip_head = false;       // leave head.*, head_dist.*, pre_logits.* and a decoder as they are
+  bool adapt_in_chans = false;  // false: another number of channels is an error
 };
 
 // What became of each parameter, by name.
@@ -36,6 +36,8 @@ struct LoadReport {
 // weights.
 LoadReport load_weights(Model& model, const nn::NamedTensors& tensors, const std::string& source,
                         const LoadOptions& options = {});
+// path: any file that weights::read_weights reads, with names of any system that it knows; an
+// encoder's names fit with and without "encoder.".
 LoadReport load_weights(Model& model, const std::string& path, const LoadOptions& options = {});
 
 // The model's parameters, in registration order.

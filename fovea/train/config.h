@@ -57,7 +57,8 @@ struct InitConfig {
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
     v.field("weights", self.weights,
-            "safetensors file with timm's names; empty: initialise from run.seed");
+            "weights file of Fovea, timm, Hugging Face, DINOv2, MAE or Google (safetensors, .pt, "
+            ".npz), or a DCP folder; empty: initialise from run.seed");
     v.field("resize_pos_embed", self.resize_pos_embed,
             "interpolate a position embedding of another grid; false: an error");
     v.field("skip_head", self.skip_head,

@@ -1,4 +1,4 @@
-#include "fovea/data/formats/pickle.h"
+#include "fovea/core/pickle.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Pickles: any bytes are read as plain data or refused with a DataError.
 #include "fovea/core/error.h"
-#include "fovea/data/formats/pickle.h"
+#include "fovea/core/pickle.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   try {

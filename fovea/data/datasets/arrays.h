@@ -8,7 +8,7 @@
 
 #include "fovea/data/dataset.h"
 #include "fovea/data/formats/npy_volume.h"
-#include "fovea/data/formats/zip.h"
+#include "fovea/core/zip.h"
 
 namespace fovea::data {
 

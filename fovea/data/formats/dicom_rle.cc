@@ -4,7 +4,7 @@
 #include <array>
 
 #include "fovea/core/error.h"
-#include "fovea/data/formats/byte_reader.h"
+#include "fovea/core/byte_reader.h"
 
 namespace fovea::data {
 namespace {

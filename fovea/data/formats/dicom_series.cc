@@ -5,7 +5,7 @@
 #include <set>
 
 #include "fovea/core/error.h"
-#include "fovea/data/formats/byte_reader.h"
+#include "fovea/core/byte_reader.h"
 #include "fovea/data/formats/byte_source.h"
 #include "fovea/data/formats/dicom.h"
 #include "fovea/data/names.h"

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "fovea/core/error.h"
-#include "fovea/data/formats/byte_reader.h"
+#include "fovea/core/byte_reader.h"
 #include "fovea/data/formats/input_stream.h"
 
 namespace fovea::data {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "fovea/core/error.h"
-#include "fovea/data/formats/byte_reader.h"
+#include "fovea/core/byte_reader.h"
 
 namespace fovea::data {
 namespace {
