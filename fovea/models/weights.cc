@@ -40,7 +40,8 @@ at::Tensor fit(const Model& model, const std::string& name, const at::Tensor& sa
     report.loaded.push_back(name);
     return saved;
   }
-  const bool is_wanted = name == "pos_embed" ? options.resize_pos_embed : options.adapt_in_chans;
+  const bool is_wanted =
+      name.ends_with("pos_embed") ? options.resize_pos_embed : options.adapt_in_chans;
   const auto adapted = is_wanted ? model.adapt_parameter(name, saved) : at::Tensor();
   const auto change = fmt::format("{}: {} -> {}", name, shape_text(saved), shape_text(parameter));
   if (adapted.defined() && adapted.sizes() == parameter.sizes()) {

@@ -111,8 +111,8 @@ void read_safetensors(const std::string& path, WeightsFile& file) {
 }
 
 bool is_npz(const std::string& path) {
-  const auto& members = ZipFile(path).members();
-  return !members.empty() && members.front().name.ends_with(".npy");
+  const ZipFile zip(path);
+  return !zip.members().empty() && zip.members().front().name.ends_with(".npy");
 }
 
 std::string first_bytes(const std::string& path) {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "fovea/data/datasets/arrays.h"
 #include "fovea/core/byte_reader.h"
+#include "fovea/data/datasets/arrays.h"
 #include "tests/data/golden_files.h"
 
 namespace fovea::data {

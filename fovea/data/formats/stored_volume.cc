@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <limits>
 
-#include "fovea/core/error.h"
 #include "fovea/core/byte_reader.h"
+#include "fovea/core/error.h"
 
 namespace fovea::data {
 namespace {
