@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <set>
 
 #include "fovea/core/config_describe.h"
@@ -26,6 +27,17 @@ std::string name_in(const std::set<std::string>& known, const std::string& name)
   const bool is_within = name.starts_with(kEncoder);
   const auto rest = is_within ? name.substr(kEncoder.size()) : name;
   return known.contains(rest) ? rest : name;
+}
+
+// A classifier on averaged tokens has a norm of its own (fc_norm) in the place of the encoder's:
+// one that starts from an encoder with its norm keeps the fresh one, as MAE's fine-tuning does.
+bool is_other_norm(const std::map<std::string, at::Tensor>& saved,
+                   const std::vector<std::string>& known, const std::string& name) {
+  const auto has = [&](const char* wanted) {
+    return std::find(known.begin(), known.end(), wanted) != known.end();
+  };
+  return (name.starts_with("fc_norm.") || name.starts_with("norm.")) && has("fc_norm.weight") &&
+         !has("norm.weight") && saved.contains("norm.weight") && !saved.contains("fc_norm.weight");
 }
 
 std::string shape_text(const at::Tensor& tensor) {
@@ -77,10 +89,14 @@ LoadReport load_weights(Model& model, const nn::NamedTensors& tensors, const std
   LoadReport report;
   std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // to, from
   std::vector<std::string> known;
+  for (const auto& item : model.named_parameters()) known.push_back(item.key());
+  const auto all_saved = saved;
+  const auto is_skipped = [&](const std::string& name) {
+    return options.skip_head && (is_head(name) || is_other_norm(all_saved, known, name));
+  };
   for (const auto& item : model.named_parameters()) {
-    known.push_back(item.key());
     const auto found = saved.find(item.key());
-    if (options.skip_head && is_head(item.key())) {
+    if (is_skipped(item.key())) {
       report.skipped.push_back(item.key());
     } else if (found == saved.end()) {
       report.missing.push_back(item.key());
@@ -91,7 +107,10 @@ LoadReport load_weights(Model& model, const nn::NamedTensors& tensors, const std
     if (found != saved.end()) saved.erase(found);
   }
   for (const auto& [name, tensor] : saved) {
-    if (options.skip_head && is_head(name)) continue;
+    if (is_skipped(name)) {
+      report.skipped.push_back(name);
+      continue;
+    }
     const auto nearest = detail::nearest(name, known);
     report.unexpected.push_back(nearest.empty() ? name
                                                 : fmt::format("{} (nearest: {})", name, nearest));

@@ -23,8 +23,10 @@ using Kind = PickleValue::Kind;
 constexpr uint64_t kMaxIndexBytes = uint64_t{1} << 28;
 constexpr size_t kMaxParts = 1 << 13;
 constexpr std::string_view kModule = "torch.distributed.checkpoint.";
+constexpr std::string_view kBytesMetadata =
+    "torch.distributed.checkpoint.metadata.BytesStorageMetadata";
 
-std::string file_name(const std::string& path) { return path + "/.metadata"; }
+std::string file_name(const std::string& path) { return fmt::format("{}/.metadata", path); }
 
 }  // namespace
 
@@ -51,7 +53,7 @@ class DcpIndex {
   }
 
   const PickleValue& fields(const PickleValue& value, std::string_view type) const {
-    const auto name = std::string(kModule) + std::string(type);
+    const auto name = fmt::format("{}{}", kModule, type);
     if (!value.is_call(name) || value.state == nullptr || value.state->kind != Kind::kDict)
       refuse("{} where {} belongs", name_of(value.kind), name);
     return *value.state;
@@ -77,7 +79,7 @@ class DcpIndex {
     for (size_t i = 0; i + 1 < dict.items.size(); i += 2) {
       const std::string name(dict.items[i]->text);
       const auto& value = *dict.items[i + 1];
-      if (value.is_call(std::string(kModule) + "metadata.BytesStorageMetadata")) {
+      if (value.is_call(kBytesMetadata)) {
         ++folder_.num_others_;
         continue;
       }

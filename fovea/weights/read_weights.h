@@ -13,7 +13,7 @@ namespace fovea::weights {
 struct ReadOptions {
   std::string from = "auto";  // a naming's name; "auto" and "torch": told from the tensors' names;
                               // "hf": one of Hugging Face's
-  std::string key;            // see read_weights_file
+  std::string key = {};       // see read_weights_file
   // Names of the model that the weights are for, where that is known: a file that has one of them
   // alone is taken to be in Fovea's own.
   std::set<std::string> known = {};

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "fovea/models/encoder_model.h"
 #include "fovea/models/vit.h"
 #include "fovea/models/weights.h"
 #include "fovea/weights/read_weights.h"
@@ -93,6 +94,61 @@ TEST(ConversionTest, ModelsComputeWhatTheirOwnSystemsCompute) {
   }
   std::cout << "  " << compared << " results of other systems\n";
   EXPECT_EQ(compared, 14);
+}
+
+// A model around an encoder: parameters are "encoder.blocks.0 ...".
+class EncoderAlone : public models::EncoderModel {
+ public:
+  explicit EncoderAlone(const models::EncoderConfig& config) : EncoderModel(config, at::kCPU) {
+    nn::assign_names(*this);
+  }
+  at::Tensor forward(const at::Tensor& images) override {
+    return run([&] { return encoder().forward_features(images); });
+  }
+
+ protected:
+  nn::ParameterInit own_init(const std::string& name, at::IntArrayRef shape) const override {
+    return nn::vit_init(name, shape, {});
+  }
+  std::vector<std::string> own_no_weight_decay() const override { return {}; }
+};
+
+// Names with and without "encoder.", into models with and without it.
+TEST(ConversionTest, EncodersFitModelsAroundAnEncoder) {
+  const at::NoGradGuard no_grad;
+  models::EncoderConfig config;
+  config.vit = tiny_vit();
+  for (const auto* name : {"mae", "timm"}) {
+    EncoderAlone around(config);
+    models::Vit alone(tiny_vit());
+    const auto file = foreign_file(std::string(name) == "mae" ? "mae.pth" : "timm.pth.tar");
+    for (models::Model* model :
+         {static_cast<models::Model*>(&around), static_cast<models::Model*>(&alone)}) {
+      model->init_weights(1);
+      models::load_weights(*model, file, {.skip_head = true});
+      model->eval();
+    }
+    const auto images = expected().at("images");
+    support::expect_same_bits(around.forward(images), alone.forward_features(images), name);
+    if (std::string(name) == "mae")
+      support::expect_close(around.forward(images), expected().at("mae/features"), at::kFloat,
+                            name);
+    EXPECT_THAT(refusal_of([&] { models::load_weights(around, file); }), HasSubstr("unexpected"));
+  }
+}
+
+// MAE's fine-tuning: averaged tokens have a fresh norm and head; what was left is named.
+TEST(ConversionTest, AnAutoencoderStartsAClassifierOnAveragedTokens) {
+  auto config = tiny_vit();
+  config.global_pool = "avg";
+  models::Vit model(config);
+  model.init_weights(1);
+  const auto report = models::load_weights(model, foreign_file("mae.pth"), {.skip_head = true});
+  EXPECT_THAT(report.skipped,
+              ::testing::IsSupersetOf({"fc_norm.weight", "fc_norm.bias", "head.weight",
+                                       "norm.weight", "mask_token", "decoder_embed.weight"}));
+  EXPECT_THAT(refusal_of([&] { models::load_weights(model, foreign_file("mae.pth")); }),
+              HasSubstr("fc_norm.weight"));
 }
 
 // Where timm reads the file itself: each tensor, under timm's name, bit for bit.

@@ -5,6 +5,7 @@
 
 #include "fovea/core/zip.h"
 #include "fovea/weights/torch_file.h"
+#include "fovea/weights/weights_file.h"
 #include "tests/support/close.h"
 #include "tests/support/python.h"
 #include "tests/weights/support.h"
@@ -56,19 +57,24 @@ TEST(TorchWriterTest, WritesNothingWhereItCannot) {
   EXPECT_FALSE(std::filesystem::exists(folder.file("w.pt")));
 }
 
-// torch.load(weights_only=True) gives the tensors of the safetensors file beside it.
+// torch.load(weights_only=True) gives the tensors of the safetensors file beside it, and torch's
+// own Distributed Checkpoint of them is read back.
 TEST(TorchWriterTest, TorchOpensIt) {
   const auto python = support::python();
   if (python.empty() ||
-      support::run_command(python + " -c 'import torch, safetensors' 2>&1").status)
+      support::run_command(python + " -c 'import torch, safetensors' 2>&1").status != 0)
     GTEST_SKIP() << "set FOVEA_PYTHON to a Python with torch and safetensors";
   const TempFolder folder("torch_writer_python");
   write_torch_file(folder.file("w.pt"), every_kind());
   nn::write_tensor_file(folder.file("w.safetensors"), every_kind());
-  const auto result =
-      support::run_command(python + " " FOVEA_SOURCE_DIR "/tests/weights/torch_check.py " +
-                           folder.file("w.pt") + " " + folder.file("w.safetensors"));
-  EXPECT_EQ(result.status, 0) << result.output;
+  const auto result = support::run_command(
+      fmt::format("{} {}/tests/weights/torch_check.py {} {} {} 2>&1", python, FOVEA_SOURCE_DIR,
+                  folder.file("w.pt"), folder.file("w.safetensors"), folder.file("dcp")));
+  ASSERT_EQ(result.status, 0) << result.output;
+  const auto back = testing::by_name(read_weights_file(folder.file("dcp")).tensors);
+  ASSERT_EQ(back.size(), every_kind().size());
+  for (const auto& [name, tensor] : every_kind())
+    support::expect_same_bits(back.at(name).contiguous(), tensor.contiguous(), name);
 }
 
 }  // namespace
