@@ -23,10 +23,11 @@ bool is_head(const std::string& name) {
 std::string name_in(const std::set<std::string>& known, const std::string& name) {
   constexpr std::string_view kEncoder = "encoder.";
   if (known.contains(name)) return name;
-  if (known.contains(std::string(kEncoder) + name)) return std::string(kEncoder) + name;
-  const bool is_within = name.starts_with(kEncoder);
-  const auto rest = is_within ? name.substr(kEncoder.size()) : name;
-  return known.contains(rest) ? rest : name;
+  if (known.contains(fmt::format("{}{}", kEncoder, name)))
+    return fmt::format("{}{}", kEncoder, name);
+  const auto first = known.lower_bound(std::string(kEncoder));
+  const bool has_encoder = first != known.end() && first->starts_with(kEncoder);
+  return name.starts_with(kEncoder) && !has_encoder ? name.substr(kEncoder.size()) : name;
 }
 
 // A classifier on averaged tokens has a norm of its own (fc_norm) in the place of the encoder's:

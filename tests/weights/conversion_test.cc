@@ -1,6 +1,7 @@
 #include "fovea/weights/conversion.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,6 +15,7 @@
 namespace fovea::weights {
 namespace {
 
+using ::testing::AllOf;
 using testing::by_name;
 using testing::expected;
 using testing::foreign_file;
@@ -94,6 +96,37 @@ TEST(ConversionTest, ModelsComputeWhatTheirOwnSystemsCompute) {
   }
   std::cout << "  " << compared << " results of other systems\n";
   EXPECT_EQ(compared, 14);
+}
+
+// What the test above must see: one mistake in one block.
+TEST(ConversionTest, OneMistakeShows) {
+  const at::NoGradGuard no_grad;
+  const auto logits = [](const std::string& wrong, auto mistake) {
+    auto tensors = read_weights(foreign_file("hf_vit.safetensors")).tensors;
+    for (auto& item : tensors) {
+      if (item.first == wrong) item.second = mistake(item.second);
+    }
+    auto config = tiny_vit();
+    config.norm_eps = 1e-12;
+    models::Vit model(config);
+    model.init_weights(1);
+    models::load_weights(model, tensors, "hf_vit");
+    model.eval();
+    const support::NamedTensors found = {{"logits", model.forward(expected().at("images"))}};
+    const support::NamedTensors wanted = {{"logits", expected().at("hf_vit/logits")}};
+    return support::compare(found, wanted, at::kFloat);
+  };
+  const auto swap = [](const at::Tensor& qkv) {
+    const auto parts = qkv.chunk(3, 0);
+    return at::cat({parts[1], parts[0], parts[2]}, 0);
+  };
+  const auto transpose = [](const at::Tensor& square) { return square.t(); };
+  const auto same = [](const at::Tensor& tensor) { return tensor; };
+  EXPECT_TRUE(logits("", same).is_equal());
+  EXPECT_FALSE(logits("blocks.1.attn.qkv.weight", swap).is_equal());
+  EXPECT_FALSE(logits("blocks.0.attn.qkv.bias", swap).is_equal());
+  EXPECT_FALSE(logits("blocks.0.attn.proj.weight", transpose).is_equal());
+  EXPECT_FALSE(logits("blocks.1.attn.proj.weight", transpose).is_equal());
 }
 
 // A model around an encoder: parameters are "encoder.blocks.0 ...".
@@ -226,7 +259,8 @@ TEST(ConversionTest, NamesWhatDoesNotFit) {
   EXPECT_THAT(report.unexpected, ::testing::ElementsAre("vit.encoder.layer.0.adapter.weight"));
   EXPECT_THAT(report.missing,
               ::testing::ElementsAre("vit.encoder.layer.1.attention.attention.key.bias"));
-  EXPECT_THAT(report.text(), HasSubstr("vit.encoder.layer.0.attention.attention.query"));
+  EXPECT_THAT(report.text(), AllOf(HasSubstr("vit.embeddings.cls_token -> cls_token"),
+                                   HasSubstr("missing        1"), HasSubstr("unexpected     1")));
   EXPECT_THAT(refusal_of([] { from_fovea(naming_named("google"), {}); }),
               HasSubstr("is read, not written"));
 }
