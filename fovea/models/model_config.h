@@ -2,10 +2,11 @@
 #pragma once
 
 #include "fovea/core/config_fields.h"
+#include "fovea/models/mae_config.h"
 #include "fovea/models/vit_config.h"
 
 namespace fovea::models {
 
-using ModelConfig = OneOf<VitConfig>;
+using ModelConfig = OneOf<VitConfig, MaeConfig>;
 
 }  // namespace fovea::models

@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <set>
 
 #include "fovea/core/config_describe.h"
@@ -13,32 +12,9 @@
 namespace fovea::models {
 namespace {
 
-// Also what stands in a pre-trained autoencoder's place of the head.
 bool is_head(const std::string& name) {
   return name.starts_with("head.") || name.starts_with("head_dist.") ||
-         name.starts_with("pre_logits.") || name.starts_with("decoder_") || name == "mask_token";
-}
-
-// An encoder's names with and without "encoder.", whichever the model has.
-std::string name_in(const std::set<std::string>& known, const std::string& name) {
-  constexpr std::string_view kEncoder = "encoder.";
-  if (known.contains(name)) return name;
-  if (known.contains(fmt::format("{}{}", kEncoder, name)))
-    return fmt::format("{}{}", kEncoder, name);
-  const auto first = known.lower_bound(std::string(kEncoder));
-  const bool has_encoder = first != known.end() && first->starts_with(kEncoder);
-  return name.starts_with(kEncoder) && !has_encoder ? name.substr(kEncoder.size()) : name;
-}
-
-// A classifier on averaged tokens has a norm of its own (fc_norm) in the place of the encoder's:
-// one that starts from an encoder with its norm keeps the fresh one, as MAE's fine-tuning does.
-bool is_other_norm(const std::map<std::string, at::Tensor>& saved,
-                   const std::vector<std::string>& known, const std::string& name) {
-  const auto has = [&](const char* wanted) {
-    return std::find(known.begin(), known.end(), wanted) != known.end();
-  };
-  return (name.starts_with("fc_norm.") || name.starts_with("norm.")) && has("fc_norm.weight") &&
-         !has("norm.weight") && saved.contains("norm.weight") && !saved.contains("fc_norm.weight");
+         name.starts_with("pre_logits.");
 }
 
 std::string shape_text(const at::Tensor& tensor) {
@@ -79,25 +55,22 @@ std::string section(const char* title, const std::vector<std::string>& names) {
 
 std::string LoadReport::text() const {
   return fmt::format("{} loaded", loaded.size()) + section("adapted", adapted) +
-         section("skipped", skipped) + section("missing", missing) +
+         section("skipped", skipped) + section("left out", left_out) + section("missing", missing) +
          section("unexpected", unexpected) + section("mismatched", mismatched);
 }
 
 LoadReport load_weights(Model& model, const nn::NamedTensors& tensors, const std::string& source,
                         const LoadOptions& options) {
   const at::NoGradGuard no_grad;
-  std::map<std::string, at::Tensor> saved(tensors.begin(), tensors.end());
+  auto [saved, kept, left_out] = select_weights(model, tensors, options.part);
   LoadReport report;
+  report.left_out = std::move(left_out);
   std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // to, from
   std::vector<std::string> known;
-  for (const auto& item : model.named_parameters()) known.push_back(item.key());
-  const auto all_saved = saved;
-  const auto is_skipped = [&](const std::string& name) {
-    return options.skip_head && (is_head(name) || is_other_norm(all_saved, known, name));
-  };
   for (const auto& item : model.named_parameters()) {
+    known.push_back(item.key());
     const auto found = saved.find(item.key());
-    if (is_skipped(item.key())) {
+    if (kept.contains(item.key()) || (options.skip_head && is_head(item.key()))) {
       report.skipped.push_back(item.key());
     } else if (found == saved.end()) {
       report.missing.push_back(item.key());
@@ -108,10 +81,7 @@ LoadReport load_weights(Model& model, const nn::NamedTensors& tensors, const std
     if (found != saved.end()) saved.erase(found);
   }
   for (const auto& [name, tensor] : saved) {
-    if (is_skipped(name)) {
-      report.skipped.push_back(name);
-      continue;
-    }
+    if (options.skip_head && is_head(name)) continue;
     const auto nearest = detail::nearest(name, known);
     report.unexpected.push_back(nearest.empty() ? name
                                                 : fmt::format("{} (nearest: {})", name, nearest));
@@ -119,7 +89,7 @@ LoadReport load_weights(Model& model, const nn::NamedTensors& tensors, const std
   if (!report.is_complete()) {
     fail<CheckpointError>(
         "{}: these are weights of another model: {}\nCheck the model's name and options; "
-        "init.skip_head leaves the classifier out",
+        "init.skip_head leaves the classifier out, init.part: encoder everything but the encoder",
         source, report.text());
   }
   for (const auto& [to, from] : copies) to.copy_(from);
@@ -127,10 +97,9 @@ LoadReport load_weights(Model& model, const nn::NamedTensors& tensors, const std
 }
 
 LoadReport load_weights(Model& model, const std::string& path, const LoadOptions& options) {
-  std::set<std::string> known;
-  for (const auto& item : model.named_parameters()) known.insert(item.key());
-  auto file = weights::read_weights(path, {.known = known});
-  for (auto& item : file.tensors) item.first = name_in(known, item.first);
+  weights::ReadOptions reading;
+  for (const auto& item : model.named_parameters()) reading.known.insert(item.key());
+  const auto file = weights::read_weights(path, reading);
   const auto source = file.naming.empty() || file.naming == "timm"
                           ? path
                           : fmt::format("{} ({})", path, weights::naming_named(file.naming).title);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "fovea/models/encoder_model.h"
+#include "fovea/models/mae.h"
 #include "fovea/models/vit.h"
 #include "fovea/models/weights.h"
 #include "fovea/weights/read_weights.h"
@@ -66,8 +67,8 @@ std::vector<ForeignCase> foreign_cases() {
           {"dinov2_training.pth", "dinov2", "dinov2_training", dinov2_vit(2, 0)},
           {"google_augreg.npz", "google", "google_augreg", tiny_vit()},
           {"google_siglip.npz", "google", "google_siglip", siglip},
-          {"mae.pth", "mae", "mae", encoder, {.skip_head = true}},
-          {"hf_mae.bin", "hf_mae", "hf_mae", hf_encoder, {.skip_head = true}},
+          {"mae.pth", "mae", "mae", encoder, {.part = models::WeightsPart::kEncoder}},
+          {"hf_mae.bin", "hf_mae", "hf_mae", hf_encoder, {.part = models::WeightsPart::kEncoder}},
           {"ucf_vit.ckpt", "ucf", "ucf_vit", tiny_vit()},
           {"timm.pth.tar", "timm", "timm", tiny_vit()}};
 }
@@ -158,30 +159,35 @@ TEST(ConversionTest, EncodersFitModelsAroundAnEncoder) {
     for (models::Model* model :
          {static_cast<models::Model*>(&around), static_cast<models::Model*>(&alone)}) {
       model->init_weights(1);
-      models::load_weights(*model, file, {.skip_head = true});
+      models::load_weights(*model, file, {.part = models::WeightsPart::kEncoder});
       model->eval();
     }
     const auto images = expected().at("images");
     support::expect_same_bits(around.forward(images), alone.forward_features(images), name);
-    if (std::string(name) == "mae")
+    if (std::string(name) == "mae") {
       support::expect_close(around.forward(images), expected().at("mae/features"), at::kFloat,
                             name);
+    }
     EXPECT_THAT(refusal_of([&] { models::load_weights(around, file); }), HasSubstr("unexpected"));
   }
 }
 
-// MAE's fine-tuning: averaged tokens have a fresh norm and head; what was left is named.
-TEST(ConversionTest, AnAutoencoderStartsAClassifierOnAveragedTokens) {
-  auto config = tiny_vit();
-  config.global_pool = "avg";
-  models::Vit model(config);
-  model.init_weights(1);
-  const auto report = models::load_weights(model, foreign_file("mae.pth"), {.skip_head = true});
-  EXPECT_THAT(report.skipped,
-              ::testing::IsSupersetOf({"fc_norm.weight", "fc_norm.bias", "head.weight",
-                                       "norm.weight", "mask_token", "decoder_embed.weight"}));
-  EXPECT_THAT(refusal_of([&] { models::load_weights(model, foreign_file("mae.pth")); }),
-              HasSubstr("fc_norm.weight"));
+// A masked autoencoder takes both systems' files whole.
+TEST(ConversionTest, MaskedAutoencodersLoadWhole) {
+  const at::NoGradGuard no_grad;
+  models::MaeConfig config;
+  config.encoder.vit = models::EncoderConfig::headless(tiny_vit());
+  config.decoder_embed_dim = 8;
+  config.decoder_depth = 1;
+  config.decoder_num_heads = 2;
+  for (const auto* name : {"mae.pth", "hf_mae.bin"}) {
+    // Another width of the decoder's MLP: 2 * 8 and 24.
+    config.decoder_mlp_ratio = std::string(name) == "mae.pth" ? 2 : 3;
+    models::Mae model(config);
+    model.init_weights(1);
+    const auto report = models::load_weights(model, foreign_file(name));
+    EXPECT_EQ(report.loaded.size(), model.named_parameters().size()) << report.text();
+  }
 }
 
 // Where timm reads the file itself: each tensor, under timm's name, bit for bit.
