@@ -172,21 +172,28 @@ TEST(ConversionTest, EncodersFitModelsAroundAnEncoder) {
   }
 }
 
-// A masked autoencoder takes both systems' files whole.
-TEST(ConversionTest, MaskedAutoencodersLoadWhole) {
+// Encoder and decoder, from two of four patches.
+TEST(ConversionTest, MaskedAutoencodersPredictWhatTheirOwnSystemsPredict) {
   const at::NoGradGuard no_grad;
-  models::MaeConfig config;
-  config.encoder.vit = models::EncoderConfig::headless(tiny_vit());
-  config.decoder_embed_dim = 8;
-  config.decoder_depth = 1;
-  config.decoder_num_heads = 2;
-  for (const auto* name : {"mae.pth", "hf_mae.bin"}) {
-    // Another width of the decoder's MLP: 2 * 8 and 24.
-    config.decoder_mlp_ratio = std::string(name) == "mae.pth" ? 2 : 3;
+  for (const auto* name : {"mae", "hf_mae"}) {
+    const bool is_original = std::string(name) == "mae";
+    models::MaeConfig config;
+    config.encoder.vit = models::EncoderConfig::headless(tiny_vit());
+    config.encoder.vit.norm_eps = config.decoder_norm_eps = is_original ? 1e-6 : 1e-12;
+    config.decoder_embed_dim = 8;
+    config.decoder_depth = 1;
+    config.decoder_num_heads = 2;
+    config.decoder_mlp_ratio = is_original ? 2 : 3;
     models::Mae model(config);
     model.init_weights(1);
-    const auto report = models::load_weights(model, foreign_file(name));
+    const auto report =
+        models::load_weights(model, foreign_file(is_original ? "mae.pth" : "hf_mae.bin"));
     EXPECT_EQ(report.loaded.size(), model.named_parameters().size()) << report.text();
+    model.eval();
+    const auto golden = expected().group(name);
+    const auto predictions =
+        model.predict(expected().at("images"), golden.at("ids_keep").to(at::kLong));
+    support::expect_close(predictions, golden.at("predictions"), at::kFloat, name);
   }
 }
 

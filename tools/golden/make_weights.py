@@ -83,6 +83,9 @@ def huggingface():
     torch.save(mae.state_dict(), FILES / "hf_mae.bin")
     in_order = torch.arange(4.0).repeat(len(images()), 1)
     keep("hf_mae", features=mae.vit(images(), noise=in_order).last_hidden_state)
+    mae.vit.embeddings.config.mask_ratio = 0.5
+    noise = torch.tensor([[3.0, 0.0, 2.0, 1.0], [0.0, 3.0, 1.0, 2.0]])
+    keep("hf_mae", predictions=mae(images(), noise=noise).logits, ids_keep=torch.tensor([[1, 3], [0, 2]]))
 
 
 def dinov2(upstream):
@@ -199,6 +202,9 @@ def mae(upstream):
     latent, _, restore = model.forward_encoder(images(), 0.0)
     in_order = torch.gather(latent[:, 1:], 1, restore[..., None].expand(-1, -1, DIM))
     keep("mae", features=torch.cat([latent[:, :1], in_order], 1))
+    latent, mask, restore = model.forward_encoder(images(), 0.5)
+    seen = torch.stack([(row == 0).nonzero().flatten() for row in mask])
+    keep("mae", predictions=model.forward_decoder(latent, restore), ids_keep=seen)
 
 
 def ucf(upstream):
