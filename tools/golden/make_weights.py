@@ -3,10 +3,11 @@
 tests/golden/weights/ holds the files; weights_expected.safetensors beside it the images, and for each file the features
 or logits of the system's own model and, where timm has a reader for it, each tensor by timm's names. Every parameter is
 random, so that a swapped query and key or a transposed square weight shows. The models are the systems' own code:
-transformers 5.23.0 and timm 1.0.31 from PyPI; facebookresearch/dinov2 b8931f7, facebookresearch/mae efb2a80 (np.float,
-qk_scale: gone from NumPy and timm, are replaced) and irlyngaas/UCF-VIT c114eeb (monai, xformers: stubs) from --upstream DIR/{dinov2,mae,ucf}.
+transformers 5.23.0 and timm 1.0.31 from PyPI; from --upstream DIR/{dinov2,mae,ucf} facebookresearch/dinov2 b8931f7,
+facebookresearch/mae efb2a80 (np.float and qk_scale, gone from NumPy and timm, are replaced) and irlyngaas/UCF-VIT
+c114eeb (monai and xformers are stubs).
 
-    pip install transformers==5.23.0 tokenizers regex einops
+    pip install transformers==5.23.0 tokenizers==0.23.3 regex==2026.11.15 einops==0.8.2
     python tools/golden/make_weights.py --upstream DIR
 """
 import argparse
