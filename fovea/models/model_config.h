@@ -3,10 +3,11 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/models/mae_config.h"
+#include "fovea/models/unetr_config.h"
 #include "fovea/models/vit_config.h"
 
 namespace fovea::models {
 
-using ModelConfig = OneOf<VitConfig, MaeConfig>;
+using ModelConfig = OneOf<VitConfig, MaeConfig, UnetrConfig>;
 
 }  // namespace fovea::models

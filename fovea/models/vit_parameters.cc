@@ -77,14 +77,15 @@ at::Tensor Vit::adapt_parameter(const std::string& name, const at::Tensor& saved
 }
 
 at::Tensor Vit::adapt_pos_embed(const at::Tensor& saved) const {
+  if (config_.is_adaptive()) return {};  // no grid
   return nn::adapt_pos_embed(saved, grid_size_,
                              config_.no_embed_class ? 0 : config_.num_prefix_tokens(),
                              nn::pos_embed_interp_from_name(config_.pos_embed_interp));
 }
 
 int64_t Vit::layer_id(const std::string& parameter_name) const {
-  for (const auto* stem :
-       {"cls_token", "reg_token", "dist_token", "pos_embed", "patch_embed", "norm_pre"}) {
+  for (const auto* stem : {"cls_token", "reg_token", "dist_token", "pos_embed",
+                           "adaptive_pos_embed", "patch_embed", "norm_pre"}) {
     if (parameter_name.rfind(stem, 0) == 0) return 0;
   }
   if (parameter_name.rfind("blocks.", 0) == 0) {

@@ -10,7 +10,7 @@
 #include "fovea/data/config.h"
 #include "fovea/models/model_config.h"
 #include "fovea/optim/config.h"
-#include "fovea/train/tasks/classification.h"
+#include "fovea/train/task_config.h"
 
 namespace fovea::train {
 
