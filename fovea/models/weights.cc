@@ -7,6 +7,7 @@
 
 #include "fovea/core/config_describe.h"
 #include "fovea/core/error.h"
+#include "fovea/weights/read_weights.h"
 
 namespace fovea::models {
 namespace {
@@ -96,7 +97,13 @@ LoadReport load_weights(Model& model, const nn::NamedTensors& tensors, const std
 }
 
 LoadReport load_weights(Model& model, const std::string& path, const LoadOptions& options) {
-  return load_weights(model, nn::read_tensor_file(path), path, options);
+  weights::ReadOptions reading;
+  for (const auto& item : model.named_parameters()) reading.known.insert(item.key());
+  const auto file = weights::read_weights(path, reading);
+  const auto source = file.naming.empty() || file.naming == "timm"
+                          ? path
+                          : fmt::format("{} ({})", path, weights::naming_named(file.naming).title);
+  return load_weights(model, file.tensors, source, options);
 }
 
 nn::NamedTensors weights_of(const Model& model) {

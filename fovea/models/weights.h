@@ -1,4 +1,4 @@
-// Weights in and out of safetensors files with timm's names.
+// Weights into a model and out of it, with timm's names.
 #pragma once
 
 #include <map>
@@ -39,6 +39,7 @@ struct LoadReport {
 // weights.
 LoadReport load_weights(Model& model, const nn::NamedTensors& tensors, const std::string& source,
                         const LoadOptions& options = {});
+// path: any file that weights::read_weights reads, with the names of any system that it knows.
 LoadReport load_weights(Model& model, const std::string& path, const LoadOptions& options = {});
 
 // The model's parameters, in registration order.

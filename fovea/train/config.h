@@ -58,7 +58,8 @@ struct InitConfig {
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
     v.field("weights", self.weights,
-            "safetensors file with timm's names; empty: initialise from run.seed");
+            "weights file of Fovea, timm, Hugging Face, DINOv2, MAE or Google (safetensors, .pt, "
+            ".npz), or a DCP folder; empty: initialise from run.seed");
     v.field("part", self.part,
             "all: every parameter, from a file of the same model; encoder: the encoder alone, such "
             "as a MAE's for a classifier, and what stands behind it stays as initialised",
