@@ -2,12 +2,13 @@
 #pragma once
 
 #include "fovea/core/config_fields.h"
+#include "fovea/models/mae_config.h"
 #include "fovea/models/sap_config.h"
 #include "fovea/models/unetr_config.h"
 #include "fovea/models/vit_config.h"
 
 namespace fovea::models {
 
-using ModelConfig = OneOf<VitConfig, UnetrConfig, SapConfig>;
+using ModelConfig = OneOf<VitConfig, MaeConfig, UnetrConfig, SapConfig>;
 
 }  // namespace fovea::models

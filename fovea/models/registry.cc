@@ -2,6 +2,7 @@
 
 #include "fovea/core/config_describe.h"
 #include "fovea/core/error.h"
+#include "fovea/models/mae.h"
 #include "fovea/models/sap.h"
 #include "fovea/models/unetr.h"
 #include "fovea/models/vit.h"
@@ -11,6 +12,10 @@ namespace {
 
 ModelPtr build(const VitConfig& config, at::Device device) {
   return std::make_shared<Vit>(config, device);
+}
+
+ModelPtr build(const MaeConfig& config, at::Device device) {
+  return std::make_shared<Mae>(config, device);
 }
 
 ModelPtr build(const UnetrConfig& config, at::Device device) {

@@ -18,6 +18,7 @@
 #include "fovea/models/weights.h"
 #include "fovea/train/run_folder.h"
 #include "fovea/train/session.h"
+#include "fovea/weights/read_weights.h"
 
 namespace fovea::train {
 namespace {
@@ -39,8 +40,7 @@ struct WeightsSource {
 WeightsSource from_weights_file(const std::string& path, const InferenceOptions& options) {
   WeightsSource source;
   source.weights = path;
-  const auto file = SafetensorsFile::open(path);
-  const auto& metadata = file.metadata();
+  const auto metadata = weights::metadata_of(path);
   if (const auto names = metadata.find(kClassesKey); names != metadata.end()) {
     source.class_names = nlohmann::json::parse(names->second).get<std::vector<std::string>>();
   }
@@ -85,7 +85,8 @@ WeightsSource from_run(const fs::path& folder, const InferenceOptions& options) 
 
 WeightsSource find_source(const std::string& target, const InferenceOptions& options) {
   if (is_run_folder(target)) return from_run(target, options);
-  if (fs::is_regular_file(target)) return from_weights_file(target, options);
+  if (fs::is_regular_file(target) || weights::is_weights_folder(target))
+    return from_weights_file(target, options);
   if (fs::is_directory(target)) {
     fail<ConfigError>(
         "{}: a folder without config.yaml; expected a run folder, a weights file or a model's name",

@@ -53,8 +53,8 @@ struct Inference {
 };
 
 // target: a run folder; a weights file of a run (it carries its config and class names); any
-// safetensors file with timm's names, with options.model; or a preset alone, with options.weights
-// or step-0 weights. Throws ConfigError or CheckpointError.
+// weights that models::load_weights reads, with options.model; or a preset alone, with
+// options.weights or step-0 weights. Throws ConfigError or CheckpointError.
 Inference load_inference(const std::string& target, const InferenceOptions& options = {});
 
 // Writes weights with timm's names; the file's metadata carries the config and the class names, so

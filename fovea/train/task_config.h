@@ -3,10 +3,11 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/train/tasks/classification.h"
+#include "fovea/train/tasks/masked_autoencoding.h"
 #include "fovea/train/tasks/segmentation.h"
 
 namespace fovea::train {
 
-using TaskConfig = OneOf<ClassificationConfig, SegmentationConfig>;
+using TaskConfig = OneOf<ClassificationConfig, MaskedAutoencodingConfig, SegmentationConfig>;
 
 }  // namespace fovea::train

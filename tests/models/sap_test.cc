@@ -79,9 +79,18 @@ TEST(SapTest, GradientsReachEveryParameterFromItsStart) {
   }
 }
 
+struct SapRecipe {
+  ModelConfig model;
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("model", self.model, "the model");
+  }
+};
+
 TEST(SapTest, IsBuiltFromARecipe) {
-  const auto config = parse_config<ModelConfig>("name: sap\nencoder: {depth: 3}", "test");
-  const auto* sap = config.get_if<SapConfig>();
+  const auto recipe = parse_config<SapRecipe>("model: {name: sap, encoder: {depth: 3}}", "test");
+  const auto* sap = recipe.model.get_if<SapConfig>();
   ASSERT_NE(sap, nullptr);
   EXPECT_TRUE(sap->encoder.vit.is_adaptive());
   EXPECT_EQ(sap->encoder.vit.depth, 3);
