@@ -7,6 +7,7 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimConfig& config,
   if (const auto* adamw = config.get_if<AdamWConfig>()) {
     return make_adamw(*adamw, std::move(params));
   }
+  if (const auto* muon = config.get_if<MuonConfig>()) return make_muon(*muon, std::move(params));
   return make_sgd(*config.get_if<SgdConfig>(), std::move(params));
 }
 

@@ -6,13 +6,14 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/optim/adamw.h"
+#include "fovea/optim/muon.h"
 #include "fovea/optim/optimizer.h"
 #include "fovea/optim/schedules.h"
 #include "fovea/optim/sgd.h"
 
 namespace fovea::optim {
 
-using OptimConfig = OneOf<AdamWConfig, SgdConfig>;
+using OptimConfig = OneOf<AdamWConfig, SgdConfig, MuonConfig>;
 
 // `params` as made by param_groups.h.
 std::unique_ptr<Optimizer> make_optimizer(const OptimConfig& config, std::vector<ParamSpec> params);

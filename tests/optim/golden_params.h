@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fovea/optim/optimizer.h"
+#include "tests/support/close.h"
 #include "tests/support/golden.h"
 
 namespace fovea::optim {
@@ -35,10 +36,33 @@ inline void take_golden_steps(Optimizer& optimizer, const support::Golden& golde
   }
 }
 
+// The parameters as they stand, as leaves of their own: for a second optimizer that goes on.
+inline std::vector<ParamSpec> copied_params(const Optimizer& optimizer) {
+  auto params = optimizer.params();
+  for (auto& spec : params) spec.param = spec.param.detach().clone().set_requires_grad(true);
+  return params;
+}
+
 inline support::NamedTensors values_of(const Optimizer& optimizer) {
   support::NamedTensors values;
   for (const auto& spec : optimizer.params()) values[spec.name] = spec.param.detach().clone();
   return values;
+}
+
+inline void expect_same_values(const Optimizer& actual, const Optimizer& expected) {
+  const auto values = values_of(expected);
+  for (const auto& [name, value] : values_of(actual)) {
+    support::expect_same_bits(value, values.at(name), name);
+  }
+}
+
+// Sets a model's parameters to the "start/" tensors of `golden`.
+template <class Model>
+void load_start(Model& model, const support::Golden& golden) {
+  const at::NoGradGuard no_grad;
+  for (const auto& item : model.named_parameters()) {
+    item.value().copy_(golden.at("start/" + item.key()));
+  }
 }
 
 }  // namespace fovea::optim
