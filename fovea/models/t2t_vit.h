@@ -20,6 +20,7 @@ class T2tVit : public Model {
 
   void init_weights(uint64_t seed) override;
   InputSpec input_spec() const override;
+  int64_t num_classes() const override { return config_.num_classes; }
   std::vector<std::string> no_weight_decay() const override { return {"cls_token"}; }
   // pos_embed of a grid of equal sides, resized bicubically as upstream does.
   at::Tensor adapt_parameter(const std::string& name, const at::Tensor& saved) const override;

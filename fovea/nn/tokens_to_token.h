@@ -81,6 +81,7 @@ class TokenPerformerImpl : public UnitImpl {
   TokenPerformerImpl(const TokenAttentionOptions& options, at::Device device);
 
   at::Tensor forward(const at::Tensor& x);
+  int64_t num_features() const { return w_.size(0); }
 
  private:
   at::Tensor features(const at::Tensor& x) const;

@@ -23,7 +23,7 @@ inline std::vector<ParamSpec> golden_params(const support::Golden& golden) {
 
 // All steps of the golden file: gradients are added into .grad(), as backward does.
 inline void take_golden_steps(Optimizer& optimizer, const support::Golden& golden, size_t first = 0,
-                              size_t last = 100) {
+                              size_t last = 100, double lr_factor = 1) {
   const auto& lrs = golden.config.at("lrs");
   const at::NoGradGuard no_grad;
   for (size_t step = first; step < std::min(last, lrs.size()); ++step) {
@@ -32,7 +32,7 @@ inline void take_golden_steps(Optimizer& optimizer, const support::Golden& golde
       auto grad = spec.param.grad();
       grad.add_(golden.at("grad" + std::to_string(step) + "/" + spec.name));
     }
-    optimizer.step(lrs[step]);
+    optimizer.step(lrs[step].get<double>() * lr_factor);
   }
 }
 
@@ -54,6 +54,19 @@ inline void expect_same_values(const Optimizer& actual, const Optimizer& expecte
   for (const auto& [name, value] : values_of(actual)) {
     support::expect_same_bits(value, values.at(name), name);
   }
+}
+
+// Seven steps at once against three, saved state and a new optimizer for the rest, bit for bit.
+template <class Make>
+void expect_same_after_resume(const support::Golden& golden, const Make& make) {
+  const auto whole = make(golden_params(golden));
+  take_golden_steps(*whole, golden);
+  const auto first = make(golden_params(golden));
+  take_golden_steps(*first, golden, 0, 3);
+  const auto second = make(copied_params(*first));
+  second->load_state(first->state(), first->steps_taken());
+  take_golden_steps(*second, golden, 3);
+  expect_same_values(*second, *whole);
 }
 
 // Sets a model's parameters to the "start/" tensors of `golden`.

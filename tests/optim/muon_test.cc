@@ -1,17 +1,9 @@
 #include "fovea/optim/muon.h"
 
-#include <ATen/ops/cross_entropy_loss.h>
-#include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
 
 #include "fovea/core/error.h"
-#include "fovea/models/vit.h"
-#include "fovea/optim/clip.h"
-#include "fovea/optim/param_groups.h"
-#include "fovea/optim/schedules.h"
-#include "tests/optim/golden_params.h"
-#include "tests/support/close.h"
-#include "tests/support/fields_from_json.h"
+#include "tests/optim/ten_steps.h"
 #include "tests/support/threads.h"
 
 namespace fovea::optim {
@@ -32,14 +24,9 @@ TEST_P(MuonTest, WeightsAndMomentsAreTorchs) {
 
 TEST_P(MuonTest, GoesOnFromSavedMomentsBitForBit) {
   const auto golden = support::load_golden("muon.safetensors");
-  const auto whole = make_muon({}, golden_params(golden), GetParam());
-  take_golden_steps(*whole, golden);
-  const auto first = make_muon({}, golden_params(golden), GetParam());
-  take_golden_steps(*first, golden, 0, 3);
-  const auto second = make_muon({}, copied_params(*first), GetParam());
-  second->load_state(first->state(), first->steps_taken());
-  take_golden_steps(*second, golden, 3);
-  expect_same_values(*second, *whole);
+  expect_same_after_resume(golden, [](std::vector<ParamSpec> params) {
+    return make_muon({}, std::move(params), GetParam());
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Implementations, MuonTest,
@@ -49,27 +36,7 @@ INSTANTIATE_TEST_SUITE_P(Implementations, MuonTest,
                          });
 
 TEST(MuonTenStepsTest, LossesWeightsAndMomentsAreTorchs) {
-  const auto golden = support::load_golden("muon_ten_steps.safetensors");
-  const auto& config = golden.config;
-  models::Vit model(support::config_from_json<models::VitConfig>(config.at("vit")));
-  load_start(model, golden);
-  const auto muon = support::config_from_json<MuonConfig>(config);
-  const auto optimizer = make_optimizer({muon}, param_groups(model, OptimConfig{muon}));
-  const Schedule schedule({support::config_from_json<CosineScheduleConfig>(config)}, muon.lr, 10);
-  const auto losses = at::empty({10}, at::kDouble), grad_norms = at::empty({10}, at::kDouble);
-  for (int64_t step = 0; step < 10; ++step) {
-    const auto logits = model.forward(golden.at("images")[step]);
-    const auto loss = at::cross_entropy_loss(logits, golden.at("labels")[step]);
-    optimizer->zero_grad();
-    loss.backward();
-    losses[step] = loss.item<double>();
-    grad_norms[step] = clip_gradients(optimizer->flat_grad(), config.at("max_grad_norm"));
-    optimizer->step(schedule.lr(step));
-  }
-  support::expect_close(losses, golden.at("losses"), at::kFloat, "losses");
-  support::expect_close(grad_norms, golden.at("grad_norms"), at::kFloat, "gradient norms");
-  EXPECT_PARITY(values_of(*optimizer), golden.group("final"), at::kFloat);
-  EXPECT_PARITY(optimizer->state(), golden.group("state"), at::kFloat);
+  expect_ten_steps<MuonConfig>("muon_ten_steps.safetensors");
 }
 
 TEST(MuonThreadsTest, DoesNotDependOnTheNumberOfThreads) {

@@ -15,10 +15,9 @@ import pathlib
 
 import timm
 import torch
-import torch.nn.functional as F
-from make_optim import VIT, build_vit, normal
+import ten_steps
+from make_optim import normal
 from safetensors.torch import save_file
-from timm.scheduler import CosineLRScheduler
 from torch.optim import _muon
 
 OUT = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden"
@@ -101,43 +100,12 @@ def make_given_gradients():
 
 
 def make_ten_steps():
-    generator = torch.Generator().manual_seed(22)
-    model = build_vit()
-    with torch.no_grad():
-        for name, param in model.named_parameters():
-            scale = 0.3 if param.ndim == 1 else 1.2 / param[0].numel() ** 0.5
-            noise = scale * normal(generator, *param.shape)
-            param.copy_(noise + 1 if "norm" in name and name.endswith("weight") else noise)
-    tensors = {f"start/{name}": param.detach().clone() for name, param in model.named_parameters()}
-    images, labels = normal(generator, 10, 6, 1, 16, 16), torch.randint(0, 5, (10, 6), generator=generator)
+    def make_step(settings, config):
+        return make_pair([([param], is_matrix(name, param.shape), 1.0, decay) for name, param, decay in settings], config)
+
     # eps: above the gradient of the keys' bias, which is rounding noise alone.
-    config = dict(vit=VIT, eps=1e-4, lr=5e-3, weight_decay=0.05, betas=[0.9, 0.99], max_grad_norm=1.0, warmup_steps=3,
-                  warmup_lr=1e-4, min_lr=1e-4, total_steps=8)
-    no_decay = model.no_weight_decay()
-    step, state = make_pair(
-        [([param], is_matrix(name, param.shape), 1.0, 0.0 if param.ndim < 2 or name in no_decay else config["weight_decay"])
-         for name, param in model.named_parameters()], config)
-    clock = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=config["lr"])
-    scheduler = CosineLRScheduler(
-        clock, t_initial=config["total_steps"], lr_min=config["min_lr"], warmup_t=config["warmup_steps"],
-        warmup_lr_init=config["warmup_lr"], t_in_epochs=False)
-    losses, norms = [], []
-    for update in range(10):
-        loss = F.cross_entropy(model(images[update]), labels[update])
-        model.zero_grad()
-        loss.backward()
-        norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), config["max_grad_norm"]).double())
-        step(clock.param_groups[0]["lr"])
-        scheduler.step_update(update + 1)
-        losses.append(loss.detach().double())
-    for name, param in model.named_parameters():
-        tensors[f"final/{name}"] = param.detach()
-        for moment in ("momentum_buffer", "exp_avg", "exp_avg_sq"):
-            if moment in state()[param]:
-                tensors[f"state/{moment}/{name}"] = state()[param][moment]
-    tensors.update(images=images, labels=labels, losses=torch.stack(losses), grad_norms=torch.stack(norms))
-    save_file({name: value.contiguous() for name, value in tensors.items()}, OUT / "muon_ten_steps.safetensors",
-              {"config": json.dumps(config), **VERSIONS})
+    config = dict(eps=1e-4, lr=5e-3, weight_decay=0.05, betas=[0.9, 0.99])
+    ten_steps.make("muon_ten_steps.safetensors", config, make_step, ("momentum_buffer", "exp_avg", "exp_avg_sq"), VERSIONS, 22)
 
 
 if __name__ == "__main__":

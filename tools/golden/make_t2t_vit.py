@@ -36,7 +36,7 @@ CASES = {
     "transformer_f64": dict(token_attention="transformer", img_size=[16], in_chans=1, depth=1, dtype="float64",
                             qk_scale="embed_dim"),
     "biased": dict(img_size=[16], qkv_bias=True, qk_scale="embed_dim", num_classes=0),
-    "dense_splits": dict(img_size=[16], in_chans=1, split_kernels=[7, 3, 5], split_strides=[2, 2, 1],
+    "dense_splits": dict(img_size=[12], in_chans=1, split_kernels=[7, 3, 5], split_strides=[2, 2, 1],
                          split_paddings=[3, 1, 2], norm_eps=1e-3),
     "drops": dict(train=True, img_size=[16], pos_drop_rate=0.25, proj_drop_rate=0.25, attn_drop_rate=0.125,
                   drop_path_rate=0.5),
