@@ -84,7 +84,7 @@ def build(upstream, config):
         model.pos_embed = nn.Parameter(table, requires_grad=False)
     if "token_drop_rate" in config:
         for module in tokens.modules():
-            if isinstance(module, nn.Dropout) and not module == getattr(module, "attn_drop", None):
+            if isinstance(module, nn.Dropout):
                 module.p = config["token_drop_rate"]
         for attention in (tokens.attention1, tokens.attention2):
             if hasattr(attention, "attn"):
