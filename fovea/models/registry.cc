@@ -2,7 +2,10 @@
 
 #include "fovea/core/config_describe.h"
 #include "fovea/core/error.h"
+#include "fovea/models/mae.h"
+#include "fovea/models/sap.h"
 #include "fovea/models/t2t_vit.h"
+#include "fovea/models/unetr.h"
 #include "fovea/models/vit.h"
 
 namespace fovea::models {
@@ -14,6 +17,18 @@ ModelPtr build(const VitConfig& config, at::Device device) {
 
 ModelPtr build(const T2tVitConfig& config, at::Device device) {
   return std::make_shared<T2tVit>(config, device);
+}
+
+ModelPtr build(const MaeConfig& config, at::Device device) {
+  return std::make_shared<Mae>(config, device);
+}
+
+ModelPtr build(const UnetrConfig& config, at::Device device) {
+  return std::make_shared<Unetr>(config, device);
+}
+
+ModelPtr build(const SapConfig& config, at::Device device) {
+  return std::make_shared<Sap>(config, device);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "fovea/core/error.h"
+#include "fovea/core/log.h"
 #include "fovea/kernels/device.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/weights.h"
@@ -19,6 +20,14 @@ namespace {
 DataSource open_data(const TrainConfig& config, const data::DataSectionConfig& section,
                      bool is_training) {
   const auto model = models::build_model(config.model, at::kMeta);  // its form alone
+  if (model->takes_patches() != config.data.adaptive_patching.has_value()) {
+    fail<ConfigError>("data.adaptive_patching: found {}, but the model takes {}; {}",
+                      model->takes_patches() ? "nothing" : "a section",
+                      model->takes_patches() ? "adaptive patches" : "images",
+                      model->takes_patches()
+                          ? "give it the model's fixed_length and patch_size"
+                          : "leave it out, or give the model patching: adaptive");
+  }
   auto opened = data::open_section(config.data, section, input_form_of(*model), is_training);
   make_task(config.task, *model)->check_data(*opened.dataset);
   opened.options.seed = static_cast<uint64_t>(config.run.seed);
@@ -46,6 +55,13 @@ void check_class_names(const std::vector<std::string>& expected,
 // One overload a task.
 std::unique_ptr<Task> make(const ClassificationConfig& config, const models::Model& model) {
   return std::make_unique<ClassificationTask>(config, model.num_classes());
+}
+std::unique_ptr<Task> make(const MaskedAutoencodingConfig& config, const models::Model& model) {
+  return std::make_unique<MaskedAutoencodingTask>(config, model);
+}
+
+std::unique_ptr<Task> make(const SegmentationConfig& config, const models::Model& model) {
+  return std::make_unique<SegmentationTask>(config, model);
 }
 
 }  // namespace
@@ -94,10 +110,13 @@ models::ModelPtr make_model(const TrainConfig& config, const ComputeOptions& com
   auto model = models::build_model(config.model);
   model->init_weights(static_cast<uint64_t>(config.run.seed));
   if (!config.init.weights.empty()) {
-    models::load_weights(*model, config.init.weights,
-                         {.resize_pos_embed = config.init.resize_pos_embed,
-                          .skip_head = config.init.skip_head,
-                          .adapt_in_chans = config.init.adapt_in_chans});
+    const auto report =
+        models::load_weights(*model, config.init.weights,
+                             {.resize_pos_embed = config.init.resize_pos_embed,
+                              .skip_head = config.init.skip_head,
+                              .adapt_in_chans = config.init.adapt_in_chans,
+                              .part = models::weights_part_from_name(config.init.part)});
+    log_info(fmt::format("{}: {}", config.init.weights, report.text()));
   }
   model->to(compute.device);
   freeze_parameters(*model, config.trainer.freeze);

@@ -1,0 +1,13 @@
+// The tasks a recipe can name.
+#pragma once
+
+#include "fovea/core/config_fields.h"
+#include "fovea/train/tasks/classification.h"
+#include "fovea/train/tasks/masked_autoencoding.h"
+#include "fovea/train/tasks/segmentation.h"
+
+namespace fovea::train {
+
+using TaskConfig = OneOf<ClassificationConfig, MaskedAutoencodingConfig, SegmentationConfig>;
+
+}  // namespace fovea::train
