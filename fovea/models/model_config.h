@@ -4,11 +4,12 @@
 #include "fovea/core/config_fields.h"
 #include "fovea/models/mae_config.h"
 #include "fovea/models/sap_config.h"
+#include "fovea/models/t2t_vit_config.h"
 #include "fovea/models/unetr_config.h"
 #include "fovea/models/vit_config.h"
 
 namespace fovea::models {
 
-using ModelConfig = OneOf<VitConfig, MaeConfig, UnetrConfig, SapConfig>;
+using ModelConfig = OneOf<VitConfig, MaeConfig, UnetrConfig, SapConfig, T2tVitConfig>;
 
 }  // namespace fovea::models
