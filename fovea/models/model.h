@@ -34,6 +34,15 @@ class Model : public nn::UnitImpl {
 
   virtual InputSpec input_spec() const = 0;
 
+  // Classes that it tells apart, or was told of; 0: it knows none.
+  virtual int64_t num_classes() const { return 0; }
+
+  // Whether a parameter belongs to what pre-training makes and a new task keeps: `trainer.freeze:
+  // [backbone]`.
+  virtual bool is_backbone(const std::string& parameter_name) const {
+    return !parameter_name.starts_with("head.");
+  }
+
   // Parameters that weight decay leaves alone although they have two or more dims (timm's
   // no_weight_decay()).
   virtual std::vector<std::string> no_weight_decay() const = 0;

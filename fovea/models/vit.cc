@@ -149,11 +149,21 @@ at::Tensor Vit::forward(const at::Tensor& images) {
 }
 
 at::Tensor Vit::forward_features(const at::Tensor& images) {
-  check_images(images);
-  auto x = add_prefix_and_position(patch_embed_(images), images);  // [B, N, D]
-  x = drop_patches(x);                                             // [B, kept N, D]
-  if (norm_pre_) x = norm_pre_(x);
-  for (auto& block : blocks_) x = block(x);
+  return encode(drop_patches(add_prefix(embed_patches(images))));
+}
+
+at::Tensor Vit::encode(const at::Tensor& tokens, at::IntArrayRef taps,
+                       std::vector<at::Tensor>* tapped) {
+  auto x = norm_pre_ ? norm_pre_(tokens) : tokens;  // [B, N, D]
+  size_t next = 0;
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    x = blocks_[i](x);
+    if (next == taps.size() || taps[next] != static_cast<int64_t>(i)) continue;
+    tapped->push_back(x);
+    next += 1;
+  }
+  FOVEA_CHECK(next == taps.size(), "taps [{}] of {} blocks; expected ascending indices of blocks",
+              fmt::join(taps, ", "), blocks_.size());
   return norm_ ? norm_(x) : x;
 }
 
@@ -168,25 +178,33 @@ void Vit::check_images(const at::Tensor& images) const {
               fmt::join(images.sizes(), ", "), fmt::join(expected, ", "));
 }
 
-// patches: [B, number of patches, D] -> [B, N, D].
-at::Tensor Vit::add_prefix_and_position(const at::Tensor& patches, const at::Tensor& images) {
-  const auto kind = patches.scalar_type();
+// Rows of the position embedding that belong to prefix tokens.
+int64_t Vit::num_embedded_prefix() const {
+  return pos_embed_.defined() && !config_.no_embed_class ? config_.num_prefix_tokens() : 0;
+}
+
+at::Tensor Vit::embed_patches(const at::Tensor& images) {
+  check_images(images);
+  const auto x = patch_embed_(images);  // [B, number of patches, D]
+  if (!pos_embed_.defined()) return x;
+  const auto position = nn::resize_pos_embed(
+      pos_embed_, grid_size_, patch_embed_->grid_size(images.sizes().slice(2)),
+      num_embedded_prefix(), nn::pos_embed_interp_from_name(config_.pos_embed_interp));
+  return x + position.narrow(1, num_embedded_prefix(), x.size(1)).to(x.scalar_type());
+}
+
+at::Tensor Vit::add_prefix(const at::Tensor& patches) {
   std::vector<at::Tensor> prefix;
   for (const auto& token : {cls_token_, reg_token_, dist_token_}) {
     if (token.defined()) prefix.push_back(token);
   }
   auto x = patches;
-  at::Tensor prefix_rows = prefix.empty() ? at::Tensor() : at::cat(prefix, 1);  // [1, prefix, D]
-  if (pos_embed_.defined()) {
-    const auto num_embedded = config_.no_embed_class ? 0 : config_.num_prefix_tokens();
-    const auto position = nn::resize_pos_embed(
-        pos_embed_, grid_size_, patch_embed_->grid_size(images.sizes().slice(2)), num_embedded,
-        nn::pos_embed_interp_from_name(config_.pos_embed_interp));
-    x = x + position.narrow(1, num_embedded, x.size(1)).to(kind);
-    if (num_embedded > 0) prefix_rows = prefix_rows + position.narrow(1, 0, num_embedded);
-  }
-  if (prefix_rows.defined()) {
-    x = at::cat({prefix_rows.to(kind).expand({x.size(0), -1, -1}), x}, 1);  // [B, N, D]
+  if (!prefix.empty()) {
+    auto rows = at::cat(prefix, 1);  // [1, prefix, D]
+    if (const auto count = num_embedded_prefix(); count > 0) {
+      rows = rows + pos_embed_.narrow(1, 0, count);
+    }
+    x = at::cat({rows.to(x.scalar_type()).expand({x.size(0), -1, -1}), x}, 1);  // [B, N, D]
   }
   // As in timm, there is no such dropout without a position embedding.
   return pos_embed_.defined() ? dropout(x, config_.pos_drop_rate, "pos_drop") : x;

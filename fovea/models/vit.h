@@ -19,11 +19,24 @@ class Vit : public Model {
   at::Tensor forward(const at::Tensor& images) override;
   // images: [B, C, H, W] or [B, C, D, H, W] -> [B, N, D], after the final norm (fc_norm: without).
   at::Tensor forward_features(const at::Tensor& images);
+
+  // The pieces of forward_features, for models that have a ViT as their encoder.
+  // images -> [B, number of patches, D] with their position, without prefix tokens.
+  at::Tensor embed_patches(const at::Tensor& images);
+  // patches: [B, n, D], any choice of them -> [B, prefix + n, D]: class and register tokens with
+  // their position in front.
+  at::Tensor add_prefix(const at::Tensor& patches);
+  // tokens: [B, N, D] -> [B, N, D] after the final norm. tapped: the tokens after the blocks of the
+  // indices `taps`, without a norm, in that order; taps ascend.
+  at::Tensor encode(const at::Tensor& tokens, at::IntArrayRef taps = {},
+                    std::vector<at::Tensor>* tapped = nullptr);
+
   // tokens: [B, N, D] -> [B, num_classes]; pre_logits: what the head would see, [B, D].
   at::Tensor forward_head(const at::Tensor& tokens, bool pre_logits = false);
 
   void init_weights(uint64_t seed) override;
   InputSpec input_spec() const override;
+  int64_t num_classes() const override { return config_.num_classes; }
   std::vector<std::string> no_weight_decay() const override;
   // pos_embed of a grid of equal sides.
   at::Tensor adapt_parameter(const std::string& name, const at::Tensor& saved) const override;
@@ -39,7 +52,7 @@ class Vit : public Model {
   void register_blocks(at::Device device);
   void register_head(at::Device device);
   void check_images(const at::Tensor& images) const;
-  at::Tensor add_prefix_and_position(const at::Tensor& patches, const at::Tensor& images);
+  int64_t num_embedded_prefix() const;
   at::Tensor drop_patches(const at::Tensor& tokens) const;
   at::Tensor pool(const at::Tensor& tokens);
   at::Tensor adapt_pos_embed(const at::Tensor& saved) const;

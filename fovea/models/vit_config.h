@@ -78,7 +78,16 @@ struct VitConfig {
   VitInputConfig input;
 
   template <class Visitor, class Self>
-  static void visit(Visitor& v, Self& self);
+  static void visit(Visitor& v, Self& self) {
+    visit_encoder(v, self);
+    visit_head(v, self);
+  }
+  // The keys from the image to the tokens after the last norm, which every model with a ViT as its
+  // encoder has (encoder_config.h), and those of what makes logits of them.
+  template <class Visitor, class Self>
+  static void visit_encoder(Visitor& v, Self& self);
+  template <class Visitor, class Self>
+  static void visit_head(Visitor& v, Self& self);
 
   // Checks across fields.
   void validate(ConfigIssues& issues) const;
@@ -94,7 +103,7 @@ struct VitConfig {
 };
 
 template <class Visitor, class Self>
-void VitConfig::visit(Visitor& v, Self& self) {
+void VitConfig::visit_encoder(Visitor& v, Self& self) {
   const FieldOptions positive = {.min = 1};
   const FieldOptions rate = {.min = 0, .max = 1, .exclusive_max = true};
   v.field("preset", self.preset, "named sizes and options (timm's names); other keys change them");
@@ -104,12 +113,6 @@ void VitConfig::visit(Visitor& v, Self& self) {
   v.field("patch_size", self.patch_size, "sides of a patch, as img_size",
           {.min = 1, .unit = "pixels", .one_is_list = true});
   v.field("in_chans", self.in_chans, "channels of the images", positive);
-  v.field("num_classes", self.num_classes, "outputs of the head; 0: the pooled features",
-          {.min = 0});
-  v.field("global_pool", self.global_pool,
-          "how tokens become one vector: the class token, average, average and maximum, maximum, "
-          "attention (map), or '' for none",
-          {.choices = {"", "avg", "avgmax", "max", "token", "map"}});
   v.field("embed_dim", self.embed_dim, "token width D", positive);
   v.field("depth", self.depth, "number of blocks", positive);
   v.field("num_heads", self.num_heads, "attention heads H; must divide embed_dim", positive);
@@ -123,7 +126,6 @@ void VitConfig::visit(Visitor& v, Self& self) {
   v.field("init_values", self.init_values, "start value of LayerScale; none: no LayerScale",
           {.min = 0, .exclusive_min = true});
   v.field("class_token", self.class_token, "learned class token in front");
-  v.field("distilled", self.distilled, "distillation token and its head, averaged with the first");
   v.field("pos_embed", self.pos_embed,
           "position embedding: learned, fixed sin-cos, learned from a sin-cos start, or none",
           {.choices = {"learn", "sincos", "sincos_learn", "none"}});
@@ -136,14 +138,10 @@ void VitConfig::visit(Visitor& v, Self& self) {
   v.field("pre_norm", self.pre_norm,
           "norm before the blocks; the patch embedding has no bias then");
   v.field("final_norm", self.final_norm, "norm after the blocks");
-  v.field("fc_norm", self.fc_norm,
-          "final norm after pooling instead of before; none: for avg, avgmax and max");
-  v.field("pool_include_prefix", self.pool_include_prefix, "pool over the prefix tokens too");
   v.field("dynamic_img_size", self.dynamic_img_size,
           "accept any image size and resize the position embedding in each forward");
   v.field("dynamic_img_pad", self.dynamic_img_pad, "pad images with zeros to whole patches");
   v.field("crop_to_patches", self.crop_to_patches, "drop pixels beyond the last whole patch");
-  v.field("drop_rate", self.drop_rate, "dropout before the head", rate);
   v.field("pos_drop_rate", self.pos_drop_rate, "dropout after the position embedding", rate);
   v.field("patch_drop_rate", self.patch_drop_rate, "share of patch tokens left out in training",
           rate);
@@ -161,9 +159,25 @@ void VitConfig::visit(Visitor& v, Self& self) {
   v.field("norm_eps", self.norm_eps, "epsilon of every norm", {.min = 0, .exclusive_min = true});
   v.field("mlp_layer", self.mlp_layer, "MLP, or SwiGLU with packed or split first layer",
           {.choices = {"mlp", "swiglu_packed", "swiglu"}});
+  v.field("input", self.input, "preprocessing that the weights expect");
+}
+
+template <class Visitor, class Self>
+void VitConfig::visit_head(Visitor& v, Self& self) {
+  v.field("num_classes", self.num_classes, "outputs of the head; 0: the pooled features",
+          {.min = 0});
+  v.field("global_pool", self.global_pool,
+          "how tokens become one vector: the class token, average, average and maximum, maximum, "
+          "attention (map), or '' for none",
+          {.choices = {"", "avg", "avgmax", "max", "token", "map"}});
+  v.field("distilled", self.distilled, "distillation token and its head, averaged with the first");
+  v.field("fc_norm", self.fc_norm,
+          "final norm after pooling instead of before; none: for avg, avgmax and max");
+  v.field("pool_include_prefix", self.pool_include_prefix, "pool over the prefix tokens too");
+  v.field("drop_rate", self.drop_rate, "dropout before the head",
+          {.min = 0, .max = 1, .exclusive_max = true});
   v.field("representation_size", self.representation_size,
           "width of a tanh layer before the head (pre-logits); 0: none", {.min = 0});
-  v.field("input", self.input, "preprocessing that the weights expect");
 }
 
 }  // namespace fovea::models

@@ -122,7 +122,7 @@ struct TrainerConfig {
 struct CheckpointConfig {
   int64_t every_steps = 500;
   int64_t keep = 3;
-  std::string best_metric = "top1";
+  std::optional<std::string> best_metric;
   bool async = true;
 
   template <class Visitor, class Self>
@@ -131,8 +131,8 @@ struct CheckpointConfig {
             "save this often, and at the end and when told to stop", {.min = 1, .unit = "steps"});
     v.field("keep", self.keep, "checkpoints kept, besides the best", {.min = 1});
     v.field("best_metric", self.best_metric,
-            "metric of the evaluation that names the best checkpoint",
-            {.choices = {"top1", "top5", "loss"}});
+            "metric of the evaluation that names the best checkpoint; auto: the task's first one",
+            {.null_word = "auto"});
     v.field("async", self.async, "write while training goes on");
   }
 };

@@ -15,6 +15,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kMaxClasses = 1'000'000;
+constexpr size_t kMaxMetrics = 10'000;
 
 json to_json(const SamplePrediction& sample) {
   auto scores = json::array();
@@ -77,11 +78,47 @@ std::vector<ConfusionCount> confusion_from(const json& value, int64_t num_classe
   return out;
 }
 
+json to_json(const std::vector<EvaluationPicture>& pictures) {
+  auto out = json::array();
+  for (const auto& one : pictures) {
+    out.push_back({{"title", one.title},
+                   {"caption", one.caption},
+                   {"image_png", base64_encode(one.image_png)}});
+  }
+  return out;
+}
+
+std::vector<EvaluationPicture> pictures_from(const json& value) {
+  std::vector<EvaluationPicture> pictures;
+  for (const auto& one : list_field(value, "pictures")) {
+    EvaluationPicture picture;
+    std::string image;
+    read_field(one, "title", picture.title);
+    read_field(one, "caption", picture.caption);
+    read_field(one, "image_png", image);
+    picture.image_png = base64_decode(image);
+    pictures.push_back(std::move(picture));
+  }
+  return pictures;
+}
+
+std::map<std::string, double> metrics_from(const json& value) {
+  std::map<std::string, double> metrics;
+  const auto found = value.find("metrics");
+  if (found == value.end()) return metrics;
+  if (!found->is_object() || found->size() > kMaxMetrics) {
+    fail<DataError>("\"metrics\" is no object of at most {} numbers", kMaxMetrics);
+  }
+  for (const auto& [name, number] : found->items()) {
+    metrics[name] = std::numeric_limits<double>::quiet_NaN();
+    read_field(*found, name.c_str(), metrics[name]);
+  }
+  return metrics;
+}
+
 EvaluationFile evaluation_from(const json& value) {
   EvaluationFile out;
-  read_field(value, "loss", out.loss);
-  read_field(value, "top1", out.top1);
-  read_field(value, "top5", out.top5);
+  out.metrics = metrics_from(value);
   read_field(value, "num_samples", out.num_samples);
   read_field(value, "num_left_out", out.num_left_out);
   read_field(value, "step", out.step);
@@ -97,10 +134,16 @@ EvaluationFile evaluation_from(const json& value) {
   out.confusion = confusion_from(value, out.num_classes);
   out.samples = samples_from(value, "samples");
   out.mistakes = samples_from(value, "mistakes");
+  out.pictures = pictures_from(value);
   return out;
 }
 
 }  // namespace
+
+double EvaluationFile::metric(const std::string& name) const {
+  const auto found = metrics.find(name);
+  return found == metrics.end() ? std::numeric_limits<double>::quiet_NaN() : found->second;
+}
 
 std::vector<ConfusionCount> confusion_counts(std::span<const int64_t> matrix, int64_t num_classes) {
   FOVEA_CHECK(static_cast<int64_t>(matrix.size()) == num_classes * num_classes,
@@ -127,9 +170,7 @@ std::string evaluation_to_json(const EvaluationFile& evaluation) {
   for (const auto& [label, predicted, count] : evaluation.confusion) {
     confusion.push_back({label, predicted, count});
   }
-  const json out = {{"loss", evaluation.loss},
-                    {"top1", evaluation.top1},
-                    {"top5", evaluation.top5},
+  const json out = {{"metrics", evaluation.metrics},
                     {"num_samples", evaluation.num_samples},
                     {"num_left_out", evaluation.num_left_out},
                     {"step", evaluation.step},
@@ -139,7 +180,8 @@ std::string evaluation_to_json(const EvaluationFile& evaluation) {
                     {"class_names", evaluation.class_names},
                     {"confusion", std::move(confusion)},
                     {"samples", to_json(evaluation.samples)},
-                    {"mistakes", to_json(evaluation.mistakes)}};
+                    {"mistakes", to_json(evaluation.mistakes)},
+                    {"pictures", to_json(evaluation.pictures)}};
   return out.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,10 +34,15 @@ struct SamplePrediction {
   std::string image_png;           // bytes of a PNG file; empty: no picture
 };
 
+// A picture of any task: a reconstruction, a mask over its image, a grid of samples.
+struct EvaluationPicture {
+  std::string title;
+  std::string caption;
+  std::string image_png;  // bytes of a PNG file
+};
+
 struct EvaluationFile {
-  double loss = std::numeric_limits<double>::quiet_NaN();
-  double top1 = std::numeric_limits<double>::quiet_NaN();  // percent
-  double top5 = std::numeric_limits<double>::quiet_NaN();  // percent
+  std::map<std::string, double> metrics;  // "loss", "top1" ...; accuracies in percent
   int64_t num_samples = 0;
   int64_t num_left_out = 0;  // samples that could not be read, with data.bad_samples
   int64_t step = -1;         // of the weights; -1: not known
@@ -47,6 +53,10 @@ struct EvaluationFile {
   std::vector<ConfusionCount> confusion;
   std::vector<SamplePrediction> samples;   // of all samples, evenly spread
   std::vector<SamplePrediction> mistakes;  // wrong ones, highest loss first
+  std::vector<EvaluationPicture> pictures;
+
+  // NaN where the evaluation has no such metric.
+  double metric(const std::string& name) const;
 };
 
 // The counts above zero of a row-major matrix [num_classes, num_classes]: rows are labels.

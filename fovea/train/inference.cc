@@ -182,7 +182,7 @@ Inference load_inference(const std::string& target, const InferenceOptions& opti
   const bool has_val = source.config && source.config->data.val;
   const auto transforms = has_val ? data::transforms_of(*source.config->data.val)
                                   : default_transforms(inference.model->input_spec());
-  inference.input = input_form_of(source.model);
+  inference.input = input_form_of(*inference.model);
   inference.transforms = data::make_transforms(transforms, form_of(transforms, inference.input),
                                                inference.input.in_chans);
   inference.class_names = std::move(source.class_names);

@@ -16,24 +16,11 @@
 namespace fovea::train {
 namespace {
 
-void check_classes(const models::ModelConfig& model, const data::Dataset& dataset) {
-  if (dataset.has_masks()) {
-    fail<ConfigError>(
-        "task: classification, but {} has a mask, a class for each pixel; expected one class for "
-        "each image: leave `masks` out, or give labels",
-        dataset.describe(0));
-  }
-  const int64_t wanted = num_classes_of(model), found = dataset.num_classes();
-  if (found == 0 || wanted == found) return;
-  fail<ConfigError>(
-      "model.num_classes: found {}, but the data has {} classes; set model.num_classes={}", wanted,
-      found, found);
-}
-
 DataSource open_data(const TrainConfig& config, const data::DataSectionConfig& section,
                      bool is_training) {
-  auto opened = data::open_section(config.data, section, input_form_of(config.model), is_training);
-  check_classes(config.model, *opened.dataset);
+  const auto model = models::build_model(config.model, at::kMeta);  // its form alone
+  auto opened = data::open_section(config.data, section, input_form_of(*model), is_training);
+  make_task(config.task, *model)->check_data(*opened.dataset);
   opened.options.seed = static_cast<uint64_t>(config.run.seed);
   DataSource source;
   source.dataset = opened.dataset;
@@ -56,21 +43,20 @@ void check_class_names(const std::vector<std::string>& expected,
       left - expected.begin(), name(right, found), name(left, expected));
 }
 
-bool matches(const std::string& pattern, const std::string& name) {
-  if (pattern == "backbone") return !name.starts_with("head.");
-  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+// One overload a task.
+std::unique_ptr<Task> make(const ClassificationConfig& config, const models::Model& model) {
+  return std::make_unique<ClassificationTask>(config, model.num_classes());
 }
 
 }  // namespace
 
-int64_t num_classes_of(const models::ModelConfig& config) {
-  return config.visit_value([](const auto& model) { return model.num_classes; });
+data::InputForm input_form_of(const models::Model& model) {
+  const auto spec = model.input_spec();
+  return {.in_chans = spec.in_chans, .spatial_dims = static_cast<int>(spec.img_size.size())};
 }
 
 data::InputForm input_form_of(const models::ModelConfig& config) {
-  return config.visit_value([](const auto& model) -> data::InputForm {
-    return {.in_chans = model.in_chans, .spatial_dims = static_cast<int>(model.img_sides().size())};
-  });
+  return input_form_of(*models::build_model(config, at::kMeta));
 }
 
 DataSource open_training_data(const TrainConfig& config) {
@@ -90,10 +76,18 @@ DataSource open_validation_data(const TrainConfig& config,
   return source;
 }
 
-std::unique_ptr<Task> make_task(const TaskConfig& config, int64_t num_classes) {
-  return config.visit_value([&](const ClassificationConfig& chosen) -> std::unique_ptr<Task> {
-    return std::make_unique<ClassificationTask>(chosen, num_classes);
-  });
+std::unique_ptr<Task> make_task(const TaskConfig& config, const models::Model& model) {
+  return config.visit_value([&](const auto& chosen) { return make(chosen, model); });
+}
+
+std::string best_metric(const CheckpointConfig& config, const Task& task) {
+  const auto names = task.metric_names();
+  if (!config.best_metric) return names.front();
+  if (std::find(names.begin(), names.end(), *config.best_metric) == names.end()) {
+    fail<ConfigError>("checkpoint.best_metric: found '{}'; expected one of the task's metrics: {}",
+                      *config.best_metric, fmt::join(names, ", "));
+  }
+  return *config.best_metric;
 }
 
 models::ModelPtr make_model(const TrainConfig& config, const ComputeOptions& compute) {
@@ -111,6 +105,10 @@ models::ModelPtr make_model(const TrainConfig& config, const ComputeOptions& com
 }
 
 void freeze_parameters(models::Model& model, const std::vector<std::string>& patterns) {
+  const auto matches = [&](const std::string& pattern, const std::string& name) {
+    if (pattern == "backbone") return model.is_backbone(name);
+    return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+  };
   for (const auto& pattern : patterns) {
     bool found = false;
     for (auto& parameter : model.named_parameters()) {

@@ -24,8 +24,7 @@ struct DataSource {
   std::unique_ptr<data::Loader> loader;
 };
 
-// Of whichever model is configured.
-int64_t num_classes_of(const models::ModelConfig& config);
+data::InputForm input_form_of(const models::Model& model);
 data::InputForm input_form_of(const models::ModelConfig& config);
 
 // data.train, shuffled by the run's seed. Throws ConfigError where the section is missing or the
@@ -37,7 +36,11 @@ DataSource open_training_data(const TrainConfig& config);
 DataSource open_validation_data(const TrainConfig& config,
                                 const std::vector<std::string>& class_names);
 
-std::unique_ptr<Task> make_task(const TaskConfig& config, int64_t num_classes);
+// Throws ConfigError where the model does not give what the task needs.
+std::unique_ptr<Task> make_task(const TaskConfig& config, const models::Model& model);
+
+// The metric that names the best checkpoint. Throws ConfigError: the task has none of that name.
+std::string best_metric(const CheckpointConfig& config, const Task& task);
 
 // The model of the recipe, with init.weights or step-0 weights, on the compute device, frozen
 // parameters marked.

@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "fovea/data/dataset.h"
 #include "fovea/models/model.h"
+#include "fovea/train/evaluation_file.h"
 
 namespace fovea::train {
 
@@ -17,6 +19,7 @@ namespace fovea::train {
 struct TensorBatch {
   at::Tensor images;   // [B, C, H, W] or [B, C, D, H, W], in the dtype of the activations
   at::Tensor labels;   // [B] int64, or soft targets [B, num_classes] float32
+  at::Tensor masks;    // [B, H, W] or [B, D, H, W] int64 classes; undefined: there are none
   at::Tensor weights;  // [B] float32: 0 counts for nothing; undefined: every sample counts
   at::Tensor rows;     // [B] int64 on the CPU: rows of the global batch
   at::Tensor indices;  // [B] int64 on the CPU: samples of the data set
@@ -28,8 +31,8 @@ struct TensorBatch {
 struct LossParts {
   at::Tensor loss_sum;  // scalar float32, with a graph
   double weight = 0;    // samples, tokens or voxels that count
-  std::map<std::string, double>
-      sums;            // "correct" ...: further sums over the batch, for the progress line
+  // Further sums by the metric's name; divided by the summed weight they are logged in training.
+  std::map<std::string, double> sums;
   at::Tensor outputs;  // [B, ...] detached: what evaluation looks at
 };
 
@@ -41,11 +44,19 @@ class Evaluation {
   // "loss", "top1", "top5", ... by name.
   virtual std::map<std::string, double> metrics() const = 0;
   virtual int64_t num_samples() const = 0;
+  // Fills in what a report shows of it besides the metrics: pictures, confusions. dataset: the one
+  // that was evaluated.
+  virtual void describe(EvaluationFile& /*file*/, const data::Dataset& /*dataset*/) const {}
 };
 
+// Immutable. Made for a model (make_task), whose outputs it understands.
 class Task {
  public:
   virtual ~Task() = default;
+  // Throws ConfigError where the samples of `dataset` lack what the task learns from.
+  virtual void check_data(const data::Dataset& /*dataset*/) const {}
+  // Of an evaluation; the first one names the best checkpoint unless checkpoint.best_metric does.
+  virtual std::vector<std::string> metric_names() const = 0;
   virtual LossParts loss(models::Model& model, const TensorBatch& batch) const = 0;
   virtual std::unique_ptr<Evaluation> start_evaluation() const = 0;
 };

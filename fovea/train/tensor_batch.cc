@@ -50,6 +50,11 @@ TensorBatch to_tensors(data::Batch& batch, int64_t begin, int64_t end,
   } else if (!batch.labels.empty()) {
     tensors.labels = rows_of(batch.labels, flat, begin, end, at::kLong).to(compute.device);
   }
+  if (!batch.masks.empty()) {
+    auto shape = batch.image_shape;
+    shape.erase(shape.begin() + 1);
+    tensors.masks = rows_of(batch.masks, shape, begin, end, at::kInt).to(compute.device, at::kLong);
+  }
   const auto counts = [](float weight) { return weight == 1.0f; };
   if (!std::all_of(batch.weights.begin() + begin, batch.weights.begin() + end, counts)) {
     tensors.weights = rows_of(batch.weights, flat, begin, end, at::kFloat).to(compute.device);

@@ -11,9 +11,10 @@
 #include "fovea/optim/ema.h"
 #include "fovea/optim/schedules.h"
 #include "fovea/train/evaluator.h"
-#include "fovea/train/finish.h"
 #include "fovea/train/inference.h"
+#include "fovea/train/metric_names.h"
 #include "fovea/train/report/report.h"
+#include "fovea/train/run_clock.h"
 #include "fovea/train/run_folder.h"
 #include "fovea/train/session.h"
 #include "fovea/train/stop_signals.h"
@@ -26,11 +27,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// A loss is better when smaller, every other metric when larger.
-bool improves(const std::string& metric, double value, double best) {
-  return metric == "loss" ? value < best : value > best;
 }
 
 }  // namespace
@@ -56,6 +52,7 @@ struct Trainer::Run {
   StepOptions options;
   models::ModelPtr model;
   std::unique_ptr<Task> task;
+  std::string best_metric;
   std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<optim::Ema> ema;
   int64_t steps_per_epoch, num_steps, eval_every_steps;
@@ -79,7 +76,8 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode)
       validation(open_validation_data(config, training.dataset->class_names())),
       options(step_options(config)),
       model(make_model(config, options.compute)),
-      task(make_task(config.task, num_classes_of(config.model))),
+      task(make_task(config.task, *model)),
+      best_metric(train::best_metric(config.checkpoint, *task)),
       optimizer(make_optimizer(config, *model)),
       steps_per_epoch(training.loader->batches_per_epoch()),
       num_steps(total_steps(config.trainer, steps_per_epoch)),
@@ -170,8 +168,8 @@ void Trainer::Run::evaluate_now() {
       });
   last_eval = evaluation->metrics();
   evaluated_step = step;
-  const double value = last_eval.at(config.checkpoint.best_metric);
-  is_best = !best || improves(config.checkpoint.best_metric, value, *best);
+  const double value = last_eval.at(best_metric);
+  is_best = !best || improves(best_metric, value, *best);
   if (is_best) best = value;
   log.add_evaluation(last_eval, log_position());
   std::string text;
@@ -182,9 +180,10 @@ void Trainer::Run::evaluate_now() {
 }
 
 void Trainer::Run::write_evaluation(const Evaluation& evaluation) const {
-  const auto* found = dynamic_cast<const ClassificationEvaluation*>(&evaluation);
-  if (!found) return;
-  auto file = describe_evaluation(*found, *validation.dataset);
+  EvaluationFile file;
+  file.metrics = evaluation.metrics();
+  file.num_samples = evaluation.num_samples();
+  evaluation.describe(file, *validation.dataset);
   file.step = step;
   file.epoch = log_position().epoch;
   file.num_left_out = log.num_left_out();

@@ -47,9 +47,7 @@ void TrainingLog::write_line(const LogPosition& position) {
   record.values["images_per_second"] = static_cast<double>(window_.cost.images) / seconds;
   record.values["data_wait"] = window_.cost.wait_seconds / seconds;
   record.values["memory_bytes"] = static_cast<double>(peak_memory_bytes());
-  if (const auto correct = window_.sums.find("correct"); correct != window_.sums.end()) {
-    record.values["top1"] = 100 * correct->second / window_.weight;
-  }
+  for (const auto& [name, sum] : window_.sums) record.values[name] = sum / window_.weight;
   write(record);
   window_ = {};
 }
@@ -104,7 +102,7 @@ void TrainingLog::say(const std::string& text) {
 }
 
 std::string TrainingLog::progress_text(const LogPosition& position) const {
-  const auto correct = window_.sums.find("correct");
+  const auto top1 = window_.sums.find("top1");
   const double done =
       static_cast<double>(position.step - 1) / static_cast<double>(position.steps_per_epoch);
   const double images_per_step =
@@ -116,7 +114,7 @@ std::string TrainingLog::progress_text(const LogPosition& position) const {
       .step = position.step,
       .num_steps = position.num_steps,
       .loss = window_.loss_sum / window_.weight,
-      .accuracy = correct == window_.sums.end() ? -1 : 100 * correct->second / window_.weight,
+      .accuracy = top1 == window_.sums.end() ? -1 : top1->second / window_.weight,
       .images_per_second = images_per_second_,
       .data_wait = window_.cost.wait_seconds / std::max(window_.cost.seconds, 1e-9),
       .memory_bytes = peak_memory_bytes(),

@@ -10,9 +10,7 @@ namespace fovea::train {
 namespace {
 
 EvaluationFile example() {
-  return {.loss = 0.5,
-          .top1 = 75,
-          .top5 = 100,
+  return {.metrics = {{"loss", 0.5}, {"top1", 75}, {"top5", 100}},
           .num_samples = 4,
           .step = 120,
           .epoch = 2.5,
@@ -27,15 +25,20 @@ EvaluationFile example() {
                        .loss = 1.25,
                        .scores = {{0, 0.7}, {1, 0.3}},
                        .image_png = std::string("\x89PNG\0\xFF", 6)}},
-          .mistakes = {}};
+          .mistakes = {},
+          .pictures = {{.title = "mask", .caption = "a/b", .image_png = std::string("a\0b", 3)}}};
 }
 
 TEST(EvaluationFileTest, ReadsBackWhatItWrote) {
   const auto written = example();
   const auto read = evaluation_from_json(evaluation_to_json(written), "x");
-  EXPECT_EQ(read.loss, written.loss);
-  EXPECT_EQ(read.top1, written.top1);
-  EXPECT_EQ(read.top5, written.top5);
+  EXPECT_EQ(read.metrics, written.metrics);
+  EXPECT_EQ(read.metric("top1"), 75);
+  EXPECT_TRUE(std::isnan(read.metric("dice")));
+  ASSERT_EQ(read.pictures.size(), 1u);
+  EXPECT_EQ(read.pictures[0].title, "mask");
+  EXPECT_EQ(read.pictures[0].caption, "a/b");
+  EXPECT_EQ(read.pictures[0].image_png, written.pictures[0].image_png);
   EXPECT_EQ(read.num_samples, 4);
   EXPECT_EQ(read.step, 120);
   EXPECT_EQ(read.epoch, 2.5);
@@ -60,10 +63,10 @@ TEST(EvaluationFileTest, ReadsBackWhatItWrote) {
 
 TEST(EvaluationFileTest, CarriesNanAndNamesThatAreNotUtf8) {
   auto written = example();
-  written.loss = std::nan("");
+  written.metrics["loss"] = std::nan("");
   written.class_names[0] = "\xFF";
   const auto read = evaluation_from_json(evaluation_to_json(written), "x");
-  EXPECT_TRUE(std::isnan(read.loss));
+  EXPECT_TRUE(std::isnan(read.metric("loss")));
   EXPECT_EQ(read.class_names[0], "\xEF\xBF\xBD");
 }
 
@@ -74,10 +77,11 @@ TEST(EvaluationFileTest, RefusesDamagedFilesByName) {
         std::string(R"({"num_classes": 2, "confusion": [[0, 2, 1]]})"),
         std::string(R"({"num_classes": 2, "confusion": [[-1, 0, 1]]})"),
         std::string(R"({"num_classes": 2, "confusion": [[0, 1]]})"),
-        std::string(R"({"num_classes": 1e30})"), std::string(R"({"num_classes": 99999999999})"),
-        std::string(R"({"class_names": [1]})"), std::string(R"({"samples": {"a": 1}})"),
-        std::string(R"({"samples": [3]})"), std::string(R"({"samples": [{"image_png": "<"}]})"),
-        std::string(100000, '[')}) {
+        std::string(R"({"metrics": [1]})"), std::string(R"({"metrics": {"loss": "low"}})"),
+        std::string(R"({"pictures": [1]})"), std::string(R"({"num_classes": 1e30})"),
+        std::string(R"({"num_classes": 99999999999})"), std::string(R"({"class_names": [1]})"),
+        std::string(R"({"samples": {"a": 1}})"), std::string(R"({"samples": [3]})"),
+        std::string(R"({"samples": [{"image_png": "<"}]})"), std::string(100000, '[')}) {
     try {
       evaluation_from_json(bad, "evaluation.json");
       ADD_FAILURE() << "took " << bad.substr(0, 80);

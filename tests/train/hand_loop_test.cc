@@ -26,7 +26,7 @@ HandRun train_by_hand(const TrainConfig& config) {
   auto validation = open_validation_data(config, training.dataset->class_names());
   const auto options = step_options(config);
   auto model = make_model(config, options.compute);
-  const auto task = make_task(config.task, num_classes_of(config.model));
+  const auto task = make_task(config.task, *model);
   const auto optimizer = make_optimizer(config, *model);
   const auto num_steps = total_steps(config.trainer, training.loader->batches_per_epoch());
   const optim::Schedule schedule(config.schedule, optim::base_lr(config.optim), num_steps);

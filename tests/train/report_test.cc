@@ -51,8 +51,8 @@ class ReportTest : public ::testing::Test {
     metrics << R"({"step": 50, "epoch": 5, "split": "val", "loss": 0.25, "top1": 81.25})"
             << "\n";
     EvaluationFile evaluation;
-    evaluation.loss = 0.25;
-    evaluation.top1 = 81.25;
+    evaluation.metrics = {{"loss", 0.25}, {"top1", 81.25}, {"dice", 0.625}};
+    evaluation.pictures = {{.title = "A <mask>", .caption = "over its image", .image_png = kPng}};
     evaluation.num_samples = 16;
     evaluation.num_classes = 2;
     evaluation.class_names = {"cat", "<img src=x onerror=y>"};
@@ -98,12 +98,13 @@ TEST_F(ReportTest, ShowsEverythingOfACompleteRun) {
   EXPECT_EQ(summary.fault, "");
   for (const char* shown :
        {"81.25 %", "Learning", "Speed", "Classes", "Confusions", "Sample predictions",
-        "Worst mistakes", "Machine", "The resolved config", "1m00s", "dice", "lr: 0.001",
-        "<script>x</script>", "<img src=x onerror=y>", "fovea train \"a b\""}) {
+        "Worst mistakes", "Machine", "The resolved config", "1m00s", "dice", "lr: 0.001", "0.625",
+        "A <mask>", "over its image", "<script>x</script>", "<img src=x onerror=y>",
+        "fovea train \"a b\""}) {
     EXPECT_NE(summary.text.find(shown), std::string::npos) << shown;
   }
   EXPECT_EQ(summary.tags.at("script"), 1);
-  EXPECT_EQ(summary.tags.at("img"), 1);
+  EXPECT_EQ(summary.tags.at("img"), 2);
   EXPECT_NE(html.find("src=\"data:image/png;base64,iVBORw0KGgo"), std::string::npos);
   EXPECT_EQ(html.find("://"), std::string::npos);
 }

@@ -20,8 +20,8 @@ struct StepFixture {
   data::testing::TempDir folder;
   TrainConfig config = testing::tiny_config(folder);
   DataSource source = open_training_data(config);
-  std::unique_ptr<Task> task = make_task(config.task, 4);
   models::ModelPtr model = make_model(config, {});
+  std::unique_ptr<Task> task = make_task(config.task, *model);
   std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(config, *model);
 
   support::NamedTensors gradients() const {
@@ -60,6 +60,7 @@ class WeightedTask : public Task {
     parts.weight = weights.sum().item<double>();
     return parts;
   }
+  std::vector<std::string> metric_names() const override { return {"loss"}; }
   std::unique_ptr<Evaluation> start_evaluation() const override { return nullptr; }
 };
 

@@ -34,7 +34,7 @@ void run(EvalArguments arguments) {
   const auto& config = *inference.config;
   const auto source = train::open_validation_data(config, inference.class_names);
   if (!source.loader) fail<ConfigError>("data.val is missing; expected a data set to evaluate on");
-  const auto task = train::make_task(config.task, train::num_classes_of(config.model));
+  const auto task = train::make_task(config.task, *inference.model);
   train::ProgressLine progress(arguments.json ? train::ProgressLine::Mode::kSilent
                                               : train::ProgressLine::Mode::kAuto);
   const auto evaluation = train::evaluate(

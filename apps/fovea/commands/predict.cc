@@ -1,33 +1,21 @@
 // fovea predict RUN_DIR|WEIGHTS|MODEL INPUT... [--out FILE]
+#include "apps/fovea/predict/predict.h"
+
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/cat.h>
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "apps/fovea/command.h"
-#include "apps/fovea/inference_options.h"
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/nn/tensor_file.h"
 
 namespace fovea::app {
 namespace {
-
-struct PredictArguments {
-  InferenceArguments inference;
-  std::vector<std::string> inputs;
-  std::string out;
-  std::vector<std::string> intermediates;
-  int64_t top = 5;
-  bool json = false;
-};
 
 struct Outputs {
   at::Tensor logits;  // [B, num_classes] float32
@@ -78,71 +66,15 @@ void predict_tensor(const PredictArguments& arguments, const train::Inference& i
              outputs.intermediates.size());
 }
 
-struct Prediction {
-  std::string input;
-  std::vector<std::pair<std::string, double>> classes;  // best first
-};
-
-void append_predictions(const train::Inference& inference, const std::vector<std::string>& inputs,
-                        int64_t top, std::vector<Prediction>& predictions) {
-  const auto samples = inference.open_files(inputs);
-  const auto images = inference.preprocess(samples, 0, samples->size());
-  const auto logits = forward(inference, images, {}).logits;
-  if (logits.dim() != 2)
-    fail<ConfigError>("the model gives no logits: its pooling is ''; give images as a tensor file");
-  const auto [scores, classes] =
-      logits.softmax(1).topk(std::min(top, logits.size(1)), 1);  // [B, top]
-  for (int64_t b = 0; b < logits.size(0); ++b) {
-    Prediction prediction{inputs[static_cast<size_t>(b)], {}};
-    for (int64_t k = 0; k < scores.size(1); ++k) {
-      prediction.classes.emplace_back(inference.class_name(classes[b][k].item<int64_t>()),
-                                      scores[b][k].item<double>());
-    }
-    predictions.push_back(std::move(prediction));
-  }
-}
-
-std::string to_text(const Prediction& prediction) {
-  auto text = prediction.input + "\n";
-  for (const auto& [name, score] : prediction.classes)
-    text += fmt::format("  {:6.2f} %  {}\n", 100 * score, name);
-  return text;
-}
-
-std::string to_json_line(const Prediction& prediction) {
-  nlohmann::json classes = nlohmann::json::array();
-  for (const auto& [name, score] : prediction.classes)
-    classes.push_back({{"class", name}, {"score", score}});
-  return nlohmann::json{{"input", prediction.input}, {"classes", classes}}.dump() + "\n";
-}
-
-void predict_images(const PredictArguments& arguments, const train::Inference& inference) {
-  constexpr size_t kBatch = 32;
-  std::vector<Prediction> predictions;
-  for (size_t first = 0; first < arguments.inputs.size(); first += kBatch) {
-    const auto last = std::min(arguments.inputs.size(), first + kBatch);
-    append_predictions(inference,
-                       {arguments.inputs.begin() + first, arguments.inputs.begin() + last},
-                       arguments.top, predictions);
-  }
-  std::string lines;
-  for (const auto& prediction : predictions) {
-    if (!arguments.json) fmt::print("{}", to_text(prediction));
-    lines += to_json_line(prediction);
-  }
-  if (arguments.json) fmt::print("{}", lines);
-  if (!arguments.out.empty()) write_file_atomic(arguments.out, lines);
-}
-
 void run(const PredictArguments& arguments) {
   const auto inference = arguments.inference.load();
+  if (arguments.inputs.empty()) {
+    fail<ConfigError>("no input; expected image files, or one .npy or .safetensors file");
+  }
   const auto is_tensor =
       std::count_if(arguments.inputs.begin(), arguments.inputs.end(), nn::is_tensor_file);
   if (is_tensor == 0) {
-    if (!arguments.intermediates.empty()) {
-      fail<ConfigError>("--intermediates needs its images as a tensor file (.npy or .safetensors)");
-    }
-    predict_images(arguments, inference);
+    predict_classes(arguments, inference);
   } else if (arguments.inputs.size() == 1) {
     predict_tensor(arguments, inference);
   } else {
@@ -164,7 +96,6 @@ void add_predict(CLI::App& app) {
           "inputs", arguments->inputs,
           "image files; NIfTI files or folders of DICOM slices (several modalities: a;b); or "
           "one .npy/.safetensors file of images [B, C, H, W] float32, already normalised")
-      ->required()
       ->type_name("INPUT...");
   command->add_option(
       "--out", arguments->out,

@@ -135,9 +135,9 @@ RunSummary summarize(const RunData& run) {
   out.top5 = last_finite(metrics.find("val", "top5"));
   out.val_loss = last_finite(metrics.find("val", "loss"));
   if (run.evaluation) {
-    out.top1 = run.evaluation->top1;
-    out.top5 = run.evaluation->top5;
-    out.val_loss = run.evaluation->loss;
+    out.top1 = run.evaluation->metric("top1");
+    out.top5 = run.evaluation->metric("top5");
+    out.val_loss = run.evaluation->metric("loss");
   }
   out.best_top1 = out.best_top1_step = kNan;
   if (const auto* curve = metrics.find("val", "top1")) {

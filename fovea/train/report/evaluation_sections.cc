@@ -58,12 +58,11 @@ std::pair<uint32_t, uint32_t> png_size(const std::string& png) {
   return {word(16), word(20)};
 }
 
-Markup picture(const SamplePrediction& sample, const std::string& words) {
-  const auto [width, height] = png_size(sample.image_png);
+Markup picture(const std::string& png, const std::string& words) {
+  const auto [width, height] = png_size(png);
   if (width == 0) return element("div", {{"class", "no-image"}}, text("no picture"));
-  Attributes attributes{{"src", "data:image/png;base64," + base64_encode(sample.image_png)},
-                        {"alt", words},
-                        {"loading", "lazy"}};
+  Attributes attributes{
+      {"src", "data:image/png;base64," + base64_encode(png)}, {"alt", words}, {"loading", "lazy"}};
   if (std::max(width, height) <= kSmallImage) attributes.emplace_back("class", "pixelated");
   return void_element("img", attributes);
 }
@@ -100,7 +99,7 @@ Markup sample_card(const SamplePrediction& sample, const std::vector<std::string
                               : is_right       ? "sample right"
                                                : "sample wrong";
   return element("li", {{"class", verdict_class}},
-                 picture(sample, words) + element("div", {{"class", "body"}}, body));
+                 picture(sample.image_png, words) + element("div", {{"class", "body"}}, body));
 }
 
 Markup cards(const std::vector<SamplePrediction>& samples, const std::vector<std::string>& names) {
@@ -186,6 +185,18 @@ Markup samples_section(const EvaluationFile& evaluation) {
   if (evaluation.samples.empty()) return {};
   return section("samples", "Sample predictions",
                  cards(evaluation.samples, evaluation.class_names));
+}
+
+Markup pictures_section(const EvaluationFile& evaluation) {
+  Markup items;
+  for (const auto& one : evaluation.pictures) {
+    auto body = element("div", {{"class", "verdict"}}, text(one.title));
+    if (!one.caption.empty()) body += element("small", text(one.caption));
+    items += element("li", {{"class", "sample"}},
+                     picture(one.image_png, one.title) + element("div", {{"class", "body"}}, body));
+  }
+  if (items.empty()) return items;
+  return section("pictures", "Pictures", element("ul", {{"class", "samples wide"}}, items));
 }
 
 Markup mistakes_section(const EvaluationFile& evaluation) {

@@ -36,6 +36,13 @@ Markup headline(const RunData& run) {
   add(summary.best_top1, "best, at step " + format_count(summary.best_top1_step),
       format_percent(summary.best_top1));
   add(summary.val_loss, "validation loss", format_significant(summary.val_loss));
+  if (run.evaluation) {
+    for (const auto& [name, value] : run.evaluation->metrics) {
+      if (name != "loss" && name != "top1" && name != "top5") {
+        add(value, name, format_significant(value));
+      }
+    }
+  }
   add(summary.train_loss, "training loss", format_significant(summary.train_loss));
   add(summary.images_per_second, "images per second", speed(summary.images_per_second));
   add(summary.data_wait, "waiting on data", format_fixed(100 * summary.data_wait, 1) + " %");
@@ -180,6 +187,7 @@ std::string render_report(const RunData& run) {
                                  {"speed", "Speed", speed_section({&run, 1})}};
   if (run.evaluation) {
     const auto& evaluation = *run.evaluation;
+    parts.push_back({"pictures", "Pictures", pictures_section(evaluation)});
     parts.push_back({"classes", "Classes", class_section(evaluation)});
     parts.push_back({"confusion", "Confusions", confusion_section(evaluation)});
     parts.push_back({"samples", "Sample predictions", samples_section(evaluation)});

@@ -33,6 +33,7 @@ Markup class_section(const EvaluationFile& evaluation);
 Markup confusion_section(const EvaluationFile& evaluation);
 Markup samples_section(const EvaluationFile& evaluation);
 Markup mistakes_section(const EvaluationFile& evaluation);
+Markup pictures_section(const EvaluationFile& evaluation);
 
 Markup config_section(const RunData& run);
 Markup bad_samples_section(const RunData& run);

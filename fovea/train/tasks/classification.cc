@@ -59,6 +59,20 @@ at::Tensor classification_losses(const at::Tensor& logits, const at::Tensor& lab
   return nll * (1 - config.label_smoothing) - log_p.mean(1) * config.label_smoothing;
 }
 
+void ClassificationTask::check_data(const data::Dataset& dataset) const {
+  if (dataset.has_masks()) {
+    fail<ConfigError>(
+        "task: classification, but {} has a mask, a class for each pixel; expected one class for "
+        "each image: leave `masks` out, or give labels",
+        dataset.describe(0));
+  }
+  const int64_t found = dataset.num_classes();
+  if (found == 0 || num_classes_ == found) return;
+  fail<ConfigError>(
+      "model.num_classes: found {}, but the data has {} classes; set model.num_classes={}",
+      num_classes_, found, found);
+}
+
 LossParts ClassificationTask::loss(models::Model& model, const TensorBatch& batch) const {
   check_labels(batch.labels, num_classes_);
   const auto logits = model.forward(batch.images);  // [B, C]
@@ -78,7 +92,7 @@ LossParts ClassificationTask::loss(models::Model& model, const TensorBatch& batc
     parts.weight = batch.weights.sum().item<double>();
   }
   parts.loss_sum = losses.sum();
-  parts.sums["correct"] = correct.sum().item<double>();
+  parts.sums["top1"] = 100 * correct.sum().item<double>();
   return parts;
 }
 

@@ -34,6 +34,10 @@ using TaskConfig = OneOf<ClassificationConfig>;
 at::Tensor classification_losses(const at::Tensor& logits, const at::Tensor& labels,
                                  const ClassificationConfig& config);
 
+// How many samples a report shows of each kind.
+constexpr int64_t kShownSamples = 24;
+constexpr int64_t kShownMistakes = 24;
+
 // The loss of an evaluation is that of the task without label smoothing, as timm's validation loss.
 class ClassificationEvaluation : public Evaluation {
  public:
@@ -41,6 +45,8 @@ class ClassificationEvaluation : public Evaluation {
   void add(const TensorBatch& batch, const LossParts& parts) override;
   std::map<std::string, double> metrics() const override;
   int64_t num_samples() const override { return num_samples_; }
+  // Samples spread evenly over the data, and the wrong ones with the highest loss.
+  void describe(EvaluationFile& file, const data::Dataset& dataset) const override;
 
   // [C, C] int64: rows are labels, columns predictions.
   const at::Tensor& confusion() const { return confusion_; }
@@ -67,6 +73,8 @@ class ClassificationTask : public Task {
  public:
   ClassificationTask(const ClassificationConfig& config, int64_t num_classes)
       : config_(config), num_classes_(num_classes) {}
+  void check_data(const data::Dataset& dataset) const override;
+  std::vector<std::string> metric_names() const override { return {"top1", "top5", "loss"}; }
   LossParts loss(models::Model& model, const TensorBatch& batch) const override;
   std::unique_ptr<Evaluation> start_evaluation() const override;
 
