@@ -7,6 +7,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/linear.h"
+#include "fovea/nn/patchify.h"
 
 namespace fovea::nn {
 
@@ -61,23 +62,6 @@ at::Tensor PatchEmbedImpl::forward(const at::Tensor& images) {
     const auto patches = unfold_patches(fit(images), options_.patch_size);  // [B, N, C * P * P]
     return kernels::linear(patches, weight_.flatten(1), bias_);             // [B, N, dim]
   });
-}
-
-at::Tensor unfold_patches(const at::Tensor& images, at::IntArrayRef patch_size) {
-  const auto num_sides = static_cast<int64_t>(patch_size.size());
-  std::vector<int64_t> split = {images.size(0), images.size(1)};  // [B, C, G, P, G, P]
-  std::vector<int64_t> order = {0};                               // [B, G, G, C, P, P]
-  int64_t num_patches = 1;
-  for (int64_t i = 0; i < num_sides; ++i) {
-    const auto grid = images.size(i + 2) / patch_size[i];
-    split.push_back(grid);
-    split.push_back(patch_size[i]);
-    order.push_back(2 + 2 * i);
-    num_patches *= grid;
-  }
-  order.push_back(1);
-  for (int64_t i = 0; i < num_sides; ++i) order.push_back(3 + 2 * i);
-  return images.reshape(split).permute(order).reshape({images.size(0), num_patches, -1});
 }
 
 }  // namespace fovea::nn

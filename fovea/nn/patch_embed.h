@@ -40,8 +40,4 @@ class PatchEmbedImpl : public UnitImpl {
 };
 TORCH_MODULE(PatchEmbed);
 
-// Patches as rows. images: [B, C, H, W] (or [B, C, D, H, W]), sides divisible by patch_size ->
-// [B, N, C * P * P], each row in the order (C, P, P).
-at::Tensor unfold_patches(const at::Tensor& images, at::IntArrayRef patch_size);
-
 }  // namespace fovea::nn
