@@ -2,10 +2,11 @@
 #pragma once
 
 #include "fovea/core/config_fields.h"
+#include "fovea/models/diffusion_vit_config.h"
 #include "fovea/models/vit_config.h"
 
 namespace fovea::models {
 
-using ModelConfig = OneOf<VitConfig>;
+using ModelConfig = OneOf<VitConfig, DiffusionVitConfig>;
 
 }  // namespace fovea::models

@@ -2,6 +2,7 @@
 
 #include "fovea/core/config_describe.h"
 #include "fovea/core/error.h"
+#include "fovea/models/diffusion_vit.h"
 #include "fovea/models/vit.h"
 
 namespace fovea::models {
@@ -9,6 +10,10 @@ namespace {
 
 ModelPtr build(const VitConfig& config, at::Device device) {
   return std::make_shared<Vit>(config, device);
+}
+
+ModelPtr build(const DiffusionVitConfig& config, at::Device device) {
+  return std::make_shared<DiffusionVit>(config, device);
 }
 
 }  // namespace

@@ -23,6 +23,17 @@ nn::NormOptions norm_options(const VitConfig& config) {
   return {nn::norm_from_name(config.norm_layer), config.norm_eps};
 }
 
+// Throws ConfigError with every issue of the config.
+void check_valid(const VitConfig& config) {
+  ConfigIssues issues;
+  config.validate(issues);
+  std::string message;
+  for (const auto& issue : issues.all()) message += "\n  " + issue.second;
+  if (!message.empty()) fail<ConfigError>("vit:{}", message);
+}
+
+}  // namespace
+
 nn::BlockOptions block_options(const VitConfig& config, double drop_path_rate) {
   const auto norm = norm_options(config);
   return {.attention = {.dim = config.embed_dim,
@@ -46,17 +57,6 @@ nn::BlockOptions block_options(const VitConfig& config, double drop_path_rate) {
           .has_layer_scale = config.init_values.has_value(),
           .drop_path_rate = drop_path_rate};
 }
-
-// Throws ConfigError with every issue of the config.
-void check_valid(const VitConfig& config) {
-  ConfigIssues issues;
-  config.validate(issues);
-  std::string message;
-  for (const auto& issue : issues.all()) message += "\n  " + issue.second;
-  if (!message.empty()) fail<ConfigError>("vit:{}", message);
-}
-
-}  // namespace
 
 Vit::Vit(const VitConfig& config, at::Device device) : config_(config) {
   check_valid(config);

@@ -9,6 +9,9 @@
 
 namespace fovea::models {
 
+// The options of one of the config's blocks, for models that have more of their kind.
+nn::BlockOptions block_options(const VitConfig& config, double drop_path_rate);
+
 // B batch, C channels, N tokens (prefix tokens, then patches row by row), D embed_dim.
 class Vit : public Model {
  public:

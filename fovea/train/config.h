@@ -11,8 +11,11 @@
 #include "fovea/models/model_config.h"
 #include "fovea/optim/config.h"
 #include "fovea/train/tasks/classification.h"
+#include "fovea/train/tasks/diffusion.h"
 
 namespace fovea::train {
+
+using TaskConfig = OneOf<ClassificationConfig, DiffusionConfig>;
 
 struct RunConfig {
   std::string dir;

@@ -48,6 +48,10 @@ std::unique_ptr<Task> make(const ClassificationConfig& config, const models::Mod
   return std::make_unique<ClassificationTask>(config, model.num_classes());
 }
 
+std::unique_ptr<Task> make(const DiffusionConfig& config, const models::Model& model) {
+  return std::make_unique<DiffusionTask>(config, model);
+}
+
 }  // namespace
 
 data::InputForm input_form_of(const models::Model& model) {

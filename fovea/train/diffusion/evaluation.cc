@@ -57,7 +57,7 @@ at::Tensor DiffusionEvaluation::draw(models::DiffusionVit& model, int64_t first,
     for (int64_t i = 0; i < count; ++i) request.classes.push_back((first + i) % classes);
   }
   return draw_samples(model, NoiseSchedule(config_.schedule_options()),
-                      prediction_from_name(config_.prediction), request, compute_);
+                      prediction_type_from_name(config_.prediction), request, compute_);
 }
 
 void DiffusionEvaluation::finish(models::Model& model) {

@@ -38,14 +38,14 @@ std::vector<double> cosine_betas(int64_t num_time_steps) {
 
 }  // namespace
 
-Prediction prediction_from_name(const std::string& name) {
-  if (name == "epsilon") return Prediction::kEpsilon;
-  if (name == "x0") return Prediction::kX0;
-  if (name == "v") return Prediction::kV;
+PredictionType prediction_type_from_name(const std::string& name) {
+  if (name == "epsilon") return PredictionType::kEpsilon;
+  if (name == "x0") return PredictionType::kX0;
+  if (name == "v") return PredictionType::kV;
   fail<ConfigError>("prediction '{}' is unknown; expected epsilon, x0 or v", name);
 }
 
-std::vector<std::string> prediction_names() { return {"epsilon", "x0", "v"}; }
+std::vector<std::string> prediction_type_names() { return {"epsilon", "x0", "v"}; }
 
 NoiseSchedule::NoiseSchedule(const NoiseScheduleOptions& options) {
   if (options.name != "linear" && options.name != "cosine") {
@@ -74,23 +74,23 @@ at::Tensor NoiseSchedule::add_noise(const at::Tensor& images, const at::Tensor& 
   return scale.image * images + scale.noise * noise;
 }
 
-at::Tensor NoiseSchedule::target(Prediction prediction, const at::Tensor& images,
+at::Tensor NoiseSchedule::target(PredictionType prediction, const at::Tensor& images,
                                  const at::Tensor& noise, const at::Tensor& timesteps) const {
-  if (prediction == Prediction::kEpsilon) return noise;
-  if (prediction == Prediction::kX0) return images;
+  if (prediction == PredictionType::kEpsilon) return noise;
+  if (prediction == PredictionType::kX0) return images;
   const auto scale = scales(images, timesteps);
   return scale.image * noise - scale.noise * images;
 }
 
-Denoised denoised(Prediction prediction, const at::Tensor& output, const at::Tensor& noisy,
+Denoised denoised(PredictionType prediction, const at::Tensor& output, const at::Tensor& noisy,
                   double alpha_bar) {
   const double image = std::sqrt(alpha_bar), noise = std::sqrt(1 - alpha_bar);
   switch (prediction) {
-    case Prediction::kEpsilon:
+    case PredictionType::kEpsilon:
       return {(noisy - noise * output) / image, output};
-    case Prediction::kX0:
+    case PredictionType::kX0:
       return {output, (noisy - image * output) / noise};
-    case Prediction::kV:
+    case PredictionType::kV:
       return {image * noisy - noise * output, image * output + noise * noisy};
   }
   fail("prediction {} is not in the table", static_cast<int>(prediction));

@@ -11,15 +11,15 @@
 namespace fovea::train {
 
 // What the model says of a noisy image x_t = sqrt(abar) x0 + sqrt(1 - abar) epsilon.
-enum class Prediction {
+enum class PredictionType {
   kEpsilon,  // the noise
   kX0,       // the image
   kV,        // sqrt(abar) epsilon - sqrt(1 - abar) x0 (Salimans and Ho 2022)
 };
 
 // "epsilon", "x0" or "v". Throws ConfigError.
-Prediction prediction_from_name(const std::string& name);
-std::vector<std::string> prediction_names();
+PredictionType prediction_type_from_name(const std::string& name);
+std::vector<std::string> prediction_type_names();
 
 struct NoiseScheduleOptions {
   // "linear": beta_t from beta_start to beta_end in equal steps;
@@ -45,7 +45,7 @@ class NoiseSchedule {
   at::Tensor add_noise(const at::Tensor& images, const at::Tensor& noise,
                        const at::Tensor& timesteps) const;
   // What a model with this kind of prediction is trained to give. Shapes as add_noise.
-  at::Tensor target(Prediction prediction, const at::Tensor& images, const at::Tensor& noise,
+  at::Tensor target(PredictionType prediction, const at::Tensor& images, const at::Tensor& noise,
                     const at::Tensor& timesteps) const;
 
  private:
@@ -65,7 +65,7 @@ struct Denoised {
 };
 
 // output, noisy: [B, ...] of one time step with this alpha_bar, below 1.
-Denoised denoised(Prediction prediction, const at::Tensor& output, const at::Tensor& noisy,
+Denoised denoised(PredictionType prediction, const at::Tensor& output, const at::Tensor& noisy,
                   double alpha_bar);
 
 }  // namespace fovea::train

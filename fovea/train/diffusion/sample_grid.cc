@@ -10,7 +10,7 @@
 namespace fovea::train {
 namespace {
 
-constexpr int64_t kGap = 2;         // pixels between samples
+constexpr int64_t kSampleGap = 2;   // pixels between samples
 constexpr int64_t kShownSide = 56;  // smaller samples are enlarged to about this
 
 // [C, H, W] or [C, D, H, W] -> [H, W, 1 or 3] bytes.
@@ -46,13 +46,14 @@ data::Image sample_grid(const at::Tensor& samples, int64_t columns, double value
   const auto height = first.size(0) * zoom, width = first.size(1) * zoom;
   const auto shown = std::min(columns, samples.size(0));
   const auto rows = (samples.size(0) + columns - 1) / columns;
-  const auto grid = at::zeros(
-      {rows * (height + kGap) - kGap, shown * (width + kGap) - kGap, first.size(2)}, at::kByte);
+  const auto grid = at::zeros({rows * (height + kSampleGap) - kSampleGap,
+                               shown * (width + kSampleGap) - kSampleGap, first.size(2)},
+                              at::kByte);
   for (int64_t i = 0; i < samples.size(0); ++i) {
     const auto bytes =
         sample_bytes(samples[i], value_range).repeat_interleave(zoom, 0).repeat_interleave(zoom, 1);
-    grid.narrow(0, i / columns * (height + kGap), height)
-        .narrow(1, i % columns * (width + kGap), width)
+    grid.narrow(0, i / columns * (height + kSampleGap), height)
+        .narrow(1, i % columns * (width + kSampleGap), width)
         .copy_(bytes);
   }
   return image_of(grid);

@@ -72,7 +72,7 @@ void check_request(const models::DiffusionVit& model, const SampleRequest& reque
 }
 
 // rows: [B] int64.
-at::Tensor draw_batch(const Guided& model, const NoiseSchedule& schedule, Prediction prediction,
+at::Tensor draw_batch(const Guided& model, const NoiseSchedule& schedule, PredictionType prediction,
                       const SampleRequest& request, const at::Tensor& rows, at::IntArrayRef sides,
                       const std::function<void()>& on_pass) {
   const auto& sampler = request.sampler;
@@ -145,7 +145,7 @@ at::Tensor ddpm_step(const at::Tensor& image, const at::Tensor& noisy, const Alp
 }
 
 at::Tensor draw_samples(models::DiffusionVit& model, const NoiseSchedule& schedule,
-                        Prediction prediction, const SampleRequest& request,
+                        PredictionType prediction, const SampleRequest& request,
                         const at::TensorOptions& images,
                         const std::function<void(int64_t, int64_t)>& on_pass) {
   const at::NoGradGuard no_grad;

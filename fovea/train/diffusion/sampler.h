@@ -53,7 +53,7 @@ struct SampleRequest {
 // in evaluation mode; images: options (device, dtype) that it computes in. on_pass(done, total)
 // after each pass of the model. Throws ConfigError: classes or guidance that the model cannot give.
 at::Tensor draw_samples(models::DiffusionVit& model, const NoiseSchedule& schedule,
-                        Prediction prediction, const SampleRequest& request,
+                        PredictionType prediction, const SampleRequest& request,
                         const at::TensorOptions& images,
                         const std::function<void(int64_t, int64_t)>& on_pass = {});
 

@@ -23,8 +23,6 @@ struct ClassificationConfig {
   }
 };
 
-using TaskConfig = OneOf<ClassificationConfig>;
-
 // logits: [B, C] any float dtype, labels: [B] int64 or targets [B, C] float32 -> [B] float32.
 //   cross_entropy: (1 - s) (-log p_label) + s mean(-log p), as timm's LabelSmoothingCrossEntropy;
 //   soft targets:

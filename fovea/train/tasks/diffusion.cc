@@ -51,7 +51,7 @@ void DiffusionConfig::validate(ConfigIssues& issues) const {
 DiffusionTask::DiffusionTask(const DiffusionConfig& config, const models::Model& model)
     : config_(config),
       schedule_(config.schedule_options()),
-      prediction_(prediction_from_name(config.prediction)),
+      prediction_(prediction_type_from_name(config.prediction)),
       num_classes_(model.num_classes()),
       input_(model.input_spec()) {
   if (!dynamic_cast<const models::DiffusionVit*>(&model)) {

@@ -81,7 +81,7 @@ class DiffusionTask : public Task {
  private:
   DiffusionConfig config_;
   NoiseSchedule schedule_;
-  Prediction prediction_;
+  PredictionType prediction_;
   int64_t num_classes_;
   models::InputSpec input_;
 };
