@@ -89,7 +89,7 @@ TEST(NoiseScheduleTest, UnknownNamesAreRefused) {
 
 TEST(RowDrawsTest, AreFunctionsOfTheRow) {
   const auto key = philox_key(4, "stream");
-  const auto rows = at::tensor({0, 7, 3, int64_t{1} << 40}, at::kLong);
+  const auto rows = at::tensor(std::vector<int64_t>{0, 7, 3, int64_t{1} << 40});
   const kernels::DropKey all{key, 2, rows};
   const auto normals = normal_rows(all, {3, 5});
   const auto integers = integer_rows(all, 1000);

@@ -98,7 +98,7 @@ TEST(DiffusionTaskTest, LossIsTheMeanSquareOfWhatIsMissing) {
     const DiffusionConfig config{.prediction = name, .schedule = "cosine"};
     const DiffusionTask task(config, model);
     auto batch = denoising_batch(images, {});
-    batch.weights = at::tensor({1, 0, 1, 0.5, 1}, at::kFloat);
+    batch.weights = at::tensor({1.0f, 0.0f, 1.0f, 0.5f, 1.0f});
     const nn::StepScope scope(5, 3, batch.rows);
     const auto parts = task.loss(model, batch);
     const auto noise = normal_rows(model.drop_key("diffusion_noise"), {1, 8, 8});
