@@ -45,7 +45,11 @@ models::DiffusionVitConfig tiny_denoiser(int64_t side, int64_t patch, int64_t nu
 TensorBatch denoising_batch(const at::Tensor& images, const at::Tensor& labels,
                             int64_t first_row = 0) {
   const auto rows = at::arange(first_row, first_row + images.size(0), at::kLong);
-  return {.images = images, .labels = labels, .rows = rows, .indices = rows};
+  TensorBatch batch;
+  batch.images = images;
+  batch.labels = labels;
+  batch.rows = batch.indices = rows;
+  return batch;
 }
 
 support::NamedTensors diffusion_gradients(models::Model& model, const Task& task,
@@ -72,7 +76,9 @@ TEST(DiffusionTaskTest, MicroBatchesGiveTheGradientOfTheWholeBatch) {
     config.conditioning = conditioning;  // add: with its dropout of one half
     models::DiffusionVit model(config);
     model.init_weights(1);
-    const DiffusionTask task({.label_drop_rate = 0.5}, model);
+    DiffusionConfig task_config;
+    task_config.label_drop_rate = 0.5;
+    const DiffusionTask task(task_config, model);
     const auto images = support::random({7, 1, 8, 8}, at::kFloat, 2);
     const auto labels = at::arange(7).remainder(4);
     double whole_loss = 0, loss = 0;
@@ -95,7 +101,9 @@ TEST(DiffusionTaskTest, LossIsTheMeanSquareOfWhatIsMissing) {
   model.init_weights(1);  // predicts zeros
   const auto images = support::random({5, 1, 8, 8}, at::kFloat, 2);
   for (const auto& name : prediction_type_names()) {
-    const DiffusionConfig config{.prediction = name, .schedule = "cosine"};
+    DiffusionConfig config;
+    config.prediction = name;
+    config.schedule = "cosine";
     const DiffusionTask task(config, model);
     auto batch = denoising_batch(images, {});
     batch.weights = at::tensor({1.0f, 0.0f, 1.0f, 0.5f, 1.0f});
@@ -116,7 +124,7 @@ TEST(DiffusionTaskTest, EvaluationsAreTheSameForAnyBatch) {
   model.init_weights(1);
   model.eval();
   const at::NoGradGuard no_grad;
-  const DiffusionTask task({.num_samples = 0}, model);
+  const DiffusionTask task({}, model);
   const auto images = support::random({6, 1, 8, 8}, at::kFloat, 2);
   const auto labels = at::arange(6).remainder(4);
   const auto whole = task.loss(model, denoising_batch(images, labels)).outputs;
@@ -182,7 +190,10 @@ Moments moments_of_samples(const at::Tensor& samples) {
 TEST(DiffusionTaskTest, ATinyModelLearnsADistribution) {
   models::DiffusionVit model(tiny_denoiser(2, 1, 2));
   model.init_weights(1);
-  const DiffusionConfig config{.schedule = "cosine", .num_time_steps = 100, .label_drop_rate = 0.3};
+  DiffusionConfig config;
+  config.schedule = "cosine";
+  config.num_time_steps = 100;
+  config.label_drop_rate = 0.3;
   const DiffusionTask task(config, model);
   optim::AdamWConfig adamw;
   adamw.weight_decay = 0;
