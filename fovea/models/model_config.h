@@ -2,6 +2,7 @@
 #pragma once
 
 #include "fovea/core/config_fields.h"
+#include "fovea/models/diffusion_vit_config.h"
 #include "fovea/models/mae_config.h"
 #include "fovea/models/sap_config.h"
 #include "fovea/models/t2t_vit_config.h"
@@ -10,6 +11,7 @@
 
 namespace fovea::models {
 
-using ModelConfig = OneOf<VitConfig, MaeConfig, UnetrConfig, SapConfig, T2tVitConfig>;
+using ModelConfig =
+    OneOf<VitConfig, T2tVitConfig, MaeConfig, UnetrConfig, SapConfig, DiffusionVitConfig>;
 
 }  // namespace fovea::models

@@ -2,6 +2,7 @@
 
 #include "fovea/core/config_describe.h"
 #include "fovea/core/error.h"
+#include "fovea/models/diffusion_vit.h"
 #include "fovea/models/mae.h"
 #include "fovea/models/sap.h"
 #include "fovea/models/t2t_vit.h"
@@ -29,6 +30,10 @@ ModelPtr build(const UnetrConfig& config, at::Device device) {
 
 ModelPtr build(const SapConfig& config, at::Device device) {
   return std::make_shared<Sap>(config, device);
+}
+
+ModelPtr build(const DiffusionVitConfig& config, at::Device device) {
+  return std::make_shared<DiffusionVit>(config, device);
 }
 
 }  // namespace
