@@ -16,6 +16,7 @@ NormKind norm_from_name(const std::string& name) {
 std::vector<std::string> norm_names() { return {"layer_norm", "rms_norm"}; }
 
 NormImpl::NormImpl(int64_t dim, const NormOptions& options, at::Device device) : options_(options) {
+  if (!options.has_affine) return;
   const auto tensor_options = at::TensorOptions().dtype(at::kFloat).device(device);
   weight = register_parameter("weight", at::empty({dim}, tensor_options));
   if (options.kind == NormKind::kLayerNorm) {

@@ -17,17 +17,19 @@ std::vector<std::string> norm_names();
 struct NormOptions {
   NormKind kind = NormKind::kLayerNorm;
   double eps = 1e-6;
+  bool has_affine = true;  // false: no weight and no bias, as under a modulation (adaln.h)
 };
 
-// x: [..., dim] -> [..., dim]; parameters weight [dim] and, for layer norm, bias [dim].
+// x: [..., dim] -> [..., dim]; parameters weight [dim] and, for layer norm, bias [dim]; none
+// without has_affine.
 class NormImpl : public UnitImpl {
  public:
   NormImpl(int64_t dim, const NormOptions& options, at::Device device);
 
   at::Tensor forward(const at::Tensor& x);
 
-  at::Tensor weight;
-  at::Tensor bias;  // undefined for RMS norm
+  at::Tensor weight;  // undefined without has_affine
+  at::Tensor bias;    // undefined for RMS norm, too
 
  private:
   NormOptions options_;

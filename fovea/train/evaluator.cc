@@ -40,6 +40,7 @@ std::unique_ptr<Evaluation> evaluate(models::Model& model, const Task& task, dat
     loader.recycle(std::move(batch));
     if (on_progress) on_progress(done, total);
   }
+  evaluation->finish(model);
   return evaluation;
 }
 

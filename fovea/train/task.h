@@ -54,6 +54,9 @@ class Evaluation {
   // "loss", "top1", "top5", ... by name.
   virtual std::map<std::string, double> metrics() const = 0;
   virtual int64_t num_samples() const = 0;
+  // Called once all batches are added, with the model still in evaluation mode: for what the
+  // evaluation makes with it itself, such as samples.
+  virtual void finish(models::Model& /*model*/) {}
   // Fills in what a report shows of it besides the metrics: pictures, confusions. dataset: the one
   // that was evaluated.
   virtual void describe(EvaluationFile& /*file*/, const data::Dataset& /*dataset*/) const {}

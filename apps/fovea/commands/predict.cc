@@ -1,4 +1,5 @@
 // fovea predict RUN_DIR|WEIGHTS|MODEL INPUT... [--out FILE]
+// fovea predict RUN_DIR --samples N [--out DIR], of a diffusion run
 #include "apps/fovea/predict/predict.h"
 
 #include <ATen/core/grad_mode.h>
@@ -70,6 +71,8 @@ void predict_tensor(const PredictArguments& arguments, const train::Inference& i
 
 void run(const PredictArguments& arguments) {
   const auto inference = arguments.inference.load();
+  const auto* task = inference.config ? &inference.config->task : nullptr;
+  if (task && task->get_if<train::DiffusionConfig>()) return predict_samples(arguments, inference);
   if (arguments.inputs.empty()) {
     fail<ConfigError>("no input; expected image files, or one .npy or .safetensors file");
   }
@@ -91,6 +94,23 @@ void run(const PredictArguments& arguments) {
         "{} tensor files among {} inputs; expected image files only, or one tensor file", is_tensor,
         arguments.inputs.size());
   }
+}
+
+void add_sample_options(CLI::App& command, SampleArguments& samples) {
+  command.add_option("--samples", samples.count, "of a diffusion run: how many to draw")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command.add_option("--seed", samples.seed, "of the samples' noise")->capture_default_str();
+  command.add_option("--steps", samples.steps, "passes of the model; default: task.sampler.steps")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--sampler", samples.sampler, "ddim or ddpm; default: task.sampler.kind")
+      ->check(CLI::IsMember({"ddim", "ddpm"}));
+  command.add_option("--class", samples.class_name,
+                     "name or number of the samples' class; default: all classes in turn");
+  command
+      .add_option("--guidance", samples.guidance,
+                  "classifier-free guidance, 1: off; default: task.sampler.guidance")
+      ->check(CLI::NonNegativeNumber);
 }
 
 }  // namespace
@@ -117,6 +137,7 @@ void add_predict(CLI::App& app) {
   command->add_option("--top", arguments->top, "classes shown for each image")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  add_sample_options(*command, arguments->samples);
   command->add_flag("--json", arguments->json,
                     "print one JSON object an image on standard output and nothing else there");
   command->callback([arguments] { run(*arguments); });

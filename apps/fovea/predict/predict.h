@@ -1,6 +1,8 @@
 // What `fovea predict` does for each task.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,12 +10,23 @@
 
 namespace fovea::app {
 
+// Of models that make images instead of looking at them.
+struct SampleArguments {
+  int64_t count = 64;
+  uint64_t seed = 0;
+  std::optional<int64_t> steps;        // none: those of the run's task.sampler, as the next ones
+  std::optional<std::string> sampler;  // ddim or ddpm
+  std::optional<double> guidance;
+  std::string class_name;  // or its number; empty: all classes in turn
+};
+
 struct PredictArguments {
   InferenceArguments inference;
   std::vector<std::string> inputs;
   std::string out;
   std::vector<std::string> intermediates;
   int64_t top = 5;
+  SampleArguments samples;
   bool json = false;
 };
 
@@ -28,5 +41,7 @@ void predict_reconstructions(const PredictArguments& arguments, const train::Inf
 // with the affine and the orientation of the input, or STEM_mask.png (the class as the gray value)
 // and STEM_overlay.png; and the voxels of each class on standard output.
 void predict_masks(const PredictArguments& arguments, const train::Inference& inference);
+// Samples of a diffusion run: one file each and a grid of all, in the folder --out.
+void predict_samples(const PredictArguments& arguments, const train::Inference& inference);
 
 }  // namespace fovea::app

@@ -1,0 +1,240 @@
+// B batch, C channels, N patches, D embed_dim, E width of the condition (embed_dim), P patch side.
+#include "fovea/models/diffusion_vit.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/zeros.h>
+#include <c10/util/accumulate.h>
+
+#include <charconv>
+
+#include "fovea/core/error.h"
+#include "fovea/nn/patchify.h"
+#include "fovea/nn/pos_embed.h"
+
+namespace fovea::models {
+namespace {
+
+constexpr double kDecoderNormEps = 1e-5;  // as upstream's; DiT's is that of the blocks
+
+void check_valid_diffusion(const DiffusionVitConfig& config) {
+  ConfigIssues issues;
+  config.encoder.validate(issues);
+  config.validate(issues);
+  std::string message;
+  for (const auto& [key, text] : issues.all()) message += "\n  " + key + ": " + text;
+  if (!message.empty()) fail<ConfigError>("diffusion_vit:{}", message);
+}
+
+// Under adaln_zero the blocks are not the ViT's own: its stem is left.
+EncoderConfig encoder_config(const DiffusionVitConfig& config) {
+  check_valid_diffusion(config);
+  auto encoder = config.encoder;
+  if (config.has_adaln()) {
+    encoder.vit.depth = 0;
+    encoder.vit.final_norm = false;
+  }
+  return encoder;
+}
+
+// The ViT of which the decoder's blocks are.
+VitConfig decoder_vit(const DiffusionVitConfig& config) {
+  auto vit = config.encoder.vit;
+  vit.embed_dim = config.decoder_embed_dim;
+  vit.depth = config.decoder_depth;
+  vit.num_heads = config.decoder_num_heads;
+  vit.mlp_ratio = config.decoder_mlp_ratio;
+  return vit;
+}
+
+nn::TimestepEmbedOptions time_options(const DiffusionVitConfig& config) {
+  const auto dim = config.encoder.vit.embed_dim;
+  if (config.has_adaln()) return {.dim = dim};
+  return {.width = dim,
+          .dim = dim,
+          .layout = nn::TimestepLayout::kInterleaved,
+          .activation = kernels::Activation::kRelu,
+          .drop_rate = config.time_drop_rate};
+}
+
+nn::ConditionedBlock conditioned_block(const VitConfig& vit, double drop_path_rate,
+                                       int64_t condition_dim, at::Device device) {
+  const auto plain = block_options(vit, drop_path_rate);
+  return nn::ConditionedBlock(nn::ConditionedBlockOptions{.attention = plain.attention,
+                                                          .mlp = plain.mlp,
+                                                          .norm = plain.norm,
+                                                          .condition_dim = condition_dim,
+                                                          .drop_path_rate = drop_path_rate},
+                              device);
+}
+
+}  // namespace
+
+DiffusionVit::DiffusionVit(const DiffusionVitConfig& config, at::Device device)
+    : EncoderModel(encoder_config(config), device), config_(config) {
+  register_condition(device);
+  if (config.has_adaln()) {
+    const auto& vit = config.encoder.vit;
+    const auto list = register_module("blocks", std::make_shared<torch::nn::Module>());
+    const auto rates = nn::drop_path_rates(vit.drop_path_rate, vit.depth);
+    for (int64_t i = 0; i < vit.depth; ++i) {
+      blocks_.push_back(list->register_module(
+          std::to_string(i), conditioned_block(vit, rates[i], vit.embed_dim, device)));
+    }
+  }
+  register_decoder(device);
+  nn::assign_names(*this);
+}
+
+void DiffusionVit::register_condition(at::Device device) {
+  if (config_.num_classes > 0) {
+    class_embed_ = register_parameter(
+        "class_embed", at::empty({config_.num_classes + 1, config_.encoder.vit.embed_dim},
+                                 at::TensorOptions().dtype(at::kFloat).device(device)));
+  }
+  time_embed_ = register_module("time_embed", nn::TimestepEmbed(time_options(config_), device));
+}
+
+void DiffusionVit::register_decoder(at::Device device) {
+  const auto& vit = config_.encoder.vit;
+  const auto condition_dim = vit.embed_dim;
+  const bool has_adaln = config_.has_adaln();
+  const auto dim = config_.linear_decoder ? vit.embed_dim : config_.decoder_embed_dim;
+  if (!config_.linear_decoder) {
+    const auto decoder = decoder_vit(config_);
+    decoder_embed_ = register_module("decoder_embed", nn::Linear(vit.embed_dim, dim, true, device));
+    decoder_pos_embed_ = register_parameter(
+        "decoder_pos_embed", at::empty({1, c10::multiply_integers(encoder().grid_size()), dim},
+                                       at::TensorOptions().dtype(at::kFloat).device(device)));
+    const auto list = register_module("decoder_blocks", std::make_shared<torch::nn::Module>());
+    const auto rates = nn::drop_path_rates(vit.drop_path_rate, decoder.depth);
+    for (int64_t i = 0; i < decoder.depth; ++i) {
+      const auto name = std::to_string(i);
+      if (has_adaln) {
+        decoder_conditioned_blocks_.push_back(list->register_module(
+            name, conditioned_block(decoder, rates[i], condition_dim, device)));
+      } else {
+        decoder_blocks_.push_back(
+            list->register_module(name, nn::Block(block_options(decoder, rates[i]), device)));
+      }
+    }
+  }
+  auto norm = block_options(vit, 0).norm;
+  if (has_adaln) {
+    norm.has_affine = false;
+    decoder_modulation_ = register_module("decoder_modulation",
+                                          nn::Modulation(condition_dim, dim, /*count=*/2, device));
+  } else {
+    norm.eps = kDecoderNormEps;
+  }
+  if (has_adaln || !config_.linear_decoder) {
+    decoder_norm_ = register_module("decoder_norm", nn::Norm(dim, norm, device));
+  }
+  const auto values = vit.in_chans * c10::multiply_integers(vit.patch_sides());
+  decoder_pred_ = register_module("decoder_pred", nn::Linear(dim, values, true, device));
+}
+
+at::Tensor DiffusionVit::forward(const at::Tensor& images) {
+  return denoise(images, at::zeros({images.size(0)}, images.options().dtype(at::kLong)));
+}
+
+at::Tensor DiffusionVit::denoise(const at::Tensor& noisy, const at::Tensor& timesteps,
+                                 const at::Tensor& classes) {
+  FOVEA_CHECK(timesteps.dim() == 1 && timesteps.size(0) == noisy.size(0),
+              "{} time steps for {} images; expected one for each", timesteps.numel(),
+              noisy.size(0));
+  return run([&] {
+    const auto c = condition(timesteps, classes, noisy.scalar_type());  // [B, E]
+    auto x = encoder().add_prefix(encoder().embed_patches(noisy));      // [B, prefix + N, D]
+    // A stem has no blocks: what is left of encode is norm_pre, if any.
+    x = encoder().encode(config_.has_adaln() ? x : x + c.unsqueeze(1));
+    for (auto& block : blocks_) x = block(x, c);
+    const auto num_prefix = config_.encoder.vit.num_prefix_tokens();
+    x = x.narrow(1, num_prefix, x.size(1) - num_prefix);  // [B, N, D]
+    return nn::unpatchify(decode(x, c), config_.encoder.vit.patch_sides(), noisy.sizes().slice(2));
+  });
+}
+
+// -> [B, E]: embedding of the time step, plus that of the class where the model has classes.
+at::Tensor DiffusionVit::condition(const at::Tensor& timesteps, const at::Tensor& classes,
+                                   at::ScalarType dtype) {
+  const auto time = time_embed_(timesteps, dtype);
+  if (!class_embed_.defined()) {
+    FOVEA_CHECK(!classes.defined(), "classes for a diffusion ViT without: set model.num_classes");
+    return time;
+  }
+  const auto rows = classes.defined() ? classes : at::full_like(timesteps, config_.num_classes);
+  return time + class_embed_.index_select(0, rows).to(dtype);
+}
+
+// tokens: [B, N, D], condition: [B, E] -> [B, N, P * P * C].
+at::Tensor DiffusionVit::decode(const at::Tensor& tokens, const at::Tensor& condition) {
+  auto x = tokens;
+  if (decoder_embed_) {
+    x = decoder_embed_(x);  // [B, N, decoder D]
+    x = x + decoder_pos_embed_.to(x.scalar_type());
+  }
+  for (auto& block : decoder_blocks_) x = block(x);
+  for (auto& block : decoder_conditioned_blocks_) x = block(x, condition);
+  if (decoder_norm_) x = decoder_norm_(x);
+  if (decoder_modulation_) {
+    const auto m = decoder_modulation_(condition).unbind(0);  // two of [B, 1, D]
+    x = nn::modulate(x, m[0], m[1]);
+  }
+  return decoder_pred_(x);
+}
+
+void DiffusionVit::init_weights(uint64_t seed) {
+  EncoderModel::init_weights(seed);
+  if (!decoder_pos_embed_.defined()) return;
+  const at::NoGradGuard no_grad;
+  decoder_pos_embed_.copy_(
+      nn::sincos_pos_embed(encoder().grid_size(), config_.decoder_embed_dim, /*num_prefix=*/0));
+}
+
+nn::ParameterInit DiffusionVit::own_init(const std::string& name, at::IntArrayRef shape) const {
+  // What starts at zero makes each block the identity and the prediction zero.
+  const bool is_last = config_.has_adaln() && name.starts_with("decoder_pred.");
+  if (is_last || name.find("modulation.") != std::string::npos) {
+    return {nn::InitRule::constant(0.0)};
+  }
+  if (name == "class_embed" ||
+      (config_.has_adaln() && name.starts_with("time_embed.") && name.ends_with(".weight"))) {
+    return {nn::InitRule::normal(0.02)};
+  }
+  const auto& vit = config_.encoder.vit;
+  return nn::vit_init(name, shape,
+                      {.scheme = nn::init_scheme_from_name(vit.weight_init),
+                       .packed_gate = vit.mlp_layer == "swiglu_packed",
+                       .layer_scale = vit.init_values.value_or(1.0),
+                       .scale_by_depth = vit.fix_init});
+}
+
+std::vector<std::string> DiffusionVit::own_no_weight_decay() const {
+  std::vector<std::string> names;
+  if (class_embed_.defined()) names.emplace_back("class_embed");
+  if (decoder_pos_embed_.defined()) names.emplace_back("decoder_pos_embed");
+  return names;
+}
+
+bool DiffusionVit::is_backbone(const std::string& parameter_name) const {
+  return EncoderModel::is_backbone(parameter_name) || parameter_name.starts_with("blocks.");
+}
+
+int64_t DiffusionVit::layer_id(const std::string& parameter_name) const {
+  if (!config_.has_adaln()) return EncoderModel::layer_id(parameter_name);
+  constexpr std::string_view kBlocks = "blocks.";
+  if (parameter_name.starts_with("encoder.")) return 0;
+  if (!parameter_name.starts_with(kBlocks)) return num_layers() - 1;
+  int64_t block = 0;
+  std::from_chars(parameter_name.data() + kBlocks.size(),
+                  parameter_name.data() + parameter_name.size(), block);
+  return block + 1;
+}
+
+int64_t DiffusionVit::num_layers() const {
+  return config_.has_adaln() ? config_.encoder.vit.depth + 2 : EncoderModel::num_layers();
+}
+
+}  // namespace fovea::models

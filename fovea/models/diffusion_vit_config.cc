@@ -1,0 +1,57 @@
+#include "fovea/models/diffusion_vit_config.h"
+
+#include <fmt/format.h>
+
+namespace fovea::models {
+namespace {
+
+// The prediction has a value for each pixel of the image and each patch of it.
+void check_whole_images(const VitConfig& vit, ConfigIssues& issues) {
+  const auto refuse = [&](const char* key, const std::string& found, const char* instead) {
+    issues.add(
+        fmt::format("encoder.{}", key),
+        fmt::format("found {}; the diffusion ViT predicts every pixel of images of one size: "
+                    "set {}: {}",
+                    found, key, instead));
+  };
+  if (vit.dynamic_img_size) refuse("dynamic_img_size", "true", "false");
+  if (vit.dynamic_img_pad) refuse("dynamic_img_pad", "true", "false");
+  if (vit.crop_to_patches) refuse("crop_to_patches", "true", "false");
+  if (vit.patch_drop_rate > 0) {
+    refuse("patch_drop_rate", fmt::format("{}", vit.patch_drop_rate), "0");
+  }
+}
+
+}  // namespace
+
+void DiffusionVitConfig::validate(ConfigIssues& issues) const {
+  check_whole_images(encoder.vit, issues);
+  if (conditioning == "add" && encoder.vit.embed_dim % 2 != 0) {
+    issues.add("encoder.embed_dim",
+               fmt::format("found {}; the time embedding of conditioning: add is made of pairs of "
+                           "sine and cosine: use an even width",
+                           encoder.vit.embed_dim));
+  }
+  if (has_adaln() && encoder.vit.init_values) {
+    issues.add("encoder.init_values",
+               fmt::format("found {}; the gates of conditioning: adaln_zero stand where LayerScale "
+                           "would: leave init_values out",
+                           *encoder.vit.init_values));
+  }
+  if (linear_decoder) return;
+  if (decoder_embed_dim % decoder_num_heads != 0) {
+    issues.add("decoder_num_heads",
+               fmt::format("decoder_num_heads {} does not divide decoder_embed_dim {}; use heads "
+                           "that divide it",
+                           decoder_num_heads, decoder_embed_dim));
+  }
+  const auto multiple = static_cast<int64_t>(2 * encoder.vit.img_sides().size());
+  if (decoder_embed_dim % multiple != 0) {
+    issues.add("decoder_embed_dim",
+               fmt::format("found {}; its position embedding starts as sines and cosines of each "
+                           "side: use a multiple of {}",
+                           decoder_embed_dim, multiple));
+  }
+}
+
+}  // namespace fovea::models

@@ -1,0 +1,57 @@
+// B batch, N tokens, D width of the tokens, E of the condition.
+#include "fovea/nn/adaln.h"
+
+#include "fovea/kernels/activation.h"
+
+namespace fovea::nn {
+namespace {
+
+NormOptions without_affine(NormOptions norm) {
+  norm.has_affine = false;
+  return norm;
+}
+
+}  // namespace
+
+ModulationImpl::ModulationImpl(int64_t condition_dim, int64_t dim, int64_t count, at::Device device)
+    : count_(count) {
+  proj_ = register_module("proj", Linear(condition_dim, count * dim, /*has_bias=*/true, device));
+}
+
+at::Tensor ModulationImpl::forward(const at::Tensor& condition) {
+  return run([&] {
+    return proj_(kernels::activate(condition, kernels::Activation::kSilu))
+        .unflatten(-1, {count_, -1})  // [B, count, D]
+        .transpose(0, 1)
+        .unsqueeze(2);  // [count, B, 1, D]
+  });
+}
+
+at::Tensor modulate(const at::Tensor& x, const at::Tensor& shift, const at::Tensor& scale) {
+  return x * (1 + scale) + shift;
+}
+
+ConditionedBlockImpl::ConditionedBlockImpl(const ConditionedBlockOptions& options,
+                                           at::Device device)
+    : drop_path_rate_(options.drop_path_rate) {
+  const auto dim = options.attention.dim;
+  const auto norm = without_affine(options.norm);
+  norm1_ = register_module("norm1", Norm(dim, norm, device));
+  attn_ = register_module("attn", Attention(options.attention, device));
+  norm2_ = register_module("norm2", Norm(dim, norm, device));
+  mlp_ = register_module("mlp", Mlp(options.mlp, device));
+  modulation_ =
+      register_module("modulation", Modulation(options.condition_dim, dim, /*count=*/6, device));
+}
+
+at::Tensor ConditionedBlockImpl::forward(const at::Tensor& x, const at::Tensor& condition) {
+  return run([&] {
+    const auto m = modulation_(condition).unbind(0);  // six of [B, 1, D]
+    const auto attended = m[2] * attn_(modulate(norm1_(x), m[0], m[1]));
+    const auto y = x + drop_path(attended, drop_path_rate_, "drop_path1");  // [B, N, D]
+    const auto mixed = m[5] * mlp_(modulate(norm2_(y), m[3], m[4]));
+    return y + drop_path(mixed, drop_path_rate_, "drop_path2");  // [B, N, D]
+  });
+}
+
+}  // namespace fovea::nn

@@ -1,0 +1,122 @@
+// B batch.
+#include "fovea/train/tasks/diffusion.h"
+
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/where.h>
+#include <fmt/format.h>
+
+#include "fovea/core/error.h"
+#include "fovea/train/diffusion/evaluation.h"
+#include "fovea/train/diffusion/row_draws.h"
+
+namespace fovea::train {
+namespace {
+
+// The stream `name` of a batch. Evaluations have one that no seed changes.
+kernels::DropKey stream(const models::Model& model, const TensorBatch& batch, const char* name) {
+  if (model.is_training()) return model.drop_key(name);
+  return {philox_key(0, fmt::format("{}.evaluation", name)), 0, batch.indices};
+}
+
+// Soft targets of mixup stand for no class that could be asked for.
+void check_diffusion_labels(const at::Tensor& labels, int64_t num_classes) {
+  if (!labels.defined() || labels.dim() != 1) {
+    fail<ConfigError>(
+        "diffusion with classes: the batch has {}; expected one class for each "
+        "image: leave mixup and cutmix out, or set model.num_classes: 0",
+        labels.defined() ? "mixed labels" : "no labels");
+  }
+  const auto low = labels.min().item<int64_t>(), high = labels.max().item<int64_t>();
+  if (low >= 0 && high < num_classes) return;
+  fail<DataError>(
+      "label {} in a batch; expected labels in [0, {}): set model.num_classes to the "
+      "number of classes of the data",
+      low < 0 ? low : high, num_classes);
+}
+
+}  // namespace
+
+void DiffusionConfig::validate(ConfigIssues& issues) const {
+  if (beta_end < beta_start) {
+    issues.add("beta_end", fmt::format("beta_end {} is below beta_start {}; noise grows with time",
+                                       beta_end, beta_start));
+  }
+  if (sampler.steps > num_time_steps) {
+    issues.add("sampler.steps",
+               fmt::format("sampler.steps {} of num_time_steps {}; use at most as many",
+                           sampler.steps, num_time_steps));
+  }
+}
+
+DiffusionTask::DiffusionTask(const DiffusionConfig& config, const models::Model& model)
+    : config_(config),
+      schedule_(config.schedule_options()),
+      prediction_(prediction_type_from_name(config.prediction)),
+      num_classes_(model.num_classes()),
+      input_(model.input_spec()) {
+  if (!dynamic_cast<const models::DiffusionVit*>(&model)) {
+    fail<ConfigError>(
+        "task: diffusion needs a model that sees time steps; set model.name: diffusion_vit");
+  }
+  if (num_classes_ == 0 && config.sampler.guidance != 1.0) {
+    fail<ConfigError>(
+        "task.sampler.guidance: found {}, but the model has no classes to be guided "
+        "to; set it to 1, or model.num_classes to those of the data",
+        config.sampler.guidance);
+  }
+}
+
+void DiffusionTask::check_data(const data::Dataset& dataset) const {
+  if (num_classes_ == 0) return;
+  const auto found = dataset.has_masks() ? 0 : dataset.num_classes();
+  if (found == num_classes_) return;
+  fail<ConfigError>(
+      "model.num_classes: found {}, but the data has {} classes of images; set "
+      "model.num_classes={}",
+      num_classes_, found, found);
+}
+
+std::vector<std::string> DiffusionTask::metric_names() const {
+  if (config_.fid_backbone.empty()) return {"loss"};
+  return {"loss", "fid"};
+}
+
+LossParts DiffusionTask::loss(models::Model& model, const TensorBatch& batch) const {
+  auto& denoiser = dynamic_cast<models::DiffusionVit&>(model);
+  const auto images = batch.images.to(at::kFloat);  // [B, C, ...]
+  const auto like = [&](const at::Tensor& drawn) { return drawn.to(images.device()); };
+  const auto timesteps =
+      like(integer_rows(stream(model, batch, "diffusion_time"), config_.num_time_steps));  // [B]
+  const auto noise =
+      like(normal_rows(stream(model, batch, "diffusion_noise"), images.sizes().slice(1)));
+  at::Tensor classes;  // [B]
+  if (num_classes_ > 0) {
+    check_diffusion_labels(batch.labels, num_classes_);
+    classes = batch.labels;
+    if (model.is_training() && config_.label_drop_rate > 0) {
+      const auto dropped =
+          like(bernoulli_rows(model.drop_key("diffusion_label"), config_.label_drop_rate));
+      classes = at::where(dropped, at::full_like(classes, num_classes_), classes);
+    }
+  }
+  const auto noisy = schedule_.add_noise(images, noise, timesteps);
+  const auto output =
+      denoiser.denoise(noisy.to(batch.images.scalar_type()), timesteps, classes).to(at::kFloat);
+  const auto target = schedule_.target(prediction_, images, noise, timesteps);
+  auto losses = (output - target).square().flatten(1).mean(1);  // [B]
+  LossParts parts;
+  parts.outputs = losses.detach();
+  parts.weight = static_cast<double>(losses.size(0));
+  if (batch.weights.defined()) {
+    losses = losses * batch.weights;
+    parts.weight = batch.weights.sum().item<double>();
+  }
+  parts.loss_sum = losses.sum();
+  return parts;
+}
+
+std::unique_ptr<Evaluation> DiffusionTask::start_evaluation() const {
+  return std::make_unique<DiffusionEvaluation>(config_, input_);
+}
+
+}  // namespace fovea::train
