@@ -78,6 +78,14 @@ class RandomStream {
   uint32_t below(uint32_t count) {
     return static_cast<uint32_t>((uint64_t{next_word()} * count) >> 32);
   }
+  // A stream of its own for another purpose of the same thing, whatever was drawn so far.
+  RandomStream fork(uint32_t purpose) const {
+    PhiloxKey key = key_;
+    key[0] ^= 0x9E3779B9u * (purpose + 1);
+    RandomStream forked(key, 0);
+    forked.counter_ = {0, counter_[1], counter_[2], counter_[3]};
+    return forked;
+  }
   // True with the given probability.
   bool bernoulli(double probability) { return uniform() < probability; }
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "fovea/data/patching/tree.h"
+
 namespace fovea::data {
 
 // Which part of every global batch this process reads: batch rows i with i % count == index.
@@ -17,11 +19,32 @@ struct Shard {
 // quarter of the memory, for a device that normalises.
 enum class PixelType { kFloat32, kUint8 };
 
+// Adaptive patches of a batch (patching/adaptive_patching.h): C channels, T trees a sample, L
+// patches, p patch size, d sides of a sample.
+struct BatchPatches {
+  int64_t channels = 0;          // 0: the batch has no patches
+  int64_t num_trees = 0;         // T
+  int64_t fixed_length = 0;      // L
+  int64_t patch_size = 0;        // p
+  int64_t dims = 2;              // d
+  std::vector<float> tokens;     // [B, C, L, p^d]
+  std::vector<float> sizes;      // [B, T, L] longest side of each leaf, in pixels
+  std::vector<float> centers;    // [B, T, L, d] x, y(, z), in pixels
+  std::vector<uint8_t> padding;  // [B, T, L] 1: no leaf
+  std::vector<int32_t> labels;   // [B, L, p^d] classes along the first tree; empty: no masks
+  std::vector<PatchTree> trees;  // [B * T]
+
+  int64_t token_size() const {
+    return dims == 3 ? patch_size * patch_size * patch_size : patch_size * patch_size;
+  }
+};
+
 struct Batch {
   std::vector<float> images;         // [B, C, H, W] or [B, C, D, H, W], normalised, row-major
   std::vector<uint8_t> bytes;        // the same in place of `images`, with PixelType::kUint8
   std::vector<int64_t> image_shape;  // with B in front
   std::vector<int32_t> masks;        // [B, H, W] or [B, D, H, W] classes; empty: there are none
+  BatchPatches patches;              // with data.adaptive_patching
   std::vector<int64_t> labels;       // [B]; empty where the data set has none
   std::vector<float> targets;        // [B, num_classes] soft targets, where images are mixed
   std::vector<int64_t> indices;      // [B] index of each sample in the data set

@@ -33,6 +33,21 @@ BatchRows::BatchRows(std::shared_ptr<const Dataset> dataset, SampleTransforms tr
   size_ = fixed ? *fixed : size_of_first();
   is_flat_ = images() != nullptr || options.spatial_dims == 2;
   check_sides(options.spatial_dims);
+  if (options.patching) make_patches(options);
+}
+
+void BatchRows::make_patches(const LoaderOptions& options) {
+  if (pixel_type_ == PixelType::kUint8) {
+    fail<ConfigError>("adaptive_patching with batches of bytes; its tokens are floats");
+  }
+  if (options.mixup && options.mixup->is_on()) {
+    fail<ConfigError>(
+        "adaptive_patching with mixup or cutmix, which change images after their patches are cut; "
+        "set data.mixup: {{mixup_alpha: 0, cutmix_alpha: 0}}");
+  }
+  const bool has_images = images() != nullptr;
+  patches_.emplace(*options.patching, has_images ? std::span(images()->mean()) : std::span<float>(),
+                   has_images ? std::span(images()->std()) : std::span<float>());
 }
 
 void BatchRows::check_sides(std::optional<int> spatial_dims) const {
@@ -86,6 +101,7 @@ void BatchRows::open(Batch& batch, int64_t rows) const {
   batch.images.resize(has_bytes ? 0 : static_cast<size_t>(rows * values()));
   batch.bytes.resize(has_bytes ? static_cast<size_t>(rows * values()) : 0);
   batch.masks.resize(dataset_->has_masks() ? static_cast<size_t>(rows * size_.voxels()) : 0);
+  if (patches_) patches_->open(batch);
 }
 
 void BatchRows::check_size(const ImageView& image) const {
@@ -144,6 +160,18 @@ void BatchRows::fill_mask(Batch& batch, int64_t row, BatchScratch& scratch) cons
   std::copy(classes.begin(), classes.end(), batch.masks.begin() + row * size_.voxels());
 }
 
+void BatchRows::fill_patches(Batch& batch, int64_t row, RandomStream random,
+                             BatchScratch& scratch) const {
+  const StageScope scope(scratch.transforms.timer(), Stage::kAugment);
+  const auto count = static_cast<size_t>(values());
+  const auto pixels = std::span(batch.images).subspan(static_cast<size_t>(row) * count, count);
+  if (images() != nullptr) {
+    patches_->fill_image(batch, row, size_, pixels, random, scratch.patches);
+  } else {
+    patches_->fill_volume(batch, row, size_, pixels, random, scratch.patches);
+  }
+}
+
 void BatchRows::fill(Batch& batch, int64_t row, int64_t index, RandomStream random,
                      BatchScratch& scratch) const {
   const MappedReads reads;
@@ -158,10 +186,15 @@ void BatchRows::fill(Batch& batch, int64_t row, int64_t index, RandomStream rand
   } else if (pixel_type_ == PixelType::kUint8) {
     fill_image(std::span(batch.bytes).subspan(first, count), index, random, scratch);
     fill_mask(batch, row, scratch);
+  } else if (patches_) {
+    scratch.patches.planes.resize(count);
+    fill_image(std::span(scratch.patches.planes), index, random, scratch);
+    fill_mask(batch, row, scratch);
   } else {
     fill_image(std::span(batch.images).subspan(first, count), index, random, scratch);
     fill_mask(batch, row, scratch);
   }
+  if (patches_) fill_patches(batch, row, random, scratch);
   if (!batch.labels.empty()) batch.labels[row] = scratch.sample.label;
   reads.check([&] { return dataset_->describe(index); });
 }
@@ -172,6 +205,7 @@ void BatchRows::clear(Batch& batch, int64_t row) const {
   if (!batch.bytes.empty()) std::fill_n(batch.bytes.begin() + row * count, count, uint8_t{0});
   if (!batch.masks.empty()) std::fill_n(batch.masks.begin() + row * voxels, voxels, -1);
   if (!batch.labels.empty()) batch.labels[row] = 0;
+  if (patches_) patches_->clear(batch, row);
 }
 
 }  // namespace fovea::data

@@ -11,6 +11,7 @@
 #include "fovea/data/bad_samples.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/loader.h"
+#include "fovea/data/patch_rows.h"
 #include "fovea/data/transforms/geometry.h"
 #include "fovea/data/transforms/volume_view.h"
 
@@ -23,6 +24,7 @@ struct BatchScratch {
   VolumeScratch volumes;
   LabelMap mask;  // of an image, after the transforms
   Batch partner;  // one row, to mix with
+  PatchRowScratch patches;
   std::vector<float> mixed;
   std::vector<BadSampleEvent> bad_samples;  // met by BatchMaker::fill, for the loader to take
   StageTimer timer;                         // used where transforms.timer() says so
@@ -57,6 +59,8 @@ class BatchRows {
   int64_t in_chans() const;
   int64_t values() const { return in_chans() * size_.voxels(); }
   void check_size(const ImageView& image) const;
+  void make_patches(const LoaderOptions& options);
+  void fill_patches(Batch& batch, int64_t row, RandomStream random, BatchScratch& scratch) const;
   template <class T>
   void fill_image(std::span<T> out, int64_t index, RandomStream random,
                   BatchScratch& scratch) const;
@@ -68,6 +72,7 @@ class BatchRows {
   int64_t first_;
   PixelType pixel_type_;
   VolumeSize size_;
+  std::optional<PatchRows> patches_;
   bool is_flat_ = true;         // rows of [C, H, W] rather than [C, D, H, W]
   bool is_size_fixed_ = false;  // by the transforms, whatever the sample
 };

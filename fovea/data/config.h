@@ -9,6 +9,7 @@
 #include "fovea/data/bad_samples.h"
 #include "fovea/data/datasets/mix.h"
 #include "fovea/data/datasets/registry.h"
+#include "fovea/data/patching/config.h"
 #include "fovea/data/tiling.h"
 #include "fovea/data/transforms/augment_configs.h"
 
@@ -22,6 +23,7 @@ struct DataConfig {
   int64_t prefetch = 4;
   bool drop_last = true;
   std::optional<TilingConfig> tiling = {};
+  std::optional<AdaptivePatchingConfig> adaptive_patching = {};
   std::string mix = "exact";
   MixupConfig mixup = {};
   double num_repeats = 1;
@@ -41,6 +43,9 @@ struct DataConfig {
     v.field("drop_last", self.drop_last,
             "leave out an epoch's last batch where it is not full; not for a mix with mix: exact");
     v.field("tiling", self.tiling, "cut images and volumes into tiles, before the transforms");
+    v.field("adaptive_patching", self.adaptive_patching,
+            "cut each sample, after the transforms, into patches that are small where the detail "
+            "is, for a model that takes them; evaluation draws nothing");
     v.field(
         "mix", self.mix,
         "of a training set of format mix: exact, every sample once an epoch; cycle_to_largest, "

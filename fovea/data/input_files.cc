@@ -23,16 +23,6 @@ bool is_volume(const std::string& path) {
   return is_nifti(path) || std::filesystem::is_directory(path);
 }
 
-std::vector<std::string> modalities_of(const std::string& input) {
-  std::vector<std::string> paths;
-  for (size_t first = 0; first <= input.size();) {
-    const size_t end = std::min(input.find(';', first), input.size());
-    paths.push_back(input.substr(first, end - first));
-    first = end + 1;
-  }
-  return paths;
-}
-
 template <class Config>
 const Config* chosen_in(const std::optional<DataSectionConfig>& section) {
   return section ? section->get_if<Config>() : nullptr;
@@ -49,7 +39,7 @@ std::shared_ptr<const Dataset> open_volumes(const std::vector<std::string>& inpu
     return open_nifti(path, {.canonical = is_canonical, .frame = frame});
   };
   std::vector<VolumeEntry> entries;
-  for (const std::string& input : inputs) entries.push_back({.images = modalities_of(input)});
+  for (const std::string& input : inputs) entries.push_back({.images = split_modalities(input)});
   const bool is_scaled = chosen_in<BasicCtConfig>(like) != nullptr;
   return build_volume_files_dataset({.path = inputs.front()}, std::move(entries),
                                     {open, open, is_scaled});
@@ -70,7 +60,7 @@ std::shared_ptr<const Dataset> open_input_files(const std::vector<std::string>& 
                                                 const std::optional<DataSectionConfig>& like) {
   FOVEA_CHECK(!inputs.empty(), "no input files");
   size_t num_volumes = 0;
-  for (const std::string& input : inputs) num_volumes += is_volume(modalities_of(input).front());
+  for (const std::string& input : inputs) num_volumes += is_volume(split_modalities(input).front());
   if (num_volumes != 0 && num_volumes != inputs.size()) {
     fail<ConfigError>(
         "{} of {} inputs are volumes (.nii, .nii.gz or a folder of DICOM slices), the others are "

@@ -10,6 +10,7 @@
 
 #include "fovea/data/bad_samples.h"
 #include "fovea/data/batch.h"
+#include "fovea/data/patching/config.h"
 #include "fovea/data/sample_order.h"
 #include "fovea/data/stage_timer.h"
 #include "fovea/data/transforms/augment_configs.h"
@@ -24,6 +25,12 @@ class VolumePipeline;
 // transforms their masks too.
 using SampleTransforms =
     std::variant<std::shared_ptr<const TransformPipeline>, std::shared_ptr<const VolumePipeline>>;
+
+struct PatchingOptions {
+  AdaptivePatchingConfig config = {};
+  // Draws smoothing and thresholds for each sample, as in training; false: the middle of each.
+  bool is_random = true;
+};
 
 struct LoaderOptions {
   int64_t global_batch_size = 256;
@@ -41,6 +48,7 @@ struct LoaderOptions {
   // samples. Volumes of depth 1 are images where 2 are asked for.
   std::optional<int> spatial_dims = {};
   std::optional<MixupConfig> mixup = {};
+  std::optional<PatchingOptions> patching = {};  // batches have patches too
   double num_repeats = 1;  // repeated augmentation; see repeated_augmentation.h
   BadSampleOptions bad_samples = {};
   MixOptions mix = {};  // set_sizes: the parts of a data set of several; empty: it is one

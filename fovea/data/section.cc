@@ -75,6 +75,9 @@ OpenedSection open_section(const DataConfig& config, const DataSectionConfig& se
                     .pad_shards = !is_training,
                     .spatial_dims = input.spatial_dims,
                     .bad_samples = bad_sample_options(config.bad_samples, is_training)};
+  if (config.adaptive_patching) {
+    opened.options.patching = {.config = *config.adaptive_patching, .is_random = is_training};
+  }
   if (is_training) {
     if (config.mixup.is_on()) opened.options.mixup = config.mixup;
     opened.options.num_repeats = config.num_repeats;

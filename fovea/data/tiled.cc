@@ -47,9 +47,7 @@ std::vector<int64_t> count_tiles(const Dataset& source, const TilingConfig& conf
   try {
     std::rethrow_exception(error);
   } catch (const DataError& what) {
-    const std::string name = source.describe(error_index), message = what.what();
-    if (message.find(name) != std::string::npos) throw;
-    throw DataError(name + ": " + message);
+    throw DataError(named_message(source, error_index, what));
   }
 }
 

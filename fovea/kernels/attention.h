@@ -16,15 +16,18 @@ struct AttentionDrop {
 
 // softmax(q k^T * scale) v, with dropout on the probabilities where `drop` is given.
 // q: [B, H, N, K], k and v: [B, H, M, K] -> [B, H, N, K]. No library dropout is used: see Note
-// [Drop masks].
+// [Drop masks]. key_mask: [B, M] bool, false for keys that nobody attends to; each sample must have
+// a true one. Undefined: all are attended to.
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
-                     const std::optional<AttentionDrop>& drop = {});
+                     const std::optional<AttentionDrop>& drop = {},
+                     const at::Tensor& key_mask = {});
 
 // The same for the packed projection of self-attention, without taking it apart: qkv: [B, N, 3 D],
 // q, k and v one after the other and each by head -> [B, N, D].
 at::Tensor self_attention(const at::Tensor& qkv, int64_t num_heads, double scale);
 
 // The probabilities themselves, for explain and named intermediates: [B, H, N, M] float32.
-at::Tensor attention_probabilities(const at::Tensor& q, const at::Tensor& k, double scale);
+at::Tensor attention_probabilities(const at::Tensor& q, const at::Tensor& k, double scale,
+                                   const at::Tensor& key_mask = {});
 
 }  // namespace fovea::kernels

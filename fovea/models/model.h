@@ -21,6 +21,15 @@ struct InputSpec {
   std::string interpolation = "bicubic";
 };
 
+// Adaptive patches of a batch (fovea/data/patching): what a model takes in place of images where
+// takes_patches().
+struct PatchInput {
+  at::Tensor tokens;   // [B, C, L, p^d], in the dtype of the activations
+  at::Tensor sizes;    // [B, T, L] longest side of each patch's leaf, in pixels
+  at::Tensor centers;  // [B, T, L, d] x, y(, z), in pixels
+  at::Tensor padding;  // [B, T, L] bool: no leaf, nothing to attend to
+};
+
 // Parameters are float32, with timm's names. Model code knows no rank, no process group and no
 // precision: it computes in the dtype of its input.
 class Model : public nn::UnitImpl {
@@ -28,6 +37,11 @@ class Model : public nn::UnitImpl {
   // images: [B, C, H, W] or [B, C, D, H, W] -> logits [B, num_classes] (features where the head is
   // the identity).
   virtual at::Tensor forward(const at::Tensor& images) = 0;
+
+  // Whether forward_patches is its forward, and of what: nothing, or the patches it was made for.
+  virtual bool takes_patches() const { return false; }
+  // -> as forward. Throws ConfigError where the model takes images.
+  virtual at::Tensor forward_patches(const PatchInput& patches);
 
   // Step-0 weights: a function of (seed, parameter name, element index) alone.
   virtual void init_weights(uint64_t seed) = 0;

@@ -3,10 +3,11 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/models/diffusion_vit_config.h"
+#include "fovea/models/unetr_config.h"
 #include "fovea/models/vit_config.h"
 
 namespace fovea::models {
 
-using ModelConfig = OneOf<VitConfig, DiffusionVitConfig>;
+using ModelConfig = OneOf<VitConfig, UnetrConfig, DiffusionVitConfig>;
 
 }  // namespace fovea::models

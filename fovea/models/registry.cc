@@ -3,6 +3,7 @@
 #include "fovea/core/config_describe.h"
 #include "fovea/core/error.h"
 #include "fovea/models/diffusion_vit.h"
+#include "fovea/models/unetr.h"
 #include "fovea/models/vit.h"
 
 namespace fovea::models {
@@ -14,6 +15,10 @@ ModelPtr build(const VitConfig& config, at::Device device) {
 
 ModelPtr build(const DiffusionVitConfig& config, at::Device device) {
   return std::make_shared<DiffusionVit>(config, device);
+}
+
+ModelPtr build(const UnetrConfig& config, at::Device device) {
+  return std::make_shared<Unetr>(config, device);
 }
 
 }  // namespace

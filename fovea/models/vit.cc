@@ -4,9 +4,12 @@
 #include <ATen/ops/amax.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/tanh.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "fovea/core/error.h"
@@ -61,16 +64,20 @@ nn::BlockOptions block_options(const VitConfig& config, double drop_path_rate) {
 Vit::Vit(const VitConfig& config, at::Device device) : config_(config) {
   check_valid(config);
   // Parameters are registered in timm's order: the root's own, then children.
-  patch_embed_ = nn::PatchEmbed(nn::PatchEmbedOptions{.patch_size = config.patch_sides(),
-                                                      .in_chans = config.in_chans,
-                                                      .dim = config.embed_dim,
-                                                      .has_bias = !config.pre_norm,
-                                                      .crop_to_patches = config.crop_to_patches,
-                                                      .pad_to_patches = config.dynamic_img_pad},
-                                device);
-  grid_size_ = patch_embed_->grid_size(config.img_sides());
+  if (config.is_adaptive()) {
+    grid_size_ = {config.fixed_length};
+  } else {
+    patch_embed_ = nn::PatchEmbed(nn::PatchEmbedOptions{.patch_size = config.patch_sides(),
+                                                        .in_chans = config.in_chans,
+                                                        .dim = config.embed_dim,
+                                                        .has_bias = !config.pre_norm,
+                                                        .crop_to_patches = config.crop_to_patches,
+                                                        .pad_to_patches = config.dynamic_img_pad},
+                                  device);
+    grid_size_ = patch_embed_->grid_size(config.img_sides());
+  }
   register_tokens(device);
-  register_module("patch_embed", patch_embed_);
+  register_patch_embed(device);
   if (config.pre_norm) {
     norm_pre_ =
         register_module("norm_pre", nn::Norm(config.embed_dim, norm_options(config), device));
@@ -78,6 +85,23 @@ Vit::Vit(const VitConfig& config, at::Device device) : config_(config) {
   register_blocks(device);
   register_head(device);
   nn::assign_names(*this);
+}
+
+void Vit::register_patch_embed(at::Device device) {
+  if (patch_embed_) {
+    register_module("patch_embed", patch_embed_);
+    return;
+  }
+  const auto patch = config_.patch_sides();
+  const auto values = std::accumulate(patch.begin(), patch.end(), int64_t{1}, std::multiplies<>());
+  adaptive_embed_ = register_module(
+      "patch_embed", nn::AdaptivePatchEmbed(values, config_.in_chans, config_.embed_dim, device));
+  if (config_.pos_embed != "size_and_center") return;
+  auto sides = config_.img_sides();  // H, W or D, H, W
+  std::reverse(sides.begin(), sides.end());
+  adaptive_pos_ = register_module(
+      "adaptive_pos_embed",
+      nn::AdaptivePosEmbed(sides, config_.pos_in_pixels, config_.embed_dim, device));
 }
 
 void Vit::register_tokens(at::Device device) {
@@ -89,7 +113,7 @@ void Vit::register_tokens(at::Device device) {
   if (config_.reg_tokens > 0) {
     reg_token_ = register_parameter("reg_token", at::empty({1, config_.reg_tokens, dim}, options));
   }
-  if (config_.pos_embed != "none") {
+  if (config_.has_pos_table()) {
     const auto num_patches =
         std::accumulate(grid_size_.begin(), grid_size_.end(), int64_t{1}, std::multiplies<>());
     const auto rows = num_patches + (config_.no_embed_class ? 0 : config_.num_prefix_tokens());
@@ -148,16 +172,32 @@ at::Tensor Vit::forward(const at::Tensor& images) {
   return run([&] { return forward_head(forward_features(images)); });
 }
 
+at::Tensor Vit::forward_patches(const PatchInput& patches) {
+  return run([&] {
+    const auto mask = token_mask(patches);
+    return forward_head(encode(add_prefix(embed_patches(patches)), {}, nullptr, mask),
+                        /*pre_logits=*/false, mask);
+  });
+}
+
+at::Tensor Vit::token_mask(const PatchInput& patches) const {
+  auto is_real = patches.padding.logical_not().any(1);  // [B, L]
+  is_real = is_real.logical_or(is_real.any(1, /*keepdim=*/true).logical_not());
+  if (is_real.all().item<bool>()) return {};
+  const auto prefix = at::ones({is_real.size(0), config_.num_prefix_tokens()}, is_real.options());
+  return at::cat({prefix, is_real}, 1);  // [B, N]
+}
+
 at::Tensor Vit::forward_features(const at::Tensor& images) {
   return encode(drop_patches(add_prefix(embed_patches(images))));
 }
 
 at::Tensor Vit::encode(const at::Tensor& tokens, at::IntArrayRef taps,
-                       std::vector<at::Tensor>* tapped) {
+                       std::vector<at::Tensor>* tapped, const at::Tensor& mask) {
   auto x = norm_pre_ ? norm_pre_(tokens) : tokens;  // [B, N, D]
   size_t next = 0;
   for (size_t i = 0; i < blocks_.size(); ++i) {
-    x = blocks_[i](x);
+    x = blocks_[i](x, mask);
     if (next == taps.size() || taps[next] != static_cast<int64_t>(i)) continue;
     tapped->push_back(x);
     next += 1;
@@ -185,12 +225,35 @@ int64_t Vit::num_embedded_prefix() const {
 
 at::Tensor Vit::embed_patches(const at::Tensor& images) {
   check_images(images);
+  if (config_.is_adaptive()) {
+    fail<ConfigError>(
+        "the model takes adaptive patches, but was given images; set data.adaptive_patching");
+  }
   const auto x = patch_embed_(images);  // [B, number of patches, D]
   if (!pos_embed_.defined()) return x;
   const auto position = nn::resize_pos_embed(
       pos_embed_, grid_size_, patch_embed_->grid_size(images.sizes().slice(2)),
       num_embedded_prefix(), nn::pos_embed_interp_from_name(config_.pos_embed_interp));
   return x + position.narrow(1, num_embedded_prefix(), x.size(1)).to(x.scalar_type());
+}
+
+at::Tensor Vit::embed_patches(const PatchInput& patches) {
+  const auto& shape = patches.tokens.sizes();
+  if (!config_.is_adaptive() || patches.tokens.dim() != 4 || shape[1] != config_.in_chans ||
+      shape[2] != config_.fixed_length) {
+    fail<ConfigError>(
+        "adaptive patches of shape [{}]; expected [B, {}, {}, values of a patch]: give "
+        "data.adaptive_patching and the model the same fixed_length and patch_size, and the model "
+        "patching: adaptive",
+        fmt::join(shape, ", "), config_.in_chans, config_.fixed_length);
+  }
+  auto x = adaptive_embed_(patches.tokens);  // [B, L, D]
+  const auto kind = x.scalar_type();
+  if (adaptive_pos_) {
+    x = x + adaptive_pos_(patches.sizes.to(kind), patches.centers.to(kind));
+  }
+  if (!pos_embed_.defined()) return x;
+  return x + pos_embed_.narrow(1, num_embedded_prefix(), x.size(1)).to(kind);
 }
 
 at::Tensor Vit::add_prefix(const at::Tensor& patches) {
@@ -207,7 +270,8 @@ at::Tensor Vit::add_prefix(const at::Tensor& patches) {
     x = at::cat({rows.to(x.scalar_type()).expand({x.size(0), -1, -1}), x}, 1);  // [B, N, D]
   }
   // As in timm, there is no such dropout without a position embedding.
-  return pos_embed_.defined() ? dropout(x, config_.pos_drop_rate, "pos_drop") : x;
+  const bool has_position = pos_embed_.defined() || adaptive_pos_;
+  return has_position ? dropout(x, config_.pos_drop_rate, "pos_drop") : x;
 }
 
 // Patch dropout (Liu et al. 2022): tokens are left out, not zeroed. tokens: [B, N, D] -> [B, kept
@@ -226,27 +290,38 @@ at::Tensor Vit::drop_patches(const at::Tensor& tokens) const {
   return num_prefix > 0 ? at::cat({tokens.narrow(1, 0, num_prefix), kept}, 1) : kept;
 }
 
-// tokens: [B, N, D] -> [B, D]; [B, N, D] where global_pool is ''.
-at::Tensor Vit::pool(const at::Tensor& tokens) {
+// tokens: [B, N, D] -> [B, D]; [B, N, D] where global_pool is ''. mask: [B, N], see token_mask.
+at::Tensor Vit::pool(const at::Tensor& tokens, const at::Tensor& mask) {
   const auto& kind = config_.global_pool;
   if (kind.empty()) return tokens;
   if (kind == "token") return tokens.select(1, 0);
   const auto first = config_.pool_include_prefix ? 0 : config_.num_prefix_tokens();
   const auto x = tokens.narrow(1, first, tokens.size(1) - first);
+  if (mask.defined()) {
+    const auto kept = mask.narrow(1, first, tokens.size(1) - first);  // [B, n]
+    if (kind == "map") return attn_pool_(x, kept);
+    const auto weights = kept.unsqueeze(-1).to(x.scalar_type());  // [B, n, 1]
+    const auto mean = (x * weights).sum(1) / weights.sum(1);
+    if (kind == "avg") return mean;
+    const auto largest = at::amax(
+        x.masked_fill(kept.unsqueeze(-1).logical_not(), -std::numeric_limits<float>::infinity()),
+        1);
+    return kind == "max" ? largest : 0.5 * (largest + mean);
+  }
   if (kind == "map") return attn_pool_(x);
   if (kind == "avg") return x.mean(1);
   if (kind == "max") return at::amax(x, 1);
   return 0.5 * (at::amax(x, 1) + x.mean(1));  // avgmax
 }
 
-at::Tensor Vit::forward_head(const at::Tensor& tokens, bool pre_logits) {
+at::Tensor Vit::forward_head(const at::Tensor& tokens, bool pre_logits, const at::Tensor& mask) {
   if (config_.distilled) {
     const auto cls = dropout(tokens.select(1, 0), config_.drop_rate, "head_drop");
     const auto dist = dropout(tokens.select(1, 1), config_.drop_rate, "head_drop_dist");
     if (pre_logits || !head_) return (cls + dist) / 2;
     return (head_(cls) + head_dist_(dist)) / 2;  // [B, num_classes]
   }
-  auto x = pool(tokens);  // [B, D]
+  auto x = pool(tokens, mask);  // [B, D]
   if (fc_norm_) x = fc_norm_(x);
   if (pre_logits_) {
     x = at::tanh(pre_logits_(x));  // [B, representation_size]

@@ -3,6 +3,7 @@
 
 #include "fovea/models/model.h"
 #include "fovea/models/vit_config.h"
+#include "fovea/nn/adaptive_embed.h"
 #include "fovea/nn/attention_pool.h"
 #include "fovea/nn/block.h"
 #include "fovea/nn/patch_embed.h"
@@ -20,22 +21,30 @@ class Vit : public Model {
   explicit Vit(const VitConfig& config, at::Device device = at::kCPU);
 
   at::Tensor forward(const at::Tensor& images) override;
+  bool takes_patches() const override { return config_.is_adaptive(); }
+  at::Tensor forward_patches(const PatchInput& patches) override;
   // images: [B, C, H, W] or [B, C, D, H, W] -> [B, N, D], after the final norm (fc_norm: without).
   at::Tensor forward_features(const at::Tensor& images);
 
   // The pieces of forward_features, for models that have a ViT as their encoder.
   // images -> [B, number of patches, D] with their position, without prefix tokens.
   at::Tensor embed_patches(const at::Tensor& images);
+  at::Tensor embed_patches(const PatchInput& patches);
+  // Which tokens of these patches, prefix included, stand for something: [B, N] bool; undefined
+  // where all do. A sample of nothing but padding attends to all of it.
+  at::Tensor token_mask(const PatchInput& patches) const;
   // patches: [B, n, D], any choice of them -> [B, prefix + n, D]: class and register tokens with
   // their position in front.
   at::Tensor add_prefix(const at::Tensor& patches);
   // tokens: [B, N, D] -> [B, N, D] after the final norm. tapped: the tokens after the blocks of the
-  // indices `taps`, without a norm, in that order; taps ascend.
+  // indices `taps`, without a norm, in that order; taps ascend. mask: see token_mask.
   at::Tensor encode(const at::Tensor& tokens, at::IntArrayRef taps = {},
-                    std::vector<at::Tensor>* tapped = nullptr);
+                    std::vector<at::Tensor>* tapped = nullptr, const at::Tensor& mask = {});
 
   // tokens: [B, N, D] -> [B, num_classes]; pre_logits: what the head would see, [B, D].
-  at::Tensor forward_head(const at::Tensor& tokens, bool pre_logits = false);
+  // mask: tokens that pooling leaves out, see token_mask.
+  at::Tensor forward_head(const at::Tensor& tokens, bool pre_logits = false,
+                          const at::Tensor& mask = {});
 
   void init_weights(uint64_t seed) override;
   InputSpec input_spec() const override;
@@ -47,26 +56,29 @@ class Vit : public Model {
   int64_t num_layers() const override;
 
   const VitConfig& config() const { return config_; }
-  // Tokens along each side of an image of config().img_size.
+  // Tokens along each side of an image of config().img_size; adaptive: the one number of patches.
   const std::vector<int64_t>& grid_size() const { return grid_size_; }
 
  private:
+  void register_patch_embed(at::Device device);
   void register_tokens(at::Device device);
   void register_blocks(at::Device device);
   void register_head(at::Device device);
   void check_images(const at::Tensor& images) const;
   int64_t num_embedded_prefix() const;
   at::Tensor drop_patches(const at::Tensor& tokens) const;
-  at::Tensor pool(const at::Tensor& tokens);
+  at::Tensor pool(const at::Tensor& tokens, const at::Tensor& mask);
   at::Tensor adapt_pos_embed(const at::Tensor& saved) const;
 
   VitConfig config_;
   std::vector<int64_t> grid_size_;
-  at::Tensor cls_token_;   // [1, 1, D]
-  at::Tensor reg_token_;   // [1, reg_tokens, D]
-  at::Tensor dist_token_;  // [1, 1, D]
-  at::Tensor pos_embed_;   // [1, N or number of patches, D]
-  nn::PatchEmbed patch_embed_ = nullptr;
+  at::Tensor cls_token_;                             // [1, 1, D]
+  at::Tensor reg_token_;                             // [1, reg_tokens, D]
+  at::Tensor dist_token_;                            // [1, 1, D]
+  at::Tensor pos_embed_;                             // [1, N or number of patches, D]
+  nn::PatchEmbed patch_embed_ = nullptr;             // of a grid
+  nn::AdaptivePatchEmbed adaptive_embed_ = nullptr;  // or of adaptive patches
+  nn::AdaptivePosEmbed adaptive_pos_ = nullptr;
   nn::Norm norm_pre_ = nullptr;
   std::vector<nn::Block> blocks_;
   nn::Norm norm_ = nullptr;

@@ -46,7 +46,7 @@ void check_sides(const VitConfig& config, ConfigIssues& issues) {
   if (!check_count("patch_size", config.patch_size) || !img_ok) return;
   const auto image = config.img_sides();
   const auto patch = config.patch_sides();
-  for (size_t i = 0; i < dims; ++i) {
+  for (size_t i = 0; i < dims && !config.is_adaptive(); ++i) {
     if (patch[i] < 1 || image[i] < 1) return;  // reported by the ranges of the fields
     const bool is_fitted = config.crop_to_patches || config.dynamic_img_pad;
     if (image[i] < patch[i] || (image[i] % patch[i] != 0 && !is_fitted)) {
@@ -94,6 +94,35 @@ void check_position(const VitConfig& config, ConfigIssues& issues) {
   }
 }
 
+void check_adaptive(const VitConfig& config, ConfigIssues& issues) {
+  if (!config.is_adaptive()) {
+    if (config.pos_embed == "size_and_center") {
+      report(issues, "pos_embed",
+             "pos_embed size_and_center is for adaptive patches; use learn or sincos, or patching: "
+             "adaptive");
+    }
+    return;
+  }
+  if (config.pos_embed == "sincos" || config.pos_embed == "sincos_learn") {
+    report(issues, "pos_embed",
+           fmt::format("pos_embed {} needs a grid, which adaptive patches have not; use "
+                       "size_and_center or learn",
+                       config.pos_embed));
+  }
+  const auto patch = config.patch_sides();
+  if (std::any_of(patch.begin(), patch.end(), [&](int64_t side) { return side != patch[0]; })) {
+    report(issues, "patch_size",
+           fmt::format("patch_size [{}] with patching: adaptive; expected one number",
+                       fmt::join(patch, ", ")));
+  }
+  if (config.patch_drop_rate > 0 || config.dynamic_img_size) {
+    report(issues, "patching",
+           fmt::format("patching: adaptive with patch_drop_rate {} and dynamic_img_size {}; "
+                       "expected 0 and false",
+                       config.patch_drop_rate, config.dynamic_img_size));
+  }
+}
+
 void check_widths(const VitConfig& config, ConfigIssues& issues) {
   if (config.num_heads > 0 && config.embed_dim > 0 && config.embed_dim % config.num_heads != 0) {
     report(issues, "num_heads",
@@ -126,6 +155,7 @@ void VitConfig::validate(ConfigIssues& issues) const {
   check_sides(*this, issues);
   check_pooling(*this, issues);
   check_position(*this, issues);
+  check_adaptive(*this, issues);
 }
 
 }  // namespace fovea::models

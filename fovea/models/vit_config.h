@@ -36,6 +36,9 @@ struct VitConfig {
   std::string preset;  // the row of the table that the fields started from
   std::vector<int64_t> img_size = {224};
   std::vector<int64_t> patch_size = {16};
+  std::string patching = "grid";
+  int64_t fixed_length = 196;
+  bool pos_in_pixels = false;
   int64_t in_chans = 3;
   int64_t num_classes = 1000;
   std::string global_pool = "token";
@@ -99,6 +102,8 @@ struct VitConfig {
   // img_size and patch_size with one entry for each side: [H, W] or [D, H, W].
   std::vector<int64_t> img_sides() const;
   std::vector<int64_t> patch_sides() const;
+  bool is_adaptive() const { return patching == "adaptive"; }
+  bool has_pos_table() const { return pos_embed != "none" && pos_embed != "size_and_center"; }
   int64_t num_prefix_tokens() const { return class_token + distilled + reg_tokens; }
 };
 
@@ -112,6 +117,14 @@ void VitConfig::visit_encoder(Visitor& v, Self& self) {
           {.min = 1, .unit = "pixels", .one_is_list = true});
   v.field("patch_size", self.patch_size, "sides of a patch, as img_size",
           {.min = 1, .unit = "pixels", .one_is_list = true});
+  v.field("patching", self.patching,
+          "patches on a grid, or as data.adaptive_patching cuts them: fixed_length of patch_size, "
+          "small where the detail is",
+          {.choices = {"grid", "adaptive"}});
+  v.field("fixed_length", self.fixed_length, "adaptive: patches of a sample",
+          {.min = 1, .unit = "patches"});
+  v.field("pos_in_pixels", self.pos_in_pixels,
+          "pos_embed size_and_center: pixels as they are, as UCF-VIT; false: shares of the image");
   v.field("in_chans", self.in_chans, "channels of the images", positive);
   v.field("embed_dim", self.embed_dim, "token width D", positive);
   v.field("depth", self.depth, "number of blocks", positive);
@@ -127,8 +140,9 @@ void VitConfig::visit_encoder(Visitor& v, Self& self) {
           {.min = 0, .exclusive_min = true});
   v.field("class_token", self.class_token, "learned class token in front");
   v.field("pos_embed", self.pos_embed,
-          "position embedding: learned, fixed sin-cos, learned from a sin-cos start, or none",
-          {.choices = {"learn", "sincos", "sincos_learn", "none"}});
+          "position embedding: learned, fixed sin-cos, learned from a sin-cos start, of adaptive "
+          "patches a learned function of size and centre, or none",
+          {.choices = {"learn", "sincos", "sincos_learn", "size_and_center", "none"}});
   v.field("pos_embed_interp", self.pos_embed_interp,
           "resizing of the position embedding: bicubic with antialias, bilinear, zoom "
           "(corner-aligned linear) or DINOv2's; volumes: trilinear",

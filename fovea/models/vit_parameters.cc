@@ -85,14 +85,14 @@ at::Tensor Vit::adapt_pos_embed(const at::Tensor& saved) const {
   const auto side = std::llround(
       std::pow(static_cast<double>(tokens), 1.0 / static_cast<double>(grid_size_.size())));
   const std::vector<int64_t> old_grid(grid_size_.size(), side);
-  if (c10::multiply_integers(old_grid) != tokens) return {};
+  if (c10::multiply_integers(old_grid) != tokens || config_.is_adaptive()) return {};
   return nn::resize_pos_embed(saved, old_grid, grid_size_, num_prefix,
                               nn::pos_embed_interp_from_name(config_.pos_embed_interp));
 }
 
 int64_t Vit::layer_id(const std::string& parameter_name) const {
-  for (const auto* stem :
-       {"cls_token", "reg_token", "dist_token", "pos_embed", "patch_embed", "norm_pre"}) {
+  for (const auto* stem : {"cls_token", "reg_token", "dist_token", "pos_embed",
+                           "adaptive_pos_embed", "patch_embed", "norm_pre"}) {
     if (parameter_name.rfind(stem, 0) == 0) return 0;
   }
   if (parameter_name.rfind("blocks.", 0) == 0) {

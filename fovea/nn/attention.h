@@ -19,16 +19,17 @@ struct AttentionOptions {
 };
 
 // x: [B, N, D] -> [B, N, D]. Parameters: qkv [3D, D] (rows: q, k, v, each by head), q_norm, k_norm,
-// norm, proj. The probabilities [B, H, N, N] are recorded as "<path>.probs" when asked for by name.
+// norm, proj. key_mask: [B, N] bool, see kernels::attention. The probabilities [B, H, N, N] are
+// recorded as "<path>.probs" when asked for by name.
 class AttentionImpl : public UnitImpl {
  public:
   AttentionImpl(const AttentionOptions& options, at::Device device);
 
-  at::Tensor forward(const at::Tensor& x);
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {});
   int64_t num_heads() const { return options_.num_heads; }
 
  private:
-  at::Tensor attend(const at::Tensor& qkv);
+  at::Tensor attend(const at::Tensor& qkv, const at::Tensor& key_mask);
 
   AttentionOptions options_;
   int64_t head_dim_;

@@ -29,7 +29,7 @@ AttentionPoolImpl::AttentionPoolImpl(const AttentionPoolOptions& options, at::De
   mlp_ = register_module("mlp", Mlp(mlp, device));
 }
 
-at::Tensor AttentionPoolImpl::forward(const at::Tensor& x) {
+at::Tensor AttentionPoolImpl::forward(const at::Tensor& x, const at::Tensor& key_mask) {
   return run([&] {
     // The query is the same for every sample: projected once.
     const auto q = q_(latent_.to(x.scalar_type()))
@@ -42,11 +42,11 @@ at::Tensor AttentionPoolImpl::forward(const at::Tensor& x) {
                         .unbind(0);
     const auto scale = 1.0 / std::sqrt(static_cast<double>(head_dim_));
     if (is_recording(path() + ".probs")) {
-      record("probs", kernels::attention_probabilities(q, kv[0], scale));  // [B, H, 1, N]
+      record("probs", kernels::attention_probabilities(q, kv[0], scale, key_mask));  // [B, H, 1, N]
     }
-    const auto attended = kernels::attention(q, kv[0], kv[1], scale);  // [B, H, 1, K]
-    const auto y = proj_(attended.transpose(1, 2).flatten(2));         // [B, 1, D]
-    return (y + mlp_(norm_(y))).squeeze(1);                            // [B, D]
+    const auto attended = kernels::attention(q, kv[0], kv[1], scale, {}, key_mask);  // [B, H, 1, K]
+    const auto y = proj_(attended.transpose(1, 2).flatten(2));                       // [B, 1, D]
+    return (y + mlp_(norm_(y))).squeeze(1);                                          // [B, D]
   });
 }
 

@@ -14,12 +14,13 @@ struct AttentionPoolOptions {
 };
 
 // x: [B, N, D] -> [B, D]. Parameters: latent [1, 1, D], q, kv [2D, D], proj, norm, mlp.
-// The probabilities [B, H, 1, N] are recorded as "<path>.probs" when asked for by name.
+// key_mask: see Attention. The probabilities [B, H, 1, N] are recorded as "<path>.probs" when asked
+// for by name.
 class AttentionPoolImpl : public UnitImpl {
  public:
   AttentionPoolImpl(const AttentionPoolOptions& options, at::Device device);
 
-  at::Tensor forward(const at::Tensor& x);
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {});
 
  private:
   int64_t head_dim_;

@@ -13,9 +13,9 @@ BlockImpl::BlockImpl(const BlockOptions& options, at::Device device)
   if (options.has_layer_scale) ls2_ = register_module("ls2", LayerScale(dim, device));
 }
 
-at::Tensor BlockImpl::forward(const at::Tensor& x) {
+at::Tensor BlockImpl::forward(const at::Tensor& x, const at::Tensor& key_mask) {
   return run([&] {
-    auto attended = attn_(norm1_(x));
+    auto attended = attn_(norm1_(x), key_mask);
     if (ls1_) attended = ls1_(attended);
     const auto y = x + drop_path(attended, drop_path_rate_, "drop_path1");  // [B, N, D]
     auto mixed = mlp_(norm2_(y));

@@ -18,12 +18,12 @@ struct BlockOptions {
 };
 
 // x: [B, N, D] -> [B, N, D]: x += drop_path(ls1(attn(norm1(x)))), then the same with norm2, mlp,
-// ls2.
+// ls2. key_mask: see Attention.
 class BlockImpl : public UnitImpl {
  public:
   BlockImpl(const BlockOptions& options, at::Device device);
 
-  at::Tensor forward(const at::Tensor& x);
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {});
 
  private:
   double drop_path_rate_;

@@ -10,12 +10,9 @@
 #include "fovea/data/config.h"
 #include "fovea/models/model_config.h"
 #include "fovea/optim/config.h"
-#include "fovea/train/tasks/classification.h"
-#include "fovea/train/tasks/diffusion.h"
+#include "fovea/train/task_config.h"
 
 namespace fovea::train {
-
-using TaskConfig = OneOf<ClassificationConfig, DiffusionConfig>;
 
 struct RunConfig {
   std::string dir;

@@ -19,6 +19,14 @@ namespace {
 DataSource open_data(const TrainConfig& config, const data::DataSectionConfig& section,
                      bool is_training) {
   const auto model = models::build_model(config.model, at::kMeta);  // its form alone
+  if (model->takes_patches() != config.data.adaptive_patching.has_value()) {
+    fail<ConfigError>("data.adaptive_patching: found {}, but the model takes {}; {}",
+                      model->takes_patches() ? "nothing" : "a section",
+                      model->takes_patches() ? "adaptive patches" : "images",
+                      model->takes_patches()
+                          ? "give it the model's fixed_length and patch_size"
+                          : "leave it out, or give the model patching: adaptive");
+  }
   auto opened = data::open_section(config.data, section, input_form_of(*model), is_training);
   make_task(config.task, *model)->check_data(*opened.dataset);
   opened.options.seed = static_cast<uint64_t>(config.run.seed);
@@ -50,6 +58,10 @@ std::unique_ptr<Task> make(const ClassificationConfig& config, const models::Mod
 
 std::unique_ptr<Task> make(const DiffusionConfig& config, const models::Model& model) {
   return std::make_unique<DiffusionTask>(config, model);
+}
+
+std::unique_ptr<Task> make(const SegmentationConfig& config, const models::Model& model) {
+  return std::make_unique<SegmentationTask>(config, model);
 }
 
 }  // namespace

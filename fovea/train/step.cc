@@ -11,6 +11,12 @@ namespace fovea::train {
 StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Optimizer& optimizer,
                               data::Batch& batch, int64_t step, const StepOptions& options) {
   const int64_t micro = options.micro_batch_size > 0 ? options.micro_batch_size : batch.size();
+  if (micro < batch.size() && !task.losses_add_up()) {
+    fail<ConfigError>(
+        "trainer.micro_batch_size: found {}, but the task's loss is one of the whole batch of {} "
+        "and does not add up over parts; set it to auto, or choose a loss of single samples",
+        micro, batch.size());
+  }
   optimizer.zero_grad();
   StepOutcome outcome;
   for (int64_t begin = 0; begin < batch.size(); begin += micro) {

@@ -17,13 +17,19 @@ namespace fovea::train {
 
 // A batch as tensors, on the model's device.
 struct TensorBatch {
-  at::Tensor images;   // [B, C, H, W] or [B, C, D, H, W], in the dtype of the activations
-  at::Tensor labels;   // [B] int64, or soft targets [B, num_classes] float32
-  at::Tensor masks;    // [B, H, W] or [B, D, H, W] int64 classes; undefined: there are none
-  at::Tensor weights;  // [B] float32: 0 counts for nothing; undefined: every sample counts
-  at::Tensor rows;     // [B] int64 on the CPU: rows of the global batch
-  at::Tensor indices;  // [B] int64 on the CPU: samples of the data set
+  at::Tensor images;           // [B, C, H, W] or [B, C, D, H, W], in the dtype of the activations
+  at::Tensor labels;           // [B] int64, or soft targets [B, num_classes] float32
+  models::PatchInput patches;  // with data.adaptive_patching
+  at::Tensor patch_labels;     // [B, L, p^d] int64 classes, -1 none; undefined: no masks
+  at::Tensor masks;            // [B, H, W] or [B, D, H, W] int64 classes; undefined: there are none
+  at::Tensor weights;          // [B] float32: 0 counts for nothing; undefined: every sample counts
+  at::Tensor rows;             // [B] int64 on the CPU: rows of the global batch
+  at::Tensor indices;          // [B] int64 on the CPU: samples of the data set
 };
+
+// The model's forward of what it takes: images, or adaptive patches. Throws ConfigError where the
+// batch has none of these.
+at::Tensor forward(models::Model& model, const TensorBatch& batch);
 
 // A loss as a sum and the weight it is to be divided by. Both add up over micro-batches and ranks,
 // so the gradient divided by the summed weight is that of the whole batch, also when the parts
@@ -60,6 +66,9 @@ class Task {
   virtual void check_data(const data::Dataset& /*dataset*/) const {}
   // Of an evaluation; the first one names the best checkpoint unless checkpoint.best_metric does.
   virtual std::vector<std::string> metric_names() const = 0;
+  // Whether the losses of the parts of a batch add up to the loss of the batch; where they do not
+  // (a Dice over the batch), the batch must be one pass.
+  virtual bool losses_add_up() const { return true; }
   virtual LossParts loss(models::Model& model, const TensorBatch& batch) const = 0;
   virtual std::unique_ptr<Evaluation> start_evaluation() const = 0;
 };

@@ -19,6 +19,22 @@ at::Tensor rows_of(std::vector<T>& values, std::vector<int64_t> shape, int64_t b
   return at::from_blob(values.data() + begin * row, shape, at::TensorOptions().dtype(dtype));
 }
 
+models::PatchInput patches_of(data::BatchPatches& patches, int64_t rows, int64_t begin, int64_t end,
+                              const ComputeOptions& compute) {
+  const auto trees = patches.num_trees, leaves = patches.fixed_length;
+  return {
+      .tokens = rows_of(patches.tokens, {rows, patches.channels, leaves, patches.token_size()},
+                        begin, end, at::kFloat)
+                    .to(compute.device, compute.dtype),
+      .sizes =
+          rows_of(patches.sizes, {rows, trees, leaves}, begin, end, at::kFloat).to(compute.device),
+      .centers =
+          rows_of(patches.centers, {rows, trees, leaves, patches.dims}, begin, end, at::kFloat)
+              .to(compute.device),
+      .padding = rows_of(patches.padding, {rows, trees, leaves}, begin, end, at::kByte)
+                     .to(compute.device, at::kBool)};
+}
+
 }  // namespace
 
 c10::ScalarType dtype_from_name(const std::string& name, c10::Device device) {
@@ -49,6 +65,15 @@ TensorBatch to_tensors(data::Batch& batch, int64_t begin, int64_t end,
         rows_of(batch.targets, {batch.size(), classes}, begin, end, at::kFloat).to(compute.device);
   } else if (!batch.labels.empty()) {
     tensors.labels = rows_of(batch.labels, flat, begin, end, at::kLong).to(compute.device);
+  }
+  if (auto& patches = batch.patches; patches.channels > 0) {
+    tensors.patches = patches_of(patches, batch.size(), begin, end, compute);
+    if (!patches.labels.empty()) {
+      tensors.patch_labels =
+          rows_of(patches.labels, {batch.size(), patches.fixed_length, patches.token_size()}, begin,
+                  end, at::kInt)
+              .to(compute.device, at::kLong);
+    }
   }
   if (!batch.masks.empty()) {
     auto shape = batch.image_shape;

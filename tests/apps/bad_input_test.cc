@@ -186,18 +186,20 @@ TEST_F(BadInputTest, CheckpointWithAFlippedByteIsPassedOver) {
 }
 
 TEST_F(BadInputTest, ControlCTwice) {
-  // A run without end, which is sent `signals` once it has saved something.
+  // A run without end, which is sent `signals` once it has saved something itself.
   const auto interrupt = [&](const std::string& signals) {
-    return run_fovea("train " + recipe_ + " trainer.max_steps=1000000 & pid=$!; while ! test -s " +
-                     dir_.path() + "/run/checkpoints/latest; do sleep 0.05; done; " + signals +
-                     " wait $pid; exit $?");
+    const auto latest = "\"$(cat " + dir_.path() + "/run/checkpoints/latest 2>/dev/null)\"";
+    return run_fovea("train " + recipe_ + " trainer.max_steps=1000000 & pid=$!; while test " +
+                         latest + " = \"$before\"; do sleep 0.05; done; " + signals +
+                         " wait $pid; exit $?",
+                     "before=" + latest + ";");
   };
   // The second one comes while the first is still being honoured: at once, and nothing saved is
   // lost.
   const auto twice = interrupt("kill -INT $pid; kill -INT $pid;");
   EXPECT_THAT(twice.exit_code, ::testing::AnyOf(static_cast<int>(ExitCode::kStopped), 130))
       << twice.output;
-  const auto once = interrupt("sleep 1; kill -INT $pid;");
+  const auto once = interrupt("kill -INT $pid;");
   EXPECT_EQ(once.exit_code, static_cast<int>(ExitCode::kStopped)) << once.output;
   EXPECT_THAT(once.output, AllOf(HasSubstr("going on from step"), HasSubstr("the state is saved")));
 }

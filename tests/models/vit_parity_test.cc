@@ -157,8 +157,10 @@ TEST(VitParityTest, TouchesEveryOption) {
     const auto golden = golden_of(name);
     for (const auto& item : golden.config.items()) untouched.names.erase(item.key());
   }
-  // The table of presets, preprocessing and step-0 weights have tests of their own.
-  EXPECT_EQ(untouched.names, (std::set<std::string>{"preset", "input", "weight_init", "fix_init"}));
+  // The table of presets, preprocessing, step-0 weights and adaptive patches have tests of their
+  // own.
+  EXPECT_EQ(untouched.names, (std::set<std::string>{"preset", "input", "weight_init", "fix_init",
+                                                    "patching", "fixed_length", "pos_in_pixels"}));
 }
 
 // The comparison has teeth: weights that fit but are wrong are reported.

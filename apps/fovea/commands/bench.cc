@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "apps/fovea/command.h"
+#include "apps/fovea/overrides.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
 #include "fovea/models/registry.h"
@@ -99,8 +100,7 @@ void add_bench(CLI::App& app) {
                    "name of a model (see: fovea list models), or a recipe")
       ->required()
       ->type_name("NAME|RECIPE");
-  command->add_option("overrides", arguments->overrides, "changes to the recipe: model.depth=6 ...")
-      ->type_name("a.b=c");
+  add_overrides(*command, arguments->overrides, "model.depth=6");
   command->add_option("--mode", arguments->mode, "train, infer or both")
       ->check(CLI::IsMember({"train", "infer", "both"}))
       ->capture_default_str();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apps/fovea/commands/bench.h"
+#include "apps/fovea/overrides.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
 #include "fovea/data/data_bench.h"
@@ -81,10 +82,7 @@ void add_bench_data(CLI::App& group) {
   command->add_option("recipe", arguments->recipe, "recipe (.yaml)")
       ->required()
       ->type_name("RECIPE");
-  command
-      ->add_option("overrides", arguments->overrides,
-                   "changes to the recipe: data.train.path=photos ...")
-      ->type_name("a.b=c");
+  add_overrides(*command, arguments->overrides, "data.train.path=photos");
   command->add_option("--section", arguments->section, "which data set of the recipe")
       ->check(CLI::IsMember({"train", "val"}))
       ->capture_default_str();

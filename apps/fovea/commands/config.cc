@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/fovea/command.h"
+#include "apps/fovea/overrides.h"
 #include "apps/fovea/reference.h"
 #include "fovea/core/config_schema.h"
 #include "fovea/train/run_folder.h"
@@ -34,8 +35,7 @@ void add_show(CLI::App& config) {
   command->add_option("source", arguments->source, "recipe (YAML) or run folder")
       ->required()
       ->type_name("RECIPE|RUN_DIR");
-  command->add_option("overrides", arguments->overrides, "changes to the recipe")
-      ->type_name("a.b=c");
+  add_overrides(*command, arguments->overrides, "optim.lr=3e-4");
   command->callback([arguments] {
     fmt::print("{}", dump_config(load(arguments->source, arguments->overrides)));
   });

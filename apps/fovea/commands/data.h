@@ -23,6 +23,7 @@ void add_data_inspect(CLI::App& group);
 void add_data_pack(CLI::App& group);
 void add_data_check(CLI::App& group);
 void add_data_prepare(CLI::App& group);
+void add_data_prepare_mni152(CLI::App& prepare);
 
 // Whether `source` names a recipe, rather than a folder or tars.
 bool is_data_recipe(const std::string& source);

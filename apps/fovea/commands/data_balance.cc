@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/fovea/overrides.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
 #include "fovea/data/balance.h"
@@ -71,9 +72,7 @@ void add_data_balance(CLI::App& data) {
   command->add_option("recipe", arguments->recipe, "a recipe whose data.train is a mix")
       ->required()
       ->type_name("RECIPE");
-  command
-      ->add_option("overrides", arguments->overrides, "changes to the recipe: data.mix=exact ...")
-      ->type_name("a.b=c");
+  add_overrides(*command, arguments->overrides, "data.mix=exact");
   command->add_option("--gpus", arguments->gpus, "processes that read data")
       ->required()
       ->check(CLI::Range(1, 1 << 20));

@@ -10,6 +10,7 @@
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/commands/data.h"
+#include "apps/fovea/overrides.h"
 #include "fovea/core/error.h"
 #include "fovea/data/check.h"
 
@@ -67,9 +68,7 @@ void add_data_check(CLI::App& group) {
                    "recipe (.yaml), or a folder: packed, of tars, or of class folders")
       ->required()
       ->type_name("RECIPE|DIR");
-  command
-      ->add_option("overrides", arguments->overrides, "changes to the recipe: data.train.path=...")
-      ->type_name("a.b=c");
+  add_overrides(*command, arguments->overrides, "data.train.path=photos");
   command->add_option("--threads", arguments->threads, "0: one for each core")
       ->check(CLI::Range(0, 1024));
   command->add_flag("--json", arguments->json,

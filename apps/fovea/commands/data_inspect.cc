@@ -12,6 +12,7 @@
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/commands/data.h"
+#include "apps/fovea/overrides.h"
 #include "fovea/core/config.h"
 #include "fovea/core/config_node.h"
 #include "fovea/core/error.h"
@@ -228,9 +229,7 @@ void add_data_inspect(CLI::App& group) {
                    "recipe (.yaml), or a folder: packed, of tars, or of class folders")
       ->required()
       ->type_name("RECIPE|DIR");
-  command
-      ->add_option("overrides", arguments->overrides, "changes to the recipe: data.train.path=...")
-      ->type_name("a.b=c");
+  add_overrides(*command, arguments->overrides, "data.train.path=photos");
   command->add_option("--section", arguments->section, "of a recipe: which data set")
       ->check(CLI::IsMember({"train", "val", "both"}))
       ->capture_default_str();

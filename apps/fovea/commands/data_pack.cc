@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/fovea/commands/data.h"
+#include "apps/fovea/overrides.h"
 #include "fovea/core/error.h"
 #include "fovea/data/pack.h"
 
@@ -82,9 +83,7 @@ void add_data_pack(CLI::App& group) {
   command->add_option("source", arguments->source, "recipe (.yaml), or a folder of a data set")
       ->required()
       ->type_name("RECIPE|FOLDER");
-  command
-      ->add_option("overrides", arguments->overrides, "changes to the recipe: data.train.path=...")
-      ->type_name("a.b=c");
+  add_overrides(*command, arguments->overrides, "data.train.path=photos");
   command->add_option("--to", options.to, "Fovea's packed format, or WebDataset tars")
       ->check(CLI::IsMember({"packed", "wds"}))
       ->capture_default_str();

@@ -51,6 +51,7 @@ void run(const PrepareArguments& arguments) {
 void add_data_prepare(CLI::App& group) {
   auto* prepare = group.add_subcommand("prepare", "Publishers' archives as a data set");
   prepare->require_subcommand(1);
+  add_data_prepare_mni152(*prepare);
   auto* command = prepare->add_subcommand(
       "imagenet", "ILSVRC2012 from its two image archives and its devkit; resumable");
   auto arguments = std::make_shared<PrepareArguments>();

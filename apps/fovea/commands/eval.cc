@@ -9,6 +9,7 @@
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/inference_options.h"
+#include "apps/fovea/overrides.h"
 #include "fovea/core/error.h"
 #include "fovea/train/evaluator.h"
 #include "fovea/train/progress.h"
@@ -62,10 +63,7 @@ void add_eval(CLI::App& app) {
   auto* command = app.add_subcommand("eval", "Metrics of a model on its validation data");
   auto arguments = std::make_shared<EvalArguments>();
   add_inference_options(*command, arguments->inference);
-  command
-      ->add_option("overrides", arguments->inference.options.overrides,
-                   "changes to the run's config: data.val.path=... ")
-      ->type_name("a.b=c");
+  add_overrides(*command, arguments->inference.options.overrides, "data.val.path=photos");
   command->add_flag("--json", arguments->json,
                     "print one JSON object on standard output and nothing else there");
   command->callback([arguments] { run(*arguments); });

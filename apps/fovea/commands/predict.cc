@@ -13,6 +13,7 @@
 
 #include "apps/fovea/command.h"
 #include "fovea/core/error.h"
+#include "fovea/models/segmenter.h"
 #include "fovea/nn/tensor_file.h"
 
 namespace fovea::app {
@@ -77,7 +78,9 @@ void run(const PredictArguments& arguments) {
   const auto is_tensor =
       std::count_if(arguments.inputs.begin(), arguments.inputs.end(), nn::is_tensor_file);
   if (is_tensor == 0) {
-    predict_classes(arguments, inference);
+    const bool is_segmenter =
+        dynamic_cast<const models::Segmenter*>(inference.model.get()) != nullptr;
+    is_segmenter ? predict_masks(arguments, inference) : predict_classes(arguments, inference);
   } else if (arguments.inputs.size() == 1) {
     predict_tensor(arguments, inference);
   } else {
@@ -119,7 +122,8 @@ void add_predict(CLI::App& app) {
       ->type_name("INPUT...");
   command->add_option(
       "--out", arguments->out,
-      "file to write: JSON lines for images, .npy or .safetensors for a tensor file");
+      "file to write: JSON lines for images, .npy or .safetensors for a tensor file; for masks a "
+      "folder");
   command
       ->add_option("--intermediates", arguments->intermediates,
                    "names such as blocks.0.attn to write beside the logits, or all")

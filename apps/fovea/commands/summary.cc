@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "apps/fovea/command.h"
+#include "apps/fovea/overrides.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
 #include "fovea/core/html.h"
@@ -210,8 +211,7 @@ void add_summary(CLI::App& app) {
   command->add_option("target", arguments->target, "a model's name, a recipe or a run folder")
       ->required()
       ->type_name("MODEL|RECIPE|RUN_DIR");
-  command->add_option("overrides", arguments->overrides, "changes, such as model.img_size=384")
-      ->type_name("a.b=c");
+  add_overrides(*command, arguments->overrides, "model.img_size=384");
   command
       ->add_option("--batch-size", arguments->batch_size,
                    "samples of one pass for the memory estimate; 0: the recipe's, else 32")

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/fovea/command.h"
+#include "apps/fovea/overrides.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
 #include "fovea/train/run_folder.h"
@@ -76,8 +77,7 @@ void add_train(CLI::App& app) {
   command->add_option("source", arguments->source, "recipe (YAML) or run folder")
       ->required()
       ->type_name("RECIPE|RUN_DIR");
-  command->add_option("overrides", arguments->overrides, "changes to the recipe: optim.lr=3e-4 ...")
-      ->type_name("a.b=c");
+  add_overrides(*command, arguments->overrides, "optim.lr=3e-4");
   command->add_flag("--json", arguments->json,
                     "print one JSON object on standard output and nothing else there");
   command->callback([arguments] { run(*arguments); });

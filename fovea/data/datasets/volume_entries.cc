@@ -96,11 +96,8 @@ std::vector<VolumeEntry> entries_of_list(const VolumeFilesConfig& config) {
   };
   for (const FileListRow& row : rows) {
     VolumeEntry entry;
-    for (size_t start = 0; start <= row.path.size();) {
-      const size_t end = std::min(row.path.find(';', start), row.path.size());
-      entry.images.push_back(
-          (fs::path(config.path) / row.path.substr(start, end - start)).string());
-      start = end + 1;
+    for (const std::string& file : split_modalities(row.path)) {
+      entry.images.push_back((fs::path(config.path) / file).string());
     }
     if (is_given(row.mask)) entry.mask = (fs::path(config.path) / *row.mask).string();
     if (is_given(row.label)) entry.label = label_of(row, config, name);
@@ -122,6 +119,16 @@ std::vector<VolumeEntry> entries_of_list(const VolumeFilesConfig& config) {
 }
 
 }  // namespace
+
+std::vector<std::string> split_modalities(const std::string& paths) {
+  std::vector<std::string> split;
+  for (size_t start = 0; start <= paths.size();) {
+    const size_t end = std::min(paths.find(';', start), paths.size());
+    split.push_back(paths.substr(start, end - start));
+    start = end + 1;
+  }
+  return split;
+}
 
 void VolumeFilesConfig::validate(ConfigIssues& issues) const {
   if (!list.empty() && (!images.empty() || !masks.empty()))

@@ -54,6 +54,9 @@ struct VolumeFilesConfig {
   void validate(ConfigIssues& issues) const;
 };
 
+// The files of one sample, one a modality: "t1.nii;t2.nii" -> t1.nii, t2.nii.
+std::vector<std::string> split_modalities(const std::string& paths);
+
 struct VolumeEntry {
   std::vector<std::string> images;  // one a channel
   std::string mask = {};

@@ -75,7 +75,7 @@ void ClassificationTask::check_data(const data::Dataset& dataset) const {
 
 LossParts ClassificationTask::loss(models::Model& model, const TensorBatch& batch) const {
   check_labels(batch.labels, num_classes_);
-  const auto logits = model.forward(batch.images);  // [B, C]
+  const auto logits = forward(model, batch);  // [B, C]
   FOVEA_CHECK(logits.dim() == 2 && logits.size(1) == num_classes_,
               "classification: the model gives {} of {} values for each image, expected logits of "
               "{} classes; "

@@ -1,0 +1,17 @@
+// Options that several commands have.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace fovea::app {
+
+// The positional arguments `a.b=c`: changes to a config, such as the `example` "model.depth=6".
+void add_overrides(CLI::App& command, std::vector<std::string>& overrides,
+                   const std::string& example);
+
+}  // namespace fovea::app

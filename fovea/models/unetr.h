@@ -1,0 +1,56 @@
+// UNETR: a vision transformer as the encoder of a U-shaped convolutional network, for images and
+// volumes (Hatamizadeh et al. 2021, arXiv:2103.10504).
+#pragma once
+
+#include <array>
+
+#include "fovea/models/encoder_model.h"
+#include "fovea/models/segmenter.h"
+#include "fovea/models/unetr_config.h"
+#include "fovea/nn/unet_blocks.h"
+
+namespace fovea::models {
+
+// B batch, C channels, K classes, D embed_dim, F feature_size, G grid sides (image over patch).
+//
+// Parameters of the decoder have MONAI's names (encoder1 to encoder4, decoder5 to decoder2, out),
+// those of the vision transformer stand under encoder.; a linear decoder is called head.
+class Unetr : public EncoderModel, public Segmenter {
+ public:
+  explicit Unetr(const UnetrConfig& config, at::Device device = at::kCPU);
+
+  // images: [B, C, H, W] or [B, C, D, H, W] -> logits [B, K, sides]. Throws Error for other sides
+  // than encoder.img_size; with encoder.dynamic_img_size, for sides that are no multiple of the
+  // patch size.
+  at::Tensor forward(const at::Tensor& images) override;
+
+  int64_t num_classes() const override { return config_.num_classes; }
+
+  std::vector<int64_t> window_size() const override { return encoder().config().img_sides(); }
+
+  const UnetrConfig& config() const { return config_; }
+
+ protected:
+  nn::ParameterInit own_init(const std::string& name, at::IntArrayRef shape) const override;
+
+ private:
+  void register_skips(at::Device device);
+  void register_decoder(at::Device device);
+  at::Tensor to_map(const at::Tensor& tokens, at::IntArrayRef sides) const;
+  at::Tensor resized(const at::Tensor& x, at::IntArrayRef sides) const;
+  at::Tensor decode(const at::Tensor& images, const at::Tensor& tokens,
+                    const std::vector<at::Tensor>& tapped);
+  at::Tensor decode_without_skips(const at::Tensor& images, const at::Tensor& tokens);
+
+  UnetrConfig config_;
+  std::vector<int64_t> patch_;
+  nn::UnetrBasicBlock encoder1_ = nullptr;                                 // of the image
+  std::array<nn::UnetrPrUpBlock, 3> skips_ = {nullptr, nullptr, nullptr};  // encoder4, 3, 2
+  // decoder5 to decoder2, coarse to fine.
+  std::array<nn::UnetrUpBlock, 4> decoder_ = {nullptr, nullptr, nullptr, nullptr};
+  std::array<nn::Conv, 4> upsampling_ = {nullptr, nullptr, nullptr, nullptr};  // without skips
+  nn::UnetOutBlock out_ = nullptr;
+  nn::Linear head_ = nullptr;
+};
+
+}  // namespace fovea::models

@@ -1,0 +1,43 @@
+// Adaptive patches into tokens, and where they lie into position embeddings (Zhang et al. 2024,
+// UCF-VIT).
+#pragma once
+
+#include <c10/core/Device.h>
+#include <torch/nn/pimpl.h>
+
+#include "fovea/nn/linear.h"
+#include "fovea/nn/norm.h"
+
+namespace fovea::nn {
+
+// patches: [B, C, L, S], S values of each channel of a patch -> tokens [B, L, dim]: norm1, proj and
+// norm2 of the S * C values of a patch, in the order (S, C). Parameters norm1 [S * C], proj
+// [dim, S * C], norm2 [dim]; epsilon 1e-5, as UCF-VIT's.
+class AdaptivePatchEmbedImpl : public UnitImpl {
+ public:
+  AdaptivePatchEmbedImpl(int64_t patch_values, int64_t in_chans, int64_t dim, at::Device device);
+  at::Tensor forward(const at::Tensor& patches);
+
+ private:
+  Norm norm1_ = nullptr;
+  Linear proj_ = nullptr;
+  Norm norm2_ = nullptr;
+};
+TORCH_MODULE(AdaptivePatchEmbed);
+
+// sizes: [B, 1, L], centers: [B, 1, L, d], both in pixels -> [B, L, dim]: gelu(fc([size, x, y(,
+// z)])), each over `sides` (the image's, in the order x, y, z; the size over the longest), or, with
+// in_pixels, as they are: UCF-VIT's.
+class AdaptivePosEmbedImpl : public UnitImpl {
+ public:
+  AdaptivePosEmbedImpl(std::vector<int64_t> sides, bool in_pixels, int64_t dim, at::Device device);
+  at::Tensor forward(const at::Tensor& sizes, const at::Tensor& centers);
+
+ private:
+  std::vector<int64_t> sides_;
+  bool in_pixels_;
+  Linear fc_ = nullptr;
+};
+TORCH_MODULE(AdaptivePosEmbed);
+
+}  // namespace fovea::nn

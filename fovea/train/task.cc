@@ -1,0 +1,15 @@
+#include "fovea/train/task.h"
+
+#include "fovea/core/error.h"
+
+namespace fovea::train {
+
+at::Tensor forward(models::Model& model, const TensorBatch& batch) {
+  if (!model.takes_patches()) return model.forward(batch.images);
+  if (!batch.patches.tokens.defined()) {
+    fail<ConfigError>("the model takes adaptive patches; set data.adaptive_patching");
+  }
+  return model.forward_patches(batch.patches);
+}
+
+}  // namespace fovea::train

@@ -1,0 +1,13 @@
+// The tasks a recipe can name.
+#pragma once
+
+#include "fovea/core/config_fields.h"
+#include "fovea/train/tasks/classification.h"
+#include "fovea/train/tasks/diffusion.h"
+#include "fovea/train/tasks/segmentation.h"
+
+namespace fovea::train {
+
+using TaskConfig = OneOf<ClassificationConfig, SegmentationConfig, DiffusionConfig>;
+
+}  // namespace fovea::train

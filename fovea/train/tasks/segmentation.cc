@@ -1,0 +1,125 @@
+// B batch, K classes; sides are H, W or D, H, W.
+#include "fovea/train/tasks/segmentation.h"
+
+#include <ATen/ops/cat.h>
+#include <fmt/ranges.h>
+
+#include "fovea/core/error.h"
+#include "fovea/models/segmenter.h"
+
+namespace fovea::train {
+
+void SegmentationConfig::validate(ConfigIssues& issues) const {
+  if (spacing.size() <= 3 && !spacing.empty()) return;
+  issues.add("spacing",
+             fmt::format("{} numbers; expected one, or one for each axis", spacing.size()));
+}
+
+at::Tensor segment_whole(models::Model& model, const at::Tensor& images, at::IntArrayRef window,
+                         const SlidingWindowConfig& config) {
+  if (images.sizes().slice(2) == window) return model.forward(images);
+  return sliding_window(images, window, config,
+                        [&](const at::Tensor& windows) { return model.forward(windows); });
+}
+
+SegmentationTask::SegmentationTask(const SegmentationConfig& config, const models::Model& model)
+    : config_(config), num_classes_(model.num_classes()) {
+  const auto* segmenter = dynamic_cast<const models::Segmenter*>(&model);
+  if (segmenter == nullptr) {
+    fail<ConfigError>(
+        "task: segmentation needs a model that gives a class to each pixel, such as unetr; set "
+        "model.name");
+  }
+  window_ = segmenter->window_size();
+  if (config.ignore_label && *config.ignore_label >= num_classes_) {
+    fail<ConfigError>("task.ignore_label: found {}, but the model has classes 0 to {}",
+                      *config.ignore_label, num_classes_ - 1);
+  }
+}
+
+void SegmentationTask::check_data(const data::Dataset& dataset) const {
+  if (!dataset.has_masks()) {
+    fail<ConfigError>(
+        "task: segmentation needs a mask for each sample, a class for each pixel, but {} has none; "
+        "give `masks`, or choose another task",
+        dataset.size() > 0 ? dataset.describe(0) : "the data");
+  }
+  const auto found = dataset.num_classes();
+  if (found == 0 || found == num_classes_) return;
+  fail<ConfigError>(
+      "model.num_classes: found {}, but the masks have {} classes; set model.num_classes={}",
+      num_classes_, found, found);
+}
+
+std::vector<std::string> SegmentationTask::metric_names() const {
+  std::vector<std::string> names = {"dice", "iou", "loss"};
+  if (config_.hd95) names.emplace_back("hd95");
+  for (const auto* score : {"dice", "iou"}) {
+    for (int64_t label = 0; label < num_classes_; ++label) {
+      names.push_back(fmt::format("{}_{}", score, label));
+    }
+  }
+  return names;
+}
+
+// [B, sides], below 0 where a voxel does not count.
+at::Tensor SegmentationTask::labels_of(const TensorBatch& batch) const {
+  if (!batch.masks.defined()) {
+    fail<DataError>("segmentation: a batch without masks; expected a class for each pixel");
+  }
+  const auto sides = batch.images.sizes().slice(2);
+  if (batch.masks.sizes().slice(1) != sides) {
+    fail<DataError>("a mask of [{}] for an image of [{}]; expected the same sides",
+                    fmt::join(batch.masks.sizes().slice(1), ", "), fmt::join(sides, ", "));
+  }
+  const auto largest = batch.masks.max().item<int64_t>();
+  if (largest >= num_classes_) {
+    fail<DataError>(
+        "class {} in a mask; expected classes 0 to {}: set model.num_classes to the number of "
+        "classes of the data, or list the number under ignore_values",
+        largest, num_classes_ - 1);
+  }
+  if (!config_.ignore_label) return batch.masks;
+  return batch.masks.masked_fill(batch.masks.eq(*config_.ignore_label), -1);
+}
+
+// [B]. A loss of the whole batch is taken sample by sample in evaluation, so that it does not
+// depend on the batch size.
+at::Tensor SegmentationTask::losses_of(const at::Tensor& logits, const at::Tensor& labels,
+                                       const TensorBatch& batch, bool is_training) const {
+  if (is_training || config_.loss.adds_up()) {
+    return segmentation_losses(logits, labels, config_.loss, batch.weights);
+  }
+  std::vector<at::Tensor> losses;
+  for (int64_t b = 0; b < logits.size(0); ++b) {
+    losses.push_back(
+        segmentation_losses(logits.narrow(0, b, 1), labels.narrow(0, b, 1), config_.loss));
+  }
+  return at::cat(losses);
+}
+
+LossParts SegmentationTask::loss(models::Model& model, const TensorBatch& batch) const {
+  const auto labels = labels_of(batch);
+  const bool is_training = model.is_training();
+  // [B, K, sides]
+  const auto logits = is_training
+                          ? model.forward(batch.images)
+                          : segment_whole(model, batch.images, window_, config_.sliding_window)
+                                .to(batch.images.device());
+  auto losses = losses_of(logits, labels, batch, is_training);  // [B]
+  LossParts parts;
+  parts.outputs = logits.detach();
+  parts.weight = static_cast<double>(logits.size(0));
+  if (batch.weights.defined()) {
+    losses = losses * batch.weights;
+    parts.weight = batch.weights.sum().item<double>();
+  }
+  parts.loss_sum = losses.sum();
+  return parts;
+}
+
+std::unique_ptr<Evaluation> SegmentationTask::start_evaluation() const {
+  return std::make_unique<SegmentationEvaluation>(config_, num_classes_);
+}
+
+}  // namespace fovea::train

@@ -1,0 +1,183 @@
+// The segmentation task: what it learns, how it is evaluated, what it refuses.
+#include "fovea/train/tasks/segmentation.h"
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <iostream>
+
+#include "fovea/core/error.h"
+#include "fovea/models/unetr.h"
+#include "fovea/models/vit.h"
+#include "fovea/train/evaluator.h"
+#include "fovea/train/session.h"
+#include "fovea/train/step.h"
+#include "fovea/train/trainer.h"
+#include "tests/support/parity.h"
+#include "tests/train/tiny_segmentation.h"
+
+namespace fovea::train {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct SegmentationFixture {
+  data::testing::TempDir folder;
+  TrainConfig config = testing::tiny_segmentation_config(folder);
+
+  SegmentationConfig& task() { return std::get<SegmentationConfig>(config.task.value); }
+};
+
+template <class Call>
+std::string message_of(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST(SegmentationTaskTest, LearnsAndIsEvaluatedOnWholeVolumes) {
+  SegmentationFixture fixture;
+  const auto before = [&] {
+    const auto model = make_model(fixture.config, {});
+    const auto task = make_task(fixture.config.task, *model);
+    const auto source = open_validation_data(fixture.config, {});
+    return evaluate(*model, *task, *source.loader, {})->metrics();
+  }();
+  const auto result = Trainer(fixture.config, ProgressLine::Mode::kSilent).fit();
+  EXPECT_LT(result.last_eval.at("loss"), 0.7 * before.at("loss"));
+  EXPECT_GT(result.last_eval.at("dice"), 0.8);
+  EXPECT_GT(result.last_eval.at("dice"), before.at("dice"));
+  for (const auto* name : {"iou", "hd95", "dice_0", "dice_1", "dice_2", "iou_2", "hd95_1"}) {
+    EXPECT_TRUE(std::isfinite(result.last_eval.at(name))) << name;
+  }
+  const auto file = read_evaluation_file(fixture.folder.file("run/evaluation.json"));
+  EXPECT_EQ(file.num_samples, 3);
+  ASSERT_EQ(file.pictures.size(), 3U);
+  EXPECT_THAT(file.pictures[0].title, HasSubstr("0.nii.gz"));
+  EXPECT_THAT(file.pictures[0].image_png, HasSubstr("PNG"));
+}
+
+// Also of losses over the batch, which are taken sample by sample in evaluation.
+TEST(SegmentationTaskTest, EvaluationDoesNotDependOnTheBatchSize) {
+  SegmentationFixture fixture;
+  for (const auto* loss : {"dice_ce", "ucf_dice_bce"}) {
+    fixture.task().loss.name = loss;
+    std::vector<std::map<std::string, double>> found;
+    for (const int64_t batch : {1, 2, 3}) {
+      fixture.config.data.global_batch_size = batch;
+      const auto model = make_model(fixture.config, {});
+      const auto task = make_task(fixture.config.task, *model);
+      const auto source = open_validation_data(fixture.config, {});
+      found.push_back(evaluate(*model, *task, *source.loader, {})->metrics());
+    }
+    for (const auto& [name, value] : found[0]) {
+      EXPECT_NEAR(found[1].at(name), value, 1e-6) << name;
+      EXPECT_NEAR(found[2].at(name), value, 1e-6) << name;
+    }
+  }
+}
+
+TEST(SegmentationTaskTest, MicroBatchesGiveTheGradientOfTheWholeBatch) {
+  SegmentationFixture fixture;
+  auto source = open_training_data(fixture.config);
+  const auto model = make_model(fixture.config, {});
+  const auto task = make_task(fixture.config.task, *model);
+  const auto optimizer = make_optimizer(fixture.config, *model);
+  auto batch = source.loader->next();
+  const auto gradients_of = [&](int64_t micro) {
+    compute_gradients(*model, *task, *optimizer, batch, 0, {.micro_batch_size = micro});
+    support::NamedTensors gradients;
+    for (const auto& item : model->named_parameters()) {
+      gradients[item.key()] = item.value().grad().detach().clone();
+    }
+    return gradients;
+  };
+  const auto whole = gradients_of(0);
+  for (const int64_t micro : {1, 3}) EXPECT_PARITY(gradients_of(micro), whole, at::kFloat);
+}
+
+TEST(SegmentationTaskTest, RefusesALossOfTheWholeBatchInParts) {
+  SegmentationFixture fixture;
+  fixture.task().loss.batch = true;
+  auto source = open_training_data(fixture.config);
+  const auto model = make_model(fixture.config, {});
+  const auto task = make_task(fixture.config.task, *model);
+  const auto optimizer = make_optimizer(fixture.config, *model);
+  auto batch = source.loader->next();
+  EXPECT_THAT(message_of([&] {
+                compute_gradients(*model, *task, *optimizer, batch, 0, {.micro_batch_size = 2});
+              }),
+              HasSubstr("does not add up"));
+  compute_gradients(*model, *task, *optimizer, batch, 0, {});
+}
+
+TEST(SegmentationTaskTest, RefusesModelsAndDataThatDoNotFit) {
+  SegmentationFixture fixture;
+  const models::Vit vit({}, at::kMeta);
+  EXPECT_THAT(message_of([&] { SegmentationTask({}, vit); }), HasSubstr("unetr"));
+  auto few = testing::tiny_unetr_config();
+  few.num_classes = 2;
+  fixture.config.model = {few};
+  EXPECT_THAT(message_of([&] { open_training_data(fixture.config); }),
+              HasSubstr("set model.num_classes=3"));
+  SegmentationConfig ignoring{.ignore_label = 7};
+  const models::Unetr unetr(testing::tiny_unetr_config(), at::kMeta);
+  EXPECT_THAT(message_of([&] { SegmentationTask(ignoring, unetr); }), HasSubstr("ignore_label"));
+  auto train = *fixture.config.data.train->get_if<data::NiftiConfig>();
+  train.masks.clear();
+  fixture.config.data.train = data::DataSectionConfig{train};
+  fixture.config.model = {testing::tiny_unetr_config()};
+  EXPECT_THAT(message_of([&] { open_training_data(fixture.config); }), HasSubstr("mask"));
+}
+
+TensorBatch batch_of(const at::Tensor& masks) {
+  TensorBatch batch;
+  batch.images = at::zeros({1, 1, 8, 8, 8});
+  batch.masks = masks;
+  batch.indices = batch.rows = at::zeros({1}, at::kLong);
+  return batch;
+}
+
+TEST(SegmentationTaskTest, RefusesMasksThatDoNotFit) {
+  models::Unetr model(testing::tiny_unetr_config());
+  model.init_weights(1);
+  const SegmentationTask task({}, model);
+  const auto message = [&](const at::Tensor& masks) {
+    return message_of([&] { task.loss(model, batch_of(masks)); });
+  };
+  EXPECT_THAT(message({}), HasSubstr("without masks"));
+  EXPECT_THAT(message(at::zeros({1, 8, 8, 9}, at::kLong)), HasSubstr("[8, 8, 9]"));
+  EXPECT_THAT(message(at::full({1, 8, 8, 8}, 3, at::kLong)), HasSubstr("class 3"));
+  EXPECT_EQ(message(at::full({1, 8, 8, 8}, 2, at::kLong)), "");
+}
+
+// An ignored class counts neither in the loss nor in the metrics.
+TEST(SegmentationTaskTest, IgnoresALabel) {
+  models::Unetr model(testing::tiny_unetr_config());
+  model.init_weights(1);
+  model.eval();
+  const SegmentationTask task({.ignore_label = 2}, model), plain({}, model);
+  auto masks = at::zeros({1, 8, 8, 8}, at::kLong);
+  masks.narrow(1, 0, 4).fill_(1);
+  auto marked = masks.clone();
+  marked.narrow(3, 0, 3).fill_(2);
+  auto unlabelled = masks.clone();
+  unlabelled.narrow(3, 0, 3).fill_(-1);
+  const auto metrics_of = [&](const SegmentationTask& one, const at::Tensor& labels) {
+    const auto evaluation = one.start_evaluation();
+    const auto batch = batch_of(labels);
+    evaluation->add(batch, one.loss(model, batch));
+    return evaluation->metrics();
+  };
+  EXPECT_EQ(metrics_of(task, marked), metrics_of(plain, unlabelled));
+  EXPECT_NE(metrics_of(plain, masks), metrics_of(plain, unlabelled));
+}
+
+}  // namespace
+}  // namespace fovea::train
