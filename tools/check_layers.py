@@ -14,10 +14,11 @@ MAY_INCLUDE = {
     "data": {"core"},
     "kernels": {"core"},
     "nn": {"core", "kernels"},
-    "models": {"core", "kernels", "nn"},
+    "weights": {"core", "nn"},
+    "models": {"core", "kernels", "nn", "weights"},
     "optim": {"core", "kernels", "nn"},
     "checkpoint": {"core", "kernels", "nn"},
-    "train": {"core", "data", "kernels", "nn", "models", "optim", "checkpoint"},
+    "train": {"core", "data", "kernels", "nn", "weights", "models", "optim", "checkpoint"},
 }
 TORCH_FREE = {"core", "data"}
 TORCH = re.compile(r"(ATen|c10|torch)/")

@@ -127,7 +127,8 @@ class DictReader {
   size_t at_ = 0;
 };
 
-// Bytes of one element of "<f4", "|u1" ...; 0 for what is not a little-endian number or bool.
+// Bytes of one element of "<f4", "|u1" ...; 0 for what is not a little-endian number, bool or
+// "|V2".
 uint64_t element_bytes(const std::string& dtype) {
   if (dtype.size() != 3 || (dtype[0] != '<' && dtype[0] != '|')) return 0;
   const auto size = static_cast<uint64_t>(dtype[2] - '0');
@@ -135,6 +136,7 @@ uint64_t element_bytes(const std::string& dtype) {
                         ((dtype[1] == 'i' || dtype[1] == 'u') &&
                          (size == 1 || size == 2 || size == 4 || size == 8)) ||
                         (dtype[1] == 'b' && size == 1);
+  if (dtype == "|V2") return 2;  // bfloat16, as JAX's arrays are saved
   return is_known && (size == 1 || dtype[0] == '<') ? size : 0;
 }
 

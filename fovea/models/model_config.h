@@ -3,11 +3,13 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/models/diffusion_vit_config.h"
+#include "fovea/models/mae_config.h"
+#include "fovea/models/sap_config.h"
 #include "fovea/models/unetr_config.h"
 #include "fovea/models/vit_config.h"
 
 namespace fovea::models {
 
-using ModelConfig = OneOf<VitConfig, UnetrConfig, DiffusionVitConfig>;
+using ModelConfig = OneOf<VitConfig, MaeConfig, UnetrConfig, SapConfig, DiffusionVitConfig>;
 
 }  // namespace fovea::models

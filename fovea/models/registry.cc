@@ -3,6 +3,8 @@
 #include "fovea/core/config_describe.h"
 #include "fovea/core/error.h"
 #include "fovea/models/diffusion_vit.h"
+#include "fovea/models/mae.h"
+#include "fovea/models/sap.h"
 #include "fovea/models/unetr.h"
 #include "fovea/models/vit.h"
 
@@ -17,8 +19,16 @@ ModelPtr build(const DiffusionVitConfig& config, at::Device device) {
   return std::make_shared<DiffusionVit>(config, device);
 }
 
+ModelPtr build(const MaeConfig& config, at::Device device) {
+  return std::make_shared<Mae>(config, device);
+}
+
 ModelPtr build(const UnetrConfig& config, at::Device device) {
   return std::make_shared<Unetr>(config, device);
+}
+
+ModelPtr build(const SapConfig& config, at::Device device) {
+  return std::make_shared<Sap>(config, device);
 }
 
 }  // namespace

@@ -7,7 +7,8 @@
 namespace fovea::models {
 
 // A model whose forward gives a value for each class and pixel or voxel:
-// images [B, C, sides] -> logits [B, num_classes, sides].
+// images [B, C, sides] -> logits [B, num_classes, sides], or, where it takes patches,
+// -> [B, num_classes, L, p^d].
 class Segmenter {
  public:
   virtual ~Segmenter() = default;

@@ -2,7 +2,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <charconv>
-#include <cmath>
 #include <functional>
 #include <numeric>
 
@@ -77,17 +76,11 @@ at::Tensor Vit::adapt_parameter(const std::string& name, const at::Tensor& saved
   return name == "patch_embed.proj.weight" ? adapt_channels(saved, config_.in_chans) : at::Tensor();
 }
 
-// The saved grid's sides are not in the file: they are taken to be equal.
 at::Tensor Vit::adapt_pos_embed(const at::Tensor& saved) const {
-  const int64_t num_prefix = config_.no_embed_class ? 0 : config_.num_prefix_tokens();
-  if (saved.dim() != 3 || saved.size(1) <= num_prefix) return {};
-  const auto tokens = saved.size(1) - num_prefix;
-  const auto side = std::llround(
-      std::pow(static_cast<double>(tokens), 1.0 / static_cast<double>(grid_size_.size())));
-  const std::vector<int64_t> old_grid(grid_size_.size(), side);
-  if (c10::multiply_integers(old_grid) != tokens || config_.is_adaptive()) return {};
-  return nn::resize_pos_embed(saved, old_grid, grid_size_, num_prefix,
-                              nn::pos_embed_interp_from_name(config_.pos_embed_interp));
+  if (config_.is_adaptive()) return {};  // no grid
+  return nn::adapt_pos_embed(saved, grid_size_,
+                             config_.no_embed_class ? 0 : config_.num_prefix_tokens(),
+                             nn::pos_embed_interp_from_name(config_.pos_embed_interp));
 }
 
 int64_t Vit::layer_id(const std::string& parameter_name) const {

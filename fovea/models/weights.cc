@@ -7,6 +7,7 @@
 
 #include "fovea/core/config_describe.h"
 #include "fovea/core/error.h"
+#include "fovea/weights/read_weights.h"
 
 namespace fovea::models {
 namespace {
@@ -28,7 +29,8 @@ at::Tensor fit(const Model& model, const std::string& name, const at::Tensor& sa
     report.loaded.push_back(name);
     return saved;
   }
-  const bool is_wanted = name == "pos_embed" ? options.resize_pos_embed : options.adapt_in_chans;
+  const bool is_wanted =
+      name.ends_with("pos_embed") ? options.resize_pos_embed : options.adapt_in_chans;
   const auto adapted = is_wanted ? model.adapt_parameter(name, saved) : at::Tensor();
   const auto change = fmt::format("{}: {} -> {}", name, shape_text(saved), shape_text(parameter));
   if (adapted.defined() && adapted.sizes() == parameter.sizes()) {
@@ -53,21 +55,22 @@ std::string section(const char* title, const std::vector<std::string>& names) {
 
 std::string LoadReport::text() const {
   return fmt::format("{} loaded", loaded.size()) + section("adapted", adapted) +
-         section("skipped", skipped) + section("missing", missing) +
+         section("skipped", skipped) + section("left out", left_out) + section("missing", missing) +
          section("unexpected", unexpected) + section("mismatched", mismatched);
 }
 
 LoadReport load_weights(Model& model, const nn::NamedTensors& tensors, const std::string& source,
                         const LoadOptions& options) {
   const at::NoGradGuard no_grad;
-  std::map<std::string, at::Tensor> saved(tensors.begin(), tensors.end());
+  auto [saved, kept, left_out] = select_weights(model, tensors, options.part);
   LoadReport report;
+  report.left_out = std::move(left_out);
   std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // to, from
   std::vector<std::string> known;
   for (const auto& item : model.named_parameters()) {
     known.push_back(item.key());
     const auto found = saved.find(item.key());
-    if (options.skip_head && is_head(item.key())) {
+    if (kept.contains(item.key()) || (options.skip_head && is_head(item.key()))) {
       report.skipped.push_back(item.key());
     } else if (found == saved.end()) {
       report.missing.push_back(item.key());
@@ -86,7 +89,7 @@ LoadReport load_weights(Model& model, const nn::NamedTensors& tensors, const std
   if (!report.is_complete()) {
     fail<CheckpointError>(
         "{}: these are weights of another model: {}\nCheck the model's name and options; "
-        "init.skip_head leaves the classifier out",
+        "init.skip_head leaves the classifier out, init.part: encoder everything but the encoder",
         source, report.text());
   }
   for (const auto& [to, from] : copies) to.copy_(from);
@@ -94,7 +97,13 @@ LoadReport load_weights(Model& model, const nn::NamedTensors& tensors, const std
 }
 
 LoadReport load_weights(Model& model, const std::string& path, const LoadOptions& options) {
-  return load_weights(model, nn::read_tensor_file(path), path, options);
+  weights::ReadOptions reading;
+  for (const auto& item : model.named_parameters()) reading.known.insert(item.key());
+  const auto file = weights::read_weights(path, reading);
+  const auto source = file.naming.empty() || file.naming == "timm"
+                          ? path
+                          : fmt::format("{} ({})", path, weights::naming_named(file.naming).title);
+  return load_weights(model, file.tensors, source, options);
 }
 
 nn::NamedTensors weights_of(const Model& model) {

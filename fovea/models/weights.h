@@ -1,4 +1,4 @@
-// Weights in and out of safetensors files with timm's names.
+// Weights into a model and out of it, with timm's names.
 #pragma once
 
 #include <map>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fovea/models/model.h"
+#include "fovea/models/select_weights.h"
 #include "fovea/nn/tensor_file.h"
 
 namespace fovea::models {
@@ -14,6 +15,7 @@ struct LoadOptions {
   bool resize_pos_embed = true;  // false: another grid is an error
   bool skip_head = false;        // leave head.*, head_dist.* and pre_logits.* as they are
   bool adapt_in_chans = false;   // false: another number of channels is an error
+  WeightsPart part = WeightsPart::kAll;
 };
 
 // What became of each parameter, by name.
@@ -22,6 +24,7 @@ struct LoadReport {
   std::vector<std::string>
       adapted;  // loaded after a change of shape: "pos_embed: [1, 197, 192] -> [1, 577, 192]"
   std::vector<std::string> skipped;     // left as they were, as asked
+  std::vector<std::string> left_out;    // in the file only, as asked
   std::vector<std::string> missing;     // in the model only
   std::vector<std::string> unexpected;  // in the file only, with the nearest name of the model
   std::vector<std::string> mismatched;  // of another shape: name and both
@@ -36,6 +39,7 @@ struct LoadReport {
 // weights.
 LoadReport load_weights(Model& model, const nn::NamedTensors& tensors, const std::string& source,
                         const LoadOptions& options = {});
+// path: any file that weights::read_weights reads, with the names of any system that it knows.
 LoadReport load_weights(Model& model, const std::string& path, const LoadOptions& options = {});
 
 // The model's parameters, in registration order.

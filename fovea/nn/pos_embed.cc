@@ -11,6 +11,7 @@
 #include <ATen/ops/upsample_trilinear3d.h>
 #include <ATen/ops/zeros.h>
 
+#include <cmath>
 #include <functional>
 #include <numeric>
 
@@ -21,6 +22,14 @@ namespace {
 
 int64_t product(at::IntArrayRef grid) {
   return std::accumulate(grid.begin(), grid.end(), int64_t{1}, std::multiplies<>());
+}
+
+// The grid of equal sides with this many tokens; empty: there is none.
+std::vector<int64_t> equal_grid(int64_t tokens, int64_t num_sides) {
+  const auto side =
+      std::llround(std::pow(static_cast<double>(tokens), 1.0 / static_cast<double>(num_sides)));
+  std::vector<int64_t> grid(static_cast<size_t>(num_sides), side);
+  return product(grid) == tokens ? grid : std::vector<int64_t>{};
 }
 
 // x: [1, D, G, G] -> [1, D, new G, new G].
@@ -82,6 +91,27 @@ at::Tensor resize_pos_embed(const at::Tensor& pos_embed, at::IntArrayRef old_gri
       old_grid.size() == 2 ? resize_2d(rows, new_grid, interp) : resize_3d(rows, new_grid, interp);
   rows = rows.flatten(2).transpose(1, 2).to(pos_embed.scalar_type());  // [1, N, D]
   return num_prefix > 0 ? at::cat({pos_embed.narrow(1, 0, num_prefix), rows}, 1) : rows;
+}
+
+at::Tensor adapt_pos_embed(const at::Tensor& pos_embed, at::IntArrayRef new_grid,
+                           int64_t num_prefix, PosEmbedInterp interp) {
+  if (pos_embed.dim() != 3 || pos_embed.size(1) <= num_prefix) return {};
+  const auto tokens = pos_embed.size(1) - num_prefix;
+  auto old_grid = equal_grid(tokens, static_cast<int64_t>(new_grid.size()));
+  if (old_grid.empty()) {
+    const auto ratio = static_cast<double>(tokens) / static_cast<double>(product(new_grid));
+    const auto scale = std::pow(ratio, 1.0 / static_cast<double>(new_grid.size()));
+    for (const auto side : new_grid) {
+      old_grid.push_back(std::llround(static_cast<double>(side) * scale));
+    }
+  }
+  if (product(old_grid) != tokens) return {};
+  return resize_pos_embed(pos_embed, old_grid, new_grid, num_prefix, interp);
+}
+
+bool has_prefix_rows(int64_t rows, int64_t num_prefix, int64_t num_sides) {
+  if (num_prefix == 0 || rows <= num_prefix) return false;
+  return !equal_grid(rows - num_prefix, num_sides).empty() || equal_grid(rows, num_sides).empty();
 }
 
 at::Tensor sincos_pos_embed(at::IntArrayRef grid, int64_t dim, int64_t num_prefix) {

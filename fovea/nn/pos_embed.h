@@ -27,6 +27,15 @@ std::vector<std::string> pos_embed_interp_names();
 at::Tensor resize_pos_embed(const at::Tensor& pos_embed, at::IntArrayRef old_grid,
                             at::IntArrayRef new_grid, int64_t num_prefix, PosEmbedInterp interp);
 
+// The same for a table whose grid is not known: one of equal sides, else one in the proportions of
+// new_grid. Undefined where the rows fit neither.
+at::Tensor adapt_pos_embed(const at::Tensor& pos_embed, at::IntArrayRef new_grid,
+                           int64_t num_prefix, PosEmbedInterp interp);
+
+// Whether a table of `rows` rows begins with rows of prefix tokens: a grid of equal sides is left
+// without them, or none is there with them.
+bool has_prefix_rows(int64_t rows, int64_t num_prefix, int64_t num_sides);
+
 // Sines and cosines of the token's coordinates: [1, num_prefix + N, dim] float32, prefix rows zero.
 // Each side has dim / sides features, [sin | cos] of position / 10000^(2i / features). Sides in the
 // order (column, row) for two, as He et al. 2022 (MAE) have it, and as given for three.

@@ -23,11 +23,12 @@ constexpr std::array<std::pair<std::string_view, at::ScalarType>, 10> kDtypes = 
      {"U8", at::kByte},
      {"BOOL", at::kBool}}};
 
-// NumPy's codes for the same; it has none for bfloat16.
-constexpr std::array<std::pair<std::string_view, at::ScalarType>, 9> kNpyDtypes = {
+// NumPy's codes for the same; it has none for bfloat16, and "|V2" is what JAX leaves there.
+constexpr std::array<std::pair<std::string_view, at::ScalarType>, 10> kNpyDtypes = {
     {{"<f8", at::kDouble},
      {"<f4", at::kFloat},
      {"<f2", at::kHalf},
+     {"|V2", at::kBFloat16},
      {"<i8", at::kLong},
      {"<i4", at::kInt},
      {"<i2", at::kShort},
@@ -86,6 +87,16 @@ SafetensorsEntry to_entry(const std::string& name, const at::Tensor& tensor) {
   FOVEA_CHECK(tensor.is_cpu() && tensor.is_contiguous(),
               "{}: only contiguous CPU tensors have bytes to write", name);
   return {name, safetensors_dtype(tensor.scalar_type()), tensor.sizes().vec(), bytes_of(tensor)};
+}
+
+at::Tensor npy_tensor(std::string_view bytes, const std::string& source) {
+  const auto header = parse_npy_header(bytes, source);
+  if (bytes.size() - header.data_offset != header.data_bytes) {
+    fail<DataError>("{}: {} bytes of data, but its header describes {}; the file is damaged",
+                    source, bytes.size() - header.data_offset, header.data_bytes);
+  }
+  return from_bytes(std::as_bytes(std::span(bytes)).subspan(header.data_offset), header.shape,
+                    dtype_in(kNpyDtypes, header.dtype, "npy"));
 }
 
 bool is_tensor_file(const std::string& path) {

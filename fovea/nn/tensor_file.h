@@ -24,6 +24,10 @@ at::Tensor to_tensor(const SafetensorsEntry& entry);
 // A contiguous CPU tensor as an entry; the bytes stay the tensor's.
 SafetensorsEntry to_entry(const std::string& name, const at::Tensor& tensor);
 
+// The array of a .npy file's bytes, in C order; two bytes of no type ("|V2") are bfloat16, for
+// which NumPy has no name. Throws DataError naming `source`.
+at::Tensor npy_tensor(std::string_view bytes, const std::string& source);
+
 // True for names that end in .npy or .safetensors.
 bool is_tensor_file(const std::string& path);
 

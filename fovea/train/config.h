@@ -50,6 +50,7 @@ struct DeviceConfig {
 // Where weights come from before step 0.
 struct InitConfig {
   std::string weights;
+  std::string part = "all";
   bool resize_pos_embed = true;
   bool skip_head = false;
   bool adapt_in_chans = false;
@@ -57,7 +58,12 @@ struct InitConfig {
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
     v.field("weights", self.weights,
-            "safetensors file with timm's names; empty: initialise from run.seed");
+            "weights file of Fovea, timm, Hugging Face, DINOv2, MAE or Google (safetensors, .pt, "
+            ".npz), or a DCP folder; empty: initialise from run.seed");
+    v.field("part", self.part,
+            "all: every parameter, from a file of the same model; encoder: the encoder alone, such "
+            "as a MAE's for a classifier, and what stands behind it stays as initialised",
+            {.choices = {"all", "encoder"}});
     v.field("resize_pos_embed", self.resize_pos_embed,
             "interpolate a position embedding of another grid; false: an error");
     v.field("skip_head", self.skip_head,

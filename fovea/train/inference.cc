@@ -18,6 +18,7 @@
 #include "fovea/models/weights.h"
 #include "fovea/train/run_folder.h"
 #include "fovea/train/session.h"
+#include "fovea/weights/read_weights.h"
 
 namespace fovea::train {
 namespace {
@@ -39,8 +40,7 @@ struct WeightsSource {
 WeightsSource from_weights_file(const std::string& path, const InferenceOptions& options) {
   WeightsSource source;
   source.weights = path;
-  const auto file = SafetensorsFile::open(path);
-  const auto& metadata = file.metadata();
+  const auto metadata = weights::metadata_of(path);
   if (const auto names = metadata.find(kClassesKey); names != metadata.end()) {
     source.class_names = nlohmann::json::parse(names->second).get<std::vector<std::string>>();
   }
@@ -85,7 +85,8 @@ WeightsSource from_run(const fs::path& folder, const InferenceOptions& options) 
 
 WeightsSource find_source(const std::string& target, const InferenceOptions& options) {
   if (is_run_folder(target)) return from_run(target, options);
-  if (fs::is_regular_file(target)) return from_weights_file(target, options);
+  if (fs::is_regular_file(target) || weights::is_weights_folder(target))
+    return from_weights_file(target, options);
   if (fs::is_directory(target)) {
     fail<ConfigError>(
         "{}: a folder without config.yaml; expected a run folder, a weights file or a model's name",
@@ -137,6 +138,34 @@ data::SampleForm form_of(const std::vector<data::AnyTransformConfig>& transforms
   return has_volumes ? data::SampleForm::kVolume : data::SampleForm::kImage;
 }
 
+data::Batch read_batch(const Inference& inference,
+                       const std::shared_ptr<const data::Dataset>& samples, int64_t first,
+                       int64_t count) {
+  data::LoaderOptions options{.spatial_dims = inference.input.spatial_dims};
+  if (inference.model->takes_patches() && inference.config &&
+      inference.config->data.adaptive_patching) {
+    options.patching = {.config = *inference.config->data.adaptive_patching, .is_random = false};
+  }
+  const data::BatchRows rows(samples, inference.transforms, first, options);
+  data::Batch batch;
+  data::BatchScratch scratch;
+  rows.open(batch, count);
+  batch.indices.resize(static_cast<size_t>(count));
+  batch.rows.resize(static_cast<size_t>(count));
+  batch.weights.assign(static_cast<size_t>(count), 1.0f);
+  for (int64_t row = 0; row < count; ++row) {
+    const int64_t index = first + row;
+    batch.indices[row] = index;
+    batch.rows[row] = row;
+    try {
+      rows.fill(batch, row, index, data::augmentation_stream(0, 0, index), scratch);
+    } catch (const DataError& error) {
+      throw DataError(data::named_message(*samples, index, error));
+    }
+  }
+  return batch;
+}
+
 }  // namespace
 
 std::string Inference::class_name(int64_t label) const {
@@ -151,19 +180,16 @@ std::shared_ptr<const data::Dataset> Inference::open_files(
 
 at::Tensor Inference::preprocess(const std::shared_ptr<const data::Dataset>& samples, int64_t first,
                                  int64_t count) const {
-  const data::BatchRows rows(samples, transforms, first, {.spatial_dims = input.spatial_dims});
-  data::Batch batch;
-  data::BatchScratch scratch;
-  rows.open(batch, count);
-  for (int64_t row = 0; row < count; ++row) {
-    const int64_t index = first + row;
-    try {
-      rows.fill(batch, row, index, data::augmentation_stream(0, 0, index), scratch);
-    } catch (const DataError& error) {
-      throw DataError(data::named_message(*samples, index, error));
-    }
-  }
+  auto batch = read_batch(*this, samples, first, count);
   return at::from_blob(batch.images.data(), batch.image_shape, at::kFloat).clone();
+}
+
+PreparedBatch Inference::prepare(const std::shared_ptr<const data::Dataset>& samples, int64_t first,
+                                 int64_t count) const {
+  PreparedBatch prepared;
+  prepared.buffers = read_batch(*this, samples, first, count);
+  prepared.tensors = to_tensors(prepared.buffers, 0, count, compute);
+  return prepared;
 }
 
 Inference load_inference(const std::string& target, const InferenceOptions& options) {

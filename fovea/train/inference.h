@@ -25,6 +25,12 @@ struct InferenceOptions {
   std::string dtype = "float32";
 };
 
+// A batch with the buffers that its tensors look at.
+struct PreparedBatch {
+  data::Batch buffers;
+  TensorBatch tensors;
+};
+
 struct Inference {
   models::ModelPtr model;             // in evaluation mode, on compute.device
   data::SampleTransforms transforms;  // of images or of volumes, as the model was trained
@@ -41,11 +47,14 @@ struct Inference {
   // [count, C, D, H, W] float32. Throws ConfigError: images for a model of volumes; DataError.
   at::Tensor preprocess(const std::shared_ptr<const data::Dataset>& samples, int64_t first,
                         int64_t count) const;
+  // The same on the compute device, with adaptive patches where the model takes them.
+  PreparedBatch prepare(const std::shared_ptr<const data::Dataset>& samples, int64_t first,
+                        int64_t count) const;
 };
 
 // target: a run folder; a weights file of a run (it carries its config and class names); any
-// safetensors file with timm's names, with options.model; or a preset alone, with options.weights
-// or step-0 weights. Throws ConfigError or CheckpointError.
+// weights that models::load_weights reads, with options.model; or a preset alone, with
+// options.weights or step-0 weights. Throws ConfigError or CheckpointError.
 Inference load_inference(const std::string& target, const InferenceOptions& options = {});
 
 // Writes weights with timm's names; the file's metadata carries the config and the class names, so

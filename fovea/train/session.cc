@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "fovea/core/error.h"
+#include "fovea/core/log.h"
 #include "fovea/kernels/device.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/weights.h"
@@ -54,6 +55,9 @@ void check_class_names(const std::vector<std::string>& expected,
 // One overload a task.
 std::unique_ptr<Task> make(const ClassificationConfig& config, const models::Model& model) {
   return std::make_unique<ClassificationTask>(config, model.num_classes());
+}
+std::unique_ptr<Task> make(const MaskedAutoencodingConfig& config, const models::Model& model) {
+  return std::make_unique<MaskedAutoencodingTask>(config, model);
 }
 
 std::unique_ptr<Task> make(const DiffusionConfig& config, const models::Model& model) {
@@ -110,10 +114,13 @@ models::ModelPtr make_model(const TrainConfig& config, const ComputeOptions& com
   auto model = models::build_model(config.model);
   model->init_weights(static_cast<uint64_t>(config.run.seed));
   if (!config.init.weights.empty()) {
-    models::load_weights(*model, config.init.weights,
-                         {.resize_pos_embed = config.init.resize_pos_embed,
-                          .skip_head = config.init.skip_head,
-                          .adapt_in_chans = config.init.adapt_in_chans});
+    const auto report =
+        models::load_weights(*model, config.init.weights,
+                             {.resize_pos_embed = config.init.resize_pos_embed,
+                              .skip_head = config.init.skip_head,
+                              .adapt_in_chans = config.init.adapt_in_chans,
+                              .part = models::weights_part_from_name(config.init.part)});
+    log_info(fmt::format("{}: {}", config.init.weights, report.text()));
   }
   model->to(compute.device);
   freeze_parameters(*model, config.trainer.freeze);

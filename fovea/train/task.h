@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "fovea/data/dataset.h"
+#include "fovea/data/patching/tree.h"
 #include "fovea/models/model.h"
 #include "fovea/train/evaluation_file.h"
 
@@ -20,11 +22,13 @@ struct TensorBatch {
   at::Tensor images;           // [B, C, H, W] or [B, C, D, H, W], in the dtype of the activations
   at::Tensor labels;           // [B] int64, or soft targets [B, num_classes] float32
   models::PatchInput patches;  // with data.adaptive_patching
-  at::Tensor patch_labels;     // [B, L, p^d] int64 classes, -1 none; undefined: no masks
-  at::Tensor masks;            // [B, H, W] or [B, D, H, W] int64 classes; undefined: there are none
-  at::Tensor weights;          // [B] float32: 0 counts for nothing; undefined: every sample counts
-  at::Tensor rows;             // [B] int64 on the CPU: rows of the global batch
-  at::Tensor indices;          // [B] int64 on the CPU: samples of the data set
+  // [B * T] of the batch's own buffers, which must outlive this: the way back from patches.
+  std::span<const data::PatchTree> trees;
+  at::Tensor patch_labels;  // [B, L, p^d] int64 classes, -1 none; undefined: no masks
+  at::Tensor masks;         // [B, H, W] or [B, D, H, W] int64 classes; undefined: there are none
+  at::Tensor weights;       // [B] float32: 0 counts for nothing; undefined: every sample counts
+  at::Tensor rows;          // [B] int64 on the CPU: rows of the global batch
+  at::Tensor indices;       // [B] int64 on the CPU: samples of the data set
 };
 
 // The model's forward of what it takes: images, or adaptive patches. Throws ConfigError where the

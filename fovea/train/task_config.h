@@ -4,10 +4,12 @@
 #include "fovea/core/config_fields.h"
 #include "fovea/train/tasks/classification.h"
 #include "fovea/train/tasks/diffusion.h"
+#include "fovea/train/tasks/masked_autoencoding.h"
 #include "fovea/train/tasks/segmentation.h"
 
 namespace fovea::train {
 
-using TaskConfig = OneOf<ClassificationConfig, SegmentationConfig, DiffusionConfig>;
+using TaskConfig =
+    OneOf<ClassificationConfig, MaskedAutoencodingConfig, SegmentationConfig, DiffusionConfig>;
 
 }  // namespace fovea::train

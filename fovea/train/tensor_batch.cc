@@ -68,6 +68,9 @@ TensorBatch to_tensors(data::Batch& batch, int64_t begin, int64_t end,
   }
   if (auto& patches = batch.patches; patches.channels > 0) {
     tensors.patches = patches_of(patches, batch.size(), begin, end, compute);
+    tensors.trees = std::span(patches.trees)
+                        .subspan(static_cast<size_t>(begin * patches.num_trees),
+                                 static_cast<size_t>((end - begin) * patches.num_trees));
     if (!patches.labels.empty()) {
       tensors.patch_labels =
           rows_of(patches.labels, {batch.size(), patches.fixed_length, patches.token_size()}, begin,

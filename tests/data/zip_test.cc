@@ -1,10 +1,10 @@
-#include "fovea/data/formats/zip.h"
+#include "fovea/core/zip.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "fovea/core/byte_reader.h"
 #include "fovea/data/datasets/arrays.h"
-#include "fovea/data/formats/byte_reader.h"
 #include "tests/data/golden_files.h"
 
 namespace fovea::data {

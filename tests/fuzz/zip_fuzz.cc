@@ -6,7 +6,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   const fovea::fuzz::MemoryFile file(bytes, size);
   try {
-    const fovea::data::ZipFile zip(file.path());
+    const fovea::ZipFile zip(file.path());
     for (const auto& member : zip.members()) {
       try {
         auto array = std::make_shared<const std::string>(zip.read(member, 1 << 20));

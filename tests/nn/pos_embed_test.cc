@@ -1,5 +1,6 @@
 #include "fovea/nn/pos_embed.h"
 
+#include <c10/util/accumulate.h>
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -58,6 +59,34 @@ TEST(PosEmbedTest, KeepsTheDtypeOfTheTable) {
   const auto table = support::random({1, 5, 4}, at::kBFloat16, 1);
   const auto result = resize_pos_embed(table, {2, 2}, {3, 3}, 1, PosEmbedInterp::kBicubic);
   EXPECT_EQ(result.scalar_type(), at::kBFloat16);
+}
+
+TEST(PosEmbedTest, AdaptsATableOfAGridThatItDoesNotKnow) {
+  const auto adapt = [](int64_t rows, at::IntArrayRef new_grid, int64_t num_prefix) {
+    const auto table = support::random({1, rows, 4}, at::kFloat, 1);
+    return std::pair(table, adapt_pos_embed(table, new_grid, num_prefix, PosEmbedInterp::kBicubic));
+  };
+  const auto expect_from = [&](at::IntArrayRef old_grid, at::IntArrayRef new_grid) {
+    const auto [table, adapted] = adapt(1 + c10::multiply_integers(old_grid), new_grid, 1);
+    EXPECT_TRUE(
+        adapted.equal(resize_pos_embed(table, old_grid, new_grid, 1, PosEmbedInterp::kBicubic)));
+  };
+  expect_from({4, 4}, {2, 8});  // equal sides where they fit
+  expect_from({2, 4}, {3, 6});  // else the proportions of the new grid
+  expect_from({2, 2, 2}, {3, 4, 5});
+  expect_from({2, 2, 3}, {4, 4, 6});
+  EXPECT_FALSE(adapt(8, {3, 3}, 1).second.defined()) << "7 tokens are no grid of two equal sides";
+  EXPECT_FALSE(adapt(1, {3, 3}, 1).second.defined());
+}
+
+TEST(PosEmbedTest, TellsTablesWithPrefixRows) {
+  EXPECT_TRUE(has_prefix_rows(17, 1, 2));
+  EXPECT_FALSE(has_prefix_rows(16, 1, 2));
+  EXPECT_FALSE(has_prefix_rows(16, 2, 2));
+  EXPECT_TRUE(has_prefix_rows(10, 2, 3));
+  EXPECT_FALSE(has_prefix_rows(8, 1, 3));
+  EXPECT_FALSE(has_prefix_rows(17, 0, 2));
+  EXPECT_TRUE(has_prefix_rows(13, 1, 2)) << "12 = 3 * 4: neither has equal sides";
 }
 
 TEST(PosEmbedTest, RefusesATableOfAnotherGrid) {

@@ -47,7 +47,8 @@ class AdaptiveViT(nn.Module):
             self.vit.adaptive_pos_embed = nn.Module()
             self.vit.adaptive_pos_embed.fc = nn.Linear(1 + len(self.sides), dim)
 
-    def forward(self, tokens, sizes, centers, padding):
+    def encode(self, tokens, sizes, centers, padding):
+        """-> [B, N, D] after the final norm, and [B, N] what is no padding"""
         vit = self.vit
         x = tokens.permute(0, 2, 3, 1).flatten(2)  # 'b c s p -> b s (p c)'
         x = vit.patch_embed.norm2(vit.patch_embed.proj(vit.patch_embed.norm1(x)))
@@ -65,6 +66,11 @@ class AdaptiveViT(nn.Module):
         for block in vit.blocks:
             x = block(x, attn_mask=mask)
         x = vit.norm(x)
+        return x, real
+
+    def forward(self, tokens, sizes, centers, padding):
+        vit = self.vit
+        x, real = self.encode(tokens, sizes, centers, padding)
         pool, first = self.config.get("global_pool", "token"), vit.num_prefix_tokens
         rows = []
         for sample, is_real in zip(x, real):  # one by one: what is left out is not there at all
@@ -78,13 +84,7 @@ class AdaptiveViT(nn.Module):
         return vit.head(vit.fc_norm(torch.stack(rows)))
 
 
-def make(name, changes):
-    torch.manual_seed(7)
-    config = {**DEFAULTS, **changes}
-    model = AdaptiveViT(config).double()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(torch.randn_like(parameter) * 0.2 + 0.1)
+def random_patches(config):
     length, d = config["fixed_length"], len(config["img_size"])
     values = config["patch_size"][0] ** d
     tokens = torch.randn(3, config["in_chans"], length, values).double()
@@ -93,6 +93,17 @@ def make(name, changes):
     padding = torch.zeros(3, 1, length, dtype=torch.bool)
     padding[1, :, 6:] = True
     padding[2, :, 1:] = True
+    return tokens, sizes, centers, padding
+
+
+def make(name, changes):
+    torch.manual_seed(7)
+    config = {**DEFAULTS, **changes}
+    model = AdaptiveViT(config).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn_like(parameter) * 0.2 + 0.1)
+    tokens, sizes, centers, padding = random_patches(config)
     labels = torch.tensor([0, 3, 4])
     logits = model(tokens, sizes, centers, padding)
     loss = F.cross_entropy(logits, labels, label_smoothing=0.1)
@@ -110,8 +121,9 @@ def make(name, changes):
         tensors["gradients/" + key] = parameter.grad
     save_file({k: v.contiguous() for k, v in tensors.items()}, OUT / f"adaptive_vit_{name}.safetensors",
               {"config": json.dumps(config)})
-    print(name, sum(k.startswith("gradients/") for k in tensors), float(loss))
+    print(name, sum(k.startswith("gradients/") for k in tensors), float(loss.detach()))
 
 
-for case in CASES.items():
-    make(*case)
+if __name__ == "__main__":
+    for case in CASES.items():
+        make(*case)

@@ -1,7 +1,10 @@
 // fovea convert SRC DST
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -13,54 +16,161 @@
 #include "fovea/nn/tensor_file.h"
 #include "fovea/train/inference.h"
 #include "fovea/train/run_folder.h"
+#include "fovea/weights/read_weights.h"
+#include "fovea/weights/torch_writer.h"
 
 namespace fovea::app {
 namespace {
 
 struct ConvertArguments {
-  std::string source, target, model, format = "timm";
+  std::string source, target, model, from = "auto", to = "timm", key;
   std::string checkpoint = "final";
   bool skip_head = false;
+  bool partial = false;
   bool json = false;
 };
 
-// Weights of a run: written as they stand, with timm's names and without the run's metadata.
-models::LoadReport convert_run(const ConvertArguments& arguments) {
+// Fovea's names and what is said of them.
+struct Loaded {
+  nn::NamedTensors tensors;
+  models::LoadReport report;  // of the model that they were loaded into, where there was one
+  weights::FoveaWeights file;
+  std::string text;
+};
+
+// Weights of a run or step-0 weights of a preset.
+Loaded load_run(const ConvertArguments& arguments) {
   train::InferenceOptions options;
   options.checkpoint = arguments.checkpoint;
   options.device = "cpu";
   const auto inference = train::load_inference(arguments.source, options);
-  models::save_weights(*inference.model, arguments.target);
-  models::LoadReport report;
-  for (const auto& [name, tensor] : models::weights_of(*inference.model))
-    report.loaded.push_back(name);
-  return report;
+  Loaded loaded{models::weights_of(*inference.model), {}, {}, {}};
+  for (const auto& item : loaded.tensors) loaded.report.loaded.push_back(item.first);
+  loaded.text = loaded.report.text();
+  return loaded;
 }
 
 // A foreign file: loaded strictly into the model it is said to be of, so that nothing is written
 // that does not fit.
-models::LoadReport convert_file(const ConvertArguments& arguments) {
+Loaded load_into_model(const ConvertArguments& arguments) {
   const auto model = models::build_named(arguments.model);
   model->init_weights(0);
-  const auto report =
+  Loaded loaded;
+  loaded.report =
       models::load_weights(*model, arguments.source, {.skip_head = arguments.skip_head});
-  models::save_weights(*model, arguments.target);
-  return report;
+  loaded.tensors = models::weights_of(*model);
+  loaded.text = loaded.report.text();
+  return loaded;
 }
 
-void run(const ConvertArguments& arguments) {
-  const bool is_run = train::is_run_folder(arguments.source) || arguments.model.empty();
-  const auto report = is_run ? convert_run(arguments) : convert_file(arguments);
+// A foreign file of which no model is known: every name must be one that its system's table has.
+Loaded load_file(const ConvertArguments& arguments) {
+  Loaded loaded;
+  loaded.file =
+      weights::read_weights(arguments.source, {.from = arguments.from, .key = arguments.key});
+  const auto& report = loaded.file.report;
+  if (loaded.file.naming.empty()) {
+    fail<ConfigError>(
+        "{}: its names are of no system that is known ({}, ...); name the model with --model, or "
+        "the system with --from",
+        arguments.source, loaded.file.tensors.empty() ? "none" : loaded.file.tensors.front().first);
+  }
+  if (!report.unexpected.empty() && !arguments.partial) {
+    fail<CheckpointError>("{}: {}\nNothing was written. --partial leaves out what is unexpected",
+                          arguments.source, loaded.file.text());
+  }
+  for (const auto& item : loaded.file.tensors) {
+    const bool is_unexpected = std::find(report.unexpected.begin(), report.unexpected.end(),
+                                         item.first) != report.unexpected.end();
+    const bool is_head = item.first.starts_with("head.") || item.first.starts_with("head_dist.");
+    if (!is_unexpected && !(arguments.skip_head && is_head)) loaded.tensors.push_back(item);
+  }
+  loaded.text = loaded.file.text();
+  return loaded;
+}
+
+Loaded load(const ConvertArguments& arguments) {
+  const auto& source = arguments.source;
+  const bool is_file =
+      std::filesystem::is_regular_file(source) || weights::is_weights_folder(source);
+  if (!is_file || train::is_run_folder(source)) return load_run(arguments);
+  if (!arguments.model.empty()) return load_into_model(arguments);
+  const bool is_of_run = weights::metadata_of(source).contains("fovea.config");
+  return is_of_run && arguments.from == "auto" ? load_run(arguments) : load_file(arguments);
+}
+
+// "hf": that of Hugging Face's models which has such parameters.
+std::string target_naming(const ConvertArguments& arguments, const nn::NamedTensors& tensors) {
+  if (arguments.to == "pt") return "timm";
+  if (arguments.to != "hf") return arguments.to;
+  const auto has = [&](std::string_view name) {
+    return std::any_of(tensors.begin(), tensors.end(),
+                       [&](const auto& item) { return item.first == name; });
+  };
+  if (has("decoder_pred.weight")) return "hf_mae";
+  return has("blocks.0.ls1.gamma") ? "hf_dinov2" : "hf_vit";
+}
+
+bool is_torch_name(const std::string& path) {
+  const auto ending = std::filesystem::path(path).extension();
+  return ending == ".pt" || ending == ".pth" || ending == ".bin" || ending == ".ckpt";
+}
+
+weights::ConversionReport write(const ConvertArguments& arguments,
+                                const nn::NamedTensors& tensors) {
+  const auto naming = target_naming(arguments, tensors);
+  auto written = weights::from_fovea(weights::naming_named(naming), tensors);
+  if (!written.report.unexpected.empty() && !arguments.partial) {
+    fail<CheckpointError>(
+        "{}: {} has no name for: {}\nNothing was written. --partial leaves them out",
+        arguments.target, weights::naming_named(naming).title,
+        fmt::join(written.report.unexpected, ", "));
+  }
+  if (arguments.to == "pt" || is_torch_name(arguments.target)) {
+    weights::write_torch_file(arguments.target, written.tensors);
+  } else if (arguments.target.ends_with(".safetensors")) {
+    nn::write_tensor_file(arguments.target, written.tensors, {{"format", "pt"}});
+  } else {
+    fail<ConfigError>("{}: expected a name that ends in .safetensors, .pt, .pth, .bin or .ckpt",
+                      arguments.target);
+  }
+  return written.report;
+}
+
+void print_json(const ConvertArguments& arguments, const Loaded& loaded,
+                const weights::ConversionReport& written) {
+  const auto& read = loaded.file.report;
+  const auto count = loaded.report.loaded.empty() ? read.same.size() + read.converted.size()
+                                                  : loaded.report.loaded.size();
+  fmt::print("{}\n", nlohmann::json{{"source", arguments.source},
+                                    {"target", arguments.target},
+                                    {"from", loaded.file.naming},
+                                    {"loaded", count},
+                                    {"adapted", loaded.report.adapted},
+                                    {"skipped", loaded.report.skipped},
+                                    {"converted", read.converted.size()},
+                                    {"left_out", read.left_out},
+                                    {"unexpected", read.unexpected},
+                                    {"written", written.same.size() + written.converted.size()}}
+                         .dump());
+}
+
+void run_convert(const ConvertArguments& arguments) {
+  const auto loaded = load(arguments);
+  const auto written = write(arguments, loaded.tensors);
   if (arguments.json) {
-    fmt::print("{}\n", nlohmann::json{{"source", arguments.source},
-                                      {"target", arguments.target},
-                                      {"loaded", report.loaded.size()},
-                                      {"adapted", report.adapted},
-                                      {"skipped", report.skipped}}
-                           .dump());
+    print_json(arguments, loaded, written);
     return;
   }
-  fmt::print("{} -> {}\n  {}\n", arguments.source, arguments.target, report.text());
+  fmt::print("{} -> {}\nread:    {}\n", arguments.source, arguments.target, loaded.text);
+  if (arguments.to != "timm") fmt::print("written: {}\n", written.text());
+}
+
+std::vector<std::string> with_names(std::vector<std::string> names, bool is_target) {
+  for (const auto& naming : weights::namings()) {
+    if (!is_target || naming.is_written) names.emplace_back(naming.name);
+  }
+  return names;
 }
 
 }  // namespace
@@ -70,27 +180,34 @@ void add_convert(CLI::App& app) {
   auto arguments = std::make_shared<ConvertArguments>();
   command
       ->add_option("source", arguments->source,
-                   "safetensors file with timm's names, weights file of a run, or run folder")
+                   "weights: a .safetensors, .pt, .pth or .npz file, a DCP folder, a run folder")
       ->required()
       ->type_name("SRC");
-  command->add_option("target", arguments->target, "safetensors file to write")
+  command->add_option("target", arguments->target, "file to write: .safetensors, .pt or .pth")
       ->required()
       ->type_name("DST");
   command->add_option(
       "--model", arguments->model,
       "the model that a foreign file belongs to, by timm's name: vit_small_patch16_224");
-  command->add_option("--to", arguments->format, "names and layout to write")
-      ->check(CLI::IsMember({"timm"}))
+  command->add_option("--from", arguments->from, "names in the source")
+      ->check(CLI::IsMember(with_names({"auto", "hf", "torch"}, false)))
       ->capture_default_str();
+  command->add_option("--to", arguments->to, "names to write; pt: timm's, as torch.save does")
+      ->check(CLI::IsMember(with_names({"hf", "pt"}, true)))
+      ->capture_default_str();
+  command->add_option("--key", arguments->key,
+                      "where the weights lie in a torch file: state_dict_ema");
   command
       ->add_option("--checkpoint", arguments->checkpoint, "of a run folder: final, best or latest")
       ->check(CLI::IsMember({"final", "best", "latest"}))
       ->capture_default_str();
   command->add_flag("--skip-head", arguments->skip_head,
                     "leave the classifier of a foreign file out");
+  command->add_flag("--partial", arguments->partial,
+                    "leave out tensors that no table knows, instead of refusing the file");
   command->add_flag("--json", arguments->json,
                     "print one JSON object on standard output and nothing else there");
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { run_convert(*arguments); });
 }
 
 }  // namespace fovea::app

@@ -13,6 +13,7 @@
 
 #include "apps/fovea/command.h"
 #include "fovea/core/error.h"
+#include "fovea/models/mae.h"
 #include "fovea/models/segmenter.h"
 #include "fovea/nn/tensor_file.h"
 
@@ -78,9 +79,14 @@ void run(const PredictArguments& arguments) {
   const auto is_tensor =
       std::count_if(arguments.inputs.begin(), arguments.inputs.end(), nn::is_tensor_file);
   if (is_tensor == 0) {
-    const bool is_segmenter =
-        dynamic_cast<const models::Segmenter*>(inference.model.get()) != nullptr;
-    is_segmenter ? predict_masks(arguments, inference) : predict_classes(arguments, inference);
+    const auto* model = inference.model.get();
+    if (dynamic_cast<const models::Segmenter*>(model)) {
+      predict_masks(arguments, inference);
+    } else if (dynamic_cast<const models::Mae*>(model)) {
+      predict_reconstructions(arguments, inference);
+    } else {
+      predict_classes(arguments, inference);
+    }
   } else if (arguments.inputs.size() == 1) {
     predict_tensor(arguments, inference);
   } else {
@@ -122,8 +128,8 @@ void add_predict(CLI::App& app) {
       ->type_name("INPUT...");
   command->add_option(
       "--out", arguments->out,
-      "file to write: JSON lines for images, .npy or .safetensors for a tensor file; for masks a "
-      "folder");
+      "file to write: JSON lines for images, .npy or .safetensors for a tensor file; for masks and "
+      "reconstructions a folder");
   command
       ->add_option("--intermediates", arguments->intermediates,
                    "names such as blocks.0.attn to write beside the logits, or all")

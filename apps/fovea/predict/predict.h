@@ -36,6 +36,10 @@ void predict_classes(const PredictArguments& arguments, const train::Inference& 
 // Samples of a diffusion run: one file each and a grid of all, in the folder --out.
 void predict_samples(const PredictArguments& arguments, const train::Inference& inference);
 
+// Of a masked autoencoder: for each input a PNG of input, masked input and reconstruction in the
+// folder --out, and for volumes the reconstruction as NIfTI on the model's grid.
+void predict_reconstructions(const PredictArguments& arguments, const train::Inference& inference);
+
 // A mask of each image or volume file, into the folder --out (default: masks): STEM_mask.nii.gz
 // with the affine and the orientation of the input, or STEM_mask.png (the class as the gray value)
 // and STEM_overlay.png; and the voxels of each class on standard output.

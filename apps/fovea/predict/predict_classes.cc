@@ -24,9 +24,8 @@ void append_predictions(const train::Inference& inference, const std::vector<std
                         int64_t top, std::vector<Prediction>& predictions) {
   const at::NoGradGuard no_grad;
   const auto samples = inference.open_files(inputs);
-  const auto images = inference.preprocess(samples, 0, samples->size())
-                          .to(inference.compute.device, inference.compute.dtype);
-  const auto logits = inference.model->forward(images).to(at::kCPU, at::kFloat);
+  const auto batch = inference.prepare(samples, 0, samples->size());
+  const auto logits = train::forward(*inference.model, batch.tensors).to(at::kCPU, at::kFloat);
   if (logits.dim() != 2)
     fail<ConfigError>("the model gives no logits: its pooling is ''; give images as a tensor file");
   const auto [scores, classes] =

@@ -169,10 +169,9 @@ PredictedMask predict_one(const std::string& input, const fs::path& folder,
   data::Sample sample;
   samples->read(0, sample);
   const auto* segmenter = dynamic_cast<const models::Segmenter*>(inference.model.get());
-  const auto images = inference.preprocess(samples, 0, 1);  // [1, C, sides]
-  auto logits = train::segment_whole(*inference.model,
-                                     images.to(inference.compute.device, inference.compute.dtype),
-                                     segmenter->window_size(), task_of(inference).sliding_window);
+  const auto batch = inference.prepare(samples, 0, 1);
+  auto logits = train::segment_whole(*inference.model, batch.tensors, segmenter->window_size(),
+                                     task_of(inference).sliding_window);
   PredictedMask predicted{.input = input, .sides = sides_of(sample, samples->form())};
   logits = on_input_pixels(logits.to(at::kCPU, at::kFloat), predicted.sides, inference, input);
   const auto classes = logits.argmax(1)[0];  // [sides]

@@ -71,7 +71,7 @@ void write_picture(const std::filesystem::path& path, const data::Image& image) 
 }
 
 // sample: [C, D, H, W], in the units of the model's input.
-void write_volume(const std::filesystem::path& path, const at::Tensor& sample) {
+void write_sample_volume(const std::filesystem::path& path, const at::Tensor& sample) {
   data::Volume volume;
   volume.channels = sample.size(0);
   volume.size = {sample.size(1), sample.size(2), sample.size(3)};
@@ -86,7 +86,7 @@ std::string write_sample(const std::filesystem::path& folder, int64_t number,
   const bool is_volume = sample.dim() == 4;
   const auto path = folder / fmt::format("sample_{:05d}.{}", number, is_volume ? "nii.gz" : "png");
   if (is_volume) {
-    write_volume(path, sample);
+    write_sample_volume(path, sample);
   } else {
     write_picture(path, train::sample_image(sample, value_range));
   }

@@ -7,7 +7,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/data/datasets/cifar.h"
-#include "fovea/data/formats/pickle.h"
+#include "fovea/data/formats/numpy_pickle.h"
 #include "fovea/data/formats/tar.h"
 #include "fovea/data/gzip.h"
 #include "fovea/data/names.h"
@@ -125,9 +125,11 @@ const PickleValue& value_of(const PickleValue& dict, const char* key, PickleValu
 
 PythonBatch read_batch(std::vector<uint8_t> bytes, const std::string& source,
                        const PythonVariant& variant) {
-  PythonBatch batch{source, std::make_shared<const Pickle>(std::move(bytes), source), {}, {}, 0};
+  const PickleOptions options{.names = numpy_pickle_names()};
+  PythonBatch batch{
+      source, std::make_shared<const Pickle>(std::move(bytes), source, options), {}, {}, 0};
   const PickleValue& root = batch.pickle->root();
-  const PickleValue& data = value_of(root, "data", PickleValue::Kind::kArray, source);
+  const auto data = numpy_array(value_of(root, "data", PickleValue::Kind::kCall, source), source);
   const PickleValue& labels = value_of(root, variant.labels_key, PickleValue::Kind::kList, source);
   if (data.type.type != ScalarType::kUint8 || data.shape.size() != 2 ||
       data.shape[1] != kCifarPixels || data.shape[0] != static_cast<int64_t>(labels.items.size())) {
@@ -144,13 +146,13 @@ PythonBatch read_batch(std::vector<uint8_t> bytes, const std::string& source,
     }
     batch.labels.push_back(label->integer);
   }
-  batch.pixels = {reinterpret_cast<const uint8_t*>(data.text.data()), data.text.size()};
+  batch.pixels = {reinterpret_cast<const uint8_t*>(data.bytes.data()), data.bytes.size()};
   return batch;
 }
 
 std::vector<std::string> read_names(std::vector<uint8_t> bytes, const std::string& source,
                                     const PythonVariant& variant) {
-  const Pickle pickle(std::move(bytes), source);
+  const Pickle pickle(std::move(bytes), source, {.names = numpy_pickle_names()});
   const auto& list = value_of(pickle.root(), variant.names_key, PickleValue::Kind::kList, source);
   std::vector<std::string> names;
   for (const PickleValue* name : list.items) {

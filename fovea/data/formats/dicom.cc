@@ -5,9 +5,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "fovea/core/byte_reader.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
-#include "fovea/data/formats/byte_reader.h"
 #include "fovea/data/formats/dicom_rle.h"
 #include "fovea/data/regular_file.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "fovea/core/byte_reader.h"
 #include "fovea/core/error.h"
-#include "fovea/data/formats/byte_reader.h"
 
 namespace fovea::data {
 namespace {

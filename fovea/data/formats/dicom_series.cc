@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
+#include "fovea/core/byte_reader.h"
 #include "fovea/core/error.h"
-#include "fovea/data/formats/byte_reader.h"
 #include "fovea/data/formats/byte_source.h"
 #include "fovea/data/formats/dicom.h"
 #include "fovea/data/names.h"

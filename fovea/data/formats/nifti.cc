@@ -5,8 +5,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "fovea/core/byte_reader.h"
 #include "fovea/core/error.h"
-#include "fovea/data/formats/byte_reader.h"
 #include "fovea/data/formats/input_stream.h"
 
 namespace fovea::data {

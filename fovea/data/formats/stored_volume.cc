@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <limits>
 
+#include "fovea/core/byte_reader.h"
 #include "fovea/core/error.h"
-#include "fovea/data/formats/byte_reader.h"
 
 namespace fovea::data {
 namespace {

@@ -2,12 +2,30 @@
 #include "fovea/train/tasks/segmentation.h"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
+
 #include "fovea/core/error.h"
+#include "fovea/data/patching/resample.h"
 #include "fovea/models/segmenter.h"
 
 namespace fovea::train {
+
+namespace {
+
+// losses: [B].
+LossParts summed(const at::Tensor& losses, const TensorBatch& batch) {
+  LossParts parts;
+  const bool is_weighted = batch.weights.defined();
+  parts.loss_sum = (is_weighted ? losses * batch.weights : losses).sum();
+  parts.weight =
+      is_weighted ? batch.weights.sum().item<double>() : static_cast<double>(losses.size(0));
+  return parts;
+}
+
+}  // namespace
 
 void SegmentationConfig::validate(ConfigIssues& issues) const {
   if (spacing.size() <= 3 && !spacing.empty()) return;
@@ -20,6 +38,37 @@ at::Tensor segment_whole(models::Model& model, const at::Tensor& images, at::Int
   if (images.sizes().slice(2) == window) return model.forward(images);
   return sliding_window(images, window, config,
                         [&](const at::Tensor& windows) { return model.forward(windows); });
+}
+
+at::Tensor segment_whole(models::Model& model, const TensorBatch& batch, at::IntArrayRef window,
+                         const SlidingWindowConfig& config) {
+  if (!model.takes_patches()) return segment_whole(model, batch.images, window, config);
+  return logits_of_patches(forward(model, batch), batch.trees, batch.images.sizes().slice(2));
+}
+
+at::Tensor logits_of_patches(const at::Tensor& logits, std::span<const data::PatchTree> trees,
+                             at::IntArrayRef sides) {
+  const auto tokens = logits.detach().to(at::kCPU, at::kFloat).contiguous();  // [B, K, L, p^d]
+  const auto num_classes = tokens.size(1);
+  std::vector<int64_t> shape = {tokens.size(0), num_classes};
+  shape.insert(shape.end(), sides.begin(), sides.end());
+  const auto whole = at::zeros(shape, at::kFloat);
+  const auto num_trees = static_cast<int64_t>(trees.size()) / tokens.size(0);
+  const auto patch_size = std::llround(
+      std::pow(static_cast<double>(tokens.size(3)), 1.0 / static_cast<double>(sides.size())));
+  const auto per_class = tokens.size(2) * tokens.size(3);
+  data::ResampleScratch scratch;
+  for (int64_t b = 0; b < tokens.size(0); ++b) {
+    const auto& tree = trees[static_cast<size_t>(b * num_trees)];
+    if (tree.leaves.empty()) continue;
+    const auto rules = data::resample_rules(tree.is_volume, /*upstream_compatible=*/false);
+    for (int64_t k = 0; k < num_classes; ++k) {
+      const auto* first = tokens.const_data_ptr<float>() + (b * num_classes + k) * per_class;
+      data::tokens_to_volume(std::span(first, static_cast<size_t>(per_class)), tree, patch_size,
+                             rules, whole[b][k].mutable_data_ptr<float>(), scratch);
+    }
+  }
+  return whole;
 }
 
 SegmentationTask::SegmentationTask(const SegmentationConfig& config, const models::Model& model)
@@ -72,15 +121,22 @@ at::Tensor SegmentationTask::labels_of(const TensorBatch& batch) const {
     fail<DataError>("a mask of [{}] for an image of [{}]; expected the same sides",
                     fmt::join(batch.masks.sizes().slice(1), ", "), fmt::join(sides, ", "));
   }
-  const auto largest = batch.masks.max().item<int64_t>();
-  if (largest >= num_classes_) {
-    fail<DataError>(
-        "class {} in a mask; expected classes 0 to {}: set model.num_classes to the number of "
-        "classes of the data, or list the number under ignore_values",
-        largest, num_classes_ - 1);
-  }
-  if (!config_.ignore_label) return batch.masks;
-  return batch.masks.masked_fill(batch.masks.eq(*config_.ignore_label), -1);
+  check_classes(batch.masks);
+  return without_ignored(batch.masks);
+}
+
+void SegmentationTask::check_classes(const at::Tensor& labels) const {
+  const auto largest = labels.max().item<int64_t>();
+  if (largest < num_classes_) return;
+  fail<DataError>(
+      "class {} in a mask; expected classes 0 to {}: set model.num_classes to the number of "
+      "classes of the data, or list the number under ignore_values",
+      largest, num_classes_ - 1);
+}
+
+at::Tensor SegmentationTask::without_ignored(const at::Tensor& labels) const {
+  if (!config_.ignore_label) return labels;
+  return labels.masked_fill(labels.eq(*config_.ignore_label), -1);
 }
 
 // [B]. A loss of the whole batch is taken sample by sample in evaluation, so that it does not
@@ -98,7 +154,25 @@ at::Tensor SegmentationTask::losses_of(const at::Tensor& logits, const at::Tenso
   return at::cat(losses);
 }
 
+LossParts SegmentationTask::loss_of_patches(models::Model& model, const TensorBatch& batch) const {
+  const bool is_training = model.is_training();
+  const auto logits = forward(model, batch);  // [B, K, L, p^d]
+  if (!batch.patch_labels.defined()) {
+    fail<DataError>("segmentation: a batch without masks; expected a class for each pixel");
+  }
+  check_classes(batch.patch_labels);
+  const auto labels = without_ignored(batch.patch_labels);  // [B, L, p^d]
+  const auto losses = losses_of(logits, labels, batch, is_training);
+  auto parts = summed(losses, batch);
+  parts.outputs = logits.detach();
+  if (!is_training) {
+    parts.outputs = logits_of_patches(logits, batch.trees, batch.images.sizes().slice(2));
+  }
+  return parts;
+}
+
 LossParts SegmentationTask::loss(models::Model& model, const TensorBatch& batch) const {
+  if (model.takes_patches()) return loss_of_patches(model, batch);
   const auto labels = labels_of(batch);
   const bool is_training = model.is_training();
   // [B, K, sides]
@@ -106,15 +180,8 @@ LossParts SegmentationTask::loss(models::Model& model, const TensorBatch& batch)
                           ? model.forward(batch.images)
                           : segment_whole(model, batch.images, window_, config_.sliding_window)
                                 .to(batch.images.device());
-  auto losses = losses_of(logits, labels, batch, is_training);  // [B]
-  LossParts parts;
+  auto parts = summed(losses_of(logits, labels, batch, is_training), batch);
   parts.outputs = logits.detach();
-  parts.weight = static_cast<double>(logits.size(0));
-  if (batch.weights.defined()) {
-    losses = losses * batch.weights;
-    parts.weight = batch.weights.sum().item<double>();
-  }
-  parts.loss_sum = losses.sum();
   return parts;
 }
 

@@ -46,6 +46,16 @@ struct SegmentationConfig {
 at::Tensor segment_whole(models::Model& model, const at::Tensor& images, at::IntArrayRef window,
                          const SlidingWindowConfig& config);
 
+// The same of a batch; a model that takes patches sees the whole image in one pass, and its logits
+// are put back through each sample's tree.
+at::Tensor segment_whole(models::Model& model, const TensorBatch& batch, at::IntArrayRef window,
+                         const SlidingWindowConfig& config);
+
+// logits: [B, K, L, p^d] float, of the patches along trees[b * T], p = patch_size -> [B, K, sides]
+// float32 on the CPU; zeros for a sample without a tree.
+at::Tensor logits_of_patches(const at::Tensor& logits, std::span<const data::PatchTree> trees,
+                             at::IntArrayRef sides);
+
 // Dice, IoU and hd95 of each sample, averaged as MONAI's DiceMetric, MeanIoU and
 // HausdorffDistanceMetric do: a class that a sample has no label of is left out of its mean.
 class SegmentationEvaluation : public Evaluation {
@@ -86,13 +96,17 @@ class SegmentationTask : public Task {
   void check_data(const data::Dataset& dataset) const override;
   std::vector<std::string> metric_names() const override;
   bool losses_add_up() const override { return config_.loss.adds_up(); }
-  // Weights are samples. Throws DataError: masks are missing, of another shape than the images, or
+  // Weights are samples. A model that takes patches learns in their pixels, and is evaluated in
+  // those of the image. Throws DataError: masks are missing, of another shape than the images, or
   // hold a class that the model has not.
   LossParts loss(models::Model& model, const TensorBatch& batch) const override;
   std::unique_ptr<Evaluation> start_evaluation() const override;
 
  private:
+  void check_classes(const at::Tensor& labels) const;
+  at::Tensor without_ignored(const at::Tensor& labels) const;
   at::Tensor labels_of(const TensorBatch& batch) const;
+  LossParts loss_of_patches(models::Model& model, const TensorBatch& batch) const;
   at::Tensor losses_of(const at::Tensor& logits, const at::Tensor& labels, const TensorBatch& batch,
                        bool is_training) const;
 

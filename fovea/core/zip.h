@@ -1,4 +1,4 @@
-// Zip archives (.npz), read strictly: stored and deflated members, zip64, checksums. What an
+// Zip archives (.npz, .pt), read strictly: stored and deflated members, zip64, checksums. What an
 // archive can lie about is checked before memory is taken: sizes, offsets, members that overlap,
 // names that lead elsewhere. Format: PKWARE's APPNOTE 6.3.
 #pragma once
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace fovea::data {
+namespace fovea {
 
 struct ZipMember {
   std::string name;
@@ -25,6 +25,8 @@ class ZipFile {
   // compression, names that are absolute, hold ".." or a backslash, or stand there twice, members
   // that overlap or announce more than deflate can hold.
   explicit ZipFile(std::string path);
+  // An archive that is a part of a file: `bytes` bytes from `offset` on.
+  ZipFile(std::string path, uint64_t offset, uint64_t bytes);
   ~ZipFile();
   ZipFile(const ZipFile&) = delete;
   ZipFile& operator=(const ZipFile&) = delete;
@@ -38,16 +40,19 @@ class ZipFile {
 
  private:
   struct Directory;
+  void open(uint64_t offset, uint64_t bytes);
   std::string bytes_at(uint64_t offset, uint64_t count) const;
   Directory find_directory() const;
+  void read_zip64_end(Directory& directory, bool is_needed) const;
   void read_directory(const Directory& directory);
   void check_overlaps(uint64_t directory_offset) const;
   uint64_t data_offset(const ZipMember& member) const;
 
   std::string path_;
   int file_ = -1;
-  uint64_t size_ = 0;
+  uint64_t start_ = 0;  // of the archive in the file
+  uint64_t size_ = 0;   // of the archive
   std::vector<ZipMember> members_;
 };
 
-}  // namespace fovea::data
+}  // namespace fovea

@@ -1,4 +1,4 @@
-#include "fovea/data/formats/zip.h"
+#include "fovea/core/zip.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -11,11 +11,11 @@
 #include <limits>
 #include <set>
 
+#include "fovea/core/archive_name.h"
+#include "fovea/core/byte_reader.h"
 #include "fovea/core/error.h"
-#include "fovea/data/formats/archive_name.h"
-#include "fovea/data/formats/byte_reader.h"
 
-namespace fovea::data {
+namespace fovea {
 namespace {
 
 constexpr uint32_t kEndSignature = 0x06054B50, kEnd64Signature = 0x06064B50;
@@ -87,8 +87,17 @@ struct ZipFile::Directory {
   uint64_t end_offset = 0;  // where the records of the end begin
 };
 
-ZipFile::ZipFile(std::string path)
-    : path_(std::move(path)), file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+ZipFile::ZipFile(std::string path) : path_(std::move(path)) {
+  open(0, std::numeric_limits<uint64_t>::max());
+}
+
+ZipFile::ZipFile(std::string path, uint64_t offset, uint64_t bytes) : path_(std::move(path)) {
+  open(offset, bytes);
+}
+
+// bytes: at most, of what the file has from `offset` on where that is its end.
+void ZipFile::open(uint64_t offset, uint64_t bytes) {
+  file_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file_ < 0) {
     fail<DataError>("{}: cannot open the file ({}); check the path and its permissions", path_,
                     std::strerror(errno));
@@ -97,7 +106,14 @@ ZipFile::ZipFile(std::string path)
     struct stat status {};
     if (fstat(file_, &status) != 0 || !S_ISREG(status.st_mode))
       fail<DataError>("{}: not a file; expected a zip archive", path_);
-    size_ = static_cast<uint64_t>(status.st_size);
+    const auto file_bytes = static_cast<uint64_t>(status.st_size);
+    const bool is_whole = bytes == std::numeric_limits<uint64_t>::max();
+    if (offset > file_bytes || (!is_whole && bytes > file_bytes - offset)) {
+      fail<DataError>("{}: an archive of {} bytes at offset {} of a file of {}; it is truncated",
+                      path_, bytes, offset, file_bytes);
+    }
+    start_ = offset;
+    size_ = is_whole ? file_bytes - offset : bytes;
     const Directory directory = find_directory();
     read_directory(directory);
     check_overlaps(directory.offset);
@@ -124,7 +140,7 @@ std::string ZipFile::bytes_at(uint64_t offset, uint64_t count) const {
   size_t done = 0;
   while (done < count) {
     const ssize_t got =
-        pread(file_, bytes.data() + done, count - done, static_cast<off_t>(offset + done));
+        pread(file_, bytes.data() + done, count - done, static_cast<off_t>(start_ + offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail<DataError>("{}: cannot be read: {}", path_, std::strerror(errno));
     if (got == 0) fail<DataError>("{}: has become shorter while it was read", path_);
@@ -158,26 +174,33 @@ ZipFile::Directory ZipFile::find_directory() const {
   directory.offset = end.number<uint32_t>();
   if (disk != 0 || first_disk != 0 || here != members)
     fail<DataError>("{}: a zip archive of several disks; expected a single file", path_);
-  const bool is_64 =
-      members == 0xFFFF || directory.bytes == 0xFFFFFFFF || directory.offset == 0xFFFFFFFF;
-  if (is_64 && directory.end_offset >= kLocatorBytes) {
-    const std::string locator = bytes_at(directory.end_offset - kLocatorBytes, kLocatorBytes);
-    ByteReader reader(as_bytes(locator), path_);
-    if (reader.number<uint32_t>() == kLocator64Signature) {
-      reader.skip(4);
-      const auto offset = reader.number<uint64_t>();
-      const std::string record = bytes_at(offset, kEnd64Bytes);
-      ByteReader end64(as_bytes(record), path_);
-      if (end64.number<uint32_t>() != kEnd64Signature)
-        fail<DataError>("{}: its zip64 end record is damaged", path_);
-      end64.skip(28);
-      directory.members = end64.number<uint64_t>();
-      directory.bytes = end64.number<uint64_t>();
-      directory.offset = end64.number<uint64_t>();
-      directory.end_offset = offset;
-    }
-  }
+  read_zip64_end(directory, members == 0xFFFF || directory.bytes == 0xFFFFFFFF ||
+                                directory.offset == 0xFFFFFFFF);
   return directory;
+}
+
+// Some writers (libtorch's) add the records of zip64 to archives that could do without.
+void ZipFile::read_zip64_end(Directory& directory, bool is_needed) const {
+  if (directory.end_offset < kLocatorBytes + kEnd64Bytes) return;
+  const uint64_t locator_offset = directory.end_offset - kLocatorBytes;
+  const std::string locator = bytes_at(locator_offset, kLocatorBytes);
+  ByteReader reader(as_bytes(locator), path_);
+  if (reader.number<uint32_t>() != kLocator64Signature) return;
+  reader.skip(4);
+  const auto offset = reader.number<uint64_t>();
+  const bool is_before = offset <= locator_offset - kEnd64Bytes;
+  if (!is_before && !is_needed) return;
+  const std::string record = bytes_at(offset, kEnd64Bytes);
+  ByteReader end64(as_bytes(record), path_);
+  if (end64.number<uint32_t>() != kEnd64Signature) {
+    if (!is_needed) return;
+    fail<DataError>("{}: its zip64 end record is damaged", path_);
+  }
+  end64.skip(28);
+  directory.members = end64.number<uint64_t>();
+  directory.bytes = end64.number<uint64_t>();
+  directory.offset = end64.number<uint64_t>();
+  directory.end_offset = offset;
 }
 
 void ZipFile::read_directory(const Directory& directory) {
@@ -279,4 +302,4 @@ std::string ZipFile::read(const ZipMember& member, uint64_t max_bytes) const {
   return bytes;
 }
 
-}  // namespace fovea::data
+}  // namespace fovea

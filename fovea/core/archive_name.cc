@@ -1,10 +1,10 @@
-#include "fovea/data/formats/archive_name.h"
+#include "fovea/core/archive_name.h"
 
 #include <algorithm>
 
 #include "fovea/core/error.h"
 
-namespace fovea::data {
+namespace fovea {
 namespace {
 
 constexpr size_t kMaxMemberNameBytes = 4096;
@@ -47,4 +47,4 @@ std::string archive_member(const std::string& archive, std::string_view name) {
   return text;
 }
 
-}  // namespace fovea::data
+}  // namespace fovea

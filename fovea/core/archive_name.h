@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace fovea::data {
+namespace fovea {
 
 // Throws DataError where a name is empty, absolute, holds ".." as a component, a backslash or a
 // control character, or is longer than 4096 bytes: none of Fovea's formats needs one.
@@ -13,4 +13,4 @@ void check_archive_name(const std::string& archive, std::string_view name);
 // "sets.npz:train_images.npy", with what is not printable as \xNN.
 std::string archive_member(const std::string& archive, std::string_view name);
 
-}  // namespace fovea::data
+}  // namespace fovea

@@ -11,7 +11,7 @@
 
 #include "fovea/core/error.h"
 
-namespace fovea::data {
+namespace fovea {
 
 // The number at the front of `bytes`, which must hold sizeof(T) of them.
 template <class T>
@@ -69,4 +69,4 @@ class ByteReader {
   size_t at_ = 0;
 };
 
-}  // namespace fovea::data
+}  // namespace fovea

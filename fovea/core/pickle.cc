@@ -1,43 +1,31 @@
-#include "fovea/data/formats/pickle.h"
+#include "fovea/core/pickle.h"
 
 #include <algorithm>
 #include <array>
 #include <unordered_map>
 
+#include "fovea/core/byte_reader.h"
 #include "fovea/core/error.h"
-#include "fovea/data/formats/byte_reader.h"
-#include "fovea/data/formats/stored_volume.h"
 
-namespace fovea::data {
+namespace fovea {
 namespace {
 
 using Kind = PickleValue::Kind;
 
-constexpr std::string_view kReconstruct = "_reconstruct", kNdarray = "ndarray", kDtype = "dtype";
-constexpr std::string_view kFromBuffer = "_frombuffer", kEncode = "encode";
+// How Python 3 writes bytes in protocol 2; the one call that is understood here.
+constexpr std::string_view kEncode = "_codecs.encode";
 
-struct KnownName {
-  std::string_view module, name;
-};
-constexpr std::array<KnownName, 7> kKnownNames = {{{"numpy.core.multiarray", kReconstruct},
-                                                   {"numpy._core.multiarray", kReconstruct},
-                                                   {"numpy.core.numeric", kFromBuffer},
-                                                   {"numpy._core.numeric", kFromBuffer},
-                                                   {"numpy", kNdarray},
-                                                   {"numpy", kDtype},
-                                                   {"_codecs", kEncode}}};
+}  // namespace
 
-// Text from a file as it may stand in a message.
 std::string shown(std::string_view text) {
   std::string out;
   for (const char c : text.substr(0, 80)) out += c >= 0x20 && c < 0x7F ? c : '?';
   return out;
 }
 
-}  // namespace
-
 const PickleValue* PickleValue::find(std::string_view key) const {
-  for (size_t i = 0; kind == Kind::kDict && i + 1 < items.size(); i += 2) {
+  const bool has_keys = kind == Kind::kDict || kind == Kind::kCall;
+  for (size_t i = 0; has_keys && i + 1 < items.size(); i += 2) {
     if (items[i]->is_text() && items[i]->text == key) return items[i + 1];
   }
   return nullptr;
@@ -45,16 +33,16 @@ const PickleValue* PickleValue::find(std::string_view key) const {
 
 std::string_view name_of(PickleValue::Kind kind) {
   constexpr std::array<std::string_view, 12> kNames = {
-      "None",   "a bool",  "an int", "a float",       "a str",      "bytes",
-      "a list", "a tuple", "a dict", "a NumPy array", "a function", "a NumPy type"};
+      "None",   "a bool",  "an int", "a float", "a str",  "bytes",
+      "a list", "a tuple", "a dict", "a name",  "a call", "a persistent id"};
   return kNames[static_cast<size_t>(kind)];
 }
 
 // The machine that a pickle runs on: a stack, marks on it, and a memo.
 class PickleReader {
  public:
-  PickleReader(Pickle& pickle, const std::string& source)
-      : pickle_(pickle), source_(source), in_(pickle.bytes_, source) {}
+  PickleReader(Pickle& pickle, const std::string& source, const PickleOptions& options)
+      : pickle_(pickle), source_(source), options_(options), in_(pickle.bytes_, source) {}
 
   const PickleValue* run() {
     if (in_.number<uint8_t>() != 0x80 || in_.number<uint8_t>() > 5)
@@ -69,16 +57,16 @@ class PickleReader {
       }
     }
     const auto* root = pop();
-    if (!stack_.empty() || !marks_.empty() || !in_.at_end())
+    if (!stack_.empty() || !marks_.empty() || (!options_.may_go_on && !in_.at_end()))
       refuse("something is left behind its end");
+    pickle_.end_ = in_.position();
     return root;
   }
 
  private:
   [[noreturn]] void refuse(const std::string& reason) const {
     fail<DataError>(
-        "{}: {}; only plain data is read from pickles: numbers, text, lists, dicts and NumPy "
-        "arrays",
+        "{}: {}; only plain data is read from pickles: numbers, text, lists, dicts and arrays",
         source_, reason);
   }
 
@@ -109,7 +97,10 @@ class PickleReader {
     return items;
   }
   void push_integer(int64_t value) { push(Kind::kInt).integer = value; }
-  void push_text(Kind kind, uint64_t bytes) { push(kind).text = in_.text(bytes); }
+  void push_text(Kind kind, uint64_t bytes) {
+    const auto text = in_.text(bytes);
+    push(kind).text = text;
+  }
 
   bool read_scalar(uint8_t opcode) {
     switch (opcode) {
@@ -189,7 +180,10 @@ class PickleReader {
   }
   void extend(Kind kind, const std::vector<PickleValue*>& items) {
     auto* target = top();
-    if (target->kind != kind || (kind == Kind::kDict && items.size() % 2 != 0))
+    // An OrderedDict is a call that gets its items like a dict.
+    const bool is_kind =
+        target->kind == kind || (kind == Kind::kDict && target->kind == Kind::kCall);
+    if (!is_kind || (kind == Kind::kDict && items.size() % 2 != 0))
       refuse(fmt::format("items for {}", name_of(target->kind)));
     target->items.insert(target->items.end(), items.begin(), items.end());
   }
@@ -280,15 +274,25 @@ class PickleReader {
         push_name(module->text, name->text);
         return true;
       }
-      case 'R': {
+      case 'R':
+      case 0x81: {  // NEWOBJ
         auto* arguments = pop();
         auto* callable = pop();
-        reduce(*callable, *arguments);
+        make_call(*callable, *arguments);
         return true;
       }
       case 'b': {
         auto* state = pop();
-        build(*top(), *state);
+        auto* target = top();
+        if (target->kind != Kind::kCall || target->state != nullptr)
+          refuse(fmt::format("a state for {}", name_of(target->kind)));
+        target->state = state;
+        return true;
+      }
+      case 'Q': {
+        if (!options_.has_persistent_ids) return false;
+        auto* id = pop();
+        push(Kind::kPersistent).arguments = id;
         return true;
       }
       default:
@@ -305,34 +309,28 @@ class PickleReader {
     return in_.text(end + 1).substr(0, end);
   }
   void push_name(std::string_view module, std::string_view name) {
-    const auto known = std::find_if(kKnownNames.begin(), kKnownNames.end(), [&](const auto& entry) {
-      return entry.module == module && entry.name == name;
-    });
-    if (known == kKnownNames.end()) {
-      refuse(fmt::format("it wants to load {}.{}, which is refused and was not run", shown(module),
-                         shown(name)));
-    }
-    push(Kind::kCallable).text = known->name;
+    const auto full = fmt::format("{}.{}", module, name);
+    const auto known = std::find(options_.names.begin(), options_.names.end(), full);
+    if (known == options_.names.end() && full != kEncode)
+      refuse(fmt::format("it wants to load {}, which is refused and was not run", shown(full)));
+    push(Kind::kName).text = full == kEncode ? kEncode : *known;
   }
 
-  void reduce(const PickleValue& callable, const PickleValue& arguments) {
-    if (callable.kind != Kind::kCallable || arguments.kind != Kind::kTuple)
-      refuse(fmt::format("a call of {}", name_of(callable.kind)));
-    const auto& items = arguments.items;
-    if (callable.text == kReconstruct && items.size() == 3 && items[0]->text == kNdarray) {
-      push(Kind::kArray);  // BUILD brings its contents
-    } else if (callable.text == kDtype && !items.empty() && items[0]->is_text()) {
-      push(Kind::kType).type = numpy_type(items[0]->text, source_);
-    } else if (callable.text == kFromBuffer && items.size() == 4) {
-      const bool is_row_major = items[3]->is_text() && items[3]->text == "C";
-      PickleValue& array = push(Kind::kArray);
-      fill_array(array, *items[2], *items[1], is_row_major, *items[0]);
-    } else if (callable.text == kEncode && items.size() == 2 && items[0]->kind == Kind::kText &&
-               items[1]->is_text() && (items[1]->text == "latin1" || items[1]->text == "latin-1")) {
-      push(Kind::kBytes).text = latin1(items[0]->text);
-    } else {
-      refuse(fmt::format("a call of {} with {} arguments", callable.text, items.size()));
+  // Nothing is called: the name and its arguments are kept.
+  void make_call(const PickleValue& name, const PickleValue& arguments) {
+    if (name.kind != Kind::kName || arguments.kind != Kind::kTuple)
+      refuse(fmt::format("a call of {}", name_of(name.kind)));
+    if (name.text != kEncode) {
+      PickleValue& call = push(Kind::kCall);
+      call.text = name.text;
+      call.arguments = &arguments;
+      return;
     }
+    const auto& items = arguments.items;
+    if (items.size() != 2 || items[0]->kind != Kind::kText || !items[1]->is_text() ||
+        (items[1]->text != "latin1" && items[1]->text != "latin-1"))
+      refuse(fmt::format("a call of {} with {} arguments", kEncode, items.size()));
+    push(Kind::kBytes).text = latin1(items[0]->text);
   }
 
   // How Python 3 writes bytes in protocol 2: as text of the characters 0 to 255.
@@ -355,45 +353,9 @@ class PickleReader {
     return pickle_.texts_.emplace_back(std::move(bytes));
   }
 
-  void build(PickleValue& target, const PickleValue& state) {
-    const auto& items = state.items;
-    if (state.kind != Kind::kTuple) refuse(fmt::format("a state that is {}", name_of(state.kind)));
-    if (target.kind == Kind::kType) {
-      // (version, byte order, ...): of plain numbers only the order matters.
-      const bool has_order = items.size() >= 2 && items[1]->is_text() && items[1]->text.size() == 1;
-      if (!has_order) refuse("a NumPy type with an unknown state");
-      target.type.order = items[1]->text == ">" ? std::endian::big : std::endian::little;
-    } else if (target.kind == Kind::kArray && items.size() == 5 && items[3]->kind == Kind::kBool) {
-      fill_array(target, *items[1], *items[2], items[3]->integer == 0, *items[4]);
-    } else {
-      refuse(fmt::format("a state for {}", name_of(target.kind)));
-    }
-  }
-
-  void fill_array(PickleValue& array, const PickleValue& shape, const PickleValue& type,
-                  bool is_row_major, const PickleValue& data) {
-    if (shape.kind != Kind::kTuple || type.kind != Kind::kType || data.kind != Kind::kBytes)
-      refuse("a NumPy array of other things than numbers");
-    if (!is_row_major && shape.items.size() > 1) refuse("a NumPy array in Fortran order");
-    std::vector<int64_t> sizes;
-    for (const auto* size : shape.items) {
-      if (size->kind != Kind::kInt || sizes.size() == 32)
-        refuse("a shape that is no list of sizes");
-      sizes.push_back(size->integer);
-    }
-    const int64_t values = checked_voxels(sizes);
-    if (values < 0 ||
-        static_cast<uint64_t>(values * bytes_of(type.type.type)) != data.text.size()) {
-      refuse(fmt::format("a NumPy array of sizes {} with {} bytes", fmt::join(sizes, " x "),
-                         data.text.size()));
-    }
-    array.shape = std::move(sizes);
-    array.type = type.type;
-    array.text = data.text;
-  }
-
   Pickle& pickle_;
   const std::string& source_;
+  const PickleOptions& options_;
   ByteReader in_;
   std::vector<PickleValue*> stack_;
   std::vector<size_t> marks_;
@@ -401,8 +363,15 @@ class PickleReader {
   uint64_t latin1_bytes_ = 0;
 };
 
-Pickle::Pickle(std::vector<uint8_t> bytes, const std::string& source) : bytes_(std::move(bytes)) {
-  root_ = PickleReader(*this, source).run();
+Pickle::Pickle(std::vector<uint8_t> bytes, const std::string& source, const PickleOptions& options)
+    : owned_(std::move(bytes)), bytes_(owned_) {
+  root_ = PickleReader(*this, source, options).run();
 }
 
-}  // namespace fovea::data
+Pickle::Pickle(std::span<const uint8_t> bytes, const std::string& source,
+               const PickleOptions& options)
+    : bytes_(bytes) {
+  root_ = PickleReader(*this, source, options).run();
+}
+
+}  // namespace fovea

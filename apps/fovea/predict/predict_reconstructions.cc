@@ -1,0 +1,134 @@
+// Reconstructions of a masked autoencoder: what it saw of each input and what it made of it.
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "apps/fovea/predict/predict.h"
+#include "fovea/core/atomic_file.h"
+#include "fovea/core/error.h"
+#include "fovea/data/formats/nifti.h"
+#include "fovea/data/png.h"
+#include "fovea/models/mae.h"
+#include "fovea/train/reconstruction_picture.h"
+#include "fovea/train/tasks/masked_autoencoding.h"
+
+namespace fovea::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+// "scans/a.nii.gz;scans/b.nii.gz" -> "a"; a number behind it where the name is taken.
+std::string free_name(const std::string& input, std::set<std::string>& taken) {
+  auto name = fs::path(input.substr(0, input.find(';'))).filename();
+  while (name.has_extension()) name = name.stem();
+  const auto stem = name.empty() ? std::string("input") : name.string();
+  auto chosen = stem;
+  for (int64_t number = 2; !taken.insert(chosen).second; ++number) {
+    chosen = fmt::format("{}_{}", stem, number);
+  }
+  return chosen;
+}
+
+// volume: [C, D, H, W], as the model sees it: on its own grid, voxels of size 1.
+void write_volume(const fs::path& path, const at::Tensor& volume) {
+  const auto values = volume.to(at::kCPU, at::kFloat).contiguous();
+  data::Volume out{values.size(0), {values.size(1), values.size(2), values.size(3)}, {1, 1, 1}, {}};
+  out.values.assign(values.const_data_ptr<float>(),
+                    values.const_data_ptr<float>() + values.numel());
+  data::write_nifti(path.string(), out, data::affine_of_spacing(out.spacing));
+}
+
+struct Reconstruction {
+  std::string input;
+  double loss = 0;  // of the masked patches
+  int64_t num_masked = 0, num_patches = 0;
+  std::vector<std::string> files;
+};
+
+struct Restored {
+  at::Tensor seen, image;  // [C, H, W] or [C, D, H, W]; masked patches of `seen` are NaN
+  double loss = 0;
+  int64_t num_masked = 0, num_patches = 0;
+};
+
+// image: [1, C, ...]; index: which input it is, from which its mask follows.
+Restored restore(models::Mae& mae, const train::MaskedAutoencodingConfig& task,
+                 const at::Tensor& image, int64_t index) {
+  const auto patch = mae.config().encoder.vit.patch_sides();
+  const auto num_patches = mae.num_patches(image);
+  const auto ids_keep =
+      train::keep_patches_of_samples(mae.config(), at::arange(index, index + 1), num_patches);
+  const auto predictions = mae.predict(image, ids_keep).to(at::kCPU);
+  const auto mask = models::patch_mask(ids_keep, num_patches);
+  const auto original = image.to(at::kCPU);
+  const auto parts =
+      train::autoencoding_loss(original, predictions, mask, patch,
+                               {.norm_pix_loss = task.norm_pix_loss, .loss_on = "masked"});
+  Restored restored;
+  restored.image =
+      train::reconstruct(original, predictions, mask, patch, task.norm_pix_loss).squeeze(0);
+  restored.seen = train::hide_patches(original, mask, patch).squeeze(0);
+  restored.loss = parts.loss_sum.item<double>() / parts.weight;
+  restored.num_masked = num_patches - ids_keep.size(1);
+  restored.num_patches = num_patches;
+  return restored;
+}
+
+void report_reconstruction(const Reconstruction& one, bool json) {
+  if (json) {
+    fmt::print("{}\n", nlohmann::json{{"input", one.input},
+                                      {"loss", one.loss},
+                                      {"num_masked", one.num_masked},
+                                      {"num_patches", one.num_patches},
+                                      {"files", one.files}}
+                           .dump());
+    return;
+  }
+  fmt::print("{}\n  loss {:.4f}, {} of {} patches masked; {}\n", one.input, one.loss,
+             one.num_masked, one.num_patches, fmt::join(one.files, ", "));
+}
+
+}  // namespace
+
+void predict_reconstructions(const PredictArguments& arguments, const train::Inference& inference) {
+  const at::NoGradGuard no_grad;
+  if (!arguments.intermediates.empty()) {
+    fail<ConfigError>("--intermediates needs its images as a tensor file (.npy or .safetensors)");
+  }
+  auto& mae = dynamic_cast<models::Mae&>(*inference.model);
+  const auto& task = *inference.config->task.get_if<train::MaskedAutoencodingConfig>();
+  const fs::path folder = arguments.out.empty() ? "reconstructions" : arguments.out;
+  const auto samples = inference.open_files(arguments.inputs);
+  fs::create_directories(folder);
+  std::set<std::string> taken;
+  for (int64_t i = 0; i < samples->size(); ++i) {
+    const auto image =
+        inference.preprocess(samples, i, 1).to(inference.compute.device, inference.compute.dtype);
+    const auto restored = restore(mae, task, image, i);
+    Reconstruction one{.input = arguments.inputs[static_cast<size_t>(i)],
+                       .loss = restored.loss,
+                       .num_masked = restored.num_masked,
+                       .num_patches = restored.num_patches,
+                       .files = {}};
+    const auto name = free_name(one.input, taken);
+    const auto png =
+        data::encode_png(train::side_by_side({image.squeeze(0), restored.seen, restored.image}));
+    one.files.push_back((folder / (name + ".png")).string());
+    write_file_atomic(one.files.back(), std::string(png.begin(), png.end()));
+    if (restored.image.dim() == 4) {
+      one.files.push_back((folder / (name + ".nii.gz")).string());
+      write_volume(one.files.back(), restored.image);
+    }
+    report_reconstruction(one, arguments.json);
+  }
+}
+
+}  // namespace fovea::app

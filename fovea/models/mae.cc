@@ -1,0 +1,172 @@
+// B batch, C channels, N patches, n kept ones, D embed_dim, E decoder_embed_dim, P side of a patch.
+#include "fovea/models/mae.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
+#include <c10/util/accumulate.h>
+#include <fmt/ranges.h>
+
+#include "fovea/core/error.h"
+#include "fovea/nn/patchify.h"
+#include "fovea/nn/pos_embed.h"
+
+namespace fovea::models {
+namespace {
+
+const MaeConfig& checked_mae(const MaeConfig& config) {
+  ConfigIssues issues;
+  config.encoder.validate(issues);
+  config.validate(issues);
+  std::string message;
+  for (const auto& [key, text] : issues.all()) message += "\n  " + key + ": " + text;
+  if (!message.empty()) fail<ConfigError>("mae:{}", message);
+  return config;
+}
+
+}  // namespace
+
+Mae::Mae(const MaeConfig& config, at::Device device)
+    : EncoderModel(checked_mae(config).encoder, device), config_(config) {
+  const auto& vit = encoder().config();
+  const auto dim = config.linear_decoder ? vit.embed_dim : config.decoder_embed_dim;
+  const auto options = at::TensorOptions().dtype(at::kFloat).device(device);
+  mask_token_ = register_parameter("mask_token", at::empty({1, 1, dim}, options));
+  if (!config.linear_decoder) register_transformer(device);
+  const auto elements = vit.in_chans * c10::multiply_integers(vit.patch_sides());
+  decoder_pred_ =
+      register_module("decoder_pred", nn::Linear(dim, elements, /*has_bias=*/true, device));
+  nn::assign_names(*this);
+}
+
+void Mae::register_transformer(at::Device device) {
+  const auto& vit = encoder().config();
+  const auto dim = config_.decoder_embed_dim;
+  const auto rows = vit.num_prefix_tokens() + c10::multiply_integers(encoder().grid_size());
+  decoder_pos_embed_ = register_parameter(
+      "decoder_pos_embed",
+      at::empty({1, rows, dim}, at::TensorOptions().dtype(at::kFloat).device(device)),
+      /*requires_grad=*/config_.decoder_pos_embed != "sincos");
+  decoder_embed_ = register_module("decoder_embed", nn::Linear(vit.embed_dim, dim, true, device));
+  const auto list = register_module("decoder_blocks", std::make_shared<torch::nn::Module>());
+  const auto decoder = config_.decoder_vit();
+  const auto rates = nn::drop_path_rates(decoder.drop_path_rate, decoder.depth);
+  for (int64_t i = 0; i < decoder.depth; ++i) {
+    nn::Block block(block_options(decoder, rates[i]), device);
+    decoder_blocks_.push_back(list->register_module(std::to_string(i), block));
+  }
+  const nn::NormOptions norm{nn::norm_from_name(vit.norm_layer), config_.decoder_norm_eps};
+  decoder_norm_ = register_module("decoder_norm", nn::Norm(dim, norm, device));
+}
+
+at::Tensor Mae::forward(const at::Tensor& images) {
+  const auto count = num_patches(images);
+  // Outside of a training step there is no row of a global batch: that of this batch stands for it.
+  const auto ids_keep =
+      is_training() ? keep_patches(count)
+                    : models::keep_patches(
+                          config_, {philox_key(0, "mask"), 0, at::arange(images.size(0))}, count);
+  return nn::unpatchify(predict(images, ids_keep), encoder().config().patch_sides(),
+                        images.sizes().slice(2));
+}
+
+at::Tensor Mae::predict(const at::Tensor& images, const at::Tensor& ids_keep) {
+  FOVEA_CHECK(ids_keep.dim() == 2 && ids_keep.size(0) == images.size(0),
+              "patches to keep of shape [{}] for {} images; expected one row for each",
+              fmt::join(ids_keep.sizes(), ", "), images.size(0));
+  return run([&] {
+    const auto ids = ids_keep.to(images.device());
+    const auto patches = encoder().embed_patches(images);  // [B, N, D]
+    const auto kept =
+        patches.gather(1, ids.unsqueeze(-1).expand({-1, -1, patches.size(2)}));  // [B, n, D]
+    const auto latent = encoder().encode(encoder().add_prefix(kept));  // [B, prefix + n, D]
+    return decode(latent, ids, grid_of(images));                       // [B, N, P * P * C]
+  });
+}
+
+// kept: [B, n, E] -> [B, N, E], each token in its place and the mask token everywhere else.
+at::Tensor Mae::add_mask_tokens(const at::Tensor& kept, const at::Tensor& ids_keep,
+                                int64_t num_patches) const {
+  const auto mask_tokens =
+      mask_token_.to(kept.scalar_type()).expand({kept.size(0), num_patches, -1});
+  return mask_tokens.scatter(1, ids_keep.unsqueeze(-1).expand({-1, -1, kept.size(2)}), kept);
+}
+
+at::Tensor Mae::decode(const at::Tensor& latent, const at::Tensor& ids_keep, at::IntArrayRef grid) {
+  const auto num_prefix = encoder().config().num_prefix_tokens();
+  const auto num_patches = c10::multiply_integers(grid);
+  auto x = decoder_embed_ ? decoder_embed_(latent) : latent;  // [B, prefix + n, E]
+  const auto prefix = x.narrow(1, 0, num_prefix);
+  const auto kept = x.narrow(1, num_prefix, x.size(1) - num_prefix);
+  x = add_mask_tokens(kept, ids_keep, num_patches);  // [B, N, E]
+  if (!decoder_embed_) return decoder_pred_(x);
+  const auto position =
+      nn::resize_pos_embed(decoder_pos_embed_, encoder().grid_size(), grid, num_prefix,
+                           nn::pos_embed_interp_from_name(encoder().config().pos_embed_interp));
+  x = at::cat({prefix, x}, 1) + position.to(x.scalar_type());  // [B, prefix + N, E]
+  for (auto& block : decoder_blocks_) x = block(x);
+  x = decoder_pred_(decoder_norm_(x));  // [B, prefix + N, P * P * C]
+  return x.narrow(1, num_prefix, num_patches);
+}
+
+at::Tensor Mae::keep_patches(int64_t num_patches) const {
+  return models::keep_patches(config_, drop_key("mask"), num_patches);
+}
+
+std::vector<int64_t> Mae::grid_of(const at::Tensor& images) const {
+  const auto patch = encoder().config().patch_sides();
+  auto grid = images.sizes().slice(2).vec();
+  FOVEA_CHECK(grid.size() == patch.size(), "images of shape [{}]; expected [B, C] and {} sides",
+              fmt::join(images.sizes(), ", "), patch.size());
+  for (size_t i = 0; i < grid.size(); ++i) grid[i] /= patch[i];
+  return grid;
+}
+
+int64_t Mae::num_patches(const at::Tensor& images) const {
+  return c10::multiply_integers(grid_of(images));
+}
+
+void Mae::init_weights(uint64_t seed) {
+  EncoderModel::init_weights(seed);
+  if (config_.linear_decoder || config_.decoder_pos_embed == "learn") return;
+  const at::NoGradGuard no_grad;
+  decoder_pos_embed_.copy_(nn::sincos_pos_embed(encoder().grid_size(), config_.decoder_embed_dim,
+                                                encoder().config().num_prefix_tokens()));
+}
+
+nn::ParameterInit Mae::own_init(const std::string& name, at::IntArrayRef shape) const {
+  if (name == "mask_token" || name == "decoder_pos_embed") return {nn::InitRule::normal(0.02)};
+  const auto& vit = encoder().config();
+  return nn::vit_init(name, shape,
+                      {.scheme = nn::init_scheme_from_name(vit.weight_init),
+                       .packed_gate = vit.mlp_layer == "swiglu_packed",
+                       .layer_scale = vit.init_values.value_or(1.0),
+                       .scale_by_depth = vit.fix_init});
+}
+
+std::vector<std::string> Mae::own_no_weight_decay() const {
+  if (config_.linear_decoder) return {"mask_token"};
+  return {"mask_token", "decoder_pos_embed"};
+}
+
+at::Tensor Mae::adapt_parameter(const std::string& name, const at::Tensor& saved) const {
+  if (name != "decoder_pos_embed") return EncoderModel::adapt_parameter(name, saved);
+  const auto& vit = encoder().config();
+  return nn::adapt_pos_embed(saved, encoder().grid_size(), vit.num_prefix_tokens(),
+                             nn::pos_embed_interp_from_name(vit.pos_embed_interp));
+}
+
+at::Tensor keep_patches(const MaeConfig& config, const kernels::DropKey& key, int64_t num_patches) {
+  return kernels::patch_keep_indices(key, num_patches, config.num_kept(num_patches),
+                                     /*ordered=*/true);
+}
+
+at::Tensor patch_mask(const at::Tensor& ids_keep, int64_t num_patches) {
+  const auto masked =
+      at::ones({ids_keep.size(0), num_patches}, ids_keep.options().dtype(at::kFloat));
+  return masked.scatter(1, ids_keep, 0.0);
+}
+
+}  // namespace fovea::models

@@ -1,0 +1,73 @@
+// The masked autoencoder (He et al. 2022, "Masked Autoencoders Are Scalable Vision Learners"), of
+// images and of volumes.
+#pragma once
+
+#include "fovea/models/encoder_model.h"
+#include "fovea/models/mae_config.h"
+
+namespace fovea::models {
+
+// The encoder sees a random share of the patches only; the decoder gets their tokens, a learned
+// mask token in every other place, and predicts the pixels of all patches.
+//
+// Parameters outside of the encoder have the published names: mask_token, decoder_embed,
+// decoder_pos_embed, decoder_blocks.N, decoder_norm, decoder_pred; a linear decoder has mask_token
+// and decoder_pred alone.
+//
+// B batch, C channels, N patches row by row, n kept ones, D embed_dim, E decoder_embed_dim, P side
+// of a patch.
+class Mae : public EncoderModel {
+ public:
+  // Throws ConfigError with every issue of the config.
+  explicit Mae(const MaeConfig& config, at::Device device = at::kCPU);
+
+  // images: [B, C, H, W] or [B, C, D, H, W] -> the same shape: the prediction of every patch, seen
+  // or not, from the patches that keep_patches() leaves. Under targets that are normalised patch by
+  // patch the pixels are in those units.
+  at::Tensor forward(const at::Tensor& images) override;
+
+  // ids_keep: [B, n] int64, the patches that the encoder sees, each once -> [B, N, P * P * C]: the
+  // pixels of each patch in the order of nn::patchify. The order of ids_keep does not matter.
+  at::Tensor predict(const at::Tensor& images, const at::Tensor& ids_keep);
+
+  // The patches that are seen in a training step, drawn from (seed, step, "mask", row of the global
+  // batch); see keep_patches below.
+  at::Tensor keep_patches(int64_t num_patches) const;
+
+  void init_weights(uint64_t seed) override;
+  // Position embeddings of another grid of equal sides, the encoder's and the decoder's.
+  at::Tensor adapt_parameter(const std::string& name, const at::Tensor& saved) const override;
+
+  const MaeConfig& config() const { return config_; }
+  // Patches of images of this shape.
+  int64_t num_patches(const at::Tensor& images) const;
+
+ protected:
+  nn::ParameterInit own_init(const std::string& name, at::IntArrayRef shape) const override;
+  std::vector<std::string> own_no_weight_decay() const override;
+
+ private:
+  void register_transformer(at::Device device);
+  std::vector<int64_t> grid_of(const at::Tensor& images) const;
+  at::Tensor add_mask_tokens(const at::Tensor& kept, const at::Tensor& ids_keep,
+                             int64_t num_patches) const;
+  at::Tensor decode(const at::Tensor& latent, const at::Tensor& ids_keep, at::IntArrayRef grid);
+
+  MaeConfig config_;
+  at::Tensor mask_token_;         // [1, 1, E], or D before a linear decoder
+  at::Tensor decoder_pos_embed_;  // [1, prefix + N, E]
+  nn::Linear decoder_embed_ = nullptr;
+  std::vector<nn::Block> decoder_blocks_;
+  nn::Norm decoder_norm_ = nullptr;
+  nn::Linear decoder_pred_ = nullptr;
+};
+
+// The patches that are seen, ascending: [B, n] int64 on the CPU, each row a function of the key and
+// of the key's own row alone (Note [Drop masks] in kernels/drop.h).
+at::Tensor keep_patches(const MaeConfig& config, const kernels::DropKey& key, int64_t num_patches);
+
+// 1 where a patch is masked, 0 where the encoder saw it: [B, n] -> [B, num_patches] float32 on the
+// device of ids_keep.
+at::Tensor patch_mask(const at::Tensor& ids_keep, int64_t num_patches);
+
+}  // namespace fovea::models

@@ -1,0 +1,89 @@
+#include "fovea/models/mae_config.h"
+
+#include <fmt/format.h>
+
+namespace fovea::models {
+namespace {
+
+// Patches of an image of encoder.img_size; 0 where the sizes do not fit (reported elsewhere).
+int64_t num_patches_of(const VitConfig& encoder) {
+  const auto sides = encoder.img_sides(), patch = encoder.patch_sides();
+  int64_t count = sides.size() == patch.size() ? 1 : 0;
+  for (size_t i = 0; count > 0 && i < sides.size(); ++i) {
+    count = patch[i] > 0 && sides[i] % patch[i] == 0 ? count * (sides[i] / patch[i]) : 0;
+  }
+  return count;
+}
+
+void check_mae_encoder(const VitConfig& encoder, ConfigIssues& issues) {
+  if (encoder.is_adaptive()) {
+    issues.add("encoder.patching",
+               "mae masks the patches of a grid: found adaptive; use patching: grid");
+  }
+  if (encoder.patch_drop_rate > 0) {
+    issues.add("encoder.patch_drop_rate",
+               fmt::format("patch_drop_rate {} beside the masks of MAE, which drop patches "
+                           "themselves; use 0, and mask_ratio",
+                           encoder.patch_drop_rate));
+  }
+  if (encoder.dynamic_img_pad || encoder.crop_to_patches) {
+    issues.add(encoder.dynamic_img_pad ? "encoder.dynamic_img_pad" : "encoder.crop_to_patches",
+               "MAE predicts whole patches of the image itself: found true, expected false; use "
+               "an img_size that patch_size divides");
+  }
+}
+
+void check_mae_decoder(const MaeConfig& config, ConfigIssues& issues) {
+  const auto dim = config.decoder_embed_dim;
+  if (config.decoder_num_heads > 0 && dim % config.decoder_num_heads != 0) {
+    issues.add("decoder_num_heads",
+               fmt::format("decoder_num_heads {} does not divide decoder_embed_dim {}; use one "
+                           "that does",
+                           config.decoder_num_heads, dim));
+  }
+  const auto multiple = static_cast<int64_t>(2 * config.encoder.vit.img_sides().size());
+  if (config.decoder_pos_embed != "learn" && dim % multiple != 0) {
+    issues.add("decoder_pos_embed",
+               fmt::format("decoder_pos_embed {} with decoder_embed_dim {}; expected a width "
+                           "divisible by {} (sine and cosine of each side), or learn",
+                           config.decoder_pos_embed, dim, multiple));
+  }
+}
+
+}  // namespace
+
+void MaeConfig::validate(ConfigIssues& issues) const {
+  check_mae_encoder(encoder.vit, issues);
+  if (!linear_decoder) check_mae_decoder(*this, issues);
+  const auto patches = num_patches_of(encoder.vit);
+  if (patches == 0) return;
+  const auto kept = num_kept(patches);
+  if (kept < 1 || kept >= patches) {
+    issues.add("mask_ratio",
+               fmt::format("mask_ratio {} of {} patches leaves {} to see; expected at least one "
+                           "and not all",
+                           mask_ratio, patches, kept));
+  }
+}
+
+int64_t MaeConfig::num_kept(int64_t num_patches) const {
+  return static_cast<int64_t>(static_cast<double>(num_patches) * (1.0 - mask_ratio));
+}
+
+VitConfig MaeConfig::decoder_vit() const {
+  auto vit = encoder.vit;
+  vit.embed_dim = decoder_embed_dim;
+  vit.depth = decoder_depth;
+  vit.num_heads = decoder_num_heads;
+  vit.mlp_ratio = decoder_mlp_ratio;
+  vit.drop_path_rate = decoder_drop_path_rate;
+  return vit;
+}
+
+EncoderConfig MaeConfig::default_encoder() {
+  EncoderConfig encoder;
+  encoder.vit.pos_embed = "sincos";
+  return encoder;
+}
+
+}  // namespace fovea::models

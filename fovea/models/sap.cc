@@ -1,0 +1,60 @@
+// B batch, L patches, S values of a patch, K classes, D embed_dim, E decoder_dim.
+#include "fovea/models/sap.h"
+
+#include <ATen/ops/empty.h>
+
+#include <functional>
+#include <numeric>
+
+#include "fovea/core/error.h"
+#include "fovea/kernels/linear.h"
+
+namespace fovea::models {
+
+void SapConfig::validate(ConfigIssues& issues) const {
+  if (encoder.vit.is_adaptive()) return;
+  issues.add("encoder",
+             fmt::format("encoder.patching is {}; expected adaptive: a model for patches "
+                         "on a grid is unetr",
+                         encoder.vit.patching));
+}
+
+Sap::Sap(const SapConfig& config, at::Device device)
+    : EncoderModel(config.encoder, device), config_(config) {
+  const auto& vit = encoder().config();
+  if (!vit.is_adaptive()) fail<ConfigError>("sap: encoder.patching is grid; expected adaptive");
+  const auto patch = vit.patch_sides();
+  const auto values = std::accumulate(patch.begin(), patch.end(), int64_t{1}, std::multiplies<>());
+  up_ = register_parameter("up", at::empty({config.decoder_dim, values, vit.embed_dim},
+                                           at::TensorOptions().dtype(at::kFloat).device(device)));
+  head_ = register_module(
+      "head", nn::Linear(config.decoder_dim, config.num_classes, /*has_bias=*/true, device));
+  nn::assign_names(*this);
+}
+
+at::Tensor Sap::forward(const at::Tensor& /*images*/) {
+  fail<ConfigError>("sap takes adaptive patches, but was given images; set data.adaptive_patching");
+}
+
+at::Tensor Sap::forward_patches(const PatchInput& patches) {
+  return run([&] {
+    auto& vit = encoder();
+    auto x = vit.encode(vit.add_prefix(vit.embed_patches(patches)), {}, nullptr,
+                        vit.token_mask(patches));
+    x = x.narrow(1, vit.config().num_prefix_tokens(),
+                 config_.encoder.vit.fixed_length);  // [B, L, D]
+    // Two linear maps without anything between them are one: [K, E] x [E, S D] -> [K S, D].
+    const auto classes = head_->weight.matmul(up_.flatten(1)).view({-1, x.size(2)});
+    const auto logits =
+        kernels::linear(x, classes.to(x.scalar_type()), at::Tensor());  // [B, L, K S]
+    return logits.unflatten(-1, {config_.num_classes, -1}).transpose(1, 2) +
+           head_->bias.to(x.scalar_type()).view({1, -1, 1, 1});  // [B, K, L, S]
+  });
+}
+
+nn::ParameterInit Sap::own_init(const std::string& name, at::IntArrayRef shape) const {
+  if (name == "up") return {nn::InitRule::truncated_normal(0.02)};
+  return nn::vit_init(name, shape, {});
+}
+
+}  // namespace fovea::models

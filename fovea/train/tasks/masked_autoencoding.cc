@@ -1,0 +1,243 @@
+// B batch, N patches, L values of a patch.
+#include "fovea/train/tasks/masked_autoencoding.h"
+
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/where.h>
+#include <c10/util/accumulate.h>
+
+#include <cmath>
+#include <limits>
+
+#include "fovea/core/error.h"
+#include "fovea/core/philox.h"
+#include "fovea/data/png.h"
+#include "fovea/nn/patchify.h"
+#include "fovea/train/reconstruction_picture.h"
+
+namespace fovea::train {
+namespace {
+
+constexpr size_t kShownReconstructions = 8;
+
+const models::Mae& require_mae(const models::Model& model) {
+  const auto* mae = dynamic_cast<const models::Mae*>(&model);
+  if (!mae) {
+    fail<ConfigError>(
+        "task: masked_autoencoding needs a model that masks patches and predicts them; expected "
+        "model.name: mae");
+  }
+  return *mae;
+}
+
+at::ScalarType sum_dtype(const at::Tensor& x) {
+  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+// The mean squared error of each patch: [B, N].
+at::Tensor patch_losses(const at::Tensor& predictions, const at::Tensor& targets) {
+  return (predictions.to(targets.scalar_type()) - targets).square().mean(-1);
+}
+
+// 1 where a patch counts: [B, N]. weights: [B], or undefined.
+at::Tensor counted_patches(const at::Tensor& mask, bool counts_all, const at::Tensor& weights) {
+  const auto counted = counts_all ? at::ones_like(mask) : mask;
+  return weights.defined() ? counted * weights.unsqueeze(1).to(mask.device(), mask.scalar_type())
+                           : counted;
+}
+
+}  // namespace
+
+PatchMoments patch_moments(const at::Tensor& patches) {
+  constexpr double kEps = 1e-6;
+  return {.mean = patches.mean(-1, /*keepdim=*/true),
+          .deviation = (patches.var(-1, /*unbiased=*/true, /*keepdim=*/true) + kEps).sqrt()};
+}
+
+at::Tensor autoencoding_targets(const at::Tensor& images, at::IntArrayRef patch_size,
+                                bool norm_pix_loss) {
+  const auto patches = nn::patchify(images.to(sum_dtype(images)), patch_size);  // [B, N, L]
+  if (!norm_pix_loss) return patches;
+  const auto moments = patch_moments(patches);
+  return (patches - moments.mean) / moments.deviation;
+}
+
+LossParts autoencoding_loss(const at::Tensor& images, const at::Tensor& predictions,
+                            const at::Tensor& mask, at::IntArrayRef patch_size,
+                            const MaskedAutoencodingConfig& config, const at::Tensor& weights) {
+  const auto targets = autoencoding_targets(images, patch_size, config.norm_pix_loss);  // [B, N, L]
+  const auto counted = counted_patches(mask.to(predictions.device()), config.loss_on == "all",
+                                       weights);  // [B, N]
+  LossParts parts;
+  parts.loss_sum = (patch_losses(predictions, targets) * counted).sum();
+  parts.weight = counted.sum(at::kDouble).item<double>();
+  parts.outputs = predictions.detach();
+  return parts;
+}
+
+at::Tensor reconstruct(const at::Tensor& images, const at::Tensor& predictions,
+                       const at::Tensor& mask, at::IntArrayRef patch_size, bool norm_pix_loss) {
+  const auto patches =
+      autoencoding_targets(images, patch_size, /*norm_pix_loss=*/false);  // [B, N, L]
+  auto predicted = predictions.to(patches.scalar_type());
+  if (norm_pix_loss) {
+    const auto moments = patch_moments(patches);
+    predicted = predicted * moments.deviation + moments.mean;
+  }
+  return nn::unpatchify(at::where(mask.unsqueeze(-1) > 0, predicted, patches), patch_size,
+                        images.sizes().slice(2));
+}
+
+at::Tensor hide_patches(const at::Tensor& images, const at::Tensor& mask,
+                        at::IntArrayRef patch_size) {
+  const auto patches =
+      autoencoding_targets(images, patch_size, /*norm_pix_loss=*/false)
+          .masked_fill(mask.unsqueeze(-1) > 0, std::numeric_limits<double>::quiet_NaN());
+  return nn::unpatchify(patches, patch_size, images.sizes().slice(2));
+}
+
+at::Tensor keep_patches_of_samples(const models::MaeConfig& model, const at::Tensor& indices,
+                                   int64_t num_patches) {
+  const kernels::DropKey key{philox_key(0, "masked_autoencoding.evaluation"), 0, indices};
+  return models::keep_patches(model, key, num_patches);
+}
+
+MaskedAutoencodingTask::MaskedAutoencodingTask(const MaskedAutoencodingConfig& config,
+                                               const models::Model& model)
+    : config_(config), model_(require_mae(model).config()) {
+  const auto& vit = model_.encoder.vit;
+  if (config.norm_pix_loss && vit.in_chans * c10::multiply_integers(vit.patch_sides()) < 2) {
+    fail<ConfigError>(
+        "task.norm_pix_loss: found true with patches of one value, which have no deviation; use a "
+        "larger patch_size, or false");
+  }
+  // The mask token passes a linear map alone: what it predicts is the same for every image.
+  if (model_.linear_decoder && config.loss_on == "masked") {
+    fail<ConfigError>(
+        "task.loss_on: found masked with model.linear_decoder, which predicts one constant patch "
+        "wherever the image is masked, so that the encoder would learn nothing; use loss_on: all, "
+        "or linear_decoder: false");
+  }
+}
+
+LossParts MaskedAutoencodingTask::loss(models::Model& model, const TensorBatch& batch) const {
+  auto& mae = dynamic_cast<models::Mae&>(model);
+  const auto num_patches = mae.num_patches(batch.images);
+  const auto ids_keep = mae.is_training()
+                            ? mae.keep_patches(num_patches)
+                            : keep_patches_of_samples(model_, batch.indices, num_patches);
+  const auto predictions = mae.predict(batch.images, ids_keep);  // [B, N, L]
+  return autoencoding_loss(batch.images, predictions, models::patch_mask(ids_keep, num_patches),
+                           model_.encoder.vit.patch_sides(), config_, batch.weights);
+}
+
+std::unique_ptr<Evaluation> MaskedAutoencodingTask::start_evaluation() const {
+  return std::make_unique<MaskedAutoencodingEvaluation>(config_, model_);
+}
+
+MaskedAutoencodingEvaluation::MaskedAutoencodingEvaluation(const MaskedAutoencodingConfig& config,
+                                                           const models::MaeConfig& model)
+    : config_(config),
+      model_(model),
+      lowest_(std::numeric_limits<double>::infinity()),
+      highest_(-std::numeric_limits<double>::infinity()) {}
+
+void MaskedAutoencodingEvaluation::add(const TensorBatch& batch, const LossParts& parts) {
+  const auto patch = model_.encoder.vit.patch_sides();
+  auto images = batch.images.to(at::kCPU);
+  images = images.to(sum_dtype(images));
+  const auto predictions = parts.outputs.to(at::kCPU);                              // [B, N, L]
+  const auto targets = autoencoding_targets(images, patch, config_.norm_pix_loss);  // [B, N, L]
+  const auto num_patches = targets.size(1);
+  const auto mask = models::patch_mask(keep_patches_of_samples(model_, batch.indices, num_patches),
+                                       num_patches);  // [B, N]
+  const auto weights =
+      batch.weights.defined() ? batch.weights.to(at::kCPU) : at::ones_like(mask.select(1, 0));
+  const auto counted = counted_patches(mask, config_.loss_on == "all", weights);  // [B, N]
+  const auto losses = patch_losses(predictions, targets);                         // [B, N]
+  loss_sum_ += (losses * counted).sum(at::kDouble).item<double>();
+  weight_ += counted.sum(at::kDouble).item<double>();
+  add_places(targets, counted);
+
+  const auto restored =
+      reconstruct(images, predictions, mask, patch, config_.norm_pix_loss);  // [B, C, ...]
+  const auto errors = (restored - images).square().flatten(1).sum(1, false, at::kDouble);  // [B]
+  squared_error_ += (errors * weights).sum(at::kDouble).item<double>();
+  num_masked_values_ += (mask.sum(1) * weights).sum(at::kDouble).item<double>() *
+                        static_cast<double>(targets.size(2));
+  lowest_ = std::min(lowest_, images.min().item<double>());
+  highest_ = std::max(highest_, images.max().item<double>());
+  show(images, restored, mask, (losses * mask).sum(1) / mask.sum(1), batch.indices, weights);
+}
+
+void MaskedAutoencodingEvaluation::add_places(const at::Tensor& targets,
+                                              const at::Tensor& counted) {
+  const auto count = counted.to(at::kDouble).unsqueeze(-1);  // [B, N, 1]
+  const auto values = targets.to(at::kDouble);               // [B, N, L]
+  const PlaceSums added{.count = count.sum(0),
+                        .sum = (values * count).sum(0),
+                        .squares = (values.square() * count).sum(0)};
+  if (!places_) {
+    places_ = added;
+    return;
+  }
+  has_equal_sizes_ = has_equal_sizes_ && places_->sum.sizes() == added.sum.sizes();
+  if (!has_equal_sizes_) return;
+  places_->count += added.count;
+  places_->sum += added.sum;
+  places_->squares += added.squares;
+}
+
+std::map<std::string, double> MaskedAutoencodingEvaluation::metrics() const {
+  std::map<std::string, double> metrics;
+  metrics["loss"] = loss_sum_ / std::max(weight_, 1.0);
+  const double error = squared_error_ / std::max(num_masked_values_, 1.0);
+  const double range = highest_ - lowest_;
+  metrics["psnr"] = 10 * std::log10(range * range / error);
+  if (places_ && has_equal_sizes_) {
+    const auto around_mean =
+        places_->squares - places_->sum.square() / places_->count.clamp_min(1);  // [N, L]
+    metrics["loss_mean_image"] = around_mean.sum().item<double>() /
+                                 static_cast<double>(around_mean.size(1)) / std::max(weight_, 1.0);
+  }
+  return metrics;
+}
+
+// Every stride-th sample; the stride doubles, and half of the pictures go, when there are too many.
+bool MaskedAutoencodingEvaluation::is_shown_next() {
+  const bool is_shown = num_samples_ % stride_ == 0;
+  num_samples_ += 1;
+  if (!is_shown || shown_.size() < 2 * kShownReconstructions) return is_shown;
+  for (size_t i = 1; i < kShownReconstructions; ++i) shown_[i] = std::move(shown_[2 * i]);
+  shown_.resize(kShownReconstructions);
+  stride_ *= 2;
+  return (num_samples_ - 1) % stride_ == 0;
+}
+
+void MaskedAutoencodingEvaluation::show(const at::Tensor& images, const at::Tensor& restored,
+                                        const at::Tensor& mask, const at::Tensor& losses,
+                                        const at::Tensor& indices, const at::Tensor& weights) {
+  const auto patch = model_.encoder.vit.patch_sides();
+  for (int64_t b = 0; b < images.size(0); ++b) {
+    if (weights[b].item<double>() == 0 || !is_shown_next()) continue;
+    const auto seen = hide_patches(images.narrow(0, b, 1), mask.narrow(0, b, 1), patch);
+    shown_.push_back({.index = indices[b].item<int64_t>(),
+                      .loss = losses[b].item<double>(),
+                      .picture = side_by_side({images[b], seen[0], restored[b]})});
+  }
+}
+
+void MaskedAutoencodingEvaluation::describe(EvaluationFile& file,
+                                            const data::Dataset& dataset) const {
+  const auto count = std::min(shown_.size(), kShownReconstructions);
+  for (size_t i = 0; i < count; ++i) {
+    const auto& one = shown_[i * shown_.size() / count];
+    const auto png = data::encode_png(one.picture);
+    file.pictures.push_back(
+        {.title = dataset.describe(one.index),
+         .caption = fmt::format("input, masked, reconstruction; loss {:.3g} of the masked patches",
+                                one.loss),
+         .image_png = {png.begin(), png.end()}});
+  }
+}
+
+}  // namespace fovea::train

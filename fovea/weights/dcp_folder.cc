@@ -1,0 +1,208 @@
+#include "fovea/weights/dcp_folder.h"
+
+#include <ATen/ops/empty.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+
+#include "fovea/core/error.h"
+#include "fovea/core/files.h"
+#include "fovea/core/pickle.h"
+#include "fovea/weights/torch_file.h"
+
+// Note [Distributed Checkpoint]. The index is a dataclass Metadata: state_dict_metadata (name ->
+// TensorStorageMetadata{properties, size, chunks[offsets, sizes]}, or BytesStorageMetadata for what
+// is no tensor), planner_data (name -> the keys on the way there), storage_data (MetadataIndex{fqn,
+// offset} -> _StorageInfo{relative_path, offset, length}). Dataclasses are saved as NEWOBJ with
+// their fields as the state.
+namespace fovea::weights {
+namespace {
+
+using Kind = PickleValue::Kind;
+
+constexpr uint64_t kMaxIndexBytes = uint64_t{1} << 28;
+constexpr size_t kMaxParts = 1 << 13;
+constexpr std::string_view kModule = "torch.distributed.checkpoint.";
+constexpr std::string_view kBytesMetadata =
+    "torch.distributed.checkpoint.metadata.BytesStorageMetadata";
+
+std::string file_name(const std::string& path) { return fmt::format("{}/.metadata", path); }
+
+}  // namespace
+
+class DcpIndex {
+ public:
+  explicit DcpIndex(DcpFolder& folder) : folder_(folder), source_(file_name(folder.path_)) {}
+
+  void read() {
+    const auto text = read_file(source_, kMaxIndexBytes);
+    const Pickle pickle({reinterpret_cast<const uint8_t*>(text.data()), text.size()}, source_,
+                        {.names = torch_pickle_names()});
+    const auto& metadata = fields(pickle.root(), "metadata.Metadata");
+    read_tensors(entry(metadata, "state_dict_metadata"));
+    read_parts(entry(metadata, "storage_data"));
+    if (const auto* planner = metadata.find("planner_data")) read_keys(*planner);
+    for (const auto& [name, whole] : folder_.wholes_) check_cover(name, whole);
+  }
+
+ private:
+  template <class... Args>
+  [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) const {
+    fail<DataError>("{}: {}; expected an index of torch.distributed.checkpoint", source_,
+                    fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  const PickleValue& fields(const PickleValue& value, std::string_view type) const {
+    const auto name = fmt::format("{}{}", kModule, type);
+    if (!value.is_call(name) || value.state == nullptr || value.state->kind != Kind::kDict)
+      refuse("{} where {} belongs", name_of(value.kind), name);
+    return *value.state;
+  }
+  const PickleValue& entry(const PickleValue& dict, std::string_view key) const {
+    const auto* found = dict.find(key);
+    if (found == nullptr) refuse("no \"{}\"", key);
+    return *found;
+  }
+  // torch.Size([...]), or a tuple.
+  std::vector<int64_t> sizes(const PickleValue& value) const {
+    const bool is_size = value.is_call("torch.Size") && value.arguments->items.size() == 1;
+    std::vector<int64_t> numbers;
+    for (const auto* item : (is_size ? *value.arguments->items[0] : value).items) {
+      if (item->kind != Kind::kInt || item->integer < 0 || numbers.size() == 32)
+        refuse("a size that is no list of numbers from 0");
+      numbers.push_back(item->integer);
+    }
+    return numbers;
+  }
+
+  void read_tensors(const PickleValue& dict) {
+    for (size_t i = 0; i + 1 < dict.items.size(); i += 2) {
+      const std::string name(dict.items[i]->text);
+      const auto& value = *dict.items[i + 1];
+      if (value.is_call(kBytesMetadata)) {
+        ++folder_.num_others_;
+        continue;
+      }
+      const auto& description = fields(value, "metadata.TensorStorageMetadata");
+      const auto& properties = entry(description, "properties");
+      if (properties.state == nullptr || properties.state->items.empty())
+        refuse("{}: a tensor without properties", shown(name));
+      DcpFolder::Whole whole;
+      whole.dtype = torch_dtype(properties.state->items[0]->text, source_ + ": " + shown(name));
+      whole.sizes = sizes(entry(description, "size"));
+      folder_.wholes_[name] = std::move(whole);
+      folder_.tensors_.push_back({name, ""});
+      for (const auto* chunk : entry(description, "chunks").items) {
+        const auto& place = fields(*chunk, "metadata.ChunkStorageMetadata");
+        folder_.wholes_[name].parts.push_back(
+            {"", 0, 0, sizes(entry(place, "offsets")), sizes(entry(place, "sizes"))});
+      }
+    }
+  }
+
+  void read_parts(const PickleValue& dict) {
+    for (size_t i = 0; i + 1 < dict.items.size(); i += 2) {
+      const auto& index = fields(*dict.items[i], "metadata.MetadataIndex");
+      const auto& place = fields(*dict.items[i + 1], "filesystem._StorageInfo");
+      const auto whole = folder_.wholes_.find(std::string(entry(index, "fqn").text));
+      if (whole == folder_.wholes_.end()) continue;  // no tensor
+      const auto* start = index.find("offset");
+      const auto starts = start == nullptr ? std::vector<int64_t>() : sizes(*start);
+      for (auto& part : whole->second.parts) {
+        if (part.starts != starts) continue;
+        part.file = entry(place, "relative_path").text;
+        part.offset = static_cast<uint64_t>(entry(place, "offset").integer);
+        part.bytes = static_cast<uint64_t>(entry(place, "length").integer);
+        if (part.file.empty() || part.file.find('/') != std::string::npos || part.file[0] == '.')
+          refuse("the file \"{}\"", shown(part.file));
+      }
+    }
+  }
+
+  void read_keys(const PickleValue& planner) {
+    std::map<std::string, std::string> tops;
+    for (size_t i = 0; i + 1 < planner.items.size(); i += 2) {
+      const auto& keys = planner.items[i + 1]->items;
+      if (keys.size() > 1 && keys[0]->is_text())
+        tops[std::string(planner.items[i]->text)] = keys[0]->text;
+    }
+    for (auto& tensor : folder_.tensors_) tensor.top = tops[tensor.name];
+  }
+
+  // Parts within the tensor, apart from each other, and with as many elements as it: a cover.
+  void check_cover(const std::string& name, const DcpFolder::Whole& whole) const {
+    const auto dims = whole.sizes.size();
+    if (whole.parts.size() > kMaxParts) refuse("{}: too many parts", shown(name));
+    double elements = 0;
+    for (const auto& part : whole.parts) {
+      bool fits = !part.file.empty() && part.starts.size() == dims && part.sizes.size() == dims;
+      for (size_t d = 0; fits && d < dims; ++d) {
+        fits = part.starts[d] <= whole.sizes[d] && part.sizes[d] <= whole.sizes[d] - part.starts[d];
+      }
+      if (!fits) {
+        refuse("{}: a part at [{}] of sizes [{}] in a tensor [{}], or without a file", shown(name),
+               fmt::join(part.starts, ", "), fmt::join(part.sizes, ", "),
+               fmt::join(whole.sizes, ", "));
+      }
+      double count = 1;
+      for (const auto size : part.sizes) count *= static_cast<double>(size);
+      elements += count;
+    }
+    double expected = 1;
+    for (const auto size : whole.sizes) expected *= static_cast<double>(size);
+    if (elements != expected || expected > 1e15 || any_overlap(whole))
+      refuse("{}: its parts leave a gap or overlap", shown(name));
+  }
+
+  static bool any_overlap(const DcpFolder::Whole& whole) {
+    for (size_t i = 0; i < whole.parts.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        bool apart = false;
+        for (size_t d = 0; d < whole.sizes.size(); ++d) {
+          const auto &a = whole.parts[i], &b = whole.parts[j];
+          apart = apart || a.starts[d] + a.sizes[d] <= b.starts[d] ||
+                  b.starts[d] + b.sizes[d] <= a.starts[d];
+        }
+        if (!apart) return true;
+      }
+    }
+    return false;
+  }
+
+  DcpFolder& folder_;
+  const std::string source_;
+};
+
+bool DcpFolder::is_one(const std::string& path) {
+  return std::filesystem::is_regular_file(file_name(path));
+}
+
+DcpFolder::DcpFolder(const std::string& path) : path_(path) { DcpIndex(*this).read(); }
+
+at::Tensor DcpFolder::read(const DcpTensor& tensor) const {
+  const auto& whole = wholes_.at(tensor.name);
+  at::Tensor out;
+  for (const auto& part : whole.parts) {
+    TorchFile file(path_ + "/" + part.file, part.offset, part.bytes);
+    if (file.tensors().size() != 1)
+      fail<DataError>("{}/{}: {} tensors in the part of {}", path_, part.file,
+                      file.tensors().size(), tensor.name);
+    const auto value = file.read(file.tensors().front());
+    if (value.sizes() != at::IntArrayRef(part.sizes) || value.scalar_type() != whole.dtype) {
+      fail<DataError>("{}/{}: {} [{}] where {} [{}] of {} belongs", path_, part.file,
+                      c10::toString(value.scalar_type()), fmt::join(value.sizes(), ", "),
+                      c10::toString(whole.dtype), fmt::join(part.sizes, ", "), tensor.name);
+    }
+    if (whole.parts.size() == 1) return value;
+    // After the first part, so that an index alone does not make the memory be taken.
+    if (!out.defined()) out = at::empty(whole.sizes, at::TensorOptions().dtype(whole.dtype));
+    auto view = out;
+    for (size_t d = 0; d < part.sizes.size(); ++d)
+      view = view.narrow(static_cast<int64_t>(d), part.starts[d], part.sizes[d]);
+    view.copy_(value);
+  }
+  if (!out.defined()) fail<DataError>("{}: {} has no parts", path_, tensor.name);
+  return out;
+}
+
+}  // namespace fovea::weights

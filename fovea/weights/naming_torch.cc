@@ -1,0 +1,139 @@
+// The original PyTorch implementations: DINOv2's hub and training checkpoints, MAE, UCF-VIT,
+// T2T-ViT; and timm, whose names are Fovea's.
+#include <ATen/ops/cat.h>
+#include <ATen/ops/zeros.h>
+
+#include "fovea/core/error.h"
+#include "fovea/weights/naming.h"
+
+namespace fovea::weights {
+namespace {
+
+at::Tensor* find_tensor(nn::NamedTensors& tensors, std::string_view name) {
+  for (auto& item : tensors) {
+    if (item.first == name) return &item.second;
+  }
+  return nullptr;
+}
+
+void replace_in_names(nn::NamedTensors& tensors, std::string_view from, std::string_view to) {
+  for (auto& item : tensors) {
+    const auto at = item.first.find(from);
+    if (at != std::string::npos) item.first.replace(at, from.size(), to);
+  }
+}
+
+// True for gates and values packed into one matrix: mlp.fc1 [2 F, D], mlp.fc2 [D, F].
+bool is_packed_swiglu(nn::NamedTensors& tensors) {
+  const auto* up = find_tensor(tensors, "blocks.0.mlp.fc1.weight");
+  const auto* down = find_tensor(tensors, "blocks.0.mlp.fc2.weight");
+  return up != nullptr && down != nullptr && up->dim() == 2 && down->dim() == 2 &&
+         up->size(0) == 2 * down->size(1);
+}
+
+}  // namespace
+
+nn::NamedTensors read_dinov2_tokens(nn::NamedTensors tensors, Notes& notes) {
+  replace_in_names(tensors, ".mlp.w12.", ".mlp.fc1.");
+  replace_in_names(tensors, ".mlp.w3.", ".mlp.fc2.");
+  if (std::erase_if(tensors, [](const auto& item) { return item.first == "mask_token"; }) > 0)
+    notes.emplace_back("mask_token left out: only pre-training reads it");
+  auto* position = find_tensor(tensors, "pos_embed");
+  auto* cls = find_tensor(tensors, "cls_token");
+  if (find_tensor(tensors, "reg_token") == nullptr || position == nullptr || cls == nullptr)
+    return tensors;
+  if (position->dim() != 3 || position->size(1) < 2 || cls->dim() != 3)
+    fail<CheckpointError>("pos_embed or cls_token of DINOv2 with another shape than [1, N, D]");
+  *cls = *cls + position->narrow(1, 0, 1);
+  *position = position->narrow(1, 1, position->size(1) - 1);
+  notes.emplace_back("cls_token += pos_embed[:, 0], which registers leave without a place");
+  return tensors;
+}
+
+nn::NamedTensors write_dinov2_tokens(nn::NamedTensors tensors, Notes& notes) {
+  if (is_packed_swiglu(tensors)) {
+    replace_in_names(tensors, ".mlp.fc1.", ".mlp.w12.");
+    replace_in_names(tensors, ".mlp.fc2.", ".mlp.w3.");
+  }
+  auto* position = find_tensor(tensors, "pos_embed");
+  const auto* cls = find_tensor(tensors, "cls_token");
+  if (cls == nullptr || position == nullptr)
+    fail<CheckpointError>("DINOv2 has cls_token and pos_embed, these weights do not");
+  const auto dim = cls->size(-1);
+  if (find_tensor(tensors, "reg_token") != nullptr) {
+    *position = at::cat({at::zeros({1, 1, dim}, position->options()), *position}, 1);
+    notes.emplace_back("pos_embed[:, 0] = 0: what stood there is in cls_token");
+  }
+  const auto mask = at::zeros({1, dim}, cls->options());
+  tensors.emplace_back("mask_token", mask);
+  notes.emplace_back("mask_token = 0: only pre-training reads it");
+  return tensors;
+}
+
+Naming dinov2_naming() {
+  return {.name = "dinov2",
+          .title = "DINOv2's hub or training checkpoints",
+          .signs = {"mask_token", "register_tokens", "blocks.{i}.mlp.w12.weight",
+                    "blocks.{c}.{i}.norm1.weight"},
+          .rules = {{{"register_tokens"}, "reg_token"},
+                    {{"cls_token"}, "cls_token"},
+                    {{"pos_embed"}, "pos_embed"},
+                    {{"mask_token"}, "mask_token"},
+                    {{"patch_embed.proj.{p}"}, "patch_embed.proj.{p}"},
+                    // block_chunks > 0 numbers the chunk, then the block among all.
+                    {{"blocks.{c}.{i}.{*}"}, "blocks.{i}.{*}"},
+                    {{"blocks.{i}.{*}"}, "blocks.{i}.{*}"},
+                    {{"norm.{p}"}, "norm.{p}"},
+                    {{"head.{p}"}, "head.{p}"}},
+          .after_reading = read_dinov2_tokens,
+          .before_writing = write_dinov2_tokens};
+}
+
+// Encoder and decoder of models_mae.py; an encoder alone is in timm's names.
+Naming mae_naming() {
+  return {.name = "mae",
+          .title = "MAE",
+          .signs = {"decoder_embed.weight", "decoder_pred.weight"},
+          .rules = {{{"mask_token"}, "mask_token"},
+                    {{"decoder_{*}"}, "decoder_{*}"},
+                    {{"cls_token"}, "encoder.cls_token"},
+                    {{"pos_embed"}, "encoder.pos_embed"},
+                    {{"patch_embed.proj.{p}"}, "encoder.patch_embed.proj.{p}"},
+                    {{"blocks.{i}.{*}"}, "encoder.blocks.{i}.{*}"},
+                    {{"norm.{p}"}, "encoder.norm.{p}"},
+                    {{"encoder.{*}"}, "encoder.{*}"}}};  // Fovea's own
+}
+
+// src/UCF_VIT/simple/arch.py. Tokens of a plain image go through one PatchEmbed.
+Naming ucf_vit_naming() {
+  return {.name = "ucf",
+          .title = "UCF-VIT",
+          .signs = {"token_embeds.{*}"},
+          .rules = {{{"token_embeds.proj.{p}"}, "patch_embed.proj.{p}"},
+                    // The same module under its other name.
+                    {{"patch_embed.proj.{p}"}, ""},
+                    {{"cls_token"}, "cls_token"},
+                    {{"pos_embed"}, "pos_embed"},
+                    {{"blocks.{i}.{*}"}, "blocks.{i}.{*}"},
+                    {{"norm.{p}"}, "norm.{p}"},
+                    {{"head.{p}"}, "head.{p}"},
+                    {{"mask_token"}, "mask_token"},
+                    {{"decoder_{*}"}, "decoder_{*}"}}};
+}
+
+// models/t2t_vit.py: Fovea's model has the same names.
+Naming t2t_vit_naming() {
+  return {.name = "t2t",
+          .title = "T2T-ViT",
+          .signs = {"tokens_to_token.{*}"},
+          .rules = {{{"{*}"}, "{*}"}}};
+}
+
+Naming timm_naming() {
+  return {.name = "timm",
+          .title = "timm",
+          .signs = {"blocks.{i}.attn.qkv.weight"},
+          .rules = {{{"{*}"}, "{*}"}}};
+}
+
+}  // namespace fovea::weights

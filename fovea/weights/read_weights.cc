@@ -1,0 +1,81 @@
+#include "fovea/weights/read_weights.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "fovea/core/error.h"
+
+namespace fovea::weights {
+namespace {
+
+bool is_all_known(const nn::NamedTensors& tensors, const std::set<std::string>& known) {
+  return !tensors.empty() && std::all_of(tensors.begin(), tensors.end(), [&](const auto& item) {
+    return known.contains(item.first);
+  });
+}
+
+// Null: the names stay.
+const Naming* choose_naming(const WeightsFile& file, const ReadOptions& options,
+                            const std::string& path) {
+  if (options.from == "auto" || options.from == "torch")
+    return is_all_known(file.tensors, options.known) ? nullptr : find_naming(file.tensors);
+  if (options.from != "hf") return &naming_named(options.from);
+  const auto* found = find_naming(file.tensors);
+  if (found == nullptr || !found->name.starts_with("hf_")) {
+    fail<CheckpointError>("{}: its names are not Hugging Face's{}", path,
+                          found == nullptr ? std::string() : fmt::format(" but {}", found->title));
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string FoveaWeights::text() const {
+  auto line = fmt::format("{} file, ", format);
+  line += naming.empty() ? "names as they stand"
+                         : fmt::format("names of {}", naming_named(naming).title);
+  if (!left_out.empty()) {
+    const auto shown = std::min<size_t>(left_out.size(), 3);
+    line += fmt::format(
+        "; {} other tensors left out: {}{}", left_out.size(),
+        fmt::join(left_out.begin(), left_out.begin() + static_cast<int64_t>(shown), ", "),
+        shown < left_out.size() ? ", ..." : "");
+  }
+  return line + "\n  " + report.text();
+}
+
+FoveaWeights read_weights(const std::string& path, const ReadOptions& options) {
+  auto file = read_weights_file(path, options.key);
+  FoveaWeights weights;
+  weights.format = file.format;
+  weights.left_out = std::move(file.left_out);
+  weights.metadata = std::move(file.metadata);
+  const auto* naming = choose_naming(file, options, path);
+  if (naming == nullptr) {
+    for (const auto& item : file.tensors) weights.report.same.push_back(item.first);
+    weights.tensors = std::move(file.tensors);
+  } else {
+    weights.naming = naming->name;
+    std::map<std::string, at::Tensor> by_name(file.tensors.begin(), file.tensors.end());
+    auto conversion = to_fovea(*naming, std::move(file.tensors));
+    if (!conversion.report.missing.empty()) {
+      fail<CheckpointError>("{}: read as weights of {}, but parts are missing: {}", path,
+                            naming->title, fmt::join(conversion.report.missing, ", "));
+    }
+    weights.tensors = std::move(conversion.tensors);
+    weights.report = std::move(conversion.report);
+    for (const auto& name : weights.report.unexpected) {
+      if (by_name.contains(name)) weights.tensors.emplace_back(name, by_name.at(name));
+    }
+  }
+  weights.report.notes.insert(weights.report.notes.begin(), file.notes.begin(), file.notes.end());
+  return weights;
+}
+
+std::map<std::string, std::string> metadata_of(const std::string& path) {
+  if (!is_safetensors(path)) return {};
+  return SafetensorsFile::open(path).metadata();
+}
+
+}  // namespace fovea::weights

@@ -1,0 +1,218 @@
+#include "fovea/weights/weights_file.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "fovea/core/error.h"
+#include "fovea/core/pickle.h"
+#include "fovea/core/zip.h"
+#include "fovea/weights/dcp_folder.h"
+#include "fovea/weights/npz_file.h"
+#include "fovea/weights/torch_file.h"
+
+namespace fovea::weights {
+namespace {
+
+constexpr std::array<std::string_view, 9> kWrappers = {
+    "state_dict", "model",   "model_state_dict", "module",        "network",
+    "net",        "teacher", "model_ema",        "state_dict_ema"};
+constexpr std::array<std::string_view, 4> kPrefixes = {"module.", "_orig_mod.", "model.",
+                                                       "backbone."};
+constexpr std::array<std::string_view, 2> kSelfDistillationHeads = {"dino_head.", "ibot_head."};
+
+// What a file holds, before its numbers are read.
+struct Listed {
+  std::string name, top;
+  std::function<at::Tensor()> read;
+};
+
+std::string tops_text(const std::vector<Listed>& listed) {
+  std::vector<std::string> tops;
+  for (const auto& item : listed) {
+    const auto& top = item.top.empty() ? item.name : item.top;
+    if (std::find(tops.begin(), tops.end(), top) == tops.end() && tops.size() < 20)
+      tops.push_back(shown(top));
+  }
+  return fmt::format("{}", fmt::join(tops, ", "));
+}
+
+bool holds_tensors(const std::vector<Listed>& listed, std::string_view top) {
+  return std::any_of(listed.begin(), listed.end(),
+                     [&](const Listed& item) { return item.top == top; });
+}
+
+// Rules 1 to 4; empty: the outermost dict.
+std::string choose_key(const std::vector<Listed>& listed, const std::string& key,
+                       const std::string& path) {
+  if (listed.empty()) fail<CheckpointError>("{}: no tensors; expected weights", path);
+  if (!key.empty()) return key;
+  if (holds_tensors(listed, "")) return "";
+  for (const auto wrapper : kWrappers) {
+    if (holds_tensors(listed, wrapper)) return std::string(wrapper);
+  }
+  const auto& only = listed.front().top;
+  const bool is_only = std::all_of(listed.begin(), listed.end(),
+                                   [&](const Listed& item) { return item.top == only; });
+  if (is_only) return only;
+  fail<CheckpointError>(
+      "{}: none of its keys is one that weights usually lie under; name it with --key: {}", path,
+      tops_text(listed));
+}
+
+void take(const std::vector<Listed>& listed, const std::string& key, const std::string& path,
+          WeightsFile& file) {
+  const auto chosen = choose_key(listed, key, path);
+  const auto prefix = chosen.empty() ? "" : chosen + ".";
+  for (const auto& item : listed) {
+    if (item.name.starts_with(prefix)) {
+      file.tensors.emplace_back(item.name.substr(prefix.size()), item.read());
+    } else {
+      file.left_out.push_back(item.name);
+    }
+  }
+  if (file.tensors.empty()) {
+    fail<CheckpointError>("{}: no tensors under \"{}\"; it has {}", path, shown(chosen),
+                          tops_text(listed));
+  }
+  if (!chosen.empty()) file.notes.push_back(fmt::format("the tensors under \"{}\"", chosen));
+}
+
+void read_torch(const std::string& path, const std::string& key, WeightsFile& file) {
+  file.format = "torch";
+  const auto torch_file = std::make_shared<TorchFile>(path);
+  std::vector<Listed> listed;
+  for (const auto& tensor : torch_file->tensors()) {
+    listed.push_back({tensor.name, tensor.top, [&] { return torch_file->read(tensor); }});
+  }
+  take(listed, key, path, file);
+}
+
+void read_dcp(const std::string& path, const std::string& key, WeightsFile& file) {
+  file.format = "DCP";
+  const DcpFolder folder(path);
+  std::vector<Listed> listed;
+  for (const auto& tensor : folder.tensors())
+    listed.push_back({tensor.name, tensor.top, [&] { return folder.read(tensor); }});
+  take(listed, key, path, file);
+}
+
+void read_safetensors(const std::string& path, WeightsFile& file) {
+  file.format = "safetensors";
+  const auto mapped = SafetensorsFile::open(path);
+  file.metadata = mapped.metadata();
+  for (const auto& entry : mapped.entries())
+    file.tensors.emplace_back(entry.name, nn::to_tensor(entry));
+}
+
+bool is_npz(const std::string& path) {
+  const ZipFile zip(path);
+  return !zip.members().empty() && zip.members().front().name.ends_with(".npy");
+}
+
+std::string first_bytes(const std::string& path) {
+  std::string start(9, '\0');
+  std::ifstream file(path, std::ios::binary);
+  if (!file) fail<DataError>("{}: cannot be opened; check the path and its permissions", path);
+  file.read(start.data(), static_cast<std::streamsize>(start.size()));
+  start.resize(static_cast<size_t>(file.gcount()));
+  return start;
+}
+
+bool all_start_with(const nn::NamedTensors& tensors, std::string_view prefix) {
+  return std::all_of(tensors.begin(), tensors.end(),
+                     [&](const auto& item) { return item.first.starts_with(prefix); });
+}
+
+// Keeps the tensors whose names start with `prefix`, without it.
+void keep_below(WeightsFile& file, std::string_view prefix) {
+  nn::NamedTensors kept;
+  for (auto& [name, tensor] : file.tensors) {
+    if (name.starts_with(prefix)) {
+      kept.emplace_back(name.substr(prefix.size()), tensor);
+    } else {
+      file.left_out.push_back(name);
+    }
+  }
+  file.tensors = std::move(kept);
+  file.notes.push_back(fmt::format("\"{}\" taken off the names", prefix));
+}
+
+bool is_head_of_self_distillation(const std::string& name) {
+  return std::any_of(kSelfDistillationHeads.begin(), kSelfDistillationHeads.end(),
+                     [&](std::string_view head) { return name.starts_with(head); });
+}
+
+}  // namespace
+
+void take_off_prefixes(WeightsFile& file) {
+  for (bool is_found = true; is_found;) {
+    is_found = false;
+    for (const auto prefix : kPrefixes) {
+      if (file.tensors.empty() || !all_start_with(file.tensors, prefix)) continue;
+      keep_below(file, prefix);
+      is_found = true;
+    }
+    const auto has = [&](std::string_view prefix) {
+      return std::any_of(file.tensors.begin(), file.tensors.end(),
+                         [&](const auto& item) { return item.first.starts_with(prefix); });
+    };
+    if (has("teacher.backbone.")) {
+      keep_below(file, "teacher.backbone.");
+      is_found = true;
+    } else if (has("backbone.") &&
+               std::all_of(file.tensors.begin(), file.tensors.end(), [](const auto& item) {
+                 return item.first.starts_with("backbone.") ||
+                        is_head_of_self_distillation(item.first);
+               })) {
+      keep_below(file, "backbone.");
+      is_found = true;
+    }
+  }
+}
+
+bool is_safetensors(const std::string& path) {
+  if (std::filesystem::is_directory(path)) return false;
+  const auto start = first_bytes(path);
+  return (start.size() == 9 && start[8] == '{') || path.ends_with(".safetensors");
+}
+
+bool is_weights_folder(const std::string& path) { return DcpFolder::is_one(path); }
+
+WeightsFile read_weights_file(const std::string& path, const std::string& key) {
+  WeightsFile file;
+  if (std::filesystem::is_directory(path)) {
+    if (!DcpFolder::is_one(path)) {
+      fail<DataError>(
+          "{}: a folder without .metadata; expected a weights file, or a folder of "
+          "torch.distributed.checkpoint",
+          path);
+    }
+    read_dcp(path, key, file);
+  } else {
+    const auto start = first_bytes(path);
+    const bool is_zip = start.starts_with("PK\x03\x04");
+    if (is_zip && is_npz(path)) {
+      file.format = "npz";
+      file.tensors = read_npz(path);
+    } else if (is_zip || TorchFile::is_legacy(path)) {
+      read_torch(path, key, file);
+    } else if (is_safetensors(path)) {
+      read_safetensors(path, file);
+    } else {
+      fail<DataError>(
+          "{}: neither safetensors, nor .npz, nor a file of torch.save; nothing else is read as "
+          "weights",
+          path);
+    }
+  }
+  if (file.format != "npz") take_off_prefixes(file);
+  return file;
+}
+
+}  // namespace fovea::weights

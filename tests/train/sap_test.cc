@@ -1,0 +1,100 @@
+// SAP as a run: patches in, Dice of whole volumes out.
+#include <ATen/ops/one_hot.h>
+#include <gtest/gtest.h>
+
+#include "fovea/core/error.h"
+#include "fovea/data/section.h"
+#include "fovea/train/evaluator.h"
+#include "fovea/train/session.h"
+#include "fovea/train/trainer.h"
+#include "tests/support/parity.h"
+#include "tests/support/tolerance.h"
+#include "tests/train/tiny_segmentation.h"
+
+namespace fovea::train {
+namespace {
+
+TrainConfig tiny_sap_run(const data::testing::TempDir& folder) {
+  auto config = testing::tiny_segmentation_config(folder);
+  models::SapConfig sap;
+  sap.encoder.vit.img_size = {8, 8, 8};
+  sap.encoder.vit.patch_size = {2};
+  sap.encoder.vit.fixed_length = 50;
+  sap.encoder.vit.in_chans = 1;
+  sap.encoder.vit.embed_dim = 24;
+  sap.encoder.vit.depth = 2;
+  sap.encoder.vit.num_heads = 2;
+  sap.num_classes = 3;
+  sap.decoder_dim = 16;
+  config.model = {sap};
+  config.data.adaptive_patching = data::AdaptivePatchingConfig{
+      .fixed_length = 50, .patch_size = 2, .criterion = "variance", .smoothing = {0}};
+  config.data.adaptive_patching->value_range = {-1, 1};
+  return config;
+}
+
+struct SapFixture {
+  data::testing::TempDir folder;
+  TrainConfig config = tiny_sap_run(folder);
+  DataSource source = open_training_data(config);
+  models::ModelPtr model = make_model(config, {});
+  std::unique_ptr<Task> task = make_task(config.task, *model);
+  std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(config, *model);
+};
+
+TEST(SapRunTest, LearnsAndIsScoredOnWholeVolumes) {
+  const data::testing::TempDir folder;
+  auto config = tiny_sap_run(folder);
+  config.trainer.max_steps = 60;
+  auto validation = open_validation_data(config, {});
+  auto model = make_model(config, {});
+  const auto task = make_task(config.task, *model);
+  const auto before = evaluate(*model, *task, *validation.loader, {})->metrics();
+  const auto result = Trainer(config, ProgressLine::Mode::kSilent).fit();
+  EXPECT_LT(result.last_eval.at("loss"), 0.8 * before.at("loss"));
+  EXPECT_GT(result.last_eval.at("dice"), before.at("dice") + 0.2);
+}
+
+TEST(SapRunTest, MicroBatchesGiveTheGradientOfTheWholeBatch) {
+  SapFixture fixture;
+  auto batch = fixture.source.loader->next();
+  const auto gradients = [&](int64_t micro) {
+    compute_gradients(*fixture.model, *fixture.task, *fixture.optimizer, batch, 0,
+                      {.micro_batch_size = micro});
+    support::NamedTensors result;
+    for (const auto& item : fixture.model->named_parameters()) {
+      result[item.key()] = item.value().grad().detach().clone();
+    }
+    return result;
+  };
+  const auto expected = gradients(0);
+  EXPECT_PARITY(gradients(1), expected, at::kFloat);
+  EXPECT_PARITY(gradients(3), expected, at::kFloat);
+}
+
+// Classes that stand in the patches come back on the voxels of the volume.
+TEST(SapRunTest, LogitsOfPatchesLieOnTheirLeaves) {
+  SapFixture fixture;
+  auto batch = fixture.source.loader->next();
+  const auto tensors = to_tensors(batch, 0, batch.size(), {});
+  const auto classes = tensors.patch_labels.clamp_min(0);                     // [B, L, S]
+  const auto logits = at::one_hot(classes, 3).movedim(-1, 1).to(at::kFloat);  // [B, 3, L, S]
+  const auto whole = logits_of_patches(logits, tensors.trees, {8, 8, 8}).argmax(1);
+  const auto agreement = whole.eq(tensors.masks).to(at::kFloat).mean().item<double>();
+  EXPECT_GT(agreement, 0.95);  // leaves larger than a patch lose what is smaller
+  const auto other = logits_of_patches(logits.flip(0), tensors.trees, {8, 8, 8}).argmax(1);
+  EXPECT_LT(other.eq(tensors.masks).to(at::kFloat).mean().item<double>(), agreement);
+}
+
+TEST(SapRunTest, ModelAndDataMustAgreeOnPatches) {
+  const data::testing::TempDir folder;
+  auto config = tiny_sap_run(folder);
+  config.data.adaptive_patching.reset();
+  EXPECT_THROW(open_training_data(config), ConfigError);
+  config = testing::tiny_segmentation_config(folder);
+  config.data.adaptive_patching = data::AdaptivePatchingConfig{};
+  EXPECT_THROW(open_training_data(config), ConfigError);
+}
+
+}  // namespace
+}  // namespace fovea::train

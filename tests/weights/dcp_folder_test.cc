@@ -1,0 +1,78 @@
+#include "fovea/weights/dcp_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "fovea/core/files.h"
+#include "fovea/weights/weights_file.h"
+#include "tests/support/close.h"
+#include "tests/weights/support.h"
+
+namespace fovea::weights {
+namespace {
+
+using testing::by_name;
+using testing::expected;
+using testing::foreign_file;
+using ::testing::HasSubstr;
+using testing::refusal_of;
+using testing::TempFolder;
+
+// Saved by two processes, uneven rows: 9 of 5 and 4, 5 of 3 and 2, 1 of 1 and 0.
+TEST(DcpFolderTest, PutsPartsOfSeveralProcessesTogether) {
+  const auto file = read_weights_file(foreign_file("dcp_sharded"));
+  const auto golden = expected().group("dcp_sharded/weights");
+  EXPECT_THAT(file.notes, ::testing::ElementsAre("the tensors under \"model\"",
+                                                 "\"module.\" taken off the names"));
+  EXPECT_THAT(file.left_out, ::testing::ElementsAre("optimizer.exp_avg"));
+  ASSERT_EQ(file.tensors.size(), golden.size());
+  for (const auto& [name, tensor] : file.tensors)
+    support::expect_same_bits(tensor, golden.at(name), name);
+}
+
+TEST(DcpFolderTest, HoldsWhatTheTorchFileHeld) {
+  const auto folder = by_name(read_weights_file(foreign_file("dcp")).tensors);
+  const auto file = by_name(read_weights_file(foreign_file("hf_vit_model.bin")).tensors);
+  ASSERT_EQ(folder.size(), file.size());
+  for (const auto& [name, tensor] : file) support::expect_same_bits(folder.at(name), tensor, name);
+}
+
+class DamagedDcpTest : public ::testing::Test {
+ protected:
+  DamagedDcpTest() : folder_("dcp") {
+    for (const auto* name : {".metadata", "__0_0.distcp", "__1_0.distcp"})
+      std::filesystem::copy_file(foreign_file("dcp_sharded") + "/" + name, folder_.file(name));
+  }
+  // With `from` of the index replaced by as many bytes.
+  std::string refusal(const std::string& from, const std::string& to) {
+    auto index = read_file(foreign_file("dcp_sharded") + "/.metadata", 1 << 20);
+    const auto at = index.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    index.replace(at, from.size(), to);
+    std::ofstream(folder_.file(".metadata"), std::ios::binary) << index;
+    return refusal();
+  }
+  std::string refusal() const {
+    return refusal_of([&] { read_weights_file(folder_.file("")); });
+  }
+  TempFolder folder_;
+};
+
+TEST_F(DamagedDcpTest, NamesWhatIsWrong) {
+  EXPECT_EQ(refusal(), "nothing was refused");
+  EXPECT_THAT(refusal("PosixPath", "WasmPaths"), HasSubstr("pathlib.WasmPaths, which is refused"));
+  EXPECT_THAT(refusal("__0_0.distcp", "../_0.distcp"), HasSubstr("the file \"../_0.distcp\""));
+  EXPECT_THAT(refusal("storage_data", "storage_dada"), HasSubstr("no \"storage_data\""));
+  EXPECT_THAT(refusal("float32", "float99"), HasSubstr("torch.float99, which is refused"));
+  EXPECT_THAT(refusal("float32", "float64"), HasSubstr("belongs"));
+}
+
+TEST_F(DamagedDcpTest, NamesAMissingFile) {
+  std::filesystem::remove(folder_.file("__1_0.distcp"));
+  EXPECT_THAT(refusal(), HasSubstr("__1_0.distcp"));
+}
+
+}  // namespace
+}  // namespace fovea::weights

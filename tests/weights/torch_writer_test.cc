@@ -1,0 +1,81 @@
+#include "fovea/weights/torch_writer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "fovea/core/zip.h"
+#include "fovea/weights/torch_file.h"
+#include "fovea/weights/weights_file.h"
+#include "tests/support/close.h"
+#include "tests/support/python.h"
+#include "tests/weights/support.h"
+
+namespace fovea::weights {
+namespace {
+
+using testing::expected;
+using testing::TempFolder;
+
+nn::NamedTensors every_kind() {
+  nn::NamedTensors tensors;
+  for (const auto& [name, tensor] : expected().group("torch_kinds"))
+    tensors.emplace_back(name, tensor);
+  tensors.emplace_back("a view", expected().at("images").select(1, 2).transpose(0, 1));
+  return tensors;
+}
+
+TEST(TorchWriterTest, IsReadBackBitForBit) {
+  const TempFolder folder("torch_writer");
+  const auto tensors = every_kind();
+  write_torch_file(folder.file("w.pt"), tensors);
+  TorchFile file(folder.file("w.pt"));
+  ASSERT_EQ(file.tensors().size(), tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    EXPECT_EQ(file.tensors()[i].name, tensors[i].first);
+    support::expect_same_bits(file.read(file.tensors()[i]), tensors[i].second.contiguous(),
+                              tensors[i].first);
+  }
+}
+
+// As torch lays its files out: each storage at a multiple of 64 bytes, so that it can be mapped.
+TEST(TorchWriterTest, EqualTensorsGiveEqualFiles) {
+  const TempFolder folder("torch_writer_equal");
+  write_torch_file(folder.file("a.pt"), every_kind());
+  write_torch_file(folder.file("b.pt"), every_kind());
+  EXPECT_EQ(std::filesystem::file_size(folder.file("a.pt")),
+            std::filesystem::file_size(folder.file("b.pt")));
+  const ZipFile a(folder.file("a.pt")), b(folder.file("b.pt"));
+  for (const auto& member : a.members())
+    EXPECT_EQ(a.read(member, 1 << 20), b.read(*b.find(member.name), 1 << 20)) << member.name;
+}
+
+TEST(TorchWriterTest, WritesNothingWhereItCannot) {
+  EXPECT_THROW(write_torch_file("/nowhere/w.pt", every_kind()), CheckpointError);
+  const TempFolder folder("torch_writer_none");
+  const auto complex = expected().at("images").to(at::kComplexFloat);
+  EXPECT_THROW(write_torch_file(folder.file("w.pt"), {{"z", complex}}), CheckpointError);
+  EXPECT_FALSE(std::filesystem::exists(folder.file("w.pt")));
+}
+
+// torch.load(weights_only=True) gives the tensors of the safetensors file beside it, and torch's
+// own Distributed Checkpoint of them is read back.
+TEST(TorchWriterTest, TorchOpensIt) {
+  const auto python = support::python();
+  if (python.empty() ||
+      support::run_command(python + " -c 'import torch, safetensors' 2>&1").status != 0)
+    GTEST_SKIP() << "set FOVEA_PYTHON to a Python with torch and safetensors";
+  const TempFolder folder("torch_writer_python");
+  write_torch_file(folder.file("w.pt"), every_kind());
+  nn::write_tensor_file(folder.file("w.safetensors"), every_kind());
+  const auto result = support::run_command(
+      fmt::format("{} {}/tests/weights/torch_check.py {} {} {} 2>&1", python, FOVEA_SOURCE_DIR,
+                  folder.file("w.pt"), folder.file("w.safetensors"), folder.file("dcp")));
+  ASSERT_EQ(result.status, 0) << result.output;
+  const auto back = testing::by_name(read_weights_file(folder.file("dcp")).tensors);
+  ASSERT_EQ(back.size(), every_kind().size());
+  for (const auto& [name, tensor] : every_kind())
+    support::expect_same_bits(back.at(name).contiguous(), tensor.contiguous(), name);
+}
+
+}  // namespace
+}  // namespace fovea::weights
