@@ -6,8 +6,8 @@
 
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
+#include "fovea/core/zip.h"
 #include "fovea/data/formats/nifti.h"
-#include "fovea/data/formats/zip.h"
 #include "fovea/data/tiling.h"
 
 namespace fovea::data {

@@ -9,7 +9,6 @@
 #include <ATen/ops/mm.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/util/accumulate.h>
-#include <dlfcn.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/bfloat16.h"
+#include "fovea/kernels/cpu/one_mkl_thread.h"
 #include "fovea/kernels/reduce.h"
 
 // M rows (all leading dims together), K input width, N output width.
@@ -63,24 +63,6 @@ void product_into(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bi
   }
 }
 
-// While it lives, MKL works in the calling thread alone. libtorch has told it to use all threads
-// even where it is called from one of several, which would split the sums by their number.
-class OneMklThread {
- public:
-  OneMklThread() : before_(set_ ? set_(1) : 0) {}
-  ~OneMklThread() {
-    if (set_) set_(before_);
-  }
-  OneMklThread(const OneMklThread&) = delete;
-  OneMklThread& operator=(const OneMklThread&) = delete;
-
- private:
-  // Exported by a libtorch that was built with MKL.
-  static inline const auto set_ =
-      reinterpret_cast<int (*)(int)>(dlsym(RTLD_DEFAULT, "MKL_Set_Num_Threads_Local"));
-  int before_;
-};
-
 // A library that splits one product over its threads splits by their number, and the sums come out
 // with other bits. Here the rows are split, by their number alone, and each block is one thread's.
 int64_t rows_of_block(int64_t rows) {
@@ -100,7 +82,7 @@ at::Tensor blocked_product(const at::Tensor& a, const at::Tensor& b, const at::T
   // library would start its own.
   at::parallel_for(0, std::max<int64_t>(2, blocks), 1, [&](int64_t begin, int64_t end) {
     const c10::InferenceMode no_autograd;  // modes are a thread's own
-    const OneMklThread one_thread;
+    const cpu::OneMklThread one_thread;
     for (int64_t block = begin; block < std::min(blocks, end); ++block) {
       const int64_t m = block / across * rows, n = block % across * columns;
       const int64_t height = std::min(rows, M - m), width = std::min(columns, N - n);

@@ -5,11 +5,13 @@
 #include "fovea/models/diffusion_vit_config.h"
 #include "fovea/models/mae_config.h"
 #include "fovea/models/sap_config.h"
+#include "fovea/models/t2t_vit_config.h"
 #include "fovea/models/unetr_config.h"
 #include "fovea/models/vit_config.h"
 
 namespace fovea::models {
 
-using ModelConfig = OneOf<VitConfig, MaeConfig, UnetrConfig, SapConfig, DiffusionVitConfig>;
+using ModelConfig =
+    OneOf<VitConfig, T2tVitConfig, MaeConfig, UnetrConfig, SapConfig, DiffusionVitConfig>;
 
 }  // namespace fovea::models

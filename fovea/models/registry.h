@@ -15,7 +15,8 @@ namespace fovea::models {
 // nothing is allocated. Throws ConfigError with every issue of the config.
 ModelPtr build_model(const ModelConfig& config, at::Device device = at::kCPU);
 
-// The names of all presets, e.g. "vit_small_patch16_224" (timm's names), in the table's order.
+// The names of all presets, e.g. "vit_small_patch16_224" (timm's names), in the order of
+// the tables.
 std::vector<std::string> list_models();
 
 // What to say where no model has this name: the nearest one, or how to see them all.

@@ -15,6 +15,7 @@
 #include "fovea/nn/linear.h"
 #include "fovea/nn/norm.h"
 #include "fovea/nn/patch_embed.h"
+#include "fovea/nn/tokens_to_token.h"
 
 namespace fovea::models {
 namespace {
@@ -62,7 +63,14 @@ int64_t own_product_flops(const torch::nn::Module& module, const std::string& pa
   if (dynamic_cast<const nn::PatchEmbedImpl*>(&module)) {
     return 2 * outputs.rows(path) * module.named_parameters()["proj.weight"].numel();
   }
-  if (dynamic_cast<const nn::AttentionImpl*>(&module)) {
+  if (const auto* performer = dynamic_cast<const nn::TokenPerformerImpl*>(&module)) {
+    // Features of keys and queries, their sums over the tokens, and those mixed for each token.
+    const auto features = performer->num_features(),
+               sums = outputs.numel(path) + outputs.rows(path);
+    return 2 * features * (2 * outputs.numel(path) + 2 * sums);
+  }
+  if (dynamic_cast<const nn::AttentionImpl*>(&module) ||
+      dynamic_cast<const nn::TokenSoftmaxAttentionImpl*>(&module)) {
     const auto tokens = outputs.rows(path);
     return 2 * 2 * tokens * outputs.numel(path);  // q k^T and probabilities times v
   }
@@ -135,6 +143,9 @@ int64_t count_attention_rows(const Model& model, const Outputs& outputs) {
   for (const auto& item : model.named_modules()) {
     const auto* attention = dynamic_cast<const nn::AttentionImpl*>(item.value().get());
     if (attention) rows += outputs.rows(item.key()) * attention->num_heads();
+    const bool is_token_attention =
+        dynamic_cast<const nn::TokenSoftmaxAttentionImpl*>(item.value().get()) != nullptr;
+    if (is_token_attention) rows += outputs.rows(item.key());  // one head
   }
   return rows;
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <numeric>
 
+#include "fovea/models/channel_statistics.h"
 #include "fovea/models/vit.h"
 #include "fovea/nn/init.h"
 #include "fovea/nn/pos_embed.h"
@@ -48,17 +49,10 @@ void Vit::init_weights(uint64_t seed) {
 }
 
 InputSpec Vit::input_spec() const {
-  // One number for every channel where the table's count does not fit (in_chans changed).
-  const auto fit = [&](const std::vector<double>& values) {
-    const auto count = static_cast<size_t>(config_.in_chans);
-    if (values.size() == count || values.empty()) return values;
-    const auto sum = std::accumulate(values.begin(), values.end(), 0.0);
-    return std::vector<double>(count, sum / static_cast<double>(values.size()));
-  };
   return {.in_chans = config_.in_chans,
           .img_size = config_.img_sides(),
-          .mean = fit(config_.input.mean),
-          .std = fit(config_.input.std),
+          .mean = fit_to_channels(config_.input.mean, config_.in_chans),
+          .std = fit_to_channels(config_.input.std, config_.in_chans),
           .crop_pct = config_.input.crop_pct,
           .interpolation = config_.input.interpolation};
 }

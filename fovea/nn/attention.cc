@@ -14,7 +14,7 @@ AttentionImpl::AttentionImpl(const AttentionOptions& options, at::Device device)
               "attention of width {} with {} heads; expected a width divisible by the heads",
               options.dim, options.num_heads);
   head_dim_ = options.dim / options.num_heads;
-  scale_ = 1.0 / std::sqrt(static_cast<double>(head_dim_));
+  scale_ = options.scale > 0 ? options.scale : 1.0 / std::sqrt(static_cast<double>(head_dim_));
   qkv_ = register_module("qkv", Linear(options.dim, 3 * options.dim, options.qkv_bias, device));
   if (options.qk_norm) {
     q_norm_ = register_module("q_norm", Norm(head_dim_, options.norm, device));

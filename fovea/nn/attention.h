@@ -13,6 +13,7 @@ struct AttentionOptions {
   bool proj_bias = true;
   bool qk_norm = false;     // norm over head_dim of queries and keys
   bool scale_norm = false;  // norm of the heads' outputs before proj
+  double scale = 0.0;       // of q k^T; 0: 1 / sqrt(head_dim)
   double attn_drop_rate = 0.0;
   double proj_drop_rate = 0.0;
   NormOptions norm = {};

@@ -4,19 +4,19 @@
 #include <ATen/ops/_foreach_mul.h>
 
 #include "fovea/core/error.h"
-#include "fovea/optim/flat_optimizer.h"
+#include "fovea/optim/elementwise_optimizer.h"
 #include "fovea/optim/update_loops.h"
 
 namespace fovea::optim {
 namespace {
 
-class Sgd final : public FlatOptimizer {
+class Sgd final : public ElementwiseOptimizer {
  public:
   Sgd(const SgdConfig& config, std::vector<ParamSpec> params, Implementation implementation)
-      : FlatOptimizer("sgd", std::move(params),
-                      config.momentum > 0 ? std::vector<std::string>{"momentum_buffer"}
-                                          : std::vector<std::string>{},
-                      implementation),
+      : ElementwiseOptimizer("sgd", std::move(params),
+                             config.momentum > 0 ? std::vector<std::string>{"momentum_buffer"}
+                                                 : std::vector<std::string>{},
+                             implementation),
         momentum_(config.momentum),
         dampening_(config.dampening),
         nesterov_(config.nesterov) {}

@@ -44,6 +44,21 @@ FOVEA_SIMD void sgd_momentum_update(float* __restrict param, const float* __rest
   }
 }
 
+FOVEA_SIMD void lamb_moments(const float* __restrict grad, float* __restrict exp_avg,
+                             float* __restrict exp_avg_sq, float* __restrict step, int64_t count,
+                             const LambCoefficients& coefficients) {
+  const LambCoefficients c = coefficients;
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const float g = c.grad_scale * grad[i];
+    const float m = c.beta1 * exp_avg[i] + c.grad_share * g;
+    const float v = c.beta2 * exp_avg_sq[i] + c.one_minus_beta2 * g * g;
+    exp_avg[i] = m;
+    exp_avg_sq[i] = v;
+    step[i] = m * c.inverse_first / (__builtin_sqrtf(v) * c.inverse_root + c.eps);
+  }
+}
+
 FOVEA_SIMD void lerp(float* __restrict average, const float* __restrict value, int64_t count,
                      float weight) {
   if (weight < 0.5f) {

@@ -14,8 +14,14 @@ data::VolumeSize size_of_sides(at::IntArrayRef sides) {
   return {last == 3 ? sides[0] : 1, sides[last - 2], sides[last - 1]};
 }
 
-// The slice in the middle of D, where there is one. x: [sides] -> [H, W]
-at::Tensor middle_of(const at::Tensor& x) { return x.dim() == 3 ? x[x.size(0) / 2] : x; }
+// Of a volume the slice in the middle of its shortest axis, which is the largest there is.
+// x: [sides] -> [H, W]
+at::Tensor middle_of(const at::Tensor& x) {
+  if (x.dim() == 2) return x;
+  const auto sides = x.sizes();
+  const auto axis = std::min_element(sides.begin(), sides.end()) - sides.begin();
+  return x.select(axis, sides[static_cast<size_t>(axis)] / 2);
+}
 
 }  // namespace
 

@@ -13,9 +13,9 @@ namespace fovea::train {
 data::LabelMap to_label_map(const at::Tensor& classes);
 
 // Three pictures side by side: the image in gray, the image with `labels`, the image with
-// `predicted`, each enlarged or shrunk to `side` pixels; of volumes the middle slice along D. Class
-// 0 and voxels without a class are not coloured. image: [C, sides] float, of which the first
-// channel is shown; labels, predicted: [sides].
+// `predicted`, each enlarged or shrunk to `side` pixels; of volumes the middle slice of the
+// shortest axis. Class 0 and voxels without a class are not coloured. image: [C, sides] float, of
+// which the first channel is shown; labels, predicted: [sides].
 data::Image mask_picture(const at::Tensor& image, const at::Tensor& labels,
                          const at::Tensor& predicted, int64_t side);
 

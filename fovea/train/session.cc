@@ -56,16 +56,17 @@ void check_class_names(const std::vector<std::string>& expected,
 std::unique_ptr<Task> make(const ClassificationConfig& config, const models::Model& model) {
   return std::make_unique<ClassificationTask>(config, model.num_classes());
 }
+
 std::unique_ptr<Task> make(const MaskedAutoencodingConfig& config, const models::Model& model) {
   return std::make_unique<MaskedAutoencodingTask>(config, model);
 }
 
-std::unique_ptr<Task> make(const DiffusionConfig& config, const models::Model& model) {
-  return std::make_unique<DiffusionTask>(config, model);
-}
-
 std::unique_ptr<Task> make(const SegmentationConfig& config, const models::Model& model) {
   return std::make_unique<SegmentationTask>(config, model);
+}
+
+std::unique_ptr<Task> make(const DiffusionConfig& config, const models::Model& model) {
+  return std::make_unique<DiffusionTask>(config, model);
 }
 
 }  // namespace

@@ -225,8 +225,7 @@ Conversion to_fovea(const Naming& naming, nn::NamedTensors tensors) {
 
 Conversion from_fovea(const Naming& naming, nn::NamedTensors tensors) {
   if (!naming.is_written) {
-    fail<ConfigError>("{} is read, not written: what its files say is not all in the weights",
-                      naming.title);
+    fail<ConfigError>("{} is read, not written; write the names of another system", naming.title);
   }
   Notes notes;
   if (naming.before_writing) tensors = naming.before_writing(std::move(tensors), notes);

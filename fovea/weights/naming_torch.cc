@@ -118,7 +118,8 @@ Naming ucf_vit_naming() {
                     {{"norm.{p}"}, "norm.{p}"},
                     {{"head.{p}"}, "head.{p}"},
                     {{"mask_token"}, "mask_token"},
-                    {{"decoder_{*}"}, "decoder_{*}"}}};
+                    {{"decoder_{*}"}, "decoder_{*}"}},
+          .is_written = false};  // it wants its patch embedding under two names
 }
 
 // models/t2t_vit.py: Fovea's model has the same names.

@@ -100,14 +100,14 @@ TEST_F(PredictMasksTest, WritesNiftiOnTheInputsVoxels) {
   EXPECT_THAT(twice.output, HasSubstr("two inputs are named '1'"));
 }
 
-// Images 16 x 16 whose red part is class 1 and green part class 2.
+// Images 16 x 16: above dark and class 0, below red, class 1, and green, class 2, in turn.
 std::string write_images(const data::testing::TempDir& dir) {
   constexpr int64_t kCount = 8, kImageSide = 16;
   std::vector<uint8_t> images, masks;
   for (int64_t i = 0; i < kCount; ++i) {
     for (int64_t y = 0; y < kImageSide; ++y) {
       for (int64_t x = 0; x < kImageSide; ++x) {
-        const int64_t label = y < 4 + i % 3 ? 0 : (x < 8 ? 1 : 2);
+        const int64_t label = y < 4 + i % 3 ? 0 : ((x + 2 * i) % 16 < 8 ? 1 : 2);
         for (int64_t c = 0; c < 3; ++c) {
           images.push_back(static_cast<uint8_t>((label == c + 1 ? 220 : 20) + (x * y + i) % 9));
         }
@@ -120,6 +120,9 @@ std::string write_images(const data::testing::TempDir& dir) {
                        {{"images.npy", data::testing::npy_of_bytes("(8, 16, 16, 3)", images)},
                         {"masks.npy", data::testing::npy_of_bytes("(8, 16, 16)", masks)}}));
 }
+
+// The class of pixel i of a picture of 20 x 30.
+int64_t picture_label(int64_t i) { return i / 30 < 6 ? 0 : (i % 30 < 15 ? 1 : 2); }
 
 TEST_F(PredictMasksTest, WritesPngsOfImages) {
   const auto set = fmt::format(
@@ -135,16 +138,15 @@ TEST_F(PredictMasksTest, WritesPngsOfImages) {
                   "task: {{name: segmentation}}\n"
                   "data: {{train: {1}, val: {1}, global_batch_size: 4, threads: 1}}\n"
                   "optim: {{name: adamw, lr: 1e-2}}\n"
-                  "trainer: {{max_steps: 30}}\n",
+                  "trainer: {{max_steps: 50}}\n",
                   dir_.path(), set));
   const auto trained = run_fovea("train " + recipe);
   ASSERT_EQ(trained.exit_code, 0) << trained.output;
-  // Larger than the model's images: the left half red, the right half green.
+  // Larger than the model's images: dark above, red on the left, green on the right.
   data::Image image{20, 30, 3, {}};
   for (int64_t i = 0; i < 20 * 30; ++i) {
-    const bool is_red = i % 30 < 15;
-    for (const int value : {is_red ? 222 : 22, is_red ? 22 : 222, 22}) {
-      image.pixels.push_back(static_cast<uint8_t>(value));
+    for (int64_t c = 0; c < 3; ++c) {
+      image.pixels.push_back(picture_label(i) == c + 1 ? uint8_t{222} : uint8_t{22});
     }
   }
   const auto input = dir_.write("picture.png", data::encode_png(image));
@@ -163,8 +165,8 @@ TEST_F(PredictMasksTest, WritesPngsOfImages) {
   ASSERT_EQ(std::vector<int64_t>({mask.height, mask.width, mask.channels}),
             std::vector<int64_t>({20, 30, 1}));
   int64_t agree = 0;
-  for (int64_t i = 0; i < 20 * 30; ++i) agree += mask.pixels[i] == (i % 30 < 15 ? 1 : 2);
-  EXPECT_GT(agree, 20 * 30 * 8 / 10);
+  for (int64_t i = 0; i < 20 * 30; ++i) agree += mask.pixels[i] == picture_label(i);
+  EXPECT_GT(agree, 20 * 30 * 7 / 10);
   const auto overlay = decode("picture_overlay.png");
   EXPECT_EQ(overlay.channels, 3);
   EXPECT_NE(overlay.pixels, image.pixels);

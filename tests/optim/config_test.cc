@@ -18,6 +18,13 @@ TEST(OptimConfigTest, TheConfigChoosesTheOptimizer) {
   EXPECT_EQ(adamw.name(), "adamw");
   EXPECT_EQ(base_lr(adamw), 1e-3);
   EXPECT_EQ(base_lr(sgd), 0.25);
+  EXPECT_EQ(states_per_parameter(adamw), 2);
+  EXPECT_EQ(states_per_parameter(sgd), 1);
+  EXPECT_EQ(states_per_parameter({MuonConfig{}}), 1);
+  EXPECT_EQ(states_per_parameter({LambConfig{}}), 2);
+  EXPECT_EQ(states_per_parameter({AdafactorConfig{}}), 0);
+  EXPECT_TRUE(make_optimizer({LambConfig{}}, one_param())->state().contains("exp_avg_sq/a"));
+  EXPECT_TRUE(make_optimizer({AdafactorConfig{}}, one_param())->state().contains("variance/a"));
   EXPECT_TRUE(make_optimizer(adamw, one_param())->state().contains("exp_avg_sq/a"));
   EXPECT_TRUE(make_optimizer(sgd, one_param())->state().contains("momentum_buffer/a"));
 }

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
+#include <numbers>
 
 #include "fovea/core/error.h"
 #include "tests/support/fields_from_json.h"
@@ -65,6 +67,31 @@ TEST(SchedulesTest, OwnTotalStepsComeBeforeTheRuns) {
   config.total_steps = 4;
   EXPECT_EQ(Schedule({config}, 1.0, 100).lr(2), 0.5);
   EXPECT_EQ(Schedule({config}, 1.0, 100).lr(4), 0);
+}
+
+// optax counts the warm-up as part of decay_steps and lets the cosine begin at its end, from the
+// peak: peak * ((1 - alpha) / 2 * (1 + cos(pi (t - w) / (decay_steps - w))) + alpha). Here that is
+// total_steps = decay_steps - w with warmup_prefix.
+TEST(SchedulesTest, OptaxsWarmupCosineIsACosineBehindItsWarmup) {
+  constexpr int64_t kWarmup = 10000, kDecaySteps = 85000;
+  constexpr double kPeak = 3e-3, kEnd = 1e-5;
+  CosineScheduleConfig config;
+  config.warmup_steps = kWarmup;
+  config.warmup_prefix = true;
+  config.total_steps = kDecaySteps - kWarmup;
+  config.min_lr = kEnd;
+  const Schedule schedule({config}, kPeak, 95000);
+  for (int64_t step = 0; step < 95000; step += 500) {
+    double expected = kPeak * static_cast<double>(step) / kWarmup;
+    if (step >= kWarmup) {
+      const double passed = static_cast<double>(std::min(step, kDecaySteps) - kWarmup) /
+                            static_cast<double>(kDecaySteps - kWarmup);
+      const double alpha = kEnd / kPeak;
+      const double cosine = 0.5 * (1 + std::cos(std::numbers::pi * passed));
+      expected = kPeak * ((1 - alpha) * cosine + alpha);
+    }
+    EXPECT_NEAR(schedule.lr(step), expected, kRounding) << step;
+  }
 }
 
 TEST(SchedulesTest, RefusesAWarmupLongerThanTheRun) {

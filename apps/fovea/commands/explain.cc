@@ -14,6 +14,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "apps/fovea/command.h"
@@ -22,6 +23,7 @@
 #include "fovea/core/error.h"
 #include "fovea/data/png.h"
 #include "fovea/data/transforms/pipeline.h"
+#include "fovea/models/t2t_vit.h"
 #include "fovea/models/vit.h"
 #include "fovea/nn/tensor_file.h"
 
@@ -100,17 +102,54 @@ struct Attention {
   train::TokenLayout layout;
 };
 
-Attention attend(const train::Inference& inference, models::Vit& model, const at::Tensor& images) {
+// Where in the tokens of `images` each patch stands.
+train::TokenLayout layout_of(const models::Vit& model, const at::Tensor& images) {
+  const auto& config = model.config();
+  train::TokenLayout layout;
+  layout.num_prefix = config.num_prefix_tokens();
+  layout.uses_class_token = config.class_token && config.global_pool == "token";
+  const auto patch = config.patch_sides();
+  for (size_t side = 0; side < patch.size(); ++side) {
+    const int64_t pixels = images.size(static_cast<int64_t>(side) + 2);
+    const int64_t extra = config.dynamic_img_pad ? patch[side] - 1 : 0;
+    layout.grid.push_back((pixels + extra) / patch[side]);
+  }
+  return layout;
+}
+
+train::TokenLayout layout_of(const models::T2tVit& model) {
+  train::TokenLayout layout;
+  layout.num_prefix = 1;
+  layout.uses_class_token = true;
+  layout.grid = model.grid_size();
+  return layout;
+}
+
+// The depth of a model whose blocks' attention can be shown, and the layout of its tokens.
+std::pair<int64_t, train::TokenLayout> explained_part(const models::Model& model,
+                                                      const at::Tensor& images) {
+  if (const auto* vit = dynamic_cast<const models::Vit*>(&model)) {
+    return {vit->config().depth, layout_of(*vit, images)};
+  }
+  if (const auto* t2t = dynamic_cast<const models::T2tVit*>(&model)) {
+    return {t2t->config().depth, layout_of(*t2t)};
+  }
+  fail<ConfigError>("the model has no attention that explain knows; expected a vit or a t2t_vit");
+}
+
+Attention attend(const train::Inference& inference, models::Model& model,
+                 const at::Tensor& images) {
   const at::NoGradGuard no_grad;
+  auto [depth, layout] = explained_part(model, images);
+  Attention attention{{}, std::move(layout)};
   std::vector<std::string> names;
-  for (int64_t i = 0; i < model.config().depth; ++i) {
+  for (int64_t i = 0; i < depth; ++i) {
     names.push_back(fmt::format("blocks.{}.attn.probs", i));
   }
   const std::string pool_name = "attn_pool.probs";
   names.push_back(pool_name);
   const nn::RecordScope recorder(names);
   model.forward(images.to(inference.compute.device, inference.compute.dtype));
-  Attention attention;
   for (const auto& [name, probabilities] : recorder.intermediates()) {
     const auto on_cpu = probabilities.to(at::kCPU, at::kFloat);
     if (name == pool_name) {
@@ -118,15 +157,6 @@ Attention attend(const train::Inference& inference, models::Vit& model, const at
     } else {
       attention.blocks.push_back(on_cpu);
     }
-  }
-  const auto& config = model.config();
-  attention.layout.num_prefix = config.num_prefix_tokens();
-  attention.layout.uses_class_token = config.class_token && config.global_pool == "token";
-  const auto patch = config.patch_sides();
-  for (size_t side = 0; side < patch.size(); ++side) {
-    const int64_t pixels = images.size(static_cast<int64_t>(side) + 2);
-    const int64_t extra = config.dynamic_img_pad ? patch[side] - 1 : 0;
-    attention.layout.grid.push_back((pixels + extra) / patch[side]);
   }
   return attention;
 }
@@ -144,9 +174,9 @@ std::string free_name(const std::string& wanted, std::set<std::string>& taken) {
 }
 
 std::vector<std::string> explain_input(const ExplainArguments& arguments,
-                                       const train::Inference& inference, models::Vit& model,
-                                       const Input& input, const std::string& name) {
-  const auto attention = attend(inference, model, input.tensor);
+                                       const train::Inference& inference, const Input& input,
+                                       const std::string& name) {
+  const auto attention = attend(inference, *inference.model, input.tensor);
   const auto pictures =
       train::explain(input.displayed, attention.blocks, attention.layout, arguments.min_side);
   std::vector<std::string> files;
@@ -163,8 +193,6 @@ std::vector<std::string> explain_input(const ExplainArguments& arguments,
 
 void run(const ExplainArguments& arguments) {
   const auto inference = arguments.inference.load();
-  auto* model = dynamic_cast<models::Vit*>(inference.model.get());
-  if (!model) fail<ConfigError>("the model has no attention that explain knows; expected a ViT");
   std::error_code error;
   fs::create_directories(arguments.out, error);
   if (error) {
@@ -173,8 +201,7 @@ void run(const ExplainArguments& arguments) {
   std::set<std::string> taken;
   for (const auto& path : arguments.inputs) {
     for (const auto& input : read_inputs(inference, path)) {
-      const auto files =
-          explain_input(arguments, inference, *model, input, free_name(input.name, taken));
+      const auto files = explain_input(arguments, inference, input, free_name(input.name, taken));
       if (arguments.json) {
         fmt::print("{}\n", nlohmann::json{{"input", path}, {"files", files}}.dump(
                                -1, ' ', false, nlohmann::json::error_handler_t::replace));

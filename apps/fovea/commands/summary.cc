@@ -55,7 +55,7 @@ Subject from_recipe(const train::TrainConfig& config) {
   Subject subject;
   subject.model = config.model;
   subject.batch_size = config.trainer.micro_batch_size.value_or(config.data.global_batch_size);
-  subject.optimizer_states = config.optim.name() == "adamw" ? 2 : 1;
+  subject.optimizer_states = optim::states_per_parameter(config.optim);
   subject.has_average = config.trainer.ema.enabled;
   subject.freeze = config.trainer.freeze;
   return subject;
@@ -75,7 +75,8 @@ Subject find_subject(const SummaryArguments& arguments) {
         "{}: neither a recipe, nor a run folder, nor the name of a model (`fovea list models`)",
         target);
   }
-  const auto yaml = fmt::format("model: {{preset: {}}}", target);
+  const auto yaml =
+      fmt::format("model: {{name: {}, preset: {}}}", models::named_config(target).name(), target);
   Subject subject;
   subject.model = parse_config<ModelOnlyConfig>(yaml, target, arguments.overrides).model;
   return subject;

@@ -33,9 +33,6 @@ struct PredictArguments {
 // Labels and scores of image or volume files.
 void predict_classes(const PredictArguments& arguments, const train::Inference& inference);
 
-// Samples of a diffusion run: one file each and a grid of all, in the folder --out.
-void predict_samples(const PredictArguments& arguments, const train::Inference& inference);
-
 // Of a masked autoencoder: for each input a PNG of input, masked input and reconstruction in the
 // folder --out, and for volumes the reconstruction as NIfTI on the model's grid.
 void predict_reconstructions(const PredictArguments& arguments, const train::Inference& inference);
@@ -44,5 +41,7 @@ void predict_reconstructions(const PredictArguments& arguments, const train::Inf
 // with the affine and the orientation of the input, or STEM_mask.png (the class as the gray value)
 // and STEM_overlay.png; and the voxels of each class on standard output.
 void predict_masks(const PredictArguments& arguments, const train::Inference& inference);
+// Samples of a diffusion run: one file each and a grid of all, in the folder --out.
+void predict_samples(const PredictArguments& arguments, const train::Inference& inference);
 
 }  // namespace fovea::app

@@ -1,0 +1,70 @@
+#include "fovea/optim/elementwise_optimizer.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "fovea/core/error.h"
+
+namespace fovea::optim {
+
+std::vector<PlainGroup> plain_groups(FlatParams& flat, const std::vector<size_t>& which,
+                                     const std::vector<std::vector<at::Tensor>>& moments) {
+  std::vector<PlainGroup> groups;
+  const auto param_views = flat.views(flat.param()), grad_views = flat.views(flat.grad());
+  for (size_t at = 0; at < which.size(); ++at) {
+    const auto& spec = flat.params()[which[at]];
+    auto group = std::find_if(groups.begin(), groups.end(), [&](const PlainGroup& other) {
+      return other.lr_scale == spec.lr_scale && other.weight_decay == spec.weight_decay;
+    });
+    if (group == groups.end()) {
+      groups.push_back({.lr_scale = spec.lr_scale,
+                        .weight_decay = spec.weight_decay,
+                        .params = {},
+                        .grads = {},
+                        .moments = std::vector<std::vector<at::Tensor>>(moments.size())});
+      group = groups.end() - 1;
+    }
+    group->params.push_back(param_views[which[at]]);
+    group->grads.push_back(grad_views[which[at]]);
+    for (size_t m = 0; m < moments.size(); ++m) group->moments[m].push_back(moments[m][at]);
+  }
+  return groups;
+}
+
+bool use_fused(Implementation implementation, const FlatParams& flat,
+               const std::string& optimizer) {
+  const bool is_cpu = flat.param().is_cpu();
+  FOVEA_CHECK(is_cpu || implementation != Implementation::kFused,
+              "optimizer {}: the fused update runs on the CPU, the parameters are on {}", optimizer,
+              flat.param().device().str());
+  return is_cpu && implementation != Implementation::kPlain;
+}
+
+ElementwiseOptimizer::ElementwiseOptimizer(std::string name, std::vector<ParamSpec> params,
+                                           const std::vector<std::string>& moment_names,
+                                           Implementation implementation)
+    : FlatOptimizer(std::move(name), std::move(params)) {
+  std::vector<std::vector<at::Tensor>> views;
+  for (const auto& moment : moment_names) {
+    moments_.push_back(flat().make_buffer());
+    views.push_back(flat().views(moments_.back()));
+    for (size_t i = 0; i < views.back().size(); ++i) add_state(moment, i, views.back()[i]);
+  }
+  if (use_fused(implementation, flat(), this->name())) return;
+  std::vector<size_t> all(this->params().size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  groups_ = plain_groups(flat(), all, views);
+}
+
+void ElementwiseOptimizer::update(double lr) {
+  if (groups_.empty()) {
+    grad_ = flat().grad().const_data_ptr<float>();
+    for_each_tile(flat().segments(), [&](size_t i, int64_t begin, int64_t end) {
+      update_segment(params()[i], begin, end, lr);
+    });
+  } else {
+    for (auto& group : groups_) update_group(group, lr);
+  }
+}
+
+}  // namespace fovea::optim
