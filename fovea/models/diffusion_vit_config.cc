@@ -14,6 +14,7 @@ void check_whole_images(const VitConfig& vit, ConfigIssues& issues) {
                     "set {}: {}",
                     found, key, instead));
   };
+  if (vit.is_adaptive()) refuse("patching", vit.patching, "grid");
   if (vit.dynamic_img_size) refuse("dynamic_img_size", "true", "false");
   if (vit.dynamic_img_pad) refuse("dynamic_img_pad", "true", "false");
   if (vit.crop_to_patches) refuse("crop_to_patches", "true", "false");

@@ -64,9 +64,10 @@ class Muon final : public FlatOptimizer {
     const auto& spec = params()[i];
     const bool is_split =
         config_.split_qkv && spec.name.ends_with("qkv.weight") && value.size(0) % 3 == 0;
-    matrices_.push_back(
+    auto& matrices = value.numel() <= kSmallMatrix ? small_matrices_ : large_matrices_;
+    matrices.push_back(
         {value, grad, at::zeros_like(value), spec.lr_scale, spec.weight_decay, is_split ? 3 : 1});
-    add_state("momentum_buffer", i, matrices_.back().momentum_buffer);
+    add_state("momentum_buffer", i, matrices.back().momentum_buffer);
   }
 
   void add_to_adamw(size_t i, const at::Tensor& value) {

@@ -241,6 +241,9 @@ TEST(DiffusionVitTest, RefusesWhatCannotWork) {
   dynamic.encoder.vit.patch_drop_rate = 0.5;
   EXPECT_NE(issues_of(dynamic).find("dynamic_img_size"), std::string::npos);
   EXPECT_NE(issues_of(dynamic).find("patch_drop_rate"), std::string::npos);
+  auto adaptive = config;
+  adaptive.encoder.vit.patching = "adaptive";
+  EXPECT_NE(issues_of(adaptive).find("set patching: grid"), std::string::npos);
   auto without = config;
   without.num_classes = 0;
   DiffusionVit model(without);

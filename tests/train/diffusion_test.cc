@@ -1,6 +1,7 @@
 // fovea/train/tasks/diffusion.cc: the task by itself, a distribution learned, and whole runs.
 #include "fovea/train/tasks/diffusion.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
@@ -188,6 +189,7 @@ Moments moments_of_samples(const at::Tensor& samples) {
 // The whole way: training, guidance-free and class-conditional sampling, both samplers. The bounds
 // are wide against the error of 400 samples (0.03 of the mean) and of short training.
 TEST(DiffusionTaskTest, ATinyModelLearnsADistribution) {
+  at::set_num_threads(1);  // what there is to share out is tiny
   models::DiffusionVit model(tiny_denoiser(2, 1, 2));
   model.init_weights(1);
   DiffusionConfig config;

@@ -63,6 +63,8 @@ def one_case(case, settings, generator, tensors, number):
     case["previous"] = [int(one.timesteps[i + 1]) if i + 1 < len(one.timesteps) else -1 for i in places]
     for i, place in enumerate(places):
         sample, output, noise = draw(generator), draw(generator, 0.8), draw(generator)
+        if case["previous"][i] < 0:  # theirs adds 1e-10 of it where the last time step is not 0
+            noise = torch.zeros(SHAPE, dtype=torch.float64)
         t = int(one.timesteps[place])
         if kind is DDIMScheduler:
             result = one.step(output, t, sample, eta=case["eta"], variance_noise=noise if case["eta"] > 0 else None)

@@ -19,6 +19,7 @@
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/inference_options.h"
+#include "apps/fovea/predict/output_files.h"
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/data/png.h"
@@ -161,11 +162,6 @@ Attention attend(const train::Inference& inference, models::Model& model,
   return attention;
 }
 
-void write_png(const fs::path& path, const at::Tensor& picture) {
-  const auto bytes = data::encode_png(train::to_image(picture));
-  write_file_atomic(path.string(), {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-}
-
 // A name for the files of an input that no other input has taken.
 std::string free_name(const std::string& wanted, std::set<std::string>& taken) {
   auto name = wanted;
@@ -182,7 +178,7 @@ std::vector<std::string> explain_input(const ExplainArguments& arguments,
   std::vector<std::string> files;
   const auto put = [&](std::string_view what, const at::Tensor& picture) {
     const auto path = fs::path(arguments.out) / fmt::format("{}_{}.png", name, what);
-    write_png(path, picture);
+    write_png_file(path, train::to_image(picture));
     files.push_back(path.string());
   };
   put("rollout", pictures.rollout);

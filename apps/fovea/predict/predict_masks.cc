@@ -12,12 +12,11 @@
 #include <string>
 #include <vector>
 
+#include "apps/fovea/predict/output_files.h"
 #include "apps/fovea/predict/predict.h"
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/data/formats/dicom.h"
 #include "fovea/data/formats/nifti.h"
-#include "fovea/data/png.h"
 #include "fovea/models/segmenter.h"
 #include "fovea/train/mask_picture.h"
 #include "fovea/train/tasks/segmentation.h"
@@ -147,19 +146,14 @@ std::string write_volume_mask(const std::string& input, const data::LabelMap& ma
   return path;
 }
 
-void write_png(const std::string& path, const data::Image& image) {
-  const auto bytes = data::encode_png(image);
-  write_file_atomic(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-}
-
 std::vector<std::string> write_image_masks(const std::string& input, const data::Image& image,
                                            const data::LabelMap& mask, const fs::path& folder) {
   data::Image gray{image.height, image.width, 1, {}};
   for (const auto label : mask.classes) gray.pixels.push_back(static_cast<uint8_t>(label));
   const std::vector<std::string> paths = {(folder / (stem_of(input) + "_mask.png")).string(),
                                           (folder / (stem_of(input) + "_overlay.png")).string()};
-  write_png(paths[0], gray);
-  write_png(paths[1], train::tinted(image, mask));
+  write_png_file(paths[0], gray);
+  write_png_file(paths[1], train::tinted(image, mask));
   return paths;
 }
 

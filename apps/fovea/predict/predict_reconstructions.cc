@@ -11,11 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "apps/fovea/predict/output_files.h"
 #include "apps/fovea/predict/predict.h"
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
-#include "fovea/data/formats/nifti.h"
-#include "fovea/data/png.h"
 #include "fovea/models/mae.h"
 #include "fovea/train/reconstruction_picture.h"
 #include "fovea/train/tasks/masked_autoencoding.h"
@@ -35,15 +33,6 @@ std::string free_name(const std::string& input, std::set<std::string>& taken) {
     chosen = fmt::format("{}_{}", stem, number);
   }
   return chosen;
-}
-
-// volume: [C, D, H, W], as the model sees it: on its own grid, voxels of size 1.
-void write_volume(const fs::path& path, const at::Tensor& volume) {
-  const auto values = volume.to(at::kCPU, at::kFloat).contiguous();
-  data::Volume out{values.size(0), {values.size(1), values.size(2), values.size(3)}, {1, 1, 1}, {}};
-  out.values.assign(values.const_data_ptr<float>(),
-                    values.const_data_ptr<float>() + values.numel());
-  data::write_nifti(path.string(), out, data::affine_of_spacing(out.spacing));
 }
 
 struct Reconstruction {
@@ -119,13 +108,12 @@ void predict_reconstructions(const PredictArguments& arguments, const train::Inf
                        .num_patches = restored.num_patches,
                        .files = {}};
     const auto name = free_name(one.input, taken);
-    const auto png =
-        data::encode_png(train::side_by_side({image.squeeze(0), restored.seen, restored.image}));
     one.files.push_back((folder / (name + ".png")).string());
-    write_file_atomic(one.files.back(), std::string(png.begin(), png.end()));
+    write_png_file(one.files.back(),
+                   train::side_by_side({image.squeeze(0), restored.seen, restored.image}));
     if (restored.image.dim() == 4) {
       one.files.push_back((folder / (name + ".nii.gz")).string());
-      write_volume(one.files.back(), restored.image);
+      write_grid_volume(one.files.back(), restored.image);
     }
     report_reconstruction(one, arguments.json);
   }

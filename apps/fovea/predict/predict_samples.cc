@@ -9,11 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "apps/fovea/predict/output_files.h"
 #include "apps/fovea/predict/predict.h"
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
-#include "fovea/data/formats/nifti.h"
-#include "fovea/data/png.h"
 #include "fovea/train/diffusion/sample_grid.h"
 #include "fovea/train/diffusion/sampler.h"
 
@@ -65,30 +63,14 @@ train::SampleRequest request_of(const SampleArguments& samples, const train::Inf
   return request;
 }
 
-void write_picture(const std::filesystem::path& path, const data::Image& image) {
-  const auto bytes = data::encode_png(image);
-  write_file_atomic(path.string(), {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-}
-
-// sample: [C, D, H, W], in the units of the model's input.
-void write_volume(const std::filesystem::path& path, const at::Tensor& sample) {
-  data::Volume volume;
-  volume.channels = sample.size(0);
-  volume.size = {sample.size(1), sample.size(2), sample.size(3)};
-  const auto dense = sample.contiguous();
-  volume.values.assign(dense.const_data_ptr<float>(),
-                       dense.const_data_ptr<float>() + dense.numel());
-  data::write_nifti(path.string(), volume, data::affine_of_spacing(volume.spacing));
-}
-
 std::string write_sample(const std::filesystem::path& folder, int64_t number,
                          const at::Tensor& sample, double value_range) {
   const bool is_volume = sample.dim() == 4;
   const auto path = folder / fmt::format("sample_{:05d}.{}", number, is_volume ? "nii.gz" : "png");
   if (is_volume) {
-    write_volume(path, sample);
+    write_grid_volume(path, sample);
   } else {
-    write_picture(path, train::sample_image(sample, value_range));
+    write_png_file(path, train::sample_image(sample, value_range));
   }
   return path.string();
 }
@@ -126,7 +108,7 @@ void predict_samples(const PredictArguments& arguments, const train::Inference& 
       model.num_classes() > 0 && arguments.samples.class_name.empty() ? model.num_classes()
                                                                       : std::llround(square),
       1, kMaxColumns);
-  write_picture(folder / "grid.png", train::sample_grid(samples, columns, task.value_range));
+  write_png_file(folder / "grid.png", train::sample_grid(samples, columns, task.value_range));
   if (!arguments.json) {
     fmt::print("{}: {} samples and grid.png ({}, {} steps)\n", folder.string(), samples.size(0),
                request.sampler.kind, request.sampler.steps);
