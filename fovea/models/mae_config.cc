@@ -83,6 +83,7 @@ VitConfig MaeConfig::decoder_vit() const {
 EncoderConfig MaeConfig::default_encoder() {
   EncoderConfig encoder;
   encoder.vit.pos_embed = "sincos";
+  encoder.vit.weight_init = "jax";
   return encoder;
 }
 

@@ -60,7 +60,7 @@ struct MaeConfig {
   // The decoder's blocks as those of a ViT: the encoder's options in the decoder's sizes.
   VitConfig decoder_vit() const;
 
-  // Fixed sin-cos positions, as published.
+  // Fixed sin-cos positions and weights that start Xavier uniform, as published.
   static EncoderConfig default_encoder();
 };
 
