@@ -50,7 +50,7 @@ at::Tensor per_class(const SampleMeans& means, int64_t first_class) {
   return at::tensor(values);
 }
 
-class OverlapTest : public testing::TestWithParam<const char*> {};
+class OverlapTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(OverlapTest, MeansEqualMonai) {
   const std::string form = GetParam();
@@ -92,7 +92,7 @@ TEST_P(OverlapTest, ScoresOfEachSampleEqualMonai) {
   EXPECT_GE(num_empty, 4);
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, OverlapTest, testing::Values("3d", "2d"),
+INSTANTIATE_TEST_SUITE_P(Golden, OverlapTest, ::testing::Values("3d", "2d"),
                          [](const auto& info) { return "Of" + std::string(info.param); });
 
 TEST(SampleMeansTest, IsZeroWithoutSamplesThatHaveAClass) {
