@@ -93,7 +93,8 @@ TEST(T2tVitTest, LearnsAFixedBatch) {
     loss.backward();
     const at::NoGradGuard no_grad;
     for (auto& parameter : model.parameters()) {
-      if (parameter.requires_grad()) parameter.sub_(parameter.grad() * 0.2);
+      // By sign: gradients of the soft splits are far smaller than those of the head.
+      if (parameter.requires_grad()) parameter.sub_(parameter.grad().sign() * 3e-3);
     }
   }
   EXPECT_LT(last, 0.8 * first);
