@@ -95,7 +95,8 @@ void Vit::register_patch_embed(at::Device device) {
   const auto patch = config_.patch_sides();
   const auto values = std::accumulate(patch.begin(), patch.end(), int64_t{1}, std::multiplies<>());
   adaptive_embed_ = register_module(
-      "patch_embed", nn::AdaptivePatchEmbed(values, config_.in_chans, config_.embed_dim, device));
+      "patch_embed", nn::AdaptivePatchEmbed(values, config_.in_chans, config_.embed_dim,
+                                            config_.patch_norm, device));
   if (config_.pos_embed != "size_and_center") return;
   auto sides = config_.img_sides();  // H, W or D, H, W
   std::reverse(sides.begin(), sides.end());

@@ -39,6 +39,7 @@ struct VitConfig {
   std::string patching = "grid";
   int64_t fixed_length = 196;
   bool pos_in_pixels = false;
+  bool patch_norm = false;
   int64_t in_chans = 3;
   int64_t num_classes = 1000;
   std::string global_pool = "token";
@@ -125,6 +126,10 @@ void VitConfig::visit_encoder(Visitor& v, Self& self) {
           {.min = 1, .unit = "patches"});
   v.field("pos_in_pixels", self.pos_in_pixels,
           "pos_embed size_and_center: pixels as they are, as UCF-VIT; false: shares of the image");
+  v.field(
+      "patch_norm", self.patch_norm,
+      "adaptive: a norm before and one after the patch embedding, as UCF-VIT; how bright a patch "
+      "is as a whole is lost with it");
   v.field("in_chans", self.in_chans, "channels of the images", positive);
   v.field("embed_dim", self.embed_dim, "token width D", positive);
   v.field("depth", self.depth, "number of blocks", positive);

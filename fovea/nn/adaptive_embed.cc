@@ -17,17 +17,18 @@ constexpr NormOptions kPatchNorm = {.kind = NormKind::kLayerNorm, .eps = 1e-5};
 }  // namespace
 
 AdaptivePatchEmbedImpl::AdaptivePatchEmbedImpl(int64_t patch_values, int64_t in_chans, int64_t dim,
-                                               at::Device device) {
+                                               bool has_norms, at::Device device) {
   const int64_t width = patch_values * in_chans;
-  norm1_ = register_module("norm1", Norm(width, kPatchNorm, device));
+  if (has_norms) norm1_ = register_module("norm1", Norm(width, kPatchNorm, device));
   proj_ = register_module("proj", Linear(width, dim, /*has_bias=*/true, device));
-  norm2_ = register_module("norm2", Norm(dim, kPatchNorm, device));
+  if (has_norms) norm2_ = register_module("norm2", Norm(dim, kPatchNorm, device));
 }
 
 at::Tensor AdaptivePatchEmbedImpl::forward(const at::Tensor& patches) {
   return run([&] {
     const auto rows = patches.permute({0, 2, 3, 1}).flatten(2);  // [B, L, S * C]
-    return norm2_(proj_(norm1_(rows)));                          // [B, L, D]
+    if (!norm1_) return proj_(rows);                             // [B, L, D]
+    return norm2_(proj_(norm1_(rows)));
   });
 }
 

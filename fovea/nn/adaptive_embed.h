@@ -10,12 +10,14 @@
 
 namespace fovea::nn {
 
-// patches: [B, C, L, S], S values of each channel of a patch -> tokens [B, L, dim]: norm1, proj and
-// norm2 of the S * C values of a patch, in the order (S, C). Parameters norm1 [S * C], proj
-// [dim, S * C], norm2 [dim]; epsilon 1e-5, as UCF-VIT's.
+// patches: [B, C, L, S], S values of each channel of a patch -> tokens [B, L, dim]: proj of the S *
+// C values of a patch, in the order (S, C); with has_norms norm2(proj(norm1(.))), as UCF-VIT does.
+// Its first norm takes away the mean of each patch. Parameters norm1 [S * C], proj [dim, S * C],
+// norm2 [dim]; epsilon 1e-5.
 class AdaptivePatchEmbedImpl : public UnitImpl {
  public:
-  AdaptivePatchEmbedImpl(int64_t patch_values, int64_t in_chans, int64_t dim, at::Device device);
+  AdaptivePatchEmbedImpl(int64_t patch_values, int64_t in_chans, int64_t dim, bool has_norms,
+                         at::Device device);
   at::Tensor forward(const at::Tensor& patches);
 
  private:

@@ -159,8 +159,9 @@ TEST(VitParityTest, TouchesEveryOption) {
   }
   // The table of presets, preprocessing, step-0 weights and adaptive patches have tests of their
   // own.
-  EXPECT_EQ(untouched.names, (std::set<std::string>{"preset", "input", "weight_init", "fix_init",
-                                                    "patching", "fixed_length", "pos_in_pixels"}));
+  EXPECT_EQ(untouched.names,
+            (std::set<std::string>{"preset", "input", "weight_init", "fix_init", "patching",
+                                   "fixed_length", "pos_in_pixels", "patch_norm"}));
 }
 
 // The comparison has teeth: weights that fit but are wrong are reported.

@@ -27,6 +27,9 @@ TrainConfig tiny_sap_run(const data::testing::TempDir& folder) {
   sap.num_classes = 3;
   sap.decoder_dim = 16;
   config.model = {sap};
+  auto val = *config.data.val->get_if<data::NiftiConfig>();
+  val.transforms.push_back({data::CenterSpatialCropConfig{.roi_size = {8}}});
+  config.data.val = data::DataSectionConfig{val};
   config.data.adaptive_patching = data::AdaptivePatchingConfig{
       .fixed_length = 50, .patch_size = 2, .criterion = "variance", .smoothing = {0}};
   config.data.adaptive_patching->value_range = {-1, 1};

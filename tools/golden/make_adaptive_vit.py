@@ -17,11 +17,11 @@ from torch import nn
 
 OUT = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden"
 DEFAULTS = dict(patching="adaptive", img_size=[32, 48], patch_size=[4], in_chans=2, num_classes=5, embed_dim=24, depth=2,
-                num_heads=2, mlp_ratio=2.0, norm_eps=1e-6, fixed_length=9)
+                num_heads=2, mlp_ratio=2.0, norm_eps=1e-6, fixed_length=9, patch_norm=True)
 CASES = {
     "learn": dict(pos_embed="learn", reg_tokens=1),
     "pixels": dict(pos_embed="size_and_center", pos_in_pixels=True, class_token=False, global_pool="avg"),
-    "shares": dict(pos_embed="size_and_center", global_pool="avgmax", fc_norm=False),
+    "shares": dict(pos_embed="size_and_center", global_pool="avgmax", fc_norm=False, patch_norm=False),
     "volume": dict(pos_embed="size_and_center", img_size=[16, 32, 24], class_token=False, global_pool="map",
                    qk_norm=True, in_chans=1),
 }
@@ -38,9 +38,10 @@ class AdaptiveViT(nn.Module):
                                        "class_token", "reg_tokens", "qk_norm", "fc_norm") if k in config}
         self.vit = VisionTransformer(img_size=(length, 1), patch_size=1, in_chans=1, **keys)
         self.vit.patch_embed = nn.Module()
-        self.vit.patch_embed.norm1 = nn.LayerNorm(values)
         self.vit.patch_embed.proj = nn.Linear(values, dim)
-        self.vit.patch_embed.norm2 = nn.LayerNorm(dim)
+        if config["patch_norm"]:
+            self.vit.patch_embed.norm1 = nn.LayerNorm(values)
+            self.vit.patch_embed.norm2 = nn.LayerNorm(dim)
         self.learns = config["pos_embed"] == "learn"
         if not self.learns:
             self.vit.pos_embed = None
@@ -51,7 +52,10 @@ class AdaptiveViT(nn.Module):
         """-> [B, N, D] after the final norm, and [B, N] what is no padding"""
         vit = self.vit
         x = tokens.permute(0, 2, 3, 1).flatten(2)  # 'b c s p -> b s (p c)'
-        x = vit.patch_embed.norm2(vit.patch_embed.proj(vit.patch_embed.norm1(x)))
+        if self.config["patch_norm"]:
+            x = vit.patch_embed.norm2(vit.patch_embed.proj(vit.patch_embed.norm1(x)))
+        else:
+            x = vit.patch_embed.proj(x)
         if not self.learns:
             where = torch.cat([sizes[:, 0, :, None], centers[:, 0]], -1)
             if not self.config.get("pos_in_pixels", False):

@@ -14,7 +14,7 @@ from torch import nn
 from make_adaptive_vit import DEFAULTS, OUT, AdaptiveViT, random_patches
 
 CASES = {
-    "2d": dict(pos_embed="size_and_center"),
+    "2d": dict(pos_embed="size_and_center", patch_norm=False),
     "3d": dict(pos_embed="learn", img_size=[16, 16, 16], fixed_length=8, in_chans=1, depth=1, embed_dim=16),
 }
 NUM_CLASSES, WIDTH = 3, 6
