@@ -16,7 +16,7 @@ namespace fovea::weights {
 namespace {
 
 using testing::expected;
-using testing::TempFolder;
+using testing::TempDir;
 
 // Every dtype, a tensor without sides and a view.
 nn::NamedTensors dcp_tensors() {
@@ -37,7 +37,7 @@ void expect_read_back(const std::string& folder) {
 }
 
 TEST(DcpWriterTest, IsReadBackBitForBit) {
-  const TempFolder folder("dcp_writer");
+  const TempDir folder;
   write_dcp_folder(folder.file("with_key"), dcp_tensors());
   expect_read_back(folder.file("with_key"));
   const DcpFolder written(folder.file("with_key"));
@@ -51,7 +51,7 @@ TEST(DcpWriterTest, IsReadBackBitForBit) {
 }
 
 TEST(DcpWriterTest, LeavesWhatIsThereAndNothingHalfWritten) {
-  const TempFolder folder("dcp_writer_none");
+  const TempDir folder;
   write_dcp_folder(folder.file("a"), dcp_tensors());
   EXPECT_THROW(write_dcp_folder(folder.file("a"), dcp_tensors()), CheckpointError);
   const auto complex = expected().at("images").to(at::kComplexFloat);
@@ -66,7 +66,7 @@ TEST(DcpWriterTest, RoundTripThroughTorch) {
       support::run_command(python + " -c 'import torch, safetensors' 2>&1").status != 0) {
     GTEST_SKIP() << "set FOVEA_PYTHON to a Python with torch and safetensors";
   }
-  const TempFolder folder("dcp_writer_python");
+  const TempDir folder;
   write_dcp_folder(folder.file("dcp"), dcp_tensors());
   nn::write_tensor_file(folder.file("w.safetensors"), dcp_tensors());
   const auto result = support::run_command(fmt::format(
