@@ -52,7 +52,7 @@ ImportRules training_rules() {
       {"optimizer.betas", to("optim.betas")},
       {"optimizer.eps", to("optim.eps")},
       {"optimizer.weight_decay",
-       to("optim.weight_decay", "not on biases, norms and embeddings, which are decayed there")},
+       to("optim.weight_decay", "with decay_all: on biases, norms and embeddings too, as there")},
       {"distributed.dp_outer", part_of("data.global_batch_size", "counted in the global batch")},
       {"distributed.dp_shard", part_of("data.global_batch_size", "counted in the global batch")},
       {"distributed.cp", refuse_unless("1", kOneProcess)},
@@ -66,8 +66,7 @@ ImportRules training_rules() {
       {"fsdp.use_hybrid_fsdp", refuse(kOneProcess)},
       {"training.steps", to("trainer.max_steps", "one update more is made there")},
       {"training.val_interval",
-       to("checkpoint.every_steps",
-          "checkpoints; evaluations are counted in epochs (trainer.eval_every_epochs)")},
+       to("trainer.eval_every_steps", "and a checkpoint as often, named by its loss")},
       {"training.log_interval", to("log.every_steps")},
       {"training.checkpoint.path", to("run.dir", "the run folder, which holds the checkpoints")},
       {"training.checkpoint.resume_from_metric",
@@ -208,9 +207,12 @@ void import_bionemo(Importer& in) {
                                                        in.number("distributed.dp_shard", 1);
   in.set("data.global_batch_size", in.number("dataset.train.batch_size", 8) * ranks);
   in.set("optim.name", "adamw");
+  in.set("optim.decay_all", "true");
   in.set("schedule.name", "cosine");
   in.set("trainer.max_grad_norm", "1.0");  // fixed in its train.py
   in.set("checkpoint.best_metric", "loss");
+  in.set("checkpoint.label_metric", "loss");
+  in.set("checkpoint.every_steps", in.number("training.val_interval", 500));
   if (in.flag("profiling.wandb", false)) {
     in.set("log.wandb.project", in.text("profiling.wandb_kwargs.project", "bionemo-recipes"));
     in.set("log.wandb.name", in.text("profiling.wandb_kwargs.name", "bionemo-vit"));

@@ -84,7 +84,7 @@ ImportRules schedule_rules() {
     rules["optax." + name + ".learning_rate"] = schedule;
   }
   rules["optax.adamw.weight_decay"] =
-      to("optim.weight_decay", "not on biases, norms and embeddings, which optax decays too");
+      to("optim.weight_decay", "with decay_all: on biases, norms and embeddings too, as optax");
   rules["optax.adamw.b1"] = rules["optax.adamw.b2"] = part_of("optim.betas");
   rules["optax.adamw.eps"] = to("optim.eps");
   rules["optax.sgd.momentum"] = to("optim.momentum");
@@ -99,8 +99,7 @@ ImportRules train_rules() {
       {train + "model", refuse(kProgram)},
       {train + "model_dir", part_of("run.dir")},
       {train + "total_steps", to("trainer.max_steps")},
-      {train + "eval_period",
-       refuse("evaluations are counted in epochs: trainer.eval_every_epochs")},
+      {train + "eval_period", to("trainer.eval_every_steps")},
       {train + "stats_period", to("log.every_steps")},
       {train + "random_seed",
        {"", "",
@@ -271,6 +270,7 @@ void import_rosetta(Importer& in) {
          in.number(config + "intermediate_size", 3072) / in.number(config + "hidden_size", 768));
   finish_schedule(in);
   if (optimizer == "adamw") {
+    in.set("optim.decay_all", "true");
     in.set("optim.betas", fmt::format("[{}, {}]", in.number("optax.adamw.b1", 0.9),
                                       in.number("optax.adamw.b2", 0.999)));
   }

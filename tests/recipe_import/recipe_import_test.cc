@@ -154,6 +154,8 @@ TEST(RecipeImportTest, Bionemo) {
                        {"data.global_batch_size", "32"},
                        {"data.train.path", "data/super-tiny-imagenet-5"},
                        {"trainer.max_steps", "500"},
+                       {"trainer.eval_every_steps", "25"},
+                       {"checkpoint.label_metric", "loss"},
                        {"trainer.max_grad_norm", "1.0"}});
   EXPECT_EQ(row_of(imported(item), "model.vit.pos_embed").outcome, ImportOutcome::kChanged);
   EXPECT_EQ(row_of(imported(item), "fsdp.zero_dp_strategy").outcome, ImportOutcome::kRefused);
@@ -168,6 +170,7 @@ TEST(RecipeImportTest, RosettaPretrainingAndFineTuning) {
                                                          {"data.global_batch_size", "4096"},
                                                          {"trainer.micro_batch_size", "512"},
                                                          {"trainer.max_steps", "95000"},
+                                                         {"trainer.eval_every_steps", "1000"},
                                                          {"schedule.total_steps", "75000"},
                                                          {"schedule.warmup_prefix", "true"},
                                                          {"optim.weight_decay", "0.3"},
