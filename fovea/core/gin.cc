@@ -189,6 +189,7 @@ class GinReader {
 
   void next_or_end(char end) {
     skip_blank();
+    if (at_ >= text_.size()) refuse(fmt::format("a bracket has no end, which is {}", end));
     if (peek() == ',') {
       take();
     } else if (peek() != end) {
