@@ -32,7 +32,7 @@ TEST(GinTest, Values) {
   EXPECT_EQ(gin_value("a.b = None", "a.b"), "null");
   EXPECT_EQ(gin_value("s/a.b = \"x # {0..9}.tar\"", "s/a.b"), "\"x # {0..9}.tar\"");
   EXPECT_EQ(gin_value("a.b = (224,224,\n  3)", "a.b"), "[224, 224, 3]");
-  EXPECT_EQ(gin_value("a.b = [@x.f(), @y.g]", "a.b"), "[\"@x.f()\", \"@y.g\"]");
+  EXPECT_EQ(gin_value("a.b = [@x.f(), @y.g]", "a.b"), "[@x.f(), @y.g]");
   EXPECT_EQ(gin_value("a.b = {'k': [1], 'l': None}", "a.b"), "{k: [1], l: null}");
 }
 
