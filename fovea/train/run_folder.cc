@@ -51,7 +51,7 @@ TrainConfig load_run_config(const fs::path& folder, const std::vector<std::strin
 
 RunFolder::Lock::Lock(const fs::path& folder) {
   std::error_code error;
-  fs::create_directories(folder / "checkpoints", error);
+  fs::create_directories(folder, error);
   if (error) {
     fail<Error>("run.dir: cannot make the folder {}: {}; choose another run.dir", folder.string(),
                 error.message());

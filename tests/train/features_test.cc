@@ -148,7 +148,8 @@ class CountingDataset : public data::DatasetView {
 
 TEST(FeaturesTest, CacheReadsEverySampleOnce) {
   const data::testing::TempDir folder;
-  const auto config = probe_config(folder, "run", "exact");
+  auto config = probe_config(folder, "run", "exact");
+  config.data.threads = 0;  // no reading ahead into a second epoch
   auto section = open_training_section(config);
   const auto counting = std::make_shared<CountingDataset>(section.dataset);
   section.dataset = counting;

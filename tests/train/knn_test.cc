@@ -68,7 +68,7 @@ TEST(KnnTest, FeaturesOfATrainedModelTellItsClassesApart) {
   EXPECT_EQ(result.num_samples, 40);
   EXPECT_EQ(result.num_neighbors, 100);
   EXPECT_EQ(result.num_left_out, 0);
-  EXPECT_GT(result.metrics.at("knn5_top1"), 85);
+  EXPECT_GT(result.metrics.at("knn5_top1"), 60);  // chance: 25
   // The same numbers again, whatever the transforms of training would draw, and in micro-batches.
   auto other = config;
   other.run.seed = 99;

@@ -281,13 +281,13 @@ TEST(PhasesTest, FaultsAreNamedByTheirLine) {
                "init.weights names no file");
   expect_fault("  - {name: a}\n  - {name: b, set: {init: {weights: x.pth}}}\n",
                "5: phases.1.set.init.weights", "set start_from: none");
-  expect_fault("  - {name: a}\n  - {name: b, start_from: last}\n", "5: phases.1.start_from",
+  expect_fault("  - {name: a}\n  - {name: b, start_from: lates}\n", "5: phases.1.start_from",
                "did you mean latest?");
   expect_fault("  - {name: a, set: {run: {dir: other}}}\n", "4: phases.0.set.run.dir",
                "leave it out");
   expect_fault("  - {name: a, set: {phases: []}}\n", "4: phases.0.set.phases", "leave it out");
   expect_fault("  - {name: a, set: {trainer: {max_steps: 0}}}\n", "4: trainer.max_steps",
-               "expected an integer >= 1");
+               "expected an integer or null >= 1");
   const data::testing::TempDir folder;
   auto config = two_phases(folder);
   config.data.val.reset();

@@ -73,7 +73,7 @@ def main():
     tensors |= {f"fine_tune/{name}": p.detach().float().clone() for name, p in model.named_parameters()}
     tensors["images"], tensors["labels"] = images.contiguous(), labels.to(torch.int64)
 
-    config = {"model": MODEL, "steps": STEPS, "lr": LR, "layer_decay": DECAY, "logits_scale": SCALE,
+    config = {"model": MODEL | {"img_size": [32], "patch_size": [8]}, "steps": STEPS, "lr": LR, "layer_decay": DECAY, "logits_scale": SCALE,
               "losses": {"probe": probe_losses, "fine_tune": tune_losses}}
     versions = {"torch": torch.__version__, "timm": timm.__version__, "maker": "tools/golden/make_phases.py"}
     save_file({name: t.contiguous() for name, t in tensors.items()}, OUT / "phases.safetensors",
