@@ -52,6 +52,7 @@ TrainConfig config_of(const data::testing::TempDir& folder, const Golden& golden
   config.data.global_batch_size = golden.at("images").size(0);
   optim::AdamWConfig adamw;
   adamw.lr = golden.config.at("lr");
+  adamw.eps = golden.config.at("eps");
   adamw.weight_decay = 0;
   config.optim = {adamw};
   config.schedule = {optim::ConstantScheduleConfig{}};

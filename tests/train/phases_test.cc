@@ -177,6 +177,7 @@ TEST(PhasesTest, PhaseMayStartFromAFileOfItsOwn) {
 // Lets a child process train until `file` has `lines` lines, ends it with `signal`, goes on here
 // and compares with a run that nobody ended.
 void expect_goes_on_bitwise(const std::string& file, int64_t lines, int signal) {
+  SCOPED_TRACE(fmt::format("{} lines of {}", lines, file));
   const data::testing::TempDir folder;
   const auto whole = two_phases(folder, "whole"), killed = two_phases(folder, "killed");
   const auto expected = fit(whole);
@@ -201,16 +202,11 @@ void expect_goes_on_bitwise(const std::string& file, int64_t lines, int signal) 
 }
 
 TEST(PhasesTest, KilledInAnyPhaseTheSameCommandGoesOnBitwise) {
-  for (const auto& [file, lines] :
-       std::vector<std::pair<std::string, int64_t>>{{"1_probe/metrics.jsonl", 3},
-                                                    {"1_probe/metrics.jsonl", 9},
-                                                    {"phases.json", 1},
-                                                    {"2_fine_tune/metrics.jsonl", 1},
-                                                    {"2_fine_tune/metrics.jsonl", 7}}) {
-    SCOPED_TRACE(fmt::format("{} lines of {}", lines, file));
-    expect_goes_on_bitwise(file, lines, SIGKILL);
-    expect_goes_on_bitwise(file, lines, SIGTERM);
-  }
+  expect_goes_on_bitwise("1_probe/metrics.jsonl", 3, SIGKILL);
+  expect_goes_on_bitwise("1_probe/metrics.jsonl", 9, SIGTERM);
+  expect_goes_on_bitwise("phases.json", 1, SIGKILL);
+  expect_goes_on_bitwise("2_fine_tune/metrics.jsonl", 1, SIGTERM);
+  expect_goes_on_bitwise("2_fine_tune/metrics.jsonl", 7, SIGKILL);
 }
 
 TEST(PhasesTest, FinishedPhasesAreKeptAndLaterOnesMayChange) {
