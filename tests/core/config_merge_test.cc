@@ -75,7 +75,10 @@ struct DrawingConfig {
     v.field("later", self.later, "keys of a second drawing that are other");
   }
   void check() const {
-    if (!later.empty()) changed_config(*this, later, "the second drawing");
+    if (later.empty()) return;
+    auto base = *this;
+    base.later = {};
+    changed_config(base, later, "the second drawing");
   }
 };
 
