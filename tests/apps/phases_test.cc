@@ -102,7 +102,7 @@ TEST_F(PhasesProgramTest, TrainsBothEvaluatesAndReports) {
 TEST_F(PhasesProgramTest, KnnOfARunAndOfARecipe) {
   ASSERT_EQ(run_fovea("train " + recipe_).exit_code, 0);
   for (const auto& target : {run_dir(), recipe_}) {
-    const auto out = run_fovea("eval " + target + " --device cpu --knn --knn-k 3,7 --json");
+    const auto out = run_fovea("eval --device cpu --knn --knn-k 3,7 " + target + " --json");
     ASSERT_EQ(out.exit_code, 0) << out.output;
     const auto result = nlohmann::json::parse(out.output);
     EXPECT_EQ(result.at("num_samples"), 40);

@@ -100,6 +100,7 @@ void add_eval(CLI::App& app) {
                     "features");
   command->add_option("--knn-k", arguments->knn.k, "numbers of neighbours, such as 10,20")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command
