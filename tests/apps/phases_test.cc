@@ -63,6 +63,13 @@ class PhasesProgramTest : public ::testing::Test {
     dir_.write(name, bytes);
   }
 
+  // What --json prints stands on the last line; notes on standard error stand before it.
+  static nlohmann::json json_of(const testing::ProgramResult& result) {
+    const auto end = result.output.find_last_not_of('\n');
+    const auto start = result.output.rfind('\n', end);
+    return nlohmann::json::parse(result.output.substr(start == std::string::npos ? 0 : start + 1));
+  }
+
   std::string run_dir() const { return dir_.path() + "/run"; }
 
   data::testing::TempDir dir_;
@@ -72,7 +79,7 @@ class PhasesProgramTest : public ::testing::Test {
 TEST_F(PhasesProgramTest, TrainsBothEvaluatesAndReports) {
   const auto trained = run_fovea("train " + recipe_ + " --json");
   ASSERT_EQ(trained.exit_code, 0) << trained.output;
-  const auto result = nlohmann::json::parse(trained.output);
+  const auto result = json_of(trained);
   ASSERT_EQ(result.at("phases").size(), 2u);
   EXPECT_EQ(result.at("phases")[0].at("name"), "probe");
   EXPECT_EQ(result.at("run_dir"), run_dir());
@@ -84,7 +91,7 @@ TEST_F(PhasesProgramTest, TrainsBothEvaluatesAndReports) {
   const auto metrics = [&](const std::string& target) {
     const auto out = run_fovea("eval " + target + " --device cpu --json");
     EXPECT_EQ(out.exit_code, 0) << out.output;
-    return nlohmann::json::parse(out.output);
+    return json_of(out);
   };
   EXPECT_NEAR(metrics(run_dir()).at("top1"), result.at("eval").at("top1"), 1e-9);
   EXPECT_NEAR(metrics(run_dir() + "/weights.safetensors").at("top1"), result.at("eval").at("top1"),
@@ -93,7 +100,7 @@ TEST_F(PhasesProgramTest, TrainsBothEvaluatesAndReports) {
               result.at("phases")[0].at("eval").at("top1"), 1e-9);
   // Once more: nothing is trained, and the same is said.
   const auto again = run_fovea("train " + recipe_ + " --json");
-  EXPECT_EQ(nlohmann::json::parse(again.output).at("eval"), result.at("eval"));
+  EXPECT_EQ(json_of(again).at("eval"), result.at("eval"));
   const auto plain = run_fovea("train " + run_dir());
   EXPECT_THAT(plain.output, AllOf(HasSubstr("phase probe: 12 steps"), HasSubstr("done: 12 steps")));
   EXPECT_EQ(run_fovea("report " + run_dir()).exit_code, 0);
@@ -104,7 +111,7 @@ TEST_F(PhasesProgramTest, KnnOfARunAndOfARecipe) {
   for (const auto& target : {run_dir(), recipe_}) {
     const auto out = run_fovea("eval --device cpu --knn --knn-k 3,7 " + target + " --json");
     ASSERT_EQ(out.exit_code, 0) << out.output;
-    const auto result = nlohmann::json::parse(out.output);
+    const auto result = json_of(out);
     EXPECT_EQ(result.at("num_samples"), 40);
     EXPECT_EQ(result.at("num_neighbors"), 120);
     for (const char* name : {"knn3_top1", "knn3_top5", "knn7_top1", "knn7_top5"}) {
