@@ -320,7 +320,7 @@ at::Tensor Vit::forward_head(const at::Tensor& tokens, bool pre_logits, const at
     const auto cls = dropout(tokens.select(1, 0), config_.drop_rate, "head_drop");
     const auto dist = dropout(tokens.select(1, 1), config_.drop_rate, "head_drop_dist");
     if (pre_logits || !head_) return (cls + dist) / 2;
-    return (head_(cls) + head_dist_(dist)) / 2;  // [B, num_classes]
+    return scale_logits((head_(cls) + head_dist_(dist)) / 2);  // [B, num_classes]
   }
   auto x = pool(tokens, mask);  // [B, D]
   if (fc_norm_) x = fc_norm_(x);
@@ -328,8 +328,35 @@ at::Tensor Vit::forward_head(const at::Tensor& tokens, bool pre_logits, const at
     x = at::tanh(pre_logits_(x));  // [B, representation_size]
     record("pre_logits", x);
   }
-  x = dropout(x, config_.drop_rate, "head_drop");
-  return pre_logits || !head_ ? x : head_(x);  // [B, num_classes]
+  return pre_logits || !head_ ? dropout(x, config_.drop_rate, "head_drop") : classify(x);
+}
+
+at::Tensor Vit::scale_logits(const at::Tensor& logits) const {
+  return config_.logits_scale == 1 ? logits : logits * config_.logits_scale;
+}
+
+at::Tensor Vit::classify(const at::Tensor& features) {
+  if (!head_) fail<ConfigError>("the model has no head; set model.num_classes");
+  return scale_logits(head_(dropout(features, config_.drop_rate, "head_drop")));
+}
+
+int64_t Vit::num_features() const {
+  if (config_.global_pool.empty()) return 0;
+  return config_.representation_size > 0 ? config_.representation_size : config_.embed_dim;
+}
+
+at::Tensor Vit::pooled_features(const at::Tensor& images) {
+  if (num_features() == 0) return Model::pooled_features(images);  // which says why not
+  return run([&] { return forward_head(forward_features(images), /*pre_logits=*/true); });
+}
+
+at::Tensor Vit::pooled_patch_features(const PatchInput& patches) {
+  if (num_features() == 0) return Model::pooled_patch_features(patches);
+  return run([&] {
+    const auto mask = token_mask(patches);
+    return forward_head(encode(add_prefix(embed_patches(patches)), {}, nullptr, mask),
+                        /*pre_logits=*/true, mask);
+  });
 }
 
 }  // namespace fovea::models

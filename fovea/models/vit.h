@@ -46,6 +46,13 @@ class Vit : public Model {
   at::Tensor forward_head(const at::Tensor& tokens, bool pre_logits = false,
                           const at::Tensor& mask = {});
 
+  // Pooled, normed and, where there is one, through the tanh layer; 0 features without pooling.
+  int64_t num_features() const override;
+  at::Tensor pooled_features(const at::Tensor& images) override;
+  at::Tensor pooled_patch_features(const PatchInput& patches) override;
+  bool has_classifier() const override { return head_ && !config_.distilled && num_features() > 0; }
+  at::Tensor classify(const at::Tensor& features) override;
+
   void init_weights(uint64_t seed) override;
   InputSpec input_spec() const override;
   int64_t num_classes() const override { return config_.num_classes; }
@@ -68,6 +75,7 @@ class Vit : public Model {
   int64_t num_embedded_prefix() const;
   at::Tensor drop_patches(const at::Tensor& tokens) const;
   at::Tensor pool(const at::Tensor& tokens, const at::Tensor& mask);
+  at::Tensor scale_logits(const at::Tensor& logits) const;
   at::Tensor adapt_pos_embed(const at::Tensor& saved) const;
 
   VitConfig config_;

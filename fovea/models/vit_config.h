@@ -79,6 +79,7 @@ struct VitConfig {
   double norm_eps = 1e-6;
   std::string mlp_layer = "mlp";
   int64_t representation_size = 0;
+  double logits_scale = 1.0;
   VitInputConfig input;
 
   template <class Visitor, class Self>
@@ -197,6 +198,8 @@ void VitConfig::visit_head(Visitor& v, Self& self) {
           {.min = 0, .max = 1, .exclusive_max = true});
   v.field("representation_size", self.representation_size,
           "width of a tanh layer before the head (pre-logits); 0: none", {.min = 0});
+  v.field("logits_scale", self.logits_scale, "factor of the logits; 0.125 divides them by 8",
+          {.min = 0, .exclusive_min = true});
 }
 
 }  // namespace fovea::models

@@ -16,6 +16,7 @@
 #include "fovea/data/transforms/pipeline.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/weights.h"
+#include "fovea/train/phases.h"
 #include "fovea/train/run_folder.h"
 #include "fovea/train/session.h"
 #include "fovea/weights/read_weights.h"
@@ -35,6 +36,7 @@ struct WeightsSource {
   std::string weights;  // empty: step-0 weights
   std::vector<std::string> class_names;
   std::optional<TrainConfig> config;
+  models::LoadOptions load;
 };
 
 WeightsSource from_weights_file(const std::string& path, const InferenceOptions& options) {
@@ -67,7 +69,9 @@ std::string weights_of_run(const fs::path& folder, const std::string& checkpoint
   return store.weights_file(checkpoint);
 }
 
-WeightsSource from_run(const fs::path& folder, const InferenceOptions& options) {
+WeightsSource from_run(const fs::path& run_folder, const InferenceOptions& options) {
+  const auto phases = begun_phase_folders(run_folder.string());
+  const auto folder = phases.empty() ? run_folder : fs::path(phases.back());
   WeightsSource source;
   source.config = load_run_config(folder, options.overrides);
   source.model = source.config->model;
@@ -83,8 +87,25 @@ WeightsSource from_run(const fs::path& folder, const InferenceOptions& options) 
   return source;
 }
 
+bool is_recipe(const std::string& path) {
+  return (path.ends_with(".yaml") || path.ends_with(".yml")) && fs::is_regular_file(path);
+}
+
+// The model as it is before the first step.
+WeightsSource from_recipe(const std::string& path, const InferenceOptions& options) {
+  auto config = load_config<TrainConfig>(path, options.overrides);
+  if (!config.phases.empty()) config = resolve_phases(config).front().config;
+  WeightsSource source;
+  source.model = config.model;
+  source.weights = options.weights.empty() ? config.init.weights : options.weights;
+  source.load = load_options(config.init);
+  source.config = std::move(config);
+  return source;
+}
+
 WeightsSource find_source(const std::string& target, const InferenceOptions& options) {
   if (is_run_folder(target)) return from_run(target, options);
+  if (is_recipe(target)) return from_recipe(target, options);
   if (fs::is_regular_file(target) || weights::is_weights_folder(target))
     return from_weights_file(target, options);
   if (fs::is_directory(target)) {
@@ -198,10 +219,14 @@ Inference load_inference(const std::string& target, const InferenceOptions& opti
   inference.compute =
       compute_options({.type = options.device, .dtype = options.dtype, .threads = 0});
   inference.model = models::build_model(source.model);
-  if (source.weights.empty()) {
-    inference.model->init_weights(0);
-  } else {
-    models::load_weights(*inference.model, source.weights);
+  const bool is_partly_loaded =
+      source.load.skip_head || source.load.part != models::WeightsPart::kAll;
+  if (source.weights.empty() || is_partly_loaded) {
+    const auto seed = source.config ? source.config->run.seed : 0;
+    inference.model->init_weights(static_cast<uint64_t>(seed));
+  }
+  if (!source.weights.empty()) {
+    models::load_weights(*inference.model, source.weights, source.load);
   }
   inference.model->to(inference.compute.device);
   inference.model->eval();

@@ -21,7 +21,8 @@ StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Opt
   StepOutcome outcome;
   for (int64_t begin = 0; begin < batch.size(); begin += micro) {
     const int64_t end = std::min(batch.size(), begin + micro);
-    const auto tensors = to_tensors(batch, begin, end, options.compute);
+    auto tensors = to_tensors(batch, begin, end, options.compute);
+    if (options.features) options.features->fill(tensors);
     const nn::StepScope scope(options.seed, step, tensors.rows);
     const auto parts = task.loss(model, tensors);
     parts.loss_sum.backward();
