@@ -15,6 +15,11 @@ class EncoderModel : public Model {
   EncoderModel(const EncoderConfig& config, at::Device device);
 
   InputSpec input_spec() const override { return encoder_->input_spec(); }
+  std::vector<std::string> variables() const override { return encoder_->variables(); }
+  void set_channels(const std::vector<std::string>& names) override {
+    encoder_->set_channels(names);
+  }
+  std::vector<std::string> channels() const override { return encoder_->channels(); }
   // The encoder's are those of a ViT by itself of the same seed.
   void init_weights(uint64_t seed) override;
   std::vector<std::string> no_weight_decay() const override;

@@ -2,7 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "fovea/models/model.h"
+#include "fovea/models/variables.h"
 
 namespace fovea::train {
 namespace {
@@ -35,6 +35,7 @@ std::unique_ptr<Evaluation> evaluate(models::Model& model, const Task& task, dat
   for (int64_t done = 0; done < total;) {
     auto batch = loader.next();
     const auto tensors = to_tensors(batch, 0, batch.size(), compute);
+    const models::ChannelScope channels(model, tensors.variables);
     evaluation->add(tensors, task.loss(model, tensors));
     done += batch.size();
     loader.recycle(std::move(batch));

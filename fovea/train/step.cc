@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "fovea/core/error.h"
+#include "fovea/models/variables.h"
 #include "fovea/optim/clip.h"
 
 namespace fovea::train {
@@ -23,6 +24,7 @@ StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Opt
     const int64_t end = std::min(batch.size(), begin + micro);
     const auto tensors = to_tensors(batch, begin, end, options.compute);
     const nn::StepScope scope(options.seed, step, tensors.rows);
+    const models::ChannelScope channels(model, tensors.variables);
     const auto parts = task.loss(model, tensors);
     parts.loss_sum.backward();
     outcome.loss += parts.loss_sum.item<double>();

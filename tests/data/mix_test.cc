@@ -157,7 +157,7 @@ TEST_F(MixTest, SharesTilesAndChannels) {
   const auto& dataset = dynamic_cast<const MixDataset&>(*opened.dataset);
   EXPECT_EQ(dataset.size(), 23 * 4 + 7 * 4);  // samples 1 to 7 of 9
   EXPECT_EQ(dataset.sets()[1].name, "b.x");
-  EXPECT_EQ(opened.variables[1], (std::vector<std::string>{"x"}));
+  EXPECT_EQ(opened.options.variables[1], (std::vector<std::string>{"x"}));
   EXPECT_THAT(dataset.describe(92), AllOf(HasSubstr("b.x: "), HasSubstr("tile 0 of 4")));
   EXPECT_EQ(dataset.size_of(92), (VolumeSize{1, 3, 3}));
   EXPECT_EQ(dataset.set_of(91), 0);
