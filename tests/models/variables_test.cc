@@ -166,7 +166,7 @@ TEST_P(VariablesMaeParityTest, EqualsUcfVit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Goldens, VariablesMaeParityTest,
-                         ::testing::Values("mae", "mae_volume", "mae_adaptive",
+                         ::testing::Values("mae", "mae_plain", "mae_volume", "mae_adaptive",
                                            "mae_adaptive_plain"),
                          [](const auto& info) { return std::string(info.param); });
 
@@ -354,29 +354,79 @@ ModelPtr model_from(const std::string& keys) {
   return model;
 }
 
-// Of every model, from its start but for the variables' query, which starts at zero.
+void expect_gradients_everywhere(const Model& model, const std::string& what) {
+  for (const auto& item : model.named_parameters()) {
+    if (!item.value().requires_grad()) continue;
+    ASSERT_TRUE(item.value().grad().defined()) << what << " " << item.key();
+    EXPECT_GT(item.value().grad().abs().max().item<double>(), 0.0) << what << " " << item.key();
+  }
+}
+
+// Of every model, from weights near its start: there the query is zero, and with it what it meets.
 TEST(VariablesModelTest, GradientsReachEveryParameterOfEveryModel) {
-  const std::string encoder =
-      "encoder: {img_size: 16, patch_size: 4, in_chans: 2, variables: [a, b], embed_dim: 24, "
-      "depth: "
-      "4, num_heads: 2}";
-  const std::vector<std::string> recipes = {
-      "name: mae, decoder_embed_dim: 8, decoder_depth: 1, decoder_num_heads: 2, " + encoder,
-      "name: unetr, num_classes: 3, feature_size: 4, " + encoder,
-      "name: diffusion_vit, conditioning: add, linear_decoder: true, " + encoder,
-      "name: diffusion_vit, conditioning: adaln_zero, linear_decoder: true, " + encoder};
-  for (const auto& recipe : recipes) {
-    const auto model = model_from(recipe);
-    perturb(*model);
-    model->set_channels({"b", "a"});
-    const nn::StepScope step(1, 1, at::arange(2));
-    model->forward(support::random({2, 2, 16, 16}, at::kFloat, 4)).square().sum().backward();
-    for (const auto& item : model->named_parameters()) {
-      if (!item.value().requires_grad()) continue;
-      ASSERT_TRUE(item.value().grad().defined()) << recipe << item.key();
-      EXPECT_GT(item.value().grad().abs().max().item<double>(), 0.0) << recipe << item.key();
+  for (const std::string sides : {"[16, 16]", "[4, 8, 8]"}) {
+    const bool is_volume = sides == "[4, 8, 8]";
+    const auto images = support::random(
+        is_volume ? std::vector<int64_t>{2, 2, 4, 8, 8} : std::vector<int64_t>{2, 2, 16, 16},
+        at::kFloat, 4);
+    const std::string encoder = "encoder: {img_size: " + sides +
+                                ", patch_size: 4, in_chans: 2, variables: [a, b], embed_dim: 24, "
+                                "depth: 4, num_heads: 2}";
+    for (const std::string keys :
+         {"name: mae, decoder_embed_dim: 12, decoder_depth: 1, decoder_num_heads: 2, mask_ratio: "
+          "0.5, ",
+          "name: unetr, num_classes: 3, feature_size: 4, ",
+          "name: diffusion_vit, conditioning: add, linear_decoder: true, ",
+          "name: diffusion_vit, conditioning: adaln_zero, linear_decoder: true, "}) {
+      const auto model = model_from(keys + encoder);
+      perturb(*model);
+      model->set_channels({"b", "a"});
+      const nn::StepScope step(1, 1, at::arange(2));
+      model->forward(images).square().sum().backward();
+      expect_gradients_everywhere(*model, keys + sides);
     }
   }
+}
+
+TEST(VariablesModelTest, GradientsReachEveryParameterOfModelsOfAdaptivePatches) {
+  const std::string encoder = std::string("encoder: {img_size: 32, patch_size: 4, patching: ") +
+                              "adaptive, fixed_length: 7, pos_embed: size_and_center, in_chans: 2, "
+                              "variables: [a, b], embed_dim: 24, depth: 1, num_heads: 2}";
+  for (const std::string keys :
+       {"name: sap, num_classes: 3, decoder_dim: 8, ",
+        "name: mae, decoder_embed_dim: 8, decoder_depth: 1, decoder_num_heads: 2, mask_ratio: 0.5, "
+        "decoder_pos_embed: size_and_center, "}) {
+    const auto model = model_from(keys + encoder);
+    perturb(*model);
+    const nn::StepScope step(1, 1, at::arange(2));
+    const auto input = random_input(vit_with(std::string(kSmallAdaptive) + "in_chans: 2"), 2);
+    model->set_channels({"b", "a"});
+    const auto output = model->forward_patches(input.patches);
+    output.square().sum().backward();
+    expect_gradients_everywhere(*model, keys);
+    // Predictions of a MAE are in the order of the channels of the batch, those of SAP have none.
+    model->eval();
+    model->set_channels({"a", "b"});
+    const auto expected = model->forward_patches(reordered(input, {1, 0}).patches);
+    model->set_channels({"b", "a"});
+    const auto found = model->forward_patches(input.patches);
+    const bool has_channels = keys.starts_with("name: mae");
+    support::expect_same_bits(
+        has_channels ? found.unflatten(-1, {-1, 2}).flip(-1).flatten(-2) : found, expected, keys);
+  }
+}
+
+TEST(VariablesModelTest, DiffusionPredictsTheChannelsOfTheBatch) {
+  const auto model = model_from(
+      "name: diffusion_vit, conditioning: add, linear_decoder: true, encoder: {img_size: 16, "
+      "patch_size: 4, in_chans: 3, variables: [a, b, c], embed_dim: 24, depth: 1, num_heads: 2}");
+  model->eval();
+  const auto images = support::random({2, 2, 16, 16}, at::kFloat, 4);
+  model->set_channels({"c", "a"});
+  const auto predicted = model->forward(images);
+  EXPECT_EQ(predicted.sizes(), images.sizes());
+  model->set_channels({"a", "c"});
+  support::expect_same_bits(model->forward(images.flip(1)).flip(1), predicted, "prediction");
 }
 
 // A decoder with a value for each variable gives those of the batch, in the batch's order.
@@ -443,16 +493,17 @@ TEST(VariablesModelTest, TheScopeGivesBackWhatWasBefore) {
 }
 
 TEST(VariablesModelTest, CountsTheProductsOfEveryVariable) {
-  Vit model(vit_with(std::string(kSmallGrid) + "in_chans: 3\nvariables: [a, b, c]"));
-  Vit shared(vit_with(std::string(kSmallGrid) +
-                      "in_chans: 3\nvariables: [a, b, c]\nshare_patch_embed: true"));
-  Vit plain(vit_with(std::string(kSmallGrid) + "in_chans: 3"));
-  const auto flops = summarize(model).product_flops;
-  EXPECT_EQ(summarize(shared).product_flops, flops);
+  const auto flops_of = [](const std::string& rest) {
+    auto model = std::make_shared<Vit>(vit_with(kSmallGrid + ("in_chans: 3\n" + rest)));
+    return summarize(*model).product_flops;
+  };
+  const std::string variables = "variables: [a, b, c]\n";
+  const auto flops = flops_of(variables);
+  EXPECT_EQ(flops_of(variables + "share_patch_embed: true"), flops);
   // Of 4 tokens: keys and values of 3 variables, the attention, the projection; one query.
   const int64_t kv = 2 * 12 * 24 * 48, attention = 2 * 12 * 48, proj = 2 * 4 * 24 * 24,
                 query = 2 * 24 * 24;
-  EXPECT_EQ(flops - summarize(plain).product_flops, kv + attention + proj + query);
+  EXPECT_EQ(flops - flops_of(""), kv + attention + proj + query);
 }
 
 std::string faults_of_vit(const std::string& rest) {

@@ -2,14 +2,18 @@
 #include "fovea/models/variables.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <set>
 
+#include "fovea/core/config.h"
 #include "fovea/core/error.h"
 #include "fovea/data/datasets/mix.h"
+#include "fovea/models/diffusion_vit.h"
+#include "fovea/train/diffusion/sampler.h"
 #include "fovea/train/evaluator.h"
 #include "fovea/train/inference.h"
 #include "fovea/train/session.h"
@@ -233,6 +237,69 @@ TEST(VariablesRunTest, RefusesDataWithOtherVariables) {
                     "{name: a, source: {format: nifti, path: x}, variables: [t, t]}", "recipe");
               }),
               HasSubstr("'t' stands there twice"));
+}
+
+// The mean image of one choice of channels says nothing of another's.
+TEST(VariablesRunTest, MeanImagesAreOfEachChoiceOfChannels) {
+  models::MaeConfig config;
+  auto& vit = config.encoder.vit;
+  vit.img_size = {8};
+  vit.patch_size = {4};
+  vit.variables = {"a", "b"};
+  vit.in_chans = 2;
+  vit.embed_dim = 16;
+  vit.depth = 1;
+  vit.num_heads = 2;
+  config.mask_ratio = 0.5;
+  config.decoder_embed_dim = 8;
+  config.decoder_depth = 1;
+  config.decoder_num_heads = 2;
+  models::Mae model(config);
+  model.init_weights(1);
+  model.eval();
+  const MaskedAutoencodingTask task({}, model);
+  const auto evaluated = [&](const Names& choices) {
+    const at::NoGradGuard no_grad;
+    const auto evaluation = task.start_evaluation();
+    for (const auto& name : choices) {
+      TensorBatch batch;
+      batch.images = support::random({6, 1, 8, 8}, at::kFloat, name == "a" ? 1 : 2) +
+                     (name == "a" ? 0.0 : 5.0);
+      batch.variables = {name};
+      batch.indices = at::arange(6);
+      const models::ChannelScope scope(model, batch.variables);
+      evaluation->add(batch, task.loss(model, batch));
+    }
+    return evaluation->metrics().at("loss_mean_image");
+  };
+  const double of_a = evaluated({"a"}), of_b = evaluated({"b"});
+  EXPECT_NEAR(evaluated({"a", "b"}), (of_a + of_b) / 2, 1e-6);
+}
+
+TEST(VariablesRunTest, SamplesHaveTheChannelsThatAreNamed) {
+  models::DiffusionVitConfig config;
+  auto& vit = config.encoder.vit;
+  vit.img_size = {8};
+  vit.patch_size = {4};
+  vit.variables = {"a", "b", "c"};
+  vit.in_chans = 3;
+  vit.class_token = false;
+  vit.embed_dim = 16;
+  vit.depth = 1;
+  vit.num_heads = 2;
+  config.linear_decoder = true;
+  models::DiffusionVit model(config);
+  model.init_weights(1);
+  model.eval();
+  SampleRequest request{.count = 2};
+  request.sampler.steps = 2;
+  const auto draw = [&] {
+    return draw_samples(model, NoiseSchedule({}), PredictionType::kEpsilon, request,
+                        at::TensorOptions().dtype(at::kFloat));
+  };
+  EXPECT_EQ(draw().sizes(), at::IntArrayRef({2, 3, 8, 8}));
+  model.set_channels({"c"});
+  EXPECT_EQ(draw().sizes(), at::IntArrayRef({2, 1, 8, 8}));
 }
 
 TEST(VariablesRunTest, InferenceTakesTheNamesOfItsInputs) {

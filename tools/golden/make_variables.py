@@ -49,6 +49,7 @@ CASES = {
     "adaptive_volume": dict(vit={**ADAPTIVE, "img_size": [16, 32, 24], "depth": 1, "class_token": False, "global_pool": "",
                                  "variables": ["ct", "mr"]}, channels=["ct", "mr"]),
     "mae": dict(vit={**GRID, **HEADLESS, "variables": RGB}, channels=RGB, mae=MAE),
+    "mae_plain": dict(vit={**GRID, **HEADLESS, "in_chans": 2}, channels=["a", "b"], mae=MAE),
     "mae_volume": dict(vit={**VOLUME, "num_classes": 0, "variables": ["ct", "mr"]}, channels=["ct", "mr"], mae=MAE),
     "mae_adaptive": dict(vit={**ADAPTIVE, **HEADLESS, "variables": RGB, "pos_embed": "size_and_center",
                               "pos_in_pixels": True}, channels=RGB, mae={**MAE, "decoder_pos_embed": "size_and_center"}),
