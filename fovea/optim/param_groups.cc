@@ -33,7 +33,7 @@ std::vector<ParamSpec> param_groups(const NamedParams& params, const ParamGroupO
   for (const auto& [name, param] : params) {
     if (!param.requires_grad()) continue;
     ParamSpec spec{.name = name, .param = param};
-    if (has_weight_decay(name, param, options.no_weight_decay)) {
+    if (options.decay_all || has_weight_decay(name, param, options.no_weight_decay)) {
       spec.weight_decay = options.weight_decay;
     }
     if (by_layer) {
@@ -50,6 +50,7 @@ ParamGroupOptions param_group_options(const OptimConfig& config) {
   return config.visit_value([](const auto& chosen) {
     ParamGroupOptions options;
     options.weight_decay = chosen.weight_decay;
+    options.decay_all = chosen.decay_all;
     options.layer_decay = chosen.layer_decay;
     options.layer_decay_min_scale = chosen.layer_decay_min_scale;
     return options;

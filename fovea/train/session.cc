@@ -115,14 +115,16 @@ std::unique_ptr<Task> make_task(const TaskConfig& config, const models::Model& m
   return config.visit_value([&](const auto& chosen) { return make(chosen, model); });
 }
 
-std::string best_metric(const CheckpointConfig& config, const Task& task) {
+MetricNames checkpoint_metrics(const CheckpointConfig& config, const Task& task) {
   const auto names = task.metric_names();
-  if (!config.best_metric) return names.front();
-  if (std::find(names.begin(), names.end(), *config.best_metric) == names.end()) {
-    fail<ConfigError>("checkpoint.best_metric: found '{}'; expected one of the task's metrics: {}",
-                      *config.best_metric, fmt::join(names, ", "));
-  }
-  return *config.best_metric;
+  const auto check = [&](const char* key, const std::string& name) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) return;
+    fail<ConfigError>("checkpoint.{}: found '{}'; expected one of the task's metrics: {}", key,
+                      name, fmt::join(names, ", "));
+  };
+  if (config.best_metric) check("best_metric", *config.best_metric);
+  if (!config.label_metric.empty()) check("label_metric", config.label_metric);
+  return {.best = config.best_metric.value_or(names.front()), .label = config.label_metric};
 }
 
 models::ModelPtr make_model(const TrainConfig& config, const ComputeOptions& compute) {
