@@ -9,12 +9,25 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
+#include "fovea/data/datasets/mix.h"
 #include "fovea/kernels/device.h"
 #include "fovea/models/registry.h"
+#include "fovea/models/variables.h"
 #include "fovea/optim/param_groups.h"
 
 namespace fovea::train {
 namespace {
+
+// Before anything is trained: a batch with other channels might come late.
+void check_variables_of(const models::Model& model, const data::OpenedSection& opened,
+                        const std::string& section) {
+  const auto* mix = dynamic_cast<const data::MixDataset*>(opened.dataset.get());
+  for (size_t set = 0; set < opened.options.variables.size(); ++set) {
+    models::check_channels(
+        model, opened.options.variables[set],
+        mix != nullptr ? fmt::format("{}, set {}", section, mix->sets()[set].name) : section);
+  }
+}
 
 data::OpenedSection open_data(const TrainConfig& config, const data::DataSectionConfig& section,
                               bool is_training) {
@@ -29,6 +42,7 @@ data::OpenedSection open_data(const TrainConfig& config, const data::DataSection
   }
   auto opened = data::open_section(config.data, section, input_form_of(*model), is_training);
   make_task(config.task, *model)->check_data(*opened.dataset);
+  check_variables_of(*model, opened, is_training ? "data.train" : "data.val");
   opened.options.seed = static_cast<uint64_t>(config.run.seed);
   return opened;
 }
