@@ -14,9 +14,9 @@ train::Inference InferenceArguments::load() const {
 void add_inference_options(CLI::App& command, InferenceArguments& arguments) {
   command
       .add_option("target", arguments.target,
-                  "run folder, weights file (safetensors) or a model's name")
+                  "run folder, recipe (the model before training), weights file or a model's name")
       ->required()
-      ->type_name("RUN_DIR|WEIGHTS|MODEL");
+      ->type_name("RUN_DIR|RECIPE|WEIGHTS|MODEL");
   command.add_option("--model", arguments.options.model,
                      "the model that the weights belong to, by timm's name: vit_small_patch16_224");
   command.add_option("--weights", arguments.options.weights, "safetensors file with timm's names");
@@ -25,6 +25,11 @@ void add_inference_options(CLI::App& command, InferenceArguments& arguments) {
                   "of a run folder: final, best or latest")
       ->check(CLI::IsMember({"final", "best", "latest"}))
       ->capture_default_str();
+  command
+      .add_option("--variables", arguments.options.variables,
+                  "of a model with variables: what the channels of the inputs are, such as "
+                  "red,green; default: all, in the model's order")
+      ->delimiter(',');
   command.add_option("--device", arguments.options.device, "auto, cpu or cuda")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();

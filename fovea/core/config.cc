@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "fovea/core/config_describe.h"
+#include "fovea/core/config_merge.h"
 #include "fovea/core/config_node.h"
 #include "fovea/core/config_read.h"
 #include "fovea/core/error.h"
@@ -22,6 +23,7 @@ void walk_value(const ConfigBinding& binding, const FieldOptions& options, const
                 const std::string& condition, std::vector<ConfigKey>& out) {
   switch (binding.kind()) {
     case ConfigBinding::Kind::kScalar:
+    case ConfigBinding::Kind::kTree:
       return;
     case ConfigBinding::Kind::kOptional:
       return walk_value(*static_cast<const OptionalBinding&>(binding).prototype().binding, options,
@@ -62,6 +64,7 @@ void walk_value(const ConfigBinding& binding, const FieldOptions& options, const
 bool is_leaf(const ConfigBinding& binding) {
   switch (binding.kind()) {
     case ConfigBinding::Kind::kScalar:
+    case ConfigBinding::Kind::kTree:
       return true;
     case ConfigBinding::Kind::kSection:
     case ConfigBinding::Kind::kOneOf:
@@ -163,6 +166,19 @@ void read_config_text(const SectionBinding& config, std::string_view yaml,
     throw ConfigError(error.what() + malformed);
   }
   if (!malformed.empty()) throw ConfigError(malformed.substr(1));
+  config.check();
+}
+
+void read_changed(const SectionBinding& base, const ConfigTree& changes, const std::string& source,
+                  const SectionBinding& out) {
+  std::vector<std::string> all_keys;
+  for (auto& key : list_keys(base)) all_keys.push_back(std::move(key.key));
+  ConfigNode root = to_node(base);
+  if (!changes.empty()) merge_changes(base, changes.root, root);
+  ConfigReader reader(source, std::move(all_keys));
+  reader.read_root(out, root);
+  reader.throw_faults();
+  out.check();
 }
 
 void read_config_file(const SectionBinding& config, const std::string& path,

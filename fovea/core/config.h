@@ -42,6 +42,8 @@ void read_config_file(const SectionBinding& config, const std::string& path,
 std::string dump_section(const SectionBinding& config);
 std::vector<ConfigKey> list_keys(const SectionBinding& config);
 std::vector<ConfigDifference> diff_sections(const SectionBinding& a, const SectionBinding& b);
+void read_changed(const SectionBinding& base, const ConfigTree& changes, const std::string& source,
+                  const SectionBinding& out);
 
 // Bindings are references to what may change; printing changes nothing.
 template <class T>
@@ -65,6 +67,18 @@ T parse_config(std::string_view yaml, std::string_view source_name,
   T config;
   detail::read_config_text(detail::BoundSection<T>(config), yaml, std::string(source_name),
                            overrides);
+  return config;
+}
+
+// `base` with `changes`, a tree of keys of T: plain values and lists take the place of those of
+// `base`, sections are gone into. A section for which `changes` names another alternative or preset
+// is given anew. Throws ConfigError with every fault, with the file and line of the change, or
+// `source_name` where a check concerns no line.
+template <class T>
+T changed_config(const T& base, const ConfigTree& changes, const std::string& source_name) {
+  T config;
+  detail::read_changed(detail::bind_const(base), changes, source_name,
+                       detail::BoundSection<T>(config));
   return config;
 }
 

@@ -16,13 +16,14 @@
 #include <vector>
 
 #include "fovea/core/config_fields.h"
+#include "fovea/core/config_node.h"
 
 namespace fovea {
 
 // A reference to one value of a config; valid while the config lives and its lists do not grow.
 class ConfigBinding {
  public:
-  enum class Kind { kScalar, kOptional, kList, kMap, kSection, kOneOf };
+  enum class Kind { kScalar, kOptional, kList, kMap, kSection, kOneOf, kTree };
   virtual ~ConfigBinding() = default;
   virtual Kind kind() const = 0;
 };
@@ -74,6 +75,12 @@ struct MapBinding : ConfigBinding {
   virtual ConfigPrototype prototype() const = 0;
 };
 
+struct TreeBinding final : ConfigBinding {
+  explicit TreeBinding(ConfigTree& t) : target(t) {}
+  Kind kind() const override { return Kind::kTree; }
+  ConfigTree& target;
+};
+
 struct SectionBinding : ConfigBinding {
   Kind kind() const override { return Kind::kSection; }
   virtual std::vector<ConfigField> fields() const = 0;
@@ -81,6 +88,8 @@ struct SectionBinding : ConfigBinding {
   virtual std::vector<std::string> preset_names() const = 0;
   virtual bool apply_preset(const std::string& preset) const = 0;
   virtual void validate(ConfigIssues& issues) const = 0;
+  // The last check of a whole config, once nothing else is wrong with it. Throws ConfigError.
+  virtual void check() const = 0;
 };
 
 struct OneOfBinding : ConfigBinding {
@@ -186,6 +195,9 @@ struct BoundSection final : SectionBinding {
   void validate([[maybe_unused]] ConfigIssues& issues) const override {
     if constexpr (requires { std::as_const(target).validate(issues); }) target.validate(issues);
   }
+  void check() const override {
+    if constexpr (requires { std::as_const(target).check(); }) std::as_const(target).check();
+  }
   T& target;
 };
 
@@ -245,6 +257,8 @@ template <class T>
 auto bind_config(T& value) {
   if constexpr (detail::kIsScalarField<T>) {
     return std::make_unique<ScalarBinding>(&value);
+  } else if constexpr (std::is_same_v<T, ConfigTree>) {
+    return std::make_unique<TreeBinding>(value);
   } else if constexpr (detail::ConfigStruct<T>) {
     return std::make_unique<detail::BoundSection<T>>(value);
   } else {

@@ -81,6 +81,10 @@ ConfigNode to_node(const ConfigBinding& binding, const FieldOptions& options) {
       add_fields(*one_of.chosen(), node);
       return node;
     }
+    case ConfigBinding::Kind::kTree:
+      node = static_cast<const TreeBinding&>(binding).target.root;
+      node.kind = ConfigNode::Kind::kMap;
+      return node;
   }
   return node;
 }
@@ -125,6 +129,8 @@ std::string describe_type(const ConfigBinding& binding, const FieldOptions& opti
       return plural ? "sections" : "section";
     case ConfigBinding::Kind::kOneOf:
       return plural ? "alternatives" : "alternative";
+    case ConfigBinding::Kind::kTree:
+      return plural ? "maps of keys" : "map of keys";
   }
   return "";
 }

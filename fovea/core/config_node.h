@@ -51,6 +51,14 @@ ConfigNode parse_override_value(std::string_view yaml, const std::string& source
 // Puts `a.b.0.c=value` into the tree. Throws ConfigError where the form is wrong.
 void apply_override(ConfigNode& root, const std::string& override_text);
 
+// A field of a config whose keys are not its own: a map that is read, kept and written as it
+// stands, for whoever knows what its keys mean (changed_config in config.h).
+struct ConfigTree {
+  ConfigNode root;
+
+  bool empty() const { return root.children.empty(); }
+};
+
 // YAML that parses back to the same tree: block maps, lists of scalars in one line.
 std::string emit_yaml(const ConfigNode& node);
 // The node in one line: "[0.9, 0.999]".

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "fovea/core/config_describe.h"
+#include "fovea/core/config_merge.h"
 #include "fovea/core/error.h"
 
 namespace fovea::detail {
@@ -127,6 +128,8 @@ void ConfigReader::read(const ConfigBinding& binding, const FieldOptions& option
       return read_section(static_cast<const SectionBinding&>(binding), &node, key);
     case ConfigBinding::Kind::kOneOf:
       return read_one_of(static_cast<const OneOfBinding&>(binding), node, key);
+    case ConfigBinding::Kind::kTree:
+      return read_tree(static_cast<const TreeBinding&>(binding), node, key);
   }
 }
 
@@ -248,6 +251,23 @@ void ConfigReader::read_map(const MapBinding& map, const FieldOptions& options,
   for (size_t i = 0; i < node.keys.size(); ++i) {
     read(*map.at(node.keys[i]), options, node.children[i], join_key(key, node.keys[i]));
   }
+}
+
+void ConfigReader::read_tree(const TreeBinding& tree, const ConfigNode& node,
+                             const std::string& key) {
+  if (node.kind == ConfigNode::Kind::kNull) {
+    tree.target = {};
+    return;
+  }
+  if (node.kind != ConfigNode::Kind::kMap) return expected(tree, {}, node, key);
+  if (node.patch && !tree.target.empty()) {
+    for (size_t i = 0; i < node.keys.size(); ++i) {
+      put_value(tree.target.root, node.keys[i], node.children[i]);
+    }
+  } else {
+    tree.target.root = node;
+  }
+  quote_words(tree.target.root);
 }
 
 bool ConfigReader::select_alternative(const OneOfBinding& one_of, const ConfigNode& node,

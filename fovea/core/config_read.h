@@ -42,6 +42,7 @@ class ConfigReader {
   void read_map(const MapBinding& map, const FieldOptions& options, const ConfigNode& node,
                 const std::string& key);
   void read_one_of(const OneOfBinding& one_of, const ConfigNode& node, const std::string& key);
+  void read_tree(const TreeBinding& tree, const ConfigNode& node, const std::string& key);
   bool select_alternative(const OneOfBinding& one_of, const ConfigNode& node,
                           const std::string& key);
 

@@ -140,6 +140,8 @@ Json value_schema(const ConfigBinding& binding, const FieldOptions& options, boo
       return section_object(static_cast<const SectionBinding&>(binding));
     case ConfigBinding::Kind::kOneOf:
       return one_of_schema(static_cast<const OneOfBinding&>(binding), in_list);
+    case ConfigBinding::Kind::kTree:
+      return {{"type", "object"}};
   }
   return {};
 }

@@ -28,6 +28,15 @@ class DiffusionVit : public EncoderModel {
   // denoise at time step 0, without a class.
   at::Tensor forward(const at::Tensor& images) override;
 
+  // Its tokens mean nothing without a time step.
+  int64_t num_features() const override { return 0; }
+  at::Tensor pooled_features(const at::Tensor& images) override {
+    return Model::pooled_features(images);
+  }
+  at::Tensor pooled_patch_features(const PatchInput& patches) override {
+    return Model::pooled_patch_features(patches);
+  }
+
   void init_weights(uint64_t seed) override;
   int64_t num_classes() const override { return config_.num_classes; }
   bool is_backbone(const std::string& parameter_name) const override;

@@ -19,6 +19,29 @@ EncoderModel::EncoderModel(const EncoderConfig& config, at::Device device)
     : encoder_(register_module(
           "encoder", std::make_shared<Vit>(EncoderConfig::headless(config.vit), device))) {}
 
+// tokens: [B, N, D] -> [B, D]; mask: [B, N], see Vit::token_mask.
+at::Tensor EncoderModel::pool(const at::Tensor& tokens, const at::Tensor& mask) const {
+  if (encoder_->config().class_token) return tokens.select(1, 0);
+  const auto first = encoder_->config().num_prefix_tokens();
+  const auto patches = tokens.narrow(1, first, tokens.size(1) - first);  // [B, n, D]
+  if (!mask.defined()) return patches.mean(1);
+  const auto weights =
+      mask.narrow(1, first, patches.size(1)).unsqueeze(-1).to(patches.scalar_type());  // [B, n, 1]
+  return (patches * weights).sum(1) / weights.sum(1);
+}
+
+at::Tensor EncoderModel::pooled_features(const at::Tensor& images) {
+  return run([&] { return pool(encoder_->forward_features(images), {}); });
+}
+
+at::Tensor EncoderModel::pooled_patch_features(const PatchInput& patches) {
+  return run([&] {
+    const auto mask = encoder_->token_mask(patches);
+    const auto tokens = encoder_->add_prefix(encoder_->embed_patches(patches));
+    return pool(encoder_->encode(tokens, {}, nullptr, mask), mask);
+  });
+}
+
 void EncoderModel::init_weights(uint64_t seed) {
   encoder_->init_weights(seed);
   for (const auto& item : named_parameters()) {

@@ -10,4 +10,22 @@ at::Tensor Model::forward_patches(const PatchInput& /*patches*/) {
       "the model's patching: adaptive");
 }
 
+at::Tensor Model::pooled_features(const at::Tensor& /*images*/) {
+  fail<ConfigError>(
+      "the model has no features of a whole sample; expected a classifier with a pooling other "
+      "than "
+      "'', or a model with an encoder");
+}
+
+at::Tensor Model::pooled_patch_features(const PatchInput& /*patches*/) {
+  fail<ConfigError>(
+      "the model has no features of a sample of adaptive patches; expected a classifier with a "
+      "pooling other than '', or a model with an encoder, that takes them");
+}
+
+at::Tensor Model::classify(const at::Tensor& /*features*/) {
+  fail<ConfigError>(
+      "the model has no head that stands on features; expected a classifier such as vit");
+}
+
 }  // namespace fovea::models

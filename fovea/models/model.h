@@ -43,10 +43,31 @@ class Model : public nn::UnitImpl {
   // -> as forward. Throws ConfigError where the model takes images.
   virtual at::Tensor forward_patches(const PatchInput& patches);
 
+  // Width F of the features of a sample, what a classifier would stand on; 0: it has none.
+  virtual int64_t num_features() const { return 0; }
+  // images: as forward -> [B, F], as the head sees them in evaluation mode. Throws ConfigError
+  // where there are none, or the model takes the other kind of input.
+  virtual at::Tensor pooled_features(const at::Tensor& images);
+  virtual at::Tensor pooled_patch_features(const PatchInput& patches);
+  // Whether forward, in evaluation mode, is classify of these features, and all parameters that
+  // classify uses are the head's (not is_backbone).
+  virtual bool has_classifier() const { return false; }
+  // features: [B, F] -> logits [B, num_classes], with the head's dropout in training.
+  virtual at::Tensor classify(const at::Tensor& features);
+
   // Step-0 weights: a function of (seed, parameter name, element index) alone.
   virtual void init_weights(uint64_t seed) = 0;
 
   virtual InputSpec input_spec() const = 0;
+
+  // Names of the channels that it has tokenisers for, of which a batch may hold any (see
+  // docs/variables.md); empty: channels have no names.
+  virtual std::vector<std::string> variables() const { return {}; }
+  // Which variables the channels of the batches to come are, in their order; empty: all in that of
+  // variables(), of a model of single channels the first. Throws ConfigError for names that are not
+  // of variables(). A model without variables does not look at names. See ChannelScope.
+  virtual void set_channels(const std::vector<std::string>& /*names*/) {}
+  virtual std::vector<std::string> channels() const { return {}; }
 
   // Classes that it tells apart, or was told of; 0: it knows none.
   virtual int64_t num_classes() const { return 0; }

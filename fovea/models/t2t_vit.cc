@@ -98,6 +98,15 @@ at::Tensor T2tVit::forward(const at::Tensor& images) {
   });
 }
 
+at::Tensor T2tVit::pooled_features(const at::Tensor& images) {
+  return run([&] { return forward_features(images).select(1, 0); });  // [B, D]
+}
+
+at::Tensor T2tVit::classify(const at::Tensor& features) {
+  if (!head_) fail<ConfigError>("the model has no head; set model.num_classes");
+  return head_(features);  // [B, num_classes]
+}
+
 at::Tensor T2tVit::forward_features(const at::Tensor& images) {
   const auto expected = config_.img_sides();
   FOVEA_CHECK(images.dim() == 4 && images.size(1) == config_.in_chans &&

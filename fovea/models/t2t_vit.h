@@ -18,6 +18,12 @@ class T2tVit : public Model {
   // images: [B, C, H, W] -> [B, N, D], after the final norm.
   at::Tensor forward_features(const at::Tensor& images);
 
+  // The class token after the final norm.
+  int64_t num_features() const override { return config_.embed_dim; }
+  at::Tensor pooled_features(const at::Tensor& images) override;
+  bool has_classifier() const override { return static_cast<bool>(head_); }
+  at::Tensor classify(const at::Tensor& features) override;
+
   void init_weights(uint64_t seed) override;
   InputSpec input_spec() const override;
   int64_t num_classes() const override { return config_.num_classes; }

@@ -28,10 +28,17 @@ CyclePosition find_cycle(double cycle_mul, int64_t first_length, int64_t t) {
   return {static_cast<int64_t>(i), step - (1 - power) / (1 - cycle_mul) * first, power * first};
 }
 
+// Steps from where the schedule's own time begins to its end.
+template <class Config>
+int64_t decay_steps(const Config& config, int64_t run_steps) {
+  const int64_t total = config.total_steps.value_or(run_steps);
+  return config.total_includes_warmup ? total - config.warmup_steps : total;
+}
+
 // min_lr + (peak - min_lr) * shape(share of the cycle that has passed, to the power k_decay).
-template <class Shape>
-double cycled(const Cycles& config, double base_lr, int64_t run_steps, int64_t t, Shape shape) {
-  const auto at = find_cycle(config.cycle_mul, config.total_steps.value_or(run_steps), t);
+template <class Config, class Shape>
+double cycled(const Config& config, double base_lr, int64_t run_steps, int64_t t, Shape shape) {
+  const auto at = find_cycle(config.cycle_mul, decay_steps(config, run_steps), t);
   if (at.cycle >= config.cycle_limit) return config.min_lr;
   const double peak = base_lr * std::pow(config.cycle_decay, static_cast<double>(at.cycle));
   const double passed = std::pow(at.time, config.k_decay) / std::pow(at.length, config.k_decay);
@@ -50,7 +57,7 @@ struct LrAt {
                   [](double passed) { return 0.5 * (1 + std::cos(std::numbers::pi * passed)); });
   }
   double operator()(const LinearScheduleConfig& config) const {
-    const auto length = static_cast<double>(config.total_steps.value_or(run_steps));
+    const auto length = static_cast<double>(decay_steps(config, run_steps));
     const double left = std::max(0.0, 1 - static_cast<double>(t) / length);
     return config.min_lr + (base_lr - config.min_lr) * left;
   }
@@ -70,7 +77,15 @@ struct LrAt {
 
 }  // namespace
 
+void Warmup::validate(ConfigIssues& issues) const {
+  if (!total_includes_warmup || warmup_prefix) return;
+  issues.add("total_includes_warmup",
+             "found true without warmup_prefix, where the length counts the warm-up in any case; "
+             "set warmup_prefix: true, or leave it out");
+}
+
 void MultiStepScheduleConfig::validate(ConfigIssues& issues) const {
+  Warmup::validate(issues);
   if (!std::is_sorted(milestones.begin(), milestones.end())) {
     issues.add("milestones", "not in rising order; expected each step to be after the one before");
   }
@@ -86,6 +101,14 @@ Schedule::Schedule(const ScheduleConfig& config, double base_lr, int64_t run_ste
           "schedule.warmup_steps: found {}, but the run has {} optimizer steps; shorten the "
           "warm-up or lengthen the run",
           warmup.warmup_steps, run_steps);
+    }
+    if constexpr (requires { chosen.total_steps; }) {
+      if (decay_steps(chosen, run_steps) < 1) {
+        fail<ConfigError>(
+            "schedule.total_steps: found {} with a warm-up of {} in it (total_includes_warmup); "
+            "expected more steps than the warm-up has",
+            chosen.total_steps.value_or(run_steps), warmup.warmup_steps);
+      }
     }
   });
 }

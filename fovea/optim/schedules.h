@@ -3,8 +3,13 @@
 // lr(0).
 //
 // T: total_steps, by default those of the whole run. All schedules begin with warmup_steps steps
-// that rise linearly from warmup_lr towards the peak; they count as part of T, unless
-// warmup_prefix puts them before it.
+// that rise linearly from warmup_lr towards the peak. Where they stand:
+//   by default        within T: the decay has begun at step 0, behind the warm-up, so that the peak
+//                     is not reached (timm);
+//   warmup_prefix     before T: the decay begins at the peak, after the warm-up, and lasts T
+//   (timm); warmup_prefix and total_includes_warmup
+//                     the decay begins at the peak and lasts T - warmup_steps (optax, big_vision,
+//                     Hugging Face).
 #pragma once
 
 #include <cstdint>
@@ -20,6 +25,7 @@ struct Warmup {
   int64_t warmup_steps = 0;
   double warmup_lr = 0;
   bool warmup_prefix = false;
+  bool total_includes_warmup = false;
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
@@ -29,7 +35,11 @@ struct Warmup {
             {.min = 0});
     v.field("warmup_prefix", self.warmup_prefix,
             "count the schedule's steps from the end of the warm-up, not from its start");
+    v.field("total_includes_warmup", self.total_includes_warmup,
+            "with warmup_prefix: the length of the schedule counts the warm-up too, as optax does; "
+            "the decay lasts that much less");
   }
+  void validate(ConfigIssues& issues) const;
 };
 
 // Repeats of a decaying schedule, and how each decays.

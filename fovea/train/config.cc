@@ -1,6 +1,12 @@
 #include "fovea/train/config.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
 #include "fovea/core/error.h"
+#include "fovea/data/randomness.h"
+#include "fovea/train/phases.h"
 
 namespace fovea::train {
 
@@ -10,7 +16,37 @@ void TrainerConfig::validate(ConfigIssues& issues) const {
                fmt::format("found {}; expected exactly one of max_epochs and max_steps",
                            max_epochs ? "both max_epochs and max_steps" : "neither"));
   }
+  const bool is_frozen = std::find(freeze.begin(), freeze.end(), "backbone") != freeze.end();
+  if (cache_features != "none" && !is_frozen) {
+    issues.add(
+        "cache_features",
+        fmt::format("found {}, but the backbone is trained, so that its features change with "
+                    "every step; set freeze: [backbone], or cache_features: none",
+                    cache_features));
+  }
 }
+
+void TrainConfig::validate(ConfigIssues& issues) const {
+  validate_phases(*this, issues);
+  const auto& kind = trainer.cache_features;
+  if (kind == "none") return;
+  if (data.mixup.is_on()) {
+    issues.add("trainer.cache_features",
+               fmt::format("found {}, but data.mixup mixes other images in every epoch; turn mixup "
+                           "off, or set cache_features: none",
+                           kind));
+    return;
+  }
+  const auto random = data::random_parts(data);
+  if (kind == "first_epoch" || random.empty()) return;
+  issues.add("trainer.cache_features",
+             fmt::format("found exact, but data.train gives another sample in every epoch, through "
+                         "{}; leave that out, set first_epoch to keep what is drawn for the first "
+                         "epoch, or none to run the backbone in every step",
+                         fmt::join(random, ", ")));
+}
+
+void TrainConfig::check() const { resolve_phases(*this); }
 
 }  // namespace fovea::train
 
@@ -21,6 +57,8 @@ template train::TrainConfig parse_config(std::string_view, std::string_view,
                                          const std::vector<std::string>&);
 template std::string dump_config(const train::TrainConfig&);
 template std::vector<ConfigKey> config_keys<train::TrainConfig>();
+template train::TrainConfig changed_config(const train::TrainConfig&, const ConfigTree&,
+                                           const std::string&);
 template std::vector<ConfigDifference> config_diff(const train::TrainConfig&,
                                                    const train::TrainConfig&);
 

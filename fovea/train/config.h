@@ -98,6 +98,7 @@ struct TrainerConfig {
   double eval_every_epochs = 1;
   std::optional<int64_t> eval_every_steps;
   std::vector<std::string> freeze;
+  std::string cache_features = "none";
   EmaConfig ema;
 
   template <class Visitor, class Self>
@@ -122,7 +123,12 @@ struct TrainerConfig {
             "the same in steps, instead of eval_every_epochs", {.min = 1, .unit = "steps"});
     v.field("freeze", self.freeze,
             "parameters that stay as they are, by name or pattern (`blocks.*`); `backbone`: all "
-            "but the head");
+            "but the head, and a classifier's backbone then runs without dropout and autograd");
+    v.field("cache_features", self.cache_features,
+            "with a frozen backbone, run it once for each sample and train the head on what it "
+            "gave: exact, where the transforms of data.train draw nothing; first_epoch, with what "
+            "they draw for the first epoch kept for all; none: run it for each batch",
+            {.choices = {"none", "exact", "first_epoch"}});
     v.field("ema", self.ema, "moving average of the weights");
   }
   void validate(ConfigIssues& issues) const;
@@ -181,6 +187,28 @@ struct LogConfig {
   }
 };
 
+// One of several runs that follow each other.
+struct PhaseConfig {
+  std::string name;
+  std::string start_from = "latest";
+  ConfigTree set;
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("name", self.name,
+            "names the phase and, behind its number, its folder: letters, digits, _ and -",
+            {.required = true});
+    v.field("start_from", self.start_from,
+            "weights it starts from: latest, those the phase before it ended with; best, those of "
+            "its best evaluation; none, the file that init.weights names. The first phase starts "
+            "as init says",
+            {.choices = {"latest", "best", "none"}});
+    v.field("set", self.set,
+            "keys of the recipe that are other in this phase, in sections as in the recipe "
+            "(`{optim: {lr: 1e-4}}`)");
+  }
+};
+
 struct TrainConfig {
   RunConfig run;
   DeviceConfig device;
@@ -193,6 +221,7 @@ struct TrainConfig {
   TrainerConfig trainer;
   CheckpointConfig checkpoint;
   LogConfig log;
+  std::vector<PhaseConfig> phases;  // see phases.h
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
@@ -207,7 +236,13 @@ struct TrainConfig {
     v.field("trainer", self.trainer, "the loop");
     v.field("checkpoint", self.checkpoint, "when the state is saved, and what is kept");
     v.field("log", self.log, "what is written down");
+    v.field("phases", self.phases,
+            "several trainings one after the other, each with the recipe's keys but those that it "
+            "sets; empty: one");
   }
+  void validate(ConfigIssues& issues) const;
+  // Throws ConfigError where a phase cannot be made of the recipe.
+  void check() const;
 };
 
 }  // namespace fovea::train
@@ -220,6 +255,8 @@ extern template train::TrainConfig parse_config(std::string_view, std::string_vi
                                                 const std::vector<std::string>&);
 extern template std::string dump_config(const train::TrainConfig&);
 extern template std::vector<ConfigKey> config_keys<train::TrainConfig>();
+extern template train::TrainConfig changed_config(const train::TrainConfig&, const ConfigTree&,
+                                                  const std::string&);
 extern template std::vector<ConfigDifference> config_diff(const train::TrainConfig&,
                                                           const train::TrainConfig&);
 

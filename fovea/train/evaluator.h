@@ -1,10 +1,10 @@
 // Metrics of a model over a whole data set.
 #pragma once
 
-#include <functional>
 #include <memory>
 
 #include "fovea/data/loader.h"
+#include "fovea/train/features.h"
 #include "fovea/train/task.h"
 #include "fovea/train/tensor_batch.h"
 
@@ -12,9 +12,11 @@ namespace fovea::train {
 
 // One pass over the loader's data set, without gradients and in evaluation mode (restored after).
 // The loader must not shuffle nor drop the last batch. on_progress(done, total) after each batch,
-// where given.
+// where given. features: where the features of the loader's samples come from; null: the model runs
+// as a whole.
 std::unique_ptr<Evaluation> evaluate(models::Model& model, const Task& task, data::Loader& loader,
                                      const ComputeOptions& compute,
-                                     const std::function<void(int64_t, int64_t)>& on_progress = {});
+                                     const OnProgress& on_progress = {},
+                                     FeatureSource* features = nullptr);
 
 }  // namespace fovea::train

@@ -15,7 +15,9 @@
 #include "fovea/data/input_files.h"
 #include "fovea/data/transforms/pipeline.h"
 #include "fovea/models/registry.h"
+#include "fovea/models/variables.h"
 #include "fovea/models/weights.h"
+#include "fovea/train/phases.h"
 #include "fovea/train/run_folder.h"
 #include "fovea/train/session.h"
 #include "fovea/weights/read_weights.h"
@@ -35,6 +37,7 @@ struct WeightsSource {
   std::string weights;  // empty: step-0 weights
   std::vector<std::string> class_names;
   std::optional<TrainConfig> config;
+  models::LoadOptions load;
 };
 
 WeightsSource from_weights_file(const std::string& path, const InferenceOptions& options) {
@@ -67,7 +70,9 @@ std::string weights_of_run(const fs::path& folder, const std::string& checkpoint
   return store.weights_file(checkpoint);
 }
 
-WeightsSource from_run(const fs::path& folder, const InferenceOptions& options) {
+WeightsSource from_run(const fs::path& run_folder, const InferenceOptions& options) {
+  const auto phases = begun_phase_folders(run_folder.string());
+  const auto folder = phases.empty() ? run_folder : fs::path(phases.back());
   WeightsSource source;
   source.config = load_run_config(folder, options.overrides);
   source.model = source.config->model;
@@ -83,8 +88,25 @@ WeightsSource from_run(const fs::path& folder, const InferenceOptions& options) 
   return source;
 }
 
+bool is_recipe(const std::string& path) {
+  return (path.ends_with(".yaml") || path.ends_with(".yml")) && fs::is_regular_file(path);
+}
+
+// The model as it is before the first step.
+WeightsSource from_recipe(const std::string& path, const InferenceOptions& options) {
+  auto config = load_config<TrainConfig>(path, options.overrides);
+  if (!config.phases.empty()) config = resolve_phases(config).front().config;
+  WeightsSource source;
+  source.model = config.model;
+  source.weights = options.weights.empty() ? config.init.weights : options.weights;
+  source.load = load_options(config.init);
+  source.config = std::move(config);
+  return source;
+}
+
 WeightsSource find_source(const std::string& target, const InferenceOptions& options) {
   if (is_run_folder(target)) return from_run(target, options);
+  if (is_recipe(target)) return from_recipe(target, options);
   if (fs::is_regular_file(target) || weights::is_weights_folder(target))
     return from_weights_file(target, options);
   if (fs::is_directory(target)) {
@@ -141,6 +163,7 @@ data::SampleForm form_of(const std::vector<data::AnyTransformConfig>& transforms
 data::Batch read_batch(const Inference& inference,
                        const std::shared_ptr<const data::Dataset>& samples, int64_t first,
                        int64_t count) {
+  models::check_channels(*inference.model, inference.model->channels(), samples->describe(first));
   data::LoaderOptions options{.spatial_dims = inference.input.spatial_dims};
   if (inference.model->takes_patches() && inference.config &&
       inference.config->data.adaptive_patching) {
@@ -198,10 +221,14 @@ Inference load_inference(const std::string& target, const InferenceOptions& opti
   inference.compute =
       compute_options({.type = options.device, .dtype = options.dtype, .threads = 0});
   inference.model = models::build_model(source.model);
-  if (source.weights.empty()) {
-    inference.model->init_weights(0);
-  } else {
-    models::load_weights(*inference.model, source.weights);
+  const bool is_partly_loaded =
+      source.load.skip_head || source.load.part != models::WeightsPart::kAll;
+  if (source.weights.empty() || is_partly_loaded) {
+    const auto seed = source.config ? source.config->run.seed : 0;
+    inference.model->init_weights(static_cast<uint64_t>(seed));
+  }
+  if (!source.weights.empty()) {
+    models::load_weights(*inference.model, source.weights, source.load);
   }
   inference.model->to(inference.compute.device);
   inference.model->eval();
@@ -209,6 +236,10 @@ Inference load_inference(const std::string& target, const InferenceOptions& opti
   const auto transforms = has_val ? data::transforms_of(*source.config->data.val)
                                   : default_transforms(inference.model->input_spec());
   inference.input = input_form_of(*inference.model);
+  inference.model->set_channels(options.variables);
+  if (!options.variables.empty()) {
+    inference.input.in_chans = static_cast<int64_t>(options.variables.size());
+  }
   inference.transforms = data::make_transforms(transforms, form_of(transforms, inference.input),
                                                inference.input.in_chans);
   inference.class_names = std::move(source.class_names);

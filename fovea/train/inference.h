@@ -21,6 +21,9 @@ struct InferenceOptions {
   std::string checkpoint =
       "final";  // of a run folder: "final" (weights.safetensors), "best" or "latest"
   std::vector<std::string> overrides = {};  // a.b=c, of a run's config
+  // What the channels of the inputs are, of a model with variables; empty: all of them, in its
+  // order.
+  std::vector<std::string> variables = {};
   std::string device = "auto";
   std::string dtype = "float32";
 };
@@ -52,9 +55,10 @@ struct Inference {
                         int64_t count) const;
 };
 
-// target: a run folder; a weights file of a run (it carries its config and class names); any
-// weights that models::load_weights reads, with options.model; or a preset alone, with
-// options.weights or step-0 weights. Throws ConfigError or CheckpointError.
+// target: a run folder (of phases: the last that has begun); a recipe, for the model before its
+// first step; a weights file of a run (it carries its config and class names); any weights that
+// models::load_weights reads, with options.model; or a preset alone, with options.weights or step-0
+// weights. Throws ConfigError or CheckpointError.
 Inference load_inference(const std::string& target, const InferenceOptions& options = {});
 
 // Writes weights with timm's names; the file's metadata carries the config and the class names, so

@@ -48,7 +48,7 @@ TrainConfig load_run_config(const fs::path& folder, const std::vector<std::strin
 
 RunFolder::Lock::Lock(const fs::path& folder) {
   std::error_code error;
-  fs::create_directories(folder / "checkpoints", error);
+  fs::create_directories(folder, error);
   if (error) {
     fail<Error>("run.dir: cannot make the folder {}: {}; choose another run.dir", folder.string(),
                 error.message());
@@ -78,8 +78,11 @@ void RunFolder::write_config(const TrainConfig& config) const {
 }
 
 void RunFolder::compare_config(const TrainConfig& config) const {
+  const auto before = load_run_config(path_);
+  // Each phase compares its own config, in its own folder; one that has not begun may change.
+  if (!before.phases.empty() && !config.phases.empty()) return;
   std::vector<std::string> changes;
-  for (const auto& change : config_diff(load_run_config(path_), config)) {
+  for (const auto& change : config_diff(before, config)) {
     if (!is_free(change.key)) {
       changes.push_back(fmt::format("  {}: {} there, {} here", change.key,
                                     change.a.value_or("nothing"), change.b.value_or("nothing")));

@@ -9,16 +9,28 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
+#include "fovea/data/datasets/mix.h"
 #include "fovea/kernels/device.h"
 #include "fovea/models/registry.h"
-#include "fovea/models/weights.h"
+#include "fovea/models/variables.h"
 #include "fovea/optim/param_groups.h"
 
 namespace fovea::train {
 namespace {
 
-DataSource open_data(const TrainConfig& config, const data::DataSectionConfig& section,
-                     bool is_training) {
+// Before anything is trained: a batch with other channels might come late.
+void check_variables_of(const models::Model& model, const data::OpenedSection& opened,
+                        const std::string& section) {
+  const auto* mix = dynamic_cast<const data::MixDataset*>(opened.dataset.get());
+  for (size_t set = 0; set < opened.options.variables.size(); ++set) {
+    models::check_channels(
+        model, opened.options.variables[set],
+        mix != nullptr ? fmt::format("{}, set {}", section, mix->sets()[set].name) : section);
+  }
+}
+
+data::OpenedSection open_data(const TrainConfig& config, const data::DataSectionConfig& section,
+                              bool is_training) {
   const auto model = models::build_model(config.model, at::kMeta);  // its form alone
   if (model->takes_patches() != config.data.adaptive_patching.has_value()) {
     fail<ConfigError>("data.adaptive_patching: found {}, but the model takes {}; {}",
@@ -30,12 +42,9 @@ DataSource open_data(const TrainConfig& config, const data::DataSectionConfig& s
   }
   auto opened = data::open_section(config.data, section, input_form_of(*model), is_training);
   make_task(config.task, *model)->check_data(*opened.dataset);
+  check_variables_of(*model, opened, is_training ? "data.train" : "data.val");
   opened.options.seed = static_cast<uint64_t>(config.run.seed);
-  DataSource source;
-  source.dataset = opened.dataset;
-  source.loader =
-      std::make_unique<data::Loader>(source.dataset, std::move(opened.transforms), opened.options);
-  return source;
+  return opened;
 }
 
 void check_class_names(const std::vector<std::string>& expected,
@@ -80,7 +89,7 @@ data::InputForm input_form_of(const models::ModelConfig& config) {
   return input_form_of(*models::build_model(config, at::kMeta));
 }
 
-DataSource open_training_data(const TrainConfig& config) {
+data::OpenedSection open_training_section(const TrainConfig& config) {
   if (!config.data.train) {
     fail<ConfigError>(
         "data.train is missing; expected a data set to train on, such as {{format: idx, path: "
@@ -89,12 +98,31 @@ DataSource open_training_data(const TrainConfig& config) {
   return open_data(config, *config.data.train, /*is_training=*/true);
 }
 
+data::OpenedSection open_validation_section(const TrainConfig& config,
+                                            const std::vector<std::string>& class_names) {
+  if (!config.data.val) {
+    fail<ConfigError>("data.val is missing; expected a data set to evaluate on");
+  }
+  auto section = open_data(config, *config.data.val, /*is_training=*/false);
+  check_class_names(class_names, section.dataset->class_names());
+  return section;
+}
+
+DataSource make_source(data::OpenedSection section) {
+  DataSource source;
+  source.dataset = section.dataset;
+  source.loader = std::make_unique<data::Loader>(source.dataset, std::move(section.transforms),
+                                                 section.options);
+  return source;
+}
+
+DataSource open_training_data(const TrainConfig& config) {
+  return make_source(open_training_section(config));
+}
+
 DataSource open_validation_data(const TrainConfig& config,
                                 const std::vector<std::string>& class_names) {
-  if (!config.data.val) return {};
-  auto source = open_data(config, *config.data.val, /*is_training=*/false);
-  check_class_names(class_names, source.dataset->class_names());
-  return source;
+  return config.data.val ? make_source(open_validation_section(config, class_names)) : DataSource{};
 }
 
 std::unique_ptr<Task> make_task(const TaskConfig& config, const models::Model& model) {
@@ -113,16 +141,19 @@ MetricNames checkpoint_metrics(const CheckpointConfig& config, const Task& task)
   return {.best = config.best_metric.value_or(names.front()), .label = config.label_metric};
 }
 
+models::LoadOptions load_options(const InitConfig& config) {
+  return {.resize_pos_embed = config.resize_pos_embed,
+          .skip_head = config.skip_head,
+          .adapt_in_chans = config.adapt_in_chans,
+          .part = models::weights_part_from_name(config.part)};
+}
+
 models::ModelPtr make_model(const TrainConfig& config, const ComputeOptions& compute) {
   auto model = models::build_model(config.model);
   model->init_weights(static_cast<uint64_t>(config.run.seed));
   if (!config.init.weights.empty()) {
     const auto report =
-        models::load_weights(*model, config.init.weights,
-                             {.resize_pos_embed = config.init.resize_pos_embed,
-                              .skip_head = config.init.skip_head,
-                              .adapt_in_chans = config.init.adapt_in_chans,
-                              .part = models::weights_part_from_name(config.init.part)});
+        models::load_weights(*model, config.init.weights, load_options(config.init));
     log_info(fmt::format("{}: {}", config.init.weights, report.text()));
   }
   model->to(compute.device);

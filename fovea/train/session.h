@@ -11,6 +11,7 @@
 #include "fovea/data/loader.h"
 #include "fovea/data/section.h"
 #include "fovea/models/model.h"
+#include "fovea/models/weights.h"
 #include "fovea/optim/optimizer.h"
 #include "fovea/train/config.h"
 #include "fovea/train/step.h"
@@ -26,6 +27,13 @@ struct DataSource {
 
 data::InputForm input_form_of(const models::Model& model);
 data::InputForm input_form_of(const models::ModelConfig& config);
+
+// What a loader is made of: data.train, shuffled by the run's seed, or data.val, in order and to
+// the last sample, checked against the model and the task. Errors: see the two functions below.
+data::OpenedSection open_training_section(const TrainConfig& config);
+data::OpenedSection open_validation_section(const TrainConfig& config,
+                                            const std::vector<std::string>& class_names);
+DataSource make_source(data::OpenedSection section);
 
 // data.train, shuffled by the run's seed. Throws ConfigError where the section is missing or the
 // model has not as many classes as the data; DataError where the data is not what it should be.
@@ -45,6 +53,9 @@ struct MetricNames {
 };
 // Throws ConfigError: the task has no metric of a name that was asked for.
 MetricNames checkpoint_metrics(const CheckpointConfig& config, const Task& task);
+
+// How init.weights is loaded.
+models::LoadOptions load_options(const InitConfig& config);
 
 // The model of the recipe, with init.weights or step-0 weights, on the compute device, frozen
 // parameters marked.

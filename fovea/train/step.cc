@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "fovea/core/error.h"
+#include "fovea/models/variables.h"
 #include "fovea/optim/clip.h"
 
 namespace fovea::train {
@@ -21,8 +22,10 @@ StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Opt
   StepOutcome outcome;
   for (int64_t begin = 0; begin < batch.size(); begin += micro) {
     const int64_t end = std::min(batch.size(), begin + micro);
-    const auto tensors = to_tensors(batch, begin, end, options.compute);
+    auto tensors = to_tensors(batch, begin, end, options.compute);
+    if (options.features) options.features->fill(tensors);
     const nn::StepScope scope(options.seed, step, tensors.rows);
+    const models::ChannelScope channels(model, tensors.variables);
     const auto parts = task.loss(model, tensors);
     parts.loss_sum.backward();
     outcome.loss += parts.loss_sum.item<double>();

@@ -9,6 +9,7 @@
 #include "fovea/data/batch.h"
 #include "fovea/models/model.h"
 #include "fovea/optim/optimizer.h"
+#include "fovea/train/features.h"
 #include "fovea/train/task.h"
 #include "fovea/train/tensor_batch.h"
 
@@ -20,6 +21,7 @@ struct StepOptions {
   double max_grad_norm = 0;      // 0: no clipping
   double max_grad_value = 0;
   ComputeOptions compute = {};
+  FeatureSource* features = nullptr;  // of a frozen backbone; null: the model runs as a whole
 };
 
 struct StepOutcome {

@@ -11,6 +11,7 @@
 #include "fovea/optim/ema.h"
 #include "fovea/optim/schedules.h"
 #include "fovea/train/evaluator.h"
+#include "fovea/train/feature_cache.h"
 #include "fovea/train/inference.h"
 #include "fovea/train/metric_names.h"
 #include "fovea/train/report/report.h"
@@ -29,6 +30,17 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+std::unique_ptr<FeatureCache> training_cache_of(const TrainConfig& config) {
+  if (config.trainer.cache_features == "none") return nullptr;
+  return std::make_unique<FeatureCache>(open_training_section(config));
+}
+
+std::unique_ptr<FeatureCache> validation_cache_of(const TrainConfig& config,
+                                                  const data::Dataset& training) {
+  if (config.trainer.cache_features == "none" || !config.data.val) return nullptr;
+  return std::make_unique<FeatureCache>(open_validation_section(config, training.class_names()));
+}
+
 }  // namespace
 
 struct Trainer::Run {
@@ -36,6 +48,7 @@ struct Trainer::Run {
 
   FitResult fit();
   void resume();
+  void prepare_features();
   void train_one_step();
   void evaluate_now();
   void save();
@@ -48,7 +61,11 @@ struct Trainer::Run {
   TrainConfig config;
   RunFolder folder;
   LogFile log_file;
-  DataSource training, validation;
+  std::unique_ptr<FeatureCache> training_cache;  // null: pixels are read
+  DataSource training;
+  std::unique_ptr<FeatureCache> validation_cache;
+  DataSource validation;
+  std::unique_ptr<FeatureSource> backbone;  // frozen, without a cache
   StepOptions options;
   models::ModelPtr model;
   std::unique_ptr<Task> task;
@@ -72,8 +89,11 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode)
     : config(run_config),
       folder(config),
       log_file(folder.file("train.log").string()),
-      training(open_training_data(config)),
-      validation(open_validation_data(config, training.dataset->class_names())),
+      training_cache(training_cache_of(config)),
+      training(training_cache ? training_cache->source() : open_training_data(config)),
+      validation_cache(validation_cache_of(config, *training.dataset)),
+      validation(validation_cache ? validation_cache->source()
+                                  : open_validation_data(config, training.dataset->class_names())),
       options(step_options(config)),
       model(make_model(config, options.compute)),
       task(make_task(config.task, *model)),
@@ -87,6 +107,7 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode)
       store(folder.file("checkpoints").string(),
             {.keep = config.checkpoint.keep, .async = config.checkpoint.async}),
       log(folder.path().string(), config.log, mode) {
+  check_cacheable(config.trainer, *model);
   log.watch("train", *training.loader);
   if (validation.loader) log.watch("val", *validation.loader);
   if (config.trainer.ema.enabled) {
@@ -138,6 +159,28 @@ void Trainer::Run::resume() {
   log_info(fmt::format("{}: going on from step {} of {}", folder.path().string(), step, num_steps));
 }
 
+// After resume, which has the last word on the weights of the backbone.
+void Trainer::Run::prepare_features() {
+  if (!training_cache) {
+    if (!has_frozen_backbone(config.trainer, *model)) return;
+    backbone = std::make_unique<FrozenBackbone>(*model);
+    options.features = backbone.get();
+    return;
+  }
+  options.features = training_cache.get();
+  if (step == num_steps) return;  // a finished run needs none
+  const auto pass = [&](FeatureCache& cache, const char* split) {
+    cache.compute(*model,
+                  {.compute = options.compute,
+                   .micro_batch_size = options.micro_batch_size,
+                   .on_progress = [&](int64_t done, int64_t total) {
+                     log.progress().update(fmt::format("features of {} {}/{}", split, done, total));
+                   }});
+  };
+  pass(*training_cache, "train");
+  if (validation_cache) pass(*validation_cache, "val");
+}
+
 void Trainer::Run::train_one_step() {
   const auto start = Clock::now();
   auto batch = training.loader->next();
@@ -163,9 +206,11 @@ bool Trainer::Run::eval_is_due() const {
 void Trainer::Run::evaluate_now() {
   const optim::EmaScope with_average(ema.get());
   const auto evaluation = evaluate(
-      *model, *task, *validation.loader, options.compute, [&](int64_t done, int64_t total) {
+      *model, *task, *validation.loader, options.compute,
+      [&](int64_t done, int64_t total) {
         log.progress().update(fmt::format("evaluating {}/{}", done, total));
-      });
+      },
+      validation_cache.get());
   last_eval = evaluation->metrics();
   evaluated_step = step;
   const double value = last_eval.at(checkpoint_metrics.best);
@@ -202,6 +247,7 @@ FitResult Trainer::Run::fit() {
   folder.write_config(config);
   const RunClock clock(folder.file("machine.json"), options.compute);
   resume();
+  prepare_features();
   log.start(step);
   training.loader->seek(position);
   const StopSignals signals;
@@ -229,8 +275,13 @@ void Trainer::Run::finish() {
   write_report({folder.path()});
 }
 
-Trainer::Trainer(const TrainConfig& config, ProgressLine::Mode progress)
-    : run_(std::make_unique<Run>(config, progress)) {}
+Trainer::Trainer(const TrainConfig& config, ProgressLine::Mode progress) {
+  if (!config.phases.empty()) {
+    fail<ConfigError>("phases: found {}; a Trainer trains one, fit_phases all of them",
+                      config.phases.size());
+  }
+  run_ = std::make_unique<Run>(config, progress);
+}
 
 Trainer::~Trainer() = default;
 

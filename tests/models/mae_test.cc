@@ -330,7 +330,7 @@ TEST(MaeTest, RefusesBadConfigs) {
   EXPECT_THAT(refusal_of_mae(config), HasSubstr("patch_drop_rate 0.5 beside the masks of MAE"));
   config = small_mae();
   config.encoder.vit.patching = "adaptive";
-  EXPECT_THAT(refusal_of_mae(config), HasSubstr("found adaptive; use patching: grid"));
+  EXPECT_THAT(refusal_of_mae(config), HasSubstr("use size_and_center or learn"));
   config = small_mae();
   config.encoder.vit.crop_to_patches = true;
   EXPECT_THAT(refusal_of_mae(config), HasSubstr("encoder.crop_to_patches"));

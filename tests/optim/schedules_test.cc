@@ -52,6 +52,31 @@ TEST(SchedulesTest, EveryStepIsTimmsOrTorchs) {
             << " learning rates compared\n";
 }
 
+TEST(SchedulesTest, TotalMayIncludeTheWarmup) {
+  CosineScheduleConfig shorter;
+  shorter.warmup_steps = 5;
+  shorter.warmup_prefix = true;
+  shorter.total_steps = 20;
+  auto whole = shorter;
+  whole.total_includes_warmup = true;
+  whole.total_steps = 25;
+  auto of_run = whole;
+  of_run.total_steps.reset();
+  const Schedule expected({shorter}, 0.1, 30), actual({whole}, 0.1, 30), by_run({of_run}, 0.1, 25);
+  for (int64_t step = 0; step < 30; ++step) {
+    EXPECT_EQ(actual.lr(step), expected.lr(step)) << step;
+    EXPECT_EQ(by_run.lr(step), expected.lr(step)) << step;
+  }
+  EXPECT_EQ(actual.lr(5), 0.1);  // the peak is reached
+  EXPECT_EQ(actual.lr(25), 0);
+  whole.total_steps = 5;
+  EXPECT_THROW(Schedule({whole}, 0.1, 30), ConfigError);
+  ConfigIssues issues;
+  whole.warmup_prefix = false;
+  whole.validate(issues);
+  EXPECT_EQ(issues.all().size(), 1u);
+}
+
 TEST(SchedulesTest, ConstantStaysAfterItsWarmup) {
   ConstantScheduleConfig config;
   config.warmup_steps = 4;

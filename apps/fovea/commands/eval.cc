@@ -12,6 +12,7 @@
 #include "apps/fovea/overrides.h"
 #include "fovea/core/error.h"
 #include "fovea/train/evaluator.h"
+#include "fovea/train/knn_evaluation.h"
 #include "fovea/train/progress.h"
 #include "fovea/train/session.h"
 
@@ -20,10 +21,40 @@ namespace {
 
 struct EvalArguments {
   InferenceArguments inference;
+  bool has_knn = false;
+  train::KnnOptions knn;
   bool json = false;
 };
 
-void run(EvalArguments arguments) {
+train::ProgressLine::Mode progress_mode(const EvalArguments& arguments) {
+  return arguments.json ? train::ProgressLine::Mode::kSilent : train::ProgressLine::Mode::kAuto;
+}
+
+void run_knn(const EvalArguments& arguments, const train::Inference& inference) {
+  train::ProgressLine progress(progress_mode(arguments));
+  const auto result =
+      train::evaluate_knn(*inference.model, *inference.config, arguments.knn, inference.compute,
+                          [&](int64_t done, int64_t total) {
+                            progress.update(fmt::format("features {}/{}", done, total));
+                          });
+  progress.clear();
+  if (arguments.json) {
+    nlohmann::json object(result.metrics);
+    object["num_samples"] = result.num_samples;
+    object["num_neighbors"] = result.num_neighbors;
+    object["num_left_out"] = result.num_left_out;
+    fmt::print("{}\n", object.dump());
+    return;
+  }
+  for (const auto& [name, value] : result.metrics) fmt::print("{:<14} {:.4f}\n", name, value);
+  fmt::print("{:<14} {} of data.val, among {} of data.train\n", "num_samples", result.num_samples,
+             result.num_neighbors);
+  if (result.num_left_out > 0)
+    fmt::print("{:<14} {} (without a label, or they cannot be read)\n", "num_left_out",
+               result.num_left_out);
+}
+
+void run(const EvalArguments& arguments) {
   const auto inference = arguments.inference.load();
   if (!inference.config) {
     fail<ConfigError>(
@@ -32,12 +63,12 @@ void run(EvalArguments arguments) {
         "folder, or a weights file that a run wrote",
         arguments.inference.target);
   }
+  if (arguments.has_knn) return run_knn(arguments, inference);
   const auto& config = *inference.config;
   const auto source = train::open_validation_data(config, inference.class_names);
   if (!source.loader) fail<ConfigError>("data.val is missing; expected a data set to evaluate on");
   const auto task = train::make_task(config.task, *inference.model);
-  train::ProgressLine progress(arguments.json ? train::ProgressLine::Mode::kSilent
-                                              : train::ProgressLine::Mode::kAuto);
+  train::ProgressLine progress(progress_mode(arguments));
   const auto evaluation = train::evaluate(
       *inference.model, *task, *source.loader, inference.compute, [&](int64_t done, int64_t total) {
         progress.update(fmt::format("evaluating {}/{}", done, total));
@@ -64,6 +95,19 @@ void add_eval(CLI::App& app) {
   auto arguments = std::make_shared<EvalArguments>();
   add_inference_options(*command, arguments->inference);
   add_overrides(*command, arguments->inference.options.overrides, "data.val.path=photos");
+  command->add_flag("--knn", arguments->has_knn,
+                    "classify the samples of data.val by the nearest of data.train, on the model's "
+                    "features");
+  command->add_option("--knn-k", arguments->knn.k, "numbers of neighbours, such as 10,20")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--knn-temperature", arguments->knn.temperature,
+                   "a neighbour's vote is exp(cosine / temperature)")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   command->add_flag("--json", arguments->json,
                     "print one JSON object on standard output and nothing else there");
   command->callback([arguments] { run(*arguments); });

@@ -12,6 +12,7 @@
 #include "apps/fovea/overrides.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
+#include "fovea/train/phases.h"
 #include "fovea/train/run_folder.h"
 #include "fovea/train/trainer.h"
 
@@ -39,14 +40,17 @@ std::string metrics_text(const std::map<std::string, double>& metrics) {
   return text;
 }
 
+nlohmann::json to_json(const train::FitResult& result) {
+  return {{"run_dir", result.run_dir},
+          {"step", result.step},
+          {"epoch", result.epoch},
+          {"stopped", result.stopped},
+          {"eval", result.last_eval}};
+}
+
 void print_result(const train::FitResult& result, bool as_json) {
   if (as_json) {
-    fmt::print("{}\n", nlohmann::json{{"run_dir", result.run_dir},
-                                      {"step", result.step},
-                                      {"epoch", result.epoch},
-                                      {"stopped", result.stopped},
-                                      {"eval", result.last_eval}}
-                           .dump());
+    fmt::print("{}\n", to_json(result).dump());
     return;
   }
   if (result.stopped) {
@@ -61,12 +65,47 @@ void print_result(const train::FitResult& result, bool as_json) {
       result.run_dir, result.run_dir, result.run_dir);
 }
 
+// The run as a whole: where it stands is where its last phase stands.
+void print_phases(const std::string& run_dir, const std::vector<train::PhaseResult>& phases,
+                  bool as_json) {
+  auto whole = phases.back().fit;
+  whole.run_dir = run_dir;
+  if (as_json) {
+    auto object = to_json(whole);
+    for (const auto& phase : phases) {
+      object["phases"].push_back(to_json(phase.fit));
+      object["phases"].back()["name"] = phase.name;
+    }
+    fmt::print("{}\n", object.dump());
+    return;
+  }
+  for (const auto& phase : phases) {
+    fmt::print("phase {}: {} steps, {:.2f} epochs; {}\n", phase.name, phase.fit.step,
+               phase.fit.epoch, metrics_text(phase.fit.last_eval));
+  }
+  print_result(whole, false);
+}
+
+bool run_phases(const train::TrainConfig& config, train::ProgressLine::Mode progress,
+                bool as_json) {
+  const auto phases = train::fit_phases(config, progress);
+  print_phases(config.run.dir, phases, as_json);
+  return phases.back().fit.stopped;
+}
+
+bool run_once(const train::TrainConfig& config, train::ProgressLine::Mode progress, bool as_json) {
+  const auto result = train::Trainer(config, progress).fit();
+  print_result(result, as_json);
+  return result.stopped;
+}
+
 void run(const TrainArguments& arguments) {
-  train::Trainer trainer(load(arguments), arguments.json ? train::ProgressLine::Mode::kSilent
-                                                         : train::ProgressLine::Mode::kAuto);
-  const auto result = trainer.fit();
-  print_result(result, arguments.json);
-  if (result.stopped) throw ExitRequest{static_cast<int>(ExitCode::kStopped)};
+  const auto progress =
+      arguments.json ? train::ProgressLine::Mode::kSilent : train::ProgressLine::Mode::kAuto;
+  const auto config = load(arguments);
+  const bool is_stopped = config.phases.empty() ? run_once(config, progress, arguments.json)
+                                                : run_phases(config, progress, arguments.json);
+  if (is_stopped) throw ExitRequest{static_cast<int>(ExitCode::kStopped)};
 }
 
 }  // namespace

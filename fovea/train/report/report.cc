@@ -10,8 +10,10 @@
 
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
+#include "fovea/train/phases.h"
 #include "fovea/train/progress.h"
 #include "fovea/train/report/sections.h"
+#include "fovea/train/run_folder.h"
 
 namespace fovea::train {
 namespace {
@@ -138,6 +140,28 @@ void name_apart(std::vector<RunData>& runs) {
   }
 }
 
+// Folders of the phases of a run; none where it has none, or its config cannot be read, which
+// read_run tells the reader.
+std::vector<std::string> phases_in(const std::filesystem::path& folder) {
+  if (!is_run_folder(folder)) return {};
+  try {
+    return begun_phase_folders(folder.string());
+  } catch (const ConfigError&) {
+    return {};
+  }
+}
+
+std::filesystem::path write_phases_report(const std::filesystem::path& folder,
+                                          const std::vector<std::string>& phases,
+                                          const std::filesystem::path& out) {
+  std::vector<RunData> runs;
+  for (const auto& phase : phases) runs.push_back(read_run(phase));
+  const auto path = out.empty() ? folder / "report.html" : out;
+  const auto name = std::filesystem::absolute(folder / "config.yaml").parent_path().filename();
+  write_file_atomic(path.string(), render_phases(name.string(), runs));
+  return path;
+}
+
 }  // namespace
 
 Markup config_section(const RunData& run) {
@@ -214,9 +238,33 @@ std::string render_comparison(const std::vector<RunData>& runs) {
                   runs);
 }
 
+std::string render_phases(const std::string& name, const std::vector<RunData>& phases) {
+  FOVEA_CHECK(!phases.empty(), "no phase to report on; expected at least one");
+  std::vector<std::string> notes;
+  Markup links;
+  for (const auto& phase : phases) {
+    for (const auto& note : phase.notes) notes.push_back(phase.name + ": " + note);
+    links += element("p", element("a", {{"href", phase.name + "/report.html"}}, text(phase.name)));
+  }
+  std::vector<PagePart> parts = {
+      {"results", "Results", results_table(phases)},
+      {"pages", "Pages", section("pages", "Pages of the phases", links)}};
+  if (phases.size() > 1) {
+    parts.push_back({"differences", "Differences", differences_table(phases)});
+  }
+  parts.push_back({"learning", "Learning", learning_section(phases)});
+  parts.push_back({"speed", "Speed", speed_section(phases)});
+  return assemble(name, fmt::format("{} phases", phases.size()), notes_section(notes), parts,
+                  phases);
+}
+
 std::filesystem::path write_report(const std::vector<std::filesystem::path>& run_folders,
                                    const std::filesystem::path& out) {
   FOVEA_CHECK(!run_folders.empty(), "no run folder given; expected at least one");
+  if (run_folders.size() == 1) {
+    const auto phases = phases_in(run_folders[0]);
+    if (!phases.empty()) return write_phases_report(run_folders[0], phases, out);
+  }
   std::vector<RunData> runs;
   for (const auto& folder : run_folders) runs.push_back(read_run(folder));
   name_apart(runs);

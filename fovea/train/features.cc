@@ -1,0 +1,96 @@
+#include "fovea/train/features.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+
+#include "fovea/core/error.h"
+#include "fovea/models/variables.h"
+#include "fovea/train/eval_mode.h"
+
+namespace fovea::train {
+namespace {
+
+// Rows [begin, end) of a batch into the features of their samples.
+void keep_features(models::Model& model, data::Batch& batch, int64_t begin, int64_t end,
+                   const ComputeOptions& compute, SampleFeatures& out) {
+  const auto tensors = to_tensors(batch, begin, end, compute);
+  const auto features = features_of(model, tensors).to(at::kCPU);  // [b, F]
+  if (!out.features.defined()) {
+    const auto size = static_cast<int64_t>(out.labels.size());
+    out.features = at::zeros({size, features.size(1)}, features.options());
+  }
+  for (int64_t row = begin; row < end; ++row) {
+    const int64_t index = batch.indices[static_cast<size_t>(row)];
+    if (index < 0) continue;  // it could not be read
+    out.features[index].copy_(features[row - begin]);
+    if (!batch.labels.empty()) {
+      out.labels[static_cast<size_t>(index)] = batch.labels[static_cast<size_t>(row)];
+    }
+  }
+}
+
+}  // namespace
+
+at::Tensor features_of(models::Model& model, const TensorBatch& batch) {
+  const at::NoGradGuard no_grad;
+  const EvalModeScope eval_mode(model);
+  const models::ChannelScope channels(model, batch.variables);
+  return model.takes_patches() ? model.pooled_patch_features(batch.patches)
+                               : model.pooled_features(batch.images);
+}
+
+bool has_frozen_backbone(const TrainerConfig& config, const models::Model& model) {
+  const auto& freeze = config.freeze;
+  return model.has_classifier() &&
+         std::find(freeze.begin(), freeze.end(), "backbone") != freeze.end();
+}
+
+std::vector<int64_t> SampleFeatures::labelled_rows() const {
+  std::vector<int64_t> rows;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (missing[i].empty() && labels[i] >= 0) rows.push_back(static_cast<int64_t>(i));
+  }
+  return rows;
+}
+
+data::Loader loader_in_order(const data::OpenedSection& section) {
+  auto options = section.options;
+  options.shuffle = false;
+  options.drop_last = false;
+  options.mixup.reset();
+  options.num_repeats = 1;
+  options.mix.mode = data::MixMode::kExact;
+  if (options.bad_samples.policy == data::BadSamplePolicy::kSubstitute) {
+    options.bad_samples.policy = data::BadSamplePolicy::kSkip;
+  }
+  return {section.dataset, section.transforms, options};
+}
+
+SampleFeatures collect_features(models::Model& model, const data::OpenedSection& section,
+                                const FeaturePassOptions& options) {
+  const auto size = static_cast<size_t>(section.dataset->size());
+  SampleFeatures out{.features = {},
+                     .labels = std::vector<int64_t>(size, -1),
+                     .missing = std::vector<std::string>(size)};
+  auto loader = loader_in_order(section);
+  const int64_t total = loader.samples_per_epoch();
+  for (int64_t done = 0; done < total;) {
+    auto batch = loader.next();
+    const int64_t micro = options.micro_batch_size > 0 ? options.micro_batch_size : batch.size();
+    for (int64_t begin = 0; begin < batch.size(); begin += micro) {
+      keep_features(model, batch, begin, std::min(batch.size(), begin + micro), options.compute,
+                    out);
+    }
+    done += batch.size();
+    loader.recycle(std::move(batch));
+    if (options.on_progress) options.on_progress(done, total);
+  }
+  for (const auto& bad : loader.bad_samples()) {
+    out.missing[static_cast<size_t>(bad.index)] = bad.reason;
+  }
+  return out;
+}
+
+}  // namespace fovea::train

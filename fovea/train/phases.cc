@@ -1,0 +1,276 @@
+#include "fovea/train/phases.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "fovea/checkpoint/store.h"
+#include "fovea/core/atomic_file.h"
+#include "fovea/core/error.h"
+#include "fovea/core/files.h"
+#include "fovea/core/log.h"
+#include "fovea/models/registry.h"
+#include "fovea/models/weights.h"
+#include "fovea/optim/schedules.h"
+#include "fovea/train/report/report.h"
+#include "fovea/train/run_folder.h"
+#include "fovea/train/session.h"
+
+namespace fovea::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kWeightsFile = "weights.safetensors";
+constexpr const char* kRecordFile = "phases.json";  // the results of the finished ones
+constexpr size_t kMaxRecordBytes = 1 << 20;
+
+bool is_name(const std::string& name) {
+  const auto is_allowed = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; };
+  return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), is_allowed);
+}
+
+// The value at `section.key`; null where the tree has none.
+const ConfigNode* find_key(const ConfigTree& tree, const char* section, const char* key) {
+  const ConfigNode* node = tree.root.find(section);
+  return node ? node->find(key) : nullptr;
+}
+
+void validate_name(const TrainConfig& config, size_t index, ConfigIssues& issues) {
+  const auto& name = config.phases[index].name;
+  const auto key = fmt::format("phases.{}.name", index);
+  if (!is_name(name)) {
+    issues.add(key, fmt::format("found '{}', expected up to 64 letters, digits, _ and -",
+                                printable(name)));
+  }
+  for (size_t before = 0; before < index; ++before) {
+    if (config.phases[before].name != name) continue;
+    issues.add(key,
+               fmt::format("found '{}' a second time; give each phase a name of its own", name));
+    return;
+  }
+}
+
+void validate_start(const TrainConfig& config, size_t index, ConfigIssues& issues) {
+  const auto& phase = config.phases[index];
+  const auto key = fmt::format("phases.{}.start_from", index);
+  const bool names_file = find_key(phase.set, "init", "weights") != nullptr;
+  if (index == 0) {
+    if (phase.start_from == "best") {
+      issues.add(key, "found best, but there is no phase before the first; leave it out");
+    }
+  } else if (phase.start_from == "none") {
+    if (names_file || !config.init.weights.empty()) return;
+    issues.add(key,
+               "found none, but init.weights names no file to start from; set init: {weights: ...} "
+               "in the phase, or start_from: latest");
+  } else if (names_file) {
+    issues.add(fmt::format("phases.{}.set.init.weights", index),
+               fmt::format("found a file, but start_from is {}; set start_from: none, or leave the "
+                           "file out",
+                           phase.start_from));
+  }
+}
+
+// One of max_epochs and max_steps takes the place of the other.
+void drop_other_length(ConfigTree& set) {
+  ConfigNode* trainer = set.root.find("trainer");
+  if (!trainer || trainer->kind != ConfigNode::Kind::kMap) return;
+  const bool has_epochs = trainer->find("max_epochs"), has_steps = trainer->find("max_steps");
+  if (has_epochs == has_steps) return;
+  trainer->add(has_epochs ? "max_steps" : "max_epochs", ConfigNode{});
+}
+
+Phase resolve(const TrainConfig& recipe, size_t index) {
+  const auto& given = recipe.phases[index];
+  Phase phase{
+      .name = given.name, .start_from = index == 0 ? "none" : given.start_from, .config = recipe};
+  phase.config.phases.clear();
+  const bool follows = phase.start_from != "none";
+  if (follows) phase.config.init = {};
+  auto set = given.set;
+  drop_other_length(set);
+  phase.config = changed_config(phase.config, set, fmt::format("phase {}", given.name));
+  phase.config.run.dir = phase_folder(recipe.run.dir, index, given.name);
+  if (follows) {
+    const auto before = phase_folder(recipe.run.dir, index - 1, recipe.phases[index - 1].name);
+    phase.config.init.weights = before + "/" + kWeightsFile;
+  }
+  return phase;
+}
+
+void check_begun_phases(const TrainConfig& config) {
+  const auto& dir = config.run.dir;
+  if (!is_run_folder(dir)) return;
+  const auto before = load_run_config(dir).phases;
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (!is_run_folder(phase_folder(dir, i, before[i].name))) continue;
+    if (i < config.phases.size() && config.phases[i].name == before[i].name) continue;
+    fail<ConfigError>(
+        "{}: phase {} of the run there is '{}', here {}; a phase that has begun keeps its place: "
+        "choose another run.dir, or leave it as it was",
+        dir, i + 1, before[i].name,
+        i < config.phases.size() ? "'" + config.phases[i].name + "'" : "there is none");
+  }
+}
+
+// phases.json.
+std::vector<PhaseResult> read_record(const RunFolder& folder) {
+  std::vector<PhaseResult> results;
+  const auto path = folder.file(kRecordFile);
+  if (!fs::exists(path)) return results;
+  try {
+    for (const auto& item : nlohmann::json::parse(read_file(path.string(), kMaxRecordBytes))) {
+      PhaseResult result;
+      result.name = item.at("name");
+      result.fit.run_dir = phase_folder(folder.path().string(), results.size(), result.name);
+      result.fit.step = item.at("step");
+      result.fit.epoch = item.at("epoch");
+      result.fit.last_eval = item.at("eval").get<std::map<std::string, double>>();
+      results.push_back(std::move(result));
+    }
+  } catch (const nlohmann::json::exception& error) {
+    fail<CheckpointError>(
+        "{}: cannot be read: {}; delete it, and finished phases are looked at anew (none is "
+        "trained "
+        "again)",
+        path.string(), error.what());
+  }
+  return results;
+}
+
+void write_record(const RunFolder& folder, const std::vector<PhaseResult>& results) {
+  auto record = nlohmann::json::array();
+  for (const auto& [name, fit] : results) {
+    record.push_back(
+        {{"name", name}, {"step", fit.step}, {"epoch", fit.epoch}, {"eval", fit.last_eval}});
+  }
+  write_file_atomic(folder.file(kRecordFile), record.dump(2) + "\n");
+}
+
+// The weights of `before` go into the model of `phase`, by names and shapes.
+void check_weights_fit(const Phase& before, const Phase& phase) {
+  const auto from = models::build_model(before.config.model, at::kMeta);
+  const auto to = models::build_model(phase.config.model, at::kMeta);
+  models::load_weights(*to, models::weights_of(*from),
+                       fmt::format("phase {}, from the weights of {}", phase.name, before.name),
+                       load_options(phase.config.init));
+}
+
+// What would stop a phase at its first step, found before the first phase is paid for.
+void check_can_start(const TrainConfig& config) {
+  const auto training = open_training_data(config);
+  open_validation_data(config, training.dataset->class_names());
+  const auto steps = total_steps(config.trainer, training.loader->batches_per_epoch());
+  const optim::Schedule schedule(config.schedule, optim::base_lr(config.optim), steps);
+}
+
+std::string weights_before(const Phase& phase, const Phase& before) {
+  if (phase.start_from == "latest") return phase.config.init.weights;
+  return checkpoint::Store(before.config.run.dir + "/checkpoints", {}).weights_file("best");
+}
+
+// The run's weights are those of its last phase: the same file under another name, or a copy where
+// the file system has no such thing.
+void link_weights(const fs::path& from, const fs::path& to) {
+  const auto temporary = fs::path(to.string() + ".tmp");
+  std::error_code error;
+  fs::remove(temporary, error);
+  fs::create_hard_link(from, temporary, error);
+  if (error) fs::copy_file(from, temporary);
+  fs::rename(temporary, to);
+}
+
+FitResult fit_one(const std::vector<Phase>& phases, size_t index, ProgressLine::Mode progress) {
+  const auto& phase = phases[index];
+  log_info(fmt::format("phase {} of {}: {}", index + 1, phases.size(), phase.name));
+  auto config = phase.config;
+  if (phase.start_from != "none") config.init.weights = weights_before(phase, phases[index - 1]);
+  return Trainer(config, progress).fit();
+}
+
+}  // namespace
+
+void validate_phases(const TrainConfig& config, ConfigIssues& issues) {
+  for (size_t i = 0; i < config.phases.size(); ++i) {
+    validate_name(config, i, issues);
+    validate_start(config, i, issues);
+    const auto& set = config.phases[i].set;
+    if (find_key(set, "run", "dir")) {
+      issues.add(fmt::format("phases.{}.set.run.dir", i),
+                 "a phase has a folder of its own below run.dir of the recipe; leave it out");
+    }
+    if (set.root.find("phases")) {
+      issues.add(fmt::format("phases.{}.set.phases", i), "a phase has no phases; leave it out");
+    }
+  }
+}
+
+std::vector<Phase> resolve_phases(const TrainConfig& config) {
+  std::vector<Phase> phases;
+  std::string faults;
+  for (size_t i = 0; i < config.phases.size(); ++i) {
+    try {
+      phases.push_back(resolve(config, i));
+      const auto& phase = phases.back();
+      if (i > 0 && phases.size() == i + 1 && phase.start_from == "best" &&
+          !phases[i - 1].config.data.val) {
+        fail<ConfigError>(
+            "phase {}: start_from: best, but phase {} has no data.val, and so no best evaluation; "
+            "give it one, or set start_from: latest",
+            phase.name, phases[i - 1].name);
+      }
+    } catch (const ConfigError& error) {
+      faults += std::string(faults.empty() ? "" : "\n") + error.what();
+    }
+  }
+  if (!faults.empty()) throw ConfigError(faults);
+  return phases;
+}
+
+std::string phase_folder(const std::string& run_dir, size_t index, const std::string& name) {
+  return fmt::format("{}/{}_{}", run_dir, index + 1, name);
+}
+
+std::vector<std::string> begun_phase_folders(const std::string& run_dir) {
+  std::vector<std::string> folders;
+  const auto phases = load_run_config(run_dir).phases;
+  for (size_t i = 0; i < phases.size(); ++i) {
+    auto folder = phase_folder(run_dir, i, phases[i].name);
+    if (is_run_folder(folder)) folders.push_back(std::move(folder));
+  }
+  return folders;
+}
+
+std::vector<PhaseResult> fit_phases(const TrainConfig& config, ProgressLine::Mode progress) {
+  const auto phases = resolve_phases(config);
+  const RunFolder folder(config);
+  check_begun_phases(config);
+  auto results = read_record(folder);
+  for (size_t i = 0; i < phases.size(); ++i) {
+    const bool is_finished = i < results.size();
+    if (is_finished) {
+      const RunFolder compared(phases[i].config);  // refuses another config
+      continue;
+    }
+    if (phases[i].start_from != "none") check_weights_fit(phases[i - 1], phases[i]);
+    check_can_start(phases[i].config);
+  }
+  folder.write_config(config);
+  for (size_t i = results.size(); i < phases.size(); ++i) {
+    results.push_back({phases[i].name, fit_one(phases, i, progress)});
+    if (results.back().fit.stopped) return results;
+    write_record(folder, results);
+    write_report({folder.path()});
+  }
+  if (!results.empty()) {
+    link_weights(fs::path(results.back().fit.run_dir) / kWeightsFile, folder.file(kWeightsFile));
+  }
+  return results;
+}
+
+}  // namespace fovea::train
