@@ -1,5 +1,4 @@
-// The keys that every optimizer has: learning rates that fall from the head down to the embeddings,
-// and what weight decay is for.
+// Learning rates that fall from the head down to the embeddings: the keys that every optimizer has.
 #pragma once
 
 #include "fovea/core/config_fields.h"
@@ -9,7 +8,6 @@ namespace fovea::optim {
 struct LayerDecay {
   double layer_decay = 1.0;
   double layer_decay_min_scale = 0.0;
-  bool decay_all = false;
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
@@ -18,8 +16,6 @@ struct LayerDecay {
             {.min = 0, .max = 1, .exclusive_min = true});
     v.field("layer_decay_min_scale", self.layer_decay_min_scale,
             "smallest factor that layer_decay leaves", {.min = 0, .max = 1});
-    v.field("decay_all", self.decay_all,
-            "weight decay for biases, norms and embeddings too, as optax's without a mask");
   }
 };
 

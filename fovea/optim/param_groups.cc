@@ -33,7 +33,7 @@ std::vector<ParamSpec> param_groups(const NamedParams& params, const ParamGroupO
   for (const auto& [name, param] : params) {
     if (!param.requires_grad()) continue;
     ParamSpec spec{.name = name, .param = param};
-    if (options.decay_all || has_weight_decay(name, param, options.no_weight_decay)) {
+    if (has_weight_decay(name, param, options.no_weight_decay)) {
       spec.weight_decay = options.weight_decay;
     }
     if (by_layer) {
@@ -52,7 +52,6 @@ ParamGroupOptions param_group_options(const OptimConfig& config) {
     options.weight_decay = chosen.weight_decay;
     options.layer_decay = chosen.layer_decay;
     options.layer_decay_min_scale = chosen.layer_decay_min_scale;
-    options.decay_all = chosen.decay_all;
     return options;
   });
 }

@@ -16,7 +16,6 @@ struct ParamGroupOptions {
   double weight_decay = 0;
   double layer_decay = 1;
   double layer_decay_min_scale = 0;
-  bool decay_all = false;                               // weight decay for every parameter
   std::vector<std::string> no_weight_decay;             // names or patterns (`*.pos_embed`)
   std::function<int64_t(const std::string&)> layer_id;  // needed where layer_decay < 1
 };

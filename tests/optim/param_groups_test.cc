@@ -63,16 +63,6 @@ TEST(ParamGroupsTest, AModelSaysWhatItsLayersAre) {
   }
 }
 
-TEST(ParamGroupsTest, DecayAllIsForEveryParameter) {
-  models::Vit model(support::config_from_json<models::VitConfig>(load_groups().at("vit")));
-  AdamWConfig adamw;
-  adamw.weight_decay = 0.3;
-  adamw.decay_all = true;
-  const auto specs = param_groups(model, OptimConfig{adamw});
-  ASSERT_EQ(specs.size(), model.named_parameters().size());
-  for (const auto& spec : specs) EXPECT_EQ(spec.weight_decay, 0.3) << spec.name;
-}
-
 TEST(ParamGroupsTest, LayerDecayNeedsLayers) {
   EXPECT_THROW(param_groups(NamedParams{},
                             [] {
