@@ -1,5 +1,5 @@
 # fovea_library(<folder> [TORCH] LIBS ...): fovea/<folder>/*.cc as static library fovea::<folder>.
-# fovea_test(<folder> LIBS ...): tests/<folder>/*_test.cc as one GoogleTest program.
+# fovea_test(<folder> LIBS ...): tests/<folder>/*_test.cc as one GoogleTest program, which is one test of ctest.
 # Targets that use libtorch share one precompiled header, whose name ends up in exactly one place.
 add_library(fovea_pch OBJECT "${CMAKE_SOURCE_DIR}/cmake/pch.cc")
 target_link_libraries(fovea_pch PRIVATE fovea_settings fovea::torch)
@@ -34,7 +34,7 @@ function(fovea_library folder)
   if(sources)
     add_library(fovea_${folder} STATIC ${sources})
     fovea_unity(fovea_${folder})
-    target_link_libraries(fovea_${folder} PUBLIC fovea_settings ${ARG_LIBS})
+    target_link_libraries(fovea_${folder} PUBLIC fovea_settings ${ARG_LIBS} PRIVATE fovea_check_memory)
     if(ARG_TORCH)
       fovea_use_torch(fovea_${folder})
     endif()
@@ -61,9 +61,8 @@ function(fovea_test folder)
   if(ARG_TORCH)
     fovea_use_torch(test_${folder})
   endif()
-  # Suites named Cuda... want a GPU or the libraries of one, and say so when they are skipped.
-  gtest_discover_tests(test_${folder} TEST_FILTER "-*Cuda*" DISCOVERY_TIMEOUT 60
-                       PROPERTIES LABELS unit TIMEOUT 300)
-  gtest_discover_tests(test_${folder} TEST_FILTER "*Cuda*" TEST_LIST test_${folder}_CUDA
-                       DISCOVERY_TIMEOUT 60 PROPERTIES LABELS cuda TIMEOUT 300)
+  # A program is one test: started once each, more than a thousand tests would load libtorch as often. Suites named
+  # Cuda... want a GPU or the libraries of one, and say so when they are skipped.
+  add_test(NAME ${folder} COMMAND test_${folder} --gtest_brief=1 "--gtest_filter=-*Cuda*")
+  set_tests_properties(${folder} PROPERTIES LABELS unit TIMEOUT 1800)
 endfunction()

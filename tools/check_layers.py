@@ -16,11 +16,13 @@ MAY_INCLUDE = {
     "nn": {"core", "kernels"},
     "weights": {"core", "nn"},
     "models": {"core", "kernels", "nn", "weights"},
+    "onnx": {"core", "models", "nn"},
     "optim": {"core", "kernels", "nn"},
     "checkpoint": {"core", "kernels", "nn"},
+    "recipe_import": {"core"},
     "train": {"core", "data", "kernels", "nn", "weights", "models", "optim", "checkpoint"},
 }
-TORCH_FREE = {"core", "data"}
+TORCH_FREE = {"core", "data", "recipe_import"}
 TORCH = re.compile(r"(ATen|c10|torch)/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
 

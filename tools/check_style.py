@@ -15,6 +15,8 @@ MAX_FILE_BYTES = 500_000
 OPENS_BODY = re.compile(r"^(?!namespace|struct|class|enum|union|extern|constexpr|const|static const|inline const)"
                         r"[A-Za-z_\[~].*\)[^;=]*\{$")
 
+TEMP_FILES = re.compile(r"\btesting::TempDir\(\)|\btemp_directory_path\(|\bmkdtemp\(|\btmpnam\(")
+OWN_TEMP_FILES = {"temp_dir.h", "cifar_fuzz.cc"}
 RAW_OPENS = re.compile(r'R"\w*\((?!.*\)\w*")')  # a raw string that goes on in the next line
 
 
@@ -47,6 +49,8 @@ def line_faults(path, lines):
             yield number, "TODO without an issue number"
         if path.suffix in {".h", ".cuh"} and re.match(r"\s*using namespace ", line):
             yield number, "using namespace in a header"
+        if ROOT / "tests" in path.parents and TEMP_FILES.search(line) and path.name not in OWN_TEMP_FILES:
+            yield number, "a file under a fixed name, which a test beside it may use too: take support::TempDir"
 
 
 def file_faults(path):

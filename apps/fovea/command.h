@@ -14,6 +14,7 @@ void add_eval(CLI::App& app);
 void add_predict(CLI::App& app);
 void add_explain(CLI::App& app);
 void add_convert(CLI::App& app);
+void add_export(CLI::App& app);
 void add_summary(CLI::App& app);
 void add_config(CLI::App& app);
 void add_list(CLI::App& app);

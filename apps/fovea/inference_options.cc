@@ -25,6 +25,11 @@ void add_inference_options(CLI::App& command, InferenceArguments& arguments) {
                   "of a run folder: final, best or latest")
       ->check(CLI::IsMember({"final", "best", "latest"}))
       ->capture_default_str();
+  command
+      .add_option("--variables", arguments.options.variables,
+                  "of a model with variables: what the channels of the inputs are, such as "
+                  "red,green; default: all, in the model's order")
+      ->delimiter(',');
   command.add_option("--device", arguments.options.device, "auto, cpu or cuda")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();

@@ -20,7 +20,8 @@ struct InferenceArguments {
   train::Inference load() const;
 };
 
-// Adds the positional target, --model, --weights, --checkpoint, --device, --dtype and --threads.
+// Adds the positional target, --model, --weights, --checkpoint, --variables, --device, --dtype and
+// --threads.
 void add_inference_options(CLI::App& command, InferenceArguments& arguments);
 
 }  // namespace fovea::app

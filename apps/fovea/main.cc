@@ -34,6 +34,7 @@ void add_commands(CLI::App& app) {
   add_predict(app);
   add_explain(app);
   add_convert(app);
+  add_export(app);
   add_summary(app);
   add_config(app);
   add_list(app);

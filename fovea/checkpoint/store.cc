@@ -38,7 +38,12 @@ std::optional<int64_t> step_of(const std::string& folder_name) {
   const char* end = folder_name.data() + folder_name.size();
   int64_t step = 0;
   const auto [stop, error] = std::from_chars(begin, end, step);
-  return error == std::errc() && stop == end && step >= 0 ? std::optional(step) : std::nullopt;
+  const bool is_whole = stop == end || *stop == '_';  // behind it, a label
+  return error == std::errc() && is_whole && step >= 0 ? std::optional(step) : std::nullopt;
+}
+
+std::string folder_name(int64_t step, const std::string& label) {
+  return fmt::format("{}{:08d}{}{}", kStepPrefix, step, label.empty() ? "" : "_", label);
 }
 
 std::string file_name(std::string_view part) { return fmt::format("{}-00000.safetensors", part); }
@@ -73,6 +78,7 @@ State load_state(const fs::path& folder) {
 
 struct Store::Snapshot {
   int64_t step = 0;
+  std::string name;  // of its folder
   State state;
   bool is_best = false;
 };
@@ -93,24 +99,27 @@ Store::~Store() {
   }
 }
 
-fs::path Store::folder_of(int64_t step) const {
-  return folder_ / fmt::format("{}{:08d}", kStepPrefix, step);
+std::map<int64_t, std::string> Store::folders() const {
+  std::map<int64_t, std::string> result;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder_, error)) {
+    const auto name = entry.path().filename().string();
+    if (const auto step = step_of(name)) result[*step] = name;
+  }
+  return result;
 }
 
 std::vector<int64_t> Store::steps() const {
   std::vector<int64_t> result;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder_, error)) {
-    if (const auto step = step_of(entry.path().filename().string())) result.push_back(*step);
-  }
-  std::sort(result.begin(), result.end());
+  for (const auto& [step, name] : folders()) result.push_back(step);
   return result;
 }
 
-void Store::save(int64_t step, const State& state, bool is_best) {
+void Store::save(int64_t step, const State& state, bool is_best, const std::string& label) {
   wait();
   auto snapshot =
       std::make_shared<Snapshot>(Snapshot{step,
+                                          folder_name(step, label),
                                           {copy_to_cpu(state.model), copy_to_cpu(state.optimizer),
                                            copy_to_cpu(state.ema), state.scalars},
                                           is_best});
@@ -132,16 +141,17 @@ void Store::write(const Snapshot& snapshot) const {
   try {
     fs::create_directories(folder_);
     remove_leftovers();
-    const auto target = folder_of(snapshot.step);
-    const auto temporary =
-        folder_ / fmt::format("{}{}", kTemporaryPrefix, target.filename().string());
+    const auto before = folders();
+    const auto temporary = folder_ / fmt::format("{}{}", kTemporaryPrefix, snapshot.name);
     const RemoveUnlessMoved cleaner(temporary);
     fs::create_directory(temporary);
     write_files(snapshot, temporary);
-    move_folder(temporary, target);
-    const auto name = target.filename().string() + "\n";
-    write_file_atomic(folder_ / "latest", name);
-    if (snapshot.is_best) write_file_atomic(folder_ / "best", name);
+    move_folder(temporary, folder_ / snapshot.name);
+    const auto old = before.find(snapshot.step);
+    const bool was_best = old != before.end() && old->second == pointer("best");
+    write_file_atomic(folder_ / "latest", snapshot.name + "\n");
+    if (snapshot.is_best || was_best) write_file_atomic(folder_ / "best", snapshot.name + "\n");
+    if (old != before.end() && old->second != snapshot.name) remove(old->second);
     prune();
   } catch (const CheckpointError&) {
     throw;
@@ -184,19 +194,20 @@ void Store::remove_leftovers() const {
 
 void Store::prune() const {
   const std::set<std::string> pointed = {pointer("latest"), pointer("best")};
-  auto all = steps();
-  std::reverse(all.begin(), all.end());
+  const auto all = folders();
   int64_t kept = 0;
-  for (const int64_t step : all) {
+  for (auto item = all.rbegin(); item != all.rend(); ++item) {
+    const auto& [step, name] = *item;
     if (refused_.contains(step) || kept++ < options_.keep) continue;
-    const auto path = folder_of(step);
-    if (pointed.contains(path.filename().string())) continue;
-    // Renamed first: a deletion cut short must not leave half a checkpoint under its name.
-    const auto doomed =
-        folder_ / fmt::format("{}old-{}", kTemporaryPrefix, path.filename().string());
-    fs::rename(path, doomed);
-    fs::remove_all(doomed);
+    if (!pointed.contains(name)) remove(name);
   }
+}
+
+void Store::remove(const std::string& name) const {
+  // Renamed first: a deletion cut short must not leave half a checkpoint under its name.
+  const auto doomed = folder_ / fmt::format("{}old-{}", kTemporaryPrefix, name);
+  fs::rename(folder_ / name, doomed);
+  fs::remove_all(doomed);
 }
 
 std::string Store::pointer(const std::string& which) const {
@@ -207,17 +218,17 @@ std::string Store::pointer(const std::string& which) const {
 
 std::optional<State> Store::load_latest() {
   wait();
-  auto all = steps();
+  const auto all = folders();
   std::string faults;
-  for (auto step = all.rbegin(); step != all.rend(); ++step) {
-    const auto path = folder_of(*step);
+  for (auto item = all.rbegin(); item != all.rend(); ++item) {
+    const auto path = folder_ / item->second;
     try {
       return load_state(path);
     } catch (const CheckpointError& error) {
       const auto fault = fmt::format("{}: {}", path.string(), error.what());
       options_.warn("damaged checkpoint " + fault + "; using the one before it");
       faults += "\n  " + fault;
-      refused_.insert(*step);
+      refused_.insert(item->first);
     }
   }
   if (all.empty()) return {};

@@ -2,6 +2,7 @@
 //
 //   step_00001000/  manifest.json  model-00000.safetensors  optimizer-00000.safetensors
 //                   [ema-00000.safetensors]
+//                   (with a label: step_00001000_loss_0.251/)
 //   latest  best    text files: the name of a checkpoint's folder
 //
 // A checkpoint is written into a folder `.tmp-*`, each file with its checksum and brought to the
@@ -16,6 +17,7 @@
 #include <filesystem>
 #include <functional>
 #include <future>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -43,8 +45,9 @@ class Store {
 
   // Saves what `state` holds now: it is copied, so that training may go on at once. Waits for the
   // save before it. Throws CheckpointError where that one failed (or, without async, this one); a
-  // save that fails leaves nothing behind and the older checkpoints whole.
-  void save(int64_t step, const State& state, bool is_best);
+  // save that fails leaves nothing behind and the older checkpoints whole. A label, such as
+  // "loss_0.251", ends the folder's name; it is for people, nothing reads it.
+  void save(int64_t step, const State& state, bool is_best, const std::string& label = "");
 
   // Throws CheckpointError where a save failed and nobody was told yet; does not wait.
   void check();
@@ -68,8 +71,9 @@ class Store {
   void write(const Snapshot& snapshot) const;
   void write_files(const Snapshot& snapshot, const std::filesystem::path& temporary) const;
   void prune() const;
+  void remove(const std::string& name) const;
   void remove_leftovers() const;
-  std::filesystem::path folder_of(int64_t step) const;
+  std::map<int64_t, std::string> folders() const;  // names of the checkpoints' folders, by step
   std::string pointer(const std::string& which) const;
 
   std::filesystem::path folder_;

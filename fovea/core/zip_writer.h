@@ -22,6 +22,8 @@ class ZipWriter {
   void add(const std::string& name, std::span<const std::byte> bytes);
   // The directory: nothing may be added afterwards.
   void finish();
+  // Bytes written so far.
+  uint64_t position() const { return position_; }
 
  private:
   struct Entry {

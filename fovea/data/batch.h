@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "fovea/data/patching/tree.h"
@@ -40,6 +41,8 @@ struct BatchPatches {
 };
 
 struct Batch {
+  // [C] names of the channels; empty: they have none.
+  std::vector<std::string> variables;
   std::vector<float> images;         // [B, C, H, W] or [B, C, D, H, W], normalised, row-major
   std::vector<uint8_t> bytes;        // the same in place of `images`, with PixelType::kUint8
   std::vector<int64_t> image_shape;  // with B in front

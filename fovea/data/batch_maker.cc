@@ -55,6 +55,9 @@ BatchMaker::BatchMaker(std::shared_ptr<const Dataset> dataset,
   const auto num_sets = static_cast<size_t>(order_.num_sets());
   FOVEA_CHECK(transforms.size() == num_sets, "{} pipelines for {} sets; expected one each",
               transforms.size(), num_sets);
+  FOVEA_CHECK(options_.variables.empty() || options_.variables.size() == num_sets,
+              "names of channels for {} sets of {}; expected some for each",
+              options_.variables.size(), num_sets);
   int64_t start = 0;
   for (size_t set = 0; set < num_sets; ++set) {
     set_starts_.push_back(start);
@@ -117,6 +120,9 @@ void BatchMaker::open(int64_t position, Batch& batch) const {
   batch.position = position;
   batch.epoch = plan.epoch;
   batch.set = set_of(plan);
+  if (!options_.variables.empty()) {
+    batch.variables = options_.variables[static_cast<size_t>(batch.set)];
+  }
   open_rows(batch, rows);
 }
 

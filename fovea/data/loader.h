@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -51,6 +52,8 @@ struct LoaderOptions {
   std::optional<PatchingOptions> patching = {};  // batches have patches too
   double num_repeats = 1;  // repeated augmentation; see repeated_augmentation.h
   BadSampleOptions bad_samples = {};
+  // [sets] names of their channels; empty, or an empty list for a set: they have none.
+  std::vector<std::vector<std::string>> variables = {};
   MixOptions mix = {};  // set_sizes: the parts of a data set of several; empty: it is one
 };
 

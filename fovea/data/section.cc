@@ -18,7 +18,7 @@ void open_single(const DataConfig& config, const DatasetConfig& section, int64_t
     opened.dataset = std::make_shared<TiledDataset>(opened.dataset, *config.tiling);
   }
   opened.transforms = {make_transforms(transforms_of(section), opened.dataset->form(), in_chans)};
-  opened.variables = {{}};
+  opened.options.variables = {{}};
 }
 
 MixOptions mix_options(const DataConfig& config, const MixConfig& mix, const MixDataset& dataset,
@@ -47,7 +47,7 @@ void open_mix(const DataConfig& config, const MixConfig& mix, int64_t in_chans, 
     const auto channels = static_cast<int64_t>(set.variables.size());
     opened.transforms.push_back(
         make_transforms(set.transforms, dataset->form(), channels > 0 ? channels : in_chans));
-    opened.variables.push_back(set.variables);
+    opened.options.variables.push_back(set.variables);
   }
   opened.options.mix = mix_options(config, mix, *dataset, is_training);
   if (opened.options.mix.mode == MixMode::kExact) opened.options.drop_last = false;

@@ -11,9 +11,8 @@ namespace fovea::data {
 
 struct OpenedSection {
   std::shared_ptr<const Dataset> dataset;
-  std::vector<SampleTransforms> transforms;         // one for each set
-  LoaderOptions options;                            // seed and shard are open
-  std::vector<std::vector<std::string>> variables;  // [sets] channel names
+  std::vector<SampleTransforms> transforms;  // one for each set
+  LoaderOptions options;                     // seed and shard are open
 };
 
 // What a model takes.

@@ -152,7 +152,8 @@ at::Tensor DiffusionVit::denoise(const at::Tensor& noisy, const at::Tensor& time
     for (auto& block : blocks_) x = block(x, c);
     const auto num_prefix = config_.encoder.vit.num_prefix_tokens();
     x = x.narrow(1, num_prefix, x.size(1) - num_prefix);  // [B, N, D]
-    return nn::unpatchify(decode(x, c), config_.encoder.vit.patch_sides(), noisy.sizes().slice(2));
+    return nn::unpatchify(encoder().to_batch_channels(decode(x, c)),
+                          config_.encoder.vit.patch_sides(), noisy.sizes().slice(2));
   });
 }
 

@@ -19,6 +19,11 @@ class EncoderModel : public Model {
   int64_t num_features() const override { return encoder_->config().embed_dim; }
   at::Tensor pooled_features(const at::Tensor& images) override;
   at::Tensor pooled_patch_features(const PatchInput& patches) override;
+  std::vector<std::string> variables() const override { return encoder_->variables(); }
+  void set_channels(const std::vector<std::string>& names) override {
+    encoder_->set_channels(names);
+  }
+  std::vector<std::string> channels() const override { return encoder_->channels(); }
   // The encoder's are those of a ViT by itself of the same seed.
   void init_weights(uint64_t seed) override;
   std::vector<std::string> no_weight_decay() const override;

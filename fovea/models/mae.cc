@@ -6,8 +6,13 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 #include <c10/util/accumulate.h>
 #include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "fovea/core/error.h"
 #include "fovea/nn/patchify.h"
@@ -45,10 +50,17 @@ void Mae::register_transformer(at::Device device) {
   const auto& vit = encoder().config();
   const auto dim = config_.decoder_embed_dim;
   const auto rows = vit.num_prefix_tokens() + c10::multiply_integers(encoder().grid_size());
-  decoder_pos_embed_ = register_parameter(
-      "decoder_pos_embed",
-      at::empty({1, rows, dim}, at::TensorOptions().dtype(at::kFloat).device(device)),
-      /*requires_grad=*/config_.decoder_pos_embed != "sincos");
+  if (config_.decoder_pos_embed == "size_and_center") {
+    auto sides = vit.img_sides();  // H, W or D, H, W
+    std::reverse(sides.begin(), sides.end());
+    decoder_adaptive_pos_ = register_module(
+        "decoder_adaptive_pos_embed", nn::AdaptivePosEmbed(sides, vit.pos_in_pixels, dim, device));
+  } else {
+    decoder_pos_embed_ = register_parameter(
+        "decoder_pos_embed",
+        at::empty({1, rows, dim}, at::TensorOptions().dtype(at::kFloat).device(device)),
+        /*requires_grad=*/config_.decoder_pos_embed != "sincos");
+  }
   decoder_embed_ = register_module("decoder_embed", nn::Linear(vit.embed_dim, dim, true, device));
   const auto list = register_module("decoder_blocks", std::make_shared<torch::nn::Module>());
   const auto decoder = config_.decoder_vit();
@@ -82,33 +94,86 @@ at::Tensor Mae::predict(const at::Tensor& images, const at::Tensor& ids_keep) {
     const auto kept =
         patches.gather(1, ids.unsqueeze(-1).expand({-1, -1, patches.size(2)}));  // [B, n, D]
     const auto latent = encoder().encode(encoder().add_prefix(kept));  // [B, prefix + n, D]
-    return decode(latent, ids, grid_of(images));                       // [B, N, P * P * C]
+    const auto grid = grid_of(images);
+    return decode(latent, {ids, {}}, c10::multiply_integers(grid),
+                  grid_position(grid));  // [B, N, P * P * C]
   });
 }
 
-// kept: [B, n, E] -> [B, N, E], each token in its place and the mask token everywhere else.
-at::Tensor Mae::add_mask_tokens(const at::Tensor& kept, const at::Tensor& ids_keep,
-                                int64_t num_patches) const {
-  const auto mask_tokens =
-      mask_token_.to(kept.scalar_type()).expand({kept.size(0), num_patches, -1});
-  return mask_tokens.scatter(1, ids_keep.unsqueeze(-1).expand({-1, -1, kept.size(2)}), kept);
+at::Tensor Mae::predict(const PatchInput& patches, const SeenPatches& seen) {
+  return run([&] {
+    auto& vit = encoder();
+    const auto device = patches.tokens.device();
+    SeenPatches on_device{.ids = seen.ids.to(device), .seen = {}};
+    const auto tokens = vit.embed_patches(patches);  // [B, L, D]
+    const auto kept = tokens.gather(
+        1, on_device.ids.unsqueeze(-1).expand({-1, -1, tokens.size(2)}));  // [B, n, D]
+    at::Tensor kept_mask;                                                  // [B, prefix + n]
+    if (seen.seen.defined()) {
+      on_device.seen = seen.seen.to(device);
+      const auto prefix =
+          at::ones({kept.size(0), vit.config().num_prefix_tokens()}, on_device.seen.options());
+      kept_mask = at::cat({prefix, on_device.seen}, 1);
+    }
+    const auto latent = vit.encode(vit.add_prefix(kept), {}, nullptr, kept_mask);
+    return decode(latent, on_device, tokens.size(1), patch_position(patches),
+                  vit.token_mask(patches));  // [B, L, p^d * C]
+  });
 }
 
-at::Tensor Mae::decode(const at::Tensor& latent, const at::Tensor& ids_keep, at::IntArrayRef grid) {
+at::Tensor Mae::forward_patches(const PatchInput& patches) {
+  const auto is_real = real_patches(patches);
+  const auto key = is_training()
+                       ? drop_key("mask")
+                       : kernels::DropKey{philox_key(0, "mask"), 0, at::arange(is_real.size(0))};
+  return predict(patches, see_patches(config_, key, is_real));
+}
+
+// kept: [B, n, E] -> [B, N, E], each token in its place and the mask token everywhere else.
+at::Tensor Mae::add_mask_tokens(const at::Tensor& kept, const SeenPatches& seen,
+                                int64_t num_patches) const {
+  const auto mask_token = mask_token_.to(kept.scalar_type());
+  const auto mask_tokens = mask_token.expand({kept.size(0), num_patches, -1});
+  const auto placed =
+      seen.seen.defined() ? at::where(seen.seen.unsqueeze(-1), kept, mask_token) : kept;
+  return mask_tokens.scatter(1, seen.ids.unsqueeze(-1).expand({-1, -1, kept.size(2)}), placed);
+}
+
+// -> [1, prefix + N, E]; undefined before a linear decoder.
+at::Tensor Mae::grid_position(at::IntArrayRef grid) const {
+  if (config_.linear_decoder) return {};
+  const auto& vit = encoder().config();
+  return nn::resize_pos_embed(decoder_pos_embed_, encoder().grid_size(), grid,
+                              vit.num_prefix_tokens(),
+                              nn::pos_embed_interp_from_name(vit.pos_embed_interp));
+}
+
+// -> [1, prefix + L, E] by the place in the sequence, or [B, prefix + L, E] with zeros for the
+// prefix.
+at::Tensor Mae::patch_position(const PatchInput& patches) {
+  if (!decoder_adaptive_pos_) return decoder_pos_embed_;
+  const auto kind = patches.tokens.scalar_type();
+  const auto position =
+      decoder_adaptive_pos_(patches.sizes.to(kind), patches.centers.to(kind));  // [B, L, E]
   const auto num_prefix = encoder().config().num_prefix_tokens();
-  const auto num_patches = c10::multiply_integers(grid);
+  return at::cat(
+      {at::zeros({position.size(0), num_prefix, position.size(2)}, position.options()), position},
+      1);
+}
+
+// position: [1 or B, prefix + N, E]; mask: [B, prefix + N] bool, tokens that are attended to.
+at::Tensor Mae::decode(const at::Tensor& latent, const SeenPatches& seen, int64_t num_patches,
+                       const at::Tensor& position, const at::Tensor& mask) {
+  const auto num_prefix = encoder().config().num_prefix_tokens();
   auto x = decoder_embed_ ? decoder_embed_(latent) : latent;  // [B, prefix + n, E]
   const auto prefix = x.narrow(1, 0, num_prefix);
   const auto kept = x.narrow(1, num_prefix, x.size(1) - num_prefix);
-  x = add_mask_tokens(kept, ids_keep, num_patches);  // [B, N, E]
-  if (!decoder_embed_) return decoder_pred_(x);
-  const auto position =
-      nn::resize_pos_embed(decoder_pos_embed_, encoder().grid_size(), grid, num_prefix,
-                           nn::pos_embed_interp_from_name(encoder().config().pos_embed_interp));
+  x = add_mask_tokens(kept, seen, num_patches);  // [B, N, E]
+  if (!decoder_embed_) return encoder().to_batch_channels(decoder_pred_(x));
   x = at::cat({prefix, x}, 1) + position.to(x.scalar_type());  // [B, prefix + N, E]
-  for (auto& block : decoder_blocks_) x = block(x);
+  for (auto& block : decoder_blocks_) x = block(x, mask);
   x = decoder_pred_(decoder_norm_(x));  // [B, prefix + N, P * P * C]
-  return x.narrow(1, num_prefix, num_patches);
+  return encoder().to_batch_channels(x.narrow(1, num_prefix, num_patches));
 }
 
 at::Tensor Mae::keep_patches(int64_t num_patches) const {
@@ -130,7 +195,7 @@ int64_t Mae::num_patches(const at::Tensor& images) const {
 
 void Mae::init_weights(uint64_t seed) {
   EncoderModel::init_weights(seed);
-  if (config_.linear_decoder || config_.decoder_pos_embed == "learn") return;
+  if (config_.linear_decoder || !config_.decoder_pos_embed.starts_with("sincos")) return;
   const at::NoGradGuard no_grad;
   decoder_pos_embed_.copy_(nn::sincos_pos_embed(encoder().grid_size(), config_.decoder_embed_dim,
                                                 encoder().config().num_prefix_tokens()));
@@ -147,13 +212,14 @@ nn::ParameterInit Mae::own_init(const std::string& name, at::IntArrayRef shape) 
 }
 
 std::vector<std::string> Mae::own_no_weight_decay() const {
-  if (config_.linear_decoder) return {"mask_token"};
+  if (!decoder_pos_embed_.defined()) return {"mask_token"};
   return {"mask_token", "decoder_pos_embed"};
 }
 
 at::Tensor Mae::adapt_parameter(const std::string& name, const at::Tensor& saved) const {
   if (name != "decoder_pos_embed") return EncoderModel::adapt_parameter(name, saved);
   const auto& vit = encoder().config();
+  if (vit.is_adaptive()) return {};  // no grid
   return nn::adapt_pos_embed(saved, encoder().grid_size(), vit.num_prefix_tokens(),
                              nn::pos_embed_interp_from_name(vit.pos_embed_interp));
 }
@@ -161,6 +227,39 @@ at::Tensor Mae::adapt_parameter(const std::string& name, const at::Tensor& saved
 at::Tensor keep_patches(const MaeConfig& config, const kernels::DropKey& key, int64_t num_patches) {
   return kernels::patch_keep_indices(key, num_patches, config.num_kept(num_patches),
                                      /*ordered=*/true);
+}
+
+SeenPatches see_patches(const MaeConfig& config, const kernels::DropKey& key,
+                        const at::Tensor& is_real) {
+  const auto real = is_real.to(at::kCPU);  // [B, L]
+  const auto length = real.size(1);
+  const auto num_kept = config.num_kept(length);
+  // A random order of all patches in which the real ones come first.
+  const auto shuffled = kernels::patch_keep_indices(key, length, length, /*ordered=*/false);
+  const auto real_first = real.gather(1, shuffled)
+                              .to(at::kInt)
+                              .argsort(
+                                  /*stable=*/true, /*dim=*/1, /*descending=*/true);
+  SeenPatches seen{.ids = shuffled.gather(1, real_first).narrow(1, 0, num_kept).contiguous(),
+                   .seen = {}};
+  if (real.all().item<bool>()) return seen;
+  const auto counts = real.sum(1);  // [B]
+  std::vector<int64_t> seen_counts;
+  for (int64_t b = 0; b < counts.size(0); ++b) {
+    seen_counts.push_back(std::max<int64_t>(1, config.num_kept(counts[b].item<int64_t>())));
+  }
+  seen.seen = at::arange(num_kept).unsqueeze(0).lt(at::tensor(seen_counts).unsqueeze(1));
+  return seen;
+}
+
+at::Tensor patch_mask(const SeenPatches& seen, const at::Tensor& is_real) {
+  const auto ids = seen.ids.to(is_real.device());
+  const auto masked = is_real.to(at::kFloat);  // [B, L]
+  auto left = at::zeros(ids.sizes(), masked.options());
+  if (seen.seen.defined()) {
+    left = masked.gather(1, ids) * seen.seen.to(is_real.device()).logical_not().to(at::kFloat);
+  }
+  return masked.scatter(1, ids, left);
 }
 
 at::Tensor patch_mask(const at::Tensor& ids_keep, int64_t num_patches) {

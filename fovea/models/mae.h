@@ -7,6 +7,12 @@
 
 namespace fovea::models {
 
+// The patches that the encoder sees, of sequences in which some are padding.
+struct SeenPatches {
+  at::Tensor ids;   // [B, n] int64, each once
+  at::Tensor seen;  // [B, n] bool: false for what only fills the row up; undefined: all are seen
+};
+
 // The encoder sees a random share of the patches only; the decoder gets their tokens, a learned
 // mask token in every other place, and predicts the pixels of all patches.
 //
@@ -30,6 +36,13 @@ class Mae : public EncoderModel {
   // pixels of each patch in the order of nn::patchify. The order of ids_keep does not matter.
   at::Tensor predict(const at::Tensor& images, const at::Tensor& ids_keep);
 
+  // The same of adaptive patches (encoder.patching: adaptive). Padding is masked as what is not
+  // seen, takes part in no attention, and its predictions mean nothing.
+  at::Tensor predict(const PatchInput& patches, const SeenPatches& seen);
+  bool takes_patches() const override { return encoder().takes_patches(); }
+  // -> [B, L, p^d * C], as predict, in the order (p^d, C).
+  at::Tensor forward_patches(const PatchInput& patches) override;
+
   // The patches that are seen in a training step, drawn from (seed, step, "mask", row of the global
   // batch); see keep_patches below.
   at::Tensor keep_patches(int64_t num_patches) const;
@@ -49,13 +62,17 @@ class Mae : public EncoderModel {
  private:
   void register_transformer(at::Device device);
   std::vector<int64_t> grid_of(const at::Tensor& images) const;
-  at::Tensor add_mask_tokens(const at::Tensor& kept, const at::Tensor& ids_keep,
+  at::Tensor grid_position(at::IntArrayRef grid) const;
+  at::Tensor patch_position(const PatchInput& patches);
+  at::Tensor add_mask_tokens(const at::Tensor& kept, const SeenPatches& seen,
                              int64_t num_patches) const;
-  at::Tensor decode(const at::Tensor& latent, const at::Tensor& ids_keep, at::IntArrayRef grid);
+  at::Tensor decode(const at::Tensor& latent, const SeenPatches& seen, int64_t num_patches,
+                    const at::Tensor& position, const at::Tensor& mask = {});
 
   MaeConfig config_;
   at::Tensor mask_token_;         // [1, 1, E], or D before a linear decoder
-  at::Tensor decoder_pos_embed_;  // [1, prefix + N, E]
+  at::Tensor decoder_pos_embed_;  // [1, prefix + N, E], or
+  nn::AdaptivePosEmbed decoder_adaptive_pos_ = nullptr;
   nn::Linear decoder_embed_ = nullptr;
   std::vector<nn::Block> decoder_blocks_;
   nn::Norm decoder_norm_ = nullptr;
@@ -65,6 +82,15 @@ class Mae : public EncoderModel {
 // The patches that are seen, ascending: [B, n] int64 on the CPU, each row a function of the key and
 // of the key's own row alone (Note [Drop masks] in kernels/drop.h).
 at::Tensor keep_patches(const MaeConfig& config, const kernels::DropKey& key, int64_t num_patches);
+
+// The same of adaptive patches, where is_real: [B, L] bool is true: of r real patches the encoder
+// sees config.num_kept(r), at least one. Without padding it is the choice that keep_patches makes.
+SeenPatches see_patches(const MaeConfig& config, const kernels::DropKey& key,
+                        const at::Tensor& is_real);
+
+// 1 where a patch is masked, 0 where the encoder saw it or where it is padding: [B, L] float32 on
+// the device of is_real.
+at::Tensor patch_mask(const SeenPatches& seen, const at::Tensor& is_real);
 
 // 1 where a patch is masked, 0 where the encoder saw it: [B, n] -> [B, num_patches] float32 on the
 // device of ids_keep.

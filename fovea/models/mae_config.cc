@@ -7,6 +7,7 @@ namespace {
 
 // Patches of an image of encoder.img_size; 0 where the sizes do not fit (reported elsewhere).
 int64_t num_patches_of(const VitConfig& encoder) {
+  if (encoder.is_adaptive()) return encoder.fixed_length;
   const auto sides = encoder.img_sides(), patch = encoder.patch_sides();
   int64_t count = sides.size() == patch.size() ? 1 : 0;
   for (size_t i = 0; count > 0 && i < sides.size(); ++i) {
@@ -16,10 +17,6 @@ int64_t num_patches_of(const VitConfig& encoder) {
 }
 
 void check_mae_encoder(const VitConfig& encoder, ConfigIssues& issues) {
-  if (encoder.is_adaptive()) {
-    issues.add("encoder.patching",
-               "mae masks the patches of a grid: found adaptive; use patching: grid");
-  }
   if (encoder.patch_drop_rate > 0) {
     issues.add("encoder.patch_drop_rate",
                fmt::format("patch_drop_rate {} beside the masks of MAE, which drop patches "
@@ -41,8 +38,16 @@ void check_mae_decoder(const MaeConfig& config, ConfigIssues& issues) {
                            "that does",
                            config.decoder_num_heads, dim));
   }
+  const bool is_sincos = config.decoder_pos_embed.starts_with("sincos");
+  const bool is_adaptive = config.encoder.vit.is_adaptive();
+  if (is_adaptive ? is_sincos : config.decoder_pos_embed == "size_and_center") {
+    issues.add("decoder_pos_embed",
+               fmt::format("decoder_pos_embed {} with encoder.patching {}; use {}",
+                           config.decoder_pos_embed, config.encoder.vit.patching,
+                           is_adaptive ? "size_and_center or learn" : "sincos or learn"));
+  }
   const auto multiple = static_cast<int64_t>(2 * config.encoder.vit.img_sides().size());
-  if (config.decoder_pos_embed != "learn" && dim % multiple != 0) {
+  if (is_sincos && dim % multiple != 0) {
     issues.add("decoder_pos_embed",
                fmt::format("decoder_pos_embed {} with decoder_embed_dim {}; expected a width "
                            "divisible by {} (sine and cosine of each side), or learn",

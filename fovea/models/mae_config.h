@@ -43,9 +43,9 @@ struct MaeConfig {
             "stochastic depth of the decoder's last block; earlier ones scale linearly",
             {.min = 0, .max = 1, .exclusive_max = true});
     v.field("decoder_pos_embed", self.decoder_pos_embed,
-            "position embedding of the decoder: fixed sin-cos, learned from a sin-cos start, or "
-            "learned",
-            {.choices = {"sincos", "sincos_learn", "learn"}});
+            "position embedding of the decoder: fixed sin-cos, learned from a sin-cos start, "
+            "learned, or of adaptive patches a learned function of size and centre",
+            {.choices = {"sincos", "sincos_learn", "learn", "size_and_center"}});
     v.field("decoder_norm_eps", self.decoder_norm_eps,
             "epsilon of the norm behind the decoder's blocks; theirs is encoder.norm_eps",
             {.min = 0, .exclusive_min = true});

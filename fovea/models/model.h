@@ -60,6 +60,15 @@ class Model : public nn::UnitImpl {
 
   virtual InputSpec input_spec() const = 0;
 
+  // Names of the channels that it has tokenisers for, of which a batch may hold any (see
+  // docs/variables.md); empty: channels have no names.
+  virtual std::vector<std::string> variables() const { return {}; }
+  // Which variables the channels of the batches to come are, in their order; empty: all in that of
+  // variables(), of a model of single channels the first. Throws ConfigError for names that are not
+  // of variables(). A model without variables does not look at names. See ChannelScope.
+  virtual void set_channels(const std::vector<std::string>& /*names*/) {}
+  virtual std::vector<std::string> channels() const { return {}; }
+
   // Classes that it tells apart, or was told of; 0: it knows none.
   virtual int64_t num_classes() const { return 0; }
 

@@ -66,7 +66,8 @@ void leave_out_tokens(TensorMap& encoder, IsKnown is_known, std::vector<std::str
   int64_t num_prefix = 0;
   for (const auto* name : kTokens) num_prefix += rows_of(name);
   const auto position = encoder.find("pos_embed");
-  const auto patches = encoder.find("patch_embed.proj.weight");
+  auto patches = encoder.find("patch_embed.proj.weight");
+  if (patches == encoder.end()) patches = encoder.find("patch_embed.token_embeds.0.proj.weight");
   const auto num_sides = patches == encoder.end() ? 2 : patches->second.dim() - 2;
   const bool has_rows = position != encoder.end() && position->second.dim() == 3 &&
                         nn::has_prefix_rows(position->second.size(1), num_prefix, num_sides);

@@ -16,6 +16,7 @@
 #include "fovea/nn/norm.h"
 #include "fovea/nn/patch_embed.h"
 #include "fovea/nn/tokens_to_token.h"
+#include "fovea/nn/variable_embed.h"
 
 namespace fovea::models {
 namespace {
@@ -76,6 +77,9 @@ int64_t own_product_flops(const torch::nn::Module& module, const std::string& pa
   }
   if (dynamic_cast<const nn::AttentionPoolImpl*>(&module)) {
     return 2 * 2 * outputs.rows(path + ".kv") * outputs.numel(path);  // one query
+  }
+  if (dynamic_cast<const nn::VariableAggregationImpl*>(&module)) {
+    return 2 * outputs.numel(path + ".kv");  // one query: D products with k, D with v
   }
   return 0;
 }

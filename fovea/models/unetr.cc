@@ -124,7 +124,7 @@ at::Tensor Unetr::decode(const at::Tensor& images, const at::Tensor& tokens,
     x = decoder_[stage](x, skip);  // [B, F << (3 - stage), G * strides so far]
   }
   if (config_.is_resized()) x = resized(x, sides);
-  return out_(decoder_.back()(x, encoder1_(images)));  // [B, K, sides]
+  return out_(decoder_.back()(x, encoder1_(encoder().to_all_channels(images))));  // [B, K, sides]
 }
 
 at::Tensor Unetr::decode_without_skips(const at::Tensor& images, const at::Tensor& tokens) {

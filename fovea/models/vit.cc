@@ -35,6 +35,14 @@ void check_valid(const VitConfig& config) {
   if (!message.empty()) fail<ConfigError>("vit:{}", message);
 }
 
+nn::VariableEmbedOptions variable_options(const VitConfig& config) {
+  return {.num_variables = static_cast<int64_t>(config.variables.size()),
+          .dim = config.embed_dim,
+          .num_heads = config.num_heads,
+          .is_shared = config.share_patch_embed,
+          .is_aggregated = !config.single_channel};
+}
+
 }  // namespace
 
 nn::BlockOptions block_options(const VitConfig& config, double drop_path_rate) {
@@ -67,14 +75,11 @@ Vit::Vit(const VitConfig& config, at::Device device) : config_(config) {
   if (config.is_adaptive()) {
     grid_size_ = {config.fixed_length};
   } else {
-    patch_embed_ = nn::PatchEmbed(nn::PatchEmbedOptions{.patch_size = config.patch_sides(),
-                                                        .in_chans = config.in_chans,
-                                                        .dim = config.embed_dim,
-                                                        .has_bias = !config.pre_norm,
-                                                        .crop_to_patches = config.crop_to_patches,
-                                                        .pad_to_patches = config.dynamic_img_pad},
-                                  device);
-    grid_size_ = patch_embed_->grid_size(config.img_sides());
+    if (!config.has_variables()) patch_embed_ = nn::PatchEmbed(grid_options(), device);
+    if (config.has_variables()) {
+      variable_embed_ = nn::VariableEmbed(variable_options(config), grid_options(), device);
+    }
+    grid_size_ = grid_of(config.img_sides());
   }
   register_tokens(device);
   register_patch_embed(device);
@@ -85,18 +90,42 @@ Vit::Vit(const VitConfig& config, at::Device device) : config_(config) {
   register_blocks(device);
   register_head(device);
   nn::assign_names(*this);
+  set_channels({});
+}
+
+nn::PatchEmbedOptions Vit::grid_options() const {
+  return {.patch_size = config_.patch_sides(),
+          .in_chans = config_.has_variables() ? 1 : config_.in_chans,
+          .dim = config_.embed_dim,
+          .has_bias = !config_.pre_norm,
+          .crop_to_patches = config_.crop_to_patches,
+          .pad_to_patches = config_.dynamic_img_pad};
+}
+
+std::vector<int64_t> Vit::grid_of(at::IntArrayRef img_size) const {
+  return variable_embed_ ? variable_embed_->grid_size(img_size) : patch_embed_->grid_size(img_size);
 }
 
 void Vit::register_patch_embed(at::Device device) {
+  if (variable_embed_) {
+    register_module("patch_embed", variable_embed_);
+    return;
+  }
   if (patch_embed_) {
     register_module("patch_embed", patch_embed_);
     return;
   }
   const auto patch = config_.patch_sides();
   const auto values = std::accumulate(patch.begin(), patch.end(), int64_t{1}, std::multiplies<>());
-  adaptive_embed_ = register_module(
-      "patch_embed", nn::AdaptivePatchEmbed(values, config_.in_chans, config_.embed_dim,
-                                            config_.patch_norm, device));
+  if (config_.has_variables()) {
+    variable_embed_ = register_module(
+        "patch_embed",
+        nn::VariableEmbed(variable_options(config_), values, config_.patch_norm, device));
+  } else {
+    adaptive_embed_ = register_module(
+        "patch_embed", nn::AdaptivePatchEmbed(values, config_.in_chans, config_.embed_dim,
+                                              config_.patch_norm, device));
+  }
   if (config_.pos_embed != "size_and_center") return;
   auto sides = config_.img_sides();  // H, W or D, H, W
   std::reverse(sides.begin(), sides.end());
@@ -181,9 +210,13 @@ at::Tensor Vit::forward_patches(const PatchInput& patches) {
   });
 }
 
+at::Tensor real_patches(const PatchInput& patches) {
+  const auto is_real = patches.padding.logical_not().any(1);  // [B, L]
+  return is_real.logical_or(is_real.any(1, /*keepdim=*/true).logical_not());
+}
+
 at::Tensor Vit::token_mask(const PatchInput& patches) const {
-  auto is_real = patches.padding.logical_not().any(1);  // [B, L]
-  is_real = is_real.logical_or(is_real.any(1, /*keepdim=*/true).logical_not());
+  const auto is_real = real_patches(patches);  // [B, L]
   if (is_real.all().item<bool>()) return {};
   const auto prefix = at::ones({is_real.size(0), config_.num_prefix_tokens()}, is_real.options());
   return at::cat({prefix, is_real}, 1);  // [B, N]
@@ -230,25 +263,29 @@ at::Tensor Vit::embed_patches(const at::Tensor& images) {
     fail<ConfigError>(
         "the model takes adaptive patches, but was given images; set data.adaptive_patching");
   }
-  const auto x = patch_embed_(images);  // [B, number of patches, D]
+  check_num_channels(images);
+  const auto x = variable_embed_ ? variable_embed_(images, channel_ids_)
+                                 : patch_embed_(images);  // [B, number of patches, D]
   if (!pos_embed_.defined()) return x;
   const auto position = nn::resize_pos_embed(
-      pos_embed_, grid_size_, patch_embed_->grid_size(images.sizes().slice(2)),
-      num_embedded_prefix(), nn::pos_embed_interp_from_name(config_.pos_embed_interp));
+      pos_embed_, grid_size_, grid_of(images.sizes().slice(2)), num_embedded_prefix(),
+      nn::pos_embed_interp_from_name(config_.pos_embed_interp));
   return x + position.narrow(1, num_embedded_prefix(), x.size(1)).to(x.scalar_type());
 }
 
 at::Tensor Vit::embed_patches(const PatchInput& patches) {
   const auto& shape = patches.tokens.sizes();
-  if (!config_.is_adaptive() || patches.tokens.dim() != 4 || shape[1] != config_.in_chans ||
-      shape[2] != config_.fixed_length) {
+  const bool has_channels = shape.size() == 4 && (variable_embed_ || shape[1] == config_.in_chans);
+  if (!config_.is_adaptive() || !has_channels || shape[2] != config_.fixed_length) {
     fail<ConfigError>(
         "adaptive patches of shape [{}]; expected [B, {}, {}, values of a patch]: give "
         "data.adaptive_patching and the model the same fixed_length and patch_size, and the model "
         "patching: adaptive",
         fmt::join(shape, ", "), config_.in_chans, config_.fixed_length);
   }
-  auto x = adaptive_embed_(patches.tokens);  // [B, L, D]
+  check_num_channels(patches.tokens);
+  auto x = variable_embed_ ? variable_embed_(patches.tokens, channel_ids_)
+                           : adaptive_embed_(patches.tokens);  // [B, L, D]
   const auto kind = x.scalar_type();
   if (adaptive_pos_) {
     x = x + adaptive_pos_(patches.sizes.to(kind), patches.centers.to(kind));

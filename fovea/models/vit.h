@@ -7,11 +7,15 @@
 #include "fovea/nn/attention_pool.h"
 #include "fovea/nn/block.h"
 #include "fovea/nn/patch_embed.h"
+#include "fovea/nn/variable_embed.h"
 
 namespace fovea::models {
 
 // The options of one of the config's blocks, for models that have more of their kind.
 nn::BlockOptions block_options(const VitConfig& config, double drop_path_rate);
+
+// Which of these patches stand for something: [B, L] bool. All of a sample of nothing but padding.
+at::Tensor real_patches(const PatchInput& patches);
 
 // B batch, C channels, N tokens (prefix tokens, then patches row by row), D embed_dim.
 class Vit : public Model {
@@ -52,6 +56,17 @@ class Vit : public Model {
   at::Tensor pooled_patch_features(const PatchInput& patches) override;
   bool has_classifier() const override { return head_ && !config_.distilled && num_features() > 0; }
   at::Tensor classify(const at::Tensor& features) override;
+  // With config().variables: what the channels of a batch are; see Model.
+  std::vector<std::string> variables() const override { return config_.variables; }
+  void set_channels(const std::vector<std::string>& names) override;
+  std::vector<std::string> channels() const override { return channels_; }
+  // For what stands around an encoder and has a value for each of in_chans channels. Without
+  // variables, and with single_channel, x itself.
+  // x: [B, C', ...], the channels of a batch -> [B, in_chans, ...], zeros for variables that it
+  // does not hold.
+  at::Tensor to_all_channels(const at::Tensor& x) const;
+  // x: [B, N, S * in_chans], channels last -> [B, N, S * C'], those of the batch in its order.
+  at::Tensor to_batch_channels(const at::Tensor& x) const;
 
   void init_weights(uint64_t seed) override;
   InputSpec input_spec() const override;
@@ -72,6 +87,9 @@ class Vit : public Model {
   void register_blocks(at::Device device);
   void register_head(at::Device device);
   void check_images(const at::Tensor& images) const;
+  void check_num_channels(const at::Tensor& x) const;
+  nn::PatchEmbedOptions grid_options() const;
+  std::vector<int64_t> grid_of(at::IntArrayRef img_size) const;
   int64_t num_embedded_prefix() const;
   at::Tensor drop_patches(const at::Tensor& tokens) const;
   at::Tensor pool(const at::Tensor& tokens, const at::Tensor& mask);
@@ -87,6 +105,9 @@ class Vit : public Model {
   nn::PatchEmbed patch_embed_ = nullptr;             // of a grid
   nn::AdaptivePatchEmbed adaptive_embed_ = nullptr;  // or of adaptive patches
   nn::AdaptivePosEmbed adaptive_pos_ = nullptr;
+  nn::VariableEmbed variable_embed_ = nullptr;  // or of channels as variables, either way
+  std::vector<std::string> channels_;           // of batches, as set_channels was told
+  std::vector<int64_t> channel_ids_;            // their indices in config_.variables
   nn::Norm norm_pre_ = nullptr;
   std::vector<nn::Block> blocks_;
   nn::Norm norm_ = nullptr;

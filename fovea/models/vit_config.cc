@@ -123,6 +123,35 @@ void check_adaptive(const VitConfig& config, ConfigIssues& issues) {
   }
 }
 
+void check_variables(const VitConfig& config, ConfigIssues& issues) {
+  const auto& names = config.variables;
+  if (names.empty()) {
+    if (config.single_channel || config.share_patch_embed) {
+      report(issues, config.single_channel ? "single_channel" : "share_patch_embed",
+             "true without variables; name the channels: variables: [red, green, blue]");
+    }
+    return;
+  }
+  for (auto name = names.begin(); name != names.end(); ++name) {
+    if (!name->empty() && std::find(names.begin(), name, *name) == name) continue;
+    report(issues, "variables",
+           fmt::format("'{}' {}; expected names that differ", *name,
+                       name->empty() ? "is no name" : "stands there twice"));
+  }
+  const auto expected = config.single_channel ? 1 : static_cast<int64_t>(names.size());
+  if (config.in_chans != expected) {
+    report(issues, "in_chans",
+           fmt::format("in_chans {} with {} variables{}; set in_chans: {}", config.in_chans,
+                       names.size(), config.single_channel ? " and single_channel" : "", expected));
+  }
+  if (config.embed_dim % 2 != 0) {
+    report(issues, "embed_dim",
+           fmt::format("embed_dim {} with variables, whose embeddings start as sine and cosine; "
+                       "expected an even width",
+                       config.embed_dim));
+  }
+}
+
 void check_widths(const VitConfig& config, ConfigIssues& issues) {
   if (config.num_heads > 0 && config.embed_dim > 0 && config.embed_dim % config.num_heads != 0) {
     report(issues, "num_heads",
@@ -156,6 +185,7 @@ void VitConfig::validate(ConfigIssues& issues) const {
   check_pooling(*this, issues);
   check_position(*this, issues);
   check_adaptive(*this, issues);
+  check_variables(*this, issues);
 }
 
 }  // namespace fovea::models

@@ -41,6 +41,9 @@ struct VitConfig {
   bool pos_in_pixels = false;
   bool patch_norm = false;
   int64_t in_chans = 3;
+  std::vector<std::string> variables;
+  bool single_channel = false;
+  bool share_patch_embed = false;
   int64_t num_classes = 1000;
   std::string global_pool = "token";
   int64_t embed_dim = 768;
@@ -105,6 +108,7 @@ struct VitConfig {
   std::vector<int64_t> img_sides() const;
   std::vector<int64_t> patch_sides() const;
   bool is_adaptive() const { return patching == "adaptive"; }
+  bool has_variables() const { return !variables.empty(); }
   bool has_pos_table() const { return pos_embed != "none" && pos_embed != "size_and_center"; }
   int64_t num_prefix_tokens() const { return class_token + distilled + reg_tokens; }
 };
@@ -132,6 +136,14 @@ void VitConfig::visit_encoder(Visitor& v, Self& self) {
       "adaptive: a norm before and one after the patch embedding, as UCF-VIT; how bright a patch "
       "is as a whole is lost with it");
   v.field("in_chans", self.in_chans, "channels of the images", positive);
+  v.field("variables", self.variables,
+          "names of channels, each with a patch embedding of its own: a batch may hold any of "
+          "them, and their tokens are aggregated by attention (UCF-VIT's use_varemb); in_chans is "
+          "their number");
+  v.field("single_channel", self.single_channel,
+          "variables: a batch holds one of them, nothing is aggregated, and in_chans is 1");
+  v.field("share_patch_embed", self.share_patch_embed,
+          "variables: one patch embedding for all, as UCF-VIT has it on a grid");
   v.field("embed_dim", self.embed_dim, "token width D", positive);
   v.field("depth", self.depth, "number of blocks", positive);
   v.field("num_heads", self.num_heads, "attention heads H; must divide embed_dim", positive);

@@ -25,6 +25,14 @@ at::Tensor adapt_channels(const at::Tensor& saved, int64_t in_chans) {
          (static_cast<double>(channels) / static_cast<double>(in_chans));
 }
 
+// "patch_embed.token_embeds.3.proj.weight" starts as "patch_embed.proj.weight" does. The query of
+// the variables starts at zero, with which the aggregation is a mean.
+std::string init_name(const std::string& name) {
+  constexpr std::string_view kTokenizers = "patch_embed.token_embeds.";
+  if (!name.starts_with(kTokenizers)) return name;
+  return "patch_embed" + name.substr(name.find('.', kTokenizers.size()));
+}
+
 }  // namespace
 
 void Vit::init_weights(uint64_t seed) {
@@ -33,14 +41,19 @@ void Vit::init_weights(uint64_t seed) {
   const nn::VitInitOptions options{
       .scheme = nn::init_scheme_from_name(config_.weight_init),
       .patch_elements =
-          std::accumulate(patch.begin(), patch.end(), config_.in_chans, std::multiplies<>()),
+          std::accumulate(patch.begin(), patch.end(),
+                          config_.has_variables() ? 1 : config_.in_chans, std::multiplies<>()),
       .num_classes = config_.num_classes,
       .packed_gate = config_.mlp_layer == "swiglu_packed",
       .layer_scale = config_.init_values.value_or(1.0),
       .scale_by_depth = config_.fix_init};
   for (const auto& item : named_parameters()) {
     nn::initialize(item.value(), item.key(), seed,
-                   nn::vit_init(item.key(), item.value().sizes(), options));
+                   nn::vit_init(init_name(item.key()), item.value().sizes(), options));
+    if (item.key() == "patch_embed.var_embed") {
+      const auto variables = static_cast<int64_t>(config_.variables.size());
+      item.value().copy_(nn::sincos_pos_embed({variables}, config_.embed_dim, /*num_prefix=*/0));
+    }
   }
   if (config_.pos_embed.rfind("sincos", 0) == 0) {
     const auto num_embedded = config_.no_embed_class ? 0 : config_.num_prefix_tokens();
@@ -61,6 +74,12 @@ std::vector<std::string> Vit::no_weight_decay() const {
   std::vector<std::string> names;
   for (const auto* name : {"cls_token", "reg_token", "pos_embed", "dist_token"}) {
     if (named_parameters(/*recurse=*/false).contains(name)) names.emplace_back(name);
+  }
+  if (!variable_embed_) return names;
+  for (const auto* name : {"var_embed", "var_query"}) {
+    if (variable_embed_->named_parameters(/*recurse=*/false).contains(name)) {
+      names.push_back(std::string("patch_embed.") + name);
+    }
   }
   return names;
 }

@@ -7,6 +7,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/attention.h"
+#include "fovea/nn/cross_attention.h"
 
 namespace fovea::nn {
 
@@ -31,22 +32,14 @@ AttentionPoolImpl::AttentionPoolImpl(const AttentionPoolOptions& options, at::De
 
 at::Tensor AttentionPoolImpl::forward(const at::Tensor& x, const at::Tensor& key_mask) {
   return run([&] {
-    // The query is the same for every sample: projected once.
-    const auto q = q_(latent_.to(x.scalar_type()))
-                       .unflatten(-1, {-1, head_dim_})    // [1, 1, H, K]
-                       .transpose(1, 2)                   // [1, H, 1, K]
-                       .expand({x.size(0), -1, -1, -1});  // [B, H, 1, K]
-    const auto kv = kv_(x)
-                        .unflatten(-1, {2, -1, head_dim_})  // [B, N, 2, H, K]
-                        .permute({2, 0, 3, 1, 4})           // [2, B, H, N, K]
-                        .unbind(0);
+    const auto [q, k, v] = cross_heads(latent_, x, q_, kv_, head_dim_);
     const auto scale = 1.0 / std::sqrt(static_cast<double>(head_dim_));
     if (is_recording(path() + ".probs")) {
-      record("probs", kernels::attention_probabilities(q, kv[0], scale, key_mask));  // [B, H, 1, N]
+      record("probs", kernels::attention_probabilities(q, k, scale, key_mask));  // [B, H, 1, N]
     }
-    const auto attended = kernels::attention(q, kv[0], kv[1], scale, {}, key_mask);  // [B, H, 1, K]
-    const auto y = proj_(attended.transpose(1, 2).flatten(2));                       // [B, 1, D]
-    return (y + mlp_(norm_(y))).squeeze(1);                                          // [B, D]
+    const auto attended = kernels::attention(q, k, v, scale, {}, key_mask);  // [B, H, 1, K]
+    const auto y = proj_(attended.transpose(1, 2).flatten(2));               // [B, 1, D]
+    return (y + mlp_(norm_(y))).squeeze(1);                                  // [B, D]
   });
 }
 

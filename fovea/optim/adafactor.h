@@ -9,12 +9,12 @@
 #include <string_view>
 #include <vector>
 
-#include "fovea/optim/layer_decay.h"
+#include "fovea/optim/group_config.h"
 #include "fovea/optim/optimizer.h"
 
 namespace fovea::optim {
 
-struct AdafactorConfig : LayerDecay {
+struct AdafactorConfig : GroupConfig {
   static constexpr std::string_view kName = "adafactor";
   double lr = 1e-2;
   double beta2_decay = -0.8;
@@ -41,7 +41,7 @@ struct AdafactorConfig : LayerDecay {
             "decoupled decay, times the learning rate; none for biases, norms and embeddings the "
             "model names",
             {.min = 0});
-    LayerDecay::visit(v, self);
+    GroupConfig::visit(v, self);
   }
 };
 

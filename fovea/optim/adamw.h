@@ -7,12 +7,12 @@
 #include <string_view>
 #include <vector>
 
-#include "fovea/optim/layer_decay.h"
+#include "fovea/optim/group_config.h"
 #include "fovea/optim/optimizer.h"
 
 namespace fovea::optim {
 
-struct AdamWConfig : LayerDecay {
+struct AdamWConfig : GroupConfig {
   static constexpr std::string_view kName = "adamw";
   double lr = 1e-3;
   std::vector<double> betas = {0.9, 0.999};
@@ -28,7 +28,7 @@ struct AdamWConfig : LayerDecay {
             "decoupled decay, times the learning rate; none for biases, norms and embeddings the "
             "model names",
             {.min = 0});
-    LayerDecay::visit(v, self);
+    GroupConfig::visit(v, self);
   }
   void validate(ConfigIssues& issues) const;
 };

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "fovea/optim/adamw.h"
-#include "fovea/optim/layer_decay.h"
+#include "fovea/optim/group_config.h"
 #include "fovea/optim/optimizer.h"
 
 namespace fovea::optim {
 
-struct LambConfig : LayerDecay {
+struct LambConfig : GroupConfig {
   static constexpr std::string_view kName = "lamb";
   double lr = 1e-3;
   std::vector<double> betas = {0.9, 0.999};
@@ -47,7 +47,7 @@ struct LambConfig : LayerDecay {
             "scale the steps of parameters without weight decay too");
     v.field("decoupled_decay", self.decoupled_decay,
             "decay the weights by themselves, as AdamW, not as part of the step");
-    LayerDecay::visit(v, self);
+    GroupConfig::visit(v, self);
   }
   void validate(ConfigIssues& issues) const;
 };

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "fovea/optim/adamw.h"
-#include "fovea/optim/layer_decay.h"
+#include "fovea/optim/group_config.h"
 #include "fovea/optim/optimizer.h"
 
 namespace fovea::optim {
 
-struct MuonConfig : LayerDecay {
+struct MuonConfig : GroupConfig {
   static constexpr std::string_view kName = "muon";
   double lr = 1e-3;
   double momentum = 0.95;
@@ -54,7 +54,7 @@ struct MuonConfig : LayerDecay {
             "decoupled decay, times the learning rate; none for biases, norms and embeddings the "
             "model names",
             {.min = 0});
-    LayerDecay::visit(v, self);
+    GroupConfig::visit(v, self);
   }
   void validate(ConfigIssues& issues) const;
 };

@@ -50,6 +50,7 @@ ParamGroupOptions param_group_options(const OptimConfig& config) {
   return config.visit_value([](const auto& chosen) {
     ParamGroupOptions options;
     options.weight_decay = chosen.weight_decay;
+    options.decay_all = chosen.decay_all;
     options.layer_decay = chosen.layer_decay;
     options.layer_decay_min_scale = chosen.layer_decay_min_scale;
     return options;

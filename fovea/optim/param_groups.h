@@ -14,6 +14,7 @@ namespace fovea::optim {
 
 struct ParamGroupOptions {
   double weight_decay = 0;
+  bool decay_all = false;
   double layer_decay = 1;
   double layer_decay_min_scale = 0;
   std::vector<std::string> no_weight_decay;             // names or patterns (`*.pos_embed`)
@@ -23,9 +24,9 @@ struct ParamGroupOptions {
 using NamedParams = std::vector<std::pair<std::string, at::Tensor>>;
 
 // One ParamSpec for each parameter that requires a gradient, in the order given. No weight decay
-// for parameters of fewer than two dims, `*.bias` and those in no_weight_decay. A parameter of
-// layer i of 0..n has lr_scale max(layer_decay_min_scale, layer_decay^(n - i)); n counts frozen
-// layers too.
+// for parameters of fewer than two dims, `*.bias` and those in no_weight_decay, unless decay_all. A
+// parameter of layer i of 0..n has lr_scale max(layer_decay_min_scale, layer_decay^(n - i)); n
+// counts frozen layers too.
 std::vector<ParamSpec> param_groups(const NamedParams& params, const ParamGroupOptions& options);
 
 // The settings of `config` that concern groups, without what only a model knows.

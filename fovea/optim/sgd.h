@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "fovea/optim/adamw.h"
-#include "fovea/optim/layer_decay.h"
+#include "fovea/optim/group_config.h"
 #include "fovea/optim/optimizer.h"
 
 namespace fovea::optim {
 
-struct SgdConfig : LayerDecay {
+struct SgdConfig : GroupConfig {
   static constexpr std::string_view kName = "sgd";
   double lr = 0.1;
   double momentum = 0.9;
@@ -32,7 +32,7 @@ struct SgdConfig : LayerDecay {
             "added to the gradient, times the weight; none for biases, norms and embeddings the "
             "model names",
             {.min = 0});
-    LayerDecay::visit(v, self);
+    GroupConfig::visit(v, self);
   }
   void validate(ConfigIssues& issues) const;
 };

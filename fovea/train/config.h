@@ -96,6 +96,7 @@ struct TrainerConfig {
   double max_grad_norm = 0;
   double max_grad_value = 0;
   double eval_every_epochs = 1;
+  std::optional<int64_t> eval_every_steps;
   std::vector<std::string> freeze;
   std::string cache_features = "none";
   EmaConfig ema;
@@ -118,6 +119,8 @@ struct TrainerConfig {
     v.field("eval_every_epochs", self.eval_every_epochs,
             "evaluate this often, and at the end; 0: only at the end",
             {.min = 0, .unit = "epochs"});
+    v.field("eval_every_steps", self.eval_every_steps,
+            "the same in steps, instead of eval_every_epochs", {.min = 1, .unit = "steps"});
     v.field("freeze", self.freeze,
             "parameters that stay as they are, by name or pattern (`blocks.*`); `backbone`: all "
             "but the head, and a classifier's backbone then runs without dropout and autograd");
@@ -135,6 +138,7 @@ struct CheckpointConfig {
   int64_t every_steps = 500;
   int64_t keep = 3;
   std::optional<std::string> best_metric;
+  std::string label_metric;
   bool async = true;
 
   template <class Visitor, class Self>
@@ -145,6 +149,9 @@ struct CheckpointConfig {
     v.field("best_metric", self.best_metric,
             "metric of the evaluation that names the best checkpoint; auto: the task's first one",
             {.null_word = "auto"});
+    v.field("label_metric", self.label_metric,
+            "metric that ends the folder's name of a checkpoint saved at an evaluation, as in "
+            "step_00000500_loss_0.251; empty: none");
     v.field("async", self.async, "write while training goes on");
   }
 };

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "fovea/models/model.h"
+#include "fovea/models/variables.h"
 #include "fovea/train/eval_mode.h"
 
 namespace fovea::train {
@@ -19,6 +20,7 @@ std::unique_ptr<Evaluation> evaluate(models::Model& model, const Task& task, dat
     auto batch = loader.next();
     auto tensors = to_tensors(batch, 0, batch.size(), compute);
     if (features) features->fill(tensors);
+    const models::ChannelScope channels(model, tensors.variables);
     evaluation->add(tensors, task.loss(model, tensors));
     done += batch.size();
     loader.recycle(std::move(batch));

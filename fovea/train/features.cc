@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "fovea/core/error.h"
+#include "fovea/models/variables.h"
 #include "fovea/train/eval_mode.h"
 
 namespace fovea::train {
@@ -35,6 +36,7 @@ void keep_features(models::Model& model, data::Batch& batch, int64_t begin, int6
 at::Tensor features_of(models::Model& model, const TensorBatch& batch) {
   const at::NoGradGuard no_grad;
   const EvalModeScope eval_mode(model);
+  const models::ChannelScope channels(model, batch.variables);
   return model.takes_patches() ? model.pooled_patch_features(batch.patches)
                                : model.pooled_features(batch.images);
 }

@@ -15,6 +15,7 @@
 #include "fovea/data/input_files.h"
 #include "fovea/data/transforms/pipeline.h"
 #include "fovea/models/registry.h"
+#include "fovea/models/variables.h"
 #include "fovea/models/weights.h"
 #include "fovea/train/phases.h"
 #include "fovea/train/run_folder.h"
@@ -162,6 +163,7 @@ data::SampleForm form_of(const std::vector<data::AnyTransformConfig>& transforms
 data::Batch read_batch(const Inference& inference,
                        const std::shared_ptr<const data::Dataset>& samples, int64_t first,
                        int64_t count) {
+  models::check_channels(*inference.model, inference.model->channels(), samples->describe(first));
   data::LoaderOptions options{.spatial_dims = inference.input.spatial_dims};
   if (inference.model->takes_patches() && inference.config &&
       inference.config->data.adaptive_patching) {
@@ -234,6 +236,10 @@ Inference load_inference(const std::string& target, const InferenceOptions& opti
   const auto transforms = has_val ? data::transforms_of(*source.config->data.val)
                                   : default_transforms(inference.model->input_spec());
   inference.input = input_form_of(*inference.model);
+  inference.model->set_channels(options.variables);
+  if (!options.variables.empty()) {
+    inference.input.in_chans = static_cast<int64_t>(options.variables.size());
+  }
   inference.transforms = data::make_transforms(transforms, form_of(transforms, inference.input),
                                                inference.input.in_chans);
   inference.class_names = std::move(source.class_names);

@@ -21,6 +21,9 @@ struct InferenceOptions {
   std::string checkpoint =
       "final";  // of a run folder: "final" (weights.safetensors), "best" or "latest"
   std::vector<std::string> overrides = {};  // a.b=c, of a run's config
+  // What the channels of the inputs are, of a model with variables; empty: all of them, in its
+  // order.
+  std::vector<std::string> variables = {};
   std::string device = "auto";
   std::string dtype = "float32";
 };

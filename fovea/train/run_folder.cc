@@ -24,11 +24,8 @@ namespace fs = std::filesystem;
 // What may change between two starts of one run: it touches no weight, no loss and no order of
 // samples.
 constexpr std::array<std::string_view, 9> kFreeKeys = {
-    "run.dir",        "log.",
-    "checkpoint.",    "data.threads",
-    "data.prefetch",  "data.bad_samples.",
-    "device.threads", "trainer.eval_every_epochs",
-    "init.weights"};
+    "run.dir",           "log.",           "checkpoint.",         "data.threads", "data.prefetch",
+    "data.bad_samples.", "device.threads", "trainer.eval_every_", "init.weights"};
 
 bool is_free(std::string_view key) {
   return std::any_of(kFreeKeys.begin(), kFreeKeys.end(),

@@ -9,12 +9,25 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
+#include "fovea/data/datasets/mix.h"
 #include "fovea/kernels/device.h"
 #include "fovea/models/registry.h"
+#include "fovea/models/variables.h"
 #include "fovea/optim/param_groups.h"
 
 namespace fovea::train {
 namespace {
+
+// Before anything is trained: a batch with other channels might come late.
+void check_variables_of(const models::Model& model, const data::OpenedSection& opened,
+                        const std::string& section) {
+  const auto* mix = dynamic_cast<const data::MixDataset*>(opened.dataset.get());
+  for (size_t set = 0; set < opened.options.variables.size(); ++set) {
+    models::check_channels(
+        model, opened.options.variables[set],
+        mix != nullptr ? fmt::format("{}, set {}", section, mix->sets()[set].name) : section);
+  }
+}
 
 data::OpenedSection open_data(const TrainConfig& config, const data::DataSectionConfig& section,
                               bool is_training) {
@@ -29,6 +42,7 @@ data::OpenedSection open_data(const TrainConfig& config, const data::DataSection
   }
   auto opened = data::open_section(config.data, section, input_form_of(*model), is_training);
   make_task(config.task, *model)->check_data(*opened.dataset);
+  check_variables_of(*model, opened, is_training ? "data.train" : "data.val");
   opened.options.seed = static_cast<uint64_t>(config.run.seed);
   return opened;
 }
@@ -115,14 +129,16 @@ std::unique_ptr<Task> make_task(const TaskConfig& config, const models::Model& m
   return config.visit_value([&](const auto& chosen) { return make(chosen, model); });
 }
 
-std::string best_metric(const CheckpointConfig& config, const Task& task) {
+MetricNames checkpoint_metrics(const CheckpointConfig& config, const Task& task) {
   const auto names = task.metric_names();
-  if (!config.best_metric) return names.front();
-  if (std::find(names.begin(), names.end(), *config.best_metric) == names.end()) {
-    fail<ConfigError>("checkpoint.best_metric: found '{}'; expected one of the task's metrics: {}",
-                      *config.best_metric, fmt::join(names, ", "));
-  }
-  return *config.best_metric;
+  const auto check = [&](const char* key, const std::string& name) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) return;
+    fail<ConfigError>("checkpoint.{}: found '{}'; expected one of the task's metrics: {}", key,
+                      name, fmt::join(names, ", "));
+  };
+  if (config.best_metric) check("best_metric", *config.best_metric);
+  if (!config.label_metric.empty()) check("label_metric", config.label_metric);
+  return {.best = config.best_metric.value_or(names.front()), .label = config.label_metric};
 }
 
 models::LoadOptions load_options(const InitConfig& config) {

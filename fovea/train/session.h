@@ -47,8 +47,12 @@ DataSource open_validation_data(const TrainConfig& config,
 // Throws ConfigError where the model does not give what the task needs.
 std::unique_ptr<Task> make_task(const TaskConfig& config, const models::Model& model);
 
-// The metric that names the best checkpoint. Throws ConfigError: the task has none of that name.
-std::string best_metric(const CheckpointConfig& config, const Task& task);
+struct MetricNames {
+  std::string best;   // names the best checkpoint
+  std::string label;  // ends the names of checkpoints' folders; empty: none
+};
+// Throws ConfigError: the task has no metric of a name that was asked for.
+MetricNames checkpoint_metrics(const CheckpointConfig& config, const Task& task);
 
 // How init.weights is loaded.
 models::LoadOptions load_options(const InitConfig& config);

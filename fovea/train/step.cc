@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "fovea/core/error.h"
+#include "fovea/models/variables.h"
 #include "fovea/optim/clip.h"
 
 namespace fovea::train {
@@ -24,6 +25,7 @@ StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Opt
     auto tensors = to_tensors(batch, begin, end, options.compute);
     if (options.features) options.features->fill(tensors);
     const nn::StepScope scope(options.seed, step, tensors.rows);
+    const models::ChannelScope channels(model, tensors.variables);
     const auto parts = task.loss(model, tensors);
     parts.loss_sum.backward();
     outcome.loss += parts.loss_sum.item<double>();

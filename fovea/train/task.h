@@ -19,6 +19,8 @@ namespace fovea::train {
 
 // A batch as tensors, on the model's device.
 struct TensorBatch {
+  // [C] names of the channels; empty: they have none.
+  std::vector<std::string> variables;
   at::Tensor images;           // [B, C, H, W] or [B, C, D, H, W], in the dtype of the activations
   at::Tensor labels;           // [B] int64, or soft targets [B, num_classes] float32
   models::PatchInput patches;  // with data.adaptive_patching

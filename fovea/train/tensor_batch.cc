@@ -59,6 +59,7 @@ TensorBatch to_tensors(data::Batch& batch, int64_t begin, int64_t end,
   TensorBatch tensors;
   tensors.images = rows_of(batch.images, batch.image_shape, begin, end, at::kFloat)
                        .to(compute.device, compute.dtype);
+  tensors.variables = batch.variables;
   if (!batch.targets.empty()) {
     const auto classes = static_cast<int64_t>(batch.targets.size()) / batch.size();
     tensors.labels =

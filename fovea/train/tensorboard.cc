@@ -9,41 +9,16 @@
 #include <cstring>
 
 #include "fovea/core/error.h"
+#include "fovea/core/protobuf.h"
 
 namespace fovea::train {
 namespace {
 
-// The few pieces of the protocol-buffer wire format that events need.
-std::string varint(uint64_t value) {
-  std::string out;
-  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
-  out += static_cast<char>(value);
-  return out;
-}
-
-template <class T>
-std::string little_endian(T value) {
-  static_assert(std::endian::native == std::endian::little);
-  std::string out(sizeof(T), '\0');
-  std::memcpy(out.data(), &value, sizeof(T));
-  return out;
-}
-
-enum WireType : uint64_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
-
-std::string key(uint64_t field, WireType type) { return varint(field << 3 | type); }
-std::string integer(uint64_t field, int64_t value) {
-  return key(field, kVarint) + varint(static_cast<uint64_t>(value));
-}
-std::string real64(uint64_t field, double value) {
-  return key(field, kFixed64) + little_endian(value);
-}
-std::string real32(uint64_t field, float value) {
-  return key(field, kFixed32) + little_endian(value);
-}
-std::string bytes(uint64_t field, std::string_view value) {
-  return key(field, kBytes) + varint(value.size()) + std::string(value);
-}
+using protobuf::bytes;
+using protobuf::integer;
+using protobuf::little_endian;
+using protobuf::real32;
+using protobuf::real64;
 
 // Field numbers of tensorboard/compat/proto/{event,summary,tensor,tensor_shape,types}.proto.
 namespace event {

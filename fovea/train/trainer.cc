@@ -69,7 +69,7 @@ struct Trainer::Run {
   StepOptions options;
   models::ModelPtr model;
   std::unique_ptr<Task> task;
-  std::string best_metric;
+  MetricNames checkpoint_metrics;
   std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<optim::Ema> ema;
   int64_t steps_per_epoch, num_steps, eval_every_steps;
@@ -97,12 +97,12 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode)
       options(step_options(config)),
       model(make_model(config, options.compute)),
       task(make_task(config.task, *model)),
-      best_metric(train::best_metric(config.checkpoint, *task)),
+      checkpoint_metrics(train::checkpoint_metrics(config.checkpoint, *task)),
       optimizer(make_optimizer(config, *model)),
       steps_per_epoch(training.loader->batches_per_epoch()),
       num_steps(total_steps(config.trainer, steps_per_epoch)),
-      eval_every_steps(
-          std::llround(config.trainer.eval_every_epochs * static_cast<double>(steps_per_epoch))),
+      eval_every_steps(config.trainer.eval_every_steps.value_or(
+          std::llround(config.trainer.eval_every_epochs * static_cast<double>(steps_per_epoch)))),
       schedule(config.schedule, optim::base_lr(config.optim), num_steps),
       store(folder.file("checkpoints").string(),
             {.keep = config.checkpoint.keep, .async = config.checkpoint.async}),
@@ -213,8 +213,8 @@ void Trainer::Run::evaluate_now() {
       validation_cache.get());
   last_eval = evaluation->metrics();
   evaluated_step = step;
-  const double value = last_eval.at(best_metric);
-  is_best = !best || improves(best_metric, value, *best);
+  const double value = last_eval.at(checkpoint_metrics.best);
+  is_best = !best || improves(checkpoint_metrics.best, value, *best);
   if (is_best) best = value;
   log.add_evaluation(last_eval, log_position());
   std::string text;
@@ -236,7 +236,10 @@ void Trainer::Run::write_evaluation(const Evaluation& evaluation) const {
 }
 
 void Trainer::Run::save() {
-  store.save(step, state(), is_best);
+  const auto& name = checkpoint_metrics.label;
+  const bool has_label = evaluated_step == step && !name.empty();
+  store.save(step, state(), is_best,
+             has_label ? fmt::format("{}_{:.3f}", name, last_eval.at(name)) : "");
   saved_step = step;
 }
 

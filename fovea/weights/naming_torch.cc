@@ -31,6 +31,14 @@ bool is_packed_swiglu(nn::NamedTensors& tensors) {
          up->size(0) == 2 * down->size(1);
 }
 
+// UCF-VIT keeps a table of positions that it does not read beside those of size and centre.
+nn::NamedTensors drop_unread_positions(nn::NamedTensors tensors, Notes& notes) {
+  if (find_tensor(tensors, "adaptive_pos_dep_emb.0.weight") == nullptr) return tensors;
+  if (std::erase_if(tensors, [](const auto& item) { return item.first == "pos_embed"; }) > 0)
+    notes.emplace_back("pos_embed left out: adaptive_pos_dep_emb stands in its place");
+  return tensors;
+}
+
 }  // namespace
 
 nn::NamedTensors read_dinov2_tokens(nn::NamedTensors tensors, Notes& notes) {
@@ -104,12 +112,27 @@ Naming mae_naming() {
                     {{"encoder.{*}"}, "encoder.{*}"}}};  // Fovea's own
 }
 
-// src/UCF_VIT/simple/arch.py. Tokens of a plain image go through one PatchEmbed.
+// src/UCF_VIT/simple/arch.py. Tokens of a plain image go through one PatchEmbed, adaptive patches
+// through a Sequential of LayerNorm, Linear and LayerNorm. With use_varemb there is a list of
+// either, one for each of default_vars, in which on a grid the same PatchEmbed stands again and
+// again: the copies become tokenisers of their own, which start equal.
 Naming ucf_vit_naming() {
   return {.name = "ucf",
           .title = "UCF-VIT",
           .signs = {"token_embeds.{*}"},
           .rules = {{{"token_embeds.proj.{p}"}, "patch_embed.proj.{p}"},
+                    {{"token_embeds.{i}.proj.{p}"}, "patch_embed.token_embeds.{i}.proj.{p}"},
+                    {{"token_embeds.{i}.0.{p}"}, "patch_embed.token_embeds.{i}.norm1.{p}"},
+                    {{"token_embeds.{i}.1.{p}"}, "patch_embed.token_embeds.{i}.proj.{p}"},
+                    {{"token_embeds.{i}.2.{p}"}, "patch_embed.token_embeds.{i}.norm2.{p}"},
+                    {{"token_embeds.0.{p}"}, "patch_embed.norm1.{p}"},
+                    {{"token_embeds.1.{p}"}, "patch_embed.proj.{p}"},
+                    {{"token_embeds.2.{p}"}, "patch_embed.norm2.{p}"},
+                    {{"var_embed"}, "patch_embed.var_embed"},
+                    {{"var_query"}, "patch_embed.var_query"},
+                    {{"var_agg.{*}"}, "patch_embed.var_agg.{*}"},
+                    {{"adaptive_pos_dep_emb.0.{p}"}, "adaptive_pos_embed.fc.{p}"},
+                    {{"decoder_adaptive_pos_dep_emb.0.{p}"}, "decoder_adaptive_pos_embed.fc.{p}"},
                     // The same module under its other name.
                     {{"patch_embed.proj.{p}"}, ""},
                     {{"cls_token"}, "cls_token"},
@@ -119,7 +142,8 @@ Naming ucf_vit_naming() {
                     {{"head.{p}"}, "head.{p}"},
                     {{"mask_token"}, "mask_token"},
                     {{"decoder_{*}"}, "decoder_{*}"}},
-          .is_written = false};  // it wants its patch embedding under two names
+          .is_written = false,  // it wants its patch embedding under two names
+          .before_reading = drop_unread_positions};
 }
 
 // models/t2t_vit.py: Fovea's model has the same names.

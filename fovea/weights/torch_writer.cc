@@ -1,7 +1,10 @@
 #include "fovea/weights/torch_writer.h"
 
+#include <vector>
+
 #include "fovea/core/error.h"
 #include "fovea/core/zip_writer.h"
+#include "fovea/weights/pickle_text.h"
 
 namespace fovea::weights {
 namespace {
@@ -36,41 +39,23 @@ std::string_view storage_class(at::ScalarType dtype) {
   }
 }
 
-// The few opcodes of protocol 2 that a dict of tensors needs.
-class PickleText {
- public:
-  std::string take() { return std::move(text_); }
-
-  void raw(std::string_view opcodes) { text_ += opcodes; }
-  void little(uint64_t value, int bytes) {
-    for (int i = 0; i < bytes; ++i) text_ += static_cast<char>(value >> (8 * i));
-  }
-  void name(std::string_view module, std::string_view name) {
-    text_ += 'c';
-    text_ += module;
-    text_ += '\n';
-    text_ += name;
-    text_ += '\n';
-  }
-  void text(std::string_view value) {
-    text_ += 'X';
-    little(value.size(), 4);
-    text_ += value;
-  }
-  void integer(int64_t value) {
-    text_ += '\x8a';  // LONG1
-    text_ += '\x08';
-    little(static_cast<uint64_t>(value), 8);
-  }
-  void tuple(at::IntArrayRef values) {
-    text_ += '(';
-    for (const auto value : values) integer(value);
-    text_ += 't';
-  }
-
- private:
-  std::string text_;
-};
+// A tensor whose storage is the archive's member data/`storage`.
+void add_tensor(PickleText& pickle, const at::Tensor& tensor, size_t storage) {
+  pickle.name("torch._utils", "_rebuild_tensor_v2");
+  pickle.raw("((");
+  pickle.text("storage");
+  pickle.name("torch", storage_class(tensor.scalar_type()));
+  pickle.text(std::to_string(storage));
+  pickle.text("cpu");
+  pickle.integer(tensor.numel());
+  pickle.raw("tQ");  // the persistent id
+  pickle.integer(0);
+  pickle.tuple(tensor.sizes());
+  pickle.tuple(tensor.strides());
+  pickle.raw("\x89");  // no gradient
+  pickle.name("collections", "OrderedDict");
+  pickle.raw(")RtR");
+}
 
 std::string pickle_of(const nn::NamedTensors& tensors) {
   PickleText pickle;
@@ -79,20 +64,7 @@ std::string pickle_of(const nn::NamedTensors& tensors) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto& [name, tensor] = tensors[i];
     pickle.text(name);
-    pickle.name("torch._utils", "_rebuild_tensor_v2");
-    pickle.raw("((");
-    pickle.text("storage");
-    pickle.name("torch", storage_class(tensor.scalar_type()));
-    pickle.text(std::to_string(i));
-    pickle.text("cpu");
-    pickle.integer(tensor.numel());
-    pickle.raw("tQ");  // the persistent id
-    pickle.integer(0);
-    pickle.tuple(tensor.sizes());
-    pickle.tuple(tensor.strides());
-    pickle.raw("\x89");  // no gradient
-    pickle.name("collections", "OrderedDict");
-    pickle.raw(")RtR");
+    add_tensor(pickle, tensor, i);
   }
   pickle.raw("u.");
   return pickle.take();
@@ -102,26 +74,46 @@ std::span<const std::byte> as_bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
+at::Tensor as_stored(const at::Tensor& tensor) { return tensor.detach().to(at::kCPU).contiguous(); }
+
+// -> the archive's bytes. tensors: in the order of the storages that the pickle names.
+uint64_t write_archive(AtomicFile& file, const std::string& pickle,
+                       const std::vector<at::Tensor>& tensors) {
+  const auto in_folder = [](const std::string& name) { return std::string(kFolder) + name; };
+  ZipWriter zip(file, kStorageAlignment);
+  zip.add(in_folder("data.pkl"), as_bytes_of(pickle));
+  zip.add(in_folder("byteorder"), as_bytes_of("little"));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    zip.add(in_folder("data/" + std::to_string(i)),
+            {static_cast<const std::byte*>(tensors[i].const_data_ptr()), tensors[i].nbytes()});
+  }
+  zip.add(in_folder("version"), as_bytes_of("3\n"));
+  zip.finish();
+  return zip.position();
+}
+
 }  // namespace
+
+uint64_t append_torch_tensor(AtomicFile& file, const at::Tensor& tensor) {
+  const auto stored = as_stored(tensor);
+  PickleText pickle;
+  pickle.raw("\x80\x02");
+  add_tensor(pickle, stored, 0);
+  pickle.raw(".");
+  return write_archive(file, pickle.take(), {stored});
+}
 
 void write_torch_file(const std::string& path, const nn::NamedTensors& tensors) {
   nn::NamedTensors contiguous;
-  for (const auto& [name, tensor] : tensors)
-    contiguous.emplace_back(name, tensor.detach().to(at::kCPU).contiguous());
+  std::vector<at::Tensor> storages;
+  for (const auto& [name, tensor] : tensors) {
+    storages.push_back(as_stored(tensor));
+    contiguous.emplace_back(name, storages.back());
+  }
   const auto pickle = pickle_of(contiguous);
-  const auto in_folder = [](const std::string& name) { return std::string(kFolder) + name; };
   try {
     AtomicFile file(path);
-    ZipWriter zip(file, kStorageAlignment);
-    zip.add(in_folder("data.pkl"), as_bytes_of(pickle));
-    zip.add(in_folder("byteorder"), as_bytes_of("little"));
-    for (size_t i = 0; i < contiguous.size(); ++i) {
-      const auto& tensor = contiguous[i].second;
-      zip.add(in_folder("data/" + std::to_string(i)),
-              {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()});
-    }
-    zip.add(in_folder("version"), as_bytes_of("3\n"));
-    zip.finish();
+    write_archive(file, pickle, storages);
     file.commit();
   } catch (const CheckpointError&) {
     throw;

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "fovea/core/atomic_file.h"
 #include "fovea/nn/tensor_file.h"
 
 namespace fovea::weights {
@@ -10,5 +11,9 @@ namespace fovea::weights {
 // A dict of name -> tensor that torch.load(path, weights_only=True) gives back: contiguous CPU
 // tensors, each with a storage of its own. Any device and layout; atomic. Throws CheckpointError.
 void write_torch_file(const std::string& path, const nn::NamedTensors& tensors);
+
+// One tensor by itself, as an archive that begins where `file` stands. -> its bytes. The owner of
+// the file commits it. Throws CheckpointError for a dtype that torch does not save so; Error.
+uint64_t append_torch_tensor(AtomicFile& file, const at::Tensor& tensor);
 
 }  // namespace fovea::weights

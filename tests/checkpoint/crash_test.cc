@@ -52,8 +52,8 @@ int64_t save_and_kill(const std::string& folder, int64_t first, std::chrono::mic
 
 // How long one save takes here.
 std::chrono::microseconds save_time() {
-  const TemporaryFolder folder;
-  Store store(folder.path().string());
+  const TempDir folder;
+  Store store(folder.path());
   const auto start = std::chrono::steady_clock::now();
   for (int64_t step = 1; step <= 3; ++step) store.save(step, state_of(step, kRows), false);
   store.wait();
@@ -63,8 +63,8 @@ std::chrono::microseconds save_time() {
 
 TEST(CrashTest, KilledAtAnyMomentItFindsAWholeCheckpoint) {
   constexpr int64_t kKills = 36;
-  const TemporaryFolder folder;
-  const auto path = folder.path().string();
+  const TempDir folder;
+  const auto path = folder.path();
   const auto longest = save_time() * 5 / 2;
   int64_t done = 0, unsaid = 0;
   for (int64_t kill = 0; kill < kKills; ++kill) {
@@ -107,8 +107,8 @@ class FileSizeLimit {
 };
 
 TEST(CrashTest, AFullDiskIsReportedAndLeavesTheOldCheckpoints) {
-  const TemporaryFolder folder;
-  Store store(folder.path().string(), {.keep = 3});
+  const TempDir folder;
+  Store store(folder.path(), {.keep = 3});
   store.save(1, state_of(1, kRows), true);
   store.wait();
   for (const rlim_t limit : {0, 5, 1000, 20000, 40000}) {
@@ -130,12 +130,11 @@ TEST(CrashTest, AFullDiskIsReportedAndLeavesTheOldCheckpoints) {
 }
 
 TEST(CrashTest, AFailureReachesTheNextSaveTheNextCheckAndTheEnd) {
-  const TemporaryFolder folder;
+  const TempDir folder;
   std::vector<std::string> warnings;
   {
     const FileSizeLimit full(100);
-    Store store(folder.path().string(),
-                {.warn = [&](const auto& text) { warnings.push_back(text); }});
+    Store store(folder.path(), {.warn = [&](const auto& text) { warnings.push_back(text); }});
     store.save(1, state_of(1), false);
     EXPECT_THROW(store.save(2, state_of(2), false), CheckpointError);
     store.save(3, state_of(3), false);
@@ -154,9 +153,9 @@ TEST(CrashTest, AFailureReachesTheNextSaveTheNextCheckAndTheEnd) {
 }
 
 TEST(CrashTest, AFolderThatCannotBeWrittenIsACheckpointError) {
-  const TemporaryFolder folder;
-  write_bytes(folder.path() / "file", "");
-  Store store((folder.path() / "file").string(), {.async = false});
+  const TempDir folder;
+  write_bytes(folder.file("file"), "");
+  Store store(folder.file("file"), {.async = false});
   EXPECT_THROW(store.save(1, state_of(1), false), CheckpointError);
 }
 

@@ -33,8 +33,8 @@ std::string fault_of(const std::filesystem::path& folder, const std::string& tex
 }
 
 TEST(ManifestTest, ReadsWhatItWrote) {
-  const TemporaryFolder folder;
-  write_bytes(folder.path() / "manifest.json", sample().to_text());
+  const TempDir folder;
+  write_bytes(folder.file("manifest.json"), sample().to_text());
   const auto found = read_manifest(folder.path());
   EXPECT_EQ(found.to_text(), sample().to_text());
   EXPECT_EQ(found.scalars, sample().scalars);
@@ -42,7 +42,7 @@ TEST(ManifestTest, ReadsWhatItWrote) {
 }
 
 TEST(ManifestTest, SaysWhatIsWrong) {
-  const TemporaryFolder folder;
+  const TempDir folder;
   const auto text = sample().to_text();
   const auto replaced = [&](const std::string& from, const std::string& to) {
     auto copy = text;
@@ -54,7 +54,7 @@ TEST(ManifestTest, SaysWhatIsWrong) {
   EXPECT_THAT(fault_of(folder.path(), "[]"), HasSubstr("not a manifest"));
   EXPECT_THAT(fault_of(folder.path(), "{\"manifest\":" + std::string(1000000, '[')),
               HasSubstr("nested too deep"));
-  std::filesystem::remove(folder.path() / "manifest.json");
+  std::filesystem::remove(folder.file("manifest.json"));
   EXPECT_THROW(read_manifest(folder.path()), CheckpointError);
 }
 

@@ -19,7 +19,7 @@ using testing::HasSubstr;
 class StoreTest : public testing::Test {
  protected:
   Store open(int64_t keep = 3, bool async = true) {
-    return Store(folder_.path().string(),
+    return Store(folder_.path(),
                  {.keep = keep, .async = async, .warn = [this](const std::string& message) {
                     warnings_.push_back(message);
                   }});
@@ -29,7 +29,7 @@ class StoreTest : public testing::Test {
     for (const int64_t step : steps) store.save(step, state_of(step), false);
     store.wait();
   }
-  fs::path step_folder(const std::string& step) const { return folder_.path() / ("step_" + step); }
+  fs::path step_folder(const std::string& step) const { return folder_.file("step_" + step); }
   std::set<std::string> names() const {
     std::set<std::string> result;
     for (const auto& entry : fs::directory_iterator(folder_.path())) {
@@ -38,7 +38,7 @@ class StoreTest : public testing::Test {
     return result;
   }
 
-  TemporaryFolder folder_;
+  TempDir folder_;
   std::vector<std::string> warnings_;
 };
 
@@ -51,12 +51,36 @@ TEST_F(StoreTest, LoadsTheNewestOfWhatItSaved) {
   EXPECT_TRUE(warnings_.empty());
 }
 
+TEST_F(StoreTest, ALabelEndsTheFoldersName) {
+  {
+    auto store = open(2);
+    store.save(1, state_of(1), true, "loss_2.500");
+    store.save(2, state_of(2), false, "loss_nan");
+    store.save(3, state_of(3), false);
+    store.wait();
+  }
+  EXPECT_EQ(names(), (std::set<std::string>{"step_00000001_loss_2.500", "step_00000002_loss_nan",
+                                            "step_00000003", "latest", "best"}));
+  EXPECT_THAT(open().steps(), ElementsAre(1, 2, 3));
+  EXPECT_TRUE(is_state_of(*open().load_latest(), 3));
+  EXPECT_THAT(open().weights_file("best"), HasSubstr("step_00000001_loss_2.500/ema-"));
+}
+
+TEST_F(StoreTest, AStepSavedAgainUnderAnotherLabelStandsOnce) {
+  auto store = open(3);
+  store.save(1, state_of(1), true, "loss_2.500");
+  store.save(1, state_of(1), false);
+  store.wait();
+  EXPECT_EQ(names(), (std::set<std::string>{"step_00000001", "latest", "best"}));
+  EXPECT_EQ(read_bytes(folder_.file("best")), "step_00000001\n");
+}
+
 TEST_F(StoreTest, HasTheFilesThatItsHeaderNames) {
   auto store = open();
   store.save(1000, state_of(1000), true);
   store.wait();
   EXPECT_EQ(names(), (std::set<std::string>{"step_00001000", "latest", "best"}));
-  EXPECT_EQ(read_bytes(folder_.path() / "latest"), "step_00001000\n");
+  EXPECT_EQ(read_bytes(folder_.file("latest")), "step_00001000\n");
   const auto file = SafetensorsFile::open((step_folder("00001000") / "ema-00000.safetensors"));
   ASSERT_NE(file.find("bias"), nullptr);  // not averaged, but part of the weights
   EXPECT_EQ(file.entries().size(), 2u);
@@ -183,9 +207,9 @@ TEST_F(StoreTest, FindsFilesThatAreCutLongerOrGone) {
 
 TEST_F(StoreTest, LeftoversOfACrashAreNoCheckpointsAndGo) {
   save_steps({1});
-  fs::copy(step_folder("00000001"), folder_.path() / ".tmp-step_00000002");
-  write_bytes(folder_.path() / "latest.a1b2c3", "step_0000");
-  fs::remove(folder_.path() / "latest");
+  fs::copy(step_folder("00000001"), folder_.file(".tmp-step_00000002"));
+  write_bytes(folder_.file("latest.a1b2c3"), "step_0000");
+  fs::remove(folder_.file("latest"));
   auto store = open();
   EXPECT_TRUE(is_state_of(*store.load_latest(), 1));
   store.save(3, state_of(3), false);
@@ -207,7 +231,7 @@ TEST_F(StoreTest, WeightsOfADamagedOrMissingCheckpointAreRefused) {
 
 TEST_F(StoreTest, AHostilePointerLeadsNowhere) {
   save_steps({1});
-  write_bytes(folder_.path() / "latest", "../../etc\n");
+  write_bytes(folder_.file("latest"), "../../etc\n");
   EXPECT_THROW(open().weights_file("latest"), CheckpointError);
 }
 

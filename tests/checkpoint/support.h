@@ -10,26 +10,11 @@
 #include <string>
 
 #include "fovea/checkpoint/state.h"
+#include "tests/support/temp_dir.h"
 
 namespace fovea::checkpoint {
 
-// A folder for one test, removed at its end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "fovea_test_XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    path_ = name;
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
+using support::TempDir;
 
 // Tensors all filled with `step`, so that a mixture of two steps shows.
 inline State state_of(int64_t step, int64_t rows = 3) {

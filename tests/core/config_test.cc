@@ -9,6 +9,7 @@
 
 #include "fovea/core/config_schema.h"
 #include "fovea/core/error.h"
+#include "tests/support/temp_dir.h"
 
 namespace fovea {
 namespace {
@@ -505,17 +506,18 @@ TEST(ConfigTest, SchemaDescribesEveryKey) {
 }
 
 TEST(ConfigTest, LoadsAFileAndNamesAMissingOne) {
-  const auto path = std::filesystem::temp_directory_path() / "fovea_config_test.yaml";
+  const support::TempDir folder;
+  const auto path = folder.file("fovea_config_test.yaml");
   std::ofstream(path) << "dir: x\nsed: 1\n";
   try {
-    load_config<RunConfig>(path.string());
+    load_config<RunConfig>(path);
     FAIL() << "expected a ConfigError";
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), HasSubstr("fovea_config_test.yaml:2: sed: unknown key"));
   }
   std::filesystem::remove(path);
   try {
-    load_config<RunConfig>(path.string());
+    load_config<RunConfig>(path);
     FAIL() << "expected a ConfigError";
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), HasSubstr("cannot be opened: No such file"));

@@ -10,6 +10,7 @@
 
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
+#include "tests/support/temp_dir.h"
 
 namespace fovea {
 namespace {
@@ -19,20 +20,13 @@ namespace fs = std::filesystem;
 
 class FilesTest : public ::testing::Test {
  protected:
-  FilesTest() {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::path(::testing::TempDir()) / (std::string("fovea_files_") + test->name());
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  ~FilesTest() override { fs::remove_all(folder_); }
-
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string path(const std::string& name) const { return temp_.file(name); }
   size_t num_files() const {
     return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), {}));
   }
 
-  fs::path folder_;
+  support::TempDir temp_;
+  fs::path folder_ = temp_.path();
 };
 
 TEST_F(FilesTest, ReadsUpToTheCap) {
@@ -84,7 +78,7 @@ TEST_F(FilesTest, AFullDiskLeavesTheOldFile) {
 }
 
 TEST_F(FilesTest, AFolderThatIsNotThereIsNamed) {
-  EXPECT_THAT([&] { write_file_atomic(path("none/a"), "x"); },
+  EXPECT_THAT([&] { write_file_atomic((folder_ / "none" / "a").string(), "x"); },
               ::testing::ThrowsMessage<Error>(HasSubstr("No such file")));
 }
 

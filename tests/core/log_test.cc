@@ -7,6 +7,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "tests/support/temp_dir.h"
 
 namespace fovea {
 namespace {
@@ -15,8 +16,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST(LogTest, LinesGoToStandardErrorAndToTheFile) {
-  const std::string path = ::testing::TempDir() + "fovea_log_test.log";
-  std::filesystem::remove(path);
+  const support::TempDir folder;
+  const std::string path = folder.file("run.log");
   ::testing::internal::CaptureStderr();
   log_info("before {}");
   {
@@ -46,15 +47,13 @@ TEST(LogTest, LinesGoToStandardErrorAndToTheFile) {
   const LogFile again(path);  // goes on where it was
   log_warning("third");
   EXPECT_THAT(read_file(path, 1 << 20), ::testing::AllOf(HasSubstr("first"), HasSubstr("third")));
-  std::filesystem::remove(path);
 }
 
 TEST(LogTest, AFileThatCannotBeOpenedIsNamed) {
-  const std::string path = ::testing::TempDir() + "fovea_log_test_none";
-  std::filesystem::create_directories(path);
+  const support::TempDir folder;
+  const std::string path = folder.path();
   EXPECT_THAT([&] { const LogFile log_file(path); },
               ::testing::ThrowsMessage<Error>(HasSubstr(path)));
-  std::filesystem::remove_all(path);
 }
 
 }  // namespace

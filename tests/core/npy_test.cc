@@ -9,6 +9,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "tests/support/temp_dir.h"
 
 namespace fovea {
 namespace {
@@ -18,12 +19,6 @@ using ::testing::HasSubstr;
 
 class NpyTest : public ::testing::Test {
  protected:
-  NpyTest() {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    path_ = ::testing::TempDir() + "fovea_npy_" + test->name() + ".npy";
-  }
-  ~NpyTest() override { std::filesystem::remove(path_); }
-
   NpyArray read(const std::string& file) {
     std::ofstream(path_, std::ios::binary) << file;
     return read_npy(path_);
@@ -38,7 +33,8 @@ class NpyTest : public ::testing::Test {
     return "no fault";
   }
 
-  std::string path_;
+  support::TempDir folder_;
+  std::string path_ = folder_.file("a.npy");
 };
 
 // A file as NumPy writes it, but with any header.

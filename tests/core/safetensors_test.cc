@@ -9,14 +9,13 @@
 #include <optional>
 
 #include "fovea/core/error.h"
+#include "tests/support/temp_dir.h"
 
 namespace fovea {
 namespace {
 
 class SafetensorsTest : public ::testing::Test {
  protected:
-  ~SafetensorsTest() override { std::filesystem::remove(path_); }
-
   // A file with this header (and its true length, unless another is claimed) and this many bytes of
   // data.
   SafetensorsFile open(const std::string& header, size_t data_bytes,
@@ -46,9 +45,8 @@ class SafetensorsTest : public ::testing::Test {
     EXPECT_NE(message.find(reason), std::string::npos) << message;
   }
 
-  std::string path_ = (std::filesystem::temp_directory_path() /
-                       ("fovea_safetensors_" + std::to_string(getpid()) + ".safetensors"))
-                          .string();
+  support::TempDir folder_;
+  std::string path_ = folder_.file("a.safetensors");
 };
 
 TEST_F(SafetensorsTest, WritesWhatItReads) {
@@ -122,7 +120,7 @@ TEST_F(SafetensorsTest, RefusesDeepNesting) {
 
 TEST_F(SafetensorsTest, NamesWhatIsMissing) {
   EXPECT_THROW(SafetensorsFile::open("/nonexistent/file"), DataError);
-  EXPECT_THROW(SafetensorsFile::open(std::filesystem::temp_directory_path().string()), DataError);
+  EXPECT_THROW(SafetensorsFile::open(folder_.path()), DataError);
 }
 
 TEST_F(SafetensorsTest, FolderThatCannotBeWrittenIsACheckpointError) {

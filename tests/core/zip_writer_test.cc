@@ -9,15 +9,13 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/zip.h"
+#include "tests/support/temp_dir.h"
 
 namespace fovea {
 namespace {
 
 class ZipWriterTest : public testing::Test {
  protected:
-  ZipWriterTest() : path_(testing::TempDir() + "zip_writer_test.zip") {}
-  ~ZipWriterTest() override { std::filesystem::remove(path_); }
-
   void write(const std::vector<std::pair<std::string, std::string>>& members, uint64_t alignment) {
     AtomicFile file(path_);
     ZipWriter zip(file, alignment);
@@ -25,7 +23,8 @@ class ZipWriterTest : public testing::Test {
     zip.finish();
     file.commit();
   }
-  std::string path_;
+  support::TempDir folder_;
+  std::string path_ = folder_.file("a.zip");
 };
 
 TEST_F(ZipWriterTest, IsReadBack) {

@@ -157,13 +157,27 @@ TEST_F(MixTest, SharesTilesAndChannels) {
   const auto& dataset = dynamic_cast<const MixDataset&>(*opened.dataset);
   EXPECT_EQ(dataset.size(), 23 * 4 + 7 * 4);  // samples 1 to 7 of 9
   EXPECT_EQ(dataset.sets()[1].name, "b.x");
-  EXPECT_EQ(opened.variables[1], (std::vector<std::string>{"x"}));
+  EXPECT_EQ(opened.options.variables[1], (std::vector<std::string>{"x"}));
   EXPECT_THAT(dataset.describe(92), AllOf(HasSubstr("b.x: "), HasSubstr("tile 0 of 4")));
   EXPECT_EQ(dataset.size_of(92), (VolumeSize{1, 3, 3}));
   EXPECT_EQ(dataset.set_of(91), 0);
   Sample sample;
   dataset.read(92, sample);
   EXPECT_EQ(sample.image.pixels, std::vector<uint8_t>(9, 101));
+}
+
+// In every shard and by every thread, also where spare buffers held another set's batch.
+TEST_F(MixTest, BatchesNameTheirChannels) {
+  const auto recipe = config("", ", variables: [gray]");
+  for (const int64_t threads : {0, 2}) {
+    Loader batches = loader(recipe, {}, true, threads);
+    for (int i = 0; i < 18; ++i) {
+      Batch batch = batches.next();
+      EXPECT_EQ(batch.variables,
+                batch.set == 1 ? std::vector<std::string>{"gray"} : std::vector<std::string>{});
+      batches.recycle(std::move(batch));
+    }
+  }
 }
 
 TEST_F(MixTest, WhatIsDumpedReadsBack) {
@@ -181,6 +195,10 @@ TEST_F(MixTest, NamesWhatIsWrong) {
   EXPECT_THAT(errors("sets: []"), HasSubstr("at least one"));
   EXPECT_THAT(errors(fmt::format("sets: [{{name: a, {0}}}, {{name: a, {0}}}]", source)),
               HasSubstr("\"a\" stands there twice"));
+  EXPECT_THAT(errors(fmt::format("sets: [{{name: a, {}, variables: [x, y, x]}}]", source)),
+              HasSubstr("'x' stands there twice"));
+  EXPECT_THAT(errors(fmt::format("sets: [{{name: a, {}, variables: ['']}}]", source)),
+              HasSubstr("is no name"));
   EXPECT_THAT(errors(fmt::format("sets: [{{name: a, {}, start: 0.5, end: 0.5}}]", source)),
               HasSubstr("above start"));
   EXPECT_THAT(errors(fmt::format("sets: [{{name: a, {}, single_channel: true}}]", source)),

@@ -20,44 +20,11 @@
 #include "fovea/core/safetensors.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/image_view.h"
+#include "tests/support/temp_dir.h"
 
 namespace fovea::data::testing {
 
-// A fresh folder that goes away with the object.
-class TempDir {
- public:
-  TempDir() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "fovea_data_XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make " + pattern);
-    path_ = pattern;
-  }
-  ~TempDir() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-
-  std::string path() const { return path_.string(); }
-  // Path of a file in the folder; makes the folders in between.
-  std::string file(const std::string& name) const {
-    std::filesystem::create_directories((path_ / name).parent_path());
-    return (path_ / name).string();
-  }
-  std::string write(const std::string& name, const std::vector<uint8_t>& bytes) const {
-    const std::string target = file(name);
-    std::ofstream(target, std::ios::binary)
-        .write(reinterpret_cast<const char*>(bytes.data()),
-               static_cast<std::streamsize>(bytes.size()));
-    return target;
-  }
-  std::string write(const std::string& name, const std::string& text) const {
-    return write(name, std::vector<uint8_t>(text.begin(), text.end()));
-  }
-
- private:
-  std::filesystem::path path_;
-};
+using support::TempDir;
 
 // An array of tests/golden/<file>.safetensors, made by a maker in tools/golden/.
 struct GoldenArray {

@@ -13,6 +13,7 @@
 #include "fovea/nn/patchify.h"
 #include "fovea/nn/pos_embed.h"
 #include "tests/support/close.h"
+#include "tests/support/temp_dir.h"
 
 namespace fovea::models {
 namespace {
@@ -279,14 +280,13 @@ TEST(MaeTest, StepZeroWeightsAreAFunctionOfTheSeed) {
 }
 
 TEST(MaeTest, GoesThroughAFile) {
-  const auto path =
-      std::filesystem::path(testing::TempDir()) / "mae_goes_through_a_file.safetensors";
+  const support::TempDir folder;
+  const auto path = folder.file("mae.safetensors");
   Mae saved(volume_mae()), loaded(volume_mae());
   saved.init_weights(1);
   loaded.init_weights(2);
-  save_weights(saved, path.string());
-  EXPECT_TRUE(load_weights(loaded, path.string()).is_complete());
-  std::filesystem::remove(path);
+  save_weights(saved, path);
+  EXPECT_TRUE(load_weights(loaded, path).is_complete());
   const auto expected = saved.named_parameters(), found = loaded.named_parameters();
   ASSERT_EQ(found.size(), expected.size());
   for (const auto& item : expected)
@@ -330,7 +330,7 @@ TEST(MaeTest, RefusesBadConfigs) {
   EXPECT_THAT(refusal_of_mae(config), HasSubstr("patch_drop_rate 0.5 beside the masks of MAE"));
   config = small_mae();
   config.encoder.vit.patching = "adaptive";
-  EXPECT_THAT(refusal_of_mae(config), HasSubstr("found adaptive; use patching: grid"));
+  EXPECT_THAT(refusal_of_mae(config), HasSubstr("use size_and_center or learn"));
   config = small_mae();
   config.encoder.vit.crop_to_patches = true;
   EXPECT_THAT(refusal_of_mae(config), HasSubstr("encoder.crop_to_patches"));

@@ -10,6 +10,7 @@
 #include "fovea/models/vit.h"
 #include "tests/support/close.h"
 #include "tests/support/golden.h"
+#include "tests/support/temp_dir.h"
 
 namespace fovea::models {
 namespace {
@@ -36,17 +37,10 @@ const char* const kTimmFile = "vit_weights.safetensors";
 
 class WeightsTest : public testing::Test {
  protected:
-  WeightsTest() {
-    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::path(testing::TempDir()) / (std::string("weights_") + info->name());
-    std::filesystem::create_directories(folder_);
-  }
-  ~WeightsTest() override { std::filesystem::remove_all(folder_); }
-
-  std::string file(const std::string& name) const { return (folder_ / name).string(); }
+  std::string file(const std::string& name) const { return folder_.file(name); }
 
  private:
-  std::filesystem::path folder_;
+  support::TempDir folder_;
 };
 
 at::Tensor parameter(const Model& model, const std::string& name) {

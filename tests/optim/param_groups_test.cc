@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 
@@ -43,6 +44,21 @@ TEST(ParamGroupsTest, ScalesAndDecaysAreTimms) {
     }
     std::cout << "  " << specs.size() << " parameters compared\n";
   }
+}
+
+TEST(ParamGroupsTest, EverythingDecaysWhereThatIsAskedFor) {
+  models::Vit model(support::config_from_json<models::VitConfig>(load_groups().at("vit")));
+  AdamWConfig adamw;
+  adamw.weight_decay = 0.25;
+  const auto spared = [&] {
+    const auto specs = param_groups(model, OptimConfig{adamw});
+    EXPECT_EQ(specs.size(), model.named_parameters().size());
+    return std::count_if(specs.begin(), specs.end(),
+                         [](const ParamSpec& spec) { return spec.weight_decay != 0.25; });
+  };
+  EXPECT_GT(spared(), 0);
+  adamw.decay_all = true;
+  EXPECT_EQ(spared(), 0);
 }
 
 TEST(ParamGroupsTest, AModelSaysWhatItsLayersAre) {

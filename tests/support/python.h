@@ -33,8 +33,9 @@ inline CommandResult run_command(const std::string& command) {
 
 }  // namespace fovea::support
 
-#define FOVEA_NEEDS_PYTHON()                                                                \
-  if (::fovea::support::python().empty()) {                                                 \
-    GTEST_SKIP() << "set FOVEA_PYTHON to a Python with tensorboard and wandb (tools/setup/" \
-                    "python_env makes one)";                                                \
+#define FOVEA_NEEDS_PYTHON()                                                               \
+  if (::fovea::support::python().empty()) {                                                \
+    GTEST_SKIP()                                                                           \
+        << "set FOVEA_PYTHON to a Python with what tools/setup/python-packages.txt lists " \
+           "(tools/setup/python_env makes one)";                                           \
   }

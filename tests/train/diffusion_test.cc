@@ -25,6 +25,7 @@
 #include "fovea/train/trainer.h"
 #include "tests/support/close.h"
 #include "tests/support/golden.h"
+#include "tests/train/run_check.h"
 #include "tests/train/tiny_run.h"
 
 namespace fovea::train {
@@ -250,21 +251,10 @@ TrainConfig diffusion_run(const data::testing::TempDir& folder, const std::strin
   return config;
 }
 
-FitResult fit_diffusion(const TrainConfig& config) {
-  return Trainer(config, ProgressLine::Mode::kSilent).fit();
-}
-
-support::NamedTensors weights_of_run(const std::string& run) {
-  support::NamedTensors weights;
-  const auto inference = load_inference(run, {.device = "cpu"});
-  for (const auto& item : inference.model->named_parameters()) weights[item.key()] = item.value();
-  return weights;
-}
-
 TEST(DiffusionRunTest, TrainsAndLeavesSamplesInItsReport) {
   const data::testing::TempDir folder;
   const auto config = diffusion_run(folder, "run");
-  const auto result = fit_diffusion(config);
+  const auto result = testing::fit(config);
   EXPECT_EQ(result.step, 12);
   EXPECT_GT(result.last_eval.at("loss"), 0);
   const auto file = read_evaluation_file(config.run.dir + "/evaluation.json");
@@ -274,35 +264,6 @@ TEST(DiffusionRunTest, TrainsAndLeavesSamplesInItsReport) {
   EXPECT_EQ(file.num_samples, 40);
   EXPECT_TRUE(std::filesystem::exists(config.run.dir + "/report.html"));
   EXPECT_EQ(load_inference(config.run.dir).model->num_classes(), 4);
-}
-
-// What a run that stops half-way and goes on gives, bit by bit, and so with another number of
-// samples drawn on the way.
-TEST(DiffusionRunTest, ResumesBitwise) {
-  const data::testing::TempDir folder;
-  const auto whole = diffusion_run(folder, "whole");
-  fit_diffusion(whole);
-  auto resumed = diffusion_run(folder, "resumed");
-  resumed.checkpoint.keep = 10;
-  fit_diffusion(resumed);
-  // As if it had been stopped after step 8: later checkpoints and the results go.
-  std::vector<std::filesystem::path> later;
-  for (const auto& entry : std::filesystem::directory_iterator(resumed.run.dir + "/checkpoints")) {
-    const auto name = entry.path().filename().string();
-    if (entry.is_directory() && std::stoll(name.substr(name.find('_') + 1)) > 8) {
-      later.push_back(entry.path());
-    }
-  }
-  EXPECT_FALSE(later.empty());
-  for (const auto& path : later) std::filesystem::remove_all(path);
-  std::filesystem::remove(resumed.run.dir + "/weights.safetensors");
-  const auto result = fit_diffusion(resumed);
-  EXPECT_EQ(result.step, 12);
-  const auto actual = weights_of_run(resumed.run.dir), expected = weights_of_run(whole.run.dir);
-  ASSERT_EQ(actual.size(), expected.size());
-  for (const auto& [name, weight] : expected) {
-    support::expect_same_bits(actual.at(name), weight, name);
-  }
 }
 
 TEST(DiffusionRunTest, TrainsOnVolumesInBothConditionings) {
@@ -326,7 +287,7 @@ TEST(DiffusionRunTest, TrainsOnVolumesInBothConditionings) {
     task.sampler.steps = 2;
     config.task = {task};
     config.trainer.max_steps = 30;
-    fit_diffusion(config);
+    testing::fit(config);
     std::ifstream lines(config.run.dir + "/metrics.jsonl");
     std::vector<double> losses;
     for (std::string line; std::getline(lines, line);) {
@@ -345,14 +306,14 @@ TEST(DiffusionRunTest, TrainsOnVolumesInBothConditionings) {
 TEST(DiffusionRunTest, GivesAFrechetDistanceOfItsSamples) {
   const data::testing::TempDir folder;
   const auto judge = testing::tiny_config(folder, "judge");
-  fit_diffusion(judge);
+  testing::fit(judge);
   auto config = diffusion_run(folder, "run");
   auto task = *config.task.get_if<DiffusionConfig>();
   task.fid_backbone = judge.run.dir;
   task.fid_samples = 40;
   config.task = {task};
   config.checkpoint.best_metric = "fid";
-  const auto result = fit_diffusion(config);
+  const auto result = testing::fit(config);
   EXPECT_GT(result.last_eval.at("fid"), 0);
   // Against the training images themselves, a sample of the same size is far nearer.
   FeatureBackbone backbone(judge.run.dir, 1, 2);

@@ -276,42 +276,6 @@ TEST(MaskedAutoencodingTest, LearnsVolumes) {
   EXPECT_EQ(file.pictures.size(), 8U) << "of 10 samples";
 }
 
-std::vector<std::string> training_lines(const std::string& run_dir) {
-  std::vector<std::string> lines;
-  std::ifstream file(run_dir + "/metrics.jsonl");
-  for (std::string line; std::getline(file, line);) {
-    const auto record = nlohmann::json::parse(line);
-    if (record.at("split") == "train")
-      lines.push_back(record.at("step").dump() + record.at("loss").dump());
-  }
-  return lines;
-}
-
-// A run that lost its last checkpoints goes on from step 4 as if nothing had been.
-TEST(MaskedAutoencodingTest, ResumesBitwise) {
-  const data::testing::TempDir folder;
-  auto reference = tiny_mae_config(folder, "reference");
-  reference.trainer.eval_every_epochs = 0;  // no best checkpoint in between: 4, 8 and 12 stay
-  auto cut = reference;
-  cut.run.dir = folder.file("cut");
-  Trainer(reference, ProgressLine::Mode::kSilent).fit();
-  Trainer(cut, ProgressLine::Mode::kSilent).fit();
-  const auto checkpoints = fs::path(cut.run.dir) / "checkpoints";
-  ASSERT_TRUE(fs::exists(checkpoints / "step_00000004"));
-  fs::remove_all(checkpoints / "step_00000008");
-  fs::remove_all(checkpoints / "step_00000012");
-  fs::remove(fs::path(cut.run.dir) / "weights.safetensors");
-  Trainer(cut, ProgressLine::Mode::kSilent).fit();
-  EXPECT_EQ(training_lines(cut.run.dir), training_lines(reference.run.dir));
-  EXPECT_EQ(training_lines(cut.run.dir).size(), 12U);
-  const auto expected = load_inference(reference.run.dir, {.device = "cpu"});
-  const auto found = load_inference(cut.run.dir, {.device = "cpu"});
-  const auto parameters = found.model->named_parameters();
-  for (const auto& item : expected.model->named_parameters()) {
-    EXPECT_TRUE(parameters[item.key()].equal(item.value())) << item.key();
-  }
-}
-
 template <class Body>
 std::string config_error_of(Body&& body) {
   return data::testing::message_of<ConfigError>(body);

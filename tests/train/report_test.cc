@@ -10,6 +10,7 @@
 
 #include "fovea/core/error.h"
 #include "tests/support/html_checker.h"
+#include "tests/support/temp_dir.h"
 
 namespace fovea::train {
 namespace {
@@ -18,14 +19,6 @@ namespace fs = std::filesystem;
 
 class ReportTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    root_ = fs::temp_directory_path() /
-            ("fovea_report_" + std::string(test->name()) + "_" + std::to_string(getpid()));
-    fs::create_directories(root_);
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
   fs::path make_run(const std::string& name) const {
     fs::create_directories(root_ / name);
     return root_ / name;
@@ -87,7 +80,8 @@ class ReportTest : public ::testing::Test {
   // The first bytes of a PNG of 2 x 2 pixels: as far as the report looks into it.
   inline static const std::string kPng =
       std::string("\x89PNG\r\n\x1A\n\0\0\0\x0DIHDR\0\0\0\x02\0\0\0\x02", 24);
-  fs::path root_;
+  support::TempDir temp_;
+  fs::path root_ = temp_.path();
 };
 
 TEST_F(ReportTest, ShowsEverythingOfACompleteRun) {

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "fovea/core/atomic_file.h"
@@ -16,6 +17,7 @@
 #include "fovea/core/files.h"
 #include "fovea/train/inference.h"
 #include "fovea/train/run_folder.h"
+#include "tests/train/run_check.h"
 #include "tests/train/tiny_run.h"
 
 namespace fovea::train {
@@ -23,35 +25,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-FitResult fit(const TrainConfig& config) {
-  return Trainer(config, ProgressLine::Mode::kSilent).fit();
-}
-
-// step -> loss of the training lines, as written: equal text is equal bits.
-std::map<int64_t, std::string> losses(const std::string& run_dir) {
-  std::map<int64_t, std::string> result;
-  std::ifstream lines(run_dir + "/metrics.jsonl");
-  for (std::string line; std::getline(lines, line);) {
-    const auto record = nlohmann::json::parse(line);
-    if (record.at("split") != "train") continue;
-    EXPECT_FALSE(result.contains(record.at("step"))) << "two lines of step " << record.at("step");
-    result[record.at("step")] = record.at("loss").dump() + " " + record.at("grad_norm").dump();
-  }
-  return result;
-}
-
-void expect_same_run(const std::string& actual, const std::string& expected) {
-  const auto reference = losses(expected);
-  EXPECT_EQ(losses(actual), reference);
-  EXPECT_FALSE(reference.empty());
-  // The metadata holds the config, and with it the folder's name: compare the tensors.
-  const auto weights = [](const std::string& run) {
-    return load_inference(run, {.device = "cpu"}).model->named_parameters();
-  };
-  const auto left = weights(actual), right = weights(expected);
-  ASSERT_EQ(left.size(), right.size());
-  for (const auto& item : right) EXPECT_TRUE(left[item.key()].equal(item.value())) << item.key();
-}
+using testing::expect_same_run;
+using testing::fit;
+using testing::losses;
 
 TEST(TrainerTest, LearnsAndLeavesARunFolder) {
   const data::testing::TempDir folder;
@@ -68,6 +44,30 @@ TEST(TrainerTest, LearnsAndLeavesARunFolder) {
   const auto log = read_file(config.run.dir + "/train.log", 1 << 20);
   EXPECT_NE(log.find("step 150/150"), std::string::npos) << log;
   EXPECT_NE(log.find("evaluation of 40 samples"), std::string::npos) << log;
+}
+
+TEST(TrainerTest, EvaluatesByStepsAndLabelsThoseCheckpoints) {
+  const data::testing::TempDir folder;
+  auto config = testing::tiny_config(folder);
+  config.trainer.max_epochs = {};
+  config.trainer.max_steps = 12;
+  config.trainer.eval_every_steps = 5;
+  config.checkpoint.keep = 100;
+  config.checkpoint.every_steps = 4;
+  config.checkpoint.best_metric = "loss";
+  config.checkpoint.label_metric = "loss";
+  fit(config);
+  std::set<std::string> labelled, plain;
+  for (const auto& entry : fs::directory_iterator(config.run.dir + "/checkpoints")) {
+    const auto name = entry.path().filename().string();
+    if (entry.is_directory()) (name.find("_loss_") != name.npos ? labelled : plain).insert(name);
+  }
+  EXPECT_EQ(plain, (std::set<std::string>{"step_00000004", "step_00000008"}));
+  ASSERT_FALSE(labelled.empty());  // of 5, 10 and 12: those that were the best so far, and the last
+  EXPECT_TRUE(labelled.begin()->starts_with("step_00000005_loss_")) << *labelled.begin();
+  EXPECT_TRUE(labelled.rbegin()->starts_with("step_00000012_loss_")) << *labelled.rbegin();
+  config.checkpoint.label_metric = "los";
+  EXPECT_THROW(fit(config), ConfigError);
 }
 
 TEST(TrainerTest, SameSeedSameRunOtherSeedAnother) {

@@ -18,7 +18,7 @@ using testing::expected;
 using testing::foreign_file;
 using ::testing::HasSubstr;
 using testing::refusal_of;
-using testing::TempFolder;
+using testing::TempDir;
 
 // Saved by two processes, uneven rows: 9 of 5 and 4, 5 of 3 and 2, 1 of 1 and 0.
 TEST(DcpFolderTest, PutsPartsOfSeveralProcessesTogether) {
@@ -41,7 +41,7 @@ TEST(DcpFolderTest, HoldsWhatTheTorchFileHeld) {
 
 class DamagedDcpTest : public ::testing::Test {
  protected:
-  DamagedDcpTest() : folder_("dcp") {
+  DamagedDcpTest() {
     for (const auto* name : {".metadata", "__0_0.distcp", "__1_0.distcp"})
       std::filesystem::copy_file(foreign_file("dcp_sharded") + "/" + name, folder_.file(name));
   }
@@ -57,7 +57,7 @@ class DamagedDcpTest : public ::testing::Test {
   std::string refusal() const {
     return refusal_of([&] { read_weights_file(folder_.file("")); });
   }
-  TempFolder folder_;
+  TempDir folder_;
 };
 
 TEST_F(DamagedDcpTest, NamesWhatIsWrong) {

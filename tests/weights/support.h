@@ -1,8 +1,6 @@
 // Files of other systems (tools/golden/make_weights.py) and the tiny model that they belong to.
 #pragma once
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <string>
 
@@ -10,6 +8,7 @@
 #include "fovea/models/vit_config.h"
 #include "fovea/nn/tensor_file.h"
 #include "tests/support/golden.h"
+#include "tests/support/temp_dir.h"
 
 namespace fovea::weights::testing {
 
@@ -39,20 +38,7 @@ inline models::VitConfig tiny_vit() {
   return config;
 }
 
-// A folder of its own for each test, removed behind it.
-class TempFolder {
- public:
-  explicit TempFolder(const std::string& name)
-      : path_(std::filesystem::temp_directory_path() /
-              ("fovea_" + name + "_" + std::to_string(getpid()))) {
-    std::filesystem::create_directories(path_);
-  }
-  ~TempFolder() { std::filesystem::remove_all(path_); }
-  std::string file(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
+using support::TempDir;
 
 // What `act` says when it refuses.
 template <class Act>

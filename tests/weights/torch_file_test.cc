@@ -19,7 +19,7 @@ using std::string_literals::operator""s;
 using testing::expected;
 using testing::foreign_file;
 using testing::refusal_of;
-using testing::TempFolder;
+using testing::TempDir;
 
 using Members = std::vector<std::pair<std::string, std::string>>;
 
@@ -51,8 +51,6 @@ struct TensorText {
 
 class TorchFileTest : public ::testing::Test {
  protected:
-  TorchFileTest() : folder_("torch_file") {}
-
   std::string file_with(const std::string& pickle,
                         const Members& more = {{"a/data/0", six_floats()}}) {
     Members members = {{"a/data.pkl", pickle}, {"a/version", "3\n"}};
@@ -71,7 +69,7 @@ class TorchFileTest : public ::testing::Test {
     });
   }
 
-  TempFolder folder_;
+  TempDir folder_;
 };
 
 TEST_F(TorchFileTest, ReadsEveryKindOfTensorInBothForms) {

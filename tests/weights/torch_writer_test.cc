@@ -14,7 +14,7 @@ namespace fovea::weights {
 namespace {
 
 using testing::expected;
-using testing::TempFolder;
+using testing::TempDir;
 
 nn::NamedTensors every_kind() {
   nn::NamedTensors tensors;
@@ -25,7 +25,7 @@ nn::NamedTensors every_kind() {
 }
 
 TEST(TorchWriterTest, IsReadBackBitForBit) {
-  const TempFolder folder("torch_writer");
+  const TempDir folder;
   const auto tensors = every_kind();
   write_torch_file(folder.file("w.pt"), tensors);
   TorchFile file(folder.file("w.pt"));
@@ -39,7 +39,7 @@ TEST(TorchWriterTest, IsReadBackBitForBit) {
 
 // As torch lays its files out: each storage at a multiple of 64 bytes, so that it can be mapped.
 TEST(TorchWriterTest, EqualTensorsGiveEqualFiles) {
-  const TempFolder folder("torch_writer_equal");
+  const TempDir folder;
   write_torch_file(folder.file("a.pt"), every_kind());
   write_torch_file(folder.file("b.pt"), every_kind());
   EXPECT_EQ(std::filesystem::file_size(folder.file("a.pt")),
@@ -51,7 +51,7 @@ TEST(TorchWriterTest, EqualTensorsGiveEqualFiles) {
 
 TEST(TorchWriterTest, WritesNothingWhereItCannot) {
   EXPECT_THROW(write_torch_file("/nowhere/w.pt", every_kind()), CheckpointError);
-  const TempFolder folder("torch_writer_none");
+  const TempDir folder;
   const auto complex = expected().at("images").to(at::kComplexFloat);
   EXPECT_THROW(write_torch_file(folder.file("w.pt"), {{"z", complex}}), CheckpointError);
   EXPECT_FALSE(std::filesystem::exists(folder.file("w.pt")));
@@ -64,7 +64,7 @@ TEST(TorchWriterTest, TorchOpensIt) {
   if (python.empty() ||
       support::run_command(python + " -c 'import torch, safetensors' 2>&1").status != 0)
     GTEST_SKIP() << "set FOVEA_PYTHON to a Python with torch and safetensors";
-  const TempFolder folder("torch_writer_python");
+  const TempDir folder;
   write_torch_file(folder.file("w.pt"), every_kind());
   nn::write_tensor_file(folder.file("w.safetensors"), every_kind());
   const auto result = support::run_command(

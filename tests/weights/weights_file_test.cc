@@ -23,7 +23,7 @@ using testing::expected;
 using testing::foreign_file;
 using ::testing::HasSubstr;
 using testing::refusal_of;
-using testing::TempFolder;
+using testing::TempDir;
 
 std::vector<std::string> names_of(const nn::NamedTensors& tensors) {
   std::vector<std::string> names;
@@ -82,7 +82,7 @@ TEST(WeightsFileTest, TakesOffPrefixesThatAllNamesHave) {
 }
 
 TEST(WeightsFileTest, AsksForTheKeyWhereItIsNotPlain) {
-  const TempFolder folder("weights_file");
+  const TempDir folder;
   const auto tensor = expected().at("images");
   // Dotted names of one dict are no keys of dicts in it.
   write_torch_file(folder.file("flat.pt"), {{"first.a", tensor}, {"second.a", tensor}});
@@ -93,7 +93,7 @@ TEST(WeightsFileTest, AsksForTheKeyWhereItIsNotPlain) {
 }
 
 TEST(WeightsFileTest, RefusesOtherFiles) {
-  const TempFolder folder("weights_file_other");
+  const TempDir folder;
   std::ofstream(folder.file("text.pt")) << "these are no weights";
   EXPECT_THAT(refusal_of([&] { read_weights_file(folder.file("text.pt")); }),
               HasSubstr("neither safetensors"));
@@ -111,7 +111,7 @@ std::string npy(const std::string& descr, const std::string& shape, const std::s
 }
 
 TEST(WeightsFileTest, RefusesArraysThatLie) {
-  const TempFolder folder("npz");
+  const TempDir folder;
   const auto refusal = [&](const std::string& name, const std::string& array) {
     {
       AtomicFile file(folder.file("w.npz"));
@@ -133,7 +133,7 @@ TEST(WeightsFileTest, RefusesArraysThatLie) {
 }
 
 TEST(ReadWeightsTest, NamesAModelsOwnFileByItsNames) {
-  const TempFolder folder("read_weights");
+  const TempDir folder;
   const auto tensor = expected().at("images");
   nn::write_tensor_file(folder.file("w.safetensors"), {{"mask_token", tensor}, {"x", tensor}});
   EXPECT_EQ(read_weights(folder.file("w.safetensors")).naming, "dinov2");
@@ -145,7 +145,7 @@ TEST(ReadWeightsTest, NamesAModelsOwnFileByItsNames) {
 }
 
 TEST(ReadWeightsTest, AQueryWithoutAKeyIsRefused) {
-  const TempFolder folder("read_parts");
+  const TempDir folder;
   auto tensors = read_weights_file(foreign_file("hf_vit.safetensors")).tensors;
   std::erase_if(tensors, [](const auto& item) {
     return item.first.ends_with("layer.0.attention.attention.key.weight");

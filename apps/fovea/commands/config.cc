@@ -1,4 +1,4 @@
-// fovea config show|schema|diff|reference
+// fovea config show|schema|diff|reference; import: config_import.cc
 #include "fovea/core/config.h"
 
 #include <fmt/format.h>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/fovea/command.h"
+#include "apps/fovea/commands/config_import.h"
 #include "apps/fovea/overrides.h"
 #include "apps/fovea/reference.h"
 #include "fovea/core/config_schema.h"
@@ -68,6 +69,7 @@ void add_config(CLI::App& app) {
     fmt::print("{}\n", config_schema<train::TrainConfig>().dump(2));
   });
   add_diff(*command);
+  add_config_import(*command);
   command
       ->add_subcommand("reference", "Print the reference of commands, flags and keys as Markdown")
       ->callback([&app] { fmt::print("{}", reference_page(app)); });

@@ -16,6 +16,7 @@
 #include "fovea/nn/tensor_file.h"
 #include "fovea/train/inference.h"
 #include "fovea/train/run_folder.h"
+#include "fovea/weights/dcp_writer.h"
 #include "fovea/weights/read_weights.h"
 #include "fovea/weights/torch_writer.h"
 
@@ -101,7 +102,7 @@ Loaded load(const ConvertArguments& arguments) {
 
 // "hf": that of Hugging Face's models which has such parameters.
 std::string target_naming(const ConvertArguments& arguments, const nn::NamedTensors& tensors) {
-  if (arguments.to == "pt") return "timm";
+  if (arguments.to == "pt" || arguments.to == "dcp") return "timm";
   if (arguments.to != "hf") return arguments.to;
   const auto has = [&](std::string_view name) {
     return std::any_of(tensors.begin(), tensors.end(),
@@ -126,7 +127,9 @@ weights::ConversionReport write(const ConvertArguments& arguments,
         arguments.target, weights::naming_named(naming).title,
         fmt::join(written.report.unexpected, ", "));
   }
-  if (arguments.to == "pt" || is_torch_name(arguments.target)) {
+  if (arguments.to == "dcp") {
+    weights::write_dcp_folder(arguments.target, written.tensors);
+  } else if (arguments.to == "pt" || is_torch_name(arguments.target)) {
     weights::write_torch_file(arguments.target, written.tensors);
   } else if (arguments.target.ends_with(".safetensors")) {
     nn::write_tensor_file(arguments.target, written.tensors, {{"format", "pt"}});
@@ -183,7 +186,9 @@ void add_convert(CLI::App& app) {
                    "weights: a .safetensors, .pt, .pth or .npz file, a DCP folder, a run folder")
       ->required()
       ->type_name("SRC");
-  command->add_option("target", arguments->target, "file to write: .safetensors, .pt or .pth")
+  command
+      ->add_option("target", arguments->target,
+                   "file to write: .safetensors, .pt or .pth; a folder with --to dcp")
       ->required()
       ->type_name("DST");
   command->add_option(
@@ -192,8 +197,11 @@ void add_convert(CLI::App& app) {
   command->add_option("--from", arguments->from, "names in the source")
       ->check(CLI::IsMember(with_names({"auto", "hf", "torch"}, false)))
       ->capture_default_str();
-  command->add_option("--to", arguments->to, "names to write; pt: timm's, as torch.save does")
-      ->check(CLI::IsMember(with_names({"hf", "pt"}, true)))
+  command
+      ->add_option("--to", arguments->to,
+                   "names to write; pt: timm's, as torch.save does; dcp: timm's, as a "
+                   "folder of torch.distributed.checkpoint")
+      ->check(CLI::IsMember(with_names({"hf", "pt", "dcp"}, true)))
       ->capture_default_str();
   command->add_option("--key", arguments->key,
                       "where the weights lie in a torch file: state_dict_ema");

@@ -15,6 +15,7 @@
 #include "fovea/core/error.h"
 #include "fovea/models/mae.h"
 #include "fovea/models/segmenter.h"
+#include "fovea/models/variables.h"
 #include "fovea/nn/tensor_file.h"
 
 namespace fovea::app {
@@ -71,6 +72,7 @@ void predict_tensor(const PredictArguments& arguments, const train::Inference& i
 
 void run(const PredictArguments& arguments) {
   const auto inference = arguments.inference.load();
+  models::check_channels(*inference.model, inference.model->channels(), arguments.inference.target);
   const auto* task = inference.config ? &inference.config->task : nullptr;
   if (task && task->get_if<train::DiffusionConfig>()) return predict_samples(arguments, inference);
   if (arguments.inputs.empty()) {

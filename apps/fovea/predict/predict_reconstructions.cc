@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -16,6 +17,7 @@
 #include "fovea/core/error.h"
 #include "fovea/models/mae.h"
 #include "fovea/train/reconstruction_picture.h"
+#include "fovea/train/tasks/adaptive_autoencoding.h"
 #include "fovea/train/tasks/masked_autoencoding.h"
 
 namespace fovea::app {
@@ -48,7 +50,7 @@ struct Restored {
   int64_t num_masked = 0, num_patches = 0;
 };
 
-// image: [1, C, ...]; index: which input it is, from which its mask follows.
+// Of a grid. image: [1, C, ...]; index: which input it is, from which its mask follows.
 Restored restore(models::Mae& mae, const train::MaskedAutoencodingConfig& task,
                  const at::Tensor& image, int64_t index) {
   const auto patch = mae.config().encoder.vit.patch_sides();
@@ -68,6 +70,22 @@ Restored restore(models::Mae& mae, const train::MaskedAutoencodingConfig& task,
   restored.loss = parts.loss_sum.item<double>() / parts.weight;
   restored.num_masked = num_patches - ids_keep.size(1);
   restored.num_patches = num_patches;
+  return restored;
+}
+
+// Of adaptive patches, through the tree. batch: one sample.
+Restored restore(models::Mae& mae, const train::MaskedAutoencodingConfig& task,
+                 const train::TensorBatch& batch) {
+  const auto seen = train::see_patches_of_samples(mae.config(), batch.indices, batch.patches);
+  const auto predictions = mae.predict(batch.patches, seen);
+  auto masked = task;
+  masked.loss_on = "masked";
+  const auto parts = train::adaptive_autoencoding_loss(batch, predictions, seen, masked);
+  const auto pictures = train::restore_adaptive(batch, predictions, seen, task.norm_pix_loss);
+  Restored restored{.seen = pictures.hidden.squeeze(0), .image = pictures.restored.squeeze(0)};
+  restored.loss = parts.loss_sum.item<double>() / std::max(parts.weight, 1.0);
+  restored.num_masked = std::llround(parts.weight);
+  restored.num_patches = models::real_patches(batch.patches).sum().item<int64_t>();
   return restored;
 }
 
@@ -99,9 +117,10 @@ void predict_reconstructions(const PredictArguments& arguments, const train::Inf
   fs::create_directories(folder);
   std::set<std::string> taken;
   for (int64_t i = 0; i < samples->size(); ++i) {
-    const auto image =
-        inference.preprocess(samples, i, 1).to(inference.compute.device, inference.compute.dtype);
-    const auto restored = restore(mae, task, image, i);
+    const auto prepared = inference.prepare(samples, i, 1);
+    const auto& image = prepared.tensors.images;
+    const auto restored =
+        mae.takes_patches() ? restore(mae, task, prepared.tensors) : restore(mae, task, image, i);
     Reconstruction one{.input = arguments.inputs[static_cast<size_t>(i)],
                        .loss = restored.loss,
                        .num_masked = restored.num_masked,

@@ -65,6 +65,12 @@ void MixSetConfig::validate(ConfigIssues& issues) const {
   if (start >= end) {
     issues.add("end", fmt::format("{} with start={}; expected a share above start", end, start));
   }
+  for (auto name = variables.begin(); name != variables.end(); ++name) {
+    if (!name->empty() && std::find(variables.begin(), name, *name) == name) continue;
+    issues.add("variables",
+               fmt::format("'{}' {}; expected a name for each channel, all different", *name,
+                           name->empty() ? "is no name" : "stands there twice"));
+  }
   if (single_channel && variables.empty()) {
     issues.add("variables", "single_channel needs them: they say which channels there are");
   }

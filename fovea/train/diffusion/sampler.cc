@@ -152,7 +152,9 @@ at::Tensor draw_samples(models::DiffusionVit& model, const NoiseSchedule& schedu
   FOVEA_CHECK(!model.is_training(), "samples are drawn from a model in evaluation mode");
   check_request(model, request);
   const auto spec = model.input_spec();
-  std::vector<int64_t> sides = {spec.in_chans};
+  const auto channels = model.channels();  // of variables; none named: all
+  std::vector<int64_t> sides = {channels.empty() ? spec.in_chans
+                                                 : static_cast<int64_t>(channels.size())};
   sides.insert(sides.end(), spec.img_size.begin(), spec.img_size.end());
   const int64_t batches = (request.count + request.batch_size - 1) / request.batch_size;
   const int64_t total = batches * request.sampler.steps;

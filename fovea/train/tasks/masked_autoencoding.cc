@@ -13,6 +13,7 @@
 #include "fovea/data/png.h"
 #include "fovea/nn/patchify.h"
 #include "fovea/train/reconstruction_picture.h"
+#include "fovea/train/tasks/adaptive_autoencoding.h"
 
 namespace fovea::train {
 namespace {
@@ -65,7 +66,7 @@ LossParts autoencoding_loss(const at::Tensor& images, const at::Tensor& predicti
                             const at::Tensor& mask, at::IntArrayRef patch_size,
                             const MaskedAutoencodingConfig& config, const at::Tensor& weights) {
   const auto targets = autoencoding_targets(images, patch_size, config.norm_pix_loss);  // [B, N, L]
-  const auto counted = counted_patches(mask.to(predictions.device()), config.loss_on == "all",
+  const auto counted = counted_patches(mask.to(predictions.device()), config.loss_on != "masked",
                                        weights);  // [B, N]
   LossParts parts;
   parts.loss_sum = (patch_losses(predictions, targets) * counted).sum();
@@ -110,6 +111,19 @@ MaskedAutoencodingTask::MaskedAutoencodingTask(const MaskedAutoencodingConfig& c
         "task.norm_pix_loss: found true with patches of one value, which have no deviation; use a "
         "larger patch_size, or false");
   }
+  if (!vit.is_adaptive() && (config.loss_on == "all_and_padding" || config.loss_space == "image")) {
+    fail<ConfigError>(
+        "task.{}: found {}, which is for adaptive patches, but model.encoder.patching is grid; use "
+        "{}",
+        config.loss_space == "image" ? "loss_space" : "loss_on",
+        config.loss_space == "image" ? config.loss_space : config.loss_on,
+        config.loss_space == "image" ? "tokens" : "masked or all");
+  }
+  if (config.loss_space == "image" && config.norm_pix_loss) {
+    fail<ConfigError>(
+        "task.loss_space: found image with norm_pix_loss, whose targets are no pixels; use "
+        "loss_space: tokens, or norm_pix_loss: false");
+  }
   // The mask token passes a linear map alone: what it predicts is the same for every image.
   if (model_.linear_decoder && config.loss_on == "masked") {
     fail<ConfigError>(
@@ -121,6 +135,7 @@ MaskedAutoencodingTask::MaskedAutoencodingTask(const MaskedAutoencodingConfig& c
 
 LossParts MaskedAutoencodingTask::loss(models::Model& model, const TensorBatch& batch) const {
   auto& mae = dynamic_cast<models::Mae&>(model);
+  if (mae.takes_patches()) return loss_of_patches(mae, batch);
   const auto num_patches = mae.num_patches(batch.images);
   const auto ids_keep = mae.is_training()
                             ? mae.keep_patches(num_patches)
@@ -128,6 +143,18 @@ LossParts MaskedAutoencodingTask::loss(models::Model& model, const TensorBatch& 
   const auto predictions = mae.predict(batch.images, ids_keep);  // [B, N, L]
   return autoencoding_loss(batch.images, predictions, models::patch_mask(ids_keep, num_patches),
                            model_.encoder.vit.patch_sides(), config_, batch.weights);
+}
+
+LossParts MaskedAutoencodingTask::loss_of_patches(models::Mae& mae,
+                                                  const TensorBatch& batch) const {
+  const auto& patches = batch.patches;
+  if (!patches.tokens.defined()) {
+    fail<ConfigError>("the model takes adaptive patches; set data.adaptive_patching");
+  }
+  const auto seen = mae.is_training() ? models::see_patches(model_, mae.drop_key("mask"),
+                                                            models::real_patches(patches))
+                                      : see_patches_of_samples(model_, batch.indices, patches);
+  return adaptive_autoencoding_loss(batch, mae.predict(patches, seen), seen, config_);
 }
 
 std::unique_ptr<Evaluation> MaskedAutoencodingTask::start_evaluation() const {
@@ -142,49 +169,88 @@ MaskedAutoencodingEvaluation::MaskedAutoencodingEvaluation(const MaskedAutoencod
       highest_(-std::numeric_limits<double>::infinity()) {}
 
 void MaskedAutoencodingEvaluation::add(const TensorBatch& batch, const LossParts& parts) {
+  const auto predictions = parts.outputs.to(at::kCPU);  // [B, N, L]
+  const auto weights = batch.weights.defined()
+                           ? batch.weights.to(at::kCPU)
+                           : at::ones_like(predictions.select(2, 0).select(1, 0), at::kFloat);
+  if (model_.encoder.vit.is_adaptive()) {
+    add_adaptive(batch, predictions, weights);
+  } else {
+    add_grid(batch, predictions, weights);
+  }
+}
+
+void MaskedAutoencodingEvaluation::add_grid(const TensorBatch& batch, const at::Tensor& predictions,
+                                            const at::Tensor& weights) {
   const auto patch = model_.encoder.vit.patch_sides();
   auto images = batch.images.to(at::kCPU);
   images = images.to(sum_dtype(images));
-  const auto predictions = parts.outputs.to(at::kCPU);                              // [B, N, L]
   const auto targets = autoencoding_targets(images, patch, config_.norm_pix_loss);  // [B, N, L]
   const auto num_patches = targets.size(1);
   const auto mask = models::patch_mask(keep_patches_of_samples(model_, batch.indices, num_patches),
-                                       num_patches);  // [B, N]
-  const auto weights =
-      batch.weights.defined() ? batch.weights.to(at::kCPU) : at::ones_like(mask.select(1, 0));
-  const auto counted = counted_patches(mask, config_.loss_on == "all", weights);  // [B, N]
-  const auto losses = patch_losses(predictions, targets);                         // [B, N]
-  loss_sum_ += (losses * counted).sum(at::kDouble).item<double>();
-  weight_ += counted.sum(at::kDouble).item<double>();
-  add_places(targets, counted);
-
-  const auto restored =
-      reconstruct(images, predictions, mask, patch, config_.norm_pix_loss);  // [B, C, ...]
-  const auto errors = (restored - images).square().flatten(1).sum(1, false, at::kDouble);  // [B]
-  squared_error_ += (errors * weights).sum(at::kDouble).item<double>();
-  num_masked_values_ += (mask.sum(1) * weights).sum(at::kDouble).item<double>() *
-                        static_cast<double>(targets.size(2));
-  lowest_ = std::min(lowest_, images.min().item<double>());
-  highest_ = std::max(highest_, images.max().item<double>());
-  show(images, restored, mask, (losses * mask).sum(1) / mask.sum(1), batch.indices, weights);
+                                       num_patches);                                 // [B, N]
+  const auto counted = counted_patches(mask, config_.loss_on != "masked", weights);  // [B, N]
+  const auto losses = patch_losses(predictions, targets);                            // [B, N]
+  add_losses(losses, counted);
+  add_places(targets, counted, batch.variables);
+  const auto hide = [&](int64_t b) {
+    return hide_patches(images.narrow(0, b, 1), mask.narrow(0, b, 1), patch)[0];
+  };
+  add_pictures({.images = images,
+                .restored = reconstruct(images, predictions, mask, patch, config_.norm_pix_loss),
+                .hide = hide,
+                .losses = (losses * mask).sum(1) / mask.sum(1),
+                .num_masked_values = mask.sum(1) * static_cast<double>(targets.size(2))},
+               batch.indices, weights);
 }
 
-void MaskedAutoencodingEvaluation::add_places(const at::Tensor& targets,
-                                              const at::Tensor& counted) {
+void MaskedAutoencodingEvaluation::add_adaptive(const TensorBatch& batch,
+                                                const at::Tensor& predictions,
+                                                const at::Tensor& weights) {
+  auto on_cpu = batch;
+  on_cpu.images = batch.images.to(at::kCPU).to(sum_dtype(batch.images));
+  on_cpu.weights = weights;
+  on_cpu.patches = {.tokens = batch.patches.tokens.to(at::kCPU),
+                    .sizes = batch.patches.sizes.to(at::kCPU),
+                    .centers = batch.patches.centers.to(at::kCPU),
+                    .padding = batch.patches.padding.to(at::kCPU)};
+  const auto& patches = on_cpu.patches;
+  const auto seen = see_patches_of_samples(model_, batch.indices, patches);
+  const auto losses = adaptive_patch_losses(on_cpu, predictions, config_);    // [B, L]
+  const auto counted = counted_adaptive_patches(on_cpu, seen, config_);       // [B, L]
+  const auto mask = models::patch_mask(seen, models::real_patches(patches));  // [B, L]
+  add_losses(losses, counted);
+  if (config_.loss_space == "tokens")
+    add_places(adaptive_targets(patches.tokens, config_.norm_pix_loss), counted, batch.variables);
+  const auto pictures = restore_adaptive(on_cpu, predictions, seen, config_.norm_pix_loss);
+  add_pictures({.images = on_cpu.images,
+                .restored = pictures.restored,
+                .hide = [&](int64_t b) { return pictures.hidden[b]; },
+                .losses = (losses * mask).sum(1) / mask.sum(1).clamp_min(1),
+                .num_masked_values = pictures.hidden.isnan().flatten(1).sum(1)},
+               batch.indices, weights);
+}
+
+void MaskedAutoencodingEvaluation::add_losses(const at::Tensor& losses, const at::Tensor& counted) {
+  loss_sum_ += (losses * counted).sum(at::kDouble).item<double>();
+  weight_ += counted.sum(at::kDouble).item<double>();
+}
+
+void MaskedAutoencodingEvaluation::add_places(const at::Tensor& targets, const at::Tensor& counted,
+                                              const std::vector<std::string>& variables) {
   const auto count = counted.to(at::kDouble).unsqueeze(-1);  // [B, N, 1]
   const auto values = targets.to(at::kDouble);               // [B, N, L]
   const PlaceSums added{.count = count.sum(0),
                         .sum = (values * count).sum(0),
                         .squares = (values.square() * count).sum(0)};
-  if (!places_) {
-    places_ = added;
-    return;
-  }
-  has_equal_sizes_ = has_equal_sizes_ && places_->sum.sizes() == added.sum.sizes();
+  const auto [found, is_new] = places_.emplace(variables, added);
+  if (is_new) return;
+  auto& places = found->second;
+  has_equal_sizes_ = has_equal_sizes_ && places.sum.sizes() == added.sum.sizes();
   if (!has_equal_sizes_) return;
-  places_->count += added.count;
-  places_->sum += added.sum;
-  places_->squares += added.squares;
+  places.count += added.count;
+  places.sum += added.sum;
+  places.squares += added.squares;
 }
 
 std::map<std::string, double> MaskedAutoencodingEvaluation::metrics() const {
@@ -193,11 +259,14 @@ std::map<std::string, double> MaskedAutoencodingEvaluation::metrics() const {
   const double error = squared_error_ / std::max(num_masked_values_, 1.0);
   const double range = highest_ - lowest_;
   metrics["psnr"] = 10 * std::log10(range * range / error);
-  if (places_ && has_equal_sizes_) {
-    const auto around_mean =
-        places_->squares - places_->sum.square() / places_->count.clamp_min(1);  // [N, L]
-    metrics["loss_mean_image"] = around_mean.sum().item<double>() /
-                                 static_cast<double>(around_mean.size(1)) / std::max(weight_, 1.0);
+  if (!places_.empty() && has_equal_sizes_) {
+    double sum = 0;
+    for (const auto& [variables, places] : places_) {
+      const auto around_mean =
+          places.squares - places.sum.square() / places.count.clamp_min(1);  // [N, L]
+      sum += around_mean.sum().item<double>() / static_cast<double>(around_mean.size(1));
+    }
+    metrics["loss_mean_image"] = sum / std::max(weight_, 1.0);
   }
   return metrics;
 }
@@ -213,16 +282,21 @@ bool MaskedAutoencodingEvaluation::is_shown_next() {
   return (num_samples_ - 1) % stride_ == 0;
 }
 
-void MaskedAutoencodingEvaluation::show(const at::Tensor& images, const at::Tensor& restored,
-                                        const at::Tensor& mask, const at::Tensor& losses,
-                                        const at::Tensor& indices, const at::Tensor& weights) {
-  const auto patch = model_.encoder.vit.patch_sides();
+void MaskedAutoencodingEvaluation::add_pictures(const Pictures& pictures, const at::Tensor& indices,
+                                                const at::Tensor& weights) {
+  const auto& images = pictures.images;
+  const auto errors =
+      (pictures.restored - images).square().flatten(1).sum(1, false, at::kDouble);  // [B]
+  squared_error_ += (errors * weights).sum(at::kDouble).item<double>();
+  num_masked_values_ += (pictures.num_masked_values * weights).sum(at::kDouble).item<double>();
+  lowest_ = std::min(lowest_, images.min().item<double>());
+  highest_ = std::max(highest_, images.max().item<double>());
   for (int64_t b = 0; b < images.size(0); ++b) {
     if (weights[b].item<double>() == 0 || !is_shown_next()) continue;
-    const auto seen = hide_patches(images.narrow(0, b, 1), mask.narrow(0, b, 1), patch);
-    shown_.push_back({.index = indices[b].item<int64_t>(),
-                      .loss = losses[b].item<double>(),
-                      .picture = side_by_side({images[b], seen[0], restored[b]})});
+    shown_.push_back(
+        {.index = indices[b].item<int64_t>(),
+         .loss = pictures.losses[b].item<double>(),
+         .picture = side_by_side({images[b], pictures.hide(b), pictures.restored[b]})});
   }
 }
 

@@ -1,7 +1,8 @@
 // Masked autoencoding: the pixels of masked patches from the patches that are seen.
 #pragma once
 
-#include <optional>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,14 +17,20 @@ struct MaskedAutoencodingConfig {
   static constexpr std::string_view kName = "masked_autoencoding";
   bool norm_pix_loss = false;
   std::string loss_on = "masked";
+  std::string loss_space = "tokens";
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
     v.field("norm_pix_loss", self.norm_pix_loss,
             "targets are the pixels of each patch less their mean, over their standard deviation");
     v.field("loss_on", self.loss_on,
-            "patches that count: the masked ones, or all (what UCF-VIT does by default)",
-            {.choices = {"masked", "all"}});
+            "patches that count: the masked ones, all (what UCF-VIT does by default), or of "
+            "adaptive patches the padding too (what it does there)",
+            {.choices = {"masked", "all", "all_and_padding"}});
+    v.field("loss_space", self.loss_space,
+            "adaptive patches: errors of the values of each token, or of the token resized to its "
+            "part of the image (UCF-VIT's adaptive_patching_mse)",
+            {.choices = {"tokens", "image"}});
   }
 };
 
@@ -65,7 +72,8 @@ at::Tensor keep_patches_of_samples(const models::MaeConfig& model, const at::Ten
 
 class MaskedAutoencodingTask : public Task {
  public:
-  // Throws ConfigError: the model is no MAE, or a linear decoder would learn nothing.
+  // Throws ConfigError: the model is no MAE, a linear decoder would learn nothing, or a key is for
+  // adaptive patches and the model's lie on a grid.
   MaskedAutoencodingTask(const MaskedAutoencodingConfig& config, const models::Model& model);
 
   std::vector<std::string> metric_names() const override { return {"loss", "psnr"}; }
@@ -74,6 +82,8 @@ class MaskedAutoencodingTask : public Task {
   std::unique_ptr<Evaluation> start_evaluation() const override;
 
  private:
+  LossParts loss_of_patches(models::Mae& mae, const TensorBatch& batch) const;
+
   MaskedAutoencodingConfig config_;
   models::MaeConfig model_;
 };
@@ -84,7 +94,9 @@ class MaskedAutoencodingTask : public Task {
 //                    the range of all values evaluated, of what `reconstruct` gives
 //   loss_mean_image  the loss of whoever predicts the mean target of each place over the samples
 //                    evaluated: what a model has to be better than. Left out where images differ
-//                    in size.
+//                    in size, and with loss_space: image.
+// Places are those of the grid, or of the sequence of adaptive patches; of channels that are
+// variables each choice of them has means of its own. psnr of adaptive patches is in the image.
 class MaskedAutoencodingEvaluation : public Evaluation {
  public:
   MaskedAutoencodingEvaluation(const MaskedAutoencodingConfig& config,
@@ -106,9 +118,20 @@ class MaskedAutoencodingEvaluation : public Evaluation {
     at::Tensor count;         // [N, 1] float64
     at::Tensor sum, squares;  // [N, L] float64
   };
-  void add_places(const at::Tensor& targets, const at::Tensor& counted);
-  void show(const at::Tensor& images, const at::Tensor& restored, const at::Tensor& mask,
-            const at::Tensor& losses, const at::Tensor& indices, const at::Tensor& weights);
+  // Pictures of a batch, on the CPU. hide(b): sample b [C, ...] with NaN where it was masked.
+  struct Pictures {
+    at::Tensor images, restored;  // [B, C, ...]
+    std::function<at::Tensor(int64_t)> hide;
+    at::Tensor losses;             // [B], of the masked patches
+    at::Tensor num_masked_values;  // [B]
+  };
+  void add_grid(const TensorBatch& batch, const at::Tensor& predictions, const at::Tensor& weights);
+  void add_adaptive(const TensorBatch& batch, const at::Tensor& predictions,
+                    const at::Tensor& weights);
+  void add_losses(const at::Tensor& losses, const at::Tensor& counted);
+  void add_places(const at::Tensor& targets, const at::Tensor& counted,
+                  const std::vector<std::string>& variables);
+  void add_pictures(const Pictures& pictures, const at::Tensor& indices, const at::Tensor& weights);
   bool is_shown_next();
 
   MaskedAutoencodingConfig config_;
@@ -116,7 +139,7 @@ class MaskedAutoencodingEvaluation : public Evaluation {
   double loss_sum_ = 0, weight_ = 0;
   double squared_error_ = 0, num_masked_values_ = 0;
   double lowest_, highest_;
-  std::optional<PlaceSums> places_;
+  std::map<std::vector<std::string>, PlaceSums> places_;  // by the names of the channels
   bool has_equal_sizes_ = true;
   int64_t num_samples_ = 0;
   int64_t stride_ = 1;  // every stride-th sample is kept for a picture

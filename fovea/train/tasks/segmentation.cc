@@ -2,14 +2,11 @@
 #include "fovea/train/tasks/segmentation.h"
 
 #include <ATen/ops/cat.h>
-#include <ATen/ops/zeros.h>
 #include <fmt/ranges.h>
 
-#include <cmath>
-
 #include "fovea/core/error.h"
-#include "fovea/data/patching/resample.h"
 #include "fovea/models/segmenter.h"
+#include "fovea/train/patch_images.h"
 
 namespace fovea::train {
 
@@ -48,27 +45,7 @@ at::Tensor segment_whole(models::Model& model, const TensorBatch& batch, at::Int
 
 at::Tensor logits_of_patches(const at::Tensor& logits, std::span<const data::PatchTree> trees,
                              at::IntArrayRef sides) {
-  const auto tokens = logits.detach().to(at::kCPU, at::kFloat).contiguous();  // [B, K, L, p^d]
-  const auto num_classes = tokens.size(1);
-  std::vector<int64_t> shape = {tokens.size(0), num_classes};
-  shape.insert(shape.end(), sides.begin(), sides.end());
-  const auto whole = at::zeros(shape, at::kFloat);
-  const auto num_trees = static_cast<int64_t>(trees.size()) / tokens.size(0);
-  const auto patch_size = std::llround(
-      std::pow(static_cast<double>(tokens.size(3)), 1.0 / static_cast<double>(sides.size())));
-  const auto per_class = tokens.size(2) * tokens.size(3);
-  data::ResampleScratch scratch;
-  for (int64_t b = 0; b < tokens.size(0); ++b) {
-    const auto& tree = trees[static_cast<size_t>(b * num_trees)];
-    if (tree.leaves.empty()) continue;
-    const auto rules = data::resample_rules(tree.is_volume, /*upstream_compatible=*/false);
-    for (int64_t k = 0; k < num_classes; ++k) {
-      const auto* first = tokens.const_data_ptr<float>() + (b * num_classes + k) * per_class;
-      data::tokens_to_volume(std::span(first, static_cast<size_t>(per_class)), tree, patch_size,
-                             rules, whole[b][k].mutable_data_ptr<float>(), scratch);
-    }
-  }
-  return whole;
+  return images_of_patches(logits, trees, sides, /*is_tree_of_channel=*/false);
 }
 
 SegmentationTask::SegmentationTask(const SegmentationConfig& config, const models::Model& model)

@@ -1,0 +1,121 @@
+// fovea config import FILE --from ucf|bionemo|rosetta|timm|jabas
+#include "apps/fovea/commands/config_import.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "fovea/core/atomic_file.h"
+#include "fovea/core/error.h"
+#include "fovea/recipe_import/recipe_import.h"
+#include "fovea/train/config.h"
+
+namespace fovea::app {
+namespace {
+
+struct ImportArguments {
+  std::string file, out;
+  recipe_import::ImportOptions options;
+  bool json = false;
+};
+
+// The table as comments, so that the recipe says by itself where it comes from.
+std::string commented(const std::string& table) {
+  std::string text = "# ";
+  for (const char c : table) {
+    text += c;
+    if (c == '\n') text += "# ";
+  }
+  text.resize(text.size() - 2);
+  return text;
+}
+
+const char* name_of(recipe_import::ImportOutcome outcome) {
+  switch (outcome) {
+    case recipe_import::ImportOutcome::kMapped:
+      return "mapped";
+    case recipe_import::ImportOutcome::kChanged:
+      return "changed";
+    case recipe_import::ImportOutcome::kRefused:
+      return "refused";
+  }
+  return "";
+}
+
+void print_json(const ImportArguments& arguments, const recipe_import::ImportedRecipe& recipe) {
+  nlohmann::ordered_json out = {{"recipe", arguments.out}, {"keys", nlohmann::json::array()}};
+  for (const auto& row : recipe.rows) {
+    out["keys"].push_back({{"key", row.key},
+                           {"value", row.value},
+                           {"outcome", name_of(row.outcome)},
+                           {"target", row.target},
+                           {"note", row.note}});
+  }
+  fmt::print("{}\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void run_import(const ImportArguments& arguments) {
+  if (std::filesystem::exists(arguments.out)) {
+    fail<ConfigError>("{} is there already; name another file with --out", arguments.out);
+  }
+  const auto recipe = recipe_import::import_recipe(arguments.file, arguments.options);
+  try {
+    parse_config<train::TrainConfig>(recipe.yaml, "recipe");
+  } catch (const ConfigError& error) {
+    fail<ConfigError>("{}: what it says is no recipe; nothing was written\n{}", arguments.file,
+                      error.what());
+  }
+  const auto table = recipe_import::import_table(recipe.rows);
+  write_file_atomic(arguments.out,
+                    fmt::format("# From {} by `fovea config import --from {}`.\n{}\n{}",
+                                std::filesystem::path(arguments.file).filename().string(),
+                                arguments.options.system, commented(table), recipe.yaml));
+  if (arguments.json) {
+    print_json(arguments, recipe);
+  } else {
+    fmt::print("{}{} -> {}\n", table, arguments.file, arguments.out);
+  }
+}
+
+}  // namespace
+
+void add_config_import(CLI::App& config) {
+  auto* command = config.add_subcommand(
+      "import", "Write a recipe from another system's configuration, with an account of its keys");
+  auto arguments = std::make_shared<ImportArguments>();
+  command
+      ->add_option("file", arguments->file,
+                   "UCF-VIT's or BioNeMo's YAML, Rosetta's gin, timm's args.yaml, JABAS's JSON, or "
+                   "a text file with the command line of timm, T2T-ViT or JABAS")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--from", arguments->options.system, "whose it is")
+      ->required()
+      ->check(CLI::IsMember(recipe_import::import_systems()));
+  command->add_option("--out", arguments->out, "recipe to write; must not be there yet")
+      ->default_val("recipe.yaml")
+      ->type_name("RECIPE");
+  command
+      ->add_option("--task", arguments->options.task,
+                   "of ucf: what its script trains; by default told from the keys")
+      ->check(CLI::IsMember({"classification", "mae", "unetr", "sap", "diffusion"}));
+  command
+      ->add_option("--gpus", arguments->options.num_gpus,
+                   "processes of the run, each of which takes a batch; 0: as the file says")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--train-samples", arguments->options.train_samples,
+                   "size of the training set, by which epochs become steps")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json,
+                    "print one JSON object on standard output and nothing else there");
+  command->callback([arguments] { run_import(*arguments); });
+}
+
+}  // namespace fovea::app

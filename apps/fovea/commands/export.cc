@@ -1,0 +1,173 @@
+// fovea export RUN_DIR|WEIGHTS FILE
+#include "fovea/onnx/export.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "apps/fovea/command.h"
+#include "fovea/core/config.h"
+#include "fovea/core/error.h"
+#include "fovea/models/weights.h"
+#include "fovea/train/inference.h"
+
+namespace fovea::app {
+namespace {
+
+struct ExportArguments {
+  std::string target, file;
+  train::InferenceOptions options;
+  std::string to = "onnx";
+  std::string part = "all";
+  int64_t batch_size = 0;
+  bool json = false;
+};
+
+// "[batch, 3, 224, 224]".
+std::string text_of(const onnx::Port& port) {
+  std::vector<std::string> sides;
+  for (const auto& size : port.shape) {
+    sides.push_back(size.is_fixed() ? std::to_string(size.fixed) : "batch");
+  }
+  return fmt::format("{} [{}]", port.name, fmt::join(sides, ", "));
+}
+
+nlohmann::json json_of(const onnx::Port& port) {
+  auto sides = nlohmann::json::array();
+  for (const auto& size : port.shape) {
+    sides.push_back(size.is_fixed() ? nlohmann::json(size.fixed) : nlohmann::json("batch"));
+  }
+  return {{"name", port.name}, {"shape", sides}};
+}
+
+// What a program that runs the file needs to know of its input and output.
+std::map<std::string, std::string> metadata_of(const train::Inference& inference) {
+  const auto spec = inference.model->input_spec();
+  std::map<std::string, std::string> metadata = {
+      {"fovea.class_names", nlohmann::json(inference.class_names).dump()}};
+  if (inference.config) {
+    metadata["fovea.config"] = dump_config(*inference.config);
+  } else {
+    metadata["fovea.input"] = nlohmann::json{
+        {"mean", spec.mean},
+        {"std", spec.std},
+        {"crop_pct", spec.crop_pct},
+        {"interpolation",
+         spec.interpolation}}.dump();
+  }
+  return metadata;
+}
+
+void export_onnx(const ExportArguments& arguments, const train::Inference& inference) {
+  onnx::ExportOptions options;
+  options.part = arguments.part == "encoder" ? onnx::Part::kEncoder : onnx::Part::kAll;
+  if (arguments.batch_size > 0) options.batch_size = arguments.batch_size;
+  options.file.metadata = metadata_of(inference);
+  const auto report = onnx::export_model(*inference.model, arguments.file, options);
+  const auto& graph = report.graph;
+  if (arguments.json) {
+    nlohmann::json line = {{"file", arguments.file},
+                           {"data_file", report.file.data_file},
+                           {"bytes", report.file.bytes},
+                           {"opset", onnx::kOpset},
+                           {"nodes", graph.nodes.size()},
+                           {"initializers", graph.initializers.size()},
+                           {"inputs", nlohmann::json::array()},
+                           {"outputs", nlohmann::json::array()}};
+    for (const auto& port : graph.inputs) line["inputs"].push_back(json_of(port));
+    for (const auto& port : graph.outputs) line["outputs"].push_back(json_of(port));
+    fmt::print("{}\n", line.dump());
+    return;
+  }
+  fmt::print("{}: ONNX, opset {}, {} nodes, {} initialisers, {:.1f} MB\n", arguments.file,
+             onnx::kOpset, graph.nodes.size(), graph.initializers.size(),
+             static_cast<double>(report.file.bytes) / 1e6);
+  if (!report.file.data_file.empty()) {
+    fmt::print("data:   {} (keep it beside the model)\n", report.file.data_file);
+  }
+  for (const auto& port : graph.inputs) {
+    fmt::print("input:  {} float32, normalised as for training\n", text_of(port));
+  }
+  for (const auto& port : graph.outputs) fmt::print("output: {} float32\n", text_of(port));
+}
+
+void export_safetensors(const ExportArguments& arguments, const train::Inference& inference) {
+  if (arguments.part != "all" || arguments.batch_size > 0) {
+    fail<ConfigError>(
+        "--part and --batch-size are for --to onnx: a file of weights holds them all");
+  }
+  if (inference.config) {
+    train::save_inference_weights(arguments.file, *inference.model, *inference.config,
+                                  inference.class_names);
+  } else {
+    models::save_weights(*inference.model, arguments.file, {{"format", "pt"}});
+  }
+  const auto count = inference.model->named_parameters().size();
+  if (arguments.json) {
+    fmt::print("{}\n", nlohmann::json{{"file", arguments.file}, {"tensors", count}}.dump());
+  } else {
+    fmt::print("{}: safetensors, {} tensors with timm's names\n", arguments.file, count);
+  }
+}
+
+void check_ending(const ExportArguments& arguments) {
+  const auto ending = arguments.to == "onnx" ? ".onnx" : ".safetensors";
+  if (arguments.file.ends_with(ending)) return;
+  fail<ConfigError>("{}: expected a name that ends in {} with --to {}", arguments.file, ending,
+                    arguments.to);
+}
+
+void run_export(const ExportArguments& arguments) {
+  check_ending(arguments);
+  const auto inference = train::load_inference(arguments.target, arguments.options);
+  if (arguments.to == "onnx") {
+    export_onnx(arguments, inference);
+  } else {
+    export_safetensors(arguments, inference);
+  }
+}
+
+}  // namespace
+
+void add_export(CLI::App& app) {
+  auto* command = app.add_subcommand("export", "A trained model as one file for other programs");
+  auto arguments = std::make_shared<ExportArguments>();
+  arguments->options.device = "cpu";
+  command
+      ->add_option("target", arguments->target,
+                   "run folder, weights file, or the name of a model: vit_tiny_patch16_224")
+      ->required()
+      ->type_name("RUN_DIR|WEIGHTS");
+  command->add_option("file", arguments->file, "file to write: .onnx or .safetensors")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--to", arguments->to, "format")
+      ->check(CLI::IsMember({"onnx", "safetensors"}))
+      ->capture_default_str();
+  command
+      ->add_option("--part", arguments->part,
+                   "ONNX: all, images to logits; encoder, images to tokens and features")
+      ->check(CLI::IsMember({"all", "encoder"}))
+      ->capture_default_str();
+  command
+      ->add_option("--batch-size", arguments->batch_size, "ONNX: images of a batch; 0: any number")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--model", arguments->options.model,
+                      "the model that foreign weights belong to, by timm's name");
+  command->add_option("--weights", arguments->options.weights, "other weights than the run's");
+  command
+      ->add_option("--checkpoint", arguments->options.checkpoint,
+                   "of a run folder: final, best or latest")
+      ->check(CLI::IsMember({"final", "best", "latest"}))
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json,
+                    "print one JSON object on standard output and nothing else there");
+  command->callback([arguments] { run_export(*arguments); });
+}
+
+}  // namespace fovea::app

@@ -1,0 +1,18 @@
+// libtorch's operations in ONNX's: one table.
+#pragma once
+
+#include "fovea/onnx/graph.h"
+#include "fovea/onnx/trace.h"
+
+namespace fovea::onnx {
+
+// The graph of a trace. parameters: the model's, by name; in the graph they are float32 and keep
+// their names. output_names: one for each output of the trace. Throws ConfigError naming the
+// operation and the unit that uses it where the table has none.
+Graph to_graph(const Trace& trace, const std::map<std::string, at::Tensor>& parameters,
+               const std::vector<std::string>& output_names);
+
+// The operations that the table knows, "aten::linear" and so on, in order.
+std::vector<std::string> known_operations();
+
+}  // namespace fovea::onnx

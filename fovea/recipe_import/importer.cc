@@ -1,0 +1,173 @@
+#include "fovea/recipe_import/importer.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+#include <charconv>
+#include <utility>
+
+#include "fovea/core/error.h"
+
+namespace fovea::recipe_import {
+namespace {
+
+bool is_null(const ConfigNode& node) {
+  return node.kind == ConfigNode::Kind::kNull ||
+         (node.kind == ConfigNode::Kind::kScalar && !node.quoted &&
+          (node.scalar == "null" || node.scalar == "None" || node.scalar == "~"));
+}
+
+std::string lower_case(std::string text) {
+  for (auto& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+}  // namespace
+
+double as_number(const std::string& key, const ConfigNode& node) {
+  double value = 0;
+  const auto* end = node.scalar.data() + node.scalar.size();
+  const auto [last, error] = std::from_chars(node.scalar.data(), end, value);
+  if (node.kind != ConfigNode::Kind::kScalar || error != std::errc() || last != end) {
+    fail<ConfigError>("{}: {} is {}; expected a number", node.origin.text(), key,
+                      describe_node(node));
+  }
+  return value;
+}
+
+namespace {
+
+// What a value is in a recipe: other systems write True and 1e-3 as YAML does not read them.
+ConfigNode normalised(ConfigNode node) {
+  if (is_null(node)) node = ConfigNode{};
+  if (node.kind == ConfigNode::Kind::kScalar && !node.quoted) {
+    const auto lower = lower_case(node.scalar);
+    if (lower == "true" || lower == "false") node.scalar = lower;
+  }
+  for (auto& child : node.children) child = normalised(std::move(child));
+  return node;
+}
+
+}  // namespace
+
+Importer::Importer(ConfigNode settings, const ImportOptions& options)
+    : settings_(std::move(settings)), options_(options) {
+  recipe_.kind = ConfigNode::Kind::kMap;
+}
+
+const ConfigNode* Importer::find(const std::string& key) const {
+  const auto* node = settings_.find(key);
+  return node == nullptr || is_null(*node) ? nullptr : node;
+}
+
+bool Importer::has(const std::string& key) const { return find(key) != nullptr; }
+
+std::string Importer::text(const std::string& key, const std::string& otherwise) const {
+  const auto* node = find(key);
+  return node != nullptr && node->kind == ConfigNode::Kind::kScalar ? node->scalar : otherwise;
+}
+
+double Importer::number(const std::string& key, double otherwise) const {
+  const auto* node = find(key);
+  return node == nullptr ? otherwise : as_number(key, *node);
+}
+
+bool Importer::flag(const std::string& key, bool otherwise) const {
+  const auto value = lower_case(text(key));
+  return value.empty() ? otherwise : value == "true" || value == "1";
+}
+
+std::vector<double> Importer::numbers(const std::string& key, std::vector<double> otherwise) const {
+  const auto* node = find(key);
+  if (node == nullptr) return otherwise;
+  if (node->kind != ConfigNode::Kind::kList) return {as_number(key, *node)};
+  std::vector<double> values;
+  for (const auto& child : node->children) values.push_back(as_number(key, child));
+  return values;
+}
+
+void Importer::set(const std::string& target, const std::string& yaml) {
+  apply_override(recipe_, target + "=" + yaml);
+}
+
+void Importer::set(const std::string& target, double value) {
+  set(target, fmt::format("{}", value));
+}
+
+void Importer::set(const std::string& target, const ConfigNode& value) {
+  set(target, emit_yaml_flow(normalised(value)));
+}
+
+void Importer::set_text(const std::string& target, const std::string& text) {
+  ConfigNode node;
+  node.kind = ConfigNode::Kind::kScalar;
+  node.scalar = text;
+  node.quoted = true;
+  set(target, emit_yaml_flow(node));
+}
+
+void Importer::add_row(ImportOutcome outcome, const std::string& target, const std::string& note) {
+  const auto* value = settings_.find(key_);
+  rows_.push_back(
+      {key_, printable(value ? emit_yaml_flow(*value) : "", 60), outcome, target, note});
+}
+
+void Importer::mapped(const std::string& target, const std::string& note) {
+  add_row(ImportOutcome::kMapped, target, note);
+}
+
+void Importer::changed(const std::string& target, const std::string& note) {
+  add_row(ImportOutcome::kChanged, target, note);
+}
+
+void Importer::refused(const std::string& why) { add_row(ImportOutcome::kRefused, "", why); }
+
+void Importer::apply(const ImportRules& rules) {
+  for (size_t i = 0; i < settings_.keys.size(); ++i) {
+    key_ = settings_.keys[i];
+    const auto& value = settings_.children[i];
+    const auto found = rules.find(key_);
+    const auto before = rows_.size();
+    if (found == rules.end()) {
+      refused("no key of this system that is known here");
+    } else if (found->second.apply) {
+      found->second.apply(*this, key_, value);
+    } else if (found->second.target.empty()) {
+      refused(found->second.note);
+    } else if (is_null(value)) {
+      mapped(found->second.target, "the default");
+    } else {
+      set(found->second.target, value);
+      found->second.note.empty() ? mapped(found->second.target)
+                                 : changed(found->second.target, found->second.note);
+    }
+    FOVEA_CHECK(rows_.size() == before + 1, "key {} has {} rows; expected one", key_,
+                rows_.size() - before);
+  }
+}
+
+ImportedRecipe Importer::finish() && { return {emit_yaml(recipe_), std::move(rows_)}; }
+
+ImportRule to(const std::string& target, const std::string& note) { return {target, note, {}}; }
+
+ImportRule refuse(const std::string& why) { return {"", why, {}}; }
+
+ImportRule refuse_unless(const std::string& harmless, const std::string& why) {
+  return {"", why, [=](Importer& importer, const std::string&, const ConfigNode& value) {
+            const auto found = emit_yaml_flow(normalised(value));
+            if (is_null(value) || found == harmless || value.scalar == harmless ||
+                found == "\"\"" || (value.quoted && value.scalar.empty())) {
+              importer.mapped("", "off, as here");
+            } else {
+              importer.refused(why);
+            }
+          }};
+}
+
+ImportRule part_of(const std::string& target, const std::string& note) {
+  return {target, note, [=](Importer& importer, const std::string&, const ConfigNode&) {
+            note.empty() ? importer.mapped(target) : importer.changed(target, note);
+          }};
+}
+
+}  // namespace fovea::recipe_import

@@ -1,0 +1,88 @@
+// What the tables of the systems are written with.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "fovea/core/config_node.h"
+#include "fovea/recipe_import/recipe_import.h"
+
+namespace fovea::recipe_import {
+
+class Importer;
+
+// What becomes of one key.
+struct ImportRule {
+  std::string target;  // where the value goes as it is; empty: see `apply` and `note`
+  std::string note;    // with a target: how it differs; without: why it is refused
+  std::function<void(Importer&, const std::string& key, const ConfigNode& value)> apply = {};
+};
+using ImportRules = std::map<std::string, ImportRule>;
+
+class Importer {
+ public:
+  Importer(ConfigNode settings, const ImportOptions& options);
+
+  const ImportOptions& options() const { return options_; }
+
+  // The file's settings, by the names of the rules; `otherwise` where there is none, or it is null.
+  const ConfigNode* find(const std::string& key) const;
+  bool has(const std::string& key) const;
+  std::string text(const std::string& key, const std::string& otherwise = "") const;
+  double number(const std::string& key, double otherwise) const;
+  bool flag(const std::string& key, bool otherwise) const;
+  std::vector<double> numbers(const std::string& key, std::vector<double> otherwise = {}) const;
+
+  // Puts a value into the recipe. yaml: any YAML in one line.
+  void set(const std::string& target, const std::string& yaml);
+  void set(const std::string& target, double value);
+  void set(const std::string& target, const ConfigNode& value);
+  void set_text(const std::string& target, const std::string& text);  // quoted
+
+  // The row of the key that is being read: one for each.
+  void mapped(const std::string& target, const std::string& note = "");
+  void changed(const std::string& target, const std::string& note);
+  void refused(const std::string& why);
+
+  // Reads every key by the rules. A key that has none is refused, as unknown.
+  void apply(const ImportRules& rules);
+  ImportedRecipe finish() &&;
+
+ private:
+  void add_row(ImportOutcome outcome, const std::string& target, const std::string& note);
+
+  ConfigNode settings_;  // a flat map
+  ImportOptions options_;
+  ConfigNode recipe_;
+  std::vector<ImportRow> rows_;
+  std::string key_;
+};
+
+// Rules that many tables need.
+ImportRule to(const std::string& target, const std::string& note = "");
+ImportRule refuse(const std::string& why);
+// Nothing to do where the value is `harmless` (as YAML, or null); else refused.
+ImportRule refuse_unless(const std::string& harmless, const std::string& why);
+// Read together with other keys, by the function that completes the recipe.
+ImportRule part_of(const std::string& target, const std::string& note = "");
+
+// The number that a setting says. Throws ConfigError where it is none.
+double as_number(const std::string& key, const ConfigNode& node);
+
+// Nested maps as one, "trainer.max_epochs"; maps that `is_value` names stay values.
+ConfigNode flat_settings(const ConfigNode& root,
+                         const std::function<bool(const std::string&)>& is_value);
+// A command line, or a script that holds one: flags without dashes and with underscores; the
+// launcher's before them as launch.NAME; arguments without a flag as positional.
+ConfigNode command_line_settings(const std::string& text, const std::string& source);
+
+// Each completes the importer by the rules of its system.
+void import_ucf(Importer& importer);
+void import_bionemo(Importer& importer);
+void import_rosetta(Importer& importer);
+void import_timm(Importer& importer);
+void import_jabas(Importer& importer);
+
+}  // namespace fovea::recipe_import

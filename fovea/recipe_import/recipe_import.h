@@ -1,0 +1,46 @@
+// Recipes out of other systems' configurations, with an account of every key.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace fovea::recipe_import {
+
+enum class ImportOutcome {
+  kMapped,   // says the same here
+  kChanged,  // taken over in another form, or with a difference that the note names
+  kRefused,  // not taken over; the note says why
+};
+
+struct ImportRow {
+  std::string key;    // as the other system calls it
+  std::string value;  // in one line of YAML
+  ImportOutcome outcome = ImportOutcome::kRefused;
+  std::string target;  // "optim.lr"; empty where nothing was written
+  std::string note;
+};
+
+struct ImportOptions {
+  std::string system;    // "ucf", "bionemo", "rosetta", "timm" or "jabas"
+  std::string task;      // ucf: what its script does; empty: told from the keys
+  int64_t num_gpus = 0;  // processes that each take a batch; 0: what the file says, else one
+  int64_t train_samples = 1'281'167;  // for counts in epochs that become steps: ImageNet's
+};
+
+struct ImportedRecipe {
+  std::string yaml;             // holds as a recipe
+  std::vector<ImportRow> rows;  // one for each key of the file, in its order
+};
+
+// file: UCF-VIT's or BioNeMo's YAML, Rosetta's gin (included files lie beside it), timm's args.yaml
+// or a text file with its command line, the same of T2T-ViT and JABAS, or JABAS's JSON. Throws
+// ConfigError where the file cannot be read, or says something that no recipe can.
+ImportedRecipe import_recipe(const std::string& file, const ImportOptions& options);
+
+// "ucf", ... in the order of the documentation.
+std::vector<std::string> import_systems();
+
+// A table of three parts: mapped, changed, refused.
+std::string import_table(const std::vector<ImportRow>& rows);
+
+}  // namespace fovea::recipe_import

@@ -1,0 +1,387 @@
+// UCF-VIT's YAML. Its keys are those of configs/*/*/base_config.yaml; what they mean there is in
+// docs/coming_from_ucf_vit.md.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "fovea/core/error.h"
+#include "fovea/recipe_import/importer.h"
+
+namespace fovea::recipe_import {
+namespace {
+
+constexpr const char* kNet = "model.net.init_args.";
+
+std::string ucf_task(const Importer& in) {
+  const auto net = [](const char* key) { return std::string(kNet) + key; };
+  if (!in.options().task.empty()) return in.options().task;
+  if (in.has(net("num_time_steps"))) return "diffusion";
+  if (in.has(net("feature_size"))) return "unetr";
+  if (in.has(net("mask_ratio"))) return "mae";
+  const bool has_volumes = in.text("data.dataset") == "basic_ct";
+  return has_volumes && in.has("data.num_classes") ? "sap" : "classification";
+}
+
+// Where the keys of the ViT stand in a recipe of this task.
+std::string vit_prefix(const Importer& in) {
+  return ucf_task(in) == "classification" ? "model." : "model.encoder.";
+}
+
+ImportRule vit_key(const std::string& name, const std::string& note = "") {
+  return {"", "", [=](Importer& in, const std::string&, const ConfigNode& value) {
+            const auto target = vit_prefix(in) + name;
+            in.set(target, value);
+            note.empty() ? in.mapped(target) : in.changed(target, note);
+          }};
+}
+
+// A key that one task's model has and others do not.
+ImportRule task_key(const std::string& task, const std::string& target,
+                    const std::string& note = "") {
+  return {"", "", [=](Importer& in, const std::string&, const ConfigNode& value) {
+            if (ucf_task(in) != task) {
+              in.refused(fmt::format("a {} model has no use of it", ucf_task(in)));
+              return;
+            }
+            in.set(target, value);
+            note.empty() ? in.mapped(target) : in.changed(target, note);
+          }};
+}
+
+ImportRule decoder_key(const std::string& target) {
+  return {"", "", [=](Importer& in, const std::string&, const ConfigNode& value) {
+            const auto task = ucf_task(in);
+            if (task != "mae" && task != "diffusion") {
+              in.refused("its decoder has no such part");
+              return;
+            }
+            in.set(target, value);
+            in.mapped(target);
+          }};
+}
+
+bool takes_adaptive(const Importer& in) {
+  const auto task = ucf_task(in);
+  return task == "sap" || task == "classification";
+}
+
+bool is_adaptive(const Importer& in) {
+  return ucf_task(in) == "sap" ||
+         (takes_adaptive(in) && in.flag(std::string(kNet) + "adaptive_patching", false));
+}
+
+ImportRule adaptive_key(const std::string& target) {
+  return {"", "", [=](Importer& in, const std::string&, const ConfigNode&) {
+            const bool is_off = !in.flag(std::string(kNet) + "adaptive_patching", false);
+            if (is_adaptive(in)) return in.mapped(target);
+            if (is_off) return in.mapped("", "adaptive patches are off");
+            in.refused(
+                fmt::format("a {} model of this version cuts its images by a grid", ucf_task(in)));
+          }};
+}
+
+ImportRules trainer_rules() {
+  return {
+      {"trainer.max_epochs", to("trainer.max_epochs")},
+      {"trainer.data_type", to("device.dtype")},
+      {"trainer.gpu_type", refuse("the kernel of the attention follows from the device")},
+      {"trainer.checkpoint_path", to("run.dir", "the run folder, which holds the checkpoints")},
+      {"trainer.checkpoint_filename", refuse("checkpoints have fixed names in the run folder")},
+      {"trainer.checkpoint_filename_for_loading",
+       refuse("`fovea train` goes on with the run folder's latest checkpoint; weights of other "
+              "systems come by init.weights")},
+      {"trainer.resume_from_checkpoint",
+       refuse_unless("false", "the same command goes on with a run by itself")},
+      {"trainer.use_pretrained_mae_model",
+       part_of("init.part", "encoder where it is true, and the encoder's weights alone are taken")},
+      {"trainer.mae_checkpoint_path", part_of("init.weights", "folder of the weights file")},
+      {"trainer.mae_checkpoint_filename", part_of("init.weights", "name of the weights file")},
+      {"trainer.inference_path", refuse("`fovea predict --out` names the folder")},
+      {"parallelism.fsdp_size", part_of("data.global_batch_size", "counted in the global batch")},
+      {"parallelism.simple_ddp_size",
+       part_of("data.global_batch_size", "counted in the global batch")},
+      {"parallelism.tensor_par_size",
+       refuse_unless("1", "a recipe has no keys for tensor parallel training")},
+      {"parallelism.seq_par_size",
+       refuse_unless("1", "a recipe has no keys for sequence parallel training")},
+      {"parallelism.cpu_offloading", refuse_unless("false", "states stay where the model is")},
+      {"load_balancing.auto_load_balancing",
+       refuse("`fovea data balance` computes shares; a mix needs none")},
+      {"load_balancing.batches_per_rank_epoch",
+       refuse("an epoch is one pass over all sets; see data.mix and `fovea data balance`")},
+      {"load_balancing.dataset_group_list",
+       refuse("a mix deals with sets of any size; see data.mix and `fovea data balance`")},
+  };
+}
+
+ImportRules optimizer_rules() {
+  return {
+      {"model.lr", to("optim.lr")},
+      {"model.beta_1", part_of("optim.betas")},
+      {"model.beta_2", part_of("optim.betas")},
+      {"model.weight_decay",
+       to("optim.weight_decay", "not on biases and norms, which UCF-VIT decays too")},
+      {"model.warmup_steps",
+       to("schedule.warmup_steps", "UCF-VIT arrives at the peak one step earlier")},
+      {"model.max_steps",
+       to("schedule.total_steps", "stays at the end; there it rises again after it")},
+      {"model.warmup_start_lr", to("schedule.warmup_lr")},
+      {"model.eta_min", to("schedule.min_lr")},
+      {"model.use_grad_scaler",
+       refuse("bfloat16 has the range of float32; nothing is to be scaled")},
+      {"model.loss_fn",
+       {"", "",
+        [](Importer& in, const std::string&, const ConfigNode& value) {
+          if (ucf_task(in) != "mae") return in.refused("this task has one loss");
+          const bool is_masked = value.scalar == "maskMSE";
+          in.set("task.loss_on", is_masked ? "masked" : "all");
+          in.changed("task.loss_on", is_masked ? "masked" : "all: all tokens count, as there");
+        }}},
+  };
+}
+
+ImportRules net_rules() {
+  const auto rule = [](const char* key, ImportRule rule) {
+    return std::pair<const std::string, ImportRule>(std::string(kNet) + key, std::move(rule));
+  };
+  return {
+      rule("default_vars",
+           part_of("model in_chans", "their number, where data.num_channels_used does not say it")),
+      rule("tile_size", part_of("model img_size, data.tiling.tile_size",
+                                "[x, y, z] there is [depth, height, width] here")),
+      rule("patch_size", vit_key("patch_size")),
+      rule("embed_dim", vit_key("embed_dim")),
+      rule("depth", vit_key("depth")),
+      rule("num_heads", vit_key("num_heads")),
+      rule("mlp_ratio", vit_key("mlp_ratio")),
+      rule("drop_path", vit_key("drop_path_rate")),
+      rule("drop_rate", {"", "",
+                         [](Importer& in, const std::string&, const ConfigNode& value) {
+                           if (ucf_task(in) == "classification") {
+                             in.set("model.drop_rate", value);
+                             in.mapped("model.drop_rate");
+                           } else {
+                             in.refused("it stands before a classifier's head, which is not here");
+                           }
+                         }}),
+      rule("decoder_embed_dim", decoder_key("model.decoder_embed_dim")),
+      rule("decoder_depth", decoder_key("model.decoder_depth")),
+      rule("decoder_num_heads", decoder_key("model.decoder_num_heads")),
+      rule("mlp_ratio_decoder", decoder_key("model.decoder_mlp_ratio")),
+      rule("mask_ratio", task_key("mae", "model.mask_ratio")),
+      rule("linear_decoder", {"", "",
+                              [](Importer& in, const std::string&, const ConfigNode& value) {
+                                const auto task = ucf_task(in);
+                                if (task == "classification" || task == "sap") {
+                                  return in.refused("its decoder has no such part");
+                                }
+                                in.set("model.linear_decoder", value);
+                                in.mapped("model.linear_decoder");
+                              }}),
+      rule("twoD", part_of("model img_size, data.tiling.two_d")),
+      rule("use_varemb", refuse_unless("false",
+                                       "channels as variables have no key in a recipe of "
+                                       "this version; channels are one image's")),
+      rule("adaptive_patching", adaptive_key("model patching, data.adaptive_patching")),
+      rule("fixed_length", adaptive_key("model fixed_length, data.adaptive_patching.fixed_length")),
+      rule("separate_channels", adaptive_key("data.adaptive_patching.separate_channels")),
+      rule("use_adaptive_pos_emb", adaptive_key("model pos_embed")),
+      rule("num_time_steps", task_key("diffusion", "task.num_time_steps")),
+      rule("feature_size", task_key("unetr", "model.feature_size")),
+      rule("skip_connection", task_key("unetr", "model.skip_connection")),
+  };
+}
+
+ImportRules data_rules() {
+  return {
+      {"data.dataset", part_of("data.train.format")},
+      {"data.dict_root_dirs", part_of("data.train.path")},
+      {"data.dict_start_idx", part_of("data.train start")},
+      {"data.dict_end_idx", part_of("data.train end")},
+      {"data.dict_buffer_sizes", refuse("an epoch is a permutation of all samples; no buffer")},
+      {"data.num_channels_available", part_of("model in_chans")},
+      {"data.num_channels_used", part_of("model in_chans")},
+      {"data.dict_in_variables",
+       part_of("data.train.sets variables", "names of channels in a mix; else left out")},
+      {"data.batch_size", part_of("data.global_batch_size",
+                                  "of one process there; times the data parallel ones here")},
+      {"data.num_workers", to("data.threads", "threads, not processes")},
+      {"data.pin_memory", refuse("batches are pinned where a GPU takes them")},
+      {"data.single_channel", part_of("data.train.sets single_channel", "in a mix; else refused")},
+      {"data.tile_overlap", part_of("data.tiling.tile_overlap")},
+      {"data.use_all_data", part_of("data.tiling.use_all_data")},
+      {"data.num_classes",
+       {"", "",
+        [](Importer& in, const std::string&, const ConfigNode& value) {
+          const auto task = ucf_task(in);
+          if (task == "mae" || task == "diffusion") {
+            return in.refused("this task has no classes");
+          }
+          in.set("model.num_classes", value);
+          in.mapped("model.num_classes");
+        }}},
+      {"dataset_options.imagenet_resize", part_of("data.train.transforms", "resize")},
+  };
+}
+
+// The first value of a dict by data set, or the value itself.
+ConfigNode first_of(const ConfigNode* node) {
+  if (node == nullptr) return {};
+  return node->kind == ConfigNode::Kind::kMap && !node->children.empty() ? node->children.front()
+                                                                         : *node;
+}
+
+std::vector<double> numbers_of(const ConfigNode& node) {
+  std::vector<double> values;
+  for (const auto& child : node.children) values.push_back(as_number("a list", child));
+  return values;
+}
+
+double number_in(const ConfigNode* dict, const std::string& name, double otherwise) {
+  const auto* value = dict ? dict->find(name) : nullptr;
+  return value && value->kind == ConfigNode::Kind::kScalar ? as_number(name, *value) : otherwise;
+}
+
+void finish_model(Importer& in, const std::string& task) {
+  const auto net = [&](const char* key) { return std::string(kNet) + key; };
+  const std::map<std::string, std::string> models = {{"mae", "mae"},
+                                                     {"unetr", "unetr"},
+                                                     {"sap", "sap"},
+                                                     {"diffusion", "diffusion_vit"},
+                                                     {"classification", "vit"}};
+  if (!models.contains(task)) {
+    fail<ConfigError>("--task {} is unknown; expected mae, unetr, sap, diffusion or classification",
+                      task);
+  }
+  in.set("model.name", models.at(task));
+  const auto vit = vit_prefix(in);
+  auto sides = in.numbers(net("tile_size"));
+  if (in.flag(net("twoD"), true) && sides.size() > 2) sides.resize(2);
+  std::reverse(sides.begin(), sides.end());  // x, y, z there; depth, height, width here
+  if (!sides.empty()) in.set(vit + "img_size", fmt::format("[{}]", fmt::join(sides, ", ")));
+  const auto channels = first_of(in.find("data.num_channels_used"));
+  const auto* variables = in.find(net("default_vars"));
+  if (channels.kind == ConfigNode::Kind::kScalar) {
+    in.set(vit + "in_chans", channels);
+  } else if (variables) {
+    in.set(vit + "in_chans", static_cast<double>(variables->children.size()));
+  }
+  if (is_adaptive(in)) {
+    in.set(vit + "patching", "adaptive");
+    in.set(vit + "patch_norm", "true");  // UCF-VIT norms before and after the embedding
+    const auto length = in.number(net("fixed_length"), 196);
+    in.set(vit + "fixed_length", length);
+    in.set("data.adaptive_patching.fixed_length", length);
+    in.set("data.adaptive_patching.patch_size", in.number(net("patch_size"), 16));
+    if (in.flag(net("separate_channels"), false)) {
+      in.set("data.adaptive_patching.separate_channels", "true");
+    }
+    const bool by_size = in.flag(net("use_adaptive_pos_emb"), false);
+    in.set(vit + "pos_embed", by_size ? "size_and_center" : "learn");
+    if (by_size) in.set(vit + "pos_in_pixels", "true");
+  }
+  if (task == "unetr") in.set(vit + "class_token", "false");
+  if (task == "mae") in.set(vit + "class_token", "false");
+  if (task == "diffusion") in.set("model.conditioning", "add");
+}
+
+void finish_task(Importer& in, const std::string& task) {
+  const std::map<std::string, std::string> tasks = {{"mae", "masked_autoencoding"},
+                                                    {"unetr", "segmentation"},
+                                                    {"sap", "segmentation"},
+                                                    {"diffusion", "diffusion"},
+                                                    {"classification", "classification"}};
+  in.set("task.name", tasks.at(task));
+  if (task == "sap") in.set("task.loss.name", "ucf_dice_bce");
+  if (task == "unetr") {
+    in.set("task.loss", "{name: dice_ce, squared_pred: true, smooth_nr: 0.0, smooth_dr: 1e-6}");
+  }
+  in.set("optim.name", "adamw");
+  in.set("optim.betas",
+         fmt::format("[{}, {}]", in.number("model.beta_1", 0.9), in.number("model.beta_2", 0.999)));
+  in.set("schedule.name", "cosine");
+  if (in.flag("trainer.use_pretrained_mae_model", false)) {
+    in.set_text("init.weights", in.text("trainer.mae_checkpoint_path", ".") + "/" +
+                                    in.text("trainer.mae_checkpoint_filename"));
+    in.set("init.part", "encoder");
+  }
+}
+
+std::string transforms_of_ucf(Importer& in) {
+  const auto resize = first_of(in.find("dataset_options.imagenet_resize"));
+  auto size = numbers_of(resize);
+  std::reverse(size.begin(), size.end());
+  // Pixels go in as they are there, 0 to 255: mean 0 and deviation 1 / 255 say the same.
+  const std::string values = "{name: normalize, mean: [0], std: [0.00392156862745098]}";
+  return size.empty() ? fmt::format("[{}]", values)
+                      : fmt::format("[{{name: resize, size: [{}], interpolation: bilinear}}, {}]",
+                                    fmt::join(size, ", "), values);
+}
+
+// The source of one data set, as YAML in one line.
+std::string source_of(Importer& in, const std::string& path, const std::string& task) {
+  const auto dataset = in.text("data.dataset");
+  ConfigNode quoted;
+  quoted.kind = ConfigNode::Kind::kScalar;
+  quoted.scalar = path;
+  quoted.quoted = true;
+  const auto place = "path: " + emit_yaml_flow(quoted);
+  if (dataset == "basic_ct") {
+    const bool has_masks = task == "unetr" || task == "sap";
+    return fmt::format("{{format: basic_ct, {}, masks: {}}}", place, has_masks);
+  }
+  const auto format = dataset == "catsdogs" ? "catsdogs" : "folder";
+  return fmt::format("{{format: {}, {}, transforms: {}}}", format, place, transforms_of_ucf(in));
+}
+
+void finish_data(Importer& in, const std::string& task) {
+  const auto* roots = in.find("data.dict_root_dirs");
+  const auto* starts = in.find("data.dict_start_idx");
+  const auto* ends = in.find("data.dict_end_idx");
+  if (roots && roots->kind == ConfigNode::Kind::kMap) {
+    std::vector<std::string> sets;
+    for (size_t i = 0; i < roots->keys.size(); ++i) {
+      const auto& name = roots->keys[i];
+      sets.push_back(fmt::format("{{name: {}, source: {}, start: {}, end: {}}}", name,
+                                 source_of(in, roots->children[i].scalar, task),
+                                 number_in(starts, name, 0), number_in(ends, name, 1)));
+    }
+    const bool is_whole = number_in(starts, roots->keys.empty() ? "" : roots->keys[0], 0) == 0 &&
+                          number_in(ends, roots->keys.empty() ? "" : roots->keys[0], 1) == 1;
+    if (sets.size() == 1 && is_whole) {
+      in.set("data.train", source_of(in, roots->children[0].scalar, task));
+    } else {
+      in.set("data.train", fmt::format("{{format: mix, sets: [{}]}}", fmt::join(sets, ", ")));
+    }
+  }
+  const double ranks = in.options().num_gpus > 0 ? static_cast<double>(in.options().num_gpus)
+                                                 : in.number("parallelism.fsdp_size", 1) *
+                                                       in.number("parallelism.simple_ddp_size", 1);
+  in.set("data.global_batch_size", in.number("data.batch_size", 32) * ranks);
+  if (in.text("data.dataset") == "basic_ct") {
+    const auto tile = in.numbers(std::string(kNet) + "tile_size");
+    std::vector<double> sides(tile.rbegin(), tile.rend());
+    in.set("data.tiling.tile_size", fmt::format("[{}]", fmt::join(sides, ", ")));
+    in.set("data.tiling.tile_overlap", in.number("data.tile_overlap", 0));
+    in.set("data.tiling.use_all_data", in.flag("data.use_all_data", false) ? "true" : "false");
+    if (in.flag(std::string(kNet) + "twoD", true)) in.set("data.tiling.two_d", "true");
+  }
+}
+
+}  // namespace
+
+void import_ucf(Importer& in) {
+  auto rules = trainer_rules();
+  rules.merge(optimizer_rules());
+  rules.merge(net_rules());
+  rules.merge(data_rules());
+  const auto task = ucf_task(in);
+  finish_model(in, task);
+  in.set("run.dir", "runs/ucf_vit");
+  in.apply(rules);
+  finish_task(in, task);
+  finish_data(in, task);
+}
+
+}  // namespace fovea::recipe_import

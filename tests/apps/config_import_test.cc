@@ -1,0 +1,74 @@
+// Configurations of other systems through the program: a recipe that holds, or one message.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "fovea/core/error.h"
+#include "tests/apps/program.h"
+#include "tests/data/support.h"
+
+namespace fovea {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::run_fovea;
+
+std::string sample_file(const std::string& name) {
+  return FOVEA_SOURCE_DIR "/tests/recipe_import/samples/" + name;
+}
+
+struct ImportedSample {
+  std::string file, from;
+};
+
+class ConfigImportTest : public ::testing::TestWithParam<ImportedSample> {
+ protected:
+  data::testing::TempDir dir_;
+};
+
+TEST_P(ConfigImportTest, GivesARecipeThatHolds) {
+  const auto recipe = dir_.path() + "/recipe.yaml";
+  const auto imported =
+      run_fovea(fmt::format("config import {} --from {} --out {}", sample_file(GetParam().file),
+                            GetParam().from, recipe));
+  ASSERT_EQ(imported.exit_code, 0) << imported.output;
+  EXPECT_THAT(imported.output, HasSubstr("changed ("));
+  const auto shown = run_fovea("config show " + recipe);
+  EXPECT_EQ(shown.exit_code, 0) << shown.output;
+  const auto again = run_fovea(fmt::format("config import {} --from {} --out {}",
+                                           sample_file(GetParam().file), GetParam().from, recipe));
+  EXPECT_EQ(again.exit_code, static_cast<int>(ExitCode::kConfig));
+  EXPECT_THAT(again.output, HasSubstr("is there already"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Samples, ConfigImportTest,
+                         ::testing::Values(ImportedSample{"ucf.yaml", "ucf --task mae"},
+                                           ImportedSample{"ucf.yaml", "ucf --task unetr"},
+                                           ImportedSample{"ucf.yaml", "ucf --task sap"},
+                                           ImportedSample{"ucf.yaml", "ucf --task classification"},
+                                           ImportedSample{"ucf_ct.yaml", "ucf"},
+                                           ImportedSample{"bionemo.yaml", "bionemo"},
+                                           ImportedSample{"rosetta_pretrain.gin", "rosetta"},
+                                           ImportedSample{"rosetta_finetune.gin", "rosetta"},
+                                           ImportedSample{"timm.yaml", "timm"},
+                                           ImportedSample{"timm.sh", "timm"},
+                                           ImportedSample{"jabas.sh", "jabas"},
+                                           ImportedSample{"jabas.json", "jabas"}));
+
+TEST(ConfigImportProgramTest, WritesNothingWhereItIsNoRecipe) {
+  const data::testing::TempDir dir;
+  const std::string arguments = "train.py data --model resnet50 --opt adamw";
+  dir.write("run.sh", std::vector<uint8_t>(arguments.begin(), arguments.end()));
+  const auto result =
+      run_fovea(fmt::format("config import {0}/run.sh --from timm --out {0}/r.yaml", dir.path()));
+  EXPECT_EQ(result.exit_code, static_cast<int>(ExitCode::kConfig)) << result.output;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("nothing was written"), HasSubstr("resnet50")));
+  EXPECT_FALSE(std::filesystem::exists(dir.path() + "/r.yaml"));
+}
+
+}  // namespace
+}  // namespace fovea

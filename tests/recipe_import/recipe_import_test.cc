@@ -1,0 +1,239 @@
+#include "fovea/recipe_import/recipe_import.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iostream>
+#include <set>
+
+#include "fovea/core/config_node.h"
+#include "fovea/core/error.h"
+#include "tests/data/support.h"
+
+namespace fovea::recipe_import {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct ImportCase {
+  std::string file, system;
+  size_t least_keys;
+  std::string task = {};
+};
+
+std::string sample(const std::string& file) {
+  return FOVEA_SOURCE_DIR "/tests/recipe_import/samples/" + file;
+}
+
+ImportedRecipe imported(const ImportCase& item) {
+  ImportOptions options;
+  options.system = item.system;
+  options.task = item.task;
+  return import_recipe(sample(item.file), options);
+}
+
+// The value of a key of the recipe, in one line of YAML; "(none)": it is not there.
+std::string value_in(const std::string& yaml, const std::string& key) {
+  const auto root = parse_config_yaml(yaml, "recipe");
+  const ConfigNode* node = &root;
+  for (size_t first = 0; node != nullptr && first <= key.size();) {
+    const auto dot = std::min(key.find('.', first), key.size());
+    node = node->find(key.substr(first, dot - first));
+    first = dot + 1;
+  }
+  return node ? emit_yaml_flow(*node) : "(none)";
+}
+
+struct Expected {
+  std::string key, value;
+};
+
+void expect_values(const ImportCase& item, const std::vector<Expected>& expected) {
+  const auto recipe = imported(item);
+  for (const auto& [key, value] : expected) EXPECT_EQ(value_in(recipe.yaml, key), value) << key;
+}
+
+const ImportRow& row_of(const ImportedRecipe& recipe, const std::string& key) {
+  for (const auto& row : recipe.rows) {
+    if (row.key == key) return row;
+  }
+  throw std::runtime_error("no row of " + key);
+}
+
+std::vector<ImportCase> all_cases() {
+  return {{"ucf.yaml", "ucf", 67, "mae"},
+          {"ucf.yaml", "ucf", 67, "classification"},
+          {"ucf.yaml", "ucf", 67, "unetr"},
+          {"ucf.yaml", "ucf", 67, "sap"},
+          {"ucf.yaml", "ucf", 67, "diffusion"},
+          {"ucf_ct.yaml", "ucf", 30},
+          {"bionemo.yaml", "bionemo", 105},
+          {"rosetta_pretrain.gin", "rosetta", 95},
+          {"rosetta_finetune.gin", "rosetta", 50},
+          {"timm.yaml", "timm", 150},
+          {"timm.sh", "timm", 24},
+          {"jabas.sh", "jabas", 70},
+          {"jabas.json", "jabas", 17}};
+}
+
+// The samples hold every key that the systems' configurations have: each is mapped, changed or
+// refused with a reason, and what comes out is a recipe.
+TEST(RecipeImportTest, AccountsForEveryKey) {
+  size_t total = 0;
+  for (const auto& item : all_cases()) {
+    SCOPED_TRACE(item.file + " " + item.task);
+    const auto recipe = imported(item);
+    EXPECT_GE(recipe.rows.size(), item.least_keys);
+    std::set<std::string> keys;
+    for (const auto& row : recipe.rows) {
+      EXPECT_TRUE(keys.insert(row.key).second) << row.key << " twice";
+      EXPECT_THAT(row.note, ::testing::Not(HasSubstr("no key of this system"))) << row.key;
+      if (row.outcome != ImportOutcome::kMapped) {
+        EXPECT_FALSE(row.note.empty()) << row.key;
+      } else {
+        EXPECT_TRUE(!row.target.empty() || !row.note.empty()) << row.key;
+      }
+    }
+    total += keys.size();
+    EXPECT_NE(value_in(recipe.yaml, "run.dir"), "(none)");
+    const auto table = import_table(recipe.rows);
+    for (const auto& row : recipe.rows) EXPECT_THAT(table, HasSubstr("\n  " + row.key + " = "));
+  }
+  std::cout << "  " << total << " keys of " << all_cases().size() << " files\n";
+}
+
+TEST(RecipeImportTest, UcfMae) {
+  expect_values({"ucf.yaml", "ucf", 0, "mae"},
+                {{"model.name", "mae"},
+                 {"model.encoder.img_size", "[256, 256]"},
+                 {"model.encoder.embed_dim", "768"},
+                 {"model.encoder.class_token", "false"},
+                 {"model.encoder.in_chans", "3"},
+                 {"model.decoder_depth", "8"},
+                 {"task.loss_on", "all"},
+                 {"data.global_batch_size", "256"},     // 32 on each of eight
+                 {"data.adaptive_patching", "(none)"},  // a MAE has a grid
+                 {"data.train.path", "/data/imagenet/train"},
+                 {"schedule.warmup_steps", "1000"},
+                 {"optim.betas", "[0.9, 0.95]"},
+                 {"run.dir", "out"},
+                 {"trainer.max_epochs", "600"}});
+}
+
+TEST(RecipeImportTest, UcfSapTakesAdaptivePatches) {
+  expect_values({"ucf_ct.yaml", "ucf", 0, "sap"}, {{"model.name", "sap"},
+                                                   {"model.encoder.patching", "adaptive"},
+                                                   {"model.encoder.pos_embed", "size_and_center"},
+                                                   {"model.encoder.pos_in_pixels", "true"},
+                                                   {"data.adaptive_patching.fixed_length", "512"},
+                                                   {"task.loss.name", "ucf_dice_bce"}});
+}
+
+TEST(RecipeImportTest, UcfUnetrOnTwoSetsOfVolumes) {
+  expect_values({"ucf_ct.yaml", "ucf", 0},
+                {{"model.name", "unetr"},
+                 {"model.encoder.img_size", "[16, 32, 64]"},  // depth, height, width
+                 {"model.num_classes", "4"},
+                 {"model.skip_connection", "false"},
+                 {"device.dtype", "bfloat16"},
+                 {"init.weights", "mae/last.ckpt"},
+                 {"init.part", "encoder"},
+                 {"data.global_batch_size", "16"},
+                 {"data.train.format", "mix"},
+                 {"data.tiling.tile_overlap", "0.5"}});
+}
+
+TEST(RecipeImportTest, Bionemo) {
+  const ImportCase item{"bionemo.yaml", "bionemo", 0};
+  expect_values(item, {{"model.global_pool", "map"},
+                       {"model.reg_tokens", "8"},
+                       {"model.num_classes", "200"},
+                       {"model.fix_init", "true"},
+                       {"model.norm_eps", "1e-5"},
+                       {"data.global_batch_size", "32"},
+                       {"data.train.path", "data/super-tiny-imagenet-5"},
+                       {"trainer.max_steps", "500"},
+                       {"trainer.eval_every_steps", "25"},
+                       {"checkpoint.label_metric", "loss"},
+                       {"trainer.max_grad_norm", "1.0"}});
+  EXPECT_EQ(row_of(imported(item), "model.vit.pos_embed").outcome, ImportOutcome::kChanged);
+  EXPECT_EQ(row_of(imported(item), "fsdp.zero_dp_strategy").outcome, ImportOutcome::kRefused);
+  EXPECT_EQ(row_of(imported(item), "model.vit.depth").outcome, ImportOutcome::kMapped);
+}
+
+TEST(RecipeImportTest, RosettaPretrainingAndFineTuning) {
+  expect_values({"rosetta_pretrain.gin", "rosetta", 0}, {{"model.representation_size", "768"},
+                                                         {"model.act_layer", "gelu_tanh"},
+                                                         {"model.norm_eps", "1e-5"},
+                                                         {"model.proj_drop_rate", "0.1"},
+                                                         {"data.global_batch_size", "4096"},
+                                                         {"trainer.micro_batch_size", "512"},
+                                                         {"trainer.max_steps", "95000"},
+                                                         {"trainer.eval_every_steps", "1000"},
+                                                         {"schedule.total_steps", "75000"},
+                                                         {"schedule.warmup_prefix", "true"},
+                                                         {"optim.weight_decay", "0.3"},
+                                                         {"optim.lr", "0.003"},
+                                                         {"run.dir", "runs/b16"},
+                                                         {"device.dtype", "bfloat16"}});
+  expect_values({"rosetta_finetune.gin", "rosetta", 0}, {{"model.img_size", "[384, 384]"},
+                                                         {"model.representation_size", "0"},
+                                                         {"optim.name", "sgd"},
+                                                         {"optim.momentum", "0.9"},
+                                                         {"trainer.max_steps", "20000"}});
+}
+
+TEST(RecipeImportTest, TimmArgumentsAndCommandLine) {
+  expect_values({"timm.yaml", "timm", 0},
+                {{"data.global_batch_size", "256"},
+                 {"trainer.micro_batch_size", "128"},
+                 {"trainer.max_epochs", "115"},  // with warm-up in front and cooldown behind
+                 {"device.dtype", "bfloat16"},
+                 {"data.num_repeats", "3"},
+                 {"task.loss", "bce"},
+                 {"trainer.ema.enabled", "true"},
+                 {"trainer.ema.warmup", "true"}});
+  expect_values({"timm.sh", "timm", 0}, {{"data.global_batch_size", "1024"},  // 128 on eight
+                                         {"init.weights", "\"mae weights.pth\""},
+                                         {"model.preset", "vit_base_patch16_224"},
+                                         {"model.global_pool", "avg"},
+                                         {"optim.lr", "0.001"},  // by the root of the batch
+                                         {"optim.layer_decay", ".65"},
+                                         {"schedule.warmup_steps", "6255"},
+                                         {"data.val.path", "/data/imagenet/val"}});
+}
+
+TEST(RecipeImportTest, Jabas) {
+  expect_values({"jabas.sh", "jabas", 0}, {{"model.preset", "t2t_vit_14"},
+                                           {"data.global_batch_size", "192"},
+                                           {"trainer.micro_batch_size", "32"},
+                                           {"trainer.max_epochs", "100"},
+                                           {"trainer.ema.decay", "0.99996"}});
+  expect_values({"jabas.json", "jabas", 0}, {{"data.global_batch_size", "512"}});
+}
+
+TEST(RecipeImportTest, WhatIsNotKnownIsRefusedByName) {
+  const data::testing::TempDir folder;
+  const auto text = [&](const std::string& name, const std::string& content) {
+    folder.write(name, std::vector<uint8_t>(content.begin(), content.end()));
+    return folder.path() + "/" + name;
+  };
+  ImportOptions options;
+  options.system = "timm";
+  const auto recipe = import_recipe(
+      text("a.txt", "train.py x --model vit_tiny_patch16_224 --no-such-flag 3 --opt adamw"),
+      options);
+  const auto& row = row_of(recipe, "no_such_flag");
+  EXPECT_EQ(row.outcome, ImportOutcome::kRefused);
+  EXPECT_EQ(row.value, "3");
+  EXPECT_THROW(import_recipe(text("b.txt", "nothing here"), options).rows.at(1), std::exception);
+  EXPECT_THROW(import_recipe(text("c.yaml", "lr: [fast"), options), ConfigError);
+  EXPECT_THROW(import_recipe(text("d.yaml", "epochs: many"), options), ConfigError);
+  options.system = "rosetta";
+  EXPECT_THROW(import_recipe(text("e.gin", "a = [1, 2"), options), ConfigError);
+  EXPECT_THROW(import_recipe(folder.path() + "/none.gin", options), Error);
+}
+
+}  // namespace
+}  // namespace fovea::recipe_import
