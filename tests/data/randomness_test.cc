@@ -16,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-struct ListConfig {
+struct TransformListConfig {
   std::vector<AnyTransformConfig> transforms;
 
   template <class Visitor, class Self>
@@ -26,7 +26,7 @@ struct ListConfig {
 };
 
 AnyTransformConfig transform(const std::string& yaml) {
-  return parse_config<ListConfig>("transforms: [" + yaml + "]", "test").transforms.at(0);
+  return parse_config<TransformListConfig>("transforms: [" + yaml + "]", "test").transforms.at(0);
 }
 
 // Writes a few images and counts how many of them are other in the second epoch.

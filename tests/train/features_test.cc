@@ -230,7 +230,7 @@ TEST(FeaturesTest, KilledProbeGoesOnBitwise) {
 }
 
 // Of a config read from a file; empty: there is none.
-std::string fault_of(const TrainConfig& config) {
+std::string probe_fault_of(const TrainConfig& config) {
   try {
     parse_config<TrainConfig>(dump_config(config), "probe.yaml");
   } catch (const ConfigError& error) {
@@ -242,22 +242,22 @@ std::string fault_of(const TrainConfig& config) {
 TEST(FeaturesTest, CacheOfWhatChangesIsRefusedWithWhatToDo) {
   const data::testing::TempDir folder;
   auto config = probe_config(folder, "run", "exact");
-  EXPECT_EQ(fault_of(config), "");
+  EXPECT_EQ(probe_fault_of(config), "");
   auto random = config;
   std::get<data::IdxConfig>(random.data.train->value)
       .transforms.insert(std::get<data::IdxConfig>(random.data.train->value).transforms.begin(),
                          {data::HorizontalFlipConfig{}});
-  EXPECT_THAT(fault_of(random),
+  EXPECT_THAT(probe_fault_of(random),
               AllOf(HasSubstr("probe.yaml:"), HasSubstr("trainer.cache_features: found exact"),
                     HasSubstr("through horizontal_flip"), HasSubstr("first_epoch")));
   random.trainer.cache_features = "first_epoch";
-  EXPECT_EQ(fault_of(random), "");
+  EXPECT_EQ(probe_fault_of(random), "");
   auto mixed = config;
   mixed.data.mixup.mixup_alpha = 0.8;
-  EXPECT_THAT(fault_of(mixed), HasSubstr("turn mixup off"));
+  EXPECT_THAT(probe_fault_of(mixed), HasSubstr("turn mixup off"));
   auto trained = config;
   trained.trainer.freeze = {"blocks.*"};
-  EXPECT_THAT(fault_of(trained), HasSubstr("set freeze: [backbone]"));
+  EXPECT_THAT(probe_fault_of(trained), HasSubstr("set freeze: [backbone]"));
   auto headless = config;
   auto vit = *headless.model.get_if<models::VitConfig>();
   vit.distilled = true;

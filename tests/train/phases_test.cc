@@ -48,7 +48,7 @@ TrainConfig two_phases(const data::testing::TempDir& folder, const std::string& 
   return config;
 }
 
-std::vector<PhaseResult> fit(const TrainConfig& config) {
+std::vector<PhaseResult> fit_quietly(const TrainConfig& config) {
   return fit_phases(config, ProgressLine::Mode::kSilent);
 }
 
@@ -118,7 +118,7 @@ TEST(PhasesTest, AreTheRecipeWithWhatTheySet) {
 TEST(PhasesTest, TrainOneAfterTheOther) {
   const data::testing::TempDir folder;
   const auto config = two_phases(folder);
-  const auto results = fit(config);
+  const auto results = fit_quietly(config);
   ASSERT_EQ(results.size(), 2u);
   EXPECT_EQ(results[0].fit.step, 8);
   EXPECT_EQ(results[1].fit.step, 10);
@@ -151,7 +151,7 @@ TEST(PhasesTest, NextPhaseStartsFromWhatIsAskedFor) {
     config.phases[0] = phase("first", "optim: {lr: 0.05}\ntrainer: {max_steps: 10}");
     config.trainer.eval_every_epochs = 0.2;  // after each step
     config.phases[1] = phase("second", "optim: {lr: 0}\ntrainer: {max_steps: 1}", start_from);
-    const auto results = fit(config);
+    const auto results = fit_quietly(config);
     const auto first = results[0].fit.run_dir;
     const auto best = checkpoint::Store(first + "/checkpoints", {}).weights_file("best");
     EXPECT_THAT(differences(best, final_weights(results[0])), Not(IsEmpty()));
@@ -170,7 +170,7 @@ TEST(PhasesTest, PhaseMayStartFromAFileOfItsOwn) {
                                        "trainer: {{max_steps: 1}}",
                                        folder.file("own.safetensors")),
                            "none");
-  const auto results = fit(config);
+  const auto results = fit_quietly(config);
   EXPECT_THAT(differences(folder.file("own.safetensors"), final_weights(results[1])), IsEmpty());
 }
 
@@ -180,11 +180,11 @@ void expect_goes_on_bitwise(const std::string& file, int64_t lines, int signal) 
   SCOPED_TRACE(fmt::format("{} lines of {}", lines, file));
   const data::testing::TempDir folder;
   const auto whole = two_phases(folder, "whole"), killed = two_phases(folder, "killed");
-  const auto expected = fit(whole);
+  const auto expected = fit_quietly(whole);
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    const bool stopped = fit(killed).back().fit.stopped;
+    const bool stopped = fit_quietly(killed).back().fit.stopped;
     _exit(stopped ? static_cast<int>(ExitCode::kStopped) : 0);
   }
   int status = 0;
@@ -192,7 +192,7 @@ void expect_goes_on_bitwise(const std::string& file, int64_t lines, int signal) 
   while (num_lines(watched) < lines && waitpid(child, &status, WNOHANG) == 0) usleep(200);
   kill(child, signal);
   waitpid(child, &status, 0);
-  const auto results = fit(killed);
+  const auto results = fit_quietly(killed);
   ASSERT_EQ(results.size(), expected.size());
   for (size_t i = 0; i < results.size(); ++i) {
     EXPECT_EQ(results[i].fit.last_eval, expected[i].fit.last_eval);
@@ -212,10 +212,10 @@ TEST(PhasesTest, KilledInAnyPhaseTheSameCommandGoesOnBitwise) {
 TEST(PhasesTest, FinishedPhasesAreKeptAndLaterOnesMayChange) {
   const data::testing::TempDir folder;
   auto config = two_phases(folder);
-  fit(config);
+  fit_quietly(config);
   const auto written = fs::last_write_time(config.run.dir + "/1_probe/weights.safetensors");
   config.phases.push_back(phase("again", "optim: {lr: 1e-4}\ntrainer: {max_steps: 2}"));
-  const auto results = fit(config);
+  const auto results = fit_quietly(config);
   EXPECT_EQ(results.size(), 3u);
   EXPECT_EQ(results[0].fit.step, 8);
   EXPECT_EQ(results[2].fit.step, 2);
@@ -223,11 +223,11 @@ TEST(PhasesTest, FinishedPhasesAreKeptAndLaterOnesMayChange) {
 
   auto changed = config;
   changed.phases[0] = phase("probe", "trainer: {max_steps: 9}");
-  EXPECT_THAT(data::testing::message_of<ConfigError>([&] { fit(changed); }),
+  EXPECT_THAT(data::testing::message_of<ConfigError>([&] { fit_quietly(changed); }),
               AllOf(HasSubstr("1_probe"), HasSubstr("trainer.max_steps: 8 there, 9 here")));
   auto renamed = config;
   renamed.phases[1].name = "other";
-  EXPECT_THAT(data::testing::message_of<ConfigError>([&] { fit(renamed); }),
+  EXPECT_THAT(data::testing::message_of<ConfigError>([&] { fit_quietly(renamed); }),
               HasSubstr("phase 2 of the run there is 'fine_tune', here 'other'"));
   auto without = config;
   without.phases.clear();
@@ -242,7 +242,7 @@ TEST(PhasesTest, WhatWouldStopALaterPhaseStopsTheFirst) {
   auto config = two_phases(folder);
   const auto expect_refused = [&](const std::string& set, const std::string& message) {
     config.phases[1] = phase("fine_tune", set);
-    EXPECT_THAT(data::testing::message_of<Error>([&] { fit(config); }), HasSubstr(message));
+    EXPECT_THAT(data::testing::message_of<Error>([&] { fit_quietly(config); }), HasSubstr(message));
     EXPECT_FALSE(fs::exists(config.run.dir + "/1_probe")) << message;
   };
   expect_refused("model: {depth: 3}", "these are weights of another model");
@@ -294,7 +294,7 @@ TEST(PhasesTest, FaultsAreNamedByTheirLine) {
 TEST(PhasesTest, TheReportHoldsEveryPhase) {
   const data::testing::TempDir folder;
   const auto config = two_phases(folder);
-  fit(config);
+  fit_quietly(config);
   for (int64_t again = 0; again < 2; ++again) {
     const auto page = read_file(config.run.dir + "/report.html", 1 << 24);
     for (const char* part : {"1_probe/report.html", "2_fine_tune/report.html", "2 phases",
@@ -331,7 +331,7 @@ TEST(PhasesTest, PreTrainingAndFineTuningAtAnotherSize) {
                          "schedule: {warmup_steps: 3, warmup_prefix: true, "
                          "total_includes_warmup: true}\noptim: {decay_all: true}"),
                    phase("fine_tune", fine_tune + "optim: {name: sgd, lr: 0, momentum: 0.9}")};
-  const auto results = fit(config);
+  const auto results = fit_quietly(config);
   const auto before = tensors_of(final_weights(results[0]));
   const auto after = tensors_of(final_weights(results[1]));
   EXPECT_TRUE(before.contains("pre_logits.fc.weight"));
@@ -355,7 +355,7 @@ TEST(PhasesTest, PreTrainingAndFineTuningAtAnotherSize) {
   learning.phases[1] =
       phase("fine_tune", fine_tune + "optim: {name: sgd, lr: 0.05, momentum: 0.9}\n");
   learning.phases[1].set.root.find("trainer")->find("max_steps")->scalar = "120";
-  EXPECT_GT(fit(learning)[1].fit.last_eval.at("top1"), 60);
+  EXPECT_GT(fit_quietly(learning)[1].fit.last_eval.at("top1"), 60);
 }
 
 }  // namespace
