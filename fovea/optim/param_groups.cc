@@ -33,7 +33,7 @@ std::vector<ParamSpec> param_groups(const NamedParams& params, const ParamGroupO
   for (const auto& [name, param] : params) {
     if (!param.requires_grad()) continue;
     ParamSpec spec{.name = name, .param = param};
-    if (has_weight_decay(name, param, options.no_weight_decay)) {
+    if (options.decay_all || has_weight_decay(name, param, options.no_weight_decay)) {
       spec.weight_decay = options.weight_decay;
     }
     if (by_layer) {

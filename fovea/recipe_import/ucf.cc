@@ -63,7 +63,12 @@ ImportRule decoder_key(const std::string& target) {
 
 bool takes_adaptive(const Importer& in) {
   const auto task = ucf_task(in);
-  return task == "sap" || task == "classification";
+  return task == "sap" || task == "classification" || task == "mae";
+}
+
+bool has_variables(const Importer& in) {
+  return in.flag(std::string(kNet) + "use_varemb", false) &&
+         in.find(std::string(kNet) + "default_vars") != nullptr;
 }
 
 bool is_adaptive(const Importer& in) {
@@ -180,9 +185,12 @@ ImportRules net_rules() {
                                 in.mapped("model.linear_decoder");
                               }}),
       rule("twoD", part_of("model img_size, data.tiling.two_d")),
-      rule("use_varemb", refuse_unless("false",
-                                       "channels as variables have no key in a recipe of "
-                                       "this version; channels are one image's")),
+      rule("use_varemb", {"", "",
+                          [](Importer& in, const std::string&, const ConfigNode&) {
+                            if (!has_variables(in))
+                              return in.mapped("", "channels are one image's");
+                            in.mapped("model variables, share_patch_embed");
+                          }}),
       rule("adaptive_patching", adaptive_key("model patching, data.adaptive_patching")),
       rule("fixed_length", adaptive_key("model fixed_length, data.adaptive_patching.fixed_length")),
       rule("separate_channels", adaptive_key("data.adaptive_patching.separate_channels")),
@@ -203,12 +211,12 @@ ImportRules data_rules() {
       {"data.num_channels_available", part_of("model in_chans")},
       {"data.num_channels_used", part_of("model in_chans")},
       {"data.dict_in_variables",
-       part_of("data.train.sets variables", "names of channels in a mix; else left out")},
+       part_of("data.train.sets variables", "names of the channels of each set")},
       {"data.batch_size", part_of("data.global_batch_size",
                                   "of one process there; times the data parallel ones here")},
       {"data.num_workers", to("data.threads", "threads, not processes")},
       {"data.pin_memory", refuse("batches are pinned where a GPU takes them")},
-      {"data.single_channel", part_of("data.train.sets single_channel", "in a mix; else refused")},
+      {"data.single_channel", part_of("model single_channel, data.train.sets single_channel")},
       {"data.tile_overlap", part_of("data.tiling.tile_overlap")},
       {"data.use_all_data", part_of("data.tiling.use_all_data")},
       {"data.num_classes",
@@ -267,6 +275,11 @@ void finish_model(Importer& in, const std::string& task) {
   } else if (variables) {
     in.set(vit + "in_chans", static_cast<double>(variables->children.size()));
   }
+  if (has_variables(in)) {
+    in.set(vit + "variables", *variables);
+    if (in.flag("data.single_channel", false)) in.set(vit + "single_channel", "true");
+    if (!is_adaptive(in)) in.set(vit + "share_patch_embed", "true");
+  }
   if (is_adaptive(in)) {
     in.set(vit + "patching", "adaptive");
     in.set(vit + "patch_norm", "true");  // UCF-VIT norms before and after the embedding
@@ -278,7 +291,9 @@ void finish_model(Importer& in, const std::string& task) {
       in.set("data.adaptive_patching.separate_channels", "true");
     }
     const bool by_size = in.flag(net("use_adaptive_pos_emb"), false);
-    in.set(vit + "pos_embed", by_size ? "size_and_center" : "learn");
+    const std::string position = by_size ? "size_and_center" : "learn";
+    in.set(vit + "pos_embed", position);
+    if (task == "mae") in.set("model.decoder_pos_embed", position);
     if (by_size) in.set(vit + "pos_in_pixels", "true");
   }
   if (task == "unetr") in.set(vit + "class_token", "false");
@@ -335,6 +350,19 @@ std::string source_of(Importer& in, const std::string& path, const std::string& 
   return fmt::format("{{format: {}, {}, transforms: {}}}", format, place, transforms_of_ucf(in));
 }
 
+// What a mix says of the channels of one of its sets; "" without channels as variables.
+std::string channels_of(Importer& in, const std::string& name) {
+  if (!has_variables(in)) return "";
+  const auto* lists = in.find("data.dict_in_variables");
+  const auto* found = in.find(std::string(kNet) + "default_vars");
+  if (lists && lists->kind == ConfigNode::Kind::kMap) {
+    const auto at = std::find(lists->keys.begin(), lists->keys.end(), name);
+    if (at != lists->keys.end()) found = &lists->children[at - lists->keys.begin()];
+  }
+  return fmt::format(", variables: {}{}", emit_yaml_flow(*found),
+                     in.flag("data.single_channel", false) ? ", single_channel: true" : "");
+}
+
 void finish_data(Importer& in, const std::string& task) {
   const auto* roots = in.find("data.dict_root_dirs");
   const auto* starts = in.find("data.dict_start_idx");
@@ -343,13 +371,14 @@ void finish_data(Importer& in, const std::string& task) {
     std::vector<std::string> sets;
     for (size_t i = 0; i < roots->keys.size(); ++i) {
       const auto& name = roots->keys[i];
-      sets.push_back(fmt::format("{{name: {}, source: {}, start: {}, end: {}}}", name,
+      sets.push_back(fmt::format("{{name: {}, source: {}, start: {}, end: {}{}}}", name,
                                  source_of(in, roots->children[i].scalar, task),
-                                 number_in(starts, name, 0), number_in(ends, name, 1)));
+                                 number_in(starts, name, 0), number_in(ends, name, 1),
+                                 channels_of(in, name)));
     }
     const bool is_whole = number_in(starts, roots->keys.empty() ? "" : roots->keys[0], 0) == 0 &&
                           number_in(ends, roots->keys.empty() ? "" : roots->keys[0], 1) == 1;
-    if (sets.size() == 1 && is_whole) {
+    if (sets.size() == 1 && is_whole && !has_variables(in)) {
       in.set("data.train", source_of(in, roots->children[0].scalar, task));
     } else {
       in.set("data.train", fmt::format("{{format: mix, sets: [{}]}}", fmt::join(sets, ", ")));

@@ -27,7 +27,7 @@ ModelPtr perturbed_model(const std::string& keys) {
   model->init_weights(3);
   for (auto& item : model->named_parameters()) {  // heads start from zeros in places
     const at::NoGradGuard no_grad;
-    item.value().add_(support::random(item.value().sizes(), at::kFloat, 5), 0.1);
+    item.value().add_(support::random(item.value().sizes().vec(), at::kFloat, 5), 0.1);
   }
   model->eval();
   return model;

@@ -9,6 +9,7 @@
 
 #include "fovea/core/config_node.h"
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "tests/data/support.h"
 
 namespace fovea::recipe_import {
@@ -112,13 +113,36 @@ TEST(RecipeImportTest, UcfMae) {
                  {"model.encoder.in_chans", "3"},
                  {"model.decoder_depth", "8"},
                  {"task.loss_on", "all"},
-                 {"data.global_batch_size", "256"},     // 32 on each of eight
-                 {"data.adaptive_patching", "(none)"},  // a MAE has a grid
+                 {"data.global_batch_size", "256"},  // 32 on each of eight
+                 {"model.encoder.patching", "adaptive"},
+                 {"model.decoder_pos_embed", "learn"},
+                 {"data.adaptive_patching.fixed_length", "196"},
+                 {"model.encoder.variables", "(none)"},
                  {"data.train.path", "/data/imagenet/train"},
                  {"schedule.warmup_steps", "1000"},
                  {"optim.betas", "[0.9, 0.95]"},
                  {"run.dir", "out"},
                  {"trainer.max_epochs", "600"}});
+}
+
+TEST(RecipeImportTest, UcfChannelsBecomeVariables) {
+  auto text = read_file(sample("ucf.yaml"), 1 << 20);
+  const auto edit = [&](const std::string& from, const std::string& to) {
+    ASSERT_NE(text.find(from), text.npos) << from;
+    text.replace(text.find(from), from.size(), to);
+  };
+  edit("use_varemb: False", "use_varemb: True");
+  edit("adaptive_patching: True", "adaptive_patching: False");
+  edit("{imagenet: [red, green, blue]}", "{imagenet: [red, blue]}");
+  const data::testing::TempDir folder;
+  ImportOptions options;
+  options.system = "ucf";
+  options.task = "classification";
+  const auto recipe = import_recipe(folder.write("variables.yaml", text), options);
+  EXPECT_EQ(value_in(recipe.yaml, "model.variables"), "[red, green, blue]");
+  EXPECT_EQ(value_in(recipe.yaml, "model.share_patch_embed"), "true");
+  EXPECT_THAT(value_in(recipe.yaml, "data.train.sets"), HasSubstr("variables: [red, blue]"));
+  EXPECT_EQ(row_of(recipe, "model.net.init_args.use_varemb").outcome, ImportOutcome::kMapped);
 }
 
 TEST(RecipeImportTest, UcfSapTakesAdaptivePatches) {

@@ -101,6 +101,14 @@ models::MaeConfig mae_of(std::vector<int64_t> img_size, int64_t patch_size) {
   return config;
 }
 
+TrainConfig adaptive_mae(TrainConfig config, std::vector<double> range) {
+  auto mae = *config.model.get_if<models::MaeConfig>();
+  use_adaptive_patches(config, mae.encoder.vit, 13, std::move(range));
+  mae.decoder_pos_embed = "size_and_center";
+  config.model = {mae};
+  return config;
+}
+
 models::DiffusionVitConfig denoiser_of(std::vector<int64_t> img_size, int64_t num_classes) {
   models::DiffusionVitConfig config;
   set_encoder(config.encoder.vit, std::move(img_size), 4);
@@ -182,6 +190,14 @@ std::vector<ModelCase> model_cases() {
       {"mae_3d",
        [=](const Folder& f) {
          return volumes_of(f, {mae_of({8, 8, 8}, 4)}, rebuilt);
+       }},
+      {"mae_adaptive_2d",
+       [=](const Folder& f) {
+         return adaptive_mae(images_of(f, {mae_of({8}, 2)}, rebuilt), normalized);
+       }},
+      {"mae_adaptive_3d",
+       [=](const Folder& f) {
+         return adaptive_mae(volumes_of(f, {mae_of({8, 8, 8}, 2)}, rebuilt), scaled);
        }},
       {"unetr_2d", unetr_2d},
       {"unetr_3d", testing::tiny_segmentation_config},
