@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "fovea/data/patching/config.h"
 #include "fovea/data/patching/tree.h"
 
 namespace fovea::data {
@@ -34,6 +36,9 @@ struct BatchPatches {
   std::vector<uint8_t> padding;  // [B, T, L] 1: no leaf
   std::vector<int32_t> labels;   // [B, L, p^d] classes along the first tree; empty: no masks
   std::vector<PatchTree> trees;  // [B * T]
+  // How parts of the samples would be cut: volumes are by the values in Batch::images. Nothing:
+  // images, which were cut by their bytes.
+  std::optional<AdaptivePatchingConfig> of_values;
 
   int64_t token_size() const {
     return dims == 3 ? patch_size * patch_size * patch_size : patch_size * patch_size;

@@ -52,6 +52,8 @@ void PatchRows::open(Batch& batch) const {
   patches.fixed_length = config.fixed_length;
   patches.patch_size = config.patch_size;
   patches.dims = static_cast<int64_t>(batch.image_shape.size()) - 2;
+  patches.of_values.reset();
+  if (scale_.empty()) patches.of_values = config;
   const int64_t leaves = rows * patches.num_trees * patches.fixed_length;
   const int64_t token = patches.token_size();
   patches.tokens.resize(rows * patches.channels * patches.fixed_length * token);
@@ -124,6 +126,26 @@ void PatchRows::clear(Batch& batch, int64_t row) const {
   fill(patches.padding, uint8_t{1});
   fill(patches.labels, -1);
   for (auto& tree : part_of(patches.trees, row, rows)) tree = {};
+}
+
+Batch cut_volumes(const AdaptivePatchingConfig& config, std::span<const float> values,
+                  const std::vector<int64_t>& shape) {
+  const PatchRows cutter({.config = config, .is_random = false}, {}, {});
+  Batch batch;
+  batch.image_shape = shape;
+  batch.images.assign(values.begin(), values.end());
+  cutter.open(batch);
+  PatchRowScratch scratch;
+  const auto last = shape.size();
+  const VolumeSize size{last == 5 ? shape[2] : 1, shape[last - 2], shape[last - 1]};
+  for (int64_t row = 0; row < shape[0]; ++row) {
+    const auto own = part_of(batch.images, row, shape[0]);
+    cutter.fill_volume(batch, row, size, own, RandomStream(PhiloxKey{}, 0), scratch);
+    batch.indices.push_back(row);
+    batch.rows.push_back(row);
+    batch.weights.push_back(1);
+  }
+  return batch;
 }
 
 }  // namespace fovea::data

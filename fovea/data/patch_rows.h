@@ -51,4 +51,9 @@ class PatchRows {
   std::vector<float> scale_, shift_;  // [C] from a byte to a normalised value
 };
 
+// Volumes in memory as a batch with patches, without masks: values [B, C, D, H, W], or [B, C, H, W]
+// for slices, after the transforms; shape: theirs. As an evaluation cuts them.
+Batch cut_volumes(const AdaptivePatchingConfig& config, std::span<const float> values,
+                  const std::vector<int64_t>& shape);
+
 }  // namespace fovea::data

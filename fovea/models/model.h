@@ -28,6 +28,11 @@ struct PatchInput {
   at::Tensor sizes;    // [B, T, L] longest side of each patch's leaf, in pixels
   at::Tensor centers;  // [B, T, L, d] x, y(, z), in pixels
   at::Tensor padding;  // [B, T, L] bool: no leaf, nothing to attend to
+  // For models that go back to the image; others leave them alone.
+  at::Tensor images = {};  // [B, C, sides] that the patches were cut from
+  // [B, T, L, 2, d] int64 on the CPU: first pixel and sides of each leaf, in the order of the
+  // images' sides; padding: zeros.
+  at::Tensor boxes = {};
 };
 
 // Parameters are float32, with timm's names. Model code knows no rank, no process group and no

@@ -4,16 +4,23 @@
 #include <cstdint>
 #include <vector>
 
+#include "fovea/models/model.h"
+
 namespace fovea::models {
 
 // A model whose forward gives a value for each class and pixel or voxel:
-// images [B, C, sides] -> logits [B, num_classes, sides], or, where it takes patches,
-// -> [B, num_classes, L, p^d].
+// images [B, C, sides] or their adaptive patches -> logits [B, num_classes, sides], or, where it
+// gives patches, [B, num_classes, L, p^d].
 class Segmenter {
  public:
   virtual ~Segmenter() = default;
   // Sides of the images that one pass takes; larger ones are put together from windows of it.
   virtual std::vector<int64_t> window_size() const = 0;
+  // Whether logits are those of the pixels of adaptive patches, not of the image.
+  virtual bool gives_patches() const { return false; }
 };
+
+// Throws ConfigError where the model is none.
+const Segmenter& segmenter_of(const Model& model);
 
 }  // namespace fovea::models

@@ -25,7 +25,12 @@ bool is_of_head(const std::string& name) {
   return has_prefix(name, {"head.", "head_dist.", "pre_logits.", "fc_norm.", "attn_pool."});
 }
 
-bool is_of_decoder(const std::string& name) { return has_prefix(name, {"decoder", "mask_token"}); }
+// UNETR's convolutions and SAP's decoder too, which stand beside the names of a ViT in UCF-VIT's
+// files.
+bool is_of_decoder(const std::string& name) {
+  return name == "up" || has_prefix(name, {"decoder", "mask_token", "encoder1.", "encoder2.",
+                                           "encoder3.", "encoder4.", "out."});
+}
 
 std::set<std::string> parameter_names(const Model& model) {
   std::set<std::string> names;

@@ -9,6 +9,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/nn/init.h"
+#include "fovea/nn/leaf_map.h"
 
 namespace fovea::models {
 namespace {
@@ -20,6 +21,13 @@ void check_unetr(const UnetrConfig& config) {
   std::string message;
   for (const auto& issue : issues.all()) message += "\n  " + issue.first + ": " + issue.second;
   if (!message.empty()) fail<ConfigError>("unetr:{}", message);
+}
+
+// Row by row. tokens: [B, n, D] -> [B, D, grid]
+at::Tensor laid_out(const at::Tensor& tokens, const std::vector<int64_t>& grid) {
+  std::vector<int64_t> shape = {tokens.size(0), tokens.size(2)};
+  shape.insert(shape.end(), grid.begin(), grid.end());
+  return tokens.transpose(1, 2).reshape(shape);
 }
 
 }  // namespace
@@ -86,26 +94,74 @@ void Unetr::register_decoder(at::Device device) {
 
 at::Tensor Unetr::forward(const at::Tensor& images) {
   return run([&] {
-    const bool has_skips = config_.skip_connection && !config_.linear_decoder;
-    const auto blocks = config_.skip_blocks();
-    std::vector<at::Tensor> tapped;
-    const auto tokens = encoder().encode(  // [B, prefix + N, D]
-        encoder().add_prefix(encoder().embed_patches(images)),
-        has_skips ? at::IntArrayRef(blocks) : at::IntArrayRef(), &tapped);
-    return has_skips ? decode(images, tokens, tapped) : decode_without_skips(images, tokens);
+    const auto patches = encoder().embed_patches(images);  // [B, n, D]
+    return segment(images, patches, {}, map_of(images.sizes().slice(2)));
   });
 }
 
-// Patch tokens on their grid. tokens: [B, prefix + N, D] -> [B, D, G]; sides: of the images.
-at::Tensor Unetr::to_map(const at::Tensor& tokens, at::IntArrayRef sides) const {
-  std::vector<int64_t> shape = {tokens.size(0), tokens.size(2)};
-  int64_t patches = 1;
-  for (size_t i = 0; i < patch_.size(); ++i) {
-    shape.push_back(sides[i] / patch_[i]);
-    patches *= shape.back();
+at::Tensor Unetr::forward_patches(const PatchInput& patches) {
+  if (!takes_patches()) return Model::forward_patches(patches);  // which says why not
+  return run([&] {
+    const auto to_map = map_of(patches);
+    return segment(patches.images, encoder().embed_patches(patches), encoder().token_mask(patches),
+                   to_map);
+  });
+}
+
+// patches: [B, n, D], embedded; mask: see Vit::token_mask. -> [B, K, sides]
+at::Tensor Unetr::segment(const at::Tensor& images, const at::Tensor& patches,
+                          const at::Tensor& mask, const ToMap& to_map) {
+  const bool has_skips = config_.skip_connection && !config_.linear_decoder;
+  const auto blocks = config_.skip_blocks();
+  std::vector<at::Tensor> tapped;
+  const auto tokens = encoder().encode(  // [B, prefix + n, D]
+      encoder().add_prefix(patches), has_skips ? at::IntArrayRef(blocks) : at::IntArrayRef(),
+      &tapped, mask);
+  const auto on_map = [&](const at::Tensor& all) {
+    return to_map(all.narrow(1, all.size(1) - patches.size(1), patches.size(1)));
+  };
+  const auto sides = images.sizes().slice(2);
+  if (config_.linear_decoder) return resized(on_map(head_(tokens)), sides);
+  if (!has_skips) return upsample(on_map(tokens), sides);
+  for (auto& features : tapped) features = on_map(features);
+  return decode(images, on_map(tokens), tapped);
+}
+
+// On the grid of patches that images of these sides have.
+Unetr::ToMap Unetr::map_of(at::IntArrayRef sides) const {
+  std::vector<int64_t> grid;
+  for (size_t i = 0; i < patch_.size(); ++i) grid.push_back(sides[i] / patch_[i]);
+  return [grid](const at::Tensor& tokens) { return laid_out(tokens, grid); };
+}
+
+Unetr::ToMap Unetr::map_of(const PatchInput& patches) const {
+  const auto expected = encoder().config().img_sides();
+  if (!patches.images.defined() || patches.images.sizes().slice(2) != at::IntArrayRef(expected)) {
+    fail<ConfigError>(
+        "unetr: adaptive patches of {}; expected [B, C, {}], encoder.img_size: crop or resize "
+        "them, or cut them with data.tiling",
+        patches.images.defined()
+            ? fmt::format("images of shape [{}]", fmt::join(patches.images.sizes(), ", "))
+            : std::string("no images"),
+        fmt::join(expected, ", "));
   }
-  const auto prefix = tokens.size(1) - patches;
-  return tokens.narrow(1, prefix, patches).transpose(1, 2).reshape(shape);
+  if (config_.is_sequence_map()) {
+    const auto is_real = real_patches(patches).unsqueeze(-1);  // [B, L, 1]
+    return [is_real, grid = config_.sequence_sides()](const at::Tensor& tokens) {
+      return laid_out(tokens * is_real.to(tokens.scalar_type()), grid);
+    };
+  }
+  if (!patches.boxes.defined() || patches.boxes.size(1) != 1) {
+    fail<ConfigError>(
+        "unetr: adaptive_map: image with {} trees a sample; expected one: set "
+        "data.adaptive_patching.separate_channels to false, or adaptive_map: sequence",
+        patches.boxes.defined() ? patches.boxes.size(1) : 0);
+  }
+  std::vector<int64_t> grid;
+  for (size_t i = 0; i < patch_.size(); ++i) grid.push_back(expected[i] / patch_[i]);
+  const auto cells = nn::to_device(nn::cells_of_leaves(patches.boxes.select(1, 0), grid, patch_),
+                                   patches.tokens.device());
+  return [cells](const at::Tensor& tokens) { return nn::tokens_on_cells(tokens, cells); };
 }
 
 // Interpolated with the corners in place. x: [B, F, any sides] -> [B, F, sides]
@@ -115,25 +171,23 @@ at::Tensor Unetr::resized(const at::Tensor& x, at::IntArrayRef sides) const {
                            : at::upsample_bilinear2d(x, sides, kAlignCorners);
 }
 
-at::Tensor Unetr::decode(const at::Tensor& images, const at::Tensor& tokens,
+at::Tensor Unetr::decode(const at::Tensor& images, const at::Tensor& x,
                          const std::vector<at::Tensor>& tapped) {
-  const auto sides = images.sizes().slice(2);
-  auto x = to_map(tokens, sides);  // [B, D, G]
+  auto decoded = x;
   for (size_t stage = 0; stage < skips_.size(); ++stage) {
-    const auto skip = skips_[stage](to_map(tapped[skips_.size() - 1 - stage], sides));
-    x = decoder_[stage](x, skip);  // [B, F << (3 - stage), G * strides so far]
+    const auto skip = skips_[stage](tapped[skips_.size() - 1 - stage]);
+    decoded = decoder_[stage](decoded, skip);  // [B, F << (3 - stage), G * strides so far]
   }
-  if (config_.is_resized()) x = resized(x, sides);
-  return out_(decoder_.back()(x, encoder1_(encoder().to_all_channels(images))));  // [B, K, sides]
+  if (config_.is_resized()) decoded = resized(decoded, images.sizes().slice(2));
+  return out_(decoder_.back()(decoded, encoder1_(encoder().to_all_channels(images))));
 }
 
-at::Tensor Unetr::decode_without_skips(const at::Tensor& images, const at::Tensor& tokens) {
-  const auto sides = images.sizes().slice(2);
-  if (config_.linear_decoder) return resized(to_map(head_(tokens), sides), sides);
-  auto x = to_map(tokens, sides);  // [B, D, G]
-  for (auto& upsampling : upsampling_) x = upsampling(x);
-  if (config_.is_resized()) x = resized(x, sides);
-  return out_(x);  // [B, K, sides]
+// Without skip connections. x: [B, D, G] -> [B, K, sides]
+at::Tensor Unetr::upsample(const at::Tensor& x, at::IntArrayRef sides) {
+  auto features = x;
+  for (auto& upsampling : upsampling_) features = upsampling(features);
+  if (config_.is_resized()) features = resized(features, sides);
+  return out_(features);
 }
 
 // torch's default for convolutions: uniform within 1 / sqrt(inputs of an output), where a

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 
 #include "fovea/models/encoder_model.h"
 #include "fovea/models/segmenter.h"
@@ -11,7 +12,8 @@
 
 namespace fovea::models {
 
-// B batch, C channels, K classes, D embed_dim, F feature_size, G grid sides (image over patch).
+// B batch, C channels, K classes, D embed_dim, F feature_size, G grid sides: of the image over the
+// patch, or with adaptive_map: sequence those of the square or cube of patches.
 //
 // Parameters of the decoder have MONAI's names (encoder1 to encoder4, decoder5 to decoder2, out),
 // those of the vision transformer stand under encoder.; a linear decoder is called head.
@@ -23,6 +25,10 @@ class Unetr : public EncoderModel, public Segmenter {
   // than encoder.img_size; with encoder.dynamic_img_size, for sides that are no multiple of the
   // patch size.
   at::Tensor forward(const at::Tensor& images) override;
+  bool takes_patches() const override { return encoder().config().is_adaptive(); }
+  // -> logits [B, K, sides] of patches.images. Throws ConfigError for images of other sides than
+  // encoder.img_size, and with adaptive_map: image for several trees a sample.
+  at::Tensor forward_patches(const PatchInput& patches) override;
 
   int64_t num_classes() const override { return config_.num_classes; }
 
@@ -36,11 +42,17 @@ class Unetr : public EncoderModel, public Segmenter {
  private:
   void register_skips(at::Device device);
   void register_decoder(at::Device device);
-  at::Tensor to_map(const at::Tensor& tokens, at::IntArrayRef sides) const;
+  // Patch tokens to features on their grid: [B, n, D] -> [B, D, G].
+  using ToMap = std::function<at::Tensor(const at::Tensor& tokens)>;
+  ToMap map_of(at::IntArrayRef sides) const;
+  ToMap map_of(const PatchInput& patches) const;
+  at::Tensor segment(const at::Tensor& images, const at::Tensor& patches, const at::Tensor& mask,
+                     const ToMap& to_map);
   at::Tensor resized(const at::Tensor& x, at::IntArrayRef sides) const;
-  at::Tensor decode(const at::Tensor& images, const at::Tensor& tokens,
+  // x: [B, D, G], of the last tokens; tapped: of those that the skip connections take.
+  at::Tensor decode(const at::Tensor& images, const at::Tensor& x,
                     const std::vector<at::Tensor>& tapped);
-  at::Tensor decode_without_skips(const at::Tensor& images, const at::Tensor& tokens);
+  at::Tensor upsample(const at::Tensor& x, at::IntArrayRef sides);
 
   UnetrConfig config_;
   std::vector<int64_t> patch_;

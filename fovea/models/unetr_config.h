@@ -23,6 +23,7 @@ struct UnetrConfig {
   bool res_block = true;
   bool conv_block = true;
   std::string upsample = "auto";
+  std::string adaptive_map = "image";
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
@@ -44,10 +45,19 @@ struct UnetrConfig {
             "as resize; resize: UCF-VIT's, interpolation to full size before the last block where "
             "the patch size is not 16",
             {.choices = {"auto", "resize"}});
+    v.field("adaptive_map", self.adaptive_map,
+            "patching: adaptive: where the tokens go before the convolutions. image: onto a grid "
+            "of patch_size over the image, each where its leaf lies; sequence: UCF-VIT's, in their "
+            "order onto a square or cube, interpolated to full size before the last block",
+            {.choices = {"image", "sequence"}});
   }
 
   void validate(ConfigIssues& issues) const;
 
+  // Adaptive patches in their order, wherever they lie.
+  bool is_sequence_map() const { return encoder.vit.is_adaptive() && adaptive_map == "sequence"; }
+  // Its sides; empty where fixed_length is no square, of volumes no cube.
+  std::vector<int64_t> sequence_sides() const;
   // By how much each of the four upsamplings makes each side grow: [4][sides], coarse to fine. With
   // is_resized() the product is not the patch size.
   std::array<std::vector<int64_t>, 4> strides() const;

@@ -25,6 +25,17 @@ at::Tensor adapt_channels(const at::Tensor& saved, int64_t in_chans) {
          (static_cast<double>(channels) / static_cast<double>(in_chans));
 }
 
+// A projection of patches on a grid [D, C, P, P] as that of adaptive patches [D, P * P * C], whose
+// values stand in the order (P, P, C), and the other way.
+at::Tensor adapt_patch_layout(const at::Tensor& saved, const VitConfig& config) {
+  if (config.is_adaptive()) return saved.dim() < 4 ? at::Tensor() : saved.movedim(1, -1).flatten(1);
+  auto shape = config.patch_sides();
+  const auto values = c10::multiply_integers(shape);
+  if (saved.dim() != 2 || saved.size(1) % values != 0) return {};
+  shape.push_back(-1);
+  return saved.unflatten(1, shape).movedim(-1, 1);
+}
+
 // "patch_embed.token_embeds.3.proj.weight" starts as "patch_embed.proj.weight" does. The query of
 // the variables starts at zero, with which the aggregation is a mean.
 std::string init_name(const std::string& name) {
@@ -86,7 +97,10 @@ std::vector<std::string> Vit::no_weight_decay() const {
 
 at::Tensor Vit::adapt_parameter(const std::string& name, const at::Tensor& saved) const {
   if (name == "pos_embed") return adapt_pos_embed(saved);
-  return name == "patch_embed.proj.weight" ? adapt_channels(saved, config_.in_chans) : at::Tensor();
+  if (init_name(name) != "patch_embed.proj.weight") return {};
+  if (const auto adapted = adapt_patch_layout(saved, config_); adapted.defined()) return adapted;
+  return name.find("token_embeds") == name.npos ? adapt_channels(saved, config_.in_chans)
+                                                : at::Tensor();
 }
 
 at::Tensor Vit::adapt_pos_embed(const at::Tensor& saved) const {

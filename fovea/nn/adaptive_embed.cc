@@ -49,7 +49,7 @@ at::Tensor AdaptivePosEmbedImpl::forward(const at::Tensor& sizes, const at::Tens
       std::vector<double> scale = {
           1.0 / static_cast<double>(*std::max_element(sides_.begin(), sides_.end()))};
       for (const auto side : sides_) scale.push_back(1.0 / static_cast<double>(side));
-      where = where * at::tensor(scale, where.options());
+      where = where * at::tensor(scale).to(where.options());
     }
     return at::gelu(fc_(where));  // [B, L, D]
   });

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "fovea/data/dataset.h"
+#include "fovea/data/patching/config.h"
 #include "fovea/data/patching/tree.h"
 #include "fovea/models/model.h"
 #include "fovea/train/evaluation_file.h"
@@ -27,6 +28,8 @@ struct TensorBatch {
   at::Tensor features;         // [B, F] of a frozen backbone, in place of the above; or undefined
   // [B * T] of the batch's own buffers, which must outlive this: the way back from patches.
   std::span<const data::PatchTree> trees;
+  // How parts of the samples would be cut, of the same buffers; null: they cannot be.
+  const data::AdaptivePatchingConfig* patching = nullptr;
   at::Tensor patch_labels;  // [B, L, p^d] int64 classes, -1 none; undefined: no masks
   at::Tensor masks;         // [B, H, W] or [B, D, H, W] int64 classes; undefined: there are none
   at::Tensor weights;       // [B] float32: 0 counts for nothing; undefined: every sample counts

@@ -39,6 +39,20 @@ nn::NamedTensors drop_unread_positions(nn::NamedTensors tensors, Notes& notes) {
   return tensors;
 }
 
+// SAP's transposed convolution [D, E, P, P] applies to one patch at a time, as our `up` [E, P * P,
+// D] does; its convolution of 1 x 1 is a linear layer.
+void read_sap_decoder(nn::NamedTensors& tensors) {
+  for (auto& [name, tensor] : tensors) {
+    if (name == "neck.0.weight" && tensor.dim() >= 4) tensor = tensor.movedim(0, -1).flatten(1, -2);
+    if (name == "mask_header.0.weight" && tensor.dim() >= 4) tensor = tensor.flatten(1);
+  }
+}
+
+nn::NamedTensors read_ucf_tensors(nn::NamedTensors tensors, Notes& notes) {
+  read_sap_decoder(tensors);
+  return drop_unread_positions(std::move(tensors), notes);
+}
+
 }  // namespace
 
 nn::NamedTensors read_dinov2_tokens(nn::NamedTensors tensors, Notes& notes) {
@@ -141,9 +155,16 @@ Naming ucf_vit_naming() {
                     {{"norm.{p}"}, "norm.{p}"},
                     {{"head.{p}"}, "head.{p}"},
                     {{"mask_token"}, "mask_token"},
-                    {{"decoder_{*}"}, "decoder_{*}"}},
+                    {{"decoder_{*}"}, "decoder_{*}"},
+                    // UNETR's convolutions, its linear decoder, SAP's decoder.
+                    {{"encoder{i}.{*}"}, "encoder{i}.{*}"},
+                    {{"decoder{i}.{*}"}, "decoder{i}.{*}"},
+                    {{"out.{*}"}, "out.{*}"},
+                    {{"mlp_head.{p}"}, "head.{p}"},
+                    {{"neck.0.weight"}, "up"},
+                    {{"mask_header.0.{p}"}, "head.{p}"}},
           .is_written = false,  // it wants its patch embedding under two names
-          .before_reading = drop_unread_positions};
+          .before_reading = read_ucf_tensors};
 }
 
 // models/t2t_vit.py: Fovea's model has the same names.

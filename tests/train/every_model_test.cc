@@ -168,6 +168,15 @@ TrainConfig unetr_2d(const Folder& folder) {
   return slices_of(config);
 }
 
+// Whole volumes are evaluated in windows, each with patches of its own.
+TrainConfig adaptive_unetr(TrainConfig config, const std::string& map, int64_t length) {
+  auto unetr = *config.model.get_if<models::UnetrConfig>();
+  unetr.adaptive_map = map;
+  use_adaptive_patches(config, unetr.encoder.vit, length, {-1, 1});
+  config.model = {unetr};
+  return config;
+}
+
 std::vector<ModelCase> model_cases() {
   const TaskConfig classes = {ClassificationConfig{}}, rebuilt = {MaskedAutoencodingConfig{}};
   const std::vector<double> normalized = {-2.2, 2.7}, scaled = {-1, 1};
@@ -201,6 +210,18 @@ std::vector<ModelCase> model_cases() {
        }},
       {"unetr_2d", unetr_2d},
       {"unetr_3d", testing::tiny_segmentation_config},
+      {"unetr_adaptive_2d",
+       [](const Folder& f) { return adaptive_unetr(unetr_2d(f), "image", 13); }},
+      {"unetr_adaptive_3d",
+       [](const Folder& f) {
+         return adaptive_unetr(testing::tiny_segmentation_config(f), "image", 50);
+       }},
+      {"unetr_sequence_2d",
+       [](const Folder& f) { return adaptive_unetr(unetr_2d(f), "sequence", 16); }},
+      {"unetr_sequence_3d",
+       [](const Folder& f) {
+         return adaptive_unetr(testing::tiny_segmentation_config(f), "sequence", 27);
+       }},
       {"sap_2d", [](const Folder& f) { return sap_of(f, false); }},
       {"sap_3d", [](const Folder& f) { return sap_of(f, true); }},
       {"diffusion_vit_2d",

@@ -17,7 +17,6 @@
 #include "fovea/core/error.h"
 #include "fovea/data/formats/dicom.h"
 #include "fovea/data/formats/nifti.h"
-#include "fovea/models/segmenter.h"
 #include "fovea/train/mask_picture.h"
 #include "fovea/train/tasks/segmentation.h"
 
@@ -162,10 +161,9 @@ PredictedMask predict_one(const std::string& input, const fs::path& folder,
   const auto samples = inference.open_files({input});
   data::Sample sample;
   samples->read(0, sample);
-  const auto* segmenter = dynamic_cast<const models::Segmenter*>(inference.model.get());
   const auto batch = inference.prepare(samples, 0, 1);
-  auto logits = train::segment_whole(*inference.model, batch.tensors, segmenter->window_size(),
-                                     task_of(inference).sliding_window);
+  auto logits =
+      train::segment_whole(*inference.model, batch.tensors, task_of(inference).sliding_window);
   PredictedMask predicted{.input = input, .sides = sides_of(sample, samples->form())};
   logits = on_input_pixels(logits.to(at::kCPU, at::kFloat), predicted.sides, inference, input);
   const auto classes = logits.argmax(1)[0];  // [sides]

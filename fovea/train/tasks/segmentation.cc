@@ -5,8 +5,10 @@
 #include <fmt/ranges.h>
 
 #include "fovea/core/error.h"
+#include "fovea/data/patch_rows.h"
 #include "fovea/models/segmenter.h"
 #include "fovea/train/patch_images.h"
+#include "fovea/train/tensor_batch.h"
 
 namespace fovea::train {
 
@@ -20,6 +22,18 @@ LossParts summed(const at::Tensor& losses, const TensorBatch& batch) {
   parts.weight =
       is_weighted ? batch.weights.sum().item<double>() : static_cast<double>(losses.size(0));
   return parts;
+}
+
+// Each window is cut into patches of its own. windows: [n, C, window] -> [n, K, window]
+at::Tensor segment_windows(models::Model& model, const at::Tensor& windows,
+                           const data::AdaptivePatchingConfig& patching) {
+  const auto values = windows.to(at::kCPU, at::kFloat).contiguous();
+  auto batch = data::cut_volumes(
+      patching, {values.const_data_ptr<float>(), static_cast<size_t>(values.numel())},
+      values.sizes().vec());
+  const auto tensors = to_tensors(batch, 0, batch.size(),
+                                  {.device = windows.device(), .dtype = windows.scalar_type()});
+  return model.forward_patches(tensors.patches);
 }
 
 }  // namespace
@@ -37,10 +51,20 @@ at::Tensor segment_whole(models::Model& model, const at::Tensor& images, at::Int
                         [&](const at::Tensor& windows) { return model.forward(windows); });
 }
 
-at::Tensor segment_whole(models::Model& model, const TensorBatch& batch, at::IntArrayRef window,
+at::Tensor segment_whole(models::Model& model, const TensorBatch& batch,
                          const SlidingWindowConfig& config) {
+  const auto& segmenter = models::segmenter_of(model);
+  const auto window = segmenter.window_size();
   if (!model.takes_patches()) return segment_whole(model, batch.images, window, config);
-  return logits_of_patches(forward(model, batch), batch.trees, batch.images.sizes().slice(2));
+  const auto sides = batch.images.sizes().slice(2);
+  if (segmenter.gives_patches()) {
+    return logits_of_patches(forward(model, batch), batch.trees, sides);
+  }
+  const bool fits = sides == at::IntArrayRef(window) || batch.patching == nullptr;
+  if (fits) return forward(model, batch);  // which refuses images of another size
+  return sliding_window(batch.images, window, config, [&](const at::Tensor& windows) {
+    return segment_windows(model, windows, *batch.patching);
+  });
 }
 
 at::Tensor logits_of_patches(const at::Tensor& logits, std::span<const data::PatchTree> trees,
@@ -49,14 +73,9 @@ at::Tensor logits_of_patches(const at::Tensor& logits, std::span<const data::Pat
 }
 
 SegmentationTask::SegmentationTask(const SegmentationConfig& config, const models::Model& model)
-    : config_(config), num_classes_(model.num_classes()) {
-  const auto* segmenter = dynamic_cast<const models::Segmenter*>(&model);
-  if (segmenter == nullptr) {
-    fail<ConfigError>(
-        "task: segmentation needs a model that gives a class to each pixel, such as unetr; set "
-        "model.name");
-  }
-  window_ = segmenter->window_size();
+    : config_(config),
+      num_classes_(model.num_classes()),
+      gives_patches_(models::segmenter_of(model).gives_patches()) {
   if (config.ignore_label && *config.ignore_label >= num_classes_) {
     fail<ConfigError>("task.ignore_label: found {}, but the model has classes 0 to {}",
                       *config.ignore_label, num_classes_ - 1);
@@ -149,14 +168,13 @@ LossParts SegmentationTask::loss_of_patches(models::Model& model, const TensorBa
 }
 
 LossParts SegmentationTask::loss(models::Model& model, const TensorBatch& batch) const {
-  if (model.takes_patches()) return loss_of_patches(model, batch);
+  if (gives_patches_) return loss_of_patches(model, batch);
   const auto labels = labels_of(batch);
   const bool is_training = model.is_training();
   // [B, K, sides]
-  const auto logits = is_training
-                          ? model.forward(batch.images)
-                          : segment_whole(model, batch.images, window_, config_.sliding_window)
-                                .to(batch.images.device());
+  const auto logits =
+      is_training ? forward(model, batch)
+                  : segment_whole(model, batch, config_.sliding_window).to(batch.images.device());
   auto parts = summed(losses_of(logits, labels, batch, is_training), batch);
   parts.outputs = logits.detach();
   return parts;

@@ -46,9 +46,11 @@ struct SegmentationConfig {
 at::Tensor segment_whole(models::Model& model, const at::Tensor& images, at::IntArrayRef window,
                          const SlidingWindowConfig& config);
 
-// The same of a batch; a model that takes patches sees the whole image in one pass, and its logits
-// are put back through each sample's tree.
-at::Tensor segment_whole(models::Model& model, const TensorBatch& batch, at::IntArrayRef window,
+// The same of a batch. A model of patches that gives patches sees the whole image in one pass, and
+// its logits are put back through each sample's tree; for one that gives images each window of a
+// volume is cut by itself. Throws ConfigError: images, which are cut by their bytes, of another
+// size than the model's.
+at::Tensor segment_whole(models::Model& model, const TensorBatch& batch,
                          const SlidingWindowConfig& config);
 
 // logits: [B, K, L, p^d] float, of the patches along trees[b * T], p = patch_size -> [B, K, sides]
@@ -112,7 +114,7 @@ class SegmentationTask : public Task {
 
   SegmentationConfig config_;
   int64_t num_classes_;
-  std::vector<int64_t> window_;
+  bool gives_patches_;
 };
 
 }  // namespace fovea::train

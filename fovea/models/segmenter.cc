@@ -1,0 +1,17 @@
+#include "fovea/models/segmenter.h"
+
+#include "fovea/core/error.h"
+
+namespace fovea::models {
+
+const Segmenter& segmenter_of(const Model& model) {
+  const auto* segmenter = dynamic_cast<const Segmenter*>(&model);
+  if (segmenter == nullptr) {
+    fail<ConfigError>(
+        "task: segmentation needs a model that gives a class to each pixel, such as unetr; set "
+        "model.name");
+  }
+  return *segmenter;
+}
+
+}  // namespace fovea::models
