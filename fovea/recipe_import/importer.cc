@@ -146,7 +146,9 @@ void Importer::apply(const ImportRules& rules) {
   }
 }
 
-ImportedRecipe Importer::finish() && { return {emit_yaml(recipe_), std::move(rows_)}; }
+ImportedRecipe Importer::finish() && {
+  return {emit_yaml(recipe_), std::move(rows_), std::move(remark_)};
+}
 
 ImportRule to(const std::string& target, const std::string& note) { return {target, note, {}}; }
 

@@ -46,6 +46,9 @@ class Importer {
   void changed(const std::string& target, const std::string& note);
   void refused(const std::string& why);
 
+  // A line in front of the table.
+  void say(std::string line) { remark_ = std::move(line); }
+
   // Reads every key by the rules. A key that has none is refused, as unknown.
   void apply(const ImportRules& rules);
   ImportedRecipe finish() &&;
@@ -58,6 +61,7 @@ class Importer {
   ConfigNode recipe_;
   std::vector<ImportRow> rows_;
   std::string key_;
+  std::string remark_;
 };
 
 // Rules that many tables need.

@@ -30,6 +30,7 @@ struct ImportOptions {
 struct ImportedRecipe {
   std::string yaml;             // holds as a recipe
   std::vector<ImportRow> rows;  // one for each key of the file, in its order
+  std::string remark;  // what was told from the keys: a line in front of the table, or empty
 };
 
 // file: UCF-VIT's or BioNeMo's YAML, Rosetta's gin (included files lie beside it), timm's args.yaml

@@ -13,15 +13,28 @@ namespace {
 
 constexpr const char* kNet = "model.net.init_args.";
 
-std::string ucf_task(const Importer& in) {
+struct ToldTask {
+  std::string task, sign;
+};
+
+// Which of UCF-VIT's scripts the file is for.
+ToldTask told_task(const Importer& in) {
   const auto net = [](const char* key) { return std::string(kNet) + key; };
-  if (!in.options().task.empty()) return in.options().task;
-  if (in.has(net("num_time_steps"))) return "diffusion";
-  if (in.has(net("feature_size"))) return "unetr";
-  if (in.has(net("mask_ratio"))) return "mae";
-  const bool has_volumes = in.text("data.dataset") == "basic_ct";
-  return has_volumes && in.has("data.num_classes") ? "sap" : "classification";
+  if (!in.options().task.empty()) return {in.options().task, "--task"};
+  if (in.has(net("num_time_steps"))) return {"diffusion", "num_time_steps"};
+  if (in.has(net("feature_size"))) return {"unetr", "feature_size"};
+  // The segmenters start from a MAE, and describe its decoder and mask_ratio too.
+  if (in.has("trainer.use_pretrained_mae_model")) {
+    return {"sap", "trainer.use_pretrained_mae_model without feature_size"};
+  }
+  if (in.has(net("mask_ratio"))) return {"mae", "mask_ratio"};
+  if (in.text("data.dataset") == "basic_ct" && in.has("data.num_classes")) {
+    return {"sap", "volumes with data.num_classes"};
+  }
+  return {"classification", "no key of another task"};
 }
+
+std::string ucf_task(const Importer& in) { return told_task(in).task; }
 
 // Where the keys of the ViT stand in a recipe of this task.
 std::string vit_prefix(const Importer& in) {
@@ -63,7 +76,13 @@ ImportRule decoder_key(const std::string& target) {
 
 bool takes_adaptive(const Importer& in) {
   const auto task = ucf_task(in);
-  return task == "sap" || task == "classification" || task == "mae";
+  return task == "sap" || task == "unetr" || task == "classification" || task == "mae";
+}
+
+// UCF-VIT's segmenters lay adaptive patches on a square or cube, which a convolution embeds.
+bool lays_patches(const Importer& in) {
+  const auto task = ucf_task(in);
+  return task == "sap" || task == "unetr";
 }
 
 bool has_variables(const Importer& in) {
@@ -83,6 +102,34 @@ ImportRule adaptive_key(const std::string& target) {
             if (is_off) return in.mapped("", "adaptive patches are off");
             in.refused(
                 fmt::format("a {} model of this version cuts its images by a grid", ucf_task(in)));
+          }};
+}
+
+// The same, of a UNETR with a word on where its patches go.
+ImportRule adaptive_switch(const std::string& target) {
+  const auto rule = adaptive_key(target);
+  return {"", "", [=](Importer& in, const std::string& key, const ConfigNode& value) {
+            if (ucf_task(in) != "unetr" || !is_adaptive(in)) return rule.apply(in, key, value);
+            in.changed(target + ", model.adaptive_map",
+                       "sequence, as there: patches in their order on a square or cube, wherever "
+                       "they lie; the default, image, puts each on its place in the image");
+          }};
+}
+
+// UNETR interpolates there where a patch is not 16 wide.
+bool interpolates(const Importer& in) {
+  return ucf_task(in) == "unetr" && !is_adaptive(in) &&
+         in.number(std::string(kNet) + "patch_size", 16) != 16;
+}
+
+ImportRule patch_size_key() {
+  const auto rule = vit_key("patch_size");
+  return {"", "", [=](Importer& in, const std::string& key, const ConfigNode& value) {
+            if (!interpolates(in)) return rule.apply(in, key, value);
+            in.set(vit_prefix(in) + "patch_size", value);
+            in.changed(vit_prefix(in) + "patch_size, model.upsample",
+                       "resize, as there: interpolation before the last block; the default, auto, "
+                       "has strides up to the patch size where it is a power of two");
           }};
 }
 
@@ -155,7 +202,7 @@ ImportRules net_rules() {
            part_of("model in_chans", "their number, where data.num_channels_used does not say it")),
       rule("tile_size", part_of("model img_size, data.tiling.tile_size",
                                 "[x, y, z] there is [depth, height, width] here")),
-      rule("patch_size", vit_key("patch_size")),
+      rule("patch_size", patch_size_key()),
       rule("embed_dim", vit_key("embed_dim")),
       rule("depth", vit_key("depth")),
       rule("num_heads", vit_key("num_heads")),
@@ -191,7 +238,7 @@ ImportRules net_rules() {
                               return in.mapped("", "channels are one image's");
                             in.mapped("model variables, share_patch_embed");
                           }}),
-      rule("adaptive_patching", adaptive_key("model patching, data.adaptive_patching")),
+      rule("adaptive_patching", adaptive_switch("model patching, data.adaptive_patching")),
       rule("fixed_length", adaptive_key("model fixed_length, data.adaptive_patching.fixed_length")),
       rule("separate_channels", adaptive_key("data.adaptive_patching.separate_channels")),
       rule("use_adaptive_pos_emb", adaptive_key("model pos_embed")),
@@ -278,11 +325,11 @@ void finish_model(Importer& in, const std::string& task) {
   if (has_variables(in)) {
     in.set(vit + "variables", *variables);
     if (in.flag("data.single_channel", false)) in.set(vit + "single_channel", "true");
-    if (!is_adaptive(in)) in.set(vit + "share_patch_embed", "true");
+    if (!is_adaptive(in) || lays_patches(in)) in.set(vit + "share_patch_embed", "true");
   }
   if (is_adaptive(in)) {
     in.set(vit + "patching", "adaptive");
-    in.set(vit + "patch_norm", "true");  // UCF-VIT norms before and after the embedding
+    if (!lays_patches(in)) in.set(vit + "patch_norm", "true");  // around the embedding, as there
     const auto length = in.number(net("fixed_length"), 196);
     in.set(vit + "fixed_length", length);
     in.set("data.adaptive_patching.fixed_length", length);
@@ -296,7 +343,11 @@ void finish_model(Importer& in, const std::string& task) {
     if (task == "mae") in.set("model.decoder_pos_embed", position);
     if (by_size) in.set(vit + "pos_in_pixels", "true");
   }
-  if (task == "unetr") in.set(vit + "class_token", "false");
+  if (task == "unetr") {
+    in.set(vit + "class_token", "false");
+    if (is_adaptive(in)) in.set("model.adaptive_map", "sequence");
+    if (interpolates(in)) in.set("model.upsample", "resize");
+  }
   if (task == "mae") in.set(vit + "class_token", "false");
   if (task == "diffusion") in.set("model.conditioning", "add");
 }
@@ -405,7 +456,9 @@ void import_ucf(Importer& in) {
   rules.merge(optimizer_rules());
   rules.merge(net_rules());
   rules.merge(data_rules());
-  const auto task = ucf_task(in);
+  const auto [task, sign] = told_task(in);
+  in.say(fmt::format("task: {}, told by {}{}", task, sign,
+                     sign == "--task" ? "" : "; --task names another"));
   finish_model(in, task);
   in.set("run.dir", "runs/ucf_vit");
   in.apply(rules);

@@ -154,18 +154,67 @@ TEST(RecipeImportTest, UcfSapTakesAdaptivePatches) {
                                                    {"task.loss.name", "ucf_dice_bce"}});
 }
 
+// As its recipe for SAP is: with the keys of a MAE that it may start from.
+TEST(RecipeImportTest, UcfSapIsToldFromAMae) {
+  auto text = read_file(sample("ucf_ct.yaml"), 1 << 20);
+  const std::string unetr = "feature_size: 16,\n                skip_connection: False";
+  ASSERT_NE(text.find(unetr), text.npos);
+  text.replace(text.find(unetr), unetr.size(), "mask_ratio: 0.75, decoder_depth: 8");
+  const data::testing::TempDir folder;
+  ImportOptions options;
+  options.system = "ucf";
+  const auto file = folder.write("sap.yaml", text);
+  const auto recipe = import_recipe(file, options);
+  EXPECT_EQ(value_in(recipe.yaml, "model.name"), "sap");
+  EXPECT_THAT(recipe.remark, ::testing::AllOf(HasSubstr("task: sap"), HasSubstr("--task"),
+                                              HasSubstr("use_pretrained_mae_model")));
+  EXPECT_EQ(row_of(recipe, "data.num_classes").outcome, ImportOutcome::kMapped);
+  EXPECT_EQ(row_of(recipe, "data.num_classes").target, "model.num_classes");
+  EXPECT_EQ(row_of(recipe, "model.net.init_args.mask_ratio").outcome, ImportOutcome::kRefused);
+  EXPECT_EQ(value_in(recipe.yaml, "model.encoder.patch_norm"), "(none)");
+  options.task = "mae";
+  const auto other = import_recipe(file, options);
+  EXPECT_EQ(value_in(other.yaml, "model.name"), "mae");
+  EXPECT_THAT(other.remark, HasSubstr("told by --task"));
+  EXPECT_EQ(value_in(other.yaml, "model.encoder.patch_norm"), "true");
+}
+
+TEST(RecipeImportTest, UcfUnetrOnAGridInterpolates) {
+  auto text = read_file(sample("ucf_ct.yaml"), 1 << 20);
+  const std::string on = "adaptive_patching: True";
+  text.replace(text.find(on), on.size(), "adaptive_patching: False");
+  const data::testing::TempDir folder;
+  ImportOptions options;
+  options.system = "ucf";
+  const auto recipe = import_recipe(folder.write("grid.yaml", text), options);
+  EXPECT_EQ(value_in(recipe.yaml, "model.upsample"), "resize");
+  EXPECT_EQ(value_in(recipe.yaml, "model.adaptive_map"), "(none)");
+  EXPECT_EQ(value_in(recipe.yaml, "data.adaptive_patching"), "(none)");
+  EXPECT_EQ(row_of(recipe, "model.net.init_args.patch_size").outcome, ImportOutcome::kChanged);
+}
+
 TEST(RecipeImportTest, UcfUnetrOnTwoSetsOfVolumes) {
   expect_values({"ucf_ct.yaml", "ucf", 0},
                 {{"model.name", "unetr"},
                  {"model.encoder.img_size", "[16, 32, 64]"},  // depth, height, width
                  {"model.num_classes", "4"},
                  {"model.skip_connection", "false"},
+                 {"model.adaptive_map", "sequence"},
+                 {"model.upsample", "(none)"},
+                 {"model.encoder.patching", "adaptive"},
+                 {"model.encoder.patch_norm", "(none)"},
+                 {"model.encoder.pos_in_pixels", "true"},
+                 {"data.adaptive_patching.fixed_length", "512"},
                  {"device.dtype", "bfloat16"},
                  {"init.weights", "mae/last.ckpt"},
                  {"init.part", "encoder"},
                  {"data.global_batch_size", "16"},
                  {"data.train.format", "mix"},
                  {"data.tiling.tile_overlap", "0.5"}});
+  const auto row =
+      row_of(imported({"ucf_ct.yaml", "ucf", 0}), "model.net.init_args.adaptive_patching");
+  EXPECT_EQ(row.outcome, ImportOutcome::kChanged);
+  EXPECT_THAT(row.note, ::testing::AllOf(HasSubstr("sequence"), HasSubstr("the default, image")));
 }
 
 TEST(RecipeImportTest, Bionemo) {

@@ -47,7 +47,8 @@ const char* name_of(recipe_import::ImportOutcome outcome) {
 }
 
 void print_json(const ImportArguments& arguments, const recipe_import::ImportedRecipe& recipe) {
-  nlohmann::ordered_json out = {{"recipe", arguments.out}, {"keys", nlohmann::json::array()}};
+  nlohmann::ordered_json out = {
+      {"recipe", arguments.out}, {"remark", recipe.remark}, {"keys", nlohmann::json::array()}};
   for (const auto& row : recipe.rows) {
     out["keys"].push_back({{"key", row.key},
                            {"value", row.value},
@@ -69,7 +70,8 @@ void run_import(const ImportArguments& arguments) {
     fail<ConfigError>("{}: what it says is no recipe; nothing was written\n{}", arguments.file,
                       error.what());
   }
-  const auto table = recipe_import::import_table(recipe.rows);
+  const auto table = (recipe.remark.empty() ? "" : recipe.remark + "\n") +
+                     recipe_import::import_table(recipe.rows);
   write_file_atomic(arguments.out,
                     fmt::format("# From {} by `fovea config import --from {}`.\n{}\n{}",
                                 std::filesystem::path(arguments.file).filename().string(),
