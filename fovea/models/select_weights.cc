@@ -1,6 +1,7 @@
 #include "fovea/models/select_weights.h"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/equal.h>
 
 #include <algorithm>
 #include <array>
@@ -95,6 +96,26 @@ void leave_out_tokens(TensorMap& encoder, IsKnown is_known, std::vector<std::str
   position->second = at::cat(kept_rows, 1);
 }
 
+// UCF-VIT's files hold a shared tokeniser once for each variable: equal copies of the first one
+// that the model has no place for go.
+template <class IsKnown>
+void leave_out_copies(TensorMap& tensors, IsKnown is_known, std::vector<std::string>& left_out) {
+  constexpr std::string_view kTokenizers = "patch_embed.token_embeds.";
+  std::erase_if(tensors, [&](const auto& item) {
+    const auto& [name, tensor] = item;
+    const auto at = name.find(kTokenizers);
+    if (at == name.npos || is_known(name)) return false;
+    const auto number = at + kTokenizers.size();
+    const auto end = name.find('.', number);
+    if (end == name.npos) return false;
+    const auto first = tensors.find(name.substr(0, number) + "0" + name.substr(end));
+    if (first == tensors.end() || first->first == name) return false;
+    if (!at::equal(first->second, tensor)) return false;
+    left_out.push_back(name);
+    return true;
+  });
+}
+
 SelectedWeights select_encoder(const Model& model, const nn::NamedTensors& tensors) {
   SelectedWeights selected;
   const auto names = parameter_names(model);
@@ -111,6 +132,7 @@ SelectedWeights select_encoder(const Model& model, const nn::NamedTensors& tenso
     if (is_known(name) || !is_known("fc_norm.weight") || encoder.erase(name) == 0) continue;
     selected.left_out.push_back(name);
   }
+  leave_out_copies(encoder, is_known, selected.left_out);
   for (auto& [name, tensor] : encoder) selected.tensors[prefix + name] = tensor;
   return selected;
 }
@@ -129,7 +151,12 @@ SelectedWeights select_weights(const Model& model, const nn::NamedTensors& tenso
   SelectedWeights selected;
   const auto names = parameter_names(model);
   const bool is_flat = !any_in_encoder(tensors, [](const auto& item) { return item.first; });
-  for (const auto& [name, tensor] : tensors) {
+  TensorMap all(tensors.begin(), tensors.end());
+  const auto is_known = [&](const std::string& name) {
+    return names.contains(name) || (is_flat && names.contains(std::string(kEncoder) + name));
+  };
+  leave_out_copies(all, is_known, selected.left_out);
+  for (const auto& [name, tensor] : all) {
     const auto in_encoder = std::string(kEncoder) + name;
     const bool is_moved = is_flat && !names.contains(name) && names.contains(in_encoder);
     selected.tensors[is_moved ? in_encoder : name] = tensor;

@@ -248,5 +248,62 @@ TEST(SelectWeightsTest, PartsHaveNames) {
   EXPECT_THROW(weights_part_from_name("head"), ConfigError);
 }
 
+// UCF-VIT's files name a shared tokeniser once for each variable.
+TEST(SelectWeightsTest, CopiesOfASharedTokenizerAreLeftOut) {
+  auto encoder = shared_encoder();
+  encoder.variables = {"a", "b", "c"};
+  encoder.in_chans = 3;
+  encoder.share_patch_embed = true;
+  encoder.class_token = false;
+  Mae source(mae_with(encoder)), model(mae_with(encoder));
+  source.init_weights(1);
+  model.init_weights(2);
+  nn::NamedTensors flat;
+  for (const auto& [name, tensor] : weights_of(source)) {
+    const auto plain = name.starts_with("encoder.") ? name.substr(8) : name;
+    flat.emplace_back(plain, tensor);
+    for (const char copy : {'1', '2'}) {
+      auto other = plain;
+      if (!other.starts_with("patch_embed.token_embeds.0.")) continue;
+      other[25] = copy;
+      flat.emplace_back(other, tensor.clone());
+    }
+  }
+  for (const auto& options : {LoadOptions{}, kEncoderOnly}) {
+    const auto report = load_weights(model, flat, "file", options);
+    EXPECT_THAT(report.left_out, Contains("patch_embed.token_embeds.2.proj.bias"));
+    EXPECT_THAT(report.left_out, Contains("patch_embed.token_embeds.1.proj.weight"));
+  }
+  const std::string first = "encoder.patch_embed.token_embeds.0.proj.weight";
+  support::expect_same_bits(value(model, first), value(source, first), first);
+  // One that is not equal is a tokeniser that would be lost.
+  for (auto& [name, tensor] : flat) {
+    if (name == "patch_embed.token_embeds.2.proj.weight") tensor = tensor + 1;
+  }
+  EXPECT_THROW(load_weights(model, flat, "file"), CheckpointError);
+}
+
+// A patch on a grid and an adaptive patch have one projection, in another layout.
+TEST(SelectWeightsTest, PatchProjectionsGoBetweenAGridAndAdaptivePatches) {
+  auto config = classifier_with(shared_encoder());
+  config.pos_embed = "none";
+  config.in_chans = 2;
+  auto adaptive_config = config;
+  adaptive_config.patching = "adaptive";
+  adaptive_config.fixed_length = 16;
+  Vit grid(config), adaptive(adaptive_config), again(config);
+  grid.init_weights(1);
+  adaptive.init_weights(2);
+  again.init_weights(3);
+  const auto report = load_weights(adaptive, weights_of(grid), "grid");
+  EXPECT_THAT(report.adapted, ElementsAre(HasSubstr("[24, 2, 4, 4] -> [24, 32]")));
+  load_weights(again, weights_of(adaptive), "adaptive");
+  const std::string name = "patch_embed.proj.weight";
+  support::expect_same_bits(value(again, name), value(grid, name), name);
+  // Values of a patch lie pixel by pixel, channels last.
+  const auto weight = value(grid, name), flat = value(adaptive, name);
+  EXPECT_EQ(flat[5][2 * (4 * 1 + 3) + 1].item<float>(), weight[5][1][1][3].item<float>());
+}
+
 }  // namespace
 }  // namespace fovea::models
