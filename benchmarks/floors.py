@@ -81,42 +81,48 @@ def linear_guess_of_noise():
     return float((kept * variance / (kept * variance + 1 - kept)).mean())
 
 
-Row = collections.namedtuple("Row", "name recipe changed metric rises baseline baseline_name")
+def short(steps, warmup):
+    """A run of so many steps that is evaluated at its end."""
+    return [f"trainer.max_steps={steps}", "trainer.max_epochs=null", f"schedule.warmup_steps={warmup}", "trainer.eval_every_epochs=0"]
+
+
+Row = collections.namedtuple("Row", "name recipe short changed metric rises baseline baseline_name")
 PROBE = ["model.class_token=true", "model.pos_embed=sincos", "trainer.freeze=[backbone]", "optim.name=adamw",
-         "optim.lr=1e-2", "optim.weight_decay=0", "trainer.max_epochs=1", "trainer.eval_every_epochs=1"]
+         "optim.lr=1e-2", "optim.weight_decay=0"]
 CENTER = ("data.val.transforms=[{name: scale_intensity_range, a_min: 0, a_max: 255, b_min: -1, b_max: 1}, "
           f"{{name: center_spatial_crop, roi_size: {MNI_CROP}}}]")
 
 
 def rows():
-    def fashion(name, changed, **more):
+    def fashion(name, steps, warmup, changed=(), **more):
         kind = dict(metric="top1", rises=True, baseline=majority_class, baseline_name="majority class") | more
-        return Row(f"fashion_mnist/{name}", f"fashion_mnist/{name}", changed, **kind)
+        return Row(f"fashion_mnist/{name}", f"fashion_mnist/{name}", short(steps, warmup), list(changed), **kind)
 
     mean_image = dict(metric="loss", rises=False, baseline="loss_mean_image", baseline_name="mean image")
 
-    def mni(name, recipe, changed, is_cropped):
-        return Row(name, f"mni152/{recipe}", changed, "dice", True, lambda: constant_mask(is_cropped),
+    def mni(name, recipe, steps, warmup, is_cropped, changed=()):
+        return Row(name, f"mni152/{recipe}", short(steps, warmup), list(changed), "dice", True, lambda: constant_mask(is_cropped),
                    "best constant mask")
 
     return [
-        fashion("quickstart", ["trainer.max_epochs=1"]),
-        fashion("vit", ["trainer.max_steps=120"]),
-        fashion("t2t_vit", ["trainer.max_steps=300"]),
-        fashion("adaptive_vit", ["trainer.max_steps=500"]),
-        fashion("mae", ["trainer.max_steps=700", "schedule.warmup_steps=100"], **mean_image),
-        fashion("adaptive_mae", ["trainer.max_steps=300", "schedule.warmup_steps=100"], **mean_image),
-        fashion("diffusion", ["trainer.max_steps=300", "schedule.warmup_steps=100", "task.num_samples=0"],
+        fashion("quickstart", 80, 20),
+        fashion("vit", 50, 15),
+        fashion("t2t_vit", 120, 30),
+        fashion("adaptive_vit", 200, 40),
+        fashion("mae", 200, 40, **mean_image),
+        fashion("adaptive_mae", 120, 30, **mean_image),
+        fashion("diffusion", 100, 20, ["task.num_samples=0"],
                 metric="loss", rises=False, baseline=linear_guess_of_noise,
                 baseline_name="best linear guess from mean and variance of each pixel"),
-        Row("mni152/mae", "mni152/mae", [], "loss", False, "loss_mean_image", "mean image"),
-        mni("mni152/unetr", "unetr", ["trainer.max_epochs=100"], False),
-        mni("mni152/sap", "sap", [], True),
-        mni("mni152/unetr, patch 4, as sap", "unetr", ["model.encoder.patch_size=4", "optim.lr=1e-3", CENTER], True),
-        fashion("vit", PROBE + ["init.weights={mae}/weights.safetensors", "init.part=encoder"])._replace(
+        Row("mni152/mae", "mni152/mae", short(60, 15), [], "loss", False, "loss_mean_image", "mean image"),
+        mni("mni152/unetr", "unetr", 60, 10, False),
+        mni("mni152/sap", "sap", 100, 20, True),
+        mni("mni152/unetr, patch 4, as sap", "unetr", 100, 20, True,
+            ["model.encoder.patch_size=4", "optim.lr=1e-3", CENTER]),
+        fashion("vit", 100, 20, PROBE + ["init.weights={mae}/weights.safetensors", "init.part=encoder"])._replace(
             name="probe of fashion_mnist/mae", baseline="probe of random weights",
             baseline_name="probe of random weights"),
-        fashion("vit", PROBE)._replace(name="probe of random weights"),
+        fashion("vit", 100, 20, PROBE)._replace(name="probe of random weights"),
     ]
 
 
@@ -128,7 +134,7 @@ def train(args, row, seed):
     """The metrics of the last evaluation of one run, and its steps."""
     folder = args.runs / folder_name(row.name, seed)
     mae = args.runs / folder_name("fashion_mnist/mae", seed)
-    changes = [] if args.full and not row.name.startswith("probe") else row.changed
+    changes = row.changed + ([] if args.full else row.short)
     command = [args.fovea, "train", str(ROOT / f"recipes/{row.recipe}.yaml"), "--json", f"run.dir={folder}",
                f"run.seed={seed}", *(change.format(mae=mae) if "{mae}" in change else change for change in changes)]
     done = subprocess.run(command, stdout=subprocess.PIPE, cwd=ROOT)
@@ -137,14 +143,16 @@ def train(args, row, seed):
     return json.loads(done.stdout)
 
 
-def table_row(row, results, baseline):
+def table_row(args, row, results, baseline):
     values = [results[row.name, seed]["eval"][row.metric] for seed in sorted({s for n, s in results if n == row.name})]
     if baseline is None:
         verdict = "-"
     else:
         beats = [value > baseline if row.rises else value < baseline for value in values]
         verdict = "yes" if all(beats) else "**no**"
-    changed = ", ".join(change for change in row.changed if change != CENTER) or "as it stands"
+    changes = [] if args.full else row.short[:1]
+    changes += [change for change in row.changed if change != CENTER]
+    changed = ", ".join(changes) or "as it stands"
     return (f"| {row.name} | {changed} | {row.metric} | {', '.join(f'{value:.4g}' for value in values)} | "
             f"{statistics.mean(values):.4g} | {'-' if baseline is None else f'{baseline:.4g}'} | "
             f"{row.baseline_name if baseline is not None else '-'} | {verdict} |")
@@ -180,7 +188,7 @@ def main():
              f"{provenance.line()} Command: {head}.", "",
              "| recipe | changed | metric | over the seeds | mean | baseline | which | beats it with every seed |",
              "| --- | --- | --- | --- | --- | --- | --- | --- |"]
-    lines += [table_row(row, results, baseline_of(row, results, args.seeds)) for row in chosen]
+    lines += [table_row(args, row, results, baseline_of(row, results, args.seeds)) for row in chosen]
     text = "\n".join(lines) + "\n"
     print(text)
     if args.write:
