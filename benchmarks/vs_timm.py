@@ -73,12 +73,14 @@ def timm_worker(args):
     for _ in range(args.warmup):
         step()
     seconds = []
+    cpu_start = time.process_time()
     for _ in range(args.steps):
         start = time.perf_counter()
         step()
         seconds.append(time.perf_counter() - start)
+    cpu_ms = 1e3 * (time.process_time() - cpu_start) / args.steps
     median = statistics.median(seconds)
-    print(json.dumps({"images_per_second": args.batch_size / median, "step_ms": 1e3 * median,
+    print(json.dumps({"images_per_second": args.batch_size / median, "step_ms": 1e3 * median, "cpu_ms": cpu_ms,
                       "peak_memory_bytes": peak_memory_bytes()}))
 
 
@@ -147,20 +149,22 @@ def report(args, rows, differences):
         f" --threads {args.threads} --batch-size {args.batch_size} --model {args.model}"
         f"{' --cases ' + ' '.join(args.cases) if args.cases else ''}`. "
         f"Medians of {args.steps} steps in each of {args.rounds} alternating rounds; the ratio is the median of the "
-        "rounds' ratios, in brackets their range.", "",
+        "rounds' ratios, in brackets their range; by processor time, which other programs hardly change, likewise.", "",
         "Logits on the same weights and images, largest difference over largest logit: "
         + ", ".join(f"{dtype} {value:.1e}" for dtype, value in differences.items()) + ".", "",
-        "| dtype | mode | Fovea img/s | timm img/s | ratio | Fovea GFLOP/s (share of GEMM peak) | "
-        "peak memory Fovea / timm |", "| --- | --- | --- | --- | --- | --- | --- |"]
+        "| dtype | mode | Fovea img/s | timm img/s | ratio | by processor time | Fovea GFLOP/s (share of GEMM peak) | "
+        "peak memory Fovea / timm |", "| --- | --- | --- | --- | --- | --- | --- | --- |"]
     for (dtype, mode), rounds in rows.items():
         ours = statistics.median(a["images_per_second"] for a, _ in rounds)
         theirs = statistics.median(b["images_per_second"] for _, b in rounds)
         ratios = sorted(a["images_per_second"] / b["images_per_second"] for a, b in rounds)
+        by_cpu = sorted(b["cpu_ms"] / a["cpu_ms"] for a, b in rounds)
         gflops = statistics.median(a["gflops_per_second"] for a, _ in rounds)
         share = statistics.median(a["gemm_share"] for a, _ in rounds)
         memory = [max(pair[i]["peak_memory_bytes"] for pair in rounds) / 2**20 for i in (0, 1)]
         lines.append(f"| {dtype} | {mode} | {ours:.1f} | {theirs:.1f} | {statistics.median(ratios):.2f} "
-                     f"({ratios[0]:.2f} to {ratios[-1]:.2f}) | {gflops:.0f} ({100 * share:.0f} %) | "
+                     f"({ratios[0]:.2f} to {ratios[-1]:.2f}) | "
+                     f"{statistics.median(by_cpu):.2f} ({by_cpu[0]:.2f} to {by_cpu[-1]:.2f}) | {gflops:.0f} ({100 * share:.0f} %) | "
                      f"{memory[0]:.0f} / {memory[1]:.0f} MiB |")
     lines += ["", "bfloat16: float32 master weights in both, timm under autocast; `pure`: timm's weights in bfloat16, "
               "Fovea as before."]
