@@ -22,9 +22,9 @@ struct ImportRow {
 };
 
 struct ImportOptions {
-  std::string system;    // "ucf", "bionemo", "rosetta", "timm" or "jabas"
-  std::string task;      // ucf: what its script does; empty: told from the keys
-  int64_t num_gpus = 0;  // processes that each take a batch; 0: what the file says, else one
+  std::string system = {};  // "ucf", "bionemo", "rosetta", "timm" or "jabas"
+  std::string task = {};    // ucf: what its script does; empty: told from the keys
+  int64_t num_gpus = 0;     // processes that each take a batch; 0: what the file says, else one
   int64_t train_samples = 1'281'167;  // for counts in epochs that become steps: ImageNet's
 };
 

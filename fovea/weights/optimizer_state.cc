@@ -140,22 +140,23 @@ Source source_of(TorchFile& file) {
 }
 
 // Groups of a folder: as one value, as "param_groups.0.lr", or by the parameters' names
-// ("param_groups.norm.weight.lr"), of which one is enough to know the numbers.
+// ("param_groups.norm.weight.lr"), of which all but the weight decay is read for one alone.
 std::vector<OptimizerGroup> groups_of_folder(const DcpFolder& folder, const std::string& place) {
   const auto prefix = place.empty() ? std::string() : place + ".";
   if (const auto whole = folder.open_other(prefix + "param_groups"))
     return read_groups(whole->root());
-  std::map<int64_t, OptimizerGroup> groups;
-  std::string first;
+  std::map<std::string, int64_t> named;
+  std::map<int64_t, OptimizerGroup> groups;  // by number: names are sorted as text
   for (const auto& name : folder.other_names()) {
     const auto start = prefix + "param_groups.";
     if (!name.starts_with(start)) continue;
     const auto last = name.rfind('.');
     const auto group = last > start.size() ? name.substr(start.size(), last - start.size()) : "";
-    if (!is_index(group) && !first.empty() && group != first) continue;
-    if (!is_index(group)) first = group;
-    read_group_value(name.substr(last + 1), folder.open_other(name)->root(),
-                     groups[is_index(group) ? std::stoll(group) : -1]);
+    const auto key = name.substr(last + 1);
+    const auto number =
+        is_index(group) ? std::stoll(group) : named.emplace(group, named.size()).first->second;
+    if (!is_index(group) && number > 0 && key != "weight_decay") continue;
+    read_group_value(key, folder.open_other(name)->root(), groups[number]);
   }
   std::vector<OptimizerGroup> list;
   for (auto& item : groups) list.push_back(std::move(item.second));
@@ -239,7 +240,7 @@ class StateReader {
         const auto found = group.numbers.find(key);
         return found == group.numbers.end() ? std::optional<double>() : found->second;
       };
-      if (group.numbers.empty()) continue;
+      if (!number("lr") && !number("amsgrad")) continue;
       if (!number("amsgrad"))
         refuse("its param_groups have no key amsgrad: they are not those of torch's AdamW");
       if (*number("amsgrad") != 0) refuse("AdamW with amsgrad, which is not here");

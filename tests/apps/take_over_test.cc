@@ -38,7 +38,7 @@ class TakeOverProgramTest : public ::testing::Test {
             "num_heads: 2, mlp_ratio: 2, num_classes: 5, reg_tokens: 2}}\n"
             "data:\n  train: {{format: idx, images: {0}/images, labels: {0}/labels, "
             "num_classes: 5, transforms: [{{name: normalize}}]}}\n  global_batch_size: 10\n"
-            "optim: {{name: adamw, lr: 0.01, betas: [0.9, 0.95], eps: 1e-5}}\n"
+            "optim: {{name: adamw, lr: 0.01, betas: [0.9, 0.95], eps: 1e-4}}\n"
             "schedule: {{name: cosine, total_steps: 30, warmup_steps: 4, warmup_lr: 1e-3, "
             "min_lr: 1e-4}}\n"
             "trainer: {{max_steps: 9}}\nlog: {{every_steps: 1, tensorboard: false}}\n",

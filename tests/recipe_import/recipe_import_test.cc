@@ -295,8 +295,8 @@ TEST(RecipeImportTest, TimmClipping) {
 
 TEST(RecipeImportTest, TimmRunsThatGoOn) {
   const auto recipe = imported_timm("--opt adamw --resume last.pth.tar");
-  EXPECT_EQ(value_in(recipe.yaml, "init.weights"), "\"last.pth.tar\"");
-  EXPECT_EQ(value_in(recipe.yaml, "init.optimizer"), "\"last.pth.tar\"");
+  EXPECT_EQ(value_in(recipe.yaml, "init.weights"), "last.pth.tar");
+  EXPECT_EQ(value_in(recipe.yaml, "init.optimizer"), "last.pth.tar");
   const auto without = imported_timm("--opt adamw --resume last.pth.tar --no-resume-opt");
   EXPECT_EQ(value_in(without.yaml, "init.optimizer"), "(none)");
   EXPECT_EQ(value_in(imported_timm("--opt sgd --resume a").yaml, "init.optimizer"), "(none)");

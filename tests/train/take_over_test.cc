@@ -119,7 +119,10 @@ class TakeOverRunTest : public ::testing::Test {
   TakeOverRunTest() : golden_(support::load_golden("moving_timm.safetensors")) {
     config_ = moving_config(golden_, "timm.pth.tar");
     config_.run.dir = folder_.file("run");
-    config_.data.train = testing::write_tiny_set(folder_, "train", 50, 1);
+    const auto section = testing::write_tiny_set(folder_, "train", 50, 1);
+    auto idx = *section.get_if<data::IdxConfig>();
+    idx.num_classes = 5;
+    config_.data.train = data::DataSectionConfig{idx};
     config_.data.global_batch_size = 12;  // five steps an epoch, the last of two samples
     config_.data.threads = 1;
     config_.data.drop_last = false;

@@ -40,13 +40,13 @@ TEST(OptimizerStateTest, ReadsTimmsCheckpoint) {
 TEST(OptimizerStateTest, ReadsFolders) {
   for (const auto& [name, place, groups] :
        std::vector<std::tuple<std::string, std::string, size_t>>{
-           {"dcp", "optimizer", 2}, {"dcp_flat", "app.optim", 1}, {"bionemo", "optimizer", 1}}) {
+           {"dcp", "optimizer", 2}, {"dcp_flat", "app.optim", 20}, {"bionemo", "optimizer", 1}}) {
     const auto state = read_optimizer_state(moving_file(name));
     EXPECT_EQ(state.place, place);
     EXPECT_EQ(state.steps, 7) << name;
     EXPECT_EQ(state.groups.size(), groups) << name;
     EXPECT_EQ(state.is_by_index(), name == "bionemo");
-    EXPECT_EQ(state.groups.front().numbers.at("eps"), 1e-5) << name;
+    EXPECT_EQ(state.groups.front().numbers.at("eps"), 1e-4) << name;
   }
   EXPECT_EQ(read_optimizer_state(moving_file("bionemo")).groups[0].params.size(),
             read_optimizer_state(moving_file("bionemo")).exp_avg.size());
