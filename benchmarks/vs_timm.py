@@ -9,7 +9,6 @@ as its training script does; `pure` rows hold timm's weights in bfloat16 as well
 """
 
 import argparse
-import datetime
 import json
 import os
 import pathlib
@@ -20,7 +19,9 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+import provenance
+
+ROOT = provenance.ROOT
 CASES = [("float32", "train"), ("float32", "infer"), ("bfloat16", "train"), ("bfloat16", "infer"),
          ("bfloat16 pure", "infer")]
 
@@ -134,27 +135,13 @@ def compare_outputs(args, env):
     return differences
 
 
-def machine():
-    text = pathlib.Path("/proc/cpuinfo").read_text()
-    fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-    fields = {key.strip(): value.strip() for key, value in fields.items()}
-    flags = fields.get("flags", "").split()
-    simd = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if flag in flags]
-    memory = int(pathlib.Path("/proc/meminfo").read_text().split()[1]) / 2**20
-    return fields.get("model name", "unknown"), ", ".join(simd), memory
-
-
 def report(args, rows, differences):
     import timm
     import torch
 
-    cpu, simd, memory = machine()
-    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True,
-                            text=True).stdout.strip()
     lines = [
         f"# {args.model}: Fovea against timm, CPU", "",
-        f"{datetime.date.today().isoformat()}, commit {commit}. {cpu} ({simd}), {args.threads} threads, "
-        f"{memory:.0f} GiB. torch {torch.__version__}, timm {timm.__version__} (eager). Batch {args.batch_size}; "
+        f"{provenance.line()} {args.threads} threads. torch {torch.__version__}, timm {timm.__version__} (eager). Batch {args.batch_size}; "
         f"a training step is forward, cross-entropy, backward and AdamW.", "",
         f"Command: `benchmarks/vs_timm --rounds {args.rounds} --steps {args.steps} --warmup {args.warmup}"
         f" --threads {args.threads} --batch-size {args.batch_size} --model {args.model}"
@@ -182,11 +169,8 @@ def report(args, rows, differences):
     text = "\n".join(lines) + "\n"
     print(text)
     if args.write:
-        name = cpu.lower().replace(" ", "_").replace("(r)", "").replace("(tm)", "")
-        short = {"vit_small_patch16_224": "vit_s16"}.get(args.model, args.model)
-        path = ROOT / "benchmarks" / "results" / f"{datetime.date.today():%Y-%m}_{name}_{short}.md"
-        path.write_text(text)
-        print(f"written: {path}")
+        short = {"vit_small_patch16_224": ""}.get(args.model, f"_{args.model}")
+        provenance.keep(f"vs_timm{short}", text)
 
 
 def main():
