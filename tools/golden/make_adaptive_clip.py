@@ -35,7 +35,7 @@ def main():
         for name, param in params.items():
             param.grad = tensors[f"grad/{name}"].double()
         adaptive_clip_grad(params.values(), clip_factor=factor)
-        tensors |= {f"clipped_{factor}/{name}": param.grad.float() for name, param in params.items()}
+        tensors |= {f"clipped_{factor:g}/{name}": param.grad.float() for name, param in params.items()}
     versions = {"torch": torch.__version__, "timm": timm.__version__, "maker": "tools/golden/make_adaptive_clip.py"}
     save_file({n: t.contiguous() for n, t in tensors.items()}, OUT / "adaptive_clip.safetensors",
               {"config": json.dumps({"factors": FACTORS}), "versions": json.dumps(versions)})
