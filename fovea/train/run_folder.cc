@@ -23,9 +23,10 @@ namespace fs = std::filesystem;
 
 // What may change between two starts of one run: it touches no weight, no loss and no order of
 // samples.
-constexpr std::array<std::string_view, 9> kFreeKeys = {
+constexpr std::array<std::string_view, 11> kFreeKeys = {
     "run.dir",           "log.",           "checkpoint.",         "data.threads", "data.prefetch",
-    "data.bad_samples.", "device.threads", "trainer.eval_every_", "init.weights"};
+    "data.bad_samples.", "device.threads", "trainer.eval_every_", "init.weights", "init.optimizer",
+    "init.step"};
 
 bool is_free(std::string_view key) {
   return std::any_of(kFreeKeys.begin(), kFreeKeys.end(),
