@@ -232,7 +232,7 @@ TEST(TrainerRanksTest, BadSamplesHaveOneListAndOneBudget) {
     config.data.bad_samples = {.policy = "skip", .budget = 3};
     config.trainer.max_steps = 6;
     if (world.is_first()) {
-      for (const int i : {0, 5, 10}) own.write(fmt::format("train_{}.nii.gz", i), "no volume");
+      for (const int i : {1, 6, 11}) own.write(fmt::format("train_{}.nii.gz", i), "no volume");
       own.write("val_3.nii.gz", "no volume");
     }
     world.all().barrier("the files are there");
