@@ -8,9 +8,7 @@ are compared byte by byte. Then both are timed, by processor time, in rounds tha
 """
 
 import argparse
-import datetime
 import pathlib
-import platform
 import statistics
 import subprocess
 import tempfile
@@ -18,12 +16,13 @@ import time
 
 import numpy as np
 import PIL
+import provenance
 import timm
 import torch
 from PIL import Image
 from timm.data import auto_augment as aa
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = provenance.ROOT
 SIDE = 224
 POLICY_IMAGES = 200
 GEOMETRY = [("Rotate", 27.0), ("ShearX", 0.27), ("ShearY", 0.27), ("TranslateXRel", 0.405), ("TranslateYRel", 0.405)]
@@ -108,19 +107,12 @@ def differences(image, cases, folder):
     return found
 
 
-def processor():
-    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("flags"):
-            return "AVX-512" if "avx512bw" in line else "AVX2" if "avx2" in line else "SSE2"
-    return platform.machine()
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default=str(ROOT / "build/release/augment_ops"))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.1, help="for each case and round")
-    parser.add_argument("--write", action="store_true", help="write benchmarks/results/augment_ops_<set>.md")
+    parser.add_argument("--write", action="store_true", help="keep the table in benchmarks/results")
     args = parser.parse_args()
     torch.set_num_threads(1)
     cases = all_cases()
@@ -136,10 +128,8 @@ def main():
                           median_milliseconds(args.seconds, lambda f=function: f(image))
                           for _, line, function in cases])
         compared = differences(image, cases, folder)
-    commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True,
-                            check=True).stdout.strip()
     lines = [f"# Operations of augmentation: Fovea against Pillow, {SIDE}x{SIDE}x3, one thread", "",
-             f"{datetime.date.today()}, commit {commit}. {processor()}. Pillow {PIL.__version__}, timm {timm.__version__}.",
+             f"{provenance.line()} Pillow {PIL.__version__}, timm {timm.__version__}.",
              "", f"Command: `benchmarks/augment_ops --rounds {args.rounds} --seconds {args.seconds}`. Medians over "
              "rounds that alternate between the two; the ratio is the median of the rounds' ratios, in brackets their "
              "range. Milliseconds of processor time. Difference: the largest, and the share of bytes that differ.", "",
@@ -153,8 +143,7 @@ def main():
     text = "\n".join(lines) + "\n"
     print(text)
     if args.write:
-        name = f"augment_ops_{processor().lower().replace('-', '')}.md"
-        (ROOT / "benchmarks/results" / name).write_text(text)
+        provenance.keep("augment_ops", text)
 
 
 if __name__ == "__main__":

@@ -9,16 +9,16 @@ Geometry moves a volume and its mask in both. That the values agree is what the 
 """
 
 import argparse
-import datetime
 import json
-import pathlib
 import statistics
 import subprocess
 import sys
 import time
 import warnings
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+import provenance
+
+ROOT = provenance.ROOT
 
 
 def cases(size):
@@ -123,23 +123,12 @@ def time_fovea(args, case):
     return json.loads(done.stdout)
 
 
-def machine():
-    text = pathlib.Path("/proc/cpuinfo").read_text()
-    fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-    fields = {key.strip(): value.strip() for key, value in fields.items()}
-    simd = [flag for flag in ("avx2", "avx512f") if flag in fields.get("flags", "").split()]
-    return fields.get("model name", "unknown"), ", ".join(simd)
-
-
 def report(args, rows):
     import monai
     import torch
 
-    cpu, simd = machine()
-    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True,
-                            text=True).stdout.strip()
     lines = [f"# Volume transforms: Fovea against MONAI, {args.size}^3, float32", "",
-             f"{datetime.date.today().isoformat()}, commit {commit}. {cpu} ({simd}), 1 thread. torch "
+             f"{provenance.line()} 1 thread. torch "
              f"{torch.__version__}, monai {monai.__version__}.", "",
              f"Command: `benchmarks/volume_transforms --size {args.size} --rounds {args.rounds} --steps {args.steps}`. "
              f"Medians over {args.rounds} alternating rounds of {args.steps} steps; in brackets the range of the rounds' "
@@ -156,9 +145,7 @@ def report(args, rows):
     text = "\n".join(lines) + "\n"
     print(text)
     if args.write:
-        path = ROOT / "benchmarks" / "results" / f"volume_transforms_{simd.split(', ')[-1] or 'x86-64'}.md"
-        path.write_text(text)
-        print(f"written: {path}")
+        provenance.keep("volume_transforms", text)
 
 
 def main():

@@ -9,7 +9,6 @@ as its training script does; `pure` rows hold timm's weights in bfloat16 as well
 """
 
 import argparse
-import datetime
 import json
 import os
 import pathlib
@@ -20,7 +19,9 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+import provenance
+
+ROOT = provenance.ROOT
 CASES = [("float32", "train"), ("float32", "infer"), ("bfloat16", "train"), ("bfloat16", "infer"),
          ("bfloat16 pure", "infer")]
 
@@ -72,12 +73,14 @@ def timm_worker(args):
     for _ in range(args.warmup):
         step()
     seconds = []
+    cpu_start = time.process_time()
     for _ in range(args.steps):
         start = time.perf_counter()
         step()
         seconds.append(time.perf_counter() - start)
+    cpu_ms = 1e3 * (time.process_time() - cpu_start) / args.steps
     median = statistics.median(seconds)
-    print(json.dumps({"images_per_second": args.batch_size / median, "step_ms": 1e3 * median,
+    print(json.dumps({"images_per_second": args.batch_size / median, "step_ms": 1e3 * median, "cpu_ms": cpu_ms,
                       "peak_memory_bytes": peak_memory_bytes()}))
 
 
@@ -134,46 +137,34 @@ def compare_outputs(args, env):
     return differences
 
 
-def machine():
-    text = pathlib.Path("/proc/cpuinfo").read_text()
-    fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-    fields = {key.strip(): value.strip() for key, value in fields.items()}
-    flags = fields.get("flags", "").split()
-    simd = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if flag in flags]
-    memory = int(pathlib.Path("/proc/meminfo").read_text().split()[1]) / 2**20
-    return fields.get("model name", "unknown"), ", ".join(simd), memory
-
-
 def report(args, rows, differences):
     import timm
     import torch
 
-    cpu, simd, memory = machine()
-    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True,
-                            text=True).stdout.strip()
     lines = [
         f"# {args.model}: Fovea against timm, CPU", "",
-        f"{datetime.date.today().isoformat()}, commit {commit}. {cpu} ({simd}), {args.threads} threads, "
-        f"{memory:.0f} GiB. torch {torch.__version__}, timm {timm.__version__} (eager). Batch {args.batch_size}; "
+        f"{provenance.line()} {args.threads} threads. torch {torch.__version__}, timm {timm.__version__} (eager). Batch {args.batch_size}; "
         f"a training step is forward, cross-entropy, backward and AdamW.", "",
         f"Command: `benchmarks/vs_timm --rounds {args.rounds} --steps {args.steps} --warmup {args.warmup}"
         f" --threads {args.threads} --batch-size {args.batch_size} --model {args.model}"
         f"{' --cases ' + ' '.join(args.cases) if args.cases else ''}`. "
         f"Medians of {args.steps} steps in each of {args.rounds} alternating rounds; the ratio is the median of the "
-        "rounds' ratios, in brackets their range.", "",
+        "rounds' ratios, in brackets their range; by processor time, which other programs hardly change, likewise.", "",
         "Logits on the same weights and images, largest difference over largest logit: "
         + ", ".join(f"{dtype} {value:.1e}" for dtype, value in differences.items()) + ".", "",
-        "| dtype | mode | Fovea img/s | timm img/s | ratio | Fovea GFLOP/s (share of GEMM peak) | "
-        "peak memory Fovea / timm |", "| --- | --- | --- | --- | --- | --- | --- |"]
+        "| dtype | mode | Fovea img/s | timm img/s | ratio | by processor time | Fovea GFLOP/s (share of GEMM peak) | "
+        "peak memory Fovea / timm |", "| --- | --- | --- | --- | --- | --- | --- | --- |"]
     for (dtype, mode), rounds in rows.items():
         ours = statistics.median(a["images_per_second"] for a, _ in rounds)
         theirs = statistics.median(b["images_per_second"] for _, b in rounds)
         ratios = sorted(a["images_per_second"] / b["images_per_second"] for a, b in rounds)
+        by_cpu = sorted(b["cpu_ms"] / a["cpu_ms"] for a, b in rounds)
         gflops = statistics.median(a["gflops_per_second"] for a, _ in rounds)
         share = statistics.median(a["gemm_share"] for a, _ in rounds)
         memory = [max(pair[i]["peak_memory_bytes"] for pair in rounds) / 2**20 for i in (0, 1)]
         lines.append(f"| {dtype} | {mode} | {ours:.1f} | {theirs:.1f} | {statistics.median(ratios):.2f} "
-                     f"({ratios[0]:.2f} to {ratios[-1]:.2f}) | {gflops:.0f} ({100 * share:.0f} %) | "
+                     f"({ratios[0]:.2f} to {ratios[-1]:.2f}) | "
+                     f"{statistics.median(by_cpu):.2f} ({by_cpu[0]:.2f} to {by_cpu[-1]:.2f}) | {gflops:.0f} ({100 * share:.0f} %) | "
                      f"{memory[0]:.0f} / {memory[1]:.0f} MiB |")
     lines += ["", "bfloat16: float32 master weights in both, timm under autocast; `pure`: timm's weights in bfloat16, "
               "Fovea as before."]
@@ -182,11 +173,8 @@ def report(args, rows, differences):
     text = "\n".join(lines) + "\n"
     print(text)
     if args.write:
-        name = cpu.lower().replace(" ", "_").replace("(r)", "").replace("(tm)", "")
-        short = {"vit_small_patch16_224": "vit_s16"}.get(args.model, args.model)
-        path = ROOT / "benchmarks" / "results" / f"{datetime.date.today():%Y-%m}_{name}_{short}.md"
-        path.write_text(text)
-        print(f"written: {path}")
+        short = {"vit_small_patch16_224": ""}.get(args.model, f"_{args.model}")
+        provenance.keep(f"vs_timm{short}", text)
 
 
 def main():

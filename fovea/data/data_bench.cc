@@ -1,7 +1,5 @@
 #include "fovea/data/data_bench.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -11,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "fovea/core/cpu_time.h"
 #include "fovea/core/error.h"
 #include "fovea/data/decode.h"
 
@@ -25,16 +24,6 @@ constexpr size_t kCopyBytes = size_t{64} << 20;   // larger than caches
 
 double seconds_since(BenchClock::time_point start) {
   return std::chrono::duration<double>(BenchClock::now() - start).count();
-}
-
-// Of all threads of this process, also those that have ended.
-double cpu_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 double median_of(std::vector<double> values) {

@@ -96,15 +96,16 @@ AxisTiles tile_axis(int64_t size, int64_t tile, const TilingConfig& config) {
   const auto overlap = static_cast<int64_t>(static_cast<double>(tile) * config.tile_overlap);
   AxisTiles axis{.size = size, .tile = tile, .step = tile - overlap};
   axis.is_clamped = config.use_all_data;
+  if (size < tile && (config.upstream_compatible || !config.pad_small)) {
+    fail<DataError>(
+        "an axis of {} is shorter than the tile's {}; take a smaller tile_size, or {}", size, tile,
+        config.upstream_compatible
+            ? "upstream_compatible: false and pad_small: true (UCF-VIT has no valid tile)"
+            : "pad_small: true, which fills the sample up");
+  }
   if (!config.upstream_compatible) {
     axis.count = right_count(size, tile, axis.step, config.use_all_data);
     return axis;
-  }
-  if (size < tile) {
-    fail<DataError>(
-        "an axis of {} is shorter than the tile's {}: UCF-VIT has no valid tile there; set "
-        "upstream_compatible: false, which pads",
-        size, tile);
   }
   axis.count = upstream_count(size, tile, overlap, config.use_all_data);
   return axis;

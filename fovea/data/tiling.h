@@ -15,20 +15,23 @@ struct TilingConfig {
   std::vector<int64_t> tile_size = {};
   double tile_overlap = 0.0;
   bool use_all_data = false;
+  bool pad_small = false;
   bool two_d = false;
   bool upstream_compatible = false;
   int64_t cached_samples = 2;
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
-    v.field("tile_size", self.tile_size,
-            "[height, width], or [depth, height, width]; a smaller sample gives one padded tile",
+    v.field("tile_size", self.tile_size, "[height, width], or [depth, height, width]",
             {.unit = "pixels", .required = true});
     v.field("tile_overlap", self.tile_overlap,
             "share of a tile that the next one repeats, along each axis",
             {.min = 0, .max = 1, .exclusive_max = true});
     v.field("use_all_data", self.use_all_data,
             "add tiles that end at the edge, so that what the last whole step leaves is used too");
+    v.field("pad_small", self.pad_small,
+            "a sample that is smaller than a tile is filled up at the end, with 0 (masks: not "
+            "labelled), instead of an error");
     v.field("two_d", self.two_d,
             "cut volumes into slices along their depth; without use_all_data a depth in tile_size "
             "leaves out the slices after its last multiple");
@@ -46,7 +49,7 @@ struct TilingConfig {
 //   Without use_all_data: the tiles of that grid that fit, floor((size - tile) / step) + 1.
 //   With it: one more where they leave a rest, moved back to end at the edge,
 //            ceil((size - tile) / step) + 1.
-// An axis shorter than the tile has one, which sticks out at the end.
+// With pad_small an axis shorter than the tile has one, which sticks out at the end.
 // UCF-VIT counts (floor(size / tile) - 1) * k + 1, k = floor(tile / o) (1 for o = 0), and with
 // use_all_data floor((size / tile - floor(size / tile)) * k) more, and one where o (tile, for
 // o = 0) does not divide size. That agrees with the above for no overlap, and for half a tile with
@@ -61,8 +64,8 @@ struct AxisTiles {
   int64_t start(int64_t index) const;
 };
 
-// Throws DataError with upstream_compatible where the axis is shorter than the tile: UCF-VIT has no
-// tile there, or reads voxels from the other end.
+// Throws DataError where the axis is shorter than the tile, unless it is to be padded. UCF-VIT has
+// no tile there, or reads voxels from the other end, so with upstream_compatible always.
 AxisTiles tile_axis(int64_t size, int64_t tile, const TilingConfig& config);
 
 // A box in a sample. The first `valid` voxels along each axis lie in the sample, the rest is

@@ -243,13 +243,15 @@ at::Tensor Vit::encode(const at::Tensor& tokens, at::IntArrayRef taps,
 
 void Vit::check_images(const at::Tensor& images) const {
   const auto expected = config_.img_sides();
-  const bool is_same = images.dim() == static_cast<int64_t>(expected.size()) + 2 &&
-                       images.sizes().slice(2) == at::IntArrayRef(expected);
   const bool has_sides = images.dim() == static_cast<int64_t>(expected.size()) + 2;
-  FOVEA_CHECK(is_same || (config_.dynamic_img_size && has_sides),
-              "images of shape [{}] for a model of img_size [{}]; resize them, or set "
-              "dynamic_img_size",
-              fmt::join(images.sizes(), ", "), fmt::join(expected, ", "));
+  if (has_sides &&
+      (config_.dynamic_img_size || images.sizes().slice(2) == at::IntArrayRef(expected))) {
+    return;
+  }
+  fail<ConfigError>(
+      "model.img_size is [{}], but images came as [{}]; resize or crop them in the transforms, or "
+      "set img_size or dynamic_img_size",
+      fmt::join(expected, ", "), fmt::join(images.sizes(), ", "));
 }
 
 // Rows of the position embedding that belong to prefix tokens.

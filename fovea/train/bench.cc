@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "fovea/core/cpu_time.h"
 #include "fovea/core/error.h"
 #include "fovea/core/memory.h"
 #include "fovea/kernels/linear.h"
@@ -129,9 +130,11 @@ BenchResult bench_model(const BenchOptions& options) {
   reset_peak_memory();
   for (int64_t i = 0; i < options.warmup_steps; ++i) workload.step();
   std::vector<double> seconds;
+  const double cpu_start = cpu_seconds();
   for (int64_t i = 0; i < options.steps; ++i) {
     seconds.push_back(seconds_of(options.compute.device, [&] { workload.step(); }));
   }
+  const double cpu = cpu_seconds() - cpu_start;
   std::sort(seconds.begin(), seconds.end());
   const double median = seconds[seconds.size() / 2];
   const auto batch = static_cast<double>(options.batch_size);
@@ -148,6 +151,7 @@ BenchResult bench_model(const BenchOptions& options) {
   result.step_ms = 1e3 * median;
   result.step_ms_min = 1e3 * seconds.front();
   result.step_ms_max = 1e3 * seconds.back();
+  result.cpu_ms = 1e3 * cpu / static_cast<double>(options.steps);
   result.gflops_per_second = 1e-9 * batch * flops_per_image(options) / median;
   result.peak_memory_bytes = peak_memory_bytes();
   result.gemm_gflops_per_second = 1e-9 * std::max(peak_before, measure_gemm_peak(options.compute));
@@ -167,6 +171,7 @@ std::string BenchResult::to_json() const {
                                          {"step_ms", step_ms},
                                          {"step_ms_min", step_ms_min},
                                          {"step_ms_max", step_ms_max},
+                                         {"cpu_ms", cpu_ms},
                                          {"gflops_per_second", gflops_per_second},
                                          {"gemm_gflops_per_second", gemm_gflops_per_second},
                                          {"gemm_share", gemm_share},

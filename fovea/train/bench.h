@@ -31,6 +31,7 @@ struct BenchResult {
   double images_per_second = 0;  // of the median step
   double step_ms = 0;            // median
   double step_ms_min = 0, step_ms_max = 0;
+  double cpu_ms = 0;  // processor time of the process for a step, mean
   double gflops_per_second =
       0;  // of matrix products: 2 a multiply-add, backward counted as twice the forward
   double gemm_gflops_per_second = 0;  // the machine's own peak, see measure_gemm_peak

@@ -50,7 +50,7 @@ class DataInspectTest : public ::testing::Test {
     dir_.write(name, data::encode_png(image));
   }
   testing::ProgramResult inspect(const std::string& arguments) const {
-    return run_fovea("data inspect " + arguments + " --to " + dir_.path() + "/out");
+    return run_fovea("data inspect " + arguments + " --out " + dir_.path() + "/out");
   }
   bool has(const char* file) const { return fs::exists(dir_.path() + "/out/" + file); }
 

@@ -72,6 +72,7 @@ TEST(TileBlenderTest, InverseOfTheIdentityIsTheIdentity) {
           const Tiling tiling({.tile_size = {size.depth == 1 ? 1 : 4, 5, 6},
                                .tile_overlap = overlap,
                                .use_all_data = true,
+                               .pad_small = true,
                                .two_d = two_d,
                                .upstream_compatible = upstream_compatible},
                               size);

@@ -62,7 +62,8 @@ TEST(TileAxisTest, CoversAndCountsByFormula) {
       for (int64_t percent = 0; percent < 100; percent = percent < 90 ? percent + 5 : percent + 3) {
         for (const bool use_all : {false, true}) {
           const TilingConfig config{.tile_overlap = static_cast<double>(percent) / 100,
-                                    .use_all_data = use_all};
+                                    .use_all_data = use_all,
+                                    .pad_small = true};
           const AxisTiles axis = tile_axis(size, tile, config);
           const auto starts = starts_of(axis);
           ASSERT_GE(axis.step, 1);
@@ -169,6 +170,10 @@ TEST(TilingTest, SaysWhatDoesNotFit) {
                 Tiling({.tile_size = {4, 16}, .upstream_compatible = true}, {1, 8, 8});
               }),
               HasSubstr("upstream_compatible: false"));
+  EXPECT_THAT(message_of<DataError>([] {
+                Tiling({.tile_size = {4, 9}}, {1, 8, 8});
+              }),
+              HasSubstr("an axis of 8 is shorter than the tile's 9"));
   EXPECT_THROW(Tiling({.tile_size = {4}}, {1, 8, 8}), Error);
   EXPECT_THROW(Tiling({.tile_size = {4, 4}}, {1, 8, 8}).tile(4), Error);
 }
@@ -215,7 +220,7 @@ TEST(ExtractTileTest, CutsImagesVolumesMasksAndPoints) {
 }
 
 TEST(ExtractTileTest, PadsWhatIsSmallerThanATile) {
-  const Tiling tiling({.tile_size = {2, 3, 4}}, {1, 2, 3});
+  const Tiling tiling({.tile_size = {2, 3, 4}, .pad_small = true}, {1, 2, 3});
   ASSERT_EQ(tiling.count(), 1);
   const Tile tile = tiling.tile(0);
   EXPECT_TRUE(tile.is_padded());

@@ -46,6 +46,7 @@ TEST_P(BenchTest, FiguresAgreeWithEachOther) {
   EXPECT_GT(result.step_ms, 0);
   EXPECT_LE(result.step_ms_min, result.step_ms);
   EXPECT_LE(result.step_ms, result.step_ms_max);
+  EXPECT_GT(result.cpu_ms, 0);
   EXPECT_DOUBLE_EQ(result.images_per_second, 4e3 / result.step_ms);
   EXPECT_DOUBLE_EQ(result.gemm_share, result.gflops_per_second / result.gemm_gflops_per_second);
   EXPECT_GT(result.gemm_share, 0);
@@ -66,7 +67,7 @@ TEST_P(BenchTest, JsonHasTheKeysThatScriptsRelyOn) {
   const auto object = nlohmann::json::parse(result_of(GetParam()).to_json());
   for (const char* key :
        {"name", "mode", "dtype", "device", "threads", "batch_size", "images_per_second", "step_ms",
-        "gflops_per_second", "gemm_share", "peak_memory_bytes"}) {
+        "cpu_ms", "gflops_per_second", "gemm_share", "peak_memory_bytes"}) {
     EXPECT_TRUE(object.contains(key)) << key;
   }
   EXPECT_EQ(object["name"], "tiny");

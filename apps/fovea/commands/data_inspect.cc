@@ -30,7 +30,7 @@ struct InspectArguments {
   std::string source;
   std::vector<std::string> overrides;
   std::string section = "both";
-  std::string to = "inspect";
+  std::string out = "inspect";
   std::string tree;  // "": none; "true": with its defaults; else YAML
   data::InspectionOptions options;
   bool json = false;
@@ -205,7 +205,7 @@ void run(const InspectArguments& arguments) {
       data::inspect(std::move(source.sets), source.training, source.evaluation, options);
   if (progress) progress->clear();
   inspection.notes.insert(inspection.notes.begin(), source.notes.begin(), source.notes.end());
-  const auto files = data::write_inspection(inspection, arguments.source, arguments.to);
+  const auto files = data::write_inspection(inspection, arguments.source, arguments.out);
   if (arguments.json) {
     print_json(inspection, files);
   } else {
@@ -233,7 +233,7 @@ void add_data_inspect(CLI::App& group) {
   command->add_option("--section", arguments->section, "of a recipe: which data set")
       ->check(CLI::IsMember({"train", "val", "both"}))
       ->capture_default_str();
-  command->add_option("--to", arguments->to, "folder for inspect.html and the pictures")
+  command->add_option("--out", arguments->out, "folder for inspect.html and the pictures")
       ->capture_default_str();
   command->add_option("--samples", options.samples, "pictures of each set")
       ->check(CLI::Range(0, 10000))
