@@ -40,6 +40,8 @@ void add_commands(CLI::App& app) {
 // others need: a step takes ten times as long. The limit is read when the library is loaded, before
 // main, so the program starts itself anew with it set. Whoever sets either variable has the choice.
 void limit_spinning(char** argv) {
+  // Read at the same time: libtorch would tell of a rank that is not there yet with a C++ stack.
+  setenv("TORCH_CPP_LOG_LEVEL", "ERROR", /*overwrite=*/0);
   if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY")) return;
   setenv("GOMP_SPINCOUNT", "10000", /*overwrite=*/0);
   std::error_code error;  // by its own name, which ps and pkill then show
