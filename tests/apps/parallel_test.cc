@@ -104,6 +104,9 @@ class ParallelProgramTest : public ::testing::Test {
 
   bool has_checkpoint() const { return fs::exists(run_dir() + "/checkpoints/latest"); }
 
+  // A rank tells its step a few times in a second; until all have.
+  static void let_it_be_told() { std::this_thread::sleep_for(std::chrono::seconds(1)); }
+
   // The process of a rank of this test's run.
   pid_t process_of(int rank) const {
     const auto variable = fmt::format("RANK={}", rank);
@@ -198,6 +201,7 @@ TEST_F(ParallelProgramTest, SigtermToTheLauncherSavesAndExits75) {
 TEST_F(ParallelProgramTest, ARankThatIsKilledEndsAllAndTheCheckpointStands) {
   auto run = start(long_train());
   ASSERT_TRUE(wait_until([&] { return has_checkpoint(); }));
+  let_it_be_told();
   send(1, SIGKILL);
   const auto result = run.get();
   EXPECT_EQ(result.exit_code, 7) << result.output;
@@ -217,6 +221,7 @@ TEST_F(ParallelProgramTest, ARankThatIsKilledEndsAllAndTheCheckpointStands) {
 TEST_F(ParallelProgramTest, ARankThatHangsIsNamedInTime) {
   auto run = start(long_train("launch.timeout=5"));
   ASSERT_TRUE(wait_until([&] { return has_checkpoint(); }));
+  let_it_be_told();
   const auto hung = process_of(1);
   ASSERT_GT(hung, 0);
   kill(hung, SIGSTOP);
