@@ -112,6 +112,12 @@ int64_t BatchMaker::next_position(int64_t position) const {
   return position + order_.batch_at(position).rows;
 }
 
+int64_t BatchMaker::position_of(int64_t batch) const {
+  int64_t position = batch / batches_per_epoch() * samples_per_epoch();
+  for (int64_t i = 0; i < batch % batches_per_epoch(); ++i) position = next_position(position);
+  return position;
+}
+
 void BatchMaker::open(int64_t position, Batch& batch) const {
   const BatchPlan plan = order_.batch_at(position);
   const Shard& shard = options_.shard;

@@ -29,6 +29,8 @@ class BatchMaker {
   void check_position(int64_t position) const;
   // Where the batch after the one at `position` starts.
   int64_t next_position(int64_t position) const;
+  // Where batch number `batch` of the training starts, counted from 0 over all epochs.
+  int64_t position_of(int64_t batch) const;
   // Sizes the buffers of `batch` for the batch at `position`; every element is written by `fill`.
   void open(int64_t position, Batch& batch) const;
   // Reads and transforms rows [first, last) of this process. Throws DataError naming the sample; or

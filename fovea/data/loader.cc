@@ -234,6 +234,8 @@ int64_t Loader::samples_per_epoch() const { return state_->maker.samples_per_epo
 
 int64_t Loader::batches_per_epoch() const { return state_->maker.batches_per_epoch(); }
 
+int64_t Loader::position_of(int64_t batch) const { return state_->maker.position_of(batch); }
+
 void Loader::seek(int64_t position) {
   State& state = *state_;
   state.maker.check_position(position);

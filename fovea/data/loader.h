@@ -72,6 +72,9 @@ class Loader {
   int64_t samples_per_epoch() const;
   int64_t batches_per_epoch() const;
 
+  // The position at which batch number `batch` starts, counted from 0 over all epochs.
+  int64_t position_of(int64_t batch) const;
+
   // Goes on from `position`, the global number of samples consumed since the start of training: its
   // state is this one integer. Must be a position at which a batch starts.
   void seek(int64_t position);

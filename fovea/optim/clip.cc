@@ -3,6 +3,8 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/where.h>
 
 #include <algorithm>
 #include <cmath>
@@ -19,6 +21,11 @@ constexpr int64_t kChunk = 1 << 16;  // elements of one partial sum: part of wha
 
 bool is_plain_cpu(const at::Tensor& flat) {
   return flat.is_cpu() && flat.scalar_type() == at::kFloat && flat.is_contiguous();
+}
+
+// values: [U, E] -> [U, 1]
+at::Tensor norm_of_rows(const at::Tensor& values) {
+  return at::linalg_vector_norm(values, 2, 1, /*keepdim=*/true);
 }
 
 }  // namespace
@@ -38,6 +45,42 @@ double global_norm(const at::Tensor& flat) {
   double sum = 0;
   for (const double part : partial) sum += part;
   return std::sqrt(sum);
+}
+
+void clip_gradients_adaptively(const std::vector<ParamSpec>& params, double max_ratio) {
+  constexpr double kSmallestWeight = 1e-3, kSmallestGradient = 1e-6;
+  FOVEA_CHECK(max_ratio > 0, "clip_gradients_adaptively: max_ratio={}; expected more than 0",
+              max_ratio);
+  const at::NoGradGuard no_grad;
+  for (const auto& spec : params) {
+    auto grad = spec.param.grad();
+    if (!grad.defined() || grad.numel() == 0) continue;
+    const int64_t units = grad.dim() > 1 ? grad.size(0) : 1;
+    const auto weights = spec.param.detach().reshape({units, -1});  // [units, elements of one]
+    auto grads = grad.view({units, -1});
+    if (!is_plain_cpu(grad) || !is_plain_cpu(weights)) {
+      const auto limit = norm_of_rows(weights).clamp_min(kSmallestWeight) * max_ratio;
+      const auto norm = norm_of_rows(grads);
+      const auto factor = at::where((norm < limit).logical_or(norm.isfinite().logical_not()),
+                                    at::ones_like(norm), limit / norm.clamp_min(kSmallestGradient));
+      grads.mul_(factor);
+      continue;
+    }
+    const auto size = grads.size(1);
+    const float* weight = weights.const_data_ptr<float>();
+    float* values = grads.data_ptr<float>();
+    at::parallel_for(0, units, 1 + kChunk / size, [&](int64_t first, int64_t last) {
+      for (int64_t unit = first; unit < last; ++unit) {
+        const double norm = std::sqrt(sum_of_squares(values + unit * size, size));
+        const double limit =
+            max_ratio *
+            std::max(kSmallestWeight, std::sqrt(sum_of_squares(weight + unit * size, size)));
+        if (norm < limit || !std::isfinite(norm)) continue;
+        scale(values + unit * size, size,
+              static_cast<float>(limit / std::max(norm, kSmallestGradient)));
+      }
+    });
+  }
 }
 
 double clip_gradients(const at::Tensor& flat_grad, double max_norm, double max_value) {

@@ -4,6 +4,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <vector>
+
+#include "fovea/optim/optimizer.h"
+
 namespace fovea::optim {
 
 // Euclidean norm of a flat float32 tensor. Not finite where an element is not.
@@ -14,5 +18,12 @@ double global_norm(const at::Tensor& flat);
 // off. Returns the norm before both. Gradients whose norm is not finite are left as they are: the
 // caller decides.
 double clip_gradients(const at::Tensor& flat_grad, double max_norm, double max_value = 0);
+
+// Adaptive gradient clipping (Brock et al., "High-performance large-scale image recognition without
+// normalization", ICML 2021) with timm's formula: of every parameter with two or more dims each
+// part along dim 0 by itself, of the others the whole, has a gradient whose norm is at most
+// max_ratio times that of the weights, which counts as 1e-3 at least. A gradient whose norm is not
+// finite is left as it is.
+void clip_gradients_adaptively(const std::vector<ParamSpec>& params, double max_ratio);
 
 }  // namespace fovea::optim

@@ -18,12 +18,13 @@ struct ImportRow {
   ImportOutcome outcome = ImportOutcome::kRefused;
   std::string target;  // "optim.lr"; empty where nothing was written
   std::string note;
+  std::string phase = {};  // that its file or command became; empty: there is one
 };
 
 struct ImportOptions {
-  std::string system;    // "ucf", "bionemo", "rosetta", "timm" or "jabas"
-  std::string task;      // ucf: what its script does; empty: told from the keys
-  int64_t num_gpus = 0;  // processes that each take a batch; 0: what the file says, else one
+  std::string system = {};  // "ucf", "bionemo", "rosetta", "timm" or "jabas"
+  std::string task = {};    // ucf: what its script does; empty: told from the keys
+  int64_t num_gpus = 0;     // processes that each take a batch; 0: what the file says, else one
   int64_t train_samples = 1'281'167;  // for counts in epochs that become steps: ImageNet's
 };
 
@@ -35,12 +36,15 @@ struct ImportedRecipe {
 // file: UCF-VIT's or BioNeMo's YAML, Rosetta's gin (included files lie beside it), timm's args.yaml
 // or a text file with its command line, the same of T2T-ViT and JABAS, or JABAS's JSON. Throws
 // ConfigError where the file cannot be read, or says something that no recipe can.
+// Several files, or several commands in one script, become the phases of one recipe, in their
+// order (docs/phases.md).
+ImportedRecipe import_recipe(const std::vector<std::string>& files, const ImportOptions& options);
 ImportedRecipe import_recipe(const std::string& file, const ImportOptions& options);
 
 // "ucf", ... in the order of the documentation.
 std::vector<std::string> import_systems();
 
-// A table of three parts: mapped, changed, refused.
+// A table of three parts: mapped, changed, refused; one for each phase.
 std::string import_table(const std::vector<ImportRow>& rows);
 
 }  // namespace fovea::recipe_import

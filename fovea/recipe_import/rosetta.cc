@@ -11,6 +11,9 @@ namespace fovea::recipe_import {
 namespace {
 
 const char* const kProgram = "a function of the program that the file configures";
+const char* const kT5x =
+    "t5x's checkpoints are not read; both files together become phases, of which one hands its "
+    "weights on, and init.weights takes an .npz";
 const char* const kMacro = "a name for a value, which stands where it is used";
 
 ImportRules config_rules() {
@@ -123,18 +126,18 @@ ImportRules train_rules() {
       {"trainer.Trainer.learning_rate_fn", part_of("schedule.name")},
       {"utils.CheckpointConfig.restore", refuse(kProgram)},
       {"utils.CheckpointConfig.save", refuse(kProgram)},
-      {"utils.RestoreCheckpointConfig.path", part_of("init.weights", "where it names a file")},
+      {"utils.RestoreCheckpointConfig.path", refuse(kT5x)},
       {"utils.RestoreCheckpointConfig.fallback_to_scratch",
        refuse("weights that are asked for and are not there are an error")},
       {"utils.RestoreCheckpointConfig.strict", refuse("weights are loaded strictly")},
       {"utils.RestoreCheckpointConfig.state_transformation_fns",
-       refuse("init.weights takes no optimizer state; a run that goes on takes it")},
+       refuse("init.weights takes the weights alone, as the transform leaves them")},
       {"utils.SaveCheckpointConfig.period", to("checkpoint.every_steps")},
       {"utils.SaveCheckpointConfig.dtype", refuse_unless("float32", "master weights are float32")},
       {"utils.SaveCheckpointConfig.keep", to("checkpoint.keep")},
       {"utils.SaveCheckpointConfig.save_dataset",
        refuse("the position in the data is always in the checkpoint")},
-      {"ckpt_script.convert_t5x_finetune_to_pretrain.pretrain_ckpt_dir", part_of("init.weights")},
+      {"ckpt_script.convert_t5x_finetune_to_pretrain.pretrain_ckpt_dir", refuse(kT5x)},
       {"ckpt_script.convert_t5x_finetune_to_pretrain.finetune_ckpt_dir",
        refuse("nothing is written: the recipe that fine-tunes takes init.weights")},
       {"ckpt_script.convert_t5x_finetune_to_pretrain.pretrained_model", refuse(kProgram)},

@@ -10,6 +10,7 @@
 #include "fovea/core/files.h"
 #include "fovea/core/gin.h"
 #include "fovea/recipe_import/importer.h"
+#include "fovea/recipe_import/phases.h"
 
 namespace fovea::recipe_import {
 namespace {
@@ -115,6 +116,45 @@ bool is_yaml_name(const std::string& file) {
   return ending == ".yaml" || ending == ".yml" || ending == ".json";
 }
 
+// Commands of a script that train; one text where there are fewer than two of them.
+std::vector<std::string> parts_of(const std::string& file, const std::string& text,
+                                  const std::string& system) {
+  std::vector<std::string> commands;
+  const bool is_script = !is_yaml_name(file) && (system == "timm" || system == "jabas");
+  std::string command;
+  const auto close = [&] {
+    const auto words = shell_words(command);
+    const bool trains = std::any_of(words.begin(), words.end(), [](const std::string& word) {
+      const auto name = fs::path(word).filename().string();
+      return name == "train.py" || name == "main.py";
+    });
+    if (trains) commands.push_back(command);
+    command.clear();
+  };
+  char quote = 0;
+  for (size_t i = 0; is_script && i < text.size(); ++i) {
+    const char c = text[i];
+    if (quote == 0 && c == '#' &&
+        (i == 0 || std::isspace(static_cast<unsigned char>(text[i - 1])))) {
+      i = std::min(text.find('\n', i), text.size()) - 1;
+      continue;
+    }
+    if (c == '\\' && i + 1 < text.size()) {
+      command += c;
+      command += text[++i];
+      continue;
+    }
+    if (quote != 0 ? c == quote : c == '\'' || c == '"') quote = quote != 0 ? 0 : c;
+    if (quote == 0 && (c == '\n' || c == ';' || c == '&' || c == '|')) {
+      close();
+    } else {
+      command += c;
+    }
+  }
+  close();
+  return commands.size() < 2 ? std::vector<std::string>{text} : commands;
+}
+
 ConfigNode read_settings(const std::string& file, const std::string& text,
                          const std::string& system) {
   if (system == "rosetta") {
@@ -187,9 +227,7 @@ ConfigNode command_line_settings(const std::string& text, const std::string& sou
 
 std::vector<std::string> import_systems() { return {"ucf", "bionemo", "rosetta", "timm", "jabas"}; }
 
-ImportedRecipe import_recipe(const std::string& file, const ImportOptions& options) {
-  const auto text = read_file(file, kMaxConfigBytes);
-  Importer importer(read_settings(file, text, options.system), options);
+ImportedRecipe import_recipe(const std::vector<std::string>& files, const ImportOptions& options) {
   const std::map<std::string, void (*)(Importer&)> systems = {{"ucf", import_ucf},
                                                               {"bionemo", import_bionemo},
                                                               {"rosetta", import_rosetta},
@@ -200,11 +238,29 @@ ImportedRecipe import_recipe(const std::string& file, const ImportOptions& optio
     fail<ConfigError>("no system is called '{}'; expected ucf, bionemo, rosetta, timm or jabas",
                       options.system);
   }
-  chosen->second(importer);
-  return std::move(importer).finish();
+  std::vector<std::string> names;
+  std::vector<ImportedRecipe> recipes;
+  for (const auto& file : files) {
+    const auto text = read_file(file, kMaxConfigBytes);
+    for (const auto& part : parts_of(file, text, options.system)) {
+      Importer importer(read_settings(file, part, options.system), options);
+      chosen->second(importer);
+      recipes.push_back(std::move(importer).finish());
+      names.push_back(file);
+    }
+  }
+  if (recipes.size() == 1) return std::move(recipes.front());
+  return joined_as_phases(phase_names(names), recipes);
 }
 
-std::string import_table(const std::vector<ImportRow>& rows) {
+ImportedRecipe import_recipe(const std::string& file, const ImportOptions& options) {
+  return import_recipe(std::vector<std::string>{file}, options);
+}
+
+namespace {
+
+// A table of the rows of one phase.
+std::string table_of(const std::vector<ImportRow>& rows, const std::string& phase) {
   std::string table;
   const std::pair<ImportOutcome, const char*> parts[] = {{ImportOutcome::kMapped, "mapped"},
                                                          {ImportOutcome::kChanged, "changed"},
@@ -213,13 +269,26 @@ std::string import_table(const std::vector<ImportRow>& rows) {
     std::string lines;
     size_t count = 0;
     for (const auto& row : rows) {
-      if (row.outcome != outcome) continue;
+      if (row.outcome != outcome || row.phase != phase) continue;
       count += 1;
       lines += fmt::format("  {} = {}{}{}{}\n", row.key, row.value,
                            row.target.empty() ? "" : " -> " + row.target,
                            row.note.empty() ? "" : ": ", row.note);
     }
     if (count > 0) table += fmt::format("{} ({})\n{}", title, count, lines);
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string import_table(const std::vector<ImportRow>& rows) {
+  std::string table, phase;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i > 0 && rows[i].phase == phase) continue;
+    phase = rows[i].phase;
+    if (!phase.empty()) table += fmt::format("phase {}\n", phase);
+    table += table_of(rows, phase);
   }
   return table;
 }

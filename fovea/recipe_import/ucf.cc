@@ -126,7 +126,9 @@ ImportRules optimizer_rules() {
       {"model.beta_1", part_of("optim.betas")},
       {"model.beta_2", part_of("optim.betas")},
       {"model.weight_decay",
-       to("optim.weight_decay", "not on biases and norms, which UCF-VIT decays too")},
+       to("optim.weight_decay",
+          "with decay_all: on biases, norms and tokens too, as there; also on the embeddings of "
+          "positions and variables, which UCF-VIT spares")},
       {"model.warmup_steps",
        to("schedule.warmup_steps", "UCF-VIT arrives at the peak one step earlier")},
       {"model.max_steps",
@@ -313,6 +315,7 @@ void finish_task(Importer& in, const std::string& task) {
     in.set("task.loss", "{name: dice_ce, squared_pred: true, smooth_nr: 0.0, smooth_dr: 1e-6}");
   }
   in.set("optim.name", "adamw");
+  in.set("optim.decay_all", "true");
   in.set("optim.betas",
          fmt::format("[{}, {}]", in.number("model.beta_1", 0.9), in.number("model.beta_2", 0.999)));
   in.set("schedule.name", "cosine");

@@ -10,6 +10,20 @@
 
 namespace fovea::train {
 
+void InitConfig::validate(ConfigIssues& issues) const {
+  if (optimizer.empty()) return;
+  if (weights.empty()) {
+    issues.add("optimizer",
+               "found a file, but init.weights names none, so that its moments would belong to "
+               "other weights; set init.weights to the same file");
+  } else if (part != "all" || skip_head) {
+    issues.add("optimizer",
+               fmt::format("found a file together with {}, which leaves parameters as initialised: "
+                           "a run goes on with all of its own; leave one of them out",
+                           skip_head ? "skip_head" : "part: " + part));
+  }
+}
+
 void TrainerConfig::validate(ConfigIssues& issues) const {
   if (max_epochs.has_value() == max_steps.has_value()) {
     issues.add(max_epochs ? "max_steps" : "max_epochs",
@@ -28,6 +42,14 @@ void TrainerConfig::validate(ConfigIssues& issues) const {
 
 void TrainConfig::validate(ConfigIssues& issues) const {
   validate_phases(*this, issues);
+  if (!init.optimizer.empty() && phases.empty() && optim.get_if<optim::AdamWConfig>() == nullptr) {
+    issues.add("init.optimizer",
+               fmt::format("found a file, but optim.name is {}; moments are taken over by adamw "
+                           "alone: set it, or start with the weights alone",
+                           optim.visit_value([](const auto& chosen) {
+                             return std::string(std::decay_t<decltype(chosen)>::kName);
+                           })));
+  }
   const auto& kind = trainer.cache_features;
   if (kind == "none") return;
   if (data.mixup.is_on()) {

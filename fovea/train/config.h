@@ -51,6 +51,8 @@ struct DeviceConfig {
 // Where weights come from before step 0.
 struct InitConfig {
   std::string weights;
+  std::string optimizer;
+  std::optional<int64_t> step;
   std::string part = "all";
   bool resize_pos_embed = true;
   bool skip_head = false;
@@ -61,6 +63,15 @@ struct InitConfig {
     v.field("weights", self.weights,
             "weights file of Fovea, timm, Hugging Face, DINOv2, MAE or Google (safetensors, .pt, "
             ".npz), or a DCP folder; empty: initialise from run.seed");
+    v.field(
+        "optimizer", self.optimizer,
+        "checkpoint of a torch run (a file, or a DCP folder; as a rule that of `weights`) whose "
+        "AdamW moments and number of steps are taken over, strictly; empty: moments start at "
+        "zero");
+    v.field("step", self.step,
+            "optimizer steps that were done before: the schedule, the length of the run and the "
+            "order of the samples go on behind them; auto: those of `optimizer`, without it 0",
+            {.min = 0, .unit = "steps", .null_word = "auto"});
     v.field("part", self.part,
             "all: every parameter, from a file of the same model; encoder: the encoder alone, such "
             "as a MAE's for a classifier, and what stands behind it stays as initialised",
@@ -73,6 +84,7 @@ struct InitConfig {
             "fold the patch filters of another number of channels to this one, as timm does; "
             "false: an error");
   }
+  void validate(ConfigIssues& issues) const;
 };
 
 struct EmaConfig {
@@ -96,6 +108,7 @@ struct TrainerConfig {
   std::optional<int64_t> micro_batch_size;
   double max_grad_norm = 0;
   double max_grad_value = 0;
+  double max_grad_ratio = 0;
   double eval_every_epochs = 1;
   std::optional<int64_t> eval_every_steps;
   std::vector<std::string> freeze;
@@ -116,6 +129,11 @@ struct TrainerConfig {
     v.field("max_grad_norm", self.max_grad_norm, "clip the gradient to this global norm; 0: off",
             {.min = 0});
     v.field("max_grad_value", self.max_grad_value, "clip each element of the gradient; 0: off",
+            {.min = 0});
+    v.field("max_grad_ratio", self.max_grad_ratio,
+            "adaptive gradient clipping: keep the gradient of each output unit within this share "
+            "of its weights' norm, 0.01 as a rule, but for the classifier (timm's clip_mode agc); "
+            "0: off",
             {.min = 0});
     v.field("eval_every_epochs", self.eval_every_epochs,
             "evaluate this often, and at the end; 0: only at the end",

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <string_view>
+#include <utility>
 
 namespace fovea::train {
 
@@ -17,6 +19,27 @@ inline bool is_smaller_better(std::string_view metric) {
 
 inline bool improves(std::string_view metric, double value, double best) {
   return is_smaller_better(metric) ? value < best : value > best;
+}
+
+// As people read it, with its unit: "psnr" -> "PSNR, dB"; "dice_2" -> "Dice, class 2"; a name that
+// is not known, as it is.
+inline std::string metric_label(const std::string& metric) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kLabels = {
+      {{"dice", "Dice"},
+       {"iou", "IoU"},
+       {"hd95", "Hausdorff distance, 95 %"},
+       {"fid",
+        "Fr\xC3\xA9"
+        "chet distance"},
+       {"psnr", "PSNR, dB"},
+       {"loss_mean_image", "loss of the mean image"}}};
+  const auto end = metric.find_last_not_of("0123456789");
+  const bool has_class = end != std::string::npos && end + 1 < metric.size() && metric[end] == '_';
+  const auto name = has_class ? metric.substr(0, end) : metric;
+  const auto found = std::find_if(kLabels.begin(), kLabels.end(),
+                                  [&](const auto& label) { return label.first == name; });
+  if (found == kLabels.end()) return metric;
+  return std::string(found->second) + (has_class ? ", class " + metric.substr(end + 1) : "");
 }
 
 }  // namespace fovea::train

@@ -206,6 +206,7 @@ StepOptions step_options(const TrainConfig& config) {
           .micro_batch_size = config.trainer.micro_batch_size.value_or(0),
           .max_grad_norm = config.trainer.max_grad_norm,
           .max_grad_value = config.trainer.max_grad_value,
+          .max_grad_ratio = config.trainer.max_grad_ratio,
           .compute = compute_options(config.device)};
 }
 

@@ -42,6 +42,21 @@ void check_adds_up(const Task& task, int64_t micro, int64_t batch_size, int64_t 
   }
 }
 
+// On the gradients of the whole batch, however many passes it took. -> their norm before.
+double clip(optim::Optimizer& optimizer, const StepOptions& options) {
+  const auto& grad = optimizer.flat_grad();
+  if (options.max_grad_ratio == 0)
+    return optim::clip_gradients(grad, options.max_grad_norm, options.max_grad_value);
+  const double norm = optim::global_norm(grad);
+  if (!std::isfinite(norm)) return norm;
+  auto params = optimizer.params();
+  std::erase_if(params,
+                [](const optim::ParamSpec& spec) { return spec.name.starts_with("head."); });
+  optim::clip_gradients_adaptively(params, options.max_grad_ratio);
+  optim::clip_gradients(grad, options.max_grad_norm, options.max_grad_value);
+  return norm;
+}
+
 }  // namespace
 
 StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Optimizer& optimizer,
@@ -72,8 +87,7 @@ StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Opt
               outcome.weight);
   outcome.loss /= outcome.weight;
   optimizer.flat_grad().mul_(1.0 / outcome.weight);
-  outcome.grad_norm =
-      optim::clip_gradients(optimizer.flat_grad(), options.max_grad_norm, options.max_grad_value);
+  outcome.grad_norm = clip(optimizer, options);
   if (!std::isfinite(outcome.loss) || !std::isfinite(outcome.grad_norm)) {
     fail<DivergedError>(
         "step {}: loss {} and gradient norm {} are not both finite; expected finite numbers. The "

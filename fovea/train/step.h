@@ -29,6 +29,7 @@ struct StepOptions {
   int64_t micro_batch_size = 0;  // 0: the whole batch in one pass
   double max_grad_norm = 0;      // 0: no clipping
   double max_grad_value = 0;
+  double max_grad_ratio = 0;  // of each unit to its weights, but for the classifier's; 0: off
   ComputeOptions compute = {};
   FeatureSource* features = nullptr;  // of a frozen backbone; null: the model runs as a whole
   // The ranks that each have a part of the batch, and what sums their gradients; both or neither.

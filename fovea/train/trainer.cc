@@ -21,6 +21,7 @@
 #include "fovea/train/run_folder.h"
 #include "fovea/train/session.h"
 #include "fovea/train/stop_signals.h"
+#include "fovea/train/take_over.h"
 #include "fovea/train/training_log.h"
 
 namespace fovea::train {
@@ -56,6 +57,7 @@ struct Trainer::Run {
 
   FitResult fit();
   void resume();
+  void take_over();
   void prepare_features();
   void train_one_step();
   void evaluate_now();
@@ -187,7 +189,7 @@ std::optional<checkpoint::State> Trainer::Run::load_latest() {
 
 void Trainer::Run::resume() {
   const auto found = load_latest();
-  if (!found) return;
+  if (!found) return take_over();
   const auto& scalars = found->scalars;
   checkpoint::copy_into(*model, found->model);
   optimizer->load_state(found->optimizer, scalars.at("optimizer_steps"));
@@ -199,6 +201,23 @@ void Trainer::Run::resume() {
   if (scalars.contains("best")) best = scalars.at("best").get<double>();
   log.restore(scalars.at("log"));
   log_info(fmt::format("{}: going on from step {} of {}", folder.path().string(), step, num_steps));
+}
+
+// The steps of another system's run count as this one's.
+void Trainer::Run::take_over() {
+  step = take_over_run(config, *model, *optimizer, ema.get());
+  if (step == 0) return;
+  if (step >= num_steps) {
+    fail<ConfigError>(
+        "init.step: {} steps were done, and the run has {} in all; trainer.max_steps and "
+        "max_epochs "
+        "count from the first step of the run that is taken over: set more, or init.step=0 for a "
+        "new schedule",
+        step, num_steps);
+  }
+  position = training.loader->position_of(step);
+  log_info(fmt::format("{}: going on from step {} of {}, with learning rate {:.4g}",
+                       folder.path().string(), step, num_steps, schedule.lr(step)));
 }
 
 // After resume, which has the last word on the weights of the backbone.
@@ -302,10 +321,10 @@ void Trainer::Run::save() {
 }
 
 FitResult Trainer::Run::fit() {
+  resume();
   folder.write_config(config);
   std::optional<RunClock> clock;
   if (is_writer()) clock.emplace(folder.file("machine.json"), options.compute);
-  resume();
   check_same_weights(*model, world.all());
   prepare_features();
   log.start(step);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "fovea/core/error.h"
@@ -211,6 +212,23 @@ const Naming* find_naming(const nn::NamedTensors& tensors) {
     }
   }
   return nullptr;
+}
+
+std::vector<std::string> fovea_names(const Naming& naming, const std::vector<std::string>& names) {
+  const auto rules = compile(naming);
+  std::vector<std::string> found;
+  for (const auto& name : names) {
+    std::optional<Pattern::Captures> captures;
+    const CompiledRule* rule = nullptr;
+    for (size_t i = 0; i < rules.size() && !captures; ++i) {
+      rule = &rules[i];
+      for (size_t part = 0; part < rule->foreign.size() && !captures; ++part)
+        captures = rule->foreign[part].match(name);
+    }
+    const bool has_name = captures && !rule->rule->fovea.empty();
+    found.push_back(has_name ? rule->fovea.expand(*captures).value_or("") : "");
+  }
+  return found;
 }
 
 Conversion to_fovea(const Naming& naming, nn::NamedTensors tensors) {

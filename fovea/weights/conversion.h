@@ -32,6 +32,10 @@ struct Conversion {
 // The naming whose signs occur among the names; null: none does, the names may be a model's own.
 const Naming* find_naming(const nn::NamedTensors& tensors);
 
+// The name that each of `names` gets by the rules alone; empty where there is none. Several may get
+// the same.
+std::vector<std::string> fovea_names(const Naming& naming, const std::vector<std::string>& names);
+
 // Throws CheckpointError where a tensor's shape does not fit its rule.
 Conversion to_fovea(const Naming& naming, nn::NamedTensors tensors);
 // Throws ConfigError: a naming that is only read; CheckpointError: shapes.

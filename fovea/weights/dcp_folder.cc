@@ -3,12 +3,12 @@
 #include <ATen/ops/empty.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/pickle.h"
-#include "fovea/weights/torch_file.h"
 
 // Note [Distributed Checkpoint]. The index is a dataclass Metadata: state_dict_metadata (name ->
 // TensorStorageMetadata{properties, size, chunks[offsets, sizes]}, or BytesStorageMetadata for what
@@ -80,7 +80,7 @@ class DcpIndex {
       const std::string name(dict.items[i]->text);
       const auto& value = *dict.items[i + 1];
       if (value.is_call(kBytesMetadata)) {
-        ++folder_.num_others_;
+        folder_.others_[name] = {};
         continue;
       }
       const auto& description = fields(value, "metadata.TensorStorageMetadata");
@@ -104,29 +104,44 @@ class DcpIndex {
     for (size_t i = 0; i + 1 < dict.items.size(); i += 2) {
       const auto& index = fields(*dict.items[i], "metadata.MetadataIndex");
       const auto& place = fields(*dict.items[i + 1], "filesystem._StorageInfo");
-      const auto whole = folder_.wholes_.find(std::string(entry(index, "fqn").text));
+      const std::string name(entry(index, "fqn").text);
+      if (const auto other = folder_.others_.find(name); other != folder_.others_.end())
+        read_place(place, other->second);
+      const auto whole = folder_.wholes_.find(name);
       if (whole == folder_.wholes_.end()) continue;  // no tensor
       const auto* start = index.find("offset");
       const auto starts = start == nullptr ? std::vector<int64_t>() : sizes(*start);
       for (auto& part : whole->second.parts) {
-        if (part.starts != starts) continue;
-        part.file = entry(place, "relative_path").text;
-        part.offset = static_cast<uint64_t>(entry(place, "offset").integer);
-        part.bytes = static_cast<uint64_t>(entry(place, "length").integer);
-        if (part.file.empty() || part.file.find('/') != std::string::npos || part.file[0] == '.')
-          refuse("the file \"{}\"", shown(part.file));
+        if (part.starts == starts) read_place(place, part);
       }
     }
   }
+  void read_place(const PickleValue& place, DcpFolder::Part& part) const {
+    part.file = entry(place, "relative_path").text;
+    part.offset = static_cast<uint64_t>(entry(place, "offset").integer);
+    part.bytes = static_cast<uint64_t>(entry(place, "length").integer);
+    if (part.file.empty() || part.file.find('/') != std::string::npos || part.file[0] == '.')
+      refuse("the file \"{}\"", shown(part.file));
+  }
 
+  // The planner's keys have the order of the saved dict; the index itself lists the tensors of one
+  // process after those of another.
   void read_keys(const PickleValue& planner) {
     std::map<std::string, std::string> tops;
+    std::map<std::string, size_t> order;
     for (size_t i = 0; i + 1 < planner.items.size(); i += 2) {
       const auto& keys = planner.items[i + 1]->items;
-      if (keys.size() > 1 && keys[0]->is_text())
-        tops[std::string(planner.items[i]->text)] = keys[0]->text;
+      const std::string name(planner.items[i]->text);
+      order.emplace(name, i);
+      if (keys.size() > 1 && keys[0]->is_text()) tops[name] = keys[0]->text;
     }
-    for (auto& tensor : folder_.tensors_) tensor.top = tops[tensor.name];
+    for (auto& tensor : folder_.tensors_) {
+      tensor.top = tops[tensor.name];
+      order.emplace(tensor.name, planner.items.size());
+    }
+    std::stable_sort(
+        folder_.tensors_.begin(), folder_.tensors_.end(),
+        [&](const auto& a, const auto& b) { return order.at(a.name) < order.at(b.name); });
   }
 
   // Parts within the tensor, apart from each other, and with as many elements as it: a cover.
@@ -178,6 +193,20 @@ bool DcpFolder::is_one(const std::string& path) {
 }
 
 DcpFolder::DcpFolder(const std::string& path) : path_(path) { DcpIndex(*this).read(); }
+
+std::vector<std::string> DcpFolder::other_names() const {
+  std::vector<std::string> names;
+  for (const auto& item : others_) names.push_back(item.first);
+  return names;
+}
+
+std::unique_ptr<TorchFile> DcpFolder::open_other(const std::string& name) const {
+  const auto found = others_.find(name);
+  if (found == others_.end()) return nullptr;
+  const auto& part = found->second;
+  if (part.file.empty()) fail<DataError>("{}: {} lies in no file", file_name(path_), shown(name));
+  return std::make_unique<TorchFile>(path_ + "/" + part.file, part.offset, part.bytes);
+}
 
 at::Tensor DcpFolder::read(const DcpTensor& tensor) const {
   const auto& whole = wholes_.at(tensor.name);

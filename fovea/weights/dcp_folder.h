@@ -3,10 +3,12 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "fovea/nn/tensor_file.h"
+#include "fovea/weights/torch_file.h"
 
 namespace fovea::weights {
 
@@ -23,10 +25,15 @@ class DcpFolder {
   // leave a gap or lie outside of their tensor, files outside of the folder.
   explicit DcpFolder(const std::string& path);
 
+  // In the order of the saved dict.
   const std::vector<DcpTensor>& tensors() const { return tensors_; }
-  int64_t num_others() const { return num_others_; }
+  // What is no tensor: "optimizer.param_groups.0.lr".
+  std::vector<std::string> other_names() const;
+  int64_t num_others() const { return static_cast<int64_t>(others_.size()); }
   // Puts the parts of a tensor together. Throws DataError.
   at::Tensor read(const DcpTensor& tensor) const;
+  // The file whose root is one of the others; null: there is none of that name. Throws DataError.
+  std::unique_ptr<TorchFile> open_other(const std::string& name) const;
 
  private:
   struct Part {
@@ -44,7 +51,7 @@ class DcpFolder {
   std::string path_;
   std::vector<DcpTensor> tensors_;
   std::map<std::string, Whole> wholes_;
-  int64_t num_others_ = 0;
+  std::map<std::string, Part> others_;
 };
 
 }  // namespace fovea::weights

@@ -7,15 +7,12 @@
 namespace fovea::weights {
 
 const std::vector<Naming>& namings() {
-  static const std::vector<Naming> kNamings = {huggingface_mae_naming(),
-                                               huggingface_dinov2_naming(),
-                                               huggingface_vit_naming(),
-                                               google_naming(),
-                                               t2t_vit_naming(),
-                                               ucf_vit_naming(),
-                                               mae_naming(),
-                                               dinov2_naming(),
-                                               timm_naming()};
+  static const std::vector<Naming> kNamings = {
+      huggingface_mae_naming(), huggingface_dinov2_naming(),
+      huggingface_vit_naming(), google_naming(),
+      t2t_vit_naming(),         bionemo_naming(),
+      ucf_vit_naming(),         mae_naming(),
+      dinov2_naming(),          timm_naming()};
   return kNamings;
 }
 

@@ -39,6 +39,9 @@ struct Naming {
   Step before_reading = nullptr;        // on the foreign tensors
   Step after_reading = nullptr;         // on Fovea's
   Step before_writing = nullptr;        // on Fovea's, the inverse of after_reading
+  // A pattern: where a name matches, the steps add tensors up, which moments of an optimizer do
+  // not follow.
+  std::string_view adds_up = {};
 };
 
 // In the order in which they are tried on a file.
@@ -56,6 +59,7 @@ Naming google_naming();
 Naming mae_naming();
 Naming ucf_vit_naming();
 Naming t2t_vit_naming();
+Naming bionemo_naming();
 Naming timm_naming();
 
 // Steps that several tables need.

@@ -75,7 +75,8 @@ Naming huggingface_dinov2_naming() {
            {{"<|dinov2.|dinov2_with_registers.>layernorm.{p}"}, "norm.{p}"},
            {{"classifier.{p}"}, "head.{p}"}},
       .after_reading = read_dinov2_tokens,
-      .before_writing = write_dinov2_tokens};
+      .before_writing = write_dinov2_tokens,
+      .adds_up = "<|dinov2.|dinov2_with_registers.>embeddings.register_tokens"};
 }
 
 Naming huggingface_mae_naming() {

@@ -1,5 +1,5 @@
 // The original PyTorch implementations: DINOv2's hub and training checkpoints, MAE, UCF-VIT,
-// T2T-ViT; and timm, whose names are Fovea's.
+// T2T-ViT, BioNeMo-Vision; and timm, whose names are Fovea's.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
 
@@ -94,7 +94,8 @@ Naming dinov2_naming() {
                     {{"norm.{p}"}, "norm.{p}"},
                     {{"head.{p}"}, "head.{p}"}},
           .after_reading = read_dinov2_tokens,
-          .before_writing = write_dinov2_tokens};
+          .before_writing = write_dinov2_tokens,
+          .adds_up = "register_tokens"};
 }
 
 // Encoder and decoder of models_mae.py; an encoder alone is in timm's names.
@@ -152,6 +153,17 @@ Naming t2t_vit_naming() {
           .title = "T2T-ViT",
           .signs = {"tokens_to_token.{*}"},
           .rules = {{{"{*}"}, "{*}"}}};
+}
+
+// recipes/vit/vit.py: timm's names, with the embeddings in a module of their own.
+Naming bionemo_naming() {
+  return {.name = "bionemo",
+          .title = "BioNeMo-Vision",
+          .signs = {"pos_embed.pos_embed"},
+          .rules = {{{"pos_embed.pos_embed"}, "pos_embed"},
+                    {{"pos_embed.cls_token"}, "cls_token"},
+                    {{"pos_embed.reg_token"}, "reg_token"},
+                    {{"{*}"}, "{*}"}}};
 }
 
 Naming timm_naming() {

@@ -15,21 +15,20 @@ bool is_all_known(const nn::NamedTensors& tensors, const std::set<std::string>& 
   });
 }
 
-// Null: the names stay.
-const Naming* choose_naming(const WeightsFile& file, const ReadOptions& options,
+}  // namespace
+
+const Naming* choose_naming(const nn::NamedTensors& tensors, const ReadOptions& options,
                             const std::string& path) {
   if (options.from == "auto" || options.from == "torch")
-    return is_all_known(file.tensors, options.known) ? nullptr : find_naming(file.tensors);
+    return is_all_known(tensors, options.known) ? nullptr : find_naming(tensors);
   if (options.from != "hf") return &naming_named(options.from);
-  const auto* found = find_naming(file.tensors);
+  const auto* found = find_naming(tensors);
   if (found == nullptr || !found->name.starts_with("hf_")) {
     fail<CheckpointError>("{}: its names are not Hugging Face's{}", path,
                           found == nullptr ? std::string() : fmt::format(" but {}", found->title));
   }
   return found;
 }
-
-}  // namespace
 
 std::string FoveaWeights::text() const {
   auto line = fmt::format("{} file, ", format);
@@ -51,7 +50,7 @@ FoveaWeights read_weights(const std::string& path, const ReadOptions& options) {
   weights.format = file.format;
   weights.left_out = std::move(file.left_out);
   weights.metadata = std::move(file.metadata);
-  const auto* naming = choose_naming(file, options, path);
+  const auto* naming = choose_naming(file.tensors, options, path);
   if (naming == nullptr) {
     for (const auto& item : file.tensors) weights.report.same.push_back(item.first);
     weights.tensors = std::move(file.tensors);

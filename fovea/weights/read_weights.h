@@ -19,6 +19,11 @@ struct ReadOptions {
   std::set<std::string> known = {};
 };
 
+// The naming that the options ask for, or that the names tell. Null: the names stay. `path`: for
+// messages. Throws ConfigError, CheckpointError.
+const Naming* choose_naming(const nn::NamedTensors& tensors, const ReadOptions& options,
+                            const std::string& path);
+
 struct FoveaWeights {
   nn::NamedTensors tensors;
   std::string format;  // of the file

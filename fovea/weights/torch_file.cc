@@ -59,11 +59,10 @@ class TorchFile::ZipStorages : public Storages {
       fail<DataError>("{}: numbers in big-endian order are not read", zip_->path());
   }
 
-  TorchTree tree() const {
-    const auto text = zip_->read(*zip_->find(folder_ + "data.pkl"), kMaxPickleBytes);
-    const Pickle pickle({reinterpret_cast<const uint8_t*>(text.data()), text.size()}, zip_->path(),
-                        torch_pickle(false));
-    return read_torch_tree(pickle.root(), zip_->path());
+  std::unique_ptr<Pickle> object() {
+    text_ = zip_->read(*zip_->find(folder_ + "data.pkl"), kMaxPickleBytes);
+    const std::span bytes(reinterpret_cast<const uint8_t*>(text_.data()), text_.size());
+    return std::make_unique<Pickle>(bytes, zip_->path(), torch_pickle(false));
   }
 
   at::Tensor read(const std::string& key, uint64_t bytes) const override {
@@ -84,12 +83,13 @@ class TorchFile::ZipStorages : public Storages {
  private:
   std::unique_ptr<ZipFile> zip_;
   std::string folder_;
+  std::string text_;  // of the pickle
 };
 
 // Magic number, version, system, the saved object, the keys of its storages, and these one by one.
 class TorchFile::LegacyStorages : public Storages {
  public:
-  LegacyStorages(const std::string& path, TorchTree& tree)
+  LegacyStorages(const std::string& path, TorchTree& tree, std::unique_ptr<Pickle>& object)
       : path_(path), text_(read_file(path, kMaxLegacyBytes)) {
     at_ = kLegacyMagic.size();
     if (next()->root().integer != 1001)
@@ -98,7 +98,7 @@ class TorchFile::LegacyStorages : public Storages {
     const auto* order = system->root().find("little_endian");
     if (order == nullptr || order->integer != 1)
       fail<DataError>("{}: numbers in big-endian order are not read", path_);
-    const auto object = next();
+    object = next();
     tree = read_torch_tree(object->root(), path_);
     find_storages(next()->root(), tree);
   }
@@ -159,17 +159,20 @@ bool TorchFile::is_legacy(const std::string& path) {
 
 TorchFile::TorchFile(const std::string& path) : path_(path) {
   if (is_legacy(path)) {
-    storages_ = std::make_unique<LegacyStorages>(path, tree_);
+    storages_ = std::make_unique<LegacyStorages>(path, tree_, object_);
     return;
   }
-  auto storages = std::make_unique<ZipStorages>(std::make_unique<ZipFile>(path));
-  tree_ = storages->tree();
-  storages_ = std::move(storages);
+  open_zip(std::make_unique<ZipFile>(path));
 }
 
 TorchFile::TorchFile(const std::string& path, uint64_t offset, uint64_t bytes) : path_(path) {
-  auto storages = std::make_unique<ZipStorages>(std::make_unique<ZipFile>(path, offset, bytes));
-  tree_ = storages->tree();
+  open_zip(std::make_unique<ZipFile>(path, offset, bytes));
+}
+
+void TorchFile::open_zip(std::unique_ptr<ZipFile> zip) {
+  auto storages = std::make_unique<ZipStorages>(std::move(zip));
+  object_ = storages->object();
+  tree_ = read_torch_tree(object_->root(), path_);
   storages_ = std::move(storages);
 }
 

@@ -10,7 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "fovea/core/pickle.h"
 #include "fovea/weights/torch_tree.h"
+
+namespace fovea {
+class ZipFile;
+}
 
 namespace fovea::weights {
 
@@ -28,6 +33,8 @@ class TorchFile {
 
   const std::vector<StoredTensor>& tensors() const { return tree_.tensors; }
   int64_t num_others() const { return tree_.num_others; }
+  // The saved object itself, for what stands in it beside tensors; valid as long as the file.
+  const PickleValue& root() const { return object_->root(); }
   // Tensors of one storage share its memory. Throws DataError: truncated, a wrong checksum.
   at::Tensor read(const StoredTensor& tensor);
 
@@ -36,9 +43,12 @@ class TorchFile {
   class ZipStorages;
   class LegacyStorages;
 
+  void open_zip(std::unique_ptr<ZipFile> zip);
+
   std::string path_;
   TorchTree tree_;
-  std::unique_ptr<Storages> storages_;
+  std::unique_ptr<Storages> storages_;  // holds the bytes of object_
+  std::unique_ptr<Pickle> object_;
   std::map<std::string, at::Tensor> read_storages_;  // bytes, by key
 };
 

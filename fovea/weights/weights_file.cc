@@ -14,6 +14,7 @@
 #include "fovea/core/zip.h"
 #include "fovea/weights/dcp_folder.h"
 #include "fovea/weights/npz_file.h"
+#include "fovea/weights/optimizer_state.h"
 #include "fovea/weights/torch_file.h"
 
 namespace fovea::weights {
@@ -65,8 +66,18 @@ std::string choose_key(const std::vector<Listed>& listed, const std::string& key
       tops_text(listed));
 }
 
-void take(const std::vector<Listed>& listed, const std::string& key, const std::string& path,
+// Moments are no weights, wherever they lie; under a key that is asked for they come all the same.
+void leave_out_optimizer(std::vector<Listed>& listed, WeightsFile& file) {
+  std::erase_if(listed, [&](const Listed& item) {
+    if (!is_optimizer_tensor(item.name)) return false;
+    file.left_out.push_back(item.name);
+    return true;
+  });
+}
+
+void take(std::vector<Listed> listed, const std::string& key, const std::string& path,
           WeightsFile& file) {
+  if (key.empty()) leave_out_optimizer(listed, file);
   const auto chosen = choose_key(listed, key, path);
   const auto prefix = chosen.empty() ? "" : chosen + ".";
   for (const auto& item : listed) {
@@ -90,7 +101,7 @@ void read_torch(const std::string& path, const std::string& key, WeightsFile& fi
   for (const auto& tensor : torch_file->tensors()) {
     listed.push_back({tensor.name, tensor.top, [&] { return torch_file->read(tensor); }});
   }
-  take(listed, key, path, file);
+  take(std::move(listed), key, path, file);
 }
 
 void read_dcp(const std::string& path, const std::string& key, WeightsFile& file) {
@@ -99,7 +110,7 @@ void read_dcp(const std::string& path, const std::string& key, WeightsFile& file
   std::vector<Listed> listed;
   for (const auto& tensor : folder.tensors())
     listed.push_back({tensor.name, tensor.top, [&] { return folder.read(tensor); }});
-  take(listed, key, path, file);
+  take(std::move(listed), key, path, file);
 }
 
 void read_safetensors(const std::string& path, WeightsFile& file) {
@@ -183,6 +194,14 @@ bool is_safetensors(const std::string& path) {
 }
 
 bool is_weights_folder(const std::string& path) { return DcpFolder::is_one(path); }
+
+bool has_tensors_under(const std::string& path, std::string_view key) {
+  if (!first_bytes(path).starts_with("PK\x03\x04") && !TorchFile::is_legacy(path)) return false;
+  const TorchFile file(path);
+  const auto start = std::string(key) + ".";
+  return std::any_of(file.tensors().begin(), file.tensors().end(),
+                     [&](const StoredTensor& tensor) { return tensor.name.starts_with(start); });
+}
 
 WeightsFile read_weights_file(const std::string& path, const std::string& key) {
   WeightsFile file;

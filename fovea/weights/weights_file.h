@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fovea/nn/tensor_file.h"
@@ -25,6 +26,7 @@ struct WeightsFile {
 //   3. the first of state_dict, model, model_state_dict, module, network, net, teacher, model_ema,
 //      state_dict_ema that holds tensors;
 //   4. the only key that holds tensors.
+// The state of an optimizer is left out before that, unless `key` asks for it.
 // Then "module.", "_orig_mod.", "model." and "backbone." are taken off where every name has them;
 // of a file of self-distillation only "teacher.backbone.", or "backbone." beside heads, is taken.
 // Throws DataError: another file, damaged, hostile; CheckpointError: no such key, no tensors.
@@ -34,6 +36,10 @@ WeightsFile read_weights_file(const std::string& path, const std::string& key = 
 bool is_safetensors(const std::string& path);
 // True for what read_weights_file takes apart from files: a folder of torch.distributed.checkpoint.
 bool is_weights_folder(const std::string& path);
+
+// Whether a file of torch.save has tensors under `key`; false for every other kind of file. Throws
+// DataError.
+bool has_tensors_under(const std::string& path, std::string_view key);
 
 // Steps of the rule above, on names alone: for tests, and for lists that were not in a file.
 void take_off_prefixes(WeightsFile& file);

@@ -59,6 +59,30 @@ INSTANTIATE_TEST_SUITE_P(Samples, ConfigImportTest,
                                            ImportedSample{"jabas.sh", "jabas"},
                                            ImportedSample{"jabas.json", "jabas"}));
 
+// Both of Rosetta's files, and a script with two commands: recipes with phases that hold.
+TEST(ConfigImportProgramTest, SeveralBecomePhases) {
+  const data::testing::TempDir dir;
+  const auto expect_phases = [&](const std::string& files, const std::string& from,
+                                 const std::string& name) {
+    const auto recipe = dir.path() + "/" + name + ".yaml";
+    const auto imported =
+        run_fovea(fmt::format("config import {} --from {} --out {}", files, from, recipe));
+    ASSERT_EQ(imported.exit_code, 0) << imported.output;
+    EXPECT_THAT(imported.output, HasSubstr("phase " + name));
+    const auto shown = run_fovea("config show " + recipe);
+    EXPECT_EQ(shown.exit_code, 0) << shown.output;
+    EXPECT_THAT(shown.output, HasSubstr("start_from: latest"));
+  };
+  expect_phases(sample_file("rosetta_pretrain.gin") + " " + sample_file("rosetta_finetune.gin"),
+                "rosetta", "rosetta_pretrain");
+  const std::string script =
+      "python train.py a --model vit_tiny_patch16_224 --opt adamw --sched step\n"
+      "python train.py b --model vit_tiny_patch16_224 --opt sgd --num-classes 7 --mixup 0.8\n";
+  expect_phases(dir.write("timm.sh", script), "timm", "timm");
+  const auto task = "ucf --task mae";
+  expect_phases(sample_file("ucf.yaml") + " " + sample_file("ucf.yaml"), task, "ucf");
+}
+
 TEST(ConfigImportProgramTest, WritesNothingWhereItIsNoRecipe) {
   const data::testing::TempDir dir;
   const std::string arguments = "train.py data --model resnet50 --opt adamw";

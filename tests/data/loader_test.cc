@@ -53,6 +53,20 @@ void expect_same(const Batch& a, const Batch& b) {
   EXPECT_EQ(std::memcmp(a.images.data(), b.images.data(), a.images.size() * sizeof(float)), 0);
 }
 
+// Also where two sets leave two smaller batches at the end of an epoch.
+TEST(LoaderTest, NumbersOfBatchesGiveTheirPositions) {
+  LoaderOptions options = {.global_batch_size = 10, .threads = 0};
+  Loader one = make_loader(options);
+  options.mix = {.mode = MixMode::kExact, .set_sizes = {24, 29}};
+  Loader two(std::make_shared<FakeDataset>(53, 8),
+             std::vector<SampleTransforms>{augmenting_pipeline(), augmenting_pipeline()}, options);
+  for (auto* loader : {&one, &two}) {
+    const auto batches = take(*loader, 17);
+    for (size_t i = 0; i < batches.size(); ++i)
+      EXPECT_EQ(loader->position_of(static_cast<int64_t>(i)), batches[i].position) << i;
+  }
+}
+
 TEST(LoaderTest, OutputDoesNotDependOnThreadsOrPrefetch) {
   Loader reference = make_loader({.global_batch_size = 10, .threads = 0});
   const auto expected = take(reference, 17);

@@ -1,5 +1,7 @@
-// Files of torch.save, in both forms: any bytes are read as tensors or refused with a DataError.
+// Files of torch.save, in both forms: any bytes are read as tensors, and as the state of an
+// optimizer, or refused.
 #include "fovea/core/error.h"
+#include "fovea/weights/optimizer_state.h"
 #include "fovea/weights/torch_file.h"
 #include "tests/fuzz/memory_file.h"
 
@@ -17,7 +19,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
       const auto* data = static_cast<const uint8_t*>(tensor.const_data_ptr());
       for (size_t i = 0; i < tensor.nbytes(); ++i) sum = static_cast<uint8_t>(sum + data[i]);
     }
+    fovea::weights::read_optimizer_state(memory.path());
   } catch (const fovea::DataError&) {
+  } catch (const fovea::CheckpointError&) {
   }
   return 0;
 }

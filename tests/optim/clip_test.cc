@@ -33,6 +33,26 @@ TEST(ClipTest, ByValueAsTorch) {
   support::expect_same_bits(grad, golden.at("value_0.75"), "clipped");
 }
 
+// In float32 by the loops of the CPU, in float64 by ATen's operators, as on other devices.
+TEST(ClipTest, AdaptivelyAsTimm) {
+  const auto golden = support::load_golden("adaptive_clip.safetensors");
+  for (const double factor : golden.config.at("factors").get<std::vector<double>>()) {
+    for (const auto dtype : {at::kFloat, at::kDouble}) {  // fused, and ATen's operators
+      std::vector<ParamSpec> params;
+      for (const auto& [name, weight] : golden.group("weight")) {
+        auto param = weight.to(dtype, /*non_blocking=*/false, /*copy=*/true);
+        param.set_requires_grad(true).mutable_grad() =
+            golden.at("grad/" + name).to(dtype, /*non_blocking=*/false, /*copy=*/true);
+        params.push_back({.name = name, .param = param});
+      }
+      clip_gradients_adaptively(params, factor);
+      support::NamedTensors clipped;
+      for (const auto& spec : params) clipped[spec.name] = spec.param.grad();
+      EXPECT_PARITY(clipped, golden.group(fmt::format("clipped_{}", factor)), at::kFloat);
+    }
+  }
+}
+
 TEST(ClipTest, ByValueThenByNorm) {
   const auto grad = support::random({50}, at::kFloat, 3) * 10;
   const double before = global_norm(grad);

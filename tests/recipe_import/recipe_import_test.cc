@@ -1,15 +1,19 @@
 #include "fovea/recipe_import/recipe_import.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <iostream>
+#include <map>
 #include <set>
 
 #include "fovea/core/config_node.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/recipe_import/phases.h"
 #include "tests/data/support.h"
 
 namespace fovea::recipe_import {
@@ -53,6 +57,16 @@ struct Expected {
 void expect_values(const ImportCase& item, const std::vector<Expected>& expected) {
   const auto recipe = imported(item);
   for (const auto& [key, value] : expected) EXPECT_EQ(value_in(recipe.yaml, key), value) << key;
+}
+
+// Each phase as a recipe of its own.
+std::vector<std::string> phases_in(const std::string& yaml) {
+  std::vector<std::string> texts;
+  const auto root = parse_config_yaml(yaml, "recipe");
+  const auto* phases = root.find("phases");
+  if (phases == nullptr) return texts;
+  for (const auto& phase : phases->children) texts.push_back(emit_yaml(phase));
+  return texts;
 }
 
 const ImportRow& row_of(const ImportedRecipe& recipe, const std::string& key) {
@@ -228,6 +242,70 @@ TEST(RecipeImportTest, TimmArgumentsAndCommandLine) {
                                          {"data.val.path", "/data/imagenet/val"}});
 }
 
+// A timm command line with `flags`, as a file.
+std::string timm_command(const data::testing::TempDir& folder, const std::string& flags) {
+  return folder.write("run.txt", "train.py data --model vit_tiny_patch16_224 " + flags);
+}
+
+ImportedRecipe imported_timm(const std::string& flags) {
+  const data::testing::TempDir folder;
+  return import_recipe(timm_command(folder, flags), {.system = "timm"});
+}
+
+// A flag's value that is not here is a row, and what stands in its place is a recipe.
+TEST(RecipeImportTest, TimmOptimizersAndSchedulesThatAreNotHere) {
+  for (const auto* opt : {"nadamw", "lion", "shampoo"}) {
+    const auto recipe = imported_timm(fmt::format("--opt {}", opt));
+    const auto& row = row_of(recipe, "opt");
+    EXPECT_EQ(row.outcome, ImportOutcome::kRefused);
+    EXPECT_THAT(row.note, HasSubstr(fmt::format("{} is not here", opt)));
+    EXPECT_EQ(value_in(recipe.yaml, "optim.name"), "adamw");
+  }
+  for (const auto* sched : {"tanh", "plateau", "wsd"}) {
+    const auto recipe = imported_timm(fmt::format("--sched {} --lr-k-decay 1.5", sched));
+    EXPECT_EQ(row_of(recipe, "sched").outcome, ImportOutcome::kRefused);
+    EXPECT_THAT(row_of(recipe, "sched").note, HasSubstr(fmt::format("{} is not here", sched)));
+    EXPECT_EQ(row_of(recipe, "lr_k_decay").outcome, ImportOutcome::kRefused);
+    EXPECT_EQ(value_in(recipe.yaml, "schedule.name"), "constant");
+    EXPECT_EQ(value_in(recipe.yaml, "schedule.k_decay"), "(none)");
+  }
+  const auto step = imported_timm("--opt momentum --opt-eps 1e-6 --sched step --lr-cycle-limit 2");
+  EXPECT_EQ(value_in(step.yaml, "optim.nesterov"), "false");
+  EXPECT_EQ(value_in(step.yaml, "optim.eps"), "(none)");
+  EXPECT_EQ(row_of(step, "opt_eps").outcome, ImportOutcome::kRefused);
+  EXPECT_EQ(value_in(step.yaml, "schedule.cycle_limit"), "(none)");
+  const auto poly = imported_timm("--opt lambc --sched poly --decay-rate 0.9");
+  EXPECT_EQ(value_in(poly.yaml, "optim.trust_clip"), "true");
+  EXPECT_EQ(value_in(poly.yaml, "schedule.power"), "0.9");
+}
+
+TEST(RecipeImportTest, TimmClipping) {
+  const std::map<std::string, std::string> keys = {{"norm", "trainer.max_grad_norm"},
+                                                   {"value", "trainer.max_grad_value"},
+                                                   {"agc", "trainer.max_grad_ratio"}};
+  for (const auto& [mode, key] : keys) {
+    const auto recipe = imported_timm("--clip-grad 0.02 --clip-mode " + mode);
+    for (const auto& other : keys)
+      EXPECT_EQ(value_in(recipe.yaml, other.second), other.second == key ? "0.02" : "(none)");
+    EXPECT_EQ(row_of(recipe, "clip_grad").target, key);
+  }
+  EXPECT_EQ(row_of(imported_timm("--clip-grad 1 --clip-mode mode"), "clip_grad").outcome,
+            ImportOutcome::kRefused);
+}
+
+TEST(RecipeImportTest, TimmRunsThatGoOn) {
+  const auto recipe = imported_timm("--opt adamw --resume last.pth.tar");
+  EXPECT_EQ(value_in(recipe.yaml, "init.weights"), "last.pth.tar");
+  EXPECT_EQ(value_in(recipe.yaml, "init.optimizer"), "last.pth.tar");
+  const auto without = imported_timm("--opt adamw --resume last.pth.tar --no-resume-opt");
+  EXPECT_EQ(value_in(without.yaml, "init.optimizer"), "(none)");
+  EXPECT_EQ(value_in(imported_timm("--opt sgd --resume a").yaml, "init.optimizer"), "(none)");
+}
+
+TEST(RecipeImportTest, UcfDecaysAsThere) {
+  expect_values({"ucf.yaml", "ucf", 0, "mae"}, {{"optim.decay_all", "true"}});
+}
+
 TEST(RecipeImportTest, Jabas) {
   expect_values({"jabas.sh", "jabas", 0}, {{"model.preset", "t2t_vit_14"},
                                            {"data.global_batch_size", "192"},
@@ -257,6 +335,85 @@ TEST(RecipeImportTest, WhatIsNotKnownIsRefusedByName) {
   options.system = "rosetta";
   EXPECT_THROW(import_recipe(text("e.gin", "a = [1, 2"), options), ConfigError);
   EXPECT_THROW(import_recipe(folder.path() + "/none.gin", options), Error);
+}
+
+// Both files of Rosetta's flow: what they share stands in the recipe, the rest in its phases.
+TEST(RecipeImportTest, SeveralFilesBecomePhases) {
+  const auto recipe =
+      import_recipe(std::vector{sample("rosetta_pretrain.gin"), sample("rosetta_finetune.gin")},
+                    {.system = "rosetta"});
+  const auto phases = phases_in(recipe.yaml);
+  ASSERT_EQ(phases.size(), 2U);
+  EXPECT_EQ(value_in(phases[0], "name"), "rosetta_pretrain");
+  EXPECT_EQ(value_in(phases[1], "name"), "rosetta_finetune");
+  EXPECT_EQ(value_in(phases[1], "start_from"), "latest");
+  for (const auto& [key, shared, second] :
+       std::vector<std::array<std::string, 3>>{{"model.embed_dim", "768", "(none)"},
+                                               {"model.norm_eps", "1e-5", "1e-6"},
+                                               {"model.representation_size", "768", "0"},
+                                               {"model.img_size", "[224, 224]", "[384, 384]"},
+                                               {"data.global_batch_size", "4096", "512"},
+                                               {"optim.name", "adamw", "sgd"},
+                                               {"optim.momentum", "(none)", "0.9"},
+                                               {"trainer.max_steps", "95000", "20000"},
+                                               {"run.dir", "runs/b16", "(none)"},
+                                               {"init.skip_head", "(none)", "true"}}) {
+    EXPECT_EQ(value_in(recipe.yaml, key), shared) << key;
+    EXPECT_EQ(value_in(phases[1], "set." + key), second) << key;
+  }
+  // Of pre-training alone: fine-tuning must not have it.
+  EXPECT_EQ(value_in(recipe.yaml, "schedule.warmup_steps"), "(none)");
+  EXPECT_EQ(value_in(phases[0], "set.schedule.warmup_steps"), "10000");
+  const auto table = import_table(recipe.rows);
+  EXPECT_THAT(table, HasSubstr("phase rosetta_pretrain\nmapped ("));
+  EXPECT_THAT(table, HasSubstr("phase rosetta_finetune\nmapped ("));
+}
+
+TEST(RecipeImportTest, CommandsOfAScriptBecomePhases) {
+  const data::testing::TempDir folder;
+  const auto script = folder.write(
+      "both.sh",
+      "#!/bin/bash\nset -e  # two; commands\ncd timm && python train.py data --model "
+      "vit_tiny_patch16_224 --opt adamw \\\n  --lr 1e-3 --epochs 90 --img-size 160 --num-classes "
+      "1000 --clip-grad 1\npython train.py \"data; two\" --model vit_tiny_patch16_224 --opt adamw "
+      "--lr 1e-4 --epochs 10 --img-size 224 --num-classes 10 --initial-checkpoint "
+      "out/model_best.pth.tar\n");
+  const auto recipe = import_recipe(script, {.system = "timm"});
+  const auto phases = phases_in(recipe.yaml);
+  ASSERT_EQ(phases.size(), 2U);
+  EXPECT_EQ(value_in(phases[0], "name"), "both");
+  EXPECT_EQ(value_in(phases[1], "name"), "both_2");
+  EXPECT_EQ(value_in(phases[1], "start_from"), "best");
+  EXPECT_EQ(value_in(recipe.yaml, "optim.lr"), "0.001");
+  EXPECT_EQ(value_in(phases[1], "set.optim.lr"), "0.0001");
+  EXPECT_EQ(value_in(phases[1], "set.model.img_size"), "224");
+  EXPECT_EQ(value_in(phases[1], "set.init"), "{skip_head: true}");
+  EXPECT_EQ(value_in(phases[0], "set.trainer.max_grad_norm"), "1");
+  EXPECT_EQ(value_in(recipe.yaml, "trainer.max_grad_norm"), "(none)");
+  const auto row = std::find_if(recipe.rows.begin(), recipe.rows.end(), [](const ImportRow& row) {
+    return row.phase == "both_2" && row.key == "initial_checkpoint";
+  });
+  ASSERT_NE(row, recipe.rows.end());
+  EXPECT_EQ(row->target, "phases.start_from");
+  EXPECT_EQ(row->note, "best: the weights of phase both");
+}
+
+// An autoencoder and then a classifier: other models, of which the encoder goes on.
+TEST(RecipeImportTest, PhasesOfOtherModelsHandTheEncoderOn) {
+  const auto mae = import_recipe(sample("ucf.yaml"), {.system = "ucf", .task = "mae"});
+  const auto classes =
+      import_recipe(sample("ucf.yaml"), {.system = "ucf", .task = "classification"});
+  const auto recipe = joined_as_phases({"mae", "classes"}, {mae, classes});
+  const auto phases = phases_in(recipe.yaml);
+  ASSERT_EQ(phases.size(), 2U);
+  EXPECT_EQ(value_in(recipe.yaml, "model.name"), "mae");
+  EXPECT_EQ(value_in(phases[1], "set.model.name"), "vit");
+  EXPECT_EQ(value_in(phases[1], "set.init.part"), "encoder");
+}
+
+TEST(RecipeImportTest, PhasesHaveNamesOfTheirOwn) {
+  EXPECT_THAT(phase_names({"a/b c.gin", "x/b c.yaml", "d.e.sh", "b_c.gin"}),
+              ::testing::ElementsAre("b_c", "b_c_2", "d_e", "b_c_3"));
 }
 
 }  // namespace

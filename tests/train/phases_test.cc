@@ -90,7 +90,8 @@ int64_t num_lines(const std::string& file) {
 TEST(PhasesTest, AreTheRecipeWithWhatTheySet) {
   const data::testing::TempDir folder;
   auto config = two_phases(folder);
-  config.init = {.weights = "dino.pth", .skip_head = true};
+  config.init.weights = "dino.pth";
+  config.init.skip_head = true;
   config.phases[0].set.root =
       parse_config_yaml("trainer: {max_epochs: 3}\ndevice: {dtype: bfloat16}", "phases.yaml");
   const auto phases = resolve_phases(config);

@@ -49,6 +49,27 @@ TEST(StepTest, MicroBatchesGiveTheGradientOfTheWholeBatch) {
   }
 }
 
+// Adaptive clipping sees the gradient of the whole batch, and leaves the classifier alone.
+TEST(StepTest, MicroBatchesAreClippedAdaptivelyAsTheWholeBatch) {
+  StepFixture fixture;
+  auto batch = fixture.source.loader->next();
+  const auto plain =
+      compute_gradients(*fixture.model, *fixture.task, *fixture.optimizer, batch, 0, {});
+  const auto before = fixture.gradients();
+  const auto whole = compute_gradients(*fixture.model, *fixture.task, *fixture.optimizer, batch, 0,
+                                       {.max_grad_ratio = 0.01});
+  EXPECT_EQ(whole.grad_norm, plain.grad_norm) << "the norm before clipping";
+  const auto expected = fixture.gradients();
+  EXPECT_LT(expected.at("blocks.0.mlp.fc1.weight").norm().item<double>(),
+            0.9 * before.at("blocks.0.mlp.fc1.weight").norm().item<double>());
+  EXPECT_TRUE(at::allclose(expected.at("head.weight"), before.at("head.weight"), 0, 0));
+  for (const int64_t micro : {5, 12}) {
+    compute_gradients(*fixture.model, *fixture.task, *fixture.optimizer, batch, 0,
+                      {.micro_batch_size = micro, .max_grad_ratio = 0.01});
+    EXPECT_PARITY(fixture.gradients(), expected, at::kFloat);
+  }
+}
+
 // A loss whose samples weigh as much as their label says: 1 to 4.
 class WeightedTask : public Task {
  public:

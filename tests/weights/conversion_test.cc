@@ -223,6 +223,7 @@ TEST(ConversionTest, GoesBackExactly) {
       {"hf_vit.safetensors", "hf_vit"},
       {"hf_dinov2.safetensors", "hf_dinov2"},
       {"mae.pth", "mae"},
+      {"../moving/bionemo", "bionemo"},
       {"timm.pth.tar", "timm"}};
   for (const auto& [file, naming] : cases) {
     const auto source = read_weights_file(foreign_file(file)).tensors;

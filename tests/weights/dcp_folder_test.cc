@@ -39,6 +39,17 @@ TEST(DcpFolderTest, HoldsWhatTheTorchFileHeld) {
   for (const auto& [name, tensor] : file) support::expect_same_bits(folder.at(name), tensor, name);
 }
 
+// Moments lie beside the weights, below any key; the order is that of the saved dict.
+TEST(DcpFolderTest, LeavesTheStateOfAnOptimizerOut) {
+  for (const auto* name : {"dcp", "dcp_flat"}) {
+    const auto file = read_weights_file(support::golden_path(std::string("moving/") + name));
+    ASSERT_EQ(file.tensors.size(), 20U) << name;
+    EXPECT_EQ(file.tensors.front().first, "cls_token");
+    EXPECT_EQ(file.tensors.back().first, "head.bias");
+    EXPECT_EQ(file.left_out.size(), 60U) << "exp_avg, exp_avg_sq and step of each";
+  }
+}
+
 class DamagedDcpTest : public ::testing::Test {
  protected:
   DamagedDcpTest() {

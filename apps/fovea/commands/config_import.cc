@@ -2,12 +2,14 @@
 #include "apps/fovea/commands/config_import.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
@@ -18,7 +20,8 @@ namespace fovea::app {
 namespace {
 
 struct ImportArguments {
-  std::string file, out;
+  std::vector<std::string> files;
+  std::string out;
   recipe_import::ImportOptions options;
   bool json = false;
 };
@@ -49,11 +52,13 @@ const char* name_of(recipe_import::ImportOutcome outcome) {
 void print_json(const ImportArguments& arguments, const recipe_import::ImportedRecipe& recipe) {
   nlohmann::ordered_json out = {{"recipe", arguments.out}, {"keys", nlohmann::json::array()}};
   for (const auto& row : recipe.rows) {
-    out["keys"].push_back({{"key", row.key},
-                           {"value", row.value},
-                           {"outcome", name_of(row.outcome)},
-                           {"target", row.target},
-                           {"note", row.note}});
+    nlohmann::ordered_json key = {{"key", row.key},
+                                  {"value", row.value},
+                                  {"outcome", name_of(row.outcome)},
+                                  {"target", row.target},
+                                  {"note", row.note}};
+    if (!row.phase.empty()) key["phase"] = row.phase;
+    out["keys"].push_back(std::move(key));
   }
   fmt::print("{}\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
@@ -62,22 +67,26 @@ void run_import(const ImportArguments& arguments) {
   if (std::filesystem::exists(arguments.out)) {
     fail<ConfigError>("{} is there already; name another file with --out", arguments.out);
   }
-  const auto recipe = recipe_import::import_recipe(arguments.file, arguments.options);
+  const auto recipe = recipe_import::import_recipe(arguments.files, arguments.options);
+  const auto files = fmt::format("{}", fmt::join(arguments.files, ", "));
   try {
     parse_config<train::TrainConfig>(recipe.yaml, "recipe");
   } catch (const ConfigError& error) {
-    fail<ConfigError>("{}: what it says is no recipe; nothing was written\n{}", arguments.file,
+    fail<ConfigError>("{}: what it says is no recipe; nothing was written\n{}", files,
                       error.what());
   }
   const auto table = recipe_import::import_table(recipe.rows);
-  write_file_atomic(arguments.out,
-                    fmt::format("# From {} by `fovea config import --from {}`.\n{}\n{}",
-                                std::filesystem::path(arguments.file).filename().string(),
-                                arguments.options.system, commented(table), recipe.yaml));
+  std::vector<std::string> names;
+  for (const auto& file : arguments.files)
+    names.push_back(std::filesystem::path(file).filename().string());
+  write_file_atomic(
+      arguments.out,
+      fmt::format("# From {} by `fovea config import --from {}`.\n{}\n{}", fmt::join(names, ", "),
+                  arguments.options.system, commented(table), recipe.yaml));
   if (arguments.json) {
     print_json(arguments, recipe);
   } else {
-    fmt::print("{}{} -> {}\n", table, arguments.file, arguments.out);
+    fmt::print("{}{} -> {}\n", table, files, arguments.out);
   }
 }
 
@@ -88,11 +97,12 @@ void add_config_import(CLI::App& config) {
       "import", "Write a recipe from another system's configuration, with an account of its keys");
   auto arguments = std::make_shared<ImportArguments>();
   command
-      ->add_option("file", arguments->file,
+      ->add_option("files", arguments->files,
                    "UCF-VIT's or BioNeMo's YAML, Rosetta's gin, timm's args.yaml, JABAS's JSON, or "
-                   "a text file with the command line of timm, T2T-ViT or JABAS")
+                   "a text file with the command line of timm, T2T-ViT or JABAS; several, or a "
+                   "script with several commands, become the phases of one recipe")
       ->required()
-      ->type_name("FILE");
+      ->type_name("FILE...");
   command->add_option("--from", arguments->options.system, "whose it is")
       ->required()
       ->check(CLI::IsMember(recipe_import::import_systems()));

@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <set>
 
+#include "fovea/train/metric_names.h"
 #include "fovea/train/report/sections.h"
 #include "fovea/train/report/svg_plot.h"
 
@@ -102,6 +104,12 @@ Markup draw(std::span<const RunData> runs, const std::vector<Chart>& charts) {
   return out;
 }
 
+std::string title_of(const std::string& metric) {
+  auto title = metric_label(metric);
+  if (title != metric) title[0] = static_cast<char>(std::toupper(title[0]));
+  return title;
+}
+
 // Metrics that tasks log besides the known ones ("dice"), each in a chart with a line a split.
 std::vector<Chart> other_charts(std::span<const RunData> runs) {
   std::map<std::string, std::set<std::string>> splits;
@@ -114,8 +122,10 @@ std::vector<Chart> other_charts(std::span<const RunData> runs) {
   }
   std::vector<Chart> charts;
   for (const auto& [metric, of_metric] : splits) {
-    Chart chart{.options = {.title = metric, .is_small = true}, .sources = {}};
-    for (const auto& split : of_metric) chart.sources.push_back({split, metric, split});
+    Chart chart{.options = {.title = title_of(metric), .is_small = true}, .sources = {}};
+    for (const auto& split : of_metric) {
+      chart.sources.push_back({split, metric, split == "val" ? "validation" : split});
+    }
     charts.push_back(chart);
   }
   return charts;

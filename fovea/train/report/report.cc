@@ -10,6 +10,7 @@
 
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
+#include "fovea/train/metric_names.h"
 #include "fovea/train/phases.h"
 #include "fovea/train/progress.h"
 #include "fovea/train/report/sections.h"
@@ -41,7 +42,7 @@ Markup headline(const RunData& run) {
   if (run.evaluation) {
     for (const auto& [name, value] : run.evaluation->metrics) {
       if (name != "loss" && name != "top1" && name != "top5") {
-        add(value, name, format_significant(value));
+        add(value, metric_label(name), format_significant(value));
       }
     }
   }

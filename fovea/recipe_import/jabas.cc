@@ -1,0 +1,58 @@
+// JABAS and T2T-ViT: main.py with timm's flags of its time.
+#include "fovea/recipe_import/timm.h"
+
+namespace fovea::recipe_import {
+namespace {
+
+const TimmDefaults kT2t = {"t2t_vit_14", "adamw", 0.05, 1e-6, 1e-5, 10,      10,
+                           32,           0.25,    0.8,  1.0,  0.1,  0.99996, "rand-m9-mstd0.5-inc1",
+                           true};
+
+ImportRules jabas_rules() {
+  const auto solver = refuse("elastic training has no keys in a recipe of this version");
+  auto rules = rules_of_many({"memory_profile_dir",
+                              "comp_profile_dir",
+                              "comm_profile_dir",
+                              "bucket_profile_dir",
+                              "gpu_cluster_info",
+                              "batch_size_upper_bound",
+                              "similarity_target",
+                              "available_servers",
+                              "batch_size_adjust_rate",
+                              "batch_size_adjust_interval",
+                              "resource_alloc_unit",
+                              "homo_servers",
+                              "metric",
+                              "enable_adjust",
+                              "original_batch_size",
+                              "global_lr_modifier",
+                              "weight_sync_method",
+                              "jabas_config_file",
+                              "elastic_checkpoint_dir",
+                              "is_elastic_training"},
+                             solver);
+  rules.merge(ImportRules{
+      {"batch_size_lower_bound",
+       part_of("data.global_batch_size", "the batch that the run starts with; it does not grow")},
+      {"local_batch_size", part_of("trainer.micro_batch_size, data.global_batch_size")},
+      {"lbs", part_of("trainer.micro_batch_size, data.global_batch_size")},
+      {"num_models", part_of("data.global_batch_size", "virtual workers of a process")},
+      {"accum_step", part_of("data.global_batch_size", "passes before the last one")},
+      {"checkpoint_path", part_of("run.dir")},
+      {"num_minibatches", part_of("trainer.max_steps")},
+      {"no_validate", refuse_unless("false", "trainer.eval_every_epochs: 0 evaluates at the end")},
+  });
+  return rules;
+}
+
+}  // namespace
+
+void import_jabas(Importer& in) {
+  auto rules = jabas_rules();
+  rules.merge(timm_rules(kT2t));
+  in.set("run.dir", "runs/jabas");
+  in.apply(rules);
+  finish_timm(in, kT2t);
+}
+
+}  // namespace fovea::recipe_import

@@ -1,0 +1,99 @@
+// timm's data sets and transforms.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "fovea/recipe_import/timm.h"
+
+namespace fovea::recipe_import {
+namespace {
+
+std::string normalize_of(const Importer& in) {
+  if (!in.has("mean")) return "{name: normalize, preset: imagenet}";
+  return fmt::format("{{name: normalize, mean: [{}], std: [{}]}}",
+                     fmt::join(in.numbers("mean"), ", "),
+                     fmt::join(in.numbers("std", {0.229, 0.224, 0.225}), ", "));
+}
+
+std::string side_of(const Importer& in) {
+  const auto size = in.numbers("input_size");
+  return fmt::format("{}", in.number("img_size", size.size() == 3 ? size[1] : 224));
+}
+
+std::string train_transforms_of_timm(const Importer& in, const TimmDefaults& defaults) {
+  auto interpolation = in.text("train_interpolation", "random");
+  if (interpolation == "random" || interpolation.empty()) interpolation = "bicubic";
+  const auto scale = in.numbers("scale", {0.08, 1.0});
+  const auto ratio = in.numbers("ratio", {3.0 / 4, 4.0 / 3});
+  if (in.flag("no_aug", false)) {
+    return fmt::format(
+        "[{{name: resize, size: {0}, interpolation: {1}}}, "
+        "{{name: center_crop, size: {0}}}, {2}]",
+        side_of(in), interpolation, normalize_of(in));
+  }
+  const auto crop = in.text("train_crop_mode", "rrc");
+  auto list = crop == "rkrc" || crop == "rkrr"
+                  ? fmt::format("[{{name: {}, size: {}}}", crop, side_of(in))
+                  : fmt::format(
+                        "[{{name: random_resized_crop, size: {}, scale: [{}, {}], ratio: [{}, {}], "
+                        "interpolation: {}}}",
+                        side_of(in), scale.front(), scale.back(), ratio.front(), ratio.back(),
+                        interpolation);
+  if (const auto p = in.number("hflip", 0.5); p > 0) {
+    list += fmt::format(", {{name: horizontal_flip, p: {}}}", p);
+  }
+  if (const auto p = in.number("vflip", 0); p > 0) {
+    list += fmt::format(", {{name: vertical_flip, p: {}}}", p);
+  }
+  const auto policy = in.text("aa", defaults.policy);
+  const auto jitter = in.number("color_jitter", 0.4);
+  if (!policy.empty()) list += fmt::format(", {{name: auto_augment, policy: {}}}", policy);
+  if (jitter > 0 && (policy.empty() || policy.find("3a") != std::string::npos)) {
+    list += fmt::format(
+        ", {{name: color_jitter, brightness: {0}, contrast: {0}, saturation: {0}, p: {1}}}", jitter,
+        in.number("color_jitter_prob", 1));
+  }
+  if (const auto p = in.number("grayscale_prob", 0); p > 0) {
+    list += fmt::format(", {{name: grayscale, p: {}}}", p);
+  }
+  if (const auto p = in.number("gaussian_blur_prob", 0); p > 0) {
+    list += fmt::format(", {{name: gaussian_blur, p: {}}}", p);
+  }
+  list += ", " + normalize_of(in);
+  if (const auto p = in.number("reprob", defaults.reprob); p > 0) {
+    list += fmt::format(", {{name: random_erasing, p: {}, mode: {}, max_count: {}}}", p,
+                        in.text("remode", "pixel"), in.number("recount", 1));
+  }
+  return list + "]";
+}
+
+}  // namespace
+
+void set_data_of_timm(Importer& in, const TimmDefaults& defaults, const TimmRun& run) {
+  const auto folder = in.text("data_dir", in.text("data", in.text("positional", "imagenet")));
+  const auto split = [&](const char* key, const char* otherwise) {
+    const auto name = in.text(key, otherwise);
+    return name == "validation" ? "val" : name;
+  };
+  in.set("data.train.format", "folder");
+  in.set_text("data.train.path", folder + "/" + split("train_split", "train"));
+  in.set("data.train.transforms", train_transforms_of_timm(in, defaults));
+  in.set("data.val.format", "folder");
+  in.set_text("data.val.path", folder + "/" + split("val_split", "val"));
+  auto interpolation = in.text("interpolation", "bicubic");
+  if (interpolation.empty()) interpolation = "bicubic";
+  in.set("data.val.transforms",
+         fmt::format("[{{name: eval_crop, size: {}, crop_pct: {}, crop_mode: {}, interpolation: "
+                     "{}}}, {}]",
+                     side_of(in), in.number("crop_pct", 0.9), in.text("crop_mode", "center"),
+                     interpolation, normalize_of(in)));
+  in.set("data.global_batch_size", run.batch);
+  if (run.passes > 1) {
+    in.set("trainer.micro_batch_size", std::max(1.0, run.batch / run.passes / run.processes));
+  }
+  in.set("data.mixup.mixup_alpha", in.number("mixup", defaults.mixup));
+  in.set("data.mixup.cutmix_alpha", in.number("cutmix", defaults.cutmix));
+}
+
+}  // namespace fovea::recipe_import

@@ -1,0 +1,179 @@
+#include "fovea/train/take_over.h"
+
+#include <fmt/ranges.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "fovea/core/config_describe.h"
+#include "fovea/core/error.h"
+#include "fovea/core/log.h"
+#include "fovea/models/weights.h"
+#include "fovea/weights/moments.h"
+#include "fovea/weights/weights_file.h"
+
+namespace fovea::train {
+namespace {
+
+// timm's moving average lies under this key.
+constexpr const char* kAverageKey = "state_dict_ema";
+
+std::set<std::string> trained_names(const optim::Optimizer& optimizer) {
+  std::set<std::string> names;
+  for (const auto& spec : optimizer.params()) names.insert(spec.name);
+  return names;
+}
+
+std::set<std::string> parameter_names_of(const models::Model& model) {
+  std::set<std::string> names;
+  for (const auto& item : model.named_parameters()) names.insert(item.key());
+  return names;
+}
+
+weights::ForeignMoments read_moments_for(const TrainConfig& config, const models::Model& model,
+                                         const optim::Optimizer& optimizer) {
+  weights::MomentsOptions options;
+  options.weights = config.init.weights;
+  options.reading.known = parameter_names_of(model);
+  options.rules = {.is_trained = [names = trained_names(optimizer)](
+                                     const std::string& name) { return names.contains(name); },
+                   .has_no_weight_decay =
+                       [patterns = model.no_weight_decay()](const std::string& name) {
+                         return std::any_of(patterns.begin(), patterns.end(),
+                                            [&](const std::string& pattern) {
+                                              return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+                                            });
+                       },
+                   .layer_id = [&model](const std::string& name) { return model.layer_id(name); }};
+  return weights::read_moments(config.init.optimizer, options);
+}
+
+// Holds the moments against the parameters that are trained, by name and shape. Throws
+// CheckpointError with the table where they are not the same.
+models::LoadReport check_moments_fit(const weights::ForeignMoments& moments,
+                                     const models::Model& model, const optim::Optimizer& optimizer,
+                                     const std::string& path) {
+  models::LoadReport report;
+  std::map<std::string, at::Tensor> found(moments.exp_avg.begin(), moments.exp_avg.end());
+  std::vector<std::string> known;
+  for (const auto& spec : optimizer.params()) {
+    known.push_back(spec.name);
+    const auto moment = found.find(spec.name);
+    if (moment == found.end()) {
+      report.missing.push_back(spec.name);
+    } else if (moment->second.sizes() != spec.param.sizes()) {
+      report.mismatched.push_back(fmt::format("{}: [{}] -> [{}]", spec.name,
+                                              fmt::join(moment->second.sizes(), ", "),
+                                              fmt::join(spec.param.sizes(), ", ")));
+    } else {
+      report.loaded.push_back(spec.name);
+    }
+    if (moment != found.end()) found.erase(moment);
+  }
+  const auto of_model = parameter_names_of(model);
+  for (const auto& item : found) {
+    if (of_model.contains(item.first)) {  // trained there, frozen here
+      report.left_out.push_back(item.first);
+      continue;
+    }
+    const auto nearest = detail::nearest(item.first, known);
+    report.unexpected.push_back(
+        nearest.empty() ? item.first : fmt::format("{} (nearest: {})", item.first, nearest));
+  }
+  if (report.is_complete()) return report;
+  fail<CheckpointError>(
+      "{}: these are moments of another model: {}\nCheck the model's name and options, and "
+      "trainer.freeze; init.optimizer=\"\" starts with the weights alone",
+      path, report.text());
+}
+
+// Settings stand in the recipe alone; where the file says otherwise, the run is another one.
+void warn_of_differences(const weights::ForeignMoments& moments, const optim::AdamWConfig& config,
+                         const std::string& path) {
+  std::vector<std::string> differences;
+  const auto compare = [&](const char* key, const char* name, double here) {
+    const auto found = moments.numbers.find(key);
+    if (found == moments.numbers.end()) return;
+    if (std::abs(found->second - here) > 1e-9 * std::max(std::abs(here), std::abs(found->second)))
+      differences.push_back(fmt::format("{} {} there, {} here", name, found->second, here));
+  };
+  compare("betas.0", "betas[0]", config.betas[0]);
+  compare("betas.1", "betas[1]", config.betas[1]);
+  compare("eps", "eps", config.eps);
+  if (!moments.weight_decays.empty() && moments.weight_decays.back() != config.weight_decay) {
+    differences.push_back(fmt::format("weight_decay {} there, {} here",
+                                      moments.weight_decays.back(), config.weight_decay));
+  }
+  if (differences.empty()) return;
+  log_warning(fmt::format("{}: the recipe's optim is not that of the file: {}", path,
+                          fmt::join(differences, "; ")));
+}
+
+bool has_average(const std::string& path) {
+  return !weights::is_weights_folder(path) && weights::has_tensors_under(path, kAverageKey);
+}
+
+// The averaged weights of the trained parameters; empty: the file has none.
+std::map<std::string, at::Tensor> read_average(const TrainConfig& config,
+                                               const models::Model& model,
+                                               const optim::Optimizer& optimizer) {
+  const auto& path = config.init.optimizer;
+  if (!has_average(path)) {
+    log_info(fmt::format("{}: no {} in it; the moving average starts from the weights", path,
+                         kAverageKey));
+    return {};
+  }
+  const auto file =
+      weights::read_weights(path, {.key = kAverageKey, .known = parameter_names_of(model)});
+  const auto trained = trained_names(optimizer);
+  std::map<std::string, at::Tensor> average;
+  for (const auto& [name, tensor] : file.tensors) {
+    if (trained.contains(name)) average[name] = tensor;
+  }
+  return average;
+}
+
+}  // namespace
+
+int64_t take_over_run(const TrainConfig& config, const models::Model& model,
+                      optim::Optimizer& optimizer, optim::Ema* ema) {
+  const auto& path = config.init.optimizer;
+  if (path.empty()) return config.init.step.value_or(0);
+  const auto* adamw = config.optim.get_if<optim::AdamWConfig>();
+  if (adamw == nullptr) {
+    fail<ConfigError>(
+        "init.optimizer: found {}, but optim.name is not adamw; set it, or start with the weights "
+        "alone",
+        path);
+  }
+  const auto moments = read_moments_for(config, model, optimizer);
+  const auto report = check_moments_fit(moments, model, optimizer, path);
+  const auto average =
+      ema == nullptr ? std::map<std::string, at::Tensor>() : read_average(config, model, optimizer);
+  if (!average.empty()) ema->load_state(average);
+  std::map<std::string, at::Tensor> state;
+  const auto trained = trained_names(optimizer);
+  for (const auto* list : {&moments.exp_avg, &moments.exp_avg_sq}) {
+    const std::string prefix = list == &moments.exp_avg ? "exp_avg/" : "exp_avg_sq/";
+    for (const auto& [name, tensor] : *list) {
+      if (trained.contains(name)) state[prefix + name] = tensor;
+    }
+  }
+  optimizer.load_state(state, moments.steps);
+  const auto lr = moments.numbers.find("lr");
+  log_info(fmt::format(
+      "{}: moments of AdamW after {} steps{}{}{}: {}", path, moments.steps,
+      lr == moments.numbers.end() ? "" : fmt::format(", learning rate {:.4g}", lr->second),
+      average.empty() ? "" : ", averaged weights",
+      moments.naming.empty() || moments.naming == "timm"
+          ? ""
+          : ", names of " + std::string(weights::naming_named(moments.naming).title),
+      report.text()));
+  warn_of_differences(moments, *adamw, path);
+  return config.init.step.value_or(moments.steps);
+}
+
+}  // namespace fovea::train
