@@ -15,12 +15,14 @@ MAY_INCLUDE = {
     "kernels": {"core"},
     "nn": {"core", "kernels"},
     "weights": {"core", "nn"},
+    "parallel": {"core", "kernels", "nn"},
     "models": {"core", "kernels", "nn", "weights"},
     "onnx": {"core", "models", "nn"},
     "optim": {"core", "kernels", "nn"},
     "checkpoint": {"core", "kernels", "nn"},
     "recipe_import": {"core"},
-    "train": {"core", "data", "kernels", "nn", "weights", "models", "optim", "checkpoint"},
+    "train": {"core", "data", "kernels", "nn", "weights", "models", "optim", "checkpoint",
+              "parallel"},
 }
 TORCH_FREE = {"core", "data", "recipe_import"}
 TORCH = re.compile(r"(ATen|c10|torch)/")

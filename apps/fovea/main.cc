@@ -1,6 +1,5 @@
 // fovea: train, evaluate and use vision transformers. Sub-commands stand in commands/, one file
 // each.
-#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -9,24 +8,16 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
-#include <new>
 #include <string>
 #include <system_error>
 
 #include "apps/fovea/command.h"
+#include "apps/fovea/failure.h"
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu_allocator.h"
 
 namespace fovea::app {
 namespace {
-
-int report(const std::string& message, ExitCode code) {
-  fmt::print(stderr, "error: {}\n", message);
-  return static_cast<int>(code);
-}
-
-// The first line of libtorch's message: below it stands a C++ stack that helps no user.
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 void add_commands(CLI::App& app) {
   add_train(app);
@@ -49,6 +40,8 @@ void add_commands(CLI::App& app) {
 // others need: a step takes ten times as long. The limit is read when the library is loaded, before
 // main, so the program starts itself anew with it set. Whoever sets either variable has the choice.
 void limit_spinning(char** argv) {
+  // Read at the same time: libtorch would tell of a rank that is not there yet with a C++ stack.
+  setenv("TORCH_CPP_LOG_LEVEL", "ERROR", /*overwrite=*/0);
   if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY")) return;
   setenv("GOMP_SPINCOUNT", "10000", /*overwrite=*/0);
   std::error_code error;  // by its own name, which ps and pkill then show
@@ -70,22 +63,10 @@ int run(int argc, char** argv) {
     return code == 0 ? 0 : static_cast<int>(ExitCode::kUsage);
   } catch (const ExitRequest& request) {
     return request.code;
-  } catch (const Error& error) {
-    return report(error.what(), error.exit_code());
-  } catch (const c10::OutOfMemoryError& error) {
-    return report(first_line(error.what_without_backtrace()) + "; lower trainer.micro_batch_size",
-                  ExitCode::kOutOfMemory);
-  } catch (const c10::Error& error) {
-    const std::string what = first_line(error.what_without_backtrace());
-    const bool out_of_memory = what.find("not enough memory") != std::string::npos;
-    return report(what + (out_of_memory ? "; lower trainer.micro_batch_size" : ""),
-                  out_of_memory ? ExitCode::kOutOfMemory : ExitCode::kUsage);
-  } catch (const std::bad_alloc&) {
-    return report("out of memory; lower trainer.micro_batch_size or data.prefetch",
-                  ExitCode::kOutOfMemory);
   } catch (const std::exception& error) {
-    return report(fmt::format("{} (a fault of this program: please report it)", error.what()),
-                  ExitCode::kUsage);
+    const auto failure = failure_of(error);
+    fmt::print(stderr, "error: {}\n", failure.message);
+    return static_cast<int>(failure.code);
   }
 }
 

@@ -238,6 +238,17 @@ std::optional<State> Store::load_latest() {
       folder_.string(), all.size(), faults);
 }
 
+State Store::load(int64_t step) const {
+  const auto all = folders();
+  const auto found = all.find(step);
+  if (found == all.end()) {
+    fail<CheckpointError>(
+        "{}: no checkpoint of step {} here; expected a run folder that all processes see",
+        folder_.string(), step);
+  }
+  return load_state(folder_ / found->second);
+}
+
 std::string Store::weights_file(const std::string& which) const {
   FOVEA_CHECK(which == "best" || which == "latest", "checkpoint '{}'; expected best or latest",
               which);

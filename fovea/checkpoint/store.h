@@ -58,6 +58,10 @@ class Store {
   // is no checkpoint. Throws CheckpointError where there are some, and all are damaged.
   std::optional<State> load_latest();
 
+  // The checkpoint of a step: of several processes, the one that another has found whole. Throws
+  // CheckpointError where it is not here, or damaged.
+  State load(int64_t step) const;
+
   // The safetensors file with the weights of "best" or "latest" (the averaged ones, where there are
   // any), checked. Throws CheckpointError.
   std::string weights_file(const std::string& which) const;

@@ -64,4 +64,6 @@ void set_log_verbose(bool is_verbose) {
   terminal()->set_level(is_verbose ? spdlog::level::info : spdlog::level::warn);
 }
 
+void mute_log() { terminal()->set_level(spdlog::level::off); }
+
 }  // namespace fovea

@@ -61,7 +61,9 @@ struct Batch {
   int64_t set = 0;                   // which of several sets the samples come from
   int64_t position = 0;  // samples handed out before this batch, over all epochs (global)
   int64_t epoch = 0;
+  int64_t global_size = 0;  // rows of the whole batch, over all shards, without padding
 
+  // Rows of this shard.
   int64_t size() const { return static_cast<int64_t>(indices.size()); }
 };
 

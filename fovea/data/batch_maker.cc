@@ -125,6 +125,7 @@ void BatchMaker::open(int64_t position, Batch& batch) const {
   const int64_t rows = std::max<int64_t>(plan.rows - first + shard.count - 1, 0) / shard.count;
   batch.position = position;
   batch.epoch = plan.epoch;
+  batch.global_size = plan.rows;
   batch.set = set_of(plan);
   if (!options_.variables.empty()) {
     batch.variables = options_.variables[static_cast<size_t>(batch.set)];
@@ -186,6 +187,10 @@ void BatchMaker::fill_in_place_of_bad(Batch& batch, int64_t row, const SamplePla
 void BatchMaker::fill_up(Batch& batch, int64_t row) const {
   batch.indices[row] = -1;
   batch.weights[row] = 0.0f;
+  if (!mixers_.empty()) {
+    const int64_t classes = dataset_->num_classes();
+    std::fill_n(batch.targets.begin() + row * classes, classes, 0.0f);
+  }
   rows_of(batch.set).clear(batch, row);
 }
 
@@ -247,14 +252,20 @@ void BatchMaker::finish(Batch& batch, BatchScratch& scratch) const {
   if (mixers_.empty() || !has_all_partners() || batch.size() == 0) return;
   const int64_t global_rows = order_.batch_at(batch.position).rows;
   auto plan = mixer_of(batch.set).plan(batch.position, global_rows, options_.shard);
-  const size_t rows = plan.size();
+  const size_t rows = plan.size();  // rows that pad the shard are not among them
+  if (rows == 0) return;
   for (size_t i = 0; i < rows; ++i) {
     if (batch.weights[i] == 0 || batch.weights[rows - 1 - i] == 0) plan[i] = left_alone(plan[i]);
   }
   const VolumeSize size = rows_of(batch.set).size();
-  const std::vector<int64_t> partner_labels(batch.labels.rbegin(), batch.labels.rend());
-  mix_targets(plan, batch.labels, partner_labels, dataset_->num_classes(), 0, batch.targets);
-  mix_batch(plan, {size.height, size.width}, batch.images, scratch.mixed);
+  const auto labels = std::span(batch.labels).first(rows);
+  const std::vector<int64_t> partner_labels(labels.rbegin(), labels.rend());
+  const auto classes = static_cast<size_t>(dataset_->num_classes());
+  mix_targets(plan, labels, partner_labels, dataset_->num_classes(), 0,
+              std::span(batch.targets).first(rows * classes));
+  const size_t values = batch.images.size() / static_cast<size_t>(batch.size());
+  mix_batch(plan, {size.height, size.width}, std::span(batch.images).first(rows * values),
+            scratch.mixed);
 }
 
 }  // namespace fovea::data

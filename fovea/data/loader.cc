@@ -180,6 +180,7 @@ struct Loader::State {
     if (slot.bad_samples.empty() || slot.error) return;
     const bool is_skipping = bad_samples.options().policy == BadSamplePolicy::kSkip;
     if (is_skipping) skipped_rows += static_cast<int64_t>(slot.bad_samples.size());
+    new_events.insert(new_events.end(), slot.bad_samples.begin(), slot.bad_samples.end());
     try {
       bad_samples.add(std::exchange(slot.bad_samples, {}));
     } catch (const DataError&) {
@@ -189,6 +190,7 @@ struct Loader::State {
 
   const BatchMaker maker;
   BadSampleLog bad_samples;
+  std::vector<BadSampleEvent> new_events;  // not taken yet
   int64_t skipped_rows = 0;
   int64_t thread_count = 0;
 
@@ -312,6 +314,21 @@ std::vector<BadSample> Loader::bad_samples() const {
 void Loader::restore_bad_samples(std::vector<BadSample> samples) {
   const std::lock_guard lock(state_->mutex);
   state_->bad_samples.restore(std::move(samples));
+}
+
+std::vector<BadSampleEvent> Loader::take_bad_sample_events() {
+  const std::lock_guard lock(state_->mutex);
+  return std::exchange(state_->new_events, {});
+}
+
+void Loader::add_bad_sample_events(const std::vector<BadSampleEvent>& events) {
+  const std::lock_guard lock(state_->mutex);
+  state_->bad_samples.add(events);
+}
+
+int64_t Loader::num_bad_sample_events() const {
+  const std::lock_guard lock(state_->mutex);
+  return static_cast<int64_t>(state_->new_events.size());
 }
 
 BadSamplePolicy Loader::bad_sample_policy() const { return state_->bad_samples.options().policy; }

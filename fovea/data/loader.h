@@ -42,8 +42,8 @@ struct LoaderOptions {
   int64_t prefetch = 4;    // batches prepared ahead
   Shard shard = {};
   PixelType pixel_type = PixelType::kFloat32;
-  // Gives every shard of a batch as many rows, with rows of weight 0 at the end, so that the last
-  // batch of an epoch asks every process for the same work.
+  // Gives every shard of a batch as many rows, with rows of weight 0 at the end, so that every
+  // batch asks every process for the same work.
   bool pad_shards = false;
   // Sides that images of a batch have: 2, [B, C, H, W]; 3, [B, C, D, H, W]; nothing: as the
   // samples. Volumes of depth 1 are images where 2 are asked for.
@@ -93,6 +93,11 @@ class Loader {
   std::vector<BadSample> bad_samples() const;
   void restore_bad_samples(std::vector<BadSample> samples);
   BadSamplePolicy bad_sample_policy() const;
+  // What befell this shard since the last call of this, and what befell others: all of them are one
+  // list with one budget. Throws DataError where they are more than it allows.
+  std::vector<BadSampleEvent> take_bad_sample_events();
+  void add_bad_sample_events(const std::vector<BadSampleEvent>& events);
+  int64_t num_bad_sample_events() const;
   // Rows left out for a bad sample since the last call of this.
   int64_t take_skipped_rows();
   // From now on, or no longer, the time of each stage is counted.

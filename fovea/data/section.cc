@@ -72,7 +72,7 @@ OpenedSection open_section(const DataConfig& config, const DataSectionConfig& se
                     .drop_last = is_training && config.drop_last,
                     .threads = config.threads,
                     .prefetch = config.prefetch,
-                    .pad_shards = !is_training,
+                    .pad_shards = true,
                     .spatial_dims = input.spatial_dims,
                     .bad_samples = bad_sample_options(config.bad_samples, is_training)};
   if (config.adaptive_patching) {

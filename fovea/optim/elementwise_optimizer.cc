@@ -33,11 +33,12 @@ std::vector<PlainGroup> plain_groups(FlatParams& flat, const std::vector<size_t>
 
 bool use_fused(Implementation implementation, const FlatParams& flat,
                const std::string& optimizer) {
-  const bool is_cpu = flat.param().is_cpu();
-  FOVEA_CHECK(is_cpu || implementation != Implementation::kFused,
-              "optimizer {}: the fused update runs on the CPU, the parameters are on {}", optimizer,
-              flat.param().device().str());
-  return is_cpu && implementation != Implementation::kPlain;
+  const bool can_be = flat.param().is_cpu() && flat.param().scalar_type() == at::kFloat;
+  FOVEA_CHECK(
+      can_be || implementation != Implementation::kFused,
+      "optimizer {}: the fused update is for float32 on the CPU, the parameters are {} on {}",
+      optimizer, c10::toString(flat.param().scalar_type()), flat.param().device().str());
+  return can_be && implementation != Implementation::kPlain;
 }
 
 ElementwiseOptimizer::ElementwiseOptimizer(std::string name, std::vector<ParamSpec> params,

@@ -25,6 +25,10 @@ std::map<std::string, at::Tensor> views_by_name(const Optimizer& optimizer,
   return result;
 }
 
+bool is_fused(const at::Tensor& average) {
+  return average.is_cpu() && average.scalar_type() == at::kFloat;
+}
+
 }  // namespace
 
 double ema_decay(const EmaOptions& options, int64_t num_updates) {
@@ -44,7 +48,7 @@ void Ema::update(int64_t step) {
   const at::NoGradGuard no_grad;
   const double weight = 1 - ema_decay(options_, step + 1);
   const auto param = optimizer_.flat_param();
-  if (!average_.is_cpu()) {
+  if (!is_fused(average_)) {
     average_.lerp_(param, weight);
     return;
   }
@@ -57,7 +61,7 @@ void Ema::update(int64_t step) {
 void Ema::swap() {
   const at::NoGradGuard no_grad;
   const auto param = optimizer_.flat_param();
-  if (average_.is_cpu()) {
+  if (is_fused(average_)) {
     for_each_tile({{0, average_.numel()}}, [&](size_t, int64_t begin, int64_t end) {
       optim::swap(average_.data_ptr<float>() + begin, param.data_ptr<float>() + begin, end - begin);
     });

@@ -19,9 +19,13 @@ constexpr int64_t kTileSize = 1 << 14;  // elements: four streams of it fit in a
 
 void check_param(const ParamSpec& spec, const at::Tensor& first) {
   const auto& param = spec.param;
-  FOVEA_CHECK(param.defined() && param.scalar_type() == at::kFloat && param.is_leaf(),
-              "optimizer: {} is {}; expected a float32 leaf", spec.name,
-              param.defined() ? c10::toString(param.scalar_type()) : "undefined");
+  const bool is_float =
+      param.defined() && (param.scalar_type() == at::kFloat || param.scalar_type() == at::kDouble);
+  FOVEA_CHECK(is_float && param.is_leaf(), "optimizer: {} is {}; expected a float32 leaf",
+              spec.name, param.defined() ? c10::toString(param.scalar_type()) : "undefined");
+  FOVEA_CHECK(param.scalar_type() == first.scalar_type(),
+              "optimizer: {} is {}, the first parameter {}; expected one dtype", spec.name,
+              c10::toString(param.scalar_type()), c10::toString(first.scalar_type()));
   FOVEA_CHECK(param.device() == first.device(),
               "optimizer: {} is on {}, the first parameter on {}; expected one device", spec.name,
               param.device().str(), first.device().str());

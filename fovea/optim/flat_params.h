@@ -23,8 +23,8 @@ struct Segment {
 class FlatParams {
  public:
   // Moves the parameters' values into one buffer and re-points each parameter (the same autograd
-  // leaf) and its gradient at views of the buffers. Throws Error for anything but distinct float32
-  // leaves on one device.
+  // leaf) and its gradient at views of the buffers. Throws Error for anything but distinct
+  // leaves of one device, all float32 or all float64 (which tests compare in).
   explicit FlatParams(std::vector<ParamSpec> params);
 
   const std::vector<ParamSpec>& params() const { return params_; }
@@ -50,7 +50,7 @@ class FlatParams {
   std::vector<ParamSpec> params_;
   std::vector<Segment> segments_;
   int64_t num_elements_ = 0;
-  at::Tensor param_, grad_;             // [num_elements_] float32
+  at::Tensor param_, grad_;             // [num_elements_]
   std::vector<at::Tensor> grad_views_;  // shaped as the parameters
 };
 

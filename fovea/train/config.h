@@ -10,6 +10,7 @@
 #include "fovea/data/config.h"
 #include "fovea/models/model_config.h"
 #include "fovea/optim/config.h"
+#include "fovea/parallel/config.h"
 #include "fovea/train/task_config.h"
 
 namespace fovea::train {
@@ -237,6 +238,8 @@ struct TrainConfig {
   optim::OptimConfig optim;
   optim::ScheduleConfig schedule;
   TrainerConfig trainer;
+  parallel::ParallelConfig parallel;
+  parallel::LaunchConfig launch;
   CheckpointConfig checkpoint;
   LogConfig log;
   std::vector<PhaseConfig> phases;  // see phases.h
@@ -252,6 +255,8 @@ struct TrainConfig {
     v.field("optim", self.optim, "the optimizer");
     v.field("schedule", self.schedule, "the learning rate over the run");
     v.field("trainer", self.trainer, "the loop");
+    v.field("parallel", self.parallel, "how the work is spread over processes");
+    v.field("launch", self.launch, "the processes themselves");
     v.field("checkpoint", self.checkpoint, "when the state is saved, and what is kept");
     v.field("log", self.log, "what is written down");
     v.field("phases", self.phases,

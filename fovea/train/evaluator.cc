@@ -2,15 +2,32 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <nlohmann/json.hpp>
+#include <vector>
+
 #include "fovea/models/model.h"
 #include "fovea/models/variables.h"
 #include "fovea/train/eval_mode.h"
+#include "fovea/train/evaluation_parts.h"
 
 namespace fovea::train {
+namespace {
+
+// In the order of the ranks on each of them, so that all find the same sums to the last bit.
+void join_over_ranks(Evaluation& evaluation, parallel::Communicator& ranks) {
+  std::vector<nlohmann::json> parts;
+  for (const auto& text :
+       parallel::all_gather_text(ranks, to_bytes(evaluation.part()), "parts of an evaluation")) {
+    parts.push_back(json_from_bytes(text));
+  }
+  evaluation.join(parts);
+}
+
+}  // namespace
 
 std::unique_ptr<Evaluation> evaluate(models::Model& model, const Task& task, data::Loader& loader,
                                      const ComputeOptions& compute, const OnProgress& on_progress,
-                                     FeatureSource* features) {
+                                     FeatureSource* features, parallel::Communicator& ranks) {
   const at::NoGradGuard no_grad;
   const EvalModeScope eval_mode(model);
   auto evaluation = task.start_evaluation();
@@ -22,10 +39,11 @@ std::unique_ptr<Evaluation> evaluate(models::Model& model, const Task& task, dat
     if (features) features->fill(tensors);
     const models::ChannelScope channels(model, tensors.variables);
     evaluation->add(tensors, task.loss(model, tensors));
-    done += batch.size();
+    done += batch.global_size;
     loader.recycle(std::move(batch));
     if (on_progress) on_progress(done, total);
   }
+  join_over_ranks(*evaluation, ranks);
   evaluation->finish(model);
   return evaluation;
 }

@@ -1,13 +1,16 @@
 #include "fovea/train/features.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "fovea/core/error.h"
 #include "fovea/models/variables.h"
 #include "fovea/train/eval_mode.h"
+#include "fovea/train/evaluation_parts.h"
 
 namespace fovea::train {
 namespace {
@@ -27,6 +30,24 @@ void keep_features(models::Model& model, data::Batch& batch, int64_t begin, int6
     out.features[index].copy_(features[row - begin]);
     if (!batch.labels.empty()) {
       out.labels[static_cast<size_t>(index)] = batch.labels[static_cast<size_t>(row)];
+    }
+  }
+}
+
+// Each sample was read by one rank; on the others its features are zeros and its label is -1.
+void join_features(SampleFeatures& part, parallel::Communicator& ranks) {
+  ranks.all_reduce(part.features, "features");
+  const auto size = static_cast<int64_t>(part.labels.size());
+  ranks.all_reduce(at::from_blob(part.labels.data(), {size}, at::kLong), "labels",
+                   parallel::ReduceOp::kMax);
+  auto reasons = nlohmann::json::array();
+  for (size_t i = 0; i < part.missing.size(); ++i) {
+    if (!part.missing[i].empty())
+      reasons.push_back(nlohmann::json::array({i, json_of_bytes(part.missing[i])}));
+  }
+  for (const auto& text : parallel::all_gather_text(ranks, to_bytes(reasons), "bad samples")) {
+    for (const auto& one : json_from_bytes(text)) {
+      part.missing[one.at(0).get<size_t>()] = bytes_of(one.at(1));
     }
   }
 }
@@ -83,13 +104,14 @@ SampleFeatures collect_features(models::Model& model, const data::OpenedSection&
       keep_features(model, batch, begin, std::min(batch.size(), begin + micro), options.compute,
                     out);
     }
-    done += batch.size();
+    done += batch.global_size;
     loader.recycle(std::move(batch));
     if (options.on_progress) options.on_progress(done, total);
   }
   for (const auto& bad : loader.bad_samples()) {
     out.missing[static_cast<size_t>(bad.index)] = bad.reason;
   }
+  if (options.ranks) join_features(out, *options.ranks);
   return out;
 }
 

@@ -12,6 +12,7 @@
 #include "fovea/data/loader.h"
 #include "fovea/data/section.h"
 #include "fovea/models/model.h"
+#include "fovea/parallel/communicator.h"
 #include "fovea/train/config.h"
 #include "fovea/train/task.h"
 #include "fovea/train/tensor_batch.h"
@@ -65,6 +66,9 @@ struct FeaturePassOptions {
   ComputeOptions compute = {};
   int64_t micro_batch_size = 0;  // samples in one forward; 0: the loader's batch
   OnProgress on_progress = {};
+  // Each computes the section's shard, and all get the features of all samples; null: this process
+  // computes all.
+  parallel::Communicator* ranks = nullptr;
 };
 
 // One pass of the model over all samples of `section`. Samples that cannot be read go by the

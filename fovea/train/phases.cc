@@ -16,6 +16,7 @@
 #include "fovea/models/registry.h"
 #include "fovea/models/weights.h"
 #include "fovea/optim/schedules.h"
+#include "fovea/train/ranks.h"
 #include "fovea/train/report/report.h"
 #include "fovea/train/run_folder.h"
 #include "fovea/train/session.h"
@@ -185,12 +186,13 @@ void link_weights(const fs::path& from, const fs::path& to) {
   fs::rename(temporary, to);
 }
 
-FitResult fit_one(const std::vector<Phase>& phases, size_t index, ProgressLine::Mode progress) {
+FitResult fit_one(const std::vector<Phase>& phases, size_t index, ProgressLine::Mode progress,
+                  parallel::World& world) {
   const auto& phase = phases[index];
   log_info(fmt::format("phase {} of {}: {}", index + 1, phases.size(), phase.name));
   auto config = phase.config;
   if (phase.start_from != "none") config.init.weights = weights_before(phase, phases[index - 1]);
-  return Trainer(config, progress).fit();
+  return Trainer(config, progress, world).fit();
 }
 
 }  // namespace
@@ -203,6 +205,10 @@ void validate_phases(const TrainConfig& config, ConfigIssues& issues) {
     if (find_key(set, "run", "dir")) {
       issues.add(fmt::format("phases.{}.set.run.dir", i),
                  "a phase has a folder of its own below run.dir of the recipe; leave it out");
+    }
+    if (set.root.find("launch")) {
+      issues.add(fmt::format("phases.{}.set.launch", i),
+                 "all phases run in the same processes; set launch in the recipe itself");
     }
     if (set.root.find("phases")) {
       issues.add(fmt::format("phases.{}.set.phases", i), "a phase has no phases; leave it out");
@@ -246,15 +252,19 @@ std::vector<std::string> begun_phase_folders(const std::string& run_dir) {
   return folders;
 }
 
-std::vector<PhaseResult> fit_phases(const TrainConfig& config, ProgressLine::Mode progress) {
+std::vector<PhaseResult> fit_phases(const TrainConfig& config, ProgressLine::Mode progress,
+                                    parallel::World& world) {
   const auto phases = resolve_phases(config);
-  const RunFolder folder(config);
+  check_same_config(config, world);
+  const bool is_first = world.is_first();
+  const auto role = is_first ? FolderRole::kOwner : FolderRole::kGuest;
+  const RunFolder folder(config, role);
   check_begun_phases(config);
   auto results = read_record(folder);
   for (size_t i = 0; i < phases.size(); ++i) {
     const bool is_finished = i < results.size();
     if (is_finished) {
-      const RunFolder compared(phases[i].config);  // refuses another config
+      const RunFolder compared(phases[i].config, role);  // refuses another config
       continue;
     }
     if (phases[i].start_from != "none") check_weights_fit(phases[i - 1], phases[i]);
@@ -262,12 +272,13 @@ std::vector<PhaseResult> fit_phases(const TrainConfig& config, ProgressLine::Mod
   }
   folder.write_config(config);
   for (size_t i = results.size(); i < phases.size(); ++i) {
-    results.push_back({phases[i].name, fit_one(phases, i, progress)});
+    results.push_back({phases[i].name, fit_one(phases, i, progress, world)});
     if (results.back().fit.stopped) return results;
+    if (!is_first) continue;
     write_record(folder, results);
     write_report({folder.path()});
   }
-  if (!results.empty()) {
+  if (!results.empty() && is_first) {
     link_weights(fs::path(results.back().fit.run_dir) / kWeightsFile, folder.file(kWeightsFile));
   }
   return results;

@@ -23,10 +23,14 @@ namespace fs = std::filesystem;
 
 // What may change between two starts of one run: it touches no weight, no loss and no order of
 // samples.
-constexpr std::array<std::string_view, 11> kFreeKeys = {
-    "run.dir",           "log.",           "checkpoint.",         "data.threads", "data.prefetch",
-    "data.bad_samples.", "device.threads", "trainer.eval_every_", "init.weights", "init.optimizer",
-    "init.step"};
+constexpr std::array<std::string_view, 15> kFreeKeys = {"run.dir",        "log.",
+                                                        "checkpoint.",    "data.threads",
+                                                        "data.prefetch",  "data.bad_samples.",
+                                                        "device.threads", "trainer.eval_every_",
+                                                        "init.weights",   "parallel.dp_",
+                                                        "parallel.cp",    "parallel.tp",
+                                                        "launch.",        "init.optimizer",
+                                                        "init.step"};
 
 bool is_free(std::string_view key) {
   return std::any_of(kFreeKeys.begin(), kFreeKeys.end(),
@@ -69,13 +73,18 @@ RunFolder::Lock::Lock(const fs::path& folder) {
 
 RunFolder::Lock::~Lock() { close(file_); }
 
-RunFolder::RunFolder(const TrainConfig& config)
-    : path_(config.run.dir), lock_(path_), is_resumed_(is_run_folder(path_)) {
+RunFolder::RunFolder(const TrainConfig& config, FolderRole role) : path_(config.run.dir) {
+  if (role == FolderRole::kGuest) {
+    fs::create_directories(path_);  // for its log
+    return;
+  }
+  lock_.emplace(path_);
+  is_resumed_ = is_run_folder(path_);
   if (is_resumed_) compare_config(config);
 }
 
 void RunFolder::write_config(const TrainConfig& config) const {
-  write_file_atomic(file("config.yaml"), dump_config(config));
+  if (lock_) write_file_atomic(file("config.yaml"), dump_config(config));
 }
 
 void RunFolder::compare_config(const TrainConfig& config) const {

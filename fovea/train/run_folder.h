@@ -4,11 +4,15 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "fovea/train/config.h"
 
 namespace fovea::train {
+
+// Of several processes that train together one owns the folder; the others read in it.
+enum class FolderRole { kOwner, kGuest };
 
 class RunFolder {
  public:
@@ -16,10 +20,11 @@ class RunFolder {
   // an Error naming the first. A folder that holds a run of another config is refused with the keys
   // that differ (ConfigError), except for keys that do not change the course of the run: log.*,
   // checkpoint.*, threads, prefetch, how often it evaluates.
-  explicit RunFolder(const TrainConfig& config);
+  // A guest holds and compares nothing.
+  explicit RunFolder(const TrainConfig& config, FolderRole role = FolderRole::kOwner);
 
-  // Writes config.yaml: from now on the folder holds this run. Call when all else of the run
-  // stands.
+  // Writes config.yaml, where this process owns the folder: from now on the folder holds this run.
+  // Call when all else of the run stands.
   void write_config(const TrainConfig& config) const;
 
   const std::filesystem::path& path() const { return path_; }
@@ -43,7 +48,7 @@ class RunFolder {
   void compare_config(const TrainConfig& config) const;
 
   std::filesystem::path path_;
-  Lock lock_;
+  std::optional<Lock> lock_;  // of an owner
   bool is_resumed_ = false;
 };
 

@@ -30,7 +30,7 @@ void check_variables_of(const models::Model& model, const data::OpenedSection& o
 }
 
 data::OpenedSection open_data(const TrainConfig& config, const data::DataSectionConfig& section,
-                              bool is_training) {
+                              bool is_training, data::Shard shard) {
   const auto model = models::build_model(config.model, at::kMeta);  // its form alone
   if (model->takes_patches() != config.data.adaptive_patching.has_value()) {
     fail<ConfigError>("data.adaptive_patching: found {}, but the model takes {}; {}",
@@ -44,6 +44,7 @@ data::OpenedSection open_data(const TrainConfig& config, const data::DataSection
   make_task(config.task, *model)->check_data(*opened.dataset);
   check_variables_of(*model, opened, is_training ? "data.train" : "data.val");
   opened.options.seed = static_cast<uint64_t>(config.run.seed);
+  opened.options.shard = shard;
   return opened;
 }
 
@@ -89,21 +90,22 @@ data::InputForm input_form_of(const models::ModelConfig& config) {
   return input_form_of(*models::build_model(config, at::kMeta));
 }
 
-data::OpenedSection open_training_section(const TrainConfig& config) {
+data::OpenedSection open_training_section(const TrainConfig& config, data::Shard shard) {
   if (!config.data.train) {
     fail<ConfigError>(
         "data.train is missing; expected a data set to train on, such as {{format: idx, path: "
         "...}}");
   }
-  return open_data(config, *config.data.train, /*is_training=*/true);
+  return open_data(config, *config.data.train, /*is_training=*/true, shard);
 }
 
 data::OpenedSection open_validation_section(const TrainConfig& config,
-                                            const std::vector<std::string>& class_names) {
+                                            const std::vector<std::string>& class_names,
+                                            data::Shard shard) {
   if (!config.data.val) {
     fail<ConfigError>("data.val is missing; expected a data set to evaluate on");
   }
-  auto section = open_data(config, *config.data.val, /*is_training=*/false);
+  auto section = open_data(config, *config.data.val, /*is_training=*/false, shard);
   check_class_names(class_names, section.dataset->class_names());
   return section;
 }
@@ -116,13 +118,14 @@ DataSource make_source(data::OpenedSection section) {
   return source;
 }
 
-DataSource open_training_data(const TrainConfig& config) {
-  return make_source(open_training_section(config));
+DataSource open_training_data(const TrainConfig& config, data::Shard shard) {
+  return make_source(open_training_section(config, shard));
 }
 
 DataSource open_validation_data(const TrainConfig& config,
-                                const std::vector<std::string>& class_names) {
-  return config.data.val ? make_source(open_validation_section(config, class_names)) : DataSource{};
+                                const std::vector<std::string>& class_names, data::Shard shard) {
+  if (!config.data.val) return {};
+  return make_source(open_validation_section(config, class_names, shard));
 }
 
 std::unique_ptr<Task> make_task(const TaskConfig& config, const models::Model& model) {

@@ -29,20 +29,23 @@ data::InputForm input_form_of(const models::Model& model);
 data::InputForm input_form_of(const models::ModelConfig& config);
 
 // What a loader is made of: data.train, shuffled by the run's seed, or data.val, in order and to
-// the last sample, checked against the model and the task. Errors: see the two functions below.
-data::OpenedSection open_training_section(const TrainConfig& config);
+// the last sample, checked against the model and the task. shard: the part of each batch that this
+// process reads. Errors: see the two functions below.
+data::OpenedSection open_training_section(const TrainConfig& config, data::Shard shard = {});
 data::OpenedSection open_validation_section(const TrainConfig& config,
-                                            const std::vector<std::string>& class_names);
+                                            const std::vector<std::string>& class_names,
+                                            data::Shard shard = {});
 DataSource make_source(data::OpenedSection section);
 
 // data.train, shuffled by the run's seed. Throws ConfigError where the section is missing or the
 // model has not as many classes as the data; DataError where the data is not what it should be.
-DataSource open_training_data(const TrainConfig& config);
+DataSource open_training_data(const TrainConfig& config, data::Shard shard = {});
 // data.val, in order and to the last sample; empty where the recipe has none. class_names: those of
 // the training data. A label is a position in that list, so that other names, or another order,
 // would count right answers as wrong ones: throws ConfigError where both are known and differ.
 DataSource open_validation_data(const TrainConfig& config,
-                                const std::vector<std::string>& class_names);
+                                const std::vector<std::string>& class_names,
+                                data::Shard shard = {});
 
 // Throws ConfigError where the model does not give what the task needs.
 std::unique_ptr<Task> make_task(const TaskConfig& config, const models::Model& model);

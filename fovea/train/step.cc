@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "fovea/core/error.h"
 #include "fovea/models/variables.h"
@@ -9,6 +10,37 @@
 
 namespace fovea::train {
 namespace {
+
+// One collective for all numbers of a step.
+void sum_outcome(StepOutcome& outcome, parallel::Communicator& ranks) {
+  std::vector<double> numbers = {outcome.loss, outcome.weight,
+                                 static_cast<double>(outcome.notes.stop_requests),
+                                 static_cast<double>(outcome.notes.bad_samples)};
+  for (const auto& [name, sum] : outcome.sums) numbers.push_back(sum);
+  parallel::sum_over_ranks(ranks, numbers, "losses");
+  outcome.loss = numbers[0];
+  outcome.weight = numbers[1];
+  outcome.notes = {.stop_requests = std::llround(numbers[2]),
+                   .bad_samples = std::llround(numbers[3])};
+  size_t next = 4;
+  for (auto& [name, sum] : outcome.sums) sum = numbers[next++];
+}
+
+void check_adds_up(const Task& task, int64_t micro, int64_t batch_size, int64_t num_ranks) {
+  if (task.losses_add_up()) return;
+  if (micro < batch_size) {
+    fail<ConfigError>(
+        "trainer.micro_batch_size: found {}, but the task's loss is one of the whole batch of {} "
+        "and does not add up over parts; set it to auto, or choose a loss of single samples",
+        micro, batch_size);
+  }
+  if (num_ranks > 1) {
+    fail<ConfigError>(
+        "task.loss: it is one of the whole batch and does not add up over the {} processes that "
+        "share the batch; start one, or choose a loss of single samples",
+        num_ranks);
+  }
+}
 
 // On the gradients of the whole batch, however many passes it took. -> their norm before.
 double clip(optim::Optimizer& optimizer, const StepOptions& options) {
@@ -30,12 +62,8 @@ double clip(optim::Optimizer& optimizer, const StepOptions& options) {
 StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Optimizer& optimizer,
                               data::Batch& batch, int64_t step, const StepOptions& options) {
   const int64_t micro = options.micro_batch_size > 0 ? options.micro_batch_size : batch.size();
-  if (micro < batch.size() && !task.losses_add_up()) {
-    fail<ConfigError>(
-        "trainer.micro_batch_size: found {}, but the task's loss is one of the whole batch of {} "
-        "and does not add up over parts; set it to auto, or choose a loss of single samples",
-        micro, batch.size());
-  }
+  auto& ranks = options.ranks ? *options.ranks : parallel::one_rank();
+  check_adds_up(task, micro, batch.size(), ranks.size());
   optimizer.zero_grad();
   StepOutcome outcome;
   for (int64_t begin = 0; begin < batch.size(); begin += micro) {
@@ -45,11 +73,15 @@ StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Opt
     const nn::StepScope scope(options.seed, step, tensors.rows);
     const models::ChannelScope channels(model, tensors.variables);
     const auto parts = task.loss(model, tensors);
+    if (options.reducer && end == batch.size()) options.reducer->overlap_next_backward();
     parts.loss_sum.backward();
     outcome.loss += parts.loss_sum.item<double>();
     outcome.weight += parts.weight;
     for (const auto& [name, sum] : parts.sums) outcome.sums[name] += sum;
   }
+  if (options.reducer) options.reducer->finish();
+  if (options.notes) outcome.notes = options.notes();
+  sum_outcome(outcome, ranks);
   FOVEA_CHECK(outcome.weight > 0,
               "step {}: the weights of the batch's losses sum to {}; expected more than 0", step,
               outcome.weight);

@@ -3,17 +3,26 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 
 #include "fovea/data/batch.h"
 #include "fovea/models/model.h"
 #include "fovea/optim/optimizer.h"
+#include "fovea/parallel/communicator.h"
+#include "fovea/parallel/ddp.h"
 #include "fovea/train/features.h"
 #include "fovea/train/task.h"
 #include "fovea/train/tensor_batch.h"
 
 namespace fovea::train {
+
+// What ranks tell each other with the sums of a step; outcomes have the sum over them.
+struct StepNotes {
+  int64_t stop_requests = 0;  // ranks that were told to stop
+  int64_t bad_samples = 0;    // met since the last time they were shared
+};
 
 struct StepOptions {
   uint64_t seed = 42;
@@ -23,18 +32,26 @@ struct StepOptions {
   double max_grad_ratio = 0;  // of each unit to its weights, but for the classifier's; 0: off
   ComputeOptions compute = {};
   FeatureSource* features = nullptr;  // of a frozen backbone; null: the model runs as a whole
+  // The ranks that each have a part of the batch, and what sums their gradients; both or neither.
+  parallel::Communicator* ranks = nullptr;  // null: this process has the whole batch
+  parallel::GradientReducer* reducer = nullptr;
+  std::function<StepNotes()> notes = {};  // asked when this rank's part of the step is done
 };
 
+// Of the whole batch: equal on all ranks.
 struct StepOutcome {
   double loss = 0;       // mean over the batch
   double weight = 0;     // what the loss was divided by
   double grad_norm = 0;  // before clipping
   std::map<std::string, double> sums;
+  StepNotes notes;
 };
 
 // Forward and backward over the micro-batches of `batch`; gradients are those of the mean loss over
-// the whole batch. Throws DivergedError, before any weight changes, when the loss or the gradient
-// is not finite.
+// the whole batch, of which `batch` is this rank's part: the sum over micro-batches and ranks,
+// divided by the weight summed alike, so that parts may weigh differently. Throws DivergedError, on
+// all ranks at the same step and before any weight changes, when the loss or the gradient is not
+// finite.
 StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Optimizer& optimizer,
                               data::Batch& batch, int64_t step, const StepOptions& options);
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -58,11 +59,16 @@ class Evaluation {
  public:
   virtual ~Evaluation() = default;
   virtual void add(const TensorBatch& batch, const LossParts& parts) = 0;
+  // What was added here, so that another process may join it (evaluation_parts.h packs tensors).
+  virtual nlohmann::json part() const = 0;
+  // Becomes the evaluation of all parts; this one's own is among them. Samples that are kept come
+  // in the order of the data set.
+  virtual void join(const std::vector<nlohmann::json>& parts) = 0;
   // "loss", "top1", "top5", ... by name.
   virtual std::map<std::string, double> metrics() const = 0;
   virtual int64_t num_samples() const = 0;
-  // Called once all batches are added, with the model still in evaluation mode: for what the
-  // evaluation makes with it itself, such as samples.
+  // Called once all batches are added and all parts joined, with the model still in evaluation
+  // mode: for what the evaluation makes with it itself, such as samples.
   virtual void finish(models::Model& /*model*/) {}
   // Fills in what a report shows of it besides the metrics: pictures, confusions. dataset: the one
   // that was evaluated.

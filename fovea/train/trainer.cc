@@ -1,5 +1,6 @@
 #include "fovea/train/trainer.h"
 
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -14,6 +15,7 @@
 #include "fovea/train/feature_cache.h"
 #include "fovea/train/inference.h"
 #include "fovea/train/metric_names.h"
+#include "fovea/train/ranks.h"
 #include "fovea/train/report/report.h"
 #include "fovea/train/run_clock.h"
 #include "fovea/train/run_folder.h"
@@ -31,21 +33,27 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::unique_ptr<FeatureCache> training_cache_of(const TrainConfig& config) {
+std::unique_ptr<FeatureCache> training_cache_of(const TrainConfig& config, data::Shard shard) {
   if (config.trainer.cache_features == "none") return nullptr;
-  return std::make_unique<FeatureCache>(open_training_section(config));
+  return std::make_unique<FeatureCache>(open_training_section(config, shard));
 }
 
 std::unique_ptr<FeatureCache> validation_cache_of(const TrainConfig& config,
-                                                  const data::Dataset& training) {
+                                                  const data::Dataset& training,
+                                                  data::Shard shard) {
   if (config.trainer.cache_features == "none" || !config.data.val) return nullptr;
-  return std::make_unique<FeatureCache>(open_validation_section(config, training.class_names()));
+  return std::make_unique<FeatureCache>(
+      open_validation_section(config, training.class_names(), shard));
+}
+
+std::string log_file_name(const parallel::World& world) {
+  return world.is_first() ? "train.log" : fmt::format("train.rank{}.log", world.rank());
 }
 
 }  // namespace
 
 struct Trainer::Run {
-  Run(const TrainConfig& run_config, ProgressLine::Mode mode);
+  Run(const TrainConfig& run_config, ProgressLine::Mode mode, parallel::World& run_world);
 
   FitResult fit();
   void resume();
@@ -59,8 +67,14 @@ struct Trainer::Run {
   LogPosition log_position() const;
   checkpoint::State state();
   bool eval_is_due() const;
+  bool anyone_is_told_to_stop();
+  std::optional<checkpoint::State> load_latest();
+  parallel::Communicator& data_ranks() const { return mesh.data_parallel(); }
+  bool is_writer() const { return world.is_first(); }
 
   TrainConfig config;
+  parallel::World& world;
+  parallel::DeviceMesh mesh;
   RunFolder folder;
   LogFile log_file;
   std::unique_ptr<FeatureCache> training_cache;  // null: pixels are read
@@ -73,6 +87,7 @@ struct Trainer::Run {
   std::unique_ptr<Task> task;
   MetricNames checkpoint_metrics;
   std::unique_ptr<optim::Optimizer> optimizer;
+  std::unique_ptr<parallel::GradientReducer> reducer;
   std::unique_ptr<optim::Ema> ema;
   int64_t steps_per_epoch, num_steps, eval_every_steps;
   optim::Schedule schedule;
@@ -82,25 +97,32 @@ struct Trainer::Run {
   int64_t step = 0;      // optimizer steps done
   int64_t position = 0;  // samples consumed, over all epochs: the state of the data
   int64_t saved_step = -1, evaluated_step = -1;
+  bool is_stopping = false;  // equal on all ranks
   std::optional<double> best;
   bool is_best = false;  // the weights as they stand gave the best metric so far
   std::map<std::string, double> last_eval;
 };
 
-Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode)
+Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode,
+                  parallel::World& run_world)
     : config(run_config),
-      folder(config),
-      log_file(folder.file("train.log").string()),
-      training_cache(training_cache_of(config)),
-      training(training_cache ? training_cache->source() : open_training_data(config)),
-      validation_cache(validation_cache_of(config, *training.dataset)),
+      world(run_world),
+      mesh(make_mesh(config, world)),
+      folder(config, world.is_first() ? FolderRole::kOwner : FolderRole::kGuest),
+      log_file(folder.file(log_file_name(world)).string()),
+      training_cache(training_cache_of(config, data_shard(mesh))),
+      training(training_cache ? training_cache->source()
+                              : open_training_data(config, data_shard(mesh))),
+      validation_cache(validation_cache_of(config, *training.dataset, data_shard(mesh))),
       validation(validation_cache ? validation_cache->source()
-                                  : open_validation_data(config, training.dataset->class_names())),
+                                  : open_validation_data(config, training.dataset->class_names(),
+                                                         data_shard(mesh))),
       options(step_options(config)),
       model(make_model(config, options.compute)),
       task(make_task(config.task, *model)),
       checkpoint_metrics(train::checkpoint_metrics(config.checkpoint, *task)),
       optimizer(make_optimizer(config, *model)),
+      reducer(make_reducer(config.parallel, *optimizer, data_ranks())),
       steps_per_epoch(training.loader->batches_per_epoch()),
       num_steps(total_steps(config.trainer, steps_per_epoch)),
       eval_every_steps(config.trainer.eval_every_steps.value_or(
@@ -108,7 +130,14 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode)
       schedule(config.schedule, optim::base_lr(config.optim), num_steps),
       store(folder.file("checkpoints").string(),
             {.keep = config.checkpoint.keep, .async = config.checkpoint.async}),
-      log(folder.path().string(), config.log, mode) {
+      log(folder.path().string(), config.log, mode,
+          world.is_first() ? TrainingLog::Role::kWriter : TrainingLog::Role::kSilent) {
+  options.ranks = &data_ranks();
+  options.reducer = reducer.get();
+  options.notes = [this] {
+    return StepNotes{.stop_requests = StopSignals::received() != 0 ? 1 : 0,
+                     .bad_samples = training.loader->num_bad_sample_events()};
+  };
   check_cacheable(config.trainer, *model);
   log.watch("train", *training.loader);
   if (validation.loader) log.watch("val", *validation.loader);
@@ -145,8 +174,21 @@ checkpoint::State Trainer::Run::state() {
   return state;
 }
 
+// The first rank finds the newest one that is whole; all read that one.
+std::optional<checkpoint::State> Trainer::Run::load_latest() {
+  std::optional<checkpoint::State> found;
+  double step_found = -1;
+  if (world.is_first()) {
+    found = store.load_latest();
+    if (found) step_found = found->scalars.at("step");
+  }
+  step_found = parallel::max_over_ranks(world.all(), step_found, "the step to go on from");
+  if (step_found >= 0 && !world.is_first()) found = store.load(std::llround(step_found));
+  return found;
+}
+
 void Trainer::Run::resume() {
-  const auto found = store.load_latest();
+  const auto found = load_latest();
   if (!found) return take_over();
   const auto& scalars = found->scalars;
   checkpoint::copy_into(*model, found->model);
@@ -189,12 +231,14 @@ void Trainer::Run::prepare_features() {
   options.features = training_cache.get();
   if (step == num_steps) return;  // a finished run needs none
   const auto pass = [&](FeatureCache& cache, const char* split) {
-    cache.compute(*model,
-                  {.compute = options.compute,
-                   .micro_batch_size = options.micro_batch_size,
-                   .on_progress = [&](int64_t done, int64_t total) {
-                     log.progress().update(fmt::format("features of {} {}/{}", split, done, total));
-                   }});
+    cache.compute(*model, {.compute = options.compute,
+                           .micro_batch_size = options.micro_batch_size,
+                           .on_progress =
+                               [&](int64_t done, int64_t total) {
+                                 log.progress().update(
+                                     fmt::format("features of {} {}/{}", split, done, total));
+                               },
+                           .ranks = &data_ranks()});
   };
   pass(*training_cache, "train");
   if (validation_cache) pass(*validation_cache, "val");
@@ -202,15 +246,18 @@ void Trainer::Run::prepare_features() {
 
 void Trainer::Run::train_one_step() {
   const auto start = Clock::now();
+  world.at_step(step);
   auto batch = training.loader->next();
   const auto outcome = compute_gradients(*model, *task, *optimizer, batch, step, options);
   optimizer->step(schedule.lr(step));
   if (ema) ema->update(step);
+  if (outcome.notes.bad_samples > 0) share_bad_samples(*training.loader, data_ranks());
+  is_stopping = outcome.notes.stop_requests > 0;
   step += 1;
-  position += batch.size();
+  position += batch.global_size;
   is_best = false;
   log.add(outcome,
-          {.images = batch.size(),
+          {.images = batch.global_size,
            .seconds = seconds_since(start),
            .wait_seconds = training.loader->take_wait_seconds()},
           log_position());
@@ -229,18 +276,27 @@ void Trainer::Run::evaluate_now() {
       [&](int64_t done, int64_t total) {
         log.progress().update(fmt::format("evaluating {}/{}", done, total));
       },
-      validation_cache.get());
+      validation_cache.get(), data_ranks());
+  share_bad_samples(*validation.loader, data_ranks());
+  std::array left_out = {static_cast<double>(validation.loader->take_skipped_rows())};
+  parallel::sum_over_ranks(data_ranks(), left_out, "samples left out");
   last_eval = evaluation->metrics();
   evaluated_step = step;
   const double value = last_eval.at(checkpoint_metrics.best);
   is_best = !best || improves(checkpoint_metrics.best, value, *best);
   if (is_best) best = value;
-  log.add_evaluation(last_eval, log_position());
+  log.add_evaluation(last_eval, std::llround(left_out[0]), log_position());
   std::string text;
   for (const auto& [name, metric] : last_eval) text += fmt::format("  {} {:.4g}", name, metric);
   log.say(
       fmt::format("step {}: evaluation of {} samples:{}", step, evaluation->num_samples(), text));
-  if (step == num_steps) write_evaluation(*evaluation);
+  if (step == num_steps && is_writer()) write_evaluation(*evaluation);
+  is_stopping = anyone_is_told_to_stop();
+}
+
+bool Trainer::Run::anyone_is_told_to_stop() {
+  const double is_told = StopSignals::received() != 0 ? 1 : 0;
+  return parallel::max_over_ranks(world.all(), is_told, "signals to stop") > 0;
 }
 
 void Trainer::Run::write_evaluation(const Evaluation& evaluation) const {
@@ -257,20 +313,25 @@ void Trainer::Run::write_evaluation(const Evaluation& evaluation) const {
 void Trainer::Run::save() {
   const auto& name = checkpoint_metrics.label;
   const bool has_label = evaluated_step == step && !name.empty();
-  store.save(step, state(), is_best,
-             has_label ? fmt::format("{}_{:.3f}", name, last_eval.at(name)) : "");
+  if (is_writer()) {
+    store.save(step, state(), is_best,
+               has_label ? fmt::format("{}_{:.3f}", name, last_eval.at(name)) : "");
+  }
   saved_step = step;
 }
 
 FitResult Trainer::Run::fit() {
   resume();
   folder.write_config(config);
-  const RunClock clock(folder.file("machine.json"), options.compute);
+  std::optional<RunClock> clock;
+  if (is_writer()) clock.emplace(folder.file("machine.json"), options.compute);
+  check_same_weights(*model, world.all());
   prepare_features();
   log.start(step);
   training.loader->seek(position);
   const StopSignals signals;
-  while (step < num_steps && StopSignals::received() == 0) {
+  is_stopping = anyone_is_told_to_stop();
+  while (step < num_steps && !is_stopping) {
     train_one_step();
     if (eval_is_due()) evaluate_now();
     if (is_best || step % config.checkpoint.every_steps == 0) save();
@@ -283,7 +344,9 @@ FitResult Trainer::Run::fit() {
                    .epoch = log_position().epoch,
                    .stopped = step < num_steps,
                    .last_eval = last_eval};
-  if (!result.stopped) finish();
+  if (!result.stopped && is_writer()) finish();
+  world.at_operation("at the end");
+  world.all().barrier("the end of the training");
   return result;
 }
 
@@ -294,12 +357,12 @@ void Trainer::Run::finish() {
   write_report({folder.path()});
 }
 
-Trainer::Trainer(const TrainConfig& config, ProgressLine::Mode progress) {
+Trainer::Trainer(const TrainConfig& config, ProgressLine::Mode progress, parallel::World& world) {
   if (!config.phases.empty()) {
     fail<ConfigError>("phases: found {}; a Trainer trains one, fit_phases all of them",
                       config.phases.size());
   }
-  run_ = std::make_unique<Run>(config, progress);
+  run_ = std::make_unique<Run>(config, progress, world);
 }
 
 Trainer::~Trainer() = default;
@@ -307,6 +370,10 @@ Trainer::~Trainer() = default;
 FitResult Trainer::fit() {
   try {
     return run_->fit();
+  } catch (const Error& error) {
+    log_to_file(error.what());
+    run_->world.fail(error.what(), error.exit_code());
+    throw;
   } catch (const std::exception& error) {
     log_to_file(error.what());
     throw;

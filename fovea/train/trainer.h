@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "fovea/parallel/world.h"
 #include "fovea/train/config.h"
 #include "fovea/train/progress.h"
 
@@ -22,13 +23,18 @@ struct FitResult {
 
 class Trainer {
  public:
+  // world: the processes that train together, as config.parallel lays them out. Each makes a
+  // Trainer of the same config; the first one writes the run folder. The world outlives the
+  // trainer.
   explicit Trainer(const TrainConfig& config,
-                   ProgressLine::Mode progress = ProgressLine::Mode::kAuto);
+                   ProgressLine::Mode progress = ProgressLine::Mode::kAuto,
+                   parallel::World& world = parallel::World::single());
   ~Trainer();
 
   // Trains to the end, or goes on from the run folder's last good checkpoint. Returns early, with
   // the state saved, when a stop signal comes. Throws DivergedError, DataError, CheckpointError;
-  // the last good checkpoint stands.
+  // the last good checkpoint stands. Collective over the world: stops on all ranks at the same
+  // step.
   FitResult fit();
 
  private:

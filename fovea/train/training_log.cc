@@ -12,8 +12,12 @@
 namespace fovea::train {
 
 TrainingLog::TrainingLog(const std::string& run_dir, const LogConfig& config,
-                         ProgressLine::Mode mode)
-    : run_dir_(run_dir), config_(config), metrics_(run_dir + "/metrics.jsonl"), progress_(mode) {
+                         ProgressLine::Mode mode, Role role)
+    : run_dir_(run_dir),
+      config_(config),
+      progress_(role == Role::kSilent ? ProgressLine::Mode::kSilent : mode) {
+  if (role == Role::kSilent) return;
+  metrics_ = std::make_unique<MetricsWriter>(run_dir + "/metrics.jsonl");
   if (config.tensorboard) tensorboard_ = std::make_unique<TensorboardWriter>(run_dir);
 }
 
@@ -52,10 +56,9 @@ void TrainingLog::write_line(const LogPosition& position) {
   window_ = {};
 }
 
-void TrainingLog::add_evaluation(const std::map<std::string, double>& metrics,
+void TrainingLog::add_evaluation(const std::map<std::string, double>& metrics, int64_t num_left_out,
                                  const LogPosition& position) {
-  const auto loader = loaders_.find("val");
-  num_left_out_ = loader == loaders_.end() ? 0 : loader->second->take_skipped_rows();
+  num_left_out_ = num_left_out;
   MetricsRecord record{
       .step = position.step, .epoch = position.epoch, .split = "val", .values = metrics};
   if (num_left_out_ > 0) {
@@ -83,12 +86,13 @@ void TrainingLog::write_bad_samples() {
 }
 
 void TrainingLog::write(MetricsRecord record) {
+  if (!metrics_) return;
   if (const auto loader = loaders_.find(record.split); loader != loaders_.end()) {
     const auto count = loader->second->bad_samples().size();
     if (count > 0) record.values["bad_samples"] = static_cast<double>(count);
   }
   write_bad_samples();
-  metrics_.write(record);
+  metrics_->write(record);
   if (!tensorboard_) return;
   for (const auto& [name, value] : record.values) {
     tensorboard_->add_scalar(record.split + "/" + name, value, record.step);
@@ -146,7 +150,8 @@ void TrainingLog::restore(const nlohmann::json& state) {
 }
 
 void TrainingLog::start(int64_t step) {
-  metrics_.cut_after(step);
+  if (!metrics_) return;
+  metrics_->cut_after(step);
   times_written_ = -1;  // what an interrupted run has written after its checkpoint does not count
   write_bad_samples();
   if (tensorboard_ && step > 0) tensorboard_->restart_at(step + 1);

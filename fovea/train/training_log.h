@@ -37,17 +37,23 @@ struct StepCost {
 
 class TrainingLog {
  public:
-  TrainingLog(const std::string& run_dir, const LogConfig& config, ProgressLine::Mode mode);
+  // A silent one writes no file of the run folder, and keeps all the same sums: of several
+  // processes one talks.
+  enum class Role { kWriter, kSilent };
+  TrainingLog(const std::string& run_dir, const LogConfig& config, ProgressLine::Mode mode,
+              Role role = Role::kWriter);
 
   // Takes a step in; writes a line after every log.every_steps of them.
   void add(const StepOutcome& outcome, const StepCost& cost, const LogPosition& position);
-  // Writes the metrics of an evaluation as a line of split "val".
-  void add_evaluation(const std::map<std::string, double>& metrics, const LogPosition& position);
+  // Writes the metrics of an evaluation as a line of split "val". num_left_out: samples that it
+  // could not read.
+  void add_evaluation(const std::map<std::string, double>& metrics, int64_t num_left_out,
+                      const LogPosition& position);
 
   // Has the bad samples of a loader, which outlives the log, in what is written: split "train" or
   // "val". Call before restore and start.
   void watch(const std::string& split, data::Loader& loader);
-  // Samples that the last evaluation could not read.
+  // Of the last evaluation.
   int64_t num_left_out() const { return num_left_out_; }
 
   // The sums since the last line, to be saved with a checkpoint: a resumed run writes the same
@@ -77,7 +83,7 @@ class TrainingLog {
 
   std::string run_dir_;
   LogConfig config_;
-  MetricsWriter metrics_;
+  std::unique_ptr<MetricsWriter> metrics_;  // null: silent
   std::unique_ptr<TensorboardWriter> tensorboard_;
   std::unique_ptr<WandbFollower> wandb_;
   ProgressLine progress_;

@@ -57,7 +57,14 @@ TEST(FlatParamsTest, RefusesWhatItCannotFlatten) {
   EXPECT_THROW(FlatParams({}), Error);
   EXPECT_THROW(FlatParams({{"a", a}, {"tied", a}}), Error);
   EXPECT_THROW(FlatParams({{"a", a * 2}}), Error);
-  EXPECT_THROW(FlatParams({{"a", at::zeros({2}, at::kDouble)}}), Error);
+  EXPECT_THROW(FlatParams({{"a", at::zeros({2}, at::kBFloat16)}}), Error);
+  EXPECT_THROW(FlatParams({{"a", a}, {"b", at::zeros({2}, at::kDouble)}}), Error);
+}
+
+TEST(FlatParamsTest, TakesFloat64) {
+  FlatParams flat({{"a", at::ones({3}, at::kDouble)}});
+  EXPECT_EQ(flat.param().scalar_type(), at::kDouble);
+  EXPECT_EQ(flat.grad().scalar_type(), at::kDouble);
 }
 
 TEST(FlatParamsTest, TilesCoverEachElementOnce) {

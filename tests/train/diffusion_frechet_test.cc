@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "fovea/core/error.h"
 #include "fovea/train/diffusion/frechet.h"
@@ -22,6 +23,25 @@ FeatureMoments moments_of(const at::Tensor& features, int64_t batch) {
     moments.add(features.narrow(0, i, std::min(batch, features.size(0) - i)));
   }
   return moments;
+}
+
+// Parts that processes have seen, whose sums are about other shifts.
+TEST(FrechetTest, PartsJoinToTheWhole) {
+  const auto features = support::load_golden("diffusion_frechet.safetensors").at("left");
+  const auto half = features.size(0) / 3;
+  FeatureMoments joined;
+  joined.add(FeatureMoments());
+  for (const auto& part :
+       {features.narrow(0, 0, half), features.narrow(0, half, features.size(0) - half)}) {
+    joined.add(FeatureMoments::from_json(moments_of(part, 7).to_json()));
+  }
+  const auto whole = moments_of(features, 100);
+  EXPECT_EQ(joined.count(), whole.count());
+  const support::NamedTensors actual = {{"mean", joined.mean()},
+                                        {"covariance", joined.covariance()}};
+  const support::NamedTensors expected = {{"mean", whole.mean()},
+                                          {"covariance", whole.covariance()}};
+  EXPECT_PARITY(actual, expected, at::kDouble);
 }
 
 TEST(FrechetTest, EqualsScipyForAnyBatches) {

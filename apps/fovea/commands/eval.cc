@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <array>
+#include <cmath>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -10,10 +13,12 @@
 #include "apps/fovea/command.h"
 #include "apps/fovea/inference_options.h"
 #include "apps/fovea/overrides.h"
+#include "apps/fovea/ranks.h"
 #include "fovea/core/error.h"
 #include "fovea/train/evaluator.h"
 #include "fovea/train/knn_evaluation.h"
 #include "fovea/train/progress.h"
+#include "fovea/train/ranks.h"
 #include "fovea/train/session.h"
 
 namespace fovea::app {
@@ -26,18 +31,22 @@ struct EvalArguments {
   bool json = false;
 };
 
-train::ProgressLine::Mode progress_mode(const EvalArguments& arguments) {
-  return arguments.json ? train::ProgressLine::Mode::kSilent : train::ProgressLine::Mode::kAuto;
+train::ProgressLine::Mode progress_mode(const EvalArguments& arguments,
+                                        const parallel::World& world) {
+  return arguments.json || !world.is_first() ? train::ProgressLine::Mode::kSilent
+                                             : train::ProgressLine::Mode::kAuto;
 }
 
-void run_knn(const EvalArguments& arguments, const train::Inference& inference) {
-  train::ProgressLine progress(progress_mode(arguments));
+void run_knn(const EvalArguments& arguments, const train::Inference& inference,
+             const parallel::World& world) {
+  train::ProgressLine progress(progress_mode(arguments, world));
   const auto result =
       train::evaluate_knn(*inference.model, *inference.config, arguments.knn, inference.compute,
                           [&](int64_t done, int64_t total) {
                             progress.update(fmt::format("features {}/{}", done, total));
                           });
   progress.clear();
+  if (!world.is_first()) return;
   if (arguments.json) {
     nlohmann::json object(result.metrics);
     object["num_samples"] = result.num_samples;
@@ -54,6 +63,47 @@ void run_knn(const EvalArguments& arguments, const train::Inference& inference) 
                result.num_left_out);
 }
 
+void print(const std::map<std::string, double>& metrics, int64_t num_samples, int64_t num_left_out,
+           bool as_json) {
+  if (as_json) {
+    nlohmann::json object(metrics);
+    object["num_samples"] = num_samples;
+    object["num_left_out"] = num_left_out;
+    fmt::print("{}\n", object.dump());
+    return;
+  }
+  for (const auto& [name, value] : metrics) fmt::print("{:<12} {:.4f}\n", name, value);
+  fmt::print("{:<12} {}\n", "num_samples", num_samples);
+  if (num_left_out > 0)
+    fmt::print("{:<12} {} (they cannot be read)\n", "num_left_out", num_left_out);
+}
+
+// Each rank evaluates its part of the data; the first one prints what all of them found.
+void evaluate_in(parallel::World& world, const EvalArguments& arguments,
+                 const train::Inference& inference) {
+  const auto& config = *inference.config;
+  const auto mesh = train::make_mesh(config, world);
+  if (arguments.has_knn) return run_knn(arguments, inference, world);
+  const auto source =
+      train::open_validation_data(config, inference.class_names, train::data_shard(mesh));
+  if (!source.loader) fail<ConfigError>("data.val is missing; expected a data set to evaluate on");
+  const auto task = train::make_task(config.task, *inference.model);
+  train::ProgressLine progress(progress_mode(arguments, world));
+  const auto evaluation = train::evaluate(
+      *inference.model, *task, *source.loader, inference.compute,
+      [&](int64_t done, int64_t total) {
+        progress.update(fmt::format("evaluating {}/{}", done, total));
+      },
+      nullptr, mesh.data_parallel());
+  progress.clear();
+  std::array left_out = {static_cast<double>(source.loader->take_skipped_rows())};
+  parallel::sum_over_ranks(mesh.data_parallel(), left_out, "samples left out");
+  if (world.is_first()) {
+    print(evaluation->metrics(), evaluation->num_samples(), std::llround(left_out[0]),
+          arguments.json);
+  }
+}
+
 void run(const EvalArguments& arguments) {
   const auto inference = arguments.inference.load();
   if (!inference.config) {
@@ -63,29 +113,8 @@ void run(const EvalArguments& arguments) {
         "folder, or a weights file that a run wrote",
         arguments.inference.target);
   }
-  if (arguments.has_knn) return run_knn(arguments, inference);
-  const auto& config = *inference.config;
-  const auto source = train::open_validation_data(config, inference.class_names);
-  if (!source.loader) fail<ConfigError>("data.val is missing; expected a data set to evaluate on");
-  const auto task = train::make_task(config.task, *inference.model);
-  train::ProgressLine progress(progress_mode(arguments));
-  const auto evaluation = train::evaluate(
-      *inference.model, *task, *source.loader, inference.compute, [&](int64_t done, int64_t total) {
-        progress.update(fmt::format("evaluating {}/{}", done, total));
-      });
-  progress.clear();
-  auto metrics = evaluation->metrics();
-  if (arguments.json) {
-    nlohmann::json object(metrics);
-    object["num_samples"] = evaluation->num_samples();
-    object["num_left_out"] = source.loader->take_skipped_rows();
-    fmt::print("{}\n", object.dump());
-    return;
-  }
-  for (const auto& [name, value] : metrics) fmt::print("{:<12} {:.4f}\n", name, value);
-  fmt::print("{:<12} {}\n", "num_samples", evaluation->num_samples());
-  if (const int64_t left_out = source.loader->take_skipped_rows(); left_out > 0)
-    fmt::print("{:<12} {} (they cannot be read)\n", "num_left_out", left_out);
+  run_in_world(*inference.config,
+               [&](parallel::World& world) { evaluate_in(world, arguments, inference); });
 }
 
 }  // namespace

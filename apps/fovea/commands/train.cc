@@ -10,6 +10,7 @@
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/overrides.h"
+#include "apps/fovea/ranks.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
 #include "fovea/train/phases.h"
@@ -86,16 +87,17 @@ void print_phases(const std::string& run_dir, const std::vector<train::PhaseResu
   print_result(whole, false);
 }
 
-bool run_phases(const train::TrainConfig& config, train::ProgressLine::Mode progress,
-                bool as_json) {
-  const auto phases = train::fit_phases(config, progress);
-  print_phases(config.run.dir, phases, as_json);
+bool run_phases(const train::TrainConfig& config, train::ProgressLine::Mode progress, bool as_json,
+                parallel::World& world) {
+  const auto phases = train::fit_phases(config, progress, world);
+  if (world.is_first()) print_phases(config.run.dir, phases, as_json);
   return phases.back().fit.stopped;
 }
 
-bool run_once(const train::TrainConfig& config, train::ProgressLine::Mode progress, bool as_json) {
-  const auto result = train::Trainer(config, progress).fit();
-  print_result(result, as_json);
+bool run_once(const train::TrainConfig& config, train::ProgressLine::Mode progress, bool as_json,
+              parallel::World& world) {
+  const auto result = train::Trainer(config, progress, world).fit();
+  if (world.is_first()) print_result(result, as_json);
   return result.stopped;
 }
 
@@ -103,9 +105,12 @@ void run(const TrainArguments& arguments) {
   const auto progress =
       arguments.json ? train::ProgressLine::Mode::kSilent : train::ProgressLine::Mode::kAuto;
   const auto config = load(arguments);
-  const bool is_stopped = config.phases.empty() ? run_once(config, progress, arguments.json)
-                                                : run_phases(config, progress, arguments.json);
-  if (is_stopped) throw ExitRequest{static_cast<int>(ExitCode::kStopped)};
+  run_in_world(config, [&](parallel::World& world) {
+    const bool is_stopped = config.phases.empty()
+                                ? run_once(config, progress, arguments.json, world)
+                                : run_phases(config, progress, arguments.json, world);
+    if (is_stopped) throw ExitRequest{static_cast<int>(ExitCode::kStopped)};
+  });
 }
 
 }  // namespace

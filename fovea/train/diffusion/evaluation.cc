@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "fovea/core/error.h"
 #include "fovea/data/png.h"
@@ -44,6 +45,21 @@ void DiffusionEvaluation::add(const TensorBatch& batch, const LossParts& parts) 
   loss_sum_ += losses.sum().item<double>();
   num_samples_ += losses.size(0);
   if (backbone_) real_.add(features(images));
+}
+
+nlohmann::json DiffusionEvaluation::part() const {
+  return {{"loss_sum", loss_sum_}, {"num_samples", num_samples_}, {"real", real_.to_json()}};
+}
+
+void DiffusionEvaluation::join(const std::vector<nlohmann::json>& parts) {
+  loss_sum_ = 0;
+  num_samples_ = 0;
+  real_ = {};
+  for (const auto& part : parts) {
+    loss_sum_ += part.at("loss_sum").get<double>();
+    num_samples_ += part.at("num_samples").get<int64_t>();
+    real_.add(FeatureMoments::from_json(part.at("real")));
+  }
 }
 
 at::Tensor DiffusionEvaluation::draw(models::DiffusionVit& model, int64_t first, int64_t count,

@@ -17,6 +17,8 @@ class DiffusionEvaluation : public Evaluation {
   DiffusionEvaluation(const DiffusionConfig& config, const models::InputSpec& input);
 
   void add(const TensorBatch& batch, const LossParts& parts) override;
+  nlohmann::json part() const override;
+  void join(const std::vector<nlohmann::json>& parts) override;
   // Draws the samples.
   void finish(models::Model& model) override;
   std::map<std::string, double> metrics() const override;

@@ -6,8 +6,10 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "fovea/core/error.h"
+#include "fovea/train/evaluation_parts.h"
 
 namespace fovea::train {
 
@@ -24,6 +26,37 @@ void FeatureMoments::add(const at::Tensor& features) {
   sum_ += centred.sum(0);
   products_ += centred.t().matmul(centred);
   count_ += rows.size(0);
+}
+
+void FeatureMoments::add(const FeatureMoments& other) {
+  if (other.count_ == 0) return;
+  if (count_ == 0) {
+    *this = other;
+    return;
+  }
+  // Its sums are of differences from its own shift.
+  const auto apart = other.shift_ - shift_;  // [F]
+  const auto n = static_cast<double>(other.count_);
+  const auto mixed = apart.outer(other.sum_);
+  sum_ = sum_ + other.sum_ + n * apart;
+  products_ = products_ + other.products_ + mixed + mixed.t() + n * apart.outer(apart);
+  count_ += other.count_;
+}
+
+nlohmann::json FeatureMoments::to_json() const {
+  return {{"count", count_},
+          {"shift", json_of(shift_)},
+          {"sum", json_of(sum_)},
+          {"products", json_of(products_)}};
+}
+
+FeatureMoments FeatureMoments::from_json(const nlohmann::json& value) {
+  FeatureMoments moments;
+  moments.count_ = value.at("count");
+  moments.shift_ = tensor_of(value.at("shift"));
+  moments.sum_ = tensor_of(value.at("sum"));
+  moments.products_ = tensor_of(value.at("products"));
+  return moments;
 }
 
 at::Tensor FeatureMoments::mean() const {

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 
 namespace fovea::train {
 
@@ -13,6 +14,12 @@ class FeatureMoments {
  public:
   // features: [B, F], any float dtype.
   void add(const at::Tensor& features);
+  // Takes in the vectors that another one has seen.
+  void add(const FeatureMoments& other);
+
+  // Its state for another process: count, and the three sums below.
+  nlohmann::json to_json() const;
+  static FeatureMoments from_json(const nlohmann::json& value);
 
   int64_t count() const { return count_; }
   at::Tensor mean() const;        // [F] float64

@@ -77,6 +77,26 @@ void SampleMeans::add(std::span<const double> scores) {
   num_means_ += 1;
 }
 
+std::vector<double> SampleMeans::numbers() const {
+  auto all = sums_;
+  all.insert(all.end(), counts_.begin(), counts_.end());
+  all.push_back(sum_of_means_);
+  all.push_back(static_cast<double>(num_means_));
+  return all;
+}
+
+void SampleMeans::add_numbers(std::span<const double> numbers) {
+  const size_t classes = sums_.size();
+  FOVEA_CHECK(numbers.size() == 2 * classes + 2, "{} numbers; expected {}", numbers.size(),
+              2 * classes + 2);
+  for (size_t label = 0; label < classes; ++label) {
+    sums_[label] += numbers[label];
+    counts_[label] += static_cast<int64_t>(numbers[classes + label]);
+  }
+  sum_of_means_ += numbers[2 * classes];
+  num_means_ += static_cast<int64_t>(numbers[2 * classes + 1]);
+}
+
 double SampleMeans::mean() const {
   return num_means_ > 0 ? sum_of_means_ / static_cast<double>(num_means_) : 0.0;
 }

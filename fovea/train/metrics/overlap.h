@@ -25,6 +25,9 @@ class SampleMeans {
   double mean() const;
   // Over the samples that have the class, 0 where none has: MONAI's reduction "mean_batch".
   double mean_of(int64_t label) const;
+  // All of it as 2 K + 2 numbers, and taking in those of another one of as many classes.
+  std::vector<double> numbers() const;
+  void add_numbers(std::span<const double> numbers);
   // Samples that have the class.
   int64_t num_samples_of(int64_t label) const { return counts_[static_cast<size_t>(label)]; }
 

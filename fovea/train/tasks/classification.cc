@@ -7,8 +7,10 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "fovea/core/error.h"
+#include "fovea/train/evaluation_parts.h"
 
 // B batch, C classes.
 namespace fovea::train {
@@ -114,11 +116,9 @@ void ClassificationEvaluation::add(const TensorBatch& batch, const LossParts& pa
   const auto [scores, classes] = logits.softmax(1).topk(listed, 1);  // [B, 5]
   const auto score = scores.accessor<float, 2>();
   const auto top = classes.accessor<int64_t, 2>();
-  auto confusion = confusion_.accessor<int64_t, 2>();
   const auto weights = batch.weights.defined() ? batch.weights.to(at::kCPU) : at::Tensor();
   for (int64_t b = 0; b < labels.size(0); ++b) {
     if (weights.defined() && weights.const_data_ptr<float>()[b] == 0) continue;
-    num_samples_ += 1;
     Prediction prediction{.index = batch.indices.const_data_ptr<int64_t>()[b],
                           .label = labels.const_data_ptr<int64_t>()[b],
                           .loss = losses.const_data_ptr<float>()[b],
@@ -127,15 +127,66 @@ void ClassificationEvaluation::add(const TensorBatch& batch, const LossParts& pa
     for (int64_t k = 0; k < listed; ++k) {
       prediction.classes.push_back(top[b][k]);
       prediction.scores.push_back(score[b][k]);
-      if (top[b][k] == prediction.label) {
-        top5_ += 1;
-        if (k == 0) top1_ += 1;
-      }
     }
-    loss_sum_ += prediction.loss;
-    confusion[prediction.label][top[b][0]] += 1;
-    predictions_.push_back(std::move(prediction));
+    take(std::move(prediction));
   }
+}
+
+void ClassificationEvaluation::take(Prediction prediction) {
+  const auto& classes = prediction.classes;
+  num_samples_ += 1;
+  loss_sum_ += prediction.loss;
+  top5_ += std::count(classes.begin(), classes.end(), prediction.label);
+  top1_ += classes.front() == prediction.label ? 1 : 0;
+  confusion_.accessor<int64_t, 2>()[prediction.label][classes.front()] += 1;
+  predictions_.push_back(std::move(prediction));
+}
+
+// Numbers of all samples in two tensors: index, label and classes [M, 2 + K]; loss and scores
+// [M, 1 + K].
+nlohmann::json ClassificationEvaluation::part() const {
+  if (predictions_.empty()) return nullptr;
+  const auto count = static_cast<int64_t>(predictions_.size());
+  const auto listed = static_cast<int64_t>(predictions_.front().classes.size());
+  const auto integers = at::zeros({count, 2 + listed}, at::kLong);
+  const auto floats = at::zeros({count, 1 + listed}, at::kDouble);
+  auto* integer = integers.data_ptr<int64_t>();
+  auto* number = floats.data_ptr<double>();
+  for (const auto& prediction : predictions_) {
+    *integer++ = prediction.index;
+    *integer++ = prediction.label;
+    integer = std::copy(prediction.classes.begin(), prediction.classes.end(), integer);
+    *number++ = prediction.loss;
+    number = std::copy(prediction.scores.begin(), prediction.scores.end(), number);
+  }
+  return {{"integers", json_of(integers)}, {"floats", json_of(floats)}};
+}
+
+void ClassificationEvaluation::join(const std::vector<nlohmann::json>& parts) {
+  std::vector<Prediction> all;
+  for (const auto& part : parts) {
+    if (part.is_null()) continue;
+    const auto integers = tensor_of(part.at("integers")), floats = tensor_of(part.at("floats"));
+    const auto listed = floats.size(1) - 1;
+    const auto* integer = integers.const_data_ptr<int64_t>();
+    const auto* number = floats.const_data_ptr<double>();
+    for (int64_t i = 0; i < integers.size(0); ++i) {
+      all.push_back({.index = integer[0],
+                     .label = integer[1],
+                     .loss = number[0],
+                     .classes = {integer + 2, integer + 2 + listed},
+                     .scores = {number + 1, number + 1 + listed}});
+      integer += 2 + listed;
+      number += 1 + listed;
+    }
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Prediction& a, const Prediction& b) { return a.index < b.index; });
+  predictions_.clear();
+  confusion_.zero_();
+  loss_sum_ = 0;
+  num_samples_ = top1_ = top5_ = 0;
+  for (auto& prediction : all) take(std::move(prediction));
 }
 
 std::map<std::string, double> ClassificationEvaluation::metrics() const {

@@ -41,6 +41,8 @@ class ClassificationEvaluation : public Evaluation {
  public:
   ClassificationEvaluation(const ClassificationConfig& config, int64_t num_classes);
   void add(const TensorBatch& batch, const LossParts& parts) override;
+  nlohmann::json part() const override;
+  void join(const std::vector<nlohmann::json>& parts) override;
   std::map<std::string, double> metrics() const override;
   int64_t num_samples() const override { return num_samples_; }
   // Samples spread evenly over the data, and the wrong ones with the highest loss.
@@ -48,8 +50,8 @@ class ClassificationEvaluation : public Evaluation {
 
   // [C, C] int64: rows are labels, columns predictions.
   const at::Tensor& confusion() const { return confusion_; }
-  // Of each sample, in the order added: its index, label, loss and the top five classes with their
-  // probabilities.
+  // Of each sample, in the order added, or once parts are joined in that of the data set: its
+  // index, label, loss and the top five classes with their probabilities.
   struct Prediction {
     int64_t index = 0;
     int64_t label = 0;
@@ -60,6 +62,8 @@ class ClassificationEvaluation : public Evaluation {
   const std::vector<Prediction>& predictions() const { return predictions_; }
 
  private:
+  void take(Prediction prediction);
+
   ClassificationConfig config_;
   at::Tensor confusion_;
   std::vector<Prediction> predictions_;

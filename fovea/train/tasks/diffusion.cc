@@ -83,12 +83,13 @@ std::vector<std::string> DiffusionTask::metric_names() const {
 
 LossParts DiffusionTask::loss(models::Model& model, const TensorBatch& batch) const {
   auto& denoiser = dynamic_cast<models::DiffusionVit&>(model);
-  const auto images = batch.images.to(at::kFloat);  // [B, C, ...]
+  const auto kind = batch.images.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const auto images = batch.images.to(kind);  // [B, C, ...]
   const auto like = [&](const at::Tensor& drawn) { return drawn.to(images.device()); };
   const auto timesteps =
       like(integer_rows(stream(model, batch, "diffusion_time"), config_.num_time_steps));  // [B]
   const auto noise =
-      like(normal_rows(stream(model, batch, "diffusion_noise"), images.sizes().slice(1)));
+      like(normal_rows(stream(model, batch, "diffusion_noise"), images.sizes().slice(1))).to(kind);
   at::Tensor classes;  // [B]
   if (num_classes_ > 0) {
     check_diffusion_labels(batch.labels, num_classes_);
@@ -101,7 +102,7 @@ LossParts DiffusionTask::loss(models::Model& model, const TensorBatch& batch) co
   }
   const auto noisy = schedule_.add_noise(images, noise, timesteps);
   const auto output =
-      denoiser.denoise(noisy.to(batch.images.scalar_type()), timesteps, classes).to(at::kFloat);
+      denoiser.denoise(noisy.to(batch.images.scalar_type()), timesteps, classes).to(kind);
   const auto target = schedule_.target(prediction_, images, noise, timesteps);
   auto losses = (output - target).square().flatten(1).mean(1);  // [B]
   LossParts parts;

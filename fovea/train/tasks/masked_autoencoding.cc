@@ -7,11 +7,13 @@
 
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "fovea/core/error.h"
 #include "fovea/core/philox.h"
 #include "fovea/data/png.h"
 #include "fovea/nn/patchify.h"
+#include "fovea/train/evaluation_parts.h"
 #include "fovea/train/reconstruction_picture.h"
 #include "fovea/train/tasks/adaptive_autoencoding.h"
 
@@ -240,9 +242,13 @@ void MaskedAutoencodingEvaluation::add_places(const at::Tensor& targets, const a
                                               const std::vector<std::string>& variables) {
   const auto count = counted.to(at::kDouble).unsqueeze(-1);  // [B, N, 1]
   const auto values = targets.to(at::kDouble);               // [B, N, L]
-  const PlaceSums added{.count = count.sum(0),
-                        .sum = (values * count).sum(0),
-                        .squares = (values.square() * count).sum(0)};
+  add_places(variables, {.count = count.sum(0),
+                         .sum = (values * count).sum(0),
+                         .squares = (values.square() * count).sum(0)});
+}
+
+void MaskedAutoencodingEvaluation::add_places(const std::vector<std::string>& variables,
+                                              const PlaceSums& added) {
   const auto [found, is_new] = places_.emplace(variables, added);
   if (is_new) return;
   auto& places = found->second;
@@ -251,6 +257,61 @@ void MaskedAutoencodingEvaluation::add_places(const at::Tensor& targets, const a
   places.count += added.count;
   places.sum += added.sum;
   places.squares += added.squares;
+}
+
+nlohmann::json MaskedAutoencodingEvaluation::part() const {
+  auto places = nlohmann::json::array(), shown = nlohmann::json::array();
+  for (const auto& [variables, sums] : places_) {
+    places.push_back({{"variables", variables},
+                      {"count", json_of(sums.count)},
+                      {"sum", json_of(sums.sum)},
+                      {"squares", json_of(sums.squares)}});
+  }
+  for (const auto& one : shown_) {
+    const auto& picture = one.picture;
+    shown.push_back({{"index", one.index},
+                     {"loss", one.loss},
+                     {"size", {picture.height, picture.width, picture.channels}},
+                     {"pixels", json_of_bytes({picture.pixels.begin(), picture.pixels.end()})}});
+  }
+  return {{"sums", {loss_sum_, weight_, squared_error_, num_masked_values_}},
+          {"range", {lowest_, highest_}},
+          {"num_samples", num_samples_},
+          {"has_equal_sizes", has_equal_sizes_},
+          {"places", places},
+          {"shown", shown}};
+}
+
+void MaskedAutoencodingEvaluation::join(const std::vector<nlohmann::json>& parts) {
+  auto all = MaskedAutoencodingEvaluation(config_, model_);
+  for (const auto& part : parts) {
+    const auto& sums = part.at("sums");
+    all.loss_sum_ += sums.at(0).get<double>();
+    all.weight_ += sums.at(1).get<double>();
+    all.squared_error_ += sums.at(2).get<double>();
+    all.num_masked_values_ += sums.at(3).get<double>();
+    all.lowest_ = std::min(all.lowest_, part.at("range").at(0).get<double>());
+    all.highest_ = std::max(all.highest_, part.at("range").at(1).get<double>());
+    all.num_samples_ += part.at("num_samples").get<int64_t>();
+    all.has_equal_sizes_ = all.has_equal_sizes_ && part.at("has_equal_sizes").get<bool>();
+    for (const auto& places : part.at("places")) {
+      all.add_places(places.at("variables").get<std::vector<std::string>>(),
+                     {.count = tensor_of(places.at("count")),
+                      .sum = tensor_of(places.at("sum")),
+                      .squares = tensor_of(places.at("squares"))});
+    }
+    for (const auto& one : part.at("shown")) {
+      const auto pixels = bytes_of(one.at("pixels"));
+      Shown shown{.index = one.at("index"), .loss = one.at("loss"), .picture = {}};
+      shown.picture.height = one.at("size").at(0);
+      shown.picture.width = one.at("size").at(1);
+      shown.picture.channels = one.at("size").at(2);
+      shown.picture.pixels.assign(pixels.begin(), pixels.end());
+      all.shown_.push_back(std::move(shown));
+    }
+  }
+  all.shown_ = spread_evenly(std::move(all.shown_), 2 * kShownReconstructions);
+  *this = std::move(all);
 }
 
 std::map<std::string, double> MaskedAutoencodingEvaluation::metrics() const {

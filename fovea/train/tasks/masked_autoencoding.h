@@ -102,6 +102,8 @@ class MaskedAutoencodingEvaluation : public Evaluation {
   MaskedAutoencodingEvaluation(const MaskedAutoencodingConfig& config,
                                const models::MaeConfig& model);
   void add(const TensorBatch& batch, const LossParts& parts) override;
+  nlohmann::json part() const override;
+  void join(const std::vector<nlohmann::json>& parts) override;
   std::map<std::string, double> metrics() const override;
   int64_t num_samples() const override { return num_samples_; }
   // Input, masked input and reconstruction of some samples, evenly spread.
@@ -131,6 +133,7 @@ class MaskedAutoencodingEvaluation : public Evaluation {
   void add_losses(const at::Tensor& losses, const at::Tensor& counted);
   void add_places(const at::Tensor& targets, const at::Tensor& counted,
                   const std::vector<std::string>& variables);
+  void add_places(const std::vector<std::string>& variables, const PlaceSums& added);
   void add_pictures(const Pictures& pictures, const at::Tensor& indices, const at::Tensor& weights);
   bool is_shown_next();
 

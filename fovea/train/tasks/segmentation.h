@@ -64,6 +64,8 @@ class SegmentationEvaluation : public Evaluation {
  public:
   SegmentationEvaluation(const SegmentationConfig& config, int64_t num_classes);
   void add(const TensorBatch& batch, const LossParts& parts) override;
+  nlohmann::json part() const override;
+  void join(const std::vector<nlohmann::json>& parts) override;
   // loss, dice, iou and hd95 (with config.hd95), and dice_0, iou_0, ... of each class.
   std::map<std::string, double> metrics() const override;
   int64_t num_samples() const override { return num_samples_; }

@@ -1,7 +1,10 @@
 // What an evaluation of segmentation adds up. K classes; sides are H, W or D, H, W.
 #include <ATen/ops/bincount.h>
 
+#include <nlohmann/json.hpp>
+
 #include "fovea/data/png.h"
+#include "fovea/train/evaluation_parts.h"
 #include "fovea/train/mask_picture.h"
 #include "fovea/train/sample_picture.h"
 #include "fovea/train/tasks/segmentation.h"
@@ -89,6 +92,36 @@ std::vector<double> SegmentationEvaluation::hausdorff_distances(const at::Tensor
         hausdorff_distance(voxels_of(counted, label), voxels_of(labels, label), size, options));
   }
   return distances;
+}
+
+nlohmann::json SegmentationEvaluation::part() const {
+  auto pictures = nlohmann::json::array();
+  for (const auto& picture : pictures_) {
+    pictures.push_back(
+        {{"index", picture.index}, {"dice", picture.dice}, {"png", json_of_bytes(picture.png)}});
+  }
+  return {{"dice", dice_.numbers()}, {"iou", iou_.numbers()}, {"hd95", hd95_.numbers()},
+          {"loss_sum", loss_sum_},   {"weight", weight_},     {"num_samples", num_samples_},
+          {"pictures", pictures}};
+}
+
+void SegmentationEvaluation::join(const std::vector<nlohmann::json>& parts) {
+  auto all = SegmentationEvaluation(config_, num_classes_);
+  const auto numbers = [](const nlohmann::json& value) { return value.get<std::vector<double>>(); };
+  for (const auto& part : parts) {
+    all.dice_.add_numbers(numbers(part.at("dice")));
+    all.iou_.add_numbers(numbers(part.at("iou")));
+    all.hd95_.add_numbers(numbers(part.at("hd95")));
+    all.loss_sum_ += part.at("loss_sum").get<double>();
+    all.weight_ += part.at("weight").get<double>();
+    all.num_samples_ += part.at("num_samples").get<int64_t>();
+    for (const auto& picture : part.at("pictures")) {
+      all.pictures_.push_back(
+          {picture.at("index"), picture.at("dice"), bytes_of(picture.at("png"))});
+    }
+  }
+  all.pictures_ = spread_evenly(std::move(all.pictures_), kMaxMaskPictures);
+  *this = std::move(all);
 }
 
 std::map<std::string, double> SegmentationEvaluation::metrics() const {

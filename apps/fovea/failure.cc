@@ -1,0 +1,35 @@
+#include "apps/fovea/failure.h"
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#include <new>
+
+namespace fovea::app {
+namespace {
+
+// The first line of libtorch's message: below it stands a C++ stack that helps no user.
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+Failure failure_of_torch(const c10::Error& error) {
+  const auto what = first_line(error.what_without_backtrace());
+  const bool is_out_of_memory = dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+                                what.find("not enough memory") != std::string::npos;
+  if (!is_out_of_memory) return {what, ExitCode::kUsage};
+  return {what + "; lower trainer.micro_batch_size", ExitCode::kOutOfMemory};
+}
+
+}  // namespace
+
+Failure failure_of(const std::exception& error) {
+  if (const auto* own = dynamic_cast<const Error*>(&error)) return {own->what(), own->exit_code()};
+  if (const auto* torch = dynamic_cast<const c10::Error*>(&error)) return failure_of_torch(*torch);
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+    return {"out of memory; lower trainer.micro_batch_size or data.prefetch",
+            ExitCode::kOutOfMemory};
+  }
+  return {fmt::format("{} (a fault of this program: please report it)", error.what()),
+          ExitCode::kUsage};
+}
+
+}  // namespace fovea::app

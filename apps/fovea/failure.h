@@ -1,0 +1,18 @@
+// What the user is told of an exception, and the exit code that it becomes.
+#pragma once
+
+#include <exception>
+#include <string>
+
+#include "fovea/core/error.h"
+
+namespace fovea::app {
+
+struct Failure {
+  std::string message;
+  ExitCode code = ExitCode::kUsage;
+};
+
+Failure failure_of(const std::exception& error);
+
+}  // namespace fovea::app

@@ -1,0 +1,86 @@
+#include "apps/fovea/ranks.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+
+#include "apps/fovea/command.h"
+#include "apps/fovea/failure.h"
+#include "fovea/core/error.h"
+#include "fovea/core/log.h"
+#include "fovea/kernels/device.h"
+#include "fovea/parallel/launch_env.h"
+#include "fovea/parallel/local_launch.h"
+#include "fovea/parallel/mesh_shape.h"
+#include "fovea/parallel/rank_error.h"
+
+namespace fovea::app {
+namespace {
+
+void check_processes(const parallel::LaunchConfig& config, const parallel::Launch& launch) {
+  if (launch.world_size == 1 || config.processes == 1 || config.processes == launch.world_size) {
+    return;
+  }
+  fail<ConfigError>(
+      "launch.processes: found {}, but {} has started {} processes; leave it 1 with a launcher",
+      config.processes, launch.launcher, launch.world_size);
+}
+
+[[noreturn]] void start_ranks(const parallel::LaunchConfig& config) {
+  const auto run = parallel::run_local_ranks(
+      parallel::own_command(),
+      {.processes = config.processes, .grace = std::min(15.0, config.timeout)});
+  if (!run.message.empty()) fmt::print(stderr, "error: {}\n", run.message);
+  throw ExitRequest{run.exit_code};
+}
+
+// The end of a rank when it, or another one, has failed. At once: threads that still wait for other
+// ranks would hold an orderly end up.
+[[noreturn]] void end_rank(parallel::World& world, const std::exception& error) {
+  const auto failure = failure_of(error);
+  const bool is_cause = world.fail(failure.message, failure.code);
+  const bool is_told_by_another = dynamic_cast<const parallel::RankError*>(&error) != nullptr;
+  if (is_cause || (world.is_first() && is_told_by_another)) {
+    const auto who = is_told_by_another ? "" : fmt::format("rank {}: ", world.rank());
+    fmt::print(stderr, "error: {}{}\n", who, failure.message);
+  }
+  std::fflush(nullptr);
+  _exit(static_cast<int>(failure.code));
+}
+
+void run_as_rank(parallel::World& world, const std::function<void(parallel::World&)>& body) {
+  if (!world.is_first()) mute_log();
+  std::optional<ExitRequest> request;
+  try {
+    try {
+      body(world);
+    } catch (const ExitRequest& told_to_stop) {  // the state is saved
+      request = told_to_stop;
+    }
+    world.leave();
+  } catch (const std::exception& error) {
+    end_rank(world, error);
+  }
+  if (request) throw ExitRequest{*request};
+}
+
+}  // namespace
+
+void run_in_world(const train::TrainConfig& config,
+                  const std::function<void(parallel::World&)>& body) {
+  const auto launch = parallel::launch_from(parallel::process_environment());
+  check_processes(config.launch, launch);
+  const bool is_launched = launch.world_size > 1;
+  const int64_t num_ranks = is_launched ? launch.world_size : config.launch.processes;
+  parallel::mesh_shape(config.parallel, num_ranks, config.data.global_batch_size);
+  if (num_ranks > 1 && !is_launched) start_ranks(config.launch);
+  const auto device = kernels::resolve_device(config.device.type).type();
+  parallel::World world(launch, config.launch, device);
+  if (!is_launched) return body(world);
+  run_as_rank(world, body);
+}
+
+}  // namespace fovea::app

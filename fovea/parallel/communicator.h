@@ -1,0 +1,116 @@
+// What ranks say to each other: the collectives of one group of ranks, counted.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace fovea::parallel {
+
+enum class ReduceOp { kSum, kMax };
+enum class Collective { kAllReduce, kBroadcast, kAllGather, kReduceScatter, kAllToAll, kBarrier };
+
+// "all_reduce" ...
+const char* name_of(Collective collective);
+
+// Calls, and the bytes of the larger side: what a rank holds whole before or after.
+struct CollectiveCount {
+  int64_t calls = 0;
+  int64_t bytes = 0;
+  bool operator==(const CollectiveCount&) const = default;
+};
+using CollectiveCounts = std::map<Collective, CollectiveCount>;
+
+// A collective under way. Its tensors must not be touched before wait() returns.
+class Pending {
+ public:
+  virtual ~Pending() = default;
+  // Throws RankError: another rank failed, is gone, or did not come in time.
+  virtual void wait() = 0;
+};
+
+// One group of ranks. All of them call the same functions in the same order, from one thread at a
+// time. Tensors are contiguous, of float32, float64, bfloat16, int64 or uint8, and of equal sizes
+// on all ranks; `what` says in messages what is being moved. No autograd. Results of a sum are
+// bitwise equal on all ranks, and from run to run. A group of one moves and counts nothing.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  int64_t rank() const { return rank_; }  // within the group
+  int64_t size() const { return size_; }
+
+  // x becomes the sum or the largest over the ranks, element by element.
+  void all_reduce(const at::Tensor& x, const std::string& what, ReduceOp op = ReduceOp::kSum) {
+    start_all_reduce(x, what, op)->wait();
+  }
+  // x becomes that of rank `root`.
+  void broadcast(const at::Tensor& x, int64_t root, const std::string& what);
+  // out: `size` parts, part r is rank r's `in`.
+  void all_gather(const at::Tensor& out, const at::Tensor& in, const std::string& what) {
+    start_all_gather(out, in, what)->wait();
+  }
+  // in: `size` parts; out: the sum over the ranks of their part number rank().
+  void reduce_scatter(const at::Tensor& out, const at::Tensor& in, const std::string& what) {
+    start_reduce_scatter(out, in, what)->wait();
+  }
+  // in, out: `size` parts each; part r of out is what rank r had as its part rank().
+  void all_to_all(const at::Tensor& out, const at::Tensor& in, const std::string& what) {
+    start_all_to_all(out, in, what)->wait();
+  }
+  // Returns once every rank has called it.
+  void barrier(const std::string& what);
+
+  // The same without waiting.
+  std::unique_ptr<Pending> start_all_reduce(const at::Tensor& x, const std::string& what,
+                                            ReduceOp op = ReduceOp::kSum);
+  std::unique_ptr<Pending> start_all_gather(const at::Tensor& out, const at::Tensor& in,
+                                            const std::string& what);
+  std::unique_ptr<Pending> start_reduce_scatter(const at::Tensor& out, const at::Tensor& in,
+                                                const std::string& what);
+  std::unique_ptr<Pending> start_all_to_all(const at::Tensor& out, const at::Tensor& in,
+                                            const std::string& what);
+
+  const CollectiveCounts& counts() const { return counts_; }
+  void reset_counts() { counts_.clear(); }
+
+ protected:
+  struct Request {
+    Collective collective;
+    at::Tensor out, in;  // the same tensor where a collective works in place
+    std::string what;
+    ReduceOp op = ReduceOp::kSum;
+    int64_t root = 0;
+  };
+
+  Communicator(int64_t rank, int64_t size) : rank_(rank), size_(size) {}
+  virtual std::unique_ptr<Pending> start(const Request& request) = 0;
+
+ private:
+  std::unique_ptr<Pending> checked(const Request& request, int64_t out_parts, int64_t in_parts);
+
+  int64_t rank_, size_;
+  CollectiveCounts counts_;
+};
+
+// The group of one: every collective is a copy.
+std::unique_ptr<Communicator> make_one_rank();
+// A shared one, for code that was given none.
+Communicator& one_rank();
+
+// Everybody's text, by rank. Two collectives.
+std::vector<std::string> all_gather_text(Communicator& ranks, const std::string& text,
+                                         const std::string& what);
+
+// Each number becomes the sum over the ranks: one collective.
+void sum_over_ranks(Communicator& ranks, std::span<double> numbers, const std::string& what);
+
+// The largest over the ranks of a number.
+double max_over_ranks(Communicator& ranks, double number, const std::string& what);
+
+}  // namespace fovea::parallel

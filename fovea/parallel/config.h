@@ -1,0 +1,56 @@
+// How a run is spread over processes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "fovea/core/config_fields.h"
+
+namespace fovea::parallel {
+
+// The mesh dp_replicate x dp_shard x cp x tp.
+struct ParallelConfig {
+  std::optional<int64_t> dp_replicate = {};
+  int64_t dp_shard = 1;
+  int64_t cp = 1;
+  int64_t tp = 1;
+  std::string reduce_dtype = "float32";
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("dp_replicate", self.dp_replicate,
+            "copies of the model, each with its own part of every batch; auto: as many as there "
+            "are processes",
+            {.min = 1, .unit = "processes", .null_word = "auto"});
+    v.field("dp_shard", self.dp_shard, "processes that share out one copy's state; 1 is supported",
+            {.min = 1, .unit = "processes"});
+    v.field("cp", self.cp, "processes that share out a sequence in attention; 1 is supported",
+            {.min = 1, .unit = "processes"});
+    v.field("tp", self.tp, "processes that share out each layer; 1 is supported",
+            {.min = 1, .unit = "processes"});
+    v.field("reduce_dtype", self.reduce_dtype,
+            "dtype in which gradients travel; bfloat16 halves the bytes, and sums are float32 "
+            "either way",
+            {.choices = {"float32", "bfloat16"}});
+  }
+  void validate(ConfigIssues& issues) const;
+};
+
+struct LaunchConfig {
+  int64_t processes = 1;
+  double timeout = 600;
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("processes", self.processes,
+            "processes to start on this machine; torchrun, srun and mpirun start theirs "
+            "themselves: leave 1 with them",
+            {.min = 1, .max = 1024, .unit = "processes"});
+    v.field("timeout", self.timeout,
+            "longest wait for the other processes, at the start and in every exchange",
+            {.min = 1, .unit = "s"});
+  }
+};
+
+}  // namespace fovea::parallel

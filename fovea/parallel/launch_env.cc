@@ -1,0 +1,221 @@
+#include "fovea/parallel/launch_env.h"
+
+#include <fmt/ranges.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <vector>
+
+#include "fovea/core/error.h"
+
+namespace fovea::parallel {
+namespace {
+
+constexpr int64_t kFirstPort = 10000, kNumPorts = 20000;  // below those that systems give out
+
+// Reads variables and keeps what was wrong with them.
+class Reader {
+ public:
+  explicit Reader(const Environment& environment) : environment_(environment) {}
+
+  std::optional<std::string> text(const std::string& name) const { return environment_(name); }
+  bool has(const std::string& name) const { return text(name).has_value(); }
+
+  std::optional<int64_t> number(const std::string& name) {
+    const auto value = text(name);
+    if (!value) return {};
+    int64_t result = 0;
+    const auto [end, error] = std::from_chars(value->data(), value->data() + value->size(), result);
+    if (error == std::errc() && end == value->data() + value->size() && result >= 0) return result;
+    faults_.push_back(fmt::format("{}='{}' is no number", name, *value));
+    return {};
+  }
+
+  int64_t required(const std::string& name, const std::string& beside) {
+    if (!has(name)) faults_.push_back(fmt::format("{} is set, but {} is not", beside, name));
+    return number(name).value_or(0);
+  }
+
+  void add_fault(std::string fault) { faults_.push_back(std::move(fault)); }
+  const std::vector<std::string>& faults() const { return faults_; }
+
+ private:
+  const Environment& environment_;
+  std::vector<std::string> faults_;
+};
+
+// A port that all ranks of a start find alike, and two starts seldom.
+int64_t port_of(const std::string& id) {
+  uint64_t hash = 14695981039346656037ull;  // FNV-1a
+  for (const char c : id) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
+  return kFirstPort + static_cast<int64_t>(hash % kNumPorts);
+}
+
+void read_address(Reader& reader, Launch& launch, const std::string& default_address) {
+  launch.address = reader.text("MASTER_ADDR").value_or(default_address);
+  launch.port = reader.number("MASTER_PORT").value_or(port_of(launch.launcher + launch.run_id));
+}
+
+Launch read_torch(Reader& reader) {
+  Launch launch;
+  launch.launcher = reader.has("TORCHELASTIC_RUN_ID") ? "torchrun" : "RANK and WORLD_SIZE";
+  const char* present = reader.has("RANK") ? "RANK" : "WORLD_SIZE";
+  launch.rank = reader.required("RANK", present);
+  launch.world_size = reader.required("WORLD_SIZE", present);
+  launch.local_rank = reader.number("LOCAL_RANK").value_or(launch.rank);
+  launch.local_size = reader.number("LOCAL_WORLD_SIZE").value_or(launch.world_size);
+  launch.run_id = fmt::format("{}/{}", reader.text("TORCHELASTIC_RUN_ID").value_or("none"),
+                              reader.text("TORCHELASTIC_RESTART_COUNT").value_or("0"));
+  launch.is_store_hosted = reader.text("TORCHELASTIC_USE_AGENT_STORE").value_or("False") == "True";
+  if (launch.world_size > 1) {
+    for (const char* name : {"MASTER_ADDR", "MASTER_PORT"}) {
+      if (!reader.has(name)) reader.add_fault(fmt::format("RANK is set, but {} is not", name));
+    }
+  }
+  read_address(reader, launch, "127.0.0.1");
+  return launch;
+}
+
+Launch read_open_mpi(Reader& reader) {
+  const std::string prefix = "OMPI_COMM_WORLD_";
+  Launch launch;
+  launch.launcher = "mpirun";
+  launch.rank = reader.required(prefix + "RANK", prefix + "SIZE");
+  launch.world_size = reader.required(prefix + "SIZE", prefix + "RANK");
+  launch.local_rank = reader.number(prefix + "LOCAL_RANK").value_or(launch.rank);
+  launch.local_size = reader.number(prefix + "LOCAL_SIZE").value_or(launch.world_size);
+  launch.run_id = reader.text("PMIX_NAMESPACE")
+                      .value_or(reader.text("OMPI_MCA_ess_base_jobid").value_or("none"));
+  launch.binds_cores = true;
+  if (!launch.is_one_machine() && !reader.has("MASTER_ADDR")) {
+    reader.add_fault(
+        "mpirun says not where rank 0 runs; give it with: mpirun -x MASTER_ADDR=<host of rank 0>");
+  }
+  read_address(reader, launch, "127.0.0.1");
+  return launch;
+}
+
+Launch read_slurm(Reader& reader) {
+  Launch launch;
+  launch.launcher = "srun";
+  launch.rank = reader.required("SLURM_PROCID", "SLURM_STEP_ID");
+  const char* size = reader.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
+  launch.world_size = reader.required(size, "SLURM_STEP_ID");
+  launch.local_rank = reader.number("SLURM_LOCALID").value_or(launch.rank);
+  const auto tasks = reader.text("SLURM_STEP_TASKS_PER_NODE")
+                         .value_or(reader.text("SLURM_TASKS_PER_NODE").value_or(""));
+  launch.local_size = tasks_of_node(tasks, reader.number("SLURM_NODEID").value_or(0));
+  if (launch.local_size == 0) launch.local_size = launch.world_size;
+  launch.run_id = fmt::format("{}.{}.{}", reader.text("SLURM_JOB_ID").value_or("0"),
+                              reader.text("SLURM_STEP_ID").value_or("0"),
+                              reader.text("SLURM_RESTART_COUNT").value_or("0"));
+  launch.binds_cores = true;
+  const auto nodes = reader.text("SLURM_STEP_NODELIST")
+                         .value_or(reader.text("SLURM_NODELIST").value_or("127.0.0.1"));
+  read_address(reader, launch, launch.is_one_machine() ? "127.0.0.1" : first_host(nodes));
+  return launch;
+}
+
+// RANK and WORLD_SIZE that somebody exported, beside a launcher that says otherwise. torchrun below
+// srun is as it should be.
+void compare_with(const Launch& inner, const Launch& outer, Reader& reader) {
+  if (outer.world_size <= 1 || inner.launcher == "torchrun") return;
+  if (inner.rank == outer.rank && inner.world_size == outer.world_size) return;
+  reader.add_fault(fmt::format(
+      "RANK={} and WORLD_SIZE={} contradict {}, which started this process as rank {} of {}; unset "
+      "one of the two",
+      inner.rank, inner.world_size, outer.launcher, outer.rank, outer.world_size));
+}
+
+void check_ranges(const Launch& launch, Reader& reader) {
+  if (launch.rank >= launch.world_size) {
+    reader.add_fault(fmt::format("rank {} of {}; expected 0 to {}", launch.rank, launch.world_size,
+                                 launch.world_size - 1));
+  }
+  if (launch.local_rank >= launch.local_size) {
+    reader.add_fault(fmt::format("local rank {} of {} on this machine; expected 0 to {}",
+                                 launch.local_rank, launch.local_size, launch.local_size - 1));
+  }
+  if (launch.port < 1 || launch.port > 65535) {
+    reader.add_fault(fmt::format("MASTER_PORT={}; expected 1 to 65535", launch.port));
+  }
+}
+
+Launch read_all(Reader& reader) {
+  const bool has_torch = reader.has("RANK") || reader.has("WORLD_SIZE");
+  const bool has_mpi = reader.has("OMPI_COMM_WORLD_RANK") || reader.has("OMPI_COMM_WORLD_SIZE");
+  // The shell of a batch job has SLURM_PROCID too, but no step: it is no rank of anything.
+  const bool has_slurm = reader.has("SLURM_STEP_ID") && reader.has("SLURM_PROCID");
+  if (!has_torch && !has_mpi && !has_slurm) return {};
+  if (!has_torch) return has_mpi ? read_open_mpi(reader) : read_slurm(reader);
+  const auto launch = read_torch(reader);
+  if (has_mpi || has_slurm) {
+    Reader ignored(reader);  // an outer launcher's own faults are none of ours
+    compare_with(launch, has_mpi ? read_open_mpi(ignored) : read_slurm(ignored), reader);
+  }
+  return launch;
+}
+
+}  // namespace
+
+Environment process_environment() {
+  return [](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());
+    return value != nullptr && *value != '\0' ? std::optional<std::string>(value) : std::nullopt;
+  };
+}
+
+Launch launch_from(const Environment& environment) {
+  Reader reader(environment);
+  const auto launch = read_all(reader);
+  if (launch.launcher.empty()) return launch;
+  check_ranges(launch, reader);
+  if (!reader.faults().empty()) {
+    fail<ConfigError>("the environment says that {} started this process, but: {}", launch.launcher,
+                      fmt::join(reader.faults(), "; "));
+  }
+  return launch.world_size > 1 ? launch : Launch{};
+}
+
+int64_t threads_per_rank(const Launch& launch, int64_t process_cores, int64_t machine_cores) {
+  const int64_t share = (launch.binds_cores ? machine_cores : process_cores) / launch.local_size;
+  return std::max<int64_t>(1, std::min(process_cores, share));
+}
+
+int64_t threads_per_rank(const Launch& launch) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  const int64_t machine = std::max<int64_t>(1, sysconf(_SC_NPROCESSORS_ONLN));
+  const bool is_known = sched_getaffinity(0, sizeof cores, &cores) == 0;
+  return threads_per_rank(launch, is_known ? CPU_COUNT(&cores) : machine, machine);
+}
+
+std::string first_host(const std::string& node_list) {
+  const auto bracket = node_list.find('['), comma = node_list.find(',');
+  if (bracket == std::string::npos || comma < bracket) return node_list.substr(0, comma);
+  const auto end = node_list.find_first_of(",-]", bracket);
+  const auto close = node_list.find(']', bracket);
+  if (end == std::string::npos || close == std::string::npos) return node_list.substr(0, bracket);
+  const auto rest = node_list.substr(close + 1);
+  return node_list.substr(0, bracket) + node_list.substr(bracket + 1, end - bracket - 1) +
+         rest.substr(0, rest.find(','));
+}
+
+int64_t tasks_of_node(const std::string& tasks_per_node, int64_t node) {
+  size_t at = 0;
+  while (at < tasks_per_node.size()) {
+    const auto end = std::min(tasks_per_node.find(',', at), tasks_per_node.size());
+    const auto part = tasks_per_node.substr(at, end - at);
+    const auto times = part.find("(x");
+    const int64_t nodes = times == std::string::npos ? 1 : std::atoll(part.c_str() + times + 2);
+    if (node < nodes) return std::atoll(part.c_str());
+    node -= nodes;
+    at = end + 1;
+  }
+  return 0;
+}
+
+}  // namespace fovea::parallel

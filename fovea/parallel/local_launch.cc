@@ -1,0 +1,225 @@
+#include "fovea/parallel/local_launch.h"
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "fovea/core/error.h"
+#include "fovea/parallel/key_store.h"
+
+extern char** environ;
+
+namespace fovea::parallel {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::array<int, 3> kForwarded = {SIGINT, SIGTERM, SIGUSR1};
+constexpr const char* kLocalhost = "127.0.0.1";
+constexpr long kPollNanoseconds = 50'000'000;
+
+// While alive, signals wait to be asked for. Threads made meanwhile leave them alone too.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    sigemptyset(&held_);
+    for (const int signal : kForwarded) sigaddset(&held_, signal);
+    sigaddset(&held_, SIGCHLD);
+    pthread_sigmask(SIG_BLOCK, &held_, &before_);
+  }
+  ~HeldSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+
+  // The next signal to forward, 0 after a while without one.
+  int next() const {
+    const timespec patience = {0, kPollNanoseconds};
+    const int signal = sigtimedwait(&held_, nullptr, &patience);
+    return signal == SIGCHLD || signal < 0 ? 0 : signal;
+  }
+  const sigset_t& before() const { return before_; }
+
+ private:
+  sigset_t held_{}, before_{};
+};
+
+// A list of C strings that ends with a null.
+class CStrings {
+ public:
+  explicit CStrings(std::vector<std::string> texts) : texts_(std::move(texts)) {
+    for (auto& text : texts_) pointers_.push_back(text.data());
+    pointers_.push_back(nullptr);
+  }
+  char** get() { return pointers_.data(); }
+
+ private:
+  std::vector<std::string> texts_;
+  std::vector<char*> pointers_;
+};
+
+std::vector<std::string> environment_of(int64_t rank, int64_t processes, int64_t port) {
+  const std::vector<std::pair<std::string, std::string>> own = {
+      {"RANK", std::to_string(rank)},
+      {"WORLD_SIZE", std::to_string(processes)},
+      {"LOCAL_RANK", std::to_string(rank)},
+      {"LOCAL_WORLD_SIZE", std::to_string(processes)},
+      {"MASTER_ADDR", kLocalhost},
+      {"MASTER_PORT", std::to_string(port)},
+      {"TORCHELASTIC_RUN_ID", "local"},
+      {"TORCHELASTIC_RESTART_COUNT", "0"},
+      {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string text = *variable;
+    const auto name = text.substr(0, text.find('='));
+    const auto is_same = [&](const auto& item) { return item.first == name; };
+    if (std::none_of(own.begin(), own.end(), is_same)) variables.push_back(text);
+  }
+  for (const auto& [name, value] : own) variables.push_back(name + "=" + value);
+  return variables;
+}
+
+// A process group of its own: Ctrl-C on a terminal reaches the parent alone, which forwards it
+// once. Between fork and exec only what is safe there is called.
+pid_t start(const std::vector<std::string>& command, std::vector<std::string> environment,
+            const sigset_t& signals) {
+  CStrings arguments(command), variables(std::move(environment));
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child < 0) fail("a process cannot be started: {}", std::strerror(errno));
+  if (child > 0) return child;
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);
+  pthread_sigmask(SIG_SETMASK, &signals, nullptr);
+  execve(arguments.get()[0], arguments.get(), variables.get());
+  _exit(127);
+}
+
+class LocalRanks {
+ public:
+  LocalRanks(const std::vector<std::string>& command, const LocalLaunchOptions& options)
+      : options_(options),
+        store_({.address = kLocalhost,
+                .port = 0,
+                .is_server = true,
+                .timeout = std::chrono::seconds(30)}) {
+    for (int64_t rank = 0; rank < options.processes; ++rank) {
+      processes_.push_back(start(command, environment_of(rank, options.processes, store_.port()),
+                                 signals_.before()));
+    }
+    if (options.on_started) options.on_started(processes_);
+  }
+
+  ~LocalRanks() {
+    for (size_t rank = 0; rank < processes_.size(); ++rank) {
+      if (!is_running(rank)) continue;
+      kill(processes_[rank], SIGKILL);
+      waitpid(processes_[rank], nullptr, 0);
+    }
+  }
+  LocalRanks(const LocalRanks&) = delete;
+  LocalRanks& operator=(const LocalRanks&) = delete;
+
+  LocalRun wait() {
+    while (num_ended_ < processes_.size()) {
+      if (const int signal = signals_.next(); signal != 0) forward(signal);
+      for (size_t rank = 0; rank < processes_.size(); ++rank) reap(rank);
+      if (has_failed_ && Clock::now() > kill_at_) forward(SIGKILL);
+    }
+    return result_;
+  }
+
+ private:
+  bool is_running(size_t rank) const { return processes_[rank] > 0; }
+
+  void forward(int signal) const {
+    for (size_t rank = 0; rank < processes_.size(); ++rank) {
+      if (is_running(rank)) kill(processes_[rank], signal);
+    }
+  }
+
+  void reap(size_t rank) {
+    int status = 0;
+    if (!is_running(rank) || waitpid(processes_[rank], &status, WNOHANG) != processes_[rank]) {
+      return;
+    }
+    processes_[rank] = 0;
+    num_ended_ += 1;
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    if (code == 0 || has_failed_) return;
+    if (code == static_cast<int>(ExitCode::kStopped)) {
+      result_.exit_code = code;
+      return;
+    }
+    has_failed_ = true;
+    kill_at_ =
+        Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(options_.grace * 1000));
+    result_.exit_code = code > 0 ? code : static_cast<int>(ExitCode::kHang);
+    if (code < 0) result_.message = killed_text(rank, WTERMSIG(status));
+    if (code == 127) result_.message = "this program cannot be started a second time";
+  }
+
+  std::string killed_text(size_t rank, int signal) const {
+    return fmt::format(
+        "rank {} was killed by signal {} ({}) {}{}; the other ranks are stopped. The last good "
+        "checkpoint stands: the same command goes on from it",
+        rank, signal, strsignal(signal), where(rank),
+        signal == SIGKILL ? "; SIGKILL is what a machine out of memory sends" : "");
+  }
+
+  // From the rank's last heartbeat, see Note [Heartbeats].
+  std::string where(size_t rank) const {
+    const auto beat = store_.find(fmt::format("fovea/local/0/beat/{}", rank)).value_or("");
+    int64_t count = 0, step = -1;
+    if (std::sscanf(beat.c_str(), "%ld %ld", &count, &step) < 2 || step < 0) {
+      return "before its first step";
+    }
+    return fmt::format("at step {}", step);
+  }
+
+  LocalLaunchOptions options_;
+  HeldSignals signals_;
+  KeyStore store_;
+  std::vector<pid_t> processes_;  // by rank; 0: it has ended
+  size_t num_ended_ = 0;
+  bool has_failed_ = false;
+  Clock::time_point kill_at_;
+  LocalRun result_;
+};
+
+}  // namespace
+
+LocalRun run_local_ranks(const std::vector<std::string>& command,
+                         const LocalLaunchOptions& options) {
+  FOVEA_CHECK(!command.empty() && options.processes >= 1, "{} processes of a command of {} words",
+              options.processes, command.size());
+  return LocalRanks(command, options).wait();
+}
+
+std::vector<std::string> own_command() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::vector<std::string> words;
+  for (size_t at = 0; at < text.size();) {
+    const auto end = std::min(text.find('\0', at), text.size());
+    words.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  FOVEA_CHECK(!words.empty(), "/proc/self/cmdline is empty");
+  words[0] = std::filesystem::read_symlink("/proc/self/exe").string();
+  return words;
+}
+
+}  // namespace fovea::parallel

@@ -1,0 +1,42 @@
+// Communicators over c10d process groups, and the back ends that make them.
+#pragma once
+
+#include <c10/core/DeviceType.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "fovea/parallel/communicator.h"
+#include "fovea/parallel/key_store.h"
+#include "fovea/parallel/watch.h"
+
+namespace fovea::parallel {
+
+struct GroupOptions {
+  int64_t rank = 0;  // within the group
+  int64_t size = 1;
+  std::string address;  // of this machine, as the other ranks reach it
+  std::chrono::milliseconds timeout{0};
+};
+
+using BackendFactory =
+    std::function<c10::intrusive_ptr<c10d::Backend>(const KeyStore&, const GroupOptions&)>;
+
+// From now on groups whose tensors are on `device` are made by `factory`: how the CUDA module
+// brings NCCL in. Without one Gloo serves every device.
+void use_backend(c10::DeviceType device, BackendFactory factory);
+BackendFactory backend_for(c10::DeviceType device);
+
+// c10d's Gloo. Collective over the group.
+c10::intrusive_ptr<c10d::Backend> make_gloo(const KeyStore& store, const GroupOptions& options);
+
+// A communicator whose waits end when `watch` hears of a failure, when a rank is silent for too
+// long, and after `timeout` at the latest. `watch` outlives it.
+std::unique_ptr<Communicator> make_communicator(c10::intrusive_ptr<c10d::Backend> backend,
+                                                const GroupOptions& options, Watch& watch);
+
+}  // namespace fovea::parallel

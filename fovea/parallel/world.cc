@@ -1,0 +1,199 @@
+#include "fovea/parallel/world.h"
+
+#include <ATen/Parallel.h>
+#include <arpa/inet.h>
+#include <fmt/ranges.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "fovea/parallel/key_store.h"
+#include "fovea/parallel/process_group.h"
+#include "fovea/parallel/rank_error.h"
+#include "fovea/parallel/watch.h"
+
+namespace fovea::parallel {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kMostSilence{60000};
+constexpr milliseconds kLeavePatience{10000};
+constexpr size_t kMaxNamed = 20;
+
+milliseconds milliseconds_of(double seconds) {
+  return milliseconds(static_cast<int64_t>(std::ceil(seconds * 1000)));
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : "?";
+}
+
+// The address of the interface through which this machine reaches `host`: a host's own name may
+// stand for its loopback. No packet is sent.
+std::string address_towards(const std::string& host, int64_t port) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_DGRAM;
+  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0)
+    return host_name();
+  std::string address = host_name();
+  const int file = socket(found->ai_family, SOCK_DGRAM, 0);
+  sockaddr_storage own{};
+  socklen_t size = sizeof own;
+  if (file >= 0 && connect(file, found->ai_addr, found->ai_addrlen) == 0 &&
+      getsockname(file, reinterpret_cast<sockaddr*>(&own), &size) == 0) {
+    std::array<char, NI_MAXHOST> text{};
+    if (getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text.data(), text.size(), nullptr, 0,
+                    NI_NUMERICHOST) == 0) {
+      address = text.data();
+    }
+  }
+  if (file >= 0) close(file);
+  freeaddrinfo(found);
+  return address;
+}
+
+KeyStore open_store(const Launch& launch, milliseconds timeout) {
+  return KeyStore({.address = launch.address,
+                   .port = launch.port,
+                   .is_server = launch.rank == 0 && !launch.is_store_hosted,
+                   .timeout = timeout});
+}
+
+std::vector<std::string> keys_of_all(const char* prefix, int64_t num_ranks) {
+  std::vector<std::string> keys;
+  for (int64_t rank = 0; rank < num_ranks; ++rank)
+    keys.push_back(fmt::format("{}/{}", prefix, rank));
+  return keys;
+}
+
+// Runs what needs the other ranks; a fault of the network there is one of theirs.
+template <class Body>
+void with_others(const Launch& launch, const char* what, Body body) {
+  try {
+    body();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    throw RankError(fmt::format(
+        "rank {}: {} was broken off: another rank, or rank 0 at {}:{} where "
+        "they meet, has gone; look at its log ({})",
+        launch.rank, what, launch.address, launch.port, text.substr(0, text.find('\n'))));
+  }
+}
+
+void meet(KeyStore& store, const Launch& launch, milliseconds timeout) {
+  if (store.add(fmt::format("claim/{}", launch.rank), 1) > 1) {
+    throw RankError(fmt::format("a second process says that it is rank {} of {}; start each rank "
+                                "once, and two runs with another MASTER_PORT each",
+                                launch.rank, launch.world_size),
+                    ExitCode::kConfig);
+  }
+  store.set(fmt::format("here/{}", launch.rank), fmt::format("{} {}", host_name(), getpid()));
+  auto missing = store.wait_for(keys_of_all("here", launch.world_size), timeout);
+  if (missing.empty()) return;
+  const auto count = missing.size();
+  missing.resize(std::min(count, kMaxNamed));
+  for (auto& key : missing) key = key.substr(key.find('/') + 1);
+  throw RankError(fmt::format(
+      "rank {} waited {:.0f} s at {}:{} for {} of {} ranks that did not come: rank {}{}; look at "
+      "their logs, or raise launch.timeout",
+      launch.rank, std::chrono::duration<double>(timeout).count(), launch.address, launch.port,
+      count, launch.world_size, fmt::join(missing, ", "), count > kMaxNamed ? ", ..." : ""));
+}
+
+}  // namespace
+
+struct World::Links {
+  Links(const Launch& launch, milliseconds patience, BackendFactory backend_factory)
+      : timeout(patience),
+        root(open_store(launch, patience)),
+        store(root.under("fovea/" + launch.run_id)),
+        factory(std::move(backend_factory)) {
+    with_others(launch, "the start", [&] {
+      meet(store, launch, patience);
+      watch = std::make_unique<Watch>(store.clone(), launch.rank, launch.world_size,
+                                      std::min(kMostSilence, patience / 2));
+    });
+    address = launch.is_one_machine() ? "127.0.0.1" : address_towards(launch.address, launch.port);
+  }
+
+  milliseconds timeout;
+  KeyStore root, store;
+  BackendFactory factory;
+  std::unique_ptr<Watch> watch;
+  std::string address;
+  std::map<std::vector<int64_t>, std::shared_ptr<Communicator>> groups;
+};
+
+World::World() : all_(make_one_rank()) {}
+
+World::World(const Launch& launch, const LaunchConfig& config, c10::DeviceType device)
+    : launch_(launch) {
+  if (launch.world_size == 1) {
+    all_ = make_one_rank();
+    return;
+  }
+  at::set_num_threads(static_cast<int>(threads_per_rank(launch)));
+  links_ = std::make_unique<Links>(launch, milliseconds_of(config.timeout), backend_for(device));
+  std::vector<int64_t> ranks(static_cast<size_t>(launch.world_size));
+  std::iota(ranks.begin(), ranks.end(), int64_t{0});
+  all_ = make_group(ranks);
+}
+
+World::~World() = default;
+
+World& World::single() {
+  static World only;
+  return only;
+}
+
+std::shared_ptr<Communicator> World::make_group(const std::vector<int64_t>& ranks) {
+  const auto own = std::find(ranks.begin(), ranks.end(), rank());
+  FOVEA_CHECK(own != ranks.end() && std::is_sorted(ranks.begin(), ranks.end()),
+              "rank {} makes a group of [{}]; expected rising ranks, its own among them", rank(),
+              fmt::join(ranks, ", "));
+  if (!links_) return all_;
+  if (ranks.size() == 1) return make_one_rank();
+  auto& group = links_->groups[ranks];
+  if (group) return group;
+  const GroupOptions options{.rank = own - ranks.begin(),
+                             .size = static_cast<int64_t>(ranks.size()),
+                             .address = links_->address,
+                             .timeout = links_->timeout};
+  const auto store = links_->store.under(fmt::format("group/{}", fmt::join(ranks, "-")));
+  with_others(launch_, "the start of a group", [&] {
+    group = make_communicator(links_->factory(store, options), options, *links_->watch);
+  });
+  return group;
+}
+
+void World::at_step(int64_t step) {
+  if (links_) links_->watch->at_step(step);
+}
+
+void World::at_operation(const std::string& operation) {
+  if (links_) links_->watch->at_operation(operation);
+}
+
+bool World::fail(const std::string& message, ExitCode code) {
+  return !links_ || links_->watch->post(message, code);
+}
+
+void World::leave() {
+  if (!links_) return;
+  all_->barrier("the end of the run");
+  links_->store.set(fmt::format("left/{}", rank()), "");
+  const bool is_host = is_first() && !launch_.is_store_hosted;
+  if (is_host) links_->store.wait_for(keys_of_all("left", size()), kLeavePatience);
+}
+
+}  // namespace fovea::parallel

@@ -1,0 +1,64 @@
+// All processes of a run: how they find each other, and how they end together.
+#pragma once
+
+#include <c10/core/DeviceType.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fovea/core/error.h"
+#include "fovea/parallel/communicator.h"
+#include "fovea/parallel/config.h"
+#include "fovea/parallel/launch_env.h"
+
+namespace fovea::parallel {
+
+class World {
+ public:
+  // One process by itself.
+  World();
+  // Joins the others, or is one process where the launch says so. Of several ranks each takes its
+  // share of the machine's cores for the CPU kernels. Throws RankError: a rank is
+  // missing when launch.timeout is over (named), two processes say they are the same rank, the port
+  // is in use.
+  World(const Launch& launch, const LaunchConfig& config,
+        c10::DeviceType device = c10::DeviceType::CPU);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  // A shared world of one, for code that was given none.
+  static World& single();
+
+  const Launch& launch() const { return launch_; }
+  int64_t rank() const { return launch_.rank; }
+  int64_t size() const { return launch_.world_size; }
+  // Writes files and talks to the user.
+  bool is_first() const { return launch_.rank == 0; }
+
+  Communicator& all() { return *all_; }
+  // A group of some ranks, rising, this one among them: the world's own where these are all.
+  // Collective over the group.
+  std::shared_ptr<Communicator> make_group(const std::vector<int64_t>& ranks);
+
+  // Where this rank stands; others see it in messages.
+  void at_step(int64_t step);
+  // What it does besides collectives, such as "writing the report".
+  void at_operation(const std::string& operation);
+
+  // Tells the others why this rank stops. -> true where no other rank's failure came first.
+  bool fail(const std::string& message, ExitCode code);
+  // At the good end: returns once every rank is here, so that none takes the meeting place away.
+  void leave();
+
+ private:
+  struct Links;
+
+  Launch launch_;
+  std::unique_ptr<Links> links_;  // null: one process
+  std::shared_ptr<Communicator> all_;
+};
+
+}  // namespace fovea::parallel

@@ -1,0 +1,131 @@
+#include "fovea/train/ranks.h"
+
+#include <ATen/ops/empty.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "fovea/core/error.h"
+#include "fovea/parallel/mesh_shape.h"
+#include "fovea/train/evaluation_parts.h"
+
+namespace fovea::train {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMostDifferences = 8;
+
+std::string differences(const std::string& first, const std::string& other) {
+  std::vector<std::string> lines;
+  for (const auto& change : config_diff(parse_config<TrainConfig>(first, "rank 0", {}),
+                                        parse_config<TrainConfig>(other, "another rank", {}))) {
+    lines.push_back(fmt::format("  {}: {} of rank 0, {} here", change.key,
+                                change.a.value_or("nothing"), change.b.value_or("nothing")));
+    if (lines.size() == kMostDifferences) break;
+  }
+  return fmt::format("{}", fmt::join(lines, "\n"));
+}
+
+// FNV-1a over words; bytes that are no whole word come last.
+int64_t hash_of(const at::Tensor& tensor) {
+  const auto whole = tensor.detach().to(at::kCPU).contiguous();
+  const auto* data = static_cast<const char*>(whole.const_data_ptr());
+  uint64_t hash = 14695981039346656037ull;
+  for (size_t at = 0; at < whole.nbytes(); at += sizeof hash) {
+    uint64_t word = 0;
+    std::memcpy(&word, data + at, std::min(sizeof word, whole.nbytes() - at));
+    hash = (hash ^ word) * 1099511628211ull;
+  }
+  return static_cast<int64_t>(hash);
+}
+
+json to_json(const std::vector<data::BadSampleEvent>& events) {
+  auto list = json::array();
+  for (const auto& event : events) {
+    list.push_back(
+        {event.row, event.index, json_of_bytes(event.name), json_of_bytes(event.reason)});
+  }
+  return list;
+}
+
+std::vector<data::BadSampleEvent> events_from(const json& list) {
+  std::vector<data::BadSampleEvent> events;
+  for (const auto& one : list) {
+    events.push_back({one.at(0), one.at(1), bytes_of(one.at(2)), bytes_of(one.at(3))});
+  }
+  return events;
+}
+
+}  // namespace
+
+void check_same_config(const TrainConfig& config, parallel::World& world) {
+  const auto all = parallel::all_gather_text(world.all(), dump_config(config), "configs");
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    fail<ConfigError>(
+        "the ranks were started with different configs. Rank {}:\n{}\nStart all of them with the "
+        "same recipe and the same overrides",
+        rank, differences(all[0], all[rank]));
+  }
+}
+
+parallel::DeviceMesh make_mesh(const TrainConfig& config, parallel::World& world) {
+  check_same_config(config, world);
+  return {world,
+          parallel::mesh_shape(config.parallel, world.size(), config.data.global_batch_size)};
+}
+
+data::Shard data_shard(const parallel::DeviceMesh& mesh) {
+  return {.index = mesh.data_parallel().rank(), .count = mesh.data_parallel().size()};
+}
+
+void check_same_weights(const models::Model& model, parallel::Communicator& ranks) {
+  std::vector<std::string> names;
+  std::vector<int64_t> hashes;
+  for (const auto& item : model.named_parameters()) {
+    names.push_back(item.key());
+    hashes.push_back(hash_of(item.value()));
+  }
+  const auto count = static_cast<int64_t>(hashes.size());
+  const auto own = at::empty({count}, at::kLong);
+  std::copy(hashes.begin(), hashes.end(), own.data_ptr<int64_t>());
+  const auto all = at::empty({ranks.size(), count}, at::kLong);
+  ranks.all_gather(all, own, "hashes of the weights");
+  const auto hash = all.accessor<int64_t, 2>();
+  for (int64_t rank = 1; rank < ranks.size(); ++rank) {
+    for (int64_t i = 0; i < count; ++i) {
+      FOVEA_CHECK(hash[rank][i] == hash[0][i],
+                  "{} of rank {} differs from that of rank 0; expected equal weights: do all ranks "
+                  "run the same program and read the same files?",
+                  names[static_cast<size_t>(i)], rank);
+    }
+  }
+}
+
+std::unique_ptr<parallel::GradientReducer> make_reducer(const parallel::ParallelConfig& config,
+                                                        optim::Optimizer& optimizer,
+                                                        parallel::Communicator& ranks) {
+  std::vector<parallel::FlatParameter> params;
+  for (const auto& spec : optimizer.params()) {
+    params.push_back({spec.name, spec.param, spec.param.storage_offset()});
+  }
+  const auto wire = config.reduce_dtype == "bfloat16" ? at::kBFloat16 : at::kFloat;
+  return std::make_unique<parallel::GradientReducer>(std::move(params), optimizer.flat_grad(),
+                                                     ranks,
+                                                     parallel::ReducerOptions{.wire_dtype = wire});
+}
+
+void share_bad_samples(data::Loader& loader, parallel::Communicator& ranks) {
+  const auto own = to_bytes(to_json(loader.take_bad_sample_events()));
+  const auto all = parallel::all_gather_text(ranks, own, "bad samples");
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (static_cast<int64_t>(rank) == ranks.rank()) continue;
+    loader.add_bad_sample_events(events_from(json_from_bytes(all[rank])));
+  }
+}
+
+}  // namespace fovea::train

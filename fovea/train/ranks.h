@@ -1,0 +1,40 @@
+// What the processes of a run tell each other besides gradients.
+#pragma once
+
+#include <memory>
+
+#include "fovea/data/loader.h"
+#include "fovea/models/model.h"
+#include "fovea/optim/optimizer.h"
+#include "fovea/parallel/ddp.h"
+#include "fovea/parallel/mesh.h"
+#include "fovea/train/config.h"
+
+namespace fovea::train {
+
+// All are collective over the world or the group that they are given.
+
+// Throws ConfigError on every rank where one was started with another config than the first: which
+// one, and the keys that differ.
+void check_same_config(const TrainConfig& config, parallel::World& world);
+
+// The mesh that the config asks for, after check_same_config. Throws ConfigError.
+parallel::DeviceMesh make_mesh(const TrainConfig& config, parallel::World& world);
+
+// The part of every batch that this rank reads.
+data::Shard data_shard(const parallel::DeviceMesh& mesh);
+
+// Throws Error on every rank where the weights of one are not those of the first, naming the first
+// parameter that differs.
+void check_same_weights(const models::Model& model, parallel::Communicator& ranks);
+
+// Sums the optimizer's gradients over the ranks that read other samples.
+std::unique_ptr<parallel::GradientReducer> make_reducer(const parallel::ParallelConfig& config,
+                                                        optim::Optimizer& optimizer,
+                                                        parallel::Communicator& ranks);
+
+// Bad samples that one rank met become known to all, so that there is one list and one budget.
+// Throws DataError on every rank where the budget is over.
+void share_bad_samples(data::Loader& loader, parallel::Communicator& ranks);
+
+}  // namespace fovea::train

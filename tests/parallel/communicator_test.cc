@@ -1,0 +1,135 @@
+#include "fovea/parallel/communicator.h"
+
+#include <ATen/Functions.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "fovea/core/error.h"
+#include "fovea/parallel/mesh.h"
+#include "fovea/parallel/rank_error.h"
+#include "tests/parallel/run_ranks.h"
+
+namespace fovea::parallel {
+namespace {
+
+using testing::run_ranks;
+
+// Every collective in every dtype. Numbers are small integers, exact in all of them.
+void check_collectives(Communicator& ranks, at::ScalarType dtype) {
+  const int64_t n = ranks.size(), r = ranks.rank();
+  const auto numbers = [&](int64_t of_rank, int64_t count) {
+    return (at::arange(count) + 10 * of_rank).to(dtype);
+  };
+  auto sum = numbers(r, 4);
+  ranks.all_reduce(sum, "a sum");
+  auto expected = at::zeros({4}, dtype);
+  for (int64_t rank = 0; rank < n; ++rank) expected += numbers(rank, 4);
+  EXPECT_TRUE(sum.equal(expected)) << sum;
+
+  auto largest = numbers(r, 4);
+  ranks.all_reduce(largest, "a maximum", ReduceOp::kMax);
+  EXPECT_TRUE(largest.equal(numbers(n - 1, 4))) << largest;
+
+  auto sent = numbers(r, 3);
+  ranks.broadcast(sent, n - 1, "a broadcast");
+  EXPECT_TRUE(sent.equal(numbers(n - 1, 3))) << sent;
+
+  const auto gathered = at::zeros({n, 2}, dtype);
+  ranks.all_gather(gathered, numbers(r, 2), "parts");
+  for (int64_t rank = 0; rank < n; ++rank) EXPECT_TRUE(gathered[rank].equal(numbers(rank, 2)));
+
+  const auto part = at::zeros({2}, dtype);
+  ranks.reduce_scatter(part, numbers(r, 2 * n), "a sum in parts");
+  auto all = at::zeros({2 * n}, dtype);
+  for (int64_t rank = 0; rank < n; ++rank) all += numbers(rank, 2 * n);
+  EXPECT_TRUE(part.equal(all.narrow(0, 2 * r, 2))) << part;
+
+  const auto exchanged = at::zeros({n, 2}, dtype);
+  ranks.all_to_all(exchanged, numbers(r, 2 * n), "parts for each");
+  for (int64_t rank = 0; rank < n; ++rank) {
+    EXPECT_TRUE(exchanged[rank].equal(numbers(rank, 2 * n).narrow(0, 2 * r, 2)));
+  }
+}
+
+TEST(CommunicatorTest, OneRankIsTrivial) {
+  const auto one = make_one_rank();
+  check_collectives(*one, at::kFloat);
+  one->barrier("nothing");
+  EXPECT_EQ(all_gather_text(*one, "alone", "a text"), std::vector<std::string>{"alone"});
+  EXPECT_TRUE(one->counts().empty());
+  EXPECT_THROW(one->all_reduce(at::zeros({2, 2}).t().narrow(0, 0, 1), "a column"), Error);
+  EXPECT_THROW(one->all_gather(at::zeros({3}), at::zeros({2}), "parts"), Error);
+  EXPECT_THROW(one->all_gather(at::zeros({2}), at::zeros({2}, at::kDouble), "parts"), Error);
+}
+
+TEST(CommunicatorTest, ThreeRanks) {
+  run_ranks(3, [](World& world) {
+    auto& ranks = world.all();
+    for (const auto dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kLong}) {
+      check_collectives(ranks, dtype);
+    }
+    ranks.barrier("a barrier");
+    const auto texts = all_gather_text(ranks, std::string(ranks.rank(), 'x'), "texts");
+    EXPECT_EQ(texts, (std::vector<std::string>{"", "x", "xx"}));
+    EXPECT_EQ(max_over_ranks(ranks, static_cast<double>(-5 - ranks.rank()), "a number"), -5);
+  });
+}
+
+TEST(CommunicatorTest, CountsCallsAndBytes) {
+  run_ranks(2, [](World& world) {
+    auto& ranks = world.all();
+    ranks.reset_counts();
+    ranks.all_reduce(at::zeros({10}), "a");
+    ranks.all_reduce(at::zeros({4}, at::kDouble), "b");
+    ranks.all_gather(at::zeros({6}), at::zeros({3}), "c");
+    ranks.reduce_scatter(at::zeros({3}), at::zeros({6}), "d");
+    ranks.barrier("e");
+    const CollectiveCounts expected = {{Collective::kAllReduce, {2, 40 + 32}},
+                                       {Collective::kAllGather, {1, 24}},
+                                       {Collective::kReduceScatter, {1, 24}},
+                                       {Collective::kBarrier, {1, 0}}};
+    EXPECT_EQ(ranks.counts(), expected);
+  });
+}
+
+TEST(CommunicatorTest, GroupsAlongTheAxesOfAMesh) {
+  run_ranks(4, [](World& world) {
+    const DeviceMesh mesh(world, MeshShape{.sizes = {2, 1, 1, 2}});
+    auto& tp = mesh.axis(MeshAxis::kTp);
+    EXPECT_EQ(tp.size(), 2);
+    EXPECT_EQ(tp.rank(), world.rank() % 2);
+    auto number = at::full({1}, world.rank(), at::kLong);
+    tp.all_reduce(number, "ranks of tp");
+    EXPECT_EQ(number.item<int64_t>(), world.rank() < 2 ? 1 : 5);
+    auto& data = mesh.data_parallel();
+    EXPECT_EQ(data.rank(), world.rank() / 2);
+    number.fill_(world.rank());
+    data.all_reduce(number, "ranks of data");
+    EXPECT_EQ(number.item<int64_t>(), world.rank() % 2 == 0 ? 2 : 4);
+    EXPECT_EQ(mesh.axis(MeshAxis::kCp).size(), 1);
+    EXPECT_EQ(&mesh.axis(MeshAxis::kDpReplicate), &data);
+  });
+}
+
+TEST(CommunicatorTest, TheReasonOfAFailureReachesAll) {
+  run_ranks(2, [](World& world) {
+    world.at_step(7);
+    if (world.rank() == 1) {
+      EXPECT_TRUE(world.fail("the disk is full", ExitCode::kData));
+      _exit(::testing::Test::HasFailure() ? 1 : 0);  // there is nobody to leave with
+    }
+    try {
+      for (int i = 0; i < 100; ++i) world.all().all_reduce(at::zeros({2}), "losses");
+      ADD_FAILURE() << "rank 0 heard of nothing";
+    } catch (const RankError& error) {
+      EXPECT_EQ(std::string(error.what()),
+                "rank 0, step 7, all_reduce of losses: rank 1 failed at step 7: the disk is full");
+      EXPECT_EQ(error.exit_code(), ExitCode::kData);
+    }
+    EXPECT_FALSE(world.fail("what comes of it", ExitCode::kUsage));
+    _exit(::testing::Test::HasFailure() ? 1 : 0);
+  });
+}
+
+}  // namespace
+}  // namespace fovea::parallel

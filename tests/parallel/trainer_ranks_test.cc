@@ -1,0 +1,261 @@
+// Whole trainings in several processes.
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "fovea/core/error.h"
+#include "fovea/core/files.h"
+#include "fovea/train/bad_samples_file.h"
+#include "fovea/train/evaluator.h"
+#include "fovea/train/phases.h"
+#include "fovea/train/ranks.h"
+#include "fovea/train/session.h"
+#include "fovea/train/trainer.h"
+#include "tests/parallel/run_ranks.h"
+#include "tests/support/tolerance.h"
+#include "tests/train/model_cases.h"
+#include "tests/train/run_check.h"
+
+namespace fovea::train {
+namespace {
+
+namespace fs = std::filesystem;
+using parallel::World;
+using parallel::testing::run_ranks;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// One folder for all ranks: that of the first one.
+std::string shared_folder(World& world, const testing::Folder& own) {
+  return parallel::all_gather_text(world.all(), own.path(), "folders").front();
+}
+
+// The tiny run, of the same files on all ranks.
+TrainConfig shared_config(World& world, const testing::Folder& own, const std::string& run) {
+  const auto shared = shared_folder(world, own);
+  auto config = testing::tiny_config(own);
+  const auto move = [&](std::optional<data::DataSectionConfig>& section) {
+    auto idx = *section->get_if<data::IdxConfig>();
+    idx.images = shared + "/" + fs::path(idx.images).filename().string();
+    idx.labels = shared + "/" + fs::path(idx.labels).filename().string();
+    section = data::DataSectionConfig{idx};
+  };
+  move(config.data.train);
+  move(config.data.val);
+  config.run.dir = shared + "/" + run;
+  world.all().barrier("the files are there");
+  return config;
+}
+
+FitResult fit_in(World& world, const TrainConfig& config) {
+  return Trainer(config, ProgressLine::Mode::kSilent, world).fit();
+}
+
+void expect_close_losses(const std::string& actual, const std::string& expected) {
+  const auto read = [](const std::string& dir) {
+    std::map<std::string, double> numbers;
+    std::ifstream lines(dir + "/metrics.jsonl");
+    for (std::string line; std::getline(lines, line);) {
+      const auto record = nlohmann::json::parse(line);
+      for (const char* name : {"loss", "grad_norm", "top1", "top5", "lr", "epoch"}) {
+        if (!record.contains(name)) continue;
+        const auto split = record.at("split").get<std::string>();
+        numbers[fmt::format("{} {} {}", split, record.at("step").dump(), name)] = record.at(name);
+      }
+    }
+    return numbers;
+  };
+  const auto left = read(actual), right = read(expected);
+  ASSERT_GT(right.size(), 40u);
+  ASSERT_EQ(left.size(), right.size());
+  const auto tolerance = support::Tolerance::for_dtype(at::kFloat);
+  for (const auto& [name, value] : right) {
+    // Rounding grows from step to step.
+    EXPECT_NEAR(left.at(name), value, 100 * (tolerance.rtol * std::abs(value) + tolerance.atol))
+        << name;
+  }
+}
+
+TEST(TrainerRanksTest, TwoRanksTrainAsOneProcessDoes) {
+  run_ranks(2, [](World& world) {
+    const testing::Folder own;
+    auto config = shared_config(world, own, "two");
+    config.trainer.ema = {.enabled = true, .decay = 0.9};
+    config.trainer.micro_batch_size = 5;
+    const auto result = fit_in(world, config);
+    EXPECT_EQ(result.step, 12);
+    EXPECT_NEAR(result.epoch, 2.4, 0.2);
+    if (!world.is_first()) return;
+    for (const char* name : {"train.log", "train.rank1.log", "report.html", "evaluation.json",
+                             "weights.safetensors", "machine.json"}) {
+      EXPECT_TRUE(fs::exists(config.run.dir + "/" + name)) << name;
+    }
+    auto one = config;
+    one.run.dir = own.path() + "/one";
+    one.trainer.micro_batch_size = {};
+    const auto alone = testing::fit(one);
+    expect_close_losses(config.run.dir, one.run.dir);
+    const auto left = read_evaluation_file(config.run.dir + "/evaluation.json");
+    const auto right = read_evaluation_file(one.run.dir + "/evaluation.json");
+    EXPECT_EQ(left.num_samples, right.num_samples);
+    EXPECT_EQ(left.samples.size(), right.samples.size());
+    for (size_t i = 0; i < right.samples.size(); ++i) {
+      EXPECT_EQ(left.samples[i].index, right.samples[i].index);
+    }
+  });
+}
+
+TEST(TrainerRanksTest, ResumesBitwiseAndOnAnotherNumberOfRanks) {
+  run_ranks(2, [](World& world) {
+    const testing::Folder own;
+    const auto whole = shared_config(world, own, "whole");
+    fit_in(world, whole);
+    auto cut = whole;
+    cut.run.dir = fs::path(whole.run.dir).parent_path().string() + "/cut";
+    fit_in(world, cut);
+    if (world.is_first()) testing::go_back_to(cut.run.dir, 4);
+    world.all().barrier("back at step 4");
+    EXPECT_EQ(fit_in(world, cut).step, 12);
+    if (!world.is_first()) return;
+    testing::expect_same_run(cut.run.dir, whole.run.dir);
+    testing::go_back_to(cut.run.dir, 4);  // and now one process goes on
+    EXPECT_EQ(testing::fit(cut).step, 12);
+    expect_close_losses(cut.run.dir, whole.run.dir);
+  });
+}
+
+// Every task's evaluation, joined from three parts.
+TEST(TrainerRanksTest, EvaluationsAreThoseOfOneProcess) {
+  run_ranks(3, [](World& world) {
+    const testing::Folder folder;
+    for (const auto& item : testing::model_cases()) {
+      SCOPED_TRACE(item.name);
+      const auto config = item.config(folder);
+      const auto model = make_model(config, {});
+      const auto task = make_task(config.task, *model);
+      const data::Shard shard = {.index = world.rank(), .count = world.size()};
+      const auto part = open_validation_data(config, {}, shard);
+      const auto joined = evaluate(*model, *task, *part.loader, {}, {}, nullptr, world.all());
+      const auto all = open_validation_data(config, {});
+      const auto alone = evaluate(*model, *task, *all.loader, {});
+      EXPECT_EQ(joined->num_samples(), alone->num_samples());
+      const auto tolerance = support::Tolerance::for_dtype(at::kFloat);
+      for (const auto& [name, value] : alone->metrics()) {
+        const double found = joined->metrics().at(name);
+        EXPECT_NEAR(found, value, tolerance.rtol * std::abs(value) + tolerance.atol) << name;
+      }
+      EvaluationFile left, right;
+      joined->describe(left, *all.dataset);
+      alone->describe(right, *all.dataset);
+      EXPECT_EQ(left.confusion.size(), right.confusion.size());
+      EXPECT_EQ(left.mistakes.size(), right.mistakes.size());
+      EXPECT_EQ(left.pictures.empty(), right.pictures.empty());
+    }
+  });
+}
+
+TEST(TrainerRanksTest, PhasesWithACacheOfFeatures) {
+  run_ranks(2, [](World& world) {
+    const testing::Folder own;
+    auto config = shared_config(world, own, "phases");
+    config.trainer.eval_every_epochs = 0;
+    const auto set = [](const std::string& text) {
+      return parse_config<TrainConfig>(
+                 "run: {dir: x}\ntrainer: {max_steps: 1}\ndata: {}\nphases: "
+                 "[{name: a, set: " +
+                     text + "}]",
+                 "test", {})
+          .phases[0]
+          .set;
+    };
+    config.phases = {
+        {.name = "probe", .set = set("{trainer: {freeze: [backbone], cache_features: exact}}")},
+        {.name = "tune", .set = set("{optim: {lr: 0.001}}")}};
+    const auto phases = fit_phases(config, ProgressLine::Mode::kSilent, world);
+    ASSERT_EQ(phases.size(), 2u);
+    if (!world.is_first()) return;
+    auto one = config;
+    one.run.dir = own.path() + "/one";
+    fit_phases(one, ProgressLine::Mode::kSilent);
+    for (const char* phase : {"/1_probe", "/2_tune"}) {
+      expect_close_losses(config.run.dir + phase, one.run.dir + phase);
+    }
+    EXPECT_TRUE(fs::exists(config.run.dir + "/weights.safetensors"));
+  });
+}
+
+TEST(TrainerRanksTest, OtherConfigsAndOtherWeightsAreNamed) {
+  run_ranks(2, [](World& world) {
+    const testing::Folder own;
+    auto config = shared_config(world, own, "run");
+    auto other = config;
+    if (world.rank() == 1) other.trainer.max_grad_norm = 2;
+    try {
+      check_same_config(other, world);
+      ADD_FAILURE() << "two configs were taken for one";
+    } catch (const ConfigError& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("Rank 1:"),
+                                      HasSubstr("trainer.max_grad_norm: 1 of rank 0, 2 here")));
+    }
+    const auto model = make_model(config, {});
+    check_same_weights(*model, world.all());
+    if (world.rank() == 1) {
+      const at::NoGradGuard no_grad;
+      model->named_parameters()["blocks.1.norm1.weight"].view(-1)[3].add_(1e-7);
+    }
+    try {
+      check_same_weights(*model, world.all());
+      ADD_FAILURE() << "other weights were taken for the same";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("blocks.1.norm1.weight of rank 1 differs"));
+    }
+  });
+}
+
+TEST(TrainerRanksTest, BadSamplesHaveOneListAndOneBudget) {
+  run_ranks(2, [](World& world) {
+    const testing::Folder own;
+    const auto shared = shared_folder(world, own);
+    auto config = testing::tiny_volume_config(own);
+    auto nifti = *config.data.train->get_if<data::NiftiConfig>();
+    nifti.path = shared;
+    config.data.train = data::DataSectionConfig{nifti};
+    auto val = *config.data.val->get_if<data::NiftiConfig>();
+    val.path = shared;
+    config.data.val = data::DataSectionConfig{val};
+    config.run.dir = shared + "/run";
+    config.data.bad_samples = {.policy = "skip", .budget = 3};
+    config.trainer.max_steps = 6;
+    if (world.is_first()) {
+      for (const int i : {1, 6, 11}) own.write(fmt::format("train_{}.nii.gz", i), "no volume");
+      own.write("val_3.nii.gz", "no volume");
+    }
+    world.all().barrier("the files are there");
+    EXPECT_EQ(fit_in(world, config).step, 6);
+    if (world.is_first()) {
+      const auto file = read_bad_samples_file(config.run.dir + "/bad_samples.json");
+      EXPECT_EQ(file.at("train").samples.size(), 3u);
+      EXPECT_EQ(file.at("val").samples.size(), 1u);
+      EXPECT_EQ(read_evaluation_file(config.run.dir + "/evaluation.json").num_left_out, 1);
+    }
+    config.data.bad_samples.budget = 2;  // each rank alone would stay below it
+    config.run.dir = shared + "/other";
+    try {
+      fit_in(world, config);
+      ADD_FAILURE() << "three bad samples fit into a budget of two";
+    } catch (const Error& error) {  // of the rank that met the third one, and of who hears of it
+      EXPECT_THAT(error.what(), HasSubstr("3 of 24 samples cannot be read, more than the 2"));
+      EXPECT_EQ(error.exit_code(), ExitCode::kData);
+    }
+    _exit(::testing::Test::HasFailure() ? 1 : 0);  // there is nobody to leave with
+  });
+}
+
+}  // namespace
+}  // namespace fovea::train
