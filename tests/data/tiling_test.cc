@@ -118,9 +118,12 @@ TEST(TilingTest, EveryVoxelIsCoveredWithUseAllData) {
     for (const VolumeSize size :
          {VolumeSize{9, 14, 11}, VolumeSize{4, 5, 30}, VolumeSize{2, 3, 4}}) {
       for (const bool two_d : {false, true}) {
-        const Tiling tiling(
-            {.tile_size = {4, 5, 6}, .tile_overlap = overlap, .use_all_data = true, .two_d = two_d},
-            size);
+        const Tiling tiling({.tile_size = {4, 5, 6},
+                             .tile_overlap = overlap,
+                             .use_all_data = true,
+                             .pad_small = true,
+                             .two_d = two_d},
+                            size);
         std::vector<int> seen(static_cast<size_t>(size.voxels()));
         for (int64_t i = 0; i < tiling.count(); ++i) {
           const Tile tile = tiling.tile(i);

@@ -92,7 +92,7 @@ TEST_F(ReportTest, ShowsEverythingOfACompleteRun) {
   EXPECT_EQ(summary.fault, "");
   for (const char* shown :
        {"81.25 %", "Learning", "Speed", "Classes", "Confusions", "Sample predictions",
-        "Worst mistakes", "Machine", "The resolved config", "1m00s", "dice", "lr: 0.001", "0.625",
+        "Worst mistakes", "Machine", "The resolved config", "1m00s", "Dice", "lr: 0.001", "0.625",
         "A <mask>", "over its image", "<script>x</script>", "<img src=x onerror=y>",
         "fovea train \"a b\""}) {
     EXPECT_NE(summary.text.find(shown), std::string::npos) << shown;
