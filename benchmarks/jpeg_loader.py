@@ -19,7 +19,6 @@ rand-m9 needs a Pillow below 13: --old-pillow is a folder that `pip install --ta
 """
 
 import argparse
-import datetime
 import json
 import os
 import pathlib
@@ -30,7 +29,9 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+import provenance
+
+ROOT = provenance.ROOT
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 BATCH, SIDE, WARM_UP = 64, 224, 6
 CASES = [("fovea", "decode"), ("fovea", "float32"), ("fovea", "uint8"), ("fovea", "rand-m9"), ("fovea_raw", "float32"),
@@ -245,14 +246,6 @@ def scaling(by_threads):
     return ["\n".join(lines)]
 
 
-def processor():
-    """Name and widest vectors of this machine."""
-    facts = dict(line.split(":", 1) for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if ":" in line)
-    facts = {key.strip(): value.strip() for key, value in facts.items()}
-    vectors = "AVX-512" if "avx512bw" in facts.get("flags", "") else "AVX2"
-    return f"{os.cpu_count()}-core {facts.get('model name', 'CPU')}, {vectors}"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder")
@@ -263,7 +256,7 @@ def main():
     parser.add_argument("--core", type=int, default=0, help="for one thread")
     parser.add_argument("--only", nargs="+", help='pipelines, or a pipeline and its output: fovea "dali float32"')
     parser.add_argument("--old-pillow", help="folder with a Pillow below 13, for timm's rand-m9")
-    parser.add_argument("--write", action="store_true", help="to benchmarks/results/jpeg_loader.md")
+    parser.add_argument("--write", action="store_true", help="write the tables into benchmarks/results")
     parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.work:
@@ -276,11 +269,9 @@ def main():
     parts += scaling(by_threads)
     print(*parts[len(args.threads):], sep="\n", flush=True)
     if args.write:
-        commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True,
-                                check=True).stdout.strip()
-        head = (f"# JPEG loader: Fovea against peers, CPU\n\n{datetime.date.today()}, commit {commit}. {processor()}. "
+        head = (f"# JPEG loader: Fovea against peers, CPU\n\n{provenance.line()} "
                 f"`benchmarks/jpeg_loader FOLDER --rounds {args.rounds} --batches {args.batches}`\n")
-        (ROOT / "benchmarks/results/jpeg_loader.md").write_text("\n\n".join([head.strip(), *parts]) + "\n")
+        provenance.keep("jpeg_loader", "\n\n".join([head.strip(), *parts]) + "\n")
     return None
 
 
