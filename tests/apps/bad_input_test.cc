@@ -12,6 +12,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "tests/apps/program.h"
+#include "tests/apps/striped_images.h"
 #include "tests/data/support.h"
 
 namespace fovea {
@@ -19,28 +20,19 @@ namespace {
 
 namespace fs = std::filesystem;
 using data::testing::gzip;
-using data::testing::idx_bytes;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::ProgramResult;
 using testing::run_fovea;
 
-constexpr int64_t kImages = 64, kSide = 8;
-
 class BadInputTest : public ::testing::Test {
  protected:
   BadInputTest() {
-    std::vector<uint8_t> pixels, labels;
-    for (int64_t i = 0; i < kImages; ++i) {
-      labels.push_back(static_cast<uint8_t>(i % 4));
-      for (int64_t p = 0; p < kSide * kSide; ++p) {
-        pixels.push_back(static_cast<uint8_t>(i * 37 + p * (i % 4 + 1)));
-      }
-    }
-    images_ = idx_bytes({kImages, kSide, kSide}, pixels);
+    const testing::StripedImages images(64, 8);
+    images_ = images.image_file();
     dir_.write("images.gz", gzip(images_));
-    dir_.write("labels.gz", gzip(idx_bytes({kImages}, labels)));
+    dir_.write("labels.gz", gzip(images.label_file()));
     recipe_ = dir_.write("recipe.yaml", recipe());
   }
 

@@ -13,6 +13,7 @@
 #include "fovea/data/formats/nifti.h"
 #include "fovea/data/png.h"
 #include "tests/apps/program.h"
+#include "tests/apps/striped_images.h"
 #include "tests/data/support.h"
 
 namespace fovea {
@@ -25,19 +26,6 @@ using testing::run_fovea;
 
 class MaeProgramTest : public ::testing::Test {
  protected:
-  MaeProgramTest() {
-    constexpr int64_t kCount = 48, kImageSide = 8;
-    std::vector<uint8_t> pixels, labels;
-    for (int64_t i = 0; i < kCount; ++i) {
-      labels.push_back(static_cast<uint8_t>(i % 4));
-      for (int64_t p = 0; p < kImageSide * kImageSide; ++p) {
-        pixels.push_back(static_cast<uint8_t>(i * 37 + p * (i % 4 + 1)));
-      }
-    }
-    dir_.write("images", data::testing::idx_bytes({kCount, kImageSide, kImageSide}, pixels));
-    dir_.write("labels", data::testing::idx_bytes({kCount}, labels));
-  }
-
   // A recipe that trains `model` on `data` for `task` into the folder `run`.
   std::string write_recipe(const std::string& run, const std::string& model,
                            const std::string& task, const std::string& data) const {
@@ -49,13 +37,6 @@ class MaeProgramTest : public ::testing::Test {
                     "data:\n  train: {4}\n  val: {4}\n  global_batch_size: 16\n  threads: 1\n"
                     "trainer: {{max_steps: 6}}\n",
                     dir_.path(), run, model, task, data));
-  }
-
-  std::string images() const {
-    return fmt::format(
-        "{{format: idx, images: {0}/images, labels: {0}/labels, num_classes: 4, transforms: "
-        "[normalize]}}",
-        dir_.path());
   }
 
   static std::string mae(const std::string& sides, const std::string& patch) {
@@ -73,10 +54,11 @@ class MaeProgramTest : public ::testing::Test {
   }
 
   data::testing::TempDir dir_;
+  std::string images_ = testing::StripedImages(48, 8).write(dir_);
 };
 
 TEST_F(MaeProgramTest, TrainsEvaluatesPredictsAndReports) {
-  run_well("train " + write_recipe("mae", mae("8", "2"), "masked_autoencoding", images()));
+  run_well("train " + write_recipe("mae", mae("8", "2"), "masked_autoencoding", images_));
   const auto run = dir_.file("mae");
   const auto metrics = nlohmann::json::parse(run_well("eval " + run + " --json"));
   EXPECT_GT(metrics.at("loss").get<double>(), 0);
@@ -100,11 +82,11 @@ TEST_F(MaeProgramTest, TrainsEvaluatesPredictsAndReports) {
 }
 
 TEST_F(MaeProgramTest, ItsEncoderGoesIntoAClassifier) {
-  run_well("train " + write_recipe("mae", mae("8", "2"), "masked_autoencoding", images()));
+  run_well("train " + write_recipe("mae", mae("8", "2"), "masked_autoencoding", images_));
   const std::string classifier =
       "{name: vit, img_size: 8, patch_size: 2, in_chans: 1, num_classes: 4, embed_dim: 24, depth: "
       "1, num_heads: 2, pos_embed: sincos, global_pool: avg}";
-  const auto recipe = write_recipe("probe", classifier, "classification", images());
+  const auto recipe = write_recipe("probe", classifier, "classification", images_);
   const auto weights = " init.weights=" + dir_.file("mae") + "/weights.safetensors";
   const auto refused = run_fovea("train " + recipe + weights);
   EXPECT_NE(refused.exit_code, 0);

@@ -8,6 +8,7 @@
 
 #include "fovea/data/png.h"
 #include "tests/apps/program.h"
+#include "tests/apps/striped_images.h"
 #include "tests/data/support.h"
 
 namespace fovea {
@@ -19,25 +20,9 @@ using testing::run_fovea;
 class T2tVitCommandsTest : public ::testing::Test {
  protected:
   T2tVitCommandsTest() {
-    constexpr int64_t kImages = 48, kSide = 16;
-    std::vector<uint8_t> pixels, labels;
-    for (int64_t i = 0; i < kImages; ++i) {
-      labels.push_back(static_cast<uint8_t>(i % 4));
-      for (int64_t p = 0; p < kSide * kSide; ++p) {
-        pixels.push_back(static_cast<uint8_t>(i * 37 + p * (i % 4 + 1)));
-      }
-    }
-    dir_.write("images", data::testing::idx_bytes({kImages, kSide, kSide}, pixels));
-    dir_.write("labels", data::testing::idx_bytes({kImages}, labels));
-    data::Image image;
-    image.height = image.width = kSide;
-    image.channels = 1;
-    image.pixels.assign(pixels.begin(), pixels.begin() + kSide * kSide);
+    const testing::StripedImages images(48, 16);
+    data::Image image{16, 16, 1, {images.pixels.begin(), images.pixels.begin() + 16 * 16}};
     picture_ = dir_.write("picture.png", data::encode_png(image));
-    const auto set = fmt::format(
-        "{{format: idx, images: {0}/images, labels: {0}/labels, num_classes: 4, "
-        "transforms: [normalize]}}",
-        dir_.path());
     recipe_ = dir_.write(
         "recipe.yaml",
         fmt::format("run: {{dir: {0}/run}}\n"
@@ -47,7 +32,7 @@ class T2tVitCommandsTest : public ::testing::Test {
                     "embed_dim: 24, depth: 2, num_heads: 3}}\n"
                     "data:\n  train: {1}\n  val: {1}\n  global_batch_size: 16\n  threads: 1\n"
                     "trainer: {{max_steps: 3}}\n",
-                    dir_.path(), set));
+                    dir_.path(), images.write(dir_)));
   }
 
   void expect_output(const std::string& arguments, const std::string& expected) const {

@@ -1,5 +1,4 @@
 // UNETR on adaptive patches, and UCF-VIT's UNETR (tools/golden/make_ucf_unetr.py) on either kind.
-#include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randperm.h>
 #include <ATen/ops/zeros.h>
@@ -13,12 +12,10 @@
 #include "fovea/core/error.h"
 #include "fovea/models/model_config.h"
 #include "fovea/models/unetr.h"
-#include "fovea/models/variables.h"
 #include "fovea/models/weights.h"
 #include "fovea/nn/patchify.h"
-#include "fovea/weights/conversion.h"
+#include "tests/models/ucf_golden.h"
 #include "tests/support/close.h"
-#include "tests/support/fields_from_json.h"
 #include "tests/support/golden.h"
 
 namespace fovea::models {
@@ -32,82 +29,16 @@ Golden ucf_unetr_golden(const std::string& name) {
   return support::load_golden("ucf_unetr_" + name + ".safetensors");
 }
 
-UnetrConfig ucf_unetr_config(const Golden& golden) {
-  const auto& values = golden.config.at("model");
-  auto config = support::config_from_json<UnetrConfig>(values);
-  support::FieldsFromJson reader{values.at("encoder")};
-  EncoderConfig::visit(reader, config.encoder);
-  return config;
-}
-
-// UCF-VIT's tensors under our names, through the table that reads its files.
-nn::NamedTensors unetr_of_ucf(const NamedTensors& theirs) {
-  nn::NamedTensors tensors;
-  for (const auto& [name, tensor] : theirs) tensors.emplace_back(name, tensor);
-  auto conversion = weights::to_fovea(weights::naming_named("ucf"), std::move(tensors));
-  EXPECT_TRUE(conversion.report.unexpected.empty()) << conversion.report.text();
-  EXPECT_TRUE(conversion.report.missing.empty()) << conversion.report.text();
-  return conversion.tensors;
-}
-
-// The gradient of a convolution [D, C, P, P] as that of our projection of adaptive patches.
-NamedTensors expected_unetr_gradients(const Golden& golden, bool is_adaptive) {
-  NamedTensors expected;
-  for (const auto& [name, tensor] : unetr_of_ucf(golden.group("gradients"))) {
-    const bool is_copy = name.starts_with("patch_embed.token_embeds.") &&
-                         !name.starts_with("patch_embed.token_embeds.0.");
-    if (is_copy) continue;  // a shared tokeniser is named again and again
-    const bool is_laid = is_adaptive && name.starts_with("patch_embed.") && tensor.dim() >= 4;
-    expected[name] = is_laid ? tensor.movedim(1, -1).flatten(1) : tensor;
-  }
-  return expected;
-}
-
-PatchInput ucf_unetr_patches(const Golden& golden) {
-  const auto sizes = golden.at("sizes");
-  return {.tokens = golden.at("tokens").to(at::kDouble),
-          .sizes = sizes,
-          .centers = golden.at("centers"),
-          .padding = at::zeros(sizes.sizes(), at::kBool),
-          .images = golden.at("images").to(at::kDouble)};
-}
-
-struct UcfUnetrRun {
-  NamedTensors outputs, gradients;
-};
-
-UcfUnetrRun run_ucf_unetr(Unetr& model, const Golden& golden) {
-  model.to(at::kDouble);
-  model.eval();
-  const ChannelScope scope(model, golden.config.at("channels").get<std::vector<std::string>>());
-  const auto logits = model.takes_patches() ? model.forward_patches(ucf_unetr_patches(golden))
-                                            : model.forward(golden.at("images").to(at::kDouble));
-  const auto loss = at::cross_entropy_loss(logits, golden.at("labels").to(at::kLong));
-  loss.backward();
-  UcfUnetrRun run;
-  run.outputs = {{"logits", logits.detach().flatten().slice(0, 0, {}, 5)}, {"loss", loss.detach()}};
-  for (const auto& item : model.named_parameters()) {
-    const auto& name = item.key();
-    if (!item.value().grad().defined()) continue;
-    run.gradients[name.starts_with("encoder.") ? name.substr(8) : name] = item.value().grad();
-  }
-  return run;
-}
-
-NamedTensors expected_unetr_outputs(const Golden& golden) {
-  return {{"logits", golden.at("logits")}, {"loss", golden.at("loss")}};
-}
-
 class UcfUnetrParityTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(UcfUnetrParityTest, EqualsUcfVit) {
   const auto golden = ucf_unetr_golden(GetParam());
-  const auto config = ucf_unetr_config(golden);
+  const auto config = ucf::config<UnetrConfig>(golden);
   Unetr model(config);
-  load_weights(model, unetr_of_ucf(golden.group("weights")), "golden");
-  const auto run = run_ucf_unetr(model, golden);
-  EXPECT_PARITY(run.outputs, expected_unetr_outputs(golden), at::kFloat);
-  EXPECT_PARITY(run.gradients, expected_unetr_gradients(golden, config.encoder.vit.is_adaptive()),
+  load_weights(model, ucf::tensors(golden.group("weights")), "golden");
+  const auto run = ucf::run(model, golden);
+  EXPECT_PARITY(run.outputs, ucf::expected_outputs(golden), at::kFloat);
+  EXPECT_PARITY(run.gradients, ucf::expected_gradients(golden, config.encoder.vit.is_adaptive()),
                 at::kFloat);
 }
 
@@ -137,14 +68,14 @@ TEST(UcfUnetrGoldensTest, ReportWeightsThatAreSwappedOrTransposed) {
   const auto golden = ucf_unetr_golden("3d_adaptive_resize");
   const auto is_reported = [&](const std::function<void(at::Tensor)>& spoil,
                                const std::string& name) {
-    Unetr model(ucf_unetr_config(golden));
-    load_weights(model, unetr_of_ucf(golden.group("weights")), "golden");
+    Unetr model(ucf::config<UnetrConfig>(golden));
+    load_weights(model, ucf::tensors(golden.group("weights")), "golden");
     {
       const at::NoGradGuard no_grad;
       spoil(model.named_parameters()[name]);
     }
-    const auto run = run_ucf_unetr(model, golden);
-    return !support::compare(run.outputs, expected_unetr_outputs(golden), at::kFloat).is_equal();
+    const auto run = ucf::run(model, golden);
+    return !support::compare(run.outputs, ucf::expected_outputs(golden), at::kFloat).is_equal();
   };
   const auto transpose = [](at::Tensor weight) { weight.copy_(weight.transpose(0, 1).clone()); };
   const auto swap = [](at::Tensor weight) {

@@ -1,4 +1,5 @@
-// SAP against transposed convolutions on a square of patches, as UCF-VIT decodes.
+// SAP against transposed convolutions on a square of patches, as UCF-VIT decodes, and against
+// UCF-VIT's own SAP.
 #include "fovea/models/sap.h"
 
 #include <ATen/ops/linspace.h>
@@ -10,6 +11,8 @@
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
 #include "fovea/models/model_config.h"
+#include "fovea/models/weights.h"
+#include "tests/models/ucf_golden.h"
 #include "tests/support/close.h"
 #include "tests/support/fields_from_json.h"
 #include "tests/support/golden.h"
@@ -50,6 +53,21 @@ TEST_P(SapParityTest, EqualsConvolutionsOnASquareOfPatches) {
 
 INSTANTIATE_TEST_SUITE_P(Goldens, SapParityTest, ::testing::Values("2d", "3d"),
                          [](const auto& info) { return std::string(info.param); });
+
+class UcfSapParityTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(UcfSapParityTest, EqualsUcfVit) {
+  const auto golden = support::load_golden(std::string("ucf_sap_") + GetParam() + ".safetensors");
+  Sap model(ucf::config<SapConfig>(golden));
+  load_weights(model, ucf::tensors(golden.group("weights")), "golden");
+  const auto run = ucf::run(model, golden);
+  EXPECT_PARITY(run.outputs, ucf::expected_outputs(golden), at::kFloat);
+  EXPECT_PARITY(run.gradients, ucf::expected_gradients(golden, /*is_adaptive=*/true), at::kFloat);
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, UcfSapParityTest,
+                         ::testing::Values("2d", "2d_learn", "3d", "2d_variables", "3d_single"),
+                         [](const auto& info) { return "Case" + std::string(info.param); });
 
 SapConfig parse_sap(const std::string& yaml) { return parse_config<SapConfig>(yaml, "test"); }
 
