@@ -49,12 +49,12 @@ def rank_process(job, rank):
     wanted = {f"SLURM_JOB_ID={job}".encode(), f"SLURM_PROCID={rank}".encode(), b"SLURM_STEP_ID=0"}
     for entry in pathlib.Path("/proc").iterdir():
         try:
-            if entry.name.isdigit() and (entry / "comm").read_text().strip() == "fovea" and \
+            if entry.name.isdigit() and (entry / "comm").read_text().startswith("fovea") and \
                     wanted <= set((entry / "environ").read_bytes().split(b"\0")):
                 return int(entry.name)
         except OSError:
             continue
-    return 0
+    raise SystemExit(f"slurm_test: job {job} has no rank {rank}")
 
 
 class Job:
