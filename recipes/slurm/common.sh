@@ -29,7 +29,7 @@ run_folder() {
   if [[ -d $1 ]]; then
     echo "$1"
   else
-    "${program[@]}" config show "$@" | awk '$1 == "dir:" { print $2; exit }'
+    "${program[@]}" config show "$@" | awk '$1 == "dir:" && !found++ { print $2 }'  # reads all: no broken pipe
   fi
 }
 
@@ -39,6 +39,10 @@ launch_and_requeue() {
   local launcher=() folder code=0
   while [[ $1 != -- ]]; do launcher+=("$1") && shift; done
   shift
+  if [[ ! -e ${1:-} ]]; then
+    echo "no recipe or run folder '${1:-}'; expected: sbatch SCRIPT RECIPE|RUN_DIR [a.b=c ...], called in the repository" >&2
+    exit 2
+  fi
   folder=$(run_folder "$@")
   rm -f "$folder/stopped"
   echo "job $SLURM_JOB_ID, start $((${SLURM_RESTART_COUNT:-0} + 1)), on $SLURM_JOB_NODELIST: ${launcher[*]} ${program[*]} train $*"
