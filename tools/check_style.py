@@ -1,4 +1,4 @@
-"""Style that a machine can hold: clang-format (where it is there) and the rules below. CONTRIBUTING.md says why."""
+"""Style that a machine can hold: clang-format and shellcheck (where they are there) and the rules below. CONTRIBUTING.md says why."""
 import pathlib
 import re
 import shutil
@@ -78,6 +78,20 @@ def format_faults(paths):
     return [f"{pathlib.Path(name).relative_to(ROOT)}:1: run clang-format -i on it" for name in found]
 
 
+def is_shell_script(path):
+    with path.open("rb") as file:
+        line = file.readline(100)
+    return line.startswith((b"#!/usr/bin/env bash", b"#!/bin/bash", b"# shellcheck shell=bash"))
+
+
+def shell_faults(paths):
+    """What shellcheck finds."""
+    scripts = [str(path.relative_to(ROOT)) for path in paths if is_shell_script(path)]
+    result = subprocess.run(["shellcheck", "-x", "-f", "gcc", *scripts], cwd=ROOT, capture_output=True, text=True,
+                            check=False)
+    return result.stdout.splitlines()
+
+
 def main():
     paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*"))
              if path.is_file() and "__pycache__" not in path.parts]
@@ -87,6 +101,10 @@ def main():
         faults += format_faults(code)
     else:
         print("style: clang-format is not there, layout not checked")
+    if shutil.which("shellcheck"):
+        faults += shell_faults([*paths, ROOT / "check", ROOT / "quickstart"])
+    else:
+        print("style: shellcheck is not there, shell scripts not checked")
     print("\n".join(faults + [f"style: {len(paths)} files, {len(faults)} faults"]))
     return 1 if faults or not code else 0
 

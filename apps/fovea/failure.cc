@@ -19,6 +19,13 @@ Failure failure_of_torch(const c10::Error& error) {
   return {what + "; lower trainer.micro_batch_size", ExitCode::kOutOfMemory};
 }
 
+// oneDNN's own class of exceptions, whose header libtorch does not carry.
+bool is_of_onednn(const std::exception& error) {
+  const std::string what = error.what();
+  return what.find("could not execute a primitive") != std::string::npos ||
+         what.find("could not create a memory") != std::string::npos;
+}
+
 }  // namespace
 
 Failure failure_of(const std::exception& error) {
@@ -26,6 +33,11 @@ Failure failure_of(const std::exception& error) {
   if (const auto* torch = dynamic_cast<const c10::Error*>(&error)) return failure_of_torch(*torch);
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
     return {"out of memory; lower trainer.micro_batch_size or data.prefetch",
+            ExitCode::kOutOfMemory};
+  }
+  if (is_of_onednn(error)) {
+    return {fmt::format("{}: oneDNN says so where memory runs out; lower trainer.micro_batch_size",
+                        error.what()),
             ExitCode::kOutOfMemory};
   }
   return {fmt::format("{} (a fault of this program: please report it)", error.what()),

@@ -47,6 +47,13 @@ class PendingWork : public Pending {
         watch_(watch) {}
 
   void wait() override {
+    const auto start = Clock::now();
+    wait_for_others();
+    watch_.add_wait(std::chrono::duration<double>(Clock::now() - start).count());
+  }
+
+ private:
+  void wait_for_others() {
     if (is_over(kSlice)) return;
     watch_.at_operation("waiting in " + operation_);
     const LookAtOthers look(watch_);
@@ -61,7 +68,6 @@ class PendingWork : public Pending {
     watch_.at_operation("computing");
   }
 
- private:
   std::string where() const {
     return fmt::format("{}, step {}, {}", here_, watch_.step(), operation_);
   }

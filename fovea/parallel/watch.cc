@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace fovea::parallel {
 namespace {
@@ -73,6 +74,16 @@ int64_t Watch::step() const {
 void Watch::at_operation(const std::string& operation) {
   const std::lock_guard lock(mutex_);
   operation_ = operation;
+}
+
+void Watch::add_wait(double seconds) {
+  const std::lock_guard lock(mutex_);
+  wait_seconds_ += seconds;
+}
+
+double Watch::take_wait_seconds() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(wait_seconds_, 0);
 }
 
 void Watch::look_at_others(bool is_wanted) {

@@ -45,6 +45,10 @@ class Watch {
   int64_t step() const;
   // What this rank waits for; shown to the others.
   void at_operation(const std::string& operation);
+  // Adds to the seconds that this rank has waited in collectives.
+  void add_wait(double seconds);
+  // Those since the last call.
+  double take_wait_seconds();
 
   // From now on, or no longer, the other ranks' beats are read.
   void look_at_others(bool is_wanted);
@@ -78,6 +82,7 @@ class Watch {
   std::condition_variable wake_, posted_;
   int64_t count_ = 0, step_ = -1;
   std::string operation_ = "starting";
+  double wait_seconds_ = 0;
   bool is_looking_ = false, is_stopping_ = false, is_lost_ = false;
   Clock::time_point last_round_ = Clock::now();
   std::vector<Beat> beats_;

@@ -184,6 +184,8 @@ void World::at_operation(const std::string& operation) {
   if (links_) links_->watch->at_operation(operation);
 }
 
+double World::take_wait_seconds() { return links_ ? links_->watch->take_wait_seconds() : 0; }
+
 bool World::fail(const std::string& message, ExitCode code) {
   return !links_ || links_->watch->post(message, code);
 }

@@ -48,6 +48,10 @@ class World {
   // What it does besides collectives, such as "writing the report".
   void at_operation(const std::string& operation);
 
+  // Seconds that this rank stood in collectives, of all groups, since the last call: for the
+  // exchange itself, and for ranks that came later. 0 for one process.
+  double take_wait_seconds();
+
   // Tells the others why this rank stops. -> true where no other rank's failure came first.
   bool fail(const std::string& message, ExitCode code);
   // At the good end: returns once every rank is here, so that none takes the meeting place away.

@@ -22,11 +22,11 @@
 #include "fovea/core/memory.h"
 #include "fovea/kernels/linear.h"
 #include "fovea/models/registry.h"
-#include "fovea/models/summary.h"
 #include "fovea/nn/unit.h"
 #include "fovea/optim/adamw.h"
 #include "fovea/optim/config.h"
 #include "fovea/optim/param_groups.h"
+#include "fovea/train/training_flops.h"
 
 namespace fovea::train {
 namespace {
@@ -102,11 +102,9 @@ class Workload {
   int64_t step_ = 0;
 };
 
-// Of one image, forward and where asked backward too, which is taken as twice the forward.
+// Forward, and where asked backward too.
 double flops_per_image(const BenchOptions& options) {
-  const auto model = models::build_model(options.model, at::kMeta);
-  const auto forward = static_cast<double>(models::summarize(*model).product_flops);
-  return options.is_training ? 3 * forward : forward;
+  return training_flops_per_image(options.model) / (options.is_training ? 1 : 3);
 }
 
 }  // namespace

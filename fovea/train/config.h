@@ -193,6 +193,7 @@ struct WandbConfig {
 
 struct LogConfig {
   int64_t every_steps = 20;
+  std::optional<double> peak_tflops;
   bool tensorboard = true;
   std::optional<WandbConfig> wandb;
 
@@ -200,6 +201,11 @@ struct LogConfig {
   static void visit(Visitor& v, Self& self) {
     v.field("every_steps", self.every_steps, "steps averaged in one line of metrics.jsonl",
             {.min = 1, .unit = "steps"});
+    v.field(
+        "peak_tflops", self.peak_tflops,
+        "what the device of one process does at best, in the dtype of device.dtype, as its maker "
+        "says; with it lines of metrics.jsonl have mfu",
+        {.min = 0, .exclusive_min = true, .unit = "TFLOP/s"});
     v.field("tensorboard", self.tensorboard, "write an event file for TensorBoard");
     v.field("wandb", self.wandb,
             "send metrics to Weights & Biases through a helper that follows metrics.jsonl");

@@ -273,7 +273,10 @@ std::vector<PhaseResult> fit_phases(const TrainConfig& config, ProgressLine::Mod
   folder.write_config(config);
   for (size_t i = results.size(); i < phases.size(); ++i) {
     results.push_back({phases[i].name, fit_one(phases, i, progress, world)});
-    if (results.back().fit.stopped) return results;
+    if (const auto& fit = results.back().fit; fit.stopped) {
+      folder.mark_stopped(fit.step);
+      return results;
+    }
     if (!is_first) continue;
     write_record(folder, results);
     write_report({folder.path()});

@@ -32,6 +32,8 @@ constexpr std::array<std::string_view, 15> kFreeKeys = {"run.dir",        "log."
                                                         "launch.",        "init.optimizer",
                                                         "init.step"};
 
+constexpr const char* kStopped = "stopped";
+
 bool is_free(std::string_view key) {
   return std::any_of(kFreeKeys.begin(), kFreeKeys.end(),
                      [&](std::string_view free) { return key.starts_with(free); });
@@ -84,7 +86,13 @@ RunFolder::RunFolder(const TrainConfig& config, FolderRole role) : path_(config.
 }
 
 void RunFolder::write_config(const TrainConfig& config) const {
-  if (lock_) write_file_atomic(file("config.yaml"), dump_config(config));
+  if (!lock_) return;
+  fs::remove(file(kStopped));
+  write_file_atomic(file("config.yaml"), dump_config(config));
+}
+
+void RunFolder::mark_stopped(int64_t step) const {
+  if (lock_) write_file_atomic(file(kStopped), fmt::format("step {}\n", step));
 }
 
 void RunFolder::compare_config(const TrainConfig& config) const {

@@ -3,6 +3,7 @@
 //   report.html checkpoints/  weights.safetensors
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -23,9 +24,13 @@ class RunFolder {
   // A guest holds and compares nothing.
   explicit RunFolder(const TrainConfig& config, FolderRole role = FolderRole::kOwner);
 
-  // Writes config.yaml, where this process owns the folder: from now on the folder holds this run.
-  // Call when all else of the run stands.
+  // Writes config.yaml, where this process owns the folder: from now on the folder holds this run,
+  // and is not stopped. Call when all else of the run stands.
   void write_config(const TrainConfig& config) const;
+  // Writes the file `stopped`, where this process owns the folder: the run was told to stop, its
+  // state is saved, and the same command goes on. For those who cannot see the exit code: torchrun
+  // takes 75 for a failure like any other.
+  void mark_stopped(int64_t step) const;
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path file(const std::string& name) const { return path_ / name; }

@@ -7,6 +7,7 @@ namespace {
 
 constexpr int kInterrupted = 130;  // 128 + SIGINT, as shells report it
 volatile std::sig_atomic_t received_signal = 0;
+int num_alive = 0;  // in the main thread alone
 
 // Only what is safe in a handler: a flag, and _exit.
 void on_signal(int signal) {
@@ -17,7 +18,7 @@ void on_signal(int signal) {
 }  // namespace
 
 StopSignals::StopSignals() {
-  received_signal = 0;
+  if (num_alive++ == 0) received_signal = 0;
   struct sigaction action {};
   action.sa_handler = on_signal;
   sigemptyset(&action.sa_mask);
@@ -28,6 +29,7 @@ StopSignals::StopSignals() {
 }
 
 StopSignals::~StopSignals() {
+  num_alive -= 1;
   sigaction(SIGINT, &previous_int_, nullptr);
   sigaction(SIGTERM, &previous_term_, nullptr);
   sigaction(SIGUSR1, &previous_usr1_, nullptr);

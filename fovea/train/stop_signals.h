@@ -8,7 +8,7 @@ namespace fovea::train {
 
 // While alive, the three signals are noted instead of ending the process; the handlers before are
 // restored after. A second SIGINT ends the process at once (exit code 130): checkpoints are written
-// so that nothing saved is lost. One at a time in a process.
+// so that nothing saved is lost. One within another has what the outer one noted.
 class StopSignals {
  public:
   StopSignals();

@@ -22,6 +22,7 @@
 #include "fovea/train/session.h"
 #include "fovea/train/stop_signals.h"
 #include "fovea/train/take_over.h"
+#include "fovea/train/training_flops.h"
 #include "fovea/train/training_log.h"
 
 namespace fovea::train {
@@ -141,6 +142,8 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode,
   check_cacheable(config.trainer, *model);
   log.watch("train", *training.loader);
   if (validation.loader) log.watch("val", *validation.loader);
+  if (world.size() > 1) log.compare(world.all());
+  if (config.log.peak_tflops) log.count_flops(training_flops_per_image(config.model), world.size());
   if (config.trainer.ema.enabled) {
     ema = std::make_unique<optim::Ema>(
         *optimizer,
@@ -247,6 +250,7 @@ void Trainer::Run::prepare_features() {
 void Trainer::Run::train_one_step() {
   const auto start = Clock::now();
   world.at_step(step);
+  world.take_wait_seconds();  // what an evaluation took is no step's
   auto batch = training.loader->next();
   const auto outcome = compute_gradients(*model, *task, *optimizer, batch, step, options);
   optimizer->step(schedule.lr(step));
@@ -259,7 +263,8 @@ void Trainer::Run::train_one_step() {
   log.add(outcome,
           {.images = batch.global_size,
            .seconds = seconds_since(start),
-           .wait_seconds = training.loader->take_wait_seconds()},
+           .wait_seconds = training.loader->take_wait_seconds(),
+           .comm_seconds = world.take_wait_seconds()},
           log_position());
   training.loader->recycle(std::move(batch));
 }
@@ -339,12 +344,14 @@ FitResult Trainer::Run::fit() {
   }
   if (step != saved_step) save();
   store.wait();
+  log.say_ranks();
   FitResult result{.run_dir = folder.path().string(),
                    .step = step,
                    .epoch = log_position().epoch,
                    .stopped = step < num_steps,
                    .last_eval = last_eval};
   if (!result.stopped && is_writer()) finish();
+  if (result.stopped) folder.mark_stopped(step);
   world.at_operation("at the end");
   world.all().barrier("the end of the training");
   return result;

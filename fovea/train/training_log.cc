@@ -31,6 +31,7 @@ void TrainingLog::add(const StepOutcome& outcome, const StepCost& cost,
   window_.cost.images += cost.images;
   window_.cost.seconds += cost.seconds;
   window_.cost.wait_seconds += cost.wait_seconds;
+  window_.cost.comm_seconds += cost.comm_seconds;
   const double rate = static_cast<double>(cost.images) / std::max(cost.seconds, 1e-9);
   images_per_second_ = images_per_second_ == 0 ? rate : 0.95 * images_per_second_ + 0.05 * rate;
   const auto text = progress_text(position);
@@ -51,9 +52,35 @@ void TrainingLog::write_line(const LogPosition& position) {
   record.values["images_per_second"] = static_cast<double>(window_.cost.images) / seconds;
   record.values["data_wait"] = window_.cost.wait_seconds / seconds;
   record.values["memory_bytes"] = static_cast<double>(peak_memory_bytes());
+  if (flops_per_image_ > 0) {
+    record.values["mfu"] =
+        flops_per_image_ * record.values["images_per_second"] / (1e12 * *config_.peak_tflops);
+  }
   for (const auto& [name, sum] : window_.sums) record.values[name] = sum / window_.weight;
+  if (ranks_) add_rank_times(record);
   write(record);
   window_ = {};
+}
+
+void TrainingLog::add_rank_times(MetricsRecord& record) {
+  const auto times = gather_times({.seconds = window_.cost.seconds,
+                                   .data = window_.cost.wait_seconds,
+                                   .comm = window_.cost.comm_seconds},
+                                  *ranks_);
+  times_.resize(times.size());
+  for (size_t rank = 0; rank < times.size(); ++rank) times_[rank].add(times[rank]);
+  const auto straggler = find_straggler(times);
+  record.values["comm_wait"] = straggler.comm_share;
+  record.values["slowest_rank"] = static_cast<double>(straggler.rank);
+  record.values["slowest_rank_wait"] = straggler.waited_share;
+}
+
+void TrainingLog::count_flops(double flops_per_image, int64_t num_ranks) {
+  flops_per_image_ = flops_per_image / static_cast<double>(num_ranks);
+}
+
+void TrainingLog::say_ranks() {
+  if (!times_.empty()) say("ranks: " + text_of(find_straggler(times_)));
 }
 
 void TrainingLog::add_evaluation(const std::map<std::string, double>& metrics, int64_t num_left_out,

@@ -8,11 +8,13 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "fovea/data/loader.h"
 #include "fovea/train/config.h"
 #include "fovea/train/metrics_writer.h"
 #include "fovea/train/progress.h"
+#include "fovea/train/rank_times.h"
 #include "fovea/train/step.h"
 #include "fovea/train/tensorboard.h"
 #include "fovea/train/wandb.h"
@@ -32,7 +34,8 @@ struct LogPosition {
 struct StepCost {
   int64_t images = 0;
   double seconds = 0;
-  double wait_seconds = 0;
+  double wait_seconds = 0;  // for samples
+  double comm_seconds = 0;  // in collectives
 };
 
 class TrainingLog {
@@ -53,6 +56,13 @@ class TrainingLog {
   // Has the bad samples of a loader, which outlives the log, in what is written: split "train" or
   // "val". Call before restore and start.
   void watch(const std::string& split, data::Loader& loader);
+  // Lines tell where the ranks' time goes: from now on `add` is collective over them when a line is
+  // due. `ranks` outlives the log.
+  void compare(parallel::Communicator& ranks) { ranks_ = &ranks; }
+  // Lines have mfu: images_per_second in terms of log.peak_tflops of each of num_ranks devices.
+  void count_flops(double flops_per_image, int64_t num_ranks);
+  // Says where the ranks' time went since the start, where there are several.
+  void say_ranks();
   // Of the last evaluation.
   int64_t num_left_out() const { return num_left_out_; }
 
@@ -77,6 +87,7 @@ class TrainingLog {
   };
 
   void write_line(const LogPosition& position);
+  void add_rank_times(MetricsRecord& record);
   std::string progress_text(const LogPosition& position) const;
   void write(MetricsRecord record);
   void write_bad_samples();
@@ -89,6 +100,9 @@ class TrainingLog {
   ProgressLine progress_;
   Window window_;
   std::map<std::string, data::Loader*> loaders_;  // by split
+  parallel::Communicator* ranks_ = nullptr;       // null: one process
+  std::vector<RankTimes> times_;                  // since the start, by rank
+  double flops_per_image_ = 0;  // of one device where there are several; 0: not asked
   int64_t num_left_out_ = 0;
   int64_t times_written_ = 0;     // of bad samples in bad_samples.json
   double images_per_second_ = 0;  // smoothed, for the progress line

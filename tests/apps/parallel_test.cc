@@ -140,18 +140,38 @@ class ParallelProgramTest : public ::testing::Test {
     return result;
   }
 
+  void expect_lines_tell_where_the_time_goes() const {
+    std::ifstream lines(run_dir() + "/metrics.jsonl");
+    int count = 0;
+    for (std::string line; std::getline(lines, line);) {
+      const auto record = nlohmann::json::parse(line);
+      if (record.at("split") != "train") continue;
+      count += 1;
+      for (const char* share : {"comm_wait", "slowest_rank_wait", "mfu"}) {
+        EXPECT_GE(record.at(share), 0) << line;
+        EXPECT_LT(record.at(share), 1) << line;
+      }
+      EXPECT_GE(record.at("comm_wait"), record.at("slowest_rank_wait").get<double>() / 2) << line;
+      EXPECT_THAT(record.at("slowest_rank").get<double>(), AnyOf(0, 1));
+    }
+    EXPECT_EQ(count, 12);
+  }
+
   data::testing::TempDir dir_;
   std::string recipe_;
 };
 
 TEST_F(ParallelProgramTest, TrainsAndEvaluatesInTwoProcesses) {
-  const auto trained = run_fovea(train("--json"));
+  const auto trained = run_fovea(train("log.peak_tflops=0.1 --json"));
   ASSERT_EQ(trained.exit_code, 0) << trained.output;
   const auto result = nlohmann::json::parse(trained.output.substr(trained.output.find('{')));
   EXPECT_EQ(result.at("step"), 12);
   for (const char* file : {"train.log", "train.rank1.log", "report.html", "weights.safetensors"}) {
     EXPECT_TRUE(fs::exists(run_dir() + "/" + file)) << file;
   }
+  expect_lines_tell_where_the_time_goes();
+  EXPECT_THAT(read_file(run_dir() + "/train.log", 1 << 20),
+              HasSubstr("% of the time in communication; the others waited for rank "));
   for (const char* processes : {"1", "3"}) {
     const auto out = run_fovea(
         fmt::format("eval {} --device cpu --json launch.processes={}", run_dir(), processes));
@@ -179,6 +199,7 @@ TEST_F(ParallelProgramTest, ASignalToOneRankStopsAllWhichThenResumeBitwise) {
   const auto second = run_fovea(train(""));
   EXPECT_EQ(second.exit_code, 0) << second.output;
   EXPECT_EQ(losses(), whole);
+  EXPECT_FALSE(fs::exists(run_dir() + "/stopped"));
 }
 
 TEST_F(ParallelProgramTest, SigtermToTheLauncherSavesAndExits75) {
@@ -196,6 +217,7 @@ TEST_F(ParallelProgramTest, SigtermToTheLauncherSavesAndExits75) {
   const auto result = run.get();
   EXPECT_EQ(result.exit_code, 75) << result.output;
   EXPECT_THAT(result.output, HasSubstr("the state is saved. Go on with: fovea train"));
+  EXPECT_THAT(read_file(run_dir() + "/stopped", 100), ::testing::StartsWith("step "));
 }
 
 TEST_F(ParallelProgramTest, ARankThatIsKilledEndsAllAndTheCheckpointStands) {

@@ -15,6 +15,7 @@
 #include "fovea/core/error.h"
 #include "fovea/train/phases.h"
 #include "fovea/train/run_folder.h"
+#include "fovea/train/stop_signals.h"
 #include "fovea/train/trainer.h"
 
 namespace fovea::app {
@@ -106,6 +107,7 @@ void run(const TrainArguments& arguments) {
       arguments.json ? train::ProgressLine::Mode::kSilent : train::ProgressLine::Mode::kAuto;
   const auto config = load(arguments);
   run_in_world(config, [&](parallel::World& world) {
+    const train::StopSignals signals;  // also while data is opened, and between phases
     const bool is_stopped = config.phases.empty()
                                 ? run_once(config, progress, arguments.json, world)
                                 : run_phases(config, progress, arguments.json, world);

@@ -16,9 +16,19 @@ namespace {
 constexpr size_t kLastLines = 10;  // averaged for the final training loss
 
 // What has a chart, or no chart, of its own.
-const std::set<std::string> kKnown = {"epoch",     "loss",         "top1",
-                                      "top5",      "lr",           "images_per_second",
-                                      "data_wait", "memory_bytes", "grad_norm"};
+const std::set<std::string> kKnown = {"epoch",
+                                      "loss",
+                                      "top1",
+                                      "top5",
+                                      "lr",
+                                      "images_per_second",
+                                      "data_wait",
+                                      "memory_bytes",
+                                      "grad_norm",
+                                      "mfu",
+                                      "comm_wait",
+                                      "slowest_rank",
+                                      "slowest_rank_wait"};
 
 struct Chart {
   PlotOptions options;
@@ -196,6 +206,15 @@ Markup speed_section(std::span<const RunData> runs) {
        {{"train", "images_per_second", "training"}}},
       {{.title = "Time spent waiting on data, %", .is_small = true, .from_zero = true},
        {{"train", "data_wait", "data wait"}},
+       true,
+       100},
+      {{.title = "Time in communication, %", .is_small = true, .from_zero = true},
+       {{"train", "comm_wait", "mean over the ranks"},
+        {"train", "slowest_rank_wait", "waiting for the slowest rank"}},
+       true,
+       100},
+      {{.title = "MFU, %", .is_small = true, .from_zero = true},
+       {{"train", "mfu", "MFU"}},
        true,
        100},
       {{.title = "Memory, GiB", .is_small = true, .from_zero = true},

@@ -1,0 +1,81 @@
+# shellcheck shell=bash
+# What the batch scripts beside this file share; each sources it and calls one of the two functions at its end.
+#
+# Variables that a user may export before sbatch (docs/clusters.md):
+#   FOVEA_HOME       the repository (default: the folder that sbatch was called in)
+#   FOVEA            the program (default: build/release/apps/fovea/fovea there)
+#   FOVEA_SETUP      a file to source first, on the node: module load, conda activate ...
+#   FOVEA_CONTAINER  an Apptainer image; FOVEA is then the program within (default: fovea)
+#   FOVEA_REQUEUE    no: a job that is stopped stays so (default: yes)
+#   MASTER_PORT      where ranks meet on the first node (default: follows from the job's number)
+
+# Before -u: the set-up files of modules and conda use variables that are not set.
+FOVEA_HOME=${FOVEA_HOME:-$SLURM_SUBMIT_DIR}
+# shellcheck disable=SC1090
+[[ -z ${FOVEA_SETUP:-} ]] || source "$FOVEA_SETUP"
+set -euo pipefail
+cd "$FOVEA_HOME"
+
+if [[ -n ${FOVEA_CONTAINER:-} ]]; then
+  program=(apptainer exec)
+  [[ ! -e /dev/nvidiactl ]] || program+=(--nv)
+  program+=(--bind "$FOVEA_HOME" "$FOVEA_CONTAINER" "${FOVEA:-fovea}")
+else
+  program=("${FOVEA:-build/release/apps/fovea/fovea}")
+fi
+
+# run_folder SOURCE [a.b=c ...]: that of a recipe or of a run. A recipe with a mistake in it ends the job here.
+run_folder() {
+  if [[ -d $1 ]]; then
+    echo "$1"
+  else
+    "${program[@]}" config show "$@" | awk '$1 == "dir:" && !found++ { print $2 }'  # reads all: no broken pipe
+  fi
+}
+
+# launch_and_requeue LAUNCHER... -- SOURCE [a.b=c ...]: trains. A run that was told to stop has saved its state, says so by
+# the file `stopped` in its folder, and goes back into the queue; the same script then goes on with it.
+launch_and_requeue() {
+  local launcher=() folder code=0
+  while [[ $1 != -- ]]; do launcher+=("$1") && shift; done
+  shift
+  if [[ ! -e ${1:-} ]]; then
+    echo "no recipe or run folder '${1:-}'; expected: sbatch SCRIPT RECIPE|RUN_DIR [a.b=c ...], called in the repository" >&2
+    exit 2
+  fi
+  folder=$(run_folder "$@")
+  rm -f "$folder/stopped"
+  echo "job $SLURM_JOB_ID, start $((${SLURM_RESTART_COUNT:-0} + 1)), on $SLURM_JOB_NODELIST: ${launcher[*]} ${program[*]} train $*"
+  "${launcher[@]}" "${program[@]}" train "$@" || code=$?
+  [[ $code -ne 0 && -e $folder/stopped ]] || exit "$code"
+  if [[ ${FOVEA_REQUEUE:-yes} == yes ]]; then
+    echo "stopped with the state saved: back into the queue"
+    scontrol requeue "$SLURM_JOB_ID"
+  fi
+  exit 75
+}
+
+# What a step does not take over from its job by itself.
+step_options() {
+  [[ -z ${SLURM_CPUS_PER_TASK:-} ]] || echo "--cpus-per-task=$SLURM_CPUS_PER_TASK"
+}
+
+# train_with_srun SOURCE [a.b=c ...]: each task of the job is a rank. Ranks end by themselves when one of them fails, and
+# say which; Slurm waits that long for them.
+train_with_srun() {
+  # shellcheck disable=SC2046  # one word or none
+  launch_and_requeue srun $(step_options) --kill-on-bad-exit=0 --wait=600 -- "$@"
+}
+
+# train_with_torchrun SOURCE [a.b=c ...]: one torchrun on each node, which meet on the first one and start a rank for each
+# GPU there; RANKS_PER_NODE says another number. They restart the ranks after a failure.
+train_with_torchrun() {
+  local first
+  first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+  # shellcheck disable=SC2046
+  launch_and_requeue srun $(step_options) --ntasks-per-node=1 --ntasks="$SLURM_JOB_NUM_NODES" --kill-on-bad-exit=0 --wait=600 \
+    torchrun --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node="${RANKS_PER_NODE:-${SLURM_GPUS_ON_NODE:-1}}" \
+    --rdzv-id="$SLURM_JOB_ID.${SLURM_RESTART_COUNT:-0}" --rdzv-backend=c10d \
+    --rdzv-endpoint="$first:${MASTER_PORT:-$((10000 + SLURM_JOB_ID % 20000))}" \
+    --max-restarts="${MAX_RESTARTS:-3}" --signals-to-handle=SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1 --no-python -- "$@"
+}
