@@ -1,5 +1,6 @@
 #include "fovea/checkpoint/manifest.h"
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -15,7 +16,6 @@ using nlohmann::json;
 constexpr int kFormat = 1;
 constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 28;
 constexpr int kMaxDepth = 32;  // of nesting; checksums recurse
-constexpr const char* kManifestName = "manifest.json";
 
 std::string checksum(const json& contents) {
   const std::string text = contents.dump();
@@ -62,11 +62,11 @@ Manifest from_json(const json& contents) {
 
 std::string read_text(const fs::path& path) {
   std::error_code error;
+  const auto name = path.filename().string();
   const auto bytes = fs::file_size(path, error);
-  if (error) fail<CheckpointError>("{}: {}", kManifestName, error.message());
+  if (error) fail<CheckpointError>("{}: {}", name, error.message());
   if (bytes > kMaxManifestBytes) {
-    fail<CheckpointError>("{}: {} bytes, expected at most {}", kManifestName, bytes,
-                          kMaxManifestBytes);
+    fail<CheckpointError>("{}: {} bytes, expected at most {}", name, bytes, kMaxManifestBytes);
   }
   std::ostringstream text;
   text << std::ifstream(path, std::ios::binary).rdbuf();
@@ -89,20 +89,39 @@ std::string Manifest::to_text() const {
   return json{{"manifest", contents}, {"sha256", checksum(contents)}}.dump(1) + "\n";
 }
 
-Manifest read_manifest(const fs::path& folder) {
-  const auto text = read_text(folder / kManifestName);
+Manifest read_manifest(const fs::path& folder, const std::string& name) {
+  const auto text = read_text(folder / name);
   try {
     const auto whole = json::parse(text, [](int depth, json::parse_event_t, json&) {
-      if (depth > kMaxDepth) fail<CheckpointError>("{}: nested too deep", kManifestName);
+      if (depth > kMaxDepth) fail<CheckpointError>("{}: nested too deep", name);
       return true;
     });
     const auto& contents = whole.at("manifest");
     if (whole.size() != 2 || checksum(contents) != whole.at("sha256")) {
-      fail<CheckpointError>("{}: its checksum does not fit", kManifestName);
+      fail<CheckpointError>("{}: its checksum does not fit", name);
     }
     return from_json(contents);
   } catch (const json::exception& error) {
-    fail<CheckpointError>("{}: not a manifest: {}", kManifestName, error.what());
+    fail<CheckpointError>("{}: not a manifest: {}", name, error.what());
+  }
+}
+
+void join(Manifest& manifest, const Manifest& other) {
+  manifest.files.insert(manifest.files.end(), other.files.begin(), other.files.end());
+  for (const auto& [part, tensors] : other.tensors) {
+    for (const auto& [name, theirs] : tensors) {
+      auto& ours =
+          manifest.tensors[part].try_emplace(name, theirs.dtype, theirs.shape).first->second;
+      if (ours.dtype != theirs.dtype || ours.shape != theirs.shape) {
+        fail<CheckpointError>("{} '{}': two processes wrote it with other shapes or dtypes", part,
+                              name);
+      }
+      ours.slices.insert(ours.slices.end(), theirs.slices.begin(), theirs.slices.end());
+    }
+  }
+  auto& names = manifest.not_averaged;
+  for (const auto& name : other.not_averaged) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
 }
 

@@ -26,6 +26,11 @@ struct Slice {
   std::vector<int64_t> size;    // by dim
 };
 
+// What one of several processes wrote, until all manifests are joined.
+inline std::string manifest_name_of(int64_t writer) {
+  return "manifest-" + std::to_string(writer) + ".json";
+}
+
 struct TensorEntry {
   std::string dtype;           // as safetensors names them: "F32" ...
   std::vector<int64_t> shape;  // of the whole tensor
@@ -48,6 +53,11 @@ struct Manifest {
 };
 
 // Throws CheckpointError where the file is missing, cut off, changed or of a format not known.
-Manifest read_manifest(const std::filesystem::path& folder);
+Manifest read_manifest(const std::filesystem::path& folder,
+                       const std::string& name = "manifest.json");
+
+// Adds the files and slices of another process. Throws CheckpointError where both name one tensor
+// with other shapes.
+void join(Manifest& manifest, const Manifest& other);
 
 }  // namespace fovea::checkpoint

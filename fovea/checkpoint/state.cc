@@ -7,7 +7,7 @@
 
 namespace fovea::checkpoint {
 
-void copy_into(torch::nn::Module& model, const TensorMap& saved) {
+void check_same_names_and_shapes(const torch::nn::Module& model, const TensorMap& saved) {
   const auto parameters = model.named_parameters();
   for (const auto& [name, tensor] : saved) {
     if (!parameters.contains(name)) {
@@ -31,7 +31,12 @@ void copy_into(torch::nn::Module& model, const TensorMap& saved) {
           fmt::join(item.value().sizes(), ", "));
     }
   }
+}
+
+void copy_into(torch::nn::Module& model, const TensorMap& saved) {
+  check_same_names_and_shapes(model, saved);
   const at::NoGradGuard no_grad;
+  const auto parameters = model.named_parameters();
   for (const auto& item : parameters) item.value().copy_(saved.at(item.key()));
 }
 

@@ -4,13 +4,22 @@
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
+#include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 namespace fovea::checkpoint {
 
 using TensorMap = std::map<std::string, at::Tensor>;
+
+// Of which tensor a process has a part, where several share it out: elements [first, first + numel)
+// of the whole, row by row; the tensor beside it is of one dim.
+struct FlatPart {
+  std::vector<int64_t> shape;  // of the whole
+  int64_t first = 0;
+};
 
 struct State {
   TensorMap model;      // parameters by name
@@ -18,7 +27,14 @@ struct State {
   TensorMap ema;        // averaged parameters by name; may be empty
   nlohmann::json scalars =
       nlohmann::json::object();  // step, data position, seed ...; finite numbers
+  // By "model", "optimizer" or "ema", by name: what is a part. All else is whole; what is loaded
+  // is.
+  std::map<std::string, std::map<std::string, FlatPart>> parts = {};
 };
+
+// Throws CheckpointError naming the first difference, unless names and shapes of the saved
+// parameters are those of the model.
+void check_same_names_and_shapes(const torch::nn::Module& model, const TensorMap& saved);
 
 // Copies the saved parameters into a model. Throws CheckpointError naming the first difference,
 // with nothing copied, unless names and shapes are the same set.

@@ -2,11 +2,13 @@
 
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <fstream>
+#include <thread>
 
 #include "fovea/checkpoint/durable.h"
 #include "fovea/checkpoint/manifest.h"
@@ -46,7 +48,40 @@ std::string folder_name(int64_t step, const std::string& label) {
   return fmt::format("{}{:08d}{}{}", kStepPrefix, step, label.empty() ? "" : "_", label);
 }
 
-std::string file_name(std::string_view part) { return fmt::format("{}-00000.safetensors", part); }
+std::string file_name(std::string_view part, int64_t writer) {
+  return fmt::format("{}-{:05d}.safetensors", part, writer);
+}
+
+std::string failure_name_of(int64_t writer) { return fmt::format("failed-{}.txt", writer); }
+
+std::string first_line_of(const fs::path& path) {
+  std::string line;
+  std::ifstream file(path);
+  std::getline(file, line);
+  return line;
+}
+
+// The file that holds all of a part's tensors whole; empty: there are several.
+std::string only_file_of(const Manifest& manifest, const std::string& part) {
+  std::string only;
+  for (const auto& [name, tensor] : manifest.tensors.at(part)) {
+    if (tensor.slices.size() != 1 || tensor.slices[0].size != tensor.shape) return {};
+    if (!only.empty() && only != tensor.slices[0].file) return {};
+    only = tensor.slices[0].file;
+  }
+  return only;
+}
+
+// A part put together from what several processes wrote, as a file of its own.
+std::string joined_file(const fs::path& folder, const std::string& part, const Manifest& manifest) {
+  const auto name = part + ".safetensors";
+  const auto temporary = fmt::format("{}.{}.tmp", name, ::getpid());
+  Manifest unused;
+  fs::remove(folder / temporary);
+  write_tensors(folder, temporary, part, read_tensors(folder, part, manifest), unused);
+  fs::rename(folder / temporary, folder / name);
+  return (folder / name).string();
+}
 
 // Removes a folder that did not become a checkpoint.
 class RemoveUnlessMoved {
@@ -121,9 +156,18 @@ void Store::save(int64_t step, const State& state, bool is_best, const std::stri
       std::make_shared<Snapshot>(Snapshot{step,
                                           folder_name(step, label),
                                           {copy_to_cpu(state.model), copy_to_cpu(state.optimizer),
-                                           copy_to_cpu(state.ema), state.scalars},
+                                           copy_to_cpu(state.ema), state.scalars, state.parts},
                                           is_best});
   refused_.erase(step);  // what stands there is about to be replaced
+  if (options_.num_writers > 1) {
+    if (options_.writer == 0) prepare(temporary_folder(snapshot->name));
+    options_.barrier();
+    if (options_.writer > 0) {
+      writing_ = std::async(std::launch::async, [this, snapshot] { write_part(*snapshot); });
+      if (!options_.async) wait();
+      return;
+    }
+  }
   writing_ = std::async(std::launch::async, [this, snapshot] { write(*snapshot); });
   if (!options_.async) wait();
 }
@@ -137,15 +181,73 @@ void Store::wait() {
   if (writing_.valid()) writing_.get();
 }
 
-void Store::write(const Snapshot& snapshot) const {
+fs::path Store::temporary_folder(const std::string& name) const {
+  return folder_ / fmt::format("{}{}", kTemporaryPrefix, name);
+}
+
+void Store::prepare(const fs::path& temporary) const {
   try {
     fs::create_directories(folder_);
     remove_leftovers();
-    const auto before = folders();
-    const auto temporary = folder_ / fmt::format("{}{}", kTemporaryPrefix, snapshot.name);
-    const RemoveUnlessMoved cleaner(temporary);
     fs::create_directory(temporary);
-    write_files(snapshot, temporary);
+  } catch (const std::exception& error) {
+    fail<CheckpointError>("{}: {}; the checkpoints before it are untouched", temporary.string(),
+                          error.what());
+  }
+}
+
+// What a process beside the first does: its files, then its manifest, which says that they are
+// there.
+void Store::write_part(const Snapshot& snapshot) const {
+  const auto temporary = temporary_folder(snapshot.name);
+  try {
+    const auto manifest = write_files(snapshot, temporary);
+    write_file_atomic(temporary / manifest_name_of(options_.writer), manifest.to_text());
+  } catch (const std::exception& error) {
+    try {
+      write_file_atomic(temporary / failure_name_of(options_.writer), error.what());
+    } catch (const std::exception&) {  // the first process will miss the manifest
+    }
+    fail<CheckpointError>("checkpoint of step {}, part {}: {}; the checkpoints before it are whole",
+                          snapshot.step, options_.writer, error.what());
+  }
+}
+
+void Store::join_parts(Manifest& manifest, const fs::path& temporary) const {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  for (int64_t writer = 1; writer < options_.num_writers; ++writer) {
+    const auto name = manifest_name_of(writer);
+    while (!fs::exists(temporary / name)) {
+      const auto failure = temporary / failure_name_of(writer);
+      if (fs::exists(failure)) {
+        fail<CheckpointError>("process {} of {} could not write its part: {}", writer,
+                              options_.num_writers, first_line_of(failure));
+      }
+      if (std::chrono::duration<double>(Clock::now() - start).count() > options_.patience) {
+        fail<CheckpointError>("process {} of {} did not write its part within {} s", writer,
+                              options_.num_writers, options_.patience);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    join(manifest, read_manifest(temporary, name));
+    fs::remove(temporary / name);
+  }
+}
+
+void Store::write(const Snapshot& snapshot) const {
+  try {
+    const auto temporary = temporary_folder(snapshot.name);
+    if (options_.num_writers == 1) prepare(temporary);
+    const RemoveUnlessMoved cleaner(temporary);
+    const auto before = folders();
+    auto manifest = write_files(snapshot, temporary);
+    join_parts(manifest, temporary);
+    const auto text = manifest.to_text();
+    DurableFile file(temporary / "manifest.json");
+    file.write(text.data(), text.size());
+    file.finish();
+    sync_folder(temporary);
     move_folder(temporary, folder_ / snapshot.name);
     const auto old = before.find(snapshot.step);
     const bool was_best = old != before.end() && old->second == pointer("best");
@@ -161,25 +263,27 @@ void Store::write(const Snapshot& snapshot) const {
   }
 }
 
-void Store::write_files(const Snapshot& snapshot, const fs::path& temporary) const {
+Manifest Store::write_files(const Snapshot& snapshot, const fs::path& temporary) const {
+  const auto& state = snapshot.state;
   Manifest manifest;
   manifest.step = snapshot.step;
-  manifest.scalars = snapshot.state.scalars;
-  write_tensors(temporary, file_name("model"), "model", snapshot.state.model, manifest);
-  write_tensors(temporary, file_name("optimizer"), "optimizer", snapshot.state.optimizer, manifest);
-  if (!snapshot.state.ema.empty()) {
-    // The file holds all weights of a model, so that it can be used as they are.
-    TensorMap weights = snapshot.state.ema;
-    for (const auto& [name, tensor] : snapshot.state.model) {
+  manifest.scalars = state.scalars;
+  const auto write_one = [&](const std::string& part, const TensorMap& tensors) {
+    const auto parts = state.parts.find(part);
+    write_tensors(temporary, file_name(part, options_.writer), part, tensors, manifest,
+                  parts == state.parts.end() ? std::map<std::string, FlatPart>() : parts->second);
+  };
+  write_one("model", state.model);
+  write_one("optimizer", state.optimizer);
+  if (!state.ema.empty()) {
+    // The files hold all weights of a model, so that they can be used as they are.
+    TensorMap weights = state.ema;
+    for (const auto& [name, tensor] : state.model) {
       if (weights.emplace(name, tensor).second) manifest.not_averaged.push_back(name);
     }
-    write_tensors(temporary, file_name("ema"), "ema", weights, manifest);
+    write_one("ema", weights);
   }
-  const auto text = manifest.to_text();
-  DurableFile file(temporary / "manifest.json");
-  file.write(text.data(), text.size());
-  file.finish();
-  sync_folder(temporary);
+  return manifest;
 }
 
 void Store::remove_leftovers() const {
@@ -260,13 +364,15 @@ std::string Store::weights_file(const std::string& which) const {
   try {
     const auto manifest = read_manifest(path);
     const std::string part = manifest.tensors.contains("ema") ? "ema" : "model";
+    const auto only = only_file_of(manifest, part);
+    if (only.empty()) return joined_file(path, part, manifest);
     for (const auto& entry : manifest.files) {
-      if (entry.name == file_name(part)) {
+      if (entry.name == only) {
         verify_file(path, entry);
         return (path / entry.name).string();
       }
     }
-    fail<CheckpointError>("no file {} in it", file_name(part));
+    fail<CheckpointError>("no file {} in it", only);
   } catch (const CheckpointError& error) {
     fail<CheckpointError>("damaged checkpoint {}: {}; use another one", path.string(),
                           error.what());

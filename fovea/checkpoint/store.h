@@ -10,7 +10,10 @@
 // any moment, a run finds a whole checkpoint. Text files instead of links, because not every file
 // system (nor every copy) keeps links.
 //
-// One process saves at a time (the run folder's lock sees to that); any number may read.
+// One run saves at a time (the run folder's lock sees to that); any number of processes may read.
+// Where several processes share out the state, each writes files of its own
+// (model-00001.safetensors
+// ...) and a manifest of them; the first joins the manifests when all are there.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +27,7 @@
 #include <string>
 #include <vector>
 
+#include "fovea/checkpoint/manifest.h"
 #include "fovea/checkpoint/state.h"
 
 namespace fovea::checkpoint {
@@ -32,6 +36,11 @@ struct StoreOptions {
   int64_t keep = 3;                                   // newest checkpoints kept, besides the best
   bool async = true;                                  // write on a thread of its own
   std::function<void(const std::string&)> warn = {};  // by default the log
+
+  // Of several processes that save together; all call save() alike.
+  int64_t writer = 0, num_writers = 1;
+  std::function<void()> barrier = {};  // returns once all of them are there
+  double patience = 600;               // seconds the first waits for the files of the others
 };
 
 class Store {
@@ -63,7 +72,8 @@ class Store {
   State load(int64_t step) const;
 
   // The safetensors file with the weights of "best" or "latest" (the averaged ones, where there are
-  // any), checked. Throws CheckpointError.
+  // any), checked; where several processes wrote them, a file beside theirs into which they are
+  // joined now. Throws CheckpointError.
   std::string weights_file(const std::string& which) const;
 
   // Steps of the checkpoints there are, rising, whole or not.
@@ -73,7 +83,11 @@ class Store {
   struct Snapshot;
 
   void write(const Snapshot& snapshot) const;
-  void write_files(const Snapshot& snapshot, const std::filesystem::path& temporary) const;
+  Manifest write_files(const Snapshot& snapshot, const std::filesystem::path& temporary) const;
+  void write_part(const Snapshot& snapshot) const;
+  void join_parts(Manifest& manifest, const std::filesystem::path& temporary) const;
+  std::filesystem::path temporary_folder(const std::string& name) const;
+  void prepare(const std::filesystem::path& temporary) const;
   void prune() const;
   void remove(const std::string& name) const;
   void remove_leftovers() const;

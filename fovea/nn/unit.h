@@ -26,6 +26,8 @@ class UnitImpl : public torch::nn::Module {
 
   std::vector<std::function<void(UnitImpl&)>> before_forward;
   std::vector<std::function<void(UnitImpl&)>> after_forward;
+  // Given what the forward returns, after the callbacks above.
+  std::vector<std::function<void(const at::Tensor&)>> on_output;
 
   // Gives x to the recorder in force under "<path>.<name>" (or "<path>" where name is empty), if
   // there is one.
@@ -47,6 +49,7 @@ class UnitImpl : public torch::nn::Module {
     for (const auto& callback : before_forward) callback(*this);
     at::Tensor y = body();
     for (const auto& callback : after_forward) callback(*this);
+    for (const auto& callback : on_output) callback(y);
     record("", y);
     return y;
   }

@@ -5,13 +5,17 @@
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <vector>
 
 #include "fovea/core/error.h"
 #include "fovea/optim/flat_params.h"
+#include "fovea/optim/part_rows.h"
 #include "fovea/optim/update_loops.h"
 
 namespace fovea::optim {
@@ -28,9 +32,7 @@ at::Tensor norm_of_rows(const at::Tensor& values) {
   return at::linalg_vector_norm(values, 2, 1, /*keepdim=*/true);
 }
 
-}  // namespace
-
-double global_norm(const at::Tensor& flat) {
+double norm_of_part(const at::Tensor& flat) {
   if (!is_plain_cpu(flat)) {
     return at::linalg_vector_norm(flat, 2, std::nullopt, false, at::kDouble).item<double>();
   }
@@ -47,11 +49,73 @@ double global_norm(const at::Tensor& flat) {
   return std::sqrt(sum);
 }
 
-void clip_gradients_adaptively(const std::vector<ParamSpec>& params, double max_ratio) {
-  constexpr double kSmallestWeight = 1e-3, kSmallestGradient = 1e-6;
+constexpr double kSmallestWeight = 1e-3, kSmallestGradient = 1e-6;  // of adaptive clipping
+
+// What a gradient is multiplied by. norm, weights: of gradients and weights, of one shape.
+at::Tensor adaptive_factor(const at::Tensor& norm, const at::Tensor& weights, double max_ratio) {
+  const auto limit = weights.clamp_min(kSmallestWeight) * max_ratio;
+  return at::where((norm < limit).logical_or(norm.isfinite().logical_not()), at::ones_like(norm),
+                   limit / norm.clamp_min(kSmallestGradient));
+}
+
+// The units of a parameter that is clipped adaptively.
+int64_t num_units(const ParamSpec& spec) { return spec.shape().size() > 1 ? spec.shape()[0] : 1; }
+
+// As clip_gradients_adaptively: the squares of all units are summed over the processes at once.
+void clip_parts_adaptively(const std::vector<ParamSpec>& params, double max_ratio,
+                           const SumOverParts& sum) {
+  int64_t total = 0;
+  for (const auto& spec : params) total += num_units(spec);
+  const auto squares = at::zeros({2, total}, at::kDouble);  // of gradients, of weights
+  const auto rows_of = [](const ParamSpec& spec, const at::Tensor& part) {
+    const auto unit_size = c10::multiply_integers(spec.shape()) / num_units(spec);
+    return whole_rows(part, spec.first(), unit_size);
+  };
+  int64_t begin = 0;
+  for (const auto& spec : params) {
+    if (spec.param.numel() > 0) {
+      const std::array<at::Tensor, 2> parts = {spec.param.grad(), spec.param.detach()};
+      for (size_t i = 0; i < parts.size(); ++i) {
+        const auto rows = rows_of(spec, parts[i]);
+        squares[static_cast<int64_t>(i)]
+            .narrow(0, begin + rows.begin, rows.values.size(0))
+            .copy_(rows.values.to(at::kDouble).square().sum(1));
+      }
+    }
+    begin += num_units(spec);
+  }
+  sum(squares);
+  const auto norms = squares.sqrt();
+  const auto factors = adaptive_factor(norms[0], norms[1], max_ratio);  // [total]
+  begin = 0;
+  for (const auto& spec : params) {
+    if (spec.param.numel() > 0) {
+      auto grad = spec.param.grad();
+      const auto rows = rows_of(spec, grad);
+      const auto of_rows = factors.narrow(0, begin + rows.begin, rows.values.size(0))
+                               .to(grad.scalar_type())
+                               .unsqueeze(1)
+                               .expand_as(rows.values);
+      grad.mul_(part_of_rows(rows, of_rows, grad.numel()));
+    }
+    begin += num_units(spec);
+  }
+}
+
+}  // namespace
+
+double global_norm(const at::Tensor& flat, const SumOverParts& sum) {
+  std::array norm = {norm_of_part(flat)};
+  join_norms(norm, sum);
+  return norm[0];
+}
+
+void clip_gradients_adaptively(const std::vector<ParamSpec>& params, double max_ratio,
+                               const SumOverParts& sum) {
   FOVEA_CHECK(max_ratio > 0, "clip_gradients_adaptively: max_ratio={}; expected more than 0",
               max_ratio);
   const at::NoGradGuard no_grad;
+  if (sum) return clip_parts_adaptively(params, max_ratio, sum);
   for (const auto& spec : params) {
     auto grad = spec.param.grad();
     if (!grad.defined() || grad.numel() == 0) continue;
@@ -59,11 +123,7 @@ void clip_gradients_adaptively(const std::vector<ParamSpec>& params, double max_
     const auto weights = spec.param.detach().reshape({units, -1});  // [units, elements of one]
     auto grads = grad.view({units, -1});
     if (!is_plain_cpu(grad) || !is_plain_cpu(weights)) {
-      const auto limit = norm_of_rows(weights).clamp_min(kSmallestWeight) * max_ratio;
-      const auto norm = norm_of_rows(grads);
-      const auto factor = at::where((norm < limit).logical_or(norm.isfinite().logical_not()),
-                                    at::ones_like(norm), limit / norm.clamp_min(kSmallestGradient));
-      grads.mul_(factor);
+      grads.mul_(adaptive_factor(norm_of_rows(grads), norm_of_rows(weights), max_ratio));
       continue;
     }
     const auto size = grads.size(1);
@@ -83,12 +143,13 @@ void clip_gradients_adaptively(const std::vector<ParamSpec>& params, double max_
   }
 }
 
-double clip_gradients(const at::Tensor& flat_grad, double max_norm, double max_value) {
+double clip_gradients(const at::Tensor& flat_grad, double max_norm, double max_value,
+                      const SumOverParts& sum) {
   FOVEA_CHECK(max_norm >= 0 && max_value >= 0,
               "clip_gradients: max_norm={}, max_value={}; expected 0 (off) or more", max_norm,
               max_value);
   const at::NoGradGuard no_grad;
-  const double norm = global_norm(flat_grad);
+  const double norm = global_norm(flat_grad, sum);
   if (!std::isfinite(norm)) return norm;
   const bool is_plain = is_plain_cpu(flat_grad);
   const std::vector<Segment> whole = {{0, flat_grad.numel()}};
@@ -100,7 +161,7 @@ double clip_gradients(const at::Tensor& flat_grad, double max_norm, double max_v
     flat_grad.clamp_(-max_value, max_value);
   }
   if (max_norm == 0) return norm;
-  const double factor = max_norm / ((max_value > 0 ? global_norm(flat_grad) : norm) + 1e-6);
+  const double factor = max_norm / ((max_value > 0 ? global_norm(flat_grad, sum) : norm) + 1e-6);
   if (factor >= 1) return norm;
   if (is_plain) {
     for_each_tile(whole, [&](size_t, int64_t begin, int64_t end) {

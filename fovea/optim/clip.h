@@ -10,20 +10,23 @@
 
 namespace fovea::optim {
 
-// Euclidean norm of a flat float32 tensor. Not finite where an element is not.
-double global_norm(const at::Tensor& flat);
+// Euclidean norm of a flat float32 tensor, of which `sum` joins the parts where processes share it
+// out. Not finite where an element is not.
+double global_norm(const at::Tensor& flat, const SumOverParts& sum = {});
 
 // Clips each element to [-max_value, max_value], then scales all so that their norm is at most
 // max_norm (torch's clip_grad_norm_: factor max_norm / (norm + 1e-6), at most 1); 0 switches either
 // off. Returns the norm before both. Gradients whose norm is not finite are left as they are: the
 // caller decides.
-double clip_gradients(const at::Tensor& flat_grad, double max_norm, double max_value = 0);
+double clip_gradients(const at::Tensor& flat_grad, double max_norm, double max_value = 0,
+                      const SumOverParts& sum = {});
 
 // Adaptive gradient clipping (Brock et al., "High-performance large-scale image recognition without
 // normalization", ICML 2021) with timm's formula: of every parameter with two or more dims each
 // part along dim 0 by itself, of the others the whole, has a gradient whose norm is at most
 // max_ratio times that of the weights, which counts as 1e-3 at least. A gradient whose norm is not
 // finite is left as it is.
-void clip_gradients_adaptively(const std::vector<ParamSpec>& params, double max_ratio);
+void clip_gradients_adaptively(const std::vector<ParamSpec>& params, double max_ratio,
+                               const SumOverParts& sum = {});
 
 }  // namespace fovea::optim

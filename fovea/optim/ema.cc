@@ -70,7 +70,7 @@ void Ema::swap() {
     param.copy_(average_);
     average_.copy_(kept);
   }
-  for (const auto& spec : optimizer_.params()) spec.param.unsafeGetTensorImpl()->bump_version();
+  optimizer_.mark_changed();
   is_swapped_ = !is_swapped_;
 }
 

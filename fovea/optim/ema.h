@@ -54,7 +54,8 @@ class EmaScope {
   explicit EmaScope(Ema* ema) : ema_(ema) {
     if (ema_) ema_->swap();
   }
-  ~EmaScope() {
+  // Of parameters that are shared out the exchange back may throw.
+  ~EmaScope() noexcept(false) {
     if (ema_) ema_->swap();
   }
   EmaScope(const EmaScope&) = delete;

@@ -14,7 +14,12 @@ void FlatOptimizer::step(double lr) {
   flat_.grad();  // takes in what stands beside the buffer
   ++steps_taken_;
   update(lr);
+  mark_changed();
+}
+
+void FlatOptimizer::mark_changed() {
   flat_.mark_changed();
+  tell_changed();
 }
 
 void FlatOptimizer::add_state(const std::string& moment, size_t i, const at::Tensor& tensor) {

@@ -18,6 +18,7 @@ class FlatOptimizer : public Optimizer {
   at::Tensor flat_grad() final { return flat_.grad(); }
   at::Tensor flat_param() final { return flat_.param(); }
   const std::vector<ParamSpec>& params() const final { return flat_.params(); }
+  void mark_changed() final;
   std::map<std::string, at::Tensor> state() final { return state_; }
   int64_t steps_taken() const final { return steps_taken_; }
   void load_state(const std::map<std::string, at::Tensor>& state, int64_t steps_taken) final;

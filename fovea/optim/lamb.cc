@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "fovea/optim/adamw_rule.h"
 #include "fovea/optim/clip.h"
+#include "fovea/optim/part_rows.h"
 #include "fovea/optim/update_loops.h"
 
 namespace fovea::optim {
@@ -37,8 +39,18 @@ class Lamb final : public FlatOptimizer {
       run_plain(coefficients);
     }
     const auto values = flat().views(flat().param()), steps = flat().views(step_);
-    for (size_t i = 0; i < values.size(); ++i) {
-      take_step(params()[i], values[i], steps[i], lr * params()[i].lr_scale);
+    const auto count = values.size();
+    std::vector<double> norms(2 * count);  // of the values, then of the steps
+    for (size_t i = 0; i < count; ++i) {
+      decay(params()[i], values[i], steps[i], lr * params()[i].lr_scale);
+      if (!is_adapted(params()[i])) continue;
+      norms[i] = global_norm(values[i]);
+      norms[count + i] = global_norm(steps[i]);
+    }
+    join_norms(norms, sum_over_parts());
+    for (size_t i = 0; i < count; ++i) {
+      const double ratio = is_adapted(params()[i]) ? trust_ratio(norms[i], norms[count + i]) : 1.0;
+      values[i].add_(steps[i], -lr * params()[i].lr_scale * ratio);
     }
   }
 
@@ -48,9 +60,10 @@ class Lamb final : public FlatOptimizer {
     const bool is_corrected = config_.bias_correction;
     const double correction1 = is_corrected ? 1 - std::pow(beta1, count) : 1.0;
     const double correction2 = is_corrected ? 1 - std::pow(beta2, count) : 1.0;
-    const double excess = config_.max_grad_norm > 0
-                              ? std::max(1.0, global_norm(flat().grad()) / config_.max_grad_norm)
-                              : 1.0;
+    const double excess =
+        config_.max_grad_norm > 0
+            ? std::max(1.0, global_norm(flat().grad(), sum_over_parts()) / config_.max_grad_norm)
+            : 1.0;
     return {.grad_scale = static_cast<float>(1 / excess),
             .beta1 = static_cast<float>(beta1),
             .grad_share = static_cast<float>(config_.grad_averaging ? 1 - beta1 : 1.0),
@@ -81,21 +94,21 @@ class Lamb final : public FlatOptimizer {
     step_.copy_(exp_avg_).mul_(c.inverse_first).div_(root);
   }
 
-  void take_step(const ParamSpec& spec, const at::Tensor& value, const at::Tensor& step,
-                 double lr) const {
-    if (value.numel() == 0) return;
+  void decay(const ParamSpec& spec, const at::Tensor& value, const at::Tensor& step,
+             double lr) const {
     if (spec.weight_decay != 0 && config_.decoupled_decay) {
       value.mul_(1 - lr * spec.weight_decay);
     } else if (spec.weight_decay != 0) {
       step.add_(value, spec.weight_decay);
     }
-    const bool is_adapted = spec.weight_decay != 0 || config_.always_adapt;
-    value.add_(step, -lr * (is_adapted ? trust_ratio(value, step) : 1.0));
+  }
+
+  bool is_adapted(const ParamSpec& spec) const {
+    return spec.weight_decay != 0 || config_.always_adapt;
   }
 
   // 1 where either norm is zero.
-  double trust_ratio(const at::Tensor& value, const at::Tensor& step) const {
-    const double of_value = global_norm(value), of_step = global_norm(step);
+  double trust_ratio(double of_value, double of_step) const {
     const double ratio = of_value > 0 && of_step > 0 ? of_value / of_step : 1.0;
     return config_.trust_clip ? std::min(1.0, ratio) : ratio;
   }

@@ -2,7 +2,10 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
+#include <c10/util/accumulate.h>
 #include <fmt/ranges.h>
 #include <fnmatch.h>
 
@@ -17,7 +20,9 @@ namespace fovea::optim {
 namespace {
 
 struct Matrix {
-  at::Tensor value, grad, momentum_buffer;  // [M, N]
+  at::Tensor value, grad, momentum_buffer;  // [M, N], or a part of it: [elements]
+  std::vector<int64_t> shape;               // M, N
+  int64_t first;                            // of the part
   double lr_scale, weight_decay;
   int64_t num_parts;  // along M, each orthogonalised by itself
 };
@@ -41,7 +46,7 @@ class Muon final : public FlatOptimizer {
     const auto values = flat().views(flat().param()), grads = flat().views(flat().grad());
     for (size_t i = 0; i < values.size(); ++i) {
       const auto& spec = this->params()[i];
-      if (values[i].dim() == 2 && values[i].numel() > 0 &&
+      if (spec.shape().size() == 2 && c10::multiply_integers(spec.shape()) > 0 &&
           matches_any(config.matrices, spec.name)) {
         add_matrix(i, values[i], grads[i]);
       } else {
@@ -63,10 +68,12 @@ class Muon final : public FlatOptimizer {
   void add_matrix(size_t i, const at::Tensor& value, const at::Tensor& grad) {
     const auto& spec = params()[i];
     const bool is_split =
-        config_.split_qkv && spec.name.ends_with("qkv.weight") && value.size(0) % 3 == 0;
-    auto& matrices = value.numel() <= kSmallMatrix ? small_matrices_ : large_matrices_;
-    matrices.push_back(
-        {value, grad, at::zeros_like(value), spec.lr_scale, spec.weight_decay, is_split ? 3 : 1});
+        config_.split_qkv && spec.name.ends_with("qkv.weight") && spec.shape()[0] % 3 == 0;
+    // Parts are put together one matrix after the other, on every process alike.
+    const bool is_small = !spec.part && value.numel() <= kSmallMatrix;
+    auto& matrices = is_small ? small_matrices_ : large_matrices_;
+    matrices.push_back({value, grad, at::zeros_like(value), spec.shape().vec(), spec.first(),
+                        spec.lr_scale, spec.weight_decay, is_split ? 3 : 1});
     add_state("momentum_buffer", i, matrices.back().momentum_buffer);
   }
 
@@ -98,11 +105,34 @@ class Muon final : public FlatOptimizer {
                             ? matrix.grad.lerp(matrix.momentum_buffer, config_.momentum)
                             : matrix.momentum_buffer;
     matrix.value.mul_(1 - own_lr * matrix.weight_decay);
+    if (sum_over_parts()) {
+      const auto step = orthogonalized(matrix, joined(matrix, update));
+      const auto own = step.reshape({-1}).narrow(0, matrix.first, matrix.value.numel());
+      matrix.value.add_(own, -own_lr);
+      return;
+    }
     const auto parts = matrix.value.chunk(matrix.num_parts);
     const auto updates = update.chunk(matrix.num_parts);
     for (size_t i = 0; i < parts.size(); ++i) {
       parts[i].add_(newton_schulz(updates[i], config_.ns_steps), -own_lr * lr_factor(parts[i]));
     }
+  }
+
+  // The whole of an update of which each process has a part. -> [M, N]
+  at::Tensor joined(const Matrix& matrix, const at::Tensor& update) const {
+    auto whole = at::zeros({c10::multiply_integers(matrix.shape)}, update.options());
+    whole.narrow(0, matrix.first, update.numel()).copy_(update);
+    sum_over_parts()(whole);
+    return whole.view(matrix.shape);
+  }
+
+  at::Tensor orthogonalized(const Matrix& matrix, const at::Tensor& update) const {
+    std::vector<at::Tensor> parts;
+    for (const auto& part : update.chunk(matrix.num_parts)) {
+      parts.push_back(newton_schulz(part, config_.ns_steps).to(update.scalar_type()));
+      parts.back().mul_(lr_factor(part));
+    }
+    return at::cat(parts);
   }
 
   double lr_factor(const at::Tensor& matrix) const {

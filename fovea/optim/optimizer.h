@@ -4,19 +4,43 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace fovea::optim {
 
+// The part of a parameter that this process has, where several share it out: ParamSpec::param is
+// then of one dim and holds elements [first, first + numel) of the whole, row by row. May be empty.
+struct ParamPart {
+  std::vector<int64_t> shape;  // of the whole
+  int64_t first = 0;
+};
+
+// x becomes its sum over the processes that have the other parts, in place. Collective.
+using SumOverParts = std::function<void(const at::Tensor& x)>;
+
 // One parameter with what the groups say of it; plain data, made by `param_groups.h`.
 struct ParamSpec {
   std::string name;
   at::Tensor param;  // float32 leaf; its storage and its .grad() become views of the flat buffers
-  double lr_scale = 1.0;      // layer decay
-  double weight_decay = 0.0;  // 0 for biases, norms and the model's no_weight_decay()
+  double lr_scale = 1.0;               // layer decay
+  double weight_decay = 0.0;           // 0 for biases, norms and the model's no_weight_decay()
+  std::optional<ParamPart> part = {};  // none: param is the whole
+
+  // Of the whole parameter.
+  at::IntArrayRef shape() const { return part ? at::IntArrayRef(part->shape) : param.sizes(); }
+  int64_t first() const { return part ? part->first : 0; }
+};
+
+// What an optimizer of parts is given by who shares them out. All processes have the same specs in
+// the same order, so that they call `sum` alike.
+struct PartLinks {
+  SumOverParts sum;               // norms and averages are of whole parameters
+  std::function<void()> changed;  // called after the values changed; may be collective
 };
 
 class Optimizer {
@@ -32,12 +56,28 @@ class Optimizer {
   virtual at::Tensor flat_grad() = 0;
   virtual at::Tensor flat_param() = 0;
   virtual const std::vector<ParamSpec>& params() const = 0;
+  // To be called after the values changed by other means than step(): a graph that still holds an
+  // old value then throws instead of using the new one.
+  virtual void mark_changed() = 0;
+
+  // Before the first step, where the parameters are parts.
+  void connect(PartLinks links) { links_ = std::move(links); }
+  // Empty where the parameters are whole.
+  const SumOverParts& sum_over_parts() const { return links_.sum; }
 
   // Moments by name ("exp_avg/blocks.0.attn.qkv.weight" ...), to save; views, not copies.
   virtual std::map<std::string, at::Tensor> state() = 0;
   virtual int64_t steps_taken() const = 0;
   // Copies saved moments in. Throws CheckpointError unless names and shapes are the same set.
   virtual void load_state(const std::map<std::string, at::Tensor>& state, int64_t steps_taken) = 0;
+
+ protected:
+  void tell_changed() const {
+    if (links_.changed) links_.changed();
+  }
+
+ private:
+  PartLinks links_;
 };
 
 }  // namespace fovea::optim

@@ -13,6 +13,10 @@ namespace fovea::parallel {
 struct ParallelConfig {
   std::optional<int64_t> dp_replicate = {};
   int64_t dp_shard = 1;
+  int64_t zero = 3;
+  bool reshard_after_forward = true;
+  int64_t min_num_params = 0;
+  std::string param_dtype = "float32";
   int64_t cp = 1;
   int64_t tp = 1;
   std::string reduce_dtype = "float32";
@@ -23,8 +27,27 @@ struct ParallelConfig {
             "copies of the model, each with its own part of every batch; auto: as many as there "
             "are processes",
             {.min = 1, .unit = "processes", .null_word = "auto"});
-    v.field("dp_shard", self.dp_shard, "processes that share out one copy's state; 1 is supported",
-            {.min = 1, .unit = "processes"});
+    v.field(
+        "dp_shard", self.dp_shard,
+        "processes that share out one copy's state (ZeRO, FSDP), each with its own part of every "
+        "batch",
+        {.min = 1, .unit = "processes"});
+    v.field("zero", self.zero,
+            "what dp_shard shares out; 1: optimizer and averages; 2: and gradients; 3: and weights",
+            {.min = 1, .max = 3});
+    v.field("reshard_after_forward", self.reshard_after_forward,
+            "with zero 3, free gathered weights after forward and gather them again for backward; "
+            "false: keep them until then");
+    v.field("min_num_params", self.min_num_params,
+            "with zero 3, weights are gathered by parts of the model with at least so many "
+            "parameters; 0: by block",
+            {.min = 0, .unit = "parameters"});
+    v.field(
+        "param_dtype", self.param_dtype,
+        "with zero 3, dtype in which the matrices of blocks are gathered; bfloat16 halves bytes "
+        "and memory of what is gathered, needs device.dtype bfloat16, and leaves what the "
+        "optimizer updates in float32",
+        {.choices = {"float32", "bfloat16"}});
     v.field("cp", self.cp, "processes that share out a sequence in attention; 1 is supported",
             {.min = 1, .unit = "processes"});
     v.field("tp", self.tp, "processes that share out each layer; 1 is supported",

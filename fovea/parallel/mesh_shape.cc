@@ -16,7 +16,6 @@ void ParallelConfig::validate(ConfigIssues& issues) const {
                                 "dp_replicate, copies of the model",
                                 found, what));
   };
-  refuse("dp_shard", dp_shard, "sharing out parameters and optimizer state (FSDP)");
   refuse("cp", cp, "sharing out a sequence (context parallel)");
   refuse("tp", tp, "sharing out layers (tensor parallel)");
 }

@@ -1,6 +1,8 @@
 // BioNeMo-Vision's Hydra configuration.
 #include <fmt/format.h>
 
+#include <map>
+
 #include "fovea/recipe_import/importer.h"
 
 namespace fovea::recipe_import {
@@ -46,6 +48,18 @@ ImportRules vit_rules() {
   return rules;
 }
 
+// By number, or by what is shared out.
+void zero_of_bionemo(Importer& in, const std::string& key, const ConfigNode& /*value*/) {
+  const auto text = in.text(key);
+  const std::map<std::string, std::string> levels = {
+      {"1", "1"},     {"2", "2"},           {"3", "3"},
+      {"optim", "1"}, {"optim_grads", "2"}, {"optim_grads_params", "3"}};
+  const auto level = levels.find(text);
+  if (level == levels.end()) return in.refused("nothing is shared out; parallel.dp_shard: 1");
+  in.set("parallel.zero", level->second);
+  in.mapped("parallel.zero");
+}
+
 ImportRules training_rules() {
   return {
       {"optimizer.lr", to("optim.lr")},
@@ -54,16 +68,19 @@ ImportRules training_rules() {
       {"optimizer.weight_decay",
        to("optim.weight_decay", "with decay_all: on biases, norms and embeddings too, as there")},
       {"distributed.dp_outer", part_of("data.global_batch_size", "counted in the global batch")},
-      {"distributed.dp_shard", part_of("data.global_batch_size", "counted in the global batch")},
+      {"distributed.dp_shard",
+       part_of("parallel.dp_shard", "where it is more than 1; counted in the global batch too")},
       {"distributed.cp", refuse_unless("1", kOneProcess)},
       {"distributed.tp", refuse_unless("1", kOneProcess)},
       {"fsdp.init_model_with_meta_device", refuse("models are made without memory by themselves")},
-      {"fsdp.zero_dp_strategy", refuse(kOneProcess)},
-      {"fsdp.fsdp_unit_modules", refuse(kOneProcess)},
-      {"fsdp.outer_dp_sharding_strategy", refuse(kOneProcess)},
+      {"fsdp.zero_dp_strategy", {.target = "", .note = "", .apply = zero_of_bionemo}},
+      {"fsdp.fsdp_unit_modules",
+       refuse("weights are gathered block by block, or by parallel.min_num_params")},
+      {"fsdp.outer_dp_sharding_strategy",
+       refuse("the copies of dp_replicate have equal optimizer states")},
       {"fsdp.grad_reduce_in_fp32", refuse("gradients are summed in float32")},
       {"fsdp.preserve_fp32_weights", refuse("master weights are float32")},
-      {"fsdp.use_hybrid_fsdp", refuse(kOneProcess)},
+      {"fsdp.use_hybrid_fsdp", refuse("dp_replicate x dp_shard says it")},
       {"training.steps", to("trainer.max_steps", "one update more is made there")},
       {"training.val_interval",
        to("trainer.eval_every_steps", "and a checkpoint as often, named by its loss")},
@@ -206,6 +223,9 @@ void import_bionemo(Importer& in) {
                                                  : in.number("distributed.dp_outer", 1) *
                                                        in.number("distributed.dp_shard", 1);
   in.set("data.global_batch_size", in.number("dataset.train.batch_size", 8) * ranks);
+  if (in.text("fsdp.zero_dp_strategy") != "0" && in.text("fsdp.zero_dp_strategy") != "no_shard") {
+    set_shards(in, "distributed.dp_shard");
+  }
   in.set("optim.name", "adamw");
   in.set("optim.decay_all", "true");
   in.set("schedule.name", "cosine");

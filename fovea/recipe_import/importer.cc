@@ -4,6 +4,7 @@
 
 #include <cctype>
 #include <charconv>
+#include <cmath>
 #include <utility>
 
 #include "fovea/core/error.h"
@@ -170,6 +171,13 @@ ImportRule part_of(const std::string& target, const std::string& note) {
   return {target, note, [=](Importer& importer, const std::string&, const ConfigNode&) {
             note.empty() ? importer.mapped(target) : importer.changed(target, note);
           }};
+}
+
+void set_shards(Importer& importer, const std::string& key) {
+  const double shards = importer.number(key, 1);
+  const auto processes = static_cast<double>(importer.options().num_gpus);
+  if (shards <= 1 || std::fmod(processes, shards) != 0) return;
+  importer.set("parallel.dp_shard", shards);
 }
 
 }  // namespace fovea::recipe_import

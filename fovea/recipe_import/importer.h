@@ -82,6 +82,10 @@ ConfigNode flat_settings(const ConfigNode& root,
 // launcher's before them as launch.NAME; arguments without a flag as positional.
 ConfigNode command_line_settings(const std::string& text, const std::string& source);
 
+// parallel.dp_shard from `key`, which counts processes; where the run is to have another number of
+// them, only if that can be divided by it.
+void set_shards(Importer& importer, const std::string& key);
+
 // Each completes the importer by the rules of its system.
 void import_ucf(Importer& importer);
 void import_bionemo(Importer& importer);

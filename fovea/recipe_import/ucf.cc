@@ -150,9 +150,11 @@ ImportRules trainer_rules() {
       {"trainer.mae_checkpoint_path", part_of("init.weights", "folder of the weights file")},
       {"trainer.mae_checkpoint_filename", part_of("init.weights", "name of the weights file")},
       {"trainer.inference_path", refuse("`fovea predict --out` names the folder")},
-      {"parallelism.fsdp_size", part_of("data.global_batch_size", "counted in the global batch")},
+      {"parallelism.fsdp_size",
+       part_of("parallel.dp_shard", "where it is more than 1; counted in the global batch too")},
       {"parallelism.simple_ddp_size",
-       part_of("data.global_batch_size", "counted in the global batch")},
+       part_of("data.global_batch_size",
+               "counted in the global batch; as many copies as the processes allow are made")},
       {"parallelism.tensor_par_size",
        refuse_unless("1", "a recipe has no keys for tensor parallel training")},
       {"parallelism.seq_par_size",
@@ -442,6 +444,7 @@ void finish_data(Importer& in, const std::string& task) {
                                                  : in.number("parallelism.fsdp_size", 1) *
                                                        in.number("parallelism.simple_ddp_size", 1);
   in.set("data.global_batch_size", in.number("data.batch_size", 32) * ranks);
+  set_shards(in, "parallelism.fsdp_size");
   if (in.text("data.dataset") == "basic_ct") {
     const auto tile = in.numbers(std::string(kNet) + "tile_size");
     std::vector<double> sides(tile.rbegin(), tile.rend());

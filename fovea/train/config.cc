@@ -42,6 +42,13 @@ void TrainerConfig::validate(ConfigIssues& issues) const {
 
 void TrainConfig::validate(ConfigIssues& issues) const {
   validate_phases(*this, issues);
+  if (parallel.param_dtype == "bfloat16" && device.dtype != "bfloat16") {
+    issues.add(
+        "parallel.param_dtype",
+        fmt::format("found bfloat16, but device.dtype is {}, so that products would be of two "
+                    "dtypes; set device.dtype=bfloat16, or param_dtype=float32",
+                    device.dtype));
+  }
   if (!init.optimizer.empty() && phases.empty() && optim.get_if<optim::AdamWConfig>() == nullptr) {
     issues.add("init.optimizer",
                fmt::format("found a file, but optim.name is {}; moments are taken over by adamw "

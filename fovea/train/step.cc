@@ -46,14 +46,16 @@ void check_adds_up(const Task& task, int64_t micro, int64_t batch_size, int64_t 
 double clip(optim::Optimizer& optimizer, const StepOptions& options) {
   const auto& grad = optimizer.flat_grad();
   if (options.max_grad_ratio == 0)
-    return optim::clip_gradients(grad, options.max_grad_norm, options.max_grad_value);
-  const double norm = optim::global_norm(grad);
+    return optim::clip_gradients(grad, options.max_grad_norm, options.max_grad_value,
+                                 optimizer.sum_over_parts());
+  const double norm = optim::global_norm(grad, optimizer.sum_over_parts());
   if (!std::isfinite(norm)) return norm;
   auto params = optimizer.params();
   std::erase_if(params,
                 [](const optim::ParamSpec& spec) { return spec.name.starts_with("head."); });
-  optim::clip_gradients_adaptively(params, options.max_grad_ratio);
-  optim::clip_gradients(grad, options.max_grad_norm, options.max_grad_value);
+  optim::clip_gradients_adaptively(params, options.max_grad_ratio, optimizer.sum_over_parts());
+  optim::clip_gradients(grad, options.max_grad_norm, options.max_grad_value,
+                        optimizer.sum_over_parts());
   return norm;
 }
 
@@ -73,8 +75,11 @@ StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Opt
     const nn::StepScope scope(options.seed, step, tensors.rows);
     const models::ChannelScope channels(model, tensors.variables);
     const auto parts = task.loss(model, tensors);
-    if (options.reducer && end == batch.size()) options.reducer->overlap_next_backward();
+    const bool is_last = end == batch.size();
+    if (options.reducer && is_last) options.reducer->overlap_next_backward();
+    if (options.shards) options.shards->before_backward(is_last);
     parts.loss_sum.backward();
+    if (options.shards) options.shards->after_backward();
     outcome.loss += parts.loss_sum.item<double>();
     outcome.weight += parts.weight;
     for (const auto& [name, sum] : parts.sums) outcome.sums[name] += sum;

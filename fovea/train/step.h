@@ -12,6 +12,7 @@
 #include "fovea/optim/optimizer.h"
 #include "fovea/parallel/communicator.h"
 #include "fovea/parallel/ddp.h"
+#include "fovea/parallel/sharded_params.h"
 #include "fovea/train/features.h"
 #include "fovea/train/task.h"
 #include "fovea/train/tensor_batch.h"
@@ -32,10 +33,12 @@ struct StepOptions {
   double max_grad_ratio = 0;  // of each unit to its weights, but for the classifier's; 0: off
   ComputeOptions compute = {};
   FeatureSource* features = nullptr;  // of a frozen backbone; null: the model runs as a whole
-  // The ranks that each have a part of the batch, and what sums their gradients; both or neither.
+  // The ranks that each have a part of the batch, and what sums their gradients: one of the two
+  // below, or neither.
   parallel::Communicator* ranks = nullptr;  // null: this process has the whole batch
   parallel::GradientReducer* reducer = nullptr;
-  std::function<StepNotes()> notes = {};  // asked when this rank's part of the step is done
+  parallel::ShardedParams* shards = nullptr;  // the optimizer's parameters are its parts
+  std::function<StepNotes()> notes = {};      // asked when this rank's part of the step is done
 };
 
 // Of the whole batch: equal on all ranks.

@@ -12,6 +12,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
 #include "fovea/models/weights.h"
+#include "fovea/train/sharding.h"
 #include "fovea/weights/moments.h"
 #include "fovea/weights/weights_file.h"
 
@@ -64,10 +65,10 @@ models::LoadReport check_moments_fit(const weights::ForeignMoments& moments,
     const auto moment = found.find(spec.name);
     if (moment == found.end()) {
       report.missing.push_back(spec.name);
-    } else if (moment->second.sizes() != spec.param.sizes()) {
+    } else if (moment->second.sizes() != spec.shape()) {
       report.mismatched.push_back(fmt::format("{}: [{}] -> [{}]", spec.name,
                                               fmt::join(moment->second.sizes(), ", "),
-                                              fmt::join(spec.param.sizes(), ", ")));
+                                              fmt::join(spec.shape(), ", ")));
     } else {
       report.loaded.push_back(spec.name);
     }
@@ -153,7 +154,7 @@ int64_t take_over_run(const TrainConfig& config, const models::Model& model,
   const auto report = check_moments_fit(moments, model, optimizer, path);
   const auto average =
       ema == nullptr ? std::map<std::string, at::Tensor>() : read_average(config, model, optimizer);
-  if (!average.empty()) ema->load_state(average);
+  if (!average.empty()) ema->load_state(parts_of(average, ema->state(), optimizer.params()));
   std::map<std::string, at::Tensor> state;
   const auto trained = trained_names(optimizer);
   for (const auto* list : {&moments.exp_avg, &moments.exp_avg_sq}) {
@@ -162,7 +163,7 @@ int64_t take_over_run(const TrainConfig& config, const models::Model& model,
       if (trained.contains(name)) state[prefix + name] = tensor;
     }
   }
-  optimizer.load_state(state, moments.steps);
+  optimizer.load_state(parts_of(state, optimizer.state(), optimizer.params()), moments.steps);
   const auto lr = moments.numbers.find("lr");
   log_info(fmt::format(
       "{}: moments of AdamW after {} steps{}{}{}: {}", path, moments.steps,

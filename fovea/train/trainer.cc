@@ -20,6 +20,7 @@
 #include "fovea/train/run_clock.h"
 #include "fovea/train/run_folder.h"
 #include "fovea/train/session.h"
+#include "fovea/train/sharding.h"
 #include "fovea/train/stop_signals.h"
 #include "fovea/train/take_over.h"
 #include "fovea/train/training_flops.h"
@@ -45,6 +46,18 @@ std::unique_ptr<FeatureCache> validation_cache_of(const TrainConfig& config,
   if (config.trainer.cache_features == "none" || !config.data.val) return nullptr;
   return std::make_unique<FeatureCache>(
       open_validation_section(config, training.class_names(), shard));
+}
+
+// Of the ranks that have parts of the first copy.
+checkpoint::StoreOptions store_options(const TrainConfig& config,
+                                       const parallel::DeviceMesh& mesh) {
+  auto& shards = mesh.axis(parallel::MeshAxis::kDpShard);
+  return {.keep = config.checkpoint.keep,
+          .async = config.checkpoint.async,
+          .writer = shards.rank(),
+          .num_writers = shards.size(),
+          .barrier = [&shards] { shards.barrier("the folder of a checkpoint"); },
+          .patience = config.launch.timeout};
 }
 
 std::string log_file_name(const parallel::World& world) {
@@ -87,8 +100,9 @@ struct Trainer::Run {
   models::ModelPtr model;
   std::unique_ptr<Task> task;
   MetricNames checkpoint_metrics;
+  std::unique_ptr<parallel::ShardedParams> shards;  // null: every rank has all parameters
   std::unique_ptr<optim::Optimizer> optimizer;
-  std::unique_ptr<parallel::GradientReducer> reducer;
+  std::unique_ptr<parallel::GradientReducer> reducer;  // null with shards
   std::unique_ptr<optim::Ema> ema;
   int64_t steps_per_epoch, num_steps, eval_every_steps;
   optim::Schedule schedule;
@@ -122,19 +136,20 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode,
       model(make_model(config, options.compute)),
       task(make_task(config.task, *model)),
       checkpoint_metrics(train::checkpoint_metrics(config.checkpoint, *task)),
-      optimizer(make_optimizer(config, *model)),
-      reducer(make_reducer(config.parallel, *optimizer, data_ranks())),
+      shards(make_shards(config.parallel, *model, mesh)),
+      optimizer(make_optimizer(config, *model, shards.get())),
+      reducer(shards ? nullptr : make_reducer(config.parallel, *optimizer, data_ranks())),
       steps_per_epoch(training.loader->batches_per_epoch()),
       num_steps(total_steps(config.trainer, steps_per_epoch)),
       eval_every_steps(config.trainer.eval_every_steps.value_or(
           std::llround(config.trainer.eval_every_epochs * static_cast<double>(steps_per_epoch)))),
       schedule(config.schedule, optim::base_lr(config.optim), num_steps),
-      store(folder.file("checkpoints").string(),
-            {.keep = config.checkpoint.keep, .async = config.checkpoint.async}),
+      store(folder.file("checkpoints").string(), store_options(config, mesh)),
       log(folder.path().string(), config.log, mode,
           world.is_first() ? TrainingLog::Role::kWriter : TrainingLog::Role::kSilent) {
   options.ranks = &data_ranks();
   options.reducer = reducer.get();
+  options.shards = shards.get();
   options.notes = [this] {
     return StepNotes{.stop_requests = StopSignals::received() != 0 ? 1 : 0,
                      .bad_samples = training.loader->num_bad_sample_events()};
@@ -161,11 +176,7 @@ LogPosition Trainer::Run::log_position() const {
 }
 
 checkpoint::State Trainer::Run::state() {
-  checkpoint::State state;
-  for (const auto& item : model->named_parameters())
-    state.model[item.key()] = item.value().detach();
-  state.optimizer = optimizer->state();
-  if (ema) state.ema = ema->state();
+  auto state = state_of(*model, *optimizer, ema.get(), shards.get());
   state.scalars = {{"step", step},
                    {"position", position},
                    {"optimizer_steps", optimizer->steps_taken()},
@@ -194,9 +205,7 @@ void Trainer::Run::resume() {
   const auto found = load_latest();
   if (!found) return take_over();
   const auto& scalars = found->scalars;
-  checkpoint::copy_into(*model, found->model);
-  optimizer->load_state(found->optimizer, scalars.at("optimizer_steps"));
-  if (ema) ema->load_state(found->ema);
+  load_into(*model, *optimizer, ema.get(), shards.get(), *found);
   step = saved_step = scalars.at("step");
   position = scalars.at("position");
   evaluated_step = scalars.at("evaluated_step");
@@ -276,6 +285,7 @@ bool Trainer::Run::eval_is_due() const {
 
 void Trainer::Run::evaluate_now() {
   const optim::EmaScope with_average(ema.get());
+  const parallel::ShardedParams::WholeScope whole(shards.get());
   const auto evaluation = evaluate(
       *model, *task, *validation.loader, options.compute,
       [&](int64_t done, int64_t total) {
@@ -318,7 +328,7 @@ void Trainer::Run::write_evaluation(const Evaluation& evaluation) const {
 void Trainer::Run::save() {
   const auto& name = checkpoint_metrics.label;
   const bool has_label = evaluated_step == step && !name.empty();
-  if (is_writer()) {
+  if (mesh.coordinate(parallel::MeshAxis::kDpReplicate) == 0 && (shards || is_writer())) {
     store.save(step, state(), is_best,
                has_label ? fmt::format("{}_{:.3f}", name, last_eval.at(name)) : "");
   }
@@ -330,8 +340,11 @@ FitResult Trainer::Run::fit() {
   folder.write_config(config);
   std::optional<RunClock> clock;
   if (is_writer()) clock.emplace(folder.file("machine.json"), options.compute);
-  check_same_weights(*model, world.all());
-  prepare_features();
+  {
+    const parallel::ShardedParams::WholeScope whole(shards.get());
+    check_same_weights(*model, world.all());
+    prepare_features();
+  }
   log.start(step);
   training.loader->seek(position);
   const StopSignals signals;
@@ -350,7 +363,7 @@ FitResult Trainer::Run::fit() {
                    .epoch = log_position().epoch,
                    .stopped = step < num_steps,
                    .last_eval = last_eval};
-  if (!result.stopped && is_writer()) finish();
+  if (!result.stopped) finish();
   if (result.stopped) folder.mark_stopped(step);
   world.at_operation("at the end");
   world.all().barrier("the end of the training");
@@ -359,7 +372,9 @@ FitResult Trainer::Run::fit() {
 
 void Trainer::Run::finish() {
   const optim::EmaScope with_average(ema.get());
-  save_inference_weights(folder.file("weights.safetensors").string(), *model, config,
+  const auto whole = shards ? whole_model(config, *model, *optimizer, *shards, is_writer()) : model;
+  if (!is_writer()) return;
+  save_inference_weights(folder.file("weights.safetensors").string(), *whole, config,
                          training.dataset->class_names());
   write_report({folder.path()});
 }

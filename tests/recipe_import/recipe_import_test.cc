@@ -222,6 +222,7 @@ TEST(RecipeImportTest, UcfUnetrOnTwoSetsOfVolumes) {
                  {"device.dtype", "bfloat16"},
                  {"init.weights", "mae/last.ckpt"},
                  {"init.part", "encoder"},
+                 {"parallel.dp_shard", "2"},
                  {"data.global_batch_size", "16"},
                  {"data.train.format", "mix"},
                  {"data.tiling.tile_overlap", "0.5"}});
@@ -239,13 +240,16 @@ TEST(RecipeImportTest, Bionemo) {
                        {"model.fix_init", "true"},
                        {"model.norm_eps", "1e-5"},
                        {"data.global_batch_size", "32"},
+                       {"parallel.dp_shard", "4"},
+                       {"parallel.zero", "3"},
                        {"data.train.path", "data/super-tiny-imagenet-5"},
                        {"trainer.max_steps", "500"},
                        {"trainer.eval_every_steps", "25"},
                        {"checkpoint.label_metric", "loss"},
                        {"trainer.max_grad_norm", "1.0"}});
   EXPECT_EQ(row_of(imported(item), "model.vit.pos_embed").outcome, ImportOutcome::kChanged);
-  EXPECT_EQ(row_of(imported(item), "fsdp.zero_dp_strategy").outcome, ImportOutcome::kRefused);
+  EXPECT_EQ(row_of(imported(item), "fsdp.zero_dp_strategy").outcome, ImportOutcome::kMapped);
+  EXPECT_EQ(row_of(imported(item), "fsdp.fsdp_unit_modules").outcome, ImportOutcome::kRefused);
   EXPECT_EQ(row_of(imported(item), "model.vit.depth").outcome, ImportOutcome::kMapped);
 }
 

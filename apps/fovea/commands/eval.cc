@@ -105,7 +105,7 @@ void evaluate_in(parallel::World& world, const EvalArguments& arguments,
 }
 
 void run(const EvalArguments& arguments) {
-  const auto inference = arguments.inference.load();
+  auto inference = arguments.inference.load();
   if (!inference.config) {
     fail<ConfigError>(
         "{}: no run's config stands with these weights, so there is no data to evaluate on; give a "
@@ -113,6 +113,7 @@ void run(const EvalArguments& arguments) {
         "folder, or a weights file that a run wrote",
         arguments.inference.target);
   }
+  inference.config->parallel = {};  // each process has the whole model, however it was trained
   run_in_world(*inference.config,
                [&](parallel::World& world) { evaluate_in(world, arguments, inference); });
 }

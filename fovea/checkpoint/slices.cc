@@ -1,0 +1,60 @@
+#include "fovea/checkpoint/slices.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "fovea/core/error.h"
+
+namespace fovea::checkpoint {
+namespace {
+
+// The range [begin, end) within the row that `offset` (its first `dim` numbers) names.
+void add_boxes(const std::vector<int64_t>& shape, std::vector<int64_t> offset, size_t dim,
+               int64_t begin, int64_t end, std::vector<Box>& boxes) {
+  if (begin >= end) return;
+  if (dim == shape.size()) {  // one element
+    boxes.push_back({offset, std::vector<int64_t>(shape.size(), 1)});
+    return;
+  }
+  int64_t row = 1;  // elements of one step along `dim`
+  for (size_t d = dim + 1; d < shape.size(); ++d) row *= shape[d];
+  const auto piece_of = [&](int64_t index, int64_t from, int64_t to) {
+    auto inner = offset;
+    inner[dim] = index;
+    add_boxes(shape, inner, dim + 1, from, to, boxes);
+  };
+  const int64_t first = begin / row, last = end / row;  // rows cut at their start, at their end
+  if (first == last) return piece_of(first, begin - first * row, end - first * row);
+  int64_t whole = first;
+  if (begin > first * row) {
+    piece_of(first, begin - first * row, row);
+    whole += 1;
+  }
+  if (last > whole) {
+    Box box{offset, shape};
+    box.offset[dim] = whole;
+    std::fill_n(box.size.begin(), dim, 1);
+    box.size[dim] = last - whole;
+    boxes.push_back(std::move(box));
+  }
+  if (end > last * row) piece_of(last, 0, end - last * row);
+}
+
+}  // namespace
+
+std::vector<Box> boxes_of_range(const std::vector<int64_t>& shape, int64_t first, int64_t count) {
+  int64_t total = 1;
+  for (const int64_t side : shape) total *= side;
+  FOVEA_CHECK(first >= 0 && count >= 0 && first + count <= total,
+              "elements [{}, {}) of a tensor of {}", first, first + count, total);
+  std::vector<Box> boxes;
+  add_boxes(shape, std::vector<int64_t>(shape.size(), 0), 0, first, first + count, boxes);
+  return boxes;
+}
+
+std::string slice_key(const std::string& name, const std::vector<int64_t>& shape, const Box& box) {
+  return box.size == shape ? name : fmt::format("{}@{}", name, fmt::join(box.offset, ","));
+}
+
+}  // namespace fovea::checkpoint

@@ -1,0 +1,22 @@
+// Contiguous ranges of a tensor's elements as the boxes that a manifest describes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace fovea::checkpoint {
+
+struct Box {
+  std::vector<int64_t> offset;  // of its first element in the whole tensor, by dim
+  std::vector<int64_t> size;    // by dim
+};
+
+// Elements [first, first + count) of a tensor of `shape`, row by row, as boxes in that order: at
+// most two a dim, less one. None where count is 0.
+std::vector<Box> boxes_of_range(const std::vector<int64_t>& shape, int64_t first, int64_t count);
+
+// The name of a slice in its file: that of the tensor where it is the whole, else with its offset.
+std::string slice_key(const std::string& name, const std::vector<int64_t>& shape, const Box& box);
+
+}  // namespace fovea::checkpoint

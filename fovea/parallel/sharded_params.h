@@ -1,0 +1,112 @@
+// Parameters shared out over ranks: ZeRO 1 to 3 (Rajbhandari et al., "ZeRO: memory optimizations
+// toward training trillion parameter models", SC 2020), whole only while they are needed.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fovea/nn/unit.h"
+#include "fovea/parallel/communicator.h"
+
+namespace fovea::parallel {
+
+// Parameters that are gathered, freed and reduced together.
+struct ParamPiece {
+  std::string name;
+  std::vector<std::pair<std::string, at::Tensor>>
+      params;                    // by name; leaves that require a gradient
+  nn::UnitImpl* unit = nullptr;  // that alone uses them; null: they are whole at all times
+  std::optional<at::ScalarType> dtype = {};  // of what is gathered; none: that of the parameters
+};
+
+// For ZeRO 3. A piece for each outermost unit of a list of units ("blocks.3"); or, with
+// min_num_params, for each innermost unit that has so many parameters beside those of pieces
+// within it. The last piece, of no unit, has the rest, and parameters that several units share.
+std::vector<ParamPiece> pieces_by_unit(nn::UnitImpl& model, int64_t min_num_params = 0);
+// The matrices of units as pieces of their own, gathered in `dtype`; vectors, which are used in
+// their own dtype, stay. The products of a unit are to be in `dtype` then.
+std::vector<ParamPiece> gathered_in(std::vector<ParamPiece> pieces, at::ScalarType dtype);
+// For ZeRO 1 and 2: pieces of at least `bytes`, in the model's order, of no unit.
+std::vector<ParamPiece> pieces_by_size(nn::UnitImpl& model, int64_t bytes = int64_t{25} << 20);
+
+// One parameter and this rank's part of it.
+struct ShardedParam {
+  std::string name;
+  at::Tensor whole;  // the model's leaf; without memory while its piece is not gathered
+  std::vector<int64_t> shape;
+  at::Tensor part;  // a leaf of one dim: elements [first, first + numel) of the whole
+  int64_t first = 0;
+};
+
+struct ShardOptions {
+  // Gradients are reduced, and given up, after each backward; else after the last one of a step.
+  bool reduce_every_backward = true;
+  bool reshard_after_forward = true;
+  // at::kBFloat16: gradients travel in it and are summed in float32. Else in their own dtype.
+  at::ScalarType wire_dtype = at::kFloat;
+};
+
+// Note [Pieces]
+// The parameters of a piece are views of one buffer, each aligned to 16 elements, of which the
+// ranks have equal contiguous parts, so gathering needs no copy behind it and no rank has more than
+// its share; a parameter may be cut anywhere. Gathered weights are written below autograd, into
+// memory that is taken and given back under the same tensors: what backward saved is still that
+// tensor, at the same version, whatever was freed in between.
+//
+// A piece of a unit is gathered before the unit's forward, and again when the gradient of its
+// output comes; the one that follows it (as in the forward before) is on its way by then. It is
+// freed after forward, and when its last gradient is there. Gradients are reduce-scattered piece by
+// piece while backward goes on, in one order on all ranks: that of the forward turned round, then
+// the pieces of no unit from the last to the first. All ranks have to use units in one order; a
+// parameter that one of them did not use has a gradient of zeros.
+class ShardedParams {
+ public:
+  // Takes the parameters out of the model and leaves this rank's parts; collective over `shards`,
+  // the ranks that share out one copy. `copies`: the ranks that have the same parts, over which
+  // gradients are summed as well. Both outlive it. The model's forward needs it from now on.
+  ShardedParams(std::vector<ParamPiece> pieces, Communicator& shards, Communicator& copies,
+                const ShardOptions& options = {});
+  ~ShardedParams();
+  ShardedParams(const ShardedParams&) = delete;
+  ShardedParams& operator=(const ShardedParams&) = delete;
+
+  // In the order of the pieces: the same on all ranks.
+  const std::vector<ShardedParam>& params() const;
+  Communicator& shards() const;
+  Communicator& copies() const;
+
+  // Around every backward, on all ranks alike. After the last one of a step the parts' gradients
+  // are the sums over all ranks, added to what they were. Collective; throws RankError.
+  void before_backward(bool is_last);
+  void after_backward();
+
+  // After the parts' values changed: gathers what is whole. Collective.
+  void values_changed();
+
+  // While alive all parameters are whole. Making it is collective.
+  class WholeScope {
+   public:
+    explicit WholeScope(ShardedParams* params);  // null: does nothing
+    ~WholeScope();
+    WholeScope(const WholeScope&) = delete;
+    WholeScope& operator=(const WholeScope&) = delete;
+
+   private:
+    ShardedParams* params_;
+  };
+
+  int64_t num_pieces() const;
+  int64_t piece_bytes(int64_t piece) const;  // of its gathered buffer
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;  // callbacks of units look whether it is still there
+};
+
+}  // namespace fovea::parallel

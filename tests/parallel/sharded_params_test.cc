@@ -1,0 +1,321 @@
+#include "fovea/parallel/sharded_params.h"
+
+#include <ATen/Functions.h>
+#include <c10/core/CPUAllocator.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <unordered_map>
+
+#include "tests/parallel/run_ranks.h"
+
+namespace fovea::parallel {
+namespace {
+
+using testing::run_ranks;
+
+// y = tanh(x w^T + b): backward needs w.
+class LayerImpl : public nn::UnitImpl {
+ public:
+  explicit LayerImpl(int64_t width) {
+    weight = register_parameter("weight", at::ones({width, width}, at::kDouble) * 0.1);
+    bias = register_parameter("bias", at::ones({width}, at::kDouble) * 0.2);
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    return run([&] {
+      const auto y = at::linear(x, weight, bias);
+      return at::tanh(also.defined() ? at::matmul(y, also) : y);
+    });
+  }
+  at::Tensor weight, bias;
+  at::Tensor also;  // of another layer
+};
+
+// head(blocks), the width no multiple of anything.
+class NetImpl : public nn::UnitImpl {
+ public:
+  explicit NetImpl(int64_t width = 5, int64_t depth = 3) {
+    const auto list = register_module("blocks", std::make_shared<torch::nn::Module>());
+    for (int64_t i = 0; i < depth; ++i) {
+      blocks.push_back(
+          list->register_module(std::to_string(i), std::make_shared<LayerImpl>(width)));
+    }
+    head = register_parameter("head", at::ones({width}, at::kDouble));
+  }
+  at::Tensor forward(at::Tensor x) {
+    for (const auto& block : blocks) x = block->forward(x);
+    return at::matmul(x, head);
+  }
+  std::vector<std::shared_ptr<LayerImpl>> blocks;
+  at::Tensor head;
+};
+
+using Grads = std::map<std::string, at::Tensor>;
+
+Grads plain_grads(const NetImpl& net) {
+  Grads grads;
+  for (const auto& item : net.named_parameters()) {
+    const auto& grad = item.value().grad();
+    grads[item.key()] = grad.defined() ? grad.clone() : at::zeros_like(item.value());
+  }
+  return grads;
+}
+
+Grads joined_grads(const ShardedParams& shards) {
+  Grads grads;
+  for (const auto& param : shards.params()) {
+    const auto whole = at::zeros({c10::multiply_integers(param.shape)}, at::kDouble);
+    if (param.part.numel() > 0) {
+      whole.narrow(0, param.first, param.part.numel()).copy_(param.part.grad());
+    }
+    shards.shards().all_reduce(whole, "gradients");
+    grads[param.name] = whole.view(param.shape);
+  }
+  return grads;
+}
+
+bool has_memory(const at::Tensor& x) { return x.storage().nbytes() > 0; }
+
+at::Tensor input(double seed, int64_t width = 5) {
+  return at::sin(at::arange(2 * width, at::kDouble) + seed).view({2, width});
+}
+
+// `loss` of a net on this rank and on all of them in one process.
+void expect_same_gradients(World& world, const ShardOptions& options,
+                           const std::function<at::Tensor(NetImpl&, int64_t rank)>& loss) {
+  NetImpl plain, net;
+  ShardedParams shards(pieces_by_unit(net), world.all(), one_rank(), options);
+  for (int step = 1; step <= 2; ++step) {  // the second one fetches ahead
+    shards.before_backward(true);
+    loss(net, world.rank()).backward();
+    shards.after_backward();
+    at::Tensor sum = at::zeros({}, at::kDouble);
+    for (int64_t rank = 0; rank < world.size(); ++rank) sum = sum + loss(plain, rank);
+    sum.backward();
+    const auto expected = plain_grads(plain);
+    for (const auto& [name, grad] : joined_grads(shards)) {  // of both steps
+      EXPECT_TRUE(at::allclose(grad, expected.at(name), 1e-12, 1e-14)) << name << " " << step;
+    }
+    for (const auto& param : shards.params()) {
+      EXPECT_EQ(has_memory(param.whole), param.name == "head") << param.name;
+      EXPECT_FALSE(param.whole.grad().defined()) << param.name;
+    }
+  }
+}
+
+TEST(ShardedParamsTest, GradientsOfEveryWayThroughTheUnits) {
+  run_ranks(3, [](World& world) {
+    const auto twice = [](NetImpl& net, int64_t rank) {
+      auto x = net.blocks[0]->forward(input(static_cast<double>(rank)));
+      x = net.blocks[1]->forward(net.blocks[0]->forward(x));
+      return at::matmul(net.blocks[2]->forward(x), net.head).sum();
+    };
+    const auto plain = [](NetImpl& net, int64_t rank) {
+      return net.forward(input(static_cast<double>(rank))).sum();
+    };
+    const auto two_forwards = [](NetImpl& net, int64_t rank) {
+      const auto first = net.forward(input(static_cast<double>(rank)));
+      return (first * net.forward(input(static_cast<double>(rank) + 9))).sum();
+    };
+    const auto unused_output = [](NetImpl& net, int64_t rank) {
+      const auto x = net.blocks[0]->forward(input(static_cast<double>(rank)));
+      net.blocks[1]->forward(x);
+      return net.blocks[2]->forward(x).sum();  // and no head
+    };
+    const auto detached = [](NetImpl& net, int64_t rank) {
+      const auto x = net.blocks[0]->forward(input(static_cast<double>(rank)));
+      return net.blocks[1]->forward(x.detach()).sum();
+    };
+    const auto unused_on_one = [](NetImpl& net, int64_t rank) {
+      auto loss = net.blocks[0]->forward(input(static_cast<double>(rank))).sum();
+      if (rank == 1) loss = loss + net.head.sum() * 3;
+      return loss;
+    };
+    for (const bool reshard : {true, false}) {
+      const ShardOptions options{.reshard_after_forward = reshard};
+      expect_same_gradients(world, options, plain);
+      expect_same_gradients(world, options, twice);
+      expect_same_gradients(world, options, two_forwards);
+      expect_same_gradients(world, options, unused_output);
+      expect_same_gradients(world, options, detached);
+      expect_same_gradients(world, options, unused_on_one);
+    }
+  });
+}
+
+// Two graphs alive at once, each walked back by itself: what the second one saved was freed and
+// gathered in between.
+TEST(ShardedParamsTest, TwoForwardsThenTwoBackwards) {
+  run_ranks(2, [](World& world) {
+    NetImpl plain, net;
+    ShardedParams shards(pieces_by_unit(net), world.all(), one_rank());
+    const auto first = net.forward(input(1)).sum(), second = net.forward(input(2)).sum();
+    for (const auto& loss : {second, first}) {
+      shards.before_backward(loss.is_same(first));
+      loss.backward();
+      shards.after_backward();
+    }
+    ((plain.forward(input(1)) + plain.forward(input(2))).sum() * 2).backward();
+    const auto expected = plain_grads(plain);
+    for (const auto& [name, grad] : joined_grads(shards)) {
+      EXPECT_TRUE(at::allclose(grad, expected.at(name), 1e-12, 1e-14)) << name;
+    }
+  });
+}
+
+TEST(ShardedParamsTest, AGraphOfOldValuesIsRefused) {
+  run_ranks(2, [](World& world) {
+    NetImpl net;
+    ShardedParams shards(pieces_by_unit(net), world.all(), one_rank());
+    const auto loss = net.forward(input(1)).sum();
+    shards.values_changed();
+    EXPECT_THROW(loss.backward(), std::exception);
+  });
+}
+
+// A parameter of two blocks belongs to none of them: it stays whole, and gets the sum.
+TEST(ShardedParamsTest, SharedParameters) {
+  run_ranks(2, [](World& world) {
+    NetImpl plain, net;
+    for (auto* one : {&plain, &net}) {
+      one->blocks[2]->also = one->blocks[2]->register_parameter("also", one->blocks[0]->weight);
+    }
+    ShardedParams shards(pieces_by_unit(net), world.all(), one_rank());
+    shards.before_backward(true);
+    net.forward(input(1)).sum().backward();
+    shards.after_backward();
+    (plain.forward(input(1)).sum() * 2).backward();
+    const auto expected = plain_grads(plain);
+    for (const auto& [name, grad] : joined_grads(shards)) {
+      EXPECT_TRUE(at::allclose(grad, expected.at(name), 1e-12, 1e-14)) << name;
+    }
+    EXPECT_TRUE(has_memory(net.blocks[0]->weight));
+    EXPECT_FALSE(has_memory(net.blocks[0]->bias));
+  });
+}
+
+TEST(ShardedParamsTest, PiecesOfAModel) {
+  NetImpl net;
+  const auto names = [](const std::vector<ParamPiece>& pieces) {
+    std::vector<std::string> result;
+    for (const auto& piece : pieces) {
+      result.push_back(fmt::format("{}:{}", piece.name, piece.params.size()));
+    }
+    return result;
+  };
+  EXPECT_EQ(names(pieces_by_unit(net)),
+            (std::vector<std::string>{"blocks.0:2", "blocks.1:2", "blocks.2:2",
+                                      "the rest of the model:1"}));
+  EXPECT_EQ(names(pieces_by_unit(net, 31)), (std::vector<std::string>{"the rest of the model:7"}));
+  EXPECT_EQ(names(pieces_by_unit(net, 30)).size(), 4u);
+  EXPECT_EQ(names(pieces_by_size(net, 8 * 26)),
+            (std::vector<std::string>{"parameters from head:2", "parameters from blocks.0.bias:2",
+                                      "parameters from blocks.1.bias:2",
+                                      "parameters from blocks.2.bias:1"}));
+  net.blocks[1]->weight.set_requires_grad(false);
+  EXPECT_EQ(names(pieces_by_unit(net))[1], "blocks.1:1");
+}
+
+// Bytes of all CPU tensors of this process.
+class CountingAllocator final : public c10::Allocator {
+ public:
+  at::DataPtr allocate(size_t bytes) override {
+    auto* block = static_cast<size_t*>(std::aligned_alloc(64, (bytes + 127) / 64 * 64));
+    block[0] = bytes;
+    in_use += static_cast<int64_t>(bytes);
+    peak = std::max<int64_t>(peak, in_use);
+    return {block + 8, block, &free_block, at::Device(at::kCPU)};
+  }
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    std::memcpy(to, from, bytes);
+  }
+  static void free_block(void* block) {
+    in_use -= static_cast<int64_t>(static_cast<size_t*>(block)[0]);
+    std::free(block);
+  }
+  static std::atomic<int64_t> in_use, peak;
+};
+std::atomic<int64_t> CountingAllocator::in_use = 0, CountingAllocator::peak = 0;
+
+// Most bytes during forward and backward of a net whose activations weigh nothing, over those of
+// its parameters.
+double peak_of_a_step(World& world, const ShardOptions& options, bool is_sharded) {
+  constexpr int64_t kWidth = 200, kDepth = 16;
+  const auto before = CountingAllocator::in_use.load();
+  NetImpl net(kWidth, kDepth);
+  std::unique_ptr<ShardedParams> shards;
+  if (is_sharded) {
+    shards = std::make_unique<ShardedParams>(pieces_by_unit(net), world.all(), one_rank(), options);
+  }
+  for (int step = 0; step < 2; ++step) {
+    CountingAllocator::peak = CountingAllocator::in_use.load();
+    if (shards) shards->before_backward(true);
+    net.forward(input(0, kWidth)).sum().backward();
+    if (shards) shards->after_backward();
+  }
+  const double parameters = 8.0 * kDepth * kWidth * (kWidth + 1);
+  return static_cast<double>(CountingAllocator::peak - before) / parameters;
+}
+
+TEST(ShardedParamsTest, MemoryFallsWithTheNumberOfRanks) {
+  for (const int64_t ranks : {2, 4}) {
+    run_ranks(ranks, [ranks](World& world) {
+      static CountingAllocator allocator;
+      c10::SetCPUAllocator(&allocator, /*priority=*/100);
+      EXPECT_NEAR(peak_of_a_step(world, {}, false), 2.0, 0.05);  // weights and gradients
+      const double share = 1.0 / static_cast<double>(ranks), piece = 1.0 / 16;
+      // Beside its share of both: two pieces gathered, the gradients of one, and two on their way
+      // with what comes of them.
+      const double most = 2 * share + 5 * piece + 4 * piece * share;
+      EXPECT_LT(peak_of_a_step(world, {}, true), most + 0.03);
+      const double kept = peak_of_a_step(world, {.reshard_after_forward = false}, true);
+      EXPECT_GT(kept, 1.0);
+      EXPECT_LT(kept, 1.0 + most);
+    });
+  }
+}
+
+TEST(ShardedParamsTest, BFloat16GradientsAreSummedInFloat32) {
+  run_ranks(3, [](World& world) {
+    NetImpl net;
+    ShardedParams shards(pieces_by_unit(net), world.all(), one_rank(),
+                         {.wire_dtype = at::kBFloat16});
+    world.all().reset_counts();
+    shards.before_backward(true);
+    // 256 + 1 + 1: a sum in bfloat16 that rounds after each addition stays at 256.
+    (net.head.sum() * (world.rank() == 0 ? 256 : 1)).backward();
+    shards.after_backward();
+    for (const auto& [name, count] : world.all().counts()) EXPECT_EQ(name, Collective::kAllToAll);
+    const auto grads = joined_grads(shards);
+    EXPECT_TRUE(grads.at("head").equal(at::full({5}, 258, at::kDouble))) << grads.at("head");
+    EXPECT_TRUE(grads.at("blocks.1.weight").equal(at::zeros({5, 5}, at::kDouble)));
+  });
+}
+
+TEST(ShardedParamsTest, CopiesOfShardsAddUp) {
+  run_ranks(4, [](World& world) {
+    const auto shard = world.make_group(world.rank() < 2 ? std::vector<int64_t>{0, 1}
+                                                         : std::vector<int64_t>{2, 3});
+    const auto copies = world.make_group(world.rank() % 2 == 0 ? std::vector<int64_t>{0, 2}
+                                                               : std::vector<int64_t>{1, 3});
+    NetImpl plain, net;
+    ShardedParams shards(pieces_by_unit(net), *shard, *copies);
+    for (const bool is_last : {false, true}) {
+      shards.before_backward(is_last);
+      net.forward(input(static_cast<double>(world.rank()))).sum().backward();
+      shards.after_backward();
+    }
+    at::Tensor sum = at::zeros({}, at::kDouble);
+    for (int rank = 0; rank < 4; ++rank) sum = sum + plain.forward(input(rank)).sum() * 2;
+    sum.backward();
+    const auto expected = plain_grads(plain);
+    for (const auto& [name, grad] : joined_grads(shards)) {
+      EXPECT_TRUE(at::allclose(grad, expected.at(name), 1e-12, 1e-14)) << name;
+    }
+    EXPECT_EQ(copies->counts().at(Collective::kAllReduce).calls, shards.num_pieces());
+  });
+}
+
+}  // namespace
+}  // namespace fovea::parallel
