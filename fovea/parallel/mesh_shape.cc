@@ -17,8 +17,12 @@ void ParallelConfig::validate(ConfigIssues& issues) const {
                                 found, what));
   };
   refuse("dp_shard", dp_shard, "sharing out parameters and optimizer state (FSDP)");
-  refuse("cp", cp, "sharing out a sequence (context parallel)");
-  refuse("tp", tp, "sharing out layers (tensor parallel)");
+  if (sequence_parallel && tp == 1) {
+    issues.add(
+        "sequence_parallel",
+        "found true with tp: 1, but tokens are shared out among the processes of tp; set tp, "
+        "or use cp, which shares them out by itself");
+  }
 }
 
 const char* name_of(MeshAxis axis) {
