@@ -12,6 +12,7 @@
 #include "fovea/optim/optimizer.h"
 #include "fovea/parallel/communicator.h"
 #include "fovea/parallel/ddp.h"
+#include "fovea/parallel/model_parallel.h"
 #include "fovea/train/features.h"
 #include "fovea/train/task.h"
 #include "fovea/train/tensor_batch.h"
@@ -35,6 +36,7 @@ struct StepOptions {
   // The ranks that each have a part of the batch, and what sums their gradients; both or neither.
   parallel::Communicator* ranks = nullptr;  // null: this process has the whole batch
   parallel::GradientReducer* reducer = nullptr;
+  const parallel::ModelParallel* model_parallel = nullptr;  // null: layers are whole
   std::function<StepNotes()> notes = {};  // asked when this rank's part of the step is done
 };
 

@@ -71,6 +71,10 @@ struct Trainer::Run {
   std::optional<checkpoint::State> load_latest();
   parallel::Communicator& data_ranks() const { return mesh.data_parallel(); }
   bool is_writer() const { return world.is_first(); }
+  // The ranks that have the parts of what the first one writes.
+  bool has_writers_parts() const {
+    return data_ranks().rank() == 0 && mesh.coordinate(parallel::MeshAxis::kCp) == 0;
+  }
 
   TrainConfig config;
   parallel::World& world;
@@ -84,6 +88,7 @@ struct Trainer::Run {
   std::unique_ptr<FeatureSource> backbone;  // frozen, without a cache
   StepOptions options;
   models::ModelPtr model;
+  std::unique_ptr<parallel::ModelParallel> model_parallel;
   std::unique_ptr<Task> task;
   MetricNames checkpoint_metrics;
   std::unique_ptr<optim::Optimizer> optimizer;
@@ -119,6 +124,7 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode,
                                                          data_shard(mesh))),
       options(step_options(config)),
       model(make_model(config, options.compute)),
+      model_parallel(share_out_model(config, *model, mesh)),
       task(make_task(config.task, *model)),
       checkpoint_metrics(train::checkpoint_metrics(config.checkpoint, *task)),
       optimizer(make_optimizer(config, *model)),
@@ -134,6 +140,7 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode,
           world.is_first() ? TrainingLog::Role::kWriter : TrainingLog::Role::kSilent) {
   options.ranks = &data_ranks();
   options.reducer = reducer.get();
+  options.model_parallel = model_parallel.get();
   options.notes = [this] {
     return StepNotes{.stop_requests = StopSignals::received() != 0 ? 1 : 0,
                      .bad_samples = training.loader->num_bad_sample_events()};
@@ -157,12 +164,14 @@ LogPosition Trainer::Run::log_position() const {
           .lr = step > 0 ? schedule.lr(step - 1) : 0};
 }
 
+// Of whole tensors; collective over tp.
 checkpoint::State Trainer::Run::state() {
   checkpoint::State state;
   for (const auto& item : model->named_parameters())
     state.model[item.key()] = item.value().detach();
   state.optimizer = optimizer->state();
   if (ema) state.ema = ema->state();
+  for (auto* tensors : {&state.model, &state.optimizer, &state.ema}) model_parallel->join(*tensors);
   state.scalars = {{"step", step},
                    {"position", position},
                    {"optimizer_steps", optimizer->steps_taken()},
@@ -188,8 +197,11 @@ std::optional<checkpoint::State> Trainer::Run::load_latest() {
 }
 
 void Trainer::Run::resume() {
-  const auto found = load_latest();
+  auto found = load_latest();
   if (!found) return take_over();
+  for (auto* tensors : {&found->model, &found->optimizer, &found->ema}) {
+    model_parallel->cut(*tensors);
+  }
   const auto& scalars = found->scalars;
   checkpoint::copy_into(*model, found->model);
   optimizer->load_state(found->optimizer, scalars.at("optimizer_steps"));
@@ -313,9 +325,11 @@ void Trainer::Run::write_evaluation(const Evaluation& evaluation) const {
 void Trainer::Run::save() {
   const auto& name = checkpoint_metrics.label;
   const bool has_label = evaluated_step == step && !name.empty();
-  if (is_writer()) {
-    store.save(step, state(), is_best,
-               has_label ? fmt::format("{}_{:.3f}", name, last_eval.at(name)) : "");
+  if (has_writers_parts()) {
+    auto whole = state();
+    if (is_writer())
+      store.save(step, std::move(whole), is_best,
+                 has_label ? fmt::format("{}_{:.3f}", name, last_eval.at(name)) : "");
   }
   saved_step = step;
 }
@@ -325,7 +339,7 @@ FitResult Trainer::Run::fit() {
   folder.write_config(config);
   std::optional<RunClock> clock;
   if (is_writer()) clock.emplace(folder.file("machine.json"), options.compute);
-  check_same_weights(*model, world.all());
+  check_same_weights(*model, mesh, *model_parallel);
   prepare_features();
   log.start(step);
   training.loader->seek(position);
@@ -344,7 +358,7 @@ FitResult Trainer::Run::fit() {
                    .epoch = log_position().epoch,
                    .stopped = step < num_steps,
                    .last_eval = last_eval};
-  if (!result.stopped && is_writer()) finish();
+  if (!result.stopped && has_writers_parts()) finish();
   world.at_operation("at the end");
   world.all().barrier("the end of the training");
   return result;
@@ -352,7 +366,9 @@ FitResult Trainer::Run::fit() {
 
 void Trainer::Run::finish() {
   const optim::EmaScope with_average(ema.get());
-  save_inference_weights(folder.file("weights.safetensors").string(), *model, config,
+  const auto whole = whole_model(config, model, *model_parallel);
+  if (!is_writer()) return;
+  save_inference_weights(folder.file("weights.safetensors").string(), *whole, config,
                          training.dataset->class_names());
   write_report({folder.path()});
 }

@@ -105,7 +105,8 @@ void evaluate_in(parallel::World& world, const EvalArguments& arguments,
 }
 
 void run(const EvalArguments& arguments) {
-  const auto inference = arguments.inference.load();
+  auto inference = arguments.inference.load();
+  if (inference.config) inference.config->parallel = {};  // each process has the whole model
   if (!inference.config) {
     fail<ConfigError>(
         "{}: no run's config stands with these weights, so there is no data to evaluate on; give a "
