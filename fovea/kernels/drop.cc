@@ -4,6 +4,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/TensorOptions.h>
+#include <c10/core/WrapDimMinimal.h>
+#include <c10/util/accumulate.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -95,8 +97,14 @@ at::Tensor drop_mask(const DropKey& key, int64_t elements, double rate) {
 at::Tensor dropout(const at::Tensor& x, double rate, const DropKey& key) {
   if (rate == 0.0) return x;
   check_rows(key, x);
-  const int64_t elements = x.numel() / std::max<int64_t>(1, x.size(0));
-  return x * mask_like(x, key, elements, rate).view(x.sizes());
+  auto whole = x.sizes().vec();
+  for (const auto& part : key.parts) whole[c10::maybe_wrap_dim(part.dim, x.dim())] *= part.count;
+  const int64_t elements = c10::multiply_integers(whole) / std::max<int64_t>(int64_t{1}, x.size(0));
+  auto mask = mask_like(x, key, elements, rate).view(whole);
+  for (const auto& part : key.parts) {
+    mask = mask.narrow(part.dim, part.index * x.size(part.dim), x.size(part.dim));
+  }
+  return x * mask;
 }
 
 at::Tensor drop_path(const at::Tensor& x, double rate, const DropKey& key) {

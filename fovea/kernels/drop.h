@@ -11,15 +11,27 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "fovea/core/philox.h"
 
 namespace fovea::kernels {
 
+// Part number `index` of `count` equal parts along `dim`, which is counted from the front or, where
+// negative, from the back.
+struct DropPart {
+  int64_t dim = 0;
+  int64_t index = 0;
+  int64_t count = 1;
+};
+
 struct DropKey {
   PhiloxKey key{};  // philox_key(seed, layer name)
   uint32_t step = 0;
   at::Tensor rows;  // [B] int64, CPU: row of each sample in the global batch
+  // Which part x is of the tensor that the elements are counted in; empty: all of it. dropout alone
+  // looks at it.
+  std::vector<DropPart> parts = {};
 };
 
 // Words of Note [Drop masks] as a float mask 0 or 1/(1-rate). rows: [B] -> [B, elements] float32.

@@ -38,16 +38,6 @@ EncoderConfig encoder_config(const DiffusionVitConfig& config) {
   return encoder;
 }
 
-// The ViT of which the decoder's blocks are.
-VitConfig decoder_vit(const DiffusionVitConfig& config) {
-  auto vit = config.encoder.vit;
-  vit.embed_dim = config.decoder_embed_dim;
-  vit.depth = config.decoder_depth;
-  vit.num_heads = config.decoder_num_heads;
-  vit.mlp_ratio = config.decoder_mlp_ratio;
-  return vit;
-}
-
 nn::TimestepEmbedOptions time_options(const DiffusionVitConfig& config) {
   const auto dim = config.encoder.vit.embed_dim;
   if (config.has_adaln()) return {.dim = dim};
@@ -70,6 +60,15 @@ nn::ConditionedBlock conditioned_block(const VitConfig& vit, double drop_path_ra
 }
 
 }  // namespace
+
+VitConfig decoder_vit(const DiffusionVitConfig& config) {
+  auto vit = config.encoder.vit;
+  vit.embed_dim = config.decoder_embed_dim;
+  vit.depth = config.decoder_depth;
+  vit.num_heads = config.decoder_num_heads;
+  vit.mlp_ratio = config.decoder_mlp_ratio;
+  return vit;
+}
 
 DiffusionVit::DiffusionVit(const DiffusionVitConfig& config, at::Device device)
     : EncoderModel(encoder_config(config), device), config_(config) {

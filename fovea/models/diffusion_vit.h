@@ -8,6 +8,9 @@
 
 namespace fovea::models {
 
+// The ViT of which the decoder's blocks are.
+VitConfig decoder_vit(const DiffusionVitConfig& config);
+
 // Two ways of conditioning:
 //   add         the whole ViT as encoder; the embedding of time (and class) is added to each token
 //               before the first block (UCF-VIT's DiffusionVIT).

@@ -44,7 +44,9 @@ nn::TokensToTokenOptions tokens_to_token_options(const T2tVitConfig& config) {
   return options;
 }
 
-nn::BlockOptions t2t_block_options(const T2tVitConfig& config, double drop_path_rate) {
+}  // namespace
+
+nn::BlockOptions block_options(const T2tVitConfig& config, double drop_path_rate) {
   const nn::NormOptions norm{nn::NormKind::kLayerNorm, config.norm_eps};
   const auto dim = static_cast<double>(config.embed_dim);
   return {.attention = {.dim = config.embed_dim,
@@ -59,8 +61,6 @@ nn::BlockOptions t2t_block_options(const T2tVitConfig& config, double drop_path_
           .norm = norm,
           .drop_path_rate = drop_path_rate};
 }
-
-}  // namespace
 
 T2tVit::T2tVit(const T2tVitConfig& config, at::Device device) : config_(config) {
   check_t2t_config(config);
@@ -86,7 +86,7 @@ void T2tVit::register_blocks(at::Device device) {
   const auto list = register_module("blocks", std::make_shared<torch::nn::Module>());
   const auto rates = nn::drop_path_rates(config_.drop_path_rate, config_.depth);
   for (int64_t i = 0; i < config_.depth; ++i) {
-    nn::Block block(t2t_block_options(config_, rates[i]), device);
+    nn::Block block(block_options(config_, rates[i]), device);
     blocks_.push_back(list->register_module(std::to_string(i), block));
   }
 }

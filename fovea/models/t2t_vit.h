@@ -9,6 +9,9 @@
 
 namespace fovea::models {
 
+// The options of one of its blocks.
+nn::BlockOptions block_options(const T2tVitConfig& config, double drop_path_rate);
+
 // B batch, C channels, N tokens (the class token, then windows row by row), D embed_dim.
 class T2tVit : public Model {
  public:

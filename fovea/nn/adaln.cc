@@ -19,12 +19,14 @@ ModulationImpl::ModulationImpl(int64_t condition_dim, int64_t dim, int64_t count
 }
 
 at::Tensor ModulationImpl::forward(const at::Tensor& condition) {
-  return run([&] {
-    return proj_(kernels::activate(condition, kernels::Activation::kSilu))
-        .unflatten(-1, {count_, -1})  // [B, count, D]
-        .transpose(0, 1)
-        .unsqueeze(2);  // [count, B, 1, D]
-  });
+  return run(
+      [this](const at::Tensor& given) {
+        return proj_(kernels::activate(given, kernels::Activation::kSilu))
+            .unflatten(-1, {count_, -1})  // [B, count, D]
+            .transpose(0, 1)
+            .unsqueeze(2);  // [count, B, 1, D]
+      },
+      condition);
 }
 
 at::Tensor modulate(const at::Tensor& x, const at::Tensor& shift, const at::Tensor& scale) {
@@ -45,13 +47,15 @@ ConditionedBlockImpl::ConditionedBlockImpl(const ConditionedBlockOptions& option
 }
 
 at::Tensor ConditionedBlockImpl::forward(const at::Tensor& x, const at::Tensor& condition) {
-  return run([&] {
-    const auto m = modulation_(condition).unbind(0);  // six of [B, 1, D]
-    const auto attended = m[2] * attn_(modulate(norm1_(x), m[0], m[1]));
-    const auto y = x + drop_path(attended, drop_path_rate_, "drop_path1");  // [B, N, D]
-    const auto mixed = m[5] * mlp_(modulate(norm2_(y), m[3], m[4]));
-    return y + drop_path(mixed, drop_path_rate_, "drop_path2");  // [B, N, D]
-  });
+  return run(
+      [this](const at::Tensor& tokens, const at::Tensor& given) {
+        const auto m = modulation_(given).unbind(0);  // six of [B, 1, D]
+        const auto attended = m[2] * attn_(modulate(norm1_(tokens), m[0], m[1]));
+        const auto y = tokens + drop_path(attended, drop_path_rate_, "drop_path1");  // [B, N, D]
+        const auto mixed = m[5] * mlp_(modulate(norm2_(y), m[3], m[4]));
+        return y + drop_path(mixed, drop_path_rate_, "drop_path2");  // [B, N, D]
+      },
+      x, condition);
 }
 
 }  // namespace fovea::nn

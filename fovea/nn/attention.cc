@@ -27,11 +27,13 @@ AttentionImpl::AttentionImpl(const AttentionOptions& options, at::Device device)
 }
 
 at::Tensor AttentionImpl::forward(const at::Tensor& x, const at::Tensor& key_mask) {
-  return run([&] {
-    auto y = attend(qkv_(x), key_mask);  // [B, N, D]
-    if (norm_) y = norm_(y);
-    return dropout(proj_(y), options_.proj_drop_rate, "proj_drop");
-  });
+  return run(
+      [this](const at::Tensor& tokens, const at::Tensor& mask) {
+        auto y = attend(qkv_(tokens), mask);  // [B, N, D]
+        if (norm_) y = norm_(y);
+        return dropout(proj_(y), options_.proj_drop_rate, "proj_drop");
+      },
+      x, key_mask);
 }
 
 // qkv: [B, N, 3 D] -> [B, N, D].

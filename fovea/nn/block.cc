@@ -14,14 +14,16 @@ BlockImpl::BlockImpl(const BlockOptions& options, at::Device device)
 }
 
 at::Tensor BlockImpl::forward(const at::Tensor& x, const at::Tensor& key_mask) {
-  return run([&] {
-    auto attended = attn_(norm1_(x), key_mask);
-    if (ls1_) attended = ls1_(attended);
-    const auto y = x + drop_path(attended, drop_path_rate_, "drop_path1");  // [B, N, D]
-    auto mixed = mlp_(norm2_(y));
-    if (ls2_) mixed = ls2_(mixed);
-    return y + drop_path(mixed, drop_path_rate_, "drop_path2");  // [B, N, D]
-  });
+  return run(
+      [this](const at::Tensor& tokens, const at::Tensor& mask) {
+        auto attended = attn_(norm1_(tokens), mask);
+        if (ls1_) attended = ls1_(attended);
+        const auto y = tokens + drop_path(attended, drop_path_rate_, "drop_path1");  // [B, N, D]
+        auto mixed = mlp_(norm2_(y));
+        if (ls2_) mixed = ls2_(mixed);
+        return y + drop_path(mixed, drop_path_rate_, "drop_path2");  // [B, N, D]
+      },
+      x, key_mask);
 }
 
 std::vector<double> drop_path_rates(double rate, int64_t depth) {

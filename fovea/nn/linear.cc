@@ -14,12 +14,14 @@ LinearImpl::LinearImpl(int64_t in_features, int64_t out_features, bool has_bias,
 }
 
 at::Tensor LinearImpl::forward(const at::Tensor& x) {
-  return run([&] {
-    const auto input = input_transform ? input_transform(x) : x;
-    if (!output_transform) return kernels::linear(input, weight, bias);
-    const auto product = output_transform(kernels::linear(input, weight, at::Tensor()));
-    return bias.defined() ? product + bias.to(product.scalar_type()) : product;
-  });
+  return run(
+      [this](const at::Tensor& given) {
+        const auto input = input_transform ? input_transform(given) : given;
+        if (!output_transform) return kernels::linear(input, weight, bias);
+        const auto product = output_transform(kernels::linear(input, weight, at::Tensor()));
+        return bias.defined() ? product + bias.to(product.scalar_type()) : product;
+      },
+      x);
 }
 
 }  // namespace fovea::nn

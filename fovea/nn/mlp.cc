@@ -33,11 +33,13 @@ MlpImpl::MlpImpl(const MlpOptions& options, at::Device device) : options_(option
 }
 
 at::Tensor MlpImpl::forward(const at::Tensor& x) {
-  return run([&] {
-    auto y = dropout(hidden(x), options_.drop_rate, "drop1");  // [..., F]
-    if (norm_) y = norm_(y);
-    return dropout(fc2_(y), options_.drop_rate, "drop2");  // [..., D]
-  });
+  return run(
+      [this](const at::Tensor& given) {
+        auto y = dropout(hidden(given), options_.drop_rate, "drop1");  // [..., F]
+        if (norm_) y = norm_(y);
+        return dropout(fc2_(y), options_.drop_rate, "drop2");  // [..., D]
+      },
+      x);
 }
 
 // x: [..., D] -> [..., F].

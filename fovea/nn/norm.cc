@@ -25,11 +25,13 @@ NormImpl::NormImpl(int64_t dim, const NormOptions& options, at::Device device) :
 }
 
 at::Tensor NormImpl::forward(const at::Tensor& x) {
-  return run([&] {
-    return options_.kind == NormKind::kLayerNorm
-               ? kernels::layer_norm(x, weight, bias, options_.eps)
-               : kernels::rms_norm(x, weight, options_.eps);
-  });
+  return run(
+      [this](const at::Tensor& given) {
+        return options_.kind == NormKind::kLayerNorm
+                   ? kernels::layer_norm(given, weight, bias, options_.eps)
+                   : kernels::rms_norm(given, weight, options_.eps);
+      },
+      x);
 }
 
 }  // namespace fovea::nn

@@ -3,15 +3,10 @@
 #include <algorithm>
 
 #include "fovea/core/error.h"
+#include "fovea/nn/replay_scope.h"
 
 namespace fovea::nn {
 namespace {
-
-struct Step {
-  uint64_t seed;
-  uint32_t step;
-  at::Tensor rows;  // [B] int64
-};
 
 struct Recorder {
   std::vector<std::string> wanted;
@@ -23,7 +18,7 @@ struct Recorder {
 };
 
 // Scopes nest: the innermost is in force.
-thread_local std::vector<Step> step_stack;
+thread_local std::vector<StepState> step_stack;
 thread_local std::vector<Recorder> recorder_stack;
 
 std::string join(const std::string& path, const std::string& name) {
@@ -50,7 +45,9 @@ kernels::DropKey UnitImpl::drop_key(const std::string& name) const {
               "the seed, the step and the rows of the batch, or eval()",
               full_name);
   const auto& step = step_stack.back();
-  return {philox_key(step.seed, full_name), step.step, step.rows};
+  const auto parts = drop_parts.find(name);
+  return {philox_key(step.seed, full_name), step.step, step.rows,
+          parts == drop_parts.end() ? std::vector<kernels::DropPart>() : parts->second};
 }
 
 at::Tensor UnitImpl::dropout(const at::Tensor& x, double rate, const char* name) const {
@@ -59,6 +56,15 @@ at::Tensor UnitImpl::dropout(const at::Tensor& x, double rate, const char* name)
 
 at::Tensor UnitImpl::drop_path(const at::Tensor& x, double rate, const char* name) const {
   return is_training() && rate > 0 ? kernels::drop_path(x, rate, drop_key(name)) : x;
+}
+
+at::Tensor UnitImpl::run_around(UnitForward forward, const std::vector<at::Tensor>& inputs) const {
+  for (const auto& around : around_forward) {
+    forward = [&around, inner = std::move(forward)](const std::vector<at::Tensor>& given) {
+      return around(inner, given);
+    };
+  }
+  return forward(inputs);
 }
 
 void assign_names(torch::nn::Module& root) {
@@ -73,6 +79,20 @@ StepScope::StepScope(uint64_t seed, int64_t step, at::Tensor rows) {
 }
 
 StepScope::~StepScope() { step_stack.pop_back(); }
+
+std::optional<StepState> current_step() {
+  return step_stack.empty() ? std::nullopt : std::optional(step_stack.back());
+}
+
+ReplayScope::ReplayScope(const std::optional<StepState>& step) : has_step_(step.has_value()) {
+  if (has_step_) step_stack.push_back(*step);
+  recorder_stack.push_back({{""}, {}});  // no intermediate has this name
+}
+
+ReplayScope::~ReplayScope() {
+  recorder_stack.pop_back();
+  if (has_step_) step_stack.pop_back();
+}
 
 RecordScope::RecordScope(std::vector<std::string> wanted) {
   recorder_stack.push_back({std::move(wanted), {}});

@@ -10,6 +10,7 @@
 #include <torch/nn/module.h>
 
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,10 @@
 #include "fovea/kernels/drop.h"
 
 namespace fovea::nn {
+
+// The forward of a Unit as a function of the tensors that it was given, of which some may be
+// undefined. It can be called again for as long as the unit lives.
+using UnitForward = std::function<at::Tensor(const std::vector<at::Tensor>&)>;
 
 class UnitImpl : public torch::nn::Module {
  public:
@@ -28,6 +33,13 @@ class UnitImpl : public torch::nn::Module {
   std::vector<std::function<void(UnitImpl&)>> after_forward;
   // Given what the forward returns, after the callbacks above.
   std::vector<std::function<void(const at::Tensor&)>> on_output;
+  // What stands around the forward of a unit that names its inputs: each gets the forward within it
+  // and the inputs, and gives the output. The last one is the outermost; all are within the
+  // callbacks above.
+  std::vector<std::function<at::Tensor(const UnitForward&, const std::vector<at::Tensor>&)>>
+      around_forward;
+  // By name of a drop layer: the parts of its tensor that this unit sees; see kernels::DropKey.
+  std::map<std::string, std::vector<kernels::DropPart>> drop_parts;
 
   // Gives x to the recorder in force under "<path>.<name>" (or "<path>" where name is empty), if
   // there is one.
@@ -54,7 +66,28 @@ class UnitImpl : public torch::nn::Module {
     return y;
   }
 
+  // The same for a body that depends on these tensors and the unit alone: it captures `this` and no
+  // more, and may be run again.
+  template <class Body, class... Inputs>
+  at::Tensor run(const Body& body, const at::Tensor& first, const Inputs&... rest) {
+    return run([&] {
+      if (around_forward.empty()) return at::Tensor(body(first, rest...));
+      return run_around(
+          [body](const std::vector<at::Tensor>& inputs) {
+            return call(body, inputs, std::make_index_sequence<1 + sizeof...(Inputs)>());
+          },
+          {first, rest...});
+    });
+  }
+
  private:
+  template <class Body, size_t... kIndices>
+  static at::Tensor call(const Body& body, const std::vector<at::Tensor>& inputs,
+                         std::index_sequence<kIndices...>) {
+    return body(inputs[kIndices]...);
+  }
+  at::Tensor run_around(UnitForward forward, const std::vector<at::Tensor>& inputs) const;
+
   std::string path_;
 };
 

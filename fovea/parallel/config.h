@@ -19,6 +19,9 @@ struct ParallelConfig {
   std::string param_dtype = "float32";
   int64_t cp = 1;
   int64_t tp = 1;
+  bool sequence_parallel = false;
+  std::string recompute = "none";
+  int64_t recompute_every = 2;
   std::string reduce_dtype = "float32";
 
   template <class Visitor, class Self>
@@ -48,10 +51,23 @@ struct ParallelConfig {
         "and memory of what is gathered, needs device.dtype bfloat16, and leaves what the "
         "optimizer updates in float32",
         {.choices = {"float32", "bfloat16"}});
-    v.field("cp", self.cp, "processes that share out a sequence in attention; 1 is supported",
+    v.field("cp", self.cp,
+            "processes that share out the tokens of each sequence (context parallel); divides the "
+            "heads, with tp",
             {.min = 1, .unit = "processes"});
-    v.field("tp", self.tp, "processes that share out each layer; 1 is supported",
+    v.field("tp", self.tp,
+            "processes that share out each layer, by heads and hidden features (tensor parallel); "
+            "divides both",
             {.min = 1, .unit = "processes"});
+    v.field("sequence_parallel", self.sequence_parallel,
+            "what lies between the split layers, norms and drops, works on tp's shares of the "
+            "tokens; the same bytes travel, and less is kept for backward");
+    v.field("recompute", self.recompute,
+            "what runs a second time in backward, so that nothing within it is kept in between: "
+            "each block, every recompute_every-th block, each attention, or each MLP",
+            {.choices = {"none", "block", "every_n", "attention", "mlp"}});
+    v.field("recompute_every", self.recompute_every, "with recompute: every_n, which blocks",
+            {.min = 1, .unit = "blocks"});
     v.field("reduce_dtype", self.reduce_dtype,
             "dtype in which gradients travel; bfloat16 halves the bytes, and sums are float32 "
             "either way",

@@ -10,14 +10,12 @@
 namespace fovea::parallel {
 
 void ParallelConfig::validate(ConfigIssues& issues) const {
-  const auto refuse = [&](const char* key, int64_t found, const char* what) {
-    if (found == 1) return;
-    issues.add(key, fmt::format("found {}, but {} is not supported yet; set it to 1 and use "
-                                "dp_replicate, copies of the model",
-                                found, what));
-  };
-  refuse("cp", cp, "sharing out a sequence (context parallel)");
-  refuse("tp", tp, "sharing out layers (tensor parallel)");
+  if (sequence_parallel && tp == 1) {
+    issues.add(
+        "sequence_parallel",
+        "found true with tp: 1, but tokens are shared out among the processes of tp; set tp, "
+        "or use cp, which shares them out by itself");
+  }
 }
 
 const char* name_of(MeshAxis axis) {

@@ -8,8 +8,12 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "fovea/checkpoint/state.h"
 #include "fovea/core/error.h"
+#include "fovea/models/plans.h"
+#include "fovea/models/registry.h"
 #include "fovea/parallel/mesh_shape.h"
+#include "fovea/parallel/recompute.h"
 #include "fovea/train/evaluation_parts.h"
 
 namespace fovea::train {
@@ -41,6 +45,27 @@ int64_t hash_of(const at::Tensor& tensor) {
     hash = (hash ^ word) * 1099511628211ull;
   }
   return static_cast<int64_t>(hash);
+}
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+void check_equal(const NamedTensors& tensors, parallel::Communicator& ranks) {
+  const auto count = static_cast<int64_t>(tensors.size());
+  const auto own = at::empty({count}, at::kLong);
+  for (int64_t i = 0; i < count; ++i) {
+    own.data_ptr<int64_t>()[i] = hash_of(tensors[static_cast<size_t>(i)].second);
+  }
+  const auto all = at::empty({ranks.size(), count}, at::kLong);
+  ranks.all_gather(all, own, "hashes of the weights");
+  const auto hash = all.accessor<int64_t, 2>();
+  for (int64_t rank = 1; rank < ranks.size(); ++rank) {
+    for (int64_t i = 0; i < count; ++i) {
+      FOVEA_CHECK(hash[rank][i] == hash[0][i],
+                  "{} of rank {} differs from that of rank 0; expected equal weights: do all ranks "
+                  "run the same program and read the same files?",
+                  tensors[static_cast<size_t>(i)].first, rank);
+    }
+  }
 }
 
 json to_json(const std::vector<data::BadSampleEvent>& events) {
@@ -83,27 +108,38 @@ data::Shard data_shard(const parallel::DeviceMesh& mesh) {
   return {.index = mesh.data_parallel().rank(), .count = mesh.data_parallel().size()};
 }
 
-void check_same_weights(const models::Model& model, parallel::Communicator& ranks) {
-  std::vector<std::string> names;
-  std::vector<int64_t> hashes;
+std::unique_ptr<parallel::ModelParallel> share_out_model(const TrainConfig& config,
+                                                         models::Model& model,
+                                                         const parallel::DeviceMesh& mesh) {
+  auto shared = std::make_unique<parallel::ModelParallel>(
+      model, models::parallel_plan(config.model), mesh, config.parallel.sequence_parallel);
+  parallel::recompute_in_backward(model, config.parallel.recompute,
+                                  config.parallel.recompute_every);
+  return shared;
+}
+
+void check_same_weights(const models::Model& model, const parallel::DeviceMesh& mesh,
+                        const parallel::ModelParallel& model_parallel) {
+  NamedTensors whole, parts;
   for (const auto& item : model.named_parameters()) {
-    names.push_back(item.key());
-    hashes.push_back(hash_of(item.value()));
+    (model_parallel.is_split(item.key()) ? parts : whole).emplace_back(item.key(), item.value());
   }
-  const auto count = static_cast<int64_t>(hashes.size());
-  const auto own = at::empty({count}, at::kLong);
-  std::copy(hashes.begin(), hashes.end(), own.data_ptr<int64_t>());
-  const auto all = at::empty({ranks.size(), count}, at::kLong);
-  ranks.all_gather(all, own, "hashes of the weights");
-  const auto hash = all.accessor<int64_t, 2>();
-  for (int64_t rank = 1; rank < ranks.size(); ++rank) {
-    for (int64_t i = 0; i < count; ++i) {
-      FOVEA_CHECK(hash[rank][i] == hash[0][i],
-                  "{} of rank {} differs from that of rank 0; expected equal weights: do all ranks "
-                  "run the same program and read the same files?",
-                  names[static_cast<size_t>(i)], rank);
-    }
+  check_equal(whole, mesh.world().all());
+  if (!parts.empty()) {
+    check_equal(parts, mesh.data_parallel());
+    check_equal(parts, mesh.axis(parallel::MeshAxis::kCp));
   }
+}
+
+models::ModelPtr whole_model(const TrainConfig& config, const models::ModelPtr& model,
+                             const parallel::ModelParallel& model_parallel) {
+  if (!model_parallel.has_parts()) return model;
+  std::map<std::string, at::Tensor> weights;
+  for (const auto& item : model->named_parameters()) weights[item.key()] = item.value().detach();
+  model_parallel.join(weights);
+  auto whole = models::build_model(config.model);
+  checkpoint::copy_into(*whole, weights);
+  return whole;
 }
 
 std::unique_ptr<parallel::GradientReducer> make_reducer(const parallel::ParallelConfig& config,

@@ -8,6 +8,7 @@
 #include "fovea/optim/optimizer.h"
 #include "fovea/parallel/ddp.h"
 #include "fovea/parallel/mesh.h"
+#include "fovea/parallel/model_parallel.h"
 #include "fovea/train/config.h"
 
 namespace fovea::train {
@@ -24,9 +25,21 @@ parallel::DeviceMesh make_mesh(const TrainConfig& config, parallel::World& world
 // The part of every batch that this rank reads.
 data::Shard data_shard(const parallel::DeviceMesh& mesh);
 
+// Shares out the model's layers and tokens, and sets up what is recomputed, as the config says.
+// Throws ConfigError.
+std::unique_ptr<parallel::ModelParallel> share_out_model(const TrainConfig& config,
+                                                         models::Model& model,
+                                                         const parallel::DeviceMesh& mesh);
+
 // Throws Error on every rank where the weights of one are not those of the first, naming the first
-// parameter that differs.
-void check_same_weights(const models::Model& model, parallel::Communicator& ranks);
+// parameter that differs. Parts are compared with those of the ranks that have the same.
+void check_same_weights(const models::Model& model, const parallel::DeviceMesh& mesh,
+                        const parallel::ModelParallel& model_parallel);
+
+// A model of whole parameters with the weights of one whose layers are shared out; the model itself
+// where none are. Collective over tp.
+models::ModelPtr whole_model(const TrainConfig& config, const models::ModelPtr& model,
+                             const parallel::ModelParallel& model_parallel);
 
 // Sums the optimizer's gradients over the ranks that read other samples.
 std::unique_ptr<parallel::GradientReducer> make_reducer(const parallel::ParallelConfig& config,

@@ -23,14 +23,15 @@ namespace fs = std::filesystem;
 
 // What may change between two starts of one run: it touches no weight, no loss and no order of
 // samples.
-constexpr std::array<std::string_view, 15> kFreeKeys = {"run.dir",        "log.",
-                                                        "checkpoint.",    "data.threads",
-                                                        "data.prefetch",  "data.bad_samples.",
-                                                        "device.threads", "trainer.eval_every_",
-                                                        "init.weights",   "parallel.dp_",
-                                                        "parallel.cp",    "parallel.tp",
-                                                        "launch.",        "init.optimizer",
-                                                        "init.step"};
+constexpr std::array<std::string_view, 17> kFreeKeys = {"run.dir",           "log.",
+                                                        "checkpoint.",       "data.threads",
+                                                        "data.prefetch",     "data.bad_samples.",
+                                                        "device.threads",    "trainer.eval_every_",
+                                                        "init.weights",      "parallel.dp_",
+                                                        "parallel.cp",       "parallel.tp",
+                                                        "launch.",           "init.optimizer",
+                                                        "init.step",         "parallel.sequence_",
+                                                        "parallel.recompute"};
 
 constexpr const char* kStopped = "stopped";
 

@@ -42,9 +42,35 @@ void check_adds_up(const Task& task, int64_t micro, int64_t batch_size, int64_t 
   }
 }
 
+// Of whole gradients, where ranks have parts of some.
+double norm_over_parts(const optim::Optimizer& optimizer, const parallel::ModelParallel& model) {
+  double parts = 0, whole = 0;
+  for (const auto& spec : optimizer.params()) {
+    const double norm = optim::global_norm(spec.param.grad());
+    (model.is_split(spec.name) ? parts : whole) += norm * norm;
+  }
+  return std::sqrt(whole + model.sum_over_parts(parts));
+}
+
+// As optim::clip_gradients.
+double clip_parts(optim::Optimizer& optimizer, const StepOptions& options) {
+  const auto norm_of = [&] { return norm_over_parts(optimizer, *options.model_parallel); };
+  const double norm = norm_of();
+  if (!std::isfinite(norm)) return norm;
+  const auto& grad = optimizer.flat_grad();
+  optim::clip_gradients(grad, /*max_norm=*/0, options.max_grad_value);
+  if (options.max_grad_norm == 0) return norm;
+  const double clipped = options.max_grad_value > 0 ? norm_of() : norm;
+  grad.mul_(std::min(1.0, options.max_grad_norm / (clipped + 1e-6)));
+  return norm;
+}
+
 // On the gradients of the whole batch, however many passes it took. -> their norm before.
 double clip(optim::Optimizer& optimizer, const StepOptions& options) {
   const auto& grad = optimizer.flat_grad();
+  if (options.model_parallel && options.model_parallel->has_parts()) {
+    return clip_parts(optimizer, options);
+  }
   if (options.max_grad_ratio == 0)
     return optim::clip_gradients(grad, options.max_grad_norm, options.max_grad_value,
                                  optimizer.sum_over_parts());
@@ -85,8 +111,13 @@ StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Opt
     for (const auto& [name, sum] : parts.sums) outcome.sums[name] += sum;
   }
   if (options.reducer) options.reducer->finish();
+  if (options.model_parallel) options.model_parallel->sum_gradients();
   if (options.notes) outcome.notes = options.notes();
   sum_outcome(outcome, ranks);
+  if (options.model_parallel && options.model_parallel->is_on()) {
+    auto& requests = outcome.notes.stop_requests;
+    requests = std::llround(options.model_parallel->max_over_ranks(static_cast<double>(requests)));
+  }
   FOVEA_CHECK(outcome.weight > 0,
               "step {}: the weights of the batch's losses sum to {}; expected more than 0", step,
               outcome.weight);

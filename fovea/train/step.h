@@ -12,6 +12,7 @@
 #include "fovea/optim/optimizer.h"
 #include "fovea/parallel/communicator.h"
 #include "fovea/parallel/ddp.h"
+#include "fovea/parallel/model_parallel.h"
 #include "fovea/parallel/sharded_params.h"
 #include "fovea/train/features.h"
 #include "fovea/train/task.h"
@@ -38,7 +39,8 @@ struct StepOptions {
   parallel::Communicator* ranks = nullptr;  // null: this process has the whole batch
   parallel::GradientReducer* reducer = nullptr;
   parallel::ShardedParams* shards = nullptr;  // the optimizer's parameters are its parts
-  std::function<StepNotes()> notes = {};      // asked when this rank's part of the step is done
+  const parallel::ModelParallel* model_parallel = nullptr;  // null: layers are whole
+  std::function<StepNotes()> notes = {};  // asked when this rank's part of the step is done
 };
 
 // Of the whole batch: equal on all ranks.

@@ -85,6 +85,11 @@ struct Trainer::Run {
   std::optional<checkpoint::State> load_latest();
   parallel::Communicator& data_ranks() const { return mesh.data_parallel(); }
   bool is_writer() const { return world.is_first(); }
+  // The ranks that have the parts of what is written, or write them.
+  bool has_writers_parts() const {
+    return mesh.coordinate(parallel::MeshAxis::kDpReplicate) == 0 &&
+           mesh.coordinate(parallel::MeshAxis::kCp) == 0;
+  }
 
   TrainConfig config;
   parallel::World& world;
@@ -98,6 +103,7 @@ struct Trainer::Run {
   std::unique_ptr<FeatureSource> backbone;  // frozen, without a cache
   StepOptions options;
   models::ModelPtr model;
+  std::unique_ptr<parallel::ModelParallel> model_parallel;
   std::unique_ptr<Task> task;
   MetricNames checkpoint_metrics;
   std::unique_ptr<parallel::ShardedParams> shards;  // null: every rank has all parameters
@@ -134,6 +140,7 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode,
                                                          data_shard(mesh))),
       options(step_options(config)),
       model(make_model(config, options.compute)),
+      model_parallel(share_out_model(config, *model, mesh)),
       task(make_task(config.task, *model)),
       checkpoint_metrics(train::checkpoint_metrics(config.checkpoint, *task)),
       shards(make_shards(config.parallel, *model, mesh)),
@@ -150,6 +157,7 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode,
   options.ranks = &data_ranks();
   options.reducer = reducer.get();
   options.shards = shards.get();
+  options.model_parallel = model_parallel.get();
   options.notes = [this] {
     return StepNotes{.stop_requests = StopSignals::received() != 0 ? 1 : 0,
                      .bad_samples = training.loader->num_bad_sample_events()};
@@ -175,8 +183,10 @@ LogPosition Trainer::Run::log_position() const {
           .lr = step > 0 ? schedule.lr(step - 1) : 0};
 }
 
+// Of whole tensors; collective over tp.
 checkpoint::State Trainer::Run::state() {
   auto state = state_of(*model, *optimizer, ema.get(), shards.get());
+  for (auto* tensors : {&state.model, &state.optimizer, &state.ema}) model_parallel->join(*tensors);
   state.scalars = {{"step", step},
                    {"position", position},
                    {"optimizer_steps", optimizer->steps_taken()},
@@ -202,8 +212,11 @@ std::optional<checkpoint::State> Trainer::Run::load_latest() {
 }
 
 void Trainer::Run::resume() {
-  const auto found = load_latest();
+  auto found = load_latest();
   if (!found) return take_over();
+  for (auto* tensors : {&found->model, &found->optimizer, &found->ema}) {
+    model_parallel->cut(*tensors);
+  }
   const auto& scalars = found->scalars;
   load_into(*model, *optimizer, ema.get(), shards.get(), *found);
   step = saved_step = scalars.at("step");
@@ -328,9 +341,11 @@ void Trainer::Run::write_evaluation(const Evaluation& evaluation) const {
 void Trainer::Run::save() {
   const auto& name = checkpoint_metrics.label;
   const bool has_label = evaluated_step == step && !name.empty();
-  if (mesh.coordinate(parallel::MeshAxis::kDpReplicate) == 0 && (shards || is_writer())) {
-    store.save(step, state(), is_best,
-               has_label ? fmt::format("{}_{:.3f}", name, last_eval.at(name)) : "");
+  if (has_writers_parts()) {
+    auto to_write = state();
+    if (shards || is_writer())
+      store.save(step, std::move(to_write), is_best,
+                 has_label ? fmt::format("{}_{:.3f}", name, last_eval.at(name)) : "");
   }
   saved_step = step;
 }
@@ -342,7 +357,7 @@ FitResult Trainer::Run::fit() {
   if (is_writer()) clock.emplace(folder.file("machine.json"), options.compute);
   {
     const parallel::ShardedParams::WholeScope whole(shards.get());
-    check_same_weights(*model, world.all());
+    check_same_weights(*model, mesh, *model_parallel);
     prepare_features();
   }
   log.start(step);
@@ -363,7 +378,7 @@ FitResult Trainer::Run::fit() {
                    .epoch = log_position().epoch,
                    .stopped = step < num_steps,
                    .last_eval = last_eval};
-  if (!result.stopped) finish();
+  if (!result.stopped && (shards || has_writers_parts())) finish();
   if (result.stopped) folder.mark_stopped(step);
   world.at_operation("at the end");
   world.all().barrier("the end of the training");
@@ -372,7 +387,8 @@ FitResult Trainer::Run::fit() {
 
 void Trainer::Run::finish() {
   const optim::EmaScope with_average(ema.get());
-  const auto whole = shards ? whole_model(config, *model, *optimizer, *shards, is_writer()) : model;
+  const auto whole = shards ? whole_model(config, *model, *optimizer, *shards, is_writer())
+                            : whole_model(config, model, *model_parallel);
   if (!is_writer()) return;
   save_inference_weights(folder.file("weights.safetensors").string(), *whole, config,
                          training.dataset->class_names());

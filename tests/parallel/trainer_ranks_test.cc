@@ -130,6 +130,63 @@ TEST(TrainerRanksTest, ResumesBitwiseAndOnAnotherNumberOfRanks) {
   });
 }
 
+// Layers shared out over two ranks, then tokens: trained with a moving average, resumed on the same
+// mesh, on one process, and the other way round.
+TEST(TrainerRanksTest, RanksThatShareOutTheModelTrainAsOneProcessDoes) {
+  run_ranks(2, [](World& world) {
+    const testing::Folder own;
+    auto alone = shared_config(world, own, "alone");
+    alone.trainer.ema = {.enabled = true, .decay = 0.9};
+    const auto root = fs::path(alone.run.dir).parent_path().string();
+    if (world.is_first()) testing::fit(alone);
+    world.all().barrier("one process is done");
+    const auto go_back = [&](const std::string& dir) {
+      if (world.is_first()) testing::go_back_to(dir, 4);
+      world.all().barrier("back at step 4");
+    };
+    for (const bool is_tp : {true, false}) {
+      SCOPED_TRACE(is_tp ? "tp" : "cp");
+      auto shared = alone;
+      shared.run.dir = root + (is_tp ? "/tp" : "/cp");
+      shared.parallel.tp = is_tp ? 2 : 1;
+      shared.parallel.cp = is_tp ? 1 : 2;
+      shared.parallel.sequence_parallel = is_tp;
+      shared.parallel.recompute = "block";
+      EXPECT_EQ(fit_in(world, shared).step, 12);
+      auto again = shared;
+      again.run.dir += "_again";
+      fit_in(world, again);
+      go_back(again.run.dir);
+      EXPECT_EQ(fit_in(world, again).step, 12);
+      if (world.is_first()) {
+        expect_close_losses(shared.run.dir, alone.run.dir);
+        testing::expect_same_run(again.run.dir, shared.run.dir);
+        testing::go_back_to(again.run.dir, 4);  // and now one process goes on
+        auto one = again;
+        one.parallel = {};
+        EXPECT_EQ(testing::fit(one).step, 12);
+        expect_close_losses(again.run.dir, alone.run.dir);
+      }
+      world.all().barrier("one process went on");
+    }
+  });
+}
+
+TEST(TrainConfigTest, RefusesWhatNeedsWholeParameters) {
+  const testing::Folder folder;
+  auto config = testing::tiny_config(folder);
+  config.parallel.tp = 4;
+  config.optim = {optim::LambConfig{}};
+  config.trainer.max_grad_ratio = 0.1;
+  ConfigIssues issues;
+  config.validate(issues);
+  std::string text;
+  for (const auto& [key, what] : issues.all()) text += key + ": " + what + "\n";
+  EXPECT_THAT(text, AllOf(HasSubstr("parallel.tp: found 4, but num_heads is 2"),
+                          HasSubstr("optim.name: found lamb"),
+                          HasSubstr("trainer.max_grad_ratio: found 0.1")));
+}
+
 // Every task's evaluation, joined from three parts.
 TEST(TrainerRanksTest, EvaluationsAreThoseOfOneProcess) {
   run_ranks(3, [](World& world) {

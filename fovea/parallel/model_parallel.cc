@@ -1,0 +1,215 @@
+// T ranks of tp.
+#include "fovea/parallel/model_parallel.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+
+#include "fovea/core/error.h"
+#include "fovea/nn/adaln.h"
+#include "fovea/nn/linear.h"
+#include "fovea/nn/norm.h"
+
+namespace fovea::parallel {
+namespace {
+
+using nn::UnitForward;
+using Tensors = std::vector<at::Tensor>;
+using NamedParams = std::vector<std::pair<std::string, at::Tensor>>;
+
+std::string owner_of(const std::string& name) {
+  const auto dot = name.rfind('.');
+  return dot == name.npos ? "" : name.substr(0, dot);
+}
+
+bool is_below(const std::string& name, const std::vector<std::string>& paths) {
+  return std::any_of(paths.begin(), paths.end(),
+                     [&](const auto& path) { return name.starts_with(path + "."); });
+}
+
+std::vector<std::string> paths_of_modulations(const torch::nn::Module& model) {
+  std::vector<std::string> paths;
+  for (const auto& item : model.named_modules("", /*include_self=*/false)) {
+    if (dynamic_cast<const nn::ModulationImpl*>(item.value().get())) paths.push_back(item.key());
+  }
+  return paths;
+}
+
+// Gradients of these become their sums over the ranks, in one exchange.
+void sum_over(Communicator& ranks, const NamedParams& params, const char* what) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> grads, flat;
+  for (const auto& [name, param] : params) {
+    if (!param.requires_grad()) continue;
+    auto& grad = param.mutable_grad();
+    if (!grad.defined()) grad = at::zeros_like(param);
+    grads.push_back(grad);
+    flat.push_back(grad.flatten());
+  }
+  if (grads.empty()) return;
+  const auto sum = at::cat(flat);
+  ranks.all_reduce(sum, what);
+  int64_t begin = 0;
+  for (const auto& grad : grads) {
+    grad.copy_(sum.narrow(0, begin, grad.numel()).view(grad.sizes()));
+    begin += grad.numel();
+  }
+}
+
+}  // namespace
+
+ModelParallel::ModelParallel(torch::nn::Module& model, const ParallelPlan& plan,
+                             const DeviceMesh& mesh, bool sequence_parallel)
+    : tp_(mesh.axis(MeshAxis::kTp)),
+      cp_(mesh.axis(MeshAxis::kCp)),
+      sequence_{.cp = cp_, .sp = sequence_parallel ? tp_ : one_rank()} {
+  if (!is_on()) return;
+  share_out_layers(model, plan);
+  if (!sequence_.is_on()) return;
+  const auto regions = share_out_tokens(model, plan, sequence_);
+  const auto modulations = paths_of_modulations(model);
+  std::vector<std::string> names;
+  for (const auto& item : model.named_parameters()) names.push_back(item.key());
+  const auto rule_of = match_rules(plan, names);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto& name = names[i];
+    if (!is_below(name, regions) || is_below(name, modulations)) continue;
+    const auto param = model.named_parameters()[name];
+    if (cp_.size() > 1) partial_over_cp_.emplace_back(name, param);
+    // Heads and joined features are of all tokens of sp's ranks.
+    const auto split = plan.rules[rule_of[i]].split;
+    const bool sees_all = split == Split::kByHead || split == Split::kNormOfSplit;
+    if (sequence_.sp.size() > 1 && !sees_all && !is_split(name)) {
+      partial_over_tp_.emplace_back(name, param);
+    }
+  }
+}
+
+void ModelParallel::share_out_layers(torch::nn::Module& model, const ParallelPlan& plan) {
+  auto params = model.named_parameters();
+  std::vector<std::string> names, in_regions;
+  for (const auto& item : params) names.push_back(item.key());
+  const auto rule_of = match_rules(plan, names);
+  if (tp_.size() == 1) return;
+  for (const auto& region : plan.regions) {
+    in_regions.insert(in_regions.end(), region.units.begin(), region.units.end());
+  }
+  const auto modules = model.named_modules("", /*include_self=*/false);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto& name = names[i];
+    const auto& rule = plan.rules[rule_of[i]];
+    if (rule.split == Split::kWhole) continue;
+    if (rule.split == Split::kByHead) {
+      partial_over_tp_.emplace_back(name, params[name]);
+      continue;
+    }
+    auto& owner = *modules[owner_of(name)];
+    if (name.ends_with(".weight")) {
+      if (rule.split == Split::kNormOfSplit) {
+        const Exchange exchange{tp_, name};
+        dynamic_cast<nn::NormImpl&>(owner).around_forward.push_back(
+            [exchange](const UnitForward& forward, const Tensors& inputs) {
+              return exchange.split(forward({exchange.join(inputs[0], -1)}), -1);
+            });
+      } else {
+        split_linear(owner, rule, is_below(name, in_regions));
+        if (!rule.drop.empty()) {
+          auto& unit = dynamic_cast<nn::UnitImpl&>(*modules[owner_of(owner_of(name))]);
+          unit.drop_parts[rule.drop] = {
+              {.dim = rule.drop_dim, .index = tp_.rank(), .count = tp_.size()}};
+        }
+      }
+    }
+    if (rule.split != Split::kNormOfSplit) split_parameter(name, params[name], rule);
+  }
+}
+
+void ModelParallel::split_linear(torch::nn::Module& owner, const SplitRule& rule,
+                                 bool is_in_region) {
+  auto& linear = dynamic_cast<nn::LinearImpl&>(owner);
+  const Exchange exchange{tp_, linear.path()};
+  const bool shares_tokens = is_in_region && sequence_.sp.size() > 1;
+  if (rule.split == Split::kColumn) {
+    linear.input_transform = [this, exchange, shares_tokens](const at::Tensor& x) {
+      return shares_tokens ? sequence_.before_columns(x) : exchange.sum_gradient(x);
+    };
+    return;
+  }
+  if (rule.split == Split::kRowOfWhole) {
+    linear.input_transform = [exchange](const at::Tensor& x) { return exchange.split(x, -1); };
+    linear.output_transform = [exchange](const at::Tensor& x) { return exchange.sum(x); };
+    return;
+  }
+  linear.output_transform = [this, exchange, shares_tokens](const at::Tensor& x) {
+    return shares_tokens ? sequence_.after_rows(x) : exchange.sum(x);
+  };
+}
+
+void ModelParallel::split_parameter(const std::string& name, at::Tensor& param,
+                                    const SplitRule& rule) {
+  const bool is_column = rule.split == Split::kColumn;
+  if (!is_column && param.dim() < 2) return;  // the bias of a row split is added once, to the sum
+  const Cut how{.dim = is_column ? 0 : 1, .blocks = is_column ? rule.blocks : 1};
+  FOVEA_CHECK(param.size(how.dim) % (how.blocks * tp_.size()) == 0 && !param.grad().defined(),
+              "{} has {} entries along dim {}, in {} blocks; expected a multiple of tp {}, and no "
+              "gradient yet",
+              name, param.size(how.dim), how.dim, how.blocks, tp_.size());
+  const at::NoGradGuard no_grad;
+  param.set_data(cut(how, param.detach()));
+  split_[name] = how;
+}
+
+at::Tensor ModelParallel::cut(const Cut& how, const at::Tensor& whole) const {
+  return whole.unflatten(how.dim, {how.blocks, tp_.size(), -1})
+      .select(how.dim + 1, tp_.rank())
+      .flatten(how.dim, how.dim + 1)
+      .clone(at::MemoryFormat::Contiguous);
+}
+
+at::Tensor ModelParallel::join(const Cut& how, const at::Tensor& part,
+                               const std::string& name) const {
+  auto shape = part.sizes().vec();
+  shape.insert(shape.begin(), tp_.size());
+  const auto all = at::empty(shape, part.options().requires_grad(false));  // [T, part]
+  tp_.all_gather(all, part.detach().contiguous(), name);
+  return all
+      .unflatten(how.dim + 1, {how.blocks, -1})  // [T, ..., blocks, rows / T, ...]
+      .movedim(0, how.dim + 1)
+      .flatten(how.dim, how.dim + 2)
+      .contiguous();
+}
+
+void ModelParallel::cut(std::map<std::string, at::Tensor>& tensors) const {
+  const at::NoGradGuard no_grad;
+  for (auto& [name, tensor] : tensors) {
+    const auto how = split_.find(name.substr(name.rfind('/') + 1));
+    if (how != split_.end()) tensor = cut(how->second, tensor);
+  }
+}
+
+void ModelParallel::join(std::map<std::string, at::Tensor>& tensors) const {
+  const at::NoGradGuard no_grad;
+  for (auto& [name, tensor] : tensors) {
+    const auto how = split_.find(name.substr(name.rfind('/') + 1));
+    if (how != split_.end()) tensor = join(how->second, tensor, name);
+  }
+}
+
+void ModelParallel::sum_gradients() const {
+  sum_over(tp_, partial_over_tp_, "gradients of shared parameters over tp");
+  sum_over(cp_, partial_over_cp_, "gradients over cp");
+}
+
+double ModelParallel::sum_over_parts(double part) const {
+  sum_over_ranks(tp_, {&part, 1}, "norms of the split gradients");
+  return part;
+}
+
+double ModelParallel::max_over_ranks(double number) const {
+  return parallel::max_over_ranks(cp_, parallel::max_over_ranks(tp_, number, "over tp"), "over cp");
+}
+
+}  // namespace fovea::parallel

@@ -1,0 +1,70 @@
+// Tensor, sequence and context parallel, applied to a model from outside by its plan.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "fovea/parallel/mesh.h"
+#include "fovea/parallel/plan.h"
+#include "fovea/parallel/sequence.h"
+
+namespace fovea::parallel {
+
+// Note [Split parameters]. Of a split parameter each rank of tp keeps a part: rows of a column
+// split, within each of its blocks, and columns of a row split. The part is cut from the whole, so
+// that weights at step 0 and saved ones are what they are on one rank. Parameters that are not
+// split are equal on all ranks of tp and cp, bit for bit, and stay so: their gradients are either
+// computed alike everywhere, or summed over the ranks by sum_gradients.
+class ModelParallel {
+ public:
+  // Cuts the parameters of `model`, which hold values and no gradients yet, and sets the model up.
+  // Both the mesh and this outlive the model's use. Throws Error where the plan does not fit.
+  ModelParallel(torch::nn::Module& model, const ParallelPlan& plan, const DeviceMesh& mesh,
+                bool sequence_parallel);
+  ModelParallel(const ModelParallel&) = delete;
+  ModelParallel& operator=(const ModelParallel&) = delete;
+
+  // False where tp and cp are 1: then nothing was changed, and all below does nothing.
+  bool is_on() const { return tp_.size() * cp_.size() > 1; }
+  bool has_parts() const { return !split_.empty(); }
+  // name: of a parameter.
+  bool is_split(const std::string& name) const { return split_.contains(name); }
+
+  // From whole tensors to those of this rank, and back. Names are those of parameters, or end in
+  // "/" and one, as optimizers call their moments, which are split as their parameters are. join is
+  // collective over tp; every rank gets the whole.
+  void cut(std::map<std::string, at::Tensor>& tensors) const;
+  void join(std::map<std::string, at::Tensor>& tensors) const;
+
+  // After backward, and after data parallel's sums: gradients of which each rank has a part. Two
+  // collectives at most.
+  void sum_gradients() const;
+  // The sum over the ranks of tp of what each has of the split parameters. Collective over tp.
+  double sum_over_parts(double part) const;
+  // The largest over tp and cp, e.g. of a request to stop. Collective over both.
+  double max_over_ranks(double number) const;
+
+ private:
+  struct Cut {
+    int64_t dim = 0;
+    int64_t blocks = 1;
+  };
+
+  at::Tensor cut(const Cut& how, const at::Tensor& whole) const;
+  at::Tensor join(const Cut& how, const at::Tensor& part, const std::string& name) const;
+  void split_linear(torch::nn::Module& owner, const SplitRule& rule, bool is_in_region);
+  void split_parameter(const std::string& name, at::Tensor& param, const SplitRule& rule);
+  void share_out_layers(torch::nn::Module& model, const ParallelPlan& plan);
+
+  Communicator& tp_;
+  Communicator& cp_;
+  SequenceGroups sequence_;
+  std::map<std::string, Cut> split_;
+  std::vector<std::pair<std::string, at::Tensor>> partial_over_tp_, partial_over_cp_;
+};
+
+}  // namespace fovea::parallel

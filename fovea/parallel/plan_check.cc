@@ -1,0 +1,49 @@
+#include "fovea/parallel/plan_check.h"
+
+#include <fmt/ranges.h>
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace fovea::parallel {
+namespace {
+
+constexpr int64_t kQkv = 3;  // blocks of a Linear that is followed by self-attention
+
+std::vector<int64_t> divisors(int64_t number) {
+  std::vector<int64_t> result;
+  for (int64_t one = 1; one <= number; ++one) {
+    if (number % one == 0) result.push_back(one);
+  }
+  return result;
+}
+
+}  // namespace
+
+void check_plan(const ParallelPlan& plan, const ParallelConfig& config, ConfigIssues& issues) {
+  int64_t common = 0, common_heads = 0;
+  const SplitRule *misfit = nullptr, *misfit_of_heads = nullptr;
+  for (const auto& rule : plan.rules) {
+    if (rule.groups == 0) continue;
+    common = std::gcd(common, rule.groups);
+    if (rule.groups % config.tp != 0 && misfit == nullptr) misfit = &rule;
+    if (rule.blocks != kQkv) continue;
+    common_heads = std::gcd(common_heads, rule.groups);
+    if (rule.groups % (config.tp * config.cp) != 0) misfit_of_heads = &rule;
+  }
+  if (config.tp > 1 && misfit != nullptr) {
+    issues.add("parallel.tp", fmt::format("found {}, but {} is {} ({}); expected one of {}",
+                                          config.tp, misfit->groups_name, misfit->groups,
+                                          misfit->pattern, fmt::join(divisors(common), ", ")));
+  } else if (config.cp > 1 && misfit_of_heads != nullptr) {
+    issues.add(
+        "parallel.cp",
+        fmt::format("found {} with tp: {}, but {} is {} ({}), and each process attends with "
+                    "heads of its own; expected cp x tp to be one of {}",
+                    config.cp, config.tp, misfit_of_heads->groups_name, misfit_of_heads->groups,
+                    misfit_of_heads->pattern, fmt::join(divisors(common_heads), ", ")));
+  }
+}
+
+}  // namespace fovea::parallel

@@ -1,0 +1,12 @@
+// Whether a model's layers can be shared out as a config asks, before anything is built.
+#pragma once
+
+#include "fovea/parallel/config.h"
+#include "fovea/parallel/plan.h"
+
+namespace fovea::parallel {
+
+// Issues of the keys tp and cp: heads and widths that do not divide, with the numbers that would.
+void check_plan(const ParallelPlan& plan, const ParallelConfig& config, ConfigIssues& issues);
+
+}  // namespace fovea::parallel

@@ -1,0 +1,139 @@
+// B batch, N tokens of a region, n of a rank, D width.
+#include "fovea/parallel/sequence.h"
+
+#include "fovea/core/error.h"
+#include "fovea/nn/adaln.h"
+#include "fovea/nn/attention.h"
+#include "fovea/nn/mlp.h"
+
+namespace fovea::parallel {
+namespace {
+
+using nn::UnitForward;
+using Tensors = std::vector<at::Tensor>;
+
+constexpr int64_t kQkvBlocks = 3;
+
+thread_local int64_t tokens_of_region = 0;
+
+nn::UnitImpl& unit_at(torch::nn::Module& model, const std::string& path) {
+  const auto modules = model.named_modules("", /*include_self=*/false);
+  const auto* found = modules.find(path);
+  auto* unit = found ? dynamic_cast<nn::UnitImpl*>(found->get()) : nullptr;
+  FOVEA_CHECK(unit != nullptr, "the model's parallel plan names the unit {}, which is none", path);
+  return *unit;
+}
+
+// Which part of all tokens a rank has: cp outside, sp inside.
+kernels::DropPart tokens_part(const SequenceGroups& groups) {
+  return {.dim = 1,
+          .index = groups.cp.rank() * groups.sp.size() + groups.sp.rank(),
+          .count = groups.cp.size() * groups.sp.size()};
+}
+
+// qkv and what stands behind the heads: some heads of all tokens in between.
+void exchange_heads(nn::AttentionImpl& attention, const SequenceGroups& groups) {
+  const auto children = attention.named_children();
+  auto& qkv = dynamic_cast<nn::UnitImpl&>(*children["qkv"]);
+  auto& behind =
+      dynamic_cast<nn::UnitImpl&>(*children[children.contains("norm") ? "norm" : "proj"]);
+  const Exchange exchange{groups.cp, "heads of " + attention.path()};
+  qkv.around_forward.push_back([exchange](const UnitForward& forward, const Tensors& inputs) {
+    return exchange.tokens_to_features(forward(inputs), kQkvBlocks).narrow(1, 0, region_tokens());
+  });
+  behind.around_forward.push_back(
+      [exchange, &groups](const UnitForward& forward, const Tensors& inputs) {
+        const auto padded = pad_tokens(inputs[0], groups.padded_tokens());
+        return forward({exchange.features_to_tokens(padded, 1)});
+      });
+  // Heads of tp, then of cp.
+  auto& parts = attention.drop_parts["attn_drop"];
+  if (parts.empty()) parts = {{.dim = 1}};
+  parts[0].index = parts[0].index * groups.cp.size() + groups.cp.rank();
+  parts[0].count *= groups.cp.size();
+}
+
+void set_up(nn::UnitImpl& unit, const SequenceGroups& groups) {
+  if (auto* attention = dynamic_cast<nn::AttentionImpl*>(&unit)) {
+    if (groups.cp.size() > 1) exchange_heads(*attention, groups);
+    unit.drop_parts["proj_drop"].push_back(tokens_part(groups));
+  } else if (dynamic_cast<nn::MlpImpl*>(&unit) != nullptr) {
+    unit.drop_parts["drop2"].push_back(tokens_part(groups));
+    // In front of it the ranks of sp have gathered theirs.
+    if (groups.cp.size() > 1) {
+      unit.drop_parts["drop1"].push_back(
+          {.dim = 1, .index = groups.cp.rank(), .count = groups.cp.size()});
+    }
+  } else if (dynamic_cast<nn::ModulationImpl*>(&unit) != nullptr) {
+    // One for all tokens: its gradient comes from those of all ranks.
+    const Exchange over_cp{groups.cp, unit.path()}, over_sp{groups.sp, unit.path()};
+    unit.around_forward.push_back(
+        [over_cp, over_sp](const UnitForward& forward, const Tensors& inputs) {
+          return over_sp.sum_gradient(over_cp.sum_gradient(forward(inputs)));
+        });
+  }
+}
+
+}  // namespace
+
+int64_t region_tokens() { return tokens_of_region; }
+
+RegionTokensScope::RegionTokensScope(int64_t tokens) : before_(tokens_of_region) {
+  tokens_of_region = tokens;
+}
+
+RegionTokensScope::~RegionTokensScope() { tokens_of_region = before_; }
+
+int64_t SequenceGroups::padded_tokens() const {
+  const auto ranks = cp.size() * sp.size();
+  return (tokens_of_region + ranks - 1) / ranks * ranks;
+}
+
+at::Tensor SequenceGroups::enter(const at::Tensor& x) const {
+  tokens_of_region = x.size(1);
+  const auto padded = pad_tokens(x, padded_tokens());
+  const Exchange over_cp{cp, "tokens of cp"}, over_sp{sp, "tokens"};
+  return over_sp.split(over_cp.split(padded, 1), 1);
+}
+
+at::Tensor SequenceGroups::leave(const at::Tensor& x) const {
+  const Exchange over_cp{cp, "tokens of cp"}, over_sp{sp, "tokens"};
+  return over_cp.join(over_sp.join(x, 1), 1).narrow(1, 0, tokens_of_region);
+}
+
+at::Tensor SequenceGroups::before_columns(const at::Tensor& x) const {
+  const auto gathered = Exchange{sp, "tokens"}.gather(x, 1);
+  return cp.size() > 1 ? gathered : gathered.narrow(1, 0, tokens_of_region);
+}
+
+at::Tensor SequenceGroups::after_rows(const at::Tensor& x) const {
+  const auto padded = cp.size() > 1 ? x : pad_tokens(x, padded_tokens());
+  return Exchange{sp, "tokens"}.scatter_sum(padded, 1);
+}
+
+std::vector<std::string> share_out_tokens(torch::nn::Module& model, const ParallelPlan& plan,
+                                          const SequenceGroups& groups) {
+  std::vector<std::string> paths;
+  for (const auto& region : plan.regions) {
+    for (const auto& path : region.units) {
+      auto& unit = unit_at(model, path);
+      for (const auto& module : unit.modules(/*include_self=*/false)) {
+        if (auto* inner = dynamic_cast<nn::UnitImpl*>(module.get())) set_up(*inner, groups);
+      }
+      paths.push_back(path);
+    }
+    unit_at(model, region.units.front())
+        .around_forward.push_back([&groups](const UnitForward& forward, const Tensors& inputs) {
+          auto own = inputs;
+          own[0] = groups.enter(inputs[0]);
+          return forward(own);
+        });
+    unit_at(model, region.units.back())
+        .around_forward.push_back([&groups](const UnitForward& forward, const Tensors& inputs) {
+          return groups.leave(forward(inputs));
+        });
+  }
+  return paths;
+}
+
+}  // namespace fovea::parallel
