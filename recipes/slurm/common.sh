@@ -50,7 +50,8 @@ launch_and_requeue() {
   [[ $code -ne 0 && -e $folder/stopped ]] || exit "$code"
   if [[ ${FOVEA_REQUEUE:-yes} == yes ]]; then
     echo "stopped with the state saved: back into the queue"
-    scontrol requeue "$SLURM_JOB_ID"
+    # Slurm ends this script. Were it to end by itself, its code could be taken for that of the next start.
+    ! scontrol requeue "$SLURM_JOB_ID" || sleep 600
   fi
   exit 75
 }
