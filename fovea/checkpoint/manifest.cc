@@ -92,7 +92,7 @@ std::string Manifest::to_text() const {
 Manifest read_manifest(const fs::path& folder, const std::string& name) {
   const auto text = read_text(folder / name);
   try {
-    const auto whole = json::parse(text, [](int depth, json::parse_event_t, json&) {
+    const auto whole = json::parse(text, [&](int depth, json::parse_event_t, json&) {
       if (depth > kMaxDepth) fail<CheckpointError>("{}: nested too deep", name);
       return true;
     });

@@ -45,7 +45,7 @@ PartMatrices matrices_of(const Factored& of, const at::Tensor& part, int64_t fir
 }
 
 // Over the last dim, of a copy in which that is contiguous: such sums are one thread's each.
-at::Tensor sum_of_squares(const at::Tensor& x) { return x.square().contiguous().sum(-1); }
+at::Tensor squared_sums(const at::Tensor& x) { return x.square().contiguous().sum(-1); }
 
 class Adafactor final : public FlatOptimizer {
  public:
@@ -157,9 +157,9 @@ class Adafactor final : public FlatOptimizer {
     const auto [of_rows, of_columns] = split(item, both);
     of_rows.narrow(0, grad.first_matrix, grad.values.size(0))
         .narrow(1, grad.first_row, grad.values.size(1))
-        .copy_(sum_of_squares(grad.values));
+        .copy_(squared_sums(grad.values));
     of_columns.narrow(0, grad.first_matrix, grad.values.size(0))
-        .copy_(sum_of_squares(grad.values.transpose(-2, -1)));
+        .copy_(squared_sums(grad.values.transpose(-2, -1)));
   }
 
   // The gradient over the root of the second moment's estimate, as the value; a tensor of its own.

@@ -46,6 +46,14 @@ struct Units {
     return std::any_of(blocks.begin(), blocks.end(),
                        [&](const std::string& block) { return is_inside(block, path); });
   }
+  // Whether its parameters are used in its own forward alone: of single layers outside of blocks a
+  // model may take the weights themselves (the segmenters' heads).
+  bool runs_by_itself(const std::string& path) const {
+    if (has_block_inside(path) || is_in_any(path, others)) return false;
+    return is_in_any(path, blocks) || std::any_of(list.begin(), list.end(), [&](const auto& unit) {
+             return is_inside(unit.first, path);
+           });
+  }
   bool is_in_any(const std::string& path, const std::set<std::string>& of) const {
     return std::any_of(of.begin(), of.end(), [&](const std::string& other) {
       return path == other || is_inside(path, other);
@@ -90,7 +98,7 @@ std::vector<std::string> chosen_by_size(const Units& units, const Params& params
   std::vector<bool> is_taken(params.size(), false);
   for (auto unit = units.list.rbegin(); unit != units.list.rend(); ++unit) {
     const auto& path = unit->first;
-    if (units.has_block_inside(path) || units.is_in_any(path, units.others)) continue;
+    if (!units.runs_by_itself(path)) continue;
     int64_t left = 0;
     for (size_t i = 0; i < params.size(); ++i) {
       if (!is_taken[i] && Units::is_inside(params[i].first, path)) left += params[i].second.numel();

@@ -23,7 +23,7 @@ namespace {
 using torch::autograd::variable_list;
 
 constexpr int64_t kPartAlignment = 16;  // elements, as in the optimizer's buffers
-constexpr size_t kMostUnderWay = 2;     // reductions, each with buffers of its own
+constexpr size_t kMostUnderWay = 1;     // reductions, each with buffers of its own
 
 int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
