@@ -261,13 +261,15 @@ TEST(TrainerRanksTest, OtherConfigsAndOtherWeightsAreNamed) {
                                       HasSubstr("trainer.max_grad_norm: 1 of rank 0, 2 here")));
     }
     const auto model = make_model(config, {});
-    check_same_weights(*model, world.all());
+    const parallel::DeviceMesh mesh(world, {{2, 1, 1, 1}});
+    const auto shared = share_out_model(config, *model, mesh);
+    check_same_weights(*model, mesh, *shared);
     if (world.rank() == 1) {
       const at::NoGradGuard no_grad;
       model->named_parameters()["blocks.1.norm1.weight"].view(-1)[3].add_(1e-7);
     }
     try {
-      check_same_weights(*model, world.all());
+      check_same_weights(*model, mesh, *shared);
       ADD_FAILURE() << "other weights were taken for the same";
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), HasSubstr("blocks.1.norm1.weight of rank 1 differs"));

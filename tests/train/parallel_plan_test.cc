@@ -71,7 +71,7 @@ TEST(ParallelPlanTest, SaysWhatWouldFit) {
   EXPECT_NE(faults_of(vit, 2, 2).find("parallel.cp: found 2 with tp: 2, but num_heads is 6"),
             std::string::npos)
       << faults_of(vit, 2, 2);
-  vit.mlp_ratio = 1.0 / 48 * 7;
+  vit.mlp_ratio = 0.15;  // of 48: 7
   EXPECT_NE(faults_of(vit, 2, 1).find("the hidden width of the MLP is 7"), std::string::npos)
       << faults_of(vit, 2, 1);
 }
