@@ -42,14 +42,14 @@ TEST(MeshShapeTest, NamesEveryFaultAtOnce) {
   }
 }
 
-TEST(MeshShapeTest, AxesNotBuiltYetAreRefused) {
+TEST(MeshShapeTest, TokensAreSharedOutAmongTheRanksOfTp) {
   ConfigIssues issues;
-  ParallelConfig{.dp_shard = 2, .cp = 2, .tp = 4}.validate(issues);
-  ASSERT_EQ(issues.all().size(), 2u);
-  EXPECT_EQ(issues.all()[1].first, "tp");
-  EXPECT_THAT(issues.all()[1].second, HasSubstr("found 4, but"));
+  ParallelConfig{.sequence_parallel = true}.validate(issues);
+  ASSERT_EQ(issues.all().size(), 1u);
+  EXPECT_EQ(issues.all()[0].first, "sequence_parallel");
   ConfigIssues none;
   ParallelConfig{}.validate(none);
+  ParallelConfig{.tp = 2, .sequence_parallel = true}.validate(none);
   EXPECT_TRUE(none.all().empty());
 }
 
