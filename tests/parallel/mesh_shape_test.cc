@@ -42,15 +42,13 @@ TEST(MeshShapeTest, NamesEveryFaultAtOnce) {
   }
 }
 
-TEST(MeshShapeTest, AxesNotBuiltYetAreRefused) {
+TEST(MeshShapeTest, RefusesAxesAndKeysThatDoNothing) {
   ConfigIssues issues;
-  ParallelConfig{.dp_shard = 2, .cp = 2, .tp = 4}.validate(issues);
-  ASSERT_EQ(issues.all().size(), 3u);
-  EXPECT_EQ(issues.all()[2].first, "tp");
-  EXPECT_THAT(issues.all()[2].second, HasSubstr("found 4, but"));
-  ConfigIssues none;
-  ParallelConfig{}.validate(none);
-  EXPECT_TRUE(none.all().empty());
+  ParallelConfig{.dp_shard = 2, .cp = 2, .sequence_parallel = true}.validate(issues);
+  ASSERT_EQ(issues.all().size(), 2u);
+  EXPECT_EQ(issues.all()[0].first, "dp_shard");
+  EXPECT_EQ(issues.all()[1].first, "sequence_parallel");
+  EXPECT_THAT(issues.all()[1].second, HasSubstr("with tp: 1"));
 }
 
 }  // namespace
