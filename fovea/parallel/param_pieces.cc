@@ -46,13 +46,10 @@ struct Units {
     return std::any_of(blocks.begin(), blocks.end(),
                        [&](const std::string& block) { return is_inside(block, path); });
   }
-  // Whether its parameters are used in its own forward alone: of single layers outside of blocks a
-  // model may take the weights themselves (the segmenters' heads).
+  // Whether its parameters are used in its own forward alone. Outside of blocks a model may take
+  // weights themselves (the segmenters' heads), or call a part by other functions (the encoder).
   bool runs_by_itself(const std::string& path) const {
-    if (has_block_inside(path) || is_in_any(path, others)) return false;
-    return is_in_any(path, blocks) || std::any_of(list.begin(), list.end(), [&](const auto& unit) {
-             return is_inside(unit.first, path);
-           });
+    return is_in_any(path, blocks) && !has_block_inside(path) && !is_in_any(path, others);
   }
   bool is_in_any(const std::string& path, const std::set<std::string>& of) const {
     return std::any_of(of.begin(), of.end(), [&](const std::string& other) {

@@ -26,9 +26,8 @@ struct ParamPiece {
 };
 
 // For ZeRO 3. A piece for each outermost unit of a list of units ("blocks.3"); or, with
-// min_num_params, for each innermost unit that has so many parameters beside those of pieces
-// within it (not single layers outside of blocks, whose weights a model may use by itself). The
-// last piece, of no unit, has the rest, and parameters that several units share.
+// min_num_params, for each innermost unit of one that has so many parameters beside those of pieces
+// within it. The last piece, of no unit, has the rest, and parameters that several units share.
 std::vector<ParamPiece> pieces_by_unit(nn::UnitImpl& model, int64_t min_num_params = 0);
 // The matrices of units as pieces of their own, gathered in `dtype`; vectors, which are used in
 // their own dtype, stay. The products of a unit are to be in `dtype` then.
