@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 #include <vector>
 
@@ -21,22 +21,33 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What may change between two starts of one run: it touches no weight, no loss and no order of
-// samples.
-constexpr std::array<std::string_view, 17> kFreeKeys = {"run.dir",           "log.",
-                                                        "checkpoint.",       "data.threads",
-                                                        "data.prefetch",     "data.bad_samples.",
-                                                        "device.threads",    "trainer.eval_every_",
-                                                        "init.weights",      "parallel.dp_",
-                                                        "parallel.cp",       "parallel.tp",
-                                                        "launch.",           "init.optimizer",
-                                                        "init.step",         "parallel.sequence_",
-                                                        "parallel.recompute"};
+// What may change between two starts of one run: it touches no order of samples, and weights and
+// losses by rounding at most.
+constexpr std::string_view kFreeKeys[] = {"run.dir",
+                                          "log.",
+                                          "checkpoint.",
+                                          "data.threads",
+                                          "data.prefetch",
+                                          "data.bad_samples.",
+                                          "device.threads",
+                                          "trainer.eval_every_",
+                                          "init.weights",
+                                          "init.optimizer",
+                                          "init.step",
+                                          "launch.",
+                                          "parallel.dp_",
+                                          "parallel.zero",
+                                          "parallel.reshard_",
+                                          "parallel.min_num_params",
+                                          "parallel.cp",
+                                          "parallel.tp",
+                                          "parallel.sequence_",
+                                          "parallel.recompute"};
 
 constexpr const char* kStopped = "stopped";
 
 bool is_free(std::string_view key) {
-  return std::any_of(kFreeKeys.begin(), kFreeKeys.end(),
+  return std::any_of(std::begin(kFreeKeys), std::end(kFreeKeys),
                      [&](std::string_view free) { return key.starts_with(free); });
 }
 

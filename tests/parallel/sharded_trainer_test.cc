@@ -110,7 +110,7 @@ void expect_about_same_run(const std::string& actual, const std::string& expecte
   }
 }
 
-// 1 process -> 4 -> 3 -> 2 x 2 -> 1, from the checkpoints of steps 2, 4, 6 and 9.
+// 1 process -> 4 -> 3 (with whole weights) -> 2 x 2 -> 1, from the checkpoints of steps 2, 4, 6 and 9.
 TEST(ShardedTrainerTest, CheckpointsFitAnyMesh) {
   const testing::Folder own;
   const LaunchedFolder folder;
@@ -142,8 +142,9 @@ TEST(ShardedTrainerTest, CheckpointsFitAnyMesh) {
     EXPECT_TRUE(fs::exists(checkpoints + "/step_00000012/optimizer-00003.safetensors"));
   }
   check_and_go_back_to(4);
-  run_ranks(3,
-            [&](World& world) { EXPECT_EQ(fit_launched(world, on_mesh(moved, 1, 3)).step, 12); });
+  run_ranks(3, [&](World& world) {
+    EXPECT_EQ(fit_launched(world, on_mesh(moved, 1, 3, /*zero=*/1)).step, 12);
+  });
   check_and_go_back_to(6);
   run_ranks(4, on_four);
   // Weights of a run that was shared out, as eval and predict find them.
