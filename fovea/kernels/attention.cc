@@ -1,13 +1,18 @@
 #include "fovea/kernels/attention.h"
 
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/softmax.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <limits>
 
 #include "fovea/kernels/bfloat16.h"
+#include "fovea/kernels/cpu/one_mkl_thread.h"
 
 namespace fovea::kernels {
 
@@ -15,6 +20,38 @@ namespace {
 
 // [B, M] -> [B, 1, 1, M], for every head and query.
 at::Tensor for_scores(const at::Tensor& key_mask) { return key_mask.unsqueeze(1).unsqueeze(1); }
+
+// libtorch's attention for CPUs, whose products are each one thread's, so that the sums do not
+// depend on the number of threads.
+class CpuAttentionFunction : public torch::autograd::Function<CpuAttentionFunction> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& q,
+                            const at::Tensor& k, const at::Tensor& v,
+                            const std::optional<at::Tensor>& mask, double scale) {
+    const cpu::OneMklThreadEach one_thread;
+    auto [out, log_sum] = at::_scaled_dot_product_flash_attention_for_cpu(
+        q, k, v, /*dropout_p=*/0.0, /*is_causal=*/false, mask, scale);
+    ctx->save_for_backward({q, k, v, out, log_sum, mask.value_or(at::Tensor())});
+    ctx->saved_data["scale"] = scale;
+    return out;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 const torch::autograd::variable_list& gradients) {
+    const auto saved = ctx->get_saved_variables();
+    const cpu::OneMklThreadEach one_thread;
+    auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+        gradients[0], saved[0], saved[1], saved[2], saved[3], saved[4], /*dropout_p=*/0.0,
+        /*is_causal=*/false,
+        saved[5].defined() ? std::optional<at::Tensor>(saved[5]) : std::nullopt,
+        ctx->saved_data["scale"].toDouble());
+    return {dq, dk, dv, {}, {}};
+  }
+};
+
+bool is_for_cpu_attention(const at::Tensor& q, const at::Tensor& v) {
+  return q.is_cpu() && q.numel() > 0 && v.numel() > 0 && q.size(3) == v.size(3);
+}
 
 }  // namespace
 
@@ -39,8 +76,14 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
         .to(at::kBFloat16);
   }
   if (!drop || drop->rate == 0.0) {
-    std::optional<at::Tensor> mask;
-    if (key_mask.defined()) mask = for_scores(key_mask).expand({-1, -1, q.size(2), -1});
+    std::optional<at::Tensor> mask;  // added to the scores
+    if (key_mask.defined()) {
+      const auto shown = for_scores(key_mask);
+      mask = at::zeros(shown.sizes(), q.options())
+                 .masked_fill_(shown.logical_not(), -std::numeric_limits<double>::infinity())
+                 .expand({-1, -1, q.size(2), -1});
+    }
+    if (is_for_cpu_attention(q, v)) return CpuAttentionFunction::apply(q, k, v, mask, scale);
     return at::scaled_dot_product_attention(q, k, v, mask, /*dropout_p=*/0.0,
                                             /*is_causal=*/false, scale);
   }

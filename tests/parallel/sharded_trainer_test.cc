@@ -110,7 +110,7 @@ void expect_about_same_run(const std::string& actual, const std::string& expecte
   }
 }
 
-// 1 process -> 4 -> 3 (with whole weights) -> 2 x 2 -> 1, from the checkpoints of steps 2, 4, 6 and 9.
+// 1 process -> 4 -> 3 (whole weights) -> 2 x 2 -> 1, from the checkpoints of steps 2, 4, 6 and 9.
 TEST(ShardedTrainerTest, CheckpointsFitAnyMesh) {
   const testing::Folder own;
   const LaunchedFolder folder;

@@ -1,6 +1,7 @@
 // Products that stay in the thread that asks for them.
 #pragma once
 
+#include <ATen/Parallel.h>
 #include <dlfcn.h>
 
 namespace fovea::kernels::cpu {
@@ -21,6 +22,32 @@ class OneMklThread {
   static inline const auto set_ =
       reinterpret_cast<int (*)(int)>(dlsym(RTLD_DEFAULT, "MKL_Set_Num_Threads_Local"));
   int before_;
+};
+
+// The same for all of ATen's threads, around an operation of libtorch that multiplies in several of
+// them. Not within a parallel region.
+class OneMklThreadEach {
+ public:
+  OneMklThreadEach() {
+    for_each_thread([] { before_ = set_(1); });
+  }
+  ~OneMklThreadEach() {
+    for_each_thread([] { set_(before_); });
+  }
+  OneMklThreadEach(const OneMklThreadEach&) = delete;
+  OneMklThreadEach& operator=(const OneMklThreadEach&) = delete;
+
+ private:
+  template <class Body>
+  static void for_each_thread(Body body) {
+    if (set_ == nullptr) return;
+    // One piece for each thread of the team, the calling one among them.
+    at::parallel_for(0, at::get_num_threads(), 1, [&](int64_t, int64_t) { body(); });
+  }
+
+  static inline const auto set_ =
+      reinterpret_cast<int (*)(int)>(dlsym(RTLD_DEFAULT, "MKL_Set_Num_Threads_Local"));
+  static inline thread_local int before_ = 0;
 };
 
 }  // namespace fovea::kernels::cpu
