@@ -19,8 +19,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 at::Tensor each_product(const at::Tensor& a, const at::Tensor& b) {
-  const bool is_float = a.scalar_type() == at::kFloat || a.scalar_type() == at::kDouble;
-  const bool is_cpu_float = a.is_cpu() && is_float && a.numel() > 0;
+  const bool is_cpu_float = a.is_cpu() && a.scalar_type() == at::kFloat && a.numel() > 0;
   if (!is_cpu_float) return at::bmm(a, b.transpose(1, 2));
   const int64_t B = a.size(0);
   auto out = at::empty({B, a.size(1), b.size(1)}, a.options());

@@ -54,7 +54,7 @@ bool onednn_is_faster() {
 // out = a b^T + bias in one thread.
 void product_into(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias,
                   at::Tensor out) {
-  if (onednn_is_faster() && a.scalar_type() == at::kFloat) {
+  if (onednn_is_faster()) {
     out.copy_(onednn_product(a, b, bias));
   } else if (bias.defined()) {
     at::addmm_out(out, bias, a, b.t());
@@ -71,7 +71,7 @@ int64_t rows_of_block(int64_t rows) {
   return std::clamp((even + kLeast - 1) / kLeast * kLeast, kLeast, kMost);
 }
 
-// a: [M, K], b: [N, K], any strides -> a b^T + bias: [M, N], in blocks of `rows` x
+// a: [M, K], b: [N, K], float32, any strides -> a b^T + bias: [M, N], in blocks of `rows` x
 // `columns`.
 at::Tensor blocked_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias,
                            int64_t rows, int64_t columns) {
@@ -94,18 +94,15 @@ at::Tensor blocked_product(const at::Tensor& a, const at::Tensor& b, const at::T
   return out;
 }
 
-// What BLAS multiplies, and would split by the number of threads.
 bool is_cpu_float(const at::Tensor& x) {
-  const bool is_float = x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble;
-  return x.is_cpu() && is_float && x.numel() > 0;
+  return x.is_cpu() && x.scalar_type() == at::kFloat && x.numel() > 0;
 }
 
-// a: [M, K], b: [N, K] -> a b^T + bias: [M, N].
+// a: [M, K], b: [N, K], float32 -> a b^T + bias: [M, N].
 at::Tensor float_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
   // With this many tiles to hand out oneDNN splits no sum, and writes straight to its result.
   constexpr int64_t kManyOutputs = int64_t{1} << 20;
-  const bool is_float = a.scalar_type() == at::kFloat;
-  if (is_float && onednn_is_faster() && a.size(0) * b.size(0) >= kManyOutputs) {
+  if (onednn_is_faster() && a.size(0) * b.size(0) >= kManyOutputs) {
     return onednn_product(a, b, bias);
   }
   return blocked_product(a, b, bias, rows_of_block(a.size(0)), b.size(0));
@@ -136,9 +133,7 @@ at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x) {
   // and wants the second one whole: there the smaller side alone is cut.
   const int64_t N = dy.size(1), K = x.size(1);
   const auto part = [](int64_t size) { return std::clamp<int64_t>((size + 1) / 2, 16, 192); };
-  if (!onednn_is_faster() || dy.scalar_type() != at::kFloat) {
-    return blocked_product(dy.t(), x.t(), {}, part(N), part(K));
-  }
+  if (!onednn_is_faster()) return blocked_product(dy.t(), x.t(), {}, part(N), part(K));
   return N <= K ? blocked_product(dy.t(), x.t(), {}, part(N), K)
                 : blocked_product(x.t(), dy.t(), {}, part(K), N).t();
 }

@@ -271,7 +271,7 @@ TEST(ShardedParamsTest, MemoryFallsWithTheNumberOfRanks) {
       // Beside its share of both: two pieces gathered, the gradients of one, those of another on
       // their way with the copy that Gloo makes, what comes of them, and the input's.
       const double most = 2 * share + 6 * piece + 2 * piece * share;
-      EXPECT_LT(peak_of_a_step(world, {}, true), most + 0.03);
+      EXPECT_LT(peak_of_a_step(world, {}, true), most + 0.06);
       const double kept = peak_of_a_step(world, {.reshard_after_forward = false}, true);
       EXPECT_GT(kept, 1.0);
       EXPECT_LT(kept, 1.0 + most);
