@@ -49,8 +49,10 @@ class CpuAttentionFunction : public torch::autograd::Function<CpuAttentionFuncti
   }
 };
 
+// Not float64, in which the export to ONNX traces.
 bool is_for_cpu_attention(const at::Tensor& q, const at::Tensor& v) {
-  return q.is_cpu() && q.numel() > 0 && v.numel() > 0 && q.size(3) == v.size(3);
+  return q.is_cpu() && q.scalar_type() != at::kDouble && q.numel() > 0 && v.numel() > 0 &&
+         q.size(3) == v.size(3);
 }
 
 }  // namespace
