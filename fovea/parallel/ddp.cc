@@ -4,23 +4,19 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/utils/lambda_post_hook.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <mutex>
 
 #include "fovea/core/error.h"
+#include "fovea/parallel/gradient_hooks.h"
 
 namespace fovea::parallel {
-using torch::autograd::variable_list;
 
 struct GradientReducer::State {
   struct Bucket {
     Range range;
     int64_t num_params = 0;
     int64_t num_missing = 0;  // gradients that are not there yet
-    bool is_started = false;
     std::unique_ptr<Pending> pending;
     at::Tensor sent, received;  // [W * part] with a wire dtype
   };
@@ -34,7 +30,6 @@ struct GradientReducer::State {
         has_gradient(params.size()) {}
 
   void make_buckets();
-  void hook(size_t i);
   void reset();
   void on_gradient(size_t i);
   void start_ready();
@@ -55,11 +50,7 @@ struct GradientReducer::State {
   size_t next = 0;                 // bucket that starts next
   bool is_overlapping = false;
 
-  struct Hook {
-    std::shared_ptr<torch::autograd::Node> accumulator;  // nobody else keeps it alive
-    uintptr_t key = 0;
-  };
-  std::vector<Hook> hooks;
+  GradientHooks hooks;  // of all of `params`
 };
 
 void GradientReducer::State::make_buckets() {
@@ -81,22 +72,9 @@ void GradientReducer::State::make_buckets() {
   }
 }
 
-void GradientReducer::State::hook(size_t i) {
-  auto accumulator = torch::autograd::impl::grad_accumulator(params[i].param);
-  FOVEA_CHECK(accumulator != nullptr, "{} is no leaf that gets a gradient", params[i].name);
-  const auto key =
-      accumulator->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
-          [this, i](const variable_list& outputs, const variable_list&) {
-            on_gradient(i);
-            return outputs;
-          }));
-  hooks.push_back({std::move(accumulator), key});
-}
-
 void GradientReducer::State::reset() {
   for (auto& bucket : buckets) {
     bucket.num_missing = bucket.num_params;
-    bucket.is_started = false;
   }
   has_gradient.assign(params.size(), false);
   next = 0;
@@ -131,7 +109,6 @@ void GradientReducer::State::start(Bucket& bucket) {
   const at::NoGradGuard no_grad;
   const auto& [begin, end] = bucket.range;
   const auto grad = flat_grad.narrow(0, begin, end - begin);
-  bucket.is_started = true;
   if (!is_converted()) {
     bucket.pending = ranks.start_all_reduce(grad, name_of(bucket));
     return;
@@ -165,12 +142,14 @@ GradientReducer::GradientReducer(std::vector<FlatParameter> params, const at::Te
     : state_(std::make_unique<State>(std::move(params), flat_grad, ranks, options)) {
   if (ranks.size() == 1) return;  // there is nothing to exchange
   state_->make_buckets();
-  for (size_t i = 0; i < state_->params.size(); ++i) state_->hook(i);
+  for (size_t i = 0; i < state_->params.size(); ++i) {
+    const auto& param = state_->params[i];
+    state_->hooks.add(param.param, param.name,
+                      [state = state_.get(), i] { state->on_gradient(i); });
+  }
 }
 
-GradientReducer::~GradientReducer() {
-  for (const auto& hook : state_->hooks) hook.accumulator->del_post_hook(hook.key);
-}
+GradientReducer::~GradientReducer() = default;
 
 void GradientReducer::overlap_next_backward() {
   const std::lock_guard lock(state_->mutex);

@@ -6,9 +6,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/utils/lambda_post_hook.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <deque>
@@ -16,11 +13,10 @@
 #include <optional>
 
 #include "fovea/core/error.h"
+#include "fovea/parallel/gradient_hooks.h"
 
 namespace fovea::parallel {
 namespace {
-
-using torch::autograd::variable_list;
 
 constexpr int64_t kPartAlignment = 16;  // elements, as in the optimizer's buffers
 constexpr size_t kMostUnderWay = 1;     // reductions, each with buffers of its own
@@ -62,7 +58,6 @@ struct ShardedParams::State : std::enable_shared_from_this<State> {
     at::Tensor own;                      // [part_size] that is sent
 
     size_t num_missing = 0;  // gradients that are not there yet
-    bool is_started = false;
     std::unique_ptr<Pending> reducing;
     at::Tensor sent,
         received;  // [N * part_size]; received: [part_size], or as sent where converted
@@ -79,7 +74,6 @@ struct ShardedParams::State : std::enable_shared_from_this<State> {
 
   void add_piece(const ParamPiece& piece);
   void take_in(const Piece& piece, size_t i);
-  void hook(size_t i);
   void hook_unit(size_t k);
 
   void start_gather(size_t k);
@@ -123,11 +117,7 @@ struct ShardedParams::State : std::enable_shared_from_this<State> {
   size_t next_turn = 0;
   std::deque<size_t> under_way;
 
-  struct Hook {
-    std::shared_ptr<torch::autograd::Node> accumulator;  // nobody else keeps it alive
-    uintptr_t key = 0;
-  };
-  std::vector<Hook> hooks;
+  GradientHooks hooks;  // of all of `params`
 };
 
 // body(parameter, its range of `own`): own is laid out as this rank's part of the piece.
@@ -187,17 +177,6 @@ void ShardedParams::State::take_in(const Piece& piece, size_t i) {
   }
   view.copy_(param.whole);
   param.whole.set_data(view);
-}
-
-void ShardedParams::State::hook(size_t i) {
-  auto accumulator = torch::autograd::impl::grad_accumulator(params[i].whole);
-  const auto key =
-      accumulator->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
-          [this, i](const variable_list& outputs, const variable_list&) {
-            on_gradient(i);
-            return outputs;
-          }));
-  hooks.push_back({std::move(accumulator), key});
 }
 
 void ShardedParams::State::hook_unit(size_t k) {
@@ -389,16 +368,18 @@ ShardedParams::ShardedParams(std::vector<ParamPiece> pieces, Communicator& shard
   const auto count = state_->pieces.size();
   state_->next_of.resize(count);
   state_->previous_of.resize(count);
-  for (size_t i = 0; i < state_->params.size(); ++i) state_->hook(i);
+  for (size_t i = 0; i < state_->params.size(); ++i) {
+    const auto& param = state_->params[i];
+    state_->hooks.add(param.whole, param.name,
+                      [state = state_.get(), i] { state->on_gradient(i); });
+  }
   for (size_t k = 0; k < count; ++k) {
     state_->hook_unit(k);
     state_->release(k);
   }
 }
 
-ShardedParams::~ShardedParams() {
-  for (const auto& hook : state_->hooks) hook.accumulator->del_post_hook(hook.key);
-}
+ShardedParams::~ShardedParams() = default;
 
 const std::vector<ShardedParam>& ShardedParams::params() const { return state_->params; }
 Communicator& ShardedParams::shards() const { return state_->shards; }

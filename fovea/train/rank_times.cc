@@ -46,8 +46,7 @@ Straggler find_straggler(std::span<const RankTimes> times) {
 std::string text_of(const Straggler& straggler) {
   return fmt::format(
       "{:.1f} % of the time in communication; the others waited for rank {}, {:.1f} % of the time "
-      "(which "
-      "itself waited {:.1f} % for data)",
+      "(which itself waited {:.1f} % for data)",
       100 * straggler.comm_share, straggler.rank, 100 * straggler.waited_share,
       100 * straggler.data_share);
 }

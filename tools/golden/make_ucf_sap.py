@@ -19,8 +19,8 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
 
-from make_ucf_unetr import SOLID_TREE, FLAT_TREE, coarse, make_input, side_of
-from make_variables import OUT, encoder_of, import_ucf, randomise
+from make_ucf_unetr import SOLID_TREE, FLAT_TREE, coarse, make_input, randomise_coarsely, side_of
+from make_variables import OUT, encoder_of, import_ucf
 
 WIDTH = 256  # of its decoder; not to be chosen there
 FLAT = {**FLAT_TREE, "patch_size": [2], "embed_dim": 8, "depth": 2}
@@ -65,11 +65,7 @@ def make(name, case, folder):
     generator = torch.Generator().manual_seed(sum(map(ord, name)))
     vit = case["encoder"]
     model = build(case, folder)
-    randomise(model, generator)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(coarse(parameter))
-    model.eval()
+    randomise_coarsely(model, generator)
     tensors, laid, where = make_input(case, generator)
     del tensors["images"]
     shape = (2, vit["fixed_length"], vit["patch_size"][0] ** len(vit["img_size"]))

@@ -91,6 +91,15 @@ def coarse(tensor):
     return tensor.to(torch.float16)
 
 
+def randomise_coarsely(model, generator):
+    """weights that a half holds; the model evaluates then"""
+    randomise(model, generator)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(coarse(parameter))
+    model.eval()
+
+
 def make_input(case, generator):
     """tensors of the file; images, adaptive patches as one image, and size and centre in pixels"""
     vit, batch = case["encoder"], case.get("batch", 2)
@@ -118,11 +127,7 @@ def make(name, case, folder):
     case = {**MODEL, **case}
     vit = case["encoder"]
     model = build(case, folder)
-    randomise(model, generator)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(coarse(parameter))
-    model.eval()
+    randomise_coarsely(model, generator)
     tensors, laid, where = make_input(case, generator)
     channels = case.get("channels") or ["a", "b"][:vit["in_chans"]]
     images = tensors["images"].double()

@@ -6,21 +6,23 @@
 
 namespace fovea::kernels::cpu {
 
+// Sets how many threads MKL uses where the calling thread asks it -> the number before. Exported by
+// a libtorch that was built with MKL, else null.
+inline const auto set_mkl_threads =
+    reinterpret_cast<int (*)(int)>(dlsym(RTLD_DEFAULT, "MKL_Set_Num_Threads_Local"));
+
 // While it lives, MKL works in the calling thread alone. libtorch has told it to use all threads
 // even where it is called from one of several, which would split the sums by their number.
 class OneMklThread {
  public:
-  OneMklThread() : before_(set_ ? set_(1) : 0) {}
+  OneMklThread() : before_(set_mkl_threads ? set_mkl_threads(1) : 0) {}
   ~OneMklThread() {
-    if (set_) set_(before_);
+    if (set_mkl_threads) set_mkl_threads(before_);
   }
   OneMklThread(const OneMklThread&) = delete;
   OneMklThread& operator=(const OneMklThread&) = delete;
 
  private:
-  // Exported by a libtorch that was built with MKL.
-  static inline const auto set_ =
-      reinterpret_cast<int (*)(int)>(dlsym(RTLD_DEFAULT, "MKL_Set_Num_Threads_Local"));
   int before_;
 };
 
@@ -29,10 +31,10 @@ class OneMklThread {
 class OneMklThreadEach {
  public:
   OneMklThreadEach() {
-    for_each_thread([] { before_ = set_(1); });
+    for_each_thread([] { before_ = set_mkl_threads(1); });
   }
   ~OneMklThreadEach() {
-    for_each_thread([] { set_(before_); });
+    for_each_thread([] { set_mkl_threads(before_); });
   }
   OneMklThreadEach(const OneMklThreadEach&) = delete;
   OneMklThreadEach& operator=(const OneMklThreadEach&) = delete;
@@ -40,13 +42,11 @@ class OneMklThreadEach {
  private:
   template <class Body>
   static void for_each_thread(Body body) {
-    if (set_ == nullptr) return;
+    if (set_mkl_threads == nullptr) return;
     // One piece for each thread of the team, the calling one among them.
     at::parallel_for(0, at::get_num_threads(), 1, [&](int64_t, int64_t) { body(); });
   }
 
-  static inline const auto set_ =
-      reinterpret_cast<int (*)(int)>(dlsym(RTLD_DEFAULT, "MKL_Set_Num_Threads_Local"));
   static inline thread_local int before_ = 0;
 };
 
