@@ -15,6 +15,7 @@
 #include "apps/fovea/failure.h"
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu_allocator.h"
+#include "fovea/parallel/launch_env.h"
 
 namespace fovea::app {
 namespace {
@@ -35,11 +36,22 @@ void add_commands(CLI::App& app) {
   add_data(app);
 }
 
-// The OpenMP library under libtorch lets idle threads spin for milliseconds at every barrier. Where
-// cores are shared, with the loader's threads or another process, they spin away the time that the
-// others need: a step takes ten times as long. The limit is read when the library is loaded, before
-// main, so the program starts itself anew with it set. Whoever sets either variable has the choice.
+// Whether other ranks of the same run are on this machine. A launcher that says it wrongly is told
+// so where the ranks are needed.
+bool has_ranks_beside_it() {
+  try {
+    return parallel::launch_from(parallel::process_environment()).local_size > 1;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+// The OpenMP library under libtorch lets idle threads spin for milliseconds at every barrier. A
+// process by itself is faster for it; ranks that share cores spin away the time that the others
+// need, and a step takes ten times as long. The limit is read when the library is loaded, before
+// main, so a rank starts itself anew with it set. Whoever sets either variable has the choice.
 void limit_spinning(char** argv) {
+  if (!has_ranks_beside_it()) return;
   // Read at the same time: libtorch would tell of a rank that is not there yet with a C++ stack.
   setenv("TORCH_CPP_LOG_LEVEL", "ERROR", /*overwrite=*/0);
   if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY")) return;
