@@ -23,6 +23,7 @@ MAY_INCLUDE = {
     "recipe_import": {"core"},
     "train": {"core", "data", "kernels", "nn", "weights", "models", "optim", "checkpoint",
               "parallel"},
+    "plan": {"core", "data", "kernels", "nn", "models", "optim", "parallel", "train"},
 }
 TORCH_FREE = {"core", "data", "recipe_import"}
 TORCH = re.compile(r"(ATen|c10|torch)/")

@@ -19,6 +19,7 @@ void add_summary(CLI::App& app);
 void add_config(CLI::App& app);
 void add_list(CLI::App& app);
 void add_bench(CLI::App& app);
+void add_plan(CLI::App& app);
 void add_report(CLI::App& app);
 void add_doctor(CLI::App& app);
 void add_data(CLI::App& app);

@@ -31,6 +31,7 @@ void add_commands(CLI::App& app) {
   add_config(app);
   add_list(app);
   add_bench(app);
+  add_plan(app);
   add_report(app);
   add_doctor(app);
   add_data(app);

@@ -8,8 +8,11 @@
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
 
 #include <limits>
+#include <optional>
+#include <tuple>
 
 #include "fovea/kernels/bfloat16.h"
 #include "fovea/kernels/cpu/one_mkl_thread.h"
@@ -49,13 +52,39 @@ class CpuAttentionFunction : public torch::autograd::Function<CpuAttentionFuncti
   }
 };
 
+// The shapes of the above for the meta device, where libtorch has none for it. q: [B, H, N, K], v:
+// [B, H, M, K] -> [B, H, N, K] laid out as [B, N, H, K], and float32 [B, H, N].
+std::tuple<at::Tensor, at::Tensor> cpu_attention_meta(const at::Tensor& q, const at::Tensor&,
+                                                      const at::Tensor&, double, bool,
+                                                      const std::optional<at::Tensor>&,
+                                                      std::optional<double>) {
+  const auto kind = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  return {at::empty({q.size(0), q.size(2), q.size(1), q.size(3)}, q.options()).transpose(1, 2),
+          at::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(kind))};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> cpu_attention_backward_meta(
+    const at::Tensor&, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+    const at::Tensor&, const at::Tensor&, double, bool, const std::optional<at::Tensor>&,
+    std::optional<double>) {
+  const auto like = [](const at::Tensor& x) {
+    return at::empty({x.size(0), x.size(2), x.size(1), x.size(3)}, x.options()).transpose(1, 2);
+  };
+  return {like(q), like(k), like(v)};
+}
+
 // Not float64, in which the export to ONNX traces.
 bool is_for_cpu_attention(const at::Tensor& q, const at::Tensor& v) {
-  return q.is_cpu() && q.scalar_type() != at::kDouble && q.numel() > 0 && v.numel() > 0 &&
-         q.size(3) == v.size(3);
+  return (q.is_cpu() || q.is_meta()) && q.scalar_type() != at::kDouble && q.numel() > 0 &&
+         v.numel() > 0 && q.size(3) == v.size(3);
 }
 
 }  // namespace
+
+TORCH_LIBRARY_IMPL(aten, Meta, m) {
+  m.impl("_scaled_dot_product_flash_attention_for_cpu", cpu_attention_meta);
+  m.impl("_scaled_dot_product_flash_attention_for_cpu_backward", cpu_attention_backward_meta);
+}
 
 at::Tensor attention_probabilities(const at::Tensor& q, const at::Tensor& k, double scale,
                                    const at::Tensor& key_mask) {
@@ -70,9 +99,6 @@ at::Tensor attention_probabilities(const at::Tensor& q, const at::Tensor& k, dou
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
                      const std::optional<AttentionDrop>& drop, const at::Tensor& key_mask) {
-  if (q.is_meta()) {
-    return at::empty({q.size(0), q.size(1), q.size(2), v.size(3)}, q.options());
-  }
   if (is_multiplied_as_float(q)) {
     return attention(q.to(at::kFloat), k.to(at::kFloat), v.to(at::kFloat), scale, drop, key_mask)
         .to(at::kBFloat16);

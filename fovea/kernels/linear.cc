@@ -185,11 +185,6 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
               "linear: x of width {} against a weight of {} x {}; expected equal widths",
               x.dim() ? x.size(-1) : 0, weight.dim() ? weight.size(0) : 0,
               weight.dim() == 2 ? weight.size(1) : 0);
-  if (x.is_meta()) {
-    auto shape = x.sizes().vec();
-    shape.back() = weight.size(0);
-    return at::empty(shape, x.options());
-  }
   return LinearFunction::apply(x, weight,
                                bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt);
 }

@@ -27,8 +27,10 @@ using torch::autograd::variable_list;
 // summation, and with it every bit of the result, is the same for any number of threads.
 constexpr int64_t kNormRowsPerPartial = 64;
 
+// On the meta device as well, where there are shapes alone.
 bool has_cpu_norm(const at::Tensor& x) {
-  return x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
+  return (x.is_cpu() || x.is_meta()) &&
+         (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
 }
 
 // Rows of a [M, D] tensor, read and written as float whatever its dtype. Holds pointers: asking a
@@ -77,6 +79,7 @@ NormResult forward_cpu(const at::Tensor& x, const at::Tensor& weight, const at::
   const int64_t M = x.size(0), D = x.size(1);
   const auto statistics = x.options().dtype(at::kFloat);
   NormResult result{at::empty_like(x), at::empty({M}, statistics), at::empty({M}, statistics)};
+  if (x.is_meta()) return result;
   auto* mean = result.mean.mutable_data_ptr<float>();
   auto* rstd = result.rstd.mutable_data_ptr<float>();
   const auto* weights = data_or_null(weight);
@@ -103,6 +106,8 @@ variable_list backward_cpu(const at::Tensor& dy, const at::Tensor& x, const at::
   const auto options = x.options().dtype(at::kFloat);
   const auto dweight = weight.defined() ? at::zeros({partials, D}, options) : at::Tensor();
   const auto dbias = has_bias ? at::zeros({partials, D}, options) : at::Tensor();
+  const auto sums = [&](const at::Tensor& x) { return x.defined() ? sum_rows(x) : x; };
+  if (x.is_meta()) return {dx, sums(dweight), sums(dbias)};
   const auto* weights = data_or_null(weight);
   const auto* means = mean.const_data_ptr<float>();
   const auto* rstds = rstd.const_data_ptr<float>();
@@ -124,8 +129,7 @@ variable_list backward_cpu(const at::Tensor& dy, const at::Tensor& x, const at::
       }
     }
   });
-  return {dx, dweight.defined() ? sum_rows(dweight) : dweight,
-          dbias.defined() ? sum_rows(dbias) : dbias};
+  return {dx, sums(dweight), sums(dbias)};
 }
 
 // Parameters are optional because Function does not take undefined tensors.
@@ -171,7 +175,6 @@ at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::T
                       double eps) {
   check_length("layer_norm", "weight", x, weight);
   check_length("layer_norm", "bias", x, bias);
-  if (x.is_meta()) return at::empty_like(x);
   if (has_cpu_norm(x) && x.numel() > 0) {
     return LayerNormFunction::apply(x, as_float(weight), as_float(bias), eps);
   }

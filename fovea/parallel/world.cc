@@ -31,6 +31,12 @@ milliseconds milliseconds_of(double seconds) {
   return milliseconds(static_cast<int64_t>(std::ceil(seconds * 1000)));
 }
 
+std::vector<int64_t> all_ranks(const Launch& launch) {
+  std::vector<int64_t> ranks(static_cast<size_t>(launch.world_size));
+  std::iota(ranks.begin(), ranks.end(), int64_t{0});
+  return ranks;
+}
+
 std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : "?";
@@ -136,6 +142,11 @@ struct World::Links {
 
 World::World() : all_(make_one_rank()) {}
 
+World::World(const Launch& launch, GroupFactory groups)
+    : launch_(launch), group_factory_(std::move(groups)) {
+  all_ = make_group(all_ranks(launch));
+}
+
 World::World(const Launch& launch, const LaunchConfig& config, c10::DeviceType device)
     : launch_(launch) {
   if (launch.world_size == 1) {
@@ -144,9 +155,7 @@ World::World(const Launch& launch, const LaunchConfig& config, c10::DeviceType d
   }
   at::set_num_threads(static_cast<int>(threads_per_rank(launch)));
   links_ = std::make_unique<Links>(launch, milliseconds_of(config.timeout), backend_for(device));
-  std::vector<int64_t> ranks(static_cast<size_t>(launch.world_size));
-  std::iota(ranks.begin(), ranks.end(), int64_t{0});
-  all_ = make_group(ranks);
+  all_ = make_group(all_ranks(launch));
 }
 
 World::~World() = default;
@@ -161,8 +170,13 @@ std::shared_ptr<Communicator> World::make_group(const std::vector<int64_t>& rank
   FOVEA_CHECK(own != ranks.end() && std::is_sorted(ranks.begin(), ranks.end()),
               "rank {} makes a group of [{}]; expected rising ranks, its own among them", rank(),
               fmt::join(ranks, ", "));
-  if (!links_) return all_;
+  if (!links_ && !group_factory_) return all_;
   if (ranks.size() == 1) return make_one_rank();
+  if (group_factory_) {
+    auto& made = made_groups_[ranks];
+    if (!made) made = group_factory_(ranks);
+    return made;
+  }
   auto& group = links_->groups[ranks];
   if (group) return group;
   const GroupOptions options{.rank = own - ranks.begin(),

@@ -4,6 +4,8 @@
 #include <c10/core/DeviceType.h>
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,10 +17,17 @@
 
 namespace fovea::parallel {
 
+// A group of some ranks, rising.
+using GroupFactory =
+    std::function<std::shared_ptr<Communicator>(const std::vector<int64_t>& ranks)>;
+
 class World {
  public:
   // One process by itself.
   World();
+  // Stands for one rank of a run whose others are not there: groups of several ranks are what
+  // `groups` makes of them.
+  World(const Launch& launch, GroupFactory groups);
   // Joins the others, or is one process where the launch says so. Of several ranks each takes its
   // share of the machine's cores for the CPU kernels. Throws RankError: a rank is
   // missing when launch.timeout is over (named), two processes say they are the same rank, the port
@@ -61,7 +70,9 @@ class World {
   struct Links;
 
   Launch launch_;
-  std::unique_ptr<Links> links_;  // null: one process
+  std::unique_ptr<Links> links_;  // null: no other process
+  GroupFactory group_factory_;    // empty: groups are those of processes
+  std::map<std::vector<int64_t>, std::shared_ptr<Communicator>> made_groups_;  // by the factory
   std::shared_ptr<Communicator> all_;
 };
 

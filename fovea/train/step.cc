@@ -7,6 +7,7 @@
 #include "fovea/core/error.h"
 #include "fovea/models/variables.h"
 #include "fovea/optim/clip.h"
+#include "fovea/train/step_input.h"
 
 namespace fovea::train {
 namespace {
@@ -89,19 +90,30 @@ double clip(optim::Optimizer& optimizer, const StepOptions& options) {
 
 StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Optimizer& optimizer,
                               data::Batch& batch, int64_t step, const StepOptions& options) {
-  const int64_t micro = options.micro_batch_size > 0 ? options.micro_batch_size : batch.size();
+  return compute_gradients(
+      model, task, optimizer,
+      {.size = batch.size(),
+       .position = batch.position,
+       .tensors = [&](int64_t begin,
+                      int64_t end) { return to_tensors(batch, begin, end, options.compute); }},
+      step, options);
+}
+
+StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Optimizer& optimizer,
+                              const StepInput& batch, int64_t step, const StepOptions& options) {
+  const int64_t micro = options.micro_batch_size > 0 ? options.micro_batch_size : batch.size;
   auto& ranks = options.ranks ? *options.ranks : parallel::one_rank();
-  check_adds_up(task, micro, batch.size(), ranks.size());
+  check_adds_up(task, micro, batch.size, ranks.size());
   optimizer.zero_grad();
   StepOutcome outcome;
-  for (int64_t begin = 0; begin < batch.size(); begin += micro) {
-    const int64_t end = std::min(batch.size(), begin + micro);
-    auto tensors = to_tensors(batch, begin, end, options.compute);
+  for (int64_t begin = 0; begin < batch.size; begin += micro) {
+    const int64_t end = std::min(batch.size, begin + micro);
+    auto tensors = batch.tensors(begin, end);
     if (options.features) options.features->fill(tensors);
     const nn::StepScope scope(options.seed, step, tensors.rows);
     const models::ChannelScope channels(model, tensors.variables);
     const auto parts = task.loss(model, tensors);
-    const bool is_last = end == batch.size();
+    const bool is_last = end == batch.size;
     if (options.reducer && is_last) options.reducer->overlap_next_backward();
     if (options.shards) options.shards->before_backward(is_last);
     parts.loss_sum.backward();

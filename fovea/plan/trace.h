@@ -1,0 +1,78 @@
+// What one rank does in a step, in its order: work, and collectives that start and end.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fovea/parallel/communicator.h"
+
+namespace fovea::plan {
+
+// A group of ranks that talk to each other.
+struct Group {
+  std::string axis;  // "tp", "dp_shard", "dp_replicate x dp_shard", "world"
+  std::vector<int64_t> ranks;
+};
+
+struct Event {
+  enum class Kind {
+    kMicroBatch,  // the next one begins
+    kUpdate,      // the optimizer's update begins
+    kStart,       // a collective starts
+    kWait,        // until collective `id` is over
+    kEnd,         // of the step
+  };
+  Kind kind = Kind::kStart;
+  // Work since the event before.
+  double flops = 0;        // of products, 2 a multiply-add
+  int64_t made_bytes = 0;  // of the tensors that were made
+
+  // Of kStart; kWait has the id alone.
+  int64_t id = 0;
+  size_t group = 0;
+  parallel::Collective collective = parallel::Collective::kBarrier;
+  int64_t bytes = 0;  // of the larger side, as Communicator counts
+  std::string dtype;  // "Float"
+  std::string what;
+
+  // Whether another rank's collective is the other side of this one.
+  bool matches(const Event& other) const {
+    return kind == other.kind && collective == other.collective && bytes == other.bytes &&
+           dtype == other.dtype && what == other.what;
+  }
+};
+
+// Counts the work of the thread that it is made in, from then on.
+class Trace {
+ public:
+  explicit Trace(std::function<int64_t()> made_bytes);
+  ~Trace();
+  Trace(const Trace&) = delete;
+  Trace& operator=(const Trace&) = delete;
+
+  void add(Event event);
+  void clear();
+  const std::vector<Event>& events() const { return events_; }
+
+  // Groups are told apart by their ranks. Their collectives leave every tensor as it is.
+  std::shared_ptr<parallel::Communicator> make_group(const std::vector<int64_t>& ranks,
+                                                     int64_t own_rank);
+  std::vector<Group>& groups() { return groups_; }
+
+  void add_flops(double flops) { flops_ += flops; }
+
+ private:
+  std::function<int64_t()> made_bytes_;
+  std::vector<Event> events_;
+  std::vector<Group> groups_;
+  double flops_ = 0;
+  int64_t made_before_ = 0;
+  uint64_t callback_ = 0;
+};
+
+}  // namespace fovea::plan

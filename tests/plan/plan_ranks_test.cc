@@ -1,0 +1,169 @@
+// What a rehearsal predicts is what processes then do: collectives, to the call and byte, and bytes
+// of tensors.
+#include <gtest/gtest.h>
+
+#include <iostream>
+
+#include "fovea/optim/ema.h"
+#include "fovea/plan/live_memory.h"
+#include "fovea/plan/rehearsal.h"
+#include "fovea/train/ranks.h"
+#include "fovea/train/session.h"
+#include "fovea/train/sharding.h"
+#include "fovea/train/step.h"
+#include "tests/parallel/run_ranks.h"
+#include "tests/train/tiny_run.h"
+
+namespace fovea::plan {
+namespace {
+
+using parallel::DeviceMesh;
+using parallel::MeshAxis;
+using parallel::ParallelConfig;
+
+struct Mode {
+  const char* name;
+  std::array<int64_t, parallel::kNumMeshAxes> mesh;
+  ParallelConfig parallel = {};  // but for the sizes
+  int64_t micro_batch_size = 0;  // 0: the whole part
+};
+
+ParallelConfig with(const std::function<void(ParallelConfig&)>& change) {
+  ParallelConfig parallel;
+  change(parallel);
+  return parallel;
+}
+
+// Large enough that tensors outweigh what a step has besides.
+train::TrainConfig config_of(const data::testing::TempDir& folder, const Mode& mode) {
+  auto config = train::testing::tiny_config(folder);
+  auto vit = *config.model.get_if<models::VitConfig>();
+  vit.patch_size = {2};
+  vit.embed_dim = 64;
+  vit.depth = 3;
+  vit.num_heads = 4;
+  config.model = {vit};
+  config.data.global_batch_size = 32;
+  config.data.drop_last = true;
+  config.trainer.ema.enabled = true;
+  if (mode.micro_batch_size > 0) config.trainer.micro_batch_size = mode.micro_batch_size;
+  config.parallel = mode.parallel;
+  config.parallel.dp_replicate = mode.mesh[0];
+  config.parallel.dp_shard = mode.mesh[1];
+  config.parallel.cp = mode.mesh[2];
+  config.parallel.tp = mode.mesh[3];
+  return config;
+}
+
+struct Measured {
+  std::map<std::string, parallel::CollectiveCounts> counts;
+  int64_t state = 0, peak = 0;  // bytes
+};
+
+// Two steps as Trainer takes them; of the second one.
+Measured train_two_steps(const train::TrainConfig& config, const DeviceMesh& mesh) {
+  auto source = train::open_training_data(config, train::data_shard(mesh));
+  LiveMemory memory(c10::DeviceType::CPU);
+  const auto model = train::make_model(config, {});
+  model->train();
+  const auto task = train::make_task(config.task, *model);
+  const auto model_parallel = train::share_out_model(config, *model, mesh);
+  const auto shards = train::make_shards(config.parallel, *model, mesh);
+  const auto optimizer = train::make_optimizer(config, *model, shards.get());
+  const auto reducer =
+      shards ? nullptr : train::make_reducer(config.parallel, *optimizer, mesh.data_parallel());
+  optim::Ema ema(*optimizer, {.decay = 0.9});
+  auto options = train::step_options(config);
+  options.ranks = &mesh.data_parallel();
+  options.reducer = reducer.get();
+  options.shards = shards.get();
+  options.model_parallel = model_parallel.get();
+  Measured result{.counts = {}, .state = memory.bytes(), .peak = 0};
+  std::map<std::string, parallel::Communicator*> groups = {
+      {"dp_replicate x dp_shard", &mesh.data_parallel()}};
+  for (size_t i = 0; i < parallel::kNumMeshAxes; ++i) {
+    const auto axis = static_cast<MeshAxis>(i);
+    if (&mesh.axis(axis) == &mesh.data_parallel()) groups.erase("dp_replicate x dp_shard");
+    groups[name_of(axis)] = &mesh.axis(axis);
+  }
+  for (int64_t step = 0; step < 2; ++step) {
+    for (auto& [axis, group] : groups) group->reset_counts();
+    auto batch = source.loader->next();
+    memory.reset_peak();
+    train::compute_gradients(*model, *task, *optimizer, batch, step, options);
+    optimizer->step(1e-3);
+    ema.update(step);
+  }
+  result.peak = memory.peak();
+  for (const auto& [axis, group] : groups) {
+    if (!group->counts().empty()) result.counts[axis] = group->counts();
+  }
+  return result;
+}
+
+void expect_near(int64_t predicted, int64_t measured, double share, const char* what) {
+  EXPECT_NEAR(static_cast<double>(predicted), static_cast<double>(measured),
+              share * static_cast<double>(measured))
+      << what;
+}
+
+void compare_modes(parallel::World& world, const std::vector<Mode>& modes) {
+  const data::testing::TempDir folder;
+  for (const auto& mode : modes) {
+    SCOPED_TRACE(mode.name);
+    const auto config = config_of(folder, mode);
+    const parallel::MeshShape shape{mode.mesh};
+    const auto predicted = rehearse(config, shape, world.rank());
+    const DeviceMesh mesh(world, shape);
+    const auto measured = train_two_steps(config, mesh);
+    EXPECT_EQ(predicted.counts(), measured.counts);
+    expect_near(predicted.memory.state(), measured.state, 0.05, "state");
+    expect_near(predicted.memory.peak(), measured.peak, 0.05, "peak");
+    if (!world.is_first()) continue;
+    std::cout << mode.name << ": state " << predicted.memory.state() << " of " << measured.state
+              << ", peak " << predicted.memory.peak() << " of " << measured.peak << "\n";
+  }
+}
+
+const auto kZero1 = with([](ParallelConfig& p) { p.zero = 1; });
+const auto kZero2 = with([](ParallelConfig& p) { p.zero = 2; });
+const auto kRecompute = with([](ParallelConfig& p) { p.recompute = "block"; });
+const auto kSequence = with([](ParallelConfig& p) { p.sequence_parallel = true; });
+const auto kSequenceRecompute = with([](ParallelConfig& p) {
+  p.sequence_parallel = true;
+  p.recompute = "block";
+});
+const auto kHalfWire = with([](ParallelConfig& p) { p.reduce_dtype = "bfloat16"; });
+const auto kKept = with([](ParallelConfig& p) { p.reshard_after_forward = false; });
+
+TEST(PlanRanksTest, TwoRanksDoAsPredicted) {
+  parallel::testing::run_ranks(2, [](parallel::World& world) {
+    compare_modes(world, {{"ddp", {2, 1, 1, 1}},
+                          {"ddp, recompute, micro-batches", {2, 1, 1, 1}, kRecompute, 4},
+                          {"ddp, bfloat16", {2, 1, 1, 1}, kHalfWire},
+                          {"zero 1", {1, 2, 1, 1}, kZero1, 8},
+                          {"zero 2", {1, 2, 1, 1}, kZero2, 8},
+                          {"zero 3", {1, 2, 1, 1}},
+                          {"zero 3, five micro-batches", {1, 2, 1, 1}, {}, 3},
+                          {"zero 3, recompute", {1, 2, 1, 1}, kRecompute},
+                          {"zero 3, kept", {1, 2, 1, 1}, kKept},
+                          {"tp", {1, 1, 1, 2}},
+                          {"tp, recompute", {1, 1, 1, 2}, kRecompute},
+                          {"tp and sp", {1, 1, 1, 2}, kSequence, 4},
+                          {"tp, sp, recompute", {1, 1, 1, 2}, kSequenceRecompute},
+                          {"cp", {1, 1, 2, 1}},
+                          {"cp, recompute", {1, 1, 2, 1}, kRecompute}});
+  });
+}
+
+TEST(PlanRanksTest, FourRanksDoAsPredicted) {
+  parallel::testing::run_ranks(4, [](parallel::World& world) {
+    compare_modes(world, {{"hsdp", {2, 2, 1, 1}},
+                          {"hsdp, recompute, micro-batches", {2, 2, 1, 1}, kRecompute, 2},
+                          {"ddp and tp", {2, 1, 1, 2}, kSequence, 4},
+                          {"cp and tp", {1, 1, 2, 2}, kSequenceRecompute}});
+  });
+}
+
+}  // namespace
+}  // namespace fovea::plan
