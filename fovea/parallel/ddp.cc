@@ -85,9 +85,8 @@ void GradientReducer::State::on_gradient(size_t i) {
   if (!is_overlapping) return;
   const auto& param = params[i];
   const auto& grad = param.param.grad();
-  const auto offset = param.begin * static_cast<int64_t>(flat_grad.element_size());
-  FOVEA_CHECK(grad.defined() && static_cast<char*>(grad.data_ptr()) ==
-                                    static_cast<char*>(flat_grad.data_ptr()) + offset,
+  FOVEA_CHECK(grad.defined() && grad.is_alias_of(flat_grad) &&
+                  grad.storage_offset() == flat_grad.storage_offset() + param.begin,
               "the gradient of {} is not in the optimizer's buffer", param.name);
   FOVEA_CHECK(!has_gradient[i],
               "{} got its gradient in two pieces, and the first one may be on its way already",

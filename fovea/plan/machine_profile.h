@@ -13,7 +13,7 @@ namespace fovea::plan {
 
 // A rank is a GPU, or a process. Rates are those that are reached, not those of the data sheet.
 struct MachineProfile {
-  std::string name;
+  std::string name = {};
   int64_t ranks_per_node = 8;
   double float32_tflops = 1;  // products
   double bfloat16_tflops = 1;

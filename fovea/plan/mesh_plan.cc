@@ -81,7 +81,9 @@ MeshPlan plan_mesh(const train::TrainConfig& config, int64_t num_ranks,
                    const MachineProfile& machine) {
   const auto mesh = parallel::mesh_shape(config.parallel, num_ranks, config.data.global_batch_size);
   const auto rehearsal = rehearse(config, mesh, /*rank=*/0);
-  MeshPlan plan{.parallel = config.parallel, .mesh = mesh};
+  MeshPlan plan;
+  plan.parallel = config.parallel;
+  plan.mesh = mesh;
   plan.micro_batch_size = rehearsal.micro_batch_size;
   plan.num_micro_batches = rehearsal.num_micro_batches;
   plan.local_batch_size = rehearsal.local_batch_size;

@@ -55,7 +55,8 @@ PipelinePoint best_pipeline(const MeshPlan& plan, const Stem& stem, const Machin
                           static_cast<double>(samples) / static_cast<double>(micro_batches);
     const double with = (plan.time.step - best.exposed) * (1 + bubble) +
                         best.exposed / static_cast<double>(stages) +
-                        passed / (1e9 * machine.inter_node_bandwidth);
+                        passed / (1e9 * machine.inter_node_bandwidth) +
+                        2e-6 * static_cast<double>(stages - 1) * machine.inter_node_latency;
     if (best.stages > 0 && with >= best.step_with) continue;
     best.stages = stages;
     best.micro_batches = micro_batches;

@@ -14,7 +14,7 @@ namespace fovea::plan {
 // bubble, in which the first micro-batch has not come yet, or the last one is gone: (p - 1) / m of
 // it. In return parameters are gathered and gradients summed of 1/p of the model, among as many
 // fewer ranks: 1/p of that time. So
-//   step' = (work + tp, cp) (1 + (p - 1) / m) + dp / p + 2 (p - 1) tokens / bandwidth
+//   step' = (work + tp, cp) (1 + (p - 1) / m) + dp / p + 2 (p - 1) (tokens / bandwidth + latency)
 // where work is products and memory, and tp, cp, dp are the seconds that the step waits for them.
 // m is at most the samples there are, and 8 p: more of them, and products get small.
 struct PipelinePoint {

@@ -36,9 +36,9 @@ struct Event {
   int64_t id = 0;
   size_t group = 0;
   parallel::Collective collective = parallel::Collective::kBarrier;
-  int64_t bytes = 0;  // of the larger side, as Communicator counts
-  std::string dtype;  // "Float"
-  std::string what;
+  int64_t bytes = 0;       // of the larger side, as Communicator counts
+  std::string dtype = {};  // "Float"
+  std::string what = {};
 
   // Whether another rank's collective is the other side of this one.
   bool matches(const Event& other) const {
