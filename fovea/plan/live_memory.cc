@@ -3,6 +3,7 @@
 #include <c10/core/Allocator.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <mutex>
 

@@ -11,26 +11,27 @@
 namespace fovea::plan {
 namespace {
 
-// Data sheets' rates of dense products times 0.6, about what large products reach, and of memory
-// and links times 0.8. None of the GPUs was measured for this table; cpu was (see docs/plan.md).
+// Data sheets' rates of dense products times 0.6, about what large products reach, float32 without
+// TF32 times 0.8, memory and links times 0.8; where measured, that.
 const std::vector<MachineProfile>& built_in_profiles() {
   static const std::vector<MachineProfile> profiles = {
-      // Eight H200 SXM (989 TFLOP/s bfloat16, 495 TF32, 4.8 TB/s, 141 GB), NVLink 4 (450 GB/s in
-      // one direction), a 400 Gbit/s port for each.
+      // Eight H200 SXM, NVLink 4 (450 GB/s in one direction), a 400 Gbit/s port for each. Products
+      // in bfloat16 and memory as PyTorch 2.11 reached them on one H200 (8192^3; a copy of 4.3 GB).
       {.name = "h200x8",
        .ranks_per_node = 8,
-       .float32_tflops = 297,
-       .bfloat16_tflops = 593,
-       .memory_bandwidth = 3840,
+       .float32_tflops = 54,
+       .bfloat16_tflops = 788,
+       .memory_bandwidth = 4300,
        .intra_node_bandwidth = 360,
        .inter_node_bandwidth = 40,
        .intra_node_latency = 5,
        .inter_node_latency = 15,
        .memory = 131},
-      // Eight A100 SXM 80 GB (312, 156, 2.0 TB/s), NVLink 3 (300 GB/s), 200 Gbit/s for each.
+      // Eight A100 SXM 80 GB (312 TFLOP/s bfloat16, 19.5 float32, 2.0 TB/s), NVLink 3 (300 GB/s),
+      // 200 Gbit/s for each.
       {.name = "a100x8",
        .ranks_per_node = 8,
-       .float32_tflops = 94,
+       .float32_tflops = 16,
        .bfloat16_tflops = 187,
        .memory_bandwidth = 1600,
        .intra_node_bandwidth = 240,
@@ -50,7 +51,8 @@ const std::vector<MachineProfile>& built_in_profiles() {
        .intra_node_latency = 10,
        .inter_node_latency = 20,
        .memory = 64},
-      // One core a rank of a machine with AVX-512 and bfloat16, Gloo over the loopback.
+      // One core a rank of a machine with AVX-512 and bfloat16, Gloo over the loopback: the order
+      // of magnitude, for trying things out.
       {.name = "cpu",
        .ranks_per_node = 2,
        .float32_tflops = 0.15,

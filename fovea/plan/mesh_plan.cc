@@ -6,6 +6,7 @@
 
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
+#include "fovea/train/tensor_batch.h"
 
 namespace fovea::plan {
 namespace {

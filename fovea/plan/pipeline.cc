@@ -1,10 +1,13 @@
 #include "fovea/plan/pipeline.h"
 
+#include <c10/util/accumulate.h>
+
 #include <algorithm>
 
 #include "fovea/models/plans.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/summary.h"
+#include "fovea/train/tensor_batch.h"
 
 namespace fovea::plan {
 namespace {
