@@ -62,10 +62,10 @@ void sum_over(Communicator& ranks, const NamedParams& params, const char* what) 
 }  // namespace
 
 ModelParallel::ModelParallel(torch::nn::Module& model, const ParallelPlan& plan,
-                             const DeviceMesh& mesh, bool sequence_parallel)
+                             const DeviceMesh& mesh, bool sequence_parallel, CpMethod cp_method)
     : tp_(mesh.axis(MeshAxis::kTp)),
       cp_(mesh.axis(MeshAxis::kCp)),
-      sequence_{.cp = cp_, .sp = sequence_parallel ? tp_ : one_rank()} {
+      sequence_{.cp = cp_, .sp = sequence_parallel ? tp_ : one_rank(), .cp_method = cp_method} {
   if (!is_on()) return;
   share_out_layers(model, plan);
   if (!sequence_.is_on()) return;

@@ -24,7 +24,7 @@ class ModelParallel {
   // Cuts the parameters of `model`, which hold values and no gradients yet, and sets the model up.
   // Both the mesh and this outlive the model's use. Throws Error where the plan does not fit.
   ModelParallel(torch::nn::Module& model, const ParallelPlan& plan, const DeviceMesh& mesh,
-                bool sequence_parallel);
+                bool sequence_parallel, CpMethod cp_method = CpMethod::kAllToAll);
   ModelParallel(const ModelParallel&) = delete;
   ModelParallel& operator=(const ModelParallel&) = delete;
 
