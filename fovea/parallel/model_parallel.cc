@@ -51,6 +51,7 @@ void sum_over(Communicator& ranks, const NamedParams& leaves, const std::set<std
   }
   if (grads.empty()) return;
   const auto sum = at::cat(flat);
+  if (sum.numel() == 0) return;  // this rank has parts of other parameters alone
   ranks.all_reduce(sum, what);
   int64_t begin = 0;
   for (const auto& grad : grads) {

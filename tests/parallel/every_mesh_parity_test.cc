@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <iostream>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -82,13 +83,15 @@ TEST(EveryMeshParityTest, LayersWithBatchesOrParametersOverFourRanks) {
   });
 }
 
-// Copies x shards x layers with tokens; shards x tokens x layers; and other ways to share out.
+// Copies x shards x layers with tokens; so many shards that some have no norm; copies x shards x
+// tokens of long sequences; and pieces by size.
 TEST(EveryMeshParityTest, ThreeAxesOverEightRanks) {
   run_ranks(8, [](parallel::World& world) {
     compare_meshes(
         world,
         {{.dp_replicate = 2, .dp_shard = 2, .tp = 2, .sequence_parallel = true},
-         {.dp_shard = 2, .zero = 1, .cp = 2, .tp = 2},
+         {.dp_shard = 4, .tp = 2, .sequence_parallel = true, .recompute = "block"},
+         {.dp_replicate = 2, .dp_shard = 2, .zero = 1, .cp = 2},
          {.dp_replicate = 2, .dp_shard = 2, .min_num_params = 1, .tp = 2, .recompute = "mlp"}},
         {testing::model_cases().front()});
   });
@@ -140,6 +143,38 @@ TEST(EveryMeshParityTest, FrozenParametersOverFourRanks) {
       if (world.is_first()) alone = testing::run_sharded(config, nullptr);
       compare(world, config, {.dp_shard = 2, .tp = 2, .sequence_parallel = true}, alone);
     }
+  });
+}
+
+// Over dp_shard travels what tp has left of each block, and nothing else.
+TEST(EveryMeshParityTest, CollectivesOfAStepAreCountedOverFourRanks) {
+  run_ranks(4, [](parallel::World& world) {
+    using parallel::Collective;
+    const testing::Folder folder;
+    auto config = testing::tiny_config(folder);
+    std::map<int64_t, int64_t> bytes_of_blocks;  // by tp
+    for (const int64_t tp : {1, 2}) {
+      SCOPED_TRACE(tp);
+      config.parallel = {.dp_replicate = 2 / tp, .dp_shard = 2, .tp = tp};
+      const parallel::DeviceMesh mesh(world, parallel::mesh_shape(config.parallel, 4, 10));
+      testing::ShardedTraining training(config, &mesh);
+      training.compute(0);  // the order of the units is known after this
+      training.optimizer->step(1e-3);
+      auto& ranks = mesh.axis(parallel::MeshAxis::kDpShard);
+      ranks.reset_counts();
+      training.compute(1);
+      const auto& shards = *training.shards;
+      const int64_t num_blocks = shards.num_pieces() - 1;
+      int64_t all = shards.piece_bytes(num_blocks);
+      for (int64_t k = 0; k < num_blocks; ++k) bytes_of_blocks[tp] += shards.piece_bytes(k);
+      all += bytes_of_blocks[tp];
+      const parallel::CollectiveCounts expected = {
+          {Collective::kReduceScatter, {num_blocks + 1, all}},
+          {Collective::kAllGather, {2 * num_blocks, 2 * bytes_of_blocks[tp]}},
+          {Collective::kAllReduce, {1, 8}}};  // of the norm
+      EXPECT_EQ(ranks.counts(), expected);
+    }
+    EXPECT_LT(bytes_of_blocks[2], 0.6 * static_cast<double>(bytes_of_blocks[1]));
   });
 }
 
