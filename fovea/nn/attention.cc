@@ -40,6 +40,9 @@ at::Tensor AttentionImpl::forward(const at::Tensor& x, const at::Tensor& key_mas
 at::Tensor AttentionImpl::attend(const at::Tensor& qkv, const at::Tensor& key_mask) {
   const bool drops = is_training() && options_.attn_drop_rate > 0;
   const bool shows_probs = is_recording(path() + ".probs");
+  FOVEA_CHECK(qkv.size(-1) % (3 * head_dim_) == 0,
+              "{}: {} features of queries, keys and values; expected whole heads of {}", path(),
+              qkv.size(-1), head_dim_);
   if (!q_norm_ && !drops && !shows_probs && !key_mask.defined() && !attention_elsewhere) {
     return kernels::self_attention(qkv, qkv.size(-1) / (3 * head_dim_), scale_);
   }

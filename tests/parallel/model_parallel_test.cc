@@ -69,17 +69,32 @@ NamedTensors pass_of(models::Model& model, const models::ModelConfig& config) {
   return result;
 }
 
+std::vector<std::pair<std::string, at::Tensor>> trained_leaves(const models::Model& model) {
+  std::vector<std::pair<std::string, at::Tensor>> leaves;
+  for (const auto& item : model.named_parameters()) {
+    if (item.value().requires_grad()) leaves.emplace_back(item.key(), item.value());
+  }
+  return leaves;
+}
+
 NamedTensors pass_of(const models::ModelConfig& config, const DeviceMesh& mesh, const Mode& mode) {
   const auto model = make_shared_model(config);
   const parallel::ModelParallel shared(*model, models::parallel_plan(config), mesh,
                                        mode.sequence_parallel, mode.cp_method);
   parallel::recompute_in_backward(*model, mode.recompute, 2);
   auto result = pass_of(*model, config);
-  shared.sum_gradients();
-  for (const auto& item : model->named_parameters()) {
-    if (item.value().grad().defined()) result[item.key()] = item.value().grad().clone();
+  const auto leaves = trained_leaves(*model);
+  shared.sum_gradients(leaves);
+  for (const auto& [name, leaf] : leaves) {
+    if (!leaf.grad().defined()) continue;
+    result[name] = leaf.grad().clone();
+    const auto cut = shared.cut_of(name);
+    if (!cut) continue;
+    nn::TensorPart part{.shape = leaf.sizes().vec(), .cut = cut};
+    part.shape[static_cast<size_t>(cut->dim)] *= cut->count;
+    result[name] = nn::spread_part(part, leaf.grad());
+    shared.tp().all_reduce(result[name], "a cut");
   }
-  shared.join(result);
   return result;
 }
 
@@ -163,7 +178,7 @@ TEST(ModelParallelTest, CollectivesAreCounted) {
                                            mode.sequence_parallel, mode.cp_method);
       ranks.reset_counts();
       pass_of(*model, config);
-      shared.sum_gradients();
+      shared.sum_gradients(trained_leaves(*model));
       return ranks.counts();
     };
     const parallel::CollectiveCounts tp = {
