@@ -53,6 +53,29 @@ std::vector<Box> boxes_of_range(const std::vector<int64_t>& shape, int64_t first
   return boxes;
 }
 
+std::vector<Box> boxes_of_part(const nn::TensorPart& part, int64_t count) {
+  const auto shape = nn::cut_shape(part);
+  auto boxes = boxes_of_range(shape, part.first, count);
+  if (!part.cut) return boxes;
+  const auto& cut = *part.cut;
+  FOVEA_CHECK(cut.dim == 0 || cut.blocks == 1, "a cut of {} blocks along dim {}; expected dim 0",
+              cut.blocks, cut.dim);
+  const auto dim = static_cast<size_t>(cut.dim);
+  const int64_t own = shape[dim] / cut.blocks;  // of each block
+  std::vector<Box> result;
+  for (const auto& box : boxes) {
+    for (int64_t at = box.offset[dim], end = at + box.size[dim]; at < end;) {
+      const int64_t block = at / own;
+      auto piece = box;
+      piece.size[dim] = std::min(end, (block + 1) * own) - at;
+      piece.offset[dim] = (block * cut.count + cut.index) * own + at % own;
+      at += piece.size[dim];
+      result.push_back(std::move(piece));
+    }
+  }
+  return result;
+}
+
 std::string slice_key(const std::string& name, const std::vector<int64_t>& shape, const Box& box) {
   return box.size == shape ? name : fmt::format("{}@{}", name, fmt::join(box.offset, ","));
 }

@@ -10,16 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "fovea/nn/tensor_part.h"
+
 namespace fovea::checkpoint {
 
 using TensorMap = std::map<std::string, at::Tensor>;
-
-// Of which tensor a process has a part, where several share it out: elements [first, first + numel)
-// of the whole, row by row; the tensor beside it is of one dim.
-struct FlatPart {
-  std::vector<int64_t> shape;  // of the whole
-  int64_t first = 0;
-};
 
 struct State {
   TensorMap model;      // parameters by name
@@ -27,9 +22,9 @@ struct State {
   TensorMap ema;        // averaged parameters by name; may be empty
   nlohmann::json scalars =
       nlohmann::json::object();  // step, data position, seed ...; finite numbers
-  // By "model", "optimizer" or "ema", by name: what is a part. All else is whole; what is loaded
-  // is.
-  std::map<std::string, std::map<std::string, FlatPart>> parts = {};
+  // By "model", "optimizer" or "ema", by name: what is a part, where several processes share a
+  // tensor out. All else is whole; what is loaded is.
+  std::map<std::string, std::map<std::string, nn::TensorPart>> parts = {};
 };
 
 // Throws CheckpointError naming the first difference, unless names and shapes of the saved

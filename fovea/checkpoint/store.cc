@@ -270,8 +270,9 @@ Manifest Store::write_files(const Snapshot& snapshot, const fs::path& temporary)
   manifest.scalars = state.scalars;
   const auto write_one = [&](const std::string& part, const TensorMap& tensors) {
     const auto parts = state.parts.find(part);
-    write_tensors(temporary, file_name(part, options_.writer), part, tensors, manifest,
-                  parts == state.parts.end() ? std::map<std::string, FlatPart>() : parts->second);
+    write_tensors(
+        temporary, file_name(part, options_.writer), part, tensors, manifest,
+        parts == state.parts.end() ? std::map<std::string, nn::TensorPart>() : parts->second);
   };
   write_one("model", state.model);
   write_one("optimizer", state.optimizer);

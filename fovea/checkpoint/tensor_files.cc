@@ -128,7 +128,7 @@ void place_slice(at::Tensor& whole, const TensorEntry& tensor, const Slice& slic
 
 // By key in the file, views of `tensors`; and where they lie, in the manifest.
 TensorMap slices_of(const std::string& file_name, const TensorMap& tensors,
-                    const std::map<std::string, FlatPart>& parts,
+                    const std::map<std::string, nn::TensorPart>& parts,
                     std::map<std::string, TensorEntry>& entries) {
   TensorMap slices;
   for (const auto& [name, tensor] : tensors) {
@@ -136,7 +136,7 @@ TensorMap slices_of(const std::string& file_name, const TensorMap& tensors,
     const auto shape = found == parts.end() ? tensor.sizes().vec() : found->second.shape;
     auto boxes = found == parts.end()
                      ? std::vector<Box>{{std::vector<int64_t>(shape.size(), 0), shape}}
-                     : boxes_of_range(shape, found->second.first, tensor.numel());
+                     : boxes_of_part(found->second, tensor.numel());
     if (boxes.empty()) continue;  // another process has all of it
     auto& entry = entries[name];
     entry.dtype = nn::to_entry(name, tensor).dtype;
@@ -157,7 +157,7 @@ TensorMap slices_of(const std::string& file_name, const TensorMap& tensors,
 
 void write_tensors(const fs::path& folder, const std::string& file_name, const std::string& part,
                    const TensorMap& tensors, Manifest& manifest,
-                   const std::map<std::string, FlatPart>& parts) {
+                   const std::map<std::string, nn::TensorPart>& parts) {
   const auto slices = slices_of(file_name, tensors, parts, manifest.tensors[part]);
   const auto entries = entries_of(slices);
   DurableFile file(folder / file_name);

@@ -32,12 +32,13 @@ void add_attention(ParallelPlan& plan, const std::string& path,
 
 // Between the taps: the model wants all tokens behind each of them.
 void add_regions(ParallelPlan& plan, const std::string& list, int64_t depth,
-                 const std::vector<int64_t>& taps) {
+                 const nn::AttentionOptions& attention, const std::vector<int64_t>& taps) {
   parallel::SequenceRegion region;
   for (int64_t i = 0; i < depth; ++i) {
     region.units.push_back(list + "." + std::to_string(i));
     const bool is_tapped = std::find(taps.begin(), taps.end(), i) != taps.end();
     if (!is_tapped && i + 1 < depth) continue;
+    region.attn_drop_rate = attention.attn_drop_rate;
     plan.regions.push_back(std::move(region));
     region = {};
   }
@@ -82,7 +83,7 @@ void add_blocks(ParallelPlan& plan, const std::string& list, int64_t depth,
   add_mlp(plan, list + ".*.mlp", block.mlp);
   add_whole(plan, {list + ".*.norm[12].*"});
   if (block.has_layer_scale) add_whole(plan, {list + ".*.ls[12].gamma"});
-  add_regions(plan, list, depth, taps);
+  add_regions(plan, list, depth, block.attention, taps);
 }
 
 void add_conditioned_blocks(ParallelPlan& plan, const std::string& list, int64_t depth,
@@ -91,7 +92,7 @@ void add_conditioned_blocks(ParallelPlan& plan, const std::string& list, int64_t
   add_attention(plan, list + ".*.attn", block.attention);
   add_mlp(plan, list + ".*.mlp", block.mlp);
   add_row_of_whole(plan, list + ".*.modulation.proj", condition_dim);
-  add_regions(plan, list, depth, {});
+  add_regions(plan, list, depth, block.attention, {});
 }
 
 }  // namespace fovea::models

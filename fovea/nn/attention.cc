@@ -40,13 +40,21 @@ at::Tensor AttentionImpl::forward(const at::Tensor& x, const at::Tensor& key_mas
 at::Tensor AttentionImpl::attend(const at::Tensor& qkv, const at::Tensor& key_mask) {
   const bool drops = is_training() && options_.attn_drop_rate > 0;
   const bool shows_probs = is_recording(path() + ".probs");
-  if (!q_norm_ && !drops && !shows_probs && !key_mask.defined()) {
+  FOVEA_CHECK(qkv.size(-1) % (3 * head_dim_) == 0,
+              "{}: {} features of queries, keys and values; expected whole heads of {}", path(),
+              qkv.size(-1), head_dim_);
+  if (!q_norm_ && !drops && !shows_probs && !key_mask.defined() && !attention_elsewhere) {
     return kernels::self_attention(qkv, qkv.size(-1) / (3 * head_dim_), scale_);
   }
   const auto parts = qkv.unflatten(-1, {3, -1, head_dim_})  // [B, N, 3, H, K]
                          .permute({2, 0, 3, 1, 4});         // [3, B, H, N, K]
   const auto q = q_norm_ ? q_norm_(parts[0]) : parts[0];
   const auto k = k_norm_ ? k_norm_(parts[1]) : parts[1];
+  if (attention_elsewhere) {
+    FOVEA_CHECK(!drops && !shows_probs, "{}: probabilities whose keys are on several ranks",
+                path());
+    return attention_elsewhere(q, k, parts[2], scale_, key_mask).transpose(1, 2).flatten(2);
+  }
   if (shows_probs) record("probs", kernels::attention_probabilities(q, k, scale_, key_mask));
   std::optional<kernels::AttentionDrop> drop;
   if (drops) drop = kernels::AttentionDrop{options_.attn_drop_rate, drop_key("attn_drop")};

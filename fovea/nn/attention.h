@@ -1,6 +1,8 @@
 // Multi-head self-attention over tokens.
 #pragma once
 
+#include <functional>
+
 #include "fovea/nn/linear.h"
 #include "fovea/nn/norm.h"
 
@@ -28,6 +30,12 @@ class AttentionImpl : public UnitImpl {
 
   at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {});
   int64_t num_heads() const { return options_.num_heads; }
+
+  // Stands in for kernels::attention where not all keys are here, with its arguments but for drops,
+  // which then there must not be; set from outside.
+  std::function<at::Tensor(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           double scale, const at::Tensor& key_mask)>
+      attention_elsewhere;
 
  private:
   at::Tensor attend(const at::Tensor& qkv, const at::Tensor& key_mask);

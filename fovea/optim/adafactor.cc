@@ -25,22 +25,26 @@ struct Factored {
   at::Tensor row_var = {}, col_var = {};
   at::Tensor variance = {};                     // as value, for fewer than two dims
   int64_t matrices = 1, rows = 1, columns = 1;  // M, R and C
+  // Which rows and columns of the whole the cut has that `value` is of: [r], [c] int64.
+  at::Tensor row_indices = {}, column_indices = {};
 };
 
-// A part as rows of single matrices: whole matrices where there are many, else rows of the one.
+// A part of the cut as rows of single matrices: whole ones where there are many, else rows of the
+// one.
 struct PartMatrices {
   PartRows part;
   int64_t first_matrix = 0, first_row = 0;  // where `values` starts
-  at::Tensor values = {};                   // [matrices, rows, C]
+  at::Tensor values = {};                   // [matrices, rows, c]
 };
 
 PartMatrices matrices_of(const Factored& of, const at::Tensor& part, int64_t first) {
   const bool is_one = of.matrices == 1;
-  auto rows = whole_rows(part, first, is_one ? of.columns : of.rows * of.columns);
+  const auto num_rows = of.row_indices.size(0), columns = of.column_indices.size(0);
+  auto rows = whole_rows(part, first, is_one ? columns : num_rows * columns);
   PartMatrices result{.part = rows};
   (is_one ? result.first_row : result.first_matrix) = rows.begin;
   result.values = is_one ? rows.values.unsqueeze(0)
-                         : rows.values.view({rows.values.size(0), of.rows, of.columns});
+                         : rows.values.view({rows.values.size(0), num_rows, columns});
   return result;
 }
 
@@ -72,6 +76,10 @@ class Adafactor final : public FlatOptimizer {
     item.rows = shape[shape.size() - 2];
     item.columns = shape.back();
     item.matrices = c10::multiply_integers(shape.begin(), shape.end() - 2);
+    const auto part = params()[i].whole_part();
+    const auto last = static_cast<int64_t>(shape.size()) - 1;
+    item.row_indices = nn::indices_in_whole(part, last - 1).to(value.device());
+    item.column_indices = nn::indices_in_whole(part, last).to(value.device());
     const auto row_var = at::zeros(rows, value.options());     // [..., R, 1]
     const auto col_var = at::zeros(columns, value.options());  // [..., 1, C]
     item.row_var = row_var.view({item.matrices, item.rows});
@@ -98,8 +106,9 @@ class Adafactor final : public FlatOptimizer {
     std::vector<double> sizes(2 * (end - begin));  // norms of the values, then of the directions
     std::vector<at::Tensor> directions;
     for (size_t i = begin; i < end; ++i) {
-      sizes[i - begin] = global_norm(items_[i].value);
       directions.push_back(is_empty(i) ? at::Tensor() : direction(i, share));
+      if (!params()[i].is_counted) continue;
+      sizes[i - begin] = global_norm(items_[i].value);
       if (directions.back().defined()) sizes[end + i - 2 * begin] = global_norm(directions.back());
     }
     join_norms(sizes, sum_over_parts());
@@ -124,7 +133,8 @@ class Adafactor final : public FlatOptimizer {
       const auto& item = items_[i];
       if (item.variance.defined() || is_empty(i)) continue;
       auto both = at::zeros({item.matrices * (item.rows + item.columns)}, item.value.options());
-      if (item.value.numel() > 0) add_squares(item, params()[i].first(), both);
+      if (item.value.numel() > 0 && params()[i].is_counted)
+        add_squares(item, params()[i].first(), both);
       squares.push_back(std::move(both));
     }
     if (sum_over_parts() && !squares.empty()) {
@@ -156,10 +166,14 @@ class Adafactor final : public FlatOptimizer {
     const auto grad = matrices_of(item, item.grad, first);
     const auto [of_rows, of_columns] = split(item, both);
     of_rows.narrow(0, grad.first_matrix, grad.values.size(0))
-        .narrow(1, grad.first_row, grad.values.size(1))
-        .copy_(squared_sums(grad.values));
+        .index_copy_(1, rows_of(item, grad), squared_sums(grad.values));
     of_columns.narrow(0, grad.first_matrix, grad.values.size(0))
-        .copy_(squared_sums(grad.values.transpose(-2, -1)));
+        .index_copy_(1, item.column_indices, squared_sums(grad.values.transpose(-2, -1)));
+  }
+
+  // The rows of the whole that a part has.
+  static at::Tensor rows_of(const Factored& item, const PartMatrices& part) {
+    return item.row_indices.narrow(0, part.first_row, part.values.size(1));
   }
 
   // The gradient over the root of the second moment's estimate, as the value; a tensor of its own.
@@ -172,11 +186,12 @@ class Adafactor final : public FlatOptimizer {
     } else if (item.value.numel() > 0) {
       const auto where = matrices_of(item, item.grad, params()[i].first());
       const auto count = where.values.size(0);
-      const auto rows = item.row_var.narrow(0, where.first_matrix, count);     // [count, R]
-      const auto columns = item.col_var.narrow(0, where.first_matrix, count);  // [count, C]
+      const auto rows = item.row_var.narrow(0, where.first_matrix, count);  // [count, R]
+      const auto columns = item.col_var.narrow(0, where.first_matrix, count)
+                               .index_select(1, item.column_indices);  // [count, c]
       const auto mean = rows.mean(-1, /*keepdim=*/true).clamp_min(eps1_).unsqueeze(-1);
-      const auto product = rows.narrow(1, where.first_row, where.values.size(1)).unsqueeze(-1) *
-                           columns.unsqueeze(-2);  // [count, rows, C]
+      const auto product = rows.index_select(1, rows_of(item, where)).unsqueeze(-1) *
+                           columns.unsqueeze(-2);  // [count, rows, c]
       estimate = part_of_rows(where.part, product.div_(mean), item.value.numel())
                      .view(item.value.sizes())
                      .clone();

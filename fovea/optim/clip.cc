@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <vector>
 
 #include "fovea/core/error.h"
@@ -32,7 +33,9 @@ at::Tensor norm_of_rows(const at::Tensor& values) {
   return at::linalg_vector_norm(values, 2, 1, /*keepdim=*/true);
 }
 
-double norm_of_part(const at::Tensor& flat) {
+}  // namespace
+
+double global_norm(const at::Tensor& flat) {
   if (!is_plain_cpu(flat)) {
     return at::linalg_vector_norm(flat, 2, std::nullopt, false, at::kDouble).item<double>();
   }
@@ -49,6 +52,24 @@ double norm_of_part(const at::Tensor& flat) {
   return std::sqrt(sum);
 }
 
+double gradient_norm(Optimizer& optimizer) {
+  const auto grad = optimizer.flat_grad();
+  const auto& params = optimizer.params();
+  const auto is_counted = [](const ParamSpec& spec) { return spec.is_counted; };
+  std::array norm = {0.0};
+  if (std::all_of(params.begin(), params.end(), is_counted)) {
+    norm = {global_norm(grad)};
+  } else {
+    for (const auto& spec : params) {
+      if (spec.is_counted) norm[0] = std::hypot(norm[0], global_norm(spec.param.grad()));
+    }
+  }
+  join_norms(norm, optimizer.sum_over_parts());
+  return norm[0];
+}
+
+namespace {
+
 constexpr double kSmallestWeight = 1e-3, kSmallestGradient = 1e-6;  // of adaptive clipping
 
 // What a gradient is multiplied by. norm, weights: of gradients and weights, of one shape.
@@ -61,25 +82,35 @@ at::Tensor adaptive_factor(const at::Tensor& norm, const at::Tensor& weights, do
 // The units of a parameter that is clipped adaptively.
 int64_t num_units(const ParamSpec& spec) { return spec.shape().size() > 1 ? spec.shape()[0] : 1; }
 
+// What this process has of the units of a parameter.
+struct UnitRows {
+  PartRows rows;
+  at::Tensor units;  // [rows] int64: which units of the whole they belong to
+};
+
+UnitRows unit_rows(const ParamSpec& spec, const at::Tensor& part) {
+  const auto whole = spec.whole_part();
+  const auto shape = nn::cut_shape(whole);
+  const auto units = shape.size() > 1 ? nn::indices_in_whole(whole, 0) : at::zeros({1}, at::kLong);
+  const auto rows = whole_rows(part, spec.first(), c10::multiply_integers(shape) / units.size(0));
+  return {rows, units.narrow(0, rows.begin, rows.values.size(0))};
+}
+
 // As clip_gradients_adaptively: the squares of all units are summed over the processes at once.
 void clip_parts_adaptively(const std::vector<ParamSpec>& params, double max_ratio,
                            const SumOverParts& sum) {
   int64_t total = 0;
   for (const auto& spec : params) total += num_units(spec);
   const auto squares = at::zeros({2, total}, at::kDouble);  // of gradients, of weights
-  const auto rows_of = [](const ParamSpec& spec, const at::Tensor& part) {
-    const auto unit_size = c10::multiply_integers(spec.shape()) / num_units(spec);
-    return whole_rows(part, spec.first(), unit_size);
-  };
   int64_t begin = 0;
   for (const auto& spec : params) {
-    if (spec.param.numel() > 0) {
+    if (spec.param.numel() > 0 && spec.is_counted) {
       const std::array<at::Tensor, 2> parts = {spec.param.grad(), spec.param.detach()};
       for (size_t i = 0; i < parts.size(); ++i) {
-        const auto rows = rows_of(spec, parts[i]);
+        const auto [rows, units] = unit_rows(spec, parts[i]);
         squares[static_cast<int64_t>(i)]
-            .narrow(0, begin + rows.begin, rows.values.size(0))
-            .copy_(rows.values.to(at::kDouble).square().sum(1));
+            .narrow(0, begin, num_units(spec))
+            .index_copy_(0, units, rows.values.to(at::kDouble).square().sum(1).cpu());
       }
     }
     begin += num_units(spec);
@@ -91,24 +122,19 @@ void clip_parts_adaptively(const std::vector<ParamSpec>& params, double max_rati
   for (const auto& spec : params) {
     if (spec.param.numel() > 0) {
       auto grad = spec.param.grad();
-      const auto rows = rows_of(spec, grad);
-      const auto of_rows = factors.narrow(0, begin + rows.begin, rows.values.size(0))
-                               .to(grad.scalar_type())
+      const auto [rows, units] = unit_rows(spec, grad);
+      const auto of_rows = factors.narrow(0, begin, num_units(spec))
+                               .index_select(0, units)
+                               .to(grad.options())
                                .unsqueeze(1)
                                .expand_as(rows.values);
-      grad.mul_(part_of_rows(rows, of_rows, grad.numel()));
+      grad.mul_(part_of_rows(rows, of_rows, grad.numel()).view_as(grad));
     }
     begin += num_units(spec);
   }
 }
 
 }  // namespace
-
-double global_norm(const at::Tensor& flat, const SumOverParts& sum) {
-  std::array norm = {norm_of_part(flat)};
-  join_norms(norm, sum);
-  return norm[0];
-}
 
 void clip_gradients_adaptively(const std::vector<ParamSpec>& params, double max_ratio,
                                const SumOverParts& sum) {
@@ -143,13 +169,15 @@ void clip_gradients_adaptively(const std::vector<ParamSpec>& params, double max_
   }
 }
 
+namespace {
+
 double clip_gradients(const at::Tensor& flat_grad, double max_norm, double max_value,
-                      const SumOverParts& sum) {
+                      const std::function<double()>& norm_of) {
   FOVEA_CHECK(max_norm >= 0 && max_value >= 0,
               "clip_gradients: max_norm={}, max_value={}; expected 0 (off) or more", max_norm,
               max_value);
   const at::NoGradGuard no_grad;
-  const double norm = global_norm(flat_grad, sum);
+  const double norm = norm_of();
   if (!std::isfinite(norm)) return norm;
   const bool is_plain = is_plain_cpu(flat_grad);
   const std::vector<Segment> whole = {{0, flat_grad.numel()}};
@@ -161,7 +189,7 @@ double clip_gradients(const at::Tensor& flat_grad, double max_norm, double max_v
     flat_grad.clamp_(-max_value, max_value);
   }
   if (max_norm == 0) return norm;
-  const double factor = max_norm / ((max_value > 0 ? global_norm(flat_grad, sum) : norm) + 1e-6);
+  const double factor = max_norm / ((max_value > 0 ? norm_of() : norm) + 1e-6);
   if (factor >= 1) return norm;
   if (is_plain) {
     for_each_tile(whole, [&](size_t, int64_t begin, int64_t end) {
@@ -171,6 +199,17 @@ double clip_gradients(const at::Tensor& flat_grad, double max_norm, double max_v
     flat_grad.mul_(factor);
   }
   return norm;
+}
+
+}  // namespace
+
+double clip_gradients(const at::Tensor& flat_grad, double max_norm, double max_value) {
+  return clip_gradients(flat_grad, max_norm, max_value, [&] { return global_norm(flat_grad); });
+}
+
+double clip_gradients(Optimizer& optimizer, double max_norm, double max_value) {
+  return clip_gradients(optimizer.flat_grad(), max_norm, max_value,
+                        [&] { return gradient_norm(optimizer); });
 }
 
 }  // namespace fovea::optim

@@ -10,16 +10,18 @@
 
 namespace fovea::optim {
 
-// Euclidean norm of a flat float32 tensor, of which `sum` joins the parts where processes share it
-// out. Not finite where an element is not.
-double global_norm(const at::Tensor& flat, const SumOverParts& sum = {});
+// Euclidean norm of a flat float32 tensor. Not finite where an element is not.
+double global_norm(const at::Tensor& flat);
+// That of all of an optimizer's gradients. Collective where parameters are parts.
+double gradient_norm(Optimizer& optimizer);
 
 // Clips each element to [-max_value, max_value], then scales all so that their norm is at most
 // max_norm (torch's clip_grad_norm_: factor max_norm / (norm + 1e-6), at most 1); 0 switches either
 // off. Returns the norm before both. Gradients whose norm is not finite are left as they are: the
 // caller decides.
-double clip_gradients(const at::Tensor& flat_grad, double max_norm, double max_value = 0,
-                      const SumOverParts& sum = {});
+double clip_gradients(const at::Tensor& flat_grad, double max_norm, double max_value = 0);
+// The same of all of an optimizer's gradients. Collective where parameters are parts.
+double clip_gradients(Optimizer& optimizer, double max_norm, double max_value);
 
 // Adaptive gradient clipping (Brock et al., "High-performance large-scale image recognition without
 // normalization", ICML 2021) with timm's formula: of every parameter with two or more dims each

@@ -43,7 +43,7 @@ class Lamb final : public FlatOptimizer {
     std::vector<double> norms(2 * count);  // of the values, then of the steps
     for (size_t i = 0; i < count; ++i) {
       decay(params()[i], values[i], steps[i], lr * params()[i].lr_scale);
-      if (!is_adapted(params()[i])) continue;
+      if (!is_adapted(params()[i]) || !params()[i].is_counted) continue;
       norms[i] = global_norm(values[i]);
       norms[count + i] = global_norm(steps[i]);
     }
@@ -60,10 +60,9 @@ class Lamb final : public FlatOptimizer {
     const bool is_corrected = config_.bias_correction;
     const double correction1 = is_corrected ? 1 - std::pow(beta1, count) : 1.0;
     const double correction2 = is_corrected ? 1 - std::pow(beta2, count) : 1.0;
-    const double excess =
-        config_.max_grad_norm > 0
-            ? std::max(1.0, global_norm(flat().grad(), sum_over_parts()) / config_.max_grad_norm)
-            : 1.0;
+    const double excess = config_.max_grad_norm > 0
+                              ? std::max(1.0, gradient_norm(*this) / config_.max_grad_norm)
+                              : 1.0;
     return {.grad_scale = static_cast<float>(1 / excess),
             .beta1 = static_cast<float>(beta1),
             .grad_share = static_cast<float>(config_.grad_averaging ? 1 - beta1 : 1.0),

@@ -20,9 +20,9 @@ namespace fovea::optim {
 namespace {
 
 struct Matrix {
-  at::Tensor value, grad, momentum_buffer;  // [M, N], or a part of it: [elements]
-  std::vector<int64_t> shape;               // M, N
-  int64_t first;                            // of the part
+  at::Tensor value, grad, momentum_buffer;  // [M, N], or a part of it
+  std::optional<nn::TensorPart> part;
+  bool is_counted;
   double lr_scale, weight_decay;
   int64_t num_parts;  // along M, each orthogonalised by itself
 };
@@ -72,7 +72,7 @@ class Muon final : public FlatOptimizer {
     // Parts are put together one matrix after the other, on every process alike.
     const bool is_small = !spec.part && value.numel() <= kSmallMatrix;
     auto& matrices = is_small ? small_matrices_ : large_matrices_;
-    matrices.push_back({value, grad, at::zeros_like(value), spec.shape().vec(), spec.first(),
+    matrices.push_back({value, grad, at::zeros_like(value), spec.part, spec.is_counted,
                         spec.lr_scale, spec.weight_decay, is_split ? 3 : 1});
     add_state("momentum_buffer", i, matrices.back().momentum_buffer);
   }
@@ -105,10 +105,9 @@ class Muon final : public FlatOptimizer {
                             ? matrix.grad.lerp(matrix.momentum_buffer, config_.momentum)
                             : matrix.momentum_buffer;
     matrix.value.mul_(1 - own_lr * matrix.weight_decay);
-    if (sum_over_parts()) {
+    if (matrix.part) {
       const auto step = orthogonalized(matrix, joined(matrix, update));
-      const auto own = step.reshape({-1}).narrow(0, matrix.first, matrix.value.numel());
-      matrix.value.add_(own, -own_lr);
+      matrix.value.add_(nn::take_part(*matrix.part, step, matrix.value.sizes()), -own_lr);
       return;
     }
     const auto parts = matrix.value.chunk(matrix.num_parts);
@@ -120,10 +119,10 @@ class Muon final : public FlatOptimizer {
 
   // The whole of an update of which each process has a part. -> [M, N]
   at::Tensor joined(const Matrix& matrix, const at::Tensor& update) const {
-    auto whole = at::zeros({c10::multiply_integers(matrix.shape)}, update.options());
-    whole.narrow(0, matrix.first, update.numel()).copy_(update);
+    const auto whole = matrix.is_counted ? nn::spread_part(*matrix.part, update)
+                                         : at::zeros(matrix.part->shape, update.options());
     sum_over_parts()(whole);
-    return whole.view(matrix.shape);
+    return whole;
   }
 
   at::Tensor orthogonalized(const Matrix& matrix, const at::Tensor& update) const {

@@ -11,29 +11,33 @@
 #include <string>
 #include <vector>
 
+#include "fovea/nn/tensor_part.h"
+
 namespace fovea::optim {
 
-// The part of a parameter that this process has, where several share it out: ParamSpec::param is
-// then of one dim and holds elements [first, first + numel) of the whole, row by row. May be empty.
-struct ParamPart {
-  std::vector<int64_t> shape;  // of the whole
-  int64_t first = 0;
-};
-
-// x becomes its sum over the processes that have the other parts, in place. Collective.
+// x becomes its sum over the processes that have the other parts, in place; one of them counts what
+// several have alike (ParamSpec::is_counted). Collective.
 using SumOverParts = std::function<void(const at::Tensor& x)>;
 
 // One parameter with what the groups say of it; plain data, made by `param_groups.h`.
 struct ParamSpec {
   std::string name;
   at::Tensor param;  // float32 leaf; its storage and its .grad() become views of the flat buffers
-  double lr_scale = 1.0;               // layer decay
-  double weight_decay = 0.0;           // 0 for biases, norms and the model's no_weight_decay()
-  std::optional<ParamPart> part = {};  // none: param is the whole
+  double lr_scale = 1.0;      // layer decay
+  double weight_decay = 0.0;  // 0 for biases, norms and the model's no_weight_decay()
+  // Where several processes share the parameter out: which part of it `param`, of one dim or of the
+  // cut's shape, is. That may be empty. None: it is the whole.
+  std::optional<nn::TensorPart> part = {};
+  // False where another process has the same values and adds them to sums over parts.
+  bool is_counted = true;
 
   // Of the whole parameter.
   at::IntArrayRef shape() const { return part ? at::IntArrayRef(part->shape) : param.sizes(); }
   int64_t first() const { return part ? part->first : 0; }
+  // The part, all of it where there is none.
+  nn::TensorPart whole_part() const {
+    return part ? *part : nn::TensorPart{.shape = param.sizes().vec()};
+  }
 };
 
 // What an optimizer of parts is given by who shares them out. All processes have the same specs in

@@ -48,6 +48,8 @@ const char* name_of(Collective collective) {
       return "reduce_scatter";
     case Collective::kAllToAll:
       return "all_to_all";
+    case Collective::kShift:
+      return "shift";
     case Collective::kBarrier:
       return "barrier";
   }
@@ -112,6 +114,11 @@ std::unique_ptr<Pending> Communicator::start_all_to_all(const at::Tensor& out, c
               in.numel(), size_);
   return checked({.collective = Collective::kAllToAll, .out = out, .in = in, .what = what}, size_,
                  size_);
+}
+
+std::unique_ptr<Pending> Communicator::start_shift(const at::Tensor& out, const at::Tensor& in,
+                                                   const std::string& what) {
+  return checked({.collective = Collective::kShift, .out = out, .in = in, .what = what}, 1, 1);
 }
 
 std::unique_ptr<Communicator> make_one_rank() { return std::make_unique<OneRank>(); }

@@ -13,7 +13,15 @@
 namespace fovea::parallel {
 
 enum class ReduceOp { kSum, kMax };
-enum class Collective { kAllReduce, kBroadcast, kAllGather, kReduceScatter, kAllToAll, kBarrier };
+enum class Collective {
+  kAllReduce,
+  kBroadcast,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kShift,
+  kBarrier
+};
 
 // "all_reduce" ...
 const char* name_of(Collective collective);
@@ -63,6 +71,10 @@ class Communicator {
   void all_to_all(const at::Tensor& out, const at::Tensor& in, const std::string& what) {
     start_all_to_all(out, in, what)->wait();
   }
+  // out becomes what rank() - 1 has as `in`; of rank 0 that of the last one.
+  void shift(const at::Tensor& out, const at::Tensor& in, const std::string& what) {
+    start_shift(out, in, what)->wait();
+  }
   // Returns once every rank has called it.
   void barrier(const std::string& what);
 
@@ -75,6 +87,8 @@ class Communicator {
                                                 const std::string& what);
   std::unique_ptr<Pending> start_all_to_all(const at::Tensor& out, const at::Tensor& in,
                                             const std::string& what);
+  std::unique_ptr<Pending> start_shift(const at::Tensor& out, const at::Tensor& in,
+                                       const std::string& what);
 
   const CollectiveCounts& counts() const { return counts_; }
   void reset_counts() { counts_.clear(); }

@@ -18,6 +18,7 @@ struct ParallelConfig {
   int64_t min_num_params = 0;
   std::string param_dtype = "float32";
   int64_t cp = 1;
+  std::string cp_method = "all_to_all";
   int64_t tp = 1;
   bool sequence_parallel = false;
   std::string recompute = "none";
@@ -52,9 +53,13 @@ struct ParallelConfig {
         "optimizer updates in float32",
         {.choices = {"float32", "bfloat16"}});
     v.field("cp", self.cp,
-            "processes that share out the tokens of each sequence (context parallel); divides the "
-            "heads, with tp",
+            "processes that share out the tokens of each sequence (context parallel)",
             {.min = 1, .unit = "processes"});
+    v.field("cp_method", self.cp_method,
+            "how they attend to each other's tokens: all_to_all makes some heads of all tokens (cp "
+            "divides the heads, with tp); ring sends keys and values from process to process (any "
+            "cp; no attn_drop_rate)",
+            {.choices = {"all_to_all", "ring"}});
     v.field("tp", self.tp,
             "processes that share out each layer, by heads and hidden features (tensor parallel); "
             "divides both",

@@ -3,7 +3,6 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
@@ -38,19 +37,21 @@ std::vector<std::string> paths_of_modulations(const torch::nn::Module& model) {
   return paths;
 }
 
-// Gradients of these become their sums over the ranks, in one exchange.
-void sum_over(Communicator& ranks, const NamedParams& params, const char* what) {
+// Gradients of those of these names become their sums over the ranks, in one exchange.
+void sum_over(Communicator& ranks, const NamedParams& leaves, const std::set<std::string>& names,
+              const char* what) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> grads, flat;
-  for (const auto& [name, param] : params) {
-    if (!param.requires_grad()) continue;
-    auto& grad = param.mutable_grad();
-    if (!grad.defined()) grad = at::zeros_like(param);
+  for (const auto& [name, leaf] : leaves) {
+    if (!names.contains(name)) continue;
+    auto& grad = leaf.mutable_grad();
+    if (!grad.defined()) grad = at::zeros_like(leaf);
     grads.push_back(grad);
     flat.push_back(grad.flatten());
   }
   if (grads.empty()) return;
   const auto sum = at::cat(flat);
+  if (sum.numel() == 0) return;  // this rank has parts of other parameters alone
   ranks.all_reduce(sum, what);
   int64_t begin = 0;
   for (const auto& grad : grads) {
@@ -62,10 +63,10 @@ void sum_over(Communicator& ranks, const NamedParams& params, const char* what) 
 }  // namespace
 
 ModelParallel::ModelParallel(torch::nn::Module& model, const ParallelPlan& plan,
-                             const DeviceMesh& mesh, bool sequence_parallel)
+                             const DeviceMesh& mesh, bool sequence_parallel, CpMethod cp_method)
     : tp_(mesh.axis(MeshAxis::kTp)),
       cp_(mesh.axis(MeshAxis::kCp)),
-      sequence_{.cp = cp_, .sp = sequence_parallel ? tp_ : one_rank()} {
+      sequence_{.cp = cp_, .sp = sequence_parallel ? tp_ : one_rank(), .cp_method = cp_method} {
   if (!is_on()) return;
   share_out_layers(model, plan);
   if (!sequence_.is_on()) return;
@@ -77,13 +78,12 @@ ModelParallel::ModelParallel(torch::nn::Module& model, const ParallelPlan& plan,
   for (size_t i = 0; i < names.size(); ++i) {
     const auto& name = names[i];
     if (!is_below(name, regions) || is_below(name, modulations)) continue;
-    const auto param = model.named_parameters()[name];
-    if (cp_.size() > 1) partial_over_cp_.emplace_back(name, param);
+    if (cp_.size() > 1) partial_over_cp_.insert(name);
     // Heads and joined features are of all tokens of sp's ranks.
     const auto split = plan.rules[rule_of[i]].split;
     const bool sees_all = split == Split::kByHead || split == Split::kNormOfSplit;
     if (sequence_.sp.size() > 1 && !sees_all && !is_split(name)) {
-      partial_over_tp_.emplace_back(name, param);
+      partial_over_tp_.insert(name);
     }
   }
 }
@@ -103,7 +103,7 @@ void ModelParallel::share_out_layers(torch::nn::Module& model, const ParallelPla
     const auto& rule = plan.rules[rule_of[i]];
     if (rule.split == Split::kWhole) continue;
     if (rule.split == Split::kByHead) {
-      partial_over_tp_.emplace_back(name, params[name]);
+      partial_over_tp_.insert(name);
       continue;
     }
     auto& owner = *modules[owner_of(name)];
@@ -152,60 +152,27 @@ void ModelParallel::split_parameter(const std::string& name, at::Tensor& param,
                                     const SplitRule& rule) {
   const bool is_column = rule.split == Split::kColumn;
   if (!is_column && param.dim() < 2) return;  // the bias of a row split is added once, to the sum
-  const Cut how{.dim = is_column ? 0 : 1, .blocks = is_column ? rule.blocks : 1};
+  const nn::TensorCut how{.dim = is_column ? 0 : 1,
+                          .blocks = is_column ? rule.blocks : 1,
+                          .index = tp_.rank(),
+                          .count = tp_.size()};
   FOVEA_CHECK(param.size(how.dim) % (how.blocks * tp_.size()) == 0 && !param.grad().defined(),
               "{} has {} entries along dim {}, in {} blocks; expected a multiple of tp {}, and no "
               "gradient yet",
               name, param.size(how.dim), how.dim, how.blocks, tp_.size());
   const at::NoGradGuard no_grad;
-  param.set_data(cut(how, param.detach()));
+  param.set_data(nn::take_cut(how, param.detach()));
   split_[name] = how;
 }
 
-at::Tensor ModelParallel::cut(const Cut& how, const at::Tensor& whole) const {
-  return whole.unflatten(how.dim, {how.blocks, tp_.size(), -1})
-      .select(how.dim + 1, tp_.rank())
-      .flatten(how.dim, how.dim + 1)
-      .clone(at::MemoryFormat::Contiguous);
+std::optional<nn::TensorCut> ModelParallel::cut_of(const std::string& name) const {
+  const auto found = split_.find(name);
+  return found == split_.end() ? std::nullopt : std::optional(found->second);
 }
 
-at::Tensor ModelParallel::join(const Cut& how, const at::Tensor& part,
-                               const std::string& name) const {
-  auto shape = part.sizes().vec();
-  shape.insert(shape.begin(), tp_.size());
-  const auto all = at::empty(shape, part.options().requires_grad(false));  // [T, part]
-  tp_.all_gather(all, part.detach().contiguous(), name);
-  return all
-      .unflatten(how.dim + 1, {how.blocks, -1})  // [T, ..., blocks, rows / T, ...]
-      .movedim(0, how.dim + 1)
-      .flatten(how.dim, how.dim + 2)
-      .contiguous();
-}
-
-void ModelParallel::cut(std::map<std::string, at::Tensor>& tensors) const {
-  const at::NoGradGuard no_grad;
-  for (auto& [name, tensor] : tensors) {
-    const auto how = split_.find(name.substr(name.rfind('/') + 1));
-    if (how != split_.end()) tensor = cut(how->second, tensor);
-  }
-}
-
-void ModelParallel::join(std::map<std::string, at::Tensor>& tensors) const {
-  const at::NoGradGuard no_grad;
-  for (auto& [name, tensor] : tensors) {
-    const auto how = split_.find(name.substr(name.rfind('/') + 1));
-    if (how != split_.end()) tensor = join(how->second, tensor, name);
-  }
-}
-
-void ModelParallel::sum_gradients() const {
-  sum_over(tp_, partial_over_tp_, "gradients of shared parameters over tp");
-  sum_over(cp_, partial_over_cp_, "gradients over cp");
-}
-
-double ModelParallel::sum_over_parts(double part) const {
-  sum_over_ranks(tp_, {&part, 1}, "norms of the split gradients");
-  return part;
+void ModelParallel::sum_gradients(const NamedParams& leaves) const {
+  sum_over(tp_, leaves, partial_over_tp_, "gradients of shared parameters over tp");
+  sum_over(cp_, leaves, partial_over_cp_, "gradients over cp");
 }
 
 double ModelParallel::max_over_ranks(double number) const {

@@ -5,9 +5,13 @@
 #include <torch/nn/module.h>
 
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "fovea/nn/tensor_part.h"
 #include "fovea/parallel/mesh.h"
 #include "fovea/parallel/plan.h"
 #include "fovea/parallel/sequence.h"
@@ -24,38 +28,26 @@ class ModelParallel {
   // Cuts the parameters of `model`, which hold values and no gradients yet, and sets the model up.
   // Both the mesh and this outlive the model's use. Throws Error where the plan does not fit.
   ModelParallel(torch::nn::Module& model, const ParallelPlan& plan, const DeviceMesh& mesh,
-                bool sequence_parallel);
+                bool sequence_parallel, CpMethod cp_method = CpMethod::kAllToAll);
   ModelParallel(const ModelParallel&) = delete;
   ModelParallel& operator=(const ModelParallel&) = delete;
 
   // False where tp and cp are 1: then nothing was changed, and all below does nothing.
   bool is_on() const { return tp_.size() * cp_.size() > 1; }
-  bool has_parts() const { return !split_.empty(); }
-  // name: of a parameter.
+  // What this rank has of a parameter: nothing where that is whole.
+  std::optional<nn::TensorCut> cut_of(const std::string& name) const;
   bool is_split(const std::string& name) const { return split_.contains(name); }
+  // The ranks that have the other parts of split parameters, and the same of all others.
+  Communicator& tp() const { return tp_; }
 
-  // From whole tensors to those of this rank, and back. Names are those of parameters, or end in
-  // "/" and one, as optimizers call their moments, which are split as their parameters are. join is
-  // collective over tp; every rank gets the whole.
-  void cut(std::map<std::string, at::Tensor>& tensors) const;
-  void join(std::map<std::string, at::Tensor>& tensors) const;
-
-  // After backward, and after data parallel's sums: gradients of which each rank has a part. Two
-  // collectives at most.
-  void sum_gradients() const;
-  // The sum over the ranks of tp of what each has of the split parameters. Collective over tp.
-  double sum_over_parts(double part) const;
+  // After backward, and after data parallel's sums: gradients of which each rank has a share become
+  // the sum of the shares. leaves: all trained parameters by name, or leaves that stand for the
+  // same part of each on all ranks of tp and cp, in one order. Two collectives at most.
+  void sum_gradients(const std::vector<std::pair<std::string, at::Tensor>>& leaves) const;
   // The largest over tp and cp, e.g. of a request to stop. Collective over both.
   double max_over_ranks(double number) const;
 
  private:
-  struct Cut {
-    int64_t dim = 0;
-    int64_t blocks = 1;
-  };
-
-  at::Tensor cut(const Cut& how, const at::Tensor& whole) const;
-  at::Tensor join(const Cut& how, const at::Tensor& part, const std::string& name) const;
   void split_linear(torch::nn::Module& owner, const SplitRule& rule, bool is_in_region);
   void split_parameter(const std::string& name, at::Tensor& param, const SplitRule& rule);
   void share_out_layers(torch::nn::Module& model, const ParallelPlan& plan);
@@ -63,8 +55,8 @@ class ModelParallel {
   Communicator& tp_;
   Communicator& cp_;
   SequenceGroups sequence_;
-  std::map<std::string, Cut> split_;
-  std::vector<std::pair<std::string, at::Tensor>> partial_over_tp_, partial_over_cp_;
+  std::map<std::string, nn::TensorCut> split_;
+  std::set<std::string> partial_over_tp_, partial_over_cp_;
 };
 
 }  // namespace fovea::parallel

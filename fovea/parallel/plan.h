@@ -36,6 +36,7 @@ struct SplitRule {
 // nn::Block and its like. Their first input, and the output of the last one, is [B, N, D].
 struct SequenceRegion {
   std::vector<std::string> units;  // paths
+  double attn_drop_rate = 0.0;     // of probabilities
 };
 
 struct ParallelPlan {

@@ -22,6 +22,7 @@ std::vector<int64_t> divisors(int64_t number) {
 }  // namespace
 
 void check_plan(const ParallelPlan& plan, const ParallelConfig& config, ConfigIssues& issues) {
+  const bool is_ring = config.cp_method == "ring";
   int64_t common = 0, common_heads = 0;
   const SplitRule *misfit = nullptr, *misfit_of_heads = nullptr;
   for (const auto& rule : plan.rules) {
@@ -30,7 +31,7 @@ void check_plan(const ParallelPlan& plan, const ParallelConfig& config, ConfigIs
     if (rule.groups % config.tp != 0 && misfit == nullptr) misfit = &rule;
     if (rule.blocks != kQkv) continue;
     common_heads = std::gcd(common_heads, rule.groups);
-    if (rule.groups % (config.tp * config.cp) != 0) misfit_of_heads = &rule;
+    if (rule.groups % (config.tp * config.cp) != 0 && !is_ring) misfit_of_heads = &rule;
   }
   if (config.tp > 1 && misfit != nullptr) {
     issues.add("parallel.tp", fmt::format("found {}, but {} is {} ({}); expected one of {}",
@@ -40,9 +41,17 @@ void check_plan(const ParallelPlan& plan, const ParallelConfig& config, ConfigIs
     issues.add(
         "parallel.cp",
         fmt::format("found {} with tp: {}, but {} is {} ({}), and each process attends with "
-                    "heads of its own; expected cp x tp to be one of {}",
+                    "heads of its own; expected cp x tp to be one of {}, or cp_method: ring",
                     config.cp, config.tp, misfit_of_heads->groups_name, misfit_of_heads->groups,
                     misfit_of_heads->pattern, fmt::join(divisors(common_heads), ", ")));
+  }
+  for (const auto& region : plan.regions) {
+    if (!is_ring || config.cp == 1 || region.attn_drop_rate == 0) continue;
+    issues.add("parallel.cp_method",
+               fmt::format("found ring with an attn_drop_rate of {} ({}), but no process has all "
+                           "probabilities; expected attn_drop_rate: 0, or cp_method: all_to_all",
+                           region.attn_drop_rate, region.units.front()));
+    return;
   }
 }
 

@@ -6,7 +6,8 @@
 
 namespace fovea::parallel {
 
-// Issues of the keys tp and cp: heads and widths that do not divide, with the numbers that would.
+// Issues of the keys tp, cp and cp_method: heads and widths that do not divide, with the numbers
+// that would, and drops that a ring cannot draw.
 void check_plan(const ParallelPlan& plan, const ParallelConfig& config, ConfigIssues& issues);
 
 }  // namespace fovea::parallel

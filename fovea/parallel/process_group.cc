@@ -160,6 +160,14 @@ class GroupCommunicator : public Communicator {
       case Collective::kAllToAll:
         out = out.view({-1}), in = in.view({-1});
         return backend_->alltoall_base(out, in, even, even);
+      case Collective::kShift: {
+        // All that a rank has goes to one rank, and what it gets comes from one.
+        std::vector<int64_t> sent(static_cast<size_t>(size())), received(sent.size());
+        sent[static_cast<size_t>((rank() + 1) % size())] = in.numel();
+        received[static_cast<size_t>((rank() + size() - 1) % size())] = in.numel();
+        out = out.view({-1}), in = in.view({-1});
+        return backend_->alltoall_base(out, in, received, sent);
+      }
       case Collective::kBarrier:
         return backend_->barrier();
     }

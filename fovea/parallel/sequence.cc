@@ -5,6 +5,7 @@
 #include "fovea/nn/adaln.h"
 #include "fovea/nn/attention.h"
 #include "fovea/nn/mlp.h"
+#include "fovea/parallel/ring_attention.h"
 
 namespace fovea::parallel {
 namespace {
@@ -53,9 +54,21 @@ void exchange_heads(nn::AttentionImpl& attention, const SequenceGroups& groups) 
   parts[0].count *= groups.cp.size();
 }
 
+void attend_in_ring(nn::AttentionImpl& attention, const SequenceGroups& groups) {
+  const auto what = "keys of " + attention.path();
+  attention.attention_elsewhere = [&groups, what](const at::Tensor& q, const at::Tensor& k,
+                                                  const at::Tensor& v, double scale,
+                                                  const at::Tensor& key_mask) {
+    return ring_attention({groups.cp, what, region_tokens()}, q, k, v, scale, key_mask);
+  };
+}
+
 void set_up(nn::UnitImpl& unit, const SequenceGroups& groups) {
   if (auto* attention = dynamic_cast<nn::AttentionImpl*>(&unit)) {
-    if (groups.cp.size() > 1) exchange_heads(*attention, groups);
+    if (groups.cp.size() > 1) {
+      groups.cp_method == CpMethod::kRing ? attend_in_ring(*attention, groups)
+                                          : exchange_heads(*attention, groups);
+    }
     unit.drop_parts["proj_drop"].push_back(tokens_part(groups));
   } else if (dynamic_cast<nn::MlpImpl*>(&unit) != nullptr) {
     unit.drop_parts["drop2"].push_back(tokens_part(groups));
@@ -75,6 +88,10 @@ void set_up(nn::UnitImpl& unit, const SequenceGroups& groups) {
 }
 
 }  // namespace
+
+CpMethod cp_method_of(const std::string& name) {
+  return name == "ring" ? CpMethod::kRing : CpMethod::kAllToAll;
+}
 
 int64_t region_tokens() { return tokens_of_region; }
 

@@ -10,7 +10,7 @@
 //   together the bytes of the all_reduce that stands there otherwise.
 // - the ranks of cp (context parallel) have whole layers. An all_to_all behind qkv makes some heads
 //   of all tokens out of all heads of some tokens, and another one turns that back (Jacobs et al.
-//   2023, "DeepSpeed Ulysses").
+//   2023, "DeepSpeed Ulysses"). Or keys and values go round a ring: see ring_attention.
 // Where both are on, tokens are split among cp first, then among tp.
 #pragma once
 
@@ -40,10 +40,17 @@ class RegionTokensScope {
   int64_t before_;
 };
 
+// How ranks of cp attend to each other's tokens.
+enum class CpMethod { kAllToAll, kRing };
+// Of ParallelConfig::cp_method.
+CpMethod cp_method_of(const std::string& name);
+
 // The groups that share out tokens; a group of one shares out nothing.
 struct SequenceGroups {
   Communicator& cp;
   Communicator& sp;  // the ranks of tp, with sequence parallel
+
+  CpMethod cp_method = CpMethod::kAllToAll;
 
   bool is_on() const { return cp.size() * sp.size() > 1; }
   // [B, N, D] -> [B, n, D], and back.

@@ -49,43 +49,6 @@ std::string name_of(const optim::OptimConfig& optim) {
       [](const auto& chosen) { return std::string(std::decay_t<decltype(chosen)>::kName); });
 }
 
-// What needs whole parameters, or does not fit the model.
-void validate_model_parallel(const TrainConfig& config, ConfigIssues& issues) {
-  const auto tp = config.parallel.tp;
-  if (tp == 1 && config.parallel.cp == 1) return;
-  parallel::check_plan(models::parallel_plan(config.model), config.parallel, issues);
-  if (config.parallel.dp_shard > 1) {
-    issues.add(
-        "parallel.dp_shard",
-        fmt::format("found {} with tp: {} and cp: {}; sharing out parameters and sharing out "
-                    "layers or tokens do not go together yet: set dp_shard: 1, or tp and cp: 1",
-                    config.parallel.dp_shard, tp, config.parallel.cp));
-  }
-  if (tp == 1) return;
-  const auto optim = name_of(config.optim);
-  if (optim != "adamw" && optim != "sgd") {
-    issues.add("optim.name",
-               fmt::format("found {}, which looks at whole parameters, with parallel.tp: {}, under "
-                           "which each process has parts; set adamw or sgd, or tp: 1 and more "
-                           "processes of dp_replicate or cp",
-                           optim, tp));
-  }
-  if (config.trainer.max_grad_ratio > 0) {
-    issues.add(
-        "trainer.max_grad_ratio",
-        fmt::format("found {} with parallel.tp: {}; clipping by units needs whole parameters: "
-                    "set 0 and trainer.max_grad_norm, or tp: 1",
-                    config.trainer.max_grad_ratio, tp));
-  }
-  if (!config.init.optimizer.empty()) {
-    issues.add("init.optimizer",
-               fmt::format("found a file with parallel.tp: {}; moments of another "
-                           "system are taken over with tp: 1 alone: start there, "
-                           "and go on with tp from a checkpoint of that run",
-                           tp));
-  }
-}
-
 }  // namespace
 
 void TrainConfig::validate(ConfigIssues& issues) const {
@@ -97,7 +60,9 @@ void TrainConfig::validate(ConfigIssues& issues) const {
                     "dtypes; set device.dtype=bfloat16, or param_dtype=float32",
                     device.dtype));
   }
-  validate_model_parallel(*this, issues);
+  if (parallel.tp * parallel.cp > 1) {
+    parallel::check_plan(models::parallel_plan(model), parallel, issues);
+  }
   if (!init.optimizer.empty() && phases.empty() && optim.get_if<optim::AdamWConfig>() == nullptr) {
     issues.add("init.optimizer",
                fmt::format("found a file, but optim.name is {}; moments are taken over by adamw "

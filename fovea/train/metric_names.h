@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace fovea::train {
 
@@ -21,9 +22,10 @@ inline bool improves(std::string_view metric, double value, double best) {
   return is_smaller_better(metric) ? value < best : value > best;
 }
 
-// As people read it, with its unit: "psnr" -> "PSNR, dB"; "dice_2" -> "Dice, class 2"; a name that
-// is not known, as it is.
-inline std::string metric_label(const std::string& metric) {
+// As people read it, with its unit: "psnr" -> "PSNR, dB"; "dice_2" -> "Dice, white matter", or
+// "Dice, class 2" where the classes have no names; a name that is not known, as it is.
+inline std::string metric_label(const std::string& metric,
+                                const std::vector<std::string>& class_names = {}) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kLabels = {
       {{"dice", "Dice"},
        {"iou", "IoU"},
@@ -39,7 +41,12 @@ inline std::string metric_label(const std::string& metric) {
   const auto found = std::find_if(kLabels.begin(), kLabels.end(),
                                   [&](const auto& label) { return label.first == name; });
   if (found == kLabels.end()) return metric;
-  return std::string(found->second) + (has_class ? ", class " + metric.substr(end + 1) : "");
+  if (!has_class) return std::string(found->second);
+  const auto label = metric.substr(end + 1);
+  size_t place = class_names.size();  // a number of more digits than a label has is none
+  if (label.size() < 10) place = std::stoul(label);
+  return std::string(found->second) + ", " +
+         (place < class_names.size() ? class_names[place] : "class " + label);
 }
 
 }  // namespace fovea::train

@@ -8,10 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "fovea/checkpoint/state.h"
 #include "fovea/core/error.h"
 #include "fovea/models/plans.h"
-#include "fovea/models/registry.h"
 #include "fovea/parallel/mesh_shape.h"
 #include "fovea/parallel/recompute.h"
 #include "fovea/train/evaluation_parts.h"
@@ -112,7 +110,8 @@ std::unique_ptr<parallel::ModelParallel> share_out_model(const TrainConfig& conf
                                                          models::Model& model,
                                                          const parallel::DeviceMesh& mesh) {
   auto shared = std::make_unique<parallel::ModelParallel>(
-      model, models::parallel_plan(config.model), mesh, config.parallel.sequence_parallel);
+      model, models::parallel_plan(config.model), mesh, config.parallel.sequence_parallel,
+      parallel::cp_method_of(config.parallel.cp_method));
   parallel::recompute_in_backward(model, config.parallel.recompute,
                                   config.parallel.recompute_every);
   return shared;
@@ -129,17 +128,6 @@ void check_same_weights(const models::Model& model, const parallel::DeviceMesh& 
     check_equal(parts, mesh.data_parallel());
     check_equal(parts, mesh.axis(parallel::MeshAxis::kCp));
   }
-}
-
-models::ModelPtr whole_model(const TrainConfig& config, const models::ModelPtr& model,
-                             const parallel::ModelParallel& model_parallel) {
-  if (!model_parallel.has_parts()) return model;
-  std::map<std::string, at::Tensor> weights;
-  for (const auto& item : model->named_parameters()) weights[item.key()] = item.value().detach();
-  model_parallel.join(weights);
-  auto whole = models::build_model(config.model);
-  checkpoint::copy_into(*whole, weights);
-  return whole;
 }
 
 std::unique_ptr<parallel::GradientReducer> make_reducer(const parallel::ParallelConfig& config,

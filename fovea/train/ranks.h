@@ -36,11 +36,6 @@ std::unique_ptr<parallel::ModelParallel> share_out_model(const TrainConfig& conf
 void check_same_weights(const models::Model& model, const parallel::DeviceMesh& mesh,
                         const parallel::ModelParallel& model_parallel);
 
-// A model of whole parameters with the weights of one whose layers are shared out; the model itself
-// where none are. Collective over tp.
-models::ModelPtr whole_model(const TrainConfig& config, const models::ModelPtr& model,
-                             const parallel::ModelParallel& model_parallel);
-
 // Sums the optimizer's gradients over the ranks that read other samples.
 std::unique_ptr<parallel::GradientReducer> make_reducer(const parallel::ParallelConfig& config,
                                                         optim::Optimizer& optimizer,

@@ -2,10 +2,10 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
-#include <c10/util/accumulate.h>
 
 #include <exception>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "fovea/models/registry.h"
@@ -31,23 +31,76 @@ bool is_part(const at::Tensor& tensor, const optim::ParamSpec& spec) {
   return spec.part && tensor.sizes() == spec.param.sizes();
 }
 
-// Adds `tensors` to `to`, with a note of those that are parts; `is_first`: this rank saves what all
-// have alike.
-void add_state(const TensorMap& tensors, const std::vector<optim::ParamSpec>& params, bool is_first,
-               TensorMap& to, std::map<std::string, checkpoint::FlatPart>& parts) {
-  const auto specs = by_name(params);
-  for (const auto& [key, tensor] : tensors) {
-    const auto spec = specs.find(param_of(key));
-    if (spec != specs.end() && is_part(tensor, *spec->second)) {
-      parts[key] = {spec->second->part->shape, spec->second->part->first};
-      to[key] = tensor;
-    } else if (is_first) {
-      to[key] = tensor;
+nn::TensorPart part_of_cut(const at::Tensor& own, const nn::TensorCut& cut) {
+  nn::TensorPart part{.shape = own.sizes().vec(), .cut = cut};
+  part.shape[static_cast<size_t>(cut.dim)] *= cut.count;
+  return part;
+}
+
+// What of a copy's tensors this rank saves, and as which parts.
+class PartsToSave {
+ public:
+  PartsToSave(const std::vector<optim::ParamSpec>& params, const Sharing& sharing)
+      : specs_(by_name(params)), sharing_(sharing) {}
+
+  void add(const TensorMap& tensors, TensorMap& to,
+           std::map<std::string, nn::TensorPart>& parts) const {
+    for (const auto& [key, tensor] : tensors) {
+      const auto spec = specs_.find(param_of(key));
+      if (spec != specs_.end() && is_part(tensor, *spec->second)) {
+        if (!spec->second->is_counted) continue;  // another rank has the same part
+        parts[key] = *spec->second->part;
+        to[key] = tensor;
+        continue;
+      }
+      const auto cut = spec == specs_.end() && sharing_.layers ? sharing_.layers->cut_of(key)
+                                                               : std::nullopt;  // of a frozen one
+      if (cut && sharing_.shard_rank() == 0) parts[key] = part_of_cut(tensor, *cut);
+      if (sharing_.is_first() || parts.contains(key)) to[key] = tensor;
     }
   }
+
+ private:
+  std::map<std::string, const optim::ParamSpec*> specs_;
+  const Sharing& sharing_;
+};
+
+// In the order of the shards, which is the same on all ranks.
+std::vector<optim::ParamSpec> specs_of_shards(const parallel::ShardedParams& shards,
+                                              const std::vector<optim::ParamSpec>& of_leaves) {
+  const auto leaves = by_name(of_leaves);
+  std::vector<optim::ParamSpec> specs;
+  for (const auto& param : shards.params()) {
+    auto& spec = specs.emplace_back(*leaves.at(param.name));
+    if (!spec.part) spec.part = nn::TensorPart{.shape = param.shape};
+    spec.part->first = param.first;
+    spec.param = param.part;
+  }
+  return specs;
+}
+
+// What the ranks of tp have of whole weights, by name.
+TensorMap cut_weights(const models::Model& model, const Sharing& sharing, const TensorMap& saved) {
+  if (sharing.tp_size() == 1) return saved;
+  auto result = saved;
+  for (const auto& item : model.named_parameters()) {
+    const auto cut = sharing.layers->cut_of(item.key());
+    const auto found = result.find(item.key());
+    if (!cut || found == result.end()) continue;
+    // Others are no weights of this model; who compares shapes will say so.
+    if (found->second.sizes() == part_of_cut(item.value(), *cut).shape) {
+      found->second = nn::take_cut(*cut, found->second);
+    }
+  }
+  return result;
 }
 
 }  // namespace
+
+void Sharing::sum(const at::Tensor& x, const std::string& what) const {
+  if (shards != nullptr) shards->shards().all_reduce(x, what);
+  if (layers != nullptr) layers->tp().all_reduce(x, what);
+}
 
 std::unique_ptr<parallel::ShardedParams> make_shards(const parallel::ParallelConfig& config,
                                                      models::Model& model,
@@ -68,24 +121,26 @@ std::unique_ptr<parallel::ShardedParams> make_shards(const parallel::ParallelCon
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config, models::Model& model,
-                                                 parallel::ShardedParams* shards) {
-  if (shards == nullptr) return make_optimizer(config, model);
-  std::map<std::string, optim::ParamSpec> groups;
-  for (auto& spec : optim::param_groups(model, config.optim)) groups.emplace(spec.name, spec);
-  std::vector<optim::ParamSpec> specs;
-  for (const auto& param : shards->params()) {
-    auto& spec = specs.emplace_back(groups.at(param.name));
-    spec.param = param.part;
-    spec.part = optim::ParamPart{.shape = param.shape, .first = param.first};
+                                                 const Sharing& sharing) {
+  if (!sharing.is_on()) return make_optimizer(config, model);
+  auto specs = optim::param_groups(model, config.optim);
+  for (auto& spec : specs) {
+    const auto cut = sharing.layers ? sharing.layers->cut_of(spec.name) : std::nullopt;
+    if (cut) spec.part = part_of_cut(spec.param, *cut);
+    spec.is_counted = cut || sharing.tp_rank() == 0;
   }
+  auto* const shards = sharing.shards;
+  if (shards != nullptr) specs = specs_of_shards(*shards, specs);
   auto optimizer = optim::make_optimizer(config.optim, std::move(specs));
-  optimizer->connect(
-      {.sum = [shards](const at::Tensor& x) { shards->shards().all_reduce(x, "sums over parts"); },
-       .changed =
-           [shards] {
-             // An error on this rank alone: the others will hear of it, not join in.
-             if (std::uncaught_exceptions() == 0) shards->values_changed();
-           }});
+  optim::PartLinks links;
+  links.sum = [sharing](const at::Tensor& x) { sharing.sum(x, "sums over parts"); };
+  if (shards != nullptr) {
+    links.changed = [shards] {
+      // An error on this rank alone: the others will hear of it, not join in.
+      if (std::uncaught_exceptions() == 0) shards->values_changed();
+    };
+  }
+  optimizer->connect(std::move(links));
   return optimizer;
 }
 
@@ -99,65 +154,77 @@ TensorMap parts_of(const TensorMap& saved, const TensorMap& target,
     const bool has_part = spec != specs.end() && own != target.end() &&
                           is_part(own->second, *spec->second) &&
                           tensor.sizes() == spec->second->shape();
-    result[key] = has_part
-                      ? tensor.reshape({-1}).narrow(0, spec->second->first(), own->second.numel())
-                      : tensor;
+    result[key] =
+        has_part ? nn::take_part(*spec->second->part, tensor, own->second.sizes()) : tensor;
   }
   return result;
 }
 
 checkpoint::State state_of(const models::Model& model, optim::Optimizer& optimizer, optim::Ema* ema,
-                           const parallel::ShardedParams* shards) {
+                           const Sharing& sharing) {
   checkpoint::State state;
-  const bool is_first = shards == nullptr || shards->shards().rank() == 0;
   TensorMap weights;
   for (const auto& item : model.named_parameters()) weights[item.key()] = item.value().detach();
-  if (shards != nullptr) {
-    for (const auto& spec : optimizer.params()) weights[spec.name] = spec.param.detach();
-  }
-  const auto& params = optimizer.params();
-  add_state(weights, params, is_first, state.model, state.parts["model"]);
-  add_state(optimizer.state(), params, is_first, state.optimizer, state.parts["optimizer"]);
-  if (ema != nullptr) add_state(ema->state(), params, is_first, state.ema, state.parts["ema"]);
+  for (const auto& spec : optimizer.params()) weights[spec.name] = spec.param.detach();
+  const PartsToSave own(optimizer.params(), sharing);
+  own.add(weights, state.model, state.parts["model"]);
+  own.add(optimizer.state(), state.optimizer, state.parts["optimizer"]);
+  if (ema != nullptr) own.add(ema->state(), state.ema, state.parts["ema"]);
   return state;
 }
 
-models::ModelPtr whole_model(const TrainConfig& config, const models::Model& model,
-                             const optim::Optimizer& optimizer,
-                             const parallel::ShardedParams& shards, bool is_wanted) {
+models::ModelPtr whole_model(const TrainConfig& config, const models::ModelPtr& model,
+                             const optim::Optimizer& optimizer, const Sharing& sharing,
+                             bool is_wanted) {
+  if (!sharing.is_on()) return model;
   const at::NoGradGuard no_grad;
-  const auto copy = is_wanted ? models::build_model(config.model) : nullptr;
-  std::map<std::string, at::Tensor> targets;
-  if (copy) {
-    for (const auto& item : copy->named_parameters()) targets[item.key()] = item.value();
-    for (const auto& item : model.named_parameters()) {
-      if (!item.value().requires_grad()) targets.at(item.key()).copy_(item.value());
+  TensorMap weights;
+  const auto join = [&](const std::string& name, const nn::TensorPart& part, const at::Tensor& own,
+                        bool is_counted) {
+    const auto whole =
+        is_counted ? nn::spread_part(part, own) : at::zeros(part.shape, own.options());
+    sharing.sum(whole, "weights to write");
+    if (is_wanted) weights[name] = whole;
+  };
+  for (const auto& item : model->named_parameters()) {
+    if (item.value().requires_grad()) continue;
+    const auto own = item.value().detach();
+    const auto cut = sharing.layers ? sharing.layers->cut_of(item.key()) : std::nullopt;
+    if (cut) {
+      join(item.key(), part_of_cut(own, *cut), own, sharing.shard_rank() == 0);
+    } else {
+      weights[item.key()] = own;
     }
   }
   for (const auto& spec : optimizer.params()) {
-    const auto whole = at::zeros({c10::multiply_integers(spec.shape())}, spec.param.options());
-    whole.narrow(0, spec.first(), spec.param.numel()).copy_(spec.param.detach());
-    shards.shards().all_reduce(whole, "weights to write");
-    if (copy) targets.at(spec.name).copy_(whole.view(spec.shape()));
+    if (spec.part) {
+      join(spec.name, *spec.part, spec.param.detach(), spec.is_counted);
+    } else {
+      weights[spec.name] = spec.param.detach();
+    }
   }
-  return copy;
+  if (!is_wanted) return nullptr;
+  auto whole = models::build_model(config.model);
+  checkpoint::copy_into(*whole, weights);
+  return whole;
 }
 
 void load_into(models::Model& model, optim::Optimizer& optimizer, optim::Ema* ema,
-               const parallel::ShardedParams* shards, const checkpoint::State& saved) {
-  checkpoint::check_same_names_and_shapes(model, saved.model);
+               const Sharing& sharing, const checkpoint::State& saved) {
+  const auto weights = cut_weights(model, sharing, saved.model);
+  checkpoint::check_same_names_and_shapes(model, weights);
   const auto moments = optimizer.state();
   optimizer.load_state(parts_of(saved.optimizer, moments, optimizer.params()),
                        saved.scalars.at("optimizer_steps"));
   if (ema != nullptr) ema->load_state(parts_of(saved.ema, ema->state(), optimizer.params()));
-  if (shards == nullptr) return checkpoint::copy_into(model, saved.model);
+  if (sharing.shards == nullptr) return checkpoint::copy_into(model, weights);
   const at::NoGradGuard no_grad;
   for (const auto& spec : optimizer.params()) {
-    const auto whole = saved.model.at(spec.name).reshape({-1});
-    spec.param.detach().copy_(whole.narrow(0, spec.first(), spec.param.numel()));
+    const auto& whole = saved.model.at(spec.name);
+    spec.param.detach().copy_(nn::take_part(*spec.part, whole, spec.param.sizes()));
   }
   for (const auto& item : model.named_parameters()) {
-    if (!item.value().requires_grad()) item.value().copy_(saved.model.at(item.key()));
+    if (!item.value().requires_grad()) item.value().copy_(weights.at(item.key()));
   }
   optimizer.mark_changed();
 }

@@ -1,28 +1,47 @@
-// Parameters shared out over dp_shard, as the optimizer and the checkpoints see them.
+// Parameters shared out over dp_shard and tp, as the optimizer and the checkpoints see them.
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "fovea/checkpoint/state.h"
 #include "fovea/models/model.h"
 #include "fovea/optim/ema.h"
 #include "fovea/optim/optimizer.h"
 #include "fovea/parallel/mesh.h"
+#include "fovea/parallel/model_parallel.h"
 #include "fovea/parallel/sharded_params.h"
 #include "fovea/train/config.h"
 
 namespace fovea::train {
 
-// Shares out the model's trained parameters; null where dp_shard is 1. The mesh outlives it.
-// Collective.
+// Who has which parts of a model: a parameter is cut among the ranks of tp first, then each cut is
+// shared out over dp_shard. The ranks of both together have one copy.
+struct Sharing {
+  parallel::ShardedParams* shards = nullptr;        // null: dp_shard is 1
+  const parallel::ModelParallel* layers = nullptr;  // null: tp is 1
+
+  bool is_on() const { return shards != nullptr || tp_size() > 1; }
+  // Of the ranks that have a copy: one counts and saves what all have alike.
+  bool is_first() const { return shard_rank() == 0 && tp_rank() == 0; }
+  int64_t shard_rank() const { return shards ? shards->shards().rank() : 0; }
+  int64_t tp_rank() const { return layers ? layers->tp().rank() : 0; }
+  int64_t tp_size() const { return layers ? layers->tp().size() : 1; }
+  // x becomes its sum over the ranks that have a copy. Collective over them.
+  void sum(const at::Tensor& x, const std::string& what) const;
+};
+
+// Shares out the model's trained parameters, or what tp has left of them; null where dp_shard is 1.
+// The mesh outlives it. Collective.
 std::unique_ptr<parallel::ShardedParams> make_shards(const parallel::ParallelConfig& config,
                                                      models::Model& model,
                                                      const parallel::DeviceMesh& mesh);
 
-// The recipe's optimizer over this rank's parts; over the model's parameters where `shards` is
-// null.
+// The recipe's optimizer over what this rank has of the parameters. What `sharing` points to
+// outlives it.
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config, models::Model& model,
-                                                 parallel::ShardedParams* shards);
+                                                 const Sharing& sharing);
 
 // Of tensors named as `target` ("exp_avg/head.weight", or "head.weight"), which `saved` has whole,
 // what this rank has of them; a tensor that is no part is left as it is.
@@ -30,20 +49,21 @@ checkpoint::TensorMap parts_of(const checkpoint::TensorMap& saved,
                                const checkpoint::TensorMap& target,
                                const std::vector<optim::ParamSpec>& params);
 
-// Weights, moments and averages for a checkpoint: whole, or this rank's parts. What all ranks have
-// alike (frozen parameters, Adafactor's factors) stands in the state of the first of them alone.
+// Weights, moments and averages for a checkpoint: whole, or this rank's parts. What several ranks
+// have alike (norms under tp, frozen parameters, Adafactor's factors) stands in the state of the
+// first of them alone.
 checkpoint::State state_of(const models::Model& model, optim::Optimizer& optimizer, optim::Ema* ema,
-                           const parallel::ShardedParams* shards);
+                           const Sharing& sharing);
 
-// A model of the same weights, all whole and in float32, on the CPU; null where it is not wanted.
-// Collective.
-models::ModelPtr whole_model(const TrainConfig& config, const models::Model& model,
-                             const optim::Optimizer& optimizer,
-                             const parallel::ShardedParams& shards, bool is_wanted);
+// A model of the same weights, all whole and in float32, on the CPU; `model` itself where nothing
+// is shared out, null where it is not wanted. Collective over the ranks that have a copy.
+models::ModelPtr whole_model(const TrainConfig& config, const models::ModelPtr& model,
+                             const optim::Optimizer& optimizer, const Sharing& sharing,
+                             bool is_wanted);
 
 // Puts a checkpoint's weights, which are whole, into the model or this rank's parts; moments and
 // averages as well. Throws CheckpointError where names or shapes are others. Collective.
 void load_into(models::Model& model, optim::Optimizer& optimizer, optim::Ema* ema,
-               const parallel::ShardedParams* shards, const checkpoint::State& saved);
+               const Sharing& sharing, const checkpoint::State& saved);
 
 }  // namespace fovea::train

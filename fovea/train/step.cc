@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "fovea/core/error.h"
@@ -43,47 +44,25 @@ void check_adds_up(const Task& task, int64_t micro, int64_t batch_size, int64_t 
   }
 }
 
-// Of whole gradients, where ranks have parts of some.
-double norm_over_parts(const optim::Optimizer& optimizer, const parallel::ModelParallel& model) {
-  double parts = 0, whole = 0;
-  for (const auto& spec : optimizer.params()) {
-    const double norm = optim::global_norm(spec.param.grad());
-    (model.is_split(spec.name) ? parts : whole) += norm * norm;
-  }
-  return std::sqrt(whole + model.sum_over_parts(parts));
-}
-
-// As optim::clip_gradients.
-double clip_parts(optim::Optimizer& optimizer, const StepOptions& options) {
-  const auto norm_of = [&] { return norm_over_parts(optimizer, *options.model_parallel); };
-  const double norm = norm_of();
-  if (!std::isfinite(norm)) return norm;
-  const auto& grad = optimizer.flat_grad();
-  optim::clip_gradients(grad, /*max_norm=*/0, options.max_grad_value);
-  if (options.max_grad_norm == 0) return norm;
-  const double clipped = options.max_grad_value > 0 ? norm_of() : norm;
-  grad.mul_(std::min(1.0, options.max_grad_norm / (clipped + 1e-6)));
-  return norm;
-}
-
 // On the gradients of the whole batch, however many passes it took. -> their norm before.
 double clip(optim::Optimizer& optimizer, const StepOptions& options) {
-  const auto& grad = optimizer.flat_grad();
-  if (options.model_parallel && options.model_parallel->has_parts()) {
-    return clip_parts(optimizer, options);
+  if (options.max_grad_ratio == 0) {
+    return optim::clip_gradients(optimizer, options.max_grad_norm, options.max_grad_value);
   }
-  if (options.max_grad_ratio == 0)
-    return optim::clip_gradients(grad, options.max_grad_norm, options.max_grad_value,
-                                 optimizer.sum_over_parts());
-  const double norm = optim::global_norm(grad, optimizer.sum_over_parts());
+  const double norm = optim::gradient_norm(optimizer);
   if (!std::isfinite(norm)) return norm;
   auto params = optimizer.params();
   std::erase_if(params,
                 [](const optim::ParamSpec& spec) { return spec.name.starts_with("head."); });
   optim::clip_gradients_adaptively(params, options.max_grad_ratio, optimizer.sum_over_parts());
-  optim::clip_gradients(grad, options.max_grad_norm, options.max_grad_value,
-                        optimizer.sum_over_parts());
+  optim::clip_gradients(optimizer, options.max_grad_norm, options.max_grad_value);
   return norm;
+}
+
+std::vector<std::pair<std::string, at::Tensor>> leaves_of(const optim::Optimizer& optimizer) {
+  std::vector<std::pair<std::string, at::Tensor>> leaves;
+  for (const auto& spec : optimizer.params()) leaves.emplace_back(spec.name, spec.param);
+  return leaves;
 }
 
 }  // namespace
@@ -123,7 +102,7 @@ StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Opt
     for (const auto& [name, sum] : parts.sums) outcome.sums[name] += sum;
   }
   if (options.reducer) options.reducer->finish();
-  if (options.model_parallel) options.model_parallel->sum_gradients();
+  if (options.model_parallel) options.model_parallel->sum_gradients(leaves_of(optimizer));
   if (options.notes) outcome.notes = options.notes();
   sum_outcome(outcome, ranks);
   if (options.model_parallel && options.model_parallel->is_on()) {

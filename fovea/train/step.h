@@ -34,12 +34,13 @@ struct StepOptions {
   double max_grad_ratio = 0;  // of each unit to its weights, but for the classifier's; 0: off
   ComputeOptions compute = {};
   FeatureSource* features = nullptr;  // of a frozen backbone; null: the model runs as a whole
-  // The ranks that each have a part of the batch, and what sums their gradients: one of the two
-  // below, or neither.
+  // The ranks that each have a part of the batch, and what sums their gradients: reducer, shards,
+  // or neither.
   parallel::Communicator* ranks = nullptr;  // null: this process has the whole batch
   parallel::GradientReducer* reducer = nullptr;
   parallel::ShardedParams* shards = nullptr;  // the optimizer's parameters are its parts
-  const parallel::ModelParallel* model_parallel = nullptr;  // null: layers are whole
+  // null: layers are whole. Else the optimizer is to know of it, too: see Sharing.
+  const parallel::ModelParallel* model_parallel = nullptr;
   std::function<StepNotes()> notes = {};  // asked when this rank's part of the step is done
 };
 

@@ -48,15 +48,20 @@ std::unique_ptr<FeatureCache> validation_cache_of(const TrainConfig& config,
       open_validation_section(config, training.class_names(), shard));
 }
 
-// Of the ranks that have parts of the first copy.
+// Of the ranks that share out the first copy.
 checkpoint::StoreOptions store_options(const TrainConfig& config,
                                        const parallel::DeviceMesh& mesh) {
   auto& shards = mesh.axis(parallel::MeshAxis::kDpShard);
+  auto& tp = mesh.axis(parallel::MeshAxis::kTp);
   return {.keep = config.checkpoint.keep,
           .async = config.checkpoint.async,
-          .writer = shards.rank(),
-          .num_writers = shards.size(),
-          .barrier = [&shards] { shards.barrier("the folder of a checkpoint"); },
+          .writer = shards.rank() * tp.size() + tp.rank(),
+          .num_writers = shards.size() * tp.size(),
+          .barrier =
+              [&shards, &tp] {
+                shards.barrier("the folder of a checkpoint");
+                tp.barrier("the folder of a checkpoint");
+              },
           .patience = config.launch.timeout};
 }
 
@@ -84,8 +89,9 @@ struct Trainer::Run {
   bool anyone_is_told_to_stop();
   std::optional<checkpoint::State> load_latest();
   parallel::Communicator& data_ranks() const { return mesh.data_parallel(); }
+  Sharing sharing() const { return {.shards = shards.get(), .layers = model_parallel.get()}; }
   bool is_writer() const { return world.is_first(); }
-  // The ranks that have the parts of what is written, or write them.
+  // The ranks that share out the first copy.
   bool has_writers_parts() const {
     return mesh.coordinate(parallel::MeshAxis::kDpReplicate) == 0 &&
            mesh.coordinate(parallel::MeshAxis::kCp) == 0;
@@ -144,7 +150,7 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode,
       task(make_task(config.task, *model)),
       checkpoint_metrics(train::checkpoint_metrics(config.checkpoint, *task)),
       shards(make_shards(config.parallel, *model, mesh)),
-      optimizer(make_optimizer(config, *model, shards.get())),
+      optimizer(make_optimizer(config, *model, sharing())),
       reducer(shards ? nullptr : make_reducer(config.parallel, *optimizer, data_ranks())),
       steps_per_epoch(training.loader->batches_per_epoch()),
       num_steps(total_steps(config.trainer, steps_per_epoch)),
@@ -183,10 +189,8 @@ LogPosition Trainer::Run::log_position() const {
           .lr = step > 0 ? schedule.lr(step - 1) : 0};
 }
 
-// Of whole tensors; collective over tp.
 checkpoint::State Trainer::Run::state() {
-  auto state = state_of(*model, *optimizer, ema.get(), shards.get());
-  for (auto* tensors : {&state.model, &state.optimizer, &state.ema}) model_parallel->join(*tensors);
+  auto state = state_of(*model, *optimizer, ema.get(), sharing());
   state.scalars = {{"step", step},
                    {"position", position},
                    {"optimizer_steps", optimizer->steps_taken()},
@@ -214,11 +218,8 @@ std::optional<checkpoint::State> Trainer::Run::load_latest() {
 void Trainer::Run::resume() {
   auto found = load_latest();
   if (!found) return take_over();
-  for (auto* tensors : {&found->model, &found->optimizer, &found->ema}) {
-    model_parallel->cut(*tensors);
-  }
   const auto& scalars = found->scalars;
-  load_into(*model, *optimizer, ema.get(), shards.get(), *found);
+  load_into(*model, *optimizer, ema.get(), sharing(), *found);
   step = saved_step = scalars.at("step");
   position = scalars.at("position");
   evaluated_step = scalars.at("evaluated_step");
@@ -342,10 +343,8 @@ void Trainer::Run::save() {
   const auto& name = checkpoint_metrics.label;
   const bool has_label = evaluated_step == step && !name.empty();
   if (has_writers_parts()) {
-    auto to_write = state();
-    if (shards || is_writer())
-      store.save(step, std::move(to_write), is_best,
-                 has_label ? fmt::format("{}_{:.3f}", name, last_eval.at(name)) : "");
+    store.save(step, state(), is_best,
+               has_label ? fmt::format("{}_{:.3f}", name, last_eval.at(name)) : "");
   }
   saved_step = step;
 }
@@ -378,7 +377,7 @@ FitResult Trainer::Run::fit() {
                    .epoch = log_position().epoch,
                    .stopped = step < num_steps,
                    .last_eval = last_eval};
-  if (!result.stopped && (shards || has_writers_parts())) finish();
+  if (!result.stopped && has_writers_parts()) finish();
   if (result.stopped) folder.mark_stopped(step);
   world.at_operation("at the end");
   world.all().barrier("the end of the training");
@@ -387,8 +386,7 @@ FitResult Trainer::Run::fit() {
 
 void Trainer::Run::finish() {
   const optim::EmaScope with_average(ema.get());
-  const auto whole = shards ? whole_model(config, *model, *optimizer, *shards, is_writer())
-                            : whole_model(config, model, *model_parallel);
+  const auto whole = whole_model(config, model, *optimizer, sharing(), is_writer());
   if (!is_writer()) return;
   save_inference_weights(folder.file("weights.safetensors").string(), *whole, config,
                          training.dataset->class_names());

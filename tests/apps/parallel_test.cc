@@ -279,8 +279,8 @@ TEST_F(ParallelProgramTest, AMeshThatDoesNotFitIsRefusedBeforeAnythingStarts) {
                                    HasSubstr("data.global_batch_size: found 2")));
   const auto sharded = run_fovea(train("parallel.dp_shard=2 parallel.tp=2"));
   EXPECT_EQ(sharded.exit_code, 3);
-  EXPECT_THAT(sharded.output, AllOf(HasSubstr("parallel.dp_shard: found 2 with tp: 2"),
-                                    HasSubstr("do not go together yet")));
+  EXPECT_THAT(sharded.output,
+              HasSubstr("dp_shard 2 x cp 1 x tp 2 is 4 processes, but there are 2"));
   EXPECT_FALSE(fs::exists(run_dir()));
 }
 

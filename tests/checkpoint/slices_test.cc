@@ -2,6 +2,7 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
+#include <c10/util/accumulate.h>
 #include <gtest/gtest.h>
 
 #include "fovea/core/error.h"
@@ -34,6 +35,34 @@ TEST(SlicesTest, BoxesCoverARange) {
     }
   }
   EXPECT_THROW(boxes_of_range({3, 5}, 10, 6), Error);
+}
+
+// Every range of every cut: the boxes of the whole hold its elements, in order.
+TEST(SlicesTest, BoxesCoverARangeOfACut) {
+  const nn::TensorPart rows{.shape = {12, 3}, .cut = nn::TensorCut{0, 3, 1, 2}};
+  const nn::TensorPart columns{.shape = {3, 8}, .cut = nn::TensorCut{1, 1, 3, 4}};
+  const nn::TensorPart bias{.shape = {12}, .cut = nn::TensorCut{0, 3, 0, 2}};
+  for (auto part : {rows, columns, bias}) {
+    const auto total = c10::multiply_integers(part.shape);
+    const auto whole = at::arange(total).view(part.shape);
+    const auto own = nn::take_cut(*part.cut, whole).reshape({-1});
+    for (part.first = 0; part.first <= own.numel(); ++part.first) {
+      for (int64_t count = 0; part.first + count <= own.numel(); ++count) {
+        int64_t next = part.first;
+        for (const auto& box : boxes_of_part(part, count)) {
+          auto values = whole;
+          for (size_t d = 0; d < part.shape.size(); ++d) {
+            values = values.narrow(static_cast<int64_t>(d), box.offset[d], box.size[d]);
+          }
+          ASSERT_TRUE(values.reshape({-1}).equal(own.narrow(0, next, values.numel())));
+          next += values.numel();
+        }
+        EXPECT_EQ(next, part.first + count);
+      }
+    }
+  }
+  const nn::TensorPart blocks_of_columns{.shape = {3, 8}, .cut = nn::TensorCut{1, 2, 0, 2}};
+  EXPECT_THROW(boxes_of_part(blocks_of_columns, 12), Error);
 }
 
 TEST(SlicesTest, KeysTellSlicesApart) {

@@ -49,6 +49,10 @@ void check_collectives(Communicator& ranks, at::ScalarType dtype) {
   for (int64_t rank = 0; rank < n; ++rank) {
     EXPECT_TRUE(exchanged[rank].equal(numbers(rank, 2 * n).narrow(0, 2 * r, 2)));
   }
+
+  const auto before = at::zeros({3}, dtype);
+  ranks.shift(before, numbers(r, 3), "to the next");
+  EXPECT_TRUE(before.equal(numbers((r + n - 1) % n, 3))) << before;
 }
 
 TEST(CommunicatorTest, OneRankIsTrivial) {

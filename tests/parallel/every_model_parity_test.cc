@@ -30,15 +30,12 @@ TrainConfig parity_config(const testing::ModelCase& item, const testing::Folder&
   return config;
 }
 
-// mesh: that of config.parallel; null: `ranks` share out batches alone.
 Trained train_some_steps(const TrainConfig& config, int64_t micro_batch_size,
-                         parallel::Communicator& ranks,
-                         const parallel::DeviceMesh* mesh = nullptr) {
+                         parallel::Communicator& ranks) {
   const auto source =
       open_training_data(config, data::Shard{.index = ranks.rank(), .count = ranks.size()});
   const auto model = make_model(config, {});
   model->to(at::kDouble);
-  const auto shared = mesh ? share_out_model(config, *model, *mesh) : nullptr;
   const auto task = make_task(config.task, *model);
   const auto optimizer = make_optimizer(config, *model);
   const auto reducer = make_reducer(config.parallel, *optimizer, ranks);
@@ -46,7 +43,6 @@ Trained train_some_steps(const TrainConfig& config, int64_t micro_batch_size,
   options.compute.dtype = at::kDouble;
   options.ranks = &ranks;
   options.reducer = reducer.get();
-  options.model_parallel = shared.get();
   Trained result;
   for (int64_t step = 0; step < kSteps; ++step) {
     auto batch = source.loader->next();
@@ -65,11 +61,6 @@ Trained train_some_steps(const TrainConfig& config, int64_t micro_batch_size,
   for (const auto& item : model->named_parameters()) {
     result.weights[item.key()] = item.value().detach().clone();
   }
-  if (shared) {
-    shared->join(result.gradients);
-    shared->join(result.weights);
-    check_same_weights(*model, *mesh, *shared);
-  }
   return result;
 }
 
@@ -86,50 +77,6 @@ void compare_all_models(parallel::World& world, int64_t micro_batch_size) {
     EXPECT_PARITY(together.gradients, alone.gradients, at::kDouble);
     EXPECT_PARITY(together.weights, alone.weights, at::kDouble);
   }
-}
-
-// Meshes that share out layers, tokens and batches, each with something else recomputed.
-void compare_meshes(parallel::World& world, const std::vector<parallel::ParallelConfig>& meshes) {
-  const testing::Folder folder;
-  for (const auto& item : testing::model_cases()) {
-    SCOPED_TRACE(item.name);
-    auto config = parity_config(item, folder);
-    Trained alone;
-    if (world.is_first()) alone = train_some_steps(config, 0, parallel::one_rank());
-    for (const auto& mesh_config : meshes) {
-      config.parallel = mesh_config;
-      const parallel::DeviceMesh mesh(
-          world, parallel::mesh_shape(mesh_config, world.size(), config.data.global_batch_size));
-      const auto together = train_some_steps(config, 2, mesh.data_parallel(), &mesh);
-      if (!world.is_first()) continue;
-      std::cout << item.name << " on cp " << mesh_config.cp << " x tp " << mesh_config.tp << "\n";
-      EXPECT_PARITY(together.losses, alone.losses, at::kDouble);
-      EXPECT_PARITY(together.gradients, alone.gradients, at::kDouble);
-      EXPECT_PARITY(together.weights, alone.weights, at::kDouble);
-    }
-  }
-}
-
-TEST(EveryModelParityTest, SharedOutOverTwoRanks) {
-  parallel::testing::run_ranks(2, [](parallel::World& world) {
-    parallel::ParallelConfig tp, sp, cp;
-    tp.tp = sp.tp = 2;
-    sp.sequence_parallel = true;
-    sp.recompute = "block";
-    cp.cp = 2;
-    cp.recompute = "mlp";
-    compare_meshes(world, {tp, sp, cp});
-  });
-}
-
-TEST(EveryModelParityTest, BatchesAndLayersSharedOutOverFourRanks) {
-  parallel::testing::run_ranks(4, [](parallel::World& world) {
-    parallel::ParallelConfig sp;
-    sp.tp = 2;
-    sp.sequence_parallel = true;
-    sp.recompute = "attention";
-    compare_meshes(world, {sp});
-  });
 }
 
 TEST(EveryModelParityTest, TwoRanks) {

@@ -28,7 +28,10 @@ struct Mode {
   int64_t cp = 1, tp = 1;
   bool sequence_parallel = false;
   const char* recompute = "none";
+  parallel::CpMethod cp_method = parallel::CpMethod::kAllToAll;
 };
+
+constexpr auto kRing = parallel::CpMethod::kRing;
 
 at::Tensor wave(at::IntArrayRef shape, double frequency) {
   return at::arange(c10::multiply_integers(shape), at::kDouble).mul(frequency).sin().view(shape);
@@ -66,26 +69,44 @@ NamedTensors pass_of(models::Model& model, const models::ModelConfig& config) {
   return result;
 }
 
+std::vector<std::pair<std::string, at::Tensor>> trained_leaves(const models::Model& model) {
+  std::vector<std::pair<std::string, at::Tensor>> leaves;
+  for (const auto& item : model.named_parameters()) {
+    if (item.value().requires_grad()) leaves.emplace_back(item.key(), item.value());
+  }
+  return leaves;
+}
+
 NamedTensors pass_of(const models::ModelConfig& config, const DeviceMesh& mesh, const Mode& mode) {
   const auto model = make_shared_model(config);
   const parallel::ModelParallel shared(*model, models::parallel_plan(config), mesh,
-                                       mode.sequence_parallel);
+                                       mode.sequence_parallel, mode.cp_method);
   parallel::recompute_in_backward(*model, mode.recompute, 2);
   auto result = pass_of(*model, config);
-  shared.sum_gradients();
-  for (const auto& item : model->named_parameters()) {
-    if (item.value().grad().defined()) result[item.key()] = item.value().grad().clone();
+  const auto leaves = trained_leaves(*model);
+  shared.sum_gradients(leaves);
+  for (const auto& [name, leaf] : leaves) {
+    if (!leaf.grad().defined()) continue;
+    result[name] = leaf.grad().clone();
+    const auto cut = shared.cut_of(name);
+    if (!cut) continue;
+    nn::TensorPart part{.shape = leaf.sizes().vec(), .cut = cut};
+    part.shape[static_cast<size_t>(cut->dim)] *= cut->count;
+    result[name] = nn::spread_part(part, leaf.grad());
+    shared.tp().all_reduce(result[name], "a cut");
   }
-  shared.join(result);
   return result;
 }
 
-void compare_modes(parallel::World& world, const std::vector<Mode>& modes) {
-  for (const auto& item : testing::vits_of_every_option()) {
+// Of the modes that are a ring, or of the others: those have drops of probabilities as well.
+void compare_modes(parallel::World& world, const std::vector<Mode>& modes, bool is_ring) {
+  for (const auto& item :
+       is_ring ? testing::vits_of_every_option(0) : testing::vits_of_every_option()) {
     SCOPED_TRACE(item.name);
     NamedTensors alone;
     if (world.is_first()) alone = pass_of(*make_shared_model(item.model), item.model);
     for (const auto& mode : modes) {
+      if ((mode.cp_method == kRing) != is_ring) continue;
       SCOPED_TRACE(mode.name);
       const DeviceMesh mesh(world, {{1, 1, mode.cp, mode.tp}});
       const auto shared = pass_of(item.model, mesh, mode);
@@ -96,6 +117,11 @@ void compare_modes(parallel::World& world, const std::vector<Mode>& modes) {
   }
 }
 
+void compare_modes(parallel::World& world, const std::vector<Mode>& modes) {
+  compare_modes(world, modes, /*is_ring=*/false);
+  compare_modes(world, modes, /*is_ring=*/true);
+}
+
 TEST(ModelParallelTest, EveryOptionOnTwoRanks) {
   parallel::testing::run_ranks(2, [](parallel::World& world) {
     compare_modes(
@@ -103,7 +129,15 @@ TEST(ModelParallelTest, EveryOptionOnTwoRanks) {
         {{.name = "tp", .tp = 2},
          {.name = "tp and sp", .tp = 2, .sequence_parallel = true},
          {.name = "cp", .cp = 2},
+         {.name = "ring", .cp = 2, .cp_method = kRing},
          {.name = "tp, sp, recompute", .tp = 2, .sequence_parallel = true, .recompute = "block"}});
+  });
+}
+
+// Heads need not divide.
+TEST(ModelParallelTest, RingOfThreeRanks) {
+  parallel::testing::run_ranks(3, [](parallel::World& world) {
+    compare_modes(world, {{.name = "ring", .cp = 3, .cp_method = kRing}});
   });
 }
 
@@ -115,7 +149,13 @@ TEST(ModelParallelTest, EveryOptionOnFourRanks) {
                            .cp = 2,
                            .tp = 2,
                            .sequence_parallel = true,
-                           .recompute = "attention"}});
+                           .recompute = "attention"},
+                          {.name = "ring, tp, sp, recompute",
+                           .cp = 2,
+                           .tp = 2,
+                           .sequence_parallel = true,
+                           .recompute = "block",
+                           .cp_method = kRing}});
   });
 }
 
@@ -124,7 +164,8 @@ TEST(ModelParallelTest, EveryOptionOnFourRanks) {
 // them in backward; the head takes the features of a rank, sums the logits, and joins dx.
 TEST(ModelParallelTest, CollectivesAreCounted) {
   parallel::testing::run_ranks(2, [](parallel::World& world) {
-    const auto vit = testing::shared_vit([](models::VitConfig&) {});
+    const auto vit =
+        testing::shared_vit([](models::VitConfig& changed) { changed.attn_drop_rate = 0; });
     const models::ModelConfig config{vit};
     const int64_t tokens = 5, padded = 6, depth = vit.depth, width = vit.embed_dim;
     const auto bytes_of = [&](int64_t count) { return 8 * kBatch * count * width; };
@@ -134,10 +175,10 @@ TEST(ModelParallelTest, CollectivesAreCounted) {
       auto& ranks = mesh.axis(mode.tp > 1 ? MeshAxis::kTp : MeshAxis::kCp);
       const auto model = make_shared_model(config);
       const parallel::ModelParallel shared(*model, models::parallel_plan(config), mesh,
-                                           mode.sequence_parallel);
+                                           mode.sequence_parallel, mode.cp_method);
       ranks.reset_counts();
       pass_of(*model, config);
-      shared.sum_gradients();
+      shared.sum_gradients(trained_leaves(*model));
       return ranks.counts();
     };
     const parallel::CollectiveCounts tp = {
@@ -160,6 +201,11 @@ TEST(ModelParallelTest, CollectivesAreCounted) {
         {Collective::kAllGather, {2, 2 * bytes_of(padded)}},
         {Collective::kAllToAll, {4 * depth, 2 * depth * (3 + 1) * bytes_of(padded) / 2}}};
     EXPECT_EQ(counts_of({.name = "cp", .cp = 2}), cp);
+    // Keys and values go on once in forward and once in backward, their gradients twice.
+    auto ring = cp;
+    ring.erase(Collective::kAllToAll);
+    ring[Collective::kShift] = {4 * depth, 4 * depth * 2 * bytes_of(padded) / 2};
+    EXPECT_EQ(counts_of({.name = "ring", .cp = 2, .cp_method = kRing}), ring);
   });
 }
 

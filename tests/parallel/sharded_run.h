@@ -1,12 +1,11 @@
-// Some training steps in float64 with parameters shared out, and what one process computes.
+// Some training steps in float64 on any mesh, and what one process computes.
 #pragma once
 
 #include <ATen/ops/full.h>
-#include <ATen/ops/zeros.h>
-#include <c10/util/accumulate.h>
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "fovea/optim/ema.h"
@@ -29,14 +28,14 @@ inline parallel::DeviceMesh sharded_mesh(parallel::World& world, int64_t copies)
   return {world, parallel::MeshShape{.sizes = {copies, world.size() / copies, 1, 1}}};
 }
 
-// A part's values in the place that they have in the whole. Collective where it is a part.
+// The whole that a part's values are of. Collective where it is a part.
 inline at::Tensor joined(const optim::ParamSpec& spec, const at::Tensor& values,
-                         parallel::ShardedParams* shards) {
+                         const Sharing& sharing) {
   if (!spec.part) return values.clone();
-  auto whole = at::zeros({c10::multiply_integers(spec.shape())}, values.options());
-  whole.narrow(0, spec.first(), values.numel()).copy_(values);
-  shards->shards().all_reduce(whole, "a part");
-  return whole.view(spec.shape());
+  auto whole = nn::spread_part(*spec.part, values);
+  if (!spec.is_counted) whole.zero_();
+  sharing.sum(whole, "a part");
+  return whole;
 }
 
 // The pieces of a training, all in float64; or with activations of another dtype and float32
@@ -49,8 +48,14 @@ struct ShardedTraining {
         model(make_model(config, {})),
         task(make_task(config.task, *model)) {
     if (dtype == at::kDouble) model->to(at::kDouble);
-    if (mesh != nullptr) shards = make_shards(config.parallel, *model, *mesh);
-    optimizer = make_optimizer(config, *model, shards.get());
+    if (mesh != nullptr) {
+      layers = share_out_model(config, *model, *mesh);
+      shards = make_shards(config.parallel, *model, *mesh);
+    }
+    optimizer = make_optimizer(config, *model, sharing());
+    if (mesh != nullptr && !shards) {
+      reducer = make_reducer(config.parallel, *optimizer, mesh->data_parallel());
+    }
     ema = std::make_unique<optim::Ema>(*optimizer, optim::EmaOptions{.decay = 0.7});
     options = {.seed = 7,
                .max_grad_norm = config.trainer.max_grad_norm,
@@ -59,7 +64,11 @@ struct ShardedTraining {
     options.compute.dtype = dtype;
     if (mesh != nullptr) options.ranks = &mesh->data_parallel();
     options.shards = shards.get();
+    options.reducer = reducer.get();
+    options.model_parallel = layers.get();
   }
+
+  Sharing sharing() const { return {.shards = shards.get(), .layers = layers.get()}; }
 
   StepOutcome compute(int64_t step) {
     auto batch = source.loader->next();
@@ -71,6 +80,12 @@ struct ShardedTraining {
     support::NamedTensors result;
     for (const auto& item : model->named_parameters()) {
       result[item.key()] = item.value().detach().clone();
+      const auto cut = layers ? layers->cut_of(item.key()) : std::nullopt;
+      if (!cut) continue;
+      nn::TensorPart part{.shape = item.value().sizes().vec(), .cut = cut};
+      part.shape[static_cast<size_t>(cut->dim)] *= cut->count;
+      result[item.key()] = nn::spread_part(part, item.value().detach());
+      layers->tp().all_reduce(result[item.key()], "a cut");
     }
     return result;
   }
@@ -79,8 +94,10 @@ struct ShardedTraining {
   DataSource source;
   models::ModelPtr model;
   std::unique_ptr<Task> task;
+  std::unique_ptr<parallel::ModelParallel> layers;
   std::unique_ptr<parallel::ShardedParams> shards;
   std::unique_ptr<optim::Optimizer> optimizer;
+  std::unique_ptr<parallel::GradientReducer> reducer;  // null with shards
   std::unique_ptr<optim::Ema> ema;
   StepOptions options;
 };
@@ -99,12 +116,16 @@ inline ShardedRun run_sharded(const TrainConfig& config, const parallel::DeviceM
     result.losses[name + "grad_norm"] = number(outcome.grad_norm);
     for (const auto& [sum, value] : outcome.sums) result.losses[name + sum] = number(value);
     for (const auto& spec : training.optimizer->params()) {
-      result.gradients[name + spec.name] = joined(spec, spec.param.grad(), training.shards.get());
+      result.gradients[name + spec.name] = joined(spec, spec.param.grad(), training.sharing());
     }
     training.optimizer->step(1e-3);
     training.ema->update(step);
   }
   result.weights = training.weights();
+  if (mesh != nullptr) {
+    const parallel::ShardedParams::WholeScope whole(training.shards.get());
+    check_same_weights(*training.model, *mesh, *training.layers);
+  }
   const optim::EmaScope average(training.ema.get());
   result.averages = training.weights();
   return result;

@@ -157,6 +157,54 @@ TEST(ShardedTrainerTest, CheckpointsFitAnyMesh) {
   expect_about_same_run(moved.run.dir, whole.run.dir);
 }
 
+// 1 process -> 2 x tp 2 with tokens (and again, bitwise) -> 4 -> tp 2 -> 1, from the checkpoints of
+// steps 2, 5, 4, 6 and 9.
+TEST(ShardedTrainerTest, CheckpointsFitAnyMeshWithLayersSharedOut) {
+  const testing::Folder own;
+  const LaunchedFolder folder;
+  const auto whole = launched_config(own, folder, "whole");
+  const auto moved = launched_config(own, folder, "moved");
+  const auto of_layers = [&](int64_t shards) {
+    auto config = on_mesh(moved, 1, shards);
+    config.parallel.tp = 2;
+    config.parallel.sequence_parallel = true;
+    return config;
+  };
+  const auto go_on_from = [&](int64_t step, World& world, const TrainConfig& config) {
+    if (world.is_first()) testing::go_back_to(config.run.dir, step);
+    world.all().barrier("back at a step");
+    EXPECT_EQ(fit_launched(world, config).step, 12);
+    if (world.is_first()) expect_about_same_run(moved.run.dir, whole.run.dir);
+  };
+  if (folder.is_own()) {
+    testing::fit(whole);
+    testing::fit(moved);
+  }
+  run_ranks(4, [&](World& world) {
+    go_on_from(2, world, of_layers(2));
+    const auto copy = folder.path() + "/copy";
+    if (world.is_first()) {
+      for (const char* file : {"model", "optimizer", "ema"}) {
+        EXPECT_TRUE(fs::exists(
+            fmt::format("{}/checkpoints/step_00000012/{}-00003.safetensors", moved.run.dir, file)));
+      }
+      fs::copy(moved.run.dir, copy, fs::copy_options::recursive);
+    }
+    go_on_from(5, world, of_layers(2));
+    if (world.is_first()) testing::expect_same_run(moved.run.dir, copy);
+    go_on_from(4, world, on_mesh(moved, 1, 4));
+  });
+  run_ranks(2, [&](World& world) { go_on_from(6, world, of_layers(1)); });
+  // Weights of a run whose layers were shared out, as eval and predict find them.
+  for (const char* which : {"best", "latest"}) {
+    const auto inference = load_inference(moved.run.dir, {.checkpoint = which, .device = "cpu"});
+    EXPECT_TRUE(inference.model->parameters()[0].isfinite().all().item<bool>());
+  }
+  testing::go_back_to(moved.run.dir, 9);
+  EXPECT_EQ(testing::fit(moved).step, 12);
+  expect_about_same_run(moved.run.dir, whole.run.dir);
+}
+
 TEST(ShardedTrainerTest, ResumesBitwiseOnTheSameMesh) {
   const testing::Folder own;
   const LaunchedFolder folder;

@@ -16,6 +16,10 @@ TEST(MetricNamesTest, LabelsForPeople) {
   EXPECT_EQ(metric_label("psnr"), "PSNR, dB");
   EXPECT_EQ(metric_label("dice"), "Dice");
   EXPECT_EQ(metric_label("dice_12"), "Dice, class 12");
+  EXPECT_EQ(metric_label("dice_1", {"background", "white matter"}), "Dice, white matter");
+  EXPECT_EQ(metric_label("dice_2", {"background", "white matter"}), "Dice, class 2");
+  EXPECT_EQ(metric_label("dice_99999999999999999999", {"background"}),
+            "Dice, class 99999999999999999999");
   EXPECT_EQ(metric_label("hd95"), "Hausdorff distance, 95 %");
   EXPECT_EQ(metric_label("hd95_1"), "Hausdorff distance, 95 %, class 1");
   EXPECT_EQ(metric_label("my_metric_3"), "my_metric_3");

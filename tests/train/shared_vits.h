@@ -33,13 +33,19 @@ inline models::VitConfig shared_vit(const std::function<void(models::VitConfig&)
   return vit;
 }
 
-inline std::vector<SharedModel> vits_of_every_option() {
+// attn_drop_rate: a ring of processes has none.
+inline std::vector<SharedModel> vits_of_every_option(double attn_drop_rate = 0.2) {
   using Vit = models::VitConfig;
-  const auto of = [](const std::function<void(Vit&)>& change) {
-    return models::ModelConfig{shared_vit(change)};
+  const auto vit_of = [=](const std::function<void(Vit&)>& change) {
+    auto vit = shared_vit(change);
+    vit.attn_drop_rate = attn_drop_rate;
+    return vit;
+  };
+  const auto of = [=](const std::function<void(Vit&)>& change) {
+    return models::ModelConfig{vit_of(change)};
   };
   models::DiffusionVitConfig denoiser;
-  denoiser.encoder.vit = models::EncoderConfig::headless(shared_vit([](Vit&) {}));
+  denoiser.encoder.vit = models::EncoderConfig::headless(vit_of([](Vit&) {}));
   denoiser.conditioning = "adaln_zero";
   denoiser.num_classes = 3;
   denoiser.linear_decoder = false;

@@ -114,8 +114,16 @@ Markup draw(std::span<const RunData> runs, const std::vector<Chart>& charts) {
   return out;
 }
 
-std::string title_of(const std::string& metric) {
-  auto title = metric_label(metric);
+// Those of the first run that has them: runs that are compared have the same classes.
+std::vector<std::string> class_names_of(std::span<const RunData> runs) {
+  for (const auto& run : runs) {
+    if (run.evaluation && !run.evaluation->class_names.empty()) return run.evaluation->class_names;
+  }
+  return {};
+}
+
+std::string title_of(const std::string& metric, const std::vector<std::string>& class_names) {
+  auto title = metric_label(metric, class_names);
   if (title != metric) title[0] = static_cast<char>(std::toupper(title[0]));
   return title;
 }
@@ -130,9 +138,11 @@ std::vector<Chart> other_charts(std::span<const RunData> runs) {
       }
     }
   }
+  const auto class_names = class_names_of(runs);
   std::vector<Chart> charts;
   for (const auto& [metric, of_metric] : splits) {
-    Chart chart{.options = {.title = title_of(metric), .is_small = true}, .sources = {}};
+    Chart chart{.options = {.title = title_of(metric, class_names), .is_small = true},
+                .sources = {}};
     for (const auto& split : of_metric) {
       chart.sources.push_back({split, metric, split == "val" ? "validation" : split});
     }

@@ -42,7 +42,7 @@ Markup headline(const RunData& run) {
   if (run.evaluation) {
     for (const auto& [name, value] : run.evaluation->metrics) {
       if (name != "loss" && name != "top1" && name != "top5") {
-        add(value, metric_label(name), format_significant(value));
+        add(value, metric_label(name, run.evaluation->class_names), format_significant(value));
       }
     }
   }

@@ -138,6 +138,8 @@ std::map<std::string, double> SegmentationEvaluation::metrics() const {
 }
 
 void SegmentationEvaluation::describe(EvaluationFile& file, const data::Dataset& dataset) const {
+  file.class_names = dataset.class_names();
+  file.num_classes = num_classes_;
   for (const auto& picture : pictures_) {
     file.pictures.push_back(
         {.title = dataset.describe(picture.index),

@@ -1,0 +1,133 @@
+// Weights of pieces, whole while they are needed.
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
+
+#include "fovea/parallel/sharded_params_state.h"
+
+namespace fovea::parallel {
+namespace {
+
+void take_memory(const at::Tensor& buffer) {
+  auto* storage = buffer.storage().unsafeGetStorageImpl();
+  const auto bytes = static_cast<size_t>(buffer.numel()) * buffer.element_size();
+  storage->set_data_ptr_noswap(storage->allocator()->allocate(bytes));
+  storage->set_nbytes(bytes);
+}
+
+void give_memory_back(const at::Tensor& buffer) {
+  auto* storage = buffer.storage().unsafeGetStorageImpl();
+  storage->set_data_ptr_noswap(at::DataPtr(nullptr, buffer.device()));
+  storage->set_nbytes(0);
+}
+
+}  // namespace
+
+void ShardedParams::State::hook_unit(size_t k) {
+  if (is_resident(k)) return;
+  const std::weak_ptr<State> weak = weak_from_this();
+  pieces[k].unit->before_forward.emplace_back([weak, k](nn::UnitImpl&) {
+    if (const auto state = weak.lock()) state->before_unit(k);
+  });
+  pieces[k].unit->on_output.emplace_back([weak, k](const at::Tensor& y) {
+    if (const auto state = weak.lock()) state->after_unit(k, y);
+  });
+}
+
+// Also of a piece that is there, with its new values.
+void ShardedParams::State::start_gather(size_t k) {
+  auto& piece = pieces[k];
+  if (piece.gathering) return;
+  const at::NoGradGuard no_grad;
+  if (!piece.is_there) take_memory(piece.buffer);
+  piece.is_there = true;
+  piece.own = at::zeros({piece.part_size}, piece.buffer.options());
+  for_each_part(piece, piece.own, [](const ShardedParam& param, const at::Tensor& own) {
+    own.copy_(param.part.detach());
+  });
+  piece.gathering = shards.start_all_gather(piece.buffer, piece.own, "weights of " + piece.name);
+}
+
+void ShardedParams::State::finish_gather(size_t k) {
+  auto& piece = pieces[k];
+  if (!piece.gathering) return;
+  piece.gathering->wait();
+  piece.gathering.reset();
+  piece.own.reset();
+}
+
+void ShardedParams::State::need(size_t k) {
+  if (!pieces[k].is_there) start_gather(k);
+  finish_gather(k);
+}
+
+void ShardedParams::State::release(size_t k) {
+  if (is_resident(k) || whole_scopes > 0 || !pieces[k].is_there) return;
+  finish_gather(k);
+  give_memory_back(pieces[k].buffer);
+  pieces[k].is_there = false;
+}
+
+void ShardedParams::State::before_unit(size_t k) {
+  const std::lock_guard lock(mutex);
+  need(k);
+  if (is_backward) return;  // computed once more
+  if (at::GradMode::is_enabled()) {
+    if (last_unit) {
+      next_of[*last_unit] = k;
+      previous_of[k] = *last_unit;
+    }
+    last_unit = k;
+    forward_order.push_back(k);
+  }
+  if (next_of[k] && !pieces[*next_of[k]].is_there) start_gather(*next_of[k]);
+}
+
+void ShardedParams::State::after_unit(size_t k, const at::Tensor& y) {
+  const std::lock_guard lock(mutex);
+  const bool goes_back = at::GradMode::is_enabled() && y.requires_grad() && !y.is_leaf();
+  if (goes_back) {
+    y.register_hook([weak = weak_from_this(), k](const at::Tensor&) {
+      if (const auto state = weak.lock()) state->before_unit_backward(k);
+    });
+  }
+  if (is_backward || (goes_back && !options.reshard_after_forward)) return;
+  release(k);
+}
+
+void ShardedParams::State::before_unit_backward(size_t k) {
+  const std::lock_guard lock(mutex);
+  need(k);
+  if (previous_of[k] && !pieces[*previous_of[k]].is_there) start_gather(*previous_of[k]);
+}
+
+void ShardedParams::values_changed() {
+  State& state = *state_;
+  const std::lock_guard lock(state.mutex);
+  for (size_t k = 0; k < state.pieces.size(); ++k) {
+    state.finish_gather(k);
+    if (state.pieces[k].is_there) state.start_gather(k);
+  }
+  for (size_t k = 0; k < state.pieces.size(); ++k) state.finish_gather(k);
+  for (const auto& param : state.params) param.whole.unsafeGetTensorImpl()->bump_version();
+}
+
+ShardedParams::WholeScope::WholeScope(ShardedParams* params) : params_(params) {
+  if (params_ == nullptr) return;
+  State& state = *params_->state_;
+  const std::lock_guard lock(state.mutex);
+  state.whole_scopes += 1;
+  for (size_t k = 0; k < state.pieces.size(); ++k) {
+    if (!state.pieces[k].is_there) state.start_gather(k);
+  }
+  for (size_t k = 0; k < state.pieces.size(); ++k) state.finish_gather(k);
+}
+
+ShardedParams::WholeScope::~WholeScope() {
+  if (params_ == nullptr) return;
+  State& state = *params_->state_;
+  const std::lock_guard lock(state.mutex);
+  state.whole_scopes -= 1;
+  for (size_t k = 0; k < state.pieces.size(); ++k) state.release(k);
+}
+
+}  // namespace fovea::parallel

@@ -1,0 +1,151 @@
+// Gradients of pieces, summed over the ranks while backward goes on.
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "fovea/core/error.h"
+#include "fovea/parallel/sharded_params_state.h"
+
+namespace fovea::parallel {
+namespace {
+
+constexpr size_t kMostUnderWay = 1;  // reductions, each with buffers of its own
+
+at::Tensor& grad_of(const at::Tensor& part) {
+  auto& grad = part.mutable_grad();
+  if (!grad.defined()) grad = at::zeros_like(part.detach());
+  return grad;
+}
+
+}  // namespace
+
+// The last forward turned round: gradients come in about that order. Equal on all ranks, as the
+// forward's order is.
+void ShardedParams::State::choose_turns() {
+  std::vector<size_t> order;
+  std::vector<bool> is_in(pieces.size(), false);
+  const auto add = [&](size_t k) {
+    if (!is_in[k]) order.push_back(k);
+    is_in[k] = true;
+  };
+  for (auto k = forward_order.rbegin(); k != forward_order.rend(); ++k) add(*k);
+  for (size_t k = pieces.size(); k-- > 0;) {
+    if (!is_resident(k)) add(k);
+  }
+  for (size_t k = pieces.size(); k-- > 0;) add(k);
+  turns = std::move(order);
+  forward_order.clear();
+}
+
+void ShardedParams::State::on_gradient(size_t i) {
+  const std::lock_guard lock(mutex);
+  if (!is_backward) return;
+  FOVEA_CHECK(!has_gradient[i],
+              "{} got its gradient in two pieces, and the first one may be on its way already",
+              params[i].name);
+  has_gradient[i] = true;
+  auto& piece = pieces[places[i].piece];
+  if (--piece.num_missing > 0) return;
+  release(places[i].piece);
+  if (is_reducing) start_ready();
+}
+
+void ShardedParams::State::start_ready() {
+  while (next_turn < turns.size() && pieces[turns[next_turn]].num_missing == 0) {
+    start_reduce(turns[next_turn++]);
+  }
+}
+
+void ShardedParams::State::start_reduce(size_t k) {
+  const at::NoGradGuard no_grad;
+  while (under_way.size() >= kMostUnderWay) {
+    finish_reduce(under_way.front());
+    under_way.pop_front();
+  }
+  auto& piece = pieces[k];
+  const auto options_sent =
+      piece.buffer.options().dtype(is_converted() ? options.wire_dtype : piece.dtype);
+  piece.sent = at::empty({piece.buffer.numel()}, options_sent);
+  for (size_t i = piece.first; i < piece.last; ++i) {
+    const int64_t begin = places[i].begin, size = params[i].whole.numel();
+    const int64_t end = i + 1 < piece.last ? places[i + 1].begin : piece.sent.numel();
+    auto& grad = params[i].whole.mutable_grad();
+    auto target = piece.sent.narrow(0, begin, size);
+    if (grad.defined()) {
+      target.copy_(grad.reshape({-1}));
+    } else {
+      target.zero_();
+    }
+    piece.sent.narrow(0, begin + size, end - begin - size).zero_();
+    grad.reset();
+  }
+  const auto what = "gradients of " + piece.name;
+  piece.received = at::empty({is_converted() ? piece.sent.numel() : piece.part_size}, options_sent);
+  piece.reducing = is_converted() ? shards.start_all_to_all(piece.received, piece.sent, what)
+                                  : shards.start_reduce_scatter(piece.received, piece.sent, what);
+  under_way.push_back(k);
+}
+
+void ShardedParams::State::finish_reduce(size_t k) {
+  auto& piece = pieces[k];
+  piece.reducing->wait();
+  piece.reducing.reset();
+  piece.sent.reset();
+  if (is_converted()) {
+    piece.received = piece.received.view({shards.size(), piece.part_size})
+                         .to(piece.dtype)
+                         .sum(0);  // [part_size]
+  }
+  const bool is_joined = is_last && copies.size() > 1;
+  for_each_part(piece, piece.received, [&](const ShardedParam& param, const at::Tensor& sum) {
+    if (is_joined) {
+      sum.add_(grad_of(param.part));
+    } else {
+      grad_of(param.part).add_(sum);
+    }
+  });
+  if (is_joined) {
+    piece.joining = copies.start_all_reduce(piece.received, "gradients of " + piece.name);
+  } else {
+    piece.received.reset();
+  }
+}
+
+void ShardedParams::State::finish_join(size_t k) {
+  auto& piece = pieces[k];
+  if (!piece.joining) return;
+  piece.joining->wait();
+  piece.joining.reset();
+  for_each_part(piece, piece.received, [](const ShardedParam& param, const at::Tensor& sum) {
+    grad_of(param.part).copy_(sum);
+  });
+  piece.received.reset();
+}
+
+void ShardedParams::before_backward(bool is_last) {
+  State& state = *state_;
+  const std::lock_guard lock(state.mutex);
+  state.is_backward = true;
+  state.is_last = is_last;
+  state.is_reducing = state.options.reduce_every_backward || is_last;
+  state.last_unit.reset();
+  if (state.turns.empty() || !state.forward_order.empty()) state.choose_turns();
+  state.next_turn = 0;
+  state.has_gradient.assign(state.params.size(), false);
+  for (auto& piece : state.pieces) piece.num_missing = piece.last - piece.first;
+}
+
+void ShardedParams::after_backward() {
+  State& state = *state_;
+  const std::lock_guard lock(state.mutex);
+  const at::NoGradGuard no_grad;
+  state.is_backward = false;
+  for (size_t k = 0; k < state.pieces.size(); ++k) state.release(k);
+  if (!state.is_reducing) return;
+  while (state.next_turn < state.turns.size()) state.start_reduce(state.turns[state.next_turn++]);
+  for (const size_t k : state.under_way) state.finish_reduce(k);
+  state.under_way.clear();
+  for (const size_t k : state.turns) state.finish_join(k);
+}
+
+}  // namespace fovea::parallel

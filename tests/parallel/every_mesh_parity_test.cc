@@ -1,0 +1,217 @@
+// Every model with its task on meshes that share out layers, tokens, parameters and batches, in
+// float64: what comes out is what one process computes.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <iostream>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fovea/train/take_over.h"
+#include "tests/parallel/run_ranks.h"
+#include "tests/parallel/sharded_run.h"
+#include "tests/support/fields_from_json.h"
+#include "tests/support/golden.h"
+
+namespace fovea::train {
+namespace {
+
+using parallel::ParallelConfig;
+using parallel::testing::run_ranks;
+
+std::string text_of(const ParallelConfig& mesh) {
+  return fmt::format("dp_replicate {} dp_shard {} (zero {}) cp {} tp {}{}, recompute {}",
+                     mesh.dp_replicate.value_or(0), mesh.dp_shard, mesh.zero, mesh.cp, mesh.tp,
+                     mesh.sequence_parallel ? " sp" : "", mesh.recompute);
+}
+
+TrainConfig whole_batches(TrainConfig config) {
+  config.data.global_batch_size = 7;  // no number of ranks divides it
+  config.data.drop_last = false;
+  config.trainer.max_grad_norm = 1;
+  return config;
+}
+
+// In micro-batches of two; `alone`: on the first rank.
+void compare(parallel::World& world, TrainConfig config, const ParallelConfig& mesh_config,
+             const std::optional<testing::ShardedRun>& alone, at::ScalarType dtype = at::kDouble) {
+  SCOPED_TRACE(text_of(mesh_config));
+  config.parallel = mesh_config;
+  const parallel::DeviceMesh mesh(
+      world, parallel::mesh_shape(mesh_config, world.size(), config.data.global_batch_size));
+  const auto together = testing::run_sharded(config, &mesh, 2);
+  if (!alone) return;
+  std::cout << text_of(mesh_config) << "\n";
+  testing::expect_same_run(together, *alone, dtype);
+}
+
+void compare_meshes(parallel::World& world, const std::vector<ParallelConfig>& meshes,
+                    const std::vector<testing::ModelCase>& cases) {
+  const testing::Folder folder;
+  for (const auto& item : cases) {
+    SCOPED_TRACE(item.name);
+    const auto config = whole_batches(item.config(folder));
+    std::optional<testing::ShardedRun> alone;
+    if (world.is_first()) {
+      std::cout << item.name << "\n";
+      alone = testing::run_sharded(config, nullptr);
+    }
+    for (const auto& mesh : meshes) compare(world, config, mesh, alone);
+  }
+}
+
+TEST(EveryMeshParityTest, LayersOrTokensOverTwoRanks) {
+  run_ranks(2, [](parallel::World& world) {
+    compare_meshes(world,
+                   {{.tp = 2},
+                    {.tp = 2, .sequence_parallel = true, .recompute = "block"},
+                    {.cp = 2, .recompute = "mlp"}},
+                   testing::model_cases());
+  });
+}
+
+TEST(EveryMeshParityTest, LayersWithBatchesOrParametersOverFourRanks) {
+  run_ranks(4, [](parallel::World& world) {
+    compare_meshes(world,
+                   {{.tp = 2, .sequence_parallel = true, .recompute = "attention"},
+                    {.dp_shard = 2, .tp = 2},
+                    {.dp_shard = 2, .tp = 2, .sequence_parallel = true, .recompute = "block"},
+                    {.dp_shard = 2, .zero = 2, .cp = 2}},
+                   testing::model_cases());
+  });
+}
+
+// Copies x shards x layers with tokens; so many shards that some have no norm; copies x shards x
+// tokens of long sequences; and pieces by size.
+TEST(EveryMeshParityTest, ThreeAxesOverEightRanks) {
+  run_ranks(8, [](parallel::World& world) {
+    compare_meshes(
+        world,
+        {{.dp_replicate = 2, .dp_shard = 2, .tp = 2, .sequence_parallel = true},
+         {.dp_shard = 4, .tp = 2, .sequence_parallel = true, .recompute = "block"},
+         {.dp_replicate = 2, .dp_shard = 2, .zero = 1, .cp = 2},
+         {.dp_replicate = 2, .dp_shard = 2, .min_num_params = 1, .tp = 2, .recompute = "mlp"}},
+        {testing::model_cases().front()});
+  });
+}
+
+// The norms and averages that optimizers and clipping take are those of whole parameters.
+TEST(EveryMeshParityTest, EveryOptimizerAndEveryClippingOverFourRanks) {
+  run_ranks(4, [](parallel::World& world) {
+    const testing::Folder folder;
+    auto config = whole_batches(testing::model_cases().front().config(folder));
+    optim::AdamWConfig adamw;
+    adamw.layer_decay = 0.6;
+    optim::LambConfig lamb, decoupled;
+    decoupled.decoupled_decay = decoupled.always_adapt = decoupled.trust_clip = true;
+    optim::MuonConfig muon;
+    muon.split_qkv = true;
+    const std::vector<optim::OptimConfig> optimizers = {
+        {adamw}, {optim::SgdConfig{}}, {lamb}, {decoupled}, {optim::AdafactorConfig{}}, {muon}};
+    for (const auto& optimizer : optimizers) {
+      config.optim = optimizer;
+      const bool is_muon = optimizer.get_if<optim::MuonConfig>() != nullptr;
+      for (int clipping = 0; clipping < 3; ++clipping) {
+        config.trainer.max_grad_norm = clipping < 2 ? 0.1 : 0;
+        config.trainer.max_grad_value = clipping == 1 ? 0.01 : 0;
+        config.trainer.max_grad_ratio = clipping == 2 ? 0.01 : 0;
+        SCOPED_TRACE(
+            fmt::format("optimizer {}, clipping {}", &optimizer - optimizers.data(), clipping));
+        std::optional<testing::ShardedRun> alone;
+        if (world.is_first()) alone = testing::run_sharded(config, nullptr);
+        // Muon's iteration is in float32 always.
+        const auto dtype = is_muon ? at::kFloat : at::kDouble;
+        compare(world, config, {.tp = 2}, alone, dtype);
+        compare(world, config, {.dp_shard = 2, .tp = 2, .sequence_parallel = true}, alone, dtype);
+      }
+    }
+  });
+}
+
+// Frozen parameters are cut by tp, and not shared out over dp_shard.
+TEST(EveryMeshParityTest, FrozenParametersOverFourRanks) {
+  run_ranks(4, [](parallel::World& world) {
+    const testing::Folder folder;
+    auto config = whole_batches(testing::model_cases().front().config(folder));
+    for (const auto& patterns : std::vector<std::vector<std::string>>{
+             {"patch_embed.*", "blocks.0.*"}, {"*.attn.qkv.*", "blocks.1.norm1.*"}}) {
+      config.trainer.freeze = patterns;
+      SCOPED_TRACE(patterns.front());
+      std::optional<testing::ShardedRun> alone;
+      if (world.is_first()) alone = testing::run_sharded(config, nullptr);
+      compare(world, config, {.dp_shard = 2, .tp = 2, .sequence_parallel = true}, alone);
+    }
+  });
+}
+
+// Over dp_shard travels what tp has left of each block, and nothing else.
+TEST(EveryMeshParityTest, CollectivesOfAStepAreCountedOverFourRanks) {
+  run_ranks(4, [](parallel::World& world) {
+    using parallel::Collective;
+    using parallel::CollectiveCount;
+    const testing::Folder folder;
+    auto config = testing::tiny_config(folder);
+    std::map<int64_t, int64_t> bytes_of_blocks;  // by tp
+    for (const int64_t tp : {1, 2}) {
+      SCOPED_TRACE(tp);
+      config.parallel = {.dp_replicate = 2 / tp, .dp_shard = 2, .tp = tp};
+      const parallel::DeviceMesh mesh(world, parallel::mesh_shape(config.parallel, 4, 10));
+      testing::ShardedTraining training(config, &mesh);
+      training.compute(0);  // the order of the units is known after this
+      training.optimizer->step(1e-3);
+      auto& ranks = mesh.axis(parallel::MeshAxis::kDpShard);
+      ranks.reset_counts();
+      training.compute(1);
+      const auto& shards = *training.shards;
+      const int64_t num_blocks = shards.num_pieces() - 1;
+      int64_t all = shards.piece_bytes(num_blocks);
+      for (int64_t k = 0; k < num_blocks; ++k) bytes_of_blocks[tp] += shards.piece_bytes(k);
+      all += bytes_of_blocks[tp];
+      const parallel::CollectiveCounts expected = {
+          {Collective::kReduceScatter, {num_blocks + 1, all}},
+          {Collective::kAllGather, {2 * num_blocks, 2 * bytes_of_blocks[tp]}},
+          // Of the norm; and of a step's five numbers, where these are all that have other samples.
+          {Collective::kAllReduce,
+           tp == 1 ? CollectiveCount{1, 8} : CollectiveCount{2, 8 + 5 * 8}}};
+      EXPECT_EQ(ranks.counts(), expected);
+    }
+    EXPECT_LT(bytes_of_blocks[2], 0.6 * static_cast<double>(bytes_of_blocks[1]));
+  });
+}
+
+// What a timm run left behind becomes each rank's parts of it.
+TEST(EveryMeshParityTest, MomentsOfAnotherSystemOverFourRanks) {
+  run_ranks(4, [](parallel::World& world) {
+    const auto golden = support::load_golden("moving_timm.safetensors");
+    TrainConfig config;
+    config.device = {.type = "cpu", .dtype = "float32"};
+    config.model = {support::config_from_json<models::VitConfig>(golden.config.at("vit"))};
+    config.optim = {support::config_from_json<optim::AdamWConfig>(golden.config.at("optim"))};
+    config.init.weights = config.init.optimizer = support::golden_path("moving/timm.pth.tar");
+    config.parallel = {.dp_shard = 2, .tp = 2};
+    const parallel::DeviceMesh mesh(world, parallel::mesh_shape(config.parallel, 4, 8));
+    const auto model = make_model(config, {});
+    const auto layers = share_out_model(config, *model, mesh);
+    const auto shards = make_shards(config.parallel, *model, mesh);
+    const Sharing sharing{.shards = shards.get(), .layers = layers.get()};
+    const auto optimizer = make_optimizer(config, *model, sharing);
+    const auto steps = take_over_run(config, *model, *optimizer, nullptr);
+    const auto alone = make_model(config, {});
+    const auto expected = make_optimizer(config, *alone);
+    EXPECT_EQ(steps, take_over_run(config, *alone, *expected, nullptr));
+    const auto moments = optimizer->state(), whole = expected->state();
+    EXPECT_EQ(moments.size(), whole.size());
+    for (const auto& spec : optimizer->params()) {
+      for (const std::string moment : {"exp_avg/", "exp_avg_sq/"}) {
+        const auto key = moment + spec.name;
+        EXPECT_TRUE(testing::joined(spec, moments.at(key), sharing).equal(whole.at(key))) << key;
+        EXPECT_GT(whole.at(key).abs().max().item<double>(), 0) << key;
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace fovea::train
