@@ -1,11 +1,14 @@
 #include "fovea/plan/live_memory.h"
 
 #include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <unordered_map>
+#include <utility>
 
 #include "fovea/core/error.h"
 
@@ -39,21 +42,60 @@ void free_block(void* context) {
   block->count->add(-block->size);
 }
 
+// Blocks by where their data is: who asks for plain memory of the CPU, as Gloo does, gives back
+// that address and nothing else.
+class BlocksOfCpu {
+ public:
+  explicit BlocksOfCpu(c10::DeleterFnPtr free_uncounted) : free_uncounted_(free_uncounted) {}
+
+  void add(void* data, std::unique_ptr<Block> block) {
+    const std::lock_guard lock(mutex_);
+    blocks_[data] = std::move(block);
+  }
+
+  void free(void* data) {
+    std::unique_ptr<Block> block;
+    {
+      const std::lock_guard lock(mutex_);
+      if (auto found = blocks_.extract(data)) block = std::move(found.mapped());
+    }
+    block ? free_block(block.release()) : free_uncounted_(data);
+  }
+
+ private:
+  c10::DeleterFnPtr free_uncounted_;
+  std::mutex mutex_;
+  std::unordered_map<void*, std::unique_ptr<Block>> blocks_;
+};
+
+// Never destroyed: tensors in static storage are freed after main.
+BlocksOfCpu& blocks_of_cpu() {
+  static auto* const blocks = new BlocksOfCpu(c10::GetCPUAllocator()->raw_deleter());
+  return *blocks;
+}
+
+void free_on_cpu(void* data) { blocks_of_cpu().free(data); }
+
 // In front of a device's allocator. Lives for ever, as allocators do: tensors keep a pointer to it.
 class CountingAllocator final : public c10::Allocator {
  public:
-  explicit CountingAllocator(c10::Allocator* base) : base_(base) {}
+  CountingAllocator(c10::Allocator* base, bool is_cpu) : base_(base), is_cpu_(is_cpu) {
+    if (is_cpu) blocks_of_cpu();  // while the CPU's allocator is the base
+  }
 
   c10::DataPtr allocate(size_t size) override {
     auto memory = base_->allocate(size);
     const auto count = count_.load();
-    if (!count) return memory;
+    if (!count || size == 0) return memory;
     auto* data = memory.get();
     const auto device = memory.device();
     count->add(static_cast<int64_t>(size));
-    auto* block = new Block{std::move(memory), static_cast<int64_t>(size), count};
-    return {data, block, &free_block, device};
+    auto block = std::make_unique<Block>(std::move(memory), static_cast<int64_t>(size), count);
+    if (!is_cpu_) return {data, block.release(), &free_block, device};
+    blocks_of_cpu().add(data, std::move(block));
+    return {data, data, &free_on_cpu, device};
   }
+  c10::DeleterFnPtr raw_deleter() const override { return is_cpu_ ? &free_on_cpu : nullptr; }
   void copy_data(void* to, const void* from, size_t size) const override {
     base_->copy_data(to, from, size);
   }
@@ -65,6 +107,7 @@ class CountingAllocator final : public c10::Allocator {
 
  private:
   c10::Allocator* base_;
+  bool is_cpu_;
   std::atomic<std::shared_ptr<LiveMemory::Count>> count_;
 };
 
@@ -74,7 +117,7 @@ CountingAllocator& allocator_of(c10::DeviceType device) {
   const std::lock_guard lock(mutex);
   auto*& allocator = allocators.at(static_cast<size_t>(device));
   if (allocator == nullptr) {
-    allocator = new CountingAllocator(c10::GetAllocator(device));
+    allocator = new CountingAllocator(c10::GetAllocator(device), device == c10::DeviceType::CPU);
     c10::SetAllocator(device, allocator, kPriority);
   }
   return *allocator;

@@ -34,6 +34,9 @@ at::Scalar number_of_meta(const at::Tensor& x) {
   return x.scalar_type() == at::kBool ? at::Scalar(true) : at::Scalar(1);
 }
 
+// libtorch has no shapes for these.
+at::Tensor smallest_or_largest_of_meta(const at::Tensor& x) { return at::empty({}, x.options()); }
+
 // While it lives, a number that is asked of a tensor of the meta device is 1: weights and norms, on
 // which no shape depends.
 class NumbersOfMeta {
@@ -41,6 +44,8 @@ class NumbersOfMeta {
   NumbersOfMeta()
       : library_(torch::Library::IMPL, "aten", c10::DispatchKey::Meta, __FILE__, __LINE__) {
     library_.impl("_local_scalar_dense", number_of_meta);
+    library_.impl("min", smallest_or_largest_of_meta);
+    library_.impl("max", smallest_or_largest_of_meta);
   }
 
  private:
@@ -219,15 +224,16 @@ double Rehearsal::flops() const {
 }
 
 Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& mesh_shape,
-                   int64_t rank) {
+                   int64_t rank, Backend backend) {
   const NumbersOfMeta numbers;
   LiveMemory memory(c10::DeviceType::Meta);
   Trace trace([&] { return memory.made(); });
   parallel::Launch launch;
   launch.rank = rank;
   launch.world_size = mesh_shape.num_ranks();
-  parallel::World world(
-      launch, [&](const std::vector<int64_t>& ranks) { return trace.make_group(ranks, rank); });
+  parallel::World world(launch, [&](const std::vector<int64_t>& ranks) {
+    return trace.make_group(ranks, rank, backend);
+  });
   const parallel::DeviceMesh mesh(world, mesh_shape);
   Pieces pieces(config, mesh);
   if (pieces.model->takes_patches()) {

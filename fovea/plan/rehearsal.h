@@ -59,7 +59,8 @@ struct Rehearsal {
   double flops() const;  // of products, of the step
 
  private:
-  friend Rehearsal rehearse(const train::TrainConfig&, const parallel::MeshShape&, int64_t rank);
+  friend Rehearsal rehearse(const train::TrainConfig&, const parallel::MeshShape&, int64_t rank,
+                            Backend backend);
   void take(const std::vector<Event>& events, int64_t rehearsed);
 
   std::vector<Event> first_, repeated_, last_;
@@ -68,7 +69,8 @@ struct Rehearsal {
 
 // config.parallel is that of `mesh`. Throws ConfigError for a recipe whose step cannot be rehearsed
 // (adaptive patches), and what building the model throws. Not in two threads at a time.
-Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& mesh, int64_t rank);
+Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& mesh, int64_t rank,
+                   Backend backend = Backend::kNccl);
 
 // Throws Error where the ranks' sequences of collectives along an axis differ: they would wait for
 // each other for ever. Names the axis, the position and both collectives.

@@ -1,5 +1,6 @@
 #include "fovea/plan/trace.h"
 
+#include <ATen/ops/empty_like.h>
 #include <ATen/record_function.h>
 #include <c10/util/accumulate.h>
 
@@ -62,18 +63,20 @@ std::unique_ptr<at::ObserverContext> count_operation(const at::RecordFunction& f
 
 class TracedWait : public parallel::Pending {
  public:
-  TracedWait(Trace& trace, int64_t id) : trace_(trace), id_(id) {}
+  TracedWait(Trace& trace, int64_t id, at::Tensor copy)
+      : trace_(trace), id_(id), copy_(std::move(copy)) {}
   void wait() override { trace_.add({.kind = Event::Kind::kWait, .id = id_}); }
 
  private:
   Trace& trace_;
   int64_t id_;
+  at::Tensor copy_;  // of the back end, until it is done
 };
 
 class TracedRanks : public parallel::Communicator {
  public:
-  TracedRanks(Trace& trace, size_t group, int64_t rank, int64_t size)
-      : Communicator(rank, size), trace_(trace), group_(group) {}
+  TracedRanks(Trace& trace, size_t group, int64_t rank, int64_t size, Backend backend)
+      : Communicator(rank, size), trace_(trace), group_(group), backend_(backend) {}
 
  private:
   std::unique_ptr<parallel::Pending> start(const Request& request) override {
@@ -88,11 +91,17 @@ class TracedRanks : public parallel::Communicator {
                 .bytes = std::max(bytes(request.in), bytes(request.out)),
                 .dtype = request.in.defined() ? c10::toString(request.in.scalar_type()) : "",
                 .what = request.what});
-    return std::make_unique<TracedWait>(trace_, static_cast<int64_t>(group_) << 32 | id);
+    at::Tensor copy;
+    if (backend_ == Backend::kGloo && request.collective == Collective::kReduceScatter) {
+      copy = at::empty_like(request.in);
+    }
+    return std::make_unique<TracedWait>(trace_, static_cast<int64_t>(group_) << 32 | id,
+                                        std::move(copy));
   }
 
   Trace& trace_;
   size_t group_;
+  Backend backend_;
   int64_t next_id_ = 0;
 };
 
@@ -126,11 +135,11 @@ void Trace::clear() {
 }
 
 std::shared_ptr<parallel::Communicator> Trace::make_group(const std::vector<int64_t>& ranks,
-                                                          int64_t own_rank) {
+                                                          int64_t own_rank, Backend backend) {
   groups_.push_back({.axis = "", .ranks = ranks});
   const auto own = std::find(ranks.begin(), ranks.end(), own_rank) - ranks.begin();
   return std::make_shared<TracedRanks>(*this, groups_.size() - 1, own,
-                                       static_cast<int64_t>(ranks.size()));
+                                       static_cast<int64_t>(ranks.size()), backend);
 }
 
 }  // namespace fovea::plan

@@ -47,6 +47,9 @@ struct Event {
   }
 };
 
+// Whose collectives they are: Gloo sums a copy of what reduce_scatter is given.
+enum class Backend { kNccl, kGloo };
+
 // Counts the work of the thread that it is made in, from then on.
 class Trace {
  public:
@@ -61,7 +64,7 @@ class Trace {
 
   // Groups are told apart by their ranks. Their collectives leave every tensor as it is.
   std::shared_ptr<parallel::Communicator> make_group(const std::vector<int64_t>& ranks,
-                                                     int64_t own_rank);
+                                                     int64_t own_rank, Backend backend);
   std::vector<Group>& groups() { return groups_; }
 
   void add_flops(double flops) { flops_ += flops; }

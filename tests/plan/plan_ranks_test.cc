@@ -4,6 +4,7 @@
 
 #include <iostream>
 
+#include "fovea/models/registry.h"
 #include "fovea/optim/ema.h"
 #include "fovea/plan/live_memory.h"
 #include "fovea/plan/rehearsal.h"
@@ -101,10 +102,21 @@ Measured train_two_steps(const train::TrainConfig& config, const DeviceMesh& mes
   return result;
 }
 
-void expect_near(int64_t predicted, int64_t measured, double share, const char* what) {
+// Within 5 %, and `slack` bytes.
+void expect_near(int64_t predicted, int64_t measured, int64_t slack, const char* what) {
   EXPECT_NEAR(static_cast<double>(predicted), static_cast<double>(measured),
-              share * static_cast<double>(measured))
+              0.05 * static_cast<double>(measured) + static_cast<double>(slack))
       << what;
+}
+
+// With ZeRO 3 Gloo's threads may hold what they moved of one block while the next one is gathered.
+int64_t bytes_that_may_linger(const train::TrainConfig& config) {
+  if (config.parallel.dp_shard == 1 || config.parallel.zero < 3) return 0;
+  int64_t bytes = 0;
+  for (const auto& item : models::build_model(config.model, at::kMeta)->named_parameters()) {
+    if (item.key().starts_with("blocks.0.")) bytes += static_cast<int64_t>(item.value().nbytes());
+  }
+  return bytes;
 }
 
 void compare_modes(parallel::World& world, const std::vector<Mode>& modes) {
@@ -113,12 +125,12 @@ void compare_modes(parallel::World& world, const std::vector<Mode>& modes) {
     SCOPED_TRACE(mode.name);
     const auto config = config_of(folder, mode);
     const parallel::MeshShape shape{mode.mesh};
-    const auto predicted = rehearse(config, shape, world.rank());
+    const auto predicted = rehearse(config, shape, world.rank(), Backend::kGloo);
     const DeviceMesh mesh(world, shape);
     const auto measured = train_two_steps(config, mesh);
     EXPECT_EQ(predicted.counts(), measured.counts);
-    expect_near(predicted.memory.state(), measured.state, 0.05, "state");
-    expect_near(predicted.memory.peak(), measured.peak, 0.05, "peak");
+    expect_near(predicted.memory.state(), measured.state, 0, "state");
+    expect_near(predicted.memory.peak(), measured.peak, bytes_that_may_linger(config), "peak");
     if (!world.is_first()) continue;
     std::cout << mode.name << ": state " << predicted.memory.state() << " of " << measured.state
               << ", peak " << predicted.memory.peak() << " of " << measured.peak << "\n";
