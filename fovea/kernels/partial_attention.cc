@@ -20,9 +20,9 @@ at::ScalarType sum_dtype(const at::Tensor& x) {
   return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-// libtorch's kernel for CPUs keeps no [N, M].
+// libtorch's kernel for CPUs keeps no [N, M]; attention.cc has its shapes for the meta device.
 bool is_for_flash(const at::Tensor& q, const at::Tensor& key_mask) {
-  return q.is_cpu() && !key_mask.defined();
+  return (q.is_cpu() || q.is_meta()) && !key_mask.defined();
 }
 
 // [B, H, N, M]

@@ -126,7 +126,8 @@ struct Pieces {
         model(make_model_without_values(config)),
         model_parallel(train::share_out_model(config, *model, mesh)),
         shards(train::make_shards(config.parallel, *model, mesh)),
-        optimizer(train::make_optimizer(config, *model, shards.get())) {
+        optimizer(train::make_optimizer(config, *model,
+                                        {.shards = shards.get(), .layers = model_parallel.get()})) {
     if (!shards) {
       reducer = train::make_reducer(config.parallel, *optimizer, mesh.data_parallel());
     }

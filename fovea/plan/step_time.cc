@@ -49,6 +49,8 @@ double collective_seconds(const MachineProfile& machine, const std::vector<int64
       const double leaves = n - 1 - stays;
       return std::max(stays / n * size / intra, leaves / n * size / inter) + (n - 1) * latency;
     }
+    case Collective::kShift:  // the slowest link decides
+      return size / (place.is_one_node ? intra : std::min(intra, inter)) + latency;
     case Collective::kBroadcast:
       return size / bandwidth + messages;
     case Collective::kBarrier:

@@ -14,6 +14,7 @@ namespace fovea::plan {
 //   all_reduce                    2 (n-1)/n bytes / bandwidth + 2 ceil(log2 n) latency
 //   all_gather, reduce_scatter      (n-1)/n bytes / bandwidth +   ceil(log2 n) latency
 //   all_to_all                      (n-1)/n bytes / bandwidth +          (n-1) latency
+//   shift                                   bytes / bandwidth +                latency
 //   broadcast                               bytes / bandwidth +   ceil(log2 n) latency
 // Within a node the bandwidth is that of its links. Of a group of several nodes each of its ranks
 // on a node brings a port: g intra-node neighbours give min(intra, g inter), of an all_to_all inter

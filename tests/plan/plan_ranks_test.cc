@@ -70,7 +70,8 @@ Measured train_two_steps(const train::TrainConfig& config, const DeviceMesh& mes
   const auto task = train::make_task(config.task, *model);
   const auto model_parallel = train::share_out_model(config, *model, mesh);
   const auto shards = train::make_shards(config.parallel, *model, mesh);
-  const auto optimizer = train::make_optimizer(config, *model, shards.get());
+  const auto optimizer = train::make_optimizer(
+      config, *model, {.shards = shards.get(), .layers = model_parallel.get()});
   const auto reducer =
       shards ? nullptr : train::make_reducer(config.parallel, *optimizer, mesh.data_parallel());
   optim::Ema ema(*optimizer, {.decay = 0.9});
@@ -145,6 +146,7 @@ const auto kSequenceRecompute = with([](ParallelConfig& p) {
   p.sequence_parallel = true;
   p.recompute = "block";
 });
+const auto kRing = with([](ParallelConfig& p) { p.cp_method = "ring"; });
 const auto kHalfWire = with([](ParallelConfig& p) { p.reduce_dtype = "bfloat16"; });
 const auto kKept = with([](ParallelConfig& p) { p.reshard_after_forward = false; });
 
@@ -164,7 +166,8 @@ TEST(PlanRanksTest, TwoRanksDoAsPredicted) {
                           {"tp and sp", {1, 1, 1, 2}, kSequence, 4},
                           {"tp, sp, recompute", {1, 1, 1, 2}, kSequenceRecompute},
                           {"cp", {1, 1, 2, 1}},
-                          {"cp, recompute", {1, 1, 2, 1}, kRecompute}});
+                          {"cp, recompute", {1, 1, 2, 1}, kRecompute},
+                          {"cp in a ring", {1, 1, 2, 1}, kRing}});
   });
 }
 
@@ -173,6 +176,8 @@ TEST(PlanRanksTest, FourRanksDoAsPredicted) {
     compare_modes(world, {{"hsdp", {2, 2, 1, 1}},
                           {"hsdp, recompute, micro-batches", {2, 2, 1, 1}, kRecompute, 2},
                           {"ddp and tp", {2, 1, 1, 2}, kSequence, 4},
+                          {"zero 3 and tp", {1, 2, 1, 2}, kSequence, 8},
+                          {"zero 2 and cp", {1, 2, 2, 1}, kZero2},
                           {"cp and tp", {1, 1, 2, 2}, kSequenceRecompute}});
   });
 }
