@@ -46,9 +46,9 @@ TEST(PlanTest, ListsTheBestMeshes) {
 }
 
 TEST(PlanTest, RehearsesAThousandRanks) {
-  const auto run =
-      plan("trainer.micro_batch_size=2 --gpus 1024 --mesh tp=4 --sequence-parallel --dry-run "
-           "--rank 512");
+  const auto run = plan(
+      "trainer.micro_batch_size=2 --gpus 1024 --mesh tp=4 --sequence-parallel --dry-run "
+      "--rank 512");
   EXPECT_EQ(run.exit_code, 0) << run.output;
   EXPECT_THAT(run.output, HasSubstr("of rank 512 in a step of dp_replicate 256"));
   EXPECT_THAT(run.output, HasSubstr("have the same along every axis"));
