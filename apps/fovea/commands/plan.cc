@@ -38,8 +38,6 @@ struct PlanArguments {
   bool json = false;
 };
 
-std::string bytes_text(int64_t bytes) { return format_bytes(static_cast<double>(bytes)); }
-
 std::string milliseconds_text(double seconds) { return fmt::format("{:.1f} ms", 1e3 * seconds); }
 
 int64_t size_of(const std::string& key, const std::string& text) {
@@ -102,10 +100,12 @@ std::string options_text(const parallel::ParallelConfig& parallel) {
 
 void print_memory(const plan::MeshPlan& plan, const plan::MachineProfile& machine) {
   const auto& memory = plan.memory;
-  fmt::print("memory of a rank         {} of {}{}\n", bytes_text(memory.peak()),
-             format_bytes(machine.memory_bytes()), plan.fits ? "" : ": DOES NOT FIT");
+  fmt::print("memory of a rank         {} of {}{}\n",
+             format_bytes(static_cast<double>(memory.peak())), format_bytes(machine.memory_bytes()),
+             plan.fits ? "" : ": DOES NOT FIT");
   const auto line = [](const char* name, int64_t bytes, const char* what) {
-    if (bytes > 0) fmt::print("  {:<22} {:>10}{}\n", name, bytes_text(bytes), what);
+    if (bytes > 0)
+      fmt::print("  {:<22} {:>10}{}\n", name, format_bytes(static_cast<double>(bytes)), what);
   };
   line("parameters", memory.parameters, "");
   line("gradients", memory.gradients, "");
@@ -125,7 +125,8 @@ void print_collectives(const plan::MeshPlan& plan) {
     auto waited = waits == plan.time.exposed_by_axis.end() ? "" : milliseconds_text(waits->second);
     for (const auto& [collective, count] : counts) {
       fmt::print("  {:<24}{:>6}  {:<16}{:>8}{:>12}{:>12}\n", axis, plan.group_sizes.at(axis),
-                 name_of(collective), count.calls, bytes_text(count.bytes), waited);
+                 name_of(collective), count.calls, format_bytes(static_cast<double>(count.bytes)),
+                 waited);
       waited.clear();
     }
   }
@@ -242,7 +243,8 @@ void show_best(const PlanArguments& arguments, const train::TrainConfig& config,
     const double images = static_cast<double>(config.data.global_batch_size) / plan.time.step;
     fmt::print("{:>12}{:>9}{:>4}{:>4}  {:>10}{:>11.0f}{:>11}{:>6.1f} %  {}{}\n", plan.mesh.sizes[0],
                plan.mesh.sizes[1], plan.mesh.sizes[2], plan.mesh.sizes[3],
-               milliseconds_text(plan.time.step), images, bytes_text(plan.memory.peak()),
+               milliseconds_text(plan.time.step), images,
+               format_bytes(static_cast<double>(plan.memory.peak())),
                100 * plan.time.exposed / plan.time.step, options_text(plan.parallel),
                plan.fits ? "" : "  DOES NOT FIT");
   }
