@@ -43,6 +43,7 @@ train::TrainConfig config_of(const data::testing::TempDir& folder, const Mode& m
   vit.embed_dim = 64;
   vit.depth = 3;
   vit.num_heads = 4;
+  if (mode.parallel.cp_method == "ring") vit.attn_drop_rate = 0;
   config.model = {vit};
   config.data.global_batch_size = 32;
   config.data.drop_last = true;
