@@ -63,7 +63,7 @@ TEST(PlanTest, RefusesMeshesThatDoNotFit) {
   };
   EXPECT_THAT(refusal("--gpus 8 --mesh tp=8"), HasSubstr("num_heads is 12"));
   EXPECT_THAT(refusal("--gpus 8 --mesh dp_shard=3"), HasSubstr("there are 8"));
-  EXPECT_THAT(refusal("--gpus 8192"), HasSubstr("parts of the batch"));
+  EXPECT_THAT(refusal("--gpus 8192 --mesh dp_shard=8"), HasSubstr("parts of the batch"));
   EXPECT_THAT(refusal("--gpus 8 --mesh pp=2"), HasSubstr("expected sizes of dp_replicate"));
   EXPECT_THAT(refusal("--gpus 8 --mesh tp=x"), HasSubstr("found tp=x"));
   EXPECT_THAT(refusal("--gpus 8 --machine pdp11"), HasSubstr("expected one of h200x8"));
