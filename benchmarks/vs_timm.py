@@ -19,23 +19,12 @@ import sys
 import tempfile
 import time
 
+import peak_memory
 import provenance
 
 ROOT = provenance.ROOT
 CASES = [("float32", "train"), ("float32", "infer"), ("bfloat16", "train"), ("bfloat16", "infer"),
          ("bfloat16 pure", "infer")]
-
-
-def peak_memory_bytes():
-    """The most memory this process held since reset_peak_memory, in bytes."""
-    for line in pathlib.Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    return 0
-
-
-def reset_peak_memory():
-    pathlib.Path("/proc/self/clear_refs").write_text("5")
 
 
 def timm_worker(args):
@@ -69,7 +58,7 @@ def timm_worker(args):
         optimizer.step()
         optimizer.zero_grad()
 
-    reset_peak_memory()
+    peak_memory.reset()
     for _ in range(args.warmup):
         step()
     seconds = []
@@ -81,7 +70,7 @@ def timm_worker(args):
     cpu_ms = 1e3 * (time.process_time() - cpu_start) / args.steps
     median = statistics.median(seconds)
     print(json.dumps({"images_per_second": args.batch_size / median, "step_ms": 1e3 * median, "cpu_ms": cpu_ms,
-                      "peak_memory_bytes": peak_memory_bytes()}))
+                      "peak_memory_bytes": peak_memory.bytes_since_reset()}))
 
 
 def run_json(args, command, env):

@@ -20,23 +20,12 @@ import sys
 import tempfile
 import time
 
+import peak_memory
 import provenance
 
 ROOT = provenance.ROOT
 CASES = [("ddp", "float32"), ("fsdp", "float32"), ("ddp", "bfloat16"), ("fsdp", "bfloat16")]
 PEERS = {"ddp": "DistributedDataParallel", "fsdp": "fully_shard"}
-
-
-def peak_memory_bytes():
-    """The most memory this process held since reset_peak_memory, in bytes."""
-    for line in pathlib.Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    return 0
-
-
-def reset_peak_memory():
-    pathlib.Path("/proc/self/clear_refs").write_text("5")
 
 
 def in_parallel(model, mode, ranks, dtype):
@@ -65,7 +54,7 @@ def peer_worker(args):
     from safetensors.torch import load_file
 
     torch.set_num_threads(1)
-    before = peak_memory_bytes()
+    before = peak_memory.bytes_since_reset()
     dist.init_process_group("gloo")
     rank, ranks = dist.get_rank(), dist.get_world_size()
     model = timm.create_model(args.model)
@@ -92,7 +81,7 @@ def peer_worker(args):
         return total.item() / ranks
 
     dist.barrier()
-    reset_peak_memory()
+    peak_memory.reset()
     losses = [step() for _ in range(args.warmup)]
     seconds = []
     cpu_start = time.process_time()
@@ -101,7 +90,7 @@ def peer_worker(args):
         losses.append(step())
         seconds.append(time.perf_counter() - start)
     own = {"step_ms": 1e3 * statistics.median(seconds), "cpu_ms": 1e3 * (time.process_time() - cpu_start) / args.steps,
-           "peak_memory_bytes": peak_memory_bytes(), "bytes_before": before}
+           "peak_memory_bytes": peak_memory.bytes_since_reset(), "bytes_before": before}
     everybody = [None] * ranks
     dist.all_gather_object(everybody, own)
     if rank == 0:

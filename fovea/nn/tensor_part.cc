@@ -14,6 +14,12 @@ at::Tensor view_of_cut(const TensorCut& cut, const at::Tensor& whole) {
 
 }  // namespace
 
+TensorPart all_of_cut(at::IntArrayRef sizes, const TensorCut& cut) {
+  TensorPart part{.shape = sizes.vec(), .cut = cut};
+  part.shape[static_cast<size_t>(cut.dim)] *= cut.count;
+  return part;
+}
+
 std::vector<int64_t> cut_shape(const TensorPart& part) {
   auto shape = part.shape;
   if (part.cut) shape[static_cast<size_t>(part.cut->dim)] /= part.cut->count;

@@ -24,6 +24,8 @@ struct TensorPart {
   std::optional<TensorCut> cut = {};  // none: of the whole
 };
 
+// All of a cut of these sizes, as a part of its tensor.
+TensorPart all_of_cut(at::IntArrayRef sizes, const TensorCut& cut);
 // Of the cut, or the whole where there is none.
 std::vector<int64_t> cut_shape(const TensorPart& part);
 // Where the entries of the cut along `dim` stand in the whole, rising: [entries] int64, on the CPU.

@@ -31,12 +31,6 @@ bool is_part(const at::Tensor& tensor, const optim::ParamSpec& spec) {
   return spec.part && tensor.sizes() == spec.param.sizes();
 }
 
-nn::TensorPart part_of_cut(const at::Tensor& own, const nn::TensorCut& cut) {
-  nn::TensorPart part{.shape = own.sizes().vec(), .cut = cut};
-  part.shape[static_cast<size_t>(cut.dim)] *= cut.count;
-  return part;
-}
-
 // What of a copy's tensors this rank saves, and as which parts.
 class PartsToSave {
  public:
@@ -55,7 +49,7 @@ class PartsToSave {
       }
       const auto cut = spec == specs_.end() && sharing_.layers ? sharing_.layers->cut_of(key)
                                                                : std::nullopt;  // of a frozen one
-      if (cut && sharing_.shard_rank() == 0) parts[key] = part_of_cut(tensor, *cut);
+      if (cut && sharing_.shard_rank() == 0) parts[key] = nn::all_of_cut(tensor.sizes(), *cut);
       if (sharing_.is_first() || parts.contains(key)) to[key] = tensor;
     }
   }
@@ -88,7 +82,7 @@ TensorMap cut_weights(const models::Model& model, const Sharing& sharing, const 
     const auto found = result.find(item.key());
     if (!cut || found == result.end()) continue;
     // Others are no weights of this model; who compares shapes will say so.
-    if (found->second.sizes() == part_of_cut(item.value(), *cut).shape) {
+    if (found->second.sizes() == nn::all_of_cut(item.value().sizes(), *cut).shape) {
       found->second = nn::take_cut(*cut, found->second);
     }
   }
@@ -126,7 +120,7 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config, mode
   auto specs = optim::param_groups(model, config.optim);
   for (auto& spec : specs) {
     const auto cut = sharing.layers ? sharing.layers->cut_of(spec.name) : std::nullopt;
-    if (cut) spec.part = part_of_cut(spec.param, *cut);
+    if (cut) spec.part = nn::all_of_cut(spec.param.sizes(), *cut);
     spec.is_counted = cut || sharing.tp_rank() == 0;
   }
   auto* const shards = sharing.shards;
@@ -191,7 +185,7 @@ models::ModelPtr whole_model(const TrainConfig& config, const models::ModelPtr& 
     const auto own = item.value().detach();
     const auto cut = sharing.layers ? sharing.layers->cut_of(item.key()) : std::nullopt;
     if (cut) {
-      join(item.key(), part_of_cut(own, *cut), own, sharing.shard_rank() == 0);
+      join(item.key(), nn::all_of_cut(own.sizes(), *cut), own, sharing.shard_rank() == 0);
     } else {
       weights[item.key()] = own;
     }

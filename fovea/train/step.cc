@@ -102,10 +102,11 @@ StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Opt
     for (const auto& [name, sum] : parts.sums) outcome.sums[name] += sum;
   }
   if (options.reducer) options.reducer->finish();
-  if (options.model_parallel) options.model_parallel->sum_gradients(leaves_of(optimizer));
+  const bool shares_model = options.model_parallel && options.model_parallel->is_on();
+  if (shares_model) options.model_parallel->sum_gradients(leaves_of(optimizer));
   if (options.notes) outcome.notes = options.notes();
   sum_outcome(outcome, ranks);
-  if (options.model_parallel && options.model_parallel->is_on()) {
+  if (shares_model) {
     auto& requests = outcome.notes.stop_requests;
     requests = std::llround(options.model_parallel->max_over_ranks(static_cast<double>(requests)));
   }

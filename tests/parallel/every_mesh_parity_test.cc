@@ -101,32 +101,14 @@ TEST(EveryMeshParityTest, ThreeAxesOverEightRanks) {
 TEST(EveryMeshParityTest, EveryOptimizerAndEveryClippingOverFourRanks) {
   run_ranks(4, [](parallel::World& world) {
     const testing::Folder folder;
-    auto config = whole_batches(testing::model_cases().front().config(folder));
-    optim::AdamWConfig adamw;
-    adamw.layer_decay = 0.6;
-    optim::LambConfig lamb, decoupled;
-    decoupled.decoupled_decay = decoupled.always_adapt = decoupled.trust_clip = true;
-    optim::MuonConfig muon;
-    muon.split_qkv = true;
-    const std::vector<optim::OptimConfig> optimizers = {
-        {adamw}, {optim::SgdConfig{}}, {lamb}, {decoupled}, {optim::AdafactorConfig{}}, {muon}};
-    for (const auto& optimizer : optimizers) {
-      config.optim = optimizer;
-      const bool is_muon = optimizer.get_if<optim::MuonConfig>() != nullptr;
-      for (int clipping = 0; clipping < 3; ++clipping) {
-        config.trainer.max_grad_norm = clipping < 2 ? 0.1 : 0;
-        config.trainer.max_grad_value = clipping == 1 ? 0.01 : 0;
-        config.trainer.max_grad_ratio = clipping == 2 ? 0.01 : 0;
-        SCOPED_TRACE(
-            fmt::format("optimizer {}, clipping {}", &optimizer - optimizers.data(), clipping));
-        std::optional<testing::ShardedRun> alone;
-        if (world.is_first()) alone = testing::run_sharded(config, nullptr);
-        // Muon's iteration is in float32 always.
-        const auto dtype = is_muon ? at::kFloat : at::kDouble;
-        compare(world, config, {.tp = 2}, alone, dtype);
-        compare(world, config, {.dp_shard = 2, .tp = 2, .sequence_parallel = true}, alone, dtype);
-      }
-    }
+    testing::for_every_optimizer_and_clipping(
+        whole_batches(testing::model_cases().front().config(folder)),
+        [&](const TrainConfig& config, at::ScalarType dtype) {
+          std::optional<testing::ShardedRun> alone;
+          if (world.is_first()) alone = testing::run_sharded(config, nullptr);
+          compare(world, config, {.tp = 2}, alone, dtype);
+          compare(world, config, {.dp_shard = 2, .tp = 2, .sequence_parallel = true}, alone, dtype);
+        });
   });
 }
 

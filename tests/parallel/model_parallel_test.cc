@@ -90,8 +90,7 @@ NamedTensors pass_of(const models::ModelConfig& config, const DeviceMesh& mesh, 
     result[name] = leaf.grad().clone();
     const auto cut = shared.cut_of(name);
     if (!cut) continue;
-    nn::TensorPart part{.shape = leaf.sizes().vec(), .cut = cut};
-    part.shape[static_cast<size_t>(cut->dim)] *= cut->count;
+    const auto part = nn::all_of_cut(leaf.sizes(), *cut);
     result[name] = nn::spread_part(part, leaf.grad());
     shared.tp().all_reduce(result[name], "a cut");
   }

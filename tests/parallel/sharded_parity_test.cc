@@ -94,35 +94,17 @@ TEST(ShardedParityTest, OtherWaysToShare) {
 TEST(ShardedParityTest, EveryOptimizerAndEveryClipping) {
   run_ranks(3, [](parallel::World& world) {
     const testing::Folder folder;
-    auto config = testing::model_cases().front().config(folder);
-    config.data.global_batch_size = 7;
-    config.data.drop_last = false;
-    optim::AdamWConfig adamw;
-    adamw.layer_decay = 0.6;
-    optim::LambConfig lamb, decoupled;
-    decoupled.decoupled_decay = decoupled.always_adapt = decoupled.trust_clip = true;
-    optim::MuonConfig muon;
-    muon.split_qkv = true;
-    const std::vector<optim::OptimConfig> optimizers = {
-        {adamw}, {optim::SgdConfig{}}, {lamb}, {decoupled}, {optim::AdafactorConfig{}}, {muon}};
-    for (const auto& optimizer : optimizers) {
-      config.optim = optimizer;
-      const bool is_muon = optimizer.get_if<optim::MuonConfig>() != nullptr;
-      for (int clipping = 0; clipping < 3; ++clipping) {
-        config.trainer.max_grad_norm = clipping < 2 ? 0.1 : 0;
-        config.trainer.max_grad_value = clipping == 1 ? 0.01 : 0;
-        config.trainer.max_grad_ratio = clipping == 2 ? 0.01 : 0;
-        SCOPED_TRACE(
-            fmt::format("optimizer {}, clipping {}", &optimizer - optimizers.data(), clipping));
-        const auto mesh = testing::sharded_mesh(world, 1);
-        const auto sharded = sharded_config(config, {"", 1, {.zero = 3}}, world.size());
-        const auto together = testing::run_sharded(sharded, &mesh);
-        if (!world.is_first()) continue;
-        // Muon's iteration is in float32 always.
-        testing::expect_same_run(together, testing::run_sharded(config, nullptr),
-                                 is_muon ? at::kFloat : at::kDouble);
-      }
-    }
+    auto whole = testing::model_cases().front().config(folder);
+    whole.data.global_batch_size = 7;
+    whole.data.drop_last = false;
+    const auto mesh = testing::sharded_mesh(world, 1);
+    testing::for_every_optimizer_and_clipping(
+        whole, [&](const TrainConfig& config, at::ScalarType dtype) {
+          const auto sharded = sharded_config(config, {"", 1, {.zero = 3}}, world.size());
+          const auto together = testing::run_sharded(sharded, &mesh);
+          if (!world.is_first()) return;
+          testing::expect_same_run(together, testing::run_sharded(config, nullptr), dtype);
+        });
   });
 }
 

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <ATen/ops/full.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "fovea/optim/ema.h"
 #include "fovea/parallel/mesh.h"
@@ -82,8 +85,7 @@ struct ShardedTraining {
       result[item.key()] = item.value().detach().clone();
       const auto cut = layers ? layers->cut_of(item.key()) : std::nullopt;
       if (!cut) continue;
-      nn::TensorPart part{.shape = item.value().sizes().vec(), .cut = cut};
-      part.shape[static_cast<size_t>(cut->dim)] *= cut->count;
+      const auto part = nn::all_of_cut(item.value().sizes(), *cut);
       result[item.key()] = nn::spread_part(part, item.value().detach());
       layers->tp().all_reduce(result[item.key()], "a cut");
     }
@@ -137,6 +139,32 @@ inline void expect_same_run(const ShardedRun& actual, const ShardedRun& expected
   EXPECT_PARITY(actual.gradients, expected.gradients, dtype);
   EXPECT_PARITY(actual.weights, expected.weights, dtype);
   EXPECT_PARITY(actual.averages, expected.averages, dtype);
+}
+
+// Calls body(config, dtype) with every optimizer and, of each, every clipping; dtype: that of the
+// tolerance.
+template <class Body>
+void for_every_optimizer_and_clipping(TrainConfig config, Body body) {
+  optim::AdamWConfig adamw;
+  adamw.layer_decay = 0.6;
+  optim::LambConfig lamb, decoupled;
+  decoupled.decoupled_decay = decoupled.always_adapt = decoupled.trust_clip = true;
+  optim::MuonConfig muon;
+  muon.split_qkv = true;
+  const std::vector<optim::OptimConfig> optimizers = {
+      {adamw}, {optim::SgdConfig{}}, {lamb}, {decoupled}, {optim::AdafactorConfig{}}, {muon}};
+  for (const auto& optimizer : optimizers) {
+    config.optim = optimizer;
+    const bool is_muon = optimizer.get_if<optim::MuonConfig>() != nullptr;
+    for (int clipping = 0; clipping < 3; ++clipping) {
+      config.trainer.max_grad_norm = clipping < 2 ? 0.1 : 0;
+      config.trainer.max_grad_value = clipping == 1 ? 0.01 : 0;
+      config.trainer.max_grad_ratio = clipping == 2 ? 0.01 : 0;
+      SCOPED_TRACE(
+          fmt::format("optimizer {}, clipping {}", &optimizer - optimizers.data(), clipping));
+      body(config, is_muon ? at::kFloat : at::kDouble);  // Muon's iteration is in float32 always
+    }
+  }
 }
 
 }  // namespace fovea::train::testing
