@@ -56,6 +56,7 @@ void check_processes(const parallel::LaunchConfig& config, const parallel::Launc
 // Ranks of one machine take its GPUs in turn. -> what makes groups between them, if anything.
 std::shared_ptr<const parallel::DeviceBackend> choose_device(const std::string& type,
                                                              const parallel::Launch& launch) {
+  if (type == "cpu") return nullptr;
   const int num_devices = kernels::load_cuda_backend().num_devices;
   if (num_devices > 0) {
     kernels::set_default_gpu(static_cast<int>(launch.local_rank % num_devices));
