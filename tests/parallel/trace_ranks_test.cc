@@ -83,7 +83,7 @@ TEST(TraceRanksTest, ABucketIsOnItsWayBeforeBackwardEnds) {
       auto leaf = at::ones({64}).set_requires_grad(true);
       leaf.mutable_grad() = flat.narrow(0, 64 * i, 64);
       params.push_back({"p" + std::to_string(i), leaf, 64 * i});
-      x = x * leaf;  // backward meets the last one first
+      x = at::mul(x, leaf);  // backward meets the last one first
     }
     parallel::GradientReducer reducer(params, flat, world.all(),
                                       {.bucket_bytes = 256, .first_bucket_bytes = 256});
