@@ -42,7 +42,8 @@ TEST(TraceTest, CollectivesThatOverlapLieInRowsOfTheirOwn) {
       {.name = "c", .category = kCollective, .begin = 50, .end = 70},
   };
   std::map<std::string, nlohmann::json> events;
-  for (const auto& event : nlohmann::json::parse(to_chrome(spans, 3)).at("traceEvents")) {
+  const auto trace = nlohmann::json::parse(to_chrome(spans, 3));
+  for (const auto& event : trace.at("traceEvents")) {
     EXPECT_EQ(event.at("pid"), 3);
     if (event.at("ph") == "X") events[event.at("name")] = event;
   }
