@@ -49,7 +49,9 @@ TrainConfig config_of(const Arguments& arguments) {
   config.device = {.type = "cpu", .dtype = arguments.dtype, .threads = 1};
   config.trainer.max_grad_norm = 0;
   config.parallel.dp_shard = arguments.mode == "fsdp" ? arguments.ranks : 1;
-  config.data.global_batch_size = 0;
+  if (arguments.mode == "fsdp" && arguments.dtype == "bfloat16") {
+    config.parallel.param_dtype = "bfloat16";  // as the peer's mp_policy
+  }
   return config;
 }
 

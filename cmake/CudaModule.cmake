@@ -21,6 +21,18 @@ if(cuda_wanted AND cuda_sources)
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
   endif()
   add_library(fovea_cuda MODULE ${cuda_sources})
+  # NCCL's header comes with CUDA toolkits that have NCCL, and with the PyPI wheel nvidia-nccl-cu13; the library itself is
+  # the one that libtorch_cuda names.
+  find_path(FOVEA_NCCL_INCLUDE nccl.h
+            HINTS "${FOVEA_TORCH_DIR}/../nvidia/nccl/include" /usr/local/cuda/include)
+  if(FOVEA_NCCL_INCLUDE)
+    target_sources(fovea_cuda PRIVATE "${CMAKE_SOURCE_DIR}/fovea/parallel/cuda/nccl.cc")
+    set_source_files_properties("${CMAKE_SOURCE_DIR}/fovea/parallel/cuda/nccl.cc" PROPERTIES
+                                COMPILE_DEFINITIONS USE_C10D_NCCL INCLUDE_DIRECTORIES
+                                "${FOVEA_NCCL_INCLUDE};${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES}")
+  else()
+    message(STATUS "nccl.h is missing: ranks with a GPU each exchange through host memory and Gloo.")
+  endif()
   # The run-time library is libtorch_cuda's own, so shared; the module lies at the top of the build folder, where
   # load_cuda_backend looks.
   set_target_properties(fovea_cuda PROPERTIES CUDA_STANDARD 20 LINKER_LANGUAGE CXX CUDA_RUNTIME_LIBRARY Shared
@@ -29,7 +41,7 @@ if(cuda_wanted AND cuda_sources)
   target_compile_options(fovea_cuda PRIVATE
     "SHELL:-isystem ${FOVEA_TORCH_DIR}/include"
     "SHELL:-isystem ${FOVEA_TORCH_DIR}/include/torch/csrc/api/include"
-    --expt-relaxed-constexpr)
+    $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
   target_link_options(fovea_cuda PRIVATE -Wl,--allow-shlib-undefined
                       "-Wl,-rpath,${FOVEA_TORCH_DIR}/lib")
   target_link_libraries(fovea_cuda PRIVATE

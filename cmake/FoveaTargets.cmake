@@ -31,6 +31,7 @@ endfunction()
 function(fovea_library folder)
   cmake_parse_arguments(ARG "TORCH" "" "LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/fovea/${folder}/*.cc")
+  list(FILTER sources EXCLUDE REGEX "/cuda/[^/]*$")  # of the CUDA module
   if(sources)
     add_library(fovea_${folder} STATIC ${sources})
     fovea_unity(fovea_${folder})

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <optional>
 
 #include "apps/fovea/command.h"
@@ -15,6 +16,7 @@
 #include "fovea/parallel/launch_env.h"
 #include "fovea/parallel/local_launch.h"
 #include "fovea/parallel/mesh_shape.h"
+#include "fovea/parallel/nccl.h"
 #include "fovea/parallel/rank_error.h"
 
 namespace fovea::app {
@@ -51,6 +53,18 @@ void check_processes(const parallel::LaunchConfig& config, const parallel::Launc
   _exit(static_cast<int>(failure.code));
 }
 
+// Ranks of one machine take its GPUs in turn. -> what makes groups between them, if anything.
+std::shared_ptr<const parallel::DeviceBackend> choose_device(const std::string& type,
+                                                             const parallel::Launch& launch) {
+  if (type == "cpu") return nullptr;
+  const int num_devices = kernels::load_cuda_backend().num_devices;
+  if (num_devices > 0) {
+    kernels::set_default_gpu(static_cast<int>(launch.local_rank % num_devices));
+  }
+  const auto device = kernels::resolve_device(type);
+  return device.is_cpu() ? nullptr : parallel::nccl_backend(launch, num_devices);
+}
+
 void run_as_rank(parallel::World& world, const std::function<void(parallel::World&)>& body) {
   if (!world.is_first()) mute_log();
   std::optional<ExitRequest> request;
@@ -77,9 +91,10 @@ void run_in_world(const train::TrainConfig& config,
   const int64_t num_ranks = is_launched ? launch.world_size : config.launch.processes;
   parallel::mesh_shape(config.parallel, num_ranks, config.data.global_batch_size);
   if (num_ranks > 1 && !is_launched) start_ranks(config.launch);
-  const auto device = kernels::resolve_device(config.device.type).type();
-  parallel::World world(launch, config.launch, device);
+  const auto nccl = choose_device(config.device.type, launch);
+  parallel::World world(launch, config.launch, nccl);
   if (!is_launched) return body(world);
+  if (config.parallel.check_collectives) world.check_collectives();
   run_as_rank(world, body);
 }
 

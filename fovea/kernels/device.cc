@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <atomic>
 #include <charconv>
 #include <filesystem>
 #include <optional>
@@ -32,6 +33,8 @@ fs::path torch_folder() {
   if (!dladdr(reinterpret_cast<void*>(&at::get_num_threads), &info) || !info.dli_fname) return {};
   return fs::path(info.dli_fname).parent_path();
 }
+
+std::atomic<int> default_gpu{0};
 
 // Beside the program when installed; above it in a build folder (build/apps/fovea, build/tests).
 std::optional<fs::path> find_module() {
@@ -92,13 +95,16 @@ const CudaBackend& load_cuda_backend() {
   return backend;
 }
 
+void set_default_gpu(int index) { default_gpu = index; }
+
 c10::Device resolve_device(const std::string& name) {
   if (name == "cpu") return c10::Device(c10::kCPU);
   if (name == "auto") {
-    return load_cuda_backend().is_loaded ? c10::Device(c10::kCUDA, 0) : c10::Device(c10::kCPU);
+    if (!load_cuda_backend().is_loaded) return c10::Device(c10::kCPU);
+    return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(default_gpu.load()));
   }
   std::optional<int> index;
-  if (name == "cuda") index = 0;
+  if (name == "cuda") index = default_gpu;
   if (name.rfind("cuda:", 0) == 0) index = parse_index(std::string_view(name).substr(5));
   if (!index) {
     fail<ConfigError>("device '{}' is unknown; expected auto, cpu, cuda or cuda:N with N from 0",

@@ -20,8 +20,11 @@ struct CudaBackend {
 // first use of tensors: libtorch asks once whether CUDA is there and keeps the answer.
 const CudaBackend& load_cuda_backend();
 
-// "auto" (the first GPU where the back end loads, else the CPU), "cpu", "cuda" or "cuda:1". Throws
-// ConfigError for another name, and for a GPU that is not there, with the reason.
+// The GPU that "auto" and "cuda" stand for in this process from now on; before: the first one.
+void set_default_gpu(int index);
+
+// "auto" (the default GPU where the back end loads, else the CPU), "cpu", "cuda" or "cuda:1".
+// Throws ConfigError for another name, and for a GPU that is not there, with the reason.
 c10::Device resolve_device(const std::string& name);
 
 }  // namespace fovea::kernels

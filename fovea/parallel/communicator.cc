@@ -34,6 +34,18 @@ int64_t bytes_of(const at::Tensor& x) {
   return x.defined() ? static_cast<int64_t>(x.nbytes()) : int64_t{0};
 }
 
+// All of a collective that must be the same on every rank.
+std::string description_of(const std::string& what, const char* kind, const at::Tensor& out,
+                           const at::Tensor& in, ReduceOp op, int64_t root) {
+  auto text = fmt::format("{} of {}", kind, what);
+  if (in.defined()) {
+    text += fmt::format(", {} bytes into {} of {}", in.nbytes(), out.nbytes(),
+                        c10::toString(in.scalar_type()));
+  }
+  if (op == ReduceOp::kMax) text += ", the largest";
+  return root == 0 ? text : fmt::format("{}, from rank {} of the group", text, root);
+}
+
 }  // namespace
 
 const char* name_of(Collective collective) {
@@ -75,6 +87,10 @@ std::unique_ptr<Pending> Communicator::checked(const Request& request, int64_t o
     auto& count = counts_[request.collective];
     count.calls += 1;
     count.bytes += std::max(bytes_of(in), bytes_of(out));
+    if (check_) {
+      check_(fmt::format(
+          "{} ({})", description_of(request.what, name, out, in, request.op, request.root), name_));
+    }
   }
   return start(request);
 }

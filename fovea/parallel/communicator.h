@@ -4,10 +4,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace fovea::parallel {
@@ -52,6 +54,13 @@ class Communicator {
 
   int64_t rank() const { return rank_; }  // within the group
   int64_t size() const { return size_; }
+  // What timelines and checks call the group: "dp_shard", "tp" ...
+  const std::string& name() const { return name_; }
+  void set_name(const std::string& name) { name_ = name; }
+
+  // From now on `check` is called with each collective in words, kind, sizes and dtype, before it
+  // starts; see CollectiveCheck.
+  void set_check(std::function<void(const std::string&)> check) { check_ = std::move(check); }
 
   // x becomes the sum or the largest over the ranks, element by element.
   void all_reduce(const at::Tensor& x, const std::string& what, ReduceOp op = ReduceOp::kSum) {
@@ -109,6 +118,8 @@ class Communicator {
   std::unique_ptr<Pending> checked(const Request& request, int64_t out_parts, int64_t in_parts);
 
   int64_t rank_, size_;
+  std::string name_ = "ranks";
+  std::function<void(const std::string&)> check_;
   CollectiveCounts counts_;
 };
 

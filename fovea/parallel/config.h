@@ -24,6 +24,7 @@ struct ParallelConfig {
   std::string recompute = "none";
   int64_t recompute_every = 2;
   std::string reduce_dtype = "float32";
+  bool check_collectives = false;
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
@@ -77,6 +78,9 @@ struct ParallelConfig {
             "dtype in which gradients travel; bfloat16 halves the bytes, and sums are float32 "
             "either way",
             {.choices = {"float32", "bfloat16"}});
+    v.field("check_collectives", self.check_collectives,
+            "for debugging: compare what the processes are about to exchange before each exchange, "
+            "and name the first one that differs; slow, and nothing overlaps");
   }
   void validate(ConfigIssues& issues) const;
 };

@@ -1,22 +1,24 @@
 #include "fovea/parallel/process_group.h"
 
+#include <ATen/core/ivalue.h>
+#include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 
-#include <map>
-#include <mutex>
+#include <algorithm>
+#include <optional>
 #include <thread>
 
-#include "fovea/parallel/rank_error.h"
+#include "fovea/core/trace.h"
+#include "fovea/parallel/rank_wait.h"
 
 namespace fovea::parallel {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kSlice{500};            // between two looks at how the others are
-constexpr milliseconds kReasonPatience{4000};  // for the reason of a broken connection
-constexpr milliseconds kSilenceOfTheDead{2500};
+constexpr microseconds kLongestPoll{500};  // between two looks at a device
 
 std::string reason_of(const std::exception& error) {
   const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
@@ -24,119 +26,126 @@ std::string reason_of(const std::exception& error) {
   return text.substr(0, text.find('\n'));
 }
 
-class LookAtOthers {
- public:
-  explicit LookAtOthers(Watch& watch) : watch_(watch) { watch_.look_at_others(true); }
-  ~LookAtOthers() { watch_.look_at_others(false); }
-  LookAtOthers(const LookAtOthers&) = delete;
-  LookAtOthers& operator=(const LookAtOthers&) = delete;
+bool is_of_device(const at::Tensor& x) { return x.defined() && !x.device().is_cpu(); }
 
- private:
-  Watch& watch_;
+// The same bytes in memory that both the device and the network read.
+at::Tensor pinned_like(const at::Tensor& x) {
+  return at::empty(x.sizes(), x.options().device(at::kCPU).pinned_memory(true));
+}
+
+// What is under way, and what is left to do when it is there.
+struct Job {
+  c10::intrusive_ptr<c10d::Work> work;
+  bool is_on_device = false;
+  at::Tensor out, host_out;           // host_out is copied to `out`; undefined: nothing is
+  std::optional<trace::Span> span{};  // of work on a device: ends when it has been waited for
 };
 
-// Waits for one piece of work while it keeps an eye on the other ranks.
 class PendingWork : public Pending {
  public:
-  PendingWork(c10::intrusive_ptr<c10d::Work> work, std::string operation, std::string here,
-              milliseconds timeout, Watch& watch)
-      : work_(std::move(work)),
-        operation_(std::move(operation)),
-        here_(std::move(here)),
-        timeout_(timeout),
-        watch_(watch) {}
+  PendingWork(Job job, RankWait wait, Watch& watch)
+      : job_(std::move(job)), wait_(std::move(wait)), watch_(watch) {}
 
   void wait() override {
+    const trace::Scope scope(wait_.operation().c_str(), trace::kWait);
     const auto start = Clock::now();
-    wait_for_others();
+    wait_.until([this](milliseconds patience) { return is_over(patience); });
+    if (job_.host_out.defined()) job_.out.copy_(job_.host_out);
     watch_.add_wait(std::chrono::duration<double>(Clock::now() - start).count());
+    if (!job_.span) return;
+    job_.span->end = trace::now();
+    trace::add(*std::move(job_.span));
+    job_.span.reset();
   }
 
  private:
-  void wait_for_others() {
-    if (is_over(kSlice)) return;
-    watch_.at_operation("waiting in " + operation_);
-    const LookAtOthers look(watch_);
-    const auto start = Clock::now();
-    while (!is_over(kSlice)) {
-      if (const auto failure = watch_.failure()) fail_because(*failure);
-      if (const auto silent = watch_.silent_ranks(watch_.stale()); !silent.empty()) {
-        throw RankError(fmt::format("{}: {}; it was stopped, killed or cut off", where(), silent));
-      }
-      if (Clock::now() - start > timeout_) fail_late();
-    }
-    watch_.at_operation("computing");
-  }
-
-  std::string where() const {
-    return fmt::format("{}, step {}, {}", here_, watch_.step(), operation_);
-  }
-
   // False: not yet. Throws where the work has failed.
   bool is_over(milliseconds patience) {
+    const auto& work = job_.work;
+    if (job_.is_on_device && !is_done_on_device(patience)) return false;
     try {
-      work_->wait(patience);
+      // NCCL ends a group whose timed wait runs out; by now there is nothing to wait for but
+      // streams.
+      job_.is_on_device ? work->wait() : work->wait(patience);
       return true;
     } catch (const std::exception& error) {
       // A wait that ran out of patience throws as well.
-      if (!work_->isCompleted() || work_->exception() == nullptr) return work_->isCompleted();
-      fail_broken(reason_of(error));
+      if (!work->isCompleted() || work->exception() == nullptr) return work->isCompleted();
+      wait_.fail_broken(reason_of(error));
     }
   }
 
-  [[noreturn]] void fail_because(const RankFailure& failure) const {
-    throw RankError(fmt::format("{}: {}", where(), failure.text()), failure.code);
-  }
-
-  // The connection to a rank is gone: that rank, or a third one, may have told why.
-  [[noreturn]] void fail_broken(const std::string& reason) const {
-    const LookAtOthers look(watch_);
-    const auto start = Clock::now();
-    while (Clock::now() - start < kReasonPatience) {
-      if (const auto failure = watch_.failure()) fail_because(*failure);
-      std::this_thread::sleep_for(milliseconds(50));
+  bool is_done_on_device(milliseconds patience) const {
+    const auto deadline = Clock::now() + patience;
+    for (microseconds pause{10}; !job_.work->isCompleted();
+         pause = std::min(2 * pause, kLongestPoll)) {
+      if (Clock::now() > deadline) return false;
+      std::this_thread::sleep_for(pause);
     }
-    const auto silent = watch_.silent_ranks(kSilenceOfTheDead);
-    throw RankError(silent.empty() ? fmt::format("{}: {}", where(), reason)
-                                   : fmt::format("{}: {}; it was killed or cut off ({})", where(),
-                                                 silent, reason));
+    return true;
   }
 
-  [[noreturn]] void fail_late() const {
-    auto silent = watch_.silent_ranks(kSilenceOfTheDead);
-    if (silent.empty()) silent = "all ranks are alive: " + watch_.whereabouts();
-    throw RankError(fmt::format("{}: not done within {:.0f} s (launch.timeout); {}", where(),
-                                std::chrono::duration<double>(timeout_).count(), silent));
-  }
-
-  c10::intrusive_ptr<c10d::Work> work_;
-  std::string operation_, here_;
-  milliseconds timeout_;
+  Job job_;
+  RankWait wait_;
   Watch& watch_;
 };
 
 class GroupCommunicator : public Communicator {
  public:
-  GroupCommunicator(c10::intrusive_ptr<c10d::Backend> backend, const GroupOptions& options,
-                    std::string here, Watch& watch)
+  GroupCommunicator(Backends backends, const GroupOptions& options, Watch& watch)
       : Communicator(options.rank, options.size),
-        backend_(std::move(backend)),
-        here_(std::move(here)),
+        backends_(std::move(backends)),
         timeout_(options.timeout),
         watch_(watch) {}
 
  private:
   std::unique_ptr<Pending> start(const Request& request) override {
-    const auto operation = fmt::format("{} of {}", name_of(request.collective), request.what);
-    if (const auto failure = watch_.failure()) {
-      throw RankError(
-          fmt::format("{}, step {}, {}: {}", here_, watch_.step(), operation, failure->text()),
-          failure->code);
+    RankWait wait(fmt::format("{} of {}", name_of(request.collective), request.what), timeout_,
+                  watch_);
+    wait.check_failure();
+    auto span = span_of(request, wait.operation());
+    Job job;
+    job.is_on_device = is_of_device(request.in) && backends_.device;
+    if (is_of_device(request.in) && !job.is_on_device) {
+      const auto staged = through_host(request);
+      job.out = request.out, job.host_out = staged.out;
+      job.work = begin(staged, *backends_.host);
+    } else {
+      job.work = begin(request, job.is_on_device ? *backends_.device : *backends_.host);
     }
-    return std::make_unique<PendingWork>(begin(request), operation, here_, timeout_, watch_);
+    if (span && job.is_on_device) {
+      job.span = std::move(span);
+    } else if (span) {
+      job.work->getFuture()->addCallback([done = *std::move(span)](c10::ivalue::Future&) mutable {
+        done.end = trace::now();
+        trace::add(std::move(done));
+      });
+    }
+    return std::make_unique<PendingWork>(std::move(job), std::move(wait), watch_);
   }
 
-  c10::intrusive_ptr<c10d::Work> begin(const Request& request) {
+  std::optional<trace::Span> span_of(const Request& request, const std::string& operation) const {
+    if (!trace::is_on()) return {};
+    const auto bytes = [](const at::Tensor& x) {
+      return x.defined() ? static_cast<int64_t>(x.nbytes()) : int64_t{0};
+    };
+    return trace::Span{.name = operation,
+                       .category = trace::kCollective,
+                       .begin = trace::now(),
+                       .bytes = std::max(bytes(request.in), bytes(request.out)),
+                       .group = name()};
+  }
+
+  // Gloo's network reads host memory alone.
+  static Request through_host(const Request& request) {
+    Request staged = request;
+    staged.in = pinned_like(request.in);
+    staged.in.copy_(request.in);
+    staged.out = request.out.is_same(request.in) ? staged.in : pinned_like(request.out);
+    return staged;
+  }
+
+  static c10::intrusive_ptr<c10d::Work> begin(const Request& request, c10d::Backend& backend) {
     at::Tensor out = request.out, in = request.in;
     std::vector<at::Tensor> tensors = {out};
     std::vector<int64_t> even;  // empty: parts of equal size
@@ -144,66 +153,46 @@ class GroupCommunicator : public Communicator {
       case Collective::kAllReduce: {
         c10d::AllreduceOptions options;
         options.reduceOp = request.op == ReduceOp::kSum ? c10d::ReduceOp::SUM : c10d::ReduceOp::MAX;
-        return backend_->allreduce(tensors, options);
+        return backend.allreduce(tensors, options);
       }
       case Collective::kBroadcast: {
         c10d::BroadcastOptions options;
         options.rootRank = request.root;
-        return backend_->broadcast(tensors, options);
+        return backend.broadcast(tensors, options);
       }
       case Collective::kAllGather:
         out = out.view({-1}), in = in.view({-1});
-        return backend_->_allgather_base(out, in);
+        return backend._allgather_base(out, in);
       case Collective::kReduceScatter:
         out = out.view({-1}), in = in.view({-1});
-        return backend_->_reduce_scatter_base(out, in);
+        return backend._reduce_scatter_base(out, in);
       case Collective::kAllToAll:
         out = out.view({-1}), in = in.view({-1});
-        return backend_->alltoall_base(out, in, even, even);
+        return backend.alltoall_base(out, in, even, even);
       case Collective::kShift: {
         // All that a rank has goes to one rank, and what it gets comes from one.
         std::vector<int64_t> sent(static_cast<size_t>(size())), received(sent.size());
         sent[static_cast<size_t>((rank() + 1) % size())] = in.numel();
         received[static_cast<size_t>((rank() + size() - 1) % size())] = in.numel();
         out = out.view({-1}), in = in.view({-1});
-        return backend_->alltoall_base(out, in, received, sent);
+        return backend.alltoall_base(out, in, received, sent);
       }
       case Collective::kBarrier:
-        return backend_->barrier();
+        return backend.barrier();
     }
     fail("no such collective");
   }
 
-  c10::intrusive_ptr<c10d::Backend> backend_;
-  std::string here_;  // "rank 3"
+  Backends backends_;
   milliseconds timeout_;
   Watch& watch_;
 };
 
-std::mutex factories_mutex;
-
-std::map<c10::DeviceType, BackendFactory>& factories() {
-  static std::map<c10::DeviceType, BackendFactory> by_device;
-  return by_device;
-}
-
 }  // namespace
 
-void use_backend(c10::DeviceType device, BackendFactory factory) {
-  const std::lock_guard lock(factories_mutex);
-  factories()[device] = std::move(factory);
-}
-
-BackendFactory backend_for(c10::DeviceType device) {
-  const std::lock_guard lock(factories_mutex);
-  const auto found = factories().find(device);
-  return found == factories().end() ? BackendFactory(make_gloo) : found->second;
-}
-
-std::unique_ptr<Communicator> make_communicator(c10::intrusive_ptr<c10d::Backend> backend,
-                                                const GroupOptions& options, Watch& watch) {
-  return std::make_unique<GroupCommunicator>(std::move(backend), options,
-                                             fmt::format("rank {}", watch.rank()), watch);
+std::unique_ptr<Communicator> make_communicator(Backends backends, const GroupOptions& options,
+                                                Watch& watch) {
+  return std::make_unique<GroupCommunicator>(std::move(backends), options, watch);
 }
 
 }  // namespace fovea::parallel

@@ -1,8 +1,6 @@
 // Communicators over c10d process groups, and the back ends that make them.
 #pragma once
 
-#include <c10/core/DeviceType.h>
-
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -23,20 +21,23 @@ struct GroupOptions {
   std::chrono::milliseconds timeout{0};
 };
 
-using BackendFactory =
-    std::function<c10::intrusive_ptr<c10d::Backend>(const KeyStore&, const GroupOptions&)>;
+// For tensors on a device.
+struct DeviceBackend {
+  // Collective over the group.
+  std::function<c10::intrusive_ptr<c10d::Backend>(const KeyStore&, const GroupOptions&)> make;
+};
 
-// From now on groups whose tensors are on `device` are made by `factory`: how the CUDA module
-// brings NCCL in. Without one Gloo serves every device.
-void use_backend(c10::DeviceType device, BackendFactory factory);
-BackendFactory backend_for(c10::DeviceType device);
-
-// c10d's Gloo. Collective over the group.
+// c10d's Gloo, for tensors in host memory. Collective over the group.
 c10::intrusive_ptr<c10d::Backend> make_gloo(const KeyStore& store, const GroupOptions& options);
+
+struct Backends {
+  c10::intrusive_ptr<c10d::Backend> host;    // Gloo
+  c10::intrusive_ptr<c10d::Backend> device;  // null: other tensors travel through pinned memory
+};
 
 // A communicator whose waits end when `watch` hears of a failure, when a rank is silent for too
 // long, and after `timeout` at the latest. `watch` outlives it.
-std::unique_ptr<Communicator> make_communicator(c10::intrusive_ptr<c10d::Backend> backend,
-                                                const GroupOptions& options, Watch& watch);
+std::unique_ptr<Communicator> make_communicator(Backends backends, const GroupOptions& options,
+                                                Watch& watch);
 
 }  // namespace fovea::parallel

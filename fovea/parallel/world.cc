@@ -13,6 +13,7 @@
 #include <map>
 #include <numeric>
 
+#include "fovea/parallel/collective_check.h"
 #include "fovea/parallel/key_store.h"
 #include "fovea/parallel/process_group.h"
 #include "fovea/parallel/rank_error.h"
@@ -119,11 +120,11 @@ void meet(KeyStore& store, const Launch& launch, milliseconds timeout) {
 }  // namespace
 
 struct World::Links {
-  Links(const Launch& launch, milliseconds patience, BackendFactory backend_factory)
+  Links(const Launch& launch, milliseconds patience, std::shared_ptr<const DeviceBackend> device)
       : timeout(patience),
         root(open_store(launch, patience)),
         store(root.under("fovea/" + launch.run_id)),
-        factory(std::move(backend_factory)) {
+        device_backend(std::move(device)) {
     with_others(launch, "the start", [&] {
       meet(store, launch, patience);
       watch = std::make_unique<Watch>(store.clone(), launch.rank, launch.world_size,
@@ -134,7 +135,8 @@ struct World::Links {
 
   milliseconds timeout;
   KeyStore root, store;
-  BackendFactory factory;
+  std::shared_ptr<const DeviceBackend> device_backend;
+  bool is_checking = false;
   std::unique_ptr<Watch> watch;
   std::string address;
   std::map<std::vector<int64_t>, std::shared_ptr<Communicator>> groups;
@@ -147,15 +149,18 @@ World::World(const Launch& launch, GroupFactory groups)
   all_ = make_group(all_ranks(launch));
 }
 
-World::World(const Launch& launch, const LaunchConfig& config, c10::DeviceType device)
+World::World(const Launch& launch, const LaunchConfig& config,
+             std::shared_ptr<const DeviceBackend> device_backend)
     : launch_(launch) {
   if (launch.world_size == 1) {
     all_ = make_one_rank();
     return;
   }
   at::set_num_threads(static_cast<int>(threads_per_rank(launch)));
-  links_ = std::make_unique<Links>(launch, milliseconds_of(config.timeout), backend_for(device));
+  links_ =
+      std::make_unique<Links>(launch, milliseconds_of(config.timeout), std::move(device_backend));
   all_ = make_group(all_ranks(launch));
+  all_->set_name("world");
 }
 
 World::~World() = default;
@@ -185,9 +190,25 @@ std::shared_ptr<Communicator> World::make_group(const std::vector<int64_t>& rank
                              .timeout = links_->timeout};
   const auto store = links_->store.under(fmt::format("group/{}", fmt::join(ranks, "-")));
   with_others(launch_, "the start of a group", [&] {
-    group = make_communicator(links_->factory(store, options), options, *links_->watch);
+    Backends backends{.host = make_gloo(store, options), .device = {}};
+    if (links_->device_backend) backends.device = links_->device_backend->make(store, options);
+    group = make_communicator(std::move(backends), options, *links_->watch);
+    if (links_->is_checking) check(ranks, *group);
   });
   return group;
+}
+
+void World::check_collectives() {
+  if (!links_ || links_->is_checking) return;
+  links_->is_checking = true;
+  for (const auto& [ranks, group] : links_->groups) check(ranks, *group);
+}
+
+void World::check(const std::vector<int64_t>& ranks, Communicator& group) {
+  auto store = links_->store.clone()->under(fmt::format("check/{}", fmt::join(ranks, "-")));
+  const auto check = std::make_shared<CollectiveCheck>(std::move(store), ranks, rank(),
+                                                       links_->timeout, *links_->watch);
+  group.set_check([check](const std::string& collective) { check->agree(collective); });
 }
 
 void World::at_step(int64_t step) {

@@ -1,8 +1,6 @@
 // All processes of a run: how they find each other, and how they end together.
 #pragma once
 
-#include <c10/core/DeviceType.h>
-
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -17,6 +15,7 @@
 
 namespace fovea::parallel {
 
+struct DeviceBackend;
 // A group of some ranks, rising.
 using GroupFactory =
     std::function<std::shared_ptr<Communicator>(const std::vector<int64_t>& ranks)>;
@@ -32,8 +31,9 @@ class World {
   // share of the machine's cores for the CPU kernels. Throws RankError: a rank is
   // missing when launch.timeout is over (named), two processes say they are the same rank, the port
   // is in use.
+  // device_backend: what tensors on a GPU travel with (nccl.h); null: host memory and Gloo.
   World(const Launch& launch, const LaunchConfig& config,
-        c10::DeviceType device = c10::DeviceType::CPU);
+        std::shared_ptr<const DeviceBackend> device_backend = nullptr);
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -52,6 +52,11 @@ class World {
   // Collective over the group.
   std::shared_ptr<Communicator> make_group(const std::vector<int64_t>& ranks);
 
+  // From now on the ranks of each group compare every collective before it starts, so that one
+  // that differs is an error that names it, not a hang or wrong numbers: for debugging, for it
+  // takes time and lets nothing overlap. To be called by all ranks, before the first collective.
+  void check_collectives();
+
   // Where this rank stands; others see it in messages.
   void at_step(int64_t step);
   // What it does besides collectives, such as "writing the report".
@@ -68,6 +73,8 @@ class World {
 
  private:
   struct Links;
+
+  void check(const std::vector<int64_t>& ranks, Communicator& group);
 
   Launch launch_;
   std::unique_ptr<Links> links_;  // null: no other process

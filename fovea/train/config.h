@@ -195,6 +195,7 @@ struct LogConfig {
   int64_t every_steps = 20;
   std::optional<double> peak_tflops;
   bool tensorboard = true;
+  int64_t trace_steps = 0;
   std::optional<WandbConfig> wandb;
 
   template <class Visitor, class Self>
@@ -207,6 +208,10 @@ struct LogConfig {
         "says; with it lines of metrics.jsonl have mfu",
         {.min = 0, .exclusive_min = true, .unit = "TFLOP/s"});
     v.field("tensorboard", self.tensorboard, "write an event file for TensorBoard");
+    v.field("trace_steps", self.trace_steps,
+            "steps to draw as a timeline, from the second one of a start on, in trace.json of the "
+            "run folder (chrome://tracing, Perfetto); 0: none",
+            {.min = 0, .max = 1000, .unit = "steps"});
     v.field("wandb", self.wandb,
             "send metrics to Weights & Biases through a helper that follows metrics.jsonl");
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fovea/core/error.h"
+#include "fovea/core/trace.h"
 #include "fovea/models/variables.h"
 #include "fovea/optim/clip.h"
 #include "fovea/train/step_input.h"
@@ -91,11 +92,17 @@ StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Opt
     if (options.features) options.features->fill(tensors);
     const nn::StepScope scope(options.seed, step, tensors.rows);
     const models::ChannelScope channels(model, tensors.variables);
-    const auto parts = task.loss(model, tensors);
+    const auto parts = [&] {
+      const trace::Scope forward("forward");
+      return task.loss(model, tensors);
+    }();
     const bool is_last = end == batch.size;
     if (options.reducer && is_last) options.reducer->overlap_next_backward();
     if (options.shards) options.shards->before_backward(is_last);
-    parts.loss_sum.backward();
+    {
+      const trace::Scope backward("backward");
+      parts.loss_sum.backward();
+    }
     if (options.shards) options.shards->after_backward();
     outcome.loss += parts.loss_sum.item<double>();
     outcome.weight += parts.weight;

@@ -9,6 +9,7 @@
 #include "fovea/checkpoint/store.h"
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
+#include "fovea/core/trace.h"
 #include "fovea/optim/ema.h"
 #include "fovea/optim/schedules.h"
 #include "fovea/train/evaluator.h"
@@ -21,6 +22,7 @@
 #include "fovea/train/run_folder.h"
 #include "fovea/train/session.h"
 #include "fovea/train/sharding.h"
+#include "fovea/train/step_trace.h"
 #include "fovea/train/stop_signals.h"
 #include "fovea/train/take_over.h"
 #include "fovea/train/training_flops.h"
@@ -120,6 +122,7 @@ struct Trainer::Run {
   optim::Schedule schedule;
   checkpoint::Store store;
   TrainingLog log;
+  StepTrace timeline;
 
   int64_t step = 0;      // optimizer steps done
   int64_t position = 0;  // samples consumed, over all epochs: the state of the data
@@ -159,7 +162,8 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode,
       schedule(config.schedule, optim::base_lr(config.optim), num_steps),
       store(folder.file("checkpoints").string(), store_options(config, mesh)),
       log(folder.path().string(), config.log, mode,
-          world.is_first() ? TrainingLog::Role::kWriter : TrainingLog::Role::kSilent) {
+          world.is_first() ? TrainingLog::Role::kWriter : TrainingLog::Role::kSilent),
+      timeline(folder.path(), config.log.trace_steps, world) {
   options.ranks = &data_ranks();
   options.reducer = reducer.get();
   options.shards = shards.get();
@@ -274,10 +278,17 @@ void Trainer::Run::train_one_step() {
   const auto start = Clock::now();
   world.at_step(step);
   world.take_wait_seconds();  // what an evaluation took is no step's
-  auto batch = training.loader->next();
+  timeline.before_step();
+  auto batch = [&] {
+    const trace::Scope data("data");
+    return training.loader->next();
+  }();
   const auto outcome = compute_gradients(*model, *task, *optimizer, batch, step, options);
-  optimizer->step(schedule.lr(step));
-  if (ema) ema->update(step);
+  {
+    const trace::Scope update("optimizer");
+    optimizer->step(schedule.lr(step));
+    if (ema) ema->update(step);
+  }
   if (outcome.notes.bad_samples > 0) share_bad_samples(*training.loader, data_ranks());
   is_stopping = outcome.notes.stop_requests > 0;
   step += 1;
@@ -290,6 +301,7 @@ void Trainer::Run::train_one_step() {
            .comm_seconds = world.take_wait_seconds()},
           log_position());
   training.loader->recycle(std::move(batch));
+  timeline.after_step();
 }
 
 bool Trainer::Run::eval_is_due() const {
@@ -370,6 +382,7 @@ FitResult Trainer::Run::fit() {
     store.check();
   }
   if (step != saved_step) save();
+  timeline.finish();
   store.wait();
   log.say_ranks();
   FitResult result{.run_dir = folder.path().string(),

@@ -18,6 +18,7 @@
 #include "fovea/train/session.h"
 #include "fovea/train/trainer.h"
 #include "tests/parallel/run_ranks.h"
+#include "tests/parallel/shared_run.h"
 #include "tests/support/tolerance.h"
 #include "tests/train/model_cases.h"
 #include "tests/train/run_check.h"
@@ -30,28 +31,8 @@ using parallel::World;
 using parallel::testing::run_ranks;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-// One folder for all ranks: that of the first one.
-std::string shared_folder(World& world, const testing::Folder& own) {
-  return parallel::all_gather_text(world.all(), own.path(), "folders").front();
-}
-
-// The tiny run, of the same files on all ranks.
-TrainConfig shared_config(World& world, const testing::Folder& own, const std::string& run) {
-  const auto shared = shared_folder(world, own);
-  auto config = testing::tiny_config(own);
-  const auto move = [&](std::optional<data::DataSectionConfig>& section) {
-    auto idx = *section->get_if<data::IdxConfig>();
-    idx.images = shared + "/" + fs::path(idx.images).filename().string();
-    idx.labels = shared + "/" + fs::path(idx.labels).filename().string();
-    section = data::DataSectionConfig{idx};
-  };
-  move(config.data.train);
-  move(config.data.val);
-  config.run.dir = shared + "/" + run;
-  world.all().barrier("the files are there");
-  return config;
-}
+using testing::shared_config;
+using testing::shared_folder;
 
 FitResult fit_in(World& world, const TrainConfig& config) {
   return Trainer(config, ProgressLine::Mode::kSilent, world).fit();

@@ -1,0 +1,38 @@
+// A wait for other ranks that ends when they cannot come any more.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "fovea/parallel/watch.h"
+
+namespace fovea::parallel {
+
+class RankWait {
+ public:
+  // operation: what is waited for, in messages ("all_reduce of losses"). `watch` outlives it.
+  RankWait(std::string operation, std::chrono::milliseconds timeout, Watch& watch);
+
+  // Returns once `is_over` says so; it gets the longest time that it may wait by itself. Throws
+  // RankError: another rank failed, is silent for too long, or `timeout` is over.
+  void until(const std::function<bool(std::chrono::milliseconds)>& is_over);
+  // The connection to a rank is gone: that rank, or a third one, may have told why.
+  [[noreturn]] void fail_broken(const std::string& reason) const;
+  // Throws where a failure of another rank is known already.
+  void check_failure() const;
+
+  // "rank 1, step 3, all_reduce of losses"
+  std::string where() const;
+  const std::string& operation() const { return operation_; }
+
+ private:
+  [[noreturn]] void fail_because(const RankFailure& failure) const;
+  [[noreturn]] void fail_late() const;
+
+  std::string operation_;
+  std::chrono::milliseconds timeout_;
+  Watch& watch_;
+};
+
+}  // namespace fovea::parallel
