@@ -145,7 +145,7 @@ class GroupCommunicator : public Communicator {
     return staged;
   }
 
-  static c10::intrusive_ptr<c10d::Work> begin(const Request& request, c10d::Backend& backend) {
+  c10::intrusive_ptr<c10d::Work> begin(const Request& request, c10d::Backend& backend) const {
     at::Tensor out = request.out, in = request.in;
     std::vector<at::Tensor> tensors = {out};
     std::vector<int64_t> even;  // empty: parts of equal size
