@@ -145,6 +145,7 @@ def main():
     parser.add_argument("--bench", default=ROOT / "build/release/benchmarks/adaptive_patching/bench_adaptive_patching")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json")
+    parser.add_argument("--cases", default="", help="those whose name begins so: \"3-D 128\"")
     parser.add_argument("--growth", action="store_true", help="also the tree's cost up to 65,536 leaves (2 GiB)")
     args = parser.parse_args()
     cv2.setNumThreads(1)
@@ -154,7 +155,8 @@ def main():
     print("| case | smoothing | UCF-VIT | Fovea [min-max] | edges | tree | Fovea, upstream_compatible | ratio | "
           "same trees |\n|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        rows = [measure(case, upstream, ours, args.rounds, pathlib.Path(folder)) for case in CASES]
+        rows = [measure(case, upstream, ours, args.rounds, pathlib.Path(folder))
+                for case in CASES if case[0].startswith(args.cases)]
         if args.growth:
             show_growth(ours, pathlib.Path(folder))
     if args.json:
