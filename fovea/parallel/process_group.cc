@@ -1,12 +1,18 @@
 #include "fovea/parallel/process_group.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/sum.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "fovea/core/trace.h"
 #include "fovea/parallel/rank_wait.h"
@@ -37,7 +43,7 @@ at::Tensor pinned_like(const at::Tensor& x) {
 struct Job {
   c10::intrusive_ptr<c10d::Work> work;
   bool is_on_device = false;
-  at::Tensor out, host_out;           // host_out is copied to `out`; undefined: nothing is
+  std::vector<std::function<void()>> then{};  // one after another
   std::optional<trace::Span> span{};  // of work on a device: ends when it has been waited for
 };
 
@@ -50,7 +56,8 @@ class PendingWork : public Pending {
     const trace::Scope scope(wait_.operation().c_str(), trace::kWait);
     const auto start = Clock::now();
     wait_.until([this](milliseconds patience) { return is_over(patience); });
-    if (job_.host_out.defined()) job_.out.copy_(job_.host_out);
+    for (const auto& rest : job_.then) rest();
+    job_.then.clear();
     watch_.add_wait(std::chrono::duration<double>(Clock::now() - start).count());
     if (!job_.span) return;
     job_.span->end = trace::now();
@@ -106,12 +113,14 @@ class GroupCommunicator : public Communicator {
     auto span = span_of(request, wait.operation());
     Job job;
     job.is_on_device = is_of_device(request.in) && backends_.device;
-    if (is_of_device(request.in) && !job.is_on_device) {
+    if (job.is_on_device) {
+      job.work = begin(request, *backends_.device);
+    } else if (is_of_device(request.in)) {
       const auto staged = through_host(request);
-      job.out = request.out, job.host_out = staged.out;
-      job.work = begin(staged, *backends_.host);
+      begin_on_host(staged, job);
+      job.then.push_back([to = request.out, from = staged.out] { to.copy_(from); });
     } else {
-      job.work = begin(request, job.is_on_device ? *backends_.device : *backends_.host);
+      begin_on_host(request, job);
     }
     if (span && job.is_on_device) {
       job.span = std::move(span);
@@ -143,6 +152,24 @@ class GroupCommunicator : public Communicator {
     staged.in.copy_(request.in);
     staged.out = request.out.is_same(request.in) ? staged.in : pinned_like(request.out);
     return staged;
+  }
+
+  // Gloo's reduce_scatter is its all_reduce, of which a rank keeps a part: about twice the bytes of
+  // an exchange of parts, which each rank then sums up itself, in the order of the ranks.
+  void begin_on_host(const Request& request, Job& job) const {
+    if (request.collective != Collective::kReduceScatter) {
+      job.work = begin(request, *backends_.host);
+      return;
+    }
+    Request exchange = request;
+    exchange.collective = Collective::kAllToAll;
+    exchange.out = at::empty_like(request.in);
+    job.work = begin(exchange, *backends_.host);
+    job.then.push_back([out = request.out, parts = exchange.out, size = size()] {
+      const at::NoGradGuard no_grad;
+      auto sum = out.view({-1});
+      at::sum_out(sum, parts.view({size, -1}), 0, /*keepdim=*/false, out.scalar_type());
+    });
   }
 
   c10::intrusive_ptr<c10d::Work> begin(const Request& request, c10d::Backend& backend) const {

@@ -14,21 +14,21 @@ namespace {
 
 using parallel::testing::run_ranks;
 
-struct Mode {
+struct ShardedMode {
   const char* name;
   int64_t copies;
   parallel::ParallelConfig config;
   int64_t micro_batch_size = 0;
 };
 
-TrainConfig sharded_config(TrainConfig config, const Mode& mode, int64_t world_size) {
+TrainConfig sharded_config(TrainConfig config, const ShardedMode& mode, int64_t world_size) {
   config.parallel = mode.config;
   config.parallel.dp_replicate = mode.copies;
   config.parallel.dp_shard = world_size / mode.copies;
   return config;
 }
 
-void compare_modes(parallel::World& world, const std::vector<Mode>& modes,
+void compare_modes(parallel::World& world, const std::vector<ShardedMode>& modes,
                    const std::vector<testing::ModelCase>& cases) {
   const testing::Folder folder;
   for (const auto& item : cases) {

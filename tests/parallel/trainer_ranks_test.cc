@@ -30,38 +30,11 @@ namespace fs = std::filesystem;
 using parallel::World;
 using parallel::testing::run_ranks;
 using ::testing::AllOf;
+using testing::expect_close_losses;
+using testing::fit_in;
 using ::testing::HasSubstr;
 using testing::shared_config;
 using testing::shared_folder;
-
-FitResult fit_in(World& world, const TrainConfig& config) {
-  return Trainer(config, ProgressLine::Mode::kSilent, world).fit();
-}
-
-void expect_close_losses(const std::string& actual, const std::string& expected) {
-  const auto read = [](const std::string& dir) {
-    std::map<std::string, double> numbers;
-    std::ifstream lines(dir + "/metrics.jsonl");
-    for (std::string line; std::getline(lines, line);) {
-      const auto record = nlohmann::json::parse(line);
-      for (const char* name : {"loss", "grad_norm", "top1", "top5", "lr", "epoch"}) {
-        if (!record.contains(name)) continue;
-        const auto split = record.at("split").get<std::string>();
-        numbers[fmt::format("{} {} {}", split, record.at("step").dump(), name)] = record.at(name);
-      }
-    }
-    return numbers;
-  };
-  const auto left = read(actual), right = read(expected);
-  ASSERT_GT(right.size(), 40u);
-  ASSERT_EQ(left.size(), right.size());
-  const auto tolerance = support::Tolerance::for_dtype(at::kFloat);
-  for (const auto& [name, value] : right) {
-    // Rounding grows from step to step.
-    EXPECT_NEAR(left.at(name), value, 100 * (tolerance.rtol * std::abs(value) + tolerance.atol))
-        << name;
-  }
-}
 
 TEST(TrainerRanksTest, TwoRanksTrainAsOneProcessDoes) {
   run_ranks(2, [](World& world) {

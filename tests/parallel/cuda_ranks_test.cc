@@ -1,0 +1,74 @@
+// Ranks whose tensors are on a GPU; skipped, and said so, where there is none.
+#include <ATen/Functions.h>
+#include <gtest/gtest.h>
+
+#include "fovea/kernels/device.h"
+#include "fovea/parallel/nccl.h"
+#include "fovea/parallel/process_group.h"
+#include "tests/parallel/every_collective.h"
+#include "tests/parallel/run_ranks.h"
+#include "tests/parallel/shared_run.h"
+
+namespace fovea::train {
+namespace {
+
+using parallel::World;
+using parallel::testing::check_collectives;
+using parallel::testing::run_ranks;
+using std::chrono::seconds;
+
+class CudaRanksTest : public ::testing::Test {
+ protected:
+  // libtorch keeps its first answer on whether CUDA is there: each of these tests is to be the
+  // first one of its process, or it is skipped.
+  void SetUp() override {
+    const auto& backend = kernels::load_cuda_backend();
+    if (!backend.is_loaded) GTEST_SKIP() << "skipped: no GPU (" << backend.reason << ")";
+  }
+};
+
+void check_every_dtype(parallel::Communicator& ranks) {
+  for (const auto dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kLong}) {
+    check_collectives(ranks, dtype, at::kCUDA);
+  }
+}
+
+// NCCL wants a GPU for each rank, so one GPU shows a group of one.
+TEST_F(CudaRanksTest, OneRankOverNccl) {
+  const auto nccl = parallel::nccl_backend(parallel::Launch{}, /*num_devices=*/1);
+  ASSERT_NE(nccl, nullptr) << "the CUDA module was built without nccl.h";
+  const parallel::KeyStore store(
+      {.address = "127.0.0.1", .is_server = true, .timeout = seconds(60)});
+  parallel::Watch watch(store.clone(), 0, 1, seconds(60));
+  const parallel::GroupOptions options{.address = "127.0.0.1", .timeout = seconds(60)};
+  const auto ranks =
+      parallel::make_communicator({.host = parallel::make_gloo(store.under("host"), options),
+                                   .device = nccl->make(store.under("device"), options)},
+                                  options, watch);
+  check_every_dtype(*ranks);
+  check_collectives(*ranks, at::kFloat);  // of host memory
+}
+
+TEST_F(CudaRanksTest, TwoRanksOnOneGpuExchangeThroughTheHost) {
+  run_ranks(2, [](World& world) { check_every_dtype(world.all()); });
+}
+
+TEST_F(CudaRanksTest, TwoRanksOnOneGpuTrainAsOneProcessDoes) {
+  run_ranks(2, [](World& world) {
+    const testing::Folder own;
+    auto config = testing::shared_config(world, own, "two");
+    config.device.type = "cuda";
+    config.parallel.dp_shard = 2;
+    testing::fit_in(world, config);
+    if (!world.is_first()) return;
+    auto alone = config;
+    alone.run.dir = own.path() + "/one";
+    alone.parallel.dp_shard = 1;
+    World one;
+    testing::fit_in(one, alone);
+    testing::expect_close_losses(config.run.dir, alone.run.dir);
+  });
+}
+
+}  // namespace
+}  // namespace fovea::train
