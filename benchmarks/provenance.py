@@ -27,6 +27,20 @@ def keep(name, text):
     print(f"written: {path}")
 
 
+def add_report_arguments(parser):
+    """--note and --write, for show()."""
+    parser.add_argument("--note", default="", help="a sentence for the end of the report")
+    parser.add_argument("--write", action="store_true", help="write the report into benchmarks/results")
+
+
+def show(args, name, lines):
+    """Prints a report, and keeps it where --write says so."""
+    text = "\n".join([*lines, *(["", args.note] if args.note else [])]) + "\n"
+    print(text)
+    if args.write:
+        keep(name, text)
+
+
 def line():
     """One line for the head of a table: "2026-11-22, commit 1a2b3c4. 2-core AMD EPYC (avx2), 24 GiB."."""
     name, simd = processor()

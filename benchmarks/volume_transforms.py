@@ -140,12 +140,7 @@ def report(args, rows):
         ours, theirs = (statistics.median(sum((part[i] for part in rounds), [])) for i in (0, 1))
         ranges = [f"{min(values):.1f} to {max(values):.1f}" for values in medians]
         lines.append(f"| {name} | {ours:.1f} ({ranges[0]}) | {theirs:.1f} ({ranges[1]}) | {theirs / ours:.1f} |")
-    if args.note:
-        lines += ["", args.note]
-    text = "\n".join(lines) + "\n"
-    print(text)
-    if args.write:
-        provenance.keep("volume_transforms", text)
+    provenance.show(args, "volume_transforms", lines)
 
 
 def main():
@@ -156,8 +151,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--cases", nargs="*", help="names; default: all")
-    parser.add_argument("--note", default="", help="a sentence for the end of the report")
-    parser.add_argument("--write", action="store_true", help="write the report into benchmarks/results")
+    provenance.add_report_arguments(parser)
     args = parser.parse_args()
     import torch
 

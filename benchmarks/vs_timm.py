@@ -157,13 +157,8 @@ def report(args, rows, differences):
                      f"{memory[0]:.0f} / {memory[1]:.0f} MiB |")
     lines += ["", "bfloat16: float32 master weights in both, timm under autocast; `pure`: timm's weights in bfloat16, "
               "Fovea as before."]
-    if args.note:
-        lines += ["", args.note]
-    text = "\n".join(lines) + "\n"
-    print(text)
-    if args.write:
-        short = {"vit_small_patch16_224": ""}.get(args.model, f"_{args.model}")
-        provenance.keep(f"vs_timm{short}", text)
+    short = {"vit_small_patch16_224": ""}.get(args.model, f"_{args.model}")
+    provenance.show(args, f"vs_timm{short}", lines)
 
 
 def main():
@@ -177,8 +172,7 @@ def main():
     parser.add_argument("--warmup", type=int, default=2)
     parser.add_argument("--cases", nargs="*", help="such as float32/train; default: all")
     parser.add_argument("--prefix", default="", help="put before each measurement's command, such as numactl ...")
-    parser.add_argument("--note", default="", help="a sentence for the end of the report")
-    parser.add_argument("--write", action="store_true", help="write the report into benchmarks/results")
+    provenance.add_report_arguments(parser)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--dtype", help=argparse.SUPPRESS)
     parser.add_argument("--mode", help=argparse.SUPPRESS)

@@ -196,12 +196,7 @@ def report(args, rows):
     lines += ["", "The peers are DistributedDataParallel with gradient_as_bucket_view, and fully_shard of each block and "
               "of the model. bfloat16: float32 master weights in all; the peer's DDP under autocast, its fully_shard with "
               "param_dtype bfloat16 and reduce_dtype float32, Fovea with device.dtype bfloat16."]
-    if args.note:
-        lines += ["", args.note]
-    text = "\n".join(lines) + "\n"
-    print(text)
-    if args.write:
-        provenance.keep("vs_torch_parallel", text)
+    provenance.show(args, "vs_torch_parallel", lines)
 
 
 def main():
@@ -214,8 +209,7 @@ def main():
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--warmup", type=int, default=2)
     parser.add_argument("--cases", nargs="*", help="such as ddp/float32; default: all")
-    parser.add_argument("--note", default="", help="a sentence for the end of the report")
-    parser.add_argument("--write", action="store_true", help="write the report into benchmarks/results")
+    provenance.add_report_arguments(parser)
     parser.add_argument("--worker", choices=["ddp", "fsdp"], help=argparse.SUPPRESS)
     parser.add_argument("--dtype", help=argparse.SUPPRESS)
     parser.add_argument("--weights", help=argparse.SUPPRESS)

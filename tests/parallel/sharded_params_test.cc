@@ -269,9 +269,10 @@ TEST(ShardedParamsTest, MemoryFallsWithTheNumberOfRanks) {
       EXPECT_NEAR(peak_of_a_step(world, {}, false), 2.0, 0.1);  // weights and gradients
       const double share = 1.0 / static_cast<double>(ranks), piece = 1.0 / 16;
       // Beside its share of both: two pieces gathered, the gradients of one, those of another on
-      // their way with the copy that Gloo makes, what comes of them, and the input's.
-      const double most = 2 * share + 6 * piece + 2 * piece * share;
-      EXPECT_LT(peak_of_a_step(world, {}, true), most + 0.06);
+      // their way to and fro, what comes of them, and the input's; and of the exchange before what
+      // Gloo's thread has not let go of yet.
+      const double most = 2 * share + 8 * piece + 2 * piece * share;
+      EXPECT_LT(peak_of_a_step(world, {}, true), most + 0.03);
       const double kept = peak_of_a_step(world, {.reshard_after_forward = false}, true);
       EXPECT_GT(kept, 1.0);
       EXPECT_LT(kept, 1.0 + most);
