@@ -18,6 +18,7 @@
 #include "fovea/kernels/bfloat16.h"
 #include "fovea/kernels/cpu/one_mkl_thread.h"
 #include "fovea/kernels/reduce.h"
+#include "fovea/kernels/work_scope.h"
 
 // M rows (all leading dims together), K input width, N output width.
 namespace fovea::kernels {
@@ -138,6 +139,19 @@ at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x) {
                 : blocked_product(x.t(), dy.t(), {}, part(K), N).t();
 }
 
+// 2 for each multiply-add of a product with a weight [N, K] over M rows.
+double flops(int64_t M, const at::Tensor& weight) {
+  return 2.0 * static_cast<double>(M) * static_cast<double>(weight.numel());
+}
+
+// dy: [M, N], x: [M, K] -> [N, K], the shape of `weight`.
+at::Tensor logged_weight_gradient(const at::Tensor& dy, const at::Tensor& x,
+                                  const at::Tensor& weight) {
+  const WorkScope work("fovea::linear_backward_weight", flops(dy.size(0), weight),
+                       bytes_of({dy, x}) + weight.numel() * dy.itemsize());
+  return weight_gradient(dy, x);
+}
+
 // [..., K] -> [M, K]; not by -1, which is ambiguous for an empty tensor.
 at::Tensor as_rows(const at::Tensor& x) {
   return x.reshape({c10::multiply_integers(x.sizes().slice(0, x.dim() - 1)), x.size(-1)});
@@ -153,9 +167,12 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     if (bias) ctx->saved_data["bias_dtype"] = bias->scalar_type();
     auto shape = x.sizes().vec();
     shape.back() = weight.size(0);
-    return product(rows, weight.to(x.scalar_type()),
-                   bias ? bias->to(x.scalar_type()) : at::Tensor())
-        .view(shape);
+    const auto own_weight = weight.to(x.scalar_type());
+    const auto own_bias = bias ? bias->to(x.scalar_type()) : at::Tensor();
+    const int64_t made = rows.size(0) * weight.size(0) * rows.itemsize();
+    const WorkScope work("fovea::linear", flops(rows.size(0), weight),
+                         bytes_of({rows, own_weight, own_bias}) + made);
+    return product(rows, own_weight, own_bias).view(shape);
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
@@ -167,11 +184,17 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     const auto dy = as_rows(gradients[0]).contiguous();  // [M, N]
     variable_list result(3);
     if (ctx->needs_input_grad(0)) {
-      result[0] = input_gradient(dy, weight.to(dy.scalar_type())).view(input_shape);
+      const auto own_weight = weight.to(dy.scalar_type());
+      const WorkScope work("fovea::linear_backward_input", flops(dy.size(0), weight),
+                           bytes_of({dy, own_weight, x}));  // the gradient is as large as x
+      result[0] = input_gradient(dy, own_weight).view(input_shape);
     }
-    if (ctx->needs_input_grad(1)) result[1] = weight_gradient(dy, x).to(weight.scalar_type());
+    if (ctx->needs_input_grad(1)) {
+      result[1] = logged_weight_gradient(dy, x, weight).to(weight.scalar_type());
+    }
     const auto bias_dtype = ctx->saved_data.find("bias_dtype");
     if (bias_dtype != ctx->saved_data.end() && ctx->needs_input_grad(2)) {
+      const WorkScope work("fovea::linear_backward_bias", 0, bytes_of({dy}));
       result[2] = sum_rows(dy).to(bias_dtype->second.toScalarType());
     }
     return result;
