@@ -8,6 +8,7 @@ which other programs hardly change: above 1, AFTER is faster.
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -20,7 +21,7 @@ CASES = ["float32/train", "bfloat16/train", "float32/infer", "bfloat16/infer"]
 def measure(args, binary, case):
     dtype, mode = case.split("/")
     command = [binary, "bench", "model", args.model, "--mode", mode, "--dtype", dtype, "--device", "cpu", "--batch-size",
-               str(args.batch_size), "--steps", str(args.steps), "--warmup", str(args.warmup), "--json"]
+               str(args.batch_size), "--threads", str(args.threads), "--steps", str(args.steps), "--warmup", str(args.warmup), "--json"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}\nended with {done.returncode}:\n{done.stderr[-2000:]}")
@@ -46,6 +47,7 @@ def main():
     parser.add_argument("after")
     parser.add_argument("--model", default="vit_small_patch16_224")
     parser.add_argument("--batch-size", type=int, default=8)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--warmup", type=int, default=2)
@@ -64,8 +66,8 @@ def main():
             rounds[case].append(pair)
             print(f"{case}: {pair[0]['cpu_ms']:.0f} -> {pair[1]['cpu_ms']:.0f} ms of processor time, "
                   f"{pair[0]['step_ms']:.0f} -> {pair[1]['step_ms']:.0f} on the wall", file=sys.stderr, flush=True)
-    lines = [f"# {args.model}: before and after", "", f"{provenance.line()} Batch {args.batch_size}. {args.note}".rstrip(), "",
-             f"Command: `benchmarks/before_after.py BEFORE AFTER --model {args.model} --batch-size {args.batch_size} --rounds "
+    lines = [f"# {args.model}: before and after", "", f"{provenance.line()} {args.threads} threads, batch {args.batch_size}. {args.note}".rstrip(), "",
+             f"Command: `benchmarks/before_after.py BEFORE AFTER --model {args.model} --batch-size {args.batch_size} --threads {args.threads} --rounds "
              f"{args.rounds} --steps {args.steps} --warmup {args.warmup} --cases {' '.join(args.cases)}`. Medians of {args.rounds} "
              "rounds; ratios of the rounds' pairs, in brackets their range.", "",
              "| case | step, ms | processor time, ms | ratio | by processor time | peak memory |",

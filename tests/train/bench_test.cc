@@ -11,6 +11,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/trace.h"
 #include "fovea/kernels/work_scope.h"
+#include "fovea/models/registry.h"
 #include "fovea/models/summary.h"
 #include "fovea/train/bench_profile.h"
 #include "fovea/train/operation_log.h"
@@ -194,7 +195,7 @@ TEST_P(ProfileTest, RowsAreTheStep) {
 TEST_P(ProfileTest, ProductsAreThoseOfTheModel) {
   const auto options = profiled_vit(GetParam(), true);
   const auto on_meta = models::build_model(options.model, at::kMeta);
-  const double forward = 1e-9 * 4 * static_cast<double>(summarize(*on_meta).product_flops);
+  const double forward = 1e-9 * 4 * static_cast<double>(models::summarize(*on_meta).product_flops);
   const double embed = 1e-9 * 4 * 2 * 64 * 16 * 64;  // of patches; no gradient of the images
   const auto result = train::profile_model(options);
   const double linear = gflops_of(result, "fovea::linear");
