@@ -18,6 +18,7 @@
 #include "fovea/kernels/bfloat16.h"
 #include "fovea/kernels/cpu/one_mkl_thread.h"
 #include "fovea/kernels/reduce.h"
+#include "fovea/kernels/work_scope.h"
 
 // M rows (all leading dims together), K input width, N output width.
 namespace fovea::kernels {
@@ -49,6 +50,16 @@ bool onednn_is_faster() {
 #else
   return false;
 #endif
+}
+
+// b: [N, K] in the layout in which oneDNN multiplies it with about `rows` rows. It can be read as a
+// second factor of onednn_product only.
+at::Tensor packed_for_product(const at::Tensor& b, int64_t rows) {
+  using Reorder = at::Tensor(const at::Tensor&, std::optional<int64_t>);
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("mkldnn::_reorder_linear_weight", "")
+                             .typed<Reorder>();
+  return op.call(b, rows);
 }
 
 // out = a b^T + bias in one thread.
@@ -108,11 +119,24 @@ at::Tensor float_product(const at::Tensor& a, const at::Tensor& b, const at::Ten
   return blocked_product(a, b, bias, rows_of_block(a.size(0)), b.size(0));
 }
 
+// Whether x [M, K] times a weight is a product of bfloat16 with rows enough to be worth a packed
+// weight: oneDNN then multiplies at up to twice the rate, and packing costs as much as about a
+// hundred rows; of a transposed weight several times that. Nothing is kept from call to call, so
+// there is nothing to go stale, and no memory beside gathered weights.
+bool is_worth_packing(const at::Tensor& x, int64_t least_rows) {
+  return x.is_cpu() && x.scalar_type() == at::kBFloat16 && x.size(0) >= least_rows &&
+         x.size(1) > 0 && has_bfloat16_products(x.device());
+}
+constexpr int64_t kLeastRows = 512, kLeastRowsOfTransposed = 4096;
+
 // x: [M, K], weight: [N, K] -> [M, N].
 at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   if (is_multiplied_as_float(x)) {
     const auto wide_bias = bias.defined() ? bias.to(at::kFloat) : bias;
     return product(x.to(at::kFloat), weight.to(at::kFloat), wide_bias).to(at::kBFloat16);
+  }
+  if (is_worth_packing(x, kLeastRows)) {
+    return onednn_product(x, packed_for_product(weight, x.size(0)), bias);
   }
   return is_cpu_float(x) ? float_product(x, weight, bias) : at::linear(x, weight, bias);
 }
@@ -121,6 +145,9 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tens
 at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight) {
   if (is_multiplied_as_float(dy)) {
     return input_gradient(dy.to(at::kFloat), weight.to(at::kFloat)).to(at::kBFloat16);
+  }
+  if (is_worth_packing(dy, kLeastRowsOfTransposed)) {
+    return onednn_product(dy, packed_for_product(weight.t(), dy.size(0)), {});
   }
   return is_cpu_float(dy) ? float_product(dy, weight.t(), {}) : at::matmul(dy, weight);
 }
@@ -138,6 +165,19 @@ at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x) {
                 : blocked_product(x.t(), dy.t(), {}, part(K), N).t();
 }
 
+// 2 for each multiply-add of a product with a weight [N, K] over M rows.
+double flops(int64_t M, const at::Tensor& weight) {
+  return 2.0 * static_cast<double>(M) * static_cast<double>(weight.numel());
+}
+
+// dy: [M, N], x: [M, K] -> [N, K], the shape of `weight`.
+at::Tensor logged_weight_gradient(const at::Tensor& dy, const at::Tensor& x,
+                                  const at::Tensor& weight) {
+  const WorkScope work("fovea::linear_backward_weight", flops(dy.size(0), weight),
+                       bytes_of({dy, x}) + weight.numel() * dy.itemsize());
+  return weight_gradient(dy, x);
+}
+
 // [..., K] -> [M, K]; not by -1, which is ambiguous for an empty tensor.
 at::Tensor as_rows(const at::Tensor& x) {
   return x.reshape({c10::multiply_integers(x.sizes().slice(0, x.dim() - 1)), x.size(-1)});
@@ -153,9 +193,12 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     if (bias) ctx->saved_data["bias_dtype"] = bias->scalar_type();
     auto shape = x.sizes().vec();
     shape.back() = weight.size(0);
-    return product(rows, weight.to(x.scalar_type()),
-                   bias ? bias->to(x.scalar_type()) : at::Tensor())
-        .view(shape);
+    const auto own_weight = weight.to(x.scalar_type());
+    const auto own_bias = bias ? bias->to(x.scalar_type()) : at::Tensor();
+    const int64_t made = rows.size(0) * weight.size(0) * rows.itemsize();
+    const WorkScope work("fovea::linear", flops(rows.size(0), weight),
+                         bytes_of({rows, own_weight, own_bias}) + made);
+    return product(rows, own_weight, own_bias).view(shape);
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
@@ -167,11 +210,17 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     const auto dy = as_rows(gradients[0]).contiguous();  // [M, N]
     variable_list result(3);
     if (ctx->needs_input_grad(0)) {
-      result[0] = input_gradient(dy, weight.to(dy.scalar_type())).view(input_shape);
+      const auto own_weight = weight.to(dy.scalar_type());
+      const WorkScope work("fovea::linear_backward_input", flops(dy.size(0), weight),
+                           bytes_of({dy, own_weight, x}));  // the gradient is as large as x
+      result[0] = input_gradient(dy, own_weight).view(input_shape);
     }
-    if (ctx->needs_input_grad(1)) result[1] = weight_gradient(dy, x).to(weight.scalar_type());
+    if (ctx->needs_input_grad(1)) {
+      result[1] = logged_weight_gradient(dy, x, weight).to(weight.scalar_type());
+    }
     const auto bias_dtype = ctx->saved_data.find("bias_dtype");
     if (bias_dtype != ctx->saved_data.end() && ctx->needs_input_grad(2)) {
+      const WorkScope work("fovea::linear_backward_bias", 0, bytes_of({dy}));
       result[2] = sum_rows(dy).to(bias_dtype->second.toScalarType());
     }
     return result;

@@ -15,6 +15,7 @@
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/norm_rows.h"
 #include "fovea/kernels/reduce.h"
+#include "fovea/kernels/work_scope.h"
 
 // M rows (all leading dims together), D row length.
 namespace fovea::kernels {
@@ -139,6 +140,7 @@ class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
                             const std::optional<at::Tensor>& weight,
                             const std::optional<at::Tensor>& bias, double eps) {
     const auto rows = x.reshape({-1, x.size(-1)}).contiguous();  // [M, D]
+    const WorkScope work("fovea::layer_norm", 0, 2 * bytes_of({rows}));
     const auto result =
         forward_cpu(rows, weight.value_or(at::Tensor()), bias.value_or(at::Tensor()), eps);
     ctx->save_for_backward({rows, weight.value_or(at::Tensor()), result.mean, result.rstd});
@@ -149,6 +151,7 @@ class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const auto saved = ctx->get_saved_variables();
     const auto dy = gradients[0].reshape({-1, gradients[0].size(-1)}).contiguous();  // [M, D]
+    const WorkScope work("fovea::layer_norm_backward", 0, 3 * bytes_of({dy}));
     auto result = backward_cpu(dy, saved[0], saved[1], saved[2], saved[3],
                                ctx->saved_data["has_bias"].toBool());
     result[0] = result[0].view(gradients[0].sizes());

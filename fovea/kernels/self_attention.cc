@@ -6,8 +6,10 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/attention.h"
+#include "fovea/kernels/bfloat16_self_attention.h"
 #include "fovea/kernels/cpu/attention_head.h"
 #include "fovea/kernels/cpu/norm_rows.h"
+#include "fovea/kernels/work_scope.h"
 
 // B batch, N tokens, H heads, K head_dim, D = H K.
 namespace fovea::kernels {
@@ -73,6 +75,10 @@ struct Heads {
     load(part(qkv, head, 1), N, K, s.padded_width, s.k);
     load(part(qkv, head, 2), N, K, s.padded_width, s.v);
   }
+  // Of `products` products of [N, K] and [K, N], or of [N, N] and [N, K].
+  double flops(int products) const {
+    return 2.0 * products * static_cast<double>(B * H * N) * static_cast<double>(N * K);
+  }
   // Calls work(head, scratch) for every head of every sample, in parallel.
   template <class Work>
   void for_each(const Work& work) const {
@@ -91,6 +97,7 @@ class SelfAttentionFunction : public torch::autograd::Function<SelfAttentionFunc
     const auto qkv = qkv_in.contiguous();
     const Heads heads(qkv, num_heads);
     const auto out = at::empty({heads.B, heads.N, heads.H * heads.K}, qkv.options());
+    const WorkScope work("fovea::self_attention", heads.flops(2), bytes_of({qkv, out}));
     heads.for_each([&](int64_t head, cpu::AttentionScratch& s) {
       heads.load_qkv(qkv, head, s);
       cpu::attention_head_forward(s, heads.N, heads.K, static_cast<float>(scale));
@@ -108,6 +115,9 @@ class SelfAttentionFunction : public torch::autograd::Function<SelfAttentionFunc
     const auto scale = static_cast<float>(ctx->saved_data["scale"].toDouble());
     const Heads heads(qkv, ctx->saved_data["num_heads"].toInt());
     const auto dqkv = at::empty_like(qkv);
+    // As backward is counted everywhere: twice the forward pass. Scores are computed again on top.
+    const WorkScope work("fovea::self_attention_backward", heads.flops(4),
+                         bytes_of({qkv, dout, dqkv}));
     heads.for_each([&](int64_t head, cpu::AttentionScratch& s) {
       heads.load_qkv(qkv, head, s);
       load(heads.output(dout, head), heads.N, heads.K, s.padded_width, s.dout);
@@ -128,6 +138,9 @@ at::Tensor self_attention(const at::Tensor& qkv, int64_t num_heads, double scale
       "self_attention: qkv with {} dims and width {}; expected [B, N, 3 D] with D in {} heads",
       qkv.dim(), qkv.dim() ? qkv.size(-1) : 0, num_heads);
   FOVEA_CHECK(scale > 0, "self_attention: scale {}; expected a positive number", scale);
+  if (has_bfloat16_self_attention(qkv, num_heads)) {
+    return bfloat16_self_attention(qkv, num_heads, scale);
+  }
   if (has_cpu_attention(qkv)) return SelfAttentionFunction::apply(qkv, num_heads, scale);
   const auto parts =
       qkv.unflatten(-1, {3, num_heads, -1}).permute({2, 0, 3, 1, 4});  // [3, B, H, N, K]

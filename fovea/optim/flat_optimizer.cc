@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/work_scope.h"
 
 namespace fovea::optim {
 
@@ -13,7 +14,13 @@ void FlatOptimizer::step(double lr) {
   const at::NoGradGuard no_grad;
   flat_.grad();  // takes in what stands beside the buffer
   ++steps_taken_;
-  update(lr);
+  {
+    // Gradients are read, parameters and moments read and written.
+    int64_t bytes = 3 * static_cast<int64_t>(flat_.param().nbytes());
+    for (const auto& [name, moment] : state_) bytes += 2 * static_cast<int64_t>(moment.nbytes());
+    const kernels::WorkScope work("fovea::optimizer_update", 0, bytes);
+    update(lr);
+  }
   mark_changed();
 }
 

@@ -2,14 +2,12 @@
 
 #include <ATen/ops/empty_like.h>
 #include <ATen/record_function.h>
-#include <c10/util/accumulate.h>
 
 #include <algorithm>
-#include <map>
-#include <string_view>
 #include <utility>
 
 #include "fovea/core/error.h"
+#include "fovea/train/product_flops.h"
 
 namespace fovea::plan {
 namespace {
@@ -18,46 +16,8 @@ using parallel::Collective;
 
 thread_local Trace* current_trace = nullptr;
 
-using Inputs = c10::ArrayRef<const c10::IValue>;
-
-double product_of(at::IntArrayRef sizes) {
-  return static_cast<double>(c10::multiply_integers(sizes));
-}
-
-// a: [..., M, K], b: [..., K, N].
-double product_flops(const at::Tensor& a, const at::Tensor& b) {
-  return 2 * product_of(a.sizes()) * static_cast<double>(b.size(-1));
-}
-
-// q: [B, H, N, K], k: [B, H, M, K]: one of the products of attention.
-double attention_flops(const at::Tensor& q, const at::Tensor& k) {
-  return 2 * product_of(q.sizes()) * static_cast<double>(k.size(2));
-}
-
-// Forward has two products, backward recomputes one and has four more.
-const std::map<std::string_view, double (*)(const Inputs&)>& counted_operations() {
-  static const std::map<std::string_view, double (*)(const Inputs&)> operations = {
-      {"aten::mm",
-       [](const Inputs& in) { return product_flops(in[0].toTensor(), in[1].toTensor()); }},
-      {"aten::bmm",
-       [](const Inputs& in) { return product_flops(in[0].toTensor(), in[1].toTensor()); }},
-      {"aten::addmm",
-       [](const Inputs& in) { return product_flops(in[1].toTensor(), in[2].toTensor()); }},
-      {"aten::baddbmm",
-       [](const Inputs& in) { return product_flops(in[1].toTensor(), in[2].toTensor()); }},
-      {"aten::_scaled_dot_product_flash_attention_for_cpu",
-       [](const Inputs& in) { return 2 * attention_flops(in[0].toTensor(), in[1].toTensor()); }},
-      {"aten::_scaled_dot_product_flash_attention_for_cpu_backward",
-       [](const Inputs& in) { return 5 * attention_flops(in[1].toTensor(), in[2].toTensor()); }},
-  };
-  return operations;
-}
-
 std::unique_ptr<at::ObserverContext> count_operation(const at::RecordFunction& function) {
-  const auto found = counted_operations().find(function.name());
-  if (current_trace != nullptr && found != counted_operations().end()) {
-    current_trace->add_flops(found->second(function.inputs()));
-  }
+  if (current_trace != nullptr) current_trace->add_flops(train::product_flops(function));
   return nullptr;
 }
 

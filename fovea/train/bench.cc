@@ -1,19 +1,12 @@
 #include "fovea/train/bench.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/linear.h>
-#include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <c10/core/InferenceMode.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <functional>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -21,31 +14,11 @@
 #include "fovea/core/error.h"
 #include "fovea/core/memory.h"
 #include "fovea/kernels/linear.h"
-#include "fovea/models/registry.h"
-#include "fovea/nn/unit.h"
-#include "fovea/optim/adamw.h"
-#include "fovea/optim/config.h"
-#include "fovea/optim/param_groups.h"
+#include "fovea/train/bench_workload.h"
 #include "fovea/train/training_flops.h"
 
 namespace fovea::train {
 namespace {
-
-constexpr uint64_t kSeed = 42;
-
-void synchronize(c10::Device device) {
-  if (device.is_cpu()) return;
-  c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
-}
-
-// Seconds that `work` takes on the device.
-double seconds_of(c10::Device device, const std::function<void()>& work) {
-  synchronize(device);
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  synchronize(device);
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 // Best rate of x w^T over a few repetitions, in FLOP/s. x: [M, K], w: [N, K].
 double product_rate(const ComputeOptions& compute, int64_t M, int64_t K, int64_t N) {
@@ -60,47 +33,6 @@ double product_rate(const ComputeOptions& compute, int64_t M, int64_t K, int64_t
   }
   return best;
 }
-
-// One batch of random images through the model, forward alone or a whole training step.
-class Workload {
- public:
-  explicit Workload(const BenchOptions& options)
-      : options_(options), model_(models::build_model(options.model, options.compute.device)) {
-    model_->init_weights(kSeed);
-    model_->train(options.is_training);
-    const auto spec = model_->input_spec();
-    std::vector<int64_t> shape = {options.batch_size, spec.in_chans};
-    shape.insert(shape.end(), spec.img_size.begin(), spec.img_size.end());
-    images_ = at::randn(shape).to(options.compute.device, options.compute.dtype);
-    rows_ = at::arange(options.batch_size);
-    if (!options.is_training) return;
-    const optim::OptimConfig config{optim::AdamWConfig()};
-    optimizer_ = optim::make_optimizer(config, optim::param_groups(*model_, config));
-  }
-
-  void step() {
-    if (!options_.is_training) {
-      const c10::InferenceMode guard;
-      model_->forward(images_);
-      return;
-    }
-    const nn::StepScope scope(kSeed, step_++, rows_);
-    optimizer_->zero_grad();
-    const auto logits = model_->forward(images_).to(at::kFloat);  // [B, num_classes]
-    if (!labels_.defined()) {
-      labels_ = at::randint(logits.size(1), {options_.batch_size}, at::kLong).to(logits.device());
-    }
-    at::cross_entropy_loss(logits, labels_).backward();
-    optimizer_->step(/*lr=*/1e-3);
-  }
-
- private:
-  BenchOptions options_;
-  models::ModelPtr model_;
-  std::unique_ptr<optim::Optimizer> optimizer_;
-  at::Tensor images_, labels_, rows_;
-  int64_t step_ = 0;
-};
 
 // Forward, and where asked backward too.
 double flops_per_image(const BenchOptions& options) {
@@ -124,7 +56,7 @@ BenchResult bench_model(const BenchOptions& options) {
               "bench of {} steps of {} images after {}; expected at least one of each",
               options.steps, options.batch_size, options.warmup_steps);
   const double peak_before = measure_gemm_peak(options.compute);
-  Workload workload(options);
+  BenchWorkload workload(options);
   reset_peak_memory();
   for (int64_t i = 0; i < options.warmup_steps; ++i) workload.step();
   std::vector<double> seconds;

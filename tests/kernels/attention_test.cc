@@ -86,7 +86,9 @@ TEST_P(AttentionTest, SelfAttentionMatchesReference) {
                                    {2, 7, 1, 5},
                                    {1, 33, 2, 80},
                                    {1, 256, 1, 40},
-                                   {1, 257, 2, 16}}) {
+                                   {1, 257, 2, 16},
+                                   {1, 384, 1, 88},
+                                   {1, 385, 1, 8}}) {
     SCOPED_TRACE(testing::Message() << B << " x " << N << " tokens, " << H << " x " << K);
     const auto reference_self = [&](const Inputs& in) {
       const auto parts = in[0].unflatten(-1, {3, H, K}).permute({2, 0, 3, 1, 4});

@@ -1,12 +1,20 @@
 #include "fovea/train/bench.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/ones.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "fovea/core/error.h"
+#include "fovea/core/trace.h"
+#include "fovea/kernels/work_scope.h"
+#include "fovea/models/registry.h"
+#include "fovea/models/summary.h"
+#include "fovea/train/bench_profile.h"
+#include "fovea/train/operation_log.h"
 
 namespace fovea {
 namespace {
@@ -83,6 +91,147 @@ TEST(BenchOptionsTest, NoStepsIsAnError) {
   auto options = tiny_options(true);
   options.steps = 0;
   EXPECT_THROW(train::bench_model(options), Error);
+}
+
+// Heads wide enough for every kernel there is.
+train::BenchOptions profiled_vit(c10::ScalarType dtype, bool is_training) {
+  auto options = tiny_options(is_training);
+  auto& model = std::get<models::VitConfig>(options.model.value);
+  model.img_size = {32};
+  model.embed_dim = 64;
+  options.compute.dtype = dtype;
+  return options;
+}
+
+const train::ProfileRow* find_row(const train::ProfileResult& result, const std::string& name) {
+  for (const auto& row : result.rows) {
+    if (row.name == name) return &row;
+  }
+  return nullptr;
+}
+
+double gflops_of(const train::ProfileResult& result, const std::string& name) {
+  const auto* row = find_row(result, name);
+  EXPECT_NE(row, nullptr) << name;
+  return row ? row->gflops : 0;
+}
+
+TEST(OperationLogTest, WhatRunsInsideBelongsToTheOutermost) {
+  train::OperationLog log;
+  const auto a = at::ones({8, 8});
+  a.matmul(a);  // runs mm
+  {
+    const kernels::WorkScope work("fovea::own", 1000, 64);
+    a.mm(a);
+  }
+  const auto costs = log.take();
+  ASSERT_TRUE(costs.contains("aten::matmul"));
+  EXPECT_FALSE(costs.contains("aten::mm"));
+  EXPECT_EQ(costs.at("aten::matmul").calls, 1);
+  EXPECT_EQ(costs.at("aten::matmul").flops, 2 * 8 * 8 * 8);
+  EXPECT_EQ(costs.at("aten::matmul").bytes, 3 * 8 * 8 * 4);
+  ASSERT_TRUE(costs.contains("fovea::own"));
+  EXPECT_EQ(costs.at("fovea::own").flops, 1000);
+  EXPECT_EQ(costs.at("fovea::own").bytes, 64);
+  EXPECT_TRUE(log.take().empty());
+}
+
+TEST(OperationLogTest, ViewsMoveNothingAndUpdatesInPlaceDo) {
+  const auto a = at::ones({8, 8});
+  train::OperationLog log;
+  a.view({64});
+  a.t();
+  a.reshape({4, 16});
+  a.add_(1);
+  a.expand({100, 8, 8}).sum();
+  const auto costs = log.take();
+  for (const char* name : {"aten::view", "aten::t", "aten::reshape", "aten::expand"}) {
+    EXPECT_EQ(costs.at(name).bytes, 0) << name;
+  }
+  EXPECT_EQ(costs.at("aten::add_").bytes, 2 * 8 * 8 * 4);
+  EXPECT_EQ(costs.at("aten::sum").bytes, 8 * 8 * 4 + 4);  // what is there of the expanded
+}
+
+TEST(OperationLogTest, OneAtATime) {
+  train::OperationLog log;
+  EXPECT_THROW(train::OperationLog(), Error);
+}
+
+class ProfileTest : public ::testing::TestWithParam<c10::ScalarType> {};
+
+TEST_P(ProfileTest, RowsAreTheStep) {
+  trace::start();
+  const auto result = train::profile_model(profiled_vit(GetParam(), true));
+  const auto spans = trace::stop();
+  std::set<std::string> names;
+  double ms = result.outside_ms, share = 0;
+  for (const auto& row : result.rows) {
+    EXPECT_TRUE(names.insert(row.name).second) << row.name;
+    EXPECT_GT(row.calls, 0);
+    ms += row.ms;
+    share += row.share;
+  }
+  EXPECT_NEAR(ms, result.step_ms, 1e-9 * ms);
+  EXPECT_GT(result.outside_ms, 0);
+  EXPECT_NEAR(share, 1 - result.outside_ms / result.step_ms, 1e-9);
+  EXPECT_GT(share, 0.5);
+  for (const char* name :
+       {"fovea::linear", "fovea::linear_backward_input", "fovea::linear_backward_weight",
+        "fovea::linear_backward_bias", "fovea::self_attention", "fovea::self_attention_backward",
+        "fovea::layer_norm", "fovea::layer_norm_backward", "fovea::optimizer_update"}) {
+    EXPECT_TRUE(names.contains(name)) << name;
+  }
+  // The timeline has all steps, and in it what the table has.
+  std::set<std::string> in_trace;
+  int64_t steps = 0;
+  for (const auto& span : spans) {
+    in_trace.insert(span.name);
+    steps += span.name == "training step";
+  }
+  EXPECT_EQ(steps, result.steps);
+  for (const auto& name : names) EXPECT_TRUE(in_trace.contains(name)) << name;
+}
+
+TEST_P(ProfileTest, ProductsAreThoseOfTheModel) {
+  const auto options = profiled_vit(GetParam(), true);
+  const auto on_meta = models::build_model(options.model, at::kMeta);
+  const double forward = 1e-9 * 4 * static_cast<double>(models::summarize(*on_meta).product_flops);
+  const double embed = 1e-9 * 4 * 2 * 64 * 16 * 64;  // of patches; no gradient of the images
+  const auto result = train::profile_model(options);
+  const double linear = gflops_of(result, "fovea::linear");
+  const double attention = gflops_of(result, "fovea::self_attention");
+  EXPECT_NEAR(linear + attention, forward, 1e-9 * forward);
+  EXPECT_NEAR(gflops_of(result, "fovea::linear_backward_weight"), linear, 1e-9 * linear);
+  EXPECT_NEAR(gflops_of(result, "fovea::linear_backward_input"), linear - embed, 1e-9 * linear);
+  EXPECT_NEAR(gflops_of(result, "fovea::self_attention_backward"), 2 * attention, 1e-9 * attention);
+  double all = 0;
+  for (const auto& row : result.rows) all += row.gflops;
+  EXPECT_NEAR(all, 3 * forward - embed, 1e-9 * all);
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, ProfileTest, ::testing::Values(at::kFloat, at::kBFloat16),
+                         [](const auto& info) { return c10::toString(info.param); });
+
+TEST(ProfileResultTest, InferenceAsTextAndJson) {
+  const auto result = train::profile_model(profiled_vit(at::kFloat, false));
+  EXPECT_EQ(result.mode, "infer");
+  EXPECT_EQ(find_row(result, "fovea::optimizer_update"), nullptr);
+  const auto* linear = find_row(result, "fovea::linear");
+  ASSERT_NE(linear, nullptr);
+  const double products_ms = 1e3 * linear->gflops / result.gemm_gflops_per_second;
+  const double memory_ms = linear->megabytes / result.memory_gigabytes_per_second;
+  EXPECT_NEAR(linear->floor_ms, std::max(products_ms, memory_ms), 1e-9);
+  EXPECT_THAT(result.to_text(), testing::HasSubstr("fovea::linear"));
+  const auto object = nlohmann::json::parse(result.to_json());
+  EXPECT_EQ(object["mode"], "infer");
+  EXPECT_EQ(object["operations"].size(), result.rows.size());
+  EXPECT_EQ(object["operations"][0]["name"], result.rows[0].name);
+}
+
+TEST(ProfileResultTest, OnlyWhereTheClockIsThatOfTheWork) {
+  auto options = profiled_vit(at::kFloat, true);
+  options.compute.device = c10::Device(c10::kCUDA, 0);
+  EXPECT_THROW(train::profile_model(options), ConfigError);
 }
 
 }  // namespace

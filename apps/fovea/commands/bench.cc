@@ -11,10 +11,14 @@
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/overrides.h"
+#include "fovea/core/atomic_file.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
+#include "fovea/core/log.h"
+#include "fovea/core/trace.h"
 #include "fovea/models/registry.h"
 #include "fovea/train/bench.h"
+#include "fovea/train/bench_profile.h"
 #include "fovea/train/config.h"
 #include "fovea/train/session.h"
 
@@ -32,6 +36,9 @@ struct BenchArguments {
   int64_t steps = 10;
   int64_t warmup = 3;
   bool json = false;
+  bool profile = false;
+  std::string trace = "bench_trace.json";
+  std::string compare;
 };
 
 bool is_recipe(const std::string& text) {
@@ -76,10 +83,54 @@ void print(const train::BenchResult& result, bool as_json) {
       static_cast<double>(result.peak_memory_bytes) / (1 << 20));
 }
 
+std::vector<bool> modes_of(const BenchArguments& arguments) {  // training?
+  if (arguments.mode == "both") return {true, false};
+  return {arguments.mode == "train"};
+}
+
+void profile(const BenchArguments& arguments, train::BenchOptions options) {
+  trace::start();
+  for (const bool is_training : modes_of(arguments)) {
+    options.is_training = is_training;
+    const auto result = train::profile_model(options);
+    fmt::print("{}\n", arguments.json ? result.to_json() : result.to_text());
+  }
+  write_file_atomic(arguments.trace, trace::to_chrome(trace::stop(), /*rank=*/0));
+  log_info(
+      fmt::format("{}: the timeline of the steps; open it in chrome://tracing or "
+                  "https://ui.perfetto.dev",
+                  arguments.trace));
+}
+
+// What the other side can do too: a model by name, on the CPU.
+void compare(const BenchArguments& arguments) {
+  if (is_recipe(arguments.model) || arguments.json || arguments.profile ||
+      arguments.device.starts_with("cuda") || arguments.dtype == "auto") {
+    fail<ConfigError>(
+        "--compare timm: expected the name of a model, --device cpu, --dtype float32 or bfloat16, "
+        "and neither --json nor --profile; found {}, --device {}, --dtype {}",
+        arguments.model, arguments.device, arguments.dtype);
+  }
+  models::named_config(arguments.model);  // an unknown name ends here
+  std::vector<std::string> options = {"--model",      arguments.model,
+                                      "--batch-size", std::to_string(arguments.batch_size),
+                                      "--steps",      std::to_string(arguments.steps),
+                                      "--warmup",     std::to_string(arguments.warmup)};
+  if (arguments.threads > 0) {
+    options.insert(options.end(), {"--threads", std::to_string(arguments.threads)});
+  }
+  options.emplace_back("--cases");
+  for (const bool is_training : modes_of(arguments)) {
+    options.push_back(arguments.dtype + (is_training ? "/train" : "/infer"));
+  }
+  compare_with_timm(options);
+}
+
 void run(const BenchArguments& arguments) {
+  if (!arguments.compare.empty()) return compare(arguments);
   auto options = bench_options(arguments);
-  for (const bool is_training : {true, false}) {
-    if (arguments.mode != "both" && (arguments.mode == "train") != is_training) continue;
+  if (arguments.profile) return profile(arguments, options);
+  for (const bool is_training : modes_of(arguments)) {
     options.is_training = is_training;
     print(train::bench_model(options), arguments.json);
   }
@@ -125,6 +176,16 @@ void add_bench(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--json", arguments->json,
                     "print one JSON object for each result and nothing else");
+  auto* profile = command->add_flag(
+      "--profile", arguments->profile,
+      "where the time of a step goes: each kind of operation, against what the machine can do");
+  command->add_option("--trace", arguments->trace, "file for the timeline of --profile")
+      ->needs(profile)
+      ->capture_default_str();
+  command
+      ->add_option("--compare", arguments->compare,
+                   "side by side with another system, by turns; needs a Python with it")
+      ->check(CLI::IsMember({"timm"}));
   command->callback([arguments] { run(*arguments); });
 }
 

@@ -1,6 +1,9 @@
 // The sub-commands of `fovea bench` that have a file of their own.
 #pragma once
 
+#include <string>
+#include <vector>
+
 namespace CLI {
 class App;
 }
@@ -8,5 +11,9 @@ class App;
 namespace fovea::app {
 
 void add_bench_data(CLI::App& group);
+
+// Runs benchmarks/vs_timm.py with this program, `options` being more of its arguments, and waits.
+// Throws ConfigError where there is no Python with timm or no such script, Error where it fails.
+void compare_with_timm(const std::vector<std::string>& options);
 
 }  // namespace fovea::app

@@ -9,14 +9,14 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "fovea/kernels/cpu/exp.inc"
+
 // N tokens, K head_dim, Np and Kp the same padded to whole vectors.
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
-using Tag = hn::CappedTag<float, 16>;
-
 // A matrix that is read element by element: a(r, c) = data[r * row + c * column].
 struct Strided {
   const float* data;
@@ -109,26 +109,6 @@ HWY_INLINE void transpose(const float* from, int64_t rows, int64_t columns, int6
       for (int64_t r = r0; r < r1; ++r) to[c * to_row + r] = from[r * columns + c];
     }
   }
-}
-
-// e^x for x <= 0: the integer part of x / ln 2 goes into the exponent, the rest through a Taylor
-// polynomial of degree 6 on [-ln 2 / 2, ln 2 / 2]. Relative error below 2e-7; 0 below -87. A NaN
-// stays one.
-HWY_INLINE hn::Vec<Tag> exp_nonpositive(hn::Vec<Tag> x) {
-  const Tag d;
-  const hn::RebindToSigned<Tag> di;
-  const auto lowest = hn::Set(d, -87.0f);
-  const auto clamped = hn::Max(lowest, x);  // of x86's maximum, the second operand where one is NaN
-  const auto n = hn::Round(hn::Mul(clamped, hn::Set(d, 1.44269504f)));
-  auto r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), clamped);
-  r = hn::MulAdd(n, hn::Set(d, 2.12194440e-4f), r);
-  auto sum = hn::Set(d, 1.0f / 720);
-  for (const float factor : {1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f}) {
-    sum = hn::MulAdd(sum, r, hn::Set(d, factor));
-  }
-  const auto exponent = hn::Add(hn::ConvertTo(di, n), hn::Set(di, 127));
-  const auto power = hn::BitCast(d, hn::ShiftLeft<23>(exponent));
-  return hn::IfThenZeroElse(hn::Lt(x, lowest), hn::Mul(sum, power));
 }
 
 // Scores to probabilities, row by row; padding becomes 0. p: [N, Np].

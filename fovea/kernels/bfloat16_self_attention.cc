@@ -1,0 +1,121 @@
+#include "fovea/kernels/bfloat16_self_attention.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+
+#include "fovea/kernels/cpu/bfloat16_attention_head.h"
+#include "fovea/kernels/work_scope.h"
+
+// B batch, N tokens, H heads, K head_dim, D = H K.
+namespace fovea::kernels {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Above this the scores of a head leave the second-level cache.
+constexpr int64_t kMostTokens = 384;
+
+uint16_t* bits_of(const at::Tensor& x) {
+  return reinterpret_cast<uint16_t*>(x.mutable_data_ptr<at::BFloat16>());
+}
+
+// The sizes of one call, and where each head's parts lie.
+struct PackedHeads {
+  int64_t B, N, H, K;
+
+  PackedHeads(const at::Tensor& qkv, int64_t num_heads)
+      : B(qkv.size(0)), N(qkv.size(1)), H(num_heads), K(qkv.size(2) / (3 * num_heads)) {}
+
+  // `which` of `parts` that lie side by side in a [B, N, parts D] tensor.
+  cpu::OutRows rows(uint16_t* data, int64_t head, int64_t which, int64_t parts) const {
+    const int64_t stride = parts * H * K;
+    return {data + (head / H) * N * stride + which * H * K + (head % H) * K, stride};
+  }
+  cpu::InRows in(uint16_t* data, int64_t head, int64_t which, int64_t parts) const {
+    const auto found = rows(data, head, which, parts);
+    return {found.data, found.stride};
+  }
+  cpu::QkvRows qkv(uint16_t* data, int64_t head) const {
+    return {in(data, head, 0, 3), in(data, head, 1, 3), in(data, head, 2, 3)};
+  }
+  // Of `products` products of [N, K] and [K, N], or of [N, N] and [N, K].
+  double flops(int products) const {
+    return 2.0 * products * static_cast<double>(B * H * N) * static_cast<double>(N * K);
+  }
+  // Calls work(head, scratch) for every head of every sample, in parallel.
+  template <class Work>
+  void for_each(const Work& work) const {
+    const int64_t grain = std::max<int64_t>(1, 40000 / (N * N));
+    at::parallel_for(0, B * H, grain, [&](int64_t begin, int64_t end) {
+      thread_local cpu::Bfloat16AttentionScratch scratch;
+      for (int64_t head = begin; head < end; ++head) work(head, scratch);
+      cpu::release_bfloat16_attention();
+    });
+  }
+};
+
+class Bfloat16SelfAttentionFunction
+    : public torch::autograd::Function<Bfloat16SelfAttentionFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& qkv_in, int64_t num_heads,
+                            double scale) {
+    const auto qkv = qkv_in.contiguous();
+    const PackedHeads heads(qkv, num_heads);
+    const auto out = at::empty({heads.B, heads.N, heads.H * heads.K}, qkv.options());
+    const auto log_sums = at::empty({heads.B * heads.H, heads.N}, qkv.options().dtype(at::kFloat));
+    const WorkScope work("fovea::self_attention", heads.flops(2), bytes_of({qkv, out}));
+    auto *qkv_bits = bits_of(qkv), *out_bits = bits_of(out);
+    auto* sums = log_sums.mutable_data_ptr<float>();
+    heads.for_each([&](int64_t head, cpu::Bfloat16AttentionScratch& scratch) {
+      cpu::bfloat16_attention_forward(scratch, heads.qkv(qkv_bits, head), heads.N, heads.K,
+                                      static_cast<float>(scale), heads.rows(out_bits, head, 0, 1),
+                                      sums + head * heads.N);
+    });
+    ctx->save_for_backward({qkv, log_sums});
+    ctx->saved_data["num_heads"] = num_heads;
+    ctx->saved_data["scale"] = scale;
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    const auto saved = ctx->get_saved_variables();
+    const auto& qkv = saved[0];
+    const auto dout = gradients[0].contiguous();
+    const auto scale = static_cast<float>(ctx->saved_data["scale"].toDouble());
+    const PackedHeads heads(qkv, ctx->saved_data["num_heads"].toInt());
+    const auto dqkv = at::empty_like(qkv);
+    // As backward is counted everywhere: twice the forward pass. Scores are computed again on top.
+    const WorkScope work("fovea::self_attention_backward", heads.flops(4),
+                         bytes_of({qkv, dout, dqkv}));
+    auto *qkv_bits = bits_of(qkv), *dout_bits = bits_of(dout), *dqkv_bits = bits_of(dqkv);
+    const auto* sums = saved[1].const_data_ptr<float>();
+    heads.for_each([&](int64_t head, cpu::Bfloat16AttentionScratch& scratch) {
+      cpu::bfloat16_attention_backward(
+          scratch, heads.qkv(qkv_bits, head), heads.in(dout_bits, head, 0, 1),
+          sums + head * heads.N, heads.N, heads.K, scale,
+          {heads.rows(dqkv_bits, head, 0, 3), heads.rows(dqkv_bits, head, 1, 3),
+           heads.rows(dqkv_bits, head, 2, 3)});
+    });
+    return {dqkv, at::Tensor(), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+bool has_bfloat16_self_attention(const at::Tensor& qkv, int64_t num_heads) {
+  return qkv.is_cpu() && qkv.scalar_type() == at::kBFloat16 && qkv.numel() > 0 &&
+         qkv.size(1) <= kMostTokens &&
+         cpu::fits_bfloat16_attention(qkv.size(2) / (3 * num_heads)) &&
+         cpu::has_bfloat16_attention();
+}
+
+at::Tensor bfloat16_self_attention(const at::Tensor& qkv, int64_t num_heads, double scale) {
+  return Bfloat16SelfAttentionFunction::apply(qkv, num_heads, scale);
+}
+
+}  // namespace fovea::kernels
