@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,6 +45,9 @@ struct ShardedParam {
   int64_t first = 0;
 };
 
+// The value of a parameter by name, of the shape that the model's has, on the device that computes.
+using ParamValues = std::function<at::Tensor(const std::string& name)>;
+
 struct ShardOptions {
   // Gradients are reduced, and given up, after each backward; else after the last one of a step.
   bool reduce_every_backward = true;
@@ -70,8 +74,10 @@ class ShardedParams {
   // Takes the parameters out of the model and leaves this rank's parts; collective over `shards`,
   // the ranks that share out one copy. `copies`: the ranks that have the same parts, over which
   // gradients are summed as well. Both outlive it. The model's forward needs it from now on.
+  // values: for parameters on the meta device, which get their memory here, piece by piece: beside
+  // its parts, a rank has one piece and one whole parameter at a time. Empty: they have values.
   ShardedParams(std::vector<ParamPiece> pieces, Communicator& shards, Communicator& copies,
-                const ShardOptions& options = {});
+                const ShardOptions& options = {}, const ParamValues& values = {});
   ~ShardedParams();
   ShardedParams(const ShardedParams&) = delete;
   ShardedParams& operator=(const ShardedParams&) = delete;

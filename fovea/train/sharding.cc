@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "fovea/models/registry.h"
+#include "fovea/nn/give_data.h"
 #include "fovea/optim/param_groups.h"
 #include "fovea/train/session.h"
 
@@ -89,6 +90,13 @@ TensorMap cut_weights(const models::Model& model, const Sharing& sharing, const 
   return result;
 }
 
+// What is shared out to nobody, or over tp alone.
+void give_rest(models::Model& model, const parallel::ParamValues& values) {
+  for (const auto& item : model.named_parameters()) {
+    if (item.value().is_meta()) nn::give_data(item.value(), values(item.key()));
+  }
+}
+
 }  // namespace
 
 void Sharing::sum(const at::Tensor& x, const std::string& what) const {
@@ -96,22 +104,29 @@ void Sharing::sum(const at::Tensor& x, const std::string& what) const {
   if (layers != nullptr) layers->tp().all_reduce(x, what);
 }
 
-std::unique_ptr<parallel::ShardedParams> make_shards(const parallel::ParallelConfig& config,
+std::unique_ptr<parallel::ShardedParams> make_shards(const TrainConfig& config,
                                                      models::Model& model,
-                                                     const parallel::DeviceMesh& mesh) {
+                                                     const parallel::DeviceMesh& mesh,
+                                                     const parallel::ParamValues& values) {
   auto& ranks = mesh.axis(parallel::MeshAxis::kDpShard);
-  if (ranks.size() == 1) return nullptr;
-  auto pieces = config.zero == 3 ? parallel::pieces_by_unit(model, config.min_num_params)
-                                 : parallel::pieces_by_size(model);
-  if (config.param_dtype == "bfloat16") {
-    pieces = parallel::gathered_in(std::move(pieces), at::kBFloat16);
+  std::unique_ptr<parallel::ShardedParams> shards;
+  if (ranks.size() > 1) {
+    const auto& options = config.parallel;
+    auto pieces = options.zero == 3 ? parallel::pieces_by_unit(model, options.min_num_params)
+                                    : parallel::pieces_by_size(model);
+    if (options.param_dtype == "bfloat16") {
+      pieces = parallel::gathered_in(std::move(pieces), at::kBFloat16);
+    }
+    shards = std::make_unique<parallel::ShardedParams>(
+        std::move(pieces), ranks, mesh.axis(parallel::MeshAxis::kDpReplicate),
+        parallel::ShardOptions{
+            .reduce_every_backward = options.zero >= 2,
+            .reshard_after_forward = options.reshard_after_forward,
+            .wire_dtype = options.reduce_dtype == "bfloat16" ? at::kBFloat16 : at::kFloat},
+        values);
   }
-  return std::make_unique<parallel::ShardedParams>(
-      std::move(pieces), ranks, mesh.axis(parallel::MeshAxis::kDpReplicate),
-      parallel::ShardOptions{
-          .reduce_every_backward = config.zero >= 2,
-          .reshard_after_forward = config.reshard_after_forward,
-          .wire_dtype = config.reduce_dtype == "bfloat16" ? at::kBFloat16 : at::kFloat});
+  if (values) give_rest(model, values);
+  return shards;
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config, models::Model& model,

@@ -33,10 +33,12 @@ struct Sharing {
 };
 
 // Shares out the model's trained parameters, or what tp has left of them; null where dp_shard is 1.
-// The mesh outlives it. Collective.
-std::unique_ptr<parallel::ShardedParams> make_shards(const parallel::ParallelConfig& config,
+// The mesh outlives it. values: of a model on the meta device, of which every parameter has memory
+// and values then (see model_start.h). Collective.
+std::unique_ptr<parallel::ShardedParams> make_shards(const TrainConfig& config,
                                                      models::Model& model,
-                                                     const parallel::DeviceMesh& mesh);
+                                                     const parallel::DeviceMesh& mesh,
+                                                     const parallel::ParamValues& values = {});
 
 // The recipe's optimizer over what this rank has of the parameters. What `sharing` points to
 // outlives it.

@@ -70,7 +70,7 @@ Measured train_two_steps(const train::TrainConfig& config, const DeviceMesh& mes
   model->train();
   const auto task = train::make_task(config.task, *model);
   const auto model_parallel = train::share_out_model(config, *model, mesh);
-  const auto shards = train::make_shards(config.parallel, *model, mesh);
+  const auto shards = train::make_shards(config, *model, mesh);
   const auto optimizer = train::make_optimizer(
       config, *model, {.shards = shards.get(), .layers = model_parallel.get()});
   const auto reducer =
