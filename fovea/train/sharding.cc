@@ -90,6 +90,23 @@ TensorMap cut_weights(const models::Model& model, const Sharing& sharing, const 
   return result;
 }
 
+// Throws CheckpointError unless the saved weights, or what they are parts of, are the model's.
+void check_whole_shapes(const models::Model& model, const Sharing& sharing,
+                        const checkpoint::State& saved) {
+  checkpoint::Shapes expected, found;
+  for (const auto& item : model.named_parameters()) {
+    const auto sizes = item.value().sizes();
+    const auto cut = sharing.layers ? sharing.layers->cut_of(item.key()) : std::nullopt;
+    expected[item.key()] = cut ? nn::all_of_cut(sizes, *cut).shape : sizes.vec();
+  }
+  const auto parts = saved.parts.find("model");
+  for (const auto& [name, tensor] : saved.model) {
+    const bool is_part = parts != saved.parts.end() && parts->second.contains(name);
+    found[name] = is_part ? parts->second.at(name).shape : tensor.sizes().vec();
+  }
+  checkpoint::check_same_shapes(expected, found);
+}
+
 // What is shared out to nobody, or over tp alone.
 void give_rest(models::Model& model, const parallel::ParamValues& values) {
   for (const auto& item : model.named_parameters()) {
@@ -218,10 +235,36 @@ models::ModelPtr whole_model(const TrainConfig& config, const models::ModelPtr& 
   return whole;
 }
 
+checkpoint::WantedParts wanted_parts(const models::Model& model, optim::Optimizer& optimizer,
+                                     optim::Ema* ema, const Sharing& sharing) {
+  checkpoint::WantedParts wanted;
+  if (!sharing.is_on()) return wanted;
+  const auto specs = by_name(optimizer.params());
+  const auto add = [&](const TensorMap& own, const std::string& part) {
+    for (const auto& [key, tensor] : own) {
+      const auto spec = specs.find(param_of(key));
+      if (spec == specs.end() || !is_part(tensor, *spec->second)) continue;
+      wanted[part][key] = {*spec->second->part, tensor.sizes().vec()};
+    }
+  };
+  TensorMap weights;
+  for (const auto& spec : optimizer.params()) weights[spec.name] = spec.param;
+  add(weights, "model");
+  add(optimizer.state(), "optimizer");
+  if (ema != nullptr) add(ema->state(), "ema");
+  for (const auto& item : model.named_parameters()) {  // the frozen ones
+    const auto cut = sharing.layers ? sharing.layers->cut_of(item.key()) : std::nullopt;
+    if (!cut || specs.contains(item.key())) continue;
+    const auto sizes = item.value().sizes();
+    wanted["model"][item.key()] = {nn::all_of_cut(sizes, *cut), sizes.vec()};
+  }
+  return wanted;
+}
+
 void load_into(models::Model& model, optim::Optimizer& optimizer, optim::Ema* ema,
                const Sharing& sharing, const checkpoint::State& saved) {
+  check_whole_shapes(model, sharing, saved);
   const auto weights = cut_weights(model, sharing, saved.model);
-  checkpoint::check_same_names_and_shapes(model, weights);
   const auto moments = optimizer.state();
   optimizer.load_state(parts_of(saved.optimizer, moments, optimizer.params()),
                        saved.scalars.at("optimizer_steps"));
@@ -229,8 +272,10 @@ void load_into(models::Model& model, optim::Optimizer& optimizer, optim::Ema* em
   if (sharing.shards == nullptr) return checkpoint::copy_into(model, weights);
   const at::NoGradGuard no_grad;
   for (const auto& spec : optimizer.params()) {
-    const auto& whole = saved.model.at(spec.name);
-    spec.param.detach().copy_(nn::take_part(*spec.part, whole, spec.param.sizes()));
+    const auto& values = saved.model.at(spec.name);
+    spec.param.detach().copy_(values.sizes() == spec.shape()
+                                  ? nn::take_part(*spec.part, values, spec.param.sizes())
+                                  : values);
   }
   for (const auto& item : model.named_parameters()) {
     if (!item.value().requires_grad()) item.value().copy_(weights.at(item.key()));

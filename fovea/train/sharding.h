@@ -63,8 +63,13 @@ models::ModelPtr whole_model(const TrainConfig& config, const models::ModelPtr& 
                              const optim::Optimizer& optimizer, const Sharing& sharing,
                              bool is_wanted);
 
-// Puts a checkpoint's weights, which are whole, into the model or this rank's parts; moments and
-// averages as well. Throws CheckpointError where names or shapes are others. Collective.
+// What this rank needs of a checkpoint: its parts, whatever mesh wrote them.
+checkpoint::WantedParts wanted_parts(const models::Model& model, optim::Optimizer& optimizer,
+                                     optim::Ema* ema, const Sharing& sharing);
+
+// Puts a checkpoint's weights, whole or as wanted_parts asks for them, into the model or this
+// rank's parts; moments and averages as well. Throws CheckpointError where names or shapes are
+// others. Collective.
 void load_into(models::Model& model, optim::Optimizer& optimizer, optim::Ema* ema,
                const Sharing& sharing, const checkpoint::State& saved);
 

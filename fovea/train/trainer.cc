@@ -1,5 +1,6 @@
 #include "fovea/train/trainer.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
@@ -210,17 +211,27 @@ checkpoint::State Trainer::Run::state() {
   return state;
 }
 
-// The first rank finds the newest one that is whole; all read that one.
+// The newest one of which every rank finds whole what it needs: together that is all of it.
 std::optional<checkpoint::State> Trainer::Run::load_latest() {
-  std::optional<checkpoint::State> found;
-  double step_found = -1;
-  if (world.is_first()) {
-    found = store.load_latest();
-    if (found) step_found = found->scalars.at("step");
+  const auto wanted = wanted_parts(*model, *optimizer, ema.get(), sharing());
+  for (;;) {
+    const double newest = world.is_first() ? static_cast<double>(store.newest().value_or(-1)) : -1;
+    const auto step_found =
+        std::llround(parallel::max_over_ranks(world.all(), newest, "the step to go on from"));
+    if (step_found < 0) return {};
+    std::optional<checkpoint::State> found;
+    std::string fault;
+    try {
+      found = store.load(step_found, wanted);
+    } catch (const CheckpointError& error) {
+      fault = error.what();
+    }
+    const auto faults = parallel::all_gather_text(world.all(), fault, "faults of a checkpoint");
+    const auto first = std::find_if(faults.begin(), faults.end(),
+                                    [](const std::string& text) { return !text.empty(); });
+    if (first == faults.end()) return found;
+    if (world.is_first()) store.refuse(step_found, *first);
   }
-  step_found = parallel::max_over_ranks(world.all(), step_found, "the step to go on from");
-  if (step_found >= 0 && !world.is_first()) found = store.load(std::llround(step_found));
-  return found;
 }
 
 void Trainer::Run::resume() {
