@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "fovea/models/plans.h"
 #include "fovea/models/registry.h"
 #include "fovea/nn/give_data.h"
 #include "fovea/optim/param_groups.h"
@@ -129,8 +130,11 @@ std::unique_ptr<parallel::ShardedParams> make_shards(const TrainConfig& config,
   std::unique_ptr<parallel::ShardedParams> shards;
   if (ranks.size() > 1) {
     const auto& options = config.parallel;
-    auto pieces = options.zero == 3 ? parallel::pieces_by_unit(model, options.min_num_params)
-                                    : parallel::pieces_by_size(model);
+    auto pieces =
+        options.zero == 3
+            ? parallel::pieces_by_unit(model, {.min_num_params = options.min_num_params,
+                                               .units = models::parallel_plan(config.model).units})
+            : parallel::pieces_by_size(model);
     if (options.param_dtype == "bfloat16") {
       pieces = parallel::gathered_in(std::move(pieces), at::kBFloat16);
     }

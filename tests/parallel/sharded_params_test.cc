@@ -205,8 +205,9 @@ TEST(ShardedParamsTest, PiecesOfAModel) {
   EXPECT_EQ(names(pieces_by_unit(net)),
             (std::vector<std::string>{"blocks.0:2", "blocks.1:2", "blocks.2:2",
                                       "the rest of the model:1"}));
-  EXPECT_EQ(names(pieces_by_unit(net, 31)), (std::vector<std::string>{"the rest of the model:7"}));
-  EXPECT_EQ(names(pieces_by_unit(net, 30)).size(), 4u);
+  EXPECT_EQ(names(pieces_by_unit(net, {.min_num_params = 31})),
+            (std::vector<std::string>{"the rest of the model:7"}));
+  EXPECT_EQ(names(pieces_by_unit(net, {.min_num_params = 30})).size(), 4u);
   EXPECT_EQ(names(pieces_by_size(net, 8 * 26)),
             (std::vector<std::string>{"parameters from head:2", "parameters from blocks.0.bias:2",
                                       "parameters from blocks.1.bias:2",

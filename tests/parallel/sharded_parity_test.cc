@@ -72,7 +72,8 @@ std::vector<testing::ModelCase> some_models() {
   for (const auto& item : testing::model_cases()) {
     const std::string name = item.name;
     if (name == "vit_2d" || name == "mae_2d" || name == "unetr_3d" || name == "sap_2d" ||
-        name == "diffusion_vit_2d" || name == "vit_adaptive_3d") {
+        name == "diffusion_vit_2d" || name == "vit_adaptive_3d" || name == "t2t_vit" ||
+        name == "mae_adaptive_2d") {
       chosen.push_back(item);
     }
   }
