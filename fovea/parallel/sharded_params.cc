@@ -62,6 +62,9 @@ void ShardedParams::State::take_in(const Piece& piece, size_t i, const at::Tenso
   param.first = last > first ? first : 0;
   place.part_begin = place.begin + first - own_begin;
   param.part = value.detach().reshape({-1}).narrow(0, first, last - first).clone();
+  if (options.cpu_offload && param.part.is_cuda()) {
+    param.part = param.part.to(at::kCPU).pin_memory();  // copies to and fro at the bus's speed
+  }
   param.part.set_requires_grad(true);
   at::Tensor view;
   {

@@ -62,6 +62,9 @@ struct ShardOptions {
   // Gradients are reduced, and given up, after each backward; else after the last one of a step.
   bool reduce_every_backward = true;
   bool reshard_after_forward = true;
+  // Parts, and with them gradients and what an optimizer has, are in the memory of the host; what
+  // is gathered, on the device that computes.
+  bool cpu_offload = false;
   // at::kBFloat16: gradients travel in it and are summed in float32. Else in their own dtype.
   at::ScalarType wire_dtype = at::kFloat;
 };

@@ -143,6 +143,7 @@ std::unique_ptr<parallel::ShardedParams> make_shards(const TrainConfig& config,
         parallel::ShardOptions{
             .reduce_every_backward = options.zero >= 2,
             .reshard_after_forward = options.reshard_after_forward,
+            .cpu_offload = options.cpu_offload,
             .wire_dtype = options.reduce_dtype == "bfloat16" ? at::kBFloat16 : at::kFloat},
         values);
   }

@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
+#include "fovea/kernels/device.h"
 #include "tests/parallel/counting_allocator.h"
 #include "tests/parallel/run_ranks.h"
 
@@ -268,6 +269,32 @@ TEST(ShardedParamsTest, BFloat16GradientsAreSummedInFloat32) {
     const auto grads = joined_grads(shards);
     EXPECT_TRUE(grads.at("head").equal(at::full({5}, 258, at::kDouble))) << grads.at("head");
     EXPECT_TRUE(grads.at("blocks.1.weight").equal(at::zeros({5, 5}, at::kDouble)));
+  });
+}
+
+// Parts and their gradients on the host, what is gathered on the GPU.
+TEST(ShardedParamsTest, OffloadedFromAGpu) {
+  if (!kernels::load_cuda_backend().is_loaded) {
+    GTEST_SKIP() << "skipped: no GPU (" << kernels::load_cuda_backend().reason << ")";
+  }
+  run_ranks(2, [](World& world) {
+    NetImpl plain, net;
+    net.to(at::kCUDA);
+    ShardedParams shards(pieces_by_unit(net), world.all(), one_rank(), {.cpu_offload = true});
+    const auto loss = net.forward(input(1).to(at::kCUDA)).sum();
+    shards.before_backward(true);
+    loss.backward();
+    shards.after_backward();
+    (plain.forward(input(1)).sum() * 2).backward();
+    const auto expected = plain_grads(plain);
+    for (const auto& [name, grad] : joined_grads(shards)) {
+      EXPECT_TRUE(at::allclose(grad, expected.at(name), 1e-9, 1e-12)) << name;
+    }
+    for (const auto& param : shards.params()) {
+      EXPECT_TRUE(param.part.is_cpu() && param.part.grad().is_cpu()) << param.name;
+      EXPECT_TRUE(param.part.numel() == 0 || param.part.is_pinned()) << param.name;
+      EXPECT_TRUE(param.whole.is_cuda()) << param.name;
+    }
   });
 }
 

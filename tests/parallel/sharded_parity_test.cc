@@ -91,6 +91,31 @@ TEST(ShardedParityTest, OtherWaysToShare) {
   });
 }
 
+// Where there is no GPU the memory of the host is that of the device: not a bit changes.
+TEST(ShardedParityTest, OffloadedToTheHost) {
+  run_ranks(2, [](parallel::World& world) {
+    const testing::Folder folder;
+    auto config = testing::model_cases().front().config(folder);
+    config.data.global_batch_size = 7;
+    config.data.drop_last = false;
+    const auto mesh = testing::sharded_mesh(world, 1);
+    for (const int64_t zero : {1, 3}) {
+      const auto plain = testing::run_sharded(
+          sharded_config(config, {"", 1, {.zero = zero}}, world.size()), &mesh, 2);
+      const auto offloaded = testing::run_sharded(
+          sharded_config(config, {"", 1, {.zero = zero, .cpu_offload = true}}, world.size()), &mesh,
+          2);
+      for (const auto member : {&testing::ShardedRun::losses, &testing::ShardedRun::gradients,
+                                &testing::ShardedRun::weights, &testing::ShardedRun::averages}) {
+        ASSERT_EQ((plain.*member).size(), (offloaded.*member).size());
+        for (const auto& [name, tensor] : plain.*member) {
+          EXPECT_TRUE(tensor.equal((offloaded.*member).at(name))) << name << ", zero " << zero;
+        }
+      }
+    }
+  });
+}
+
 // The norms and averages that optimizers and clipping take are those of whole parameters.
 TEST(ShardedParityTest, EveryOptimizerAndEveryClipping) {
   run_ranks(3, [](parallel::World& world) {
