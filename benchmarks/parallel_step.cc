@@ -85,8 +85,9 @@ class Job {
         model_(make_model(config_, options_.compute)),
         model_parallel_(share_out_model(config_, *model_, mesh_)),
         task_(make_task(config_.task, *model_)),
-        shards_(make_shards(config_.parallel, *model_, mesh_)),
-        optimizer_(make_optimizer(config_, *model_, {.shards = shards_.get()})),
+        shards_(make_shards(config_, *model_, mesh_)),
+        optimizer_(make_optimizer(config_, *model_,
+                                  {.shards = shards_.get(), .layers = model_parallel_.get()})),
         batch_(batch_of(arguments, world)) {
     if (!shards_) reducer_ = make_reducer(config_.parallel, *optimizer_, mesh_.data_parallel());
     options_.ranks = &mesh_.data_parallel();

@@ -28,6 +28,7 @@ json to_json(const TensorEntry& entry) {
   json slices = json::array();
   for (const auto& slice : entry.slices) {
     slices.push_back({{"file", slice.file}, {"offset", slice.offset}, {"size", slice.size}});
+    if (!slice.sum.empty()) slices.back()["sum"] = slice.sum;
   }
   return {{"dtype", entry.dtype}, {"shape", entry.shape}, {"slices", slices}};
 }
@@ -35,7 +36,8 @@ json to_json(const TensorEntry& entry) {
 TensorEntry tensor_from_json(const json& value) {
   TensorEntry entry{value.at("dtype"), value.at("shape"), {}};
   for (const auto& slice : value.at("slices")) {
-    entry.slices.push_back({slice.at("file"), slice.at("offset"), slice.at("size")});
+    entry.slices.push_back(
+        {slice.at("file"), slice.at("offset"), slice.at("size"), slice.value("sum", "")});
   }
   return entry;
 }
@@ -50,7 +52,8 @@ Manifest from_json(const json& contents) {
   manifest.scalars = contents.at("scalars");
   manifest.not_averaged = contents.at("not_averaged").get<std::vector<std::string>>();
   for (const auto& file : contents.at("files")) {
-    manifest.files.push_back({file.at("name"), file.at("bytes"), file.at("sha256")});
+    manifest.files.push_back(
+        {file.at("name"), file.at("bytes"), file.at("sha256"), file.value("preamble", "")});
   }
   for (const auto& [part, tensors] : contents.at("tensors").items()) {
     for (const auto& [name, entry] : tensors.items()) {
@@ -79,6 +82,7 @@ std::string Manifest::to_text() const {
   json file_list = json::array(), parts = json::object();
   for (const auto& file : files) {
     file_list.push_back({{"name", file.name}, {"bytes", file.bytes}, {"sha256", file.sha256}});
+    if (!file.preamble.empty()) file_list.back()["preamble"] = file.preamble;
   }
   for (const auto& [part, entries] : tensors) {
     parts[part] = json::object();

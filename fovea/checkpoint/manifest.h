@@ -18,12 +18,14 @@ struct FileEntry {
   std::string name;  // within the checkpoint's folder
   uint64_t bytes = 0;
   std::string sha256;
+  std::string preamble = {};  // byte_sum of what stands before the first tensor; may be missing
 };
 
 struct Slice {
   std::string file;
   std::vector<int64_t> offset;  // of its first element in the whole tensor, by dim
   std::vector<int64_t> size;    // by dim
+  std::string sum = {};         // byte_sum; missing in older checkpoints
 };
 
 // What one of several processes wrote, until all manifests are joined.

@@ -7,36 +7,37 @@
 
 namespace fovea::checkpoint {
 
-void check_same_names_and_shapes(const torch::nn::Module& model, const TensorMap& saved) {
-  const auto parameters = model.named_parameters();
-  for (const auto& [name, tensor] : saved) {
-    if (!parameters.contains(name)) {
+void check_same_shapes(const Shapes& model, const Shapes& saved) {
+  for (const auto& [name, shape] : saved) {
+    if (!model.contains(name)) {
       fail<CheckpointError>(
           "the checkpoint has '{}', which the model has not; expected a checkpoint of this model",
           name);
     }
   }
-  for (const auto& item : parameters) {
-    const auto found = saved.find(item.key());
+  for (const auto& [name, shape] : model) {
+    const auto found = saved.find(name);
     if (found == saved.end()) {
       fail<CheckpointError>(
           "the checkpoint lacks '{}', which the model has; expected a checkpoint of this model",
-          item.key());
+          name);
     }
-    if (found->second.sizes() != item.value().sizes()) {
+    if (found->second != shape) {
       fail<CheckpointError>(
           "'{}' has shape [{}] in the checkpoint and [{}] in the model; expected a checkpoint of "
           "this model",
-          item.key(), fmt::join(found->second.sizes(), ", "),
-          fmt::join(item.value().sizes(), ", "));
+          name, fmt::join(found->second, ", "), fmt::join(shape, ", "));
     }
   }
 }
 
 void copy_into(torch::nn::Module& model, const TensorMap& saved) {
-  check_same_names_and_shapes(model, saved);
   const at::NoGradGuard no_grad;
   const auto parameters = model.named_parameters();
+  Shapes expected, found;
+  for (const auto& item : parameters) expected[item.key()] = item.value().sizes().vec();
+  for (const auto& [name, tensor] : saved) found[name] = tensor.sizes().vec();
+  check_same_shapes(expected, found);
   for (const auto& item : parameters) item.value().copy_(saved.at(item.key()));
 }
 

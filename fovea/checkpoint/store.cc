@@ -12,6 +12,7 @@
 
 #include "fovea/checkpoint/durable.h"
 #include "fovea/checkpoint/manifest.h"
+#include "fovea/checkpoint/slice_reader.h"
 #include "fovea/checkpoint/tensor_files.h"
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
@@ -98,13 +99,25 @@ class RemoveUnlessMoved {
   const fs::path& path_;
 };
 
-State load_state(const fs::path& folder) {
+State load_state(const fs::path& folder, const WantedParts& wanted) {
   const auto manifest = read_manifest(folder);
   State state;
   state.scalars = manifest.scalars;
-  state.model = read_tensors(folder, "model", manifest);
-  state.optimizer = read_tensors(folder, "optimizer", manifest);
-  state.ema = read_tensors(folder, "ema", manifest);
+  const auto read = [&](const std::string& part) {
+    const auto of = wanted.find(part);
+    if (of == wanted.end()) return read_tensors(folder, part, manifest);
+    const auto saved = manifest.tensors.find(part);
+    for (const auto& [name, own] : of->second) {
+      if (saved == manifest.tensors.end()) break;
+      const auto tensor = saved->second.find(name);
+      const bool fits = tensor != saved->second.end() && own.part.shape == tensor->second.shape;
+      if (fits) state.parts[part][name] = own.part;
+    }
+    return read_tensors(folder, part, manifest, of->second);
+  };
+  state.model = read("model");
+  state.optimizer = read("optimizer");
+  if (manifest.tensors.contains("ema")) state.ema = read("ema");
   for (const auto& name : manifest.not_averaged) state.ema.erase(name);
   return state;
 }
@@ -323,27 +336,43 @@ std::string Store::pointer(const std::string& which) const {
 
 std::optional<State> Store::load_latest() {
   wait();
-  const auto all = folders();
-  std::string faults;
-  for (auto item = all.rbegin(); item != all.rend(); ++item) {
-    const auto path = folder_ / item->second;
+  while (const auto step = newest()) {
     try {
-      return load_state(path);
+      return load(*step);
     } catch (const CheckpointError& error) {
-      const auto fault = fmt::format("{}: {}", path.string(), error.what());
-      options_.warn("damaged checkpoint " + fault + "; using the one before it");
-      faults += "\n  " + fault;
-      refused_.insert(item->first);
+      refuse(*step, error.what());
     }
   }
+  return {};
+}
+
+std::optional<int64_t> Store::newest() const {
+  const auto all = folders();
+  for (auto item = all.rbegin(); item != all.rend(); ++item) {
+    if (!refused_.contains(item->first)) return item->first;
+  }
   if (all.empty()) return {};
+  std::string faults;
+  for (auto item = all.rbegin(); item != all.rend(); ++item) {
+    faults +=
+        fmt::format("\n  {}: {}", (folder_ / item->second).string(), refused_.at(item->first));
+  }
   fail<CheckpointError>(
       "{}: none of the {} checkpoints is whole:{}\nRestore one from a backup, or start again in "
       "another run.dir",
       folder_.string(), all.size(), faults);
 }
 
-State Store::load(int64_t step) const {
+void Store::refuse(int64_t step, const std::string& fault) {
+  const auto all = folders();
+  const auto found = all.find(step);
+  const auto name = found == all.end() ? folder_name(step, "") : found->second;
+  options_.warn(fmt::format("damaged checkpoint {}: {}; using the one before it",
+                            (folder_ / name).string(), fault));
+  refused_[step] = fault;
+}
+
+State Store::load(int64_t step, const WantedParts& wanted) const {
   const auto all = folders();
   const auto found = all.find(step);
   if (found == all.end()) {
@@ -351,7 +380,7 @@ State Store::load(int64_t step) const {
         "{}: no checkpoint of step {} here; expected a run folder that all processes see",
         folder_.string(), step);
   }
-  return load_state(folder_ / found->second);
+  return load_state(folder_ / found->second, wanted);
 }
 
 std::string Store::weights_file(const std::string& which) const {

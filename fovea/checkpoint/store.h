@@ -67,9 +67,14 @@ class Store {
   // is no checkpoint. Throws CheckpointError where there are some, and all are damaged.
   std::optional<State> load_latest();
 
-  // The checkpoint of a step: of several processes, the one that another has found whole. Throws
-  // CheckpointError where it is not here, or damaged.
-  State load(int64_t step) const;
+  // The same step by step, for several processes that have to agree on one. The newest checkpoint
+  // that was not refused:
+  std::optional<int64_t> newest() const;
+  // The checkpoint of a step; wanted: what this process needs of it, in State::parts then. Only
+  // that is read, and checked. Throws CheckpointError where it is not here, or damaged.
+  State load(int64_t step, const WantedParts& wanted = {}) const;
+  // It is damaged, as `fault` says: a warning, and it counts no more.
+  void refuse(int64_t step, const std::string& fault);
 
   // The safetensors file with the weights of "best" or "latest" (the averaged ones, where there are
   // any), checked; where several processes wrote them, a file beside theirs into which they are
@@ -96,7 +101,7 @@ class Store {
 
   std::filesystem::path folder_;
   StoreOptions options_;
-  std::set<int64_t> refused_;  // damaged: not counted among those kept
+  std::map<int64_t, std::string> refused_;  // damaged, and how: not counted among those kept
   std::future<void> writing_;  // of the save under way, or of one whose end nobody has seen yet
 };
 

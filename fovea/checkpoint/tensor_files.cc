@@ -4,11 +4,12 @@
 #include <c10/util/accumulate.h>
 
 #include <algorithm>
-#include <cstring>
-#include <fstream>
+#include <optional>
 #include <vector>
 
+#include "fovea/checkpoint/byte_sum.h"
 #include "fovea/checkpoint/durable.h"
+#include "fovea/checkpoint/slice_reader.h"
 #include "fovea/checkpoint/slices.h"
 #include "fovea/core/error.h"
 #include "fovea/core/safetensors.h"
@@ -37,68 +38,6 @@ std::vector<SafetensorsEntry> entries_of(const TensorMap& tensors) {
   return entries;
 }
 
-// The whole file as bytes: [size] uint8, checked against the manifest.
-at::Tensor read_verified(const fs::path& folder, const FileEntry& entry) {
-  const fs::path path = folder / entry.name;
-  std::error_code error;
-  const auto bytes = fs::file_size(path, error);
-  if (error) fail<CheckpointError>("{}: {}", entry.name, error.message());
-  if (bytes != entry.bytes) {
-    fail<CheckpointError>("{}: found {} bytes, expected {}", entry.name, bytes, entry.bytes);
-  }
-  auto buffer = at::empty({static_cast<int64_t>(bytes)}, at::kByte);
-  auto* data = buffer.mutable_data_ptr<uint8_t>();
-  std::ifstream file(path, std::ios::binary);
-  Sha256 hash;
-  constexpr uint64_t kPiece = uint64_t{8} << 20;  // still in the cache when it is hashed
-  for (uint64_t begin = 0; begin < bytes; begin += kPiece) {
-    const uint64_t size = std::min(kPiece, bytes - begin);
-    if (!file.read(reinterpret_cast<char*>(data + begin), static_cast<std::streamsize>(size))) {
-      fail<CheckpointError>("{}: cannot be read", entry.name);
-    }
-    hash.update(data + begin, size);
-  }
-  if (hash.finish() != entry.sha256) {
-    fail<CheckpointError>("{}: its checksum does not fit", entry.name);
-  }
-  return buffer;
-}
-
-// A slice that a file holds under slice_key.
-struct WantedSlice {
-  const TensorEntry* tensor = nullptr;
-  const Slice* slice = nullptr;
-  std::string name;  // of the tensor
-};
-
-TensorMap read_one_file(const fs::path& folder, const FileEntry& file,
-                        const std::map<std::string, WantedSlice>& expected) {
-  const auto buffer = read_verified(folder, file);
-  const auto* bytes = reinterpret_cast<const char*>(buffer.const_data_ptr<uint8_t>());
-  uint64_t header_bytes = 0;
-  if (file.bytes >= 8) std::memcpy(&header_bytes, bytes, 8);
-  if (file.bytes < 8 || header_bytes > file.bytes - 8) {
-    fail<CheckpointError>("{}: not a safetensors file", file.name);
-  }
-  const auto header =
-      parse_safetensors_header({bytes + 8, header_bytes}, file.bytes - 8 - header_bytes, file.name);
-  TensorMap tensors;
-  for (size_t i = 0; i < header.entries.size(); ++i) {
-    const auto& found = header.entries[i];
-    const auto wanted = expected.find(found.name);
-    if (wanted == expected.end() || wanted->second.tensor->dtype != found.dtype ||
-        wanted->second.slice->size != found.shape) {
-      fail<CheckpointError>("{}: '{}' is not as the manifest has it", file.name, found.name);
-    }
-    const auto dtype = nn::dtype_of_safetensors(found.dtype);
-    const auto begin = static_cast<int64_t>(8 + header_bytes + header.offsets[i]);
-    const auto count = c10::multiply_integers(found.shape);
-    tensors[found.name] =
-        buffer.narrow(0, begin, count * c10::elementSize(dtype)).view(dtype).view(found.shape);
-  }
-  return tensors;
-}
-
 int64_t elements_of(const std::vector<int64_t>& shape) { return c10::multiply_integers(shape); }
 
 void check_inside(const std::string& name, const TensorEntry& tensor, const Slice& slice) {
@@ -111,20 +50,71 @@ void check_inside(const std::string& name, const TensorEntry& tensor, const Slic
   if (!fits) fail<CheckpointError>("'{}': a slice that is not inside of the tensor", name);
 }
 
-// The whole of `tensor` where `slice` is all of it, else a place for its slices.
-void place_slice(at::Tensor& whole, const TensorEntry& tensor, const Slice& slice,
-                 const at::Tensor& values) {
-  if (slice.size == tensor.shape) {
-    whole = values;
-    return;
+// A tensor that is being put together: one box after the other holds these of the whole.
+struct Target {
+  at::Tensor tensor;
+  std::vector<Box> boxes;
+
+  Target(const TensorEntry& entry, const WantedPart* wanted) {
+    boxes = wanted != nullptr
+                ? boxes_of_part(wanted->part, elements_of(wanted->sizes))
+                : std::vector<Box>{{std::vector<int64_t>(entry.shape.size(), 0), entry.shape}};
+    sizes_ = wanted != nullptr ? wanted->sizes : entry.shape;
+    dtype_ = nn::dtype_of_safetensors(entry.dtype);
+    is_whole_ = wanted == nullptr;
   }
-  if (!whole.defined()) whole = at::empty(tensor.shape, values.options());
-  auto target = whole;
-  for (size_t d = 0; d < slice.size.size(); ++d) {
-    target = target.narrow(static_cast<int64_t>(d), slice.offset[d], slice.size[d]);
+
+  bool touches(const Slice& slice) const {
+    return std::any_of(boxes.begin(), boxes.end(),
+                       [&](const Box& box) { return common_box(box, slice).has_value(); });
   }
-  target.copy_(values);
-}
+
+  void make() {
+    if (!tensor.defined()) tensor = at::empty(sizes_, dtype_);
+  }
+
+  void place(const Slice& slice, const at::Tensor& values) {
+    if (is_whole_ && slice.size == sizes_) {
+      tensor = values;
+      return;
+    }
+    make();
+    const auto flat = tensor.view({-1});
+    int64_t begin = 0;
+    for (const auto& box : boxes) {
+      const auto count = elements_of(box.size);
+      if (const auto both = common_box(box, slice)) {
+        narrowed(flat.narrow(0, begin, count).view(box.size), *both, box.offset)
+            .copy_(narrowed(values, *both, slice.offset));
+      }
+      begin += count;
+    }
+  }
+
+ private:
+  static std::optional<Box> common_box(const Box& box, const Slice& slice) {
+    Box both = box;
+    for (size_t d = 0; d < box.size.size(); ++d) {
+      both.offset[d] = std::max(box.offset[d], slice.offset[d]);
+      both.size[d] =
+          std::min(box.offset[d] + box.size[d], slice.offset[d] + slice.size[d]) - both.offset[d];
+      if (both.size[d] <= 0) return std::nullopt;
+    }
+    return both;
+  }
+
+  // x: of a box that starts at `offset`.
+  static at::Tensor narrowed(at::Tensor x, const Box& to, const std::vector<int64_t>& offset) {
+    for (size_t d = 0; d < offset.size(); ++d) {
+      x = x.narrow(static_cast<int64_t>(d), to.offset[d] - offset[d], to.size[d]);
+    }
+    return x;
+  }
+
+  std::vector<int64_t> sizes_;
+  at::ScalarType dtype_ = at::kFloat;
+  bool is_whole_ = true;
+};
 
 // By key in the file, views of `tensors`; and where they lie, in the manifest.
 TensorMap slices_of(const std::string& file_name, const TensorMap& tensors,
@@ -147,10 +137,37 @@ TensorMap slices_of(const std::string& file_name, const TensorMap& tensors,
       const auto count = elements_of(box.size);
       slices[slice_key(name, shape, box)] = flat.narrow(0, begin, count).view(box.size);
       begin += count;
-      entry.slices.push_back({file_name, std::move(box.offset), std::move(box.size)});
+      const auto& slice = slices[slice_key(name, shape, box)];
+      entry.slices.push_back({file_name, std::move(box.offset), std::move(box.size),
+                              byte_sum(slice.const_data_ptr(), slice.nbytes())});
     }
   }
   return slices;
+}
+
+// Reads what the targets want of each file.
+void read_slices(const fs::path& folder, const Manifest& manifest,
+                 const std::map<std::string, std::map<std::string, SavedSlice>>& by_file,
+                 std::map<std::string, Target>& targets) {
+  size_t num_found = 0;
+  for (const auto& entry : manifest.files) {
+    const auto saved = by_file.find(entry.name);
+    if (saved == by_file.end()) continue;
+    num_found += 1;
+    std::optional<SliceReader> reader;  // of files that something is wanted of
+    for (const auto& [key, slice] : saved->second) {
+      auto& target = targets.at(slice.name);
+      if (!target.touches(*slice.slice)) continue;
+      if (!reader) reader.emplace(folder, entry, saved->second);
+      target.place(*slice.slice, reader->read(key));
+    }
+  }
+  if (num_found == by_file.size()) return;
+  for (const auto& [name, unused] : by_file) {
+    const bool is_there = std::any_of(manifest.files.begin(), manifest.files.end(),
+                                      [&](const FileEntry& entry) { return entry.name == name; });
+    if (!is_there) fail<CheckpointError>("{}: not among the manifest's files", name);
+  }
 }
 
 }  // namespace
@@ -167,46 +184,41 @@ void write_tensors(const fs::path& folder, const std::string& file_name, const s
     file.write(entry.bytes.data(), entry.bytes.size());
   }
   const auto sha256 = file.finish();
-  manifest.files.push_back({file_name, file.bytes(), sha256});
+  manifest.files.push_back(
+      {file_name, file.bytes(), sha256, byte_sum(preamble.data(), preamble.size())});
 }
 
-void verify_file(const fs::path& folder, const FileEntry& entry) { read_verified(folder, entry); }
-
-TensorMap read_tensors(const fs::path& folder, const std::string& part, const Manifest& manifest) {
+TensorMap read_tensors(const fs::path& folder, const std::string& part, const Manifest& manifest,
+                       const std::map<std::string, WantedPart>& wanted) {
   const auto found = manifest.tensors.find(part);
   if (found == manifest.tensors.end()) return {};
-  std::map<std::string, std::map<std::string, WantedSlice>> by_file;  // by key
+  std::map<std::string, std::map<std::string, SavedSlice>> by_file;  // by key
+  std::map<std::string, Target> targets;
   for (const auto& [name, tensor] : found->second) {
     int64_t count = 0;
     for (const auto& slice : tensor.slices) {
       check_inside(name, tensor, slice);
       count += elements_of(slice.size);
       by_file[slice.file].emplace(slice_key(name, tensor.shape, {slice.offset, slice.size}),
-                                  WantedSlice{&tensor, &slice, name});
+                                  SavedSlice{&tensor, &slice, name});
     }
     if (count != elements_of(tensor.shape)) {
       fail<CheckpointError>("'{}': its slices have {} elements, expected {}; a part is missing",
                             name, count, elements_of(tensor.shape));
     }
+    const auto of = wanted.find(name);
+    const bool has_part = of != wanted.end() && of->second.part.shape == tensor.shape;
+    targets.emplace(name, Target(tensor, has_part ? &of->second : nullptr));
   }
-  TensorMap tensors;
   try {
-    for (const auto& entry : manifest.files) {
-      const auto wanted = by_file.find(entry.name);
-      if (wanted == by_file.end()) continue;
-      const auto slices = read_one_file(folder, entry, wanted->second);
-      for (const auto& [key, slice] : wanted->second) {
-        const auto values = slices.find(key);
-        if (values == slices.end()) fail<CheckpointError>("{}: '{}' is missing", entry.name, key);
-        place_slice(tensors[slice.name], *slice.tensor, *slice.slice, values->second);
-      }
-      by_file.erase(wanted);
-    }
-    for (const auto& missing : by_file) {
-      fail<CheckpointError>("{}: not among the manifest's files", missing.first);
-    }
+    read_slices(folder, manifest, by_file, targets);
   } catch (const DataError& error) {
     throw CheckpointError(error.what());
+  }
+  TensorMap tensors;
+  for (auto& [name, target] : targets) {
+    target.make();  // nothing of it is wanted
+    tensors[name] = std::move(target.tensor);
   }
   return tensors;
 }

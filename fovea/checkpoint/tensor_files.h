@@ -16,13 +16,12 @@ void write_tensors(const std::filesystem::path& folder, const std::string& file_
                    const std::string& part, const TensorMap& tensors, Manifest& manifest,
                    const std::map<std::string, nn::TensorPart>& parts = {});
 
-// The tensors of one part, whole and on the CPU, put together from their slices after a check of
-// sizes and checksums. Throws CheckpointError where anything differs from the manifest or is
-// missing.
+// The tensors of one part on the CPU, put together from their slices after a check of sizes and
+// checksums. wanted: by name, what is needed of a tensor, where that is not the whole; only the
+// slices that it touches are read. Of a tensor that was saved with another shape all is read.
+// Throws CheckpointError where anything that is read differs from the manifest or is missing.
 TensorMap read_tensors(const std::filesystem::path& folder, const std::string& part,
-                       const Manifest& manifest);
-
-// Throws CheckpointError unless the file is there with the size and the checksum it should have.
-void verify_file(const std::filesystem::path& folder, const FileEntry& entry);
+                       const Manifest& manifest,
+                       const std::map<std::string, WantedPart>& wanted = {});
 
 }  // namespace fovea::checkpoint

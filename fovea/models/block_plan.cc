@@ -72,6 +72,10 @@ void add_row_of_whole(ParallelPlan& plan, const std::string& path, int64_t in_fe
                         .groups_name = name});
 }
 
+void add_units(ParallelPlan& plan, const std::vector<std::string>& paths) {
+  for (const auto& path : paths) plan.units.push_back({.path = path});
+}
+
 void add_whole(ParallelPlan& plan, const std::vector<std::string>& patterns) {
   for (const auto& pattern : patterns) plan.rules.push_back({.pattern = pattern});
 }

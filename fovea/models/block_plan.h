@@ -25,6 +25,9 @@ void add_mlp(parallel::ParallelPlan& plan, const std::string& path, const nn::Ml
 void add_row_of_whole(parallel::ParallelPlan& plan, const std::string& path, int64_t in_features,
                       const std::string& name = "embed_dim");
 
+// Units outside of blocks; see parallel::GatheredUnit.
+void add_units(parallel::ParallelPlan& plan, const std::vector<std::string>& paths);
+
 // Parameters, or globs, that are on every rank.
 void add_whole(parallel::ParallelPlan& plan, const std::vector<std::string>& patterns);
 

@@ -185,11 +185,11 @@ at::Tensor DiffusionVit::decode(const at::Tensor& tokens, const at::Tensor& cond
   return decoder_pred_(x);
 }
 
-void DiffusionVit::init_weights(uint64_t seed) {
-  EncoderModel::init_weights(seed);
-  if (!decoder_pos_embed_.defined()) return;
+void DiffusionVit::init_parameter(const std::string& name, const at::Tensor& value,
+                                  uint64_t seed) const {
+  if (name != "decoder_pos_embed") return EncoderModel::init_parameter(name, value, seed);
   const at::NoGradGuard no_grad;
-  decoder_pos_embed_.copy_(
+  value.copy_(
       nn::sincos_pos_embed(encoder().grid_size(), config_.decoder_embed_dim, /*num_prefix=*/0));
 }
 

@@ -40,7 +40,8 @@ class DiffusionVit : public EncoderModel {
     return Model::pooled_patch_features(patches);
   }
 
-  void init_weights(uint64_t seed) override;
+  void init_parameter(const std::string& name, const at::Tensor& value,
+                      uint64_t seed) const override;
   int64_t num_classes() const override { return config_.num_classes; }
   bool is_backbone(const std::string& parameter_name) const override;
   int64_t layer_id(const std::string& parameter_name) const override;

@@ -12,19 +12,25 @@ using parallel::ParallelPlan;
 void add_decoder(ParallelPlan& plan, const DiffusionVitConfig& config) {
   const auto dim = config.encoder.vit.embed_dim;
   const bool has_adaln = config.has_adaln();
-  if (has_adaln) add_row_of_whole(plan, "decoder_modulation.proj", dim);
+  add_units(plan, {"decoder_pred"});
+  if (has_adaln) {
+    add_row_of_whole(plan, "decoder_modulation.proj", dim);
+    add_units(plan, {"decoder_modulation"});
+  }
   if (config.linear_decoder) {
     add_row_of_whole(plan, "decoder_pred", dim);
     return;
   }
   const auto decoder = decoder_vit(config);
   add_row_of_whole(plan, "decoder_embed", dim);
+  add_units(plan, {"decoder_embed"});
   add_whole(plan, {"decoder_pos_embed"});
   if (has_adaln) {
     add_conditioned_blocks(plan, "decoder_blocks", decoder.depth, block_options(decoder, 0), dim);
   } else {
     add_blocks(plan, "decoder_blocks", decoder.depth, block_options(decoder, 0));
     add_whole(plan, {"decoder_norm.*"});
+    add_units(plan, {"decoder_norm"});
   }
   add_row_of_whole(plan, "decoder_pred", config.decoder_embed_dim, "decoder_embed_dim");
 }
@@ -49,6 +55,7 @@ ParallelPlan parallel_plan(const DiffusionVitConfig& config) {
                         .split = parallel::Split::kRow,
                         .groups = vit.embed_dim,
                         .groups_name = "embed_dim"});
+  add_units(plan, {"time_embed"});
   if (config.num_classes > 0) add_whole(plan, {"class_embed"});
   add_decoder(plan, config);
   return plan;

@@ -42,12 +42,12 @@ at::Tensor EncoderModel::pooled_patch_features(const PatchInput& patches) {
   });
 }
 
-void EncoderModel::init_weights(uint64_t seed) {
-  encoder_->init_weights(seed);
-  for (const auto& item : named_parameters()) {
-    const auto& name = item.key();
-    if (name_in_encoder(name)) continue;
-    nn::initialize(item.value(), name, seed, own_init(name, item.value().sizes()));
+void EncoderModel::init_parameter(const std::string& name, const at::Tensor& value,
+                                  uint64_t seed) const {
+  if (const auto inner = name_in_encoder(name)) {
+    encoder_->init_parameter(*inner, value, seed);
+  } else {
+    nn::initialize(value, name, seed, own_init(name, value.sizes()));
   }
 }
 

@@ -25,7 +25,8 @@ class EncoderModel : public Model {
   }
   std::vector<std::string> channels() const override { return encoder_->channels(); }
   // The encoder's are those of a ViT by itself of the same seed.
-  void init_weights(uint64_t seed) override;
+  void init_parameter(const std::string& name, const at::Tensor& value,
+                      uint64_t seed) const override;
   std::vector<std::string> no_weight_decay() const override;
   at::Tensor adapt_parameter(const std::string& name, const at::Tensor& saved) const override;
   bool is_backbone(const std::string& parameter_name) const override;

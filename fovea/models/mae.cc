@@ -193,12 +193,13 @@ int64_t Mae::num_patches(const at::Tensor& images) const {
   return c10::multiply_integers(grid_of(images));
 }
 
-void Mae::init_weights(uint64_t seed) {
-  EncoderModel::init_weights(seed);
-  if (config_.linear_decoder || !config_.decoder_pos_embed.starts_with("sincos")) return;
+void Mae::init_parameter(const std::string& name, const at::Tensor& value, uint64_t seed) const {
+  if (name != "decoder_pos_embed" || !config_.decoder_pos_embed.starts_with("sincos")) {
+    return EncoderModel::init_parameter(name, value, seed);
+  }
   const at::NoGradGuard no_grad;
-  decoder_pos_embed_.copy_(nn::sincos_pos_embed(encoder().grid_size(), config_.decoder_embed_dim,
-                                                encoder().config().num_prefix_tokens()));
+  value.copy_(nn::sincos_pos_embed(encoder().grid_size(), config_.decoder_embed_dim,
+                                   encoder().config().num_prefix_tokens()));
 }
 
 nn::ParameterInit Mae::own_init(const std::string& name, at::IntArrayRef shape) const {

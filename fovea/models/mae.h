@@ -47,7 +47,8 @@ class Mae : public EncoderModel {
   // batch); see keep_patches below.
   at::Tensor keep_patches(int64_t num_patches) const;
 
-  void init_weights(uint64_t seed) override;
+  void init_parameter(const std::string& name, const at::Tensor& value,
+                      uint64_t seed) const override;
   // Position embeddings of another grid of equal sides, the encoder's and the decoder's.
   at::Tensor adapt_parameter(const std::string& name, const at::Tensor& saved) const override;
 

@@ -1,8 +1,15 @@
 #include "fovea/models/model.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include "fovea/core/error.h"
 
 namespace fovea::models {
+
+void Model::init_weights(uint64_t seed) {
+  const at::NoGradGuard no_grad;
+  for (const auto& item : named_parameters()) init_parameter(item.key(), item.value(), seed);
+}
 
 at::Tensor Model::forward_patches(const PatchInput& /*patches*/) {
   fail<ConfigError>(

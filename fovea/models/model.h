@@ -60,8 +60,12 @@ class Model : public nn::UnitImpl {
   // features: [B, F] -> logits [B, num_classes], with the head's dropout in training.
   virtual at::Tensor classify(const at::Tensor& features);
 
-  // Step-0 weights: a function of (seed, parameter name, element index) alone.
-  virtual void init_weights(uint64_t seed) = 0;
+  // Step-0 values of the parameter `name`, into `value` of its whole shape: a function of (seed,
+  // name, element index) alone. The model itself need not hold any.
+  virtual void init_parameter(const std::string& name, const at::Tensor& value,
+                              uint64_t seed) const = 0;
+  // Those of all its parameters.
+  void init_weights(uint64_t seed);
 
   virtual InputSpec input_spec() const = 0;
 

@@ -19,6 +19,22 @@ void SapConfig::validate(ConfigIssues& issues) const {
                          encoder.vit.patching));
 }
 
+SapHeadImpl::SapHeadImpl(int64_t decoder_dim, int64_t num_classes, at::Device device) {
+  const auto options = at::TensorOptions().dtype(at::kFloat).device(device);
+  weight_ = register_parameter("weight", at::empty({num_classes, decoder_dim}, options));
+  bias_ = register_parameter("bias", at::empty({num_classes}, options));
+}
+
+at::Tensor SapHeadImpl::forward(const at::Tensor& x, const at::Tensor& up) {
+  return run([&] {
+    const auto classes = weight_.matmul(up.flatten(1)).view({-1, x.size(2)});  // [K S, D]
+    const auto logits =
+        kernels::linear(x, classes.to(x.scalar_type()), at::Tensor());  // [B, L, K S]
+    return logits.unflatten(-1, {weight_.size(0), -1}).transpose(1, 2) +
+           bias_.to(x.scalar_type()).view({1, -1, 1, 1});  // [B, K, L, S]
+  });
+}
+
 Sap::Sap(const SapConfig& config, at::Device device)
     : EncoderModel(config.encoder, device), config_(config) {
   const auto& vit = encoder().config();
@@ -27,8 +43,7 @@ Sap::Sap(const SapConfig& config, at::Device device)
   const auto values = std::accumulate(patch.begin(), patch.end(), int64_t{1}, std::multiplies<>());
   up_ = register_parameter("up", at::empty({config.decoder_dim, values, vit.embed_dim},
                                            at::TensorOptions().dtype(at::kFloat).device(device)));
-  head_ = register_module(
-      "head", nn::Linear(config.decoder_dim, config.num_classes, /*has_bias=*/true, device));
+  head_ = register_module("head", SapHead(config.decoder_dim, config.num_classes, device));
   nn::assign_names(*this);
 }
 
@@ -43,12 +58,7 @@ at::Tensor Sap::forward_patches(const PatchInput& patches) {
                         vit.token_mask(patches));
     x = x.narrow(1, vit.config().num_prefix_tokens(),
                  config_.encoder.vit.fixed_length);  // [B, L, D]
-    // Two linear maps without anything between them are one: [K, E] x [E, S D] -> [K S, D].
-    const auto classes = head_->weight.matmul(up_.flatten(1)).view({-1, x.size(2)});
-    const auto logits =
-        kernels::linear(x, classes.to(x.scalar_type()), at::Tensor());  // [B, L, K S]
-    return logits.unflatten(-1, {config_.num_classes, -1}).transpose(1, 2) +
-           head_->bias.to(x.scalar_type()).view({1, -1, 1, 1});  // [B, K, L, S]
+    return head_(x, up_);                            // [B, K, L, S]
   });
 }
 

@@ -10,6 +10,20 @@
 
 namespace fovea::models {
 
+// Two linear maps of each token without anything between them, which are one: [K, E] x [E, S D].
+class SapHeadImpl : public nn::UnitImpl {
+ public:
+  SapHeadImpl(int64_t decoder_dim, int64_t num_classes, at::Device device);
+
+  // x: [B, L, D], up: [E, S, D] -> [B, K, L, S].
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& up);
+
+ private:
+  at::Tensor weight_;  // [K, E]
+  at::Tensor bias_;    // [K]
+};
+TORCH_MODULE(SapHead);
+
 // B batch, C channels, L patches, S values of a patch (p^d), K classes, D embed_dim, E decoder_dim.
 //
 // UCF-VIT lays the patches on a square and applies a transposed convolution with kernel and stride
@@ -35,8 +49,8 @@ class Sap : public EncoderModel, public Segmenter {
 
  private:
   SapConfig config_;
-  at::Tensor up_;              // up.weight [E, S, D], no bias
-  nn::Linear head_ = nullptr;  // [K, E]
+  at::Tensor up_;  // up.weight [E, S, D], no bias
+  SapHead head_ = nullptr;
 };
 
 }  // namespace fovea::models

@@ -10,6 +10,7 @@ parallel::ParallelPlan parallel_plan(const SapConfig& config) {
   parallel::ParallelPlan plan;
   add_vit(plan, config.encoder.vit, "encoder.");
   add_whole(plan, {"up", "head.*"});
+  plan.units.push_back({.path = "head", .also = {"up"}});
   return plan;
 }
 

@@ -123,20 +123,16 @@ at::Tensor T2tVit::forward_features(const at::Tensor& images) {
   return norm_(x);
 }
 
-void T2tVit::init_weights(uint64_t seed) {
+void T2tVit::init_parameter(const std::string& name, const at::Tensor& value, uint64_t seed) const {
   const at::NoGradGuard no_grad;
-  for (const auto& item : named_parameters()) {
-    const auto& name = item.key();
-    const auto& value = item.value();
-    if (name == "pos_embed") {
-      value.copy_(nn::sinusoid_table(value.size(1), value.size(2)));
-    } else if (name.ends_with(".w")) {
-      value.copy_(nn::orthogonal_features(value.size(0), value.size(1), name, seed));
-    } else if (name == "cls_token") {
-      nn::initialize(value, name, seed, {nn::InitRule::normal(0.02)});
-    } else {
-      nn::initialize(value, name, seed, nn::vit_init(name, value.sizes(), {}));
-    }
+  if (name == "pos_embed") {
+    value.copy_(nn::sinusoid_table(value.size(1), value.size(2)));
+  } else if (name.ends_with(".w")) {
+    value.copy_(nn::orthogonal_features(value.size(0), value.size(1), name, seed));
+  } else if (name == "cls_token") {
+    nn::initialize(value, name, seed, {nn::InitRule::normal(0.02)});
+  } else {
+    nn::initialize(value, name, seed, nn::vit_init(name, value.sizes(), {}));
   }
 }
 

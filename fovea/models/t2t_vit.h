@@ -27,7 +27,8 @@ class T2tVit : public Model {
   bool has_classifier() const override { return static_cast<bool>(head_); }
   at::Tensor classify(const at::Tensor& features) override;
 
-  void init_weights(uint64_t seed) override;
+  void init_parameter(const std::string& name, const at::Tensor& value,
+                      uint64_t seed) const override;
   InputSpec input_spec() const override;
   int64_t num_classes() const override { return config_.num_classes; }
   std::vector<std::string> no_weight_decay() const override { return {"cls_token"}; }

@@ -10,7 +10,10 @@ parallel::ParallelPlan parallel_plan(const T2tVitConfig& config) {
   parallel::ParallelPlan plan;
   add_whole(plan, {"cls_token", "pos_embed", "tokens_to_token.*", "norm.*"});
   add_blocks(plan, "blocks", config.depth, block_options(config, 0));
-  if (config.num_classes > 0) add_row_of_whole(plan, "head", config.embed_dim);
+  add_units(plan, {"tokens_to_token", "norm"});
+  if (config.num_classes == 0) return plan;
+  add_row_of_whole(plan, "head", config.embed_dim);
+  add_units(plan, {"head"});
   return plan;
 }
 

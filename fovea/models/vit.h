@@ -68,7 +68,8 @@ class Vit : public Model {
   // x: [B, N, S * in_chans], channels last -> [B, N, S * C'], those of the batch in its order.
   at::Tensor to_batch_channels(const at::Tensor& x) const;
 
-  void init_weights(uint64_t seed) override;
+  void init_parameter(const std::string& name, const at::Tensor& value,
+                      uint64_t seed) const override;
   InputSpec input_spec() const override;
   int64_t num_classes() const override { return config_.num_classes; }
   std::vector<std::string> no_weight_decay() const override;

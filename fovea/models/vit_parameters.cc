@@ -46,8 +46,18 @@ std::string init_name(const std::string& name) {
 
 }  // namespace
 
-void Vit::init_weights(uint64_t seed) {
+void Vit::init_parameter(const std::string& name, const at::Tensor& value, uint64_t seed) const {
   const at::NoGradGuard no_grad;
+  if (name == "patch_embed.var_embed") {
+    const auto variables = static_cast<int64_t>(config_.variables.size());
+    value.copy_(nn::sincos_pos_embed({variables}, config_.embed_dim, /*num_prefix=*/0));
+    return;
+  }
+  if (name == "pos_embed" && config_.pos_embed.starts_with("sincos")) {
+    const auto num_embedded = config_.no_embed_class ? 0 : config_.num_prefix_tokens();
+    value.copy_(nn::sincos_pos_embed(grid_size_, config_.embed_dim, num_embedded));
+    return;
+  }
   const auto patch = config_.patch_sides();
   const nn::VitInitOptions options{
       .scheme = nn::init_scheme_from_name(config_.weight_init),
@@ -58,18 +68,7 @@ void Vit::init_weights(uint64_t seed) {
       .packed_gate = config_.mlp_layer == "swiglu_packed",
       .layer_scale = config_.init_values.value_or(1.0),
       .scale_by_depth = config_.fix_init};
-  for (const auto& item : named_parameters()) {
-    nn::initialize(item.value(), item.key(), seed,
-                   nn::vit_init(init_name(item.key()), item.value().sizes(), options));
-    if (item.key() == "patch_embed.var_embed") {
-      const auto variables = static_cast<int64_t>(config_.variables.size());
-      item.value().copy_(nn::sincos_pos_embed({variables}, config_.embed_dim, /*num_prefix=*/0));
-    }
-  }
-  if (config_.pos_embed.rfind("sincos", 0) == 0) {
-    const auto num_embedded = config_.no_embed_class ? 0 : config_.num_prefix_tokens();
-    pos_embed_.copy_(nn::sincos_pos_embed(grid_size_, config_.embed_dim, num_embedded));
-  }
+  nn::initialize(value, name, seed, nn::vit_init(init_name(name), value.sizes(), options));
 }
 
 InputSpec Vit::input_spec() const {

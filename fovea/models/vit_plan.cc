@@ -37,7 +37,10 @@ void add_stem(ParallelPlan& plan, const VitConfig& config, const std::string& pr
     whole.emplace_back("adaptive_pos_embed.*");
   }
   if (config.pre_norm) whole.emplace_back("norm_pre.*");
-  for (auto& pattern : whole) pattern = prefix + pattern;
+  for (auto& pattern : whole) {
+    pattern = prefix + pattern;
+    if (pattern.ends_with(".*")) add_units(plan, {pattern.substr(0, pattern.size() - 2)});
+  }
   add_whole(plan, whole);
 }
 
@@ -50,20 +53,27 @@ void add_head(ParallelPlan& plan, const VitConfig& config, const std::string& pr
             {.hidden_dim =
                  static_cast<int64_t>(static_cast<double>(config.embed_dim) * config.mlp_ratio)});
     add_whole(plan, {prefix + "attn_pool.latent", prefix + "attn_pool.norm.*"});
+    add_units(plan, {prefix + "attn_pool"});
   }
   if (config.final_norm) {
-    add_whole(plan, {prefix + (config.fc_norm.value_or(is_averaging) ? "fc_norm.*" : "norm.*")});
+    const auto norm = prefix + (config.fc_norm.value_or(is_averaging) ? "fc_norm" : "norm");
+    add_whole(plan, {norm + ".*"});
+    add_units(plan, {norm});
   }
   auto features = config.embed_dim;
   std::string name = "embed_dim";
   if (config.representation_size > 0) {
     add_row_of_whole(plan, prefix + "pre_logits.fc", features);
+    add_units(plan, {prefix + "pre_logits.fc"});
     features = config.representation_size;
     name = "representation_size";
   }
   if (config.num_classes == 0) return;
   add_row_of_whole(plan, prefix + "head", features, name);
-  if (config.distilled) add_row_of_whole(plan, prefix + "head_dist", features, name);
+  add_units(plan, {prefix + "head"});
+  if (!config.distilled) return;
+  add_row_of_whole(plan, prefix + "head_dist", features, name);
+  add_units(plan, {prefix + "head_dist"});
 }
 
 }  // namespace

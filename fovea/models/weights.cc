@@ -53,6 +53,13 @@ std::string section(const char* title, const std::vector<std::string>& names) {
   return text;
 }
 
+LoadReport copy_into(Model& model, FittedWeights fitted) {
+  const at::NoGradGuard no_grad;
+  auto parameters = model.named_parameters();
+  for (const auto& [name, tensor] : fitted.tensors) parameters[name].copy_(tensor);
+  return std::move(fitted.report);
+}
+
 }  // namespace
 
 std::string LoadReport::text() const {
@@ -61,13 +68,13 @@ std::string LoadReport::text() const {
          section("unexpected", unexpected) + section("mismatched", mismatched);
 }
 
-LoadReport load_weights(Model& model, const nn::NamedTensors& tensors, const std::string& source,
-                        const LoadOptions& options) {
+FittedWeights fit_weights(const Model& model, const nn::NamedTensors& tensors,
+                          const std::string& source, const LoadOptions& options) {
   const at::NoGradGuard no_grad;
   auto [saved, kept, left_out] = select_weights(model, tensors, options.part);
-  LoadReport report;
+  FittedWeights fitted;
+  auto& report = fitted.report;
   report.left_out = std::move(left_out);
-  std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // to, from
   std::vector<std::string> known;
   for (const auto& item : model.named_parameters()) {
     known.push_back(item.key());
@@ -78,7 +85,7 @@ LoadReport load_weights(Model& model, const nn::NamedTensors& tensors, const std
       report.missing.push_back(item.key());
     } else if (auto value = fit(model, item.key(), found->second, item.value(), options, report);
                value.defined()) {
-      copies.emplace_back(item.value(), value);
+      fitted.tensors[item.key()] = value;
     }
     if (found != saved.end()) saved.erase(found);
   }
@@ -94,18 +101,26 @@ LoadReport load_weights(Model& model, const nn::NamedTensors& tensors, const std
         "init.skip_head leaves the classifier out, init.part: encoder everything but the encoder",
         source, report.text());
   }
-  for (const auto& [to, from] : copies) to.copy_(from);
-  return report;
+  return fitted;
 }
 
-LoadReport load_weights(Model& model, const std::string& path, const LoadOptions& options) {
+FittedWeights fit_weights(const Model& model, const std::string& path, const LoadOptions& options) {
   weights::ReadOptions reading;
   for (const auto& item : model.named_parameters()) reading.known.insert(item.key());
   const auto file = weights::read_weights(path, reading);
   const auto source = file.naming.empty() || file.naming == "timm"
                           ? path
                           : fmt::format("{} ({})", path, weights::naming_named(file.naming).title);
-  return load_weights(model, file.tensors, source, options);
+  return fit_weights(model, file.tensors, source, options);
+}
+
+LoadReport load_weights(Model& model, const nn::NamedTensors& tensors, const std::string& source,
+                        const LoadOptions& options) {
+  return copy_into(model, fit_weights(model, tensors, source, options));
+}
+
+LoadReport load_weights(Model& model, const std::string& path, const LoadOptions& options) {
+  return copy_into(model, fit_weights(model, path, options));
 }
 
 nn::NamedTensors weights_of(const Model& model) {

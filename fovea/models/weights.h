@@ -34,12 +34,26 @@ struct LoadReport {
   std::string text() const;
 };
 
-// Copies `tensors` into the model's parameters, in the parameters' own dtype. Nothing is copied
-// unless everything fits: throws CheckpointError with the report. source: what messages call the
+// What load_weights would copy into a model, which may be on the meta device.
+struct FittedWeights {
+  std::map<std::string, at::Tensor>
+      tensors;  // by parameter name, of its shape, in the file's dtype
+  LoadReport report;
+};
+
+// Throws CheckpointError with the report unless everything fits. source: what messages call the
 // weights.
+FittedWeights fit_weights(const Model& model, const nn::NamedTensors& tensors,
+                          const std::string& source, const LoadOptions& options = {});
+// path: any file that weights::read_weights reads, with the names of any system that it knows. Of a
+// safetensors file whose names stay, the tensors are views of the mapped file.
+FittedWeights fit_weights(const Model& model, const std::string& path,
+                          const LoadOptions& options = {});
+
+// Copies `tensors` into the model's parameters, in the parameters' own dtype. Nothing is copied
+// unless everything fits. Throws as fit_weights.
 LoadReport load_weights(Model& model, const nn::NamedTensors& tensors, const std::string& source,
                         const LoadOptions& options = {});
-// path: any file that weights::read_weights reads, with the names of any system that it knows.
 LoadReport load_weights(Model& model, const std::string& path, const LoadOptions& options = {});
 
 // The model's parameters, in registration order.

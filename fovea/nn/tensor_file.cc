@@ -1,9 +1,11 @@
 #include "fovea/nn/tensor_file.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 
 #include <array>
 #include <cstring>
+#include <memory>
 
 #include "fovea/core/error.h"
 #include "fovea/core/npy.h"
@@ -81,6 +83,23 @@ at::ScalarType dtype_of_safetensors(std::string_view dtype) {
 
 at::Tensor to_tensor(const SafetensorsEntry& entry) {
   return from_bytes(entry.bytes, entry.shape, dtype_of_safetensors(entry.dtype));
+}
+
+NamedTensors mapped_tensors(const SafetensorsFile& file) {
+  const auto kept = std::make_shared<const SafetensorsFile>(file);  // with its mapping
+  NamedTensors tensors;
+  for (const auto& entry : kept->entries()) {
+    const auto dtype = dtype_of_safetensors(entry.dtype);
+    const auto* data = entry.bytes.data();
+    if (entry.bytes.empty() || reinterpret_cast<uintptr_t>(data) % c10::elementSize(dtype) != 0) {
+      tensors.emplace_back(entry.name, to_tensor(entry));
+      continue;
+    }
+    tensors.emplace_back(entry.name,
+                         at::from_blob(
+                             const_cast<std::byte*>(data), entry.shape, [kept](void*) {}, dtype));
+  }
+  return tensors;
 }
 
 SafetensorsEntry to_entry(const std::string& name, const at::Tensor& tensor) {

@@ -21,6 +21,10 @@ at::ScalarType dtype_of_safetensors(std::string_view dtype);
 
 // A copy of an entry's bytes as a CPU tensor.
 at::Tensor to_tensor(const SafetensorsEntry& entry);
+// All of a file's tensors as views of its mapped bytes, for reading alone: memory is taken page by
+// page as they are read, and can be given up again. One that does not lie at a multiple of its
+// element's size is a copy.
+NamedTensors mapped_tensors(const SafetensorsFile& file);
 // A contiguous CPU tensor as an entry; the bytes stay the tensor's.
 SafetensorsEntry to_entry(const std::string& name, const at::Tensor& tensor);
 

@@ -44,8 +44,12 @@ FlatParams::FlatParams(std::vector<ParamSpec> params) : params_(std::move(params
     num_elements_ += (spec.param.numel() + kAlignment - 1) / kAlignment * kAlignment;
   }
   const at::NoGradGuard no_grad;
-  param_ = make_buffer();
-  grad_ = make_buffer();
+  // Of parameters in pinned memory, which travel to a device and whose gradients come from there.
+  const bool is_pinned = std::any_of(params_.begin(), params_.end(), [](const ParamSpec& spec) {
+    return spec.param.is_cpu() && spec.param.is_pinned();
+  });
+  param_ = make_buffer(is_pinned);
+  grad_ = make_buffer(is_pinned);
   grad_views_ = views(grad_);
   const auto param_views = views(param_);
   for (size_t i = 0; i < params_.size(); ++i) {
@@ -55,8 +59,10 @@ FlatParams::FlatParams(std::vector<ParamSpec> params) : params_(std::move(params
   grad();
 }
 
-at::Tensor FlatParams::make_buffer() const {
-  return at::zeros({num_elements_}, params_[0].param.options().requires_grad(false));
+at::Tensor FlatParams::make_buffer(bool is_pinned) const {
+  const auto& first = params_[0].param;
+  const auto options = first.options().requires_grad(false).pinned_memory(is_pinned);
+  return at::zeros({num_elements_}, options);
 }
 
 std::vector<at::Tensor> FlatParams::views(const at::Tensor& buffer) const {

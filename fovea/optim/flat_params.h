@@ -37,7 +37,7 @@ class FlatParams {
   void zero_grad();
 
   // A zeroed buffer laid out like the parameters.
-  at::Tensor make_buffer() const;
+  at::Tensor make_buffer(bool is_pinned = false) const;
   // The parts of a buffer laid out like the parameters: views, in parameter order, shaped as the
   // parameters are.
   std::vector<at::Tensor> views(const at::Tensor& buffer) const;

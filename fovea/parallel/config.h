@@ -17,6 +17,7 @@ struct ParallelConfig {
   bool reshard_after_forward = true;
   int64_t min_num_params = 0;
   std::string param_dtype = "float32";
+  bool cpu_offload = false;
   int64_t cp = 1;
   std::string cp_method = "all_to_all";
   int64_t tp = 1;
@@ -53,6 +54,9 @@ struct ParallelConfig {
         "and memory of what is gathered, needs device.dtype bfloat16, and leaves what the "
         "optimizer updates in float32",
         {.choices = {"float32", "bfloat16"}});
+    v.field("cpu_offload", self.cpu_offload,
+            "with dp_shard, keep shares of weights, gradients and moments in the memory of the "
+            "host, where the optimizer runs then; the GPU has what it computes with");
     v.field("cp", self.cp,
             "processes that share out the tokens of each sequence (context parallel)",
             {.min = 1, .unit = "processes"});

@@ -16,6 +16,12 @@ void ParallelConfig::validate(ConfigIssues& issues) const {
         "found true with tp: 1, but tokens are shared out among the processes of tp; set tp, "
         "or use cp, which shares them out by itself");
   }
+  if (cpu_offload && dp_shard == 1) {
+    issues.add(
+        "cpu_offload",
+        "found true with dp_shard: 1, but it is shares of dp_shard that lie in the memory of "
+        "the host; set dp_shard, or leave it out");
+  }
 }
 
 const char* name_of(MeshAxis axis) {

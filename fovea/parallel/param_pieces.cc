@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "fovea/core/error.h"
 #include "fovea/parallel/sharded_params.h"
 
 namespace fovea::parallel {
@@ -78,45 +79,83 @@ std::set<const void*> shared_params(const Params& params) {
   return shared;
 }
 
-std::vector<std::string> chosen_blocks(const Units& units) {
-  std::vector<std::string> chosen;
-  for (const auto& [path, unit] : units.list) {
-    const auto is_within = [&](const std::string& other) { return Units::is_inside(path, other); };
-    if (units.blocks.contains(path) && std::none_of(chosen.begin(), chosen.end(), is_within)) {
-      chosen.push_back(path);
+// Which parameters are a unit's: those below it, and what else it alone uses.
+class Ownership {
+ public:
+  Ownership(const Units& units, const std::vector<GatheredUnit>& gathered) {
+    for (const auto& unit : gathered) {
+      const auto found = std::find_if(units.list.begin(), units.list.end(),
+                                      [&](const auto& item) { return item.first == unit.path; });
+      FOVEA_CHECK(found != units.list.end(),
+                  "the model's parallel plan gathers '{}', which is no unit of the model; expected "
+                  "the path of one",
+                  unit.path);
+      also_[unit.path] = unit.also;
     }
+  }
+
+  bool is_gathered(const std::string& path) const { return also_.contains(path); }
+  bool owns(const std::string& path, const std::string& name) const {
+    if (Units::is_inside(name, path)) return true;
+    const auto also = also_.find(path);
+    return also != also_.end() &&
+           std::find(also->second.begin(), also->second.end(), name) != also->second.end();
+  }
+
+ private:
+  std::map<std::string, std::vector<std::string>> also_;  // by path
+};
+
+// The outermost units that are blocks, or large ones of those outside.
+std::vector<std::string> chosen_units(const Units& units, const Ownership& ownership,
+                                      const Params& params, int64_t least) {
+  std::vector<std::string> chosen;
+  for (const auto& item : units.list) {
+    const auto& path = item.first;
+    const auto is_within = [&](const std::string& other) { return Units::is_inside(path, other); };
+    if (std::any_of(chosen.begin(), chosen.end(), is_within)) continue;
+    int64_t size = 0;
+    for (const auto& [name, param] : params) {
+      if (ownership.owns(path, name)) size += param.numel();
+    }
+    const bool is_large = ownership.is_gathered(path) && size >= least;
+    if (units.blocks.contains(path) || is_large) chosen.push_back(path);
   }
   return chosen;
 }
 
 // From the inside out: what is left of a unit beside the pieces within it.
-std::vector<std::string> chosen_by_size(const Units& units, const Params& params, int64_t least) {
+std::vector<std::string> chosen_by_size(const Units& units, const Ownership& ownership,
+                                        const Params& params, int64_t least) {
   std::vector<std::string> chosen;
   std::vector<bool> is_taken(params.size(), false);
   for (auto unit = units.list.rbegin(); unit != units.list.rend(); ++unit) {
     const auto& path = unit->first;
-    if (!units.runs_by_itself(path)) continue;
+    if (!units.runs_by_itself(path) && !ownership.is_gathered(path)) continue;
+    std::vector<size_t> own;
     int64_t left = 0;
     for (size_t i = 0; i < params.size(); ++i) {
-      if (!is_taken[i] && Units::is_inside(params[i].first, path)) left += params[i].second.numel();
+      if (is_taken[i] || !ownership.owns(path, params[i].first)) continue;
+      own.push_back(i);
+      left += params[i].second.numel();
     }
     if (left < least) continue;
     chosen.push_back(path);
-    for (size_t i = 0; i < params.size(); ++i) {
-      is_taken[i] = is_taken[i] || Units::is_inside(params[i].first, path);
-    }
+    for (const auto i : own) is_taken[i] = true;
   }
   return chosen;
 }
 
 }  // namespace
 
-std::vector<ParamPiece> pieces_by_unit(nn::UnitImpl& model, int64_t min_num_params) {
+std::vector<ParamPiece> pieces_by_unit(nn::UnitImpl& model, const PieceOptions& options) {
   const Units units(model);
+  const Ownership ownership(units, options.units);
   auto params = trained_params(model);
   const auto shared = shared_params(params);
-  auto chosen =
-      min_num_params > 0 ? chosen_by_size(units, params, min_num_params) : chosen_blocks(units);
+  auto chosen = options.min_num_params > 0
+                    ? chosen_by_size(units, ownership, params, options.min_num_params)
+                    : chosen_units(units, ownership, params, options.least_params);
   // The innermost first, so that each takes what is its own.
   std::stable_sort(chosen.begin(), chosen.end(), [](const std::string& a, const std::string& b) {
     return std::count(a.begin(), a.end(), '.') > std::count(b.begin(), b.end(), '.');
@@ -127,7 +166,7 @@ std::vector<ParamPiece> pieces_by_unit(nn::UnitImpl& model, int64_t min_num_para
   for (auto& [name, param] : params) {
     if (!seen.insert(param.unsafeGetTensorImpl()).second) continue;
     const auto owner = std::find_if(chosen.begin(), chosen.end(), [&](const std::string& path) {
-      return Units::is_inside(name, path);
+      return ownership.owns(path, name);
     });
     const bool is_own = owner != chosen.end() && !shared.contains(param.unsafeGetTensorImpl());
     (is_own ? by_path[*owner] : rest).params.emplace_back(name, param);
@@ -136,7 +175,10 @@ std::vector<ParamPiece> pieces_by_unit(nn::UnitImpl& model, int64_t min_num_para
   for (const auto& [path, unit] : units.list) {
     const auto found = by_path.find(path);
     if (found == by_path.end()) continue;
-    pieces.push_back({path, std::move(found->second.params), unit});
+    pieces.push_back({.name = path,
+                      .params = std::move(found->second.params),
+                      .unit = unit,
+                      .is_of_block = units.is_in_any(path, units.blocks)});
   }
   if (!rest.params.empty()) pieces.push_back(std::move(rest));
   return pieces;
@@ -145,7 +187,7 @@ std::vector<ParamPiece> pieces_by_unit(nn::UnitImpl& model, int64_t min_num_para
 std::vector<ParamPiece> gathered_in(std::vector<ParamPiece> pieces, at::ScalarType dtype) {
   std::vector<ParamPiece> result;
   for (auto& piece : pieces) {
-    if (piece.unit == nullptr) {
+    if (!piece.is_of_block) {
       result.push_back(std::move(piece));
       continue;
     }

@@ -39,9 +39,17 @@ struct SequenceRegion {
   double attn_drop_rate = 0.0;     // of probabilities
 };
 
+// A unit outside of lists of blocks that every forward of the model runs, and whose parameters its
+// own forward alone uses: what it has may be shared out, and gathered when it runs.
+struct GatheredUnit {
+  std::string path;
+  std::vector<std::string> also = {};  // parameters of which the same holds but for their place
+};
+
 struct ParallelPlan {
   std::vector<SplitRule> rules;  // the first one that matches a name holds
   std::vector<SequenceRegion> regions;
+  std::vector<GatheredUnit> units;
 };
 
 // The rule of each name, as an index. Throws Error naming the parameters without a rule and the

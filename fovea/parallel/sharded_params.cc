@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "fovea/core/error.h"
+#include "fovea/nn/give_data.h"
 #include "fovea/parallel/sharded_params_state.h"
 
 namespace fovea::parallel {
@@ -19,7 +20,7 @@ int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
 }  // namespace
 
-void ShardedParams::State::add_piece(const ParamPiece& from) {
+void ShardedParams::State::add_piece(const ParamPiece& from, const ParamValues& values) {
   const at::NoGradGuard no_grad;
   Piece piece;
   piece.name = from.name;
@@ -37,18 +38,22 @@ void ShardedParams::State::add_piece(const ParamPiece& from) {
   }
   piece.last = params.size();
   piece.part_size = round_up(end, kPartAlignment * shards.size()) / shards.size();
-  const auto& first_param = from.params[0].second;
-  piece.dtype = first_param.scalar_type();
-  piece.buffer =
-      at::zeros({piece.part_size * shards.size()},
-                first_param.options().dtype(from.dtype.value_or(piece.dtype)).requires_grad(false));
-  for (size_t i = piece.first; i < piece.last; ++i) take_in(piece, i);
+  piece.dtype = from.params[0].second.scalar_type();
+  for (size_t i = piece.first; i < piece.last; ++i) {
+    const auto value = values ? values(params[i].name) : params[i].whole;
+    if (i == piece.first) {
+      const auto options = value.options().dtype(from.dtype.value_or(piece.dtype));
+      piece.buffer = at::zeros({piece.part_size * shards.size()}, options.requires_grad(false));
+    }
+    take_in(piece, i, value);
+  }
   piece.is_there = true;
   pieces.push_back(std::move(piece));
+  release(pieces.size() - 1);
 }
 
 // Moves a parameter into its piece's buffer; this rank's part of it stands by itself.
-void ShardedParams::State::take_in(const Piece& piece, size_t i) {
+void ShardedParams::State::take_in(const Piece& piece, size_t i, const at::Tensor& value) {
   auto& param = params[i];
   auto& place = places[i];
   const auto size = param.whole.numel(), own_begin = shards.rank() * piece.part_size;
@@ -56,7 +61,10 @@ void ShardedParams::State::take_in(const Piece& piece, size_t i) {
   const auto last = std::clamp<int64_t>(own_begin + piece.part_size - place.begin, 0, size);
   param.first = last > first ? first : 0;
   place.part_begin = place.begin + first - own_begin;
-  param.part = param.whole.detach().reshape({-1}).narrow(0, first, last - first).clone();
+  param.part = value.detach().reshape({-1}).narrow(0, first, last - first).clone();
+  if (options.cpu_offload && param.part.is_cuda()) {
+    param.part = param.part.to(at::kCPU).pin_memory();  // copies to and fro at the bus's speed
+  }
   param.part.set_requires_grad(true);
   at::Tensor view;
   {
@@ -64,14 +72,15 @@ void ShardedParams::State::take_in(const Piece& piece, size_t i) {
     const at::AutoDispatchBelowADInplaceOrView guard;
     view = piece.buffer.narrow(0, place.begin, size).view(param.shape);
   }
-  view.copy_(param.whole);
-  param.whole.set_data(view);
+  view.copy_(value);
+  nn::give_data(param.whole, view);
 }
 
 ShardedParams::ShardedParams(std::vector<ParamPiece> pieces, Communicator& shards,
-                             Communicator& copies, const ShardOptions& options)
+                             Communicator& copies, const ShardOptions& options,
+                             const ParamValues& values)
     : state_(std::make_shared<State>(shards, copies, options)) {
-  for (const auto& piece : pieces) state_->add_piece(piece);
+  for (const auto& piece : pieces) state_->add_piece(piece, values);
   FOVEA_CHECK(!state_->params.empty(), "no parameters to share out; unfreeze some");
   const auto count = state_->pieces.size();
   state_->next_of.resize(count);
@@ -81,10 +90,7 @@ ShardedParams::ShardedParams(std::vector<ParamPiece> pieces, Communicator& shard
     state_->hooks.add(param.whole, param.name,
                       [state = state_.get(), i] { state->on_gradient(i); });
   }
-  for (size_t k = 0; k < count; ++k) {
-    state_->hook_unit(k);
-    state_->release(k);
-  }
+  for (size_t k = 0; k < count; ++k) state_->hook_unit(k);
 }
 
 ShardedParams::~ShardedParams() = default;

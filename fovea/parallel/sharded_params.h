@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 
 #include "fovea/nn/unit.h"
 #include "fovea/parallel/communicator.h"
+#include "fovea/parallel/plan.h"
 
 namespace fovea::parallel {
 
@@ -23,14 +25,23 @@ struct ParamPiece {
       params;                    // by name; leaves that require a gradient
   nn::UnitImpl* unit = nullptr;  // that alone uses them; null: they are whole at all times
   std::optional<at::ScalarType> dtype = {};  // of what is gathered; none: that of the parameters
+  bool is_of_block = false;                  // the unit is a block, or within one
 };
 
-// For ZeRO 3. A piece for each outermost unit of a list of units ("blocks.3"); or, with
-// min_num_params, for each innermost unit of one that has so many parameters beside those of pieces
-// within it. The last piece, of no unit, has the rest, and parameters that several units share.
-std::vector<ParamPiece> pieces_by_unit(nn::UnitImpl& model, int64_t min_num_params = 0);
-// The matrices of units as pieces of their own, gathered in `dtype`; vectors, which are used in
-// their own dtype, stay. The products of a unit are to be in `dtype` then.
+struct PieceOptions {
+  int64_t min_num_params = 0;               // 0: by blocks
+  std::vector<GatheredUnit> units = {};     // outside of blocks
+  int64_t least_params = int64_t{1} << 18;  // of one of them: fewer are not worth two collectives
+};
+
+// For ZeRO 3. A piece for each outermost unit of a list of blocks ("blocks.3"), and for each of
+// `units` of least_params or more; or, with min_num_params, for each of `units`, and each innermost
+// unit of a block, that has so many parameters beside those of pieces within it. The last piece, of
+// no unit, has the rest, and parameters that several units share. Throws Error where the model has
+// none of `units`.
+std::vector<ParamPiece> pieces_by_unit(nn::UnitImpl& model, const PieceOptions& options = {});
+// The matrices of blocks as pieces of their own, gathered in `dtype`; vectors, which are used in
+// their own dtype, stay. The products of a block are to be in `dtype` then.
 std::vector<ParamPiece> gathered_in(std::vector<ParamPiece> pieces, at::ScalarType dtype);
 // For ZeRO 1 and 2: pieces of at least `bytes`, in the model's order, of no unit.
 std::vector<ParamPiece> pieces_by_size(nn::UnitImpl& model, int64_t bytes = int64_t{25} << 20);
@@ -44,10 +55,16 @@ struct ShardedParam {
   int64_t first = 0;
 };
 
+// The value of a parameter by name, of the shape that the model's has, on the device that computes.
+using ParamValues = std::function<at::Tensor(const std::string& name)>;
+
 struct ShardOptions {
   // Gradients are reduced, and given up, after each backward; else after the last one of a step.
   bool reduce_every_backward = true;
   bool reshard_after_forward = true;
+  // Parts, and with them gradients and what an optimizer has, are in the memory of the host; what
+  // is gathered, on the device that computes.
+  bool cpu_offload = false;
   // at::kBFloat16: gradients travel in it and are summed in float32. Else in their own dtype.
   at::ScalarType wire_dtype = at::kFloat;
 };
@@ -70,8 +87,10 @@ class ShardedParams {
   // Takes the parameters out of the model and leaves this rank's parts; collective over `shards`,
   // the ranks that share out one copy. `copies`: the ranks that have the same parts, over which
   // gradients are summed as well. Both outlive it. The model's forward needs it from now on.
+  // values: for parameters on the meta device, which get their memory here, piece by piece: beside
+  // its parts, a rank has one piece and one whole parameter at a time. Empty: they have values.
   ShardedParams(std::vector<ParamPiece> pieces, Communicator& shards, Communicator& copies,
-                const ShardOptions& options = {});
+                const ShardOptions& options = {}, const ParamValues& values = {});
   ~ShardedParams();
   ShardedParams(const ShardedParams&) = delete;
   ShardedParams& operator=(const ShardedParams&) = delete;

@@ -38,8 +38,8 @@ struct ShardedParams::State : std::enable_shared_from_this<State> {
   State(Communicator& shard_ranks, Communicator& copy_ranks, const ShardOptions& shard_options)
       : shards(shard_ranks), copies(copy_ranks), options(shard_options) {}
 
-  void add_piece(const ParamPiece& piece);
-  void take_in(const Piece& piece, size_t i);
+  void add_piece(const ParamPiece& piece, const ParamValues& values);
+  void take_in(const Piece& piece, size_t i, const at::Tensor& value);
   void hook_unit(size_t k);
 
   void start_gather(size_t k);

@@ -99,9 +99,9 @@ void ShardedParams::State::finish_reduce(size_t k) {
   const bool is_joined = is_last && copies.size() > 1;
   for_each_part(piece, piece.received, [&](const ShardedParam& param, const at::Tensor& sum) {
     if (is_joined) {
-      sum.add_(grad_of(param.part));
+      sum.add_(grad_of(param.part).to(sum.device()));
     } else {
-      grad_of(param.part).add_(sum);
+      grad_of(param.part).add_(sum.to(param.part.device()));
     }
   });
   if (is_joined) {

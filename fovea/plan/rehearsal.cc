@@ -52,14 +52,6 @@ class NumbersOfMeta {
   torch::Library library_;
 };
 
-// Parameters with values that nobody knows, on the meta device.
-models::ModelPtr make_model_without_values(const train::TrainConfig& config) {
-  auto model = models::build_model(config.model, at::kMeta);
-  train::freeze_parameters(*model, config.trainer.freeze);
-  model->train();
-  return model;
-}
-
 // A micro-batch as the loader would give it.
 train::TensorBatch micro_batch(const train::TrainConfig& config, const models::Model& model,
                                int64_t begin, int64_t end, at::ScalarType dtype) {
@@ -123,11 +115,12 @@ class ObservedTask : public train::Task {
 struct Pieces {
   Pieces(const train::TrainConfig& run_config, const parallel::DeviceMesh& mesh)
       : config(run_config),
-        model(make_model_without_values(config)),
+        model(train::make_model_without_values(config)),
         model_parallel(train::share_out_model(config, *model, mesh)),
-        shards(train::make_shards(config.parallel, *model, mesh)),
+        shards(train::make_shards(config, *model, mesh)),
         optimizer(train::make_optimizer(config, *model,
                                         {.shards = shards.get(), .layers = model_parallel.get()})) {
+    model->train();
     if (!shards) {
       reducer = train::make_reducer(config.parallel, *optimizer, mesh.data_parallel());
     }

@@ -15,7 +15,7 @@ namespace fovea::plan {
 
 // Bytes of one rank's tensors.
 struct RankMemory {
-  int64_t parameters = 0;   // at rest: with ZeRO 3 the own part and what no block has
+  int64_t parameters = 0;   // at rest: with ZeRO 3 the own part and what no piece has
   int64_t gradients = 0;    // the buffer of them
   int64_t optimizer = 0;    // moments
   int64_t average = 0;      // of the weights

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -48,6 +49,7 @@ int64_t hash_of(const at::Tensor& tensor) {
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 void check_equal(const NamedTensors& tensors, parallel::Communicator& ranks) {
+  if (tensors.empty() || ranks.size() == 1) return;
   const auto count = static_cast<int64_t>(tensors.size());
   const auto own = at::empty({count}, at::kLong);
   for (int64_t i = 0; i < count; ++i) {
@@ -118,15 +120,30 @@ std::unique_ptr<parallel::ModelParallel> share_out_model(const TrainConfig& conf
 }
 
 void check_same_weights(const models::Model& model, const parallel::DeviceMesh& mesh,
-                        const parallel::ModelParallel& model_parallel) {
-  NamedTensors whole, parts;
+                        const parallel::ModelParallel& model_parallel,
+                        const parallel::ShardedParams* shards) {
+  using parallel::MeshAxis;
+  std::map<std::string, at::Tensor> part_of;
+  if (shards != nullptr) {
+    for (const auto& param : shards->params()) part_of[param.name] = param.part;
+  }
+  NamedTensors whole, cuts, parts, parts_of_cuts;
   for (const auto& item : model.named_parameters()) {
-    (model_parallel.is_split(item.key()) ? parts : whole).emplace_back(item.key(), item.value());
+    const bool is_cut = model_parallel.is_split(item.key());
+    if (const auto part = part_of.find(item.key()); part != part_of.end()) {
+      (is_cut ? parts_of_cuts : parts).push_back(*part);
+    } else {
+      (is_cut ? cuts : whole).emplace_back(item.key(), item.value());
+    }
   }
   check_equal(whole, mesh.world().all());
-  if (!parts.empty()) {
-    check_equal(parts, mesh.data_parallel());
-    check_equal(parts, mesh.axis(parallel::MeshAxis::kCp));
+  check_equal(cuts, mesh.data_parallel());
+  check_equal(parts, mesh.axis(MeshAxis::kTp));
+  for (const auto* same : {&parts, &parts_of_cuts}) {
+    check_equal(*same, mesh.axis(MeshAxis::kDpReplicate));
+  }
+  for (const auto* same : {&cuts, &parts, &parts_of_cuts}) {
+    check_equal(*same, mesh.axis(MeshAxis::kCp));
   }
 }
 

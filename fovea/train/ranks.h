@@ -9,6 +9,7 @@
 #include "fovea/parallel/ddp.h"
 #include "fovea/parallel/mesh.h"
 #include "fovea/parallel/model_parallel.h"
+#include "fovea/parallel/sharded_params.h"
 #include "fovea/train/config.h"
 
 namespace fovea::train {
@@ -32,9 +33,11 @@ std::unique_ptr<parallel::ModelParallel> share_out_model(const TrainConfig& conf
                                                          const parallel::DeviceMesh& mesh);
 
 // Throws Error on every rank where the weights of one are not those of the first, naming the first
-// parameter that differs. Parts are compared with those of the ranks that have the same.
+// parameter that differs. Parts are compared with those of the ranks that have the same. shards:
+// null, or whoever has the parameters' parts.
 void check_same_weights(const models::Model& model, const parallel::DeviceMesh& mesh,
-                        const parallel::ModelParallel& model_parallel);
+                        const parallel::ModelParallel& model_parallel,
+                        const parallel::ShardedParams* shards = nullptr);
 
 // Sums the optimizer's gradients over the ranks that read other samples.
 std::unique_ptr<parallel::GradientReducer> make_reducer(const parallel::ParallelConfig& config,

@@ -164,6 +164,12 @@ models::ModelPtr make_model(const TrainConfig& config, const ComputeOptions& com
   return model;
 }
 
+models::ModelPtr make_model_without_values(const TrainConfig& config) {
+  auto model = models::build_model(config.model, at::kMeta);
+  freeze_parameters(*model, config.trainer.freeze);
+  return model;
+}
+
 void freeze_parameters(models::Model& model, const std::vector<std::string>& patterns) {
   const auto matches = [&](const std::string& pattern, const std::string& name) {
     if (pattern == "backbone") return model.is_backbone(name);

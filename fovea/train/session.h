@@ -64,6 +64,9 @@ models::LoadOptions load_options(const InitConfig& config);
 // parameters marked.
 models::ModelPtr make_model(const TrainConfig& config, const ComputeOptions& compute);
 
+// The same on the meta device, without values.
+models::ModelPtr make_model_without_values(const TrainConfig& config);
+
 // Marks parameters that match a pattern (`blocks.*`, or `backbone`: all but head.*) as not trained.
 // Throws ConfigError for a pattern that matches nothing, or when nothing is left to train.
 void freeze_parameters(models::Model& model, const std::vector<std::string>& patterns);

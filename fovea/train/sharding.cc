@@ -8,7 +8,9 @@
 #include <optional>
 #include <utility>
 
+#include "fovea/models/plans.h"
 #include "fovea/models/registry.h"
+#include "fovea/nn/give_data.h"
 #include "fovea/optim/param_groups.h"
 #include "fovea/train/session.h"
 
@@ -89,6 +91,30 @@ TensorMap cut_weights(const models::Model& model, const Sharing& sharing, const 
   return result;
 }
 
+// Throws CheckpointError unless the saved weights, or what they are parts of, are the model's.
+void check_whole_shapes(const models::Model& model, const Sharing& sharing,
+                        const checkpoint::State& saved) {
+  checkpoint::Shapes expected, found;
+  for (const auto& item : model.named_parameters()) {
+    const auto sizes = item.value().sizes();
+    const auto cut = sharing.layers ? sharing.layers->cut_of(item.key()) : std::nullopt;
+    expected[item.key()] = cut ? nn::all_of_cut(sizes, *cut).shape : sizes.vec();
+  }
+  const auto parts = saved.parts.find("model");
+  for (const auto& [name, tensor] : saved.model) {
+    const bool is_part = parts != saved.parts.end() && parts->second.contains(name);
+    found[name] = is_part ? parts->second.at(name).shape : tensor.sizes().vec();
+  }
+  checkpoint::check_same_shapes(expected, found);
+}
+
+// What is shared out to nobody, or over tp alone.
+void give_rest(models::Model& model, const parallel::ParamValues& values) {
+  for (const auto& item : model.named_parameters()) {
+    if (item.value().is_meta()) nn::give_data(item.value(), values(item.key()));
+  }
+}
+
 }  // namespace
 
 void Sharing::sum(const at::Tensor& x, const std::string& what) const {
@@ -96,22 +122,33 @@ void Sharing::sum(const at::Tensor& x, const std::string& what) const {
   if (layers != nullptr) layers->tp().all_reduce(x, what);
 }
 
-std::unique_ptr<parallel::ShardedParams> make_shards(const parallel::ParallelConfig& config,
+std::unique_ptr<parallel::ShardedParams> make_shards(const TrainConfig& config,
                                                      models::Model& model,
-                                                     const parallel::DeviceMesh& mesh) {
+                                                     const parallel::DeviceMesh& mesh,
+                                                     const parallel::ParamValues& values) {
   auto& ranks = mesh.axis(parallel::MeshAxis::kDpShard);
-  if (ranks.size() == 1) return nullptr;
-  auto pieces = config.zero == 3 ? parallel::pieces_by_unit(model, config.min_num_params)
-                                 : parallel::pieces_by_size(model);
-  if (config.param_dtype == "bfloat16") {
-    pieces = parallel::gathered_in(std::move(pieces), at::kBFloat16);
+  std::unique_ptr<parallel::ShardedParams> shards;
+  if (ranks.size() > 1) {
+    const auto& options = config.parallel;
+    auto pieces =
+        options.zero == 3
+            ? parallel::pieces_by_unit(model, {.min_num_params = options.min_num_params,
+                                               .units = models::parallel_plan(config.model).units})
+            : parallel::pieces_by_size(model);
+    if (options.param_dtype == "bfloat16") {
+      pieces = parallel::gathered_in(std::move(pieces), at::kBFloat16);
+    }
+    shards = std::make_unique<parallel::ShardedParams>(
+        std::move(pieces), ranks, mesh.axis(parallel::MeshAxis::kDpReplicate),
+        parallel::ShardOptions{
+            .reduce_every_backward = options.zero >= 2,
+            .reshard_after_forward = options.reshard_after_forward,
+            .cpu_offload = options.cpu_offload,
+            .wire_dtype = options.reduce_dtype == "bfloat16" ? at::kBFloat16 : at::kFloat},
+        values);
   }
-  return std::make_unique<parallel::ShardedParams>(
-      std::move(pieces), ranks, mesh.axis(parallel::MeshAxis::kDpReplicate),
-      parallel::ShardOptions{
-          .reduce_every_backward = config.zero >= 2,
-          .reshard_after_forward = config.reshard_after_forward,
-          .wire_dtype = config.reduce_dtype == "bfloat16" ? at::kBFloat16 : at::kFloat});
+  if (values) give_rest(model, values);
+  return shards;
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config, models::Model& model,
@@ -203,10 +240,36 @@ models::ModelPtr whole_model(const TrainConfig& config, const models::ModelPtr& 
   return whole;
 }
 
+checkpoint::WantedParts wanted_parts(const models::Model& model, optim::Optimizer& optimizer,
+                                     optim::Ema* ema, const Sharing& sharing) {
+  checkpoint::WantedParts wanted;
+  if (!sharing.is_on()) return wanted;
+  const auto specs = by_name(optimizer.params());
+  const auto add = [&](const TensorMap& own, const std::string& part) {
+    for (const auto& [key, tensor] : own) {
+      const auto spec = specs.find(param_of(key));
+      if (spec == specs.end() || !is_part(tensor, *spec->second)) continue;
+      wanted[part][key] = {*spec->second->part, tensor.sizes().vec()};
+    }
+  };
+  TensorMap weights;
+  for (const auto& spec : optimizer.params()) weights[spec.name] = spec.param;
+  add(weights, "model");
+  add(optimizer.state(), "optimizer");
+  if (ema != nullptr) add(ema->state(), "ema");
+  for (const auto& item : model.named_parameters()) {  // the frozen ones
+    const auto cut = sharing.layers ? sharing.layers->cut_of(item.key()) : std::nullopt;
+    if (!cut || specs.contains(item.key())) continue;
+    const auto sizes = item.value().sizes();
+    wanted["model"][item.key()] = {nn::all_of_cut(sizes, *cut), sizes.vec()};
+  }
+  return wanted;
+}
+
 void load_into(models::Model& model, optim::Optimizer& optimizer, optim::Ema* ema,
                const Sharing& sharing, const checkpoint::State& saved) {
+  check_whole_shapes(model, sharing, saved);
   const auto weights = cut_weights(model, sharing, saved.model);
-  checkpoint::check_same_names_and_shapes(model, weights);
   const auto moments = optimizer.state();
   optimizer.load_state(parts_of(saved.optimizer, moments, optimizer.params()),
                        saved.scalars.at("optimizer_steps"));
@@ -214,8 +277,10 @@ void load_into(models::Model& model, optim::Optimizer& optimizer, optim::Ema* em
   if (sharing.shards == nullptr) return checkpoint::copy_into(model, weights);
   const at::NoGradGuard no_grad;
   for (const auto& spec : optimizer.params()) {
-    const auto& whole = saved.model.at(spec.name);
-    spec.param.detach().copy_(nn::take_part(*spec.part, whole, spec.param.sizes()));
+    const auto& values = saved.model.at(spec.name);
+    spec.param.detach().copy_(values.sizes() == spec.shape()
+                                  ? nn::take_part(*spec.part, values, spec.param.sizes())
+                                  : values);
   }
   for (const auto& item : model.named_parameters()) {
     if (!item.value().requires_grad()) item.value().copy_(weights.at(item.key()));

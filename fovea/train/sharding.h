@@ -33,10 +33,12 @@ struct Sharing {
 };
 
 // Shares out the model's trained parameters, or what tp has left of them; null where dp_shard is 1.
-// The mesh outlives it. Collective.
-std::unique_ptr<parallel::ShardedParams> make_shards(const parallel::ParallelConfig& config,
+// The mesh outlives it. values: of a model on the meta device, of which every parameter has memory
+// and values then (see model_start.h). Collective.
+std::unique_ptr<parallel::ShardedParams> make_shards(const TrainConfig& config,
                                                      models::Model& model,
-                                                     const parallel::DeviceMesh& mesh);
+                                                     const parallel::DeviceMesh& mesh,
+                                                     const parallel::ParamValues& values = {});
 
 // The recipe's optimizer over what this rank has of the parameters. What `sharing` points to
 // outlives it.
@@ -61,8 +63,13 @@ models::ModelPtr whole_model(const TrainConfig& config, const models::ModelPtr& 
                              const optim::Optimizer& optimizer, const Sharing& sharing,
                              bool is_wanted);
 
-// Puts a checkpoint's weights, which are whole, into the model or this rank's parts; moments and
-// averages as well. Throws CheckpointError where names or shapes are others. Collective.
+// What this rank needs of a checkpoint: its parts, whatever mesh wrote them.
+checkpoint::WantedParts wanted_parts(const models::Model& model, optim::Optimizer& optimizer,
+                                     optim::Ema* ema, const Sharing& sharing);
+
+// Puts a checkpoint's weights, whole or as wanted_parts asks for them, into the model or this
+// rank's parts; moments and averages as well. Throws CheckpointError where names or shapes are
+// others. Collective.
 void load_into(models::Model& model, optim::Optimizer& optimizer, optim::Ema* ema,
                const Sharing& sharing, const checkpoint::State& saved);
 

@@ -1,5 +1,6 @@
 #include "fovea/train/trainer.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
@@ -16,6 +17,7 @@
 #include "fovea/train/feature_cache.h"
 #include "fovea/train/inference.h"
 #include "fovea/train/metric_names.h"
+#include "fovea/train/model_start.h"
 #include "fovea/train/ranks.h"
 #include "fovea/train/report/report.h"
 #include "fovea/train/run_clock.h"
@@ -110,6 +112,7 @@ struct Trainer::Run {
   DataSource validation;
   std::unique_ptr<FeatureSource> backbone;  // frozen, without a cache
   StepOptions options;
+  std::unique_ptr<ModelStart> start;  // null once the model has its values
   models::ModelPtr model;
   std::unique_ptr<parallel::ModelParallel> model_parallel;
   std::unique_ptr<Task> task;
@@ -148,11 +151,12 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode,
                                   : open_validation_data(config, training.dataset->class_names(),
                                                          data_shard(mesh))),
       options(step_options(config)),
-      model(make_model(config, options.compute)),
+      start(std::make_unique<ModelStart>(config, options.compute)),
+      model(start->model()),
       model_parallel(share_out_model(config, *model, mesh)),
       task(make_task(config.task, *model)),
       checkpoint_metrics(train::checkpoint_metrics(config.checkpoint, *task)),
-      shards(make_shards(config.parallel, *model, mesh)),
+      shards(make_shards(config, *model, mesh, start->values(*model_parallel))),
       optimizer(make_optimizer(config, *model, sharing())),
       reducer(shards ? nullptr : make_reducer(config.parallel, *optimizer, data_ranks())),
       steps_per_epoch(training.loader->batches_per_epoch()),
@@ -164,6 +168,7 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode,
       log(folder.path().string(), config.log, mode,
           world.is_first() ? TrainingLog::Role::kWriter : TrainingLog::Role::kSilent),
       timeline(folder.path(), config.log.trace_steps, world) {
+  start.reset();
   options.ranks = &data_ranks();
   options.reducer = reducer.get();
   options.shards = shards.get();
@@ -206,17 +211,27 @@ checkpoint::State Trainer::Run::state() {
   return state;
 }
 
-// The first rank finds the newest one that is whole; all read that one.
+// The newest one of which every rank finds whole what it needs: together that is all of it.
 std::optional<checkpoint::State> Trainer::Run::load_latest() {
-  std::optional<checkpoint::State> found;
-  double step_found = -1;
-  if (world.is_first()) {
-    found = store.load_latest();
-    if (found) step_found = found->scalars.at("step");
+  const auto wanted = wanted_parts(*model, *optimizer, ema.get(), sharing());
+  for (;;) {
+    const double newest = world.is_first() ? static_cast<double>(store.newest().value_or(-1)) : -1;
+    const auto step_found =
+        std::llround(parallel::max_over_ranks(world.all(), newest, "the step to go on from"));
+    if (step_found < 0) return {};
+    std::optional<checkpoint::State> found;
+    std::string fault;
+    try {
+      found = store.load(step_found, wanted);
+    } catch (const CheckpointError& error) {
+      fault = error.what();
+    }
+    const auto faults = parallel::all_gather_text(world.all(), fault, "faults of a checkpoint");
+    const auto first = std::find_if(faults.begin(), faults.end(),
+                                    [](const std::string& text) { return !text.empty(); });
+    if (first == faults.end()) return found;
+    if (world.is_first()) store.refuse(step_found, *first);
   }
-  step_found = parallel::max_over_ranks(world.all(), step_found, "the step to go on from");
-  if (step_found >= 0 && !world.is_first()) found = store.load(std::llround(step_found));
-  return found;
 }
 
 void Trainer::Run::resume() {
@@ -366,9 +381,9 @@ FitResult Trainer::Run::fit() {
   folder.write_config(config);
   std::optional<RunClock> clock;
   if (is_writer()) clock.emplace(folder.file("machine.json"), options.compute);
+  check_same_weights(*model, mesh, *model_parallel, shards.get());
   {
-    const parallel::ShardedParams::WholeScope whole(shards.get());
-    check_same_weights(*model, mesh, *model_parallel);
+    const parallel::ShardedParams::WholeScope whole(training_cache ? shards.get() : nullptr);
     prepare_features();
   }
   log.start(step);

@@ -117,8 +117,7 @@ void read_safetensors(const std::string& path, WeightsFile& file) {
   file.format = "safetensors";
   const auto mapped = SafetensorsFile::open(path);
   file.metadata = mapped.metadata();
-  for (const auto& entry : mapped.entries())
-    file.tensors.emplace_back(entry.name, nn::to_tensor(entry));
+  file.tensors = nn::mapped_tensors(mapped);
 }
 
 bool is_npz(const std::string& path) {

@@ -46,7 +46,8 @@ class BagOfPatches : public Model {
   explicit BagOfPatches(const BagOfPatchesConfig& config, at::Device device = at::kCPU);
 
   at::Tensor forward(const at::Tensor& images) override;  // [B, C, H, W] -> [B, num_classes]
-  void init_weights(uint64_t seed) override;
+  void init_parameter(const std::string& name, const at::Tensor& value,
+                      uint64_t seed) const override;
   InputSpec input_spec() const override;
   std::vector<std::string> no_weight_decay() const override { return {}; }
   int64_t layer_id(const std::string& parameter_name) const override;
@@ -84,13 +85,11 @@ at::Tensor BagOfPatches::forward(const at::Tensor& images) {
   return head_->forward(norm_->forward(x).mean(1));       // [B, num_classes]
 }
 
-void BagOfPatches::init_weights(uint64_t seed) {
+void BagOfPatches::init_parameter(const std::string& name, const at::Tensor& value,
+                                  uint64_t seed) const {
   const nn::VitInitOptions options{.patch_elements =
                                        config_.in_chans * config_.patch_size * config_.patch_size};
-  for (const auto& item : named_parameters()) {
-    const auto init = nn::vit_init(item.key(), item.value().sizes(), options);
-    nn::initialize(item.value(), item.key(), seed, init);
-  }
+  nn::initialize(value, name, seed, nn::vit_init(name, value.sizes(), options));
 }
 
 InputSpec BagOfPatches::input_spec() const {

@@ -174,9 +174,10 @@ TEST(EveryMeshParityTest, MomentsOfAnotherSystemOverFourRanks) {
     config.init.weights = config.init.optimizer = support::golden_path("moving/timm.pth.tar");
     config.parallel = {.dp_shard = 2, .tp = 2};
     const parallel::DeviceMesh mesh(world, parallel::mesh_shape(config.parallel, 4, 8));
-    const auto model = make_model(config, {});
+    const ModelStart start(config, {});
+    const auto& model = start.model();
     const auto layers = share_out_model(config, *model, mesh);
-    const auto shards = make_shards(config.parallel, *model, mesh);
+    const auto shards = make_shards(config, *model, mesh, start.values(*layers));
     const Sharing sharing{.shards = shards.get(), .layers = layers.get()};
     const auto optimizer = make_optimizer(config, *model, sharing);
     const auto steps = take_over_run(config, *model, *optimizer, nullptr);
@@ -185,7 +186,10 @@ TEST(EveryMeshParityTest, MomentsOfAnotherSystemOverFourRanks) {
     EXPECT_EQ(steps, take_over_run(config, *alone, *expected, nullptr));
     const auto moments = optimizer->state(), whole = expected->state();
     EXPECT_EQ(moments.size(), whole.size());
+    const auto weights = alone->named_parameters();
     for (const auto& spec : optimizer->params()) {
+      const auto joined = testing::joined(spec, spec.param.detach(), sharing);
+      EXPECT_TRUE(joined.equal(weights[spec.name].detach())) << spec.name;
       for (const std::string moment : {"exp_avg/", "exp_avg_sq/"}) {
         const auto key = moment + spec.name;
         EXPECT_TRUE(testing::joined(spec, moments.at(key), sharing).equal(whole.at(key))) << key;

@@ -50,6 +50,7 @@ TEST(MeshShapeTest, TokensAreSharedOutAmongTheRanksOfTp) {
   ConfigIssues none;
   ParallelConfig{}.validate(none);
   ParallelConfig{.tp = 2, .sequence_parallel = true}.validate(none);
+  ParallelConfig{.dp_shard = 2, .cpu_offload = true}.validate(none);
   EXPECT_TRUE(none.all().empty());
 }
 

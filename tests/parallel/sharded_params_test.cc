@@ -1,13 +1,10 @@
 #include "fovea/parallel/sharded_params.h"
 
 #include <ATen/Functions.h>
-#include <c10/core/CPUAllocator.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstring>
-#include <unordered_map>
-
+#include "fovea/kernels/device.h"
+#include "tests/parallel/counting_allocator.h"
 #include "tests/parallel/run_ranks.h"
 
 namespace fovea::parallel {
@@ -209,8 +206,9 @@ TEST(ShardedParamsTest, PiecesOfAModel) {
   EXPECT_EQ(names(pieces_by_unit(net)),
             (std::vector<std::string>{"blocks.0:2", "blocks.1:2", "blocks.2:2",
                                       "the rest of the model:1"}));
-  EXPECT_EQ(names(pieces_by_unit(net, 31)), (std::vector<std::string>{"the rest of the model:7"}));
-  EXPECT_EQ(names(pieces_by_unit(net, 30)).size(), 4u);
+  EXPECT_EQ(names(pieces_by_unit(net, {.min_num_params = 31})),
+            (std::vector<std::string>{"the rest of the model:7"}));
+  EXPECT_EQ(names(pieces_by_unit(net, {.min_num_params = 30})).size(), 4u);
   EXPECT_EQ(names(pieces_by_size(net, 8 * 26)),
             (std::vector<std::string>{"parameters from head:2", "parameters from blocks.0.bias:2",
                                       "parameters from blocks.1.bias:2",
@@ -219,53 +217,31 @@ TEST(ShardedParamsTest, PiecesOfAModel) {
   EXPECT_EQ(names(pieces_by_unit(net))[1], "blocks.1:1");
 }
 
-// Bytes of all CPU tensors of this process.
-class CountingAllocator final : public c10::Allocator {
- public:
-  at::DataPtr allocate(size_t bytes) override {
-    auto* block = static_cast<size_t*>(std::aligned_alloc(64, (bytes + 127) / 64 * 64));
-    block[0] = bytes;
-    in_use += static_cast<int64_t>(bytes);
-    peak = std::max<int64_t>(peak, in_use);
-    return {block + 8, block, &free_block, at::Device(at::kCPU)};
-  }
-  void copy_data(void* to, const void* from, size_t bytes) const override {
-    std::memcpy(to, from, bytes);
-  }
-  static void free_block(void* block) {
-    in_use -= static_cast<int64_t>(static_cast<size_t*>(block)[0]);
-    std::free(block);
-  }
-  static std::atomic<int64_t> in_use, peak;
-};
-std::atomic<int64_t> CountingAllocator::in_use = 0, CountingAllocator::peak = 0;
-
 // Most bytes during forward and backward of a net whose activations weigh nothing, over those of
 // its parameters.
 double peak_of_a_step(World& world, const ShardOptions& options, bool is_sharded) {
   constexpr int64_t kWidth = 200, kDepth = 16;
-  const auto before = CountingAllocator::in_use.load();
+  const auto before = testing::CountingAllocator::in_use.load();
   NetImpl net(kWidth, kDepth);
   std::unique_ptr<ShardedParams> shards;
   if (is_sharded) {
     shards = std::make_unique<ShardedParams>(pieces_by_unit(net), world.all(), one_rank(), options);
   }
   for (int step = 0; step < 2; ++step) {
-    CountingAllocator::peak = CountingAllocator::in_use.load();
+    testing::CountingAllocator::peak = testing::CountingAllocator::in_use.load();
     const auto loss = net.forward(input(0, kWidth)).sum();
     if (shards) shards->before_backward(true);
     loss.backward();
     if (shards) shards->after_backward();
   }
   const double parameters = 8.0 * kDepth * kWidth * (kWidth + 1);
-  return static_cast<double>(CountingAllocator::peak - before) / parameters;
+  return static_cast<double>(testing::CountingAllocator::peak - before) / parameters;
 }
 
 TEST(ShardedParamsTest, MemoryFallsWithTheNumberOfRanks) {
   for (const int64_t ranks : {2, 4}) {
     run_ranks(ranks, [ranks](World& world) {
-      static CountingAllocator allocator;
-      c10::SetCPUAllocator(&allocator, /*priority=*/100);
+      testing::count_cpu_memory();
       EXPECT_NEAR(peak_of_a_step(world, {}, false), 2.0, 0.1);  // weights and gradients
       const double share = 1.0 / static_cast<double>(ranks), piece = 1.0 / 16;
       // Beside its share of both: two pieces gathered, the gradients of one, those of another on
@@ -294,6 +270,32 @@ TEST(ShardedParamsTest, BFloat16GradientsAreSummedInFloat32) {
     const auto grads = joined_grads(shards);
     EXPECT_TRUE(grads.at("head").equal(at::full({5}, 258, at::kDouble))) << grads.at("head");
     EXPECT_TRUE(grads.at("blocks.1.weight").equal(at::zeros({5, 5}, at::kDouble)));
+  });
+}
+
+// Parts and their gradients on the host, what is gathered on the GPU.
+TEST(ShardedParamsTest, OffloadedFromAGpu) {
+  if (!kernels::load_cuda_backend().is_loaded) {
+    GTEST_SKIP() << "skipped: no GPU (" << kernels::load_cuda_backend().reason << ")";
+  }
+  run_ranks(2, [](World& world) {
+    NetImpl plain, net;
+    net.to(at::kCUDA);
+    ShardedParams shards(pieces_by_unit(net), world.all(), one_rank(), {.cpu_offload = true});
+    const auto loss = net.forward(input(1).to(at::kCUDA)).sum();
+    shards.before_backward(true);
+    loss.backward();
+    shards.after_backward();
+    (plain.forward(input(1)).sum() * 2).backward();
+    const auto expected = plain_grads(plain);
+    for (const auto& [name, grad] : joined_grads(shards)) {
+      EXPECT_TRUE(at::allclose(grad, expected.at(name), 1e-9, 1e-12)) << name;
+    }
+    for (const auto& param : shards.params()) {
+      EXPECT_TRUE(param.part.is_cpu() && param.part.grad().is_cpu()) << param.name;
+      EXPECT_TRUE(param.part.numel() == 0 || param.part.is_pinned()) << param.name;
+      EXPECT_TRUE(param.whole.is_cuda()) << param.name;
+    }
   });
 }
 

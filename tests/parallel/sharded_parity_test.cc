@@ -72,7 +72,8 @@ std::vector<testing::ModelCase> some_models() {
   for (const auto& item : testing::model_cases()) {
     const std::string name = item.name;
     if (name == "vit_2d" || name == "mae_2d" || name == "unetr_3d" || name == "sap_2d" ||
-        name == "diffusion_vit_2d" || name == "vit_adaptive_3d") {
+        name == "diffusion_vit_2d" || name == "vit_adaptive_3d" || name == "t2t_vit" ||
+        name == "mae_adaptive_2d") {
       chosen.push_back(item);
     }
   }
@@ -87,6 +88,31 @@ TEST(ShardedParityTest, OtherWaysToShare) {
                    {"every layer a piece", 1, {.zero = 3, .min_num_params = 1}, 2},
                    {"by size", 1, {.zero = 3, .min_num_params = 1500}}},
                   some_models());
+  });
+}
+
+// Where there is no GPU the memory of the host is that of the device: not a bit changes.
+TEST(ShardedParityTest, OffloadedToTheHost) {
+  run_ranks(2, [](parallel::World& world) {
+    const testing::Folder folder;
+    auto config = testing::model_cases().front().config(folder);
+    config.data.global_batch_size = 7;
+    config.data.drop_last = false;
+    const auto mesh = testing::sharded_mesh(world, 1);
+    for (const int64_t zero : {1, 3}) {
+      const auto plain = testing::run_sharded(
+          sharded_config(config, {"", 1, {.zero = zero}}, world.size()), &mesh, 2);
+      const auto offloaded = testing::run_sharded(
+          sharded_config(config, {"", 1, {.zero = zero, .cpu_offload = true}}, world.size()), &mesh,
+          2);
+      for (const auto member : {&testing::ShardedRun::losses, &testing::ShardedRun::gradients,
+                                &testing::ShardedRun::weights, &testing::ShardedRun::averages}) {
+        ASSERT_EQ((plain.*member).size(), (offloaded.*member).size());
+        for (const auto& [name, tensor] : plain.*member) {
+          EXPECT_TRUE(tensor.equal((offloaded.*member).at(name))) << name << ", zero " << zero;
+        }
+      }
+    }
   });
 }
 

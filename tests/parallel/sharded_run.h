@@ -13,6 +13,7 @@
 
 #include "fovea/optim/ema.h"
 #include "fovea/parallel/mesh.h"
+#include "fovea/train/model_start.h"
 #include "fovea/train/ranks.h"
 #include "fovea/train/session.h"
 #include "fovea/train/sharding.h"
@@ -44,16 +45,23 @@ inline at::Tensor joined(const optim::ParamSpec& spec, const at::Tensor& values,
 // The pieces of a training, all in float64; or with activations of another dtype and float32
 // weights.
 struct ShardedTraining {
+  // Without a mesh one process has all, whatever the config says.
+  static TrainConfig config_on(TrainConfig config, const parallel::DeviceMesh* mesh) {
+    if (mesh == nullptr) config.parallel = {};
+    return config;
+  }
+
   ShardedTraining(const TrainConfig& run_config, const parallel::DeviceMesh* mesh,
                   at::ScalarType dtype = at::kDouble)
       : config(run_config),
         source(open_training_data(config, mesh ? data_shard(*mesh) : data::Shard{})),
-        model(make_model(config, {})),
+        start(config_on(config, mesh), {}),
+        model(start.model()),
         task(make_task(config.task, *model)) {
     if (dtype == at::kDouble) model->to(at::kDouble);
     if (mesh != nullptr) {
       layers = share_out_model(config, *model, *mesh);
-      shards = make_shards(config.parallel, *model, *mesh);
+      shards = make_shards(config, *model, *mesh, start.values(*layers));
     }
     optimizer = make_optimizer(config, *model, sharing());
     if (mesh != nullptr && !shards) {
@@ -94,6 +102,7 @@ struct ShardedTraining {
 
   TrainConfig config;
   DataSource source;
+  ModelStart start;
   models::ModelPtr model;
   std::unique_ptr<Task> task;
   std::unique_ptr<parallel::ModelParallel> layers;
@@ -125,8 +134,7 @@ inline ShardedRun run_sharded(const TrainConfig& config, const parallel::DeviceM
   }
   result.weights = training.weights();
   if (mesh != nullptr) {
-    const parallel::ShardedParams::WholeScope whole(training.shards.get());
-    check_same_weights(*training.model, *mesh, *training.layers);
+    check_same_weights(*training.model, *mesh, *training.layers, training.shards.get());
   }
   const optim::EmaScope average(training.ema.get());
   result.averages = training.weights();

@@ -9,6 +9,7 @@
 #include "fovea/plan/live_memory.h"
 #include "fovea/plan/pipeline.h"
 #include "tests/train/tiny_run.h"
+#include "tests/train/tiny_segmentation.h"
 
 namespace fovea::plan {
 namespace {
@@ -102,6 +103,22 @@ TEST(MeshPlanTest, StateFallsWithTheRanks) {
   EXPECT_LT(state_of({{1, 64, 1, 1}}), whole / 40);  // patch embedding, norm and head stay whole
   EXPECT_LT(state_of({{1, 1, 1, 8}}), whole / 6);
   EXPECT_EQ(state_of({{1, 1, 8, 1}}), whole);
+}
+
+// So it is where most of a model is in no block, as in the convolutions of UNETR.
+TEST(MeshPlanTest, StateOfConvolutionsFallsWithTheRanks) {
+  const data::testing::TempDir folder;
+  auto config = train::testing::tiny_segmentation_config(folder);
+  auto unetr = *config.model.get_if<models::UnetrConfig>();
+  unetr.encoder.vit.embed_dim = 128;
+  unetr.feature_size = 64;
+  config.model = {unetr};
+  config.data.global_batch_size = 16;
+  const auto state_of = [&](const MeshShape& mesh) {
+    config.parallel = mesh_of(mesh);
+    return static_cast<double>(rehearse(config, mesh, 0).memory.state());
+  };
+  EXPECT_LT(state_of({{1, 16, 1, 1}}), state_of({{16, 1, 1, 1}}) / 12);
 }
 
 TEST(MeshPlanTest, CollectivesCostWhatTheirAlgorithmsMove) {

@@ -70,7 +70,7 @@ Measured train_two_steps(const train::TrainConfig& config, const DeviceMesh& mes
   model->train();
   const auto task = train::make_task(config.task, *model);
   const auto model_parallel = train::share_out_model(config, *model, mesh);
-  const auto shards = train::make_shards(config.parallel, *model, mesh);
+  const auto shards = train::make_shards(config, *model, mesh);
   const auto optimizer = train::make_optimizer(
       config, *model, {.shards = shards.get(), .layers = model_parallel.get()});
   const auto reducer =
@@ -149,6 +149,7 @@ const auto kSequenceRecompute = with([](ParallelConfig& p) {
 });
 const auto kRing = with([](ParallelConfig& p) { p.cp_method = "ring"; });
 const auto kHalfWire = with([](ParallelConfig& p) { p.reduce_dtype = "bfloat16"; });
+const auto kEveryLayer = with([](ParallelConfig& p) { p.min_num_params = 1; });
 const auto kKept = with([](ParallelConfig& p) { p.reshard_after_forward = false; });
 
 TEST(PlanRanksTest, TwoRanksDoAsPredicted) {
@@ -162,6 +163,7 @@ TEST(PlanRanksTest, TwoRanksDoAsPredicted) {
                           {"zero 3, five micro-batches", {1, 2, 1, 1}, {}, 3},
                           {"zero 3, recompute", {1, 2, 1, 1}, kRecompute},
                           {"zero 3, kept", {1, 2, 1, 1}, kKept},
+                          {"zero 3, every layer", {1, 2, 1, 1}, kEveryLayer, 4},
                           {"tp", {1, 1, 1, 2}},
                           {"tp, recompute", {1, 1, 1, 2}, kRecompute},
                           {"tp and sp", {1, 1, 1, 2}, kSequence, 4},

@@ -72,7 +72,7 @@ class FixedModel : public models::Model {
  public:
   explicit FixedModel(at::Tensor logits) : logits_(std::move(logits)) {}
   at::Tensor forward(const at::Tensor&) override { return logits_; }
-  void init_weights(uint64_t) override {}
+  void init_parameter(const std::string&, const at::Tensor&, uint64_t) const override {}
   models::InputSpec input_spec() const override { return {}; }
   std::vector<std::string> no_weight_decay() const override { return {}; }
   int64_t layer_id(const std::string&) const override { return 0; }

@@ -1,0 +1,107 @@
+#include "fovea/checkpoint/slice_reader.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "fovea/checkpoint/byte_sum.h"
+#include "fovea/checkpoint/sha256.h"
+#include "fovea/core/error.h"
+#include "fovea/core/safetensors.h"
+#include "fovea/nn/tensor_file.h"
+
+namespace fovea::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+void check_size(const fs::path& folder, const FileEntry& entry) {
+  std::error_code error;
+  const auto bytes = fs::file_size(folder / entry.name, error);
+  if (error) fail<CheckpointError>("{}: {}", entry.name, error.message());
+  if (bytes != entry.bytes) {
+    fail<CheckpointError>("{}: found {} bytes, expected {}", entry.name, bytes, entry.bytes);
+  }
+}
+
+void read_bytes(std::ifstream& file, const std::string& name, void* to, uint64_t bytes) {
+  if (!file.read(static_cast<char*>(to), static_cast<std::streamsize>(bytes))) {
+    fail<CheckpointError>("{}: cannot be read", name);
+  }
+}
+
+}  // namespace
+
+void verify_file(const fs::path& folder, const FileEntry& entry) {
+  check_size(folder, entry);
+  std::ifstream file(folder / entry.name, std::ios::binary);
+  Sha256 hash;
+  std::vector<char> piece(std::min<uint64_t>(entry.bytes, uint64_t{8} << 20));
+  for (uint64_t left = entry.bytes; left > 0;) {
+    const auto size = std::min<uint64_t>(left, piece.size());
+    read_bytes(file, entry.name, piece.data(), size);
+    hash.update(piece.data(), size);
+    left -= size;
+  }
+  if (hash.finish() != entry.sha256) {
+    fail<CheckpointError>("{}: its checksum does not fit", entry.name);
+  }
+}
+
+SliceReader::SliceReader(const fs::path& folder, const FileEntry& entry,
+                         const std::map<std::string, SavedSlice>& expected)
+    : name_(entry.name), expected_(expected) {
+  check_size(folder, entry);
+  const bool has_sums = !entry.preamble.empty() &&
+                        std::none_of(expected.begin(), expected.end(), [](const auto& item) {
+                          return item.second.slice->sum.empty();
+                        });
+  if (!has_sums) verify_file(folder, entry);
+  file_.rdbuf()->pubsetbuf(nullptr, 0);  // slices may be smaller than what it would read ahead
+  file_.open(folder / entry.name, std::ios::binary);
+  read_preamble(entry);
+}
+
+void SliceReader::read_preamble(const FileEntry& entry) {
+  uint64_t header_bytes = 0;
+  if (entry.bytes >= 8) read_bytes(file_, name_, &header_bytes, 8);
+  if (entry.bytes < 8 || header_bytes > entry.bytes - 8) {
+    fail<CheckpointError>("{}: not a safetensors file", name_);
+  }
+  std::string preamble(8 + header_bytes, '\0');
+  std::memcpy(preamble.data(), &header_bytes, 8);
+  read_bytes(file_, name_, preamble.data() + 8, header_bytes);
+  if (!entry.preamble.empty() && byte_sum(preamble.data(), preamble.size()) != entry.preamble) {
+    fail<CheckpointError>("{}: its checksum does not fit (in the header)", name_);
+  }
+  const auto header = parse_safetensors_header(std::string_view(preamble).substr(8),
+                                               entry.bytes - preamble.size(), name_);
+  for (size_t i = 0; i < header.entries.size(); ++i) {
+    const auto& found = header.entries[i];
+    const auto wanted = expected_.find(found.name);
+    if (wanted == expected_.end() || wanted->second.tensor->dtype != found.dtype ||
+        wanted->second.slice->size != found.shape) {
+      fail<CheckpointError>("{}: '{}' is not as the manifest has it", name_, found.name);
+    }
+    offsets_[found.name] = preamble.size() + header.offsets[i];
+  }
+  for (const auto& [key, unused] : expected_) {
+    if (!offsets_.contains(key)) fail<CheckpointError>("{}: '{}' is missing", name_, key);
+  }
+}
+
+at::Tensor SliceReader::read(const std::string& key) {
+  const auto& wanted = expected_.at(key);
+  const auto values = at::empty(wanted.slice->size, nn::dtype_of_safetensors(wanted.tensor->dtype));
+  file_.seekg(static_cast<std::streamoff>(offsets_.at(key)));
+  read_bytes(file_, name_, values.mutable_data_ptr(), values.nbytes());
+  const auto& sum = wanted.slice->sum;
+  if (!sum.empty() && byte_sum(values.const_data_ptr(), values.nbytes()) != sum) {
+    fail<CheckpointError>("{}: its checksum does not fit (in '{}')", name_, key);
+  }
+  return values;
+}
+
+}  // namespace fovea::checkpoint
