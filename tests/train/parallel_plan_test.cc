@@ -36,7 +36,8 @@ TEST(ParallelPlanTest, NamesEveryParameterOfEveryModel) {
 }
 
 TEST(ParallelPlanTest, RefusesNamesWithoutARuleAndRulesWithoutAName) {
-  const parallel::ParallelPlan plan{.rules = {{.pattern = "a.*"}, {.pattern = "b"}}, .regions = {}};
+  const parallel::ParallelPlan plan{
+      .rules = {{.pattern = "a.*"}, {.pattern = "b"}}, .regions = {}, .units = {}};
   const std::vector<std::string> names = {"a.weight", "c"};
   try {
     parallel::match_rules(plan, names);
