@@ -1,11 +1,9 @@
 #include "fovea/plan/rehearsal.h"
 
-#include <ATen/core/ivalue.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/StorageImpl.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <functional>
@@ -18,6 +16,7 @@
 #include "fovea/optim/ema.h"
 #include "fovea/parallel/mesh.h"
 #include "fovea/plan/live_memory.h"
+#include "fovea/plan/meta_kernels.h"
 #include "fovea/train/ranks.h"
 #include "fovea/train/session.h"
 #include "fovea/train/sharding.h"
@@ -30,27 +29,20 @@ using parallel::MeshAxis;
 
 constexpr int64_t kRehearsedMicroBatches = 3;
 
-at::Scalar number_of_meta(const at::Tensor& x) {
-  return x.scalar_type() == at::kBool ? at::Scalar(true) : at::Scalar(1);
+// As data.adaptive_patching would cut `images`: [B, C, sides].
+models::PatchInput patches_of(const data::AdaptivePatchingConfig& cut, const at::Tensor& images) {
+  const int64_t count = images.size(0), channels = images.size(1), dims = images.dim() - 2;
+  const int64_t trees = cut.separate_channels ? channels : 1, leaves = cut.fixed_length;
+  int64_t values = 1;
+  for (int64_t i = 0; i < dims; ++i) values *= cut.patch_size;
+  const auto options = images.options().dtype(at::kFloat);
+  return {.tokens = at::empty({count, channels, leaves, values}, images.options()),
+          .sizes = at::empty({count, trees, leaves}, options),
+          .centers = at::empty({count, trees, leaves, dims}, options),
+          .padding = at::empty({count, trees, leaves}, options.dtype(at::kBool)),
+          .images = images,
+          .boxes = at::zeros({count, trees, leaves, 2, dims}, at::kLong)};
 }
-
-// libtorch has no shapes for these.
-at::Tensor smallest_or_largest_of_meta(const at::Tensor& x) { return at::empty({}, x.options()); }
-
-// While it lives, a number that is asked of a tensor of the meta device is 1: weights and norms, on
-// which no shape depends.
-class NumbersOfMeta {
- public:
-  NumbersOfMeta()
-      : library_(torch::Library::IMPL, "aten", c10::DispatchKey::Meta, __FILE__, __LINE__) {
-    library_.impl("_local_scalar_dense", number_of_meta);
-    library_.impl("min", smallest_or_largest_of_meta);
-    library_.impl("max", smallest_or_largest_of_meta);
-  }
-
- private:
-  torch::Library library_;
-};
 
 // A micro-batch as the loader would give it.
 train::TensorBatch micro_batch(const train::TrainConfig& config, const models::Model& model,
@@ -75,6 +67,16 @@ train::TensorBatch micro_batch(const train::TrainConfig& config, const models::M
                           : at::empty({count}, options.dtype(at::kLong));
   if (config.task.get_if<train::SegmentationConfig>() != nullptr) {
     batch.masks = at::empty(sides, options.dtype(at::kLong));
+  }
+  if (model.takes_patches()) {
+    const auto& cut = config.data.adaptive_patching.value();
+    batch.patches = patches_of(cut, batch.images);
+    batch.patching = &cut;
+    const auto& tokens = batch.patches.tokens;
+    if (batch.masks.defined()) {
+      batch.patch_labels =
+          at::empty({count, tokens.size(2), tokens.size(3)}, options.dtype(at::kLong));
+    }
   }
   return batch;
 }
@@ -219,7 +221,7 @@ double Rehearsal::flops() const {
 
 Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& mesh_shape,
                    int64_t rank, Backend backend) {
-  const NumbersOfMeta numbers;
+  const MetaKernels kernels;
   LiveMemory memory(c10::DeviceType::Meta);
   Trace trace([&] { return memory.made(); });
   parallel::Launch launch;
@@ -230,10 +232,10 @@ Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& 
   });
   const parallel::DeviceMesh mesh(world, mesh_shape);
   Pieces pieces(config, mesh);
-  if (pieces.model->takes_patches()) {
+  if (pieces.model->takes_patches() && !config.data.adaptive_patching) {
     fail<ConfigError>(
-        "model: takes adaptive patches, whose number is a matter of the data; plan a model of "
-        "regular patches with as many tokens");
+        "data.adaptive_patching: missing, but the model takes adaptive patches; set "
+        "it as the run has it");
   }
   const auto shard = train::data_shard(mesh);
   Rehearsal result;

@@ -8,6 +8,7 @@
 #include "fovea/core/error.h"
 #include "fovea/plan/live_memory.h"
 #include "fovea/plan/pipeline.h"
+#include "tests/train/model_cases.h"
 #include "tests/train/tiny_run.h"
 #include "tests/train/tiny_segmentation.h"
 
@@ -106,6 +107,20 @@ TEST(MeshPlanTest, StateFallsWithTheRanks) {
 }
 
 // So it is where most of a model is in no block, as in the convolutions of UNETR.
+TEST(MeshPlanTest, EveryModelIsRehearsed) {
+  for (const auto& item : train::testing::model_cases()) {
+    SCOPED_TRACE(item.name);
+    const train::testing::Folder folder;
+    auto config = item.config(folder);
+    const MeshShape mesh{{1, 2, 1, 1}};
+    config.parallel = mesh_of(mesh);
+    const auto rehearsal = rehearse(config, mesh, 0);
+    EXPECT_GT(rehearsal.flops(), 0);
+    EXPECT_GT(rehearsal.memory.state(), 0);
+    EXPECT_GT(rehearsal.counts().at("dp_shard").at(Collective::kAllGather).calls, 0);
+  }
+}
+
 TEST(MeshPlanTest, StateOfConvolutionsFallsWithTheRanks) {
   const data::testing::TempDir folder;
   auto config = train::testing::tiny_segmentation_config(folder);
