@@ -1,7 +1,9 @@
 #include "fovea/plan/meta_kernels.h"
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/result_type.h>
 
 #include <array>
 #include <tuple>
@@ -49,6 +51,46 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
           wanted[2] ? at::empty({features}, dy.options()) : at::Tensor()};
 }
 
+at::Tensor& logical_not_out(const at::Tensor& x, at::Tensor& out) {
+  out.resize_(x.sizes());
+  return out;
+}
+
+at::Tensor& logical_pair_out(const at::Tensor& a, const at::Tensor& b, at::Tensor& out) {
+  out.resize_(at::infer_size(a.sizes(), b.sizes()));
+  return out;
+}
+
+at::Tensor where(const at::Tensor& condition, const at::Tensor& a, const at::Tensor& b) {
+  const auto shape = at::infer_size(at::infer_size(a.sizes(), b.sizes()), condition.sizes());
+  return at::empty(shape, condition.options().dtype(at::result_type(a, b)));
+}
+
+// x: [B, C, sides] -> the same, and [C] of each channel twice.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm(
+    const at::Tensor& x, const std::optional<at::Tensor>& /*weight*/,
+    const std::optional<at::Tensor>& /*bias*/, const std::optional<at::Tensor>& /*mean*/,
+    const std::optional<at::Tensor>& /*variance*/, bool /*is_training*/, double /*momentum*/,
+    double /*eps*/) {
+  const auto of_channels = x.options().dtype(at::kFloat);
+  return {at::empty_like(x), at::empty({x.size(1)}, of_channels),
+          at::empty({x.size(1)}, of_channels)};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm_backward(
+    const at::Tensor& /*dy*/, const at::Tensor& x, const std::optional<at::Tensor>& weight,
+    const std::optional<at::Tensor>& /*mean*/, const std::optional<at::Tensor>& /*variance*/,
+    const std::optional<at::Tensor>& /*saved_mean*/,
+    const std::optional<at::Tensor>& /*saved_variance*/, bool /*is_training*/, double /*eps*/,
+    std::array<bool, 3> wanted) {
+  const auto options = weight && weight->defined() ? weight->options() : x.options();
+  const auto of_channels = [&](bool is_wanted) {
+    return is_wanted ? at::empty({x.size(1)}, options) : at::Tensor();
+  };
+  return {wanted[0] ? at::empty_like(x) : at::Tensor(), of_channels(wanted[1]),
+          of_channels(wanted[2])};
+}
+
 }  // namespace
 
 MetaKernels::MetaKernels()
@@ -57,6 +99,12 @@ MetaKernels::MetaKernels()
   library_.impl("min", least_or_largest);
   library_.impl("max", least_or_largest);
   library_.impl("unfold_backward", unfold_backward);
+  library_.impl("logical_not.out", logical_not_out);
+  library_.impl("logical_or.out", logical_pair_out);
+  library_.impl("logical_and.out", logical_pair_out);
+  library_.impl("where.self", where);
+  library_.impl("native_batch_norm", batch_norm);
+  library_.impl("native_batch_norm_backward", batch_norm_backward);
   library_.impl("convolution_overrideable", convolution);
   library_.impl("convolution_backward_overrideable", convolution_backward);
 }

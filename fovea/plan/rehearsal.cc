@@ -185,6 +185,19 @@ void name_groups(std::vector<Group>& groups, const parallel::MeshShape& mesh, in
   }
 }
 
+// Throws ConfigError where a step looks at values, or the meta device has no shapes for it.
+void on_meta(const std::function<void()>& step) {
+  try {
+    step();
+  } catch (const c10::NotImplementedError& error) {
+    const std::string text = error.what_without_backtrace();
+    fail<ConfigError>(
+        "model: its step cannot be rehearsed without values yet ({}); plan a plain ViT of its "
+        "encoder's size instead",
+        text.substr(0, std::min(text.find(": "), text.find("; "))));
+  }
+}
+
 }  // namespace
 
 // Rehearsed micro-batches: the first, one that is repeated, and the last.
@@ -273,7 +286,9 @@ Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& 
     at_rest = memory.bytes();
     trace.clear();
     memory.reset_peak();
-    train::compute_gradients(*pieces.model, task, *pieces.optimizer, input, step, options);
+    on_meta([&] {
+      train::compute_gradients(*pieces.model, task, *pieces.optimizer, input, step, options);
+    });
     trace.add({.kind = Event::Kind::kUpdate});
     pieces.optimizer->step(/*lr=*/1e-3);
     if (pieces.ema) pieces.ema->update(step);

@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
 #include "fovea/core/error.h"
 #include "fovea/plan/live_memory.h"
 #include "fovea/plan/pipeline.h"
@@ -107,13 +110,22 @@ TEST(MeshPlanTest, StateFallsWithTheRanks) {
 }
 
 // So it is where most of a model is in no block, as in the convolutions of UNETR.
-TEST(MeshPlanTest, EveryModelIsRehearsed) {
+// Of these a step looks at values, or has operations without shapes on the meta device.
+const std::set<std::string> kNotRehearsed = {"mae_adaptive_2d",   "mae_adaptive_3d",
+                                             "unetr_adaptive_2d", "unetr_adaptive_3d",
+                                             "diffusion_vit_2d",  "diffusion_vit_3d"};
+
+TEST(MeshPlanTest, ModelsAreRehearsed) {
+  const MeshShape mesh{{1, 2, 1, 1}};
   for (const auto& item : train::testing::model_cases()) {
     SCOPED_TRACE(item.name);
     const train::testing::Folder folder;
     auto config = item.config(folder);
-    const MeshShape mesh{{1, 2, 1, 1}};
     config.parallel = mesh_of(mesh);
+    if (kNotRehearsed.contains(item.name)) {
+      EXPECT_THAT(error_of([&] { rehearse(config, mesh, 0); }), HasSubstr("cannot be rehearsed"));
+      continue;
+    }
     const auto rehearsal = rehearse(config, mesh, 0);
     EXPECT_GT(rehearsal.flops(), 0);
     EXPECT_GT(rehearsal.memory.state(), 0);
