@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "fovea/kernels/attention_heads.h"
 #include "fovea/kernels/cpu/bfloat16_attention_head.h"
 #include "fovea/kernels/work_scope.h"
 
@@ -25,16 +26,12 @@ uint16_t* bits_of(const at::Tensor& x) {
 }
 
 // The sizes of one call, and where each head's parts lie.
-struct PackedHeads {
-  int64_t B, N, H, K;
-
-  PackedHeads(const at::Tensor& qkv, int64_t num_heads)
-      : B(qkv.size(0)), N(qkv.size(1)), H(num_heads), K(qkv.size(2) / (3 * num_heads)) {}
+struct PackedHeads : AttentionHeads {
+  using AttentionHeads::AttentionHeads;
 
   // `which` of `parts` that lie side by side in a [B, N, parts D] tensor.
   cpu::OutRows rows(uint16_t* data, int64_t head, int64_t which, int64_t parts) const {
-    const int64_t stride = parts * H * K;
-    return {data + (head / H) * N * stride + which * H * K + (head % H) * K, stride};
+    return {data + first(head, which, parts), stride(parts)};
   }
   cpu::InRows in(uint16_t* data, int64_t head, int64_t which, int64_t parts) const {
     const auto found = rows(data, head, which, parts);
@@ -42,10 +39,6 @@ struct PackedHeads {
   }
   cpu::QkvRows qkv(uint16_t* data, int64_t head) const {
     return {in(data, head, 0, 3), in(data, head, 1, 3), in(data, head, 2, 3)};
-  }
-  // Of `products` products of [N, K] and [K, N], or of [N, N] and [N, K].
-  double flops(int products) const {
-    return 2.0 * products * static_cast<double>(B * H * N) * static_cast<double>(N * K);
   }
   // Calls work(head, scratch) for every head of every sample, in parallel.
   template <class Work>

@@ -6,6 +6,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/attention.h"
+#include "fovea/kernels/attention_heads.h"
 #include "fovea/kernels/bfloat16_self_attention.h"
 #include "fovea/kernels/cpu/attention_head.h"
 #include "fovea/kernels/cpu/norm_rows.h"
@@ -57,27 +58,20 @@ void store(const float* from, int64_t N, int64_t K, int64_t Kp, const HeadView& 
 }
 
 // The sizes of one call, and where each head's parts lie.
-struct Heads {
-  int64_t B, N, H, K;
-
-  Heads(const at::Tensor& qkv, int64_t num_heads)
-      : B(qkv.size(0)), N(qkv.size(1)), H(num_heads), K(qkv.size(2) / (3 * num_heads)) {}
+struct Heads : AttentionHeads {
+  using AttentionHeads::AttentionHeads;
 
   HeadView part(const at::Tensor& qkv, int64_t head, int64_t which) const {  // 0 q, 1 k, 2 v
-    return {qkv, (head / H) * N * 3 * H * K + which * H * K + (head % H) * K, 3 * H * K};
+    return {qkv, first(head, which, 3), stride(3)};
   }
   HeadView output(const at::Tensor& out, int64_t head) const {
-    return {out, (head / H) * N * H * K + (head % H) * K, H * K};
+    return {out, first(head, 0, 1), stride(1)};
   }
   void load_qkv(const at::Tensor& qkv, int64_t head, cpu::AttentionScratch& s) const {
     s.resize(N, K);
     load(part(qkv, head, 0), N, K, s.padded_width, s.q);
     load(part(qkv, head, 1), N, K, s.padded_width, s.k);
     load(part(qkv, head, 2), N, K, s.padded_width, s.v);
-  }
-  // Of `products` products of [N, K] and [K, N], or of [N, N] and [N, K].
-  double flops(int products) const {
-    return 2.0 * products * static_cast<double>(B * H * N) * static_cast<double>(N * K);
   }
   // Calls work(head, scratch) for every head of every sample, in parallel.
   template <class Work>

@@ -30,10 +30,6 @@ class OneRank : public Communicator {
   }
 };
 
-int64_t bytes_of(const at::Tensor& x) {
-  return x.defined() ? static_cast<int64_t>(x.nbytes()) : int64_t{0};
-}
-
 // All of a collective that must be the same on every rank.
 std::string description_of(const std::string& what, const char* kind, const at::Tensor& out,
                            const at::Tensor& in, ReduceOp op, int64_t root) {
@@ -68,6 +64,10 @@ const char* name_of(Collective collective) {
   return "?";
 }
 
+int64_t Communicator::Request::bytes() const {
+  return out.defined() ? static_cast<int64_t>(std::max(in.nbytes(), out.nbytes())) : 0;
+}
+
 // out_parts, in_parts: how many parts of one size the tensors have.
 std::unique_ptr<Pending> Communicator::checked(const Request& request, int64_t out_parts,
                                                int64_t in_parts) {
@@ -86,7 +86,7 @@ std::unique_ptr<Pending> Communicator::checked(const Request& request, int64_t o
   if (size_ > 1) {
     auto& count = counts_[request.collective];
     count.calls += 1;
-    count.bytes += std::max(bytes_of(in), bytes_of(out));
+    count.bytes += request.bytes();
     if (check_) {
       check_(fmt::format(
           "{} ({})", description_of(request.what, name, out, in, request.op, request.root), name_));

@@ -109,6 +109,8 @@ class Communicator {
     std::string what;
     ReduceOp op = ReduceOp::kSum;
     int64_t root = 0;
+
+    int64_t bytes() const;  // of the larger side; a barrier has none
   };
 
   Communicator(int64_t rank, int64_t size) : rank_(rank), size_(size) {}

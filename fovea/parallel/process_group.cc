@@ -135,13 +135,10 @@ class GroupCommunicator : public Communicator {
 
   std::optional<trace::Span> span_of(const Request& request, const std::string& operation) const {
     if (!trace::is_on()) return {};
-    const auto bytes = [](const at::Tensor& x) {
-      return x.defined() ? static_cast<int64_t>(x.nbytes()) : int64_t{0};
-    };
     return trace::Span{.name = operation,
                        .category = trace::kCollective,
                        .begin = trace::now(),
-                       .bytes = std::max(bytes(request.in), bytes(request.out)),
+                       .bytes = request.bytes(),
                        .group = name()};
   }
 

@@ -5,9 +5,9 @@
 
 namespace fovea::plan {
 
-// While it lives: convolutions, the gradient of unfolding, and the least and largest element have
-// shapes there; and a number that is asked of a tensor is 1: weights and norms, on which no shape
-// depends. One at a time.
+// While it lives: convolutions, batch norms, the gradient of unfolding, `where`, logical
+// operations, and the least and largest element have shapes there; and a number that is asked of a
+// tensor is 1: weights and norms, on which no shape depends. One at a time.
 class MetaKernels {
  public:
   MetaKernels();

@@ -40,15 +40,12 @@ class TracedRanks : public parallel::Communicator {
 
  private:
   std::unique_ptr<parallel::Pending> start(const Request& request) override {
-    const auto bytes = [](const at::Tensor& x) {
-      return x.defined() ? static_cast<int64_t>(x.nbytes()) : int64_t{0};
-    };
     const auto id = next_id_++;
     trace_.add({.kind = Event::Kind::kStart,
                 .id = static_cast<int64_t>(group_) << 32 | id,
                 .group = group_,
                 .collective = request.collective,
-                .bytes = std::max(bytes(request.in), bytes(request.out)),
+                .bytes = request.bytes(),
                 .dtype = request.in.defined() ? c10::toString(request.in.scalar_type()) : "",
                 .what = request.what});
     at::Tensor copy;
