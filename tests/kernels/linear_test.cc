@@ -65,7 +65,7 @@ TEST_P(LinearTest, GradientsComeOnlyWhereAsked) {
   EXPECT_EQ(b.grad().sum().item<double>(), 4 * 12);
 }
 
-// Shapes of every kind: odd sizes, a single row, few outputs of long sums, long columns.
+// Shapes of every kind: odd sizes, a single row, few outputs of long sums, long columns, a layer's.
 TEST_P(LinearTest, SameBitsForAnyNumberOfThreads) {
   if (GetParam().dtype == at::kDouble) {
     GTEST_SKIP() << "float64 is for tests; BLAS splits its sums by the number of threads";
@@ -73,8 +73,9 @@ TEST_P(LinearTest, SameBitsForAnyNumberOfThreads) {
   struct Shape {
     int64_t M, K, N;
   };
-  for (const auto& [M, K, N] : {Shape{397, 96, 100}, Shape{1, 700, 10}, Shape{2500, 48, 33},
-                                Shape{64, 1000, 10}, Shape{1300, 33, 900}}) {
+  for (const auto& [M, K, N] :
+       {Shape{397, 96, 100}, Shape{1, 700, 10}, Shape{2500, 48, 33}, Shape{64, 1000, 10},
+        Shape{1300, 33, 900}, Shape{1601, 384, 200}, Shape{640, 1536, 130}}) {
     SCOPED_TRACE(fmt::format("{} x {} x {}", M, K, N));
     const Inputs inputs = {x({M, K}), weight(N, K), bias(N)};
     support::expect_same_bits_for_any_threads([&] {
