@@ -11,9 +11,9 @@
 #include <optional>
 #include <string_view>
 #include <system_error>
-#include <vector>
 
 #include "fovea/core/error.h"
+#include "fovea/core/program_files.h"
 
 namespace fovea::kernels {
 namespace {
@@ -36,18 +36,6 @@ fs::path torch_folder() {
 
 std::atomic<int> default_gpu{0};
 
-// Beside the program when installed; above it in a build folder (build/apps/fovea, build/tests).
-std::optional<fs::path> find_module() {
-  std::error_code error;
-  auto folder = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (int level = 0; level < 3 && !folder.empty(); ++level, folder = folder.parent_path()) {
-    for (const auto& path : {folder / "libfovea_cuda.so", folder / "lib" / "libfovea_cuda.so"}) {
-      if (fs::exists(path, error)) return path;
-    }
-  }
-  return std::nullopt;
-}
-
 CudaBackend load() {
   if (const auto error = open_library("libcuda.so.1")) {
     return {.reason = fmt::format("no NVIDIA driver ({}); computing on the CPU", *error)};
@@ -59,7 +47,9 @@ CudaBackend load() {
                             "libraries that it names, or put their folder into LD_LIBRARY_PATH",
                             torch_cuda.string(), *error)};
   }
-  const auto module = find_module();
+  // Beside the program when installed; above it in a build folder (build/apps/fovea, build/tests).
+  const auto module = find_near_program({"libfovea_cuda.so", "lib/libfovea_cuda.so"},
+                                        /*num_folders=*/3);
   if (!module) {
     return {.reason =
                 "a driver is there, but libfovea_cuda.so is not beside the program or in the "

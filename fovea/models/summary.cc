@@ -3,6 +3,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <map>
@@ -12,6 +13,7 @@
 #include "fovea/core/error.h"
 #include "fovea/nn/attention.h"
 #include "fovea/nn/attention_pool.h"
+#include "fovea/nn/conv.h"
 #include "fovea/nn/linear.h"
 #include "fovea/nn/norm.h"
 #include "fovea/nn/patch_embed.h"
@@ -63,6 +65,13 @@ int64_t own_product_flops(const torch::nn::Module& module, const std::string& pa
   }
   if (dynamic_cast<const nn::PatchEmbedImpl*>(&module)) {
     return 2 * outputs.rows(path) * module.named_parameters()["proj.weight"].numel();
+  }
+  if (const auto* conv = dynamic_cast<const nn::ConvImpl*>(&module)) {
+    // Every weight at each place of the output; of a transposed one at each place of the input.
+    const auto& options = conv->options();
+    const auto places = outputs.numel(path) / options.out_chans;
+    const auto kernel = c10::multiply_integers(options.kernel_size);
+    return 2 * places * options.in_chans * options.out_chans * (options.is_transposed ? 1 : kernel);
   }
   if (const auto* performer = dynamic_cast<const nn::TokenPerformerImpl*>(&module)) {
     // Features of keys and queries, their sums over the tokens, and those mixed for each token.

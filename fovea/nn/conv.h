@@ -30,6 +30,8 @@ class ConvImpl : public UnitImpl {
 
   at::Tensor forward(const at::Tensor& x);
 
+  const ConvOptions& options() const { return options_; }
+
  private:
   ConvOptions options_;
   at::Tensor weight_;

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "fovea/core/error.h"
+#include "fovea/optim/schedule_check.h"
 
 namespace fovea::optim {
 namespace {
@@ -26,13 +27,6 @@ CyclePosition find_cycle(double cycle_mul, int64_t first_length, int64_t t) {
   const double exact = std::log(1 - step / first * (1 - cycle_mul)) / std::log(cycle_mul);
   const double i = std::floor(exact), power = std::pow(cycle_mul, i);
   return {static_cast<int64_t>(i), step - (1 - power) / (1 - cycle_mul) * first, power * first};
-}
-
-// Steps from where the schedule's own time begins to its end.
-template <class Config>
-int64_t decay_steps(const Config& config, int64_t run_steps) {
-  const int64_t total = config.total_steps.value_or(run_steps);
-  return config.total_includes_warmup ? total - config.warmup_steps : total;
 }
 
 // min_lr + (peak - min_lr) * shape(share of the cycle that has passed, to the power k_decay).
@@ -94,23 +88,11 @@ void MultiStepScheduleConfig::validate(ConfigIssues& issues) const {
 Schedule::Schedule(const ScheduleConfig& config, double base_lr, int64_t run_steps)
     : config_(config), base_lr_(base_lr), run_steps_(run_steps) {
   FOVEA_CHECK(run_steps > 0, "schedule: {} steps in the run; expected 1 or more", run_steps);
-  config_.visit_value([&](const auto& chosen) {
-    const Warmup& warmup = chosen;
-    if (warmup.warmup_steps > run_steps) {
-      fail<ConfigError>(
-          "schedule.warmup_steps: found {}, but the run has {} optimizer steps; shorten the "
-          "warm-up or lengthen the run",
-          warmup.warmup_steps, run_steps);
-    }
-    if constexpr (requires { chosen.total_steps; }) {
-      if (decay_steps(chosen, run_steps) < 1) {
-        fail<ConfigError>(
-            "schedule.total_steps: found {} with a warm-up of {} in it (total_includes_warmup); "
-            "expected more steps than the warm-up has",
-            chosen.total_steps.value_or(run_steps), warmup.warmup_steps);
-      }
-    }
-  });
+  ConfigIssues issues;
+  check_run_steps(config_, run_steps, issues);
+  if (issues.all().empty()) return;
+  const auto& [key, fault] = issues.all().front();
+  fail<ConfigError>("schedule.{}: {}", key, fault);
 }
 
 double Schedule::lr(int64_t step) const {

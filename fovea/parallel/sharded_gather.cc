@@ -69,6 +69,7 @@ void ShardedParams::State::release(size_t k) {
 
 void ShardedParams::State::before_unit(size_t k) {
   const std::lock_guard lock(mutex);
+  if (inference_order != nullptr) inference_order->push_back(k);
   need(k);
   if (is_backward) return;  // computed once more
   if (at::GradMode::is_enabled()) {

@@ -120,6 +120,34 @@ class ShardedParams {
     ShardedParams* params_;
   };
 
+  // Note [Forwards that differ in number]
+  // While alive, ranks may differ in how many forwards of the model they have, without gradients,
+  // such as those of windows of volumes of different sizes. As in training, a piece is gathered
+  // for its unit and freed behind it, which all ranks have to take part in: before each forward
+  // they tell each other whether anybody has one, and a rank that has none left goes along, in
+  // finish(), with the gathers of those that have. With reshard_after_forward off, all parameters
+  // are whole instead, as in a WholeScope. Making it is collective over shards().
+  class InferenceScope {
+   public:
+    // params: null: does nothing. The model's forwards run on this thread.
+    InferenceScope(ShardedParams* params, nn::UnitImpl& model);
+    ~InferenceScope();
+    InferenceScope(const InferenceScope&) = delete;
+    InferenceScope& operator=(const InferenceScope&) = delete;
+
+    // Until no rank has a forward left; then pieces are freed. May be called again. Collective:
+    // before any other collective of ranks whose forwards differ in number, and at the end.
+    void finish();
+
+   private:
+    bool anyone_has_a_forward(bool is_own);
+
+    ShardedParams* params_;  // null: nothing to gather
+    nn::UnitImpl& model_;
+    std::unique_ptr<WholeScope> whole_;
+    std::vector<size_t> order_;  // of the pieces, in a forward
+  };
+
   int64_t num_pieces() const;
   int64_t piece_bytes(int64_t piece) const;  // of its gathered buffer
 

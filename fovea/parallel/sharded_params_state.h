@@ -74,6 +74,7 @@ struct ShardedParams::State : std::enable_shared_from_this<State> {
   // Of forward: which piece followed which, for fetching ahead.
   std::vector<size_t> forward_order;
   std::optional<size_t> last_unit;
+  std::vector<size_t>* inference_order = nullptr;  // where an InferenceScope wants to know it
   std::vector<std::optional<size_t>> next_of, previous_of;  // by piece
 
   // Of a backward.

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/result_type.h>
+#include <c10/core/WrapDimMinimal.h>
 
 #include <array>
 #include <tuple>
@@ -12,15 +13,42 @@
 namespace fovea::plan {
 namespace {
 
-at::Scalar number_of(const at::Tensor& x) {
-  return x.scalar_type() == at::kBool ? at::Scalar(true) : at::Scalar(1);
-}
-
 at::Tensor least_or_largest(const at::Tensor& x) { return at::empty({}, x.options()); }
+
+at::Tensor relu(const at::Tensor& x) { return at::empty_like(x); }
 
 at::Tensor unfold_backward(const at::Tensor& dy, at::IntArrayRef sizes, int64_t /*dim*/,
                            int64_t /*size*/, int64_t /*step*/) {
   return at::empty(sizes, dy.options());
+}
+
+// Of one dim of x, the rows that `index` names. -> [..., numel(index), ...]
+at::Tensor index_select(const at::Tensor& x, int64_t dim, const at::Tensor& index) {
+  auto shape = x.sizes().vec();
+  shape.at(static_cast<size_t>(c10::maybe_wrap_dim(dim, x.dim()))) = index.numel();
+  return at::empty(shape, x.options());
+}
+
+// Bags of rows of `weight` [R, D], each summed: indices [M], offsets [bags] -> [bags, D], and what
+// backward wants: [M], [bags], [bags].
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> embedding_bag(
+    const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets,
+    bool /*scale_by_frequency*/, int64_t /*mode*/, bool /*is_sparse*/,
+    const std::optional<at::Tensor>& /*shares*/, bool includes_last_offset,
+    int64_t /*padding_index*/) {
+  const int64_t bags = offsets.size(0) - (includes_last_offset ? 1 : 0);
+  return {at::empty({bags, weight.size(1)}, weight.options()),
+          at::empty({indices.size(0)}, offsets.options()), at::empty({bags}, offsets.options()),
+          at::empty({bags}, offsets.options())};
+}
+
+at::Tensor embedding_bag_backward(const at::Tensor& dy, const at::Tensor& /*indices*/,
+                                  const at::Tensor& /*offsets*/, const at::Tensor& /*bag_of_index*/,
+                                  const at::Tensor& /*bag_sizes*/, const at::Tensor& /*largest*/,
+                                  int64_t num_rows, bool /*scale_by_frequency*/, int64_t /*mode*/,
+                                  bool /*is_sparse*/, const std::optional<at::Tensor>& /*shares*/,
+                                  int64_t /*padding_index*/) {
+  return at::empty({num_rows, dy.size(1)}, dy.options());
 }
 
 // x: [B, C, sides], weight: [F, C / groups, kernel], or transposed [C, F / groups, kernel]
@@ -95,18 +123,33 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm_backward(
 
 MetaKernels::MetaKernels()
     : library_(torch::Library::IMPL, "aten", c10::DispatchKey::Meta, __FILE__, __LINE__) {
-  library_.impl("_local_scalar_dense", number_of);
+  library_.impl("_local_scalar_dense", [this](const at::Tensor& x) { return number_of(x); });
+  library_.impl("copy_", [this](at::Tensor& to, const at::Tensor& from, bool) -> at::Tensor& {
+    from.expand(to.sizes());  // throws where the shapes do not go together
+    if (!to.is_meta()) to.fill_(number_of(from));
+    return to;
+  });
   library_.impl("min", least_or_largest);
   library_.impl("max", least_or_largest);
+  library_.impl("relu", relu);
   library_.impl("unfold_backward", unfold_backward);
   library_.impl("logical_not.out", logical_not_out);
   library_.impl("logical_or.out", logical_pair_out);
   library_.impl("logical_and.out", logical_pair_out);
   library_.impl("where.self", where);
+  library_.impl("index_select", index_select);
+  library_.impl("_embedding_bag", embedding_bag);
+  library_.impl("_embedding_bag_forward_only", embedding_bag);
+  library_.impl("_embedding_bag_backward", embedding_bag_backward);
   library_.impl("native_batch_norm", batch_norm);
   library_.impl("native_batch_norm_backward", batch_norm_backward);
   library_.impl("convolution_overrideable", convolution);
   library_.impl("convolution_backward_overrideable", convolution_backward);
+}
+
+at::Scalar MetaKernels::number_of(const at::Tensor& x) const {
+  if (x.scalar_type() == at::kBool) return {conditions_hold_};
+  return {at::isIntegralType(x.scalar_type(), /*includeBool=*/false) ? 0 : 1};
 }
 
 }  // namespace fovea::plan

@@ -1,12 +1,16 @@
 #include "fovea/plan/pipeline.h"
 
-#include <c10/util/accumulate.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 
 #include "fovea/models/plans.h"
 #include "fovea/models/registry.h"
-#include "fovea/models/summary.h"
+#include "fovea/models/variables.h"
+#include "fovea/nn/unit.h"
+#include "fovea/plan/example_batch.h"
+#include "fovea/plan/meta_kernels.h"
+#include "fovea/train/task.h"
 #include "fovea/train/tensor_batch.h"
 
 namespace fovea::plan {
@@ -26,12 +30,19 @@ Stem stem_of(const train::TrainConfig& config) {
   if (plan.regions.empty()) return stem;
   const auto& units = plan.regions.front().units;
   stem.num_blocks = static_cast<int64_t>(units.size());
+  MetaKernels kernels;
   const auto model = models::build_model(config.model, at::kMeta);
-  const bool is_half = train::dtype_from_name(config.device.dtype, c10::DeviceType::Meta) ==
-                       c10::ScalarType::BFloat16;
-  for (const auto& layer : models::summarize(*model).layers) {
-    if (layer.path != units.front()) continue;
-    stem.token_bytes = c10::multiply_integers(layer.output_shape) * (is_half ? 2 : 4);
+  model->eval();
+  ExampleBatches examples(config, *model,
+                          train::dtype_from_name(config.device.dtype, c10::DeviceType::Meta));
+  kernels.set_conditions(examples.has_all_patches());
+  const auto sample = examples.rows(0, 1);
+  const at::NoGradGuard no_grad;
+  const models::ChannelScope channels(*model, sample.variables);
+  const nn::RecordScope recorder({units.front()});
+  train::forward(*model, sample);
+  for (const auto& [path, tokens] : recorder.intermediates()) {
+    if (path == units.front()) stem.token_bytes = static_cast<int64_t>(tokens.nbytes());
   }
   return stem;
 }

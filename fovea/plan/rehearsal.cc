@@ -1,8 +1,5 @@
 #include "fovea/plan/rehearsal.h"
 
-#include <ATen/ops/arange.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
 #include <c10/core/StorageImpl.h>
 
 #include <algorithm>
@@ -15,6 +12,7 @@
 #include "fovea/models/registry.h"
 #include "fovea/optim/ema.h"
 #include "fovea/parallel/mesh.h"
+#include "fovea/plan/example_batch.h"
 #include "fovea/plan/live_memory.h"
 #include "fovea/plan/meta_kernels.h"
 #include "fovea/train/ranks.h"
@@ -28,58 +26,6 @@ namespace {
 using parallel::MeshAxis;
 
 constexpr int64_t kRehearsedMicroBatches = 3;
-
-// As data.adaptive_patching would cut `images`: [B, C, sides].
-models::PatchInput patches_of(const data::AdaptivePatchingConfig& cut, const at::Tensor& images) {
-  const int64_t count = images.size(0), channels = images.size(1), dims = images.dim() - 2;
-  const int64_t trees = cut.separate_channels ? channels : 1, leaves = cut.fixed_length;
-  int64_t values = 1;
-  for (int64_t i = 0; i < dims; ++i) values *= cut.patch_size;
-  const auto options = images.options().dtype(at::kFloat);
-  return {.tokens = at::empty({count, channels, leaves, values}, images.options()),
-          .sizes = at::empty({count, trees, leaves}, options),
-          .centers = at::empty({count, trees, leaves, dims}, options),
-          .padding = at::empty({count, trees, leaves}, options.dtype(at::kBool)),
-          .images = images,
-          .boxes = at::zeros({count, trees, leaves, 2, dims}, at::kLong)};
-}
-
-// A micro-batch as the loader would give it.
-train::TensorBatch micro_batch(const train::TrainConfig& config, const models::Model& model,
-                               int64_t begin, int64_t end, at::ScalarType dtype) {
-  const auto spec = model.input_spec();
-  const auto options = at::TensorOptions().device(at::kMeta);
-  const int64_t count = end - begin;
-  std::vector<int64_t> shape = {count, spec.in_chans}, sides = {count};
-  shape.insert(shape.end(), spec.img_size.begin(), spec.img_size.end());
-  sides.insert(sides.end(), spec.img_size.begin(), spec.img_size.end());
-  train::TensorBatch batch;
-  batch.rows = at::arange(begin, end);
-  batch.indices = batch.rows;
-  if (const auto* vit = config.model.get_if<models::VitConfig>(); vit && vit->has_variables()) {
-    batch.variables =
-        vit->single_channel ? std::vector<std::string>{vit->variables.front()} : vit->variables;
-    shape[1] = static_cast<int64_t>(batch.variables.size());
-  }
-  batch.images = at::empty(shape, options.dtype(dtype));
-  const bool is_mixed = config.data.mixup.is_on();
-  batch.labels = is_mixed ? at::empty({count, model.num_classes()}, options.dtype(at::kFloat))
-                          : at::empty({count}, options.dtype(at::kLong));
-  if (config.task.get_if<train::SegmentationConfig>() != nullptr) {
-    batch.masks = at::empty(sides, options.dtype(at::kLong));
-  }
-  if (model.takes_patches()) {
-    const auto& cut = config.data.adaptive_patching.value();
-    batch.patches = patches_of(cut, batch.images);
-    batch.patching = &cut;
-    const auto& tokens = batch.patches.tokens;
-    if (batch.masks.defined()) {
-      batch.patch_labels =
-          at::empty({count, tokens.size(2), tokens.size(3)}, options.dtype(at::kLong));
-    }
-  }
-  return batch;
-}
 
 int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
   std::set<const c10::StorageImpl*> seen;
@@ -133,14 +79,27 @@ struct Pieces {
     }
   }
 
+  // Shares are in the memory of the host, but not where that is what computes.
+  bool is_offloaded() const {
+    return shards && config.parallel.cpu_offload && config.device.type != "cpu";
+  }
+
   RankMemory memory() const {
     std::vector<at::Tensor> parameters = model->parameters(), moments;
-    parameters.push_back(optimizer->flat_param());
     for (const auto& [name, tensor] : optimizer->state()) moments.push_back(tensor);
-    return {.parameters = bytes_of(parameters),
-            .gradients = bytes_of({optimizer->flat_grad()}),
-            .optimizer = bytes_of(moments),
-            .average = ema ? bytes_of({optimizer->flat_param()}) : 0};
+    const StateMemory shares{.parameters = bytes_of({optimizer->flat_param()}),
+                             .gradients = bytes_of({optimizer->flat_grad()}),
+                             .optimizer = bytes_of(moments),
+                             .average = ema ? bytes_of({optimizer->flat_param()}) : 0};
+    RankMemory result;
+    if (is_offloaded()) {
+      result.host = shares;
+    } else {
+      static_cast<StateMemory&>(result) = shares;
+      parameters.push_back(optimizer->flat_param());
+    }
+    result.parameters = bytes_of(parameters);
+    return result;
   }
 
   const train::TrainConfig& config;
@@ -234,7 +193,7 @@ double Rehearsal::flops() const {
 
 Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& mesh_shape,
                    int64_t rank, Backend backend) {
-  const MetaKernels kernels;
+  MetaKernels kernels;
   LiveMemory memory(c10::DeviceType::Meta);
   Trace trace([&] { return memory.made(); });
   parallel::Launch launch;
@@ -245,11 +204,6 @@ Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& 
   });
   const parallel::DeviceMesh mesh(world, mesh_shape);
   Pieces pieces(config, mesh);
-  if (pieces.model->takes_patches() && !config.data.adaptive_patching) {
-    fail<ConfigError>(
-        "data.adaptive_patching: missing, but the model takes adaptive patches; set "
-        "it as the run has it");
-  }
   const auto shard = train::data_shard(mesh);
   Rehearsal result;
   result.mesh = mesh_shape;
@@ -265,6 +219,8 @@ Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& 
   }
   auto options = options_of(config, pieces, mesh);
   options.micro_batch_size = result.micro_batch_size;
+  ExampleBatches examples(config, *pieces.model, options.compute.dtype);
+  kernels.set_conditions(examples.has_all_patches());
   // The last micro-batch may be a smaller one.
   const int64_t rehearsed = std::min(kRehearsedMicroBatches, result.num_micro_batches);
   const int64_t left_out = (result.num_micro_batches - rehearsed) * result.micro_batch_size;
@@ -272,8 +228,7 @@ Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& 
                          .position = 0,
                          .tensors = [&](int64_t begin, int64_t end) {
                            trace.add({.kind = Event::Kind::kMicroBatch});
-                           return micro_batch(config, *pieces.model, begin, end,
-                                              options.compute.dtype);
+                           return examples.rows(begin, end);
                          }};
   result.memory = pieces.memory();
   int64_t at_rest = 0;
@@ -281,6 +236,7 @@ Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& 
     auto& most = result.memory.activations;
     most = std::max(most, memory.bytes() - at_rest);
   });
+  const int64_t state = result.memory.state() + result.memory.host.state();
   for (int64_t step = 0; step < 2; ++step) {
     result.memory.activations = 0;
     at_rest = memory.bytes();
@@ -290,10 +246,13 @@ Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& 
       train::compute_gradients(*pieces.model, task, *pieces.optimizer, input, step, options);
     });
     trace.add({.kind = Event::Kind::kUpdate});
+    result.memory.working = memory.peak() - state;
+    if (pieces.is_offloaded()) memory.reset_peak();  // from here on the host works
     pieces.optimizer->step(/*lr=*/1e-3);
     if (pieces.ema) pieces.ema->update(step);
     trace.add({.kind = Event::Kind::kEnd});
-    result.memory.working = memory.peak() - result.memory.state();
+    (pieces.is_offloaded() ? result.memory.host_working : result.memory.working) =
+        memory.peak() - state;
   }
   result.groups = trace.groups();
   name_groups(result.groups, mesh_shape, rank);

@@ -13,19 +13,29 @@
 
 namespace fovea::plan {
 
-// Bytes of one rank's tensors.
-struct RankMemory {
-  int64_t parameters = 0;   // at rest: with ZeRO 3 the own part and what no piece has
-  int64_t gradients = 0;    // the buffer of them
-  int64_t optimizer = 0;    // moments
-  int64_t average = 0;      // of the weights
-  int64_t activations = 0;  // that wait for backward, with the inputs of a micro-batch
-  // At the worst moment of the step, on top of the first four: activations, gathered weights, what
-  // is on its way.
-  int64_t working = 0;
+// Bytes of what a rank holds between steps.
+struct StateMemory {
+  int64_t parameters = 0;  // with ZeRO 3 the own part and what no piece has
+  int64_t gradients = 0;   // the buffer of them
+  int64_t optimizer = 0;   // moments
+  int64_t average = 0;     // of the weights
 
   int64_t state() const { return parameters + gradients + optimizer + average; }
+};
+
+// Bytes of one rank's tensors on the device that computes.
+struct RankMemory : StateMemory {
+  int64_t activations = 0;  // that wait for backward, with the inputs of a micro-batch
+  // At the worst moment of the step, on top of the state: activations, gathered weights, what is on
+  // its way.
+  int64_t working = 0;
+
+  // With parallel.cpu_offload: what is in the memory of the host instead.
+  StateMemory host;
+  int64_t host_working = 0;  // of the optimizer's update, on top of that
+
   int64_t peak() const { return state() + working; }
+  int64_t host_peak() const { return host.state() + host_working; }
 };
 
 // Note [Rehearsal]
@@ -68,7 +78,8 @@ struct Rehearsal {
 };
 
 // config.parallel is that of `mesh`. Throws ConfigError for a recipe whose step cannot be rehearsed
-// (adaptive patches), and what building the model throws. Not in two threads at a time.
+// (an operation without shapes on the meta device), and what building the model throws. Not in two
+// threads at a time.
 Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& mesh, int64_t rank,
                    Backend backend = Backend::kNccl);
 

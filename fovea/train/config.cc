@@ -7,6 +7,7 @@
 #include "fovea/core/error.h"
 #include "fovea/data/randomness.h"
 #include "fovea/models/plans.h"
+#include "fovea/optim/schedule_check.h"
 #include "fovea/parallel/plan_check.h"
 #include "fovea/train/phases.h"
 
@@ -49,10 +50,20 @@ std::string name_of(const optim::OptimConfig& optim) {
       [](const auto& chosen) { return std::string(std::decay_t<decltype(chosen)>::kName); });
 }
 
+// Where the length follows from the data, Trainer does it once that is open. Phases have lengths of
+// their own.
+void check_schedule(const TrainConfig& config, ConfigIssues& issues) {
+  if (!config.trainer.max_steps || !config.phases.empty()) return;
+  ConfigIssues of_schedule;
+  optim::check_run_steps(config.schedule, *config.trainer.max_steps, of_schedule);
+  for (const auto& [key, fault] : of_schedule.all()) issues.add("schedule." + key, fault);
+}
+
 }  // namespace
 
 void TrainConfig::validate(ConfigIssues& issues) const {
   validate_phases(*this, issues);
+  check_schedule(*this, issues);
   if (parallel.param_dtype == "bfloat16" && device.dtype != "bfloat16") {
     issues.add(
         "parallel.param_dtype",

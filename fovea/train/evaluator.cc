@@ -26,10 +26,14 @@ void join_over_ranks(Evaluation& evaluation, parallel::Communicator& ranks) {
 }  // namespace
 
 std::unique_ptr<Evaluation> evaluate(models::Model& model, const Task& task, data::Loader& loader,
-                                     const ComputeOptions& compute, const OnProgress& on_progress,
-                                     FeatureSource* features, parallel::Communicator& ranks) {
+                                     const ComputeOptions& compute,
+                                     const EvaluateOptions& options) {
   const at::NoGradGuard no_grad;
   const EvalModeScope eval_mode(model);
+  // With features the head runs alone, which is no forward of the model.
+  auto* const features = options.features;
+  const parallel::ShardedParams::WholeScope whole(features ? options.shards : nullptr);
+  parallel::ShardedParams::InferenceScope inference(features ? nullptr : options.shards, model);
   auto evaluation = task.start_evaluation();
   const int64_t total = loader.samples_per_epoch();
   loader.seek(0);
@@ -41,10 +45,12 @@ std::unique_ptr<Evaluation> evaluate(models::Model& model, const Task& task, dat
     evaluation->add(tensors, task.loss(model, tensors));
     done += batch.global_size;
     loader.recycle(std::move(batch));
-    if (on_progress) on_progress(done, total);
+    if (options.on_progress) options.on_progress(done, total);
   }
-  join_over_ranks(*evaluation, ranks);
+  inference.finish();
+  join_over_ranks(*evaluation, options.ranks ? *options.ranks : parallel::one_rank());
   evaluation->finish(model);
+  inference.finish();
   return evaluation;
 }
 

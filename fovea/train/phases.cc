@@ -120,15 +120,15 @@ void check_begun_phases(const TrainConfig& config) {
 }
 
 // phases.json.
-std::vector<PhaseResult> read_record(const RunFolder& folder) {
+std::vector<PhaseResult> read_record(const fs::path& folder) {
   std::vector<PhaseResult> results;
-  const auto path = folder.file(kRecordFile);
+  const auto path = folder / kRecordFile;
   if (!fs::exists(path)) return results;
   try {
     for (const auto& item : nlohmann::json::parse(read_file(path.string(), kMaxRecordBytes))) {
       PhaseResult result;
       result.name = item.at("name");
-      result.fit.run_dir = phase_folder(folder.path().string(), results.size(), result.name);
+      result.fit.run_dir = phase_folder(folder.string(), results.size(), result.name);
       result.fit.step = item.at("step");
       result.fit.epoch = item.at("epoch");
       result.fit.last_eval = item.at("eval").get<std::map<std::string, double>>();
@@ -162,12 +162,19 @@ void check_weights_fit(const Phase& before, const Phase& phase) {
                        load_options(phase.config.init));
 }
 
-// What would stop a phase at its first step, found before the first phase is paid for.
 void check_can_start(const TrainConfig& config) {
   const auto training = open_training_data(config);
   open_validation_data(config, training.dataset->class_names());
   const auto steps = total_steps(config.trainer, training.loader->batches_per_epoch());
   const optim::Schedule schedule(config.schedule, optim::base_lr(config.optim), steps);
+}
+
+// What would stop one of them at its first step, found before the first phase is paid for.
+void check_can_start(const std::vector<Phase>& phases, size_t num_finished) {
+  for (size_t i = num_finished; i < phases.size(); ++i) {
+    if (phases[i].start_from != "none") check_weights_fit(phases[i - 1], phases[i]);
+    check_can_start(phases[i].config);
+  }
 }
 
 std::string weights_before(const Phase& phase, const Phase& before) {
@@ -258,17 +265,13 @@ std::vector<PhaseResult> fit_phases(const TrainConfig& config, ProgressLine::Mod
   check_same_config(config, world);
   const bool is_first = world.is_first();
   const auto role = is_first ? FolderRole::kOwner : FolderRole::kGuest;
-  const RunFolder folder(config, role);
+  const fs::path run_dir = config.run.dir;
   check_begun_phases(config);
-  auto results = read_record(folder);
-  for (size_t i = 0; i < phases.size(); ++i) {
-    const bool is_finished = i < results.size();
-    if (is_finished) {
-      const RunFolder compared(phases[i].config, role);  // refuses another config
-      continue;
-    }
-    if (phases[i].start_from != "none") check_weights_fit(phases[i - 1], phases[i]);
-    check_can_start(phases[i].config);
+  check_can_start(phases, read_record(run_dir).size());
+  const RunFolder folder(config, role);
+  auto results = read_record(run_dir);
+  for (size_t i = 0; i < std::min(results.size(), phases.size()); ++i) {
+    const RunFolder compared(phases[i].config, role);  // refuses another config
   }
   folder.write_config(config);
   for (size_t i = results.size(); i < phases.size(); ++i) {

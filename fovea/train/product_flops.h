@@ -1,4 +1,4 @@
-// What libtorch's matrix products cost, seen from at::RecordFunction.
+// What libtorch's matrix products and convolutions cost, seen from at::RecordFunction.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -6,8 +6,8 @@
 namespace fovea::train {
 
 // FLOPs of a product of libtorch that is about to run, 2 a multiply-add; 0 for what is no product,
-// and for those that call another one of these. The callback must have asked for inputs.
-// Convolutions are not counted.
+// and for those that call another one of these. Of a convolution those of multiplying it out, with
+// the padding, whatever algorithm runs. The callback must have asked for inputs.
 double product_flops(const at::RecordFunction& function);
 
 }  // namespace fovea::train

@@ -1,13 +1,12 @@
 #include "fovea/train/tensor_batch.h"
 
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <array>
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/bfloat16.h"
+#include "fovea/train/patch_boxes.h"
 
 namespace fovea::train {
 namespace {
@@ -19,23 +18,6 @@ at::Tensor rows_of(std::vector<T>& values, std::vector<int64_t> shape, int64_t b
   const int64_t row = static_cast<int64_t>(values.size()) / std::max<int64_t>(1, shape[0]);
   shape[0] = end - begin;
   return at::from_blob(values.data() + begin * row, shape, at::TensorOptions().dtype(dtype));
-}
-
-// [rows, T, L, 2, d]: first pixel and sides of each leaf; zeros where a patch has none.
-at::Tensor boxes_of(std::span<const data::PatchTree> trees, const data::BatchPatches& patches) {
-  const auto count = static_cast<int64_t>(trees.size()), dims = patches.dims;
-  auto boxes = at::zeros({count, patches.fixed_length, 2, dims}, at::kLong);
-  for (int64_t tree = 0; tree < count; ++tree) {
-    auto* box = boxes[tree].mutable_data_ptr<int64_t>();
-    for (const auto& leaf : trees[static_cast<size_t>(tree)].leaves) {
-      const std::array<int64_t, 6> numbers = {leaf.z,     leaf.y,      leaf.x,
-                                              leaf.depth, leaf.height, leaf.width};
-      for (const int64_t first : {3 - dims, 6 - dims}) {
-        box = std::copy_n(numbers.begin() + first, dims, box);
-      }
-    }
-  }
-  return boxes.view({count / patches.num_trees, patches.num_trees, patches.fixed_length, 2, dims});
 }
 
 models::PatchInput patches_of(data::BatchPatches& patches, int64_t rows, int64_t begin, int64_t end,
@@ -93,7 +75,9 @@ TensorBatch to_tensors(data::Batch& batch, int64_t begin, int64_t end,
                                  static_cast<size_t>((end - begin) * patches.num_trees));
     if (patches.of_values) tensors.patching = &*patches.of_values;
     tensors.patches.images = tensors.images;
-    tensors.patches.boxes = boxes_of(tensors.trees, patches);
+    tensors.patches.boxes = boxes_of(tensors.trees, {.num_trees = patches.num_trees,
+                                                     .fixed_length = patches.fixed_length,
+                                                     .dims = patches.dims});
     if (!patches.labels.empty()) {
       tensors.patch_labels =
           rows_of(patches.labels, {batch.size(), patches.fixed_length, patches.token_size()}, begin,

@@ -104,10 +104,12 @@ struct Trainer::Run {
   TrainConfig config;
   parallel::World& world;
   parallel::DeviceMesh mesh;
-  RunFolder folder;
-  LogFile log_file;
   std::unique_ptr<FeatureCache> training_cache;  // null: pixels are read
   DataSource training;
+  int64_t steps_per_epoch, num_steps, eval_every_steps;
+  optim::Schedule schedule;
+  RunFolder folder;  // from here on: a recipe that the data shows to be faulty leaves none
+  LogFile log_file;
   std::unique_ptr<FeatureCache> validation_cache;
   DataSource validation;
   std::unique_ptr<FeatureSource> backbone;  // frozen, without a cache
@@ -121,8 +123,6 @@ struct Trainer::Run {
   std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<parallel::GradientReducer> reducer;  // null with shards
   std::unique_ptr<optim::Ema> ema;
-  int64_t steps_per_epoch, num_steps, eval_every_steps;
-  optim::Schedule schedule;
   checkpoint::Store store;
   TrainingLog log;
   StepTrace timeline;
@@ -141,11 +141,16 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode,
     : config(run_config),
       world(run_world),
       mesh(make_mesh(config, world)),
-      folder(config, world.is_first() ? FolderRole::kOwner : FolderRole::kGuest),
-      log_file(folder.file(log_file_name(world)).string()),
       training_cache(training_cache_of(config, data_shard(mesh))),
       training(training_cache ? training_cache->source()
                               : open_training_data(config, data_shard(mesh))),
+      steps_per_epoch(training.loader->batches_per_epoch()),
+      num_steps(total_steps(config.trainer, steps_per_epoch)),
+      eval_every_steps(config.trainer.eval_every_steps.value_or(
+          std::llround(config.trainer.eval_every_epochs * static_cast<double>(steps_per_epoch)))),
+      schedule(config.schedule, optim::base_lr(config.optim), num_steps),
+      folder(config, world.is_first() ? FolderRole::kOwner : FolderRole::kGuest),
+      log_file(folder.file(log_file_name(world)).string()),
       validation_cache(validation_cache_of(config, *training.dataset, data_shard(mesh))),
       validation(validation_cache ? validation_cache->source()
                                   : open_validation_data(config, training.dataset->class_names(),
@@ -159,11 +164,6 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode,
       shards(make_shards(config, *model, mesh, start->values(*model_parallel))),
       optimizer(make_optimizer(config, *model, sharing())),
       reducer(shards ? nullptr : make_reducer(config.parallel, *optimizer, data_ranks())),
-      steps_per_epoch(training.loader->batches_per_epoch()),
-      num_steps(total_steps(config.trainer, steps_per_epoch)),
-      eval_every_steps(config.trainer.eval_every_steps.value_or(
-          std::llround(config.trainer.eval_every_epochs * static_cast<double>(steps_per_epoch)))),
-      schedule(config.schedule, optim::base_lr(config.optim), num_steps),
       store(folder.file("checkpoints").string(), store_options(config, mesh)),
       log(folder.path().string(), config.log, mode,
           world.is_first() ? TrainingLog::Role::kWriter : TrainingLog::Role::kSilent),
@@ -326,13 +326,15 @@ bool Trainer::Run::eval_is_due() const {
 
 void Trainer::Run::evaluate_now() {
   const optim::EmaScope with_average(ema.get());
-  const parallel::ShardedParams::WholeScope whole(shards.get());
-  const auto evaluation = evaluate(
-      *model, *task, *validation.loader, options.compute,
-      [&](int64_t done, int64_t total) {
-        log.progress().update(fmt::format("evaluating {}/{}", done, total));
-      },
-      validation_cache.get(), data_ranks());
+  const auto evaluation =
+      evaluate(*model, *task, *validation.loader, options.compute,
+               {.on_progress =
+                    [&](int64_t done, int64_t total) {
+                      log.progress().update(fmt::format("evaluating {}/{}", done, total));
+                    },
+                .features = validation_cache.get(),
+                .ranks = &data_ranks(),
+                .shards = shards.get()});
   share_bad_samples(*validation.loader, data_ranks());
   std::array left_out = {static_cast<double>(validation.loader->take_skipped_rows())};
   parallel::sum_over_ranks(data_ranks(), left_out, "samples left out");

@@ -8,39 +8,18 @@
 
 #include <array>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <thread>
 #include <vector>
 
 #include "fovea/core/log.h"
+#include "fovea/core/program_files.h"
 
 namespace fovea::train {
 namespace {
 
-namespace fs = std::filesystem;
-
 // Exit status by which the helper says that the package is missing.
 constexpr int kNoPackage = 3;
-
-// Beside the program where it was installed, or in the source tree it was built in.
-std::string find_script() {
-  std::error_code error;
-  auto folder = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (int level = 0; level < 4 && !folder.empty(); ++level, folder = folder.parent_path()) {
-    for (const char* place : {"share/fovea", "tools"}) {
-      const auto script = folder / place / "wandb_follow.py";
-      if (fs::is_regular_file(script, error)) return script.string();
-    }
-  }
-  return {};
-}
-
-std::string default_python() {
-  const char* chosen = std::getenv("FOVEA_PYTHON");
-  return chosen && *chosen ? chosen : "python3";
-}
 
 // Starts the helper with its standard input on `input` and its output in a file, in a session of
 // its own: Ctrl-C is for the trainer. Returns an error number; 0: started.
@@ -72,8 +51,13 @@ WandbFollower::WandbFollower(const std::string& run_dir, WandbOptions options)
     options_.warn = [](const std::string& message) { log_warning(message); };
   }
   if (options_.mode == "disabled") return;
-  const auto script = options_.script.empty() ? find_script() : options_.script;
-  const auto python = options_.python.empty() ? default_python() : options_.python;
+  auto script = options_.script;
+  if (script.empty()) {
+    script = find_near_program({"share/fovea/wandb_follow.py", "tools/wandb_follow.py"})
+                 .value_or("")
+                 .string();
+  }
+  const auto python = options_.python.empty() ? python_program() : options_.python;
   if (script.empty()) {
     options_.warn(
         "log.wandb: tools/wandb_follow.py is not found near the program; no metrics are sent");

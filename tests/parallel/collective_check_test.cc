@@ -6,25 +6,16 @@
 #include <unistd.h>
 
 #include "fovea/core/error.h"
+#include "tests/data/support.h"
 #include "tests/parallel/run_ranks.h"
 
 namespace fovea::parallel {
 namespace {
 
+using data::testing::message_of;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::run_ranks;
-
-// What a rank hears of it.
-template <class Body>
-std::string fault_of(Body body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "none";
-}
 
 TEST(CollectiveCheckTest, RanksThatDoTheSameAreNotDisturbed) {
   run_ranks(3, [](World& world) {
@@ -53,7 +44,7 @@ TEST(CollectiveCheckTest, ACollectiveThatDiffersIsNamedOnBothRanks) {
     ranks.set_name("dp_shard");
     const auto x = at::ones({8}), y = at::ones({4}), whole = at::empty({8});
     ranks.all_reduce(x, "equal");
-    const auto fault = fault_of([&] {
+    const auto fault = message_of<Error>([&] {
       world.is_first() ? ranks.all_reduce(x, "gradients") : ranks.all_gather(whole, y, "weights");
     });
     const char* reduce = "all_reduce of gradients, 32 bytes into 32 of Float (dp_shard)";
@@ -73,7 +64,7 @@ TEST(CollectiveCheckTest, ACollectiveThatARankLeavesOutIsFoundAtTheNext) {
     world.check_collectives();
     auto& ranks = world.all();
     const auto x = at::ones({8});
-    const auto fault = fault_of([&] {
+    const auto fault = message_of<Error>([&] {
       if (world.is_first()) ranks.all_reduce(x, "gradients of blocks.1");
       ranks.all_reduce(x, "gradients of blocks.0");
     });

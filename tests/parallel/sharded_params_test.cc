@@ -41,8 +41,10 @@ class NetImpl : public nn::UnitImpl {
     head = register_parameter("head", at::ones({width}, at::kDouble));
   }
   at::Tensor forward(at::Tensor x) {
-    for (const auto& block : blocks) x = block->forward(x);
-    return at::matmul(x, head);
+    return run([&] {
+      for (const auto& block : blocks) x = block->forward(x);
+      return at::matmul(x, head);
+    });
   }
   std::vector<std::shared_ptr<LayerImpl>> blocks;
   at::Tensor head;
@@ -252,6 +254,62 @@ TEST(ShardedParamsTest, MemoryFallsWithTheNumberOfRanks) {
       const double kept = peak_of_a_step(world, {.reshard_after_forward = false}, true);
       EXPECT_GT(kept, 1.0);
       EXPECT_LT(kept, 1.0 + most);
+    });
+  }
+}
+
+// Most bytes of a rank that has as many forwards without gradients as its number and one more,
+// over those of the net's parameters: what a rank keeps of them is counted.
+double peak_of_inference(World& world, ShardedParams& shards, NetImpl& net, int64_t width,
+                         const ShardOptions& options) {
+  const at::NoGradGuard no_grad;
+  ShardedParams::InferenceScope inference(&shards, net);
+  NetImpl plain(width, static_cast<int64_t>(net.blocks.size()));
+  const auto before = testing::CountingAllocator::in_use.load();
+  testing::CountingAllocator::peak = before;
+  for (int64_t i = 0; i <= world.rank(); ++i) {
+    const auto x = input(static_cast<double>(i), width);
+    EXPECT_TRUE(net.forward(x).equal(plain.forward(x)));
+  }
+  inference.finish();
+  for (const auto& param : shards.params()) {
+    const bool is_whole = param.name == "head" || !options.reshard_after_forward;
+    EXPECT_EQ(has_memory(param.whole), is_whole) << param.name;
+  }
+  // All alike, once more: what follows an evaluation.
+  EXPECT_TRUE(net.forward(input(7, width)).equal(plain.forward(input(7, width))));
+  inference.finish();
+  const double parameters = 8.0 * static_cast<double>(net.blocks.size() * width * (width + 1));
+  return static_cast<double>(testing::CountingAllocator::peak - before) / parameters;
+}
+
+TEST(ShardedParamsTest, ForwardsWithoutGradientsGatherPieceByPiece) {
+  constexpr int64_t kWidth = 200, kDepth = 16;
+  for (const int64_t ranks : {2, 4}) {
+    run_ranks(ranks, [](World& world) {
+      testing::count_cpu_memory();
+      for (const bool is_trained : {false, true}) {  // then it fetches ahead
+        NetImpl net(kWidth, kDepth);
+        ShardedParams shards(pieces_by_unit(net), world.all(), one_rank(), {});
+        if (is_trained) {
+          const auto loss = net.forward(input(0, kWidth)).sum();
+          shards.before_backward(true);
+          loss.backward();
+          shards.after_backward();
+        }
+        world.all().reset_counts();
+        const double peak = peak_of_inference(world, shards, net, kWidth, {});
+        // Two pieces whole, of each the part that is sent, and one of those before that Gloo's
+        // thread has not let go of yet; whatever the number of ranks.
+        EXPECT_LT(peak, 3.0 * (1 + 1.0 / static_cast<double>(world.size())) / kDepth + 0.01);
+        // Of as many forwards as the last rank has, and of the one behind.
+        const auto gathers = world.all().counts().at(Collective::kAllGather).calls;
+        EXPECT_EQ(gathers, kDepth * (world.size() + 1));
+      }
+      const ShardOptions kept{.reshard_after_forward = false};
+      NetImpl net(kWidth, kDepth);
+      ShardedParams shards(pieces_by_unit(net), world.all(), one_rank(), kept);
+      EXPECT_LT(peak_of_inference(world, shards, net, kWidth, kept), 0.1);  // gathered before
     });
   }
 }

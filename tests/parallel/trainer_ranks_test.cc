@@ -16,6 +16,7 @@
 #include "fovea/train/phases.h"
 #include "fovea/train/ranks.h"
 #include "fovea/train/session.h"
+#include "fovea/train/sharding.h"
 #include "fovea/train/trainer.h"
 #include "tests/parallel/run_ranks.h"
 #include "tests/parallel/shared_run.h"
@@ -142,6 +143,7 @@ TEST(TrainConfigTest, RefusesAMeshThatDoesNotFitTheModel) {
 TEST(TrainerRanksTest, EvaluationsAreThoseOfOneProcess) {
   run_ranks(3, [](World& world) {
     const testing::Folder folder;
+    const parallel::DeviceMesh mesh(world, parallel::MeshShape{{1, world.size(), 1, 1}});
     for (const auto& item : testing::model_cases()) {
       SCOPED_TRACE(item.name);
       const auto config = item.config(folder);
@@ -149,7 +151,14 @@ TEST(TrainerRanksTest, EvaluationsAreThoseOfOneProcess) {
       const auto task = make_task(config.task, *model);
       const data::Shard shard = {.index = world.rank(), .count = world.size()};
       const auto part = open_validation_data(config, {}, shard);
-      const auto joined = evaluate(*model, *task, *part.loader, {}, {}, nullptr, world.all());
+      // Parameters are shared out as well, and gathered block by block.
+      auto sharded = config;
+      sharded.parallel.dp_replicate = 1;
+      sharded.parallel.dp_shard = world.size();
+      const auto shared = make_model(config, {});
+      const auto shards = make_shards(sharded, *shared, mesh);
+      const auto joined = evaluate(*shared, *task, *part.loader, {},
+                                   {.ranks = &mesh.data_parallel(), .shards = shards.get()});
       const auto all = open_validation_data(config, {});
       const auto alone = evaluate(*model, *task, *all.loader, {});
       EXPECT_EQ(joined->num_samples(), alone->num_samples());

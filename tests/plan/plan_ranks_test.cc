@@ -13,7 +13,7 @@
 #include "fovea/train/sharding.h"
 #include "fovea/train/step.h"
 #include "tests/parallel/run_ranks.h"
-#include "tests/train/tiny_run.h"
+#include "tests/train/model_cases.h"
 
 namespace fovea::plan {
 namespace {
@@ -116,26 +116,31 @@ int64_t bytes_that_may_linger(const train::TrainConfig& config) {
   if (config.parallel.dp_shard == 1 || config.parallel.zero < 3) return 0;
   int64_t bytes = 0;
   for (const auto& item : models::build_model(config.model, at::kMeta)->named_parameters()) {
-    if (item.key().starts_with("blocks.0.")) bytes += static_cast<int64_t>(item.value().nbytes());
+    const bool is_of_block =
+        item.key().starts_with("blocks.0.") || item.key().starts_with("encoder.blocks.0.");
+    if (is_of_block) bytes += static_cast<int64_t>(item.value().nbytes());
   }
   return bytes;
+}
+
+void compare(parallel::World& world, const char* name, const train::TrainConfig& config,
+             const parallel::MeshShape& shape) {
+  SCOPED_TRACE(name);
+  const auto predicted = rehearse(config, shape, world.rank(), Backend::kGloo);
+  const DeviceMesh mesh(world, shape);
+  const auto measured = train_two_steps(config, mesh);
+  EXPECT_EQ(predicted.counts(), measured.counts);
+  expect_near(predicted.memory.state(), measured.state, 0, "state");
+  expect_near(predicted.memory.peak(), measured.peak, bytes_that_may_linger(config), "peak");
+  if (!world.is_first()) return;
+  std::cout << name << ": state " << predicted.memory.state() << " of " << measured.state
+            << ", peak " << predicted.memory.peak() << " of " << measured.peak << "\n";
 }
 
 void compare_modes(parallel::World& world, const std::vector<Mode>& modes) {
   const data::testing::TempDir folder;
   for (const auto& mode : modes) {
-    SCOPED_TRACE(mode.name);
-    const auto config = config_of(folder, mode);
-    const parallel::MeshShape shape{mode.mesh};
-    const auto predicted = rehearse(config, shape, world.rank(), Backend::kGloo);
-    const DeviceMesh mesh(world, shape);
-    const auto measured = train_two_steps(config, mesh);
-    EXPECT_EQ(predicted.counts(), measured.counts);
-    expect_near(predicted.memory.state(), measured.state, 0, "state");
-    expect_near(predicted.memory.peak(), measured.peak, bytes_that_may_linger(config), "peak");
-    if (!world.is_first()) continue;
-    std::cout << mode.name << ": state " << predicted.memory.state() << " of " << measured.state
-              << ", peak " << predicted.memory.peak() << " of " << measured.peak << "\n";
+    compare(world, mode.name, config_of(folder, mode), parallel::MeshShape{mode.mesh});
   }
 }
 
@@ -182,6 +187,65 @@ TEST(PlanRanksTest, FourRanksDoAsPredicted) {
                           {"zero 3 and tp", {1, 2, 1, 2}, kSequence, 8},
                           {"zero 2 and cp", {1, 2, 2, 1}, kZero2},
                           {"cp and tp", {1, 1, 2, 2}, kSequenceRecompute}});
+  });
+}
+
+// A model of the test cases, wide enough that tensors outweigh what a step has besides.
+template <class Model>
+train::TrainConfig widened(train::TrainConfig config, int64_t batch_size,
+                           const std::function<void(Model&)>& change = {}) {
+  auto model = *config.model.get_if<Model>();
+  model.encoder.vit.embed_dim = 64;
+  model.encoder.vit.num_heads = 4;
+  if (change) change(model);
+  config.model = {model};
+  config.data.global_batch_size = batch_size;
+  config.data.drop_last = true;
+  config.trainer.ema.enabled = true;
+  return config;
+}
+
+// Adaptive patches (a length that trees reach, and one that leaves places empty), tokens on a map,
+// and noise with time steps.
+TEST(PlanRanksTest, OtherModelsDoAsPredicted) {
+  namespace cases = train::testing;
+  parallel::testing::run_ranks(2, [](parallel::World& world) {
+    const parallel::MeshShape ddp{{2, 1, 1, 1}}, fsdp{{1, 2, 1, 1}};
+    const train::TaskConfig rebuilt = {train::MaskedAutoencodingConfig{}};
+    const auto wide_decoder = [](models::MaeConfig& mae) { mae.decoder_embed_dim = 32; };
+    const auto check = [&](const char* name, const parallel::MeshShape& shape, auto make) {
+      const data::testing::TempDir folder;
+      auto config = make(folder);
+      config.parallel.dp_replicate = shape.sizes[0];
+      config.parallel.dp_shard = shape.sizes[1];
+      compare(world, name, config, shape);
+    };
+    const auto mae_2d = [&](const cases::Folder& f) {
+      return widened<models::MaeConfig>(
+          cases::adaptive_mae(cases::images_of(f, {cases::mae_of({8}, 2)}, rebuilt), {-2.2, 2.7}),
+          32, wide_decoder);
+    };
+    check("mae on adaptive patches", ddp, mae_2d);
+    check("mae on adaptive patches, zero 3", fsdp, mae_2d);
+    check("mae on adaptive patches of volumes", ddp, [&](const cases::Folder& f) {
+      return widened<models::MaeConfig>(
+          cases::adaptive_mae(cases::volumes_of(f, {cases::mae_of({8, 8, 8}, 2)}, rebuilt),
+                              {-1, 1}),
+          8, wide_decoder);
+    });
+    check("unetr on adaptive patches", fsdp, [](const cases::Folder& f) {
+      return widened<models::UnetrConfig>(
+          cases::adaptive_unetr(cases::tiny_segmentation_config(f), "image", 50), 4);
+    });
+    check("diffusion", ddp, [](const cases::Folder& f) {
+      return widened<models::DiffusionVitConfig>(
+          cases::images_of(f, {cases::denoiser_of({8}, 4)}, cases::few_samples()), 32);
+    });
+    check("diffusion of volumes, zero 3", fsdp, [](const cases::Folder& f) {
+      return widened<models::DiffusionVitConfig>(
+          cases::volumes_of(f, {cases::denoiser_of({8, 8, 8}, 0)}, cases::few_samples()), 8,
+          [](models::DiffusionVitConfig& model) { model.encoder.vit.embed_dim = 48; });
+    });
   });
 }
 

@@ -1,6 +1,7 @@
 #include "fovea/train/bench.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/convolution.h>
 #include <ATen/ops/ones.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -134,6 +135,70 @@ TEST(OperationLogTest, WhatRunsInsideBelongsToTheOutermost) {
   EXPECT_EQ(costs.at("fovea::own").flops, 1000);
   EXPECT_EQ(costs.at("fovea::own").bytes, 64);
   EXPECT_TRUE(log.take().empty());
+}
+
+struct ConvCase {
+  std::vector<int64_t> x, weight, stride, padding, dilation;
+  bool is_transposed;
+  int64_t groups;
+  double flops;  // of the output alone
+};
+
+TEST(OperationLogTest, ConvolutionsAreMultipliedOut) {
+  const std::vector<ConvCase> cases = {
+      // 2 samples of 5 x 8 places, each with 6 x 4 x 3 x 3 weights, 2 a multiply-add
+      {{2, 4, 9, 8}, {6, 4, 3, 3}, {2, 1}, {1, 1}, {1, 1}, false, 1, 2.0 * 2 * 40 * 216},
+      // 4 x 4 places; of two groups each sees half of the channels
+      {{1, 4, 6, 6}, {8, 2, 3, 3}, {1, 1}, {0, 0}, {1, 1}, false, 2, 2.0 * 16 * 144},
+      // dilated, the kernel reaches over 5: 3 x 3 x 3 places
+      {{1, 1, 7, 7, 7}, {2, 1, 3, 3, 3}, {1, 1, 1}, {0, 0, 0}, {2, 2, 2}, false, 1, 2.0 * 27 * 54},
+      // transposed: 2 samples of 4 x 4 x 4 places of the input
+      {{2, 3, 4, 4, 4},
+       {3, 5, 2, 2, 2},
+       {2, 2, 2},
+       {0, 0, 0},
+       {1, 1, 1},
+       true,
+       1,
+       2.0 * 2 * 64 * 120}};
+  for (const auto dtype : {at::kFloat, at::kDouble}) {  // of oneDNN, and of libtorch
+    for (const auto& one : cases) {
+      SCOPED_TRACE(testing::PrintToString(one.weight));
+      const auto weight = at::ones(one.weight, dtype).set_requires_grad(true);
+      for (const bool has_input_gradient : {true, false}) {
+        const auto x = at::ones(one.x, dtype).set_requires_grad(has_input_gradient);
+        train::OperationLog log;
+        const std::vector<int64_t> none(one.stride.size(), 0);
+        const auto y = at::convolution(x, weight, {}, one.stride, one.padding, one.dilation,
+                                       one.is_transposed, none, one.groups);
+        EXPECT_EQ(log.take().at("aten::convolution").flops, one.flops);
+        y.sum().backward();
+        EXPECT_EQ(log.take().at("aten::convolution_backward").flops,
+                  (has_input_gradient ? 2 : 1) * one.flops);
+      }
+    }
+  }
+}
+
+// Counted twice: by what runs, and by the shapes of its layers.
+TEST(ProfileResultTest, ConvolutionsOfUnetrAreThoseOfTheSummary) {
+  train::BenchOptions options = tiny_options(false);
+  models::UnetrConfig unetr;
+  unetr.encoder.vit.img_size = {32};
+  unetr.encoder.vit.patch_size = {8};
+  unetr.encoder.vit.in_chans = 1;
+  unetr.encoder.vit.embed_dim = 32;
+  unetr.encoder.vit.depth = 4;
+  unetr.encoder.vit.num_heads = 2;
+  unetr.num_classes = 3;
+  unetr.feature_size = 8;
+  options.model = {unetr};
+  const auto result = train::profile_model(options);
+  const auto summary = models::summarize(*models::build_model(options.model));
+  double gflops = 0;
+  for (const auto& row : result.rows) gflops += row.gflops;
+  EXPECT_NEAR(gflops, 1e-9 * 4 * static_cast<double>(summary.product_flops), 1e-9 * gflops);
+  EXPECT_GT(gflops_of(result, "aten::convolution"), gflops / 2);
 }
 
 TEST(OperationLogTest, ViewsMoveNothingAndUpdatesInPlaceDo) {

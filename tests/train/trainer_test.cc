@@ -193,6 +193,34 @@ TEST(TrainerTest, ToldToStopSavesAndResumesBitwise) {
   }
 }
 
+// Where the recipe says how long the run is, before anything starts; where the data says it, before
+// there is a folder.
+TEST(TrainerTest, WarmupLongerThanTheRunLeavesNoFolder) {
+  const data::testing::TempDir folder;
+  auto config = testing::tiny_config(folder);
+  config.schedule = {optim::CosineScheduleConfig{}};
+  const auto fault = data::testing::message_of<ConfigError>([&] {
+    parse_config<TrainConfig>(dump_config(config), "recipe.yaml",
+                              {"schedule.warmup_steps=13", "optim.lr=-1"});
+  });
+  EXPECT_NE(fault.find("schedule.warmup_steps: found 13, but the run has 12 optimizer steps"),
+            std::string::npos)
+      << fault;
+  EXPECT_NE(fault.find("optim.lr"), std::string::npos) << fault;  // with all others
+  config = parse_config<TrainConfig>(
+      dump_config(config), "recipe.yaml",
+      {"trainer.max_steps=null", "trainer.max_epochs=2", "schedule.warmup_steps=13"});
+  const auto of_data = data::testing::message_of<ConfigError>([&] { fit(config); });
+  EXPECT_NE(of_data.find("the run has 10 optimizer steps"), std::string::npos) << of_data;
+  EXPECT_FALSE(fs::exists(config.run.dir));
+  // Phases have lengths of their own.
+  config.phases = {{.name = "long",
+                    .set = {.root = parse_config_yaml("trainer: {max_steps: 20}", "phases.yaml")}}};
+  config.trainer.max_epochs.reset();
+  config.trainer.max_steps = 5;
+  EXPECT_NO_THROW(parse_config<TrainConfig>(dump_config(config), "recipe.yaml", {}));
+}
+
 TEST(TrainerTest, SecondProcessInTheSameFolderIsRefused) {
   const data::testing::TempDir folder;
   const auto config = testing::tiny_config(folder);

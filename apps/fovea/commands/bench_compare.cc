@@ -3,7 +3,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -11,6 +10,7 @@
 
 #include "apps/fovea/commands/bench.h"
 #include "fovea/core/error.h"
+#include "fovea/core/program_files.h"
 
 extern char** environ;
 
@@ -19,21 +19,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string comparison_python() {
-  const char* chosen = std::getenv("FOVEA_PYTHON");
-  return chosen && *chosen ? chosen : "python3";
-}
-
 // Beside the build folder, or where an installation has it.
 std::string comparison_script(const fs::path& program) {
-  std::error_code error;
-  auto folder = program.parent_path();
-  for (int level = 0; level < 5 && !folder.empty(); ++level, folder = folder.parent_path()) {
-    for (const char* place : {"benchmarks", "share/fovea/benchmarks"}) {
-      const auto script = folder / place / "vs_timm.py";
-      if (fs::is_regular_file(script, error)) return script.string();
-    }
-  }
+  const auto script =
+      find_near_program({"benchmarks/vs_timm.py", "share/fovea/benchmarks/vs_timm.py"});
+  if (script) return script->string();
   fail<ConfigError>(
       "--compare timm: benchmarks/vs_timm.py is not found near {}; expected the source tree around "
       "the program, or benchmarks/ in share/fovea",
@@ -57,9 +47,9 @@ int run_program(const std::vector<std::string>& arguments) {
 }  // namespace
 
 void compare_with_timm(const std::vector<std::string>& options) {
-  const auto program = fs::read_symlink("/proc/self/exe");
+  const auto program = program_path();
   const auto script = comparison_script(program);
-  const auto python = comparison_python();
+  const auto python = python_program();
   const int ready = run_program(
       {python, "-c",
        "import importlib.util as u, sys\n"

@@ -23,6 +23,7 @@
 #include "apps/fovea/command.h"
 #include "fovea/core/error.h"
 #include "fovea/core/html.h"
+#include "fovea/core/program_files.h"
 #include "fovea/kernels/device.h"
 #include "fovea/train/machine.h"
 
@@ -153,8 +154,7 @@ std::optional<std::string> output_of(const std::vector<std::string>& words) {
 // Python serves only what Fovea has no part of its own for: wandb's client, TensorBoard's viewer,
 // comparisons with timm.
 Finding check_python() {
-  const char* chosen = std::getenv("FOVEA_PYTHON");
-  const std::string python = chosen && *chosen ? chosen : "python3";
+  const auto python = python_program();
   const auto versions = output_of({python, "-c",
                                    "import sys, importlib.metadata as m\n"
                                    "print('.'.join(map(str, sys.version_info[:3])))\n"
@@ -165,8 +165,8 @@ Finding check_python() {
   if (!versions) {
     finding.state = State::kOptional;
     finding.found = python + " does not start";
-    finding.advice = chosen && *chosen ? "set FOVEA_PYTHON to a Python 3"
-                                       : "apt-get install python3, for wandb and TensorBoard";
+    finding.advice = python != "python3" ? "set FOVEA_PYTHON to a Python 3"
+                                         : "apt-get install python3, for wandb and TensorBoard";
     return finding;
   }
   auto words = *versions;

@@ -89,12 +89,13 @@ void evaluate_in(parallel::World& world, const EvalArguments& arguments,
   if (!source.loader) fail<ConfigError>("data.val is missing; expected a data set to evaluate on");
   const auto task = train::make_task(config.task, *inference.model);
   train::ProgressLine progress(progress_mode(arguments, world));
-  const auto evaluation = train::evaluate(
-      *inference.model, *task, *source.loader, inference.compute,
-      [&](int64_t done, int64_t total) {
-        progress.update(fmt::format("evaluating {}/{}", done, total));
-      },
-      nullptr, mesh.data_parallel());
+  const auto evaluation =
+      train::evaluate(*inference.model, *task, *source.loader, inference.compute,
+                      {.on_progress =
+                           [&](int64_t done, int64_t total) {
+                             progress.update(fmt::format("evaluating {}/{}", done, total));
+                           },
+                       .ranks = &mesh.data_parallel()});
   progress.clear();
   std::array left_out = {static_cast<double>(source.loader->take_skipped_rows())};
   parallel::sum_over_ranks(mesh.data_parallel(), left_out, "samples left out");

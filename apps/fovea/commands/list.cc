@@ -13,6 +13,7 @@
 #include "apps/fovea/command.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
+#include "fovea/core/program_files.h"
 #include "fovea/models/registry.h"
 #include "fovea/train/config.h"
 
@@ -45,15 +46,10 @@ std::vector<Entry> list_models() {
 
 // The folder `recipes` here, or beside the program or one of the folders above it.
 fs::path recipes_folder() {
+  constexpr int kAll = 1000;  // and a folder, not a file
   std::error_code error;
-  std::vector<fs::path> places = {fs::current_path(error)};
-  for (auto above = fs::read_symlink("/proc/self/exe", error).parent_path();
-       above.has_relative_path(); above = above.parent_path()) {
-    places.push_back(above);
-  }
-  for (const auto& place : places) {
-    if (fs::is_directory(place / "recipes", error)) return place / "recipes";
-  }
+  if (auto here = find_upwards(fs::current_path(error), {"recipes/"}, 1)) return *here;
+  if (auto found = find_near_program({"recipes/"}, kAll)) return *found;
   fail<ConfigError>("no folder named recipes here or above the program; run this where Fovea is");
 }
 

@@ -114,6 +114,14 @@ void print_memory(const plan::MeshPlan& plan, const plan::MachineProfile& machin
   line("activations", memory.activations, "  of a micro-batch, waiting for backward");
   line("the rest at the peak", std::max<int64_t>(0, memory.working - memory.activations),
        "  gathered weights, gradients on their way, work in progress");
+  if (memory.host.state() == 0) return;
+  fmt::print("memory of the host        {} a rank (cpu_offload)\n",
+             format_bytes(static_cast<double>(memory.host_peak())));
+  line("parameters", memory.host.parameters, "");
+  line("gradients", memory.host.gradients, "");
+  line("optimizer", memory.host.optimizer, "");
+  line("average (EMA)", memory.host.average, "");
+  line("the optimizer's work", memory.host_working, "");
 }
 
 void print_collectives(const plan::MeshPlan& plan) {
@@ -140,6 +148,9 @@ void print_step(const plan::MeshPlan& plan, const train::TrainConfig& config,
              milliseconds_text(time.step), milliseconds_text(time.products),
              milliseconds_text(time.memory), milliseconds_text(time.exposed));
   const double images = static_cast<double>(config.data.global_batch_size) / time.step;
+  if (plan.memory.host.state() > 0) {
+    fmt::print("{:25}without what cpu_offload adds: the bus, and the update on the host\n", "");
+  }
   fmt::print(
       "speed                    {:.0f} images/s, {:.1f} TFLOP/s of products a rank ({} {})\n",
       images, 1e-12 * plan.flops / time.step, machine.name, config.device.dtype);
@@ -195,6 +206,7 @@ ordered_json to_json(const plan::MeshPlan& plan) {
           {"average_bytes", plan.memory.average},
           {"activations_bytes", plan.memory.activations},
           {"peak_bytes", plan.memory.peak()},
+          {"host_bytes", plan.memory.host_peak()},
           {"flops", plan.flops},
           {"step_ms", 1e3 * plan.time.step},
           {"products_ms", 1e3 * plan.time.products},
@@ -241,12 +253,14 @@ void show_best(const PlanArguments& arguments, const train::TrainConfig& config,
   for (size_t i = 0; i < count; ++i) {
     const auto& plan = plans[i];
     const double images = static_cast<double>(config.data.global_batch_size) / plan.time.step;
-    fmt::print("{:>12}{:>9}{:>4}{:>4}  {:>10}{:>11.0f}{:>11}{:>6.1f} %  {}{}\n", plan.mesh.sizes[0],
-               plan.mesh.sizes[1], plan.mesh.sizes[2], plan.mesh.sizes[3],
+    const auto host = plan.memory.host_peak();
+    fmt::print("{:>12}{:>9}{:>4}{:>4}  {:>10}{:>11.0f}{:>11}{:>6.1f} %  {}{}{}\n",
+               plan.mesh.sizes[0], plan.mesh.sizes[1], plan.mesh.sizes[2], plan.mesh.sizes[3],
                milliseconds_text(plan.time.step), images,
                format_bytes(static_cast<double>(plan.memory.peak())),
                100 * plan.time.exposed / plan.time.step, options_text(plan.parallel),
-               plan.fits ? "" : "  DOES NOT FIT");
+               plan.fits ? "" : "  DOES NOT FIT",
+               host > 0 ? fmt::format("  host {}", format_bytes(static_cast<double>(host))) : "");
   }
   fmt::print("--mesh dp_replicate={},dp_shard={},cp={},tp={} shows one in full\n",
              plans[0].mesh.sizes[0], plans[0].mesh.sizes[1], plans[0].mesh.sizes[2],

@@ -86,8 +86,9 @@ LossParts DiffusionTask::loss(models::Model& model, const TensorBatch& batch) co
   const auto kind = batch.images.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const auto images = batch.images.to(kind);  // [B, C, ...]
   const auto like = [&](const at::Tensor& drawn) { return drawn.to(images.device()); };
+  // On the CPU, where the schedule looks them up: a GPU has nothing to wait for.
   const auto timesteps =
-      like(integer_rows(stream(model, batch, "diffusion_time"), config_.num_time_steps));  // [B]
+      integer_rows(stream(model, batch, "diffusion_time"), config_.num_time_steps);  // [B]
   const auto noise =
       like(normal_rows(stream(model, batch, "diffusion_noise"), images.sizes().slice(1))).to(kind);
   at::Tensor classes;  // [B]
@@ -102,7 +103,7 @@ LossParts DiffusionTask::loss(models::Model& model, const TensorBatch& batch) co
   }
   const auto noisy = schedule_.add_noise(images, noise, timesteps);
   const auto output =
-      denoiser.denoise(noisy.to(batch.images.scalar_type()), timesteps, classes).to(kind);
+      denoiser.denoise(noisy.to(batch.images.scalar_type()), like(timesteps), classes).to(kind);
   const auto target = schedule_.target(prediction_, images, noise, timesteps);
   auto losses = (output - target).square().flatten(1).mean(1);  // [B]
   LossParts parts;
