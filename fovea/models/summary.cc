@@ -7,10 +7,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string_view>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/meta_kernels.h"
 #include "fovea/nn/attention.h"
 #include "fovea/nn/attention_pool.h"
 #include "fovea/nn/conv.h"
@@ -185,6 +187,8 @@ ModelSummary summarize(Model& model, const std::vector<int64_t>& img_size) {
   model.eval();
   {
     const at::NoGradGuard no_grad;
+    std::optional<kernels::MetaKernels> meta;
+    if (parameters.front().is_meta()) meta.emplace();
     const nn::RecordScope recorder;
     model.forward(at::empty(summary.input_shape, parameters.front().options()));
     const Outputs outputs(recorder.intermediates());

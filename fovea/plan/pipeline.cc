@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
+#include "fovea/kernels/meta_kernels.h"
 #include "fovea/models/plans.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/variables.h"
 #include "fovea/nn/unit.h"
 #include "fovea/plan/example_batch.h"
-#include "fovea/plan/meta_kernels.h"
 #include "fovea/train/task.h"
 #include "fovea/train/tensor_batch.h"
 
@@ -30,12 +30,12 @@ Stem stem_of(const train::TrainConfig& config) {
   if (plan.regions.empty()) return stem;
   const auto& units = plan.regions.front().units;
   stem.num_blocks = static_cast<int64_t>(units.size());
-  MetaKernels kernels;
+  kernels::MetaKernels meta_kernels;
   const auto model = models::build_model(config.model, at::kMeta);
   model->eval();
   ExampleBatches examples(config, *model,
                           train::dtype_from_name(config.device.dtype, c10::DeviceType::Meta));
-  kernels.set_conditions(examples.has_all_patches());
+  meta_kernels.set_conditions(examples.has_all_patches());
   const auto sample = examples.rows(0, 1);
   const at::NoGradGuard no_grad;
   const models::ChannelScope channels(*model, sample.variables);

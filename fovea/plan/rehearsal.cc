@@ -9,12 +9,12 @@
 #include <set>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/meta_kernels.h"
 #include "fovea/models/registry.h"
 #include "fovea/optim/ema.h"
 #include "fovea/parallel/mesh.h"
 #include "fovea/plan/example_batch.h"
 #include "fovea/plan/live_memory.h"
-#include "fovea/plan/meta_kernels.h"
 #include "fovea/train/ranks.h"
 #include "fovea/train/session.h"
 #include "fovea/train/sharding.h"
@@ -193,7 +193,7 @@ double Rehearsal::flops() const {
 
 Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& mesh_shape,
                    int64_t rank, Backend backend) {
-  MetaKernels kernels;
+  kernels::MetaKernels meta_kernels;
   LiveMemory memory(c10::DeviceType::Meta);
   Trace trace([&] { return memory.made(); });
   parallel::Launch launch;
@@ -220,7 +220,7 @@ Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& 
   auto options = options_of(config, pieces, mesh);
   options.micro_batch_size = result.micro_batch_size;
   ExampleBatches examples(config, *pieces.model, options.compute.dtype);
-  kernels.set_conditions(examples.has_all_patches());
+  meta_kernels.set_conditions(examples.has_all_patches());
   // The last micro-batch may be a smaller one.
   const int64_t rehearsed = std::min(kRehearsedMicroBatches, result.num_micro_batches);
   const int64_t left_out = (result.num_micro_batches - rehearsed) * result.micro_batch_size;

@@ -4,7 +4,9 @@
 
 #include <cmath>
 
+#include "fovea/models/diffusion_vit.h"
 #include "fovea/models/registry.h"
+#include "fovea/models/unetr.h"
 #include "fovea/models/vit.h"
 
 namespace fovea::models {
@@ -99,6 +101,32 @@ TEST(SummaryTest, PartsAddUpAndMetaEqualsCpu) {
   // kv of 4 tokens, q and proj of one, two products with one query, an MLP.
   EXPECT_EQ(layer(a, "attn_pool").product_flops,
             2 * (4 * 16 * 32 + 2 * 16 * 16 + 2 * 4 * 16 + 2 * 16 * 64));
+}
+
+// config: of a Model. What libtorch's meta device lacks is there while a summary is made.
+template <class Model, class Config>
+void expect_meta_equals_cpu(Config config) {
+  config.encoder.vit.img_size = {16, 16, 16};
+  config.encoder.vit.patch_size = {4};
+  config.encoder.vit.embed_dim = 24;
+  config.encoder.vit.depth = 4;
+  config.encoder.vit.num_heads = 2;
+  const auto meta = std::make_shared<Model>(config, at::kMeta);
+  const auto cpu = std::make_shared<Model>(config, at::kCPU);
+  cpu->init_weights(0);
+  const auto a = summarize(*meta), b = summarize(*cpu);
+  EXPECT_GT(a.product_flops, 0);
+  EXPECT_EQ(a.product_flops, b.product_flops);
+  EXPECT_EQ(a.num_parameters, b.num_parameters);
+  EXPECT_EQ(a.layers.size(), b.layers.size());
+}
+
+TEST(SummaryTest, ConvolutionsOnMetaEqualThoseOnCpu) {
+  expect_meta_equals_cpu<Unetr>(UnetrConfig());
+}
+
+TEST(SummaryTest, ADiffusionVitOnMetaEqualsOneOnCpu) {
+  expect_meta_equals_cpu<DiffusionVit>(DiffusionVitConfig());
 }
 
 TEST(SummaryTest, TakesVolumesAndOtherSizes) {

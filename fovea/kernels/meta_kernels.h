@@ -1,10 +1,10 @@
-// What libtorch's meta device lacks in C++ for a step of training.
+// What libtorch's meta device lacks in C++ for a model's forward pass and a step of training.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
-namespace fovea::plan {
+namespace fovea::kernels {
 
 // While it lives: convolutions, batch norms, the gradient of unfolding, rows chosen and summed by
 // an index, `where`, logical operations, and the least and largest element have shapes there. A
@@ -27,4 +27,4 @@ class MetaKernels {
   torch::Library library_;
 };
 
-}  // namespace fovea::plan
+}  // namespace fovea::kernels

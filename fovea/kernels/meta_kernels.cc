@@ -1,4 +1,4 @@
-#include "fovea/plan/meta_kernels.h"
+#include "fovea/kernels/meta_kernels.h"
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/empty.h>
@@ -10,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-namespace fovea::plan {
+namespace fovea::kernels {
 namespace {
 
 at::Tensor least_or_largest(const at::Tensor& x) { return at::empty({}, x.options()); }
@@ -152,4 +152,4 @@ at::Scalar MetaKernels::number_of(const at::Tensor& x) const {
   return {at::isIntegralType(x.scalar_type(), /*includeBool=*/false) ? 0 : 1};
 }
 
-}  // namespace fovea::plan
+}  // namespace fovea::kernels
