@@ -62,12 +62,13 @@ std::chrono::microseconds save_time() {
 }
 
 TEST(CrashTest, KilledAtAnyMomentItFindsAWholeCheckpoint) {
-  constexpr int64_t kKills = 36;
+  constexpr int64_t kKills = 36, kLeastDone = 5;
   const TempDir folder;
   const auto path = folder.path();
   const auto longest = save_time() * 5 / 2;
-  int64_t done = 0, unsaid = 0;
-  for (int64_t kill = 0; kill < kKills; ++kill) {
+  int64_t done = 0, unsaid = 0, kill = 0;
+  // Where other programs have slowed saving down since it was timed, later and later kills follow.
+  for (; kill < kKills || (done < kLeastDone && kill < 4 * kKills); ++kill) {
     const int64_t called_done = save_and_kill(path, done + 1, longest * kill / kKills);
     Store store(path, {.keep = 2, .warn = [&](const std::string& warning) {
                          ADD_FAILURE() << "half a checkpoint was left: " << warning;
@@ -80,9 +81,9 @@ TEST(CrashTest, KilledAtAnyMomentItFindsAWholeCheckpoint) {
     ASSERT_TRUE(is_state_of(*found, done, kRows));
     if (done > called_done) ++unsaid;
   }
-  std::cout << "  " << kKills << " kills, " << done << " checkpoints, " << unsaid
+  std::cout << "  " << kill << " kills, " << done << " checkpoints, " << unsaid
             << " of them whole before they were called done\n";
-  EXPECT_GE(done, 5);
+  EXPECT_GE(done, kLeastDone);
 }
 
 // Files may not grow beyond `bytes`, as on a full disk, while this lives.
