@@ -1,13 +1,9 @@
 #include "fovea/kernels/batched_product.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
-#include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/custom_function.h>
-
-#include <algorithm>
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/one_mkl_thread.h"
@@ -23,14 +19,9 @@ at::Tensor each_product(const at::Tensor& a, const at::Tensor& b) {
   if (!is_cpu_float) return at::bmm(a, b.transpose(1, 2));
   const int64_t B = a.size(0);
   auto out = at::empty({B, a.size(1), b.size(1)}, a.options());
-  // Two at least, if one is empty: libtorch runs a single one outside of its threads.
-  at::parallel_for(0, std::max<int64_t>(2, B), 1, [&](int64_t begin, int64_t end) {
-    const c10::InferenceMode no_autograd;  // modes are a thread's own
-    const cpu::OneMklThread one_thread;
-    for (int64_t i = begin; i < std::min(B, end); ++i) {
-      auto part = out.select(0, i);
-      at::mm_out(part, a.select(0, i), b.select(0, i).t());
-    }
+  cpu::each_product(B, [&](int64_t i) {
+    auto part = out.select(0, i);
+    at::mm_out(part, a.select(0, i), b.select(0, i).t());
   });
   return out;
 }

@@ -7,7 +7,6 @@
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/mm.h>
-#include <c10/core/InferenceMode.h>
 #include <c10/util/accumulate.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -92,18 +91,6 @@ int64_t rows_of_block(int64_t rows) {
   return std::clamp((even + kLeast - 1) / kLeast * kLeast, kLeast, kMost);
 }
 
-// Calls body(i) for each i below `count` in libtorch's threads, for products of one thread each.
-template <class Body>
-void each_block(int64_t count, const Body& body) {
-  // Two at least, if one is empty: libtorch runs a single one outside of its threads, where the
-  // library would start its own.
-  at::parallel_for(0, std::max<int64_t>(2, count), 1, [&](int64_t begin, int64_t end) {
-    const c10::InferenceMode no_autograd;  // modes are a thread's own
-    const cpu::OneMklThread one_thread;
-    for (int64_t i = begin; i < std::min(count, end); ++i) body(i);
-  });
-}
-
 // a: [M, K], b: [N, K], any strides -> a b^T + bias: [M, N] in their dtype, in blocks of `rows` x
 // `columns`.
 at::Tensor blocked_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias,
@@ -111,7 +98,7 @@ at::Tensor blocked_product(const at::Tensor& a, const at::Tensor& b, const at::T
   const int64_t M = a.size(0), N = b.size(0);
   const int64_t across = (N + columns - 1) / columns, blocks = (M + rows - 1) / rows * across;
   auto out = at::empty({M, N}, a.options());
-  each_block(blocks, [&](int64_t block) {
+  cpu::each_product(blocks, [&](int64_t block) {
     const int64_t m = block / across * rows, n = block % across * columns;
     const int64_t height = std::min(rows, M - m), width = std::min(columns, N - n);
     product_into(a.narrow(0, m, height), b.narrow(0, n, width),
@@ -130,7 +117,7 @@ at::Tensor mkl_product(const at::Tensor& a, const at::Tensor& b, const at::Tenso
   const int64_t least = (M + kMost - 1) / kMost;
   const int64_t blocks = std::min(units, (least + threads - 1) / threads * threads);
   auto out = at::empty({M, b.size(0)}, a.options());
-  each_block(blocks, [&](int64_t block) {
+  cpu::each_product(blocks, [&](int64_t block) {
     const int64_t first = block * units / blocks * kUnit;
     const int64_t rows = std::min(M, (block + 1) * units / blocks * kUnit) - first;
     product_into(a.narrow(0, first, rows), b, bias, out.narrow(0, first, rows));

@@ -2,7 +2,11 @@
 #pragma once
 
 #include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
 #include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdint>
 
 namespace fovea::kernels::cpu {
 
@@ -26,8 +30,20 @@ class OneMklThread {
   int before_;
 };
 
-// The same for all of ATen's threads, around an operation of libtorch that multiplies in several of
-// them. Not within a parallel region.
+// Calls body(i) for each i below `count` in libtorch's threads, for products of one thread each.
+template <class Body>
+void each_product(int64_t count, const Body& body) {
+  // Two at least, if one is empty: libtorch runs a single one outside of its threads, where the
+  // library would start its own.
+  at::parallel_for(0, std::max<int64_t>(2, count), 1, [&](int64_t begin, int64_t end) {
+    const c10::InferenceMode no_autograd;  // modes are a thread's own
+    const OneMklThread one_thread;
+    for (int64_t i = begin; i < std::min(count, end); ++i) body(i);
+  });
+}
+
+// As OneMklThread, for all of ATen's threads, around an operation of libtorch that multiplies in
+// several of them. Not within a parallel region.
 class OneMklThreadEach {
  public:
   OneMklThreadEach() {
