@@ -27,8 +27,8 @@ Stem stem_of(const train::TrainConfig& config) {
   const auto& units = plan.regions.front().units;
   stem.num_blocks = static_cast<int64_t>(units.size());
   const auto model = models::build_model(config.model, at::kMeta);
-  const bool is_half = train::dtype_from_name(config.device.dtype, c10::DeviceType::Meta) ==
-                       c10::ScalarType::BFloat16;
+  const bool is_half =
+      train::dtype_from_name(config.device.dtype, c10::DeviceType::Meta) != c10::ScalarType::Float;
   for (const auto& layer : models::summarize(*model).layers) {
     if (layer.path != units.front()) continue;
     stem.token_bytes = c10::multiply_integers(layer.output_shape) * (is_half ? 2 : 4);
