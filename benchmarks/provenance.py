@@ -20,9 +20,14 @@ def processor():
     return facts.get("model name", "unknown processor"), simd
 
 
-def keep(name, text):
-    """Writes a table to results/NAME_avx2.md, by the widest vectors of this machine."""
-    path = RESULTS / f"{name}_{(processor()[1] or ['x86_64'])[-1]}.md"
+def kept_name(name):
+    """NAME_avx2, by the widest vectors of this machine."""
+    return f"{name}_{(processor()[1] or ['x86_64'])[-1]}"
+
+
+def keep(name, text, suffix="md"):
+    """Writes a table, or a picture, into results/."""
+    path = RESULTS / f"{kept_name(name)}.{suffix}"
     path.write_text(text)
     print(f"written: {path}")
 
@@ -33,12 +38,17 @@ def add_report_arguments(parser):
     parser.add_argument("--write", action="store_true", help="write the report into benchmarks/results")
 
 
-def show(args, name, lines):
-    """Prints a report, and keeps it where --write says so."""
+def show(args, name, lines, picture=""):
+    """Prints a report, and keeps it where --write says so; picture: SVG that stands at its end."""
+    if picture and args.write:
+        lines = [*lines, f"![picture]({kept_name(name)}.svg)"]
     text = "\n".join([*lines, *(["", args.note] if args.note else [])]) + "\n"
     print(text)
-    if args.write:
-        keep(name, text)
+    if not args.write:
+        return
+    keep(name, text)
+    if picture:
+        keep(name, picture, "svg")
 
 
 def line():

@@ -34,7 +34,7 @@ void add_inference_options(CLI::App& command, InferenceArguments& arguments) {
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
   command.add_option("--dtype", arguments.options.dtype, "dtype of activations and products")
-      ->check(CLI::IsMember({"float32", "bfloat16", "auto"}))
+      ->check(CLI::IsMember({"float32", "bfloat16", "float16", "auto"}))
       ->capture_default_str();
   command
       .add_option("--threads", arguments.threads,

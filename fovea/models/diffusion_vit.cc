@@ -55,7 +55,8 @@ nn::ConditionedBlock conditioned_block(const VitConfig& vit, double drop_path_ra
                                                           .mlp = plain.mlp,
                                                           .norm = plain.norm,
                                                           .condition_dim = condition_dim,
-                                                          .drop_path_rate = drop_path_rate},
+                                                          .drop_path_rate = drop_path_rate,
+                                                          .drop_path_skip = vit.drop_path_skip},
                               device);
 }
 

@@ -59,7 +59,8 @@ nn::BlockOptions block_options(const T2tVitConfig& config, double drop_path_rate
                   .hidden_dim = static_cast<int64_t>(dim * config.mlp_ratio),
                   .drop_rate = config.proj_drop_rate},
           .norm = norm,
-          .drop_path_rate = drop_path_rate};
+          .drop_path_rate = drop_path_rate,
+          .drop_path_skip = config.drop_path_skip};
 }
 
 T2tVit::T2tVit(const T2tVitConfig& config, at::Device device) : config_(config) {

@@ -35,6 +35,7 @@ struct T2tVitConfig {
   double proj_drop_rate = 0.0;
   double attn_drop_rate = 0.0;
   double drop_path_rate = 0.0;
+  bool drop_path_skip = false;
   double norm_eps = 1e-5;
   VitInputConfig input = {.mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
 
@@ -91,6 +92,9 @@ void T2tVitConfig::visit(Visitor& v, Self& self) {
   v.field("attn_drop_rate", self.attn_drop_rate, "dropout of attention probabilities", rate);
   v.field("drop_path_rate", self.drop_path_rate,
           "stochastic depth of the last block; earlier ones scale linearly", rate);
+  v.field("drop_path_skip", self.drop_path_skip,
+          "leave out the work for what drop_path_rate drops: the same draws and, but for rounding, "
+          "the same results");
   v.field("norm_eps", self.norm_eps, "epsilon of every norm", {.min = 0, .exclusive_min = true});
   v.field("input", self.input, "preprocessing that the weights expect");
 }

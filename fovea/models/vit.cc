@@ -66,7 +66,8 @@ nn::BlockOptions block_options(const VitConfig& config, double drop_path_rate) {
                   .norm = norm},
           .norm = norm,
           .has_layer_scale = config.init_values.has_value(),
-          .drop_path_rate = drop_path_rate};
+          .drop_path_rate = drop_path_rate,
+          .drop_path_skip = config.drop_path_skip};
 }
 
 Vit::Vit(const VitConfig& config, at::Device device) : config_(config) {

@@ -75,6 +75,7 @@ struct VitConfig {
   double proj_drop_rate = 0.0;
   double attn_drop_rate = 0.0;
   double drop_path_rate = 0.0;
+  bool drop_path_skip = false;
   std::string weight_init = "timm";
   bool fix_init = false;
   std::string act_layer = "gelu";
@@ -181,6 +182,9 @@ void VitConfig::visit_encoder(Visitor& v, Self& self) {
   v.field("attn_drop_rate", self.attn_drop_rate, "dropout of attention probabilities", rate);
   v.field("drop_path_rate", self.drop_path_rate,
           "stochastic depth of the last block; earlier ones scale linearly", rate);
+  v.field("drop_path_skip", self.drop_path_skip,
+          "leave out the work for what drop_path_rate drops: the same draws and, but for rounding, "
+          "the same results");
   v.field("weight_init", self.weight_init, "scheme of the weights at step 0",
           {.choices = {"timm", "jax", "jax_nlhb", "moco"}});
   v.field("fix_init", self.fix_init, "scale projections at step 0 by depth");

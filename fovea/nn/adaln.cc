@@ -35,7 +35,7 @@ at::Tensor modulate(const at::Tensor& x, const at::Tensor& shift, const at::Tens
 
 ConditionedBlockImpl::ConditionedBlockImpl(const ConditionedBlockOptions& options,
                                            at::Device device)
-    : drop_path_rate_(options.drop_path_rate) {
+    : drop_path_{options.drop_path_rate, options.drop_path_skip} {
   const auto dim = options.attention.dim;
   const auto norm = without_affine(options.norm);
   norm1_ = register_module("norm1", Norm(dim, norm, device));
@@ -50,10 +50,15 @@ at::Tensor ConditionedBlockImpl::forward(const at::Tensor& x, const at::Tensor& 
   return run(
       [this](const at::Tensor& tokens, const at::Tensor& given) {
         const auto m = modulation_(given).unbind(0);  // six of [B, 1, D]
-        const auto attended = m[2] * attn_(modulate(norm1_(tokens), m[0], m[1]));
-        const auto y = tokens + drop_path(attended, drop_path_rate_, "drop_path1");  // [B, N, D]
-        const auto mixed = m[5] * mlp_(modulate(norm2_(y), m[3], m[4]));
-        return y + drop_path(mixed, drop_path_rate_, "drop_path2");  // [B, N, D]
+        using Tensors = std::vector<at::Tensor>;
+        const auto y = add_branch(*this, "drop_path1", drop_path_, {tokens, m[0], m[1], m[2]},
+                                  [this](const Tensors& in) {
+                                    return in[3] * attn_(modulate(norm1_(in[0]), in[1], in[2]));
+                                  });  // [B, N, D]
+        return add_branch(*this, "drop_path2", drop_path_, {y, m[3], m[4], m[5]},
+                          [this](const Tensors& in) {
+                            return in[3] * mlp_(modulate(norm2_(in[0]), in[1], in[2]));
+                          });  // [B, N, D]
       },
       x, condition);
 }

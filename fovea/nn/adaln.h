@@ -5,6 +5,7 @@
 
 #include "fovea/nn/attention.h"
 #include "fovea/nn/mlp.h"
+#include "fovea/nn/stochastic_depth.h"
 
 namespace fovea::nn {
 
@@ -31,6 +32,7 @@ struct ConditionedBlockOptions {
   NormOptions norm = {};  // its weight and bias are those of the modulation: has_affine is ignored
   int64_t condition_dim = 0;
   double drop_path_rate = 0.0;
+  bool drop_path_skip = false;  // see DropPath
 };
 
 // The pre-norm block under a condition. x: [B, N, D], condition: [B, E] -> [B, N, D]:
@@ -43,7 +45,7 @@ class ConditionedBlockImpl : public UnitImpl {
   at::Tensor forward(const at::Tensor& x, const at::Tensor& condition);
 
  private:
-  double drop_path_rate_;
+  DropPath drop_path_;
   Norm norm1_ = nullptr;
   Attention attn_ = nullptr;
   Norm norm2_ = nullptr;

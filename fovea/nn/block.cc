@@ -3,7 +3,7 @@
 namespace fovea::nn {
 
 BlockImpl::BlockImpl(const BlockOptions& options, at::Device device)
-    : drop_path_rate_(options.drop_path_rate) {
+    : drop_path_{options.drop_path_rate, options.drop_path_skip} {
   const auto dim = options.attention.dim;
   norm1_ = register_module("norm1", Norm(dim, options.norm, device));
   attn_ = register_module("attn", Attention(options.attention, device));
@@ -16,12 +16,16 @@ BlockImpl::BlockImpl(const BlockOptions& options, at::Device device)
 at::Tensor BlockImpl::forward(const at::Tensor& x, const at::Tensor& key_mask) {
   return run(
       [this](const at::Tensor& tokens, const at::Tensor& mask) {
-        auto attended = attn_(norm1_(tokens), mask);
-        if (ls1_) attended = ls1_(attended);
-        const auto y = tokens + drop_path(attended, drop_path_rate_, "drop_path1");  // [B, N, D]
-        auto mixed = mlp_(norm2_(y));
-        if (ls2_) mixed = ls2_(mixed);
-        return y + drop_path(mixed, drop_path_rate_, "drop_path2");  // [B, N, D]
+        using Tensors = std::vector<at::Tensor>;
+        const auto y =
+            add_branch(*this, "drop_path1", drop_path_, {tokens, mask}, [this](const Tensors& in) {
+              const auto attended = attn_(norm1_(in[0]), in[1]);
+              return ls1_ ? ls1_(attended) : attended;
+            });  // [B, N, D]
+        return add_branch(*this, "drop_path2", drop_path_, {y}, [this](const Tensors& in) {
+          const auto mixed = mlp_(norm2_(in[0]));
+          return ls2_ ? ls2_(mixed) : mixed;
+        });  // [B, N, D]
       },
       x, key_mask);
 }

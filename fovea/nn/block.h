@@ -6,6 +6,7 @@
 #include "fovea/nn/attention.h"
 #include "fovea/nn/layer_scale.h"
 #include "fovea/nn/mlp.h"
+#include "fovea/nn/stochastic_depth.h"
 
 namespace fovea::nn {
 
@@ -15,6 +16,7 @@ struct BlockOptions {
   NormOptions norm = {};
   bool has_layer_scale = false;
   double drop_path_rate = 0.0;
+  bool drop_path_skip = false;  // see DropPath
 };
 
 // x: [B, N, D] -> [B, N, D]: x += drop_path(ls1(attn(norm1(x)))), then the same with norm2, mlp,
@@ -26,7 +28,7 @@ class BlockImpl : public UnitImpl {
   at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {});
 
  private:
-  double drop_path_rate_;
+  DropPath drop_path_;
   Norm norm1_ = nullptr;
   Attention attn_ = nullptr;
   LayerScale ls1_ = nullptr;

@@ -5,7 +5,6 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 
@@ -13,79 +12,6 @@
 
 namespace fovea::nn {
 namespace {
-
-template <size_t N>
-double polynomial(const std::array<double, N>& coefficients, double x) {
-  double sum = 0.0;
-  for (size_t i = N; i-- > 0;) sum = sum * x + coefficients[i];
-  return sum;
-}
-
-// The standard normal quantile, relative error 1e-16: algorithm AS 241, PPND16 (Wichura 1988).
-double normal_quantile(double p) {
-  constexpr std::array<double, 8> kA = {3.3871328727963666080e0,  1.3314166789178437745e+2,
-                                        1.9715909503065514427e+3, 1.3731693765509461125e+4,
-                                        4.5921953931549871457e+4, 6.7265770927008700853e+4,
-                                        3.3430575583588128105e+4, 2.5090809287301226727e+3};
-  constexpr std::array<double, 8> kB = {1.0,
-                                        4.2313330701600911252e+1,
-                                        6.8718700749205790830e+2,
-                                        5.3941960214247511077e+3,
-                                        2.1213794301586595867e+4,
-                                        3.9307895800092710610e+4,
-                                        2.8729085735721942674e+4,
-                                        5.2264952788528545610e+3};
-  constexpr std::array<double, 8> kC = {1.42343711074968357734e0,  4.63033784615654529590e0,
-                                        5.76949722146069140550e0,  3.64784832476320460504e0,
-                                        1.27045825245236838258e0,  2.41780725177450611770e-1,
-                                        2.27238449892691845833e-2, 7.74545014278341407640e-4};
-  constexpr std::array<double, 8> kD = {1.0,
-                                        2.05319162663775882187e0,
-                                        1.67638483018380384940e0,
-                                        6.89767334985100004550e-1,
-                                        1.48103976427480074590e-1,
-                                        1.51986665636164571966e-2,
-                                        5.47593808499534494600e-4,
-                                        1.05075007164441684324e-9};
-  constexpr std::array<double, 8> kE = {6.65790464350110377720e0,  5.46378491116411436990e0,
-                                        1.78482653991729133580e0,  2.96560571828504891230e-1,
-                                        2.65321895265761230930e-2, 1.24266094738807843860e-3,
-                                        2.71155556874348757815e-5, 2.01033439929228813265e-7};
-  constexpr std::array<double, 8> kF = {1.0,
-                                        5.99832206555887937690e-1,
-                                        1.36929880922735805310e-1,
-                                        1.48753612908506148525e-2,
-                                        7.86869131145613259100e-4,
-                                        1.84631831751005468180e-5,
-                                        1.42151175831644588870e-7,
-                                        2.04426310338993978564e-15};
-  const double q = p - 0.5;
-  if (std::abs(q) <= 0.425) {
-    const double r = 0.180625 - q * q;
-    return q * polynomial(kA, r) / polynomial(kB, r);
-  }
-  double r = std::sqrt(-std::log(q < 0 ? p : 1.0 - p));
-  const double tail = r <= 5.0 ? polynomial(kC, r - 1.6) / polynomial(kD, r - 1.6)
-                               : polynomial(kE, r - 5.0) / polynomial(kF, r - 5.0);
-  return q < 0 ? -tail : tail;
-}
-
-// One word -> one value. u in (0, 1), 32 bits, centred so that neither end comes up.
-double draw(const InitRule& rule, uint32_t word) {
-  constexpr double kBelowMinusTwo = 0.022750131948179207;  // of the standard normal
-  const double u = (static_cast<double>(word) + 0.5) * 0x1p-32;
-  switch (rule.kind) {
-    case InitRule::Kind::kConstant:
-      return rule.value;
-    case InitRule::Kind::kNormal:
-      return rule.value * normal_quantile(u);
-    case InitRule::Kind::kTruncatedNormal:
-      return rule.value * normal_quantile(kBelowMinusTwo + u * (1.0 - 2.0 * kBelowMinusTwo));
-    case InitRule::Kind::kUniform:
-      return rule.value * (2.0 * u - 1.0);
-  }
-  return 0.0;
-}
 
 bool ends_with(const std::string& name, std::string_view suffix) {
   return name.size() >= suffix.size() &&
@@ -147,25 +73,6 @@ ParameterInit linear_bias_init(const std::string& name, const VitInitOptions& op
 }
 
 }  // namespace
-
-void generate(const InitRule& rule, PhiloxKey key, int64_t first_index, std::span<float> out) {
-  if (rule.kind == InitRule::Kind::kConstant) {
-    std::fill(out.begin(), out.end(), static_cast<float>(rule.value));
-    return;
-  }
-  PhiloxCounter words{};
-  uint64_t block_in_words = ~uint64_t{0};
-  for (size_t i = 0; i < out.size(); ++i) {
-    const auto index = static_cast<uint64_t>(first_index) + i;
-    if (index / 4 != block_in_words) {
-      block_in_words = index / 4;
-      words = philox4x32({static_cast<uint32_t>(block_in_words),
-                          static_cast<uint32_t>(block_in_words >> 32), 0, 0},
-                         key);
-    }
-    out[i] = static_cast<float>(draw(rule, words[index % 4]));
-  }
-}
 
 void initialize(const at::Tensor& parameter, const std::string& name, uint64_t seed,
                 const ParameterInit& init) {

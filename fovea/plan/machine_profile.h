@@ -48,7 +48,8 @@ struct MachineProfile {
   }
 
   double flops(c10::ScalarType dtype) const {
-    return 1e12 * (dtype == c10::ScalarType::BFloat16 ? bfloat16_tflops : float32_tflops);
+    const bool is_half = dtype == c10::ScalarType::BFloat16 || dtype == c10::ScalarType::Half;
+    return 1e12 * (is_half ? bfloat16_tflops : float32_tflops);
   }
   double memory_bytes() const { return memory * double(int64_t{1} << 30); }
 };

@@ -65,9 +65,11 @@ ImportRules config_rules() {
         [](Importer& in, const std::string& key, const ConfigNode&) {
           auto kind = in.text(key, "float32");
           kind = kind.substr(kind.find_last_of(".@") + 1);
-          if (kind == "float16") return in.refused("float16 without loss scaling; take bfloat16");
           in.set("device.dtype", kind);
-          in.changed("device.dtype", "logits and loss stay float32");
+          in.changed("device.dtype", kind == "float16"
+                                         ? "logits and loss stay float32, and losses are scaled, "
+                                           "which they are not there (trainer.grad_scaler)"
+                                         : "logits and loss stay float32");
         }}},
       {config + "layer_norm_eps", to("model.norm_eps")},
   };

@@ -58,7 +58,9 @@ void set_model_of_timm(Importer& in, const TimmDefaults& defaults) {
     in.set_text("init.optimizer", in.text("resume"));
   const bool has_amp =
       in.flag("amp", false) || in.flag("native_amp", false) || in.flag("apex_amp", false);
-  in.set("device.dtype", has_amp ? "bfloat16" : "float32");
+  // timm's scaler is torch's with its defaults, which are those of trainer.grad_scaler.
+  const bool has_bfloat16 = in.text("amp_dtype", "float16") == "bfloat16";
+  in.set("device.dtype", !has_amp ? "float32" : has_bfloat16 ? "bfloat16" : "float16");
   const auto device = in.text("device");
   in.set("device.type", device.starts_with("cuda") ? "cuda" : device == "cpu" ? "cpu" : "auto");
 }

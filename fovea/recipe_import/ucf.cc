@@ -168,6 +168,22 @@ ImportRules trainer_rules() {
   };
 }
 
+// Its ShardedGradScaler.
+ImportRule grad_scaler_key() {
+  return {"", "", [](Importer& in, const std::string& key, const ConfigNode&) {
+            const std::string scaler = "trainer.grad_scaler.";
+            const bool is_on = in.flag(key, false);
+            in.set(scaler + "enabled", is_on ? "true" : "false");
+            if (!is_on) return in.mapped(scaler + "enabled");
+            in.set(scaler + "init_scale", 8192);
+            in.set(scaler + "growth_interval", 100);
+            in.set(scaler + "min_scale", 128);
+            in.changed("trainer.grad_scaler",
+                       "start and growth are those of its scripts for FSDP; a scale below 128, at "
+                       "which it stays there, ends the run");
+          }};
+}
+
 ImportRules optimizer_rules() {
   return {
       {"model.lr", to("optim.lr")},
@@ -183,8 +199,7 @@ ImportRules optimizer_rules() {
        to("schedule.total_steps", "stays at the end; there it rises again after it")},
       {"model.warmup_start_lr", to("schedule.warmup_lr")},
       {"model.eta_min", to("schedule.min_lr")},
-      {"model.use_grad_scaler",
-       refuse("bfloat16 has the range of float32; nothing is to be scaled")},
+      {"model.use_grad_scaler", grad_scaler_key()},
       {"model.loss_fn",
        {"", "",
         [](Importer& in, const std::string&, const ConfigNode& value) {

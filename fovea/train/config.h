@@ -10,6 +10,7 @@
 #include "fovea/data/config.h"
 #include "fovea/models/model_config.h"
 #include "fovea/optim/config.h"
+#include "fovea/optim/grad_scaler.h"
 #include "fovea/parallel/config.h"
 #include "fovea/train/task_config.h"
 
@@ -41,8 +42,9 @@ struct DeviceConfig {
     v.field(
         "dtype", self.dtype,
         "dtype of activations and products; master weights and sums are float32; auto: bfloat16 "
-        "where the device multiplies it in hardware, else float32",
-        {.choices = {"float32", "bfloat16", "auto"}});
+        "where the device multiplies it in hardware, else float32; float16 comes with a scale of "
+        "the loss, see trainer.grad_scaler",
+        {.choices = {"float32", "bfloat16", "float16", "auto"}});
     v.field("threads", self.threads,
             "threads of the CPU kernels; 0: one for each core of this process", {.min = 0});
   }
@@ -114,6 +116,7 @@ struct TrainerConfig {
   std::vector<std::string> freeze;
   std::string cache_features = "none";
   EmaConfig ema;
+  optim::GradScalerConfig grad_scaler;
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
@@ -149,6 +152,7 @@ struct TrainerConfig {
             "they draw for the first epoch kept for all; none: run it for each batch",
             {.choices = {"none", "exact", "first_epoch"}});
     v.field("ema", self.ema, "moving average of the weights");
+    v.field("grad_scaler", self.grad_scaler, "dynamic scale of the loss");
   }
   void validate(ConfigIssues& issues) const;
 };

@@ -201,6 +201,12 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config, mode
   return optim::make_optimizer(config.optim, optim::param_groups(model, config.optim));
 }
 
+std::unique_ptr<optim::GradScaler> make_grad_scaler(const TrainConfig& config) {
+  const auto& options = config.trainer.grad_scaler;
+  if (!options.enabled.value_or(config.device.dtype == "float16")) return nullptr;
+  return std::make_unique<optim::GradScaler>(options);
+}
+
 ComputeOptions compute_options(const DeviceConfig& config) {
   if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
   const auto device = kernels::resolve_device(config.type);

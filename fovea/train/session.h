@@ -73,6 +73,9 @@ void freeze_parameters(models::Model& model, const std::vector<std::string>& pat
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config, models::Model& model);
 
+// trainer.grad_scaler; null: losses are not scaled.
+std::unique_ptr<optim::GradScaler> make_grad_scaler(const TrainConfig& config);
+
 ComputeOptions compute_options(const DeviceConfig& config);
 StepOptions step_options(const TrainConfig& config);
 

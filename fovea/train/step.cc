@@ -1,6 +1,9 @@
 #include "fovea/train/step.h"
 
+#include <ATen/ops/full_like.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -60,6 +63,38 @@ double clip(optim::Optimizer& optimizer, const StepOptions& options) {
   return norm;
 }
 
+// The first batch of a run has none before it.
+void expect_weight(optim::GradScaler& scaler, double of_first_pass, int64_t num_passes,
+                   parallel::Communicator& ranks) {
+  if (scaler.knows_weight()) return;
+  std::array weight = {of_first_pass * static_cast<double>(num_passes)};
+  parallel::sum_over_ranks(ranks, weight, "weight of the first batch");
+  scaler.expect_weight(weight[0]);
+}
+
+void take_outcome(StepOutcome& outcome, optim::GradScaler& scaler) {
+  outcome.is_skipped = !std::isfinite(outcome.loss) || !std::isfinite(outcome.grad_norm);
+  scaler.update(!outcome.is_skipped);
+  scaler.expect_weight(outcome.weight);
+  outcome.loss_scale = scaler.scale();
+}
+
+// scaler: null without one.
+void check_finite(const StepOutcome& outcome, int64_t step, int64_t position,
+                  const optim::GradScaler* scaler) {
+  if (std::isfinite(outcome.loss) && std::isfinite(outcome.grad_norm)) return;
+  if (scaler && !scaler->is_below_limit()) return;
+  fail<DivergedError>(
+      "step {}: loss {} and gradient norm {} are not both finite; expected finite numbers. The "
+      "samples of the batch start at position {}. {}",
+      step, outcome.loss, outcome.grad_norm, position,
+      scaler ? fmt::format("The loss scale has fallen to {}, below trainer.grad_scaler.min_scale, "
+                           "so that no scale helps: set device.dtype=bfloat16, lower optim.lr, or "
+                           "lengthen the warm-up",
+                           scaler->scale())
+             : "Lower optim.lr, lengthen the warm-up, or set trainer.max_grad_norm");
+}
+
 std::vector<std::pair<std::string, at::Tensor>> leaves_of(const optim::Optimizer& optimizer) {
   std::vector<std::pair<std::string, at::Tensor>> leaves;
   for (const auto& spec : optimizer.params()) leaves.emplace_back(spec.name, spec.param);
@@ -99,9 +134,14 @@ StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Opt
     const bool is_last = end == batch.size;
     if (options.reducer && is_last) options.reducer->overlap_next_backward();
     if (options.shards) options.shards->before_backward(is_last);
+    if (options.scaler) {
+      expect_weight(*options.scaler, parts.weight, (batch.size + micro - 1) / micro, ranks);
+    }
     {
       const trace::Scope backward("backward");
-      parts.loss_sum.backward();
+      parts.loss_sum.backward(options.scaler
+                                  ? at::full_like(parts.loss_sum, options.scaler->factor_of_sums())
+                                  : at::Tensor());
     }
     if (options.shards) options.shards->after_backward();
     outcome.loss += parts.loss_sum.item<double>();
@@ -121,16 +161,11 @@ StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Opt
               "step {}: the weights of the batch's losses sum to {}; expected more than 0", step,
               outcome.weight);
   outcome.loss /= outcome.weight;
-  optimizer.flat_grad().mul_(1.0 / outcome.weight);
+  const double scaled_by = options.scaler ? options.scaler->factor_of_sums() : 1.0;
+  optimizer.flat_grad().mul_(1.0 / scaled_by / outcome.weight);
   outcome.grad_norm = clip(optimizer, options);
-  if (!std::isfinite(outcome.loss) || !std::isfinite(outcome.grad_norm)) {
-    fail<DivergedError>(
-        "step {}: loss {} and gradient norm {} are not both finite; expected finite numbers. The "
-        "samples of the "
-        "batch start at position {}. Lower optim.lr, lengthen the warm-up, or set "
-        "trainer.max_grad_norm",
-        step, outcome.loss, outcome.grad_norm, batch.position);
-  }
+  if (options.scaler) take_outcome(outcome, *options.scaler);
+  check_finite(outcome, step, batch.position, options.scaler);
   return outcome;
 }
 

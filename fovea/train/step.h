@@ -9,6 +9,7 @@
 
 #include "fovea/data/batch.h"
 #include "fovea/models/model.h"
+#include "fovea/optim/grad_scaler.h"
 #include "fovea/optim/optimizer.h"
 #include "fovea/parallel/communicator.h"
 #include "fovea/parallel/ddp.h"
@@ -42,6 +43,7 @@ struct StepOptions {
   // null: layers are whole. Else the optimizer is to know of it, too: see Sharing.
   const parallel::ModelParallel* model_parallel = nullptr;
   std::function<StepNotes()> notes = {};  // asked when this rank's part of the step is done
+  optim::GradScaler* scaler = nullptr;    // null: losses are not scaled
 };
 
 // Of the whole batch: equal on all ranks.
@@ -49,6 +51,10 @@ struct StepOutcome {
   double loss = 0;       // mean over the batch
   double weight = 0;     // what the loss was divided by
   double grad_norm = 0;  // before clipping
+  // With a scaler: the loss or the gradient is not finite, and the optimizer is to leave this step
+  // out.
+  bool is_skipped = false;
+  double loss_scale = 0;  // of the next step; 0 without a scaler
   std::map<std::string, double> sums;
   StepNotes notes;
 };
@@ -57,7 +63,7 @@ struct StepOutcome {
 // the whole batch, of which `batch` is this rank's part: the sum over micro-batches and ranks,
 // divided by the weight summed alike, so that parts may weigh differently. Throws DivergedError, on
 // all ranks at the same step and before any weight changes, when the loss or the gradient is not
-// finite.
+// finite; with a scaler, when the scale has then fallen below its limit.
 StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Optimizer& optimizer,
                               data::Batch& batch, int64_t step, const StepOptions& options);
 

@@ -45,10 +45,12 @@ c10::ScalarType dtype_from_name(const std::string& name, c10::Device device) {
   }
   if (name == "float32") return c10::ScalarType::Float;
   if (name == "bfloat16") return c10::ScalarType::BFloat16;
-  fail<ConfigError>("dtype '{}' is unknown; expected float32, bfloat16 or auto", name);
+  if (name == "float16") return c10::ScalarType::Half;
+  fail<ConfigError>("dtype '{}' is unknown; expected float32, bfloat16, float16 or auto", name);
 }
 
 const char* dtype_name(c10::ScalarType dtype) {
+  if (dtype == c10::ScalarType::Half) return "float16";
   return dtype == c10::ScalarType::BFloat16 ? "bfloat16" : "float32";
 }
 

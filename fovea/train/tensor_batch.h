@@ -14,10 +14,10 @@ struct ComputeOptions {
   c10::ScalarType dtype = c10::ScalarType::Float;  // of activations and products
 };
 
-// "float32", "bfloat16" or "auto", as device.dtype names them; auto: bfloat16 where `device`
-// multiplies it in hardware. Throws ConfigError for another name.
+// "float32", "bfloat16", "float16" or "auto", as device.dtype names them; auto: bfloat16 where
+// `device` multiplies it in hardware. Throws ConfigError for another name.
 c10::ScalarType dtype_from_name(const std::string& name, c10::Device device);
-// "float32" or "bfloat16".
+// "float32", "bfloat16" or "float16".
 const char* dtype_name(c10::ScalarType dtype);
 
 // Rows [begin, end) of `batch` on the compute device. On the CPU in float32 the images share the

@@ -123,6 +123,7 @@ struct Trainer::Run {
   std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<parallel::GradientReducer> reducer;  // null with shards
   std::unique_ptr<optim::Ema> ema;
+  std::unique_ptr<optim::GradScaler> scaler;  // null: losses are not scaled
   checkpoint::Store store;
   TrainingLog log;
   StepTrace timeline;
@@ -164,6 +165,7 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode,
       shards(make_shards(config, *model, mesh, start->values(*model_parallel))),
       optimizer(make_optimizer(config, *model, sharing())),
       reducer(shards ? nullptr : make_reducer(config.parallel, *optimizer, data_ranks())),
+      scaler(make_grad_scaler(config)),
       store(folder.file("checkpoints").string(), store_options(config, mesh)),
       log(folder.path().string(), config.log, mode,
           world.is_first() ? TrainingLog::Role::kWriter : TrainingLog::Role::kSilent),
@@ -172,6 +174,7 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode,
   options.ranks = &data_ranks();
   options.reducer = reducer.get();
   options.shards = shards.get();
+  options.scaler = scaler.get();
   options.model_parallel = model_parallel.get();
   options.notes = [this] {
     return StepNotes{.stop_requests = StopSignals::received() != 0 ? 1 : 0,
@@ -208,6 +211,7 @@ checkpoint::State Trainer::Run::state() {
                    {"last_eval", last_eval},
                    {"log", log.state()}};
   if (best) state.scalars["best"] = *best;
+  if (scaler) state.scalars["grad_scaler"] = scaler->state();
   return state;
 }
 
@@ -244,6 +248,7 @@ void Trainer::Run::resume() {
   evaluated_step = scalars.at("evaluated_step");
   last_eval = scalars.at("last_eval").get<std::map<std::string, double>>();
   if (scalars.contains("best")) best = scalars.at("best").get<double>();
+  if (scaler && scalars.contains("grad_scaler")) scaler->load_state(scalars.at("grad_scaler"));
   log.restore(scalars.at("log"));
   log_info(fmt::format("{}: going on from step {} of {}", folder.path().string(), step, num_steps));
 }
@@ -299,7 +304,12 @@ void Trainer::Run::train_one_step() {
     return training.loader->next();
   }();
   const auto outcome = compute_gradients(*model, *task, *optimizer, batch, step, options);
-  {
+  if (outcome.is_skipped) {
+    log.say(fmt::format(
+        "step {}: left out, as loss {} and gradient norm {} are not both finite; the loss scale "
+        "falls to {}",
+        step, outcome.loss, std::abs(outcome.grad_norm), outcome.loss_scale));
+  } else {
     const trace::Scope update("optimizer");
     optimizer->step(schedule.lr(step));
     if (ema) ema->update(step);

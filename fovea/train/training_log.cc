@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "fovea/core/log.h"
@@ -23,11 +24,16 @@ TrainingLog::TrainingLog(const std::string& run_dir, const LogConfig& config,
 
 void TrainingLog::add(const StepOutcome& outcome, const StepCost& cost,
                       const LogPosition& position) {
-  window_.loss_sum += outcome.loss * outcome.weight;
-  window_.weight += outcome.weight;
-  window_.grad_norm_sum += outcome.grad_norm;
   window_.steps += 1;
-  for (const auto& [name, sum] : outcome.sums) window_.sums[name] += sum;
+  window_.loss_scale = outcome.loss_scale;
+  if (outcome.is_skipped) {  // the lines are of what was learned from
+    window_.skipped_steps += 1;
+  } else {
+    window_.loss_sum += outcome.loss * outcome.weight;
+    window_.weight += outcome.weight;
+    window_.grad_norm_sum += outcome.grad_norm;
+    for (const auto& [name, sum] : outcome.sums) window_.sums[name] += sum;
+  }
   window_.cost.images += cost.images;
   window_.cost.seconds += cost.seconds;
   window_.cost.wait_seconds += cost.wait_seconds;
@@ -46,9 +52,16 @@ void TrainingLog::write_line(const LogPosition& position) {
   const double seconds = std::max(window_.cost.seconds, 1e-9);
   MetricsRecord record{
       .step = position.step, .epoch = position.epoch, .split = "train", .values = {}};
-  record.values["loss"] = window_.loss_sum / window_.weight;
   record.values["lr"] = position.lr;
-  record.values["grad_norm"] = window_.grad_norm_sum / static_cast<double>(window_.steps);
+  if (const auto good = window_.steps - window_.skipped_steps; good > 0) {
+    record.values["loss"] = window_.loss_sum / window_.weight;
+    record.values["grad_norm"] = window_.grad_norm_sum / static_cast<double>(good);
+    for (const auto& [name, sum] : window_.sums) record.values[name] = sum / window_.weight;
+  }
+  if (window_.loss_scale > 0) {
+    record.values["loss_scale"] = window_.loss_scale;
+    record.values["skipped_steps"] = static_cast<double>(window_.skipped_steps);
+  }
   record.values["images_per_second"] = static_cast<double>(window_.cost.images) / seconds;
   record.values["data_wait"] = window_.cost.wait_seconds / seconds;
   record.values["memory_bytes"] = static_cast<double>(peak_memory_bytes());
@@ -56,7 +69,6 @@ void TrainingLog::write_line(const LogPosition& position) {
     record.values["mfu"] =
         flops_per_image_ * record.values["images_per_second"] / (1e12 * *config_.peak_tflops);
   }
-  for (const auto& [name, sum] : window_.sums) record.values[name] = sum / window_.weight;
   if (ranks_) add_rank_times(record);
   write(record);
   window_ = {};
@@ -144,7 +156,8 @@ std::string TrainingLog::progress_text(const LogPosition& position) const {
       .num_epochs = (position.num_steps + position.steps_per_epoch - 1) / position.steps_per_epoch,
       .step = position.step,
       .num_steps = position.num_steps,
-      .loss = window_.loss_sum / window_.weight,
+      .loss = window_.weight > 0 ? window_.loss_sum / window_.weight
+                                 : std::numeric_limits<double>::quiet_NaN(),
       .accuracy = top1 == window_.sums.end() ? -1 : top1->second / window_.weight,
       .images_per_second = images_per_second_,
       .data_wait = window_.cost.wait_seconds / std::max(window_.cost.seconds, 1e-9),
@@ -159,7 +172,8 @@ nlohmann::json TrainingLog::state() const {
     bad_samples[split] = bad_samples_to_json(loader->bad_samples());
   return {{"bad_samples", bad_samples}, {"loss_sum", window_.loss_sum},
           {"weight", window_.weight},   {"grad_norm_sum", window_.grad_norm_sum},
-          {"steps", window_.steps},     {"sums", window_.sums}};
+          {"steps", window_.steps},     {"skipped_steps", window_.skipped_steps},
+          {"sums", window_.sums}};
 }
 
 void TrainingLog::restore(const nlohmann::json& state) {
@@ -168,6 +182,7 @@ void TrainingLog::restore(const nlohmann::json& state) {
   state.at("weight").get_to(window_.weight);
   state.at("grad_norm_sum").get_to(window_.grad_norm_sum);
   state.at("steps").get_to(window_.steps);
+  window_.skipped_steps = state.value("skipped_steps", int64_t{0});  // not in earlier versions
   state.at("sums").get_to(window_.sums);
   if (!state.contains("bad_samples")) return;  // of an earlier version
   for (const auto& [split, list] : state.at("bad_samples").items()) {

@@ -81,7 +81,8 @@ class TrainingLog {
  private:
   struct Window {
     double loss_sum = 0, weight = 0, grad_norm_sum = 0;
-    int64_t steps = 0;
+    int64_t steps = 0, skipped_steps = 0;
+    double loss_scale = 0;  // after the last step; 0: losses are not scaled
     std::map<std::string, double> sums;
     StepCost cost;
   };

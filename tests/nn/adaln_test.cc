@@ -1,21 +1,24 @@
 #include "fovea/nn/adaln.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
 #include "tests/nn/layers_common.h"
+#include "tests/support/parity.h"
 
 namespace fovea::nn {
 namespace {
 
 constexpr int64_t kWidth = 8, kCondition = 6;
 
-ConditionedBlock conditioned_block(double drop_path_rate = 0.0) {
+ConditionedBlock conditioned_block(double drop_path_rate = 0.0, bool drop_path_skip = false) {
   return ConditionedBlock(ConditionedBlockOptions{.attention = {.dim = kWidth, .num_heads = 2},
                                                   .mlp = {.dim = kWidth, .hidden_dim = 16},
                                                   .condition_dim = kCondition,
-                                                  .drop_path_rate = drop_path_rate},
+                                                  .drop_path_rate = drop_path_rate,
+                                                  .drop_path_skip = drop_path_skip},
                           at::kCPU);
 }
 
@@ -73,6 +76,25 @@ TEST(AdaLnTest, DropPathLeavesTheInputOfDroppedSamples) {
   const auto x = support::random({2, 3, kWidth}, at::kFloat, 4);
   const StepScope scope(1, 0, at::tensor({0, 1}, at::kLong));
   support::expect_same_bits(block(x, support::random({2, kCondition}, at::kFloat, 5)), x, "y");
+}
+
+TEST(AdaLnTest, SkippingDroppedSamplesChangesNothingButRounding) {
+  std::vector<support::NamedTensors> results;
+  for (const bool skips : {false, true}) {
+    auto block = conditioned_block(0.5, skips);
+    randomize(*block, 1);
+    block->to(at::kDouble);
+    assign_names(*block);
+    const auto x = support::random({8, 3, kWidth}, at::kDouble, 4).set_requires_grad(true);
+    const auto condition = support::random({8, kCondition}, at::kDouble, 5).set_requires_grad(true);
+    const StepScope scope(1, 0, at::arange(8));
+    const auto y = block(x, condition);
+    (y * support::random({8, 3, kWidth}, at::kDouble, 9)).sum().backward();
+    support::NamedTensors result = {{"y", y}, {"dx", x.grad()}, {"dcondition", condition.grad()}};
+    for (const auto& item : block->named_parameters()) result[item.key()] = item.value().grad();
+    results.push_back(result);
+  }
+  EXPECT_PARITY(results[1], results[0], at::kDouble);
 }
 
 }  // namespace

@@ -127,6 +127,10 @@ TEST(RecipeImportTest, UcfMae) {
                  {"model.encoder.in_chans", "3"},
                  {"model.decoder_depth", "8"},
                  {"task.loss_on", "all"},
+                 {"trainer.grad_scaler.enabled", "true"},
+                 {"trainer.grad_scaler.init_scale", "8192"},
+                 {"trainer.grad_scaler.growth_interval", "100"},
+                 {"trainer.grad_scaler.min_scale", "128"},
                  {"data.global_batch_size", "256"},  // 32 on each of eight
                  {"model.encoder.patching", "adaptive"},
                  {"model.decoder_pos_embed", "learn"},
@@ -289,7 +293,8 @@ TEST(RecipeImportTest, TimmArgumentsAndCommandLine) {
                                          {"init.weights", "\"mae weights.pth\""},
                                          {"model.preset", "vit_base_patch16_224"},
                                          {"model.global_pool", "avg"},
-                                         {"optim.lr", "0.001"},  // by the root of the batch
+                                         {"device.dtype", "float16"},  // and its scaler
+                                         {"optim.lr", "0.001"},        // by the root of the batch
                                          {"optim.layer_decay", ".65"},
                                          {"schedule.warmup_steps", "6255"},
                                          {"data.val.path", "/data/imagenet/val"}});

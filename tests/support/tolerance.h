@@ -16,6 +16,8 @@ struct Tolerance {
         return {.rtol = 1e-10, .atol = 1e-10};
       case at::kBFloat16:
         return {.rtol = 2e-2, .atol = 2e-3};
+      case at::kHalf:
+        return {.rtol = 2.5e-3, .atol = 2.5e-4};
       default:
         return {.rtol = 1e-5, .atol = 1e-6};
     }

@@ -3,13 +3,16 @@
 // report. A model that is missing in the list below fails the first test.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <set>
+#include <vector>
 
 #include "fovea/core/files.h"
 #include "fovea/train/evaluator.h"
 #include "fovea/train/session.h"
 #include "tests/support/html_checker.h"
+#include "tests/support/tolerance.h"
 #include "tests/train/model_cases.h"
 #include "tests/train/run_check.h"
 
@@ -74,6 +77,35 @@ TEST_P(EveryModelTest, LearnsResumesExactlyAndReports) {
   testing::expect_same_run(cut.run.dir, config_.run.dir);
   const auto html = read_file(cut.run.dir + "/report.html", 1 << 26);
   EXPECT_EQ(support::check_html(html).fault, "");
+}
+
+TEST_P(EveryModelTest, AStepInFloat16IsCloseToOneInFloat32) {
+  const auto source = open_training_data(config_);
+  auto batch = source.loader->next();
+  std::vector<StepOutcome> outcomes;
+  for (const auto dtype : {at::kFloat, at::kHalf}) {
+    const auto model = make_model(config_, {});
+    const auto task = make_task(config_.task, *model);
+    const auto optimizer = make_optimizer(config_, *model);
+    optim::GradScaler scaler({});
+    StepOptions options;
+    options.compute.dtype = dtype;
+    options.scaler = &scaler;
+    // A first gradient may be too large for the scale that torch starts with.
+    StepOutcome outcome;
+    outcome.is_skipped = true;
+    for (int attempt = 0; attempt < 12 && outcome.is_skipped; ++attempt) {
+      outcome = compute_gradients(*model, *task, *optimizer, batch, 0, options);
+    }
+    EXPECT_FALSE(outcome.is_skipped);
+    outcomes.push_back(outcome);
+  }
+  const auto near = [](double left, double right, const char* what) {
+    const auto tolerance = support::Tolerance::for_dtype(at::kHalf);
+    EXPECT_NEAR(left, right, 8 * (tolerance.rtol * std::abs(right) + tolerance.atol)) << what;
+  };
+  near(outcomes[1].loss, outcomes[0].loss, "loss");
+  near(outcomes[1].grad_norm, outcomes[0].grad_norm, "norm of the gradient");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EveryModelTest, ::testing::ValuesIn(model_cases()),

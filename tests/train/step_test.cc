@@ -165,6 +165,85 @@ TEST(StepTest, NonFiniteLossIsRefusedBeforeAnyWeightChanges) {
   EXPECT_TRUE(fixture.optimizer->flat_param().equal(before));
 }
 
+// A scale is a power of two, and taken off again before anything looks at the gradient.
+TEST(StepTest, ScalingTheLossChangesNoBitInFloat32) {
+  StepFixture fixture;
+  auto batch = fixture.source.loader->next();
+  for (const int64_t micro : {0, 5}) {
+    StepOptions options{.micro_batch_size = micro, .max_grad_norm = 0.01, .max_grad_value = 0.01};
+    const auto plain =
+        compute_gradients(*fixture.model, *fixture.task, *fixture.optimizer, batch, 0, options);
+    const auto expected = fixture.optimizer->flat_grad().clone();
+    optim::GradScaler scaler({});
+    options.scaler = &scaler;
+    const auto scaled =
+        compute_gradients(*fixture.model, *fixture.task, *fixture.optimizer, batch, 0, options);
+    EXPECT_FALSE(scaled.is_skipped);
+    EXPECT_EQ(scaled.loss_scale, 65536);
+    EXPECT_EQ(scaled.loss, plain.loss);
+    EXPECT_EQ(scaled.grad_norm, plain.grad_norm);
+    EXPECT_TRUE(fixture.optimizer->flat_grad().equal(expected)) << "micro_batch_size " << micro;
+  }
+}
+
+TEST(StepTest, AScaledStepThatIsNotFiniteIsSkippedUntilNoScaleHelps) {
+  StepFixture fixture;
+  auto batch = fixture.source.loader->next();
+  batch.images[5] = std::numeric_limits<float>::quiet_NaN();
+  const auto before = fixture.optimizer->flat_param().clone();
+  optim::GradScaler scaler({.init_scale = 4});
+  const StepOptions options{.scaler = &scaler};
+  const auto compute = [&] {
+    return compute_gradients(*fixture.model, *fixture.task, *fixture.optimizer, batch, 0, options);
+  };
+  for (const double scale : {2.0, 1.0}) {
+    const auto outcome = compute();
+    EXPECT_TRUE(outcome.is_skipped);
+    EXPECT_EQ(outcome.loss_scale, scale);
+  }
+  EXPECT_THROW(compute(), DivergedError);
+  EXPECT_TRUE(fixture.optimizer->flat_param().equal(before));
+}
+
+// A loss so small that its gradients are below the least number of float16.
+class SmallTask : public Task {
+ public:
+  LossParts loss(models::Model& model, const TensorBatch& batch) const override {
+    LossParts parts;
+    parts.loss_sum =
+        classification_losses(model.forward(batch.images), batch.labels, {}).sum() * 1e-9;
+    parts.weight = static_cast<double>(batch.labels.size(0));
+    return parts;
+  }
+  std::vector<std::string> metric_names() const override { return {"loss"}; }
+  std::unique_ptr<Evaluation> start_evaluation() const override { return nullptr; }
+};
+
+TEST(StepTest, SmallGradientsInFloat16NeedTheScale) {
+  StepFixture fixture;
+  const SmallTask task;
+  auto batch = fixture.source.loader->next();
+  StepOptions options;
+  const auto norm = [&] {
+    return compute_gradients(*fixture.model, task, *fixture.optimizer, batch, 0, options).grad_norm;
+  };
+  const auto expected = norm();
+  EXPECT_GT(expected, 0);
+  const auto gradients = fixture.gradients();
+  options.compute.dtype = at::kHalf;
+  EXPECT_EQ(norm(), 0) << "the sum over 24 samples, divided by 24, is still too small";
+  optim::GradScaler scaler({.init_scale = 0x1p36});
+  options.scaler = &scaler;
+  EXPECT_NEAR(norm(), expected, 0.01 * expected);
+  // Rounding of float16 in each of a few dozen operations.
+  for (const auto& [name, gradient] : fixture.gradients()) {
+    const auto& exact = gradients.at(name);
+    EXPECT_LT((gradient - exact).norm().item<double>(),
+              8 * support::Tolerance::for_dtype(at::kHalf).rtol * exact.norm().item<double>())
+        << name;
+  }
+}
+
 TEST(StepTest, FrozenParametersGetNoGradientAndStay) {
   StepFixture fixture;
   fixture.config.trainer.freeze = {"backbone"};

@@ -46,6 +46,63 @@ TEST(TrainerTest, LearnsAndLeavesARunFolder) {
   EXPECT_NE(log.find("evaluation of 40 samples"), std::string::npos) << log;
 }
 
+// The training lines as text: equal text is equal bits. A line without a loss is a step left out.
+std::vector<std::string> scaled_lines(const std::string& run_dir) {
+  std::vector<std::string> result;
+  std::ifstream lines(run_dir + "/metrics.jsonl");
+  for (std::string line; std::getline(lines, line);) {
+    const auto record = nlohmann::json::parse(line);
+    auto& text = result.emplace_back();
+    for (const char* key : {"split", "step", "loss", "grad_norm", "loss_scale", "skipped_steps"}) {
+      text += record.contains(key) ? record.at(key).dump() + " " : "- ";
+    }
+  }
+  return result;
+}
+
+// From a scale that is too large: it falls, step by step, and grows again; a resumed run has the
+// same scales, losses and weights.
+TEST(TrainerTest, LearnsInFloat16AndResumesTheScale) {
+  const data::testing::TempDir folder;
+  auto config = testing::tiny_config(folder);
+  config.device.dtype = "float16";
+  config.trainer.max_steps = 150;
+  config.trainer.ema = {.enabled = true, .decay = 0.9};
+  config.trainer.grad_scaler = {.init_scale = 0x1p36, .growth_interval = 5};
+  config.trainer.eval_every_epochs = 0;
+  config.checkpoint.every_steps = 42;
+  const auto result = fit(config);
+  EXPECT_GT(result.last_eval.at("top1"), 90);
+  std::vector<double> scales;
+  double skipped = 0, lines_without_loss = 0;
+  std::ifstream lines(config.run.dir + "/metrics.jsonl");
+  for (std::string line; std::getline(lines, line);) {
+    const auto record = nlohmann::json::parse(line);
+    if (record.at("split") != "train") continue;
+    scales.push_back(record.at("loss_scale"));
+    skipped += record.at("skipped_steps").get<double>();
+    lines_without_loss += !record.contains("loss");
+  }
+  ASSERT_EQ(scales.size(), 150u);
+  EXPECT_EQ(scales.front(), 0x1p35);
+  EXPECT_GT(skipped, 5);
+  EXPECT_LT(skipped, 60);
+  EXPECT_EQ(lines_without_loss, skipped);  // a line is a step
+  const auto log = read_file(config.run.dir + "/train.log", 1 << 20);
+  EXPECT_NE(log.find("step 0: left out"), std::string::npos) << log;
+
+  const auto whole = scaled_lines(config.run.dir);
+  const auto weights = load_inference(config.run.dir).model->named_parameters();
+  testing::go_back_to(config.run.dir, 84);  // of 84, 126 and 150, which are kept
+  ASSERT_TRUE(fs::exists(config.run.dir + "/checkpoints/step_00000084"));
+  EXPECT_EQ(fit(config).step, 150);
+  EXPECT_EQ(scaled_lines(config.run.dir), whole);
+  const auto resumed = load_inference(config.run.dir).model->named_parameters();
+  for (const auto& item : weights) {
+    EXPECT_TRUE(resumed[item.key()].equal(item.value())) << item.key();
+  }
+}
+
 TEST(TrainerTest, EvaluatesByStepsAndLabelsThoseCheckpoints) {
   const data::testing::TempDir folder;
   auto config = testing::tiny_config(folder);

@@ -158,7 +158,7 @@ void add_bench(CLI::App& app) {
   command->add_option("--device", arguments->device, "auto, cpu, cuda or cuda:N")
       ->capture_default_str();
   command->add_option("--dtype", arguments->dtype, "dtype of activations and products")
-      ->check(CLI::IsMember({"float32", "bfloat16", "auto"}))
+      ->check(CLI::IsMember({"float32", "bfloat16", "float16", "auto"}))
       ->capture_default_str();
   command
       ->add_option("--threads", arguments->threads,

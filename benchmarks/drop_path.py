@@ -1,0 +1,75 @@
+"""A training step with drop path that skips the work of dropped samples (model.drop_path_skip) against one that masks it.
+
+By turns, each measurement a process of its own; the rate is that of the last block, earlier ones scale linearly.
+
+    benchmarks/drop_path [--preset vit_small_patch16_224] [--rates 0.1 0.2 0.4] [--rounds 5] [--write]
+"""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import provenance
+import torch_peer
+
+ROOT = provenance.ROOT
+
+
+def measure(args, folder, rate, skips):
+    recipe = folder / "drop_path.yaml"  # JSON is YAML
+    recipe.write_text(json.dumps({
+        "run": {"dir": "unused"}, "model": {"name": "vit", "preset": args.preset, "drop_path_rate": rate, "drop_path_skip": skips},
+        "task": {"name": "classification"}, "data": {"global_batch_size": 1}, "optim": {"name": "adamw"},
+        "schedule": {"name": "constant"}, "trainer": {"max_steps": 1}}))
+    command = [args.fovea, "bench", "model", str(recipe), "--mode", "train", "--dtype", args.dtype, "--device", "cpu", "--threads",
+               str(args.threads), "--batch-size", str(args.batch_size), "--steps", str(args.steps), "--warmup", "1", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}\nended with {done.returncode}:\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fovea", default=str(ROOT / "build/release/apps/fovea/fovea"))
+    parser.add_argument("--preset", default="vit_small_patch16_224")
+    parser.add_argument("--rates", nargs="+", type=float, default=[0.1, 0.2, 0.4])
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--batch-size", type=int, default=16)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=8)
+    provenance.add_report_arguments(parser)
+    args = parser.parse_args()
+    found = collections.defaultdict(list)
+    with tempfile.TemporaryDirectory() as folder:
+        for turn in range(args.rounds):
+            for rate in args.rates:
+                pair = {}
+                for skips in ((False, True) if turn % 2 == 0 else (True, False)):
+                    pair[skips] = measure(args, pathlib.Path(folder), rate, skips)
+                found[rate].append(pair)
+                print(f"rate {rate}: masked {pair[False]['step_ms']:.0f} ms, skipped {pair[True]['step_ms']:.0f} ms", file=sys.stderr,
+                      flush=True)
+    lines = [f"# {args.preset}: drop path that skips what it drops, {args.dtype}", "",
+             f"{provenance.line()} {args.threads} threads, batch {args.batch_size}. Command: `benchmarks/drop_path --preset {args.preset} "
+             f"--rates {' '.join(map(str, args.rates))} --dtype {args.dtype} --batch-size {args.batch_size} --threads {args.threads} --rounds "
+             f"{args.rounds} --steps {args.steps}`. Medians of {args.rounds} rounds of {args.steps} steps by turns; the ratio is masked over "
+             "skipped of a round, above 1 where skipping is faster, in brackets the range. On average over the blocks half the rate is dropped.", "",
+             "| rate | masked, ms | skipped, ms | ratio | by processor time | peak memory masked / skipped |", "| --- | --- | --- | --- | --- | --- |"]
+    for rate, pairs in found.items():
+        times = [statistics.median(pair[skips]["step_ms"] for pair in pairs) for skips in (False, True)]
+        ratios = [torch_peer.ratio_text(pair[False][key] / pair[True][key] for pair in pairs) for key in ("step_ms", "cpu_ms")]
+        memory = [max(pair[skips]["peak_memory_bytes"] for pair in pairs) / 2**20 for skips in (False, True)]
+        lines.append(f"| {rate} | {times[0]:.0f} | {times[1]:.0f} | {ratios[0]} | {ratios[1]} | {memory[0]:.0f} / {memory[1]:.0f} MiB |")
+    provenance.show(args, f"drop_path_{args.preset}_{args.dtype}", lines)
+
+
+if __name__ == "__main__":
+    main()
