@@ -175,35 +175,42 @@ double ModelSummary::gmacs() const {
   return (static_cast<double>(product_flops) / 2 + static_cast<double>(norm_flops)) / 1e9;
 }
 
-ModelSummary summarize(Model& model, const std::vector<int64_t>& img_size) {
-  const auto spec = model.input_spec();
+ModelSummary summarize(Model& model, const std::vector<int64_t>& input_shape,
+                       const std::function<void()>& forward) {
   ModelSummary summary;
-  summary.input_shape = {1, spec.in_chans};
-  const auto& sides = img_size.empty() ? spec.img_size : img_size;
-  summary.input_shape.insert(summary.input_shape.end(), sides.begin(), sides.end());
-  const auto parameters = model.parameters();
-  FOVEA_CHECK(!parameters.empty(), "a model without parameters has nothing to summarize");
+  summary.input_shape = input_shape;
   const bool was_training = model.is_training();
   model.eval();
   {
     const at::NoGradGuard no_grad;
-    std::optional<kernels::MetaKernels> meta;
-    if (parameters.front().is_meta()) meta.emplace();
     const nn::RecordScope recorder;
-    model.forward(at::empty(summary.input_shape, parameters.front().options()));
+    forward();
     const Outputs outputs(recorder.intermediates());
     summary.layers = list_layers(model, outputs);
     summary.attention_rows = count_attention_rows(model, outputs);
     count_activations(recorder, summary);
   }
   model.train(was_training);
-  for (const auto& parameter : parameters) {
+  for (const auto& parameter : model.parameters()) {
     summary.num_parameters += parameter.numel();
     if (parameter.requires_grad()) summary.num_trainable += parameter.numel();
   }
   summary.product_flops = summary.layers.front().product_flops;
   summary.norm_flops = summary.layers.front().norm_flops;
   return summary;
+}
+
+ModelSummary summarize(Model& model, const std::vector<int64_t>& img_size) {
+  const auto spec = model.input_spec();
+  std::vector<int64_t> input_shape = {1, spec.in_chans};
+  const auto& sides = img_size.empty() ? spec.img_size : img_size;
+  input_shape.insert(input_shape.end(), sides.begin(), sides.end());
+  const auto parameters = model.parameters();
+  FOVEA_CHECK(!parameters.empty(), "a model without parameters has nothing to summarize");
+  const auto& options = parameters.front().options();
+  std::optional<kernels::MetaKernels> meta;
+  if (parameters.front().is_meta()) meta.emplace();
+  return summarize(model, input_shape, [&] { model.forward(at::empty(input_shape, options)); });
 }
 
 MemoryEstimate training_memory(const ModelSummary& summary, const MemoryOptions& options) {

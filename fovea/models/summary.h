@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -62,5 +63,9 @@ MemoryEstimate inference_memory(const ModelSummary& summary, const MemoryOptions
 // Runs one forward pass of a single sample. The model may be on the meta device, where that costs
 // neither memory nor time. img_size: [H, W] or [D, H, W]; empty: the model's own.
 ModelSummary summarize(Model& model, const std::vector<int64_t>& img_size = {});
+// The same of a sample that `forward` makes and passes through the model, once. input_shape:
+// [1, C, ...]. On the meta device the caller holds kernels::MetaKernels.
+ModelSummary summarize(Model& model, const std::vector<int64_t>& input_shape,
+                       const std::function<void()>& forward);
 
 }  // namespace fovea::models

@@ -9,7 +9,7 @@
 #include "fovea/models/registry.h"
 #include "fovea/models/variables.h"
 #include "fovea/nn/unit.h"
-#include "fovea/plan/example_batch.h"
+#include "fovea/train/example_batch.h"
 #include "fovea/train/task.h"
 #include "fovea/train/tensor_batch.h"
 
@@ -33,8 +33,8 @@ Stem stem_of(const train::TrainConfig& config) {
   kernels::MetaKernels meta_kernels;
   const auto model = models::build_model(config.model, at::kMeta);
   model->eval();
-  ExampleBatches examples(config, *model,
-                          train::dtype_from_name(config.device.dtype, c10::DeviceType::Meta));
+  train::ExampleBatches examples(
+      config, *model, train::dtype_from_name(config.device.dtype, c10::DeviceType::Meta));
   meta_kernels.set_conditions(examples.has_all_patches());
   const auto sample = examples.rows(0, 1);
   const at::NoGradGuard no_grad;

@@ -13,8 +13,8 @@
 #include "fovea/models/registry.h"
 #include "fovea/optim/ema.h"
 #include "fovea/parallel/mesh.h"
-#include "fovea/plan/example_batch.h"
 #include "fovea/plan/live_memory.h"
+#include "fovea/train/example_batch.h"
 #include "fovea/train/ranks.h"
 #include "fovea/train/session.h"
 #include "fovea/train/sharding.h"
@@ -219,7 +219,7 @@ Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& 
   }
   auto options = options_of(config, pieces, mesh);
   options.micro_batch_size = result.micro_batch_size;
-  ExampleBatches examples(config, *pieces.model, options.compute.dtype);
+  train::ExampleBatches examples(config, *pieces.model, options.compute.dtype);
   meta_kernels.set_conditions(examples.has_all_patches());
   // The last micro-batch may be a smaller one.
   const int64_t rehearsed = std::min(kRehearsedMicroBatches, result.num_micro_batches);

@@ -15,7 +15,7 @@
 #include "fovea/core/memory.h"
 #include "fovea/kernels/linear.h"
 #include "fovea/train/bench_workload.h"
-#include "fovea/train/training_flops.h"
+#include "fovea/train/model_summary.h"
 
 namespace fovea::train {
 namespace {
@@ -36,7 +36,9 @@ double product_rate(const ComputeOptions& compute, int64_t M, int64_t K, int64_t
 
 // Forward, and where asked backward too.
 double flops_per_image(const BenchOptions& options) {
-  return training_flops_per_image(options.model) / (options.is_training ? 1 : 3);
+  TrainConfig config;
+  config.model = options.model;
+  return training_flops_per_image(config) / (options.is_training ? 1 : 3);
 }
 
 }  // namespace

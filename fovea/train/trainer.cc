@@ -27,7 +27,7 @@
 #include "fovea/train/step_trace.h"
 #include "fovea/train/stop_signals.h"
 #include "fovea/train/take_over.h"
-#include "fovea/train/training_flops.h"
+#include "fovea/train/model_summary.h"
 #include "fovea/train/training_log.h"
 
 namespace fovea::train {
@@ -184,7 +184,7 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode,
   log.watch("train", *training.loader);
   if (validation.loader) log.watch("val", *validation.loader);
   if (world.size() > 1) log.compare(world.all());
-  if (config.log.peak_tflops) log.count_flops(training_flops_per_image(config.model), world.size());
+  if (config.log.peak_tflops) log.count_flops(training_flops_per_image(config), world.size());
   if (config.trainer.ema.enabled) {
     ema = std::make_unique<optim::Ema>(
         *optimizer,

@@ -18,6 +18,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/html.h"
 #include "fovea/models/registry.h"
+#include "fovea/train/model_summary.h"
 #include "fovea/train/run_folder.h"
 #include "fovea/train/session.h"
 
@@ -32,15 +33,6 @@ struct SummaryArguments {
   bool json = false;
 };
 
-// What a summary needs of a recipe; of a model alone, the defaults.
-struct Subject {
-  models::ModelConfig model;
-  int64_t batch_size = 32;
-  int64_t optimizer_states = 2;
-  bool has_average = false;
-  std::vector<std::string> freeze;
-};
-
 // `model` alone, for overrides such as model.img_size=384.
 struct ModelOnlyConfig {
   models::ModelConfig model;
@@ -51,23 +43,12 @@ struct ModelOnlyConfig {
   }
 };
 
-Subject from_recipe(const train::TrainConfig& config) {
-  Subject subject;
-  subject.model = config.model;
-  subject.batch_size = config.trainer.micro_batch_size.value_or(config.data.global_batch_size);
-  subject.optimizer_states = optim::states_per_parameter(config.optim);
-  subject.has_average = config.trainer.ema.enabled;
-  subject.freeze = config.trainer.freeze;
-  return subject;
-}
-
-Subject find_subject(const SummaryArguments& arguments) {
+// The recipe; of a model's name, one that has nothing else.
+train::TrainConfig find_config(const SummaryArguments& arguments) {
   const auto& target = arguments.target;
-  if (train::is_run_folder(target)) {
-    return from_recipe(train::load_run_config(target, arguments.overrides));
-  }
+  if (train::is_run_folder(target)) return train::load_run_config(target, arguments.overrides);
   if (std::filesystem::is_regular_file(target)) {
-    return from_recipe(load_config<train::TrainConfig>(target, arguments.overrides));
+    return load_config<train::TrainConfig>(target, arguments.overrides);
   }
   const auto names = models::list_models();
   if (std::find(names.begin(), names.end(), target) == names.end()) {
@@ -77,9 +58,10 @@ Subject find_subject(const SummaryArguments& arguments) {
   }
   const auto yaml =
       fmt::format("model: {{name: {}, preset: {}}}", models::named_config(target).name(), target);
-  Subject subject;
-  subject.model = parse_config<ModelOnlyConfig>(yaml, target, arguments.overrides).model;
-  return subject;
+  train::TrainConfig config;
+  config.model = parse_config<ModelOnlyConfig>(yaml, target, arguments.overrides).model;
+  config.data.global_batch_size = 32;
+  return config;
 }
 
 std::string shape_text(const std::vector<int64_t>& shape) {
@@ -123,21 +105,24 @@ void print_memory(const char* name, const models::MemoryEstimate& memory) {
 }
 
 struct Memory {
+  int64_t batch_size = 0;
   models::MemoryEstimate train_float32, train_bfloat16, infer_float32, infer_bfloat16;
 };
 
-Memory estimate(const models::ModelSummary& summary, const Subject& subject) {
-  models::MemoryOptions options{.batch_size = subject.batch_size,
+Memory estimate(const models::ModelSummary& summary, const train::TrainConfig& config,
+                int64_t batch_size) {
+  models::MemoryOptions options{.batch_size = batch_size,
                                 .activation_bytes = 4,
-                                .optimizer_states = subject.optimizer_states,
-                                .has_average = subject.has_average};
+                                .optimizer_states = optim::states_per_parameter(config.optim),
+                                .has_average = config.trainer.ema.enabled};
   auto halved = options;
   halved.activation_bytes = 2;
-  return {models::training_memory(summary, options), models::training_memory(summary, halved),
-          models::inference_memory(summary, options), models::inference_memory(summary, halved)};
+  return {batch_size, models::training_memory(summary, options),
+          models::training_memory(summary, halved), models::inference_memory(summary, options),
+          models::inference_memory(summary, halved)};
 }
 
-void print_text(const models::ModelSummary& summary, const Subject& subject, int64_t depth) {
+void print_text(const models::ModelSummary& summary, const Memory& memory, int64_t depth) {
   print_layers(summary, depth);
   const auto flops = static_cast<double>(summary.flops());
   fmt::print("\ninput                {}\n", shape_text(summary.input_shape));
@@ -148,8 +133,7 @@ void print_text(const models::ModelSummary& summary, const Subject& subject, int
              summary.gmacs());
   fmt::print("training             {:.3f} GFLOPs a sample: forward and twice that backward\n",
              3 * flops / 1e9);
-  const auto memory = estimate(summary, subject);
-  fmt::print("memory, estimated, batch {}:\n", subject.batch_size);
+  fmt::print("memory, estimated, batch {}:\n", memory.batch_size);
   print_memory("train float32", memory.train_float32);
   print_memory("train bfloat16", memory.train_bfloat16);
   print_memory("infer float32", memory.infer_float32);
@@ -162,7 +146,7 @@ nlohmann::ordered_json to_json(const models::MemoryEstimate& memory) {
           {"average_bytes", memory.average},     {"activations_bytes", memory.activations}};
 }
 
-void print_json(const models::ModelSummary& summary, const Subject& subject, int64_t depth) {
+void print_json(const models::ModelSummary& summary, const Memory& memory, int64_t depth) {
   auto layers = nlohmann::ordered_json::array();
   for (const auto& layer : summary.layers) {
     if (layer.depth() > depth) continue;
@@ -172,7 +156,6 @@ void print_json(const models::ModelSummary& summary, const Subject& subject, int
                       {"parameters", layer.num_parameters},
                       {"flops", layer.product_flops + layer.norm_flops}});
   }
-  const auto memory = estimate(summary, subject);
   const nlohmann::ordered_json out = {
       {"input_shape", summary.input_shape},
       {"parameters", summary.num_parameters},
@@ -180,7 +163,7 @@ void print_json(const models::ModelSummary& summary, const Subject& subject, int
       {"forward_gflops", static_cast<double>(summary.flops()) / 1e9},
       {"forward_gmacs", summary.gmacs()},
       {"training_gflops", 3 * static_cast<double>(summary.flops()) / 1e9},
-      {"batch_size", subject.batch_size},
+      {"batch_size", memory.batch_size},
       {"memory",
        {{"train_float32", to_json(memory.train_float32)},
         {"train_bfloat16", to_json(memory.train_bfloat16)},
@@ -191,15 +174,19 @@ void print_json(const models::ModelSummary& summary, const Subject& subject, int
 }
 
 void run(const SummaryArguments& arguments) {
-  auto subject = find_subject(arguments);
-  if (arguments.batch_size > 0) subject.batch_size = arguments.batch_size;
-  const auto model = models::build_model(subject.model, at::kMeta);
-  if (!subject.freeze.empty()) train::freeze_parameters(*model, subject.freeze);
-  const auto summary = models::summarize(*model);
+  const auto config = find_config(arguments);
+  const auto model = models::build_model(config.model, at::kMeta);
+  if (!config.trainer.freeze.empty()) train::freeze_parameters(*model, config.trainer.freeze);
+  const auto summary = train::summarize_model(config, *model);
+  const auto batch_size =
+      arguments.batch_size > 0
+          ? arguments.batch_size
+          : config.trainer.micro_batch_size.value_or(config.data.global_batch_size);
+  const auto memory = estimate(summary, config, batch_size);
   if (arguments.json) {
-    print_json(summary, subject, arguments.depth);
+    print_json(summary, memory, arguments.depth);
   } else {
-    print_text(summary, subject, arguments.depth);
+    print_text(summary, memory, arguments.depth);
   }
 }
 

@@ -1,5 +1,5 @@
 // B batch, C channels, L patches, T trees a sample, d sides.
-#include "fovea/plan/example_batch.h"
+#include "fovea/train/example_batch.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
@@ -8,7 +8,7 @@
 #include "fovea/models/registry.h"
 #include "fovea/train/patch_boxes.h"
 
-namespace fovea::plan {
+namespace fovea::train {
 namespace {
 
 class EvenDetail : public data::NodeValues {
@@ -34,14 +34,14 @@ data::PatchTree even_tree(const data::AdaptivePatchingConfig& cut,
 
 }  // namespace
 
-ExampleBatches::ExampleBatches(const train::TrainConfig& config, const models::Model& model,
+ExampleBatches::ExampleBatches(const TrainConfig& config, const models::Model& model,
                                at::ScalarType dtype)
     : config_(config), model_(model), dtype_(dtype) {
   if (!model.takes_patches()) return;
   if (!config.data.adaptive_patching) {
     fail<ConfigError>(
-        "data.adaptive_patching: missing, but the model takes adaptive patches; set "
-        "it as the run has it");
+        "data.adaptive_patching: missing, but the model takes adaptive patches; expected a recipe "
+        "that says how images are cut");
   }
   const auto sides = model.input_spec().img_size;
   tree_ = even_tree(*config.data.adaptive_patching, {sides.begin(), sides.end()});
@@ -52,14 +52,14 @@ bool ExampleBatches::has_all_patches() const {
          static_cast<int64_t>(tree_.leaves.size()) == config_.data.adaptive_patching->fixed_length;
 }
 
-train::TensorBatch ExampleBatches::rows(int64_t begin, int64_t end) {
+TensorBatch ExampleBatches::rows(int64_t begin, int64_t end) {
   const auto spec = model_.input_spec();
   const auto options = at::TensorOptions().device(at::kMeta);
   const int64_t count = end - begin;
   std::vector<int64_t> shape = {count, spec.in_chans}, sides = {count};
   shape.insert(shape.end(), spec.img_size.begin(), spec.img_size.end());
   sides.insert(sides.end(), spec.img_size.begin(), spec.img_size.end());
-  train::TensorBatch batch;
+  TensorBatch batch;
   batch.rows = at::arange(begin, end);
   batch.indices = batch.rows;
   if (const auto* vit = config_.model.get_if<models::VitConfig>(); vit && vit->has_variables()) {
@@ -71,7 +71,7 @@ train::TensorBatch ExampleBatches::rows(int64_t begin, int64_t end) {
   const bool is_mixed = config_.data.mixup.is_on();
   batch.labels = is_mixed ? at::empty({count, model_.num_classes()}, options.dtype(at::kFloat))
                           : at::empty({count}, options.dtype(at::kLong));
-  if (config_.task.get_if<train::SegmentationConfig>() != nullptr) {
+  if (config_.task.get_if<SegmentationConfig>() != nullptr) {
     batch.masks = at::empty(sides, options.dtype(at::kLong));
   }
   if (model_.takes_patches()) add_patches(batch, count);
@@ -79,7 +79,7 @@ train::TensorBatch ExampleBatches::rows(int64_t begin, int64_t end) {
 }
 
 // As data.adaptive_patching would cut the images.
-void ExampleBatches::add_patches(train::TensorBatch& batch, int64_t count) {
+void ExampleBatches::add_patches(TensorBatch& batch, int64_t count) {
   const auto& cut = *config_.data.adaptive_patching;
   const int64_t channels = batch.images.size(1), dims = batch.images.dim() - 2;
   const int64_t trees = cut.separate_channels ? channels : 1, leaves = cut.fixed_length;
@@ -93,7 +93,7 @@ void ExampleBatches::add_patches(train::TensorBatch& batch, int64_t count) {
       .centers = at::empty({count, trees, leaves, dims}, options),
       .padding = at::empty({count, trees, leaves}, options.dtype(at::kBool)),
       .images = batch.images,
-      .boxes = train::boxes_of(trees_, {.num_trees = trees, .fixed_length = leaves, .dims = dims})};
+      .boxes = boxes_of(trees_, {.num_trees = trees, .fixed_length = leaves, .dims = dims})};
   batch.trees = trees_;
   batch.patching = &cut;
   if (batch.masks.defined()) {
@@ -101,4 +101,4 @@ void ExampleBatches::add_patches(train::TensorBatch& batch, int64_t count) {
   }
 }
 
-}  // namespace fovea::plan
+}  // namespace fovea::train

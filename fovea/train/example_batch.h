@@ -11,7 +11,7 @@
 #include "fovea/train/config.h"
 #include "fovea/train/tensor_batch.h"
 
-namespace fovea::plan {
+namespace fovea::train {
 
 // Adaptive patches are those of samples with equal detail everywhere: one tree, of the recipe's
 // length, stands for all, and its leaves are real.
@@ -19,24 +19,23 @@ class ExampleBatches {
  public:
   // Throws ConfigError where the model takes adaptive patches and the recipe does not say which.
   // Both outlive it.
-  ExampleBatches(const train::TrainConfig& config, const models::Model& model,
-                 at::ScalarType dtype);
+  ExampleBatches(const TrainConfig& config, const models::Model& model, at::ScalarType dtype);
 
   // Whether samples have as many patches as the recipe's length allows. A length that is not of the
   // tree's (3 n + 1 in images, 7 n + 1 in volumes) leaves some empty in every sample.
   bool has_all_patches() const;
 
   // Rows [begin, end) of a batch; valid until the next call.
-  train::TensorBatch rows(int64_t begin, int64_t end);
+  TensorBatch rows(int64_t begin, int64_t end);
 
  private:
-  void add_patches(train::TensorBatch& batch, int64_t count);
+  void add_patches(TensorBatch& batch, int64_t count);
 
-  const train::TrainConfig& config_;
+  const TrainConfig& config_;
   const models::Model& model_;
   at::ScalarType dtype_;
   data::PatchTree tree_;                // of one sample
   std::vector<data::PatchTree> trees_;  // of the rows
 };
 
-}  // namespace fovea::plan
+}  // namespace fovea::train

@@ -1,0 +1,20 @@
+// What a recipe's model costs, of a sample as the recipe's data has it.
+#pragma once
+
+#include "fovea/models/model.h"
+#include "fovea/models/summary.h"
+#include "fovea/train/config.h"
+
+namespace fovea::train {
+
+// As models::summarize, also of models that take adaptive patches. model: config.model, on the
+// meta device. Throws ConfigError where the model takes adaptive patches and the recipe does not
+// say which.
+models::ModelSummary summarize_model(const TrainConfig& config, models::Model& model);
+
+// Of one image: 2 for each multiply-add of a matrix product, see Note [Counting] in
+// models/summary.h; forward, and backward taken as twice that. What is computed a second time
+// (recompute), and what a frozen part saves, is left out of account. Throws as summarize_model.
+double training_flops_per_image(const TrainConfig& config);
+
+}  // namespace fovea::train
