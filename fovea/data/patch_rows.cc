@@ -1,6 +1,7 @@
 #include "fovea/data/patch_rows.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "fovea/core/error.h"
 
@@ -129,11 +130,12 @@ void PatchRows::clear(Batch& batch, int64_t row) const {
 }
 
 Batch cut_volumes(const AdaptivePatchingConfig& config, std::span<const float> values,
-                  const std::vector<int64_t>& shape) {
+                  const std::vector<int64_t>& shape, std::vector<int32_t> masks) {
   const PatchRows cutter({.config = config, .is_random = false}, {}, {});
   Batch batch;
   batch.image_shape = shape;
   batch.images.assign(values.begin(), values.end());
+  batch.masks = std::move(masks);
   cutter.open(batch);
   PatchRowScratch scratch;
   const auto last = shape.size();

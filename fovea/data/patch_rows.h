@@ -51,9 +51,10 @@ class PatchRows {
   std::vector<float> scale_, shift_;  // [C] from a byte to a normalised value
 };
 
-// Volumes in memory as a batch with patches, without masks: values [B, C, D, H, W], or [B, C, H, W]
-// for slices, after the transforms; shape: theirs. As an evaluation cuts them.
+// Volumes in memory as a batch with patches: values [B, C, D, H, W], or [B, C, H, W] for slices,
+// after the transforms; shape: theirs. As an evaluation cuts them. masks: classes [B, D, H, W], or
+// empty.
 Batch cut_volumes(const AdaptivePatchingConfig& config, std::span<const float> values,
-                  const std::vector<int64_t>& shape);
+                  const std::vector<int64_t>& shape, std::vector<int32_t> masks = {});
 
 }  // namespace fovea::data

@@ -73,9 +73,9 @@ struct LrAt {
 
 void Warmup::validate(ConfigIssues& issues) const {
   if (!total_includes_warmup || warmup_prefix) return;
-  issues.add("total_includes_warmup",
-             "found true without warmup_prefix, where the length counts the warm-up in any case; "
-             "set warmup_prefix: true, or leave it out");
+  issues.add("warmup_prefix",
+             "found false beside total_includes_warmup: true, where the length counts the warm-up "
+             "in any case; set it to true, or leave total_includes_warmup out");
 }
 
 void MultiStepScheduleConfig::validate(ConfigIssues& issues) const {

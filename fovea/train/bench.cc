@@ -36,9 +36,7 @@ double product_rate(const ComputeOptions& compute, int64_t M, int64_t K, int64_t
 
 // Forward, and where asked backward too.
 double flops_per_image(const BenchOptions& options) {
-  TrainConfig config;
-  config.model = options.model;
-  return training_flops_per_image(config) / (options.is_training ? 1 : 3);
+  return training_flops_per_image(options.config) / (options.is_training ? 1 : 3);
 }
 
 }  // namespace

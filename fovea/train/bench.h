@@ -5,15 +5,18 @@
 #include <cstdint>
 #include <string>
 
-#include "fovea/models/model_config.h"
+#include "fovea/train/config.h"
 #include "fovea/train/tensor_batch.h"
 
 namespace fovea::train {
 
 struct BenchOptions {
-  std::string name;  // what the result is called
-  models::ModelConfig model;
-  bool is_training = true;  // forward, cross-entropy, backward and AdamW; else forward alone
+  std::string name;    // what the result is called
+  TrainConfig config;  // the model, and of a recipe also its task, optimizer and patches
+  // A training step of a recipe is its own, gradients clipped and all; of a model alone it is
+  // forward, cross-entropy, backward and AdamW, as peers are measured.
+  bool is_recipe = false;
+  bool is_training = true;  // else forward alone
   int64_t batch_size = 32;
   int64_t warmup_steps = 3;  // not timed
   int64_t steps = 10;        // timed
@@ -42,8 +45,8 @@ struct BenchResult {
   std::string to_json() const;
 };
 
-// Runs the model on random images with step-0 weights. The machine's peak is measured before and
-// after, in the same process. Throws ConfigError for a model that cannot be built.
+// Runs the model on noise with step-0 weights. The machine's peak is measured before and after, in
+// the same process. Throws ConfigError for a model that cannot be built.
 BenchResult bench_model(const BenchOptions& options);
 
 // The best rate of a few large matrix products in this dtype, in FLOP/s; what a model can be held

@@ -1,19 +1,18 @@
 #include "fovea/train/bench_workload.h"
 
-#include <ATen/ops/arange.h>
 #include <ATen/ops/cross_entropy_loss.h>
-#include <ATen/ops/randint.h>
-#include <ATen/ops/randn.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <chrono>
-#include <vector>
 
+#include "fovea/models/variables.h"
 #include "fovea/nn/unit.h"
 #include "fovea/optim/adamw.h"
 #include "fovea/optim/config.h"
 #include "fovea/optim/param_groups.h"
+#include "fovea/train/example_batch.h"
+#include "fovea/train/session.h"
 
 namespace fovea::train {
 namespace {
@@ -36,33 +35,53 @@ double seconds_of(c10::Device device, const std::function<void()>& work) {
 }
 
 BenchWorkload::BenchWorkload(const BenchOptions& options)
-    : options_(options), model_(models::build_model(options.model, options.compute.device)) {
+    : options_(options),
+      model_(models::build_model(options.config.model, options.compute.device)),
+      batch_(noise_batch(options.config, *model_, options.batch_size)),
+      sample_(to_tensors(batch_, 0, options.batch_size, options.compute)) {
   model_->init_weights(kBenchSeed);
   model_->train(options.is_training);
-  const auto spec = model_->input_spec();
-  std::vector<int64_t> shape = {options.batch_size, spec.in_chans};
-  shape.insert(shape.end(), spec.img_size.begin(), spec.img_size.end());
-  images_ = at::randn(shape).to(options.compute.device, options.compute.dtype);
-  rows_ = at::arange(options.batch_size);
   if (!options.is_training) return;
-  const optim::OptimConfig config{optim::AdamWConfig()};
-  optimizer_ = optim::make_optimizer(config, optim::param_groups(*model_, config));
+  if (!options.is_recipe) {
+    const optim::OptimConfig config{optim::AdamWConfig()};
+    optimizer_ = optim::make_optimizer(config, optim::param_groups(*model_, config));
+    return;
+  }
+  if (!options.config.trainer.freeze.empty()) {
+    freeze_parameters(*model_, options.config.trainer.freeze);
+  }
+  task_ = make_task(options.config.task, *model_);
+  optimizer_ = make_optimizer(options.config, *model_);
+  scaler_ = make_grad_scaler(options.config);
+  step_options_ = step_options(options.config);
+  step_options_.compute = options.compute;
+  step_options_.scaler = scaler_.get();
 }
 
 void BenchWorkload::step() {
-  if (!options_.is_training) {
-    const c10::InferenceMode guard;
-    model_->forward(images_);
-    return;
-  }
-  const nn::StepScope scope(kBenchSeed, step_++, rows_);
+  if (!options_.is_training) return infer();
+  options_.is_recipe ? train_recipe() : train_classifier();
+}
+
+void BenchWorkload::infer() {
+  const c10::InferenceMode guard;
+  const models::ChannelScope channels(*model_, sample_.variables);
+  forward(*model_, sample_);
+}
+
+void BenchWorkload::train_classifier() {
+  const nn::StepScope scope(kBenchSeed, step_++, sample_.rows);
+  const models::ChannelScope channels(*model_, sample_.variables);
   optimizer_->zero_grad();
-  const auto logits = model_->forward(images_).to(at::kFloat);  // [B, num_classes]
-  if (!labels_.defined()) {
-    labels_ = at::randint(logits.size(1), {options_.batch_size}, at::kLong).to(logits.device());
-  }
-  at::cross_entropy_loss(logits, labels_).backward();
+  const auto logits = forward(*model_, sample_).to(at::kFloat);  // [B, num_classes]
+  at::cross_entropy_loss(logits, sample_.labels).backward();
   optimizer_->step(/*lr=*/1e-3);
+}
+
+void BenchWorkload::train_recipe() {
+  const auto outcome =
+      compute_gradients(*model_, *task_, *optimizer_, batch_, step_++, step_options_);
+  if (!outcome.is_skipped) optimizer_->step(/*lr=*/1e-4);
 }
 
 }  // namespace fovea::train

@@ -6,17 +6,20 @@
 #include <functional>
 #include <memory>
 
+#include "fovea/data/batch.h"
 #include "fovea/models/registry.h"
 #include "fovea/optim/optimizer.h"
 #include "fovea/train/bench.h"
+#include "fovea/train/step.h"
+#include "fovea/train/task.h"
 
 namespace fovea::train {
 
 // Seconds that `work` takes on the device, from idle to idle.
 double seconds_of(c10::Device device, const std::function<void()>& work);
 
-// One batch of random images through the model with step-0 weights: forward alone, or a whole
-// training step.
+// One batch of noise through the model with step-0 weights: forward alone, or a whole training
+// step.
 class BenchWorkload {
  public:
   explicit BenchWorkload(const BenchOptions& options);
@@ -24,10 +27,18 @@ class BenchWorkload {
   void step();
 
  private:
+  void infer();
+  void train_classifier();
+  void train_recipe();
+
   BenchOptions options_;
   models::ModelPtr model_;
+  data::Batch batch_;
+  TensorBatch sample_;  // batch_ on the device
   std::unique_ptr<optim::Optimizer> optimizer_;
-  at::Tensor images_, labels_, rows_;
+  std::unique_ptr<Task> task_;                 // of a recipe
+  std::unique_ptr<optim::GradScaler> scaler_;  // of a recipe; null: losses are not scaled
+  StepOptions step_options_;
   int64_t step_ = 0;
 };
 

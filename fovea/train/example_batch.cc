@@ -3,8 +3,15 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
+#include <c10/util/accumulate.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "fovea/core/error.h"
+#include "fovea/core/philox.h"
+#include "fovea/data/patch_rows.h"
 #include "fovea/models/registry.h"
 #include "fovea/train/patch_boxes.h"
 
@@ -32,17 +39,40 @@ data::PatchTree even_tree(const data::AdaptivePatchingConfig& cut,
   return tree;
 }
 
+void check_patching(const TrainConfig& config) {
+  if (config.data.adaptive_patching) return;
+  fail<ConfigError>(
+      "data.adaptive_patching: missing, but the model takes adaptive patches; expected a recipe "
+      "that says how images are cut");
+}
+
+// Names of the channels; empty: they have none.
+std::vector<std::string> example_variables(const models::ModelConfig& model) {
+  const auto* vit = model.get_if<models::VitConfig>();
+  if (!vit || !vit->has_variables()) return {};
+  return vit->single_channel ? std::vector<std::string>{vit->variables.front()} : vit->variables;
+}
+
+// [size, C, sides].
+std::vector<int64_t> images_shape(const models::InputSpec& spec,
+                                  const std::vector<std::string>& variables, int64_t size) {
+  std::vector<int64_t> shape = {
+      size, variables.empty() ? spec.in_chans : static_cast<int64_t>(variables.size())};
+  shape.insert(shape.end(), spec.img_size.begin(), spec.img_size.end());
+  return shape;
+}
+
+bool has_masks(const TrainConfig& config) {
+  return config.task.get_if<SegmentationConfig>() != nullptr;
+}
+
 }  // namespace
 
 ExampleBatches::ExampleBatches(const TrainConfig& config, const models::Model& model,
                                at::ScalarType dtype)
     : config_(config), model_(model), dtype_(dtype) {
   if (!model.takes_patches()) return;
-  if (!config.data.adaptive_patching) {
-    fail<ConfigError>(
-        "data.adaptive_patching: missing, but the model takes adaptive patches; expected a recipe "
-        "that says how images are cut");
-  }
+  check_patching(config);
   const auto sides = model.input_spec().img_size;
   tree_ = even_tree(*config.data.adaptive_patching, {sides.begin(), sides.end()});
 }
@@ -53,26 +83,20 @@ bool ExampleBatches::has_all_patches() const {
 }
 
 TensorBatch ExampleBatches::rows(int64_t begin, int64_t end) {
-  const auto spec = model_.input_spec();
   const auto options = at::TensorOptions().device(at::kMeta);
   const int64_t count = end - begin;
-  std::vector<int64_t> shape = {count, spec.in_chans}, sides = {count};
-  shape.insert(shape.end(), spec.img_size.begin(), spec.img_size.end());
-  sides.insert(sides.end(), spec.img_size.begin(), spec.img_size.end());
   TensorBatch batch;
   batch.rows = at::arange(begin, end);
   batch.indices = batch.rows;
-  if (const auto* vit = config_.model.get_if<models::VitConfig>(); vit && vit->has_variables()) {
-    batch.variables =
-        vit->single_channel ? std::vector<std::string>{vit->variables.front()} : vit->variables;
-    shape[1] = static_cast<int64_t>(batch.variables.size());
-  }
+  batch.variables = example_variables(config_.model);
+  auto shape = images_shape(model_.input_spec(), batch.variables, count);
   batch.images = at::empty(shape, options.dtype(dtype_));
   const bool is_mixed = config_.data.mixup.is_on();
   batch.labels = is_mixed ? at::empty({count, model_.num_classes()}, options.dtype(at::kFloat))
                           : at::empty({count}, options.dtype(at::kLong));
-  if (config_.task.get_if<SegmentationConfig>() != nullptr) {
-    batch.masks = at::empty(sides, options.dtype(at::kLong));
+  if (has_masks(config_)) {
+    shape.erase(shape.begin() + 1);
+    batch.masks = at::empty(shape, options.dtype(at::kLong));
   }
   if (model_.takes_patches()) add_patches(batch, count);
   return batch;
@@ -99,6 +123,40 @@ void ExampleBatches::add_patches(TensorBatch& batch, int64_t count) {
   if (batch.masks.defined()) {
     batch.patch_labels = at::empty({count, leaves, values}, options.dtype(at::kLong));
   }
+}
+
+data::Batch noise_batch(const TrainConfig& config, const models::Model& model, int64_t size) {
+  RandomStream random(philox_key(0, "noise"), 0);
+  const auto variables = example_variables(config.model);
+  const auto shape = images_shape(model.input_spec(), variables, size);
+  const auto num_classes = std::max<int64_t>(1, model.num_classes());
+  const auto draw_class = [&] { return random.below(static_cast<uint32_t>(num_classes)); };
+  std::vector<float> values(c10::multiply_integers(shape));
+  for (auto& value : values) value = static_cast<float>(random.uniform(-1, 1));
+  std::vector<int32_t> masks(has_masks(config) ? values.size() / shape[1] : 0);
+  for (auto& mask : masks) mask = static_cast<int32_t>(draw_class());
+  data::Batch batch;
+  if (model.takes_patches()) {
+    check_patching(config);
+    auto cut = *config.data.adaptive_patching;
+    cut.value_range = {-1, 1};
+    batch = data::cut_volumes(cut, values, shape, std::move(masks));
+  } else {
+    batch.image_shape = shape;
+    batch.images = std::move(values);
+    batch.masks = std::move(masks);
+    batch.indices.resize(size);
+    std::iota(batch.indices.begin(), batch.indices.end(), 0);
+    batch.rows = batch.indices;
+    batch.weights.assign(size, 1.0f);
+  }
+  batch.variables = variables;
+  batch.global_size = size;
+  if (config.data.mixup.is_on()) {
+    batch.targets.assign(size * num_classes, 1.0f / static_cast<float>(num_classes));
+  }
+  for (int64_t row = 0; row < size; ++row) batch.labels.push_back(draw_class());
+  return batch;
 }
 
 }  // namespace fovea::train

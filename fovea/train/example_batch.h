@@ -1,4 +1,4 @@
-// Micro-batches of a recipe without its data: the shapes that the loader gives, on the meta device.
+// Batches of a recipe without its data: their shapes alone, on the meta device, or noise in them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "fovea/data/batch.h"
 #include "fovea/data/patching/tree.h"
 #include "fovea/models/model.h"
 #include "fovea/train/config.h"
@@ -37,5 +38,10 @@ class ExampleBatches {
   data::PatchTree tree_;                // of one sample
   std::vector<data::PatchTree> trees_;  // of the rows
 };
+
+// A batch of noise with labels, masks and patches as the recipe has them, for measurements. Images
+// are cut into patches by their values, as an evaluation cuts volumes. Throws ConfigError as
+// ExampleBatches.
+data::Batch noise_batch(const TrainConfig& config, const models::Model& model, int64_t size);
 
 }  // namespace fovea::train

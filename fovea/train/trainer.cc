@@ -18,6 +18,7 @@
 #include "fovea/train/inference.h"
 #include "fovea/train/metric_names.h"
 #include "fovea/train/model_start.h"
+#include "fovea/train/model_summary.h"
 #include "fovea/train/ranks.h"
 #include "fovea/train/report/report.h"
 #include "fovea/train/run_clock.h"
@@ -27,7 +28,6 @@
 #include "fovea/train/step_trace.h"
 #include "fovea/train/stop_signals.h"
 #include "fovea/train/take_over.h"
-#include "fovea/train/model_summary.h"
 #include "fovea/train/training_log.h"
 
 namespace fovea::train {

@@ -31,7 +31,7 @@ train::BenchOptions tiny_options(bool is_training) {
   model.num_classes = 3;
   train::BenchOptions options;
   options.name = "tiny";
-  options.model.value = model;
+  options.config.model.value = model;
   options.is_training = is_training;
   options.batch_size = 4;
   options.warmup_steps = 1;
@@ -97,7 +97,7 @@ TEST(BenchOptionsTest, NoStepsIsAnError) {
 // Heads wide enough for every kernel there is.
 train::BenchOptions profiled_vit(c10::ScalarType dtype, bool is_training) {
   auto options = tiny_options(is_training);
-  auto& model = std::get<models::VitConfig>(options.model.value);
+  auto& model = std::get<models::VitConfig>(options.config.model.value);
   model.img_size = {32};
   model.embed_dim = 64;
   options.compute.dtype = dtype;
@@ -192,9 +192,9 @@ TEST(ProfileResultTest, ConvolutionsOfUnetrAreThoseOfTheSummary) {
   unetr.encoder.vit.num_heads = 2;
   unetr.num_classes = 3;
   unetr.feature_size = 8;
-  options.model = {unetr};
+  options.config.model = {unetr};
   const auto result = train::profile_model(options);
-  const auto summary = models::summarize(*models::build_model(options.model));
+  const auto summary = models::summarize(*models::build_model(options.config.model));
   double gflops = 0;
   for (const auto& row : result.rows) gflops += row.gflops;
   EXPECT_NEAR(gflops, 1e-9 * 4 * static_cast<double>(summary.product_flops), 1e-9 * gflops);
@@ -259,7 +259,7 @@ TEST_P(ProfileTest, RowsAreTheStep) {
 
 TEST_P(ProfileTest, ProductsAreThoseOfTheModel) {
   const auto options = profiled_vit(GetParam(), true);
-  const auto on_meta = models::build_model(options.model, at::kMeta);
+  const auto on_meta = models::build_model(options.config.model, at::kMeta);
   const double forward = 1e-9 * 4 * static_cast<double>(models::summarize(*on_meta).product_flops);
   const double embed = 1e-9 * 4 * 2 * 64 * 16 * 64;  // of patches; no gradient of the images
   const auto result = train::profile_model(options);

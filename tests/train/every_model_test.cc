@@ -9,7 +9,11 @@
 #include <vector>
 
 #include "fovea/core/files.h"
+#include "fovea/models/registry.h"
+#include "fovea/train/bench_workload.h"
 #include "fovea/train/evaluator.h"
+#include "fovea/train/model_summary.h"
+#include "fovea/train/operation_log.h"
 #include "fovea/train/session.h"
 #include "tests/support/html_checker.h"
 #include "tests/support/tolerance.h"
@@ -106,6 +110,32 @@ TEST_P(EveryModelTest, AStepInFloat16IsCloseToOneInFloat32) {
   };
   near(outcomes[1].loss, outcomes[0].loss, "loss");
   near(outcomes[1].grad_norm, outcomes[0].grad_norm, "norm of the gradient");
+}
+
+// What `fovea bench model RECIPE` repeats: noise, and a forward pass whose products are those that
+// the shapes of the layers tell of; in training, the steps of the recipe.
+TEST_P(EveryModelTest, IsMeasuredOnNoise) {
+  const auto on_meta = models::build_model(config_.model, at::kMeta);
+  const auto expected = 3 * summarize_model(config_, *on_meta).product_flops;
+  EXPECT_GT(expected, 0);
+  EXPECT_EQ(training_flops_per_image(config_), expected);
+  BenchOptions options;
+  options.config = config_;
+  options.is_recipe = true;
+  options.batch_size = 3;
+  for (const bool is_training : {true, false}) {
+    options.is_training = is_training;
+    BenchWorkload workload(options);
+    OperationLog log;
+    workload.step();
+    double flops = 0;
+    for (const auto& [name, cost] : log.take()) flops += cost.flops;
+    if (is_training) {  // backward is twice that, without gradients of images
+      EXPECT_GT(flops, 2 * static_cast<double>(expected));
+    } else {
+      EXPECT_EQ(flops, static_cast<double>(expected));
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EveryModelTest, ::testing::ValuesIn(model_cases()),

@@ -50,19 +50,21 @@ train::BenchOptions bench_options(const BenchArguments& arguments) {
   train::BenchOptions options;
   options.name = arguments.model;
   if (is_recipe(arguments.model)) {
-    options.model = load_config<train::TrainConfig>(arguments.model, arguments.overrides).model;
+    options.config = load_config<train::TrainConfig>(arguments.model, arguments.overrides);
+    options.is_recipe = true;
     options.name = std::filesystem::path(arguments.model).stem().string();
   } else if (!arguments.overrides.empty()) {
     fail<ConfigError>("'{}' changes a recipe, but {} is the name of a model; give a recipe (.yaml)",
                       arguments.overrides.front(), arguments.model);
   } else {
-    options.model = models::named_config(arguments.model);
+    options.config.model = models::named_config(arguments.model);
   }
   options.batch_size = arguments.batch_size;
   options.steps = arguments.steps;
   options.warmup_steps = arguments.warmup;
-  options.compute = train::compute_options(
-      {.type = arguments.device, .dtype = arguments.dtype, .threads = arguments.threads});
+  options.config.device = {
+      .type = arguments.device, .dtype = arguments.dtype, .threads = arguments.threads};
+  options.compute = train::compute_options(options.config.device);
   return options;
 }
 
