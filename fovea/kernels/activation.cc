@@ -62,4 +62,8 @@ at::Tensor gated_activate(const at::Tensor& packed, Activation kind) {
   return activate(halves[0], kind) * halves[1];
 }
 
+at::Tensor activate(const at::Tensor& x, const HiddenActivation& activation) {
+  return activation.is_gated ? gated_activate(x, activation.kind) : activate(x, activation.kind);
+}
+
 }  // namespace fovea::kernels

@@ -21,4 +21,11 @@ at::Tensor activate(const at::Tensor& x, Activation kind);
 // -> [..., D].
 at::Tensor gated_activate(const at::Tensor& packed, Activation kind);
 
+// What a feed-forward layer does to its hidden features: activate, or gated_activate.
+struct HiddenActivation {
+  Activation kind = Activation::kGelu;
+  bool is_gated = false;
+};
+at::Tensor activate(const at::Tensor& x, const HiddenActivation& activation);
+
 }  // namespace fovea::kernels

@@ -1,21 +1,13 @@
 #include "fovea/kernels/linear.h"
 
-#include <ATen/Parallel.h>
-#include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/addmm.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/linear.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/mm.h>
 #include <c10/util/accumulate.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <algorithm>
 #include <optional>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/bfloat16.h"
-#include "fovea/kernels/cpu/one_mkl_thread.h"
+#include "fovea/kernels/matrix_products.h"
 #include "fovea/kernels/reduce.h"
 #include "fovea/kernels/work_scope.h"
 
@@ -25,172 +17,6 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-using LinearPointwise = at::Tensor(const at::Tensor&, const at::Tensor&,
-                                   const std::optional<at::Tensor>&, std::string_view,
-                                   c10::List<std::optional<at::Scalar>>,
-                                   std::optional<std::string_view>);
-
-// oneDNN's product, reached through the dispatcher. a: [M, K], b: [N, K], any strides -> a b^T:
-// [M, N].
-at::Tensor onednn_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("mkldnn::_linear_pointwise", "")
-                             .typed<LinearPointwise>();
-  return op.call(a, b, bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt, "none",
-                 c10::List<std::optional<at::Scalar>>(), "");
-}
-
-// With AVX-512 oneDNN runs at about twice the rate of the BLAS that libtorch picks; with AVX2 BLAS
-// is as fast, and faster where the first factor is transposed.
-bool onednn_is_faster() {
-#ifdef __x86_64__
-  return __builtin_cpu_supports("avx512f") != 0;
-#else
-  return false;
-#endif
-}
-
-// On Intel's own processors with AVX-512 MKL is faster than oneDNN, by 5 to 25 %, where the second
-// factor lies by rows (x w^T) and where the sums are long (dy^T x); dy w runs alike.
-bool mkl_is_faster() {
-#ifdef __x86_64__
-  return cpu::set_mkl_threads != nullptr && onednn_is_faster() && __builtin_cpu_is("intel");
-#else
-  return false;
-#endif
-}
-
-// b: [N, K] in the layout in which oneDNN multiplies it with about `rows` rows. It can be read as a
-// second factor of onednn_product only.
-at::Tensor packed_for_product(const at::Tensor& b, int64_t rows) {
-  using Reorder = at::Tensor(const at::Tensor&, std::optional<int64_t>);
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("mkldnn::_reorder_linear_weight", "")
-                             .typed<Reorder>();
-  return op.call(b, rows);
-}
-
-// out = a b^T + bias in one thread.
-void product_into(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias,
-                  at::Tensor out) {
-  if (a.scalar_type() == at::kFloat && onednn_is_faster() && !mkl_is_faster()) {
-    out.copy_(onednn_product(a, b, bias));
-  } else if (bias.defined()) {
-    at::addmm_out(out, bias, a, b.t());
-  } else {
-    at::mm_out(out, a, b.t());
-  }
-}
-
-// A library that splits one product over its threads splits by their number, and the sums come out
-// with other bits. Here the rows are split, by their number alone, and each block is one thread's.
-int64_t rows_of_block(int64_t rows) {
-  constexpr int64_t kBlocks = 64, kLeast = 128, kMost = 1024;
-  const int64_t even = (rows + kBlocks - 1) / kBlocks;
-  return std::clamp((even + kLeast - 1) / kLeast * kLeast, kLeast, kMost);
-}
-
-// a: [M, K], b: [N, K], any strides -> a b^T + bias: [M, N] in their dtype, in blocks of `rows` x
-// `columns`.
-at::Tensor blocked_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias,
-                           int64_t rows, int64_t columns) {
-  const int64_t M = a.size(0), N = b.size(0);
-  const int64_t across = (N + columns - 1) / columns, blocks = (M + rows - 1) / rows * across;
-  auto out = at::empty({M, N}, a.options());
-  cpu::each_product(blocks, [&](int64_t block) {
-    const int64_t m = block / across * rows, n = block % across * columns;
-    const int64_t height = std::min(rows, M - m), width = std::min(columns, N - n);
-    product_into(a.narrow(0, m, height), b.narrow(0, n, width),
-                 bias.defined() ? bias.narrow(0, n, width) : bias,
-                 out.narrow(0, m, height).narrow(1, n, width));
-  });
-  return out;
-}
-
-// The same in blocks of all columns, one at least for each thread, and of at most kMost rows. MKL
-// forms a row's sums in one order wherever its rows are cut at multiples of kUnit (linear_test
-// holds it to that), so the threads may have a say in the blocks.
-at::Tensor mkl_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
-  constexpr int64_t kUnit = 128, kMost = 1024;
-  const int64_t M = a.size(0), units = (M + kUnit - 1) / kUnit, threads = at::get_num_threads();
-  const int64_t least = (M + kMost - 1) / kMost;
-  const int64_t blocks = std::min(units, (least + threads - 1) / threads * threads);
-  auto out = at::empty({M, b.size(0)}, a.options());
-  cpu::each_product(blocks, [&](int64_t block) {
-    const int64_t first = block * units / blocks * kUnit;
-    const int64_t rows = std::min(M, (block + 1) * units / blocks * kUnit) - first;
-    product_into(a.narrow(0, first, rows), b, bias, out.narrow(0, first, rows));
-  });
-  return out;
-}
-
-bool is_cpu_float(const at::Tensor& x) {
-  return x.is_cpu() && x.scalar_type() == at::kFloat && x.numel() > 0;
-}
-
-// a: [M, K], b: [N, K], float32 -> a b^T + bias: [M, N].
-at::Tensor float_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
-  // With this many tiles to hand out oneDNN splits no sum, and writes straight to its result.
-  constexpr int64_t kManyOutputs = int64_t{1} << 20, kManyRows = 512;
-  if (mkl_is_faster() && b.stride(1) == 1 && a.size(0) >= kManyRows) return mkl_product(a, b, bias);
-  if (onednn_is_faster() && a.size(0) * b.size(0) >= kManyOutputs) {
-    return onednn_product(a, b, bias);
-  }
-  return blocked_product(a, b, bias, rows_of_block(a.size(0)), b.size(0));
-}
-
-// Whether x [M, K] times a weight is a product of bfloat16 with rows enough to be worth a packed
-// weight. With AMX, [1576, 384] x [384, 1536] ran at 289 GFLOP/s a core, and at 780 with packing
-// included; at 256 rows packing costs more than it saves. A transposed weight takes longer to pack.
-// Nothing is kept from call to call, so nothing goes stale, and gathered weights have no copy.
-bool is_worth_packing(const at::Tensor& x, int64_t least_rows) {
-  return x.is_cpu() && x.scalar_type() == at::kBFloat16 && x.size(0) >= least_rows &&
-         x.size(1) > 0 && has_bfloat16_products(x.device());
-}
-constexpr int64_t kLeastRows = 512, kLeastRowsOfTransposed = 4096;
-
-// x: [M, K], weight: [N, K] -> [M, N].
-at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  if (is_multiplied_as_float(x)) {
-    const auto wide_bias = bias.defined() ? bias.to(at::kFloat) : bias;
-    return product(x.to(at::kFloat), weight.to(at::kFloat), wide_bias).to(at::kBFloat16);
-  }
-  if (is_worth_packing(x, kLeastRows)) {
-    return onednn_product(x, packed_for_product(weight, x.size(0)), bias);
-  }
-  return is_cpu_float(x) ? float_product(x, weight, bias) : at::linear(x, weight, bias);
-}
-
-// dy: [M, N], weight: [N, K] -> dy weight: [M, K].
-at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight) {
-  if (is_multiplied_as_float(dy)) {
-    return input_gradient(dy.to(at::kFloat), weight.to(at::kFloat)).to(at::kBFloat16);
-  }
-  if (is_worth_packing(dy, kLeastRowsOfTransposed)) {
-    return onednn_product(dy, packed_for_product(weight.t(), dy.size(0)), {});
-  }
-  return is_cpu_float(dy) ? float_product(dy, weight.t(), {}) : at::matmul(dy, weight);
-}
-
-// dy: [M, N], x: [M, K] -> dy^T x: [N, K].
-at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x) {
-  if (is_multiplied_as_float(dy)) return weight_gradient(dy.to(at::kFloat), x.to(at::kFloat));
-  const bool is_bfloat16 = dy.is_cpu() && dy.scalar_type() == at::kBFloat16 && dy.numel() > 0;
-  if (!is_bfloat16 && !is_cpu_float(dy)) return at::matmul(dy.t(), x);
-  // The sums run over all M rows, so the result is cut into tiles: a library would split sums.
-  constexpr int64_t kLeast = 16, kMost = 192, kMostAcross = 768;
-  const int64_t N = dy.size(1), K = x.size(1);
-  const auto part = [&](int64_t size) { return std::clamp((size + 1) / 2, kLeast, kMost); };
-  if (!is_bfloat16 && !onednn_is_faster()) {
-    return blocked_product(dy.t(), x.t(), {}, part(N), part(K));
-  }
-  // The smaller side is cut most. oneDNN copies its first factor and wants the second one whole.
-  const bool is_whole = !is_bfloat16 && !mkl_is_faster();
-  const auto across = [&](int64_t size) { return is_whole ? size : std::min(size, kMostAcross); };
-  return N <= K ? blocked_product(dy.t(), x.t(), {}, part(N), across(K))
-                : blocked_product(x.t(), dy.t(), {}, part(K), across(N)).t();
-}
 
 // 2 for each multiply-add of a product with a weight [N, K] over M rows.
 double flops(int64_t M, const at::Tensor& weight) {
@@ -205,19 +31,56 @@ at::Tensor logged_weight_gradient(const at::Tensor& dy, const at::Tensor& x,
   return weight_gradient(dy, x);
 }
 
+// dy: [M, N], weight: [N, K] -> [M, K], the shape of x.
+at::Tensor logged_input_gradient(const at::Tensor& dy, const at::Tensor& x,
+                                 const at::Tensor& weight) {
+  const auto own_weight = weight.to(dy.scalar_type());
+  const WorkScope work("fovea::linear_backward_input", flops(dy.size(0), weight),
+                       bytes_of({dy, own_weight, x}));
+  return input_gradient(dy, own_weight);
+}
+
 // [..., K] -> [M, K]; not by -1, which is ambiguous for an empty tensor.
 at::Tensor as_rows(const at::Tensor& x) {
   return x.reshape({c10::multiply_integers(x.sizes().slice(0, x.dim() - 1)), x.size(-1)});
 }
 
+// x as the product gets it, with what the gradient of x needs.
+struct ProductInput {
+  ProductInput(const at::Tensor& saved, const std::optional<HiddenActivation>& activation,
+               bool has_gradient) {
+    rows = saved;
+    if (!activation) return;
+    const at::AutoGradMode records(has_gradient);
+    before = saved.detach().set_requires_grad(has_gradient);
+    after = activate(before, *activation);
+    rows = after.detach();
+  }
+
+  // The gradient of x, from that of `rows`.
+  at::Tensor gradient(const at::Tensor& of_rows) const {
+    if (!before.defined()) return of_rows;
+    return torch::autograd::grad({after}, {before}, {of_rows}).front();
+  }
+
+  at::Tensor rows;           // [M, K]
+  at::Tensor before, after;  // the activation, where there is one
+};
+
 class LinearFunction : public torch::autograd::Function<LinearFunction> {
  public:
   // The bias is optional because Function does not take undefined tensors.
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
-                            const std::optional<at::Tensor>& bias) {
-    const auto rows = as_rows(x);  // [M, K]
-    ctx->save_for_backward({rows, weight});
+                            const std::optional<at::Tensor>& bias,
+                            const std::optional<HiddenActivation>& activation) {
+    const auto saved = as_rows(x);  // [M, K], or what the activation makes that of
+    ctx->save_for_backward({saved, weight});
     if (bias) ctx->saved_data["bias_dtype"] = bias->scalar_type();
+    if (activation) {
+      ctx->saved_data["activation"] = static_cast<int64_t>(activation->kind);
+      ctx->saved_data["is_gated"] = activation->is_gated;
+    }
+    const auto rows = activation ? activate(saved, *activation) : saved;
     auto shape = x.sizes().vec();
     shape.back() = weight.size(0);
     const auto own_weight = weight.to(x.scalar_type());
@@ -230,20 +93,18 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const auto saved = ctx->get_saved_variables();
-    const auto& x = saved[0];       // [M, K]
     const auto& weight = saved[1];  // [N, K]
-    auto input_shape = gradients[0].sizes().vec();
-    input_shape.back() = weight.size(1);
+    const bool needs_x = ctx->needs_input_grad(0), needs_weight = ctx->needs_input_grad(1);
+    const ProductInput x(saved[0], activation_of(*ctx), needs_x);
     const auto dy = as_rows(gradients[0]).contiguous();  // [M, N]
-    variable_list result(3);
-    if (ctx->needs_input_grad(0)) {
-      const auto own_weight = weight.to(dy.scalar_type());
-      const WorkScope work("fovea::linear_backward_input", flops(dy.size(0), weight),
-                           bytes_of({dy, own_weight, x}));  // the gradient is as large as x
-      result[0] = input_gradient(dy, own_weight).view(input_shape);
+    variable_list result(4);
+    if (needs_weight) {
+      result[1] = logged_weight_gradient(dy, x.rows, weight).to(weight.scalar_type());
     }
-    if (ctx->needs_input_grad(1)) {
-      result[1] = logged_weight_gradient(dy, x, weight).to(weight.scalar_type());
+    if (needs_x) {
+      auto shape = gradients[0].sizes().vec();
+      shape.back() = saved[0].size(1);
+      result[0] = x.gradient(logged_input_gradient(dy, x.rows, weight)).view(shape);
     }
     const auto bias_dtype = ctx->saved_data.find("bias_dtype");
     if (bias_dtype != ctx->saved_data.end() && ctx->needs_input_grad(2)) {
@@ -252,17 +113,37 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     }
     return result;
   }
+
+ private:
+  static std::optional<HiddenActivation> activation_of(AutogradContext& ctx) {
+    const auto kind = ctx.saved_data.find("activation");
+    if (kind == ctx.saved_data.end()) return {};
+    return HiddenActivation{.kind = static_cast<Activation>(kind->second.toInt()),
+                            .is_gated = ctx.saved_data["is_gated"].toBool()};
+  }
 };
+
+void check_widths(int64_t x, const at::Tensor& weight) {
+  FOVEA_CHECK(weight.dim() == 2 && x == weight.size(1),
+              "linear: x of width {} against a weight of {} x {}; expected equal widths", x,
+              weight.dim() ? weight.size(0) : 0, weight.dim() == 2 ? weight.size(1) : 0);
+}
+
+std::optional<at::Tensor> where_defined(const at::Tensor& bias) {
+  return bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt;
+}
 
 }  // namespace
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  FOVEA_CHECK(weight.dim() == 2 && x.dim() >= 1 && x.size(-1) == weight.size(1),
-              "linear: x of width {} against a weight of {} x {}; expected equal widths",
-              x.dim() ? x.size(-1) : 0, weight.dim() ? weight.size(0) : 0,
-              weight.dim() == 2 ? weight.size(1) : 0);
-  return LinearFunction::apply(x, weight,
-                               bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt);
+  check_widths(x.dim() ? x.size(-1) : 0, weight);
+  return LinearFunction::apply(x, weight, where_defined(bias), std::optional<HiddenActivation>());
+}
+
+at::Tensor linear_of_activation(const at::Tensor& x, const HiddenActivation& activation,
+                                const at::Tensor& weight, const at::Tensor& bias) {
+  check_widths((x.dim() ? x.size(-1) : 0) / (activation.is_gated ? 2 : 1), weight);
+  return LinearFunction::apply(x, weight, where_defined(bias), std::optional(activation));
 }
 
 }  // namespace fovea::kernels

@@ -141,12 +141,15 @@ std::vector<LayerSummary> list_layers(const Model& model, const Outputs& outputs
   return layers;
 }
 
-// Note [Saved activations]. What the backward pass needs is estimated by the outputs of all units,
-// each storage once: where a unit's output is not itself needed (a projection before a residual
-// addition), one of the same size is that no unit records (the attended values, the sum).
-void count_activations(const nn::RecordScope& recorder, ModelSummary& summary) {
+// Note [Saved activations]. What the backward pass needs is estimated by the outputs of all layers,
+// each storage once; activations of hidden features are none, and are computed again: where a
+// unit's output is not itself needed (a projection before a residual addition), one of the same
+// size is that no unit records (the attended values, the sum).
+void count_activations(const nn::RecordScope& recorder, const Model& model, ModelSummary& summary) {
   std::set<const c10::StorageImpl*> seen;
+  const auto layers = model.named_modules();
   for (const auto& [path, tensor] : recorder.intermediates()) {
+    if (!layers.contains(path)) continue;
     if (!seen.insert(tensor.storage().unsafeGetStorageImpl()).second) continue;
     summary.saved_activations += tensor.numel();
     summary.largest_activation = std::max(summary.largest_activation, tensor.numel());
@@ -188,7 +191,7 @@ ModelSummary summarize(Model& model, const std::vector<int64_t>& input_shape,
     const Outputs outputs(recorder.intermediates());
     summary.layers = list_layers(model, outputs);
     summary.attention_rows = count_attention_rows(model, outputs);
-    count_activations(recorder, summary);
+    count_activations(recorder, model, summary);
   }
   model.train(was_training);
   for (const auto& parameter : model.parameters()) {

@@ -13,15 +13,26 @@ LinearImpl::LinearImpl(int64_t in_features, int64_t out_features, bool has_bias,
   if (has_bias) bias = register_parameter("bias", at::empty({out_features}, options));
 }
 
-at::Tensor LinearImpl::forward(const at::Tensor& x) {
+at::Tensor LinearImpl::forward(const at::Tensor& x,
+                               const std::optional<kernels::HiddenActivation>& activation) {
   return run(
-      [this](const at::Tensor& given) {
-        const auto input = input_transform ? input_transform(given) : given;
-        if (!output_transform) return kernels::linear(input, weight, bias);
-        const auto product = output_transform(kernels::linear(input, weight, at::Tensor()));
-        return bias.defined() ? product + bias.to(product.scalar_type()) : product;
+      [this, activation](const at::Tensor& given) {
+        if (!output_transform) return product(given, activation, bias);
+        const auto pending = output_transform(product(given, activation, at::Tensor()));
+        return bias.defined() ? pending + bias.to(pending.scalar_type()) : pending;
       },
       x);
+}
+
+at::Tensor LinearImpl::product(const at::Tensor& x,
+                               const std::optional<kernels::HiddenActivation>& activation,
+                               const at::Tensor& own_bias) const {
+  if (activation && !input_transform) {
+    return kernels::linear_of_activation(x, *activation, weight, own_bias);
+  }
+  const auto activated = activation ? kernels::activate(x, *activation) : x;
+  const auto input = input_transform ? input_transform(activated) : activated;
+  return kernels::linear(input, weight, own_bias);
 }
 
 }  // namespace fovea::nn

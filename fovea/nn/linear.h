@@ -4,6 +4,10 @@
 #include <c10/core/Device.h>
 #include <torch/nn/pimpl.h>
 
+#include <functional>
+#include <optional>
+
+#include "fovea/kernels/activation.h"
 #include "fovea/nn/unit.h"
 
 namespace fovea::nn {
@@ -14,7 +18,9 @@ class LinearImpl : public UnitImpl {
  public:
   LinearImpl(int64_t in_features, int64_t out_features, bool has_bias, at::Device device);
 
-  at::Tensor forward(const at::Tensor& x);
+  // activation: of x, before the product; what it makes of x is not kept for the backward pass.
+  at::Tensor forward(const at::Tensor& x,
+                     const std::optional<kernels::HiddenActivation>& activation = {});
 
   at::Tensor weight;  // [out_features, in_features]
   at::Tensor bias;    // [out_features], or undefined
@@ -23,6 +29,11 @@ class LinearImpl : public UnitImpl {
   // second to the product, before the bias is added (a row-split product is a pending sum).
   std::function<at::Tensor(const at::Tensor&)> input_transform;
   std::function<at::Tensor(const at::Tensor&)> output_transform;
+
+ private:
+  at::Tensor product(const at::Tensor& x,
+                     const std::optional<kernels::HiddenActivation>& activation,
+                     const at::Tensor& own_bias) const;
 };
 TORCH_MODULE(Linear);
 

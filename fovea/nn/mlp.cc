@@ -35,11 +35,21 @@ MlpImpl::MlpImpl(const MlpOptions& options, at::Device device) : options_(option
 at::Tensor MlpImpl::forward(const at::Tensor& x) {
   return run(
       [this](const at::Tensor& given) {
+        if (!keeps_hidden()) {
+          const bool is_gated = options_.kind == MlpKind::kSwigluPacked;
+          return fc2_(fc1_(given), kernels::HiddenActivation{options_.activation, is_gated});
+        }
         auto y = dropout(hidden(given), options_.drop_rate, "drop1");  // [..., F]
         if (norm_) y = norm_(y);
         return dropout(fc2_(y), options_.drop_rate, "drop2");  // [..., D]
       },
       x);
+}
+
+// Whether the hidden features are needed by themselves, between the activation and fc2.
+bool MlpImpl::keeps_hidden() const {
+  const bool drops = is_training() && options_.drop_rate > 0;
+  return options_.kind == MlpKind::kSwiglu || norm_ || drops || is_recorded("act");
 }
 
 // x: [..., D] -> [..., F].

@@ -37,6 +37,7 @@ class MlpImpl : public UnitImpl {
 
  private:
   at::Tensor hidden(const at::Tensor& x);
+  bool keeps_hidden() const;
 
   MlpOptions options_;
   Linear fc1_ = nullptr;    // kMlp, kSwigluPacked

@@ -128,9 +128,10 @@ at::Tensor TokenPerformerImpl::attend(const at::Tensor& x) {
 
 // The feed-forward part. x: [B, N, T] -> [B, N, T].
 at::Tensor TokenPerformerImpl::mix(const at::Tensor& x) {
-  const auto hidden = kernels::activate(fc1_(x), kernels::Activation::kGelu);
-  record("mlp.1", hidden);
-  const auto y = dropout(fc2_(hidden), options_.drop_rate, "mlp.3");
+  const auto hidden = fc1_(x);
+  if (is_recorded("mlp.1")) record("mlp.1", kernels::activate(hidden, kernels::Activation::kGelu));
+  const auto y = dropout(fc2_(hidden, kernels::HiddenActivation{kernels::Activation::kGelu}),
+                         options_.drop_rate, "mlp.3");
   record("mlp", y);
   return y;
 }

@@ -29,13 +29,15 @@ std::string join(const std::string& path, const std::string& name) {
 }  // namespace
 
 void UnitImpl::record(const std::string& name, const at::Tensor& x) const {
-  if (recorder_stack.empty()) return;
-  auto& recorder = recorder_stack.back();
-  auto full_name = join(path_, name);
-  if (full_name.empty()) return;  // the model's own output
-  if (recorder.wanted.empty() || recorder.wants_by_name(full_name)) {
-    recorder.kept.emplace_back(std::move(full_name), x);
-  }
+  if (is_recorded(name)) recorder_stack.back().kept.emplace_back(join(path_, name), x);
+}
+
+bool UnitImpl::is_recorded(const std::string& name) const {
+  if (recorder_stack.empty()) return false;
+  const auto& recorder = recorder_stack.back();
+  const auto full_name = join(path_, name);
+  if (full_name.empty()) return false;  // the model's own output
+  return recorder.wanted.empty() || recorder.wants_by_name(full_name);
 }
 
 kernels::DropKey UnitImpl::drop_key(const std::string& name) const {

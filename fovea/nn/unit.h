@@ -44,6 +44,8 @@ class UnitImpl : public torch::nn::Module {
   // Gives x to the recorder in force under "<path>.<name>" (or "<path>" where name is empty), if
   // there is one.
   void record(const std::string& name, const at::Tensor& x) const;
+  // Whether one is there that keeps it.
+  bool is_recorded(const std::string& name) const;
 
   // The key of a drop layer of this unit, e.g. drop_key("proj_drop") -> stream "<path>.proj_drop".
   // Throws Error when called in training without a StepScope.

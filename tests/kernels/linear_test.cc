@@ -93,6 +93,44 @@ TEST(LinearTest, JacobianIsTheDerivative) {
                random({5}, at::kDouble, 3)});
 }
 
+const std::vector<kernels::HiddenActivation> kHiddenActivations = {
+    {kernels::Activation::kGelu},      {kernels::Activation::kGeluTanh},
+    {kernels::Activation::kQuickGelu}, {kernels::Activation::kSilu},
+    {kernels::Activation::kRelu},      {.kind = kernels::Activation::kSilu, .is_gated = true}};
+
+// The activation is computed again in the backward pass, by the operations of the forward one.
+TEST_P(LinearTest, OfAnActivationIsTheLinearLayerOfItToTheBit) {
+  for (const auto& activation : kHiddenActivations) {
+    const Inputs inputs = {x({3, 11, activation.is_gated ? 40 : 20}), weight(12, 20), bias(12)};
+    const auto fused = support::gradients(
+        [&](const Inputs& in) {
+          return kernels::linear_of_activation(in[0], activation, in[1], in[2]);
+        },
+        inputs);
+    const auto plain = support::gradients(
+        [&](const Inputs& in) {
+          return kernels::linear(kernels::activate(in[0], activation), in[1], in[2]);
+        },
+        inputs);
+    support::expect_same_bits(fused.output, plain.output, "y");
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      support::expect_same_bits(fused.inputs[i], plain.inputs[i], fmt::format("input {}", i));
+    }
+  }
+}
+
+TEST(LinearTest, OfAnActivationGivesGradientsOnlyWhereAsked) {
+  const kernels::HiddenActivation gelu;
+  const auto x = random({4, 20}, at::kFloat, 1), weight = random({12, 20}, at::kFloat, 2);
+  const auto of_x = x.clone().requires_grad_(), of_weight = weight.clone().requires_grad_();
+  kernels::linear_of_activation(of_x, gelu, weight, {}).sum().backward();
+  kernels::linear_of_activation(x, gelu, of_weight, {}).sum().backward();
+  EXPECT_TRUE(of_x.grad().defined());
+  EXPECT_TRUE(of_weight.grad().defined());
+  EXPECT_FALSE(x.grad().defined());
+  EXPECT_FALSE(weight.grad().defined());
+}
+
 TEST(LinearTest, MetaTensorsGiveTheShape) {
   const auto meta = at::TensorOptions().device(at::kMeta);
   const auto y = kernels::linear(at::empty({2, 3, 4}, meta), at::empty({5, 4}, meta), {});

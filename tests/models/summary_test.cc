@@ -153,8 +153,8 @@ TEST(SummaryTest, EstimatesMemory) {
   EXPECT_EQ(one.average, 0);
   EXPECT_EQ(eight.average, 4 * summary.num_parameters);
   EXPECT_EQ(eight.activations, 8 * one.activations);
-  // Of each block 8 D + 2 F of N tokens (F = 4 D), of the patches D, of norm D, of the head 3.
-  EXPECT_EQ(summary.saved_activations, 2 * 5 * (8 * 16 + 2 * 64) + 4 * 16 + 5 * 16 + 3);
+  // Of each block 8 D + F of N tokens (F = 4 D), of the patches D, of norm D, of the head 3.
+  EXPECT_EQ(summary.saved_activations, 2 * 5 * (8 * 16 + 64) + 4 * 16 + 5 * 16 + 3);
   EXPECT_EQ(summary.attention_rows, 2 * 5 * 2);
   const auto inference = inference_memory(summary, {.batch_size = 1});
   EXPECT_EQ(inference.gradients + inference.optimizer, 0);

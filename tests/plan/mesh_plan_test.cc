@@ -11,6 +11,7 @@
 #include "fovea/core/error.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/summary.h"
+#include "fovea/nn/mlp.h"
 #include "fovea/plan/live_memory.h"
 #include "fovea/plan/pipeline.h"
 #include "tests/train/model_cases.h"
@@ -296,6 +297,20 @@ TEST(MeshPlanTest, PipelineFollowsTheBubble) {
   points = pipeline_points(config, plan_mesh(config, 16, machine), machine);
   EXPECT_FALSE(points.back().pays());
   EXPECT_EQ(points.back().num_ranks, 4096);
+}
+
+// Between the two layers of an MLP stand 4 D features a token: those before the activation are kept
+// for the backward pass, those after it are not.
+TEST(LiveMemoryTest, AnMlpKeepsItsHiddenFeaturesOnce) {
+  constexpr int64_t kTokens = 6, D = 8;
+  for (const auto kind : {nn::MlpKind::kMlp, nn::MlpKind::kSwigluPacked}) {
+    nn::Mlp mlp(nn::MlpOptions{.kind = kind, .dim = D, .hidden_dim = 4 * D}, at::kMeta);
+    nn::assign_names(*mlp);
+    const auto x = at::empty({kTokens, D}, at::kMeta);
+    LiveMemory memory(c10::DeviceType::Meta);
+    const auto y = mlp(x);
+    EXPECT_EQ(memory.bytes(), 4 * kTokens * (4 * D + D));
+  }
 }
 
 TEST(LiveMemoryTest, CountsTensorsOfItsDevice) {

@@ -1,0 +1,191 @@
+#include "fovea/kernels/matrix_products.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/mm.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "fovea/kernels/bfloat16.h"
+#include "fovea/kernels/cpu/one_mkl_thread.h"
+
+// M rows (all leading dims together), K input width, N output width.
+namespace fovea::kernels {
+namespace {
+
+using LinearPointwise = at::Tensor(const at::Tensor&, const at::Tensor&,
+                                   const std::optional<at::Tensor>&, std::string_view,
+                                   c10::List<std::optional<at::Scalar>>,
+                                   std::optional<std::string_view>);
+
+// oneDNN's product, reached through the dispatcher. a: [M, K], b: [N, K], any strides -> a b^T:
+// [M, N].
+at::Tensor onednn_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("mkldnn::_linear_pointwise", "")
+                             .typed<LinearPointwise>();
+  return op.call(a, b, bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt, "none",
+                 c10::List<std::optional<at::Scalar>>(), "");
+}
+
+// With AVX-512 oneDNN runs at about twice the rate of the BLAS that libtorch picks; with AVX2 BLAS
+// is as fast, and faster where the first factor is transposed.
+bool onednn_is_faster() {
+#ifdef __x86_64__
+  return __builtin_cpu_supports("avx512f") != 0;
+#else
+  return false;
+#endif
+}
+
+// On Intel's own processors with AVX-512 MKL is faster than oneDNN, by 5 to 25 %, where the second
+// factor lies by rows (x w^T) and where the sums are long (dy^T x); dy w runs alike.
+bool mkl_is_faster() {
+#ifdef __x86_64__
+  return cpu::set_mkl_threads != nullptr && onednn_is_faster() && __builtin_cpu_is("intel");
+#else
+  return false;
+#endif
+}
+
+// b: [N, K] in the layout in which oneDNN multiplies it with about `rows` rows. It can be read as a
+// second factor of onednn_product only.
+at::Tensor packed_for_product(const at::Tensor& b, int64_t rows) {
+  using Reorder = at::Tensor(const at::Tensor&, std::optional<int64_t>);
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("mkldnn::_reorder_linear_weight", "")
+                             .typed<Reorder>();
+  return op.call(b, rows);
+}
+
+// Of the products of one thread each.
+bool onednn_multiplies_blocks(at::ScalarType dtype) {
+  return dtype == at::kFloat && onednn_is_faster() && !mkl_is_faster();
+}
+
+// out = a b^T + bias in one thread.
+void product_into(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias,
+                  at::Tensor out) {
+  if (onednn_multiplies_blocks(a.scalar_type())) {
+    out.copy_(onednn_product(a, b, bias));
+  } else if (bias.defined()) {
+    at::addmm_out(out, bias, a, b.t());
+  } else {
+    at::mm_out(out, a, b.t());
+  }
+}
+
+// A library that splits one product over its threads splits by their number, and the sums come out
+// with other bits. Here the rows are split, by their number alone, and each block is one thread's.
+int64_t rows_of_block(int64_t rows) {
+  constexpr int64_t kBlocks = 64, kLeast = 128, kMost = 1024;
+  const int64_t even = (rows + kBlocks - 1) / kBlocks;
+  return std::clamp((even + kLeast - 1) / kLeast * kLeast, kLeast, kMost);
+}
+
+// a: [M, K], b: [N, K], any strides -> a b^T + bias: [M, N] in their dtype, in blocks of `rows` x
+// `columns`.
+at::Tensor blocked_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias,
+                           int64_t rows, int64_t columns) {
+  const int64_t M = a.size(0), N = b.size(0);
+  const int64_t across = (N + columns - 1) / columns, blocks = (M + rows - 1) / rows * across;
+  auto out = at::empty({M, N}, a.options());
+  cpu::each_product(blocks, [&](int64_t block) {
+    const int64_t m = block / across * rows, n = block % across * columns;
+    const int64_t height = std::min(rows, M - m), width = std::min(columns, N - n);
+    product_into(a.narrow(0, m, height), b.narrow(0, n, width),
+                 bias.defined() ? bias.narrow(0, n, width) : bias,
+                 out.narrow(0, m, height).narrow(1, n, width));
+  });
+  return out;
+}
+
+// The same in blocks of all columns, one at least for each thread, and of at most kMost rows. MKL
+// forms a row's sums in one order wherever its rows are cut at multiples of kUnit (linear_test
+// holds it to that), so the threads may have a say in the blocks.
+at::Tensor mkl_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
+  constexpr int64_t kUnit = 128, kMost = 1024;
+  const int64_t M = a.size(0), units = (M + kUnit - 1) / kUnit, threads = at::get_num_threads();
+  const int64_t least = (M + kMost - 1) / kMost;
+  const int64_t blocks = std::min(units, (least + threads - 1) / threads * threads);
+  auto out = at::empty({M, b.size(0)}, a.options());
+  cpu::each_product(blocks, [&](int64_t block) {
+    const int64_t first = block * units / blocks * kUnit;
+    const int64_t rows = std::min(M, (block + 1) * units / blocks * kUnit) - first;
+    product_into(a.narrow(0, first, rows), b, bias, out.narrow(0, first, rows));
+  });
+  return out;
+}
+
+bool is_cpu_float(const at::Tensor& x) {
+  return x.is_cpu() && x.scalar_type() == at::kFloat && x.numel() > 0;
+}
+
+// a: [M, K], b: [N, K], float32 -> a b^T + bias: [M, N].
+at::Tensor float_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
+  // With this many tiles to hand out oneDNN splits no sum, and writes straight to its result.
+  constexpr int64_t kManyOutputs = int64_t{1} << 20, kManyRows = 512;
+  if (mkl_is_faster() && b.stride(1) == 1 && a.size(0) >= kManyRows) return mkl_product(a, b, bias);
+  if (onednn_is_faster() && a.size(0) * b.size(0) >= kManyOutputs) {
+    return onednn_product(a, b, bias);
+  }
+  return blocked_product(a, b, bias, rows_of_block(a.size(0)), b.size(0));
+}
+
+// Whether x [M, K] times a weight is a product of bfloat16 with rows enough to be worth a packed
+// weight. With AMX, [1576, 384] x [384, 1536] ran at 289 GFLOP/s a core, and at 780 with packing
+// included; at 256 rows packing costs more than it saves. A transposed weight takes longer to pack.
+// Nothing is kept from call to call, so nothing goes stale, and gathered weights have no copy.
+bool is_worth_packing(const at::Tensor& x, int64_t least_rows) {
+  return x.is_cpu() && x.scalar_type() == at::kBFloat16 && x.size(0) >= least_rows &&
+         x.size(1) > 0 && has_bfloat16_products(x.device());
+}
+constexpr int64_t kLeastRows = 512, kLeastRowsOfTransposed = 4096;
+
+}  // namespace
+
+at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  if (is_multiplied_as_float(x)) {
+    const auto wide_bias = bias.defined() ? bias.to(at::kFloat) : bias;
+    return product(x.to(at::kFloat), weight.to(at::kFloat), wide_bias).to(at::kBFloat16);
+  }
+  if (is_worth_packing(x, kLeastRows)) {
+    return onednn_product(x, packed_for_product(weight, x.size(0)), bias);
+  }
+  return is_cpu_float(x) ? float_product(x, weight, bias) : at::linear(x, weight, bias);
+}
+
+at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight) {
+  if (is_multiplied_as_float(dy)) {
+    return input_gradient(dy.to(at::kFloat), weight.to(at::kFloat)).to(at::kBFloat16);
+  }
+  if (is_worth_packing(dy, kLeastRowsOfTransposed)) {
+    return onednn_product(dy, packed_for_product(weight.t(), dy.size(0)), {});
+  }
+  return is_cpu_float(dy) ? float_product(dy, weight.t(), {}) : at::matmul(dy, weight);
+}
+
+at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x) {
+  if (is_multiplied_as_float(dy)) return weight_gradient(dy.to(at::kFloat), x.to(at::kFloat));
+  const bool is_bfloat16 = dy.is_cpu() && dy.scalar_type() == at::kBFloat16 && dy.numel() > 0;
+  if (!is_bfloat16 && !is_cpu_float(dy)) return at::matmul(dy.t(), x);
+  // The sums run over all M rows, so the result is cut into tiles: a library would split sums.
+  constexpr int64_t kLeast = 16, kMost = 192, kMostAcross = 768;
+  const int64_t N = dy.size(1), K = x.size(1);
+  const auto part = [&](int64_t size) { return std::clamp((size + 1) / 2, kLeast, kMost); };
+  if (!is_bfloat16 && !onednn_is_faster()) {
+    return blocked_product(dy.t(), x.t(), {}, part(N), part(K));
+  }
+  // The smaller side is cut most. oneDNN copies its first factor and wants the second one whole.
+  const bool is_whole = onednn_multiplies_blocks(dy.scalar_type());
+  const auto across = [&](int64_t size) { return is_whole ? size : std::min(size, kMostAcross); };
+  return N <= K ? blocked_product(dy.t(), x.t(), {}, part(N), across(K))
+                : blocked_product(x.t(), dy.t(), {}, part(K), across(N)).t();
+}
+
+}  // namespace fovea::kernels
