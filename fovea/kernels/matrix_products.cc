@@ -9,6 +9,7 @@
 #include <ATen/ops/mm.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "fovea/kernels/bfloat16.h"
@@ -43,8 +44,8 @@ bool onednn_is_faster() {
 #endif
 }
 
-// On Intel's own processors with AVX-512 MKL is faster than oneDNN, by 5 to 25 %, where the second
-// factor lies by rows (x w^T) and where the sums are long (dy^T x); dy w runs alike.
+// On Intel's own processors with AVX-512 MKL is faster than oneDNN, by 5 to 25 %, where there are
+// rows enough.
 bool mkl_is_faster() {
 #ifdef __x86_64__
   return cpu::set_mkl_threads != nullptr && onednn_is_faster() && __builtin_cpu_is("intel");
@@ -105,19 +106,64 @@ at::Tensor blocked_product(const at::Tensor& a, const at::Tensor& b, const at::T
   return out;
 }
 
-// The same in blocks of all columns, one at least for each thread, and of at most kMost rows. MKL
-// forms a row's sums in one order wherever its rows are cut at multiples of kUnit (linear_test
-// holds it to that), so the threads may have a say in the blocks.
+// MKL forms the sums of a result in one order wherever it is cut at multiples of kUnit and no part
+// is smaller (linear_test holds it to that), so the threads may have a say in the parts: the fewer
+// there are, the less often factors are copied into MKL's layout.
+constexpr int64_t kUnit = 192;
+
+// Of `parts` parts of a size, each of whole units: where part i begins; the last one has the rest.
+int64_t cut(int64_t size, int64_t parts, int64_t i) {
+  return i == parts ? size : i * (size / kUnit) / parts * kUnit;
+}
+
+// a: [M, K], M a unit at least, b: [N, K], float32, either layout -> a b^T + bias: [M, N].
 at::Tensor mkl_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
-  constexpr int64_t kUnit = 128, kMost = 1024;
-  const int64_t M = a.size(0), units = (M + kUnit - 1) / kUnit, threads = at::get_num_threads();
-  const int64_t least = (M + kMost - 1) / kMost;
-  const int64_t blocks = std::min(units, (least + threads - 1) / threads * threads);
+  constexpr int64_t kMost = 4096;  // rows
+  const int64_t M = a.size(0), threads = at::get_num_threads();
+  const int64_t parts =
+      std::min(M / kUnit, threads * ((M + kMost * threads - 1) / (kMost * threads)));
   auto out = at::empty({M, b.size(0)}, a.options());
-  cpu::each_product(blocks, [&](int64_t block) {
-    const int64_t first = block * units / blocks * kUnit;
-    const int64_t rows = std::min(M, (block + 1) * units / blocks * kUnit) - first;
+  cpu::each_product(parts, [&](int64_t part) {
+    const auto first = cut(M, parts, part), rows = cut(M, parts, part + 1) - first;
     product_into(a.narrow(0, first, rows), b, bias, out.narrow(0, first, rows));
+  });
+  return out;
+}
+
+struct Tiling {
+  int64_t down = 1, across = 1;  // how many tiles
+};
+
+// The tiling of a result of `units_down` x `units_across` for these threads that takes least time:
+// the largest tile's products, and what copying its factors into MKL's layout costs, which is that
+// of kCopy products a row or column (measured on [6304, 384] and [6304, 1536]).
+Tiling best_tiling(int64_t units_down, int64_t units_across, int64_t threads) {
+  constexpr double kCopy = 90;
+  Tiling best;
+  double least = std::numeric_limits<double>::infinity();
+  for (int64_t down = 1; down <= std::min(units_down, threads); ++down) {
+    const auto across = std::min(units_across, (threads + down - 1) / down);
+    const auto rounds = (down * across + threads - 1) / threads;
+    const auto height = static_cast<double>((units_down + down - 1) / down * kUnit);
+    const auto width = static_cast<double>((units_across + across - 1) / across * kUnit);
+    const auto cost = static_cast<double>(rounds) * (height * width + kCopy * (height + width));
+    if (cost < least) least = cost, best = {down, across};
+  }
+  return best;
+}
+
+// dy: [M, N], x: [M, K], float32, N and K a unit at least -> dy^T x: [N, K].
+at::Tensor mkl_weight_gradient(const at::Tensor& dy, const at::Tensor& x) {
+  const int64_t N = dy.size(1), K = x.size(1);
+  const auto tiling = best_tiling(N / kUnit, K / kUnit, at::get_num_threads());
+  auto out = at::empty({N, K}, dy.options());
+  cpu::each_product(tiling.down * tiling.across, [&](int64_t tile) {
+    const auto row = tile / tiling.across, column = tile % tiling.across;
+    const auto n = cut(N, tiling.down, row), k = cut(K, tiling.across, column);
+    const auto height = cut(N, tiling.down, row + 1) - n,
+               width = cut(K, tiling.across, column + 1) - k;
+    product_into(dy.narrow(1, n, height).t(), x.narrow(1, k, width).t(), {},
+                 out.narrow(0, n, height).narrow(1, k, width));
   });
   return out;
 }
@@ -130,7 +176,7 @@ bool is_cpu_float(const at::Tensor& x) {
 at::Tensor float_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
   // With this many tiles to hand out oneDNN splits no sum, and writes straight to its result.
   constexpr int64_t kManyOutputs = int64_t{1} << 20, kManyRows = 512;
-  if (mkl_is_faster() && b.stride(1) == 1 && a.size(0) >= kManyRows) return mkl_product(a, b, bias);
+  if (mkl_is_faster() && a.size(0) >= kManyRows) return mkl_product(a, b, bias);
   if (onednn_is_faster() && a.size(0) * b.size(0) >= kManyOutputs) {
     return onednn_product(a, b, bias);
   }
@@ -175,9 +221,12 @@ at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x) {
   const bool is_bfloat16 = dy.is_cpu() && dy.scalar_type() == at::kBFloat16 && dy.numel() > 0;
   if (!is_bfloat16 && !is_cpu_float(dy)) return at::matmul(dy.t(), x);
   // The sums run over all M rows, so the result is cut into tiles: a library would split sums.
-  constexpr int64_t kLeast = 16, kMost = 192, kMostAcross = 768;
+  constexpr int64_t kLeast = 16, kMost = 192, kMostAcross = 768, kLeastUnits = 4;
   const int64_t N = dy.size(1), K = x.size(1);
   const auto part = [&](int64_t size) { return std::clamp((size + 1) / 2, kLeast, kMost); };
+  // Of fewer units some threads would have nothing to do.
+  const bool has_units = N / kUnit * (K / kUnit) >= kLeastUnits;
+  if (!is_bfloat16 && mkl_is_faster() && has_units) return mkl_weight_gradient(dy, x);
   if (!is_bfloat16 && !onednn_is_faster()) {
     return blocked_product(dy.t(), x.t(), {}, part(N), part(K));
   }

@@ -75,7 +75,8 @@ TEST_P(LinearTest, SameBitsForAnyNumberOfThreads) {
   };
   for (const auto& [M, K, N] :
        {Shape{397, 96, 100}, Shape{1, 700, 10}, Shape{2500, 48, 33}, Shape{64, 1000, 10},
-        Shape{1300, 33, 900}, Shape{1601, 384, 200}, Shape{640, 1536, 130}}) {
+        Shape{1300, 33, 900}, Shape{1601, 384, 200}, Shape{640, 1536, 130}, Shape{788, 384, 1152},
+        Shape{1601, 400, 1000}, Shape{300, 768, 3072}, Shape{50, 200, 800}}) {
     SCOPED_TRACE(fmt::format("{} x {} x {}", M, K, N));
     const Inputs inputs = {x({M, K}), weight(N, K), bias(N)};
     support::expect_same_bits_for_any_threads([&] {
