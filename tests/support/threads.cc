@@ -9,11 +9,12 @@
 
 namespace fovea::support {
 
-void expect_same_bits_for_any_threads(const std::function<std::vector<at::Tensor>()>& compute) {
+void expect_same_bits_for_any_threads(const std::function<std::vector<at::Tensor>()>& compute,
+                                      const std::vector<int>& numbers) {
   const int before = at::get_num_threads();
   at::set_num_threads(1);
   const auto expected = compute();
-  for (const int threads : {2, 3}) {
+  for (const int threads : numbers) {
     at::set_num_threads(threads);
     const auto actual = compute();
     ASSERT_EQ(actual.size(), expected.size());
