@@ -19,7 +19,9 @@ void SapConfig::validate(ConfigIssues& issues) const {
                          encoder.vit.patching));
 }
 
-SapHeadImpl::SapHeadImpl(int64_t decoder_dim, int64_t num_classes, at::Device device) {
+SapHeadImpl::SapHeadImpl(int64_t embed_dim, int64_t decoder_dim, int64_t num_classes,
+                         at::Device device)
+    : embed_dim_(embed_dim) {
   const auto options = at::TensorOptions().dtype(at::kFloat).device(device);
   weight_ = register_parameter("weight", at::empty({num_classes, decoder_dim}, options));
   bias_ = register_parameter("bias", at::empty({num_classes}, options));
@@ -43,7 +45,8 @@ Sap::Sap(const SapConfig& config, at::Device device)
   const auto values = std::accumulate(patch.begin(), patch.end(), int64_t{1}, std::multiplies<>());
   up_ = register_parameter("up", at::empty({config.decoder_dim, values, vit.embed_dim},
                                            at::TensorOptions().dtype(at::kFloat).device(device)));
-  head_ = register_module("head", SapHead(config.decoder_dim, config.num_classes, device));
+  head_ = register_module("head",
+                          SapHead(vit.embed_dim, config.decoder_dim, config.num_classes, device));
   nn::assign_names(*this);
 }
 

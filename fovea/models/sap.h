@@ -13,12 +13,15 @@ namespace fovea::models {
 // Two linear maps of each token without anything between them, which are one: [K, E] x [E, S D].
 class SapHeadImpl : public nn::UnitImpl {
  public:
-  SapHeadImpl(int64_t decoder_dim, int64_t num_classes, at::Device device);
+  SapHeadImpl(int64_t embed_dim, int64_t decoder_dim, int64_t num_classes, at::Device device);
+
+  int64_t embed_dim() const { return embed_dim_; }
 
   // x: [B, L, D], up: [E, S, D] -> [B, K, L, S].
   at::Tensor forward(const at::Tensor& x, const at::Tensor& up);
 
  private:
+  int64_t embed_dim_;
   at::Tensor weight_;  // [K, E]
   at::Tensor bias_;    // [K]
 };

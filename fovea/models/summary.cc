@@ -13,6 +13,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/meta_kernels.h"
+#include "fovea/models/sap.h"
 #include "fovea/nn/attention.h"
 #include "fovea/nn/attention_pool.h"
 #include "fovea/nn/conv.h"
@@ -88,6 +89,9 @@ int64_t own_product_flops(const torch::nn::Module& module, const std::string& pa
   }
   if (dynamic_cast<const nn::AttentionPoolImpl*>(&module)) {
     return 2 * 2 * outputs.rows(path + ".kv") * outputs.numel(path);  // one query
+  }
+  if (const auto* head = dynamic_cast<const SapHeadImpl*>(&module)) {
+    return 2 * head->embed_dim() * outputs.numel(path);  // making one map of two is a batch's
   }
   if (dynamic_cast<const nn::VariableAggregationImpl*>(&module)) {
     return 2 * outputs.numel(path + ".kv");  // one query: D products with k, D with v

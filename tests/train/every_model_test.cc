@@ -133,7 +133,9 @@ TEST_P(EveryModelTest, IsMeasuredOnNoise) {
     if (is_training) {  // backward is twice that, without gradients of images
       EXPECT_GT(flops, 2 * static_cast<double>(expected));
     } else {
-      EXPECT_EQ(flops, static_cast<double>(expected));
+      // SAP makes one map of two, once a batch.
+      const double slack = std::string(GetParam().name).starts_with("sap") ? 0.01 : 0;
+      EXPECT_NEAR(flops, static_cast<double>(expected), slack * static_cast<double>(expected));
     }
   }
 }
