@@ -101,6 +101,40 @@ std::vector<std::pair<std::string, at::Tensor>> leaves_of(const optim::Optimizer
   return leaves;
 }
 
+LossParts forward_pass(models::Model& model, const Task& task, const TensorBatch& tensors) {
+  const trace::Scope forward("forward");
+  return task.loss(model, tensors);
+}
+
+// What sums of losses are multiplied by before the backward pass.
+double factor_of_sums(const StepOptions& options) {
+  return options.scaler ? options.scaler->factor_of_sums() : 1.0;
+}
+
+// is_last: of the step; then gradients are exchanged while it runs.
+void backward_pass(const at::Tensor& loss_sum, bool is_last, const StepOptions& options) {
+  if (options.reducer && is_last) options.reducer->overlap_next_backward();
+  if (options.shards) options.shards->before_backward(is_last);
+  {
+    const trace::Scope backward("backward");
+    loss_sum.backward(options.scaler ? at::full_like(loss_sum, factor_of_sums(options))
+                                     : at::Tensor());
+  }
+  if (options.shards) options.shards->after_backward();
+}
+
+// Over the ranks that share the batch, and over those that share the model.
+void sum_over_all(StepOutcome& outcome, optim::Optimizer& optimizer, parallel::Communicator& ranks,
+                  const StepOptions& options) {
+  const bool shares_model = options.model_parallel && options.model_parallel->is_on();
+  if (shares_model) options.model_parallel->sum_gradients(leaves_of(optimizer));
+  if (options.notes) outcome.notes = options.notes();
+  sum_outcome(outcome, ranks);
+  if (!shares_model) return;
+  auto& requests = outcome.notes.stop_requests;
+  requests = std::llround(options.model_parallel->max_over_ranks(static_cast<double>(requests)));
+}
+
 }  // namespace
 
 StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Optimizer& optimizer,
@@ -116,53 +150,32 @@ StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Opt
 
 StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Optimizer& optimizer,
                               const StepInput& batch, int64_t step, const StepOptions& options) {
-  const int64_t micro = options.micro_batch_size > 0 ? options.micro_batch_size : batch.size;
+  const int64_t micro =
+      options.micro_batch_size > 0 ? options.micro_batch_size : std::max<int64_t>(1, batch.size);
+  const int64_t num_passes = (batch.size + micro - 1) / micro;
   auto& ranks = options.ranks ? *options.ranks : parallel::one_rank();
   check_adds_up(task, micro, batch.size, ranks.size());
   optimizer.zero_grad();
   StepOutcome outcome;
-  for (int64_t begin = 0; begin < batch.size; begin += micro) {
-    const int64_t end = std::min(batch.size, begin + micro);
-    auto tensors = batch.tensors(begin, end);
+  for (int64_t pass = 0; pass < num_passes; ++pass) {
+    auto tensors = batch.tensors(pass * micro, std::min(batch.size, (pass + 1) * micro));
     if (options.features) options.features->fill(tensors);
     const nn::StepScope scope(options.seed, step, tensors.rows);
     const models::ChannelScope channels(model, tensors.variables);
-    const auto parts = [&] {
-      const trace::Scope forward("forward");
-      return task.loss(model, tensors);
-    }();
-    const bool is_last = end == batch.size;
-    if (options.reducer && is_last) options.reducer->overlap_next_backward();
-    if (options.shards) options.shards->before_backward(is_last);
-    if (options.scaler) {
-      expect_weight(*options.scaler, parts.weight, (batch.size + micro - 1) / micro, ranks);
-    }
-    {
-      const trace::Scope backward("backward");
-      parts.loss_sum.backward(options.scaler
-                                  ? at::full_like(parts.loss_sum, options.scaler->factor_of_sums())
-                                  : at::Tensor());
-    }
-    if (options.shards) options.shards->after_backward();
+    const auto parts = forward_pass(model, task, tensors);
+    if (options.scaler) expect_weight(*options.scaler, parts.weight, num_passes, ranks);
+    backward_pass(parts.loss_sum, /*is_last=*/pass + 1 == num_passes, options);
     outcome.loss += parts.loss_sum.item<double>();
     outcome.weight += parts.weight;
     for (const auto& [name, sum] : parts.sums) outcome.sums[name] += sum;
   }
   if (options.reducer) options.reducer->finish();
-  const bool shares_model = options.model_parallel && options.model_parallel->is_on();
-  if (shares_model) options.model_parallel->sum_gradients(leaves_of(optimizer));
-  if (options.notes) outcome.notes = options.notes();
-  sum_outcome(outcome, ranks);
-  if (shares_model) {
-    auto& requests = outcome.notes.stop_requests;
-    requests = std::llround(options.model_parallel->max_over_ranks(static_cast<double>(requests)));
-  }
+  sum_over_all(outcome, optimizer, ranks, options);
   FOVEA_CHECK(outcome.weight > 0,
               "step {}: the weights of the batch's losses sum to {}; expected more than 0", step,
               outcome.weight);
   outcome.loss /= outcome.weight;
-  const double scaled_by = options.scaler ? options.scaler->factor_of_sums() : 1.0;
-  optimizer.flat_grad().mul_(1.0 / scaled_by / outcome.weight);
+  optimizer.flat_grad().mul_(1.0 / factor_of_sums(options) / outcome.weight);
   outcome.grad_norm = clip(optimizer, options);
   if (options.scaler) take_outcome(outcome, *options.scaler);
   check_finite(outcome, step, batch.position, options.scaler);
