@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "fovea/core/philox_blocks.h"
 #include "fovea/core/simd.h"
 #include "fovea/nn/init.h"
 
@@ -67,39 +68,10 @@ constexpr std::array<double, 8> kF = {1.0,
                                       1.42151175831644588870e-7,
                                       2.04426310338993978564e-15};
 
-constexpr int64_t kDraws = 256;  // worked on side by side
+constexpr int64_t kDraws = 4 * kPhiloxBlocks;  // worked on side by side
 
 // A number in (0, 1), 32 bits, centred so that neither end comes up.
 inline double unit(uint32_t word) { return (static_cast<double>(word) + 0.5) * 0x1p-32; }
-
-// words of Philox blocks first, first + 1, ...: each gives four.
-FOVEA_SIMD void draw_words(PhiloxKey key, uint64_t first, uint32_t* words) {
-  constexpr int64_t kBlocks = kDraws / 4;
-  uint32_t c0[kBlocks], c1[kBlocks], c2[kBlocks], c3[kBlocks];
-  for (int64_t b = 0; b < kBlocks; ++b) {
-    const uint64_t block = first + static_cast<uint64_t>(b);
-    c0[b] = static_cast<uint32_t>(block);
-    c1[b] = static_cast<uint32_t>(block >> 32);
-    c2[b] = c3[b] = 0;
-  }
-  uint32_t k0 = key[0], k1 = key[1];
-  for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9, k1 += 0xBB67AE85) {
-    for (int64_t b = 0; b < kBlocks; ++b) {
-      const uint64_t p0 = uint64_t{0xD2511F53} * c0[b];
-      const uint64_t p1 = uint64_t{0xCD9E8D57} * c2[b];
-      c0[b] = static_cast<uint32_t>(p1 >> 32) ^ c1[b] ^ k0;
-      c2[b] = static_cast<uint32_t>(p0 >> 32) ^ c3[b] ^ k1;
-      c1[b] = static_cast<uint32_t>(p1);
-      c3[b] = static_cast<uint32_t>(p0);
-    }
-  }
-  for (int64_t b = 0; b < kBlocks; ++b) {
-    words[4 * b] = c0[b];
-    words[4 * b + 1] = c1[b];
-    words[4 * b + 2] = c2[b];
-    words[4 * b + 3] = c3[b];
-  }
-}
 
 FOVEA_SIMD void draw_uniform(double bound, const uint32_t* words, float* out) {
   for (int64_t i = 0; i < kDraws; ++i) {
@@ -147,7 +119,9 @@ void draw_tails(double std, const double* p, float* out) {
 // kDraws values of a rule that draws.
 void draw(const InitRule& rule, PhiloxKey key, uint64_t first_block, float* out) {
   std::array<uint32_t, kDraws> words;
-  draw_words(key, first_block, words.data());
+  philox_blocks(
+      key, {static_cast<uint32_t>(first_block), static_cast<uint32_t>(first_block >> 32), 0, 0},
+      words.data());
   if (rule.kind == InitRule::Kind::kUniform) return draw_uniform(rule.value, words.data(), out);
   constexpr double kBelowMinusTwo = 0.022750131948179207;  // of the standard normal
   const bool is_truncated = rule.kind == InitRule::Kind::kTruncatedNormal;

@@ -6,6 +6,8 @@
 #include <set>
 #include <vector>
 
+#include "fovea/core/philox_blocks.h"
+
 namespace fovea {
 namespace {
 
@@ -17,6 +19,21 @@ TEST(PhiloxTest, AgreesWithThePublishedKnownAnswers) {
             (PhiloxCounter{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   EXPECT_EQ(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
             (PhiloxCounter{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+TEST(PhiloxTest, BlocksSideBySideAreThoseOneByOne) {
+  const PhiloxKey key = {0xa4093822, 0x299f31d0};
+  for (const uint64_t first : {uint64_t{0}, uint64_t{0xffffffff} - 3, uint64_t{1} << 40}) {
+    std::vector<uint32_t> words(4 * kPhiloxBlocks);
+    const auto low = static_cast<uint32_t>(first), high = static_cast<uint32_t>(first >> 32);
+    philox_blocks(key, {low, high, 7, 9}, words.data());
+    for (uint64_t b = 0; b < kPhiloxBlocks; ++b) {
+      const uint64_t block = first + b;
+      const auto expected =
+          philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 7, 9}, key);
+      for (size_t i = 0; i < 4; ++i) EXPECT_EQ(words[4 * b + i], expected[i]) << block;
+    }
+  }
 }
 
 TEST(PhiloxTest, IsAConstantExpression) {
