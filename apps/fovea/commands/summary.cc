@@ -84,12 +84,17 @@ std::string layer_name(const models::LayerSummary& layer) {
 }
 
 void print_layers(const models::ModelSummary& summary, int64_t depth) {
-  fmt::print("{:<24}{:<16}{:<22}{:>14}{:>12}\n", "layer", "kind", "output", "parameters", "FLOPs");
+  size_t width = 14;  // of the longest kind
+  for (const auto& layer : summary.layers) {
+    if (layer.depth() <= depth) width = std::max(width, layer.kind.size());
+  }
+  fmt::print("{:<24}{:<{}}{:<22}{:>14}{:>12}\n", "layer", "kind", width + 2, "output", "parameters",
+             "FLOPs");
   for (const auto& layer : summary.layers) {
     if (layer.depth() > depth) continue;
     const auto parameters =
         layer.num_parameters > 0 ? format_count(static_cast<double>(layer.num_parameters)) : "";
-    fmt::print("{:<24}{:<16}{:<22}{:>14}{:>12}\n", layer_name(layer), layer.kind,
+    fmt::print("{:<24}{:<{}}{:<22}{:>14}{:>12}\n", layer_name(layer), layer.kind, width + 2,
                shape_text(layer.output_shape), parameters,
                flops_text(layer.product_flops + layer.norm_flops));
   }
