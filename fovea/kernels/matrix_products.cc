@@ -116,23 +116,32 @@ int64_t cut(int64_t size, int64_t parts, int64_t i) {
   return i == parts ? size : i * (size / kUnit) / parts * kUnit;
 }
 
-// a: [M, K], M a unit at least, b: [N, K], float32, either layout -> a b^T + bias: [M, N].
-at::Tensor mkl_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
-  constexpr int64_t kMost = 4096;  // rows
-  const int64_t M = a.size(0), threads = at::get_num_threads();
-  const int64_t parts =
-      std::min(M / kUnit, threads * ((M + kMost * threads - 1) / (kMost * threads)));
-  auto out = at::empty({M, b.size(0)}, a.options());
-  cpu::each_product(parts, [&](int64_t part) {
-    const auto first = cut(M, parts, part), rows = cut(M, parts, part + 1) - first;
-    product_into(a.narrow(0, first, rows), b, bias, out.narrow(0, first, rows));
+struct Tiling {
+  int64_t down = 1, across = 1;  // how many tiles
+};
+
+// a: [M, K], b: [N, K], float32, either layout -> a b^T + bias: [M, N] in such parts.
+at::Tensor tiled_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias,
+                         const Tiling& tiling) {
+  const int64_t M = a.size(0), N = b.size(0);
+  auto out = at::empty({M, N}, a.options());
+  cpu::each_product(tiling.down * tiling.across, [&](int64_t tile) {
+    const auto row = tile / tiling.across, column = tile % tiling.across;
+    const auto m = cut(M, tiling.down, row), n = cut(N, tiling.across, column);
+    const auto height = cut(M, tiling.down, row + 1) - m,
+               width = cut(N, tiling.across, column + 1) - n;
+    product_into(a.narrow(0, m, height), b.narrow(0, n, width),
+                 bias.defined() ? bias.narrow(0, n, width) : bias,
+                 out.narrow(0, m, height).narrow(1, n, width));
   });
   return out;
 }
 
-struct Tiling {
-  int64_t down = 1, across = 1;  // how many tiles
-};
+// The tiling of `rows` rows, a unit at least, in one part or a few for each thread.
+Tiling tiling_of_rows(int64_t rows, int64_t threads) {
+  constexpr int64_t kMost = 4096;
+  return {std::min(rows / kUnit, threads * ((rows + kMost * threads - 1) / (kMost * threads))), 1};
+}
 
 // The tiling of a result of `units_down` x `units_across` for these threads that takes least time:
 // the largest tile's products, and what copying its factors into MKL's layout costs, which is that
@@ -152,22 +161,6 @@ Tiling best_tiling(int64_t units_down, int64_t units_across, int64_t threads) {
   return best;
 }
 
-// dy: [M, N], x: [M, K], float32, N and K a unit at least -> dy^T x: [N, K].
-at::Tensor mkl_weight_gradient(const at::Tensor& dy, const at::Tensor& x) {
-  const int64_t N = dy.size(1), K = x.size(1);
-  const auto tiling = best_tiling(N / kUnit, K / kUnit, at::get_num_threads());
-  auto out = at::empty({N, K}, dy.options());
-  cpu::each_product(tiling.down * tiling.across, [&](int64_t tile) {
-    const auto row = tile / tiling.across, column = tile % tiling.across;
-    const auto n = cut(N, tiling.down, row), k = cut(K, tiling.across, column);
-    const auto height = cut(N, tiling.down, row + 1) - n,
-               width = cut(K, tiling.across, column + 1) - k;
-    product_into(dy.narrow(1, n, height).t(), x.narrow(1, k, width).t(), {},
-                 out.narrow(0, n, height).narrow(1, k, width));
-  });
-  return out;
-}
-
 bool is_cpu_float(const at::Tensor& x) {
   return x.is_cpu() && x.scalar_type() == at::kFloat && x.numel() > 0;
 }
@@ -176,7 +169,9 @@ bool is_cpu_float(const at::Tensor& x) {
 at::Tensor float_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
   // With this many tiles to hand out oneDNN splits no sum, and writes straight to its result.
   constexpr int64_t kManyOutputs = int64_t{1} << 20, kManyRows = 512;
-  if (mkl_is_faster() && a.size(0) >= kManyRows) return mkl_product(a, b, bias);
+  if (mkl_is_faster() && a.size(0) >= kManyRows) {
+    return tiled_product(a, b, bias, tiling_of_rows(a.size(0), at::get_num_threads()));
+  }
   if (onednn_is_faster() && a.size(0) * b.size(0) >= kManyOutputs) {
     return onednn_product(a, b, bias);
   }
@@ -226,7 +221,10 @@ at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x) {
   const auto part = [&](int64_t size) { return std::clamp((size + 1) / 2, kLeast, kMost); };
   // Of fewer units some threads would have nothing to do.
   const bool has_units = N / kUnit * (K / kUnit) >= kLeastUnits;
-  if (!is_bfloat16 && mkl_is_faster() && has_units) return mkl_weight_gradient(dy, x);
+  if (!is_bfloat16 && mkl_is_faster() && has_units) {
+    return tiled_product(dy.t(), x.t(), {},
+                         best_tiling(N / kUnit, K / kUnit, at::get_num_threads()));
+  }
   if (!is_bfloat16 && !onednn_is_faster()) {
     return blocked_product(dy.t(), x.t(), {}, part(N), part(K));
   }
