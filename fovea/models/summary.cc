@@ -146,9 +146,9 @@ std::vector<LayerSummary> list_layers(const Model& model, const Outputs& outputs
 }
 
 // Note [Saved activations]. What the backward pass needs is estimated by the outputs of all layers,
-// each storage once; activations of hidden features are none, and are computed again: where a
-// unit's output is not itself needed (a projection before a residual addition), one of the same
-// size is that no unit records (the attended values, the sum).
+// each storage once: where a layer's output is not itself needed (a projection before a residual
+// addition), one of the same size is that no layer records (the attended values, the sum). What is
+// recorded beside layers' outputs, activated hidden features, is not kept but computed again.
 void count_activations(const nn::RecordScope& recorder, const Model& model, ModelSummary& summary) {
   std::set<const c10::StorageImpl*> seen;
   const auto layers = model.named_modules();

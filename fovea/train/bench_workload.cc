@@ -37,10 +37,12 @@ double seconds_of(c10::Device device, const std::function<void()>& work) {
 BenchWorkload::BenchWorkload(const BenchOptions& options)
     : options_(options),
       model_(models::build_model(options.config.model, options.compute.device)),
-      batch_(noise_batch(options.config, *model_, options.batch_size)),
-      sample_(to_tensors(batch_, 0, options.batch_size, options.compute)) {
+      batch_(noise_batch(options.config, *model_, options.batch_size)) {
   model_->init_weights(kBenchSeed);
   model_->train(options.is_training);
+  if (!options.is_training || !options.is_recipe) {
+    sample_ = to_tensors(batch_, 0, options.batch_size, options.compute);
+  }
   if (!options.is_training) return;
   if (!options.is_recipe) {
     const optim::OptimConfig config{optim::AdamWConfig()};

@@ -34,7 +34,7 @@ class BenchWorkload {
   BenchOptions options_;
   models::ModelPtr model_;
   data::Batch batch_;
-  TensorBatch sample_;  // batch_ on the device
+  TensorBatch sample_;  // batch_ on the device; a recipe's training step makes its own
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<Task> task_;                 // of a recipe
   std::unique_ptr<optim::GradScaler> scaler_;  // of a recipe; null: losses are not scaled
