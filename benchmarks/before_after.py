@@ -7,25 +7,20 @@ which other programs hardly change: above 1, AFTER is faster.
 """
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
 
+import bench_model
 import provenance
+import torch_peer
 
 CASES = ["float32/train", "bfloat16/train", "float32/infer", "bfloat16/infer"]
 
 
 def measure(args, binary, case):
     dtype, mode = case.split("/")
-    command = [binary, "bench", "model", args.model, "--mode", mode, "--dtype", dtype, "--device", "cpu", "--batch-size",
-               str(args.batch_size), "--threads", str(args.threads), "--steps", str(args.steps), "--warmup", str(args.warmup), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}\nended with {done.returncode}:\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout)
+    return bench_model.run_json(bench_model.command(binary, args.model, dtype, mode, args, device="cpu"))
 
 
 def row(case, rounds):
@@ -33,8 +28,7 @@ def row(case, rounds):
         return statistics.median(pair[side][key] for pair in rounds)
 
     def ratio(key):
-        values = sorted(before[key] / after[key] for before, after in rounds)
-        return f"{statistics.median(values):.2f} ({values[0]:.2f} to {values[-1]:.2f})"
+        return torch_peer.ratio_text(before[key] / after[key] for before, after in rounds)
 
     memory = [max(pair[side]["peak_memory_bytes"] for pair in rounds) / 2**20 for side in (0, 1)]
     return (f"| {case.replace('/', ' ')} | {of(0, 'step_ms'):.0f} / {of(1, 'step_ms'):.0f} | {of(0, 'cpu_ms'):.0f} / "

@@ -7,14 +7,13 @@ By turns, each measurement a process of its own; the rate is that of the last bl
 
 import argparse
 import collections
-import json
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 
+import bench_model
 import provenance
 import torch_peer
 
@@ -22,17 +21,9 @@ ROOT = provenance.ROOT
 
 
 def measure(args, folder, rate, skips):
-    recipe = folder / "drop_path.yaml"  # JSON is YAML
-    recipe.write_text(json.dumps({
-        "run": {"dir": "unused"}, "model": {"name": "vit", "preset": args.preset, "drop_path_rate": rate, "drop_path_skip": skips},
-        "task": {"name": "classification"}, "data": {"global_batch_size": 1}, "optim": {"name": "adamw"},
-        "schedule": {"name": "constant"}, "trainer": {"max_steps": 1}}))
-    command = [args.fovea, "bench", "model", str(recipe), "--mode", "train", "--dtype", args.dtype, "--device", "cpu", "--threads",
-               str(args.threads), "--batch-size", str(args.batch_size), "--steps", str(args.steps), "--warmup", "1", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}\nended with {done.returncode}:\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout)
+    recipe = folder / "drop_path.yaml"
+    recipe.write_text(bench_model.classifier_recipe({"preset": args.preset, "drop_path_rate": rate, "drop_path_skip": skips}))
+    return bench_model.run_json(bench_model.command(args.fovea, recipe, args.dtype, "train", args, device="cpu", warmup=1))
 
 
 def main():

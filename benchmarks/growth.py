@@ -9,15 +9,14 @@ the exponent e of time ~ size^e, 1 where twice the size takes twice the time.
 
 import argparse
 import collections
-import json
 import math
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 
+import bench_model
 import plot
 import provenance
 
@@ -32,24 +31,16 @@ UNITS = {"tokens": "tokens of an image", "width": "width", "depth": "blocks", "b
 
 
 def recipe_text(point):
-    """JSON is YAML. Square images of as many patches as asked."""
-    side = PATCH * math.isqrt(point.tokens)
-    model = {"name": "vit", "img_size": side, "patch_size": PATCH, "in_chans": 3, "num_classes": 1000, "class_token": False,
-             "global_pool": "avg", "embed_dim": point.width, "depth": point.depth, "num_heads": point.width // HEAD_DIM}
-    return json.dumps({"run": {"dir": "unused"}, "model": model, "task": {"name": "classification"}, "data": {"global_batch_size": 1},
-                       "optim": {"name": "adamw"}, "schedule": {"name": "constant"}, "trainer": {"max_steps": 1}})
+    """Square images of as many patches as asked."""
+    return bench_model.classifier_recipe(
+        {"img_size": PATCH * math.isqrt(point.tokens), "patch_size": PATCH, "in_chans": 3, "num_classes": 1000, "class_token": False,
+         "global_pool": "avg", "embed_dim": point.width, "depth": point.depth, "num_heads": point.width // HEAD_DIM})
 
 
 def measure(args, folder, point):
     recipe = folder / "growth.yaml"
     recipe.write_text(recipe_text(point))
-    command = [args.fovea, "bench", "model", str(recipe), "--mode", args.mode, "--dtype", args.dtype, "--device", args.device,
-               "--threads", str(args.threads), "--batch-size", str(point.batch), "--steps", str(args.steps), "--warmup",
-               str(args.warmup), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}\nended with {done.returncode}:\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout)
+    return bench_model.run_json(bench_model.command(args.fovea, recipe, args.dtype, args.mode, args, batch_size=point.batch))
 
 
 def points_of(axis, args):

@@ -6,10 +6,10 @@ A peer is a name: `eager`; `compile`, torch.compile as it comes; `max-autotune`,
 import json
 import shlex
 import statistics
-import subprocess
 import sys
 import time
 
+import bench_model
 import peak_memory
 
 PEERS = ["eager", "compile", "max-autotune"]
@@ -114,23 +114,13 @@ def time_steps(args, model, images, labels):
                       "first_step_seconds": first, "peak_memory_bytes": memory}))
 
 
-def run_json(args, command, env):
-    command = shlex.split(args.prefix) + [str(part) for part in command]
-    done = subprocess.run(command, env=env, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}\nended with {done.returncode}:\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
-
-
 def worker_command(script, args, peer, dtype, mode):
     return [sys.executable, script, "--worker", peer, "--model", args.model, "--dtype", dtype, "--mode", mode, "--device", args.device,
             "--threads", args.threads, "--batch-size", args.batch_size, "--steps", args.steps, "--warmup", args.warmup]
 
 
-def bench_command(args, what, dtype, mode):
-    """what: a model's name, or a recipe and what it changes."""
-    return [args.fovea, "bench", "model", *what, "--mode", mode, "--dtype", dtype.split()[0], "--device", args.device, "--threads",
-            args.threads, "--batch-size", args.batch_size, "--steps", args.steps, "--warmup", args.warmup, "--json"]
+def fovea_command(args, what, dtype, mode):
+    return bench_model.command(args.fovea, what, dtype.split()[0], mode, args)
 
 
 def race(args, env, cases, commands):
@@ -144,7 +134,7 @@ def race(args, env, cases, commands):
         for turn in range(args.rounds):
             # Who is first changes, so that nobody always follows the same one.
             first = turn % len(names)
-            found = {name: run_json(args, sides[name], env) for name in names[first:] + names[:first]}
+            found = {name: bench_model.run_json(shlex.split(args.prefix) + sides[name], env=env) for name in names[first:] + names[:first]}
             results.setdefault((dtype, mode), []).append(found)
             print(f"{dtype} {mode}: " + ", ".join(f"{name} {found[name]['images_per_second']:.1f}" for name in names) + " img/s",
                   file=sys.stderr, flush=True)

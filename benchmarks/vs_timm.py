@@ -92,7 +92,7 @@ def main():
     env = dict(os.environ, OMP_NUM_THREADS=str(args.threads))
     differences = compare_outputs(args, env)
     report(args, torch_peer.race(args, env, CASES, lambda dtype, mode: {
-        "fovea": torch_peer.bench_command(args, [args.model], dtype, mode),
+        "fovea": torch_peer.fovea_command(args, args.model, dtype, mode),
         **{peer: torch_peer.worker_command(__file__, args, peer, dtype, mode) for peer in args.peers}}), differences)
 
 

@@ -3,19 +3,19 @@
 The peer is a Conv3d patch embedding, a learned position, timm's Blocks, a norm, the mean over the tokens and a linear layer, as
 MONAI and UCF-VIT have it; `mae` leaves three quarters of the tokens out after the embedding in training. As vs_timm: both sides get
 the same weights and volumes first and must agree; then rounds alternate, each measurement in a process of its own with the same
-threads, batch, dtype, loss (cross-entropy) and optimizer (AdamW).
+threads, batch, dtype, loss (cross-entropy) and optimizer (AdamW); a step of a recipe, which Fovea takes, also has the norm of the gradient.
 
     FOVEA_PYTHON=... benchmarks/vs_volumes [--model unetr|mae] [--peers eager compile] [--rounds 3] [--write]
 """
 
 import argparse
 import functools
-import json
 import os
 import pathlib
 import subprocess
 import tempfile
 
+import bench_model
 import provenance
 import torch_peer
 
@@ -54,14 +54,12 @@ def plain_encoder(args):
     return Encoder()
 
 
-def recipe_text(args, weights=""):
-    """The same encoder as a recipe. JSON is YAML."""
-    model = {"name": "vit", "img_size": [args.side] * 3, "patch_size": [args.patch] * 3, "in_chans": 1, "num_classes": NUM_CLASSES,
-             "embed_dim": args.embed_dim, "depth": args.depth, "num_heads": args.num_heads, "class_token": False,
-             "global_pool": "avg", "patch_drop_rate": DROPPED[args.model]}
-    recipe = {"run": {"dir": "unused"}, "model": model, "task": {"name": "classification"}, "data": {"global_batch_size": 1},
-              "optim": {"name": "adamw"}, "schedule": {"name": "constant"}, "trainer": {"max_steps": 1}}
-    return json.dumps(recipe | ({"init": {"weights": str(weights)}} if weights else {}))
+def recipe_text(args, **sections):
+    """The same encoder as a recipe."""
+    return bench_model.classifier_recipe(
+        {"img_size": [args.side] * 3, "patch_size": [args.patch] * 3, "in_chans": 1, "num_classes": NUM_CLASSES,
+         "embed_dim": args.embed_dim, "depth": args.depth, "num_heads": args.num_heads, "class_token": False, "global_pool": "avg",
+         "patch_drop_rate": DROPPED[args.model]}, **sections)
 
 
 def random_volumes(args, count):
@@ -89,7 +87,7 @@ def compare_outputs(args, env, folder):
     save_file(model.state_dict(), folder / "weights.safetensors")
     save_file({"images": volumes}, folder / "volumes.safetensors")
     recipe = folder / "with_weights.yaml"
-    recipe.write_text(recipe_text(args, folder / "weights.safetensors"))
+    recipe.write_text(recipe_text(args, init={"weights": str(folder / "weights.safetensors")}))
     logits = {}
     for dtype in dict.fromkeys(dtype for dtype, mode in CASES if not args.cases or f"{dtype}/{mode}" in args.cases):
         out = folder / f"{dtype}.safetensors"
@@ -140,7 +138,7 @@ def main():
         recipe.write_text(recipe_text(args))
         differences = compare_outputs(args, env, folder)
         report(args, torch_peer.race(args, env, CASES, lambda dtype, mode: {
-            "fovea": torch_peer.bench_command(args, [recipe], dtype, mode),
+            "fovea": torch_peer.fovea_command(args, recipe, dtype, mode),
             **{peer: torch_peer.worker_command(__file__, args, peer, dtype, mode) + sizes for peer in args.peers}}), differences)
 
 
