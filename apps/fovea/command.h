@@ -1,6 +1,8 @@
 // A sub-command: one small file in commands/, one line in main.cc.
 #pragma once
 
+#include <string>
+
 namespace CLI {
 class App;
 }
@@ -23,6 +25,10 @@ void add_plan(CLI::App& app);
 void add_report(CLI::App& app);
 void add_doctor(CLI::App& app);
 void add_data(CLI::App& app);
+
+// A new sub-command of `group`. Not CLI11's own add_subcommand: in every file that calls it that
+// compiles the whole parser anew.
+CLI::App* add_command(CLI::App& group, std::string name, std::string help);
 
 struct ExitRequest {
   int code;

@@ -1,5 +1,14 @@
 // A live config seen without its type, so that parsing, printing, schema and diff are ordinary code
 // in .cc files and each config instantiates only what is below.
+//
+// Note [Configs compiled once]
+// A file that copies a OneOf or binds a config to its fields would compile that code for every
+// alternative, and a recipe has ninety of them: half a minute of each file that touches it. Where a
+// OneOf or a section stands at the root of many, its header says `extern template` of
+//   detail::OneOfValue<decltype(X::value)>   copies of the OneOf X
+//   detail::BoundOneOf<X>                    its binding
+//   detail::BoundSection<X>                  the binding of the section X
+// and the .cc file of that header has the same lines without `extern`.
 #pragma once
 
 #include <cstdint>
@@ -201,8 +210,11 @@ struct BoundSection final : SectionBinding {
   T& target;
 };
 
+template <class Chosen>
+struct BoundOneOf;
+
 template <class... Alternatives>
-struct BoundOneOf final : OneOfBinding {
+struct BoundOneOf<OneOf<Alternatives...>> final : OneOfBinding {
   using First = std::tuple_element_t<0, std::tuple<Alternatives...>>;
   explicit BoundOneOf(OneOf<Alternatives...>& t) : target(t) {}
   std::string_view tag() const override { return tag_key<First>(); }
@@ -243,7 +255,7 @@ struct BindingOf<std::map<std::string, T>> {
 };
 template <class... Alternatives>
 struct BindingOf<OneOf<Alternatives...>> {
-  using type = BoundOneOf<Alternatives...>;
+  using type = BoundOneOf<OneOf<Alternatives...>>;
 };
 
 template <class T>

@@ -21,6 +21,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -53,25 +54,66 @@ class ConfigIssues {
   std::vector<std::pair<std::string, std::string>> issues_;
 };
 
+namespace detail {
+// What a OneOf holds. Its copies are out of line, so that one file can compile them for all: see
+// Note [Configs compiled once] in config_binding.h.
+template <class Variant>
+struct OneOfValue {
+  Variant value;
+
+  OneOfValue();
+  explicit OneOfValue(Variant&& v);
+  OneOfValue(const OneOfValue&);
+  OneOfValue(OneOfValue&&) noexcept;
+  OneOfValue& operator=(const OneOfValue&);
+  OneOfValue& operator=(OneOfValue&&) noexcept;
+  ~OneOfValue();
+
+  std::string_view name() const;
+};
+
+template <class Variant>
+OneOfValue<Variant>::OneOfValue() = default;
+template <class Variant>
+OneOfValue<Variant>::OneOfValue(Variant&& v) : value(std::move(v)) {}
+template <class Variant>
+OneOfValue<Variant>::OneOfValue(const OneOfValue&) = default;
+template <class Variant>
+OneOfValue<Variant>::OneOfValue(OneOfValue&&) noexcept = default;
+template <class Variant>
+OneOfValue<Variant>& OneOfValue<Variant>::operator=(const OneOfValue&) = default;
+template <class Variant>
+OneOfValue<Variant>& OneOfValue<Variant>::operator=(OneOfValue&&) noexcept = default;
+template <class Variant>
+OneOfValue<Variant>::~OneOfValue() = default;
+
+template <class Variant>
+std::string_view OneOfValue<Variant>::name() const {
+  return std::visit([](const auto& chosen) { return std::decay_t<decltype(chosen)>::kName; },
+                    value);
+}
+}  // namespace detail
+
 // Exactly one of several configs, chosen in the recipe by the key `name` (or Tag, e.g. `format` for
 // data sets): `optim: {name: adamw, lr: 1e-3}`. Options of the alternatives not chosen are unknown
 // keys. Each alternative has `kName`; the first one is the default. In a list, `- horizontal_flip`
 // is short for `- {name: horizontal_flip}`.
 template <class... Alternatives>
-struct OneOf {
-  std::variant<Alternatives...> value;
+struct OneOf : detail::OneOfValue<std::variant<Alternatives...>> {
+  using Value = detail::OneOfValue<std::variant<Alternatives...>>;
 
-  std::string_view name() const {
-    return std::visit([](const auto& chosen) { return std::decay_t<decltype(chosen)>::kName; },
-                      value);
-  }
+  OneOf() = default;
+  template <class T>
+  requires(std::is_same_v<std::decay_t<T>, Alternatives> || ...) OneOf(T&& alternative)
+      : Value(std::variant<Alternatives...>(std::forward<T>(alternative))) {}
+
   template <class T>
   const T* get_if() const {
-    return std::get_if<T>(&value);
+    return std::get_if<T>(&this->value);
   }
   template <class F>
   decltype(auto) visit_value(F&& f) const {
-    return std::visit(std::forward<F>(f), value);
+    return std::visit(std::forward<F>(f), this->value);
   }
 };
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "fovea/core/config_binding.h"
 #include "fovea/core/config_fields.h"
 #include "fovea/data/bad_samples.h"
 #include "fovea/data/datasets/mix.h"
@@ -63,3 +64,10 @@ struct DataConfig {
 };
 
 }  // namespace fovea::data
+
+namespace fovea {
+
+// See Note [Configs compiled once] in core/config_binding.h.
+extern template struct detail::BoundSection<data::DataConfig>;
+
+}  // namespace fovea

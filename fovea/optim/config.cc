@@ -26,3 +26,10 @@ int64_t states_per_parameter(const OptimConfig& config) {
 }
 
 }  // namespace fovea::optim
+
+namespace fovea {
+
+template struct detail::OneOfValue<decltype(optim::OptimConfig::value)>;
+template struct detail::BoundOneOf<optim::OptimConfig>;
+
+}  // namespace fovea

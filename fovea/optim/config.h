@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "fovea/core/config_binding.h"
 #include "fovea/core/config_fields.h"
 #include "fovea/optim/adafactor.h"
 #include "fovea/optim/adamw.h"
@@ -28,3 +29,11 @@ double base_lr(const OptimConfig& config);
 int64_t states_per_parameter(const OptimConfig& config);
 
 }  // namespace fovea::optim
+
+namespace fovea {
+
+// See Note [Configs compiled once] in core/config_binding.h.
+extern template struct detail::OneOfValue<decltype(optim::OptimConfig::value)>;
+extern template struct detail::BoundOneOf<optim::OptimConfig>;
+
+}  // namespace fovea

@@ -109,3 +109,10 @@ double Schedule::lr(int64_t step) const {
 }
 
 }  // namespace fovea::optim
+
+namespace fovea {
+
+template struct detail::OneOfValue<decltype(optim::ScheduleConfig::value)>;
+template struct detail::BoundOneOf<optim::ScheduleConfig>;
+
+}  // namespace fovea

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "fovea/core/config_binding.h"
 #include "fovea/core/config_fields.h"
 
 namespace fovea::optim {
@@ -158,3 +159,11 @@ class Schedule {
 };
 
 }  // namespace fovea::optim
+
+namespace fovea {
+
+// See Note [Configs compiled once] in core/config_binding.h.
+extern template struct detail::OneOfValue<decltype(optim::ScheduleConfig::value)>;
+extern template struct detail::BoundOneOf<optim::ScheduleConfig>;
+
+}  // namespace fovea

@@ -104,14 +104,6 @@ void TrainConfig::check() const { resolve_phases(*this); }
 
 namespace fovea {
 
-template train::TrainConfig load_config(const std::string&, const std::vector<std::string>&);
-template train::TrainConfig parse_config(std::string_view, std::string_view,
-                                         const std::vector<std::string>&);
-template std::string dump_config(const train::TrainConfig&);
-template std::vector<ConfigKey> config_keys<train::TrainConfig>();
-template train::TrainConfig changed_config(const train::TrainConfig&, const ConfigTree&,
-                                           const std::string&);
-template std::vector<ConfigDifference> config_diff(const train::TrainConfig&,
-                                                   const train::TrainConfig&);
+template struct detail::BoundSection<train::TrainConfig>;
 
 }  // namespace fovea

@@ -287,15 +287,7 @@ struct TrainConfig {
 
 namespace fovea {
 
-// Compiled once, in config.cc: half a minute of every file that asked for one of them otherwise.
-extern template train::TrainConfig load_config(const std::string&, const std::vector<std::string>&);
-extern template train::TrainConfig parse_config(std::string_view, std::string_view,
-                                                const std::vector<std::string>&);
-extern template std::string dump_config(const train::TrainConfig&);
-extern template std::vector<ConfigKey> config_keys<train::TrainConfig>();
-extern template train::TrainConfig changed_config(const train::TrainConfig&, const ConfigTree&,
-                                                  const std::string&);
-extern template std::vector<ConfigDifference> config_diff(const train::TrainConfig&,
-                                                          const train::TrainConfig&);
+// See Note [Configs compiled once] in core/config_binding.h.
+extern template struct detail::BoundSection<train::TrainConfig>;
 
 }  // namespace fovea

@@ -1,6 +1,7 @@
 // The tasks a recipe can name.
 #pragma once
 
+#include "fovea/core/config_binding.h"
 #include "fovea/core/config_fields.h"
 #include "fovea/train/tasks/classification.h"
 #include "fovea/train/tasks/diffusion.h"
@@ -13,3 +14,11 @@ using TaskConfig =
     OneOf<ClassificationConfig, MaskedAutoencodingConfig, SegmentationConfig, DiffusionConfig>;
 
 }  // namespace fovea::train
+
+namespace fovea {
+
+// See Note [Configs compiled once] in core/config_binding.h.
+extern template struct detail::OneOfValue<decltype(train::TaskConfig::value)>;
+extern template struct detail::BoundOneOf<train::TaskConfig>;
+
+}  // namespace fovea

@@ -141,11 +141,11 @@ void run(const BenchArguments& arguments) {
 }  // namespace
 
 void add_bench(CLI::App& app) {
-  auto* bench = app.add_subcommand("bench", "Measure the speed of a model or of its data");
+  auto* bench = add_command(app, "bench", "Measure the speed of a model or of its data");
   bench->require_subcommand(1);
   add_bench_data(*bench);
-  auto* command = bench->add_subcommand(
-      "model",
+  auto* command = add_command(
+      *bench, "model",
       "Images a second, step time, share of the machine's matrix-product peak, peak memory");
   auto arguments = std::make_shared<BenchArguments>();
   command

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/fovea/command.h"
 #include "apps/fovea/commands/bench.h"
 #include "apps/fovea/overrides.h"
 #include "fovea/core/config.h"
@@ -73,8 +74,8 @@ void run_bench_data(DataBenchArguments& arguments) {
 }  // namespace
 
 void add_bench_data(CLI::App& group) {
-  auto* command = group.add_subcommand(
-      "data",
+  auto* command = add_command(
+      group, "data",
       "Images a second through the loader of a recipe, time of each stage, share of what the "
       "machine can do");
   auto arguments = std::make_shared<DataBenchArguments>();

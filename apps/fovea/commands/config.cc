@@ -30,8 +30,8 @@ train::TrainConfig load(const std::string& source, const std::vector<std::string
 }
 
 void add_show(CLI::App& config) {
-  auto* command = config.add_subcommand(
-      "show", "Print the resolved config: every key, with defaults and overrides");
+  auto* command = add_command(config, "show",
+                              "Print the resolved config: every key, with defaults and overrides");
   auto arguments = std::make_shared<ConfigArguments>();
   command->add_option("source", arguments->source, "recipe (YAML) or run folder")
       ->required()
@@ -43,7 +43,7 @@ void add_show(CLI::App& config) {
 }
 
 void add_diff(CLI::App& config) {
-  auto* command = config.add_subcommand("diff", "Print the keys in which two configs differ");
+  auto* command = add_command(config, "diff", "Print the keys in which two configs differ");
   auto arguments = std::make_shared<ConfigArguments>();
   command->add_option("left", arguments->source, "recipe or run folder")
       ->required()
@@ -62,16 +62,15 @@ void add_diff(CLI::App& config) {
 }  // namespace
 
 void add_config(CLI::App& app) {
-  auto* command = app.add_subcommand("config", "Look at recipes and their keys");
+  auto* command = add_command(app, "config", "Look at recipes and their keys");
   command->require_subcommand(1);
   add_show(*command);
-  command->add_subcommand("schema", "Print the JSON schema of a recipe, for editors")->callback([] {
+  add_command(*command, "schema", "Print the JSON schema of a recipe, for editors")->callback([] {
     fmt::print("{}\n", config_schema<train::TrainConfig>().dump(2));
   });
   add_diff(*command);
   add_config_import(*command);
-  command
-      ->add_subcommand("reference", "Print the reference of commands, flags and keys as Markdown")
+  add_command(*command, "reference", "Print the reference of commands, flags and keys as Markdown")
       ->callback([&app] { fmt::print("{}", reference_page(app)); });
 }
 

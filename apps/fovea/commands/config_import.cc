@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/fovea/command.h"
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/recipe_import/recipe_import.h"
@@ -95,8 +96,9 @@ void run_import(const ImportArguments& arguments) {
 }  // namespace
 
 void add_config_import(CLI::App& config) {
-  auto* command = config.add_subcommand(
-      "import", "Write a recipe from another system's configuration, with an account of its keys");
+  auto* command = add_command(
+      config, "import",
+      "Write a recipe from another system's configuration, with an account of its keys");
   auto arguments = std::make_shared<ImportArguments>();
   command
       ->add_option("files", arguments->files,

@@ -179,7 +179,7 @@ std::vector<std::string> with_names(std::vector<std::string> names, bool is_targ
 }  // namespace
 
 void add_convert(CLI::App& app) {
-  auto* command = app.add_subcommand("convert", "Weights between formats, strictly, with a report");
+  auto* command = add_command(app, "convert", "Weights between formats, strictly, with a report");
   auto arguments = std::make_shared<ConvertArguments>();
   command
       ->add_option("source", arguments->source,

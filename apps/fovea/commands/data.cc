@@ -67,7 +67,7 @@ std::function<void(int64_t, int64_t)> ProgressCounter::callback() {
 }
 
 void add_data(CLI::App& app) {
-  auto* group = app.add_subcommand("data", "Look at, index, pack, check and prepare data sets");
+  auto* group = add_command(app, "data", "Look at, index, pack, check and prepare data sets");
   group->require_subcommand(1);
   add_data_inspect(*group);
   add_data_index(*group);

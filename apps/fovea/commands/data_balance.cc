@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/fovea/command.h"
 #include "apps/fovea/overrides.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
@@ -66,8 +67,8 @@ void run(const BalanceArguments& arguments) {
 }  // namespace
 
 void add_data_balance(CLI::App& data) {
-  auto* command = data.add_subcommand(
-      "balance", "Tiles of each set of a mix, and how many processes should read it");
+  auto* command = add_command(data, "balance",
+                              "Tiles of each set of a mix, and how many processes should read it");
   auto arguments = std::make_shared<BalanceArguments>();
   command->add_option("recipe", arguments->recipe, "a recipe whose data.train is a mix")
       ->required()

@@ -60,8 +60,9 @@ void run(const CheckArguments& arguments) {
 }  // namespace
 
 void add_data_check(CLI::App& group) {
-  auto* command = group.add_subcommand(
-      "check", "Read every sample and name those that are damaged; exit code 4 where one is");
+  auto* command =
+      add_command(group, "check",
+                  "Read every sample and name those that are damaged; exit code 4 where one is");
   auto arguments = std::make_shared<CheckArguments>();
   command
       ->add_option("source", arguments->source,

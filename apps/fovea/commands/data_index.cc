@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/fovea/command.h"
 #include "apps/fovea/commands/data.h"
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
@@ -61,8 +62,9 @@ void run(const IndexArguments& arguments) {
 }  // namespace
 
 void add_data_index(CLI::App& group) {
-  auto* command = group.add_subcommand(
-      "index", "Where the samples of WebDataset tars stand, as files of DALI's wds2idx format");
+  auto* command =
+      add_command(group, "index",
+                  "Where the samples of WebDataset tars stand, as files of DALI's wds2idx format");
   auto arguments = std::make_shared<IndexArguments>();
   command
       ->add_option("shards", arguments->shards,

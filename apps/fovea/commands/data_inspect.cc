@@ -218,8 +218,8 @@ void run(const InspectArguments& arguments) {
 }  // namespace
 
 void add_data_inspect(CLI::App& group) {
-  auto* command = group.add_subcommand(
-      "inspect",
+  auto* command = add_command(
+      group, "inspect",
       "What is in a data set: classes, sizes, mean and deviation, unreadable files, duplicates "
       "between train and val, pictures; exit code 4 where a sample cannot be read");
   auto arguments = std::make_shared<InspectArguments>();

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/fovea/command.h"
 #include "apps/fovea/commands/data.h"
 #include "apps/fovea/overrides.h"
 #include "fovea/core/error.h"
@@ -77,7 +78,7 @@ void run(const PackArguments& arguments) {
 
 void add_data_pack(CLI::App& group) {
   auto* command =
-      group.add_subcommand("pack", "A data set of images as shards that are read fast; resumable");
+      add_command(group, "pack", "A data set of images as shards that are read fast; resumable");
   auto arguments = std::make_shared<PackArguments>();
   auto& options = arguments->options;
   command->add_option("source", arguments->source, "recipe (.yaml), or a folder of a data set")

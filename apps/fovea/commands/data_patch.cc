@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/fovea/command.h"
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
@@ -165,8 +166,9 @@ void add_raw_options(CLI::App& command, PatchArguments& arguments) {
 }  // namespace
 
 void add_data_patch(CLI::App& group) {
-  auto* command = group.add_subcommand(
-      "patch", "A large image as adaptive patches, in bounded memory: tokens, tree, statistics");
+  auto* command =
+      add_command(group, "patch",
+                  "A large image as adaptive patches, in bounded memory: tokens, tree, statistics");
   auto arguments = std::make_shared<PatchArguments>();
   command->add_option("image", arguments->image, "TIFF, JPEG or PNG; with --dtype a raw file")
       ->required()
@@ -197,8 +199,8 @@ void add_data_patch(CLI::App& group) {
 }
 
 void add_data_unpatch(CLI::App& group) {
-  auto* command = group.add_subcommand(
-      "unpatch", "Values of patches back over the whole image, as a tiled TIFF");
+  auto* command =
+      add_command(group, "unpatch", "Values of patches back over the whole image, as a tiled TIFF");
   auto arguments = std::make_shared<UnpatchArguments>();
   command->add_option("patches", arguments->folder, "folder of `fovea data patch`")
       ->required()

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "apps/fovea/command.h"
 #include "apps/fovea/commands/data.h"
 #include "fovea/data/imagenet.h"
 
@@ -49,11 +50,11 @@ void run(const PrepareArguments& arguments) {
 }  // namespace
 
 void add_data_prepare(CLI::App& group) {
-  auto* prepare = group.add_subcommand("prepare", "Publishers' archives as a data set");
+  auto* prepare = add_command(group, "prepare", "Publishers' archives as a data set");
   prepare->require_subcommand(1);
   add_data_prepare_mni152(*prepare);
-  auto* command = prepare->add_subcommand(
-      "imagenet", "ILSVRC2012 from its two image archives and its devkit; resumable");
+  auto* command = add_command(*prepare, "imagenet",
+                              "ILSVRC2012 from its two image archives and its devkit; resumable");
   auto arguments = std::make_shared<PrepareArguments>();
   auto& options = arguments->options;
   command->add_option("train", options.train, "ILSVRC2012_img_train.tar")

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "apps/fovea/command.h"
 #include "apps/fovea/commands/data.h"
 #include "fovea/data/mni152.h"
 
@@ -29,8 +30,8 @@ void print_part(const char* name, const data::Mni152Part& part) {
 }  // namespace
 
 void add_data_prepare_mni152(CLI::App& prepare) {
-  auto* command = prepare.add_subcommand(
-      "mni152", "The MNI152 T1 brain with grey and white matter, from nilearn's wheel");
+  auto* command = add_command(
+      prepare, "mni152", "The MNI152 T1 brain with grey and white matter, from nilearn's wheel");
   struct Arguments {
     data::Mni152Options options;
     bool json = false;

@@ -259,7 +259,7 @@ void run(bool json) {
 
 void add_doctor(CLI::App& app) {
   auto* command =
-      app.add_subcommand("doctor", "What this machine has, what is missing, how to get it");
+      add_command(app, "doctor", "What this machine has, what is missing, how to get it");
   auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json,
                     "print one JSON object on standard output and nothing else there");

@@ -122,7 +122,7 @@ void run(const EvalArguments& arguments) {
 }  // namespace
 
 void add_eval(CLI::App& app) {
-  auto* command = app.add_subcommand("eval", "Metrics of a model on its validation data");
+  auto* command = add_command(app, "eval", "Metrics of a model on its validation data");
   auto arguments = std::make_shared<EvalArguments>();
   add_inference_options(*command, arguments->inference);
   add_overrides(*command, arguments->inference.options.overrides, "data.val.path=photos");

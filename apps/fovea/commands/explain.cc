@@ -211,8 +211,8 @@ void run(const ExplainArguments& arguments) {
 }  // namespace
 
 void add_explain(CLI::App& app) {
-  auto* command = app.add_subcommand(
-      "explain", "Attention maps and attention rollout over images, as PNG files");
+  auto* command =
+      add_command(app, "explain", "Attention maps and attention rollout over images, as PNG files");
   auto arguments = std::make_shared<ExplainArguments>();
   add_inference_options(*command, arguments->inference);
   command

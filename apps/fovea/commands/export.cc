@@ -134,7 +134,7 @@ void run_export(const ExportArguments& arguments) {
 }  // namespace
 
 void add_export(CLI::App& app) {
-  auto* command = app.add_subcommand("export", "A trained model as one file for other programs");
+  auto* command = add_command(app, "export", "A trained model as one file for other programs");
   auto arguments = std::make_shared<ExportArguments>();
   arguments->options.device = "cpu";
   command

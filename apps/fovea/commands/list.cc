@@ -113,10 +113,10 @@ void print(const std::vector<Entry>& entries, bool json) {
 }  // namespace
 
 void add_list(CLI::App& app) {
-  auto* command = app.add_subcommand("list", "What there is: models, recipes, formats, names");
+  auto* command = add_command(app, "list", "What there is: models, recipes, formats, names");
   command->require_subcommand(1);
   for (const auto& kind : kKinds) {
-    auto* sub = command->add_subcommand(kind.name, kind.help);
+    auto* sub = add_command(*command, kind.name, kind.help);
     auto json = std::make_shared<bool>(false);
     sub->add_flag("--json", *json, "print one JSON list on standard output");
     sub->callback([json, &kind] { print(kind.list(), *json); });

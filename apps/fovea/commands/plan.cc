@@ -333,8 +333,8 @@ void run(const PlanArguments& arguments) {
 }  // namespace
 
 void add_plan(CLI::App& app) {
-  auto* command = app.add_subcommand(
-      "plan",
+  auto* command = add_command(
+      app, "plan",
       "What a recipe costs on a cluster: memory, communication and step time of a mesh, or the "
       "best meshes; needs no cluster");
   auto arguments = std::make_shared<PlanArguments>();

@@ -119,7 +119,7 @@ void add_sample_options(CLI::App& command, SampleArguments& samples) {
 
 void add_predict(CLI::App& app) {
   auto* command =
-      app.add_subcommand("predict", "Labels and scores of images, or logits of a tensor file");
+      add_command(app, "predict", "Labels and scores of images, or logits of a tensor file");
   auto arguments = std::make_shared<PredictArguments>();
   add_inference_options(*command, arguments->inference);
   command

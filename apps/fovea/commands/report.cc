@@ -36,8 +36,8 @@ void run(const ReportArguments& arguments) {
 }  // namespace
 
 void add_report(CLI::App& app) {
-  auto* command = app.add_subcommand(
-      "report", "One HTML page on a run, or on several side by side; it needs no network");
+  auto* command = add_command(
+      app, "report", "One HTML page on a run, or on several side by side; it needs no network");
   auto arguments = std::make_shared<ReportArguments>();
   command->add_option("run_dirs", arguments->run_dirs, "run folders")
       ->required()

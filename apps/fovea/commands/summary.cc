@@ -198,8 +198,9 @@ void run(const SummaryArguments& arguments) {
 }  // namespace
 
 void add_summary(CLI::App& app) {
-  auto* command = app.add_subcommand(
-      "summary", "Layers, shapes, parameters, FLOPs and memory of a model; nothing is allocated");
+  auto* command =
+      add_command(app, "summary",
+                  "Layers, shapes, parameters, FLOPs and memory of a model; nothing is allocated");
   auto arguments = std::make_shared<SummaryArguments>();
   command->add_option("target", arguments->target, "a model's name, a recipe or a run folder")
       ->required()

@@ -118,7 +118,7 @@ void run(const TrainArguments& arguments) {
 }  // namespace
 
 void add_train(CLI::App& app) {
-  auto* command = app.add_subcommand("train", "Train a model, or go on with a run");
+  auto* command = add_command(app, "train", "Train a model, or go on with a run");
   auto arguments = std::make_shared<TrainArguments>();
   command->add_option("source", arguments->source, "recipe (YAML) or run folder")
       ->required()

@@ -205,3 +205,10 @@ std::vector<int64_t> parse_group_list(const std::string& text, int64_t num_sets)
 }
 
 }  // namespace fovea::data
+
+namespace fovea {
+
+template struct detail::OneOfValue<decltype(data::DataSectionConfig::value)>;
+template struct detail::BoundOneOf<data::DataSectionConfig>;
+
+}  // namespace fovea

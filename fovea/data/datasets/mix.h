@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "fovea/core/config_binding.h"
 #include "fovea/core/config_fields.h"
 #include "fovea/data/datasets/registry.h"
 #include "fovea/data/sample_order.h"
@@ -127,3 +128,11 @@ std::shared_ptr<const MixDataset> build_mix_dataset(const MixConfig& config,
 std::vector<int64_t> parse_group_list(const std::string& text, int64_t num_sets);
 
 }  // namespace fovea::data
+
+namespace fovea {
+
+// See Note [Configs compiled once] in core/config_binding.h.
+extern template struct detail::OneOfValue<decltype(data::DataSectionConfig::value)>;
+extern template struct detail::BoundOneOf<data::DataSectionConfig>;
+
+}  // namespace fovea

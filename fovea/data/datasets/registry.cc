@@ -74,3 +74,10 @@ const std::vector<AnyTransformConfig>& transforms_of(const DatasetConfig& config
 }
 
 }  // namespace fovea::data
+
+namespace fovea {
+
+template struct detail::OneOfValue<decltype(data::DatasetConfig::value)>;
+template struct detail::BoundOneOf<data::DatasetConfig>;
+
+}  // namespace fovea

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "fovea/core/config_binding.h"
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/datasets/basic_ct.h"
@@ -42,3 +43,11 @@ std::shared_ptr<const Dataset> build_dataset(const DatasetConfig& config);
 const std::vector<AnyTransformConfig>& transforms_of(const DatasetConfig& config);
 
 }  // namespace fovea::data
+
+namespace fovea {
+
+// See Note [Configs compiled once] in core/config_binding.h.
+extern template struct detail::OneOfValue<decltype(data::DatasetConfig::value)>;
+extern template struct detail::BoundOneOf<data::DatasetConfig>;
+
+}  // namespace fovea

@@ -83,3 +83,10 @@ std::vector<VolumeTransformConfig> volume_transforms(
 }
 
 }  // namespace fovea::data
+
+namespace fovea {
+
+template struct detail::OneOfValue<decltype(data::AnyTransformConfig::value)>;
+template struct detail::BoundOneOf<data::AnyTransformConfig>;
+
+}  // namespace fovea

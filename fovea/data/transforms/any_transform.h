@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "fovea/core/config_binding.h"
 #include "fovea/data/transforms/configs.h"
 #include "fovea/data/transforms/volume_configs.h"
 
@@ -25,3 +26,11 @@ std::vector<VolumeTransformConfig> volume_transforms(
     const std::vector<AnyTransformConfig>& transforms);
 
 }  // namespace fovea::data
+
+namespace fovea {
+
+// See Note [Configs compiled once] in core/config_binding.h.
+extern template struct detail::OneOfValue<decltype(data::AnyTransformConfig::value)>;
+extern template struct detail::BoundOneOf<data::AnyTransformConfig>;
+
+}  // namespace fovea

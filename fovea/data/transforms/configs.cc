@@ -106,3 +106,9 @@ std::vector<std::string> NormalizeConfig::preset_names() {
 }
 
 }  // namespace fovea::data
+
+namespace fovea {
+
+template struct detail::OneOfValue<decltype(data::TransformConfig::value)>;
+
+}  // namespace fovea

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "fovea/core/config_binding.h"
 #include "fovea/core/config_fields.h"
 #include "fovea/data/transforms/augment_configs.h"
 
@@ -158,3 +159,10 @@ using TransformConfig =
           AutoAugmentConfig, RandAugmentConfig, RandomErasingConfig>;
 
 }  // namespace fovea::data
+
+namespace fovea {
+
+// See Note [Configs compiled once] in core/config_binding.h.
+extern template struct detail::OneOfValue<decltype(data::TransformConfig::value)>;
+
+}  // namespace fovea

@@ -161,3 +161,9 @@ void NormalizeIntensityConfig::validate(ConfigIssues& issues) const {
 }
 
 }  // namespace fovea::data
+
+namespace fovea {
+
+template struct detail::OneOfValue<decltype(data::VolumeTransformConfig::value)>;
+
+}  // namespace fovea

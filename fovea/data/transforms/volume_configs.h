@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "fovea/core/config_binding.h"
 #include "fovea/core/config_fields.h"
 
 namespace fovea::data {
@@ -373,3 +374,10 @@ using VolumeTransformConfig =
           ScaleIntensityRangeConfig, ScaleIntensityConfig, NormalizeIntensityConfig>;
 
 }  // namespace fovea::data
+
+namespace fovea {
+
+// See Note [Configs compiled once] in core/config_binding.h.
+extern template struct detail::OneOfValue<decltype(data::VolumeTransformConfig::value)>;
+
+}  // namespace fovea

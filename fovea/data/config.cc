@@ -1,0 +1,7 @@
+#include "fovea/data/config.h"
+
+namespace fovea {
+
+template struct detail::BoundSection<data::DataConfig>;
+
+}  // namespace fovea
