@@ -7,10 +7,10 @@ target_precompile_headers(fovea_pch PRIVATE "${CMAKE_SOURCE_DIR}/cmake/pch.h")
 # gcc reads a precompiled header only when the preprocessor state agrees, ccache only with this flag.
 target_compile_options(fovea_pch PRIVATE -fpch-preprocess)
 
-# Eight files at a time: what headers and their templates cost is paid once for all of them. Names in the anonymous
+# Sixteen files at a time: what headers and their templates cost is paid once for all of them. Names in the anonymous
 # namespaces of a folder are therefore unique. Highway compiles a file once per instruction set, by including it again.
 function(fovea_unity target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${FOVEA_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${FOVEA_UNITY} UNITY_BUILD_BATCH_SIZE 16)
   get_target_property(sources ${target} SOURCES)
   foreach(source ${sources})
     file(STRINGS "${source}" includes_itself REGEX "foreach_target.h" LIMIT_COUNT 1)

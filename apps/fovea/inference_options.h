@@ -3,11 +3,8 @@
 
 #include <string>
 
+#include "apps/fovea/command_line.h"
 #include "fovea/train/inference.h"
-
-namespace CLI {
-class App;
-}
 
 namespace fovea::app {
 
@@ -22,6 +19,6 @@ struct InferenceArguments {
 
 // Adds the positional target, --model, --weights, --checkpoint, --variables, --device, --dtype and
 // --threads.
-void add_inference_options(CLI::App& command, InferenceArguments& arguments);
+void add_inference_options(Command command, InferenceArguments& arguments);
 
 }  // namespace fovea::app

@@ -20,7 +20,7 @@
 namespace fovea::app {
 namespace {
 
-void add_commands(CLI::App& app) {
+void add_commands(Command app) {
   add_train(app);
   add_eval(app);
   add_predict(app);
@@ -67,7 +67,7 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", "fovea " FOVEA_VERSION);
   app.require_subcommand(1);
   app.failure_message(CLI::FailureMessage::help);
-  add_commands(app);
+  add_commands(Command(app));
   try {
     app.parse(argc, argv);
     return static_cast<int>(ExitCode::kDone);

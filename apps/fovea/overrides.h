@@ -4,14 +4,12 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
+#include "apps/fovea/command_line.h"
 
 namespace fovea::app {
 
 // The positional arguments `a.b=c`: changes to a config, such as the `example` "model.depth=6".
-void add_overrides(CLI::App& command, std::vector<std::string>& overrides,
+void add_overrides(Command command, std::vector<std::string>& overrides,
                    const std::string& example);
 
 }  // namespace fovea::app

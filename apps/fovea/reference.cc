@@ -126,13 +126,15 @@ std::string recipe_section() {
 
 }  // namespace
 
-std::string reference_page(const CLI::App& app) {
+std::string reference_page(Command app) {
   std::string text =
       "# Reference\n\n"
       "Every command, flag and recipe key. Written by `fovea config reference`; a test holds this "
       "page against the "
       "program.\n\n## Commands\n\n";
-  for (const auto* command : app.get_subcommands({})) text += command_section(*command, "fovea");
+  for (const auto* command : app.parser().get_subcommands({})) {
+    text += command_section(*command, "fovea");
+  }
   return text + recipe_section();
 }
 

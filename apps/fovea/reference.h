@@ -3,13 +3,11 @@
 
 #include <string>
 
-namespace CLI {
-class App;
-}
+#include "apps/fovea/command_line.h"
 
 namespace fovea::app {
 
 // Markdown. `app`: the whole program, with all its sub-commands.
-std::string reference_page(const CLI::App& app);
+std::string reference_page(Command app);
 
 }  // namespace fovea::app

@@ -6,6 +6,7 @@
 
 #include "fovea/checkpoint/sha256.h"
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 
 namespace fovea::checkpoint {
 namespace {
@@ -18,7 +19,7 @@ constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 28;
 constexpr int kMaxDepth = 32;  // of nesting; checksums recurse
 
 std::string checksum(const json& contents) {
-  const std::string text = contents.dump();
+  const std::string text = json_text(contents);
   Sha256 hash;
   hash.update(text.data(), text.size());
   return hash.finish();
@@ -45,7 +46,7 @@ TensorEntry tensor_from_json(const json& value) {
 Manifest from_json(const json& contents) {
   if (contents.at("format") != kFormat) {
     fail<CheckpointError>("format {}, expected {}; use the version of fovea that wrote it",
-                          contents.at("format").dump(), kFormat);
+                          json_text(contents.at("format")), kFormat);
   }
   Manifest manifest;
   manifest.step = contents.at("step");
@@ -90,7 +91,7 @@ std::string Manifest::to_text() const {
   }
   const json contents = {{"format", kFormat},  {"step", step},     {"scalars", scalars},
                          {"files", file_list}, {"tensors", parts}, {"not_averaged", not_averaged}};
-  return json{{"manifest", contents}, {"sha256", checksum(contents)}}.dump(1) + "\n";
+  return json_text(json{{"manifest", contents}, {"sha256", checksum(contents)}}, 1) + "\n";
 }
 
 Manifest read_manifest(const fs::path& folder, const std::string& name) {

@@ -11,6 +11,7 @@
 
 #include "fovea/core/cpu_time.h"
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 #include "fovea/data/decode.h"
 
 namespace fovea::data {
@@ -260,7 +261,7 @@ std::string DataBenchResult::to_json() const {
       {"limit_cpu_ms", limit_cpu_ms},
       {"limit_share", limit_share},
       {"limit_cpu_share", limit_cpu_share}};
-  return object.dump();
+  return json_text(object);
 }
 
 }  // namespace fovea::data

@@ -12,6 +12,7 @@
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/core/json.h"
 #include "fovea/data/checksum.h"
 #include "fovea/data/decode.h"
 #include "fovea/data/jpeg_encode.h"
@@ -62,7 +63,7 @@ std::string plan_of(const Dataset& dataset, const PackOptions& options) {
                                  {"raw", options.raw},
                                  {"shard_bytes", options.shard_bytes}};
   if (options.shuffle_seed) plan["shuffle_seed"] = *options.shuffle_seed;
-  return plan.dump(1) + "\n";
+  return json_text(plan, 1) + "\n";
 }
 
 // Held while a process packs into a folder; the system lets go of it when the process ends.

@@ -4,6 +4,7 @@
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/core/json.h"
 #include "fovea/data/formats/byte_source.h"
 #include "fovea/data/formats/tar.h"
 #include "fovea/data/formats/tar_writer.h"
@@ -74,7 +75,7 @@ class WdsWriter : public ShardWriter {
                                          {"class_names", dataset.class_names()},
                                          {"shards", shards_}};
     write_file_atomic((fs::path(folder_) / completion_file("wds")).string(),
-                      json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+                      json_text(json, 1) + "\n");
   }
 
   int64_t num_shards() const override { return static_cast<int64_t>(shards_.size()); }

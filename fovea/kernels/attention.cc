@@ -14,6 +14,7 @@
 #include <optional>
 #include <tuple>
 
+#include "fovea/kernels/attention_choice.h"
 #include "fovea/kernels/bfloat16.h"
 #include "fovea/kernels/cpu/one_mkl_thread.h"
 
@@ -103,7 +104,8 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
     return attention(q.to(at::kFloat), k.to(at::kFloat), v.to(at::kFloat), scale, drop, key_mask)
         .to(at::kBFloat16);
   }
-  if (!drop || drop->rate == 0.0) {
+  const bool has_drop = drop && drop->rate > 0.0;
+  if (!has_drop && attention_choice() != AttentionChoice::kMath) {
     std::optional<at::Tensor> mask;  // added to the scores
     if (key_mask.defined()) {
       const auto shown = for_scores(key_mask);
@@ -115,8 +117,9 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
     return at::scaled_dot_product_attention(q, k, v, mask, /*dropout_p=*/0.0,
                                             /*is_causal=*/false, scale);
   }
-  const auto probabilities = attention_probabilities(q, k, scale, key_mask);
-  return at::matmul(dropout(probabilities, drop->rate, drop->key).to(v.scalar_type()), v);
+  auto probabilities = attention_probabilities(q, k, scale, key_mask);
+  if (has_drop) probabilities = dropout(probabilities, drop->rate, drop->key);
+  return at::matmul(probabilities.to(v.scalar_type()), v);
 }
 
 }  // namespace fovea::kernels

@@ -6,6 +6,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/attention.h"
+#include "fovea/kernels/attention_choice.h"
 #include "fovea/kernels/attention_heads.h"
 #include "fovea/kernels/bfloat16_self_attention.h"
 #include "fovea/kernels/cpu/attention_head.h"
@@ -24,8 +25,14 @@ using torch::autograd::variable_list;
 constexpr int64_t kMaxTokens = 256;
 
 bool has_cpu_attention(const at::Tensor& qkv) {
-  return qkv.is_cpu() && qkv.size(1) <= kMaxTokens && qkv.numel() > 0 &&
-         (qkv.scalar_type() == at::kFloat || qkv.scalar_type() == at::kBFloat16);
+  return qkv.is_cpu() && qkv.numel() > 0 &&
+         (qkv.scalar_type() == at::kFloat || qkv.scalar_type() == at::kBFloat16) &&
+         (qkv.size(1) <= kMaxTokens || attention_choice() == AttentionChoice::kOwn);
+}
+
+bool is_own_attention_wanted() {
+  const auto choice = attention_choice();
+  return choice == AttentionChoice::kAuto || choice == AttentionChoice::kOwn;
 }
 
 // One head's [N, K] inside a [B, N, columns] tensor, starting at `offset` elements, row after row
@@ -132,10 +139,12 @@ at::Tensor self_attention(const at::Tensor& qkv, int64_t num_heads, double scale
       "self_attention: qkv with {} dims and width {}; expected [B, N, 3 D] with D in {} heads",
       qkv.dim(), qkv.dim() ? qkv.size(-1) : 0, num_heads);
   FOVEA_CHECK(scale > 0, "self_attention: scale {}; expected a positive number", scale);
-  if (has_bfloat16_self_attention(qkv, num_heads)) {
-    return bfloat16_self_attention(qkv, num_heads, scale);
+  if (is_own_attention_wanted()) {
+    if (has_bfloat16_self_attention(qkv, num_heads)) {
+      return bfloat16_self_attention(qkv, num_heads, scale);
+    }
+    if (has_cpu_attention(qkv)) return SelfAttentionFunction::apply(qkv, num_heads, scale);
   }
-  if (has_cpu_attention(qkv)) return SelfAttentionFunction::apply(qkv, num_heads, scale);
   const auto parts =
       qkv.unflatten(-1, {3, num_heads, -1}).permute({2, 0, 3, 1, 4});  // [3, B, H, N, K]
   const auto out = attention(parts[0], parts[1], parts[2], scale);     // [B, H, N, K]

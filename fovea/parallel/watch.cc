@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "fovea/core/json.h"
+
 namespace fovea::parallel {
 namespace {
 
@@ -19,11 +21,10 @@ constexpr const char* kFailureKey = "failure";
 std::string beat_key(int64_t rank) { return fmt::format("beat/{}", rank); }
 
 std::string to_text(const RankFailure& failure) {
-  return nlohmann::json{{"rank", failure.rank},
-                        {"step", failure.step},
-                        {"code", static_cast<int>(failure.code)},
-                        {"message", failure.message}}
-      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_text(nlohmann::json{{"rank", failure.rank},
+                                  {"step", failure.step},
+                                  {"code", static_cast<int>(failure.code)},
+                                  {"message", failure.message}});
 }
 
 RankFailure failure_from(const std::string& text) {

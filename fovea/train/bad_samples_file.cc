@@ -5,6 +5,7 @@
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/core/json.h"
 #include "fovea/train/json_fields.h"
 
 namespace fovea::train {
@@ -47,7 +48,7 @@ void write_bad_samples_file(const std::filesystem::path& path, const BadSamplesF
     std::filesystem::remove(path, ignored);
     return;
   }
-  write_file_atomic(path.string(), out.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+  write_file_atomic(path.string(), json_text(out, 1) + "\n");
 }
 
 BadSamplesFile read_bad_samples_file(const std::filesystem::path& path) {

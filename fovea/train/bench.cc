@@ -12,6 +12,7 @@
 
 #include "fovea/core/cpu_time.h"
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 #include "fovea/core/memory.h"
 #include "fovea/kernels/linear.h"
 #include "fovea/train/bench_workload.h"
@@ -106,7 +107,7 @@ std::string BenchResult::to_json() const {
                                          {"gemm_gflops_per_second", gemm_gflops_per_second},
                                          {"gemm_share", gemm_share},
                                          {"peak_memory_bytes", peak_memory_bytes}};
-  return object.dump();
+  return json_text(object);
 }
 
 }  // namespace fovea::train

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 #include "fovea/core/trace.h"
 #include "fovea/train/bench_workload.h"
 #include "fovea/train/operation_log.h"
@@ -157,7 +158,7 @@ std::string ProfileResult::to_json() const {
       {"gemm_gflops_per_second", gemm_gflops_per_second},
       {"memory_gigabytes_per_second", memory_gigabytes_per_second},
       {"operations", operations}};
-  return object.dump();
+  return json_text(object);
 }
 
 }  // namespace fovea::train

@@ -33,6 +33,7 @@ struct RunConfig {
 struct DeviceConfig {
   std::string type = "auto";
   std::string dtype = "float32";
+  std::string attention = "auto";
   int64_t threads = 0;
 
   template <class Visitor, class Self>
@@ -45,6 +46,12 @@ struct DeviceConfig {
         "where the device multiplies it in hardware, else float32; float16 comes with a scale of "
         "the loss, see trainer.grad_scaler",
         {.choices = {"float32", "bfloat16", "float16", "auto"}});
+    v.field("attention", self.attention,
+            "kernel of attention; auto: the fastest known for the device and the number of tokens; "
+            "own: Fovea's, of self-attention on the CPU; flash: FlashAttention, on the CPU "
+            "libtorch's blocked kernel; cudnn: on a GPU; math: plain products. What it cannot take "
+            "runs as with auto",
+            {.choices = {"auto", "own", "flash", "cudnn", "math"}});
     v.field("threads", self.threads,
             "threads of the CPU kernels; 0: one for each core of this process", {.min = 0});
   }

@@ -7,6 +7,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/html.h"
+#include "fovea/core/json.h"
 #include "fovea/train/json_fields.h"
 
 namespace fovea::train {
@@ -182,7 +183,7 @@ std::string evaluation_to_json(const EvaluationFile& evaluation) {
                     {"samples", to_json(evaluation.samples)},
                     {"mistakes", to_json(evaluation.mistakes)},
                     {"pictures", to_json(evaluation.pictures)}};
-  return out.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  return json_text(out) + "\n";
 }
 
 EvaluationFile evaluation_from_json(const std::string& text, const std::string& source) {

@@ -10,6 +10,7 @@
 #include "fovea/checkpoint/store.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 #include "fovea/core/safetensors.h"
 #include "fovea/data/batch_rows.h"
 #include "fovea/data/input_files.h"
@@ -252,7 +253,7 @@ void save_inference_weights(const std::string& path, const models::Model& model,
                             const std::vector<std::string>& class_names) {
   models::save_weights(
       model, path,
-      {{kConfigKey, dump_config(config)}, {kClassesKey, nlohmann::json(class_names).dump()}});
+      {{kConfigKey, dump_config(config)}, {kClassesKey, json_text(nlohmann::json(class_names))}});
 }
 
 }  // namespace fovea::train

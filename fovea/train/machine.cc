@@ -21,6 +21,7 @@
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/files.h"
 #include "fovea/core/html.h"
+#include "fovea/core/json.h"
 #include "fovea/train/json_fields.h"
 
 namespace fovea::train {
@@ -184,7 +185,7 @@ std::string machine_to_json(const MachineFile& file) {
                               {"threads", file.threads},
                               {"started", file.started},
                               {"ended", file.ended}};
-  return out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_text(out, 2) + "\n";
 }
 
 MachineFile machine_from_json(const std::string& text, const std::string& source) {

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 
 namespace fovea::train {
 namespace {
@@ -21,7 +22,7 @@ namespace {
 
 // -1 for a line that is not a record.
 int64_t step_of(const std::string& line) {
-  const auto record = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const auto record = parse_json(line);
   if (!record.is_object() || !record.contains("step")) return -1;
   const auto& step = record["step"];
   return step.is_number_integer() ? step.get<int64_t>() : -1;
@@ -67,7 +68,7 @@ void MetricsWriter::write(const MetricsRecord& record) {
   for (const auto& [name, value] : record.values) line[name] = value;
   const off_t end = lseek(fd_, 0, SEEK_END);
   try {
-    write_all(fd_, line.dump() + "\n", path_);
+    write_all(fd_, json_text(line) + "\n", path_);
   } catch (const Error&) {
     if (ftruncate(fd_, end) != 0) fail_write(path_);
     throw;

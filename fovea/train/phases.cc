@@ -12,6 +12,7 @@
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/core/json.h"
 #include "fovea/core/log.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/weights.h"
@@ -150,7 +151,7 @@ void write_record(const RunFolder& folder, const std::vector<PhaseResult>& resul
     record.push_back(
         {{"name", name}, {"step", fit.step}, {"epoch", fit.epoch}, {"eval", fit.last_eval}});
   }
-  write_file_atomic(folder.file(kRecordFile), record.dump(2) + "\n");
+  write_file_atomic(folder.file(kRecordFile), json_text(record, 2) + "\n");
 }
 
 // The weights of `before` go into the model of `phase`, by names and shapes.

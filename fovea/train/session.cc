@@ -10,6 +10,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
 #include "fovea/data/datasets/mix.h"
+#include "fovea/kernels/attention_choice.h"
 #include "fovea/kernels/device.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/variables.h"
@@ -210,6 +211,7 @@ std::unique_ptr<optim::GradScaler> make_grad_scaler(const TrainConfig& config) {
 ComputeOptions compute_options(const DeviceConfig& config) {
   if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
   const auto device = kernels::resolve_device(config.type);
+  kernels::choose_attention(config.attention, device);
   return {.device = device, .dtype = dtype_from_name(config.dtype, device)};
 }
 

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -140,55 +139,54 @@ void run(const BenchArguments& arguments) {
 
 }  // namespace
 
-void add_bench(CLI::App& app) {
-  auto* bench = add_command(app, "bench", "Measure the speed of a model or of its data");
-  bench->require_subcommand(1);
-  add_bench_data(*bench);
-  auto* command = add_command(
-      *bench, "model",
+void add_bench(Command app) {
+  auto bench = app.add_command("bench", "Measure the speed of a model or of its data");
+  bench.require_command();
+  add_bench_data(bench);
+  auto command = bench.add_command(
+      "model",
       "Images a second, step time, share of the machine's matrix-product peak, peak memory");
   auto arguments = std::make_shared<BenchArguments>();
   command
-      ->add_option("model", arguments->model,
-                   "name of a model (see: fovea list models), or a recipe")
-      ->required()
-      ->type_name("NAME|RECIPE");
-  add_overrides(*command, arguments->overrides, "model.depth=6");
-  command->add_option("--mode", arguments->mode, "train, infer or both")
-      ->check(CLI::IsMember({"train", "infer", "both"}))
-      ->capture_default_str();
-  command->add_option("--device", arguments->device, "auto, cpu, cuda or cuda:N")
-      ->capture_default_str();
-  command->add_option("--dtype", arguments->dtype, "dtype of activations and products")
-      ->check(CLI::IsMember({"float32", "bfloat16", "float16", "auto"}))
-      ->capture_default_str();
+      .add_option("model", arguments->model,
+                  "name of a model (see: fovea list models), or a recipe")
+      .required()
+      .type_name("NAME|RECIPE");
+  add_overrides(command, arguments->overrides, "model.depth=6");
+  command.add_option("--mode", arguments->mode, "train, infer or both")
+      .one_of({"train", "infer", "both"})
+      .show_default();
+  command.add_option("--device", arguments->device, "auto, cpu, cuda or cuda:N").show_default();
+  command.add_option("--dtype", arguments->dtype, "dtype of activations and products")
+      .one_of({"float32", "bfloat16", "float16", "auto"})
+      .show_default();
   command
-      ->add_option("--threads", arguments->threads,
-                   "threads of the CPU kernels; 0: one for each core")
-      ->check(CLI::Range(0, 4096))
-      ->capture_default_str();
-  command->add_option("--batch-size", arguments->batch_size, "images a step")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  command->add_option("--steps", arguments->steps, "timed steps")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  command->add_option("--warmup", arguments->warmup, "steps before those, not timed")
-      ->check(CLI::Range(0, 1 << 20))
-      ->capture_default_str();
-  command->add_flag("--json", arguments->json,
-                    "print one JSON object for each result and nothing else");
-  auto* profile = command->add_flag(
+      .add_option("--threads", arguments->threads,
+                  "threads of the CPU kernels; 0: one for each core")
+      .in_range(0, 4096)
+      .show_default();
+  command.add_option("--batch-size", arguments->batch_size, "images a step")
+      .in_range(1, 1 << 20)
+      .show_default();
+  command.add_option("--steps", arguments->steps, "timed steps")
+      .in_range(1, 1 << 20)
+      .show_default();
+  command.add_option("--warmup", arguments->warmup, "steps before those, not timed")
+      .in_range(0, 1 << 20)
+      .show_default();
+  command.add_flag("--json", arguments->json,
+                   "print one JSON object for each result and nothing else");
+  auto profile = command.add_flag(
       "--profile", arguments->profile,
       "where the time of a step goes: each kind of operation, against what the machine can do");
-  command->add_option("--trace", arguments->trace, "file for the timeline of --profile")
-      ->needs(profile)
-      ->capture_default_str();
+  command.add_option("--trace", arguments->trace, "file for the timeline of --profile")
+      .needs(profile)
+      .show_default();
   command
-      ->add_option("--compare", arguments->compare,
-                   "side by side with another system, by turns; needs a Python with it")
-      ->check(CLI::IsMember({"timm"}));
-  command->callback([arguments] { run(*arguments); });
+      .add_option("--compare", arguments->compare,
+                  "side by side with another system, by turns; needs a Python with it")
+      .one_of({"timm"});
+  command.callback([arguments] { run(*arguments); });
 }
 
 }  // namespace fovea::app

@@ -4,13 +4,11 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
+#include "apps/fovea/command_line.h"
 
 namespace fovea::app {
 
-void add_bench_data(CLI::App& group);
+void add_bench_data(Command group);
 
 // Runs benchmarks/vs_timm.py with this program, `options` being more of its arguments, and waits.
 // Throws ConfigError where there is no Python with timm or no such script, Error where it fails.

@@ -1,7 +1,6 @@
 // fovea bench data RECIPE [a.b=c ...]
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -73,39 +72,35 @@ void run_bench_data(DataBenchArguments& arguments) {
 
 }  // namespace
 
-void add_bench_data(CLI::App& group) {
-  auto* command = add_command(
-      group, "data",
+void add_bench_data(Command group) {
+  auto command = group.add_command(
+      "data",
       "Images a second through the loader of a recipe, time of each stage, share of what the "
       "machine can do");
   auto arguments = std::make_shared<DataBenchArguments>();
   auto& options = arguments->options;
-  command->add_option("recipe", arguments->recipe, "recipe (.yaml)")
-      ->required()
-      ->type_name("RECIPE");
-  add_overrides(*command, arguments->overrides, "data.train.path=photos");
-  command->add_option("--section", arguments->section, "which data set of the recipe")
-      ->check(CLI::IsMember({"train", "val"}))
-      ->capture_default_str();
-  command->add_option("--threads", options.threads, "loader threads; several, to compare: 1,2")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  command->add_option("--rounds", options.rounds, "windows of each, by turns")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  command->add_option("--seconds", options.seconds, "length of a window")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--batch-size", options.batch_size, "images of a batch")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  command->add_flag("--uint8", arguments->is_uint8,
-                    "batches of bytes, for a device that normalises");
-  command->add_flag("--json", arguments->json,
-                    "print one JSON object for each result and nothing else");
-  command->callback([arguments] { run_bench_data(*arguments); });
+  command.add_option("recipe", arguments->recipe, "recipe (.yaml)").required().type_name("RECIPE");
+  add_overrides(command, arguments->overrides, "data.train.path=photos");
+  command.add_option("--section", arguments->section, "which data set of the recipe")
+      .one_of({"train", "val"})
+      .show_default();
+  command.add_option("--threads", options.threads, "loader threads; several, to compare: 1,2")
+      .delimiter(',')
+      .one_word()
+      .in_range(1, 1024)
+      .show_default();
+  command.add_option("--rounds", options.rounds, "windows of each, by turns")
+      .in_range(1, 1 << 20)
+      .show_default();
+  command.add_option("--seconds", options.seconds, "length of a window").positive().show_default();
+  command.add_option("--batch-size", options.batch_size, "images of a batch")
+      .in_range(1, 1 << 20)
+      .show_default();
+  command.add_flag("--uint8", arguments->is_uint8,
+                   "batches of bytes, for a device that normalises");
+  command.add_flag("--json", arguments->json,
+                   "print one JSON object for each result and nothing else");
+  command.callback([arguments] { run_bench_data(*arguments); });
 }
 
 }  // namespace fovea::app

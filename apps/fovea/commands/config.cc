@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "apps/fovea/overrides.h"
 #include "apps/fovea/reference.h"
 #include "fovea/core/config_schema.h"
+#include "fovea/core/json.h"
 #include "fovea/train/run_folder.h"
 
 namespace fovea::app {
@@ -29,29 +29,29 @@ train::TrainConfig load(const std::string& source, const std::vector<std::string
                                       : load_config<train::TrainConfig>(source, overrides);
 }
 
-void add_show(CLI::App& config) {
-  auto* command = add_command(config, "show",
-                              "Print the resolved config: every key, with defaults and overrides");
+void add_show(Command config) {
+  auto command = config.add_command(
+      "show", "Print the resolved config: every key, with defaults and overrides");
   auto arguments = std::make_shared<ConfigArguments>();
-  command->add_option("source", arguments->source, "recipe (YAML) or run folder")
-      ->required()
-      ->type_name("RECIPE|RUN_DIR");
-  add_overrides(*command, arguments->overrides, "optim.lr=3e-4");
-  command->callback([arguments] {
+  command.add_option("source", arguments->source, "recipe (YAML) or run folder")
+      .required()
+      .type_name("RECIPE|RUN_DIR");
+  add_overrides(command, arguments->overrides, "optim.lr=3e-4");
+  command.callback([arguments] {
     fmt::print("{}", dump_config(load(arguments->source, arguments->overrides)));
   });
 }
 
-void add_diff(CLI::App& config) {
-  auto* command = add_command(config, "diff", "Print the keys in which two configs differ");
+void add_diff(Command config) {
+  auto command = config.add_command("diff", "Print the keys in which two configs differ");
   auto arguments = std::make_shared<ConfigArguments>();
-  command->add_option("left", arguments->source, "recipe or run folder")
-      ->required()
-      ->type_name("LEFT");
-  command->add_option("right", arguments->other, "recipe or run folder")
-      ->required()
-      ->type_name("RIGHT");
-  command->callback([arguments] {
+  command.add_option("left", arguments->source, "recipe or run folder")
+      .required()
+      .type_name("LEFT");
+  command.add_option("right", arguments->other, "recipe or run folder")
+      .required()
+      .type_name("RIGHT");
+  command.callback([arguments] {
     for (const auto& change : config_diff(load(arguments->source), load(arguments->other))) {
       fmt::print("{}: {} -> {}\n", change.key, change.a.value_or("(none)"),
                  change.b.value_or("(none)"));
@@ -61,17 +61,17 @@ void add_diff(CLI::App& config) {
 
 }  // namespace
 
-void add_config(CLI::App& app) {
-  auto* command = add_command(app, "config", "Look at recipes and their keys");
-  command->require_subcommand(1);
-  add_show(*command);
-  add_command(*command, "schema", "Print the JSON schema of a recipe, for editors")->callback([] {
-    fmt::print("{}\n", config_schema<train::TrainConfig>().dump(2));
+void add_config(Command app) {
+  auto command = app.add_command("config", "Look at recipes and their keys");
+  command.require_command();
+  add_show(command);
+  command.add_command("schema", "Print the JSON schema of a recipe, for editors").callback([] {
+    fmt::print("{}\n", json_text(config_schema<train::TrainConfig>(), 2));
   });
-  add_diff(*command);
-  add_config_import(*command);
-  add_command(*command, "reference", "Print the reference of commands, flags and keys as Markdown")
-      ->callback([&app] { fmt::print("{}", reference_page(app)); });
+  add_diff(command);
+  add_config_import(command);
+  command.add_command("reference", "Print the reference of commands, flags and keys as Markdown")
+      .callback([app] { fmt::print("{}", reference_page(app)); });
 }
 
 }  // namespace fovea::app

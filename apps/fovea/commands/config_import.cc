@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 #include "apps/fovea/command.h"
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 #include "fovea/recipe_import/recipe_import.h"
 #include "fovea/train/config.h"
 
@@ -22,7 +22,7 @@ namespace {
 
 struct ImportArguments {
   std::vector<std::string> files;
-  std::string out;
+  std::string out = "recipe.yaml";
   recipe_import::ImportOptions options;
   bool json = false;
 };
@@ -62,7 +62,7 @@ void print_json(const ImportArguments& arguments, const recipe_import::ImportedR
     if (!row.phase.empty()) key["phase"] = row.phase;
     out["keys"].push_back(std::move(key));
   }
-  fmt::print("{}\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  fmt::print("{}\n", json_text(out));
 }
 
 void run_import(const ImportArguments& arguments) {
@@ -95,41 +95,40 @@ void run_import(const ImportArguments& arguments) {
 
 }  // namespace
 
-void add_config_import(CLI::App& config) {
-  auto* command = add_command(
-      config, "import",
-      "Write a recipe from another system's configuration, with an account of its keys");
+void add_config_import(Command config) {
+  auto command = config.add_command(
+      "import", "Write a recipe from another system's configuration, with an account of its keys");
   auto arguments = std::make_shared<ImportArguments>();
   command
-      ->add_option("files", arguments->files,
-                   "UCF-VIT's or BioNeMo's YAML, Rosetta's gin, timm's args.yaml, JABAS's JSON, or "
-                   "a text file with the command line of timm, T2T-ViT or JABAS; several, or a "
-                   "script with several commands, become the phases of one recipe")
-      ->required()
-      ->type_name("FILE...");
-  command->add_option("--from", arguments->options.system, "whose it is")
-      ->required()
-      ->check(CLI::IsMember(recipe_import::import_systems()));
-  command->add_option("--out", arguments->out, "recipe to write; must not be there yet")
-      ->default_val("recipe.yaml")
-      ->type_name("RECIPE");
+      .add_option("files", arguments->files,
+                  "UCF-VIT's or BioNeMo's YAML, Rosetta's gin, timm's args.yaml, JABAS's JSON, or "
+                  "a text file with the command line of timm, T2T-ViT or JABAS; several, or a "
+                  "script with several commands, become the phases of one recipe")
+      .required()
+      .type_name("FILE...");
+  command.add_option("--from", arguments->options.system, "whose it is")
+      .required()
+      .one_of(recipe_import::import_systems());
+  command.add_option("--out", arguments->out, "recipe to write; must not be there yet")
+      .show_default()
+      .type_name("RECIPE");
   command
-      ->add_option("--task", arguments->options.task,
-                   "of ucf: what its script trains; by default told from the keys")
-      ->check(CLI::IsMember({"classification", "mae", "unetr", "sap", "diffusion"}));
+      .add_option("--task", arguments->options.task,
+                  "of ucf: what its script trains; by default told from the keys")
+      .one_of({"classification", "mae", "unetr", "sap", "diffusion"});
   command
-      ->add_option("--gpus", arguments->options.num_gpus,
-                   "processes of the run, each of which takes a batch; 0: as the file says")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+      .add_option("--gpus", arguments->options.num_gpus,
+                  "processes of the run, each of which takes a batch; 0: as the file says")
+      .non_negative()
+      .show_default();
   command
-      ->add_option("--train-samples", arguments->options.train_samples,
-                   "size of the training set, by which epochs become steps")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_flag("--json", arguments->json,
-                    "print one JSON object on standard output and nothing else there");
-  command->callback([arguments] { run_import(*arguments); });
+      .add_option("--train-samples", arguments->options.train_samples,
+                  "size of the training set, by which epochs become steps")
+      .positive()
+      .show_default();
+  command.add_flag("--json", arguments->json,
+                   "print one JSON object on standard output and nothing else there");
+  command.callback([arguments] { run_import(*arguments); });
 }
 
 }  // namespace fovea::app

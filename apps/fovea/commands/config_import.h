@@ -1,13 +1,11 @@
 // fovea config import: a sub-command of the group `config`.
 #pragma once
 
-namespace CLI {
-class App;
-}
+#include "apps/fovea/command_line.h"
 
 namespace fovea::app {
 
 // config: the group `fovea config`.
-void add_config_import(CLI::App& config);
+void add_config_import(Command config);
 
 }  // namespace fovea::app

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -11,6 +10,7 @@
 
 #include "apps/fovea/command.h"
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/weights.h"
 #include "fovea/nn/tensor_file.h"
@@ -145,17 +145,17 @@ void print_json(const ConvertArguments& arguments, const Loaded& loaded,
   const auto& read = loaded.file.report;
   const auto count = loaded.report.loaded.empty() ? read.same.size() + read.converted.size()
                                                   : loaded.report.loaded.size();
-  fmt::print("{}\n", nlohmann::json{{"source", arguments.source},
-                                    {"target", arguments.target},
-                                    {"from", loaded.file.naming},
-                                    {"loaded", count},
-                                    {"adapted", loaded.report.adapted},
-                                    {"skipped", loaded.report.skipped},
-                                    {"converted", read.converted.size()},
-                                    {"left_out", read.left_out},
-                                    {"unexpected", read.unexpected},
-                                    {"written", written.same.size() + written.converted.size()}}
-                         .dump());
+  fmt::print("{}\n", json_text(nlohmann::json{
+                         {"source", arguments.source},
+                         {"target", arguments.target},
+                         {"from", loaded.file.naming},
+                         {"loaded", count},
+                         {"adapted", loaded.report.adapted},
+                         {"skipped", loaded.report.skipped},
+                         {"converted", read.converted.size()},
+                         {"left_out", read.left_out},
+                         {"unexpected", read.unexpected},
+                         {"written", written.same.size() + written.converted.size()}}));
 }
 
 void run_convert(const ConvertArguments& arguments) {
@@ -178,44 +178,44 @@ std::vector<std::string> with_names(std::vector<std::string> names, bool is_targ
 
 }  // namespace
 
-void add_convert(CLI::App& app) {
-  auto* command = add_command(app, "convert", "Weights between formats, strictly, with a report");
+void add_convert(Command app) {
+  auto command = app.add_command("convert", "Weights between formats, strictly, with a report");
   auto arguments = std::make_shared<ConvertArguments>();
   command
-      ->add_option("source", arguments->source,
-                   "weights: a .safetensors, .pt, .pth or .npz file, a DCP folder, a run folder")
-      ->required()
-      ->type_name("SRC");
+      .add_option("source", arguments->source,
+                  "weights: a .safetensors, .pt, .pth or .npz file, a DCP folder, a run folder")
+      .required()
+      .type_name("SRC");
   command
-      ->add_option("target", arguments->target,
-                   "file to write: .safetensors, .pt or .pth; a folder with --to dcp")
-      ->required()
-      ->type_name("DST");
-  command->add_option(
+      .add_option("target", arguments->target,
+                  "file to write: .safetensors, .pt or .pth; a folder with --to dcp")
+      .required()
+      .type_name("DST");
+  command.add_option(
       "--model", arguments->model,
       "the model that a foreign file belongs to, by timm's name: vit_small_patch16_224");
-  command->add_option("--from", arguments->from, "names in the source")
-      ->check(CLI::IsMember(with_names({"auto", "hf", "torch"}, false)))
-      ->capture_default_str();
+  command.add_option("--from", arguments->from, "names in the source")
+      .one_of(with_names({"auto", "hf", "torch"}, false))
+      .show_default();
   command
-      ->add_option("--to", arguments->to,
-                   "names to write; pt: timm's, as torch.save does; dcp: timm's, as a "
-                   "folder of torch.distributed.checkpoint")
-      ->check(CLI::IsMember(with_names({"hf", "pt", "dcp"}, true)))
-      ->capture_default_str();
-  command->add_option("--key", arguments->key,
-                      "where the weights lie in a torch file: state_dict_ema");
+      .add_option("--to", arguments->to,
+                  "names to write; pt: timm's, as torch.save does; dcp: timm's, as a "
+                  "folder of torch.distributed.checkpoint")
+      .one_of(with_names({"hf", "pt", "dcp"}, true))
+      .show_default();
+  command.add_option("--key", arguments->key,
+                     "where the weights lie in a torch file: state_dict_ema");
   command
-      ->add_option("--checkpoint", arguments->checkpoint, "of a run folder: final, best or latest")
-      ->check(CLI::IsMember({"final", "best", "latest"}))
-      ->capture_default_str();
-  command->add_flag("--skip-head", arguments->skip_head,
-                    "leave the classifier of a foreign file out");
-  command->add_flag("--partial", arguments->partial,
-                    "leave out tensors that no table knows, instead of refusing the file");
-  command->add_flag("--json", arguments->json,
-                    "print one JSON object on standard output and nothing else there");
-  command->callback([arguments] { run_convert(*arguments); });
+      .add_option("--checkpoint", arguments->checkpoint, "of a run folder: final, best or latest")
+      .one_of({"final", "best", "latest"})
+      .show_default();
+  command.add_flag("--skip-head", arguments->skip_head,
+                   "leave the classifier of a foreign file out");
+  command.add_flag("--partial", arguments->partial,
+                   "leave out tensors that no table knows, instead of refusing the file");
+  command.add_flag("--json", arguments->json,
+                   "print one JSON object on standard output and nothing else there");
+  command.callback([arguments] { run_convert(*arguments); });
 }
 
 }  // namespace fovea::app

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 
 #include "apps/fovea/command.h"
@@ -66,17 +65,17 @@ std::function<void(int64_t, int64_t)> ProgressCounter::callback() {
   };
 }
 
-void add_data(CLI::App& app) {
-  auto* group = add_command(app, "data", "Look at, index, pack, check and prepare data sets");
-  group->require_subcommand(1);
-  add_data_inspect(*group);
-  add_data_index(*group);
-  add_data_pack(*group);
-  add_data_check(*group);
-  add_data_prepare(*group);
-  add_data_balance(*group);
-  add_data_patch(*group);
-  add_data_unpatch(*group);
+void add_data(Command app) {
+  auto group = app.add_command("data", "Look at, index, pack, check and prepare data sets");
+  group.require_command();
+  add_data_inspect(group);
+  add_data_index(group);
+  add_data_pack(group);
+  add_data_check(group);
+  add_data_prepare(group);
+  add_data_balance(group);
+  add_data_patch(group);
+  add_data_unpatch(group);
 }
 
 }  // namespace fovea::app

@@ -7,23 +7,20 @@
 #include <utility>
 #include <vector>
 
+#include "apps/fovea/command_line.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/datasets/registry.h"
 #include "fovea/train/progress.h"
 
-namespace CLI {
-class App;
-}
-
 namespace fovea::app {
 
 // Each adds its sub-command to the group.
-void add_data_index(CLI::App& group);
-void add_data_inspect(CLI::App& group);
-void add_data_pack(CLI::App& group);
-void add_data_check(CLI::App& group);
-void add_data_prepare(CLI::App& group);
-void add_data_prepare_mni152(CLI::App& prepare);
+void add_data_index(Command group);
+void add_data_inspect(Command group);
+void add_data_pack(Command group);
+void add_data_check(Command group);
+void add_data_prepare(Command group);
+void add_data_prepare_mni152(Command prepare);
 
 // Whether `source` names a recipe, rather than a folder or tars.
 bool is_data_recipe(const std::string& source);

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -13,6 +12,7 @@
 #include "apps/fovea/overrides.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 #include "fovea/data/balance.h"
 #include "fovea/train/config.h"
 
@@ -57,8 +57,7 @@ void run(const BalanceArguments& arguments) {
                                       .batch_size = config.global_batch_size / arguments.gpus,
                                       .upstream_compatible = arguments.upstream_compatible});
   if (arguments.json) {
-    fmt::print("{}\n",
-               to_json(balance).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(to_json(balance)));
   } else {
     fmt::print("{}", arguments.yaml ? data::balance_yaml(balance) : data::balance_text(balance));
   }
@@ -66,24 +65,24 @@ void run(const BalanceArguments& arguments) {
 
 }  // namespace
 
-void add_data_balance(CLI::App& data) {
-  auto* command = add_command(data, "balance",
-                              "Tiles of each set of a mix, and how many processes should read it");
+void add_data_balance(Command data) {
+  auto command = data.add_command(
+      "balance", "Tiles of each set of a mix, and how many processes should read it");
   auto arguments = std::make_shared<BalanceArguments>();
-  command->add_option("recipe", arguments->recipe, "a recipe whose data.train is a mix")
-      ->required()
-      ->type_name("RECIPE");
-  add_overrides(*command, arguments->overrides, "data.mix=exact");
-  command->add_option("--gpus", arguments->gpus, "processes that read data")
-      ->required()
-      ->check(CLI::Range(1, 1 << 20));
-  command->add_flag("--upstream", arguments->upstream_compatible,
-                    "count as UCF-VIT does: each image of a set has its first one's tiles");
-  auto* yaml = command->add_flag("--yaml", arguments->yaml,
-                                 "print the load_balancing section of UCF-VIT's recipes");
-  command->add_flag("--json", arguments->json, "print one JSON object on standard output")
-      ->excludes(yaml);
-  command->callback([arguments] { run(*arguments); });
+  command.add_option("recipe", arguments->recipe, "a recipe whose data.train is a mix")
+      .required()
+      .type_name("RECIPE");
+  add_overrides(command, arguments->overrides, "data.mix=exact");
+  command.add_option("--gpus", arguments->gpus, "processes that read data")
+      .required()
+      .in_range(1, 1 << 20);
+  command.add_flag("--upstream", arguments->upstream_compatible,
+                   "count as UCF-VIT does: each image of a set has its first one's tiles");
+  auto yaml = command.add_flag("--yaml", arguments->yaml,
+                               "print the load_balancing section of UCF-VIT's recipes");
+  command.add_flag("--json", arguments->json, "print one JSON object on standard output")
+      .excludes(yaml);
+  command.callback([arguments] { run(*arguments); });
 }
 
 }  // namespace fovea::app

@@ -1,13 +1,11 @@
 // fovea data balance: a sub-command of the group `data`.
 #pragma once
 
-namespace CLI {
-class App;
-}
+#include "apps/fovea/command_line.h"
 
 namespace fovea::app {
 
 // data: the group `fovea data`.
-void add_data_balance(CLI::App& data);
+void add_data_balance(Command data);
 
 }  // namespace fovea::app

@@ -1,7 +1,6 @@
 // fovea data check RECIPE|DIR
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -12,6 +11,7 @@
 #include "apps/fovea/commands/data.h"
 #include "apps/fovea/overrides.h"
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 #include "fovea/data/check.h"
 
 namespace fovea::app {
@@ -34,7 +34,7 @@ void print(const CheckArguments& arguments, const std::string& name,
     }
     const nlohmann::ordered_json out = {
         {"name", title}, {"num_samples", report.samples}, {"damaged", damaged}};
-    fmt::print("{}\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(out));
     return;
   }
   for (const auto& [index, reason] : report.damaged)
@@ -59,22 +59,20 @@ void run(const CheckArguments& arguments) {
 
 }  // namespace
 
-void add_data_check(CLI::App& group) {
-  auto* command =
-      add_command(group, "check",
-                  "Read every sample and name those that are damaged; exit code 4 where one is");
+void add_data_check(Command group) {
+  auto command = group.add_command(
+      "check", "Read every sample and name those that are damaged; exit code 4 where one is");
   auto arguments = std::make_shared<CheckArguments>();
   command
-      ->add_option("source", arguments->source,
-                   "recipe (.yaml), or a folder: packed, of tars, or of class folders")
-      ->required()
-      ->type_name("RECIPE|DIR");
-  add_overrides(*command, arguments->overrides, "data.train.path=photos");
-  command->add_option("--threads", arguments->threads, "0: one for each core")
-      ->check(CLI::Range(0, 1024));
-  command->add_flag("--json", arguments->json,
-                    "print one JSON object for each data set and nothing else");
-  command->callback([arguments] { run(*arguments); });
+      .add_option("source", arguments->source,
+                  "recipe (.yaml), or a folder: packed, of tars, or of class folders")
+      .required()
+      .type_name("RECIPE|DIR");
+  add_overrides(command, arguments->overrides, "data.train.path=photos");
+  command.add_option("--threads", arguments->threads, "0: one for each core").in_range(0, 1024);
+  command.add_flag("--json", arguments->json,
+                   "print one JSON object for each data set and nothing else");
+  command.callback([arguments] { run(*arguments); });
 }
 
 }  // namespace fovea::app

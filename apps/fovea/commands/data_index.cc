@@ -1,7 +1,6 @@
 // fovea data index SHARDS... [--out DIR]
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -13,6 +12,7 @@
 #include "apps/fovea/commands/data.h"
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 #include "fovea/data/datasets/wds.h"
 #include "fovea/data/formats/wds_index.h"
 #include "fovea/data/parallel_for.h"
@@ -51,8 +51,8 @@ void run(const IndexArguments& arguments) {
   int64_t samples = 0;
   for (const auto& index : indices) samples += index.size();
   if (arguments.json) {
-    fmt::print("{}\n",
-               nlohmann::ordered_json{{"shards", tars.size()}, {"num_samples", samples}}.dump());
+    fmt::print("{}\n", json_text(nlohmann::ordered_json{{"shards", tars.size()},
+                                                        {"num_samples", samples}}));
   } else {
     fmt::print("{} tars, {} samples; indices {}\n", tars.size(), samples,
                arguments.out.empty() ? "beside the tars" : "in " + arguments.out);
@@ -61,23 +61,21 @@ void run(const IndexArguments& arguments) {
 
 }  // namespace
 
-void add_data_index(CLI::App& group) {
-  auto* command =
-      add_command(group, "index",
-                  "Where the samples of WebDataset tars stand, as files of DALI's wds2idx format");
+void add_data_index(Command group) {
+  auto command = group.add_command(
+      "index", "Where the samples of WebDataset tars stand, as files of DALI's wds2idx format");
   auto arguments = std::make_shared<IndexArguments>();
   command
-      ->add_option("shards", arguments->shards,
-                   "tars, with braces where there are many, or folders of tars")
-      ->required()
-      ->type_name("SHARDS...");
-  command->add_option("--out", arguments->out,
-                      "folder for idx_0.txt, idx_1.txt, ...; by default x.idx beside x.tar");
-  command->add_option("--threads", arguments->threads, "0: one for each core")
-      ->check(CLI::Range(0, 1024));
-  command->add_flag("--json", arguments->json,
-                    "print one JSON object on standard output and nothing else there");
-  command->callback([arguments] { run(*arguments); });
+      .add_option("shards", arguments->shards,
+                  "tars, with braces where there are many, or folders of tars")
+      .required()
+      .type_name("SHARDS...");
+  command.add_option("--out", arguments->out,
+                     "folder for idx_0.txt, idx_1.txt, ...; by default x.idx beside x.tar");
+  command.add_option("--threads", arguments->threads, "0: one for each core").in_range(0, 1024);
+  command.add_flag("--json", arguments->json,
+                   "print one JSON object on standard output and nothing else there");
+  command.callback([arguments] { run(*arguments); });
 }
 
 }  // namespace fovea::app

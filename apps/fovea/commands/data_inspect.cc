@@ -1,7 +1,6 @@
 // fovea data inspect RECIPE|DIR [a.b=c ...]
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -16,6 +15,7 @@
 #include "fovea/core/config.h"
 #include "fovea/core/config_node.h"
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 #include "fovea/data/config.h"
 #include "fovea/data/inspect/inspection_page.h"
 #include "fovea/data/inspect/inspection_text.h"
@@ -183,7 +183,7 @@ void print_json(const data::Inspection& inspection, const std::vector<std::strin
         {"groups_with_several_labels", found.groups_with_several_labels}}},
       {"notes", inspection.notes},
       {"files", files}};
-  fmt::print("{}\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  fmt::print("{}\n", json_text(out));
 }
 
 void run(const InspectArguments& arguments) {
@@ -217,45 +217,42 @@ void run(const InspectArguments& arguments) {
 
 }  // namespace
 
-void add_data_inspect(CLI::App& group) {
-  auto* command = add_command(
-      group, "inspect",
+void add_data_inspect(Command group) {
+  auto command = group.add_command(
+      "inspect",
       "What is in a data set: classes, sizes, mean and deviation, unreadable files, duplicates "
       "between train and val, pictures; exit code 4 where a sample cannot be read");
   auto arguments = std::make_shared<InspectArguments>();
   auto& options = arguments->options;
   command
-      ->add_option("source", arguments->source,
-                   "recipe (.yaml), or a folder: packed, of tars, or of class folders")
-      ->required()
-      ->type_name("RECIPE|DIR");
-  add_overrides(*command, arguments->overrides, "data.train.path=photos");
-  command->add_option("--section", arguments->section, "of a recipe: which data set")
-      ->check(CLI::IsMember({"train", "val", "both"}))
-      ->capture_default_str();
-  command->add_option("--out", arguments->out, "folder for inspect.html and the pictures")
-      ->capture_default_str();
-  command->add_option("--samples", options.samples, "pictures of each set")
-      ->check(CLI::Range(0, 10000))
-      ->capture_default_str();
-  command->add_option("--rows", options.rows, "augmented samples")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  command->add_option("--draws", options.draws, "pictures of each augmented sample")
-      ->check(CLI::Range(1, 100))
-      ->capture_default_str();
+      .add_option("source", arguments->source,
+                  "recipe (.yaml), or a folder: packed, of tars, or of class folders")
+      .required()
+      .type_name("RECIPE|DIR");
+  add_overrides(command, arguments->overrides, "data.train.path=photos");
+  command.add_option("--section", arguments->section, "of a recipe: which data set")
+      .one_of({"train", "val", "both"})
+      .show_default();
+  command.add_option("--out", arguments->out, "folder for inspect.html and the pictures")
+      .show_default();
+  command.add_option("--samples", options.samples, "pictures of each set")
+      .in_range(0, 10000)
+      .show_default();
+  command.add_option("--rows", options.rows, "augmented samples").in_range(1, 1000).show_default();
+  command.add_option("--draws", options.draws, "pictures of each augmented sample")
+      .in_range(1, 100)
+      .show_default();
   command
-      ->add_option("--max-samples", options.max_samples,
-                   "read only so many samples of each set, evenly spread; 0: all")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command->add_flag("--tree", arguments->tree,
-                    "also draw adaptive patches, with the defaults or with "
-                    "--tree='{fixed_length: 256, criterion: variance}'");
-  command->add_option("--threads", options.threads, "0: one for each core")
-      ->check(CLI::Range(0, 1024));
-  command->add_flag("--json", arguments->json, "print one JSON object and nothing else");
-  command->callback([arguments] { run(*arguments); });
+      .add_option("--max-samples", options.max_samples,
+                  "read only so many samples of each set, evenly spread; 0: all")
+      .non_negative()
+      .show_default();
+  command.add_flag("--tree", arguments->tree,
+                   "also draw adaptive patches, with the defaults or with "
+                   "--tree='{fixed_length: 256, criterion: variance}'");
+  command.add_option("--threads", options.threads, "0: one for each core").in_range(0, 1024);
+  command.add_flag("--json", arguments->json, "print one JSON object and nothing else");
+  command.callback([arguments] { run(*arguments); });
 }
 
 }  // namespace fovea::app

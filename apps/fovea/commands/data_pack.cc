@@ -1,7 +1,6 @@
 // fovea data pack RECIPE|FOLDER --to packed|wds --out DIR
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,6 +11,7 @@
 #include "apps/fovea/commands/data.h"
 #include "apps/fovea/overrides.h"
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 #include "fovea/data/pack.h"
 
 namespace fovea::app {
@@ -53,7 +53,7 @@ void pack_one(const PackArguments& arguments, const std::string& name,
                                         {"resumed_samples", report.resumed},
                                         {"shards", report.shards},
                                         {"bytes", report.bytes}};
-    fmt::print("{}\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(out));
     return;
   }
   fmt::print("{}: {} samples in {} shards, {:.1f} MiB{}\n  recipe: data.{}: {}\n", options.out,
@@ -76,46 +76,45 @@ void run(const PackArguments& arguments) {
 
 }  // namespace
 
-void add_data_pack(CLI::App& group) {
-  auto* command =
-      add_command(group, "pack", "A data set of images as shards that are read fast; resumable");
+void add_data_pack(Command group) {
+  auto command =
+      group.add_command("pack", "A data set of images as shards that are read fast; resumable");
   auto arguments = std::make_shared<PackArguments>();
   auto& options = arguments->options;
-  command->add_option("source", arguments->source, "recipe (.yaml), or a folder of a data set")
-      ->required()
-      ->type_name("RECIPE|FOLDER");
-  add_overrides(*command, arguments->overrides, "data.train.path=photos");
-  command->add_option("--to", options.to, "Fovea's packed format, or WebDataset tars")
-      ->check(CLI::IsMember({"packed", "wds"}))
-      ->capture_default_str();
+  command.add_option("source", arguments->source, "recipe (.yaml), or a folder of a data set")
+      .required()
+      .type_name("RECIPE|FOLDER");
+  add_overrides(command, arguments->overrides, "data.train.path=photos");
+  command.add_option("--to", options.to, "Fovea's packed format, or WebDataset tars")
+      .one_of({"packed", "wds"})
+      .show_default();
   command
-      ->add_option("--out", options.out,
-                   "folder to write; of a recipe it gets the folders train and val")
-      ->required();
-  command->add_option("--part", arguments->part, "of a recipe: which data set")
-      ->check(CLI::IsMember({"all", "train", "val"}))
-      ->capture_default_str();
+      .add_option("--out", options.out,
+                  "folder to write; of a recipe it gets the folders train and val")
+      .required();
+  command.add_option("--part", arguments->part, "of a recipe: which data set")
+      .one_of({"all", "train", "val"})
+      .show_default();
   command
-      ->add_option("--max-side", options.max_side,
-                   "shrink images whose longer side is above this, and store them as JPEG; 0: keep "
-                   "all files as they are")
-      ->check(CLI::Range(0, 65500))
-      ->capture_default_str();
-  command->add_option("--quality", options.quality, "of the JPEGs that --max-side makes")
-      ->check(CLI::Range(1, 100))
-      ->capture_default_str();
-  command->add_flag("--raw", options.raw, "store pixels: the fastest to read, the most disk");
-  command->add_option("--shard-mib", arguments->shard_mib, "size of a shard, in MiB")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  command->add_flag("--shuffle", arguments->shuffle,
-                    "another order of the samples, for readers that read in order");
-  command->add_option("--seed", arguments->seed, "of --shuffle")->capture_default_str();
-  command->add_option("--threads", options.threads, "0: one for each core")
-      ->check(CLI::Range(0, 1024));
-  command->add_flag("--json", arguments->json,
-                    "print one JSON object for each data set and nothing else");
-  command->callback([arguments] { run(*arguments); });
+      .add_option("--max-side", options.max_side,
+                  "shrink images whose longer side is above this, and store them as JPEG; 0: keep "
+                  "all files as they are")
+      .in_range(0, 65500)
+      .show_default();
+  command.add_option("--quality", options.quality, "of the JPEGs that --max-side makes")
+      .in_range(1, 100)
+      .show_default();
+  command.add_flag("--raw", options.raw, "store pixels: the fastest to read, the most disk");
+  command.add_option("--shard-mib", arguments->shard_mib, "size of a shard, in MiB")
+      .in_range(1, 1 << 20)
+      .show_default();
+  command.add_flag("--shuffle", arguments->shuffle,
+                   "another order of the samples, for readers that read in order");
+  command.add_option("--seed", arguments->seed, "of --shuffle").show_default();
+  command.add_option("--threads", options.threads, "0: one for each core").in_range(0, 1024);
+  command.add_flag("--json", arguments->json,
+                   "print one JSON object for each data set and nothing else");
+  command.callback([arguments] { run(*arguments); });
 }
 
 }  // namespace fovea::app

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -17,6 +16,7 @@
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 #include "fovea/core/memory.h"
 #include "fovea/data/formats/raw_regions.h"
 #include "fovea/data/formats/region_source.h"
@@ -121,11 +121,10 @@ void run_patch(const PatchArguments& arguments) {
   write_pictures(arguments, *source, sequence, options.band_bytes);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   const auto statistics = statistics_of(*source, sequence, seconds.count());
-  const auto replace = nlohmann::json::error_handler_t::replace;
   write_file_atomic((fs::path(arguments.out) / "statistics.json").string(),
-                    statistics.dump(2, ' ', false, replace) + "\n");
+                    json_text(statistics, 2) + "\n");
   if (arguments.json) {
-    fmt::print("{}\n", statistics.dump(-1, ' ', false, replace));
+    fmt::print("{}\n", json_text(statistics));
     return;
   }
   fmt::print("{}: {}x{}x{} {}, {} of {} patches; {:.1f} s, {:.0f} MiB\n", arguments.out,
@@ -149,74 +148,73 @@ void run_unpatch(const UnpatchArguments& arguments) {
   fmt::print("{}\n", arguments.out);
 }
 
-void add_raw_options(CLI::App& command, PatchArguments& arguments) {
+void add_raw_options(Command command, PatchArguments& arguments) {
   command
       .add_option("--dtype", arguments.dtype,
                   "of a raw file, which has no header: the type of its numbers")
-      ->check(CLI::IsMember(data::scalar_type_names()));
+      .one_of(data::scalar_type_names());
   command.add_option("--shape", arguments.shape, "of a raw file: sizes, the last one fastest")
-      ->delimiter(',');
+      .delimiter(',');
   command.add_option("--axes", arguments.axes, "of a raw file: what the sizes are")
-      ->check(CLI::IsMember({"HW", "HWC", "CHW"}))
-      ->capture_default_str();
+      .one_of({"HW", "HWC", "CHW"})
+      .show_default();
   command.add_option("--offset", arguments.offset, "of a raw file: bytes before the numbers");
   command.add_flag("--big-endian", arguments.big_endian, "of a raw file: its byte order");
 }
 
 }  // namespace
 
-void add_data_patch(CLI::App& group) {
-  auto* command =
-      add_command(group, "patch",
-                  "A large image as adaptive patches, in bounded memory: tokens, tree, statistics");
+void add_data_patch(Command group) {
+  auto command = group.add_command(
+      "patch", "A large image as adaptive patches, in bounded memory: tokens, tree, statistics");
   auto arguments = std::make_shared<PatchArguments>();
-  command->add_option("image", arguments->image, "TIFF, JPEG or PNG; with --dtype a raw file")
-      ->required()
-      ->type_name("IMAGE");
+  command.add_option("image", arguments->image, "TIFF, JPEG or PNG; with --dtype a raw file")
+      .required()
+      .type_name("IMAGE");
   command
-      ->add_option("overrides", arguments->overrides,
-                   "keys of adaptive patching: fixed_length=4096 patch_size=32 ...")
-      ->type_name("key=value");
+      .add_option("overrides", arguments->overrides,
+                  "keys of adaptive patching: fixed_length=4096 patch_size=32 ...")
+      .type_name("key=value");
   command
-      ->add_option("--out", arguments->out,
-                   "folder that gets patches.safetensors, tree.png and "
-                   "statistics.json")
-      ->required();
-  add_raw_options(*command, *arguments);
+      .add_option("--out", arguments->out,
+                  "folder that gets patches.safetensors, tree.png and "
+                  "statistics.json")
+      .required();
+  add_raw_options(command, *arguments);
   command
-      ->add_option("--memory-mib", arguments->memory_mib,
-                   "most memory for the map of detail; two bits a pixel for edges")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
+      .add_option("--memory-mib", arguments->memory_mib,
+                  "most memory for the map of detail; two bits a pixel for edges")
+      .in_range(1, 1 << 20)
+      .show_default();
   command
-      ->add_option("--picture-side", arguments->picture_side,
-                   "longest side of the picture of the tree; 0: no picture")
-      ->check(CLI::Range(0, 16384))
-      ->capture_default_str();
-  command->add_flag("--json", arguments->json,
-                    "print one JSON object on standard output and nothing else there");
-  command->callback([arguments] { run_patch(*arguments); });
+      .add_option("--picture-side", arguments->picture_side,
+                  "longest side of the picture of the tree; 0: no picture")
+      .in_range(0, 16384)
+      .show_default();
+  command.add_flag("--json", arguments->json,
+                   "print one JSON object on standard output and nothing else there");
+  command.callback([arguments] { run_patch(*arguments); });
 }
 
-void add_data_unpatch(CLI::App& group) {
-  auto* command =
-      add_command(group, "unpatch", "Values of patches back over the whole image, as a tiled TIFF");
+void add_data_unpatch(Command group) {
+  auto command =
+      group.add_command("unpatch", "Values of patches back over the whole image, as a tiled TIFF");
   auto arguments = std::make_shared<UnpatchArguments>();
-  command->add_option("patches", arguments->folder, "folder of `fovea data patch`")
-      ->required()
-      ->type_name("DIR");
+  command.add_option("patches", arguments->folder, "folder of `fovea data patch`")
+      .required()
+      .type_name("DIR");
   command
-      ->add_option("values", arguments->values,
-                   "safetensors: F32 [C, L, p * p] or [L, C], or classes [L] or [L, p * p]")
-      ->required()
-      ->type_name("VALUES");
-  command->add_option("--out", arguments->out, "TIFF to write")->required();
-  command->add_option("--tensor", arguments->options.tensor,
-                      "which one, where VALUES holds several");
-  command->add_option("--compression", arguments->options.compression, "of the TIFF")
-      ->check(CLI::IsMember({"none", "lzw", "deflate"}))
-      ->capture_default_str();
-  command->callback([arguments] { run_unpatch(*arguments); });
+      .add_option("values", arguments->values,
+                  "safetensors: F32 [C, L, p * p] or [L, C], or classes [L] or [L, p * p]")
+      .required()
+      .type_name("VALUES");
+  command.add_option("--out", arguments->out, "TIFF to write").required();
+  command.add_option("--tensor", arguments->options.tensor,
+                     "which one, where VALUES holds several");
+  command.add_option("--compression", arguments->options.compression, "of the TIFF")
+      .one_of({"none", "lzw", "deflate"})
+      .show_default();
+  command.callback([arguments] { run_unpatch(*arguments); });
 }
 
 }  // namespace fovea::app

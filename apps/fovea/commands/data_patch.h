@@ -1,13 +1,11 @@
 // The sub-commands of `fovea data` for images that are too large for memory.
 #pragma once
 
-namespace CLI {
-class App;
-}
+#include "apps/fovea/command_line.h"
 
 namespace fovea::app {
 
-void add_data_patch(CLI::App& group);
-void add_data_unpatch(CLI::App& group);
+void add_data_patch(Command group);
+void add_data_unpatch(Command group);
 
 }  // namespace fovea::app

@@ -1,13 +1,13 @@
 // fovea data prepare imagenet TRAIN.tar VAL.tar DEVKIT.tar.gz --out DIR [--to folder|wds|packed]
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/commands/data.h"
+#include "fovea/core/json.h"
 #include "fovea/data/imagenet.h"
 
 namespace fovea::app {
@@ -33,7 +33,7 @@ void run(const PrepareArguments& arguments) {
                                         {"train_samples", report.train},
                                         {"val_samples", report.val},
                                         {"resumed_samples", report.resumed}};
-    fmt::print("{}\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(out));
     return;
   }
   fmt::print("{}: {} classes, {} training and {} validation images{}\n", options.out,
@@ -49,45 +49,42 @@ void run(const PrepareArguments& arguments) {
 
 }  // namespace
 
-void add_data_prepare(CLI::App& group) {
-  auto* prepare = add_command(group, "prepare", "Publishers' archives as a data set");
-  prepare->require_subcommand(1);
-  add_data_prepare_mni152(*prepare);
-  auto* command = add_command(*prepare, "imagenet",
-                              "ILSVRC2012 from its two image archives and its devkit; resumable");
+void add_data_prepare(Command group) {
+  auto prepare = group.add_command("prepare", "Publishers' archives as a data set");
+  prepare.require_command();
+  add_data_prepare_mni152(prepare);
+  auto command = prepare.add_command(
+      "imagenet", "ILSVRC2012 from its two image archives and its devkit; resumable");
   auto arguments = std::make_shared<PrepareArguments>();
   auto& options = arguments->options;
-  command->add_option("train", options.train, "ILSVRC2012_img_train.tar")
-      ->required()
-      ->type_name("TRAIN.tar");
-  command->add_option("val", options.val, "ILSVRC2012_img_val.tar")
-      ->required()
-      ->type_name("VAL.tar");
-  command->add_option("devkit", options.devkit, "ILSVRC2012_devkit_t12.tar.gz")
-      ->required()
-      ->type_name("DEVKIT.tar.gz");
-  command->add_option("--out", options.out, "folder that gets train and val")->required();
-  command->add_option("--to", options.to, "class folders, WebDataset tars or Fovea's packed format")
-      ->check(CLI::IsMember({"folder", "wds", "packed"}))
-      ->capture_default_str();
+  command.add_option("train", options.train, "ILSVRC2012_img_train.tar")
+      .required()
+      .type_name("TRAIN.tar");
+  command.add_option("val", options.val, "ILSVRC2012_img_val.tar").required().type_name("VAL.tar");
+  command.add_option("devkit", options.devkit, "ILSVRC2012_devkit_t12.tar.gz")
+      .required()
+      .type_name("DEVKIT.tar.gz");
+  command.add_option("--out", options.out, "folder that gets train and val").required();
+  command.add_option("--to", options.to, "class folders, WebDataset tars or Fovea's packed format")
+      .one_of({"folder", "wds", "packed"})
+      .show_default();
   command
-      ->add_option("--max-side", options.pack.max_side,
-                   "of wds and packed: shrink images whose longer side is above this; 0: keep all "
-                   "files as they are")
-      ->check(CLI::Range(0, 65500))
-      ->capture_default_str();
-  command->add_option("--quality", options.pack.quality, "of the JPEGs that --max-side makes")
-      ->check(CLI::Range(1, 100))
-      ->capture_default_str();
-  command->add_flag("--raw", options.pack.raw, "of packed: store pixels");
-  command->add_option("--shard-mib", arguments->shard_mib, "size of a shard, in MiB")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  command->add_option("--threads", options.pack.threads, "0: one for each core")
-      ->check(CLI::Range(0, 1024));
-  command->add_flag("--json", arguments->json,
-                    "print one JSON object on standard output and nothing else there");
-  command->callback([arguments] { run(*arguments); });
+      .add_option("--max-side", options.pack.max_side,
+                  "of wds and packed: shrink images whose longer side is above this; 0: keep all "
+                  "files as they are")
+      .in_range(0, 65500)
+      .show_default();
+  command.add_option("--quality", options.pack.quality, "of the JPEGs that --max-side makes")
+      .in_range(1, 100)
+      .show_default();
+  command.add_flag("--raw", options.pack.raw, "of packed: store pixels");
+  command.add_option("--shard-mib", arguments->shard_mib, "size of a shard, in MiB")
+      .in_range(1, 1 << 20)
+      .show_default();
+  command.add_option("--threads", options.pack.threads, "0: one for each core").in_range(0, 1024);
+  command.add_flag("--json", arguments->json,
+                   "print one JSON object on standard output and nothing else there");
+  command.callback([arguments] { run(*arguments); });
 }
 
 }  // namespace fovea::app

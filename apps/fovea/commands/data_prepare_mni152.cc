@@ -1,12 +1,12 @@
 // fovea data prepare mni152 NILEARN.whl --out DIR
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/commands/data.h"
+#include "fovea/core/json.h"
 #include "fovea/data/mni152.h"
 
 namespace fovea::app {
@@ -29,9 +29,9 @@ void print_part(const char* name, const data::Mni152Part& part) {
 
 }  // namespace
 
-void add_data_prepare_mni152(CLI::App& prepare) {
-  auto* command = add_command(
-      prepare, "mni152", "The MNI152 T1 brain with grey and white matter, from nilearn's wheel");
+void add_data_prepare_mni152(Command prepare) {
+  auto command = prepare.add_command(
+      "mni152", "The MNI152 T1 brain with grey and white matter, from nilearn's wheel");
   struct Arguments {
     data::Mni152Options options;
     bool json = false;
@@ -39,29 +39,28 @@ void add_data_prepare_mni152(CLI::App& prepare) {
   auto arguments = std::make_shared<Arguments>();
   auto& options = arguments->options;
   command
-      ->add_option("wheel", options.wheel,
-                   "nilearn's wheel: pip download --no-deps nilearn==0.14.1")
-      ->required()
-      ->check(CLI::ExistingFile)
-      ->type_name("NILEARN.whl");
-  command->add_option("--out", options.out, "folder that gets train and val")->required();
-  command->add_option("--slabs", options.num_slabs, "slabs that the head is cut into")
-      ->check(CLI::Range(2, 100))
-      ->capture_default_str();
+      .add_option("wheel", options.wheel, "nilearn's wheel: pip download --no-deps nilearn==0.14.1")
+      .required()
+      .existing_file()
+      .type_name("NILEARN.whl");
+  command.add_option("--out", options.out, "folder that gets train and val").required();
+  command.add_option("--slabs", options.num_slabs, "slabs that the head is cut into")
+      .in_range(2, 100)
+      .show_default();
   command
-      ->add_option("--held-out", options.held_out,
-                   "of so many slabs in a row, the second one is for validation")
-      ->check(CLI::Range(2, 100))
-      ->capture_default_str();
-  command->add_flag("--json", arguments->json,
-                    "print one JSON object on standard output and nothing else there");
-  command->callback([arguments] {
+      .add_option("--held-out", options.held_out,
+                  "of so many slabs in a row, the second one is for validation")
+      .in_range(2, 100)
+      .show_default();
+  command.add_flag("--json", arguments->json,
+                   "print one JSON object on standard output and nothing else there");
+  command.callback([arguments] {
     const auto report = data::prepare_mni152(arguments->options);
     if (arguments->json) {
       const nlohmann::ordered_json out = {{"out", arguments->options.out},
                                           {"train", to_json(report.train)},
                                           {"val", to_json(report.val)}};
-      fmt::print("{}\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+      fmt::print("{}\n", json_text(out));
       return;
     }
     fmt::print("{}:\n", arguments->options.out);

@@ -9,7 +9,6 @@
 #include <torch/headeronly/version.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -23,6 +22,7 @@
 #include "apps/fovea/command.h"
 #include "fovea/core/error.h"
 #include "fovea/core/html.h"
+#include "fovea/core/json.h"
 #include "fovea/core/program_files.h"
 #include "fovea/kernels/device.h"
 #include "fovea/train/machine.h"
@@ -239,7 +239,7 @@ void print_json(const std::vector<Finding>& findings, bool can_train) {
         {{"name", name}, {"state", word_of(state)}, {"found", found}, {"advice", advice}});
   }
   const nlohmann::ordered_json out = {{"can_train", can_train}, {"findings", list}};
-  fmt::print("{}\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  fmt::print("{}\n", json_text(out));
 }
 
 void run(bool json) {
@@ -257,13 +257,12 @@ void run(bool json) {
 
 }  // namespace
 
-void add_doctor(CLI::App& app) {
-  auto* command =
-      add_command(app, "doctor", "What this machine has, what is missing, how to get it");
+void add_doctor(Command app) {
+  auto command = app.add_command("doctor", "What this machine has, what is missing, how to get it");
   auto json = std::make_shared<bool>(false);
-  command->add_flag("--json", *json,
-                    "print one JSON object on standard output and nothing else there");
-  command->callback([json] { run(*json); });
+  command.add_flag("--json", *json,
+                   "print one JSON object on standard output and nothing else there");
+  command.callback([json] { run(*json); });
 }
 
 }  // namespace fovea::app

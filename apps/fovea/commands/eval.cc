@@ -1,7 +1,6 @@
 // fovea eval RUN_DIR|WEIGHTS [a.b=c ...]
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <cmath>
 #include <map>
@@ -15,6 +14,7 @@
 #include "apps/fovea/overrides.h"
 #include "apps/fovea/ranks.h"
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 #include "fovea/train/evaluator.h"
 #include "fovea/train/knn_evaluation.h"
 #include "fovea/train/progress.h"
@@ -52,7 +52,7 @@ void run_knn(const EvalArguments& arguments, const train::Inference& inference,
     object["num_samples"] = result.num_samples;
     object["num_neighbors"] = result.num_neighbors;
     object["num_left_out"] = result.num_left_out;
-    fmt::print("{}\n", object.dump());
+    fmt::print("{}\n", json_text(object));
     return;
   }
   for (const auto& [name, value] : result.metrics) fmt::print("{:<14} {:.4f}\n", name, value);
@@ -69,7 +69,7 @@ void print(const std::map<std::string, double>& metrics, int64_t num_samples, in
     nlohmann::json object(metrics);
     object["num_samples"] = num_samples;
     object["num_left_out"] = num_left_out;
-    fmt::print("{}\n", object.dump());
+    fmt::print("{}\n", json_text(object));
     return;
   }
   for (const auto& [name, value] : metrics) fmt::print("{:<12} {:.4f}\n", name, value);
@@ -121,27 +121,27 @@ void run(const EvalArguments& arguments) {
 
 }  // namespace
 
-void add_eval(CLI::App& app) {
-  auto* command = add_command(app, "eval", "Metrics of a model on its validation data");
+void add_eval(Command app) {
+  auto command = app.add_command("eval", "Metrics of a model on its validation data");
   auto arguments = std::make_shared<EvalArguments>();
-  add_inference_options(*command, arguments->inference);
-  add_overrides(*command, arguments->inference.options.overrides, "data.val.path=photos");
-  command->add_flag("--knn", arguments->has_knn,
-                    "classify the samples of data.val by the nearest of data.train, on the model's "
-                    "features");
-  command->add_option("--knn-k", arguments->knn.k, "numbers of neighbours, such as 10,20")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  add_inference_options(command, arguments->inference);
+  add_overrides(command, arguments->inference.options.overrides, "data.val.path=photos");
+  command.add_flag("--knn", arguments->has_knn,
+                   "classify the samples of data.val by the nearest of data.train, on the model's "
+                   "features");
+  command.add_option("--knn-k", arguments->knn.k, "numbers of neighbours, such as 10,20")
+      .delimiter(',')
+      .one_word()
+      .positive()
+      .show_default();
   command
-      ->add_option("--knn-temperature", arguments->knn.temperature,
-                   "a neighbour's vote is exp(cosine / temperature)")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_flag("--json", arguments->json,
-                    "print one JSON object on standard output and nothing else there");
-  command->callback([arguments] { run(*arguments); });
+      .add_option("--knn-temperature", arguments->knn.temperature,
+                  "a neighbour's vote is exp(cosine / temperature)")
+      .positive()
+      .show_default();
+  command.add_flag("--json", arguments->json,
+                   "print one JSON object on standard output and nothing else there");
+  command.callback([arguments] { run(*arguments); });
 }
 
 }  // namespace fovea::app

@@ -6,7 +6,6 @@
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -22,6 +21,7 @@
 #include "apps/fovea/predict/output_files.h"
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 #include "fovea/data/png.h"
 #include "fovea/data/transforms/pipeline.h"
 #include "fovea/models/t2t_vit.h"
@@ -199,8 +199,7 @@ void run(const ExplainArguments& arguments) {
     for (const auto& input : read_inputs(inference, path)) {
       const auto files = explain_input(arguments, inference, input, free_name(input.name, taken));
       if (arguments.json) {
-        fmt::print("{}\n", nlohmann::json{{"input", path}, {"files", files}}.dump(
-                               -1, ' ', false, nlohmann::json::error_handler_t::replace));
+        fmt::print("{}\n", json_text(nlohmann::json{{"input", path}, {"files", files}}));
         continue;
       }
       for (const auto& file : files) fmt::print("{}\n", file);
@@ -210,31 +209,31 @@ void run(const ExplainArguments& arguments) {
 
 }  // namespace
 
-void add_explain(CLI::App& app) {
-  auto* command =
-      add_command(app, "explain", "Attention maps and attention rollout over images, as PNG files");
+void add_explain(Command app) {
+  auto command =
+      app.add_command("explain", "Attention maps and attention rollout over images, as PNG files");
   auto arguments = std::make_shared<ExplainArguments>();
-  add_inference_options(*command, arguments->inference);
+  add_inference_options(command, arguments->inference);
   command
-      ->add_option("inputs", arguments->inputs,
-                   "image files, or .npy/.safetensors files of images [B, C, H, W] or volumes "
-                   "[B, C, D, H, W] float32, already normalised")
-      ->required()
-      ->type_name("IMAGE...");
+      .add_option("inputs", arguments->inputs,
+                  "image files, or .npy/.safetensors files of images [B, C, H, W] or volumes "
+                  "[B, C, D, H, W] float32, already normalised")
+      .required()
+      .type_name("IMAGE...");
   command
-      ->add_option("--out", arguments->out,
-                   "folder for NAME_rollout.png (the input beside the rollout through all "
-                   "blocks), NAME_blocks.png (the mean of each block's heads) and "
-                   "NAME_heads.png (each head of the last block)")
-      ->capture_default_str();
+      .add_option("--out", arguments->out,
+                  "folder for NAME_rollout.png (the input beside the rollout through all "
+                  "blocks), NAME_blocks.png (the mean of each block's heads) and "
+                  "NAME_heads.png (each head of the last block)")
+      .show_default();
   command
-      ->add_option("--min-side", arguments->min_side,
-                   "pictures with smaller sides are enlarged by whole factors; pixels")
-      ->check(CLI::Range(int64_t{1}, int64_t{4096}))
-      ->capture_default_str();
-  command->add_flag("--json", arguments->json,
-                    "print one JSON object an image on standard output and nothing else there");
-  command->callback([arguments] { run(*arguments); });
+      .add_option("--min-side", arguments->min_side,
+                  "pictures with smaller sides are enlarged by whole factors; pixels")
+      .in_range(int64_t{1}, int64_t{4096})
+      .show_default();
+  command.add_flag("--json", arguments->json,
+                   "print one JSON object an image on standard output and nothing else there");
+  command.callback([arguments] { run(*arguments); });
 }
 
 }  // namespace fovea::app

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -12,6 +11,7 @@
 #include "apps/fovea/command.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 #include "fovea/models/weights.h"
 #include "fovea/train/inference.h"
 
@@ -48,16 +48,14 @@ nlohmann::json json_of(const onnx::Port& port) {
 std::map<std::string, std::string> metadata_of(const train::Inference& inference) {
   const auto spec = inference.model->input_spec();
   std::map<std::string, std::string> metadata = {
-      {"fovea.class_names", nlohmann::json(inference.class_names).dump()}};
+      {"fovea.class_names", json_text(nlohmann::json(inference.class_names))}};
   if (inference.config) {
     metadata["fovea.config"] = dump_config(*inference.config);
   } else {
-    metadata["fovea.input"] = nlohmann::json{
-        {"mean", spec.mean},
-        {"std", spec.std},
-        {"crop_pct", spec.crop_pct},
-        {"interpolation",
-         spec.interpolation}}.dump();
+    metadata["fovea.input"] = json_text(nlohmann::json{{"mean", spec.mean},
+                                                       {"std", spec.std},
+                                                       {"crop_pct", spec.crop_pct},
+                                                       {"interpolation", spec.interpolation}});
   }
   return metadata;
 }
@@ -80,7 +78,7 @@ void export_onnx(const ExportArguments& arguments, const train::Inference& infer
                            {"outputs", nlohmann::json::array()}};
     for (const auto& port : graph.inputs) line["inputs"].push_back(json_of(port));
     for (const auto& port : graph.outputs) line["outputs"].push_back(json_of(port));
-    fmt::print("{}\n", line.dump());
+    fmt::print("{}\n", json_text(line));
     return;
   }
   fmt::print("{}: ONNX, opset {}, {} nodes, {} initialisers, {:.1f} MB\n", arguments.file,
@@ -108,7 +106,7 @@ void export_safetensors(const ExportArguments& arguments, const train::Inference
   }
   const auto count = inference.model->named_parameters().size();
   if (arguments.json) {
-    fmt::print("{}\n", nlohmann::json{{"file", arguments.file}, {"tensors", count}}.dump());
+    fmt::print("{}\n", json_text(nlohmann::json{{"file", arguments.file}, {"tensors", count}}));
   } else {
     fmt::print("{}: safetensors, {} tensors with timm's names\n", arguments.file, count);
   }
@@ -133,41 +131,41 @@ void run_export(const ExportArguments& arguments) {
 
 }  // namespace
 
-void add_export(CLI::App& app) {
-  auto* command = add_command(app, "export", "A trained model as one file for other programs");
+void add_export(Command app) {
+  auto command = app.add_command("export", "A trained model as one file for other programs");
   auto arguments = std::make_shared<ExportArguments>();
   arguments->options.device = "cpu";
   command
-      ->add_option("target", arguments->target,
-                   "run folder, weights file, or the name of a model: vit_tiny_patch16_224")
-      ->required()
-      ->type_name("RUN_DIR|WEIGHTS");
-  command->add_option("file", arguments->file, "file to write: .onnx or .safetensors")
-      ->required()
-      ->type_name("FILE");
-  command->add_option("--to", arguments->to, "format")
-      ->check(CLI::IsMember({"onnx", "safetensors"}))
-      ->capture_default_str();
+      .add_option("target", arguments->target,
+                  "run folder, weights file, or the name of a model: vit_tiny_patch16_224")
+      .required()
+      .type_name("RUN_DIR|WEIGHTS");
+  command.add_option("file", arguments->file, "file to write: .onnx or .safetensors")
+      .required()
+      .type_name("FILE");
+  command.add_option("--to", arguments->to, "format")
+      .one_of({"onnx", "safetensors"})
+      .show_default();
   command
-      ->add_option("--part", arguments->part,
-                   "ONNX: all, images to logits; encoder, images to tokens and features")
-      ->check(CLI::IsMember({"all", "encoder"}))
-      ->capture_default_str();
+      .add_option("--part", arguments->part,
+                  "ONNX: all, images to logits; encoder, images to tokens and features")
+      .one_of({"all", "encoder"})
+      .show_default();
   command
-      ->add_option("--batch-size", arguments->batch_size, "ONNX: images of a batch; 0: any number")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command->add_option("--model", arguments->options.model,
-                      "the model that foreign weights belong to, by timm's name");
-  command->add_option("--weights", arguments->options.weights, "other weights than the run's");
+      .add_option("--batch-size", arguments->batch_size, "ONNX: images of a batch; 0: any number")
+      .non_negative()
+      .show_default();
+  command.add_option("--model", arguments->options.model,
+                     "the model that foreign weights belong to, by timm's name");
+  command.add_option("--weights", arguments->options.weights, "other weights than the run's");
   command
-      ->add_option("--checkpoint", arguments->options.checkpoint,
-                   "of a run folder: final, best or latest")
-      ->check(CLI::IsMember({"final", "best", "latest"}))
-      ->capture_default_str();
-  command->add_flag("--json", arguments->json,
-                    "print one JSON object on standard output and nothing else there");
-  command->callback([arguments] { run_export(*arguments); });
+      .add_option("--checkpoint", arguments->options.checkpoint,
+                  "of a run folder: final, best or latest")
+      .one_of({"final", "best", "latest"})
+      .show_default();
+  command.add_flag("--json", arguments->json,
+                   "print one JSON object on standard output and nothing else there");
+  command.callback([arguments] { run_export(*arguments); });
 }
 
 }  // namespace fovea::app

@@ -1,7 +1,6 @@
 // fovea list models|recipes|datasets|transforms|tasks|optimizers|schedules
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +12,7 @@
 #include "apps/fovea/command.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 #include "fovea/core/program_files.h"
 #include "fovea/models/registry.h"
 #include "fovea/train/config.h"
@@ -96,7 +96,7 @@ void print(const std::vector<Entry>& entries, bool json) {
   if (json) {
     auto out = nlohmann::json::array();
     for (const auto& entry : entries) out.push_back(entry.name);
-    fmt::print("{}\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(out));
     return;
   }
   size_t width = 0;
@@ -112,14 +112,14 @@ void print(const std::vector<Entry>& entries, bool json) {
 
 }  // namespace
 
-void add_list(CLI::App& app) {
-  auto* command = add_command(app, "list", "What there is: models, recipes, formats, names");
-  command->require_subcommand(1);
+void add_list(Command app) {
+  auto command = app.add_command("list", "What there is: models, recipes, formats, names");
+  command.require_command();
   for (const auto& kind : kKinds) {
-    auto* sub = add_command(*command, kind.name, kind.help);
+    auto sub = command.add_command(kind.name, kind.help);
     auto json = std::make_shared<bool>(false);
-    sub->add_flag("--json", *json, "print one JSON list on standard output");
-    sub->callback([json, &kind] { print(kind.list(), *json); });
+    sub.add_flag("--json", *json, "print one JSON list on standard output");
+    sub.callback([json, &kind] { print(kind.list(), *json); });
   }
 }
 

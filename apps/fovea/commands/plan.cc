@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -15,6 +14,7 @@
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
 #include "fovea/core/html.h"
+#include "fovea/core/json.h"
 #include "fovea/plan/mesh_plan.h"
 #include "fovea/plan/pipeline.h"
 #include "fovea/train/phases.h"
@@ -55,7 +55,9 @@ parallel::ParallelConfig parse_mesh(const std::string& text, parallel::ParallelC
   parallel.dp_replicate.reset();
   parallel.dp_shard = parallel.cp = parallel.tp = 1;
   std::set<std::string> seen;
-  for (const auto& part : CLI::detail::split(text, ',')) {
+  for (size_t begin = 0, end = 0; begin <= text.size(); begin = end + 1) {
+    end = std::min(text.find(',', begin), text.size());
+    const auto part = text.substr(begin, end - begin);
     const auto equals = part.find('=');
     const auto key = part.substr(0, equals);
     const auto value = equals == part.npos ? "" : part.substr(equals + 1);
@@ -223,7 +225,7 @@ void show_one(const PlanArguments& arguments, const train::TrainConfig& config,
     auto object = to_json(found);
     object["pipeline_pays_at"] =
         points.back().pays() ? ordered_json(points.back().num_ranks) : ordered_json(nullptr);
-    fmt::print("{}\n", object.dump());
+    fmt::print("{}\n", json_text(object));
     return;
   }
   const auto options = options_text(found.parallel);
@@ -243,7 +245,7 @@ void show_best(const PlanArguments& arguments, const train::TrainConfig& config,
   auto plans = plan::search_meshes(config, arguments.gpus, machine);
   const auto count = std::min(plans.size(), static_cast<size_t>(arguments.top));
   if (arguments.json) {
-    for (size_t i = 0; i < count; ++i) fmt::print("{}\n", to_json(plans[i]).dump());
+    for (size_t i = 0; i < count; ++i) fmt::print("{}\n", json_text(to_json(plans[i])));
     return;
   }
   fmt::print("{} possible meshes of {} ranks of {}, batch {}; the fastest first\n", plans.size(),
@@ -297,7 +299,7 @@ void dry_run(const PlanArguments& arguments, const train::TrainConfig& config) {
       const ordered_json line = {
           {"position", count},    {"axis", group.axis},   {"collective", name_of(event.collective)},
           {"bytes", event.bytes}, {"dtype", event.dtype}, {"what", event.what}};
-      fmt::print("{}\n", line.dump());
+      fmt::print("{}\n", json_text(line));
     } else {
       fmt::print("{:>6}  {:<24}{:<16}{:>12}  {} ({})\n", count, group.axis,
                  name_of(event.collective), event.bytes, event.what, event.dtype);
@@ -332,42 +334,42 @@ void run(const PlanArguments& arguments) {
 
 }  // namespace
 
-void add_plan(CLI::App& app) {
-  auto* command = add_command(
-      app, "plan",
+void add_plan(Command app) {
+  auto command = app.add_command(
+      "plan",
       "What a recipe costs on a cluster: memory, communication and step time of a mesh, or the "
       "best meshes; needs no cluster");
   auto arguments = std::make_shared<PlanArguments>();
-  command->add_option("recipe", arguments->recipe, "a recipe or a run folder")
-      ->required()
-      ->type_name("RECIPE|RUN_DIR");
-  add_overrides(*command, arguments->overrides, "parallel.zero=2");
-  command->add_option("--gpus", arguments->gpus, "ranks, each a GPU or a process")
-      ->required()
-      ->check(CLI::PositiveNumber);
+  command.add_option("recipe", arguments->recipe, "a recipe or a run folder")
+      .required()
+      .type_name("RECIPE|RUN_DIR");
+  add_overrides(command, arguments->overrides, "parallel.zero=2");
+  command.add_option("--gpus", arguments->gpus, "ranks, each a GPU or a process")
+      .required()
+      .positive();
   command
-      ->add_option("--mesh", arguments->mesh,
-                   "sizes, such as dp_replicate=16,dp_shard=8,cp=1,tp=2; those left out are 1, "
-                   "dp_replicate what is left; without --mesh: the best ones")
-      ->type_name("AXIS=SIZE,...");
-  command->add_flag("--sequence-parallel", arguments->sequence_parallel,
-                    "with tp: norms and drops on its shares of the tokens");
+      .add_option("--mesh", arguments->mesh,
+                  "sizes, such as dp_replicate=16,dp_shard=8,cp=1,tp=2; those left out are 1, "
+                  "dp_replicate what is left; without --mesh: the best ones")
+      .type_name("AXIS=SIZE,...");
+  command.add_flag("--sequence-parallel", arguments->sequence_parallel,
+                   "with tp: norms and drops on its shares of the tokens");
   command
-      ->add_option("--machine", arguments->machine,
-                   "h200x8, a100x8, frontier, cpu, or a YAML file (docs/plan.md)")
-      ->capture_default_str();
-  command->add_flag("--dry-run", arguments->dry_run,
-                    "print the collectives of a rank's step in their order, and check that other "
-                    "ranks have the same");
-  command->add_option("--rank", arguments->rank, "with --dry-run, whose")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command->add_option("--top", arguments->top, "without --mesh, lines of the table")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_flag("--json", arguments->json,
-                    "print one JSON object a result on standard output and nothing else there");
-  command->callback([arguments] { run(*arguments); });
+      .add_option("--machine", arguments->machine,
+                  "h200x8, a100x8, frontier, cpu, or a YAML file (docs/plan.md)")
+      .show_default();
+  command.add_flag("--dry-run", arguments->dry_run,
+                   "print the collectives of a rank's step in their order, and check that other "
+                   "ranks have the same");
+  command.add_option("--rank", arguments->rank, "with --dry-run, whose")
+      .non_negative()
+      .show_default();
+  command.add_option("--top", arguments->top, "without --mesh, lines of the table")
+      .positive()
+      .show_default();
+  command.add_flag("--json", arguments->json,
+                   "print one JSON object a result on standard output and nothing else there");
+  command.callback([arguments] { run(*arguments); });
 }
 
 }  // namespace fovea::app

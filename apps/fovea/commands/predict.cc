@@ -5,7 +5,6 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -98,51 +97,51 @@ void run(const PredictArguments& arguments) {
   }
 }
 
-void add_sample_options(CLI::App& command, SampleArguments& samples) {
+void add_sample_options(Command command, SampleArguments& samples) {
   command.add_option("--samples", samples.count, "of a diffusion run: how many to draw")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command.add_option("--seed", samples.seed, "of the samples' noise")->capture_default_str();
+      .positive()
+      .show_default();
+  command.add_option("--seed", samples.seed, "of the samples' noise").show_default();
   command.add_option("--steps", samples.steps, "passes of the model; default: task.sampler.steps")
-      ->check(CLI::PositiveNumber);
+      .positive();
   command.add_option("--sampler", samples.sampler, "ddim or ddpm; default: task.sampler.kind")
-      ->check(CLI::IsMember({"ddim", "ddpm"}));
+      .one_of({"ddim", "ddpm"});
   command.add_option("--class", samples.class_name,
                      "name or number of the samples' class; default: all classes in turn");
   command
       .add_option("--guidance", samples.guidance,
                   "classifier-free guidance, 1: off; default: task.sampler.guidance")
-      ->check(CLI::NonNegativeNumber);
+      .non_negative();
 }
 
 }  // namespace
 
-void add_predict(CLI::App& app) {
-  auto* command =
-      add_command(app, "predict", "Labels and scores of images, or logits of a tensor file");
+void add_predict(Command app) {
+  auto command =
+      app.add_command("predict", "Labels and scores of images, or logits of a tensor file");
   auto arguments = std::make_shared<PredictArguments>();
-  add_inference_options(*command, arguments->inference);
+  add_inference_options(command, arguments->inference);
   command
-      ->add_option(
+      .add_option(
           "inputs", arguments->inputs,
           "image files; NIfTI files or folders of DICOM slices (several modalities: a;b); or "
           "one .npy/.safetensors file of images [B, C, H, W] float32, already normalised")
-      ->type_name("INPUT...");
-  command->add_option(
+      .type_name("INPUT...");
+  command.add_option(
       "--out", arguments->out,
       "file to write: JSON lines for images, .npy or .safetensors for a tensor file; for masks and "
       "reconstructions a folder");
   command
-      ->add_option("--intermediates", arguments->intermediates,
-                   "names such as blocks.0.attn to write beside the logits, or all")
-      ->delimiter(',');
-  command->add_option("--top", arguments->top, "classes shown for each image")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  add_sample_options(*command, arguments->samples);
-  command->add_flag("--json", arguments->json,
-                    "print one JSON object an image on standard output and nothing else there");
-  command->callback([arguments] { run(*arguments); });
+      .add_option("--intermediates", arguments->intermediates,
+                  "names such as blocks.0.attn to write beside the logits, or all")
+      .delimiter(',');
+  command.add_option("--top", arguments->top, "classes shown for each image")
+      .positive()
+      .show_default();
+  add_sample_options(command, arguments->samples);
+  command.add_flag("--json", arguments->json,
+                   "print one JSON object an image on standard output and nothing else there");
+  command.callback([arguments] { run(*arguments); });
 }
 
 }  // namespace fovea::app

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "apps/fovea/command.h"
+#include "fovea/core/json.h"
 
 namespace fovea::app {
 namespace {
@@ -26,8 +26,8 @@ void run(const ReportArguments& arguments) {
                                                    arguments.run_dirs.end());
   const auto path = train::write_report(folders, arguments.out);
   if (arguments.json) {
-    fmt::print("{}\n", nlohmann::json{{"report", path.string()}, {"runs", arguments.run_dirs}}.dump(
-                           -1, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n",
+               json_text(nlohmann::json{{"report", path.string()}, {"runs", arguments.run_dirs}}));
   } else {
     fmt::print("{}\n", path.string());
   }
@@ -35,19 +35,19 @@ void run(const ReportArguments& arguments) {
 
 }  // namespace
 
-void add_report(CLI::App& app) {
-  auto* command = add_command(
-      app, "report", "One HTML page on a run, or on several side by side; it needs no network");
+void add_report(Command app) {
+  auto command = app.add_command(
+      "report", "One HTML page on a run, or on several side by side; it needs no network");
   auto arguments = std::make_shared<ReportArguments>();
-  command->add_option("run_dirs", arguments->run_dirs, "run folders")
-      ->required()
-      ->type_name("RUN_DIR...");
-  command->add_option("--out", arguments->out,
-                      "page to write; by default report.html in the run folder, or "
-                      "comparison.html here for several runs");
-  command->add_flag("--json", arguments->json,
-                    "print one JSON object on standard output and nothing else there");
-  command->callback([arguments] { run(*arguments); });
+  command.add_option("run_dirs", arguments->run_dirs, "run folders")
+      .required()
+      .type_name("RUN_DIR...");
+  command.add_option("--out", arguments->out,
+                     "page to write; by default report.html in the run folder, or "
+                     "comparison.html here for several runs");
+  command.add_flag("--json", arguments->json,
+                   "print one JSON object on standard output and nothing else there");
+  command.callback([arguments] { run(*arguments); });
 }
 
 }  // namespace fovea::app

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -17,6 +16,7 @@
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
 #include "fovea/core/html.h"
+#include "fovea/core/json.h"
 #include "fovea/models/registry.h"
 #include "fovea/train/model_summary.h"
 #include "fovea/train/run_folder.h"
@@ -175,7 +175,7 @@ void print_json(const models::ModelSummary& summary, const Memory& memory, int64
         {"infer_float32", to_json(memory.infer_float32)},
         {"infer_bfloat16", to_json(memory.infer_bfloat16)}}},
       {"layers", layers}};
-  fmt::print("{}\n", out.dump());
+  fmt::print("{}\n", json_text(out));
 }
 
 void run(const SummaryArguments& arguments) {
@@ -197,28 +197,27 @@ void run(const SummaryArguments& arguments) {
 
 }  // namespace
 
-void add_summary(CLI::App& app) {
-  auto* command =
-      add_command(app, "summary",
-                  "Layers, shapes, parameters, FLOPs and memory of a model; nothing is allocated");
+void add_summary(Command app) {
+  auto command = app.add_command(
+      "summary", "Layers, shapes, parameters, FLOPs and memory of a model; nothing is allocated");
   auto arguments = std::make_shared<SummaryArguments>();
-  command->add_option("target", arguments->target, "a model's name, a recipe or a run folder")
-      ->required()
-      ->type_name("MODEL|RECIPE|RUN_DIR");
-  add_overrides(*command, arguments->overrides, "model.img_size=384");
+  command.add_option("target", arguments->target, "a model's name, a recipe or a run folder")
+      .required()
+      .type_name("MODEL|RECIPE|RUN_DIR");
+  add_overrides(command, arguments->overrides, "model.img_size=384");
   command
-      ->add_option("--batch-size", arguments->batch_size,
-                   "samples of one pass for the memory estimate; 0: the recipe's, else 32")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+      .add_option("--batch-size", arguments->batch_size,
+                  "samples of one pass for the memory estimate; 0: the recipe's, else 32")
+      .non_negative()
+      .show_default();
   command
-      ->add_option("--depth", arguments->depth,
-                   "levels of the layer table: 0 the model, 1 its parts, 2 each block ...")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command->add_flag("--json", arguments->json,
-                    "print one JSON object on standard output and nothing else there");
-  command->callback([arguments] { run(*arguments); });
+      .add_option("--depth", arguments->depth,
+                  "levels of the layer table: 0 the model, 1 its parts, 2 each block ...")
+      .non_negative()
+      .show_default();
+  command.add_flag("--json", arguments->json,
+                   "print one JSON object on standard output and nothing else there");
+  command.callback([arguments] { run(*arguments); });
 }
 
 }  // namespace fovea::app

@@ -1,7 +1,6 @@
 // fovea train RECIPE|RUN_DIR [a.b=c ...]
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -13,6 +12,7 @@
 #include "apps/fovea/ranks.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 #include "fovea/train/phases.h"
 #include "fovea/train/run_folder.h"
 #include "fovea/train/stop_signals.h"
@@ -52,7 +52,7 @@ nlohmann::json to_json(const train::FitResult& result) {
 
 void print_result(const train::FitResult& result, bool as_json) {
   if (as_json) {
-    fmt::print("{}\n", to_json(result).dump());
+    fmt::print("{}\n", json_text(to_json(result)));
     return;
   }
   if (result.stopped) {
@@ -78,7 +78,7 @@ void print_phases(const std::string& run_dir, const std::vector<train::PhaseResu
       object["phases"].push_back(to_json(phase.fit));
       object["phases"].back()["name"] = phase.name;
     }
-    fmt::print("{}\n", object.dump());
+    fmt::print("{}\n", json_text(object));
     return;
   }
   for (const auto& phase : phases) {
@@ -117,16 +117,16 @@ void run(const TrainArguments& arguments) {
 
 }  // namespace
 
-void add_train(CLI::App& app) {
-  auto* command = add_command(app, "train", "Train a model, or go on with a run");
+void add_train(Command app) {
+  auto command = app.add_command("train", "Train a model, or go on with a run");
   auto arguments = std::make_shared<TrainArguments>();
-  command->add_option("source", arguments->source, "recipe (YAML) or run folder")
-      ->required()
-      ->type_name("RECIPE|RUN_DIR");
-  add_overrides(*command, arguments->overrides, "optim.lr=3e-4");
-  command->add_flag("--json", arguments->json,
-                    "print one JSON object on standard output and nothing else there");
-  command->callback([arguments] { run(*arguments); });
+  command.add_option("source", arguments->source, "recipe (YAML) or run folder")
+      .required()
+      .type_name("RECIPE|RUN_DIR");
+  add_overrides(command, arguments->overrides, "optim.lr=3e-4");
+  command.add_flag("--json", arguments->json,
+                   "print one JSON object on standard output and nothing else there");
+  command.callback([arguments] { run(*arguments); });
 }
 
 }  // namespace fovea::app

@@ -11,6 +11,7 @@
 #include "apps/fovea/predict/predict.h"
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 
 namespace fovea::app {
 namespace {
@@ -51,7 +52,7 @@ std::string to_json_line(const Prediction& prediction) {
   nlohmann::json classes = nlohmann::json::array();
   for (const auto& [name, score] : prediction.classes)
     classes.push_back({{"class", name}, {"score", score}});
-  return nlohmann::json{{"input", prediction.input}, {"classes", classes}}.dump() + "\n";
+  return json_text(nlohmann::json{{"input", prediction.input}, {"classes", classes}}) + "\n";
 }
 
 }  // namespace

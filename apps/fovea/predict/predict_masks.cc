@@ -15,6 +15,7 @@
 #include "apps/fovea/predict/output_files.h"
 #include "apps/fovea/predict/predict.h"
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 #include "fovea/data/formats/dicom.h"
 #include "fovea/data/formats/nifti.h"
 #include "fovea/train/mask_picture.h"
@@ -200,7 +201,7 @@ std::string json_line(const PredictedMask& mask, const train::Inference& inferen
                                        {"files", mask.files},
                                        {"sides", mask.sides},
                                        {"classes", std::move(voxels)}};
-  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_text(line) + "\n";
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "apps/fovea/predict/output_files.h"
 #include "apps/fovea/predict/predict.h"
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 #include "fovea/models/mae.h"
 #include "fovea/train/reconstruction_picture.h"
 #include "fovea/train/tasks/adaptive_autoencoding.h"
@@ -91,12 +92,11 @@ Restored restore(models::Mae& mae, const train::MaskedAutoencodingConfig& task,
 
 void report_reconstruction(const Reconstruction& one, bool json) {
   if (json) {
-    fmt::print("{}\n", nlohmann::json{{"input", one.input},
-                                      {"loss", one.loss},
-                                      {"num_masked", one.num_masked},
-                                      {"num_patches", one.num_patches},
-                                      {"files", one.files}}
-                           .dump());
+    fmt::print("{}\n", json_text(nlohmann::json{{"input", one.input},
+                                                {"loss", one.loss},
+                                                {"num_masked", one.num_masked},
+                                                {"num_patches", one.num_patches},
+                                                {"files", one.files}}));
     return;
   }
   fmt::print("{}\n  loss {:.4f}, {} of {} patches masked; {}\n", one.input, one.loss,

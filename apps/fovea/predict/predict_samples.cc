@@ -12,6 +12,7 @@
 #include "apps/fovea/predict/output_files.h"
 #include "apps/fovea/predict/predict.h"
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 #include "fovea/train/diffusion/sample_grid.h"
 #include "fovea/train/diffusion/sampler.h"
 
@@ -101,7 +102,7 @@ void predict_samples(const PredictArguments& arguments, const train::Inference& 
     if (!request.classes.empty()) {
       line["class"] = inference.class_name(request.classes[static_cast<size_t>(i)]);
     }
-    fmt::print("{}\n", line.dump());
+    fmt::print("{}\n", json_text(line));
   }
   const auto square = std::ceil(std::sqrt(static_cast<double>(samples.size(0))));
   const auto columns = std::clamp<int64_t>(

@@ -7,6 +7,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/core/json.h"
 #include "fovea/core/log.h"
 #include "fovea/data/decode.h"
 #include "fovea/data/formats/braces.h"
@@ -276,7 +277,7 @@ class WdsDataset : public Dataset {
     const bool is_json = label_ending_ == "json" || label_ending_.ends_with(".json");
     const std::string name = fmt::format("{}.{}", describe(index), label_ending_);
     if (!is_json) return parse_wds_label(text, config_.class_names, num_classes_, name);
-    const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+    const auto json = parse_json(text);
     if (!json.is_object() || !json.contains(config_.label_key)) {
       fail<DataError>("{}: expected a JSON object with the key \"{}\"; name the key in label_key",
                       name, config_.label_key);
@@ -289,7 +290,7 @@ class WdsDataset : public Dataset {
     if (!value.is_number_integer()) {
       fail<DataError>("{}: \"{}\" is neither an integer nor text", name, config_.label_key);
     }
-    return parse_wds_label(value.dump(), {}, num_classes_, name);
+    return parse_wds_label(json_text(value), {}, num_classes_, name);
   }
 
   WdsConfig config_;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 #include "fovea/data/names.h"
 
 namespace fovea::data {
@@ -95,7 +96,7 @@ std::optional<std::string> text_of(const nlohmann::json& object, const char* key
   if (!object.contains(key) || object[key].is_null()) return std::nullopt;
   const auto& value = object[key];
   if (value.is_string()) return value.get<std::string>();
-  if (value.is_number_integer()) return value.dump();
+  if (value.is_number_integer()) return json_text(value);
   fail<DataError>("{}: \"{}\" is {}; expected text{}", place, key, value.type_name(),
                   std::string_view(key) == "label" ? " or an integer" : "");
 }
@@ -142,7 +143,7 @@ std::vector<FileListRow> parse_jsonl_list(std::string_view text, const std::stri
     text.remove_prefix(std::min(size + 1, text.size()));
     if (one.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     const std::string place = fmt::format("{}:{}", name, line);
-    const auto object = nlohmann::json::parse(one, nullptr, /*allow_exceptions=*/false);
+    const auto object = parse_json(one);
     if (!object.is_object()) {
       fail<DataError>("{}: not a JSON object; expected {{\"path\": ..., \"label\": ...}}", place);
     }

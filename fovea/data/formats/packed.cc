@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 #include "fovea/data/checksum.h"
 #include "fovea/data/decode.h"
 #include "fovea/data/names.h"
@@ -299,17 +300,17 @@ std::string format_packed_manifest(const PackedManifest& manifest) {
                                        {"mean", manifest.mean},
                                        {"std", manifest.std},
                                        {"shards", shards}};
-  return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_text(json, 1) + "\n";
 }
 
 PackedManifest parse_packed_manifest(std::string_view text, const std::string& name) {
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto json = parse_json(text);
   if (!json.is_object() || json.value("format", nlohmann::json()) != kManifestFormat) {
     fail<DataError>("{}: not the manifest of a packed data set", name);
   }
   if (json.value("version", nlohmann::json()) != kPackedVersion) {
     fail<DataError>("{}: version {} of the packed format; expected {}; pack the data set again",
-                    name, json.value("version", nlohmann::json()).dump(), kPackedVersion);
+                    name, json_text(json.value("version", nlohmann::json())), kPackedVersion);
   }
   PackedManifest manifest;
   try {

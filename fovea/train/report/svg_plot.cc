@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 
 namespace fovea::train {
 namespace {
@@ -209,7 +210,7 @@ std::string hover_data(const PlotOptions& options, const std::vector<Line>& line
                                {"low", x.low},
                                {"high", x.high},
                                {"series", series}};
-  return data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_text(data);
 }
 
 }  // namespace

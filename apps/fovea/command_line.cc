@@ -1,0 +1,110 @@
+#include "apps/fovea/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace fovea::app {
+
+CommandOption& CommandOption::required() {
+  option_->required();
+  return *this;
+}
+
+CommandOption& CommandOption::type_name(const std::string& name) {
+  option_->type_name(name);
+  return *this;
+}
+
+CommandOption& CommandOption::delimiter(char between_values) {
+  option_->delimiter(between_values);
+  return *this;
+}
+
+CommandOption& CommandOption::one_word() {
+  option_->allow_extra_args(false);
+  return *this;
+}
+
+CommandOption& CommandOption::show_default() {
+  option_->capture_default_str();
+  return *this;
+}
+
+CommandOption& CommandOption::one_of(const std::vector<std::string>& words) {
+  option_->check(CLI::IsMember(words));
+  return *this;
+}
+
+CommandOption& CommandOption::in_range(int64_t low, int64_t high) {
+  option_->check(CLI::Range(low, high));
+  return *this;
+}
+
+CommandOption& CommandOption::positive() {
+  option_->check(CLI::PositiveNumber);
+  return *this;
+}
+
+CommandOption& CommandOption::non_negative() {
+  option_->check(CLI::NonNegativeNumber);
+  return *this;
+}
+
+CommandOption& CommandOption::existing_file() {
+  option_->check(CLI::ExistingFile);
+  return *this;
+}
+
+CommandOption& CommandOption::needs(CommandOption other) {
+  option_->needs(other.option_);
+  return *this;
+}
+
+CommandOption& CommandOption::excludes(CommandOption other) {
+  option_->excludes(other.option_);
+  return *this;
+}
+
+Command Command::add_command(const std::string& name, const std::string& help) {
+  return Command(*parser_->add_subcommand(name, help));
+}
+
+template <class T>
+CommandOption Command::add_option(const std::string& name, T& target, const std::string& help) {
+  return CommandOption(*parser_->add_option(name, target, help));
+}
+
+template CommandOption Command::add_option(const std::string&, std::string&, const std::string&);
+template CommandOption Command::add_option(const std::string&, int64_t&, const std::string&);
+template CommandOption Command::add_option(const std::string&, uint64_t&, const std::string&);
+template CommandOption Command::add_option(const std::string&, double&, const std::string&);
+template CommandOption Command::add_option(const std::string&, std::optional<std::string>&,
+                                           const std::string&);
+template CommandOption Command::add_option(const std::string&, std::optional<int64_t>&,
+                                           const std::string&);
+template CommandOption Command::add_option(const std::string&, std::optional<double>&,
+                                           const std::string&);
+template CommandOption Command::add_option(const std::string&, std::vector<std::string>&,
+                                           const std::string&);
+template CommandOption Command::add_option(const std::string&, std::vector<int64_t>&,
+                                           const std::string&);
+
+CommandOption Command::add_flag(const std::string& name, bool& target, const std::string& help) {
+  return CommandOption(*parser_->add_flag(name, target, help));
+}
+
+CommandOption Command::add_flag(const std::string& name, std::string& target,
+                                const std::string& help) {
+  return CommandOption(*parser_->add_flag(name, target, help));
+}
+
+void Command::require_command() { parser_->require_subcommand(1); }
+
+void Command::callback(std::function<void()> run) { parser_->callback(std::move(run)); }
+
+}  // namespace fovea::app

@@ -1,0 +1,25 @@
+// Which implementation attention runs on, where there is a choice.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <string>
+
+namespace fovea::kernels {
+
+enum class AttentionChoice {
+  kAuto,   // the fastest known for the device, dtype and number of tokens
+  kOwn,    // Fovea's kernels: self-attention on the CPU, at any number of tokens
+  kFlash,  // FlashAttention; on the CPU libtorch's blocked kernel
+  kCudnn,  // cuDNN's, on a GPU
+  kMath,  // plain products with the whole matrix of probabilities: what the others are held against
+};
+
+// Chooses for this process, from now on, by recipe name: "auto", "own", "flash", "cudnn", "math".
+// What a choice has no kernel for (float64, masks, dropout) runs as with "auto". Throws ConfigError
+// for an unknown name, and for one that the device has no kernels of.
+void choose_attention(const std::string& name, const c10::Device& device);
+
+AttentionChoice attention_choice();
+
+}  // namespace fovea::kernels
