@@ -10,6 +10,7 @@
 
 #include "fovea/kernels/activation.h"
 #include "fovea/kernels/attention.h"
+#include "fovea/kernels/attention_choice.h"
 #include "fovea/kernels/device.h"
 #include "fovea/kernels/drop.h"
 #include "fovea/kernels/linear.h"
@@ -78,9 +79,13 @@ TEST_P(CudaTest, Activations) {
 
 TEST_P(CudaTest, Attention) {
   const std::vector<int64_t> shape = {2, 3, 17, 32};
-  compare(
-      [](const Inputs& in) { return kernels::attention(in[0], in[1], in[2], 0.2); },
-      {random(shape, GetParam(), 1), random(shape, GetParam(), 2), random(shape, GetParam(), 3)});
+  for (const auto* choice : {"flash", "cudnn", "math", "auto"}) {  // auto last: what is left behind
+    SCOPED_TRACE(choice);
+    kernels::choose_attention(choice, c10::Device(c10::kCUDA, 0));
+    compare(
+        [](const Inputs& in) { return kernels::attention(in[0], in[1], in[2], 0.2); },
+        {random(shape, GetParam(), 1), random(shape, GetParam(), 2), random(shape, GetParam(), 3)});
+  }
 }
 
 TEST_P(CudaTest, DropMasksAreTheCpusBitForBit) {

@@ -61,8 +61,10 @@ train::BenchOptions bench_options(const BenchArguments& arguments) {
   options.batch_size = arguments.batch_size;
   options.steps = arguments.steps;
   options.warmup_steps = arguments.warmup;
-  options.config.device = {
-      .type = arguments.device, .dtype = arguments.dtype, .threads = arguments.threads};
+  auto& device = options.config.device;  // a recipe's device.attention stays
+  device.type = arguments.device;
+  device.dtype = arguments.dtype;
+  device.threads = arguments.threads;
   options.compute = train::compute_options(options.config.device);
   return options;
 }
