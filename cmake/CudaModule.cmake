@@ -8,7 +8,8 @@ if(cuda_wanted STREQUAL AUTO)
     set(cuda_wanted OFF)
   endif()
 endif()
-file(GLOB cuda_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/fovea/kernels/cuda/*.cu")
+file(GLOB cuda_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/fovea/kernels/cuda/*.cu"
+     "${CMAKE_SOURCE_DIR}/fovea/kernels/cuda/*.cc")
 if(cuda_wanted AND cuda_sources)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 90 CACHE STRING "sm_90 code, and PTX for later GPUs")
@@ -29,7 +30,7 @@ if(cuda_wanted AND cuda_sources)
     target_sources(fovea_cuda PRIVATE "${CMAKE_SOURCE_DIR}/fovea/parallel/cuda/nccl.cc")
     set_source_files_properties("${CMAKE_SOURCE_DIR}/fovea/parallel/cuda/nccl.cc" PROPERTIES
                                 COMPILE_DEFINITIONS USE_C10D_NCCL INCLUDE_DIRECTORIES
-                                "${FOVEA_NCCL_INCLUDE};${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES}")
+                                "${FOVEA_NCCL_INCLUDE}")
   else()
     message(STATUS "nccl.h is missing: ranks with a GPU each exchange through host memory and Gloo.")
   endif()
@@ -38,6 +39,7 @@ if(cuda_wanted AND cuda_sources)
   set_target_properties(fovea_cuda PROPERTIES CUDA_STANDARD 20 LINKER_LANGUAGE CXX CUDA_RUNTIME_LIBRARY Shared
                         LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}")
   target_include_directories(fovea_cuda PRIVATE "${CMAKE_SOURCE_DIR}")
+  target_include_directories(fovea_cuda SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
   target_compile_options(fovea_cuda PRIVATE
     "SHELL:-isystem ${FOVEA_TORCH_DIR}/include"
     "SHELL:-isystem ${FOVEA_TORCH_DIR}/include/torch/csrc/api/include"

@@ -2,11 +2,17 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/function.h>
 
+#include <algorithm>
 #include <limits>
+#include <set>
+#include <string>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/attention_choice.h"
 #include "tests/reference/ops.h"
 #include "tests/support/close.h"
 #include "tests/support/gradcheck.h"
@@ -17,6 +23,7 @@ namespace fovea {
 namespace {
 
 using support::random;
+using testing::HasSubstr;
 using Inputs = std::vector<at::Tensor>;
 
 constexpr double kScale = 0.37;
@@ -24,6 +31,17 @@ constexpr double kScale = 0.37;
 at::Tensor op(const Inputs& in) { return kernels::attention(in[0], in[1], in[2], kScale); }
 at::Tensor reference_op(const Inputs& in) {
   return reference::attention(in[0], in[1], in[2], kScale);
+}
+
+// qkv: [B, N, 3 H K]
+void expect_self_attention_matches(const at::Tensor& qkv, int64_t H) {
+  const auto reference_self = [H](const Inputs& in) {
+    const auto parts = in[0].unflatten(-1, {3, H, -1}).permute({2, 0, 3, 1, 4});
+    return reference::attention(parts[0], parts[1], parts[2], kScale).transpose(1, 2).flatten(2);
+  };
+  support::expect_matches_reference(
+      [H](const Inputs& in) { return kernels::self_attention(in[0], H, kScale); }, reference_self,
+      {qkv}, qkv.scalar_type());
 }
 
 kernels::AttentionDrop drop(double rate, const at::Tensor& rows) {
@@ -90,13 +108,7 @@ TEST_P(AttentionTest, SelfAttentionMatchesReference) {
                                    {1, 384, 1, 88},
                                    {1, 385, 1, 8}}) {
     SCOPED_TRACE(testing::Message() << B << " x " << N << " tokens, " << H << " x " << K);
-    const auto reference_self = [&](const Inputs& in) {
-      const auto parts = in[0].unflatten(-1, {3, H, K}).permute({2, 0, 3, 1, 4});
-      return reference::attention(parts[0], parts[1], parts[2], kScale).transpose(1, 2).flatten(2);
-    };
-    support::expect_matches_reference(
-        [&](const Inputs& in) { return kernels::self_attention(in[0], H, kScale); }, reference_self,
-        {random({B, N, 3 * H * K}, GetParam(), 5)}, GetParam());
+    expect_self_attention_matches(random({B, N, 3 * H * K}, GetParam(), 5), H);
   }
 }
 
@@ -190,6 +202,74 @@ TEST(AttentionTest, JacobianIsTheDerivative) {
   const auto how = drop(0.3, at::arange(1));
   support::expect_gradients_are_derivatives(
       [&](const Inputs& x) { return kernels::attention(x[0], x[1], x[2], kScale, how); }, in);
+}
+
+const c10::Device kCpu(c10::kCPU);
+
+class AttentionChoiceTest : public testing::Test {
+ protected:
+  ~AttentionChoiceTest() override { kernels::choose_attention("auto", kCpu); }
+};
+
+// The names of what the gradient of `out` goes through.
+std::set<std::string> gradient_steps(const at::Tensor& out) {
+  std::set<std::string> names;
+  std::vector<torch::autograd::Node*> todo = {out.grad_fn().get()};
+  while (!todo.empty()) {
+    auto* node = todo.back();
+    todo.pop_back();
+    names.insert(node->name());
+    for (const auto& edge : node->next_edges()) {
+      if (edge.function) todo.push_back(edge.function.get());
+    }
+  }
+  return names;
+}
+
+bool has_step(const std::set<std::string>& steps, const std::string& part) {
+  return std::any_of(steps.begin(), steps.end(),
+                     [&](const auto& name) { return name.find(part) != name.npos; });
+}
+
+TEST_F(AttentionChoiceTest, EachMatchesTheReference) {
+  for (const auto* name : {"auto", "own", "flash", "math"}) {
+    kernels::choose_attention(name, kCpu);
+    for (const auto dtype : {at::kFloat, at::kBFloat16, at::kDouble}) {
+      for (const int64_t N : {17, 300}) {  // on both sides of where auto changes its kernel
+        SCOPED_TRACE(testing::Message() << name << ", " << c10::toString(dtype) << ", " << N);
+        expect_self_attention_matches(random({2, N, 3 * 3 * 24}, dtype, 5), /*H=*/3);
+      }
+    }
+  }
+}
+
+TEST_F(AttentionChoiceTest, TheChosenKernelRuns) {
+  const auto steps_of = [](const std::string& name, int64_t N) {
+    kernels::choose_attention(name, kCpu);
+    const auto qkv = random({1, N, 96}, at::kFloat, 1).requires_grad_();
+    return gradient_steps(kernels::self_attention(qkv, 2, kScale));
+  };
+  for (const int64_t N : {17, 300}) {
+    EXPECT_TRUE(has_step(steps_of("own", N), "SelfAttentionFunction"));
+    EXPECT_TRUE(has_step(steps_of("flash", N), "CpuAttentionFunction"));
+    EXPECT_TRUE(has_step(steps_of("math", N), "Softmax"));
+  }
+  EXPECT_TRUE(has_step(steps_of("auto", 17), "SelfAttentionFunction"));
+  EXPECT_TRUE(has_step(steps_of("auto", 300), "CpuAttentionFunction"));
+}
+
+TEST_F(AttentionChoiceTest, RefusesWhatTheDeviceHasNoKernelsOf) {
+  const auto message = [](const std::string& name, const c10::Device& device) -> std::string {
+    try {
+      kernels::choose_attention(name, device);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(message("cudnn", kCpu), HasSubstr("needs a GPU"));
+  EXPECT_THAT(message("own", c10::Device(c10::kCUDA, 0)), HasSubstr("for the CPU alone"));
+  EXPECT_THAT(message("fast", kCpu), HasSubstr("expected auto, own, flash, cudnn or math"));
 }
 
 }  // namespace

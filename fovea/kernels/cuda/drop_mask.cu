@@ -1,21 +1,9 @@
-// fovea::drop_mask on CUDA: the words of Note [Drop masks] (../drop.h), bit for bit as the CPU
-// draws them.
-//
-// rows: [B] int64, contiguous, on the device -> mask [B, E] float32, contiguous. Integer arithmetic
-// only, so nothing is accumulated. One thread draws one Philox block, four neighbouring elements of
-// one row: blockIdx.y and a stride loop walk over rows, blockIdx.x over the blocks of a row.
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
-#include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
-#include <torch/library.h>
-
+// The kernel of drop_mask.h. Integer arithmetic only, so nothing is accumulated. One thread draws
+// one Philox block, four neighbouring elements of one row: blockIdx.y and a stride loop walk over
+// rows, blockIdx.x over the blocks of a row.
 #include <algorithm>
-#include <cstdint>
 
-#include "fovea/core/philox.h"
-#include "fovea/kernels/cpu/drop_words.h"
+#include "fovea/kernels/cuda/drop_mask.h"
 
 namespace fovea::kernels::cuda {
 namespace {
@@ -39,27 +27,15 @@ __global__ void drop_mask_kernel(const int64_t* rows, int64_t B, int64_t E, Phil
   }
 }
 
-at::Tensor drop_mask(const at::Tensor& rows, int64_t packed_key, int64_t step, int64_t elements,
-                     double rate) {
-  const c10::cuda::CUDAGuard guard(rows.device());
-  const int64_t B = rows.size(0);
-  const auto mask = at::empty({B, elements}, rows.options().dtype(at::kFloat));
-  if (mask.numel() == 0) return mask;
-  const PhiloxKey key = {static_cast<uint32_t>(packed_key),
-                         static_cast<uint32_t>(static_cast<uint64_t>(packed_key) >> 32)};
-  const int64_t blocks = (elements + 3) / 4;
-  const dim3 grid(static_cast<unsigned>((blocks + kThreads - 1) / kThreads),
-                  static_cast<unsigned>(std::min(B, kMaxGridY)));
-  drop_mask_kernel<<<grid, kThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(
-      rows.const_data_ptr<int64_t>(), B, elements, key, static_cast<uint32_t>(step),
-      cpu::drop_threshold(rate), static_cast<float>(1.0 / (1.0 - rate)),
-      mask.mutable_data_ptr<float>());
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
-  return mask;
-}
-
 }  // namespace
 
-TORCH_LIBRARY_IMPL(fovea, CUDA, m) { m.impl("drop_mask", drop_mask); }
+void draw_drop_mask(const int64_t* rows, const DropMaskShape& shape, const DropMaskDraw& draw,
+                    float* mask, cudaStream_t stream) {
+  const int64_t blocks = (shape.elements + 3) / 4;
+  const dim3 grid(static_cast<unsigned>((blocks + kThreads - 1) / kThreads),
+                  static_cast<unsigned>(std::min(shape.rows, kMaxGridY)));
+  drop_mask_kernel<<<grid, kThreads, 0, stream>>>(rows, shape.rows, shape.elements, draw.key,
+                                                  draw.step, draw.threshold, draw.scale, mask);
+}
 
 }  // namespace fovea::kernels::cuda
