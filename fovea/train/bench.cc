@@ -17,16 +17,18 @@
 #include "fovea/kernels/linear.h"
 #include "fovea/train/bench_workload.h"
 #include "fovea/train/model_summary.h"
+#include "fovea/train/session.h"
 
 namespace fovea::train {
 namespace {
 
 // Best rate of x w^T over a few repetitions, in FLOP/s. x: [M, K], w: [N, K].
-double product_rate(const ComputeOptions& compute, int64_t M, int64_t K, int64_t N) {
+double product_rate(const ComputeOptions& compute, int64_t repeats, int64_t M, int64_t K,
+                    int64_t N) {
   const auto options = at::TensorOptions().dtype(compute.dtype).device(compute.device);
   const auto x = at::randn({M, K}, options), weight = at::randn({N, K}, options);
   double best = 0;
-  for (int repeat = 0; repeat < 3; ++repeat) {
+  for (int64_t repeat = 0; repeat < repeats; ++repeat) {
     const double ours =
         seconds_of(compute.device, [&] { kernels::linear(x, weight, at::Tensor()); });
     const double libtorchs = seconds_of(compute.device, [&] { at::linear(x, weight); });
@@ -42,13 +44,14 @@ double flops_per_image(const BenchOptions& options) {
 
 }  // namespace
 
-double measure_gemm_peak(const ComputeOptions& compute) {
+double measure_gemm_peak(const ComputeOptions& compute, int64_t repeats) {
   // Wide, square, and as tall as a batch of tokens: no machine is best at the same one.
   constexpr std::array<std::array<int64_t, 3>, 3> kShapes = {
       {{2048, 2048, 2048}, {6304, 384, 1536}, {4096, 1024, 4096}}};
   const c10::InferenceMode guard;
   double best = 0;
-  for (const auto& [M, K, N] : kShapes) best = std::max(best, product_rate(compute, M, K, N));
+  for (const auto& [M, K, N] : kShapes)
+    best = std::max(best, product_rate(compute, repeats, M, K, N));
   return best;
 }
 
@@ -56,14 +59,15 @@ BenchResult bench_model(const BenchOptions& options) {
   FOVEA_CHECK(options.batch_size > 0 && options.steps > 0 && options.warmup_steps >= 0,
               "bench of {} steps of {} images after {}; expected at least one of each",
               options.steps, options.batch_size, options.warmup_steps);
-  const double peak_before = measure_gemm_peak(options.compute);
+  const auto compute = compute_options(options.config.device);
+  const double peak_before = measure_gemm_peak(compute, options.peak_repeats);
   BenchWorkload workload(options);
   reset_peak_memory();
   for (int64_t i = 0; i < options.warmup_steps; ++i) workload.step();
   std::vector<double> seconds;
   const double cpu_start = cpu_seconds();
   for (int64_t i = 0; i < options.steps; ++i) {
-    seconds.push_back(seconds_of(options.compute.device, [&] { workload.step(); }));
+    seconds.push_back(seconds_of(compute.device, [&] { workload.step(); }));
   }
   const double cpu = cpu_seconds() - cpu_start;
   std::sort(seconds.begin(), seconds.end());
@@ -73,8 +77,8 @@ BenchResult bench_model(const BenchOptions& options) {
   BenchResult result;
   result.name = options.name;
   result.mode = options.is_training ? "train" : "infer";
-  result.dtype = dtype_name(options.compute.dtype);
-  result.device = options.compute.device.str();
+  result.dtype = dtype_name(compute.dtype);
+  result.device = compute.device.str();
   result.threads = at::get_num_threads();
   result.batch_size = options.batch_size;
   result.steps = options.steps;
@@ -85,7 +89,8 @@ BenchResult bench_model(const BenchOptions& options) {
   result.cpu_ms = 1e3 * cpu / static_cast<double>(options.steps);
   result.gflops_per_second = 1e-9 * batch * flops_per_image(options) / median;
   result.peak_memory_bytes = peak_memory_bytes();
-  result.gemm_gflops_per_second = 1e-9 * std::max(peak_before, measure_gemm_peak(options.compute));
+  result.gemm_gflops_per_second =
+      1e-9 * std::max(peak_before, measure_gemm_peak(compute, options.peak_repeats));
   result.gemm_share = result.gflops_per_second / result.gemm_gflops_per_second;
   return result;
 }

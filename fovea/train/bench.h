@@ -20,7 +20,7 @@ struct BenchOptions {
   int64_t batch_size = 32;
   int64_t warmup_steps = 3;  // not timed
   int64_t steps = 10;        // timed
-  ComputeOptions compute;
+  int64_t peak_repeats = 3;  // of each product that measures the machine's peak; the best counts
 };
 
 struct BenchResult {
@@ -50,7 +50,7 @@ struct BenchResult {
 BenchResult bench_model(const BenchOptions& options);
 
 // The best rate of a few large matrix products in this dtype, in FLOP/s; what a model can be held
-// against. Takes about a second.
-double measure_gemm_peak(const ComputeOptions& compute);
+// against. Three repeats take about a second.
+double measure_gemm_peak(const ComputeOptions& compute, int64_t repeats);
 
 }  // namespace fovea::train

@@ -17,6 +17,7 @@
 #include "fovea/core/trace.h"
 #include "fovea/train/bench_workload.h"
 #include "fovea/train/operation_log.h"
+#include "fovea/train/session.h"
 
 namespace fovea::train {
 namespace {
@@ -26,14 +27,14 @@ struct LoggedStep {
   std::map<std::string, OperationCost> operations;
 };
 
-std::vector<LoggedStep> log_steps(const BenchOptions& options) {
+std::vector<LoggedStep> log_steps(const BenchOptions& options, c10::Device device) {
   BenchWorkload workload(options);
   for (int64_t i = 0; i < options.warmup_steps; ++i) workload.step();
   std::vector<LoggedStep> steps;
   OperationLog log;
   for (int64_t i = 0; i < options.steps; ++i) {
     const trace::Scope span(options.is_training ? "training step" : "inference");
-    const double seconds = seconds_of(options.compute.device, [&] { workload.step(); });
+    const double seconds = seconds_of(device, [&] { workload.step(); });
     steps.push_back({seconds, log.take()});
   }
   return steps;
@@ -69,11 +70,12 @@ double measure_memory_bandwidth(const ComputeOptions& compute) {
 }
 
 ProfileResult profile_model(const BenchOptions& options) {
-  if (!options.compute.device.is_cpu()) {
+  const auto compute = compute_options(options.config.device);
+  if (!compute.device.is_cpu()) {
     fail<ConfigError>(
         "profile on {}: operations run there after they were started, and their times would be of "
         "starting them; expected cpu (--device cpu), or use the device maker's profiler",
-        options.compute.device.str());
+        compute.device.str());
   }
   FOVEA_CHECK(options.batch_size > 0 && options.steps > 0 && options.warmup_steps >= 0,
               "profile of {} steps of {} images after {}; expected at least one of each",
@@ -81,14 +83,15 @@ ProfileResult profile_model(const BenchOptions& options) {
   ProfileResult result;
   result.name = options.name;
   result.mode = options.is_training ? "train" : "infer";
-  result.dtype = dtype_name(options.compute.dtype);
+  result.dtype = dtype_name(compute.dtype);
   result.threads = at::get_num_threads();
   result.batch_size = options.batch_size;
   result.steps = options.steps;
-  const double peak_before = measure_gemm_peak(options.compute);
-  result.memory_gigabytes_per_second = 1e-9 * measure_memory_bandwidth(options.compute);
-  auto steps = log_steps(options);
-  result.gemm_gflops_per_second = 1e-9 * std::max(peak_before, measure_gemm_peak(options.compute));
+  const double peak_before = measure_gemm_peak(compute, options.peak_repeats);
+  result.memory_gigabytes_per_second = 1e-9 * measure_memory_bandwidth(compute);
+  auto steps = log_steps(options, compute.device);
+  result.gemm_gflops_per_second =
+      1e-9 * std::max(peak_before, measure_gemm_peak(compute, options.peak_repeats));
 
   const auto middle = steps.begin() + static_cast<int64_t>(steps.size() / 2);
   std::nth_element(steps.begin(), middle, steps.end(),

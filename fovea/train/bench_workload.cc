@@ -36,12 +36,13 @@ double seconds_of(c10::Device device, const std::function<void()>& work) {
 
 BenchWorkload::BenchWorkload(const BenchOptions& options)
     : options_(options),
-      model_(models::build_model(options.config.model, options.compute.device)),
+      step_options_(step_options(options.config)),
+      model_(models::build_model(options.config.model, step_options_.compute.device)),
       batch_(noise_batch(options.config, *model_, options.batch_size)) {
   model_->init_weights(kBenchSeed);
   model_->train(options.is_training);
   if (!options.is_training || !options.is_recipe) {
-    sample_ = to_tensors(batch_, 0, options.batch_size, options.compute);
+    sample_ = to_tensors(batch_, 0, options.batch_size, step_options_.compute);
   }
   if (!options.is_training) return;
   if (!options.is_recipe) {
@@ -55,8 +56,6 @@ BenchWorkload::BenchWorkload(const BenchOptions& options)
   task_ = make_task(options.config.task, *model_);
   optimizer_ = make_optimizer(options.config, *model_);
   scaler_ = make_grad_scaler(options.config);
-  step_options_ = step_options(options.config);
-  step_options_.compute = options.compute;
   step_options_.scaler = scaler_.get();
 }
 

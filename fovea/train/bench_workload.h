@@ -32,13 +32,13 @@ class BenchWorkload {
   void train_recipe();
 
   BenchOptions options_;
+  StepOptions step_options_;
   models::ModelPtr model_;
   data::Batch batch_;
   TensorBatch sample_;  // batch_ on the device; a recipe's training step makes its own
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<Task> task_;                 // of a recipe
   std::unique_ptr<optim::GradScaler> scaler_;  // of a recipe; null: losses are not scaled
-  StepOptions step_options_;
   int64_t step_ = 0;
 };
 

@@ -36,7 +36,9 @@ train::BenchOptions tiny_options(bool is_training) {
   options.batch_size = 4;
   options.warmup_steps = 1;
   options.steps = 3;
-  if (is_training) options.compute.dtype = at::kBFloat16;
+  options.peak_repeats = 1;
+  options.config.device.type = "cpu";
+  if (is_training) options.config.device.dtype = "bfloat16";
   return options;
 }
 
@@ -100,7 +102,7 @@ train::BenchOptions profiled_vit(c10::ScalarType dtype, bool is_training) {
   auto& model = std::get<models::VitConfig>(options.config.model.value);
   model.img_size = {32};
   model.embed_dim = 64;
-  options.compute.dtype = dtype;
+  options.config.device.dtype = train::dtype_name(dtype);
   return options;
 }
 
@@ -295,7 +297,7 @@ TEST(ProfileResultTest, InferenceAsTextAndJson) {
 
 TEST(ProfileResultTest, OnlyWhereTheClockIsThatOfTheWork) {
   auto options = profiled_vit(at::kFloat, true);
-  options.compute.device = c10::Device(c10::kCUDA, 0);
+  options.config.device.type = "cuda";
   EXPECT_THROW(train::profile_model(options), ConfigError);
 }
 

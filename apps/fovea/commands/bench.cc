@@ -65,7 +65,6 @@ train::BenchOptions bench_options(const BenchArguments& arguments) {
   device.type = arguments.device;
   device.dtype = arguments.dtype;
   device.threads = arguments.threads;
-  options.compute = train::compute_options(options.config.device);
   return options;
 }
 
