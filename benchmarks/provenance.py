@@ -32,6 +32,11 @@ def keep(name, text, suffix="md"):
     print(f"written: {path}")
 
 
+def name_for(name, model, usual):
+    """NAME for the model that is measured by default, NAME_MODEL for another one."""
+    return name if model == usual else f"{name}_{model}"
+
+
 def add_report_arguments(parser):
     """--note and --write, for show()."""
     parser.add_argument("--note", default="", help="a sentence for the end of the report")

@@ -181,8 +181,7 @@ def report(args, sides, found):
             cells += [torch_peer.ratio_text(found[work, peer]),
                       torch_peer.ratio_text(b / a for a, b in zip(found[work, "fovea"], found[work, peer]))]
         lines.append("| " + " | ".join(cells) + " |")
-    short = "" if args.model == "vit_base_patch16_224" else f"_{args.model}"
-    provenance.show(args, f"start_up{short}_{args.dtype}", lines)
+    provenance.show(args, f"{provenance.name_for('start_up', args.model, 'vit_base_patch16_224')}_{args.dtype}", lines)
 
 
 if __name__ == "__main__":

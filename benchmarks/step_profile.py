@@ -74,7 +74,7 @@ def main():
              "is longer; both are measured in the same process.", ""]
     for case, results in found.items():
         lines += table_of(case, min(results, key=lambda result: result["step_ms"]))
-    provenance.show(args, "step_profile", lines)
+    provenance.show(args, provenance.name_for("step_profile", args.model, "vit_small_patch16_224"), lines)
 
 
 if __name__ == "__main__":

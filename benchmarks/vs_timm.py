@@ -74,8 +74,7 @@ def report(args, results, differences):
         "Logits on the same weights and images, largest difference over largest logit: " + differences + ".", "",
         *torch_peer.table(args, results), "",
         "bfloat16: float32 master weights in both, timm under autocast; `pure`: timm's weights in bfloat16, Fovea as before."]
-    short = {"vit_small_patch16_224": ""}.get(args.model, f"_{args.model}")
-    provenance.show(args, f"vs_timm{short}", lines)
+    provenance.show(args, provenance.name_for("vs_timm", args.model, "vit_small_patch16_224"), lines)
 
 
 def main():

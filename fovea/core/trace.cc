@@ -9,6 +9,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/core/json.h"
 
 namespace fovea::trace {
 namespace {
@@ -113,7 +114,7 @@ std::string to_chrome(const std::vector<Span>& spans, int64_t rank) {
 std::string merge_chrome(const std::vector<std::string>& paths) {
   json merged = {{"traceEvents", json::array()}, {"displayTimeUnit", "ms"}};
   for (const auto& path : paths) {
-    const auto one = json::parse(read_file(path, kMostBytes), nullptr, /*allow_exceptions=*/false);
+    const auto one = parse_json(read_file(path, kMostBytes));
     if (!one.is_object() || !one.contains("traceEvents") || !one["traceEvents"].is_array()) {
       fail<DataError>(
           "{}: expected a timeline with traceEvents; the rank that wrote it was cut off", path);

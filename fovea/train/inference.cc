@@ -15,6 +15,7 @@
 #include "fovea/data/batch_rows.h"
 #include "fovea/data/input_files.h"
 #include "fovea/data/transforms/pipeline.h"
+#include "fovea/kernels/device.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/variables.h"
 #include "fovea/models/weights.h"
@@ -219,8 +220,9 @@ PreparedBatch Inference::prepare(const std::shared_ptr<const data::Dataset>& sam
 Inference load_inference(const std::string& target, const InferenceOptions& options) {
   auto source = find_source(target, options);
   Inference inference;
-  inference.compute =
-      compute_options({.type = options.device, .dtype = options.dtype, .threads = 0});
+  // Not compute_options: a training run that loads another model keeps its threads and kernels.
+  const auto device = kernels::resolve_device(options.device);
+  inference.compute = {.device = device, .dtype = dtype_from_name(options.dtype, device)};
   inference.model = models::build_model(source.model);
   const bool is_partly_loaded =
       source.load.skip_head || source.load.part != models::WeightsPart::kAll;

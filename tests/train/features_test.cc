@@ -13,6 +13,7 @@
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
 #include "fovea/data/subset.h"
+#include "fovea/kernels/attention_choice.h"
 #include "fovea/train/feature_cache.h"
 #include "fovea/train/inference.h"
 #include "fovea/train/trainer.h"
@@ -265,6 +266,15 @@ TEST(FeaturesTest, CacheOfWhatChangesIsRefusedWithWhatToDo) {
   EXPECT_THAT(data::testing::message_of<ConfigError>(
                   [&] { Trainer(headless, ProgressLine::Mode::kSilent); }),
               HasSubstr("the model's head does not stand on features"));
+}
+
+// As the evaluation of a diffusion run does, which measures its samples with another model.
+TEST(LoadInferenceTest, LeavesTheKernelOfAttentionThatARunChose) {
+  const c10::Device cpu(c10::kCPU);
+  kernels::choose_attention("math", cpu);
+  load_inference("vit_tiny_patch16_224", {.device = "cpu"});
+  EXPECT_EQ(kernels::attention_choice(), kernels::AttentionChoice::kMath);
+  kernels::choose_attention("auto", cpu);
 }
 
 }  // namespace
