@@ -8,6 +8,8 @@
 #include <algorithm>
 
 #include "fovea/kernels/attention_heads.h"
+#include "fovea/kernels/cpu/amx.h"
+#include "fovea/kernels/cpu/amx_attention_head.h"
 #include "fovea/kernels/cpu/bfloat16_attention_head.h"
 #include "fovea/kernels/work_scope.h"
 
@@ -18,8 +20,9 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Above this the scores of a head leave the second-level cache.
-constexpr int64_t kMostTokens = 384;
+// Above this what a head is worked on with leaves the second-level cache. On AMX scores are not
+// kept whole, but for the gradient's.
+int64_t most_tokens() { return cpu::has_amx() ? 1024 : 384; }
 
 uint16_t* bits_of(const at::Tensor& x) {
   return reinterpret_cast<uint16_t*>(x.mutable_data_ptr<at::BFloat16>());
@@ -40,16 +43,24 @@ struct PackedHeads : AttentionHeads {
   cpu::QkvRows qkv(uint16_t* data, int64_t head) const {
     return {in(data, head, 0, 3), in(data, head, 1, 3), in(data, head, 2, 3)};
   }
-  // Calls work(head, scratch) for every head of every sample, in parallel.
-  template <class Work>
+  // Calls work(head, scratch) for every head of every sample, in parallel, with what the kernels
+  // want around them.
+  template <class Scratch, class Scope, class Work>
   void for_each(const Work& work) const {
     const int64_t grain = std::max<int64_t>(1, 40000 / (N * N));
     at::parallel_for(0, B * H, grain, [&](int64_t begin, int64_t end) {
-      thread_local cpu::Bfloat16AttentionScratch scratch;
+      thread_local Scratch scratch;
+      const Scope scope;
       for (int64_t head = begin; head < end; ++head) work(head, scratch);
-      cpu::release_bfloat16_attention();
     });
   }
+};
+
+struct PairScope {
+  PairScope() = default;
+  ~PairScope() { cpu::release_bfloat16_attention(); }
+  PairScope(const PairScope&) = delete;
+  PairScope& operator=(const PairScope&) = delete;
 };
 
 class Bfloat16SelfAttentionFunction
@@ -64,12 +75,20 @@ class Bfloat16SelfAttentionFunction
     const WorkScope work("fovea::self_attention", heads.flops(2), bytes_of({qkv, out}));
     auto *qkv_bits = bits_of(qkv), *out_bits = bits_of(out);
     auto* sums = log_sums.mutable_data_ptr<float>();
-    heads.for_each([&](int64_t head, cpu::Bfloat16AttentionScratch& scratch) {
-      cpu::bfloat16_attention_forward(scratch, heads.qkv(qkv_bits, head), heads.N, heads.K,
-                                      static_cast<float>(scale), heads.rows(out_bits, head, 0, 1),
-                                      sums + head * heads.N);
-    });
-    ctx->save_for_backward({qkv, log_sums});
+    if (cpu::has_amx()) {
+      heads.for_each<cpu::AmxAttentionScratch, cpu::TileScope>([&](int64_t head, auto& scratch) {
+        cpu::amx_attention_forward(scratch, heads.qkv(qkv_bits, head), heads.N, heads.K,
+                                   static_cast<float>(scale), heads.rows(out_bits, head, 0, 1),
+                                   sums + head * heads.N);
+      });
+    } else {
+      heads.for_each<cpu::Bfloat16AttentionScratch, PairScope>([&](int64_t head, auto& scratch) {
+        cpu::bfloat16_attention_forward(scratch, heads.qkv(qkv_bits, head), heads.N, heads.K,
+                                        static_cast<float>(scale), heads.rows(out_bits, head, 0, 1),
+                                        sums + head * heads.N);
+      });
+    }
+    ctx->save_for_backward({qkv, out, log_sums});
     ctx->saved_data["num_heads"] = num_heads;
     ctx->saved_data["scale"] = scale;
     return out;
@@ -85,15 +104,28 @@ class Bfloat16SelfAttentionFunction
     // As backward is counted everywhere: twice the forward pass. Scores are computed again on top.
     const WorkScope work("fovea::self_attention_backward", heads.flops(4),
                          bytes_of({qkv, dout, dqkv}));
-    auto *qkv_bits = bits_of(qkv), *dout_bits = bits_of(dout), *dqkv_bits = bits_of(dqkv);
-    const auto* sums = saved[1].const_data_ptr<float>();
-    heads.for_each([&](int64_t head, cpu::Bfloat16AttentionScratch& scratch) {
-      cpu::bfloat16_attention_backward(
-          scratch, heads.qkv(qkv_bits, head), heads.in(dout_bits, head, 0, 1),
-          sums + head * heads.N, heads.N, heads.K, scale,
-          {heads.rows(dqkv_bits, head, 0, 3), heads.rows(dqkv_bits, head, 1, 3),
-           heads.rows(dqkv_bits, head, 2, 3)});
-    });
+    auto *qkv_bits = bits_of(qkv), *out_bits = bits_of(saved[1]), *dout_bits = bits_of(dout),
+         *dqkv_bits = bits_of(dqkv);
+    const auto* sums = saved[2].const_data_ptr<float>();
+    const auto rows_of_gradients = [&](int64_t head) {
+      return cpu::QkvGradientRows{heads.rows(dqkv_bits, head, 0, 3),
+                                  heads.rows(dqkv_bits, head, 1, 3),
+                                  heads.rows(dqkv_bits, head, 2, 3)};
+    };
+    if (cpu::has_amx()) {
+      heads.for_each<cpu::AmxAttentionScratch, cpu::TileScope>([&](int64_t head, auto& scratch) {
+        cpu::amx_attention_backward(scratch, heads.qkv(qkv_bits, head),
+                                    heads.in(out_bits, head, 0, 1), heads.in(dout_bits, head, 0, 1),
+                                    sums + head * heads.N, heads.N, heads.K, scale,
+                                    rows_of_gradients(head));
+      });
+    } else {
+      heads.for_each<cpu::Bfloat16AttentionScratch, PairScope>([&](int64_t head, auto& scratch) {
+        cpu::bfloat16_attention_backward(scratch, heads.qkv(qkv_bits, head),
+                                         heads.in(dout_bits, head, 0, 1), sums + head * heads.N,
+                                         heads.N, heads.K, scale, rows_of_gradients(head));
+      });
+    }
     return {dqkv, at::Tensor(), at::Tensor()};
   }
 };
@@ -102,9 +134,9 @@ class Bfloat16SelfAttentionFunction
 
 bool has_bfloat16_self_attention(const at::Tensor& qkv, int64_t num_heads) {
   return qkv.is_cpu() && qkv.scalar_type() == at::kBFloat16 && qkv.numel() > 0 &&
-         qkv.size(1) <= kMostTokens &&
-         cpu::fits_bfloat16_attention(qkv.size(2) / (3 * num_heads)) &&
-         cpu::has_bfloat16_attention();
+         qkv.size(1) <= most_tokens() &&
+         (cpu::has_amx() || (cpu::fits_bfloat16_attention(qkv.size(2) / (3 * num_heads)) &&
+                             cpu::has_bfloat16_attention()));
 }
 
 at::Tensor bfloat16_self_attention(const at::Tensor& qkv, int64_t num_heads, double scale) {

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "fovea/kernels/bfloat16.h"
+#include "fovea/kernels/cpu/amx_product.h"
 #include "fovea/kernels/cpu/one_mkl_thread.h"
 
 // M rows (all leading dims together), K input width, N output width.
@@ -188,6 +189,57 @@ bool is_worth_packing(const at::Tensor& x, int64_t least_rows) {
 }
 constexpr int64_t kLeastRows = 512, kLeastRowsOfTransposed = 4096;
 
+// Whether a product of `rows` rows of bfloat16 is worth packing its factors into tiles.
+bool multiplies_in_tiles(const at::Tensor& rows) {
+  constexpr int64_t kLeastRowsOfTiles = 64;
+  return rows.is_cpu() && rows.scalar_type() == at::kBFloat16 &&
+         rows.size(0) >= kLeastRowsOfTiles && rows.size(1) > 0 && cpu::has_amx();
+}
+
+// [rows, columns], of which one dim is dense.
+at::Tensor with_dense_dim(const at::Tensor& x) {
+  return x.stride(1) == 1 || x.stride(0) == 1 ? x : x.contiguous();
+}
+
+cpu::Factor factor_of(const at::Tensor& x) {
+  const auto* bits = reinterpret_cast<const uint16_t*>(x.const_data_ptr<at::BFloat16>());
+  const bool is_transposed = x.stride(1) != 1;
+  return {bits, x.stride(is_transposed ? 1 : 0), is_transposed};
+}
+
+// a: [M, K], b: [K, N] -> a b + bias: [M, N] bfloat16.
+at::Tensor product_in_tiles(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
+  const auto first = with_dense_dim(a), second = with_dense_dim(b);
+  const int64_t M = a.size(0), N = b.size(1);
+  auto out = at::empty({M, N}, a.options());
+  if (out.numel() == 0) return out;
+  const auto wide_bias = bias.defined() ? bias.to(at::kFloat).contiguous() : bias;
+  cpu::amx_product(
+      factor_of(first), factor_of(second), {M, N, a.size(1)},
+      cpu::Bfloat16Result{.data = reinterpret_cast<uint16_t*>(out.mutable_data_ptr<at::BFloat16>()),
+                          .stride = N,
+                          .bias = bias.defined() ? wide_bias.const_data_ptr<float>() : nullptr});
+  return out;
+}
+
+// dy: [M, N], x: [M, K] -> dy^T x: [N, K] float32. The larger side is the rows of the product: its
+// other factor is packed whole.
+at::Tensor weight_gradient_in_tiles(const at::Tensor& dy, const at::Tensor& x) {
+  const auto rows = with_dense_dim(dy), inputs = with_dense_dim(x);
+  const int64_t M = dy.size(0), N = dy.size(1), K = x.size(1);
+  auto out = at::empty({N, K}, dy.options().dtype(at::kFloat));
+  if (out.numel() == 0) return out;
+  auto* data = out.mutable_data_ptr<float>();
+  if (N >= K) {
+    cpu::amx_product(factor_of(rows.t()), factor_of(inputs), {N, K, M},
+                     cpu::FloatResult{.data = data, .stride = K});
+  } else {
+    cpu::amx_product(factor_of(inputs.t()), factor_of(rows), {K, N, M},
+                     cpu::FloatResult{.data = data, .stride = K, .is_transposed = true});
+  }
+  return out;
+}
+
 }  // namespace
 
 at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
@@ -195,6 +247,7 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tens
     const auto wide_bias = bias.defined() ? bias.to(at::kFloat) : bias;
     return product(x.to(at::kFloat), weight.to(at::kFloat), wide_bias).to(at::kBFloat16);
   }
+  if (multiplies_in_tiles(x)) return product_in_tiles(x, weight.t(), bias);
   if (is_worth_packing(x, kLeastRows)) {
     return onednn_product(x, packed_for_product(weight, x.size(0)), bias);
   }
@@ -205,6 +258,7 @@ at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight) {
   if (is_multiplied_as_float(dy)) {
     return input_gradient(dy.to(at::kFloat), weight.to(at::kFloat)).to(at::kBFloat16);
   }
+  if (multiplies_in_tiles(dy)) return product_in_tiles(dy, weight, {});
   if (is_worth_packing(dy, kLeastRowsOfTransposed)) {
     return onednn_product(dy, packed_for_product(weight.t(), dy.size(0)), {});
   }
@@ -213,6 +267,7 @@ at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight) {
 
 at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x) {
   if (is_multiplied_as_float(dy)) return weight_gradient(dy.to(at::kFloat), x.to(at::kFloat));
+  if (multiplies_in_tiles(dy)) return weight_gradient_in_tiles(dy, x);
   const bool is_bfloat16 = dy.is_cpu() && dy.scalar_type() == at::kBFloat16 && dy.numel() > 0;
   if (!is_bfloat16 && !is_cpu_float(dy)) return at::matmul(dy.t(), x);
   // The sums run over all M rows, so the result is cut into tiles: a library would split sums.

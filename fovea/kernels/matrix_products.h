@@ -13,7 +13,8 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tens
 // dy: [M, N], weight: [N, K] -> dy weight: [M, K].
 at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight);
 
-// dy: [M, N], x: [M, K] -> dy^T x: [N, K]; float32 where bfloat16 is multiplied as float32.
+// dy: [M, N], x: [M, K] -> dy^T x: [N, K]; float32 where bfloat16 is multiplied as float32 or in
+// tiles.
 at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x);
 
 }  // namespace fovea::kernels

@@ -1,0 +1,36 @@
+// Working memory that starts at a cache line.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+
+#include "fovea/core/error.h"
+
+namespace fovea::kernels::cpu {
+
+// Of `T`s without constructors. Grows to the most that was asked for, and keeps that.
+template <class T>
+class AlignedBuffer {
+ public:
+  // Room for `count` of them; what they are is not said.
+  T* reserve(int64_t count) {
+    if (count <= count_) return data();
+    constexpr size_t kLine = 64;
+    const auto bytes = (static_cast<size_t>(count) * sizeof(T) + kLine - 1) / kLine * kLine;
+    memory_.reset(static_cast<T*>(std::aligned_alloc(kLine, bytes)));
+    FOVEA_CHECK(memory_ != nullptr, "no memory for {} bytes of working space", bytes);
+    count_ = count;
+    return data();
+  }
+  T* data() const { return memory_.get(); }
+
+ private:
+  struct Free {
+    void operator()(T* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<T, Free> memory_;
+  int64_t count_ = 0;
+};
+
+}  // namespace fovea::kernels::cpu

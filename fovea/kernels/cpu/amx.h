@@ -1,0 +1,97 @@
+// Products of bfloat16 with float32 sums on the tile registers of AMX, and the layouts that they
+// are taken from. bfloat16 values are their 16-bit patterns.
+#pragma once
+
+#include <cstdint>
+
+// Of functions that use these registers, or AVX-512 beside them.
+#ifdef __x86_64__
+#define FOVEA_AMX __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16,amx-tile,amx-bf16")))
+#else
+#define FOVEA_AMX
+#endif
+
+// gcc 12 takes the undefined operands of its own intrinsics for ours (GCC bug 105593): around
+// functions that are FOVEA_AMX.
+#if defined(__GNUC__) && !defined(__clang__)
+#define FOVEA_AMX_WARNINGS_PUSH                                                        \
+  _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wuninitialized\"") \
+      _Pragma("GCC diagnostic ignored \"-Wmaybe-uninitialized\"")
+#define FOVEA_AMX_WARNINGS_POP _Pragma("GCC diagnostic pop")
+#else
+#define FOVEA_AMX_WARNINGS_PUSH
+#define FOVEA_AMX_WARNINGS_POP
+#endif
+
+namespace fovea::kernels::cpu {
+
+// Note [Tiles]
+// A tile register holds 16 rows of 64 bytes. One instruction adds to 16 x 16 float32 sums the
+// product of 16 x 32 bfloat16 of the first factor and 32 x 16 of the second one, of which a row
+// holds pairs of values: of two neighbours in depth, for each of 16 columns. Four registers of sums
+// make a block of 32 x 32, which takes as many loads as products: the best that eight registers
+// give.
+//
+// So factors are packed by lines, which are the rows of the first factor and the columns of the
+// second one. 32 lines make a panel; a panel is packed step by step, 32 values deep, each of two
+// tiles, 16 lines each. What is not there is zero. A product reads two panels from front to back.
+// A step of a first factor is [32 lines, 32 deep], row after row.
+inline constexpr int64_t kBlockSide = 32;     // lines of a panel, and depth of a step
+inline constexpr int64_t kStepValues = 1024;  // of a panel
+
+// How many panels, or steps, `count` lines or values fill.
+inline int64_t num_blocks(int64_t count) { return (count + kBlockSide - 1) / kBlockSide; }
+
+// Whether this processor has AMX with bfloat16 and the system lets this process use it.
+bool has_amx();
+
+// What follows needs has_amx(), and a TileScope of the same thread around products.
+class TileScope {
+ public:
+  TileScope();
+  ~TileScope();
+  TileScope(const TileScope&) = delete;
+  TileScope& operator=(const TileScope&) = delete;
+};
+
+// A factor where it lies, rows `stride` values apart. First: [rows, depth]; second: [depth,
+// columns]; is_transposed: the other way round.
+struct Factor {
+  const uint16_t* data;
+  int64_t stride;
+  bool is_transposed = false;
+};
+
+// Packs lines [begin, begin + count), 32 at most, of which there are values in depth [first, first
+// + depth). to: [num_blocks(depth), kStepValues], at a cache line.
+void pack_first(const Factor& factor, int64_t begin, int64_t count, int64_t first, int64_t depth,
+                uint16_t* to);
+void pack_second(const Factor& factor, int64_t begin, int64_t count, int64_t first, int64_t depth,
+                 uint16_t* to);
+
+// block: [32, 32] = (adds ? block : 0) + the product of two panels of `steps` steps.
+void multiply_panels(const uint16_t* first, const uint16_t* second, int64_t steps, bool adds,
+                     float* block);
+
+// Where a block goes as bfloat16: its first `rows` rows and `columns` columns, rows `stride` values
+// apart.
+struct BlockTarget {
+  uint16_t* data;
+  int64_t stride;
+  int64_t rows, columns;
+  const float* row_factors = nullptr;  // [rows], multiplied first; null: 1
+  const float* bias = nullptr;         // [columns], added then; null: 0
+  bool is_streamed = false;            // past the caches, where it lies so
+};
+void store_block(const float* block, const BlockTarget& to);
+
+// As float32, transposed if asked for; rows and columns are those of the target.
+struct FloatBlockTarget {
+  float* data;
+  int64_t stride;
+  int64_t rows, columns;
+  bool is_transposed = false;
+};
+void store_block(const float* block, const FloatBlockTarget& to);
+
+}  // namespace fovea::kernels::cpu

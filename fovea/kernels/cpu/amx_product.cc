@@ -1,0 +1,165 @@
+#include "fovea/kernels/cpu/amx_product.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+
+#include "fovea/kernels/cpu/aligned_buffer.h"
+
+// Note [Blocks of a product]
+// The second factor is packed whole (Note [Tiles]), by all threads. Then each thread takes panels
+// of the first factor, eight at a time, and packs those to a depth of 512 values: 256 KiB, which
+// stay in the second-level cache while each panel of the second factor, 32 KiB of it, goes through
+// the first-level cache once and meets all eight. Of deeper factors the sums wait in `partial` from
+// one stretch of depth to the next.
+namespace fovea::kernels::cpu {
+namespace {
+
+constexpr int64_t kPanelsAtOnce = 8, kMostSteps = 16;
+
+// Results that do not stay in a cache until someone reads them are written past it: otherwise the
+// processor would read each line first.
+constexpr int64_t kMostCachedValues = int64_t{1} << 19;
+
+BlockTarget target_of(const Bfloat16Result& result, const ProductSizes& sizes, int64_t row,
+                      int64_t column) {
+  return {.data = result.data + row * result.stride + column,
+          .stride = result.stride,
+          .rows = std::min(kBlockSide, sizes.rows - row),
+          .columns = std::min(kBlockSide, sizes.columns - column),
+          .bias = result.bias ? result.bias + column : nullptr,
+          .is_streamed = sizes.rows * sizes.columns > kMostCachedValues};
+}
+
+FloatBlockTarget target_of(const FloatResult& result, const ProductSizes& sizes, int64_t row,
+                           int64_t column) {
+  const auto height = std::min(kBlockSide, sizes.rows - row);
+  const auto width = std::min(kBlockSide, sizes.columns - column);
+  if (!result.is_transposed) {
+    return {result.data + row * result.stride + column, result.stride, height, width};
+  }
+  return {result.data + column * result.stride + row, result.stride, width, height, true};
+}
+
+// Working memory of a thread.
+struct PanelScratch {
+  AlignedBuffer<uint16_t> packed;  // [kPanelsAtOnce, steps, kStepValues]
+  AlignedBuffer<float> partial;    // [kPanelsAtOnce, panels across, 32, 32]
+};
+
+template <class Result>
+class Product {
+ public:
+  Product(const Factor& first, const Factor& second, const ProductSizes& sizes,
+          const Result& result)
+      : first_(first), second_(second), sizes_(sizes), result_(result) {}
+
+  void run() {
+    const auto packed = at::empty({across_ * steps_ * kStepValues}, at::kBFloat16);
+    packed_ = reinterpret_cast<uint16_t*>(packed.mutable_data_ptr<at::BFloat16>());
+    pack_all_of_second();
+    // Few panels are cut across as well, so that all threads have work.
+    const int64_t parts = std::clamp<int64_t>(4 * at::get_num_threads() / down_, 1, across_);
+    at::parallel_for(0, parts * down_, 1, [&](int64_t begin, int64_t end) {
+      const TileScope tiles;
+      while (begin < end) {
+        const auto part = begin / down_, panel = begin % down_;
+        const auto count = std::min({kPanelsAtOnce, end - begin, down_ - panel});
+        multiply(panel, count, across_ * part / parts, across_ * (part + 1) / parts);
+        begin += count;
+      }
+    });
+  }
+
+ private:
+  // Of the values or lines of block `block`, of `size` in all.
+  static int64_t part_of(int64_t size, int64_t block) {
+    return std::min(kBlockSide, size - block * kBlockSide);
+  }
+
+  // Panel by panel where lines lie in rows, step by step where a row has one value of each line: so
+  // that rows are read from front to back.
+  void pack_all_of_second() const {
+    const auto pack = [&](int64_t panel, int64_t step, int64_t depth) {
+      pack_second(second_, panel * kBlockSide, part_of(sizes_.columns, panel), step * kBlockSide,
+                  depth, packed_ + (panel * steps_ + step) * kStepValues);
+    };
+    if (second_.is_transposed) {
+      at::parallel_for(0, across_, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t panel = begin; panel < end; ++panel) pack(panel, 0, sizes_.depth);
+      });
+      return;
+    }
+    at::parallel_for(0, steps_, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t step = begin; step < end; ++step) {
+        for (int64_t panel = 0; panel < across_; ++panel) {
+          pack(panel, step, part_of(sizes_.depth, step));
+        }
+      }
+    });
+  }
+
+  // Panels [begin, begin + count) of the first factor, steps [step, step + num_steps) of each.
+  void pack_some_of_first(int64_t begin, int64_t count, int64_t step, int64_t num_steps,
+                          uint16_t* to) const {
+    const auto pack = [&](int64_t i, int64_t offset, int64_t depth) {
+      pack_first(first_, (begin + i) * kBlockSide, part_of(sizes_.rows, begin + i),
+                 (step + offset) * kBlockSide, depth, to + (i * num_steps + offset) * kStepValues);
+    };
+    const auto left = sizes_.depth - step * kBlockSide;
+    if (!first_.is_transposed) {
+      for (int64_t i = 0; i < count; ++i) pack(i, 0, std::min(num_steps * kBlockSide, left));
+      return;
+    }
+    for (int64_t offset = 0; offset < num_steps; ++offset) {
+      for (int64_t i = 0; i < count; ++i) pack(i, offset, part_of(left, offset));
+    }
+  }
+
+  // Panels [begin, begin + count) of the first factor times panels [from, to) of the second one.
+  void multiply(int64_t begin, int64_t count, int64_t from, int64_t to) const {
+    thread_local PanelScratch scratch;
+    const int64_t stretches = (steps_ + kMostSteps - 1) / kMostSteps;
+    const int64_t most = (steps_ + stretches - 1) / stretches;
+    auto* packed = scratch.packed.reserve(kPanelsAtOnce * most * kStepValues);
+    // Sums that need not wait share one block.
+    const int64_t waiting = stretches > 1 ? count * (to - from) : 1;
+    auto* partial = scratch.partial.reserve(waiting * kBlockSide * kBlockSide);
+    for (int64_t step = 0; step < steps_; step += most) {
+      const auto num_steps = std::min(most, steps_ - step);
+      pack_some_of_first(begin, count, step, num_steps, packed);
+      for (int64_t panel = from; panel < to; ++panel) {
+        const auto* second = packed_ + (panel * steps_ + step) * kStepValues;
+        for (int64_t i = 0; i < count; ++i) {
+          auto* block = partial + ((panel - from) * count + i) % waiting * kBlockSide * kBlockSide;
+          multiply_panels(packed + i * num_steps * kStepValues, second, num_steps, step > 0, block);
+          if (step + num_steps < steps_) continue;
+          store_block(block,
+                      target_of(result_, sizes_, (begin + i) * kBlockSide, panel * kBlockSide));
+        }
+      }
+    }
+  }
+
+  Factor first_, second_;
+  ProductSizes sizes_;
+  Result result_;
+  int64_t down_ = num_blocks(sizes_.rows), across_ = num_blocks(sizes_.columns);
+  int64_t steps_ = num_blocks(sizes_.depth);
+  uint16_t* packed_ = nullptr;  // [across_, steps_, kStepValues]
+};
+
+}  // namespace
+
+void amx_product(const Factor& first, const Factor& second, const ProductSizes& sizes,
+                 const Bfloat16Result& result) {
+  Product(first, second, sizes, result).run();
+}
+
+void amx_product(const Factor& first, const Factor& second, const ProductSizes& sizes,
+                 const FloatResult& result) {
+  Product(first, second, sizes, result).run();
+}
+
+}  // namespace fovea::kernels::cpu

@@ -1,0 +1,37 @@
+// Products of whole matrices of bfloat16 on AMX, in ATen's threads.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "fovea/kernels/cpu/amx.h"
+
+namespace fovea::kernels::cpu {
+
+struct ProductSizes {
+  int64_t rows, columns, depth;  // all above 0
+};
+
+// As bfloat16 [rows, columns], rows `stride` apart, with a bias [columns] of float32 or null added
+// before rounding.
+struct Bfloat16Result {
+  uint16_t* data;
+  int64_t stride;
+  const float* bias = nullptr;
+};
+
+// As float32 [rows, columns], or transposed: [columns, rows].
+struct FloatResult {
+  float* data;
+  int64_t stride;
+  bool is_transposed = false;
+};
+
+// first [rows, depth] times second [depth, columns]; each of them is read once. Each sum is taken
+// in one order, whatever the number of threads. Needs has_amx().
+void amx_product(const Factor& first, const Factor& second, const ProductSizes& sizes,
+                 const Bfloat16Result& result);
+void amx_product(const Factor& first, const Factor& second, const ProductSizes& sizes,
+                 const FloatResult& result);
+
+}  // namespace fovea::kernels::cpu

@@ -1,0 +1,230 @@
+// The kernels on AMX by themselves; through linear and self_attention their own tests see them.
+#include "fovea/kernels/cpu/amx.h"
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <vector>
+
+#include "fovea/kernels/cpu/amx_attention_head.h"
+#include "fovea/kernels/cpu/amx_product.h"
+#include "tests/support/close.h"
+#include "tests/support/threads.h"
+
+namespace fovea {
+namespace {
+
+using kernels::cpu::Factor;
+using support::random;
+
+uint16_t* bits_of(const at::Tensor& x) {
+  return reinterpret_cast<uint16_t*>(x.mutable_data_ptr<at::BFloat16>());
+}
+
+class AmxTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!kernels::cpu::has_amx()) GTEST_SKIP() << "skipped: no AMX";
+  }
+};
+
+struct Sizes {
+  int64_t rows, columns, depth;
+};
+// Of one block and of several, of one stretch of depth and of several, whole and not.
+const std::vector<Sizes> kSizes = {{1, 1, 1},      {32, 32, 32},   {33, 47, 65},
+                                   {300, 31, 513}, {70, 1000, 64}, {65, 130, 1100}};
+
+// values: [rows, columns], as a factor that lies inside of something larger, either way round.
+struct StoredFactor {
+  StoredFactor(const at::Tensor& values, bool is_transposed) {
+    const auto stored = is_transposed ? values.t() : values;
+    whole = at::full({stored.size(0), stored.size(1) + 3}, std::numeric_limits<float>::quiet_NaN(),
+                     values.options());
+    whole.narrow(1, 2, stored.size(1)).copy_(stored);
+    factor = {bits_of(whole) + 2, whole.size(1), is_transposed};
+  }
+  at::Tensor whole;
+  Factor factor;
+};
+
+class AmxProductTest : public AmxTest {
+ protected:
+  // Calls check(first, second, product in float64) for all sizes and layouts.
+  template <class Check>
+  static void for_each_case(const Check& check) {
+    for (const auto& sizes : kSizes) {
+      const auto a = random({sizes.rows, sizes.depth}, at::kBFloat16, 1);
+      const auto b = random({sizes.depth, sizes.columns}, at::kBFloat16, 2);
+      const auto expected = a.to(at::kDouble).matmul(b.to(at::kDouble));
+      for (const bool first : {false, true}) {
+        for (const bool second : {false, true}) {
+          SCOPED_TRACE(fmt::format("{} x {} x {}, transposed: {}, {}", sizes.rows, sizes.columns,
+                                   sizes.depth, first, second));
+          check(StoredFactor(a, first).factor, StoredFactor(b, second).factor, sizes, expected);
+        }
+      }
+    }
+  }
+};
+
+TEST_F(AmxProductTest, FloatResultsMatchFloat64) {
+  for_each_case([](const Factor& a, const Factor& b, const Sizes& s, const at::Tensor& expected) {
+    for (const bool is_transposed : {false, true}) {
+      // A column more than is written, to see that it is not.
+      const auto shape = is_transposed ? expected.t() : expected;
+      const auto out = at::full({shape.size(0), shape.size(1) + 1}, 77, at::kFloat);
+      amx_product(a, b, {s.rows, s.columns, s.depth},
+                  kernels::cpu::FloatResult{.data = out.mutable_data_ptr<float>(),
+                                            .stride = out.size(1),
+                                            .is_transposed = is_transposed});
+      support::expect_close(out.narrow(1, 0, shape.size(1)), shape, at::kFloat, "product");
+      EXPECT_TRUE(out.select(1, -1).eq(77).all().item<bool>());
+    }
+  });
+}
+
+TEST_F(AmxProductTest, Bfloat16ResultsAreThoseOfFloat64Rounded) {
+  for_each_case([](const Factor& a, const Factor& b, const Sizes& s, const at::Tensor& expected) {
+    const auto bias = random({s.columns}, at::kFloat, 3);
+    for (const bool has_bias : {false, true}) {
+      const auto out = at::full({s.rows, s.columns + 1}, 77, at::kBFloat16);
+      amx_product(
+          a, b, {s.rows, s.columns, s.depth},
+          kernels::cpu::Bfloat16Result{.data = bits_of(out),
+                                       .stride = out.size(1),
+                                       .bias = has_bias ? bias.const_data_ptr<float>() : nullptr});
+      support::expect_close(out.narrow(1, 0, s.columns).to(at::kDouble),
+                            has_bias ? expected + bias : expected, at::kBFloat16, "product");
+      EXPECT_TRUE(out.select(1, -1).eq(77).all().item<bool>());
+    }
+  });
+}
+
+TEST_F(AmxProductTest, LargeResultsGoPastTheCachesWithTheSameBits) {
+  // The first is large enough for that; the second one's rows do not start at cache lines.
+  const auto a = random({1100, 64}, at::kBFloat16, 1), b = random({64, 512}, at::kBFloat16, 2);
+  const auto multiply = [&](int64_t stride) {
+    const auto out = at::zeros({1100, stride}, at::kBFloat16);
+    amx_product({bits_of(a), 64}, {bits_of(b), 512}, {1100, 512, 64},
+                kernels::cpu::Bfloat16Result{.data = bits_of(out), .stride = stride});
+    return out.narrow(1, 0, 512).contiguous();
+  };
+  support::expect_same_bits(multiply(512), multiply(515), "product");
+}
+
+TEST_F(AmxProductTest, ANanStaysInItsRowAndColumn) {
+  const auto a = random({40, 70}, at::kBFloat16, 1), b = random({70, 50}, at::kBFloat16, 2);
+  a[37][69] = std::numeric_limits<float>::quiet_NaN();
+  const auto out = at::zeros({40, 50}, at::kFloat);
+  amx_product({bits_of(a), 70}, {bits_of(b), 50}, {40, 50, 70},
+              kernels::cpu::FloatResult{.data = out.mutable_data_ptr<float>(), .stride = 50});
+  EXPECT_TRUE(out[37].isnan().all().item<bool>());
+  EXPECT_EQ(out.isnan().sum().item<int64_t>(), 50);
+}
+
+TEST_F(AmxProductTest, SameBitsForAnyNumberOfThreads) {
+  const auto a = random({500, 1100}, at::kBFloat16, 1), b = random({1100, 330}, at::kBFloat16, 2);
+  support::expect_same_bits_for_any_threads(
+      [&] {
+        const auto out = at::zeros({500, 330}, at::kFloat);
+        amx_product(
+            {bits_of(a), 1100}, {bits_of(b), 330}, {500, 330, 1100},
+            kernels::cpu::FloatResult{.data = out.mutable_data_ptr<float>(), .stride = 330});
+        return std::vector<at::Tensor>{out};
+      },
+      {2, 3, 7, 16});
+}
+
+// One head's rows inside of a wider tensor, and what comes of them.
+struct HeadCase {
+  HeadCase(int64_t N, int64_t K)
+      : N(N),
+        K(K),
+        qkv(random({N, 3 * K}, at::kBFloat16, 1)),
+        dout(random({N, K}, at::kBFloat16, 2)) {}
+
+  struct Results {
+    at::Tensor out, log_sums, dqkv;
+  };
+  kernels::cpu::QkvRows inputs() const {
+    auto* data = bits_of(qkv);
+    return {{data, 3 * K}, {data + K, 3 * K}, {data + 2 * K, 3 * K}};
+  }
+  kernels::cpu::QkvGradientRows gradients(const at::Tensor& dqkv) const {
+    auto* data = bits_of(dqkv);
+    return {{data, 3 * K}, {data + K, 3 * K}, {data + 2 * K, 3 * K}};
+  }
+  Results empty() const {
+    return {at::zeros({N, K}, at::kBFloat16), at::zeros({N}), at::zeros({N, 3 * K}, at::kBFloat16)};
+  }
+
+  Results on_tiles() const {
+    const kernels::cpu::TileScope tiles;
+    kernels::cpu::AmxAttentionScratch scratch;
+    const auto r = empty();
+    auto* sums = r.log_sums.mutable_data_ptr<float>();
+    amx_attention_forward(scratch, inputs(), N, K, kScale, {bits_of(r.out), K}, sums);
+    amx_attention_backward(scratch, inputs(), {bits_of(r.out), K}, {bits_of(dout), K}, sums, N, K,
+                           kScale, gradients(r.dqkv));
+    return r;
+  }
+  Results on_pairs() const {
+    kernels::cpu::Bfloat16AttentionScratch scratch;
+    const auto r = empty();
+    auto* sums = r.log_sums.mutable_data_ptr<float>();
+    bfloat16_attention_forward(scratch, inputs(), N, K, kScale, {bits_of(r.out), K}, sums);
+    bfloat16_attention_backward(scratch, inputs(), {bits_of(dout), K}, sums, N, K, kScale,
+                                gradients(r.dqkv));
+    kernels::cpu::release_bfloat16_attention();
+    return r;
+  }
+
+  static constexpr float kScale = 0.3f;
+  int64_t N, K;
+  at::Tensor qkv, dout;
+};
+
+using AmxAttentionTest = AmxTest;
+
+// Where there is AMX self_attention never takes the kernel of pairs, so it is tested here.
+TEST_F(AmxAttentionTest, AgreesWithTheKernelOfPairs) {
+  if (!kernels::cpu::has_bfloat16_attention()) GTEST_SKIP() << "skipped: no products of pairs";
+  for (const int64_t N : {1, 31, 32, 33, 197}) {
+    for (const int64_t K : {8, 32, 64, 80, 88}) {
+      SCOPED_TRACE(fmt::format("{} tokens, head_dim {}", N, K));
+      const HeadCase head(N, K);
+      const auto tiles = head.on_tiles(), pairs = head.on_pairs();
+      support::expect_close(tiles.out.to(at::kDouble), pairs.out.to(at::kDouble), at::kBFloat16,
+                            "out");
+      support::expect_close(tiles.log_sums, pairs.log_sums.to(at::kDouble), at::kFloat, "log sums");
+      support::expect_close(tiles.dqkv.to(at::kDouble), pairs.dqkv.to(at::kDouble), at::kBFloat16,
+                            "gradients");
+    }
+  }
+}
+
+TEST_F(AmxAttentionTest, ScratchMayComeFromAnotherSize) {
+  const HeadCase small(20, 32), large(197, 64);
+  const auto expected = small.on_tiles();
+  const kernels::cpu::TileScope tiles;
+  kernels::cpu::AmxAttentionScratch scratch;
+  for (const auto* head : {&large, &small}) {
+    const auto r = head->empty();
+    auto* sums = r.log_sums.mutable_data_ptr<float>();
+    amx_attention_forward(scratch, head->inputs(), head->N, head->K, HeadCase::kScale,
+                          {bits_of(r.out), head->K}, sums);
+    amx_attention_backward(scratch, head->inputs(), {bits_of(r.out), head->K},
+                           {bits_of(head->dout), head->K}, sums, head->N, head->K, HeadCase::kScale,
+                           head->gradients(r.dqkv));
+    if (head == &large) continue;
+    support::expect_same_bits(r.out, expected.out, "out");
+    support::expect_same_bits(r.dqkv, expected.dqkv, "gradients");
+  }
+}
+
+}  // namespace
+}  // namespace fovea
