@@ -3,14 +3,14 @@
 #include <algorithm>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/cpu/avx512.h"
 
 #ifdef __x86_64__
 
-#include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-FOVEA_AMX_WARNINGS_PUSH
+FOVEA_INTRINSICS_PUSH
 namespace fovea::kernels::cpu {
 namespace {
 
@@ -66,18 +66,10 @@ FOVEA_AMX inline void transpose(__m512i (&rows)[16]) {
   }
 }
 
-// A bit for each of `count` values, none or all `Mask` has where there are fewer or more.
-template <class Mask>
-Mask first_bits(int64_t count) {
-  constexpr int64_t kAll = 8 * sizeof(Mask);
-  if (count >= kAll) return static_cast<Mask>(~Mask{0});
-  return static_cast<Mask>((uint64_t{1} << std::max<int64_t>(count, 0)) - 1);
-}
-
 // 16 lines that lie row after row, 32 values of each: as they lie.
 FOVEA_AMX inline void load_lines(const uint16_t* data, int64_t stride, int64_t lines, int64_t depth,
                                  __m512i (&units)[16]) {
-  const auto mask = first_bits<__mmask32>(depth);
+  const auto mask = first_values(depth);
   for (int i = 0; i < 16; ++i) {
     units[i] =
         i < lines ? _mm512_maskz_loadu_epi16(mask, data + i * stride) : _mm512_setzero_si512();
@@ -94,7 +86,7 @@ FOVEA_AMX inline __m512i load_words(const uint16_t* data, int64_t stride, int64_
 // 16 lines that lie column beside column, 32 values of each: rows of pairs.
 FOVEA_AMX inline void load_pairs(const uint16_t* data, int64_t stride, int64_t lines, int64_t depth,
                                  __m512i (&units)[16]) {
-  const auto mask = first_bits<__mmask16>(lines);
+  const auto mask = static_cast<__mmask16>(first_values(lines));
   for (int i = 0; i < 16; ++i) {
     const auto low = load_words(data, stride, 2 * i, depth, mask);
     const auto high = load_words(data, stride, 2 * i + 1, depth, mask);
@@ -117,10 +109,6 @@ FOVEA_AMX inline void pack_panel(const uint16_t* data, int64_t stride, bool lies
       for (int i = 0; i < 16; ++i) _mm512_store_si512(to + 32 * i, units[i]);
     }
   }
-}
-
-FOVEA_AMX inline __m512i to_bfloat16(__m512 low, __m512 high) {
-  return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
 }
 
 // Not in the constructor itself: gcc does not take the instruction set over to one.
@@ -191,17 +179,8 @@ FOVEA_AMX void multiply_panels(const uint16_t* first, const uint16_t* second, in
   _tile_stored(3, below + kTileRows, kRow);
 }
 
-// Around the caches where it is whole cache lines.
-FOVEA_AMX inline void store(__m512i values, __mmask32 mask, bool is_streamed, uint16_t* to) {
-  if (is_streamed) {
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(to), values);
-  } else {
-    _mm512_mask_storeu_epi16(to, mask, values);
-  }
-}
-
 FOVEA_AMX void store_block(const float* block, const BlockTarget& to) {
-  const auto mask = first_bits<__mmask32>(to.columns);
+  const auto mask = first_values(to.columns);
   const bool is_streamed = to.is_streamed && to.columns >= kBlockSide &&
                            to.stride % kBlockSide == 0 &&
                            reinterpret_cast<uintptr_t>(to.data) % kTileRowBytes == 0;
@@ -214,7 +193,7 @@ FOVEA_AMX void store_block(const float* block, const BlockTarget& to) {
     const auto factor = _mm512_set1_ps(to.row_factors ? to.row_factors[i] : 1.0f);
     const auto low = _mm512_fmadd_ps(_mm512_load_ps(block), factor, low_bias);
     const auto high = _mm512_fmadd_ps(_mm512_load_ps(block + 16), factor, high_bias);
-    store(to_bfloat16(low, high), mask, is_streamed, to.data + i * to.stride);
+    store(round_to_bfloat16(low, high), mask, is_streamed, to.data + i * to.stride);
   }
 }
 
@@ -227,7 +206,7 @@ FOVEA_AMX void store_block(const float* block, const FloatBlockTarget& to) {
       }
       if (to.is_transposed) transpose(values);
       const auto down = to.is_transposed ? column : row, across = row + column - down;
-      const auto mask = first_bits<__mmask16>(to.columns - across);
+      const auto mask = static_cast<__mmask16>(first_values(to.columns - across));
       const auto count = std::clamp<int64_t>(to.rows - down, 0, 16);
       for (int i = 0; i < count; ++i) {
         _mm512_mask_storeu_ps(to.data + (down + i) * to.stride + across, mask,
@@ -238,7 +217,7 @@ FOVEA_AMX void store_block(const float* block, const FloatBlockTarget& to) {
 }
 
 }  // namespace fovea::kernels::cpu
-FOVEA_AMX_WARNINGS_POP
+FOVEA_INTRINSICS_POP
 
 #else
 

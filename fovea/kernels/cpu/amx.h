@@ -11,18 +11,6 @@
 #define FOVEA_AMX
 #endif
 
-// gcc 12 takes the undefined operands of its own intrinsics for ours (GCC bug 105593): around
-// functions that are FOVEA_AMX.
-#if defined(__GNUC__) && !defined(__clang__)
-#define FOVEA_AMX_WARNINGS_PUSH                                                        \
-  _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wuninitialized\"") \
-      _Pragma("GCC diagnostic ignored \"-Wmaybe-uninitialized\"")
-#define FOVEA_AMX_WARNINGS_POP _Pragma("GCC diagnostic pop")
-#else
-#define FOVEA_AMX_WARNINGS_PUSH
-#define FOVEA_AMX_WARNINGS_POP
-#endif
-
 namespace fovea::kernels::cpu {
 
 // Note [Tiles]

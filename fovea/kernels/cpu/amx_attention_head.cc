@@ -8,43 +8,27 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/amx.h"
+#include "fovea/kernels/cpu/avx512.h"
 
 #ifdef __x86_64__
 
-#include <immintrin.h>
-
-FOVEA_AMX_WARNINGS_PUSH
+FOVEA_INTRINSICS_PUSH
 namespace fovea::kernels::cpu {
 namespace {
 
 constexpr int64_t kBlockValues = kBlockSide * kBlockSide;
 constexpr auto kLog2OfE = std::numbers::log2e_v<float>;
 
-// 2^x: the integer part of x goes into the exponent, the rest through the polynomial of degree 5
-// with the least relative error on [-1/2, 1/2], 2.4e-7 with rounding. 0 far below; a NaN stays one.
-FOVEA_AMX inline __m512 exp2(__m512 x) {
-  const auto n = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  const auto f = _mm512_sub_ps(x, n);
-  auto sum = _mm512_set1_ps(0.0013276459649205208f);
-  sum = _mm512_fmadd_ps(sum, f, _mm512_set1_ps(0.009675540961325169f));
-  sum = _mm512_fmadd_ps(sum, f, _mm512_set1_ps(0.05550713464617729f));
-  sum = _mm512_fmadd_ps(sum, f, _mm512_set1_ps(0.24022120237350464f));
-  sum = _mm512_fmadd_ps(sum, f, _mm512_set1_ps(0.6931469440460205f));
-  sum = _mm512_fmadd_ps(sum, f, _mm512_set1_ps(1.0000001192092896f));
-  return _mm512_scalef_ps(sum, n);
-}
-
 FOVEA_AMX inline void store_rounded(__m512 low, __m512 high, uint16_t* to) {
-  _mm512_store_si512(to, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
+  _mm512_store_si512(to, round_to_bfloat16(low, high));
 }
 
 // Which columns of a row's last block are there, of `N` in all.
 struct LastBlock {
   __mmask16 low, high;
 };
-LastBlock last_block(int64_t N) {
-  const auto count = (N - 1) % kBlockSide + 1;
-  const auto bits = static_cast<uint32_t>((uint64_t{1} << count) - 1);
+FOVEA_AMX inline LastBlock last_block(int64_t N) {
+  const auto bits = first_values((N - 1) % kBlockSide + 1);
   return {static_cast<__mmask16>(bits), static_cast<__mmask16>(bits >> 16)};
 }
 
@@ -115,7 +99,7 @@ FOVEA_AMX inline void differentiate_row(const float* scores, const float* dscore
 FOVEA_AMX float dot(const uint16_t* a, const uint16_t* b, int64_t K) {
   auto sums = _mm512_setzero_ps();
   for (int64_t k = 0; k < K; k += kBlockSide) {
-    const auto mask = static_cast<__mmask32>((uint64_t{1} << std::min(kBlockSide, K - k)) - 1);
+    const auto mask = first_values(K - k);
     sums = _mm512_dpbf16_ps(sums, reinterpret_cast<__m512bh>(_mm512_maskz_loadu_epi16(mask, a + k)),
                             reinterpret_cast<__m512bh>(_mm512_maskz_loadu_epi16(mask, b + k)));
   }
@@ -161,8 +145,8 @@ struct Head {
                       to + panel * kBlockValues);
     }
   }
-  // Asks for a row of the next head, which lies beside this one's. Nothing else would, since a head's
-  // rows lie far apart; and row by row, because only so many can be asked for at once.
+  // Asks for a row of the next head, which lies beside this one's. Nothing else would, since a
+  // head's rows lie far apart; and row by row, because only so many can be asked for at once.
   void prefetch_next(InRows rows, int64_t token) const {
     const auto* next = rows.data + token * rows.stride + K;
     for (int64_t value = 0; value < K; value += 32) {
@@ -272,7 +256,7 @@ void amx_attention_backward(AmxAttentionScratch& s, const QkvRows& qkv, InRows o
 }
 
 }  // namespace fovea::kernels::cpu
-FOVEA_AMX_WARNINGS_POP
+FOVEA_INTRINSICS_POP
 
 #else
 

@@ -1,0 +1,98 @@
+#include "fovea/kernels/cpu/gelu.h"
+
+#include <numbers>
+
+#include "fovea/core/error.h"
+#include "fovea/kernels/cpu/avx512.h"
+
+#ifdef __x86_64__
+
+FOVEA_INTRINSICS_PUSH
+namespace fovea::kernels::cpu {
+namespace {
+
+// Of a = |x|: e^(-a^2 / 2), and Phi(-a), which is that times a polynomial of degree 5 in
+// 1 / (1 + 0.36 a), fitted to the least relative error for a up to 13.5: 1.2e-5. Beyond it both are
+// 0, and a stays below infinity.
+struct Tail {
+  __m512 a, power, below;
+};
+FOVEA_AVX512 inline Tail tail_of(__m512 x) {
+  // Of a NaN and a number the minimum is the second operand.
+  const auto a = _mm512_min_ps(_mm512_set1_ps(15.0f), _mm512_abs_ps(x));
+  constexpr float kHalfLog2OfE = std::numbers::log2e_v<float> / 2;
+  const auto power = exp2(_mm512_mul_ps(_mm512_mul_ps(a, a), _mm512_set1_ps(-kHalfLog2OfE)));
+  const auto denominator = _mm512_fmadd_ps(a, _mm512_set1_ps(0.36f), _mm512_set1_ps(1.0f));
+  auto t = _mm512_rcp14_ps(denominator);
+  t = _mm512_mul_ps(t, _mm512_fnmadd_ps(denominator, t, _mm512_set1_ps(2.0f)));  // Newton's step
+  auto sum = _mm512_set1_ps(-0.09899466f);
+  sum = _mm512_fmadd_ps(sum, t, _mm512_set1_ps(0.2556529f));
+  sum = _mm512_fmadd_ps(sum, t, _mm512_set1_ps(0.033862762f));
+  sum = _mm512_fmadd_ps(sum, t, _mm512_set1_ps(0.16927354f));
+  sum = _mm512_fmadd_ps(sum, t, _mm512_set1_ps(0.14000094f));
+  sum = _mm512_fmadd_ps(sum, t, _mm512_set1_ps(0.00020097202f));
+  return {a, power, _mm512_mul_ps(sum, power)};
+}
+
+// x Phi(x) = max(x, 0) - |x| Phi(-|x|).
+FOVEA_AVX512 inline __m512 gelu_of(__m512 x) {
+  const auto tail = tail_of(x);
+  return _mm512_fnmadd_ps(tail.a, tail.below, _mm512_max_ps(x, _mm512_setzero_ps()));
+}
+
+FOVEA_AVX512 inline __m512 derivative_of(__m512 x) {
+  const auto tail = tail_of(x);
+  const auto is_positive = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_GE_OQ);
+  const auto below = _mm512_mask_sub_ps(tail.below, is_positive, _mm512_set1_ps(1.0f), tail.below);
+  constexpr auto kDensityAt0 = std::numbers::inv_sqrtpi_v<float> / std::numbers::sqrt2_v<float>;
+  return _mm512_fmadd_ps(_mm512_mul_ps(x, _mm512_set1_ps(kDensityAt0)), tail.power, below);
+}
+
+}  // namespace
+
+bool has_bfloat16_gelu() {
+  static const bool has = has_avx512_bfloat16();
+  return has;
+}
+
+FOVEA_AVX512 void gelu_bfloat16(const uint16_t* x, int64_t count, uint16_t* y) {
+  const bool is_streamed = goes_past_caches(y, count);
+  for (int64_t i = 0; i < count; i += 32) {
+    const auto mask = first_values(count - i);
+    const auto values = _mm512_maskz_loadu_epi16(mask, x + i);
+    const auto low = gelu_of(widen_half(values, 0)), high = gelu_of(widen_half(values, 1));
+    store(round_to_bfloat16(low, high), mask, is_streamed, y + i);
+  }
+  _mm_sfence();
+}
+
+FOVEA_AVX512 void gelu_backward_bfloat16(const uint16_t* dy, const uint16_t* x, int64_t count,
+                                         uint16_t* dx) {
+  const bool is_streamed = goes_past_caches(dx, count);
+  for (int64_t i = 0; i < count; i += 32) {
+    const auto mask = first_values(count - i);
+    const auto values = _mm512_maskz_loadu_epi16(mask, x + i);
+    const auto given = _mm512_maskz_loadu_epi16(mask, dy + i);
+    const auto low = _mm512_mul_ps(widen_half(given, 0), derivative_of(widen_half(values, 0)));
+    const auto high = _mm512_mul_ps(widen_half(given, 1), derivative_of(widen_half(values, 1)));
+    store(round_to_bfloat16(low, high), mask, is_streamed, dx + i);
+  }
+  _mm_sfence();
+}
+
+}  // namespace fovea::kernels::cpu
+FOVEA_INTRINSICS_POP
+
+#else
+
+namespace fovea::kernels::cpu {
+
+bool has_bfloat16_gelu() { return false; }
+void gelu_bfloat16(const uint16_t*, int64_t, uint16_t*) { fail("ask has_bfloat16_gelu first"); }
+void gelu_backward_bfloat16(const uint16_t*, const uint16_t*, int64_t, uint16_t*) {
+  fail("ask has_bfloat16_gelu first");
+}
+
+}  // namespace fovea::kernels::cpu
+
+#endif

@@ -1,0 +1,18 @@
+// GELU of bfloat16, computed in float32 with the normal distribution function Phi, rounded once.
+// bfloat16 values are their 16-bit patterns.
+#pragma once
+
+#include <cstdint>
+
+namespace fovea::kernels::cpu {
+
+// Whether this processor has what follows.
+bool has_bfloat16_gelu();
+
+// y = x Phi(x): relative error below 2e-5 before rounding, in the tails as well. y may be x.
+void gelu_bfloat16(const uint16_t* x, int64_t count, uint16_t* y);
+
+// dx = dy (Phi(x) + x phi(x)), phi the density. dx may be dy.
+void gelu_backward_bfloat16(const uint16_t* dy, const uint16_t* x, int64_t count, uint16_t* dx);
+
+}  // namespace fovea::kernels::cpu
