@@ -22,7 +22,7 @@ using torch::autograd::variable_list;
 
 // Above this what a head is worked on with leaves the second-level cache. On AMX scores are not
 // kept whole, but for the gradient's.
-int64_t most_tokens() { return cpu::has_amx() ? 1024 : 384; }
+int64_t most_tokens() { return cpu::has_amx() ? 2304 : 384; }
 
 uint16_t* bits_of(const at::Tensor& x) {
   return reinterpret_cast<uint16_t*>(x.mutable_data_ptr<at::BFloat16>());
