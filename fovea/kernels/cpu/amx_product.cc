@@ -11,12 +11,15 @@
 // The second factor is packed whole (Note [Tiles]), by all threads. Then each thread takes panels
 // of the first factor, eight at a time, and packs those to a depth of 512 values: 256 KiB, which
 // stay in the second-level cache while each panel of the second factor, 32 KiB of it, goes through
-// the first-level cache once and meets all eight. Of deeper factors the sums wait in `partial` from
-// one stretch of depth to the next.
+// the first-level cache once and meets all eight. Of deeper factors the sums wait from one stretch
+// of depth to the next. As many panels as have room for theirs go through the depth side by side:
+// of a first factor that is stored transposed, as in the gradient of a weight, they are pieces of
+// the same rows, and a row that is far from its neighbours costs more to find than to read.
 namespace fovea::kernels::cpu {
 namespace {
 
 constexpr int64_t kPanelsAtOnce = 8, kMostSteps = 16;
+constexpr int64_t kBlockValues = kBlockSide * kBlockSide;
 
 // Results that do not stay in a cache until someone reads them are written past it: otherwise the
 // processor would read each line first.
@@ -45,7 +48,7 @@ FloatBlockTarget target_of(const FloatResult& result, const ProductSizes& sizes,
 // Working memory of a thread.
 struct PanelScratch {
   AlignedBuffer<uint16_t> packed;  // [kPanelsAtOnce, steps, kStepValues]
-  AlignedBuffer<float> partial;    // [kPanelsAtOnce, panels across, 32, 32]
+  AlignedBuffer<float> sums;       // [blocks that wait, 32, 32]
 };
 
 template <class Result>
@@ -65,7 +68,7 @@ class Product {
       const TileScope tiles;
       while (begin < end) {
         const auto part = begin / down_, panel = begin % down_;
-        const auto count = std::min({kPanelsAtOnce, end - begin, down_ - panel});
+        const auto count = std::min({panels_of_run(), end - begin, down_ - panel});
         multiply(panel, count, across_ * part / parts, across_ * (part + 1) / parts);
         begin += count;
       }
@@ -117,27 +120,56 @@ class Product {
     }
   }
 
+  // Panels of the first factor that go through a deep product side by side: as many as leave their
+  // waiting sums in the second-level cache.
+  int64_t panels_of_run() const {
+    if (steps_ <= kMostSteps) return kPanelsAtOnce;
+    constexpr int64_t kMostWaiting = 320;  // blocks: 1.25 MiB
+    return std::max(kPanelsAtOnce, kMostWaiting / across_ / kPanelsAtOnce * kPanelsAtOnce);
+  }
+
   // Panels [begin, begin + count) of the first factor times panels [from, to) of the second one.
   void multiply(int64_t begin, int64_t count, int64_t from, int64_t to) const {
     thread_local PanelScratch scratch;
     const int64_t stretches = (steps_ + kMostSteps - 1) / kMostSteps;
     const int64_t most = (steps_ + stretches - 1) / stretches;
-    auto* packed = scratch.packed.reserve(kPanelsAtOnce * most * kStepValues);
+    auto* packed = scratch.packed.reserve(count * most * kStepValues);
     // Sums that need not wait share one block.
     const int64_t waiting = stretches > 1 ? count * (to - from) : 1;
-    auto* partial = scratch.partial.reserve(waiting * kBlockSide * kBlockSide);
+    auto* sums = scratch.sums.reserve(waiting * kBlockValues);
     for (int64_t step = 0; step < steps_; step += most) {
       const auto num_steps = std::min(most, steps_ - step);
       pack_some_of_first(begin, count, step, num_steps, packed);
-      for (int64_t panel = from; panel < to; ++panel) {
-        const auto* second = packed_ + (panel * steps_ + step) * kStepValues;
-        for (int64_t i = 0; i < count; ++i) {
-          auto* block = partial + ((panel - from) * count + i) % waiting * kBlockSide * kBlockSide;
-          multiply_panels(packed + i * num_steps * kStepValues, second, num_steps, step > 0, block);
-          if (step + num_steps < steps_) continue;
-          store_block(block,
-                      target_of(result_, sizes_, (begin + i) * kBlockSide, panel * kBlockSide));
-        }
+      for (int64_t i = 0; i < count; i += kPanelsAtOnce) {
+        multiply_packed(packed + i * num_steps * kStepValues, begin + i,
+                        std::min(kPanelsAtOnce, count - i), {from, to}, {step, num_steps},
+                        [&](int64_t panel, int64_t j) {
+                          return sums + ((panel - from) * count + i + j) % waiting * kBlockValues;
+                        });
+      }
+    }
+  }
+
+  struct Range {
+    int64_t from, to;
+  };
+  struct Steps {
+    int64_t first, count;
+  };
+  // block_of(panel, i): where the sums of panel begin + i of the first factor and of `panel` of the
+  // second one are.
+  template <class BlockOf>
+  void multiply_packed(const uint16_t* packed, int64_t begin, int64_t count, const Range& panels,
+                       const Steps& steps, const BlockOf& block_of) const {
+    for (int64_t panel = panels.from; panel < panels.to; ++panel) {
+      const auto* second = packed_ + (panel * steps_ + steps.first) * kStepValues;
+      for (int64_t i = 0; i < count; ++i) {
+        auto* block = block_of(panel, i);
+        multiply_panels(packed + i * steps.count * kStepValues, second, steps.count,
+                        steps.first > 0, block);
+        if (steps.first + steps.count < steps_) continue;
+        store_block(block,
+                    target_of(result_, sizes_, (begin + i) * kBlockSide, panel * kBlockSide));
       }
     }
   }
