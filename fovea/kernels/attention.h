@@ -26,6 +26,14 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
 // q, k and v one after the other and each by head -> [B, N, D].
 at::Tensor self_attention(const at::Tensor& qkv, int64_t num_heads, double scale);
 
+// The same within each of S sequences that lie one behind another in a single row, as images of
+// mixed sizes are packed (Dehghani et al. 2023, NaViT): attention is block-diagonal, without a
+// mask, and costs what the sequences cost alone. qkv: [1, T, 3 D]; offsets: [S + 1] from 0 to T,
+// sequence s being the tokens [offsets[s], offsets[s + 1]), none of them empty -> [1, T, D]: to the
+// bit what self_attention gives for each sequence by itself.
+at::Tensor packed_self_attention(const at::Tensor& qkv, int64_t num_heads, double scale,
+                                 at::IntArrayRef offsets);
+
 // The probabilities themselves, for explain and named intermediates: [B, H, N, M] float32.
 at::Tensor attention_probabilities(const at::Tensor& q, const at::Tensor& k, double scale,
                                    const at::Tensor& key_mask = {});

@@ -1,31 +1,63 @@
-// The heads of a batch whose q, k and v lie side by side.
+// The heads of sequences whose q, k and v lie side by side.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace fovea::kernels {
 
-// B batch, N tokens, H heads, K head_dim.
+// S sequences one behind another, H heads, K head_dim. The samples of a batch [B, N, 3 H K] are B
+// sequences of N tokens.
 struct AttentionHeads {
-  int64_t B, N, H, K;
+  int64_t H, K;
+  std::vector<int64_t> offsets;  // [S + 1] first token of each sequence, and their end
 
-  // qkv: [B, N, 3 H K].
-  AttentionHeads(const at::Tensor& qkv, int64_t num_heads)
-      : B(qkv.size(0)), N(qkv.size(1)), H(num_heads), K(qkv.size(2) / (3 * num_heads)) {}
+  // qkv: [.., 3 H K].
+  AttentionHeads(const at::Tensor& qkv, int64_t num_heads, std::vector<int64_t> offsets_in)
+      : H(num_heads), K(qkv.size(-1) / (3 * num_heads)), offsets(std::move(offsets_in)) {}
 
-  // Head number `head` of all samples' in a [B, N, parts H K] tensor: its first element in part
-  // number `which`, and how far its rows are apart.
+  // Of all sequences; those of the first one come first.
+  int64_t count() const { return (static_cast<int64_t>(offsets.size()) - 1) * H; }
+  // N of a head's sequence.
+  int64_t tokens(int64_t head) const { return offsets[head / H + 1] - offsets[head / H]; }
+
+  // Where a head begins in a tensor with `parts` H K values for each token: its first element in
+  // part number `which`, and how far its rows are apart.
   int64_t first(int64_t head, int64_t which, int64_t parts) const {
-    return (head / H) * N * stride(parts) + which * H * K + (head % H) * K;
+    return offsets[head / H] * stride(parts) + which * H * K + (head % H) * K;
   }
   int64_t stride(int64_t parts) const { return parts * H * K; }
+  // Where a head begins in a tensor with one value for each head of each token.
+  int64_t first_of_sums(int64_t head) const {
+    return offsets[head / H] * H + (head % H) * tokens(head);
+  }
 
-  // Of `products` products of [N, K] and [K, N], or of [N, N] and [N, K].
+  // Scores of one head of all sequences.
+  int64_t num_scores() const {
+    int64_t sum = 0;
+    for (int64_t head = 0; head < count(); head += H) sum += tokens(head) * tokens(head);
+    return sum;
+  }
+  // Heads that together have about so many scores.
+  int64_t grain(int64_t scores) const {
+    const int64_t mean = num_scores() * H / std::max<int64_t>(1, count());
+    return std::max<int64_t>(1, scores / std::max<int64_t>(1, mean));
+  }
+  // Of `products` products of [N, K] and [K, N], or of [N, N] and [N, K], in each head.
   double flops(int products) const {
-    return 2.0 * products * static_cast<double>(B * H * N) * static_cast<double>(N * K);
+    return 2.0 * products * static_cast<double>(num_scores() * H) * static_cast<double>(K);
   }
 };
+
+// B sequences of N tokens: 0, N, 2 N, ... B N.
+inline std::vector<int64_t> even_offsets(int64_t B, int64_t N) {
+  std::vector<int64_t> offsets;
+  for (int64_t b = 0; b <= B; ++b) offsets.push_back(b * N);
+  return offsets;
+}
 
 }  // namespace fovea::kernels

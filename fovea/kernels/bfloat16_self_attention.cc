@@ -5,7 +5,7 @@
 #include <ATen/ops/empty_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <algorithm>
+#include <vector>
 
 #include "fovea/kernels/attention_heads.h"
 #include "fovea/kernels/cpu/amx.h"
@@ -13,7 +13,7 @@
 #include "fovea/kernels/cpu/bfloat16_attention_head.h"
 #include "fovea/kernels/work_scope.h"
 
-// B batch, N tokens, H heads, K head_dim, D = H K.
+// S sequences, N tokens of one, T of all, H heads, K head_dim, D = H K.
 namespace fovea::kernels {
 namespace {
 
@@ -43,12 +43,11 @@ struct PackedHeads : AttentionHeads {
   cpu::QkvRows qkv(uint16_t* data, int64_t head) const {
     return {in(data, head, 0, 3), in(data, head, 1, 3), in(data, head, 2, 3)};
   }
-  // Calls work(head, scratch) for every head of every sample, in parallel, with what the kernels
+  // Calls work(head, scratch) for every head of every sequence, in parallel, with what the kernels
   // want around them.
   template <class Scratch, class Scope, class Work>
   void for_each(const Work& work) const {
-    const int64_t grain = std::max<int64_t>(1, 40000 / (N * N));
-    at::parallel_for(0, B * H, grain, [&](int64_t begin, int64_t end) {
+    at::parallel_for(0, count(), grain(40000), [&](int64_t begin, int64_t end) {
       thread_local Scratch scratch;
       const Scope scope;
       for (int64_t head = begin; head < end; ++head) work(head, scratch);
@@ -67,30 +66,33 @@ class Bfloat16SelfAttentionFunction
     : public torch::autograd::Function<Bfloat16SelfAttentionFunction> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& qkv_in, int64_t num_heads,
-                            double scale) {
+                            double scale, const std::vector<int64_t>& offsets) {
     const auto qkv = qkv_in.contiguous();
-    const PackedHeads heads(qkv, num_heads);
-    const auto out = at::empty({heads.B, heads.N, heads.H * heads.K}, qkv.options());
-    const auto log_sums = at::empty({heads.B * heads.H, heads.N}, qkv.options().dtype(at::kFloat));
+    const PackedHeads heads(qkv, num_heads, offsets);
+    const auto out = at::empty({qkv.size(0), qkv.size(1), heads.H * heads.K}, qkv.options());
+    const auto log_sums =
+        at::empty({qkv.size(0) * qkv.size(1) * heads.H}, qkv.options().dtype(at::kFloat));
     const WorkScope work("fovea::self_attention", heads.flops(2), bytes_of({qkv, out}));
     auto *qkv_bits = bits_of(qkv), *out_bits = bits_of(out);
     auto* sums = log_sums.mutable_data_ptr<float>();
     if (cpu::has_amx()) {
       heads.for_each<cpu::AmxAttentionScratch, cpu::TileScope>([&](int64_t head, auto& scratch) {
-        cpu::amx_attention_forward(scratch, heads.qkv(qkv_bits, head), heads.N, heads.K,
+        cpu::amx_attention_forward(scratch, heads.qkv(qkv_bits, head), heads.tokens(head), heads.K,
                                    static_cast<float>(scale), heads.rows(out_bits, head, 0, 1),
-                                   sums + head * heads.N);
+                                   sums + heads.first_of_sums(head));
       });
     } else {
       heads.for_each<cpu::Bfloat16AttentionScratch, PairScope>([&](int64_t head, auto& scratch) {
-        cpu::bfloat16_attention_forward(scratch, heads.qkv(qkv_bits, head), heads.N, heads.K,
-                                        static_cast<float>(scale), heads.rows(out_bits, head, 0, 1),
-                                        sums + head * heads.N);
+        cpu::bfloat16_attention_forward(scratch, heads.qkv(qkv_bits, head), heads.tokens(head),
+                                        heads.K, static_cast<float>(scale),
+                                        heads.rows(out_bits, head, 0, 1),
+                                        sums + heads.first_of_sums(head));
       });
     }
     ctx->save_for_backward({qkv, out, log_sums});
     ctx->saved_data["num_heads"] = num_heads;
     ctx->saved_data["scale"] = scale;
+    ctx->saved_data["offsets"] = offsets;
     return out;
   }
 
@@ -99,7 +101,8 @@ class Bfloat16SelfAttentionFunction
     const auto& qkv = saved[0];
     const auto dout = gradients[0].contiguous();
     const auto scale = static_cast<float>(ctx->saved_data["scale"].toDouble());
-    const PackedHeads heads(qkv, ctx->saved_data["num_heads"].toInt());
+    const PackedHeads heads(qkv, ctx->saved_data["num_heads"].toInt(),
+                            ctx->saved_data["offsets"].toIntVector());
     const auto dqkv = at::empty_like(qkv);
     // As backward is counted everywhere: twice the forward pass. Scores are computed again on top.
     const WorkScope work("fovea::self_attention_backward", heads.flops(4),
@@ -116,31 +119,33 @@ class Bfloat16SelfAttentionFunction
       heads.for_each<cpu::AmxAttentionScratch, cpu::TileScope>([&](int64_t head, auto& scratch) {
         cpu::amx_attention_backward(scratch, heads.qkv(qkv_bits, head),
                                     heads.in(out_bits, head, 0, 1), heads.in(dout_bits, head, 0, 1),
-                                    sums + head * heads.N, heads.N, heads.K, scale,
-                                    rows_of_gradients(head));
+                                    sums + heads.first_of_sums(head), heads.tokens(head), heads.K,
+                                    scale, rows_of_gradients(head));
       });
     } else {
       heads.for_each<cpu::Bfloat16AttentionScratch, PairScope>([&](int64_t head, auto& scratch) {
         cpu::bfloat16_attention_backward(scratch, heads.qkv(qkv_bits, head),
-                                         heads.in(dout_bits, head, 0, 1), sums + head * heads.N,
-                                         heads.N, heads.K, scale, rows_of_gradients(head));
+                                         heads.in(dout_bits, head, 0, 1),
+                                         sums + heads.first_of_sums(head), heads.tokens(head),
+                                         heads.K, scale, rows_of_gradients(head));
       });
     }
-    return {dqkv, at::Tensor(), at::Tensor()};
+    return {dqkv, at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
 }  // namespace
 
-bool has_bfloat16_self_attention(const at::Tensor& qkv, int64_t num_heads) {
+bool has_bfloat16_self_attention(const at::Tensor& qkv, int64_t num_heads, int64_t N) {
   return qkv.is_cpu() && qkv.scalar_type() == at::kBFloat16 && qkv.numel() > 0 &&
-         qkv.size(1) <= most_tokens() &&
-         (cpu::has_amx() || (cpu::fits_bfloat16_attention(qkv.size(2) / (3 * num_heads)) &&
+         N <= most_tokens() &&
+         (cpu::has_amx() || (cpu::fits_bfloat16_attention(qkv.size(-1) / (3 * num_heads)) &&
                              cpu::has_bfloat16_attention()));
 }
 
-at::Tensor bfloat16_self_attention(const at::Tensor& qkv, int64_t num_heads, double scale) {
-  return Bfloat16SelfAttentionFunction::apply(qkv, num_heads, scale);
+at::Tensor bfloat16_self_attention(const at::Tensor& qkv, int64_t num_heads, double scale,
+                                   const std::vector<int64_t>& offsets) {
+  return Bfloat16SelfAttentionFunction::apply(qkv, num_heads, scale, offsets);
 }
 
 }  // namespace fovea::kernels

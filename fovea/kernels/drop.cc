@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/TensorOptions.h>
 #include <c10/core/WrapDimMinimal.h>
@@ -18,12 +19,22 @@
 namespace fovea::kernels {
 namespace {
 
+// Samples of x, of which key.rows names the rows.
+int64_t num_samples(const DropKey& key, const at::Tensor& x) {
+  if (key.offsets.empty()) return x.dim() ? x.size(0) : 0;
+  FOVEA_CHECK(x.dim() >= 2 && x.size(0) == 1 && x.size(1) == key.offsets.back(),
+              "drop: packed samples of {} tokens in a tensor of {} dims; expected [1, {}, ...]",
+              key.offsets.back(), x.dim(), key.offsets.back());
+  return static_cast<int64_t>(key.offsets.size()) - 1;
+}
+
 void check_rows(const DropKey& key, const at::Tensor& x) {
+  const auto samples = num_samples(key, x);
   FOVEA_CHECK(
-      key.rows.defined() && x.dim() >= 1 && key.rows.size(0) == x.size(0),
+      key.rows.defined() && x.dim() >= 1 && key.rows.size(0) == samples,
       "drop: {} rows named for a batch of {}; expected one row of the global batch for each "
       "sample (see nn::StepScope)",
-      key.rows.defined() ? key.rows.numel() : 0, x.dim() ? x.size(0) : 0);
+      key.rows.defined() ? key.rows.numel() : 0, samples);
 }
 
 void check_key(const DropKey& key) {
@@ -49,6 +60,34 @@ at::Tensor mask_like(const at::Tensor& x, const DropKey& key, int64_t elements, 
     here.rows = key.rows.to(x.device(), /*non_blocking=*/true);
   }
   return drop_mask(here, elements, rate).to(x.device(), x.scalar_type());
+}
+
+// whole: [B, ...], or [1, T, ...] with key.offsets -> a mask of this shape, where x lives.
+at::Tensor mask_of_elements(const at::Tensor& x, const DropKey& key,
+                            const std::vector<int64_t>& whole, double rate) {
+  if (key.offsets.empty()) {
+    const int64_t elements = c10::multiply_integers(whole) / std::max<int64_t>(1, whole[0]);
+    return mask_like(x, key, elements, rate).view(whole);
+  }
+  std::vector<at::Tensor> masks;
+  auto shape = whole;
+  for (size_t b = 0; b + 1 < key.offsets.size(); ++b) {
+    auto one = key;
+    one.rows = key.rows.narrow(0, static_cast<int64_t>(b), 1);
+    shape[1] = key.offsets[b + 1] - key.offsets[b];
+    masks.push_back(mask_like(x, one, c10::multiply_integers(shape), rate).view(shape));
+  }
+  return at::cat(masks, 1);
+}
+
+// [B] -> [T], each sample's value for its tokens.
+at::Tensor for_tokens(const at::Tensor& values, at::IntArrayRef offsets) {
+  std::vector<at::Tensor> parts;
+  for (size_t b = 0; b + 1 < offsets.size(); ++b) {
+    parts.push_back(
+        values.narrow(0, static_cast<int64_t>(b), 1).expand(offsets[b + 1] - offsets[b]));
+  }
+  return at::cat(parts);
 }
 
 PhiloxKey to_key(int64_t packed) {
@@ -99,8 +138,7 @@ at::Tensor dropout(const at::Tensor& x, double rate, const DropKey& key) {
   check_rows(key, x);
   auto whole = x.sizes().vec();
   for (const auto& part : key.parts) whole[c10::maybe_wrap_dim(part.dim, x.dim())] *= part.count;
-  const int64_t elements = c10::multiply_integers(whole) / std::max<int64_t>(int64_t{1}, x.size(0));
-  auto mask = mask_like(x, key, elements, rate).view(whole);
+  auto mask = mask_of_elements(x, key, whole, rate);
   for (const auto& part : key.parts) {
     mask = mask.narrow(part.dim, part.index * x.size(part.dim), x.size(part.dim));
   }
@@ -111,8 +149,10 @@ at::Tensor drop_path(const at::Tensor& x, double rate, const DropKey& key) {
   if (rate == 0.0) return x;
   check_rows(key, x);
   std::vector<int64_t> shape(static_cast<size_t>(x.dim()), 1);
-  shape[0] = x.size(0);
-  return x * mask_like(x, key, 1, rate).view(shape);
+  auto mask = mask_like(x, key, 1, rate);  // [B, 1]
+  if (!key.offsets.empty()) mask = for_tokens(mask.squeeze(1), key.offsets);
+  shape[key.offsets.empty() ? 0 : 1] = mask.size(0);
+  return x * mask.view(shape);
 }
 
 at::Tensor patch_keep_indices(const DropKey& key, int64_t num_tokens, int64_t num_keep,

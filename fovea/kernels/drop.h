@@ -32,15 +32,19 @@ struct DropKey {
   // Which part x is of the tensor that the elements are counted in; empty: all of it. dropout alone
   // looks at it.
   std::vector<DropPart> parts = {};
+  // [B + 1] Where each sample begins among the tokens of x, and their end, where the samples lie
+  // one behind another in a single row [1, T, ...]; empty: each is a row of x. Decisions are the
+  // same. dropout and drop_path alone look at it.
+  std::vector<int64_t> offsets = {};
 };
 
 // Words of Note [Drop masks] as a float mask 0 or 1/(1-rate). rows: [B] -> [B, elements] float32.
 at::Tensor drop_mask(const DropKey& key, int64_t elements, double rate);
 
-// x: [B, ...], one decision per element.
+// x: [B, ...], or [1, T, ...] with key.offsets; one decision per element.
 at::Tensor dropout(const at::Tensor& x, double rate, const DropKey& key);
 
-// x: [B, ...], one decision per sample (stochastic depth, Huang et al. 2016).
+// x: as dropout, one decision per sample (stochastic depth, Huang et al. 2016).
 at::Tensor drop_path(const at::Tensor& x, double rate, const DropKey& key);
 
 // The tokens that patch dropout keeps: for each sample the num_keep tokens with the smallest words,
