@@ -22,13 +22,16 @@ struct AttentionOptions {
 };
 
 // x: [B, N, D] -> [B, N, D]. Parameters: qkv [3D, D] (rows: q, k, v, each by head), q_norm, k_norm,
-// norm, proj. key_mask: [B, N] bool, see kernels::attention. The probabilities [B, H, N, N] are
-// recorded as "<path>.probs" when asked for by name.
+// norm, proj. key_mask: [B, N] bool, see kernels::attention. offsets: [B + 1] int64 on the CPU, for
+// x [1, T, D] of B samples one behind another, see kernels::packed_self_attention; without
+// key_mask. The probabilities [B, H, N, N] are recorded as "<path>.probs" when asked for by name;
+// of samples in a row those of each.
 class AttentionImpl : public UnitImpl {
  public:
   AttentionImpl(const AttentionOptions& options, at::Device device);
 
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {});
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {},
+                     const at::Tensor& offsets = {});
   int64_t num_heads() const { return options_.num_heads; }
 
   // Stands in for kernels::attention where not all keys are here, with its arguments but for drops,
@@ -38,7 +41,10 @@ class AttentionImpl : public UnitImpl {
       attention_elsewhere;
 
  private:
+  bool is_plain() const;
+  int64_t heads_of(const at::Tensor& qkv) const;
   at::Tensor attend(const at::Tensor& qkv, const at::Tensor& key_mask);
+  at::Tensor attend_packed(const at::Tensor& qkv, at::IntArrayRef offsets);
 
   AttentionOptions options_;
   int64_t head_dim_;

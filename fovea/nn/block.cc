@@ -13,13 +13,14 @@ BlockImpl::BlockImpl(const BlockOptions& options, at::Device device)
   if (options.has_layer_scale) ls2_ = register_module("ls2", LayerScale(dim, device));
 }
 
-at::Tensor BlockImpl::forward(const at::Tensor& x, const at::Tensor& key_mask) {
+at::Tensor BlockImpl::forward(const at::Tensor& x, const at::Tensor& key_mask,
+                              const at::Tensor& offsets) {
   return run(
-      [this](const at::Tensor& tokens, const at::Tensor& mask) {
+      [this](const at::Tensor& tokens, const at::Tensor& mask, const at::Tensor& starts) {
         using Tensors = std::vector<at::Tensor>;
         const auto y =
-            add_branch(*this, "drop_path1", drop_path_, {tokens, mask}, [this](const Tensors& in) {
-              const auto attended = attn_(norm1_(in[0]), in[1]);
+            add_branch(*this, "drop_path1", drop_path_, {tokens, mask}, [&](const Tensors& in) {
+              const auto attended = attn_(norm1_(in[0]), in[1], starts);
               return ls1_ ? ls1_(attended) : attended;
             });  // [B, N, D]
         return add_branch(*this, "drop_path2", drop_path_, {y}, [this](const Tensors& in) {
@@ -27,7 +28,7 @@ at::Tensor BlockImpl::forward(const at::Tensor& x, const at::Tensor& key_mask) {
           return ls2_ ? ls2_(mixed) : mixed;
         });  // [B, N, D]
       },
-      x, key_mask);
+      x, key_mask, offsets);
 }
 
 std::vector<double> drop_path_rates(double rate, int64_t depth) {

@@ -20,12 +20,13 @@ struct BlockOptions {
 };
 
 // x: [B, N, D] -> [B, N, D]: x += drop_path(ls1(attn(norm1(x)))), then the same with norm2, mlp,
-// ls2. key_mask: see Attention.
+// ls2. key_mask, offsets: see Attention.
 class BlockImpl : public UnitImpl {
  public:
   BlockImpl(const BlockOptions& options, at::Device device);
 
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {});
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {},
+                     const at::Tensor& offsets = {});
 
  private:
   DropPath drop_path_;

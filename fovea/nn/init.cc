@@ -104,7 +104,7 @@ std::vector<std::string> init_scheme_names() { return {"timm", "jax", "jax_nlhb"
 
 ParameterInit vit_init(const std::string& name, at::IntArrayRef shape,
                        const VitInitOptions& options) {
-  if (name == "pos_embed" || name == "dist_token") return {InitRule::normal(0.02)};
+  if (name.starts_with("pos_embed") || name == "dist_token") return {InitRule::normal(0.02)};
   if (name == "cls_token" || name == "reg_token") return {InitRule::normal(1e-6)};
   if (ends_with(name, "latent")) {
     return {InitRule::truncated_normal(1.0 / std::sqrt(static_cast<double>(shape.back())))};

@@ -58,10 +58,16 @@ at::Tensor PatchEmbedImpl::fit(const at::Tensor& images) const {
 }
 
 at::Tensor PatchEmbedImpl::forward(const at::Tensor& images) {
-  return run([&] {
-    const auto patches = unfold_patches(fit(images), options_.patch_size);  // [B, N, C * P * P]
-    return kernels::linear(patches, weight_.flatten(1), bias_);             // [B, N, dim]
-  });
+  return run([&] { return project(unfold_patches(fit(images), options_.patch_size)); });
+}
+
+at::Tensor PatchEmbedImpl::forward_patches(const at::Tensor& patches) {
+  return run([&] { return project(patches); });
+}
+
+// [B, N, C * P * P] -> [B, N, dim].
+at::Tensor PatchEmbedImpl::project(const at::Tensor& patches) const {
+  return kernels::linear(patches, weight_.flatten(1), bias_);
 }
 
 }  // namespace fovea::nn

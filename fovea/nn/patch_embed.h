@@ -27,12 +27,15 @@ class PatchEmbedImpl : public UnitImpl {
   PatchEmbedImpl(const PatchEmbedOptions& options, at::Device device);
 
   at::Tensor forward(const at::Tensor& images);
+  // The same from patches: [B, N, C * P * P], values in the order of the weight (unfold_patches).
+  at::Tensor forward_patches(const at::Tensor& patches);
 
   // Tokens along each side for an image of this size, e.g. [H, W] -> [h, w].
   std::vector<int64_t> grid_size(at::IntArrayRef img_size) const;
 
  private:
   at::Tensor fit(const at::Tensor& images) const;
+  at::Tensor project(const at::Tensor& patches) const;
 
   PatchEmbedOptions options_;
   at::Tensor weight_;

@@ -8,6 +8,7 @@
 #include <ATen/ops/pow.h>
 #include <ATen/ops/upsample_bicubic2d.h>
 #include <ATen/ops/upsample_bilinear2d.h>
+#include <ATen/ops/upsample_linear1d.h>
 #include <ATen/ops/upsample_trilinear3d.h>
 #include <ATen/ops/zeros.h>
 
@@ -107,6 +108,26 @@ at::Tensor adapt_pos_embed(const at::Tensor& pos_embed, at::IntArrayRef new_grid
   }
   if (product(old_grid) != tokens) return {};
   return resize_pos_embed(pos_embed, old_grid, new_grid, num_prefix, interp);
+}
+
+at::Tensor resize_side_embed(const at::Tensor& table, int64_t places) {
+  FOVEA_CHECK(table.dim() == 3 && table.size(0) == 1 && table.size(1) > 0 && places > 0,
+              "a table of {} dims for {} places; expected [1, G, D] with at least one place",
+              table.dim(), places);
+  if (table.size(1) == places) return table;
+  const auto kind = table.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const auto resized = at::upsample_linear1d(table.to(kind).transpose(1, 2).contiguous(), {places},
+                                             /*align_corners=*/false);  // [1, D, places]
+  return resized.transpose(1, 2).to(table.scalar_type());
+}
+
+at::Tensor factorized_pos_embed(const at::Tensor& rows, const at::Tensor& columns,
+                                at::IntArrayRef grid) {
+  FOVEA_CHECK(grid.size() == 2, "a factorised position embedding of {} sides; expected two",
+              grid.size());
+  const auto y = resize_side_embed(rows, grid[0]).unsqueeze(2);     // [1, h, 1, D]
+  const auto x = resize_side_embed(columns, grid[1]).unsqueeze(1);  // [1, 1, w, D]
+  return (y + x).flatten(1, 2);                                     // [1, h * w, D]
 }
 
 bool has_prefix_rows(int64_t rows, int64_t num_prefix, int64_t num_sides) {

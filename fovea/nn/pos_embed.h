@@ -32,6 +32,17 @@ at::Tensor resize_pos_embed(const at::Tensor& pos_embed, at::IntArrayRef old_gri
 at::Tensor adapt_pos_embed(const at::Tensor& pos_embed, at::IntArrayRef new_grid,
                            int64_t num_prefix, PosEmbedInterp interp);
 
+// A table of the places along one side, [1, G, D], as one of `places` places: linear between the
+// middles of the old ones. In the dtype of the table; differentiable. Equal sizes: the table
+// itself.
+at::Tensor resize_side_embed(const at::Tensor& table, int64_t places);
+
+// Factorised position embedding (Dehghani et al. 2023, NaViT; timm's pos_embed factorized): rows
+// [1, G, D] and columns [1, G', D], each resized to its side of grid = [h, w], and added ->
+// [1, h * w, D], row-major.
+at::Tensor factorized_pos_embed(const at::Tensor& rows, const at::Tensor& columns,
+                                at::IntArrayRef grid);
+
 // Whether a table of `rows` rows begins with rows of prefix tokens: a grid of equal sides is left
 // without them, or none is there with them.
 bool has_prefix_rows(int64_t rows, int64_t num_prefix, int64_t num_sides);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace fovea::nn {
 
@@ -12,7 +13,8 @@ namespace fovea::nn {
 struct StepState {
   uint64_t seed = 0;
   uint32_t step = 0;
-  at::Tensor rows;  // [B] int64
+  at::Tensor rows;               // [B] int64
+  std::vector<int64_t> offsets;  // see StepScope
 };
 
 // Of the innermost StepScope of this thread.

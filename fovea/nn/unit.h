@@ -100,7 +100,8 @@ void assign_names(torch::nn::Module& root);
 // global batch.
 class StepScope {
  public:
-  StepScope(uint64_t seed, int64_t step, at::Tensor rows);  // rows: [B] int64
+  // rows: [B] int64. offsets: of samples that are packed into a single row, see kernels::DropKey.
+  StepScope(uint64_t seed, int64_t step, at::Tensor rows, std::vector<int64_t> offsets = {});
   ~StepScope();
   StepScope(const StepScope&) = delete;
   StepScope& operator=(const StepScope&) = delete;

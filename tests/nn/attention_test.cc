@@ -1,8 +1,11 @@
 #include "fovea/nn/attention.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/softmax.h>
+#include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
 #include "fovea/core/error.h"
@@ -74,6 +77,33 @@ TEST(AttentionTest, DropsDependOnTheStep) {
 
 TEST(AttentionTest, RefusesAWidthThatHeadsDoNotDivide) {
   EXPECT_THROW(Attention(AttentionOptions{.dim = 8, .num_heads = 3}, at::kCPU), Error);
+}
+
+// Through the kernel of packed sequences, and, with norms of queries and keys, one by one.
+TEST(AttentionTest, SamplesInARowAttendWithinThemselves) {
+  for (const bool has_norms : {false, true}) {
+    Attention attention(AttentionOptions{.dim = kDim, .num_heads = kNumHeads, .qk_norm = has_norms},
+                        at::kCPU);
+    randomize(*attention, 1);
+    const auto x = support::random({1, 9, kDim}, at::kFloat, 7);
+    const auto offsets = at::tensor({0, 5, 6, 9}, at::kLong);
+    std::vector<at::Tensor> alone;
+    for (const auto& sample : x.split_with_sizes({5, 1, 3}, 1)) alone.push_back(attention(sample));
+    support::expect_close(attention(x, at::Tensor(), offsets), at::cat(alone, 1), at::kFloat, "y");
+    EXPECT_THROW(attention(x, at::ones({1, 9}, at::kBool), offsets), Error);
+  }
+}
+
+TEST(AttentionTest, ShowsTheProbabilitiesOfEachSampleInARow) {
+  Attention attention(AttentionOptions{.dim = kDim, .num_heads = kNumHeads}, at::kCPU);
+  randomize(*attention, 1);
+  attention->set_path("attn");
+  const RecordScope scope({"attn.probs"});
+  attention(support::random({1, 9, kDim}, at::kFloat, 7), at::Tensor(),
+            at::tensor({0, 5, 9}, at::kLong));
+  ASSERT_EQ(scope.intermediates().size(), 2U);
+  EXPECT_EQ(scope.intermediates()[0].second.sizes(), (at::IntArrayRef{1, kNumHeads, 5, 5}));
+  EXPECT_EQ(scope.intermediates()[1].second.sizes(), (at::IntArrayRef{1, kNumHeads, 4, 4}));
 }
 
 }  // namespace

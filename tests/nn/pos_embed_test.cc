@@ -1,13 +1,16 @@
 #include "fovea/nn/pos_embed.h"
 
+#include <ATen/ops/stack.h>
 #include <c10/util/accumulate.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "fovea/core/error.h"
 #include "tests/support/close.h"
 #include "tests/support/golden.h"
+#include "tests/support/gradcheck.h"
 
 namespace fovea::nn {
 namespace {
@@ -102,6 +105,48 @@ TEST(PosEmbedTest, MakesTheSinCosTablesOfTheReference) {
                                         {"volume", sincos_pos_embed({2, 3, 4}, 12, 2)}};
   EXPECT_PARITY(tables, golden.group("sincos"), at::kFloat);
   EXPECT_THROW(sincos_pos_embed({2, 3, 4}, 16, 0), Error);
+}
+
+// Place i of n lies at (i + 0.5) * G / n - 0.5 of G samples, the ends held.
+at::Tensor resized_by_hand(const at::Tensor& table, int64_t places) {
+  const auto old = table.size(1);
+  std::vector<at::Tensor> rows;
+  for (int64_t i = 0; i < places; ++i) {
+    const double at = std::clamp(
+        (static_cast<double>(i) + 0.5) * static_cast<double>(old) / static_cast<double>(places) -
+            0.5,
+        0.0, static_cast<double>(old - 1));
+    const auto left = static_cast<int64_t>(at);
+    const auto right = std::min(left + 1, old - 1);
+    const double share = at - static_cast<double>(left);
+    rows.push_back(table.select(1, left) * (1 - share) + table.select(1, right) * share);
+  }
+  return at::stack(rows, 1);
+}
+
+TEST(PosEmbedTest, ResizesTheTableOfASideLinearly) {
+  const auto table = support::random({1, 5, 4}, at::kDouble, 1);
+  for (const int64_t places : {1, 2, 4, 5, 8, 13}) {
+    support::expect_matches_reference(
+        [&](const auto& in) { return resize_side_embed(in[0], places); },
+        [&](const auto& in) { return resized_by_hand(in[0], places); }, {table}, at::kDouble);
+  }
+  EXPECT_TRUE(resize_side_embed(table, 5).is_same(table));
+  EXPECT_EQ(resize_side_embed(table.to(at::kBFloat16), 3).scalar_type(), at::kBFloat16);
+  EXPECT_THROW(resize_side_embed(table, 0), Error);
+}
+
+TEST(PosEmbedTest, FactorizedIsTheSumOfRowAndColumn) {
+  const auto rows = support::random({1, 3, 4}, at::kDouble, 1);
+  const auto columns = support::random({1, 5, 4}, at::kDouble, 2);
+  const auto same = factorized_pos_embed(rows, columns, {3, 5});
+  ASSERT_EQ(same.sizes(), (at::IntArrayRef{1, 15, 4}));
+  support::expect_same_bits(same[0][1 * 5 + 3], rows[0][1] + columns[0][3], "row 1, column 3");
+  const auto other = factorized_pos_embed(rows, columns, {4, 2});
+  support::expect_same_bits(other[0][2 * 2 + 1],
+                            resize_side_embed(rows, 4)[0][2] + resize_side_embed(columns, 2)[0][1],
+                            "row 2, column 1 of another grid");
+  EXPECT_THROW(factorized_pos_embed(rows, columns, {4, 2, 2}), Error);
 }
 
 }  // namespace
