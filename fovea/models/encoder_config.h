@@ -13,7 +13,15 @@ struct EncoderConfig {
   static void visit(Visitor& v, Self& self) {
     VitConfig::visit_encoder(v, self.vit);
   }
-  void validate(ConfigIssues& issues) const { vit.validate(issues); }
+  void validate(ConfigIssues& issues) const {
+    if (vit.is_packed()) {
+      issues.add("patching",
+                 "packed is for classification with the model vit; use grid, or adaptive where the "
+                 "model takes it");
+      return;
+    }
+    vit.validate(issues);
+  }
 
   bool apply_preset(const std::string& name) {
     if (!vit.apply_preset(name)) return false;

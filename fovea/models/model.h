@@ -3,8 +3,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,7 @@ struct InputSpec {
   std::vector<double> mean, std;  // per channel, of pixels in [0, 1]
   double crop_pct = 0.9;
   std::string interpolation = "bicubic";
+  std::optional<int64_t> packed_patch_size = {};  // with takes_packed(): side of a patch
 };
 
 // Adaptive patches of a batch (fovea/data/patching): what a model takes in place of images where
@@ -35,6 +38,22 @@ struct PatchInput {
   at::Tensor boxes = {};
 };
 
+// Images of mixed sizes as one sequence of patches, image after image (Dehghani et al. 2023,
+// NaViT): what a model takes beside images where takes_packed().
+struct PackedImages {
+  // [1, T, C * P * P], in the dtype of the activations; each image's row by row over its grid, the
+  // values of a patch in the order (C, P, P).
+  at::Tensor patches;
+  // [B] rows and columns of patches; T is the sum of their products.
+  std::vector<std::array<int64_t, 2>> grids;
+
+  // Patches of each image.
+  std::vector<int64_t> lengths() const;
+};
+
+// [B, C, H, W] of one size, as a pack. Throws Error where a side is not a multiple of the patch's.
+PackedImages pack_images(const at::Tensor& images, int64_t patch_size);
+
 // Parameters are float32, with timm's names. Model code knows no rank, no process group and no
 // precision: it computes in the dtype of its input.
 class Model : public nn::UnitImpl {
@@ -48,12 +67,19 @@ class Model : public nn::UnitImpl {
   // -> as forward. Throws ConfigError where the model takes images.
   virtual at::Tensor forward_patches(const PatchInput& patches);
 
+  // Whether batches come to it packed: it then takes images of any size, all of one size (forward)
+  // or mixed.
+  virtual bool takes_packed() const { return false; }
+  // -> as forward, one row for each image. Throws ConfigError where the model takes none.
+  virtual at::Tensor forward_packed(const PackedImages& images);
+
   // Width F of the features of a sample, what a classifier would stand on; 0: it has none.
   virtual int64_t num_features() const { return 0; }
   // images: as forward -> [B, F], as the head sees them in evaluation mode. Throws ConfigError
   // where there are none, or the model takes the other kind of input.
   virtual at::Tensor pooled_features(const at::Tensor& images);
   virtual at::Tensor pooled_patch_features(const PatchInput& patches);
+  virtual at::Tensor pooled_packed_features(const PackedImages& images);
   // Whether forward, in evaluation mode, is classify of these features, and all parameters that
   // classify uses are the head's (not is_backbone).
   virtual bool has_classifier() const { return false; }

@@ -151,6 +151,10 @@ void Vit::register_tokens(at::Device device) {
     pos_embed_ = register_parameter("pos_embed", at::empty({1, rows, dim}, options),
                                     /*requires_grad=*/config_.pos_embed != "sincos");
   }
+  if (config_.has_factorized_pos()) {
+    pos_embed_y_ = register_parameter("pos_embed_y", at::empty({1, grid_size_[0], dim}, options));
+    pos_embed_x_ = register_parameter("pos_embed_x", at::empty({1, grid_size_[1], dim}, options));
+  }
   if (config_.distilled) {
     dist_token_ = register_parameter("dist_token", at::empty({1, 1, dim}, options));
   }
@@ -228,11 +232,12 @@ at::Tensor Vit::forward_features(const at::Tensor& images) {
 }
 
 at::Tensor Vit::encode(const at::Tensor& tokens, at::IntArrayRef taps,
-                       std::vector<at::Tensor>* tapped, const at::Tensor& mask) {
+                       std::vector<at::Tensor>* tapped, const at::Tensor& mask,
+                       const at::Tensor& offsets) {
   auto x = norm_pre_ ? norm_pre_(tokens) : tokens;  // [B, N, D]
   size_t next = 0;
   for (size_t i = 0; i < blocks_.size(); ++i) {
-    x = blocks_[i](x, mask);
+    x = blocks_[i](x, mask, offsets);
     if (next == taps.size() || taps[next] != static_cast<int64_t>(i)) continue;
     tapped->push_back(x);
     next += 1;
@@ -245,8 +250,8 @@ at::Tensor Vit::encode(const at::Tensor& tokens, at::IntArrayRef taps,
 void Vit::check_images(const at::Tensor& images) const {
   const auto expected = config_.img_sides();
   const bool has_sides = images.dim() == static_cast<int64_t>(expected.size()) + 2;
-  if (has_sides &&
-      (config_.dynamic_img_size || images.sizes().slice(2) == at::IntArrayRef(expected))) {
+  if (has_sides && (config_.dynamic_img_size || config_.is_packed() ||
+                    images.sizes().slice(2) == at::IntArrayRef(expected))) {
     return;
   }
   fail<ConfigError>(
@@ -269,11 +274,18 @@ at::Tensor Vit::embed_patches(const at::Tensor& images) {
   check_num_channels(images);
   const auto x = variable_embed_ ? variable_embed_(images, channel_ids_)
                                  : patch_embed_(images);  // [B, number of patches, D]
-  if (!pos_embed_.defined()) return x;
-  const auto position = nn::resize_pos_embed(
-      pos_embed_, grid_size_, grid_of(images.sizes().slice(2)), num_embedded_prefix(),
-      nn::pos_embed_interp_from_name(config_.pos_embed_interp));
-  return x + position.narrow(1, num_embedded_prefix(), x.size(1)).to(x.scalar_type());
+  const auto position = position_of(grid_of(images.sizes().slice(2)));
+  return position.defined() ? x + position.to(x.scalar_type()) : x;
+}
+
+// Of the patches of a grid: [1, N, D]; undefined: they have none.
+at::Tensor Vit::position_of(at::IntArrayRef grid) const {
+  if (pos_embed_y_.defined()) return nn::factorized_pos_embed(pos_embed_y_, pos_embed_x_, grid);
+  if (!pos_embed_.defined()) return {};
+  const auto prefix = num_embedded_prefix();
+  const auto table = nn::resize_pos_embed(pos_embed_, grid_size_, grid, prefix,
+                                          nn::pos_embed_interp_from_name(config_.pos_embed_interp));
+  return table.narrow(1, prefix, table.size(1) - prefix);
 }
 
 at::Tensor Vit::embed_patches(const PatchInput& patches) {
@@ -297,22 +309,36 @@ at::Tensor Vit::embed_patches(const PatchInput& patches) {
   return x + pos_embed_.narrow(1, num_embedded_prefix(), x.size(1)).to(kind);
 }
 
-at::Tensor Vit::add_prefix(const at::Tensor& patches) {
+// Class and register tokens with their position: [1, prefix, D]; undefined: there are none.
+at::Tensor Vit::prefix_rows(c10::ScalarType dtype) const {
   std::vector<at::Tensor> prefix;
   for (const auto& token : {cls_token_, reg_token_, dist_token_}) {
     if (token.defined()) prefix.push_back(token);
   }
-  auto x = patches;
-  if (!prefix.empty()) {
-    auto rows = at::cat(prefix, 1);  // [1, prefix, D]
-    if (const auto count = num_embedded_prefix(); count > 0) {
-      rows = rows + pos_embed_.narrow(1, 0, count);
-    }
-    x = at::cat({rows.to(x.scalar_type()).expand({x.size(0), -1, -1}), x}, 1);  // [B, N, D]
+  if (prefix.empty()) return {};
+  auto rows = at::cat(prefix, 1);
+  if (const auto count = num_embedded_prefix(); count > 0) {
+    rows = rows + pos_embed_.narrow(1, 0, count);
   }
-  // As in timm, there is no such dropout without a position embedding.
-  const bool has_position = pos_embed_.defined() || adaptive_pos_;
-  return has_position ? dropout(x, config_.pos_drop_rate, "pos_drop") : x;
+  return rows.to(dtype);
+}
+
+at::Tensor Vit::add_prefix(const at::Tensor& patches) {
+  const auto rows = prefix_rows(patches.scalar_type());
+  if (!rows.defined()) return drop_positions(patches);
+  return drop_positions(at::cat({rows.expand({patches.size(0), -1, -1}), patches}, 1));
+}
+
+// As in timm, there is no such dropout without a position embedding.
+at::Tensor Vit::drop_positions(const at::Tensor& tokens) const {
+  const bool has_position = pos_embed_.defined() || pos_embed_y_.defined() || adaptive_pos_;
+  return has_position ? dropout(tokens, config_.pos_drop_rate, "pos_drop") : tokens;
+}
+
+// Of the patches of a sample, with patch dropout.
+int64_t Vit::num_kept(int64_t num_patches) const {
+  return std::max<int64_t>(
+      1, static_cast<int64_t>(static_cast<double>(num_patches) * (1.0 - config_.patch_drop_rate)));
 }
 
 // Patch dropout (Liu et al. 2022): tokens are left out, not zeroed. tokens: [B, N, D] -> [B, kept
@@ -321,10 +347,8 @@ at::Tensor Vit::drop_patches(const at::Tensor& tokens) const {
   if (!is_training() || config_.patch_drop_rate == 0.0) return tokens;
   const auto num_prefix = config_.num_prefix_tokens();
   const auto num_patches = tokens.size(1) - num_prefix;
-  const auto num_keep = std::max<int64_t>(
-      1, static_cast<int64_t>(static_cast<double>(num_patches) * (1.0 - config_.patch_drop_rate)));
-  const auto keep = kernels::patch_keep_indices(drop_key("patch_drop"), num_patches, num_keep,
-                                                /*ordered=*/false)
+  const auto keep = kernels::patch_keep_indices(drop_key("patch_drop"), num_patches,
+                                                num_kept(num_patches), /*ordered=*/false)
                         .to(tokens.device());  // [B, kept]
   const auto kept = tokens.narrow(1, num_prefix, num_patches)
                         .gather(1, keep.unsqueeze(-1).expand({-1, -1, tokens.size(2)}));

@@ -27,6 +27,8 @@ class Vit : public Model {
   at::Tensor forward(const at::Tensor& images) override;
   bool takes_patches() const override { return config_.is_adaptive(); }
   at::Tensor forward_patches(const PatchInput& patches) override;
+  bool takes_packed() const override { return config_.is_packed(); }
+  at::Tensor forward_packed(const PackedImages& images) override;
   // images: [B, C, H, W] or [B, C, D, H, W] -> [B, N, D], after the final norm (fc_norm: without).
   at::Tensor forward_features(const at::Tensor& images);
 
@@ -41,9 +43,11 @@ class Vit : public Model {
   // their position in front.
   at::Tensor add_prefix(const at::Tensor& patches);
   // tokens: [B, N, D] -> [B, N, D] after the final norm. tapped: the tokens after the blocks of the
-  // indices `taps`, without a norm, in that order; taps ascend. mask: see token_mask.
+  // indices `taps`, without a norm, in that order; taps ascend. mask: see token_mask. offsets: of
+  // samples in a row, see nn::Attention.
   at::Tensor encode(const at::Tensor& tokens, at::IntArrayRef taps = {},
-                    std::vector<at::Tensor>* tapped = nullptr, const at::Tensor& mask = {});
+                    std::vector<at::Tensor>* tapped = nullptr, const at::Tensor& mask = {},
+                    const at::Tensor& offsets = {});
 
   // tokens: [B, N, D] -> [B, num_classes]; pre_logits: what the head would see, [B, D].
   // mask: tokens that pooling leaves out, see token_mask.
@@ -54,6 +58,7 @@ class Vit : public Model {
   int64_t num_features() const override;
   at::Tensor pooled_features(const at::Tensor& images) override;
   at::Tensor pooled_patch_features(const PatchInput& patches) override;
+  at::Tensor pooled_packed_features(const PackedImages& images) override;
   bool has_classifier() const override { return head_ && !config_.distilled && num_features() > 0; }
   at::Tensor classify(const at::Tensor& features) override;
   // With config().variables: what the channels of a batch are; see Model.
@@ -79,7 +84,8 @@ class Vit : public Model {
   int64_t num_layers() const override;
 
   const VitConfig& config() const { return config_; }
-  // Tokens along each side of an image of config().img_size; adaptive: the one number of patches.
+  // Tokens along each side of an image of config().img_size (packed: that of the position table);
+  // adaptive: the one number of patches.
   const std::vector<int64_t>& grid_size() const { return grid_size_; }
 
  private:
@@ -92,7 +98,17 @@ class Vit : public Model {
   nn::PatchEmbedOptions grid_options() const;
   std::vector<int64_t> grid_of(at::IntArrayRef img_size) const;
   int64_t num_embedded_prefix() const;
+  at::Tensor position_of(at::IntArrayRef grid) const;
+  at::Tensor prefix_rows(c10::ScalarType dtype) const;
+  at::Tensor drop_positions(const at::Tensor& tokens) const;
+  int64_t num_kept(int64_t num_patches) const;
   at::Tensor drop_patches(const at::Tensor& tokens) const;
+  void check_packed(const PackedImages& images) const;
+  at::Tensor embed_packed(const PackedImages& images);
+  at::Tensor add_prefixes(const at::Tensor& patches, std::vector<int64_t>& lengths) const;
+  at::Tensor drop_packed_patches(const at::Tensor& tokens, std::vector<int64_t>& lengths) const;
+  at::Tensor encode_packed(const PackedImages& images, std::vector<int64_t>& lengths);
+  at::Tensor head_of_packed(const PackedImages& images, bool pre_logits);
   at::Tensor pool(const at::Tensor& tokens, const at::Tensor& mask);
   at::Tensor scale_logits(const at::Tensor& logits) const;
   at::Tensor adapt_pos_embed(const at::Tensor& saved) const;
@@ -103,6 +119,7 @@ class Vit : public Model {
   at::Tensor reg_token_;                             // [1, reg_tokens, D]
   at::Tensor dist_token_;                            // [1, 1, D]
   at::Tensor pos_embed_;                             // [1, N or number of patches, D]
+  at::Tensor pos_embed_y_, pos_embed_x_;             // factorized: [1, rows, D], [1, columns, D]
   nn::PatchEmbed patch_embed_ = nullptr;             // of a grid
   nn::AdaptivePatchEmbed adaptive_embed_ = nullptr;  // or of adaptive patches
   nn::AdaptivePosEmbed adaptive_pos_ = nullptr;

@@ -94,6 +94,47 @@ void check_position(const VitConfig& config, ConfigIssues& issues) {
   }
 }
 
+void check_factorized(const VitConfig& config, ConfigIssues& issues) {
+  if (!config.has_factorized_pos() || (!config.is_adaptive() && num_sides(config) == 2)) return;
+  report(
+      issues, "pos_embed",
+      fmt::format("pos_embed factorized is of the rows and columns of an image's grid, found {}; "
+                  "use {}",
+                  config.is_adaptive() ? "patching: adaptive" : "volumes",
+                  config.is_adaptive() ? "size_and_center or learn" : "learn or sincos"));
+}
+
+void check_packed(const VitConfig& config, ConfigIssues& issues) {
+  if (!config.is_packed()) return;
+  const auto patch = config.patch_sides();
+  if (patch.size() != 2 || patch[0] != patch[1]) {
+    report(issues, "patch_size",
+           fmt::format("patch_size [{}] with patching: packed, which is of images and square "
+                       "patches; expected one number",
+                       fmt::join(patch, ", ")));
+  }
+  if (config.global_pool.empty()) {
+    report(issues, "global_pool",
+           "global_pool is '' with patching: packed, whose images have different numbers of "
+           "tokens; use token, avg, avgmax, max or map");
+  }
+  if (config.has_variables()) {
+    report(issues, "variables",
+           "found names with patching: packed, which has one patch embedding for all channels; "
+           "leave them out, or use patching: grid");
+  }
+  if (config.dynamic_img_pad || config.crop_to_patches) {
+    report(issues, config.dynamic_img_pad ? "dynamic_img_pad" : "crop_to_patches",
+           "found true with patching: packed, whose images are whole patches already "
+           "(resize_to_patches); leave it out");
+  }
+  if (config.drop_path_skip) {
+    report(issues, "drop_path_skip",
+           "found true with patching: packed, where samples are no rows that could be left out; "
+           "expected false");
+  }
+}
+
 void check_adaptive(const VitConfig& config, ConfigIssues& issues) {
   if (!config.is_adaptive()) {
     if (config.pos_embed == "size_and_center") {
@@ -184,6 +225,8 @@ void VitConfig::validate(ConfigIssues& issues) const {
   check_sides(*this, issues);
   check_pooling(*this, issues);
   check_position(*this, issues);
+  check_factorized(*this, issues);
+  check_packed(*this, issues);
   check_adaptive(*this, issues);
   check_variables(*this, issues);
 }

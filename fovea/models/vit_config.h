@@ -109,8 +109,12 @@ struct VitConfig {
   std::vector<int64_t> img_sides() const;
   std::vector<int64_t> patch_sides() const;
   bool is_adaptive() const { return patching == "adaptive"; }
+  bool is_packed() const { return patching == "packed"; }
   bool has_variables() const { return !variables.empty(); }
-  bool has_pos_table() const { return pos_embed != "none" && pos_embed != "size_and_center"; }
+  // A place for each patch of the grid.
+  bool has_pos_table() const { return pos_embed == "learn" || pos_embed.starts_with("sincos"); }
+  // One for each row, and one for each column.
+  bool has_factorized_pos() const { return pos_embed == "factorized"; }
   int64_t num_prefix_tokens() const { return class_token + distilled + reg_tokens; }
 };
 
@@ -125,9 +129,10 @@ void VitConfig::visit_encoder(Visitor& v, Self& self) {
   v.field("patch_size", self.patch_size, "sides of a patch, as img_size",
           {.min = 1, .unit = "pixels", .one_is_list = true});
   v.field("patching", self.patching,
-          "patches on a grid, or as data.adaptive_patching cuts them: fixed_length of patch_size, "
-          "small where the detail is",
-          {.choices = {"grid", "adaptive"}});
+          "patches on a grid; of images of mixed sizes, each on a grid of its own, the tokens of a "
+          "batch packed one behind another (NaViT; see the transform resize_to_patches); or as "
+          "data.adaptive_patching cuts them: fixed_length of patch_size, small where the detail is",
+          {.choices = {"grid", "packed", "adaptive"}});
   v.field("fixed_length", self.fixed_length, "adaptive: patches of a sample",
           {.min = 1, .unit = "patches"});
   v.field("pos_in_pixels", self.pos_in_pixels,
@@ -158,10 +163,12 @@ void VitConfig::visit_encoder(Visitor& v, Self& self) {
   v.field("init_values", self.init_values, "start value of LayerScale; none: no LayerScale",
           {.min = 0, .exclusive_min = true});
   v.field("class_token", self.class_token, "learned class token in front");
-  v.field("pos_embed", self.pos_embed,
-          "position embedding: learned, fixed sin-cos, learned from a sin-cos start, of adaptive "
-          "patches a learned function of size and centre, or none",
-          {.choices = {"learn", "sincos", "sincos_learn", "size_and_center", "none"}});
+  v.field(
+      "pos_embed", self.pos_embed,
+      "position embedding: learned, fixed sin-cos, learned from a sin-cos start, the sum of a "
+      "learned one of the row and one of the column (factorized), of adaptive patches a learned "
+      "function of size and centre, or none",
+      {.choices = {"learn", "sincos", "sincos_learn", "factorized", "size_and_center", "none"}});
   v.field("pos_embed_interp", self.pos_embed_interp,
           "resizing of the position embedding: bicubic with antialias, bilinear, zoom "
           "(corner-aligned linear) or DINOv2's; volumes: trilinear",

@@ -77,12 +77,15 @@ InputSpec Vit::input_spec() const {
           .mean = fit_to_channels(config_.input.mean, config_.in_chans),
           .std = fit_to_channels(config_.input.std, config_.in_chans),
           .crop_pct = config_.input.crop_pct,
-          .interpolation = config_.input.interpolation};
+          .interpolation = config_.input.interpolation,
+          .packed_patch_size =
+              config_.is_packed() ? std::optional(config_.patch_size[0]) : std::nullopt};
 }
 
 std::vector<std::string> Vit::no_weight_decay() const {
   std::vector<std::string> names;
-  for (const auto* name : {"cls_token", "reg_token", "pos_embed", "dist_token"}) {
+  for (const auto* name :
+       {"cls_token", "reg_token", "pos_embed", "pos_embed_y", "pos_embed_x", "dist_token"}) {
     if (named_parameters(/*recurse=*/false).contains(name)) names.emplace_back(name);
   }
   if (!variable_embed_) return names;
@@ -96,6 +99,10 @@ std::vector<std::string> Vit::no_weight_decay() const {
 
 at::Tensor Vit::adapt_parameter(const std::string& name, const at::Tensor& saved) const {
   if (name == "pos_embed") return adapt_pos_embed(saved);
+  if (name == "pos_embed_y" || name == "pos_embed_x") {
+    if (saved.dim() != 3 || saved.size(0) != 1 || saved.size(1) < 1) return {};
+    return nn::resize_side_embed(saved, grid_size_[name == "pos_embed_y" ? 0 : 1]);
+  }
   if (init_name(name) != "patch_embed.proj.weight") return {};
   if (const auto adapted = adapt_patch_layout(saved, config_); adapted.defined()) return adapted;
   return name.find("token_embeds") == name.npos ? adapt_channels(saved, config_.in_chans)

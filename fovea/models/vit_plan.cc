@@ -33,6 +33,10 @@ void add_stem(ParallelPlan& plan, const VitConfig& config, const std::string& pr
   if (config.reg_tokens > 0) whole.emplace_back("reg_token");
   if (config.distilled) whole.emplace_back("dist_token");
   if (config.has_pos_table()) whole.emplace_back("pos_embed");
+  if (config.has_factorized_pos()) {
+    whole.emplace_back("pos_embed_y");
+    whole.emplace_back("pos_embed_x");
+  }
   if (config.is_adaptive() && config.pos_embed == "size_and_center") {
     whole.emplace_back("adaptive_pos_embed.*");
   }
@@ -88,6 +92,8 @@ void add_vit(ParallelPlan& plan, const VitConfig& config, const std::string& pre
 ParallelPlan parallel_plan(const VitConfig& config) {
   ParallelPlan plan;
   add_vit(plan, config, "");
+  // Packed images differ in their numbers of tokens, which are not shared out.
+  if (config.is_packed()) plan.regions.clear();
   return plan;
 }
 

@@ -31,8 +31,8 @@ at::Tensor fit(const Model& model, const std::string& name, const at::Tensor& sa
   }
   // As many values are those of the same patches, on a grid or adaptive, in another order.
   const bool is_layout = saved.numel() == parameter.numel();
-  const bool is_wanted =
-      name.ends_with("pos_embed") ? options.resize_pos_embed : options.adapt_in_chans || is_layout;
+  const bool is_wanted = name.find("pos_embed") != name.npos ? options.resize_pos_embed
+                                                             : options.adapt_in_chans || is_layout;
   const auto adapted = is_wanted ? model.adapt_parameter(name, saved) : at::Tensor();
   const auto change = fmt::format("{}: {} -> {}", name, shape_text(saved), shape_text(parameter));
   if (adapted.defined() && adapted.sizes() == parameter.sizes()) {

@@ -45,6 +45,14 @@ void check_plan(const ParallelPlan& plan, const ParallelConfig& config, ConfigIs
                     config.cp, config.tp, misfit_of_heads->groups_name, misfit_of_heads->groups,
                     misfit_of_heads->pattern, fmt::join(divisors(common_heads), ", ")));
   }
+  if (plan.regions.empty() && (config.cp > 1 || config.sequence_parallel)) {
+    issues.add(
+        config.cp > 1 ? "parallel.cp" : "parallel.sequence_parallel",
+        fmt::format("found {}, but the model has no sequences whose tokens can be shared out "
+                    "(patching: packed has one of each image); expected {}",
+                    config.cp > 1 ? std::to_string(config.cp) : "true",
+                    config.cp > 1 ? "1: use dp_shard or tp" : "false"));
+  }
   for (const auto& region : plan.regions) {
     if (!is_ring || config.cp == 1 || region.attn_drop_rate == 0) continue;
     issues.add("parallel.cp_method",

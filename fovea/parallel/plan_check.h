@@ -6,8 +6,8 @@
 
 namespace fovea::parallel {
 
-// Issues of the keys tp, cp and cp_method: heads and widths that do not divide, with the numbers
-// that would, and drops that a ring cannot draw.
+// Issues of the keys tp, cp, cp_method and sequence_parallel: heads and widths that do not divide,
+// with the numbers that would, drops that a ring cannot draw, and tokens that cannot be shared out.
 void check_plan(const ParallelPlan& plan, const ParallelConfig& config, ConfigIssues& issues);
 
 }  // namespace fovea::parallel
