@@ -45,6 +45,17 @@ struct BatchPatches {
   }
 };
 
+// Images of mixed sizes as patches, for a model that takes them packed (models::PackedImages): C
+// channels, P patch size, M patches that there is room for in each row.
+struct ImagePatches {
+  int64_t patch_size = 0;   // P; 0: the batch has images of one size
+  int64_t max_patches = 0;  // M
+  // [B, M, C * P * P], values of a patch in the order (C, P, P). Of each image its patches, row by
+  // row; what is behind them holds nothing.
+  std::vector<float> values;
+  std::vector<int64_t> grids;  // [B, 2] rows and columns of patches
+};
+
 struct Batch {
   // [C] names of the channels; empty: they have none.
   std::vector<std::string> variables;
@@ -53,6 +64,7 @@ struct Batch {
   std::vector<int64_t> image_shape;  // with B in front
   std::vector<int32_t> masks;        // [B, H, W] or [B, D, H, W] classes; empty: there are none
   BatchPatches patches;              // with data.adaptive_patching
+  ImagePatches image_patches;        // in place of images, whose H and W then are 0
   std::vector<int64_t> labels;       // [B]; empty where the data set has none
   std::vector<float> targets;        // [B, num_classes] soft targets, where images are mixed
   std::vector<int64_t> indices;      // [B] index of each sample in the data set

@@ -28,12 +28,21 @@ BatchRows::BatchRows(std::shared_ptr<const Dataset> dataset, SampleTransforms tr
   if (volumes() != nullptr && pixel_type_ == PixelType::kUint8) {
     fail<ConfigError>("volumes are floats; bytes are for images only");
   }
-  const auto fixed = fixed_size();
-  is_size_fixed_ = fixed.has_value();
-  size_ = fixed ? *fixed : size_of_first();
+  if (options.packed_patch_size) make_image_patches(options);
+  is_size_fixed_ = !image_patches_ && fixed_size().has_value();
+  size_ = size_of_samples();
   is_flat_ = images() != nullptr || options.spatial_dims == 2;
   check_sides(options.spatial_dims);
   if (options.patching) make_patches(options);
+}
+
+void BatchRows::make_image_patches(const LoaderOptions& options) {
+  if (dataset_->has_masks()) {
+    fail<ConfigError>(
+        "packed images with masks, which have one size in a batch; use the model's patching: grid");
+  }
+  const auto* chosen = std::get_if<std::shared_ptr<const TransformPipeline>>(&transforms_);
+  image_patches_.emplace(chosen != nullptr ? *chosen : nullptr, options);
 }
 
 void BatchRows::make_patches(const LoaderOptions& options) {
@@ -80,6 +89,12 @@ std::optional<VolumeSize> BatchRows::fixed_size() const {
   return size ? std::optional(as_volume(*size)) : std::nullopt;
 }
 
+VolumeSize BatchRows::size_of_samples() const {
+  if (image_patches_) return {.depth = 1, .height = 0, .width = 0};
+  const auto fixed = fixed_size();
+  return fixed ? *fixed : size_of_first();
+}
+
 VolumeSize BatchRows::size_of_first() const {
   Sample sample;
   dataset_->read(first_, sample);
@@ -87,7 +102,13 @@ VolumeSize BatchRows::size_of_first() const {
     VolumeScratch scratch;
     return size_of(volumes()->run(sample, augmentation_stream(0, 0, 0), scratch).values.size);
   }
-  return as_volume(*images()->output_size(ImageSize{sample.image.height, sample.image.width}));
+  const auto size = images()->output_size(ImageSize{sample.image.height, sample.image.width});
+  if (!size) {
+    fail<ConfigError>(
+        "the transforms draw another size for each image; images of a batch must have one size: "
+        "add a crop, or give the model patching: packed");
+  }
+  return as_volume(*size);
 }
 
 int64_t BatchRows::in_chans() const {
@@ -102,6 +123,7 @@ void BatchRows::open(Batch& batch, int64_t rows) const {
   batch.bytes.resize(has_bytes ? static_cast<size_t>(rows * values()) : 0);
   batch.masks.resize(dataset_->has_masks() ? static_cast<size_t>(rows * size_.voxels()) : 0);
   if (patches_) patches_->open(batch);
+  if (image_patches_) image_patches_->open(batch);
 }
 
 void BatchRows::check_size(const ImageView& image) const {
@@ -109,26 +131,34 @@ void BatchRows::check_size(const ImageView& image) const {
   if (as_volume(size) == size_) return;
   fail<DataError>(
       "an image of {}x{} pixels, {}x{} after the transforms, but {} gave {}x{}; images of a "
-      "batch must have one size: add `resize: [height, width]` or a crop to the transforms",
+      "batch must have one size: add `resize: [height, width]` or a crop to the transforms, or "
+      "give the model patching: packed",
       image.height, image.width, size.height, size.width, dataset_->describe(first_), size_.height,
       size_.width);
+}
+
+// Where the size is open the whole image is decoded, so that its size is known first.
+void BatchRows::read(int64_t index, BatchScratch& scratch) const {
+  const StageScope scope(scratch.transforms.timer(), Stage::kRead);
+  Sample& sample = scratch.sample;
+  if (is_size_fixed_) return dataset_->read_in_place(index, sample);
+  sample.encoded.bytes = {};
+  sample.stored = {};
+  dataset_->read(index, sample);
+}
+
+void BatchRows::fill_image_patches(Batch& batch, int64_t row, int64_t index, RandomStream random,
+                                   BatchScratch& scratch) const {
+  read(index, scratch);
+  image_patches_->fill(batch, row, ImageView(scratch.sample.image), random, scratch.transforms,
+                       scratch.planes);
 }
 
 template <class T>
 void BatchRows::fill_image(std::span<T> out, int64_t index, RandomStream random,
                            BatchScratch& scratch) const {
-  Sample& sample = scratch.sample;
-  {
-    const StageScope scope(scratch.transforms.timer(), Stage::kRead);
-    // Where the size is open the whole image is decoded, so that its size can be checked first.
-    if (is_size_fixed_) {
-      dataset_->read_in_place(index, sample);
-    } else {
-      sample.encoded.bytes = {};
-      sample.stored = {};
-      dataset_->read(index, sample);
-    }
-  }
+  read(index, scratch);
+  const Sample& sample = scratch.sample;
   if (!sample.encoded.bytes.empty()) {
     return images()->apply_file(sample.encoded.bytes, random, out, scratch.transforms);
   }
@@ -183,6 +213,8 @@ void BatchRows::fill(Batch& batch, int64_t row, int64_t index, RandomStream rand
       dataset_->read(index, scratch.sample);
     }
     fill_volume(batch, row, random, scratch);
+  } else if (image_patches_) {
+    fill_image_patches(batch, row, index, random, scratch);
   } else if (pixel_type_ == PixelType::kUint8) {
     fill_image(std::span(batch.bytes).subspan(first, count), index, random, scratch);
     fill_mask(batch, row, scratch);
@@ -206,6 +238,7 @@ void BatchRows::clear(Batch& batch, int64_t row) const {
   if (!batch.masks.empty()) std::fill_n(batch.masks.begin() + row * voxels, voxels, -1);
   if (!batch.labels.empty()) batch.labels[row] = 0;
   if (patches_) patches_->clear(batch, row);
+  if (image_patches_) image_patches_->clear(batch, row);
 }
 
 }  // namespace fovea::data

@@ -10,6 +10,7 @@
 #include "fovea/core/philox.h"
 #include "fovea/data/bad_samples.h"
 #include "fovea/data/dataset.h"
+#include "fovea/data/image_patch_rows.h"
 #include "fovea/data/loader.h"
 #include "fovea/data/patch_rows.h"
 #include "fovea/data/transforms/geometry.h"
@@ -25,6 +26,7 @@ struct BatchScratch {
   LabelMap mask;  // of an image, after the transforms
   Batch partner;  // one row, to mix with
   PatchRowScratch patches;
+  std::vector<float> planes;  // an image's planes
   std::vector<float> mixed;
   std::vector<BadSampleEvent> bad_samples;  // met by BatchMaker::fill, for the loader to take
   StageTimer timer;                         // used where transforms.timer() says so
@@ -39,7 +41,7 @@ class BatchRows {
   BatchRows(std::shared_ptr<const Dataset> dataset, SampleTransforms transforms, int64_t first,
             const LoaderOptions& options);
 
-  // Of every sample after the transforms; of images the depth is 1.
+  // Of every sample after the transforms; of images the depth is 1, of packed ones the sides are 0.
   VolumeSize size() const { return size_; }
 
   // Sizes the buffers of `batch` for this many rows, its image_shape included.
@@ -54,7 +56,9 @@ class BatchRows {
   const TransformPipeline* images() const;
   const VolumePipeline* volumes() const;
   std::optional<VolumeSize> fixed_size() const;
+  VolumeSize size_of_samples() const;
   VolumeSize size_of_first() const;
+  void make_image_patches(const LoaderOptions& options);
   void check_sides(std::optional<int> spatial_dims) const;
   int64_t in_chans() const;
   int64_t values() const { return in_chans() * size_.voxels(); }
@@ -64,6 +68,9 @@ class BatchRows {
   template <class T>
   void fill_image(std::span<T> out, int64_t index, RandomStream random,
                   BatchScratch& scratch) const;
+  void read(int64_t index, BatchScratch& scratch) const;
+  void fill_image_patches(Batch& batch, int64_t row, int64_t index, RandomStream random,
+                          BatchScratch& scratch) const;
   void fill_volume(Batch& batch, int64_t row, RandomStream random, BatchScratch& scratch) const;
   void fill_mask(Batch& batch, int64_t row, BatchScratch& scratch) const;
 
@@ -73,6 +80,7 @@ class BatchRows {
   PixelType pixel_type_;
   VolumeSize size_;
   std::optional<PatchRows> patches_;
+  std::optional<ImagePatchRows> image_patches_;
   bool is_flat_ = true;         // rows of [C, H, W] rather than [C, D, H, W]
   bool is_size_fixed_ = false;  // by the transforms, whatever the sample
 };

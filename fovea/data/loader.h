@@ -50,6 +50,8 @@ struct LoaderOptions {
   std::optional<int> spatial_dims = {};
   std::optional<MixupConfig> mixup = {};
   std::optional<PatchingOptions> patching = {};  // batches have patches too
+  // Batches have images of mixed sizes in place of those of one size, in patches of this side.
+  std::optional<int64_t> packed_patch_size = {};
   double num_repeats = 1;  // repeated augmentation; see repeated_augmentation.h
   BadSampleOptions bad_samples = {};
   // [sets] names of their channels; empty, or an empty list for a set: they have none.

@@ -22,6 +22,9 @@ bool draws(const RandomCropOrPadConfig&) { return true; }
 bool draws(const RkrcConfig&) { return true; }
 bool draws(const RkrrConfig&) { return true; }
 bool draws(const EvalCropConfig&) { return false; }
+bool draws(const ResizeToPatchesConfig& config) {
+  return config.min_patches && *config.min_patches < config.max_patches;
+}
 bool draws(const ColorJitterConfig& config) { return config.p > 0; }
 bool draws(const GrayscaleConfig& config) { return config.p > 0 && config.p < 1; }
 bool draws(const GaussianBlurConfig& config) { return config.p > 0; }

@@ -74,6 +74,7 @@ OpenedSection open_section(const DataConfig& config, const DataSectionConfig& se
                     .prefetch = config.prefetch,
                     .pad_shards = true,
                     .spatial_dims = input.spatial_dims,
+                    .packed_patch_size = input.packed_patch_size,
                     .bad_samples = bad_sample_options(config.bad_samples, is_training)};
   if (config.adaptive_patching) {
     opened.options.patching = {.config = *config.adaptive_patching, .is_random = is_training};

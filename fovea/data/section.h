@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "fovea/data/config.h"
@@ -19,6 +20,7 @@ struct OpenedSection {
 struct InputForm {
   int64_t in_chans = 3;  // of the batches of sets that name no variables
   int spatial_dims = 2;  // 2: images [B, C, H, W]; 3: volumes [B, C, D, H, W]
+  std::optional<int64_t> packed_patch_size = {};  // see LoaderOptions
 };
 
 // What is done to samples of this form. Throws ConfigError: transforms of the other form.

@@ -42,11 +42,16 @@ Sample transform_image(const TransformPipeline& pipeline, const Dataset& dataset
     size = pipeline.output_size(ImageSize{sample.image.height, sample.image.width});
   }
   TransformScratch scratch;
-  std::vector<float> values(static_cast<size_t>(pipeline.in_chans() * size->height * size->width));
-  if (sample.encoded.bytes.empty()) {
-    pipeline.apply(sample.image, random, values, scratch);
+  std::vector<float> values;
+  if (!size) {  // the transforms draw it
+    size = pipeline.apply_any_size(ImageView(sample.image), random, values, scratch);
   } else {
-    pipeline.apply_file(sample.encoded.bytes, random, values, scratch);
+    values.resize(static_cast<size_t>(pipeline.in_chans() * size->height * size->width));
+    if (sample.encoded.bytes.empty()) {
+      pipeline.apply(sample.image, random, values, scratch);
+    } else {
+      pipeline.apply_file(sample.encoded.bytes, random, values, scratch);
+    }
   }
   Sample result;
   result.label = sample.label;

@@ -79,6 +79,12 @@ void RandomCropConfig::validate(ConfigIssues& issues) const {
   check_padding(padding, issues);
 }
 
+void ResizeToPatchesConfig::validate(ConfigIssues& issues) const {
+  if (!min_patches || *min_patches <= max_patches) return;
+  issues.add("min_patches",
+             fmt::format("{}; expected at most max_patches={}", *min_patches, max_patches));
+}
+
 void NormalizeConfig::validate(ConfigIssues& issues) const {
   if (mean.empty()) issues.add("mean", "empty; expected one number, or one for each channel");
   const bool is_positive =

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -111,6 +112,35 @@ struct RandomCropConfig {
   void validate(ConfigIssues& issues) const;
 };
 
+// For models with patching: packed, which take images of any size in whole patches (Dehghani et al.
+// 2023, NaViT): the image keeps its aspect ratio, but for the rounding to whole patches.
+struct ResizeToPatchesConfig {
+  static constexpr std::string_view kName = "resize_to_patches";
+  int64_t patch_size = 16;
+  int64_t max_patches = 256;
+  std::optional<int64_t> min_patches = {};
+  bool enlarge = false;
+  std::string interpolation = "bicubic";
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("patch_size", self.patch_size, "side of a patch, the model's",
+            {.min = 1, .max = 1024, .unit = "pixels"});
+    v.field("max_patches", self.max_patches, "an image that has more is shrunk to at most so many",
+            {.min = 1, .unit = "patches"});
+    v.field("min_patches", self.min_patches,
+            "the limit is drawn for each image, from min_patches to max_patches; none: it is "
+            "max_patches",
+            {.min = 1, .unit = "patches", .null_word = "none"});
+    v.field("enlarge", self.enlarge,
+            "images with fewer patches than the limit are enlarged to it; false: they keep their "
+            "size");
+    v.field("interpolation", self.interpolation, "how pixels are resampled",
+            {.choices = {"nearest", "bilinear", "bicubic"}});
+  }
+  void validate(ConfigIssues& issues) const;
+};
+
 struct HorizontalFlipConfig {
   static constexpr std::string_view kName = "horizontal_flip";
   double p = 0.5;
@@ -155,8 +185,9 @@ using TransformConfig =
     OneOf<ResizeConfig, CenterCropConfig, RandomResizedCropConfig, RandomCropConfig, PadConfig,
           HorizontalFlipConfig, VerticalFlipConfig, NormalizeConfig, ResizeKeepRatioConfig,
           CenterCropOrPadConfig, RandomCropOrPadConfig, RkrcConfig, RkrrConfig, EvalCropConfig,
-          ColorJitterConfig, GrayscaleConfig, GaussianBlurConfig, SolarizeConfig, PosterizeConfig,
-          AutoAugmentConfig, RandAugmentConfig, RandomErasingConfig>;
+          ResizeToPatchesConfig, ColorJitterConfig, GrayscaleConfig, GaussianBlurConfig,
+          SolarizeConfig, PosterizeConfig, AutoAugmentConfig, RandAugmentConfig,
+          RandomErasingConfig>;
 
 }  // namespace fovea::data
 

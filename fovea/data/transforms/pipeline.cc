@@ -11,6 +11,7 @@
 #include "fovea/data/transforms/first_crop.h"
 #include "fovea/data/transforms/keep_ratio.h"
 #include "fovea/data/transforms/random_erasing.h"
+#include "fovea/data/transforms/resize_to_patches.h"
 
 namespace fovea::data {
 namespace {
@@ -44,6 +45,14 @@ void visit_image_transform(const TransformConfig& transform, F&& f) {
                   !std::is_same_v<Config, RandomErasingConfig>) {
       f(config);
     }
+  });
+}
+
+bool keeps_size(const TransformConfig& transform) {
+  return transform.visit_value([](const auto& config) {
+    using Config = std::decay_t<decltype(config)>;
+    return KeepsSize<Config> || std::is_same_v<Config, HorizontalFlipConfig> ||
+           std::is_same_v<Config, VerticalFlipConfig>;
   });
 }
 
@@ -226,6 +235,26 @@ void TransformPipeline::apply(const ImageView& image, RandomStream random, std::
                               TransformScratch& scratch) const {
   apply_planes(image, random, planes_of(out), scratch);
   erase(random, out, scratch);
+}
+
+ImageSize TransformPipeline::apply_any_size(const ImageView& image, RandomStream random,
+                                            std::vector<float>& out,
+                                            TransformScratch& scratch) const {
+  const ImageView in = to_channels(image, in_chans_, scratch);
+  scratch.geometry.reset(in.size());
+  const ImageView view = apply_from(0, in, random, scratch);
+  out.resize(static_cast<size_t>(in_chans_ * view.height * view.width));
+  write(view, planes_of(std::span(out)), scratch.timer());
+  erase(random, out, scratch);
+  return view.size();
+}
+
+const ResizeToPatchesConfig* TransformPipeline::to_patches() const {
+  for (auto transform = transforms_.rbegin(); transform != transforms_.rend(); ++transform) {
+    if (const auto* found = transform->get_if<ResizeToPatchesConfig>()) return found;
+    if (!keeps_size(*transform)) return nullptr;
+  }
+  return nullptr;
 }
 
 void TransformPipeline::apply(const ImageView& image, RandomStream random, std::span<uint8_t> out,

@@ -50,6 +50,13 @@ class TransformPipeline {
   void apply_file(std::span<const uint8_t> file, RandomStream random, std::span<uint8_t> out,
                   TransformScratch& scratch) const;
 
+  // The same for images that have different sizes after the transforms: sizes `out` -> [H, W].
+  ImageSize apply_any_size(const ImageView& image, RandomStream random, std::vector<float>& out,
+                           TransformScratch& scratch) const;
+
+  // The resize_to_patches that says the size of what comes out; null: there is none.
+  const ResizeToPatchesConfig* to_patches() const;
+
   // What `normalize` subtracts from and divides a byte / 255 by; [C].
   const std::vector<float>& mean() const { return writer_.mean(); }
   const std::vector<float>& std() const { return writer_.std(); }
