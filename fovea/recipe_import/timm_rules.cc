@@ -263,7 +263,8 @@ ImportRules timm_other_rules() {
   rules.merge(rules_of_many(
       {"naflex_loader", "naflex_train_seq_lens", "naflex_max_seq_len", "naflex_patch_sizes",
        "naflex_patch_size_probs", "naflex_loss_scale"},
-      refuse("sequences of a run have one length; data.adaptive_patching spends them better")));
+      refuse("batches are of so many images, not tokens; images of mixed sizes are model patching: "
+             "packed with the transform resize_to_patches")));
   rules.merge(
       rules_of_many({"kd_model_name", "kd_model_kwargs", "kd_distill_type", "kd_temperature",
                      "distill_loss_weight", "task_loss_weight", "kd_loss_type",

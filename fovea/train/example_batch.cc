@@ -11,6 +11,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/philox.h"
+#include "fovea/data/image_patch_rows.h"
 #include "fovea/data/patch_rows.h"
 #include "fovea/models/registry.h"
 #include "fovea/train/patch_boxes.h"
@@ -99,6 +100,9 @@ TensorBatch ExampleBatches::rows(int64_t begin, int64_t end) {
     batch.masks = at::empty(shape, options.dtype(at::kLong));
   }
   if (model_.takes_patches()) add_patches(batch, count);
+  if (model_.takes_packed()) {
+    batch.packed = models::pack_images(batch.images, *model_.input_spec().packed_patch_size);
+  }
   return batch;
 }
 
@@ -142,9 +146,13 @@ data::Batch noise_batch(const TrainConfig& config, const models::Model& model, i
     cut.value_range = {-1, 1};
     batch = data::cut_volumes(cut, values, shape, std::move(masks));
   } else {
-    batch.image_shape = shape;
-    batch.images = std::move(values);
-    batch.masks = std::move(masks);
+    if (model.takes_packed()) {
+      batch = data::image_patches_of(values, shape, *model.input_spec().packed_patch_size);
+    } else {
+      batch.image_shape = shape;
+      batch.images = std::move(values);
+      batch.masks = std::move(masks);
+    }
     batch.indices.resize(size);
     std::iota(batch.indices.begin(), batch.indices.end(), 0);
     batch.rows = batch.indices;

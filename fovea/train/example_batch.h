@@ -15,7 +15,7 @@
 namespace fovea::train {
 
 // Adaptive patches are those of samples with equal detail everywhere: one tree, of the recipe's
-// length, stands for all, and its leaves are real.
+// length, stands for all, and its leaves are real. Packed images all have the model's img_size.
 class ExampleBatches {
  public:
   // Throws ConfigError where the model takes adaptive patches and the recipe does not say which.

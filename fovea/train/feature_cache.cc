@@ -46,6 +46,7 @@ DataSource FeatureCache::source() const {
   options.threads = 0;  // there is nothing to read
   options.spatial_dims = 2;
   options.patching.reset();
+  options.packed_patch_size.reset();
   // The crop says the size of a sample, so that no loader looks at the first one.
   data::CenterCropConfig one_pixel;
   one_pixel.size = {1};

@@ -58,6 +58,7 @@ at::Tensor features_of(models::Model& model, const TensorBatch& batch) {
   const at::NoGradGuard no_grad;
   const EvalModeScope eval_mode(model);
   const models::ChannelScope channels(model, batch.variables);
+  if (model.takes_packed()) return model.pooled_packed_features(batch.packed);
   return model.takes_patches() ? model.pooled_patch_features(batch.patches)
                                : model.pooled_features(batch.images);
 }

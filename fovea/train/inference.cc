@@ -131,12 +131,24 @@ WeightsSource find_source(const std::string& target, const InferenceOptions& opt
   return source;
 }
 
-// timm's evaluation transform: the shorter edge to size / crop_pct, the centre, mean and std.
+// timm's evaluation transform: the shorter edge to size / crop_pct, the centre, mean and std. Of a
+// model of packed images: all of the image, with at most the patches of img_size.
 std::vector<data::AnyTransformConfig> default_transforms(const models::InputSpec& spec) {
   if (spec.img_size.size() == 3) {
     data::SpatialResizeConfig resize;
     resize.spatial_size = spec.img_size;
     return {{resize}, {data::NormalizeIntensityConfig{}}};
+  }
+  data::NormalizeConfig normalize;
+  normalize.mean = spec.mean;
+  normalize.std = spec.std;
+  if (spec.packed_patch_size) {
+    const int64_t patch = *spec.packed_patch_size;
+    data::ResizeToPatchesConfig to_patches;
+    to_patches.patch_size = patch;
+    to_patches.max_patches = (spec.img_size[0] / patch) * (spec.img_size[1] / patch);
+    to_patches.interpolation = spec.interpolation;
+    return {{to_patches}, {normalize}};
   }
   std::vector<int64_t> scaled;
   for (const auto side : spec.img_size) {
@@ -148,9 +160,6 @@ std::vector<data::AnyTransformConfig> default_transforms(const models::InputSpec
   resize.interpolation = spec.interpolation;
   data::CenterCropConfig crop;
   crop.size = spec.img_size;
-  data::NormalizeConfig normalize;
-  normalize.mean = spec.mean;
-  normalize.std = spec.std;
   return {{resize}, {crop}, {normalize}};
 }
 
@@ -166,7 +175,8 @@ data::Batch read_batch(const Inference& inference,
                        const std::shared_ptr<const data::Dataset>& samples, int64_t first,
                        int64_t count) {
   models::check_channels(*inference.model, inference.model->channels(), samples->describe(first));
-  data::LoaderOptions options{.spatial_dims = inference.input.spatial_dims};
+  data::LoaderOptions options{.spatial_dims = inference.input.spatial_dims,
+                              .packed_patch_size = inference.input.packed_patch_size};
   if (inference.model->takes_patches() && inference.config &&
       inference.config->data.adaptive_patching) {
     options.patching = {.config = *inference.config->data.adaptive_patching, .is_random = false};
@@ -191,6 +201,18 @@ data::Batch read_batch(const Inference& inference,
   return batch;
 }
 
+// The image of a batch of one, put together from its patches: [1, C, H, W].
+at::Tensor only_image(data::Batch& batch) {
+  FOVEA_CHECK(batch.size() == 1, "{} packed images, which have no common size; expected one",
+              batch.size());
+  const auto packed = to_tensors(batch, 0, 1, {}).packed;
+  const auto [rows, columns] = packed.grids.front();
+  const auto channels = batch.image_shape[1], side = batch.image_patches.patch_size;
+  return packed.patches.view({rows, columns, channels, side, side})
+      .permute({2, 0, 3, 1, 4})
+      .reshape({1, channels, rows * side, columns * side});
+}
+
 }  // namespace
 
 std::string Inference::class_name(int64_t label) const {
@@ -206,6 +228,7 @@ std::shared_ptr<const data::Dataset> Inference::open_files(
 at::Tensor Inference::preprocess(const std::shared_ptr<const data::Dataset>& samples, int64_t first,
                                  int64_t count) const {
   auto batch = read_batch(*this, samples, first, count);
+  if (model->takes_packed()) return only_image(batch);
   return at::from_blob(batch.images.data(), batch.image_shape, at::kFloat).clone();
 }
 

@@ -47,10 +47,11 @@ struct Inference {
   // Image or volume files as a data set; see data::open_input_files.
   std::shared_ptr<const data::Dataset> open_files(const std::vector<std::string>& inputs) const;
   // Samples [first, first + count) as the model takes them. -> [count, C, H, W] or
-  // [count, C, D, H, W] float32. Throws ConfigError: images for a model of volumes; DataError.
+  // [count, C, D, H, W] float32. Throws ConfigError: images for a model of volumes;
+  // DataError. Of a model of packed images one at a time, in its own size.
   at::Tensor preprocess(const std::shared_ptr<const data::Dataset>& samples, int64_t first,
                         int64_t count) const;
-  // The same on the compute device, with adaptive patches where the model takes them.
+  // The same on the compute device, as adaptive patches or packed where the model takes them so.
   PreparedBatch prepare(const std::shared_ptr<const data::Dataset>& samples, int64_t first,
                         int64_t count) const;
 };

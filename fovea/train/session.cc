@@ -84,7 +84,9 @@ std::unique_ptr<Task> make(const DiffusionConfig& config, const models::Model& m
 
 data::InputForm input_form_of(const models::Model& model) {
   const auto spec = model.input_spec();
-  return {.in_chans = spec.in_chans, .spatial_dims = static_cast<int>(spec.img_size.size())};
+  return {.in_chans = spec.in_chans,
+          .spatial_dims = static_cast<int>(spec.img_size.size()),
+          .packed_patch_size = spec.packed_patch_size};
 }
 
 data::InputForm input_form_of(const models::ModelConfig& config) {

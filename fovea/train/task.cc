@@ -6,6 +6,7 @@ namespace fovea::train {
 
 at::Tensor forward(models::Model& model, const TensorBatch& batch) {
   if (batch.features.defined()) return model.classify(batch.features);
+  if (model.takes_packed()) return model.forward_packed(batch.packed);
   if (!model.takes_patches()) return model.forward(batch.images);
   if (!batch.patches.tokens.defined()) {
     fail<ConfigError>("the model takes adaptive patches; set data.adaptive_patching");

@@ -23,10 +23,11 @@ namespace fovea::train {
 struct TensorBatch {
   // [C] names of the channels; empty: they have none.
   std::vector<std::string> variables;
-  at::Tensor images;           // [B, C, H, W] or [B, C, D, H, W], in the dtype of the activations
-  at::Tensor labels;           // [B] int64, or soft targets [B, num_classes] float32
-  models::PatchInput patches;  // with data.adaptive_patching
-  at::Tensor features;         // [B, F] of a frozen backbone, in place of the above; or undefined
+  at::Tensor images;            // [B, C, H, W] or [B, C, D, H, W], in the dtype of the activations
+  at::Tensor labels;            // [B] int64, or soft targets [B, num_classes] float32
+  models::PatchInput patches;   // with data.adaptive_patching
+  models::PackedImages packed;  // in place of images, whose H and W then are 0
+  at::Tensor features;          // [B, F] of a frozen backbone, in place of the above; or undefined
   // [B * T] of the batch's own buffers, which must outlive this: the way back from patches.
   std::span<const data::PatchTree> trees;
   // How parts of the samples would be cut, of the same buffers; null: they cannot be.
@@ -38,9 +39,8 @@ struct TensorBatch {
   at::Tensor indices;       // [B] int64 on the CPU: samples of the data set
 };
 
-// The model's forward of what it takes: images, or adaptive patches; where the batch has features,
-// the model's head on these. Throws ConfigError where the
-// batch has none of these.
+// The model's forward of what it takes: images, packed images, or adaptive patches; where the batch
+// has features, the model's head on these. Throws ConfigError where the batch has none of these.
 at::Tensor forward(models::Model& model, const TensorBatch& batch);
 
 // A loss as a sum and the weight it is to be divided by. Both add up over micro-batches and ranks,

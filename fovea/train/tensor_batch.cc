@@ -1,5 +1,6 @@
 #include "fovea/train/tensor_batch.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
@@ -36,6 +37,25 @@ models::PatchInput patches_of(data::BatchPatches& patches, int64_t rows, int64_t
                      .to(compute.device, at::kBool)};
 }
 
+// No room between the images is left: the patches of one follow those of the one before.
+models::PackedImages packed_of(data::ImagePatches& patches, int64_t rows, int64_t begin,
+                               int64_t end, const ComputeOptions& compute) {
+  const auto width = static_cast<int64_t>(patches.values.size()) /
+                     std::max<int64_t>(1, rows * patches.max_patches);
+  const auto values = rows_of(patches.values, {rows, patches.max_patches, width}, begin, end,
+                              at::kFloat);  // [b, M, C * P * P]
+  models::PackedImages packed;
+  std::vector<at::Tensor> images;
+  for (int64_t row = begin; row < end; ++row) {
+    const auto height = patches.grids[static_cast<size_t>(2 * row)];
+    const auto columns = patches.grids[static_cast<size_t>(2 * row + 1)];
+    packed.grids.push_back({height, columns});
+    images.push_back(values[row - begin].narrow(0, 0, height * columns));
+  }
+  packed.patches = at::cat(images).unsqueeze(0).to(compute.device, compute.dtype);
+  return packed;
+}
+
 }  // namespace
 
 c10::ScalarType dtype_from_name(const std::string& name, c10::Device device) {
@@ -69,6 +89,9 @@ TensorBatch to_tensors(data::Batch& batch, int64_t begin, int64_t end,
         rows_of(batch.targets, {batch.size(), classes}, begin, end, at::kFloat).to(compute.device);
   } else if (!batch.labels.empty()) {
     tensors.labels = rows_of(batch.labels, flat, begin, end, at::kLong).to(compute.device);
+  }
+  if (batch.image_patches.patch_size > 0) {
+    tensors.packed = packed_of(batch.image_patches, batch.size(), begin, end, compute);
   }
   if (auto& patches = batch.patches; patches.channels > 0) {
     tensors.patches = patches_of(patches, batch.size(), begin, end, compute);

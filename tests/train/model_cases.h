@@ -71,6 +71,23 @@ inline TrainConfig adaptive_vit(TrainConfig config, std::vector<double> range) {
   return config;
 }
 
+// Images of 2 x 2 to 4 x 4 patches, as many as are drawn for each.
+inline TrainConfig packed_vit(TrainConfig config) {
+  auto vit = *config.model.get_if<models::VitConfig>();
+  vit.patching = "packed";
+  vit.patch_size = {2};
+  vit.pos_embed = "factorized";
+  vit.patch_drop_rate = 0.2;
+  config.model = {vit};
+  data::ResizeToPatchesConfig resize{.patch_size = 2, .max_patches = 16};
+  for (auto* section : {&config.data.val, &config.data.train}) {
+    auto& transforms = std::get<data::IdxConfig>((*section)->value).transforms;
+    transforms.insert(transforms.begin(), {resize});
+    resize.min_patches = 4;  // of the training alone
+  }
+  return config;
+}
+
 inline models::T2tVitConfig tiny_t2t_vit() {
   models::T2tVitConfig config;
   config.img_size = {8};
@@ -181,6 +198,8 @@ inline std::vector<ModelCase> model_cases() {
        [=](const Folder& f) {
          return volumes_of(f, {vit_of({8, 8, 8}, 2)}, classes);
        }},
+      {"vit_packed",
+       [=](const Folder& f) { return packed_vit(images_of(f, {vit_of({8}, 4)}, classes)); }},
       {"vit_adaptive_2d",
        [=](const Folder& f) {
          return adaptive_vit(images_of(f, {vit_of({8}, 4)}, classes), normalized);
