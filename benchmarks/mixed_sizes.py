@@ -35,7 +35,7 @@ def main():
     provenance.add_report_arguments(parser)
     args = parser.parse_args()
     lines = [f"# {args.model}: images of mixed sizes packed and padded, {args.dtype}", "",
-             f"{provenance.line()} {args.threads} threads, batch {args.batch_size}. Command: `benchmarks/mixed_sizes --model {args.model} "
+             f"{provenance.line()} {args.threads} thread{'s' * (args.threads > 1)}, batch {args.batch_size}. Command: `benchmarks/mixed_sizes --model {args.model} "
              f"--mixes {' '.join(args.mixes)} --dtype {args.dtype} --batch-size {args.batch_size} --threads {args.threads} --rounds "
              f"{args.rounds} --steps {args.steps}`. Training steps with AdamW, by turns in one process; images a second of processor time, "
              "medians of the rounds; the ratio is packed over padded of a round, in brackets the range. Aspect ratios from 1:2 to 2:1.", "",
