@@ -26,6 +26,7 @@ namespace fovea::kernels::cpu {
 // A step of a first factor is [32 lines, 32 deep], row after row.
 inline constexpr int64_t kBlockSide = 32;     // lines of a panel, and depth of a step
 inline constexpr int64_t kStepValues = 1024;  // of a panel
+inline constexpr int64_t kBlockValues = kBlockSide * kBlockSide;
 
 // How many panels, or steps, `count` lines or values fill.
 inline int64_t num_blocks(int64_t count) { return (count + kBlockSide - 1) / kBlockSide; }

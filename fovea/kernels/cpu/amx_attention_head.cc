@@ -16,7 +16,6 @@ FOVEA_INTRINSICS_PUSH
 namespace fovea::kernels::cpu {
 namespace {
 
-constexpr int64_t kBlockValues = kBlockSide * kBlockSide;
 constexpr auto kLog2OfE = std::numbers::log2e_v<float>;
 
 FOVEA_AMX inline void store_rounded(__m512 low, __m512 high, uint16_t* to) {

@@ -19,7 +19,6 @@ namespace fovea::kernels::cpu {
 namespace {
 
 constexpr int64_t kPanelsAtOnce = 8, kMostSteps = 16;
-constexpr int64_t kBlockValues = kBlockSide * kBlockSide;
 
 // Results that do not stay in a cache until someone reads them are written past it: otherwise the
 // processor would read each line first.
