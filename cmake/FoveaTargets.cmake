@@ -1,11 +1,21 @@
 # fovea_library(<folder> [TORCH] LIBS ...): fovea/<folder>/*.cc as static library fovea::<folder>.
 # fovea_test(<folder> LIBS ...): tests/<folder>/*_test.cc as one GoogleTest program, which is one test of ctest.
 # Targets that use libtorch share one precompiled header, whose name ends up in exactly one place.
-add_library(fovea_pch OBJECT "${CMAKE_SOURCE_DIR}/cmake/pch.cc")
-target_link_libraries(fovea_pch PRIVATE fovea_settings fovea::torch)
-target_precompile_headers(fovea_pch PRIVATE "${CMAKE_SOURCE_DIR}/cmake/pch.h")
-# gcc reads a precompiled header only when the preprocessor state agrees, ccache only with this flag.
-target_compile_options(fovea_pch PRIVATE -fpch-preprocess)
+# gcc reads one only when the preprocessor state agrees, so there is a second one for what is compiled with sanitizers.
+set(pchs fovea_pch)
+if(FOVEA_SANITIZE)
+  list(APPEND pchs fovea_pch_checked)
+endif()
+foreach(pch ${pchs})
+  add_library(${pch} OBJECT "${CMAKE_SOURCE_DIR}/cmake/pch.cc")
+  target_link_libraries(${pch} PRIVATE fovea_settings fovea::torch)
+  target_precompile_headers(${pch} PRIVATE "${CMAKE_SOURCE_DIR}/cmake/pch.h")
+  # ccache reads it only with this flag.
+  target_compile_options(${pch} PRIVATE -fpch-preprocess)
+endforeach()
+if(FOVEA_SANITIZE)
+  target_link_libraries(fovea_pch_checked PRIVATE fovea_check_memory)
+endif()
 
 # Sixteen files at a time: what headers and their templates cost is paid once for all of them. Names in the anonymous
 # namespaces of a folder are therefore unique. Highway compiles a file once per instruction set, by including it again.
@@ -20,9 +30,15 @@ function(fovea_unity target)
   endforeach()
 endfunction()
 
+# After all else that the target links.
 function(fovea_use_torch target)
+  get_target_property(libraries ${target} LINK_LIBRARIES)
+  set(pch fovea_pch)
+  if(FOVEA_SANITIZE AND fovea_check_memory IN_LIST libraries)
+    set(pch fovea_pch_checked)
+  endif()
   target_link_libraries(${target} PUBLIC fovea::torch)
-  target_precompile_headers(${target} REUSE_FROM fovea_pch)
+  target_precompile_headers(${target} REUSE_FROM ${pch})
   # -fPIC for programs too: with -fPIE the compiler refuses the header, which was compiled with -fPIC.
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE -fPIC -fpch-preprocess)

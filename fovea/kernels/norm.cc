@@ -1,19 +1,25 @@
 #include "fovea/kernels/norm.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/native_layer_norm.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/TensorOptions.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/norm_rows.h"
+#include "fovea/kernels/cuda/layer_norm.h"
+#include "fovea/kernels/float_rows.h"
 #include "fovea/kernels/reduce.h"
 #include "fovea/kernels/work_scope.h"
 
@@ -28,64 +34,53 @@ using torch::autograd::variable_list;
 // summation, and with it every bit of the result, is the same for any number of threads.
 constexpr int64_t kNormRowsPerPartial = 64;
 
-// On the meta device as well, where there are shapes alone.
-bool has_cpu_norm(const at::Tensor& x) {
-  return (x.is_cpu() || x.is_meta()) &&
-         (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
+using OptionalTensor = std::optional<at::Tensor>;
+using Tensors3 = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+
+// x: [M, D] -> y [M, D], mean and rstd [M] float32.
+const auto& norm_op() {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("fovea::layer_norm", "")
+                             .typed<Tensors3(const at::Tensor&, const OptionalTensor&,
+                                             const OptionalTensor&, double)>();
+  return op;
 }
 
-// Rows of a [M, D] tensor, read and written as float whatever its dtype. Holds pointers: asking a
-// tensor for them in every row costs as much as a short row.
-class Rows {
- public:
-  Rows(const at::Tensor& x, int64_t D)
-      : D_(D), is_float_(x.scalar_type() == at::kFloat), data_(x.data_ptr()) {}
-
-  // The row itself for float32, else converted into `scratch`.
-  const float* read(int64_t row, float* scratch) const {
-    if (is_float_) return floats() + row * D_;
-    cpu::bfloat16_to_float(bits() + row * D_, D_, scratch);
-    return scratch;
-  }
-  // Calls write(destination) with a row of float and leaves it in the tensor's dtype.
-  template <class Write>
-  void write(int64_t row, float* scratch, const Write& write) const {
-    if (is_float_) {
-      write(floats() + row * D_);
-      return;
-    }
-    write(scratch);
-    cpu::float_to_bfloat16(scratch, D_, bits() + row * D_);
-  }
-
- private:
-  float* floats() const { return static_cast<float*>(data_); }
-  uint16_t* bits() const { return static_cast<uint16_t*>(data_); }
-
-  int64_t D_;
-  bool is_float_;
-  void* data_;
-};
-
-const float* data_or_null(const at::Tensor& x) {
-  return x.defined() ? x.const_data_ptr<float>() : nullptr;
+// dy, x: [M, D] -> dx [M, D], gradients of weight and bias [D] float32, undefined without one.
+const auto& norm_backward_op() {
+  static const auto op =
+      c10::Dispatcher::singleton()
+          .findSchemaOrThrow("fovea::layer_norm_backward", "")
+          .typed<Tensors3(const at::Tensor&, const at::Tensor&, const OptionalTensor&,
+                          const at::Tensor&, const at::Tensor&, bool)>();
+  return op;
 }
 
-struct NormResult {
-  at::Tensor y, mean, rstd;  // [M, D], [M] and [M] float32
-};
+// Whether the operators are for x. On the meta device, where there are shapes alone, as on the CPU.
+bool has_norm_kernel(const at::Tensor& x) {
+  const auto type = x.scalar_type();
+  if (x.is_cpu() || x.is_meta()) return type == at::kFloat || type == at::kBFloat16;
+  return (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) &&
+         x.size(-1) <= cuda::kMaxNormWidth &&
+         norm_op().hasKernelForDispatchKey(c10::computeDispatchKey(type, x.layout(), x.device()));
+}
 
-NormResult forward_cpu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                       double eps) {
+const float* data_or_null(const OptionalTensor& x) {
+  return x ? x->const_data_ptr<float>() : nullptr;
+}
+
+// fovea::layer_norm on the CPU and on the meta device.
+Tensors3 forward_cpu(const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
+                     double eps) {
   const int64_t M = x.size(0), D = x.size(1);
   const auto statistics = x.options().dtype(at::kFloat);
-  NormResult result{at::empty_like(x), at::empty({M}, statistics), at::empty({M}, statistics)};
+  Tensors3 result{at::empty_like(x), at::empty({M}, statistics), at::empty({M}, statistics)};
   if (x.is_meta()) return result;
-  auto* mean = result.mean.mutable_data_ptr<float>();
-  auto* rstd = result.rstd.mutable_data_ptr<float>();
+  auto* mean = std::get<1>(result).mutable_data_ptr<float>();
+  auto* rstd = std::get<2>(result).mutable_data_ptr<float>();
   const auto* weights = data_or_null(weight);
   const auto* biases = data_or_null(bias);
-  const Rows in(x, D), out(result.y, D);
+  const FloatRows in(x, D), out(std::get<0>(result), D);
   at::parallel_for(0, M, kNormRowsPerPartial, [&](int64_t begin, int64_t end) {
     std::vector<float> scratch_x(D), scratch_y(D);
     for (int64_t m = begin; m < end; ++m) {
@@ -99,13 +94,14 @@ NormResult forward_cpu(const at::Tensor& x, const at::Tensor& weight, const at::
   return result;
 }
 
-variable_list backward_cpu(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
-                           const at::Tensor& mean, const at::Tensor& rstd, bool has_bias) {
+// fovea::layer_norm_backward on the CPU and on the meta device.
+Tensors3 backward_cpu(const at::Tensor& dy, const at::Tensor& x, const OptionalTensor& weight,
+                      const at::Tensor& mean, const at::Tensor& rstd, bool has_bias) {
   const int64_t M = x.size(0), D = x.size(1);
   const int64_t partials = (M + kNormRowsPerPartial - 1) / kNormRowsPerPartial;
   const auto dx = at::empty_like(x);
   const auto options = x.options().dtype(at::kFloat);
-  const auto dweight = weight.defined() ? at::zeros({partials, D}, options) : at::Tensor();
+  const auto dweight = weight ? at::zeros({partials, D}, options) : at::Tensor();
   const auto dbias = has_bias ? at::zeros({partials, D}, options) : at::Tensor();
   const auto sums = [&](const at::Tensor& x) { return x.defined() ? sum_rows(x) : x; };
   if (x.is_meta()) return {dx, sums(dweight), sums(dbias)};
@@ -114,7 +110,7 @@ variable_list backward_cpu(const at::Tensor& dy, const at::Tensor& x, const at::
   const auto* rstds = rstd.const_data_ptr<float>();
   auto* dweights = dweight.defined() ? dweight.mutable_data_ptr<float>() : nullptr;
   auto* dbiases = dbias.defined() ? dbias.mutable_data_ptr<float>() : nullptr;
-  const Rows in_dy(dy, D), in_x(x, D), out(dx, D);
+  const FloatRows in_dy(dy, D), in_x(x, D), out(dx, D);
   at::parallel_for(0, partials, 1, [&](int64_t begin, int64_t end) {
     std::vector<float> scratch_dy(D), scratch_x(D), scratch_dx(D);
     for (int64_t p = begin; p < end; ++p) {
@@ -136,31 +132,28 @@ variable_list backward_cpu(const at::Tensor& dy, const at::Tensor& x, const at::
 // Parameters are optional because Function does not take undefined tensors.
 class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
  public:
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x,
-                            const std::optional<at::Tensor>& weight,
-                            const std::optional<at::Tensor>& bias, double eps) {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const OptionalTensor& weight,
+                            const OptionalTensor& bias, double eps) {
     const auto rows = x.reshape({-1, x.size(-1)}).contiguous();  // [M, D]
     const WorkScope work("fovea::layer_norm", 0, 2 * bytes_of({rows}));
-    const auto result =
-        forward_cpu(rows, weight.value_or(at::Tensor()), bias.value_or(at::Tensor()), eps);
-    ctx->save_for_backward({rows, weight.value_or(at::Tensor()), result.mean, result.rstd});
+    const auto [y, mean, rstd] = norm_op().call(rows, weight, bias, eps);
+    ctx->save_for_backward({rows, weight.value_or(at::Tensor()), mean, rstd});
     ctx->saved_data["has_bias"] = bias.has_value();
-    return result.y.view(x.sizes());
+    return y.view(x.sizes());
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const auto saved = ctx->get_saved_variables();
     const auto dy = gradients[0].reshape({-1, gradients[0].size(-1)}).contiguous();  // [M, D]
     const WorkScope work("fovea::layer_norm_backward", 0, 3 * bytes_of({dy}));
-    auto result = backward_cpu(dy, saved[0], saved[1], saved[2], saved[3],
-                               ctx->saved_data["has_bias"].toBool());
-    result[0] = result[0].view(gradients[0].sizes());
-    result.emplace_back();  // eps
-    return result;
+    const auto weight = saved[1].defined() ? OptionalTensor(saved[1]) : std::nullopt;
+    const auto [dx, dweight, dbias] = norm_backward_op().call(
+        dy, saved[0], weight, saved[2], saved[3], ctx->saved_data["has_bias"].toBool());
+    return {dx.view(gradients[0].sizes()), dweight, dbias, at::Tensor()};
   }
 };
 
-std::optional<at::Tensor> as_float(const at::Tensor& x) {
+OptionalTensor as_float(const at::Tensor& x) {
   if (!x.defined()) return std::nullopt;
   return x.to(at::kFloat).contiguous();
 }
@@ -174,15 +167,31 @@ void check_length(const char* op, const char* name, const at::Tensor& x,
 
 }  // namespace
 
+TORCH_LIBRARY_FRAGMENT(fovea, m) {
+  m.def(
+      "layer_norm(Tensor x, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)");
+  m.def(
+      "layer_norm_backward(Tensor dy, Tensor x, Tensor? weight, Tensor mean, Tensor rstd, bool "
+      "has_bias) -> (Tensor, Tensor, Tensor)");
+}
+TORCH_LIBRARY_IMPL(fovea, CPU, m) {
+  m.impl("layer_norm", forward_cpu);
+  m.impl("layer_norm_backward", backward_cpu);
+}
+TORCH_LIBRARY_IMPL(fovea, Meta, m) {
+  m.impl("layer_norm", forward_cpu);
+  m.impl("layer_norm_backward", backward_cpu);
+}
+
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                       double eps) {
   check_length("layer_norm", "weight", x, weight);
   check_length("layer_norm", "bias", x, bias);
-  if (has_cpu_norm(x) && x.numel() > 0) {
+  if (has_norm_kernel(x) && x.numel() > 0) {
     return LayerNormFunction::apply(x, as_float(weight), as_float(bias), eps);
   }
-  // libtorch's own: other devices and float64. Parameters are in the dtype of the statistics; on a
-  // GPU with bfloat16 activations that takes a cast of x, which a fused kernel of ours will save.
+  // libtorch's own: float64, and a GPU without our module or with wider rows. It wants parameters
+  // in the dtype of x.
   const auto& parameter = weight.defined() ? weight : bias;
   const bool cast = parameter.defined() && parameter.scalar_type() != x.scalar_type();
   const auto input = cast ? x.to(parameter.scalar_type()) : x;

@@ -1,8 +1,11 @@
 #include "fovea/kernels/reduce.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/TensorOptions.h>
+#include <torch/library.h>
 
 #include <algorithm>
 
@@ -34,21 +37,39 @@ at::Tensor partial_sums(const at::Tensor& x) {
   return partials;
 }
 
-}  // namespace
-
-at::Tensor sum_rows(const at::Tensor& x) {
-  FOVEA_CHECK(x.dim() == 2, "sum_rows: {} dims; expected [M, N]", x.dim());
-  const bool ours =
-      x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
-  if (!ours) {
-    return at::sum(x, {0}, /*keepdim=*/false,
-                   x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
-  }
-  auto sums = x.contiguous();
+// fovea::sum_rows on the CPU. x: [M, N], M above 0, contiguous -> [N] float32.
+at::Tensor sum_rows_cpu(const at::Tensor& x) {
+  auto sums = x;
   do {
     sums = partial_sums(sums);
   } while (sums.size(0) > 1);
-  return sums.size(0) == 0 ? at::zeros({x.size(1)}, sums.options()) : sums.squeeze(0);
+  return sums.squeeze(0);
+}
+
+const auto& sum_rows_op() {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("fovea::sum_rows", "")
+                             .typed<at::Tensor(const at::Tensor&)>();
+  return op;
+}
+
+bool has_sum_kernel(const at::Tensor& x) {
+  const auto type = x.scalar_type();
+  return (type == at::kFloat || type == at::kBFloat16 || (type == at::kHalf && !x.is_cpu())) &&
+         sum_rows_op().hasKernelForDispatchKey(
+             c10::computeDispatchKey(type, x.layout(), x.device()));
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(fovea, m) { m.def("sum_rows(Tensor x) -> Tensor"); }
+TORCH_LIBRARY_IMPL(fovea, CPU, m) { m.impl("sum_rows", sum_rows_cpu); }
+
+at::Tensor sum_rows(const at::Tensor& x) {
+  FOVEA_CHECK(x.dim() == 2, "sum_rows: {} dims; expected [M, N]", x.dim());
+  if (has_sum_kernel(x) && x.numel() > 0) return sum_rows_op().call(x.contiguous());
+  return at::sum(x, {0}, /*keepdim=*/false,
+                 x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
 }
 
 }  // namespace fovea::kernels

@@ -7,7 +7,8 @@
 namespace fovea::kernels {
 
 // Sum over rows. x: [M, N] -> [N]: float32, or float64 for float64; accumulated in that dtype. On
-// the CPU in float32 and bfloat16 the order depends on M alone; elsewhere it is libtorch's.
+// the CPU in float32 and bfloat16, and on a GPU with our module in float16 too, the order depends
+// on M alone; elsewhere it is libtorch's.
 at::Tensor sum_rows(const at::Tensor& x);
 
 }  // namespace fovea::kernels

@@ -3,10 +3,13 @@
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
+#include <string>
 
 #include "fovea/kernels/activation.h"
 #include "fovea/kernels/attention.h"
@@ -15,6 +18,7 @@
 #include "fovea/kernels/drop.h"
 #include "fovea/kernels/linear.h"
 #include "fovea/kernels/norm.h"
+#include "fovea/kernels/reduce.h"
 #include "tests/support/close.h"
 #include "tests/support/gradcheck.h"
 
@@ -64,9 +68,22 @@ TEST_P(CudaTest, Linear) {
 }
 
 TEST_P(CudaTest, LayerNorm) {
-  compare([](const Inputs& in) { return kernels::layer_norm(in[0], in[1], in[2], 1e-6); },
-          {random({3, 17, 64}, GetParam(), 1), random({64}, at::kFloat, 2),
-           random({64}, at::kFloat, 3)});
+  for (const int64_t D : {64, 197, 768, 8192, 8200}) {  // 8200: wider than our kernel's rows
+    SCOPED_TRACE(D);
+    compare([](const Inputs& in) { return kernels::layer_norm(in[0], in[1], in[2], 1e-6); },
+            {random({3, 17, D}, GetParam(), 1), random({D}, at::kFloat, 2),
+             random({D}, at::kFloat, 3)});
+  }
+}
+
+TEST_P(CudaTest, SumRowsHasTheSameBitsEachTime) {
+  for (const int64_t M : {1, 100, 5000}) {
+    const auto x = random({M, 197}, GetParam(), 1);
+    const auto there = kernels::sum_rows(x.to(at::kCUDA));
+    support::expect_close(there.to(at::kCPU), kernels::sum_rows(x), at::kFloat, "sums");
+    support::expect_same_bits(kernels::sum_rows(x.to(at::kCUDA)).to(at::kCPU), there.to(at::kCPU),
+                              "sums again");
+  }
 }
 
 TEST_P(CudaTest, Activations) {
@@ -122,18 +139,26 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, CudaTest, testing::Values(at::kFloat, at::kBFlo
                          [](const auto& info) { return std::string(c10::toString(info.param)); });
 
 // Without a GPU the module can still be loaded, if all the libraries that libtorch_cuda names are
-// installed: its kernel must then stand in the dispatcher under the schema that this program
+// installed: its kernels must then stand in the dispatcher under the schemas that this program
 // defines.
-TEST(CudaModuleTest, RegistersItsKernel) {
+TEST(CudaModuleTest, RegistersItsKernels) {
   const std::filesystem::path path = FOVEA_CUDA_MODULE;
   if (path.empty()) GTEST_SKIP() << "skipped: built without nvcc";
   ASSERT_TRUE(std::filesystem::exists(path)) << path;
   if (!dlopen(path.c_str(), RTLD_LAZY | RTLD_GLOBAL)) {
     GTEST_SKIP() << "skipped: " << dlerror();
   }
-  EXPECT_TRUE(c10::Dispatcher::singleton()
-                  .findSchemaOrThrow("fovea::drop_mask", "")
-                  .hasKernelForDispatchKey(c10::DispatchKey::CUDA));
+  for (const auto* name : {
+           "drop_mask",
+           "sum_rows",
+           "layer_norm",
+           "layer_norm_backward",
+       }) {
+    EXPECT_TRUE(c10::Dispatcher::singleton()
+                    .findSchemaOrThrow((std::string("fovea::") + name).c_str(), "")
+                    .hasKernelForDispatchKey(c10::DispatchKey::CUDA))
+        << name;
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "fovea/kernels/cuda/drop_mask.h"
+#include "fovea/kernels/cuda/simt.cuh"
 
 namespace fovea::kernels::cuda {
 namespace {
@@ -30,12 +31,12 @@ __global__ void drop_mask_kernel(const int64_t* rows, int64_t B, int64_t E, Phil
 }  // namespace
 
 void draw_drop_mask(const int64_t* rows, const DropMaskShape& shape, const DropMaskDraw& draw,
-                    float* mask, cudaStream_t stream) {
+                    float* mask, Stream stream) {
   const int64_t blocks = (shape.elements + 3) / 4;
   const dim3 grid(static_cast<unsigned>((blocks + kThreads - 1) / kThreads),
                   static_cast<unsigned>(std::min(shape.rows, kMaxGridY)));
-  drop_mask_kernel<<<grid, kThreads, 0, stream>>>(rows, shape.rows, shape.elements, draw.key,
-                                                  draw.step, draw.threshold, draw.scale, mask);
+  launch(drop_mask_kernel, {.grid = grid, .block = kThreads}, stream, rows, shape.rows,
+         shape.elements, draw.key, draw.step, draw.threshold, draw.scale, mask);
 }
 
 }  // namespace fovea::kernels::cuda

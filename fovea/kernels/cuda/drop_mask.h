@@ -1,12 +1,10 @@
-// The words of Note [Drop masks] (../drop.h) on a GPU, bit for bit as the CPU draws them. No header
-// of libtorch: nvcc reads each three times.
+// The words of Note [Drop masks] (../drop.h) on a GPU, bit for bit as the CPU draws them.
 #pragma once
-
-#include <cuda_runtime_api.h>
 
 #include <cstdint>
 
 #include "fovea/core/philox.h"
+#include "fovea/kernels/cuda/launch.h"
 
 namespace fovea::kernels::cuda {
 
@@ -21,9 +19,8 @@ struct DropMaskDraw {
   float scale;         // of what is kept
 };
 
-// rows: [B], mask: [B, E], both contiguous on the current device. What goes wrong at the launch is
-// cudaGetLastError()'s.
+// rows: [B], mask: [B, E], both contiguous on the current device.
 void draw_drop_mask(const int64_t* rows, const DropMaskShape& shape, const DropMaskDraw& draw,
-                    float* mask, cudaStream_t stream);
+                    float* mask, Stream stream);
 
 }  // namespace fovea::kernels::cuda

@@ -1,21 +1,69 @@
-// Fovea's operators on CUDA: what the dispatcher calls, around the kernels of the .cu files.
+// Fovea's operators on CUDA: what the dispatcher calls, around the kernels of the .cu files. The
+// contracts in ../*.h have checked what they get: tensors are contiguous, parameters float32.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <torch/library.h>
 
-#include "fovea/kernels/cpu/drop_words.h"
-#include "fovea/kernels/cuda/drop_mask.h"
+#include <optional>
+#include <tuple>
 
-namespace fovea::kernels::cuda {
+#include "fovea/kernels/cpu/drop_words.h"
+#include "fovea/kernels/cuda/column_sums.h"
+#include "fovea/kernels/cuda/drop_mask.h"
+#include "fovea/kernels/cuda/layer_norm.h"
+
+// A namespace of their own: an operator may have the name of the function that it calls.
+namespace fovea::kernels::cuda::operators {
 namespace {
 
-// rows: [B] int64, contiguous, on the device -> mask [B, E] float32, contiguous.
+using OptionalTensor = std::optional<at::Tensor>;
+using Tensors3 = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+
+// While alive kernels go to the current stream of the device of x; a launch that failed throws at
+// its end.
+class Launch {
+ public:
+  explicit Launch(const at::Tensor& x) : guard_(x.device()) {}
+
+  Stream stream() const { return c10::cuda::getCurrentCUDAStream(); }
+  void check() const { C10_CUDA_KERNEL_LAUNCH_CHECK(); }
+
+ private:
+  c10::cuda::CUDAGuard guard_;
+};
+
+ElementType element_type(const at::Tensor& x) {
+  switch (x.scalar_type()) {
+    case at::kFloat:
+      return ElementType::kFloat32;
+    case at::kBFloat16:
+      return ElementType::kBFloat16;
+    case at::kHalf:
+      return ElementType::kFloat16;
+    default:
+      TORCH_CHECK(false, "fovea's kernels are for float32, bfloat16 and float16, not ",
+                  x.scalar_type());
+  }
+}
+
+template <class T>
+const T* data_or_null(const OptionalTensor& x) {
+  return x ? x->const_data_ptr<T>() : nullptr;
+}
+
+template <class T>
+T* mutable_data_or_null(const OptionalTensor& x) {
+  return x ? x->mutable_data_ptr<T>() : nullptr;
+}
+
+// rows: [B] int64 -> mask [B, E] float32.
 at::Tensor drop_mask(const at::Tensor& rows, int64_t packed_key, int64_t step, int64_t elements,
                      double rate) {
-  const c10::cuda::CUDAGuard guard(rows.device());
+  const Launch launch(rows);
   const int64_t B = rows.size(0);
   const auto mask = at::empty({B, elements}, rows.options().dtype(at::kFloat));
   if (mask.numel() == 0) return mask;
@@ -25,13 +73,78 @@ at::Tensor drop_mask(const at::Tensor& rows, int64_t packed_key, int64_t step, i
                   .step = static_cast<uint32_t>(step),
                   .threshold = cpu::drop_threshold(rate),
                   .scale = static_cast<float>(1.0 / (1.0 - rate))},
-                 mask.mutable_data_ptr<float>(), c10::cuda::getCurrentCUDAStream());
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
+                 mask.mutable_data_ptr<float>(), launch.stream());
+  launch.check();
   return mask;
+}
+
+// x: [M, N] -> [N] float32.
+at::Tensor sum_rows(const at::Tensor& x) {
+  const Launch launch(x);
+  const int64_t M = x.size(0), N = x.size(1), P = column_sum_parts(M);
+  const auto options = x.options().dtype(at::kFloat);
+  const auto sums = at::empty({N}, options);
+  const auto parts = P > 1 ? OptionalTensor(at::empty({P, N}, options)) : std::nullopt;
+  sum_columns(x.const_data_ptr(), {.rows = M, .columns = N, .type = element_type(x)},
+              mutable_data_or_null<float>(parts), sums.mutable_data_ptr<float>(), launch.stream());
+  launch.check();
+  return sums;
+}
+
+// x: [M, D] -> y [M, D], mean [M], rstd [M].
+Tensors3 layer_norm(const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
+                    double eps) {
+  const Launch launch(x);
+  const auto statistics = x.options().dtype(at::kFloat);
+  Tensors3 result{at::empty_like(x), at::empty({x.size(0)}, statistics),
+                  at::empty({x.size(0)}, statistics)};
+  const auto& [y, mean, rstd] = result;
+  layer_norm_forward({.x = x.const_data_ptr(),
+                      .weight = data_or_null<float>(weight),
+                      .bias = data_or_null<float>(bias),
+                      .eps = static_cast<float>(eps),
+                      .y = y.mutable_data_ptr(),
+                      .mean = mean.mutable_data_ptr<float>(),
+                      .rstd = rstd.mutable_data_ptr<float>()},
+                     {.rows = x.size(0), .width = x.size(1), .type = element_type(x)},
+                     launch.stream());
+  launch.check();
+  return result;
+}
+
+// dy, x: [M, D] -> dx [M, D], dweight [D], dbias [D].
+Tensors3 layer_norm_backward(const at::Tensor& dy, const at::Tensor& x,
+                             const OptionalTensor& weight, const at::Tensor& mean,
+                             const at::Tensor& rstd, bool has_bias) {
+  const Launch launch(x);
+  const NormShape shape{.rows = x.size(0), .width = x.size(1), .type = element_type(x)};
+  const auto new_parts = [&](bool is_wanted) {
+    return is_wanted ? OptionalTensor(at::empty({layer_norm_parts(shape), shape.width},
+                                                x.options().dtype(at::kFloat)))
+                     : std::nullopt;
+  };
+  const auto dweight = new_parts(weight.has_value()), dbias = new_parts(has_bias);  // [P, D]
+  const auto dx = at::empty_like(x);
+  cuda::layer_norm_backward({.dy = dy.const_data_ptr(),
+                             .x = x.const_data_ptr(),
+                             .weight = data_or_null<float>(weight),
+                             .mean = mean.const_data_ptr<float>(),
+                             .rstd = rstd.const_data_ptr<float>(),
+                             .dx = dx.mutable_data_ptr(),
+                             .dweight_parts = mutable_data_or_null<float>(dweight),
+                             .dbias_parts = mutable_data_or_null<float>(dbias)},
+                            shape, launch.stream());
+  launch.check();
+  return {dx, dweight ? sum_rows(*dweight) : at::Tensor(), dbias ? sum_rows(*dbias) : at::Tensor()};
 }
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(fovea, CUDA, m) { m.impl("drop_mask", drop_mask); }
+TORCH_LIBRARY_IMPL(fovea, CUDA, m) {
+  m.impl("drop_mask", drop_mask);
+  m.impl("sum_rows", sum_rows);
+  m.impl("layer_norm", layer_norm);
+  m.impl("layer_norm_backward", layer_norm_backward);
+}
 
-}  // namespace fovea::kernels::cuda
+}  // namespace fovea::kernels::cuda::operators

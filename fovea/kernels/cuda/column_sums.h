@@ -1,0 +1,23 @@
+// Sums over rows (../reduce.h) on a GPU, in float32 and in an order that depends on the number of
+// rows alone: no atomics.
+#pragma once
+
+#include <cstdint>
+
+#include "fovea/kernels/cuda/launch.h"
+
+namespace fovea::kernels::cuda {
+
+struct MatrixShape {
+  int64_t rows, columns;  // M, N, both above 0
+  ElementType type;
+};
+
+// P: parts that M rows are cut into; 1: one pass.
+int64_t column_sum_parts(int64_t rows);
+
+// x: [M, N]; parts: [P, N], not read before it is written and null for P = 1; sums: [N]. All
+// contiguous on the current device.
+void sum_columns(const void* x, const MatrixShape& shape, float* parts, float* sums, Stream stream);
+
+}  // namespace fovea::kernels::cuda
