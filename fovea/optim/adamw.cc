@@ -1,21 +1,62 @@
 #include "fovea/optim/adamw.h"
 
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "fovea/kernels/adamw.h"
 #include "fovea/optim/adamw_rule.h"
 
 namespace fovea::optim {
 namespace {
 
+// Parameters with equal settings have equal coefficients at every step.
+struct AdamWGroup {
+  double lr_scale, weight_decay;
+
+  bool operator==(const AdamWGroup&) const = default;
+};
+
+// The table of tiles that adamw_step takes, and the groups that it names.
+struct AdamWTiles {
+  explicit AdamWTiles(const FlatParams& flat) {
+    std::vector<int64_t> rows, group_of;  // group_of: by parameter
+    for (const auto& spec : flat.params()) {
+      const AdamWGroup group{spec.lr_scale, spec.weight_decay};
+      const auto found = std::find(groups.begin(), groups.end(), group);
+      group_of.push_back(found - groups.begin());
+      if (found == groups.end()) groups.push_back(group);
+    }
+    for (const auto& tile : tiles_of(flat.segments())) {
+      rows.insert(rows.end(), {tile.begin, tile.end - tile.begin, group_of[tile.segment]});
+    }
+    const int64_t columns = kernels::kAdamWTileColumns;
+    table = at::from_blob(rows.data(), {static_cast<int64_t>(rows.size()) / columns, columns},
+                          at::TensorOptions().dtype(at::kLong))
+                .to(flat.param().device(), /*non_blocking=*/false, /*copy=*/true);
+  }
+
+  at::Tensor table;  // [T, 3] int64
+  std::vector<AdamWGroup> groups;
+};
+
 class AdamW final : public ElementwiseOptimizer {
  public:
   AdamW(const AdamWConfig& config, std::vector<ParamSpec> params, Implementation implementation)
-      : ElementwiseOptimizer("adamw", std::move(params), {"exp_avg", "exp_avg_sq"}, implementation),
+      : ElementwiseOptimizer("adamw", std::move(params), {"exp_avg", "exp_avg_sq"}, implementation,
+                             kernels::has_adamw_step),
         rule_{config.betas.at(0), config.betas.at(1), config.eps} {}
 
  private:
-  void update_segment(const ParamSpec& spec, int64_t begin, int64_t end, double lr) override {
-    adamw_update(param_data() + begin, grad_data() + begin, moment_data(0) + begin,
-                 moment_data(1) + begin, end - begin,
-                 rule_.coefficients(lr * spec.lr_scale, spec.weight_decay, steps_taken()));
+  void update_fused(const at::Tensor& grad, double lr) override {
+    if (!tiles_) tiles_.emplace(flat());
+    std::vector<kernels::AdamWCoefficients> coefficients;
+    for (const auto& group : tiles_->groups) {
+      coefficients.push_back(
+          rule_.coefficients(lr * group.lr_scale, group.weight_decay, steps_taken()));
+    }
+    kernels::adamw_step({flat().param(), grad, moment(0), moment(1)}, tiles_->table, coefficients);
   }
 
   void update_group(PlainGroup& group, double lr) override {
@@ -23,6 +64,7 @@ class AdamW final : public ElementwiseOptimizer {
   }
 
   AdamWRule rule_;
+  std::optional<AdamWTiles> tiles_;  // of the fused update, from the first step on
 };
 
 }  // namespace

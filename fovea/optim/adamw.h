@@ -33,7 +33,8 @@ struct AdamWConfig : GroupConfig {
   void validate(ConfigIssues& issues) const;
 };
 
-// kFused: one pass over memory, on the CPU. kPlain: ATen's operators, on any device; the reference.
+// kFused: one pass over memory, on the CPU and, for AdamW, on a GPU whose kernels are loaded.
+// kPlain: ATen's operators, on any device; the reference.
 enum class Implementation { kAuto, kFused, kPlain };
 
 // Throws Error for parameters that are not distinct float32 leaves on one device.

@@ -21,7 +21,8 @@ double correction(double beta, int64_t step) {
 
 }  // namespace
 
-AdamWCoefficients AdamWRule::coefficients(double lr, double weight_decay, int64_t step) const {
+kernels::AdamWCoefficients AdamWRule::coefficients(double lr, double weight_decay,
+                                                   int64_t step) const {
   return {.decay = static_cast<float>(1 - lr * weight_decay),
           .beta2 = static_cast<float>(beta2),
           .one_minus_beta1 = static_cast<float>(1 - beta1),

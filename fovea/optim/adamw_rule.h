@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "fovea/core/config_fields.h"
+#include "fovea/kernels/update_elements.h"
 #include "fovea/optim/elementwise_optimizer.h"
-#include "fovea/optim/update_loops.h"
 
 namespace fovea::optim {
 
@@ -17,7 +17,7 @@ struct AdamWRule {
   double eps = 1e-8;
 
   // What `adamw_update` takes for step `step`, counted from 1. `lr` is the parameter's own.
-  AdamWCoefficients coefficients(double lr, double weight_decay, int64_t step) const;
+  kernels::AdamWCoefficients coefficients(double lr, double weight_decay, int64_t step) const;
 
   // The same with ATen's operators. Moments 0 and 1 of the group are exp_avg and exp_avg_sq; `lr`
   // is before the group's lr_scale.

@@ -31,19 +31,21 @@ std::vector<PlainGroup> plain_groups(FlatParams& flat, const std::vector<size_t>
   return groups;
 }
 
-bool use_fused(Implementation implementation, const FlatParams& flat,
-               const std::string& optimizer) {
-  const bool can_be = flat.param().is_cpu() && flat.param().scalar_type() == at::kFloat;
-  FOVEA_CHECK(
-      can_be || implementation != Implementation::kFused,
-      "optimizer {}: the fused update is for float32 on the CPU, the parameters are {} on {}",
-      optimizer, c10::toString(flat.param().scalar_type()), flat.param().device().str());
+bool use_fused(Implementation implementation, const FlatParams& flat, const std::string& optimizer,
+               bool has_kernel) {
+  const bool can_be =
+      (flat.param().is_cpu() || has_kernel) && flat.param().scalar_type() == at::kFloat;
+  FOVEA_CHECK(can_be || implementation != Implementation::kFused,
+              "optimizer {}: the fused update is for float32, on the CPU or where the optimizer "
+              "has a kernel; the parameters are {} on {}",
+              optimizer, c10::toString(flat.param().scalar_type()), flat.param().device().str());
   return can_be && implementation != Implementation::kPlain;
 }
 
 ElementwiseOptimizer::ElementwiseOptimizer(std::string name, std::vector<ParamSpec> params,
                                            const std::vector<std::string>& moment_names,
-                                           Implementation implementation)
+                                           Implementation implementation,
+                                           const HasKernel& has_kernel)
     : FlatOptimizer(std::move(name), std::move(params)) {
   std::vector<std::vector<at::Tensor>> views;
   for (const auto& moment : moment_names) {
@@ -51,21 +53,16 @@ ElementwiseOptimizer::ElementwiseOptimizer(std::string name, std::vector<ParamSp
     views.push_back(flat().views(moments_.back()));
     for (size_t i = 0; i < views.back().size(); ++i) add_state(moment, i, views.back()[i]);
   }
-  if (use_fused(implementation, flat(), this->name())) return;
+  const bool is_on_device = has_kernel && has_kernel(flat().param().device());
+  if (use_fused(implementation, flat(), this->name(), is_on_device)) return;
   std::vector<size_t> all(this->params().size());
   std::iota(all.begin(), all.end(), size_t{0});
   groups_ = plain_groups(flat(), all, views);
 }
 
 void ElementwiseOptimizer::update(double lr) {
-  if (groups_.empty()) {
-    grad_ = flat().grad().const_data_ptr<float>();
-    for_each_tile(flat().segments(), [&](size_t i, int64_t begin, int64_t end) {
-      update_segment(params()[i], begin, end, lr);
-    });
-  } else {
-    for (auto& group : groups_) update_group(group, lr);
-  }
+  if (groups_.empty()) return update_fused(flat().grad(), lr);
+  for (auto& group : groups_) update_group(group, lr);
 }
 
 }  // namespace fovea::optim

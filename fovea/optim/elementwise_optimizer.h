@@ -1,6 +1,7 @@
 // Optimizers that treat each element of a parameter by itself: everything but the formula.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,31 +24,33 @@ struct PlainGroup {
 std::vector<PlainGroup> plain_groups(FlatParams& flat, const std::vector<size_t>& which,
                                      const std::vector<std::vector<at::Tensor>>& moments);
 
-// Whether the fused update is to be used. Throws Error where it is asked for and cannot be.
-bool use_fused(Implementation implementation, const FlatParams& flat, const std::string& optimizer);
+// Whether the fused update is to be used: for float32 on the CPU, and on another device if the
+// optimizer has a kernel there. Throws Error where it is asked for and cannot be.
+bool use_fused(Implementation implementation, const FlatParams& flat, const std::string& optimizer,
+               bool has_kernel = false);
+
+// Whether an optimizer's fused update has a kernel for a device other than the CPU.
+using HasKernel = std::function<bool(c10::Device)>;
 
 class ElementwiseOptimizer : public FlatOptimizer {
  protected:
   // moment_names: one buffer each, zeros at first. `name` is the optimizer's, for messages.
   ElementwiseOptimizer(std::string name, std::vector<ParamSpec> params,
-                       const std::vector<std::string>& moment_names, Implementation implementation);
+                       const std::vector<std::string>& moment_names, Implementation implementation,
+                       const HasKernel& has_kernel = {});
 
   // Both update the flat buffers with the gradients as they stand; `lr` is before lr_scale, and
-  // steps_taken() counts this step already. update_segment: positions [begin, end) of one
-  // parameter.
-  virtual void update_segment(const ParamSpec& spec, int64_t begin, int64_t end, double lr) = 0;
+  // steps_taken() counts this step already.
+  virtual void update_fused(const at::Tensor& grad, double lr) = 0;
   virtual void update_group(PlainGroup& group, double lr) = 0;
 
-  float* param_data() const { return flat().param().data_ptr<float>(); }
-  const float* grad_data() const { return grad_; }
-  float* moment_data(size_t i) const { return moments_[i].data_ptr<float>(); }
+  const at::Tensor& moment(size_t i) const { return moments_[i]; }
 
  private:
   void update(double lr) final;
 
   std::vector<at::Tensor> moments_;  // laid out like the parameters
   std::vector<PlainGroup> groups_;   // empty where the fused update is used
-  const float* grad_ = nullptr;      // valid during update()
 };
 
 }  // namespace fovea::optim

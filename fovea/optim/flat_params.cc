@@ -126,20 +126,22 @@ void copy_by_name(const std::map<std::string, at::Tensor>& saved,
   for (const auto& [name, tensor] : target) tensor.copy_(saved.at(name));
 }
 
-void for_each_tile(const std::vector<Segment>& segments,
-                   const std::function<void(size_t, int64_t, int64_t)>& body) {
-  std::vector<std::pair<size_t, int64_t>> tiles;  // segment, begin
+std::vector<Tile> tiles_of(const std::vector<Segment>& segments) {
+  std::vector<Tile> tiles;
   for (size_t i = 0; i < segments.size(); ++i) {
     const int64_t end = segments[i].begin + segments[i].size;
     for (int64_t begin = segments[i].begin; begin < end; begin += kTileSize) {
-      tiles.emplace_back(i, begin);
+      tiles.push_back({i, begin, std::min(begin + kTileSize, end)});
     }
   }
+  return tiles;
+}
+
+void for_each_tile(const std::vector<Segment>& segments,
+                   const std::function<void(size_t, int64_t, int64_t)>& body) {
+  const auto tiles = tiles_of(segments);
   at::parallel_for(0, static_cast<int64_t>(tiles.size()), 1, [&](int64_t first, int64_t last) {
-    for (int64_t tile = first; tile < last; ++tile) {
-      const auto [i, begin] = tiles[tile];
-      body(i, begin, std::min(begin + kTileSize, segments[i].begin + segments[i].size));
-    }
+    for (int64_t i = first; i < last; ++i) body(tiles[i].segment, tiles[i].begin, tiles[i].end);
   });
 }
 

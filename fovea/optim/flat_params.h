@@ -60,9 +60,16 @@ class FlatParams {
 void copy_by_name(const std::map<std::string, at::Tensor>& saved,
                   const std::map<std::string, at::Tensor>& target, const std::string& what);
 
-// Runs `body(segment index, begin, end)` over all segments, cut into tiles of a fixed size, on
-// ATen's threads. begin and end are positions in the flat buffer. Which tiles there are depends on
-// sizes alone.
+// A piece of one segment: positions [begin, end) of the flat buffer.
+struct Tile {
+  size_t segment = 0;
+  int64_t begin = 0, end = 0;
+};
+
+// All segments cut into tiles of a fixed size: which there are depends on sizes alone.
+std::vector<Tile> tiles_of(const std::vector<Segment>& segments);
+
+// Runs `body(segment index, begin, end)` over all tiles on ATen's threads.
 void for_each_tile(const std::vector<Segment>& segments,
                    const std::function<void(size_t, int64_t, int64_t)>& body);
 

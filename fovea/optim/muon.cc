@@ -13,6 +13,7 @@
 #include <cmath>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/cpu/adamw_loop.h"
 #include "fovea/optim/adamw_rule.h"
 #include "fovea/optim/newton_schulz.h"
 
@@ -147,9 +148,10 @@ class Muon final : public FlatOptimizer {
     for_each_tile(adamw_segments_, [&](size_t i, int64_t begin, int64_t end) {
       const auto& spec = params()[adamw_params_[i]];
       const int64_t inside = begin - adamw_segments_[i].begin;
-      adamw_update(param + begin, grad + begin, exp_avg_[i].data_ptr<float>() + inside,
-                   exp_avg_sq_[i].data_ptr<float>() + inside, end - begin,
-                   rule_.coefficients(lr * spec.lr_scale, spec.weight_decay, steps_taken()));
+      kernels::cpu::adamw_update(
+          param + begin, grad + begin, exp_avg_[i].data_ptr<float>() + inside,
+          exp_avg_sq_[i].data_ptr<float>() + inside, end - begin,
+          rule_.coefficients(lr * spec.lr_scale, spec.weight_decay, steps_taken()));
     });
   }
 

@@ -25,18 +25,26 @@ class Sgd final : public ElementwiseOptimizer {
   // The first gradient starts the buffer undamped.
   double grad_share() const { return steps_taken() == 1 ? 1.0 : 1.0 - dampening_; }
 
-  void update_segment(const ParamSpec& spec, int64_t begin, int64_t end, double lr) override {
+  void update_fused(const at::Tensor& grad, double lr) override {
+    for_each_tile(flat().segments(), [&](size_t i, int64_t begin, int64_t end) {
+      update_tile(params()[i], grad.const_data_ptr<float>(), begin, end, lr);
+    });
+  }
+
+  // Positions [begin, end) of one parameter.
+  void update_tile(const ParamSpec& spec, const float* grad, int64_t begin, int64_t end,
+                   double lr) const {
     const SgdCoefficients coefficients{.lr = static_cast<float>(lr * spec.lr_scale),
                                        .weight_decay = static_cast<float>(spec.weight_decay),
                                        .momentum = static_cast<float>(momentum_),
                                        .grad_share = static_cast<float>(grad_share()),
                                        .nesterov = nesterov_};
-    float* param = param_data() + begin;
-    const float* grad = grad_data() + begin;
+    float* param = flat().param().data_ptr<float>() + begin;
     if (momentum_ > 0) {
-      sgd_momentum_update(param, grad, moment_data(0) + begin, end - begin, coefficients);
+      sgd_momentum_update(param, grad + begin, moment(0).data_ptr<float>() + begin, end - begin,
+                          coefficients);
     } else {
-      sgd_update(param, grad, end - begin, coefficients);
+      sgd_update(param, grad + begin, end - begin, coefficients);
     }
   }
 

@@ -1,24 +1,9 @@
 #include "fovea/optim/update_loops.h"
 
 #include "fovea/core/simd.h"
+#include "fovea/kernels/update_elements.h"
 
 namespace fovea::optim {
-
-FOVEA_SIMD void adamw_update(float* __restrict param, const float* __restrict grad,
-                             float* __restrict exp_avg, float* __restrict exp_avg_sq, int64_t count,
-                             const AdamWCoefficients& coefficients) {
-  const AdamWCoefficients c = coefficients;
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    const float g = grad[i];
-    const float m = exp_avg[i] + c.one_minus_beta1 * (g - exp_avg[i]);
-    const float v = c.beta2 * exp_avg_sq[i] + c.one_minus_beta2 * g * g;
-    exp_avg[i] = m;
-    exp_avg_sq[i] = v;
-    const float root = __builtin_sqrtf(v) * c.inverse_root + c.eps;
-    param[i] = c.decay * param[i] - c.step_size * (m / root);
-  }
-}
 
 FOVEA_SIMD void sgd_update(float* __restrict param, const float* __restrict grad, int64_t count,
                            const SgdCoefficients& coefficients) {
@@ -61,13 +46,9 @@ FOVEA_SIMD void lamb_moments(const float* __restrict grad, float* __restrict exp
 
 FOVEA_SIMD void lerp(float* __restrict average, const float* __restrict value, int64_t count,
                      float weight) {
-  if (weight < 0.5f) {
 #pragma omp simd
-    for (int64_t i = 0; i < count; ++i) average[i] += weight * (value[i] - average[i]);
-  } else {
-    const float rest = 1.0f - weight;
-#pragma omp simd
-    for (int64_t i = 0; i < count; ++i) average[i] = value[i] - rest * (value[i] - average[i]);
+  for (int64_t i = 0; i < count; ++i) {
+    average[i] = kernels::lerp_element(average[i], value[i], weight);
   }
 }
 

@@ -5,20 +5,6 @@
 
 namespace fovea::optim {
 
-struct AdamWCoefficients {
-  float decay;  // 1 - lr * weight_decay
-  float beta2;
-  float one_minus_beta1;
-  float one_minus_beta2;
-  float inverse_root;  // 1 / sqrt(1 - beta2^t)
-  float eps;
-  float step_size;  // lr / (1 - beta1^t)
-};
-
-// count elements of parameter, gradient and both moments.
-void adamw_update(float* param, const float* grad, float* exp_avg, float* exp_avg_sq, int64_t count,
-                  const AdamWCoefficients& coefficients);
-
 struct SgdCoefficients {
   float lr;
   float weight_decay;

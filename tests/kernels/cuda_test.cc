@@ -12,6 +12,7 @@
 #include <string>
 
 #include "fovea/kernels/activation.h"
+#include "fovea/kernels/adamw.h"
 #include "fovea/kernels/attention.h"
 #include "fovea/kernels/attention_choice.h"
 #include "fovea/kernels/device.h"
@@ -135,6 +136,34 @@ TEST_P(CudaTest, AdamW) {
   support::expect_close(update(at::kCUDA), update(at::kCPU), at::kFloat, "parameter");
 }
 
+TEST_P(CudaTest, AdamWStep) {
+  struct Result {
+    at::Tensor param, exp_avg_sq, average, copy;
+  };
+  const auto update = [](const c10::Device device, float bad) {
+    const auto buffer = [&](uint64_t seed) { return random({5000}, at::kFloat, seed).to(device); };
+    kernels::AdamWBuffers b{buffer(1), buffer(2), buffer(3), buffer(4).square()};
+    b.grad[17] += bad;
+    const Result result{b.param, b.exp_avg_sq, buffer(5), buffer(6).to(at::kBFloat16)};
+    const auto tiles = at::tensor({0, 4096, 0, 4096, 904, 1}, at::kLong).view({2, 3}).to(device);
+    kernels::adamw_step(b, tiles,
+                        {{0.99f, 0.999f, 0.1f, 0.001f, 20.0f, 1e-8f, 0.02f},
+                         {1.0f, 0.95f, 0.2f, 0.05f, 3.0f, 1e-6f, 0.3f}},
+                        {.clip = kernels::clip_state(b.grad, 1.0),
+                         .average = result.average,
+                         .average_weight = 0.1,
+                         .copy = result.copy});
+    return result;
+  };
+  for (const float bad : {0.0f, INFINITY}) {
+    const auto actual = update(at::kCUDA, bad), expected = update(at::kCPU, bad);
+    support::expect_close(actual.param, expected.param, at::kFloat, "param");
+    support::expect_close(actual.exp_avg_sq, expected.exp_avg_sq, at::kFloat, "exp_avg_sq");
+    support::expect_close(actual.average, expected.average, at::kFloat, "average");
+    support::expect_close(actual.copy, expected.copy, at::kBFloat16, "copy");
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Dtypes, CudaTest, testing::Values(at::kFloat, at::kBFloat16),
                          [](const auto& info) { return std::string(c10::toString(info.param)); });
 
@@ -148,12 +177,8 @@ TEST(CudaModuleTest, RegistersItsKernels) {
   if (!dlopen(path.c_str(), RTLD_LAZY | RTLD_GLOBAL)) {
     GTEST_SKIP() << "skipped: " << dlerror();
   }
-  for (const auto* name : {
-           "drop_mask",
-           "sum_rows",
-           "layer_norm",
-           "layer_norm_backward",
-       }) {
+  for (const auto* name :
+       {"drop_mask", "sum_rows", "layer_norm", "layer_norm_backward", "adamw_step", "clip_state"}) {
     EXPECT_TRUE(c10::Dispatcher::singleton()
                     .findSchemaOrThrow((std::string("fovea::") + name).c_str(), "")
                     .hasKernelForDispatchKey(c10::DispatchKey::CUDA))

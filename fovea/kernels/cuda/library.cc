@@ -11,7 +11,9 @@
 #include <optional>
 #include <tuple>
 
+#include "fovea/kernels/adamw.h"
 #include "fovea/kernels/cpu/drop_words.h"
+#include "fovea/kernels/cuda/adamw.h"
 #include "fovea/kernels/cuda/column_sums.h"
 #include "fovea/kernels/cuda/drop_mask.h"
 #include "fovea/kernels/cuda/layer_norm.h"
@@ -138,6 +140,40 @@ Tensors3 layer_norm_backward(const at::Tensor& dy, const at::Tensor& x,
   return {dx, dweight ? sum_rows(*dweight) : at::Tensor(), dbias ? sum_rows(*dbias) : at::Tensor()};
 }
 
+void adamw_step(const at::Tensor& param, const at::Tensor& grad, const at::Tensor& exp_avg,
+                const at::Tensor& exp_avg_sq, const at::Tensor& tiles,
+                const at::Tensor& coefficients, const OptionalTensor& clip,
+                const OptionalTensor& average, double average_weight, const OptionalTensor& copy) {
+  static_assert(sizeof(AdamWTile) == kAdamWTileColumns * sizeof(int64_t));
+  if (tiles.size(0) == 0) return;
+  const Launch launch(param);
+  cuda::adamw_step({.param = param.mutable_data_ptr<float>(),
+                    .grad = grad.const_data_ptr<float>(),
+                    .exp_avg = exp_avg.mutable_data_ptr<float>(),
+                    .exp_avg_sq = exp_avg_sq.mutable_data_ptr<float>(),
+                    .clip = data_or_null<double>(clip),
+                    .average = mutable_data_or_null<float>(average),
+                    .average_weight = static_cast<float>(average_weight),
+                    .copy = copy ? copy->mutable_data_ptr() : nullptr},
+                   static_cast<const AdamWTile*>(tiles.const_data_ptr()), tiles.size(0),
+                   static_cast<const AdamWCoefficients*>(coefficients.const_data_ptr()),
+                   launch.stream());
+  launch.check();
+}
+
+// grad: [num_elements] -> [3] float64.
+at::Tensor clip_state(const at::Tensor& grad, double max_norm) {
+  const Launch launch(grad);
+  const auto options = grad.options().dtype(at::kDouble);
+  const auto parts = at::empty({norm_parts(grad.numel())}, options);
+  const auto state = at::empty({3}, options);
+  cuda::clip_state(grad.const_data_ptr<float>(), grad.numel(), max_norm,
+                   parts.mutable_data_ptr<double>(), state.mutable_data_ptr<double>(),
+                   launch.stream());
+  launch.check();
+  return state;
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(fovea, CUDA, m) {
@@ -145,6 +181,8 @@ TORCH_LIBRARY_IMPL(fovea, CUDA, m) {
   m.impl("sum_rows", sum_rows);
   m.impl("layer_norm", layer_norm);
   m.impl("layer_norm_backward", layer_norm_backward);
+  m.impl("adamw_step", adamw_step);
+  m.impl("clip_state", clip_state);
 }
 
 }  // namespace fovea::kernels::cuda::operators

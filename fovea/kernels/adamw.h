@@ -1,0 +1,47 @@
+// AdamW over flat float32 buffers in one pass over memory, on the CPU and on a GPU.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <vector>
+
+#include "fovea/kernels/update_elements.h"
+
+namespace fovea::kernels {
+
+// [num_elements] each, contiguous, float32, on one device.
+struct AdamWBuffers {
+  at::Tensor param, grad, exp_avg, exp_avg_sq;
+};
+
+// What else is done on the way; undefined: it is not.
+struct AdamWExtras {
+  // [3] of clip_state(): gradients are multiplied by the factor, and nothing at all changes where
+  // the norm is not finite. Read on the device: nobody waits for it.
+  at::Tensor clip;
+  // [num_elements] float32: becomes lerp(average, new parameters, average_weight).
+  at::Tensor average;
+  double average_weight = 0;
+  // [num_elements] bfloat16: becomes the new parameters, rounded.
+  at::Tensor copy;
+};
+
+// One row of the table of tiles: `count` elements from `begin`, a multiple of 16, on, with the
+// coefficients of `group`. [T, 3] int64.
+inline constexpr int64_t kAdamWTileColumns = 3;
+
+// Whether adamw_step works on tensors of the device.
+bool has_adamw_step(c10::Device device);
+
+// One step for the elements of all tiles, which do not overlap. tiles: on the device of the
+// buffers. groups: one or more. Tiles decide nothing about the result.
+void adamw_step(const AdamWBuffers& buffers, const at::Tensor& tiles,
+                const std::vector<AdamWCoefficients>& groups, const AdamWExtras& extras = {});
+
+// grad: [num_elements] float32 -> [3] float64 on its device: the Euclidean norm, summed in float64
+// and in an order that depends on the size alone; the factor that makes it `max_norm` at most
+// (max_norm / (norm + 1e-6), at most 1; 1 for max_norm 0); 1 where the norm is not finite, else 0.
+at::Tensor clip_state(const at::Tensor& grad, double max_norm);
+
+}  // namespace fovea::kernels

@@ -1,0 +1,51 @@
+// What updates do to one element: the same formulas for the loops on the CPU and the kernels on a
+// GPU. Free of tensors.
+#pragma once
+
+#include <cmath>
+
+// Inlined into each caller, so that a loop is compiled for the caller's instruction set.
+#if defined(__CUDACC__)
+#define FOVEA_ELEMENT __host__ __device__ __forceinline__
+#else
+#define FOVEA_ELEMENT __attribute__((always_inline)) inline
+#endif
+
+namespace fovea::kernels {
+
+struct AdamWCoefficients {
+  float decay;  // 1 - lr * weight_decay
+  float beta2;
+  float one_minus_beta1;
+  float one_minus_beta2;
+  float inverse_root;  // 1 / sqrt(1 - beta2^t)
+  float eps;
+  float step_size;  // lr / (1 - beta1^t)
+};
+
+// A step of AdamW with gradient g.
+FOVEA_ELEMENT void adamw_element(const AdamWCoefficients& c, float g, float& param, float& exp_avg,
+                                 float& exp_avg_sq) {
+  const float m = exp_avg + c.one_minus_beta1 * (g - exp_avg);
+  const float v = c.beta2 * exp_avg_sq + c.one_minus_beta2 * g * g;
+  exp_avg = m;
+  exp_avg_sq = v;
+  const float root = sqrtf(v) * c.inverse_root + c.eps;
+  param = c.decay * param - c.step_size * (m / root);
+}
+
+// average + weight * (value - average), and exactly `value` for weight 1.
+FOVEA_ELEMENT float lerp_element(float average, float value, float weight) {
+  return weight < 0.5f ? average + weight * (value - average)
+                       : value - (1.0f - weight) * (value - average);
+}
+
+// What a gradient whose norm is `norm` is multiplied by to have one of max_norm at most; 0: no
+// limit. As torch's clip_grad_norm_.
+FOVEA_ELEMENT double clip_factor(double norm, double max_norm) {
+  if (max_norm == 0) return 1;
+  const double factor = max_norm / (norm + 1e-6);
+  return factor < 1 ? factor : 1;
+}
+
+}  // namespace fovea::kernels
