@@ -52,14 +52,15 @@ const auto& drop_mask_op() {
 }
 
 // The mask where x lives: drawn there if a kernel for that device is loaded, else on the CPU and
-// copied; the words are the same. -> [B, elements] in the dtype of x.
-at::Tensor mask_like(const at::Tensor& x, const DropKey& key, int64_t elements, double rate) {
+// copied; the words are the same. -> [B, elements] of the dtype.
+at::Tensor mask_for(const at::Tensor& x, const DropKey& key, int64_t elements, double rate,
+                    at::ScalarType dtype) {
   auto here = key;
   const auto device_key = c10::computeDispatchKey(x.scalar_type(), x.layout(), x.device());
   if (drop_mask_op().hasKernelForDispatchKey(device_key)) {
     here.rows = key.rows.to(x.device(), /*non_blocking=*/true);
   }
-  return drop_mask(here, elements, rate).to(x.device(), x.scalar_type());
+  return drop_mask(here, elements, rate).to(x.device(), dtype);
 }
 
 // whole: [B, ...], or [1, T, ...] with key.offsets -> a mask of this shape, where x lives.
@@ -67,7 +68,7 @@ at::Tensor mask_of_elements(const at::Tensor& x, const DropKey& key,
                             const std::vector<int64_t>& whole, double rate) {
   if (key.offsets.empty()) {
     const int64_t elements = c10::multiply_integers(whole) / std::max<int64_t>(1, whole[0]);
-    return mask_like(x, key, elements, rate).view(whole);
+    return mask_for(x, key, elements, rate, x.scalar_type()).view(whole);
   }
   std::vector<at::Tensor> masks;
   auto shape = whole;
@@ -75,7 +76,8 @@ at::Tensor mask_of_elements(const at::Tensor& x, const DropKey& key,
     auto one = key;
     one.rows = key.rows.narrow(0, static_cast<int64_t>(b), 1);
     shape[1] = key.offsets[b + 1] - key.offsets[b];
-    masks.push_back(mask_like(x, one, c10::multiply_integers(shape), rate).view(shape));
+    masks.push_back(
+        mask_for(x, one, c10::multiply_integers(shape), rate, x.scalar_type()).view(shape));
   }
   return at::cat(masks, 1);
 }
@@ -145,14 +147,10 @@ at::Tensor dropout(const at::Tensor& x, double rate, const DropKey& key) {
   return x * mask;
 }
 
-at::Tensor drop_path(const at::Tensor& x, double rate, const DropKey& key) {
-  if (rate == 0.0) return x;
+at::Tensor drop_path_mask(const at::Tensor& x, double rate, const DropKey& key) {
   check_rows(key, x);
-  std::vector<int64_t> shape(static_cast<size_t>(x.dim()), 1);
-  auto mask = mask_like(x, key, 1, rate);  // [B, 1]
-  if (!key.offsets.empty()) mask = for_tokens(mask.squeeze(1), key.offsets);
-  shape[key.offsets.empty() ? 0 : 1] = mask.size(0);
-  return x * mask.view(shape);
+  const auto mask = mask_for(x, key, 1, rate, at::kFloat).squeeze(1);  // [B]
+  return key.offsets.empty() ? mask : for_tokens(mask, key.offsets);
 }
 
 at::Tensor patch_keep_indices(const DropKey& key, int64_t num_tokens, int64_t num_keep,

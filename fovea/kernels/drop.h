@@ -44,8 +44,10 @@ at::Tensor drop_mask(const DropKey& key, int64_t elements, double rate);
 // x: [B, ...], or [1, T, ...] with key.offsets; one decision per element.
 at::Tensor dropout(const at::Tensor& x, double rate, const DropKey& key);
 
-// x: as dropout, one decision per sample (stochastic depth, Huang et al. 2016).
-at::Tensor drop_path(const at::Tensor& x, double rate, const DropKey& key);
+// Drop path (stochastic depth, Huang et al. 2016), one decision per sample of x, as dropout has it:
+// what the samples are multiplied by, 0 or 1/(1-rate). -> [B] float32 where x lives, with
+// key.offsets [T], each sample's for its tokens; see add_residual().
+at::Tensor drop_path_mask(const at::Tensor& x, double rate, const DropKey& key);
 
 // The tokens that patch dropout keeps: for each sample the num_keep tokens with the smallest words,
 // ties to the lower token; in order of their words, or of their position if `ordered`. -> [B,

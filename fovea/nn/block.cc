@@ -19,14 +19,10 @@ at::Tensor BlockImpl::forward(const at::Tensor& x, const at::Tensor& key_mask,
       [this](const at::Tensor& tokens, const at::Tensor& mask, const at::Tensor& starts) {
         using Tensors = std::vector<at::Tensor>;
         const auto y =
-            add_branch(*this, "drop_path1", drop_path_, {tokens, mask}, [&](const Tensors& in) {
-              const auto attended = attn_(norm1_(in[0]), in[1], starts);
-              return ls1_ ? ls1_(attended) : attended;
-            });  // [B, N, D]
-        return add_branch(*this, "drop_path2", drop_path_, {y}, [this](const Tensors& in) {
-          const auto mixed = mlp_(norm2_(in[0]));
-          return ls2_ ? ls2_(mixed) : mixed;
-        });  // [B, N, D]
+            add_branch(*this, "drop_path1", drop_path_, {tokens, mask}, ls1_,
+                       [&](const Tensors& in) { return attn_(norm1_(in[0]), in[1], starts); });
+        return add_branch(*this, "drop_path2", drop_path_, {y}, ls2_,
+                          [this](const Tensors& in) { return mlp_(norm2_(in[0])); });  // [B, N, D]
       },
       x, key_mask, offsets);
 }

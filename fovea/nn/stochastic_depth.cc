@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/residual.h"
 #include "fovea/nn/replay_scope.h"
 
 namespace fovea::nn {
@@ -34,12 +35,20 @@ std::optional<Kept> kept_samples(const UnitImpl& unit, const char* name, double 
 }  // namespace
 
 at::Tensor add_branch(const UnitImpl& unit, const char* name, const DropPath& drop_path,
-                      const std::vector<at::Tensor>& tensors, const Branch& branch) {
+                      const std::vector<at::Tensor>& tensors, LayerScale scale,
+                      const Branch& branch) {
   const auto& x = tensors.front();
   const bool drops = unit.is_training() && drop_path.rate > 0;
   const auto kept =
       drops && drop_path.skip ? kept_samples(unit, name, drop_path.rate, x.size(0)) : std::nullopt;
-  if (!kept) return x + unit.drop_path(branch(tensors), drop_path.rate, name);
+  const auto scaled = [&](const at::Tensor& y) { return scale ? scale(y) : y; };
+  if (!kept) {
+    auto y = branch(tensors);
+    const bool is_part = scale && !scale->is_watched();  // of the pass that adds
+    if (!is_part) y = scaled(y);
+    const auto mask = unit.drop_path_mask(x, drop_path.rate, name);
+    return kernels::add_residual(x, y, is_part ? scale->gamma : at::Tensor(), mask);
+  }
   const auto indices = kept->indices.to(x.device());
   std::vector<at::Tensor> chosen;
   for (const auto& tensor : tensors) {
@@ -47,7 +56,7 @@ at::Tensor add_branch(const UnitImpl& unit, const char* name, const DropPath& dr
   }
   const auto step = current_step().value();  // drop_key has found one
   const StepScope rows(step.seed, step.step, step.rows.index_select(0, kept->indices));
-  const auto y = branch(chosen);  // [n, ...]
+  const auto y = scaled(branch(chosen));  // [n, ...]
   std::vector<int64_t> shape(static_cast<size_t>(y.dim()), 1);
   shape[0] = y.size(0);
   return x.index_add(0, indices, y * kept->factors.to(y.device(), y.scalar_type()).view(shape));

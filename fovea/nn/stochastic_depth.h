@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "fovea/nn/layer_scale.h"
 #include "fovea/nn/unit.h"
 
 namespace fovea::nn {
@@ -16,12 +17,14 @@ struct DropPath {
 // tensors: those of add_branch, in its order -> [B, ...], the shape of the first.
 using Branch = std::function<at::Tensor(const std::vector<at::Tensor>& tensors)>;
 
-// tensors[0] + drop_path(branch(tensors)), with the drops of `unit` under `name`. tensors: [B, ...]
-// each, or undefined. With drop_path.skip the branch gets the kept samples alone, as rows of the
-// batch that they are, so that all else that it draws is the same too: a result that differs by
-// rounding at most. Where none is kept it gets one sample, of which nothing is added, so that every
-// process does the same operations and every parameter gets a gradient.
+// tensors[0] + drop_path(scale(branch(tensors))), with the drops of `unit` under `name`; a null
+// scale: none. tensors: [B, ...] each, or undefined. What stands behind the branch is one pass over
+// memory, unless somebody watches the scale. With drop_path.skip the branch gets the kept samples
+// alone, as rows of the batch that they are, so that all else that it draws is the same too: a
+// result that differs by rounding at most. Where none is kept it gets one sample, of which nothing
+// is added, so that every process does the same operations and every parameter gets a gradient.
 at::Tensor add_branch(const UnitImpl& unit, const char* name, const DropPath& drop_path,
-                      const std::vector<at::Tensor>& tensors, const Branch& branch);
+                      const std::vector<at::Tensor>& tensors, LayerScale scale,
+                      const Branch& branch);
 
 }  // namespace fovea::nn

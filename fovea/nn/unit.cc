@@ -57,8 +57,14 @@ at::Tensor UnitImpl::dropout(const at::Tensor& x, double rate, const char* name)
   return is_training() && rate > 0 ? kernels::dropout(x, rate, drop_key(name)) : x;
 }
 
-at::Tensor UnitImpl::drop_path(const at::Tensor& x, double rate, const char* name) const {
-  return is_training() && rate > 0 ? kernels::drop_path(x, rate, drop_key(name)) : x;
+at::Tensor UnitImpl::drop_path_mask(const at::Tensor& x, double rate, const char* name) const {
+  if (!is_training() || rate == 0) return {};
+  return kernels::drop_path_mask(x, rate, drop_key(name));
+}
+
+bool UnitImpl::is_watched() const {
+  return !before_forward.empty() || !after_forward.empty() || !on_output.empty() ||
+         !around_forward.empty() || is_recorded("");
 }
 
 at::Tensor UnitImpl::run_around(UnitForward forward, const std::vector<at::Tensor>& inputs) const {

@@ -51,9 +51,15 @@ class UnitImpl : public torch::nn::Module {
   // Throws Error when called in training without a StepScope.
   kernels::DropKey drop_key(const std::string& name) const;
 
-  // Dropout and drop path in training, x itself in evaluation or at rate 0. x: [B, ...]
+  // Dropout in training, x itself in evaluation or at rate 0. x: [B, ...]
   at::Tensor dropout(const at::Tensor& x, double rate, const char* name) const;
-  at::Tensor drop_path(const at::Tensor& x, double rate, const char* name) const;
+  // What drop path multiplies the samples of x by in training; undefined in evaluation or at rate
+  // 0. x: [B, ...] -> [B]
+  at::Tensor drop_path_mask(const at::Tensor& x, double rate, const char* name) const;
+
+  // Whether somebody stands around the forward or looks at its output. A forward that nobody
+  // watches may be done as part of another operation.
+  bool is_watched() const;
 
  protected:
   // What the forward of a Unit is wrapped in: the callbacks before, the body, the callbacks after;

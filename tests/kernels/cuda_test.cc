@@ -20,6 +20,7 @@
 #include "fovea/kernels/linear.h"
 #include "fovea/kernels/norm.h"
 #include "fovea/kernels/reduce.h"
+#include "fovea/kernels/residual.h"
 #include "tests/support/close.h"
 #include "tests/support/gradcheck.h"
 
@@ -74,6 +75,18 @@ TEST_P(CudaTest, LayerNorm) {
     compare([](const Inputs& in) { return kernels::layer_norm(in[0], in[1], in[2], 1e-6); },
             {random({3, 17, D}, GetParam(), 1), random({D}, at::kFloat, 2),
              random({D}, at::kFloat, 3)});
+  }
+}
+
+TEST_P(CudaTest, Residual) {
+  const auto mask = at::tensor({1.25f, 0.0f, 1.25f});
+  for (const int64_t D : {64, 197}) {
+    compare(
+        [&](const Inputs& in) {
+          return kernels::add_residual(in[0], in[1], in[2], mask.to(in[0].device()));
+        },
+        {random({3, 70, D}, GetParam(), 1), random({3, 70, D}, GetParam(), 2),
+         random({D}, at::kFloat, 3)});
   }
 }
 
@@ -177,8 +190,8 @@ TEST(CudaModuleTest, RegistersItsKernels) {
   if (!dlopen(path.c_str(), RTLD_LAZY | RTLD_GLOBAL)) {
     GTEST_SKIP() << "skipped: " << dlerror();
   }
-  for (const auto* name :
-       {"drop_mask", "sum_rows", "layer_norm", "layer_norm_backward", "adamw_step", "clip_state"}) {
+  for (const auto* name : {"drop_mask", "sum_rows", "layer_norm", "layer_norm_backward", "residual",
+                           "residual_backward", "adamw_step", "clip_state"}) {
     EXPECT_TRUE(c10::Dispatcher::singleton()
                     .findSchemaOrThrow((std::string("fovea::") + name).c_str(), "")
                     .hasKernelForDispatchKey(c10::DispatchKey::CUDA))

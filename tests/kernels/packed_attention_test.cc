@@ -2,6 +2,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -193,7 +194,7 @@ TEST_F(PackedDropTest, DropoutOfAPartIsThatPartOfTheWhole) {
 
 TEST_F(PackedDropTest, DropPathIsThatOfEachSample) {
   const auto drop = [](const at::Tensor& x, const kernels::DropKey& how) {
-    return kernels::drop_path(x, 0.5, how);
+    return kernels::add_residual(at::zeros_like(x), x, {}, kernels::drop_path_mask(x, 0.5, how));
   };
   const auto dropped = packed(drop);
   support::expect_same_bits(dropped, one_by_one(drop), "drop path");
@@ -206,7 +207,7 @@ TEST_F(PackedDropTest, RefusesATensorOfAnotherLength) {
   all.offsets = {0, 4, 5, 14, 16, 18};
   EXPECT_THROW(kernels::dropout(x_, 0.4, all), Error);
   all.offsets = {0, 4, 19};  // two samples, five rows
-  EXPECT_THROW(kernels::drop_path(x_, 0.4, all), Error);
+  EXPECT_THROW(kernels::drop_path_mask(x_, 0.4, all), Error);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "fovea/kernels/cuda/column_sums.h"
 #include "fovea/kernels/cuda/drop_mask.h"
 #include "fovea/kernels/cuda/layer_norm.h"
+#include "fovea/kernels/cuda/residual.h"
 
 // A namespace of their own: an operator may have the name of the function that it calls.
 namespace fovea::kernels::cuda::operators {
@@ -140,6 +141,51 @@ Tensors3 layer_norm_backward(const at::Tensor& dy, const at::Tensor& x,
   return {dx, dweight ? sum_rows(*dweight) : at::Tensor(), dbias ? sum_rows(*dbias) : at::Tensor()};
 }
 
+ResidualShape residual_shape(const at::Tensor& x, const OptionalTensor& mask) {
+  const int64_t M = x.size(0);
+  return {.rows = M,
+          .width = x.size(1),
+          .rows_of_a_sample = mask ? M / mask->numel() : M,
+          .type = element_type(x)};
+}
+
+// x, branch: [M, D] -> [M, D].
+at::Tensor residual(const at::Tensor& x, const at::Tensor& branch, const OptionalTensor& scale,
+                    const OptionalTensor& mask) {
+  const Launch launch(x);
+  const auto y = at::empty_like(x);
+  residual_forward({.x = x.const_data_ptr(),
+                    .branch = branch.const_data_ptr(),
+                    .scale = data_or_null<float>(scale),
+                    .mask = data_or_null<float>(mask),
+                    .y = y.mutable_data_ptr()},
+                   residual_shape(x, mask), launch.stream());
+  launch.check();
+  return y;
+}
+
+// dy, branch: [M, D] -> dbranch [M, D], dscale [D].
+std::tuple<at::Tensor, at::Tensor> residual_backward(const at::Tensor& dy,
+                                                     const OptionalTensor& branch,
+                                                     const OptionalTensor& scale,
+                                                     const OptionalTensor& mask) {
+  const Launch launch(dy);
+  const auto dbranch = at::empty_like(dy);
+  OptionalTensor dscale;  // [P, D]
+  if (scale) {
+    dscale = at::empty({residual_parts(dy.size(0)), dy.size(1)}, dy.options().dtype(at::kFloat));
+  }
+  cuda::residual_backward({.dy = dy.const_data_ptr(),
+                           .branch = branch ? branch->const_data_ptr() : nullptr,
+                           .scale = data_or_null<float>(scale),
+                           .mask = data_or_null<float>(mask),
+                           .dbranch = dbranch.mutable_data_ptr(),
+                           .dscale_parts = mutable_data_or_null<float>(dscale)},
+                          residual_shape(dy, mask), launch.stream());
+  launch.check();
+  return {dbranch, dscale ? sum_rows(*dscale) : at::Tensor()};
+}
+
 void adamw_step(const at::Tensor& param, const at::Tensor& grad, const at::Tensor& exp_avg,
                 const at::Tensor& exp_avg_sq, const at::Tensor& tiles,
                 const at::Tensor& coefficients, const OptionalTensor& clip,
@@ -181,6 +227,8 @@ TORCH_LIBRARY_IMPL(fovea, CUDA, m) {
   m.impl("sum_rows", sum_rows);
   m.impl("layer_norm", layer_norm);
   m.impl("layer_norm_backward", layer_norm_backward);
+  m.impl("residual", residual);
+  m.impl("residual_backward", residual_backward);
   m.impl("adamw_step", adamw_step);
   m.impl("clip_state", clip_state);
 }
