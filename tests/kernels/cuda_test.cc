@@ -17,6 +17,7 @@
 #include "fovea/kernels/attention_choice.h"
 #include "fovea/kernels/device.h"
 #include "fovea/kernels/drop.h"
+#include "fovea/kernels/images.h"
 #include "fovea/kernels/linear.h"
 #include "fovea/kernels/norm.h"
 #include "fovea/kernels/reduce.h"
@@ -177,6 +178,19 @@ TEST_P(CudaTest, AdamWStep) {
   }
 }
 
+TEST_P(CudaTest, NormalizeImages) {
+  const auto values = random({2, 3, 24, 40}, at::kFloat, 1) * 60 + 120;
+  const auto bytes = values.clamp(0, 255).to(at::kByte);
+  const auto mean = at::tensor({0.4f, 0.5f, 0.6f}), std = at::tensor({0.2f, 0.3f, 0.4f});
+  const auto table = at::tensor({1, 1, 0, 0, 0, 0, 0, 0, 3, 4, 7, 9}, at::kLong).view({2, 6});
+  const auto lam = at::tensor({0.3f, 0.8f});
+  const auto make = [&](c10::Device device) {
+    return kernels::normalize_images(bytes.to(device), mean.to(device), std.to(device),
+                                     {table.to(device), lam.to(device)}, GetParam());
+  };
+  support::expect_close(make(at::kCUDA), make(at::kCPU), GetParam(), "images");
+}
+
 INSTANTIATE_TEST_SUITE_P(Dtypes, CudaTest, testing::Values(at::kFloat, at::kBFloat16),
                          [](const auto& info) { return std::string(c10::toString(info.param)); });
 
@@ -191,7 +205,7 @@ TEST(CudaModuleTest, RegistersItsKernels) {
     GTEST_SKIP() << "skipped: " << dlerror();
   }
   for (const auto* name : {"drop_mask", "sum_rows", "layer_norm", "layer_norm_backward", "residual",
-                           "residual_backward", "adamw_step", "clip_state"}) {
+                           "residual_backward", "adamw_step", "clip_state", "normalize_images"}) {
     EXPECT_TRUE(c10::Dispatcher::singleton()
                     .findSchemaOrThrow((std::string("fovea::") + name).c_str(), "")
                     .hasKernelForDispatchKey(c10::DispatchKey::CUDA))

@@ -16,8 +16,10 @@
 #include "fovea/kernels/cuda/adamw.h"
 #include "fovea/kernels/cuda/column_sums.h"
 #include "fovea/kernels/cuda/drop_mask.h"
+#include "fovea/kernels/cuda/images.h"
 #include "fovea/kernels/cuda/layer_norm.h"
 #include "fovea/kernels/cuda/residual.h"
+#include "fovea/kernels/images.h"
 
 // A namespace of their own: an operator may have the name of the function that it calls.
 namespace fovea::kernels::cuda::operators {
@@ -39,8 +41,8 @@ class Launch {
   c10::cuda::CUDAGuard guard_;
 };
 
-ElementType element_type(const at::Tensor& x) {
-  switch (x.scalar_type()) {
+ElementType element_type(at::ScalarType dtype) {
+  switch (dtype) {
     case at::kFloat:
       return ElementType::kFloat32;
     case at::kBFloat16:
@@ -48,10 +50,11 @@ ElementType element_type(const at::Tensor& x) {
     case at::kHalf:
       return ElementType::kFloat16;
     default:
-      TORCH_CHECK(false, "fovea's kernels are for float32, bfloat16 and float16, not ",
-                  x.scalar_type());
+      TORCH_CHECK(false, "fovea's kernels are for float32, bfloat16 and float16, not ", dtype);
   }
 }
+
+ElementType element_type(const at::Tensor& x) { return element_type(x.scalar_type()); }
 
 template <class T>
 const T* data_or_null(const OptionalTensor& x) {
@@ -220,6 +223,30 @@ at::Tensor clip_state(const at::Tensor& grad, double max_norm) {
   return state;
 }
 
+// bytes: [B, C, H, W] -> the same of the dtype. table: [B, 6], lam: [B].
+at::Tensor normalize_images(const at::Tensor& bytes, const at::Tensor& mean, const at::Tensor& std,
+                            const OptionalTensor& table, const OptionalTensor& lam,
+                            at::ScalarType dtype) {
+  static_assert(sizeof(ImageMix) == kImageMixColumns * sizeof(int64_t));
+  const Launch launch(bytes);
+  const auto images = at::empty(bytes.sizes(), bytes.options().dtype(dtype));
+  if (images.numel() == 0) return images;
+  cuda::normalize_images(
+      {.bytes = bytes.const_data_ptr<uint8_t>(),
+       .mean = mean.const_data_ptr<float>(),
+       .std = std.const_data_ptr<float>(),
+       .mixes = table ? static_cast<const ImageMix*>(table->const_data_ptr()) : nullptr,
+       .lam = data_or_null<float>(lam)},
+      {.batch = bytes.size(0),
+       .channels = bytes.size(1),
+       .height = bytes.size(2),
+       .width = bytes.size(3),
+       .type = element_type(dtype)},
+      images.mutable_data_ptr(), launch.stream());
+  launch.check();
+  return images;
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(fovea, CUDA, m) {
@@ -231,6 +258,7 @@ TORCH_LIBRARY_IMPL(fovea, CUDA, m) {
   m.impl("residual_backward", residual_backward);
   m.impl("adamw_step", adamw_step);
   m.impl("clip_state", clip_state);
+  m.impl("normalize_images", normalize_images);
 }
 
 }  // namespace fovea::kernels::cuda::operators
