@@ -2,11 +2,11 @@
 // kernels run as C++ on any machine, under AddressSanitizer too.
 //
 // The threads of a block are fibers of one thread of the processor, blocks run one after another.
-// A thread runs until it waits at __syncthreads or in a shuffle; then the next one does. So what is
-// read before another thread has written it depends on the order of the threads, which
-// any_schedule() changes. Shared memory is a block of the heap of the size that the launch asked
-// for, and full of NaNs at first. There are no atomics: kernels of Fovea have none, for their sums
-// have one order.
+// A thread runs until it waits at __syncthreads or in a shuffle, a warp until all its threads wait
+// for other warps. So what is read before another thread has written it, or written before another
+// one has read it, depends on the order of threads and warps, which any_schedule() changes. Shared
+// memory is a block of the heap of the size that the launch asked for, and full of NaNs at first.
+// There are no atomics: kernels of Fovea have none, for their sums have one order.
 //
 // Throws Error, with places in the source, where a GPU would hang or do what nobody knows:
 //   - __syncthreads that some threads of the block do not reach, or reach at another place;

@@ -79,13 +79,13 @@ class Gpu {
  private:
   void run_block();
   void start(size_t i);
-  void resume_all();
-  bool release_shuffles();
+  void run_warp(size_t first_lane);
+  bool release_shuffles(size_t first_lane);
   bool is_complete(size_t first_lane, const Thread& thread) const;
   void exchange_values(size_t first_lane, unsigned mask);
   bool release_barrier();
   [[noreturn]] void report_stuck() const;
-  std::vector<size_t> order() const;
+  std::vector<size_t> in_schedule(size_t count) const;
 
   std::vector<Thread> threads_;
   size_t num_threads_ = 0, current_ = 0;
@@ -135,10 +135,11 @@ void Gpu::run_block() {
   for (size_t i = 0; i < num_threads_; ++i) start(i);
   const auto end = threads_.begin() + static_cast<std::ptrdiff_t>(num_threads_);
   const auto has_returned = [](const Thread& thread) { return thread.state == State::kReturned; };
+  const auto warps = in_schedule((num_threads_ + kLanes - 1) / kLanes);
   for (;;) {
-    resume_all();
+    for (const size_t warp : warps) run_warp(warp * kLanes);
     if (std::all_of(threads_.begin(), end, has_returned)) return;
-    if (!release_shuffles() && !release_barrier()) report_stuck();
+    if (!release_barrier()) report_stuck();
   }
 }
 
@@ -151,23 +152,27 @@ void Gpu::start(size_t i) {
   thread.fiber.start(*body_);
 }
 
-// Until each thread waits or has returned.
-void Gpu::resume_all() {
-  for (const size_t i : order()) {
-    auto& thread = threads_[i];
-    if (thread.state != State::kReady) continue;
-    current_ = i;
-    position.thread = thread.index;
-    if (thread.fiber.resume()) thread.state = State::kReturned;
-  }
+// As far as it comes before the other warps have moved at all: until each of its threads waits for
+// them or has returned.
+void Gpu::run_warp(size_t first_lane) {
+  const auto lanes = in_schedule(std::min<size_t>(kLanes, num_threads_ - first_lane));
+  do {
+    for (const size_t lane : lanes) {
+      auto& thread = threads_[first_lane + lane];
+      if (thread.state != State::kReady) continue;
+      current_ = first_lane + lane;
+      position.thread = thread.index;
+      if (thread.fiber.resume()) thread.state = State::kReturned;
+    }
+  } while (release_shuffles(first_lane));
 }
 
-std::vector<size_t> Gpu::order() const {
-  std::vector<size_t> result(num_threads_);
+// 0 to count - 1 in the order of the schedule.
+std::vector<size_t> Gpu::in_schedule(size_t count) const {
+  std::vector<size_t> result(count);
   std::iota(result.begin(), result.end(), size_t{0});
-  if (schedule == Schedule::kBackwards) std::reverse(result.begin(), result.end());
-  if (schedule == Schedule::kMixed) {  // odd ones first, from behind
-    std::reverse(result.begin(), result.end());
+  if (schedule != Schedule::kForwards) std::reverse(result.begin(), result.end());
+  if (schedule == Schedule::kMixed) {  // odd ones first
     std::stable_partition(result.begin(), result.end(), [](size_t i) { return i % 2 == 1; });
   }
   return result;
@@ -199,10 +204,10 @@ void Gpu::exchange_values(size_t first_lane, unsigned mask) {
   }
 }
 
-bool Gpu::release_shuffles() {
+// Of one warp: those that all have come to.
+bool Gpu::release_shuffles(size_t first_lane) {
   bool has_released = false;
-  for (size_t i = 0; i < num_threads_; ++i) {
-    const size_t first_lane = i / kLanes * kLanes;
+  for (size_t i = first_lane; i < std::min(first_lane + kLanes, num_threads_); ++i) {
     if (threads_[i].state != State::kInShuffle || !is_complete(first_lane, threads_[i])) continue;
     exchange_values(first_lane, threads_[i].mask);
     has_released = true;

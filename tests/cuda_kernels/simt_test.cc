@@ -96,6 +96,23 @@ TEST(SimtTest, SchedulesShowAMissingBarrier) {
   EXPECT_EQ(results.size(), 2u);
 }
 
+// A second value goes where the first one has not been read by all.
+TEST(SimtTest, SchedulesShowAMissingBarrierBeforeTheNextUse) {
+  std::set<int> results;
+  any_schedule([&] {
+    run({}, {64}, sizeof(int), [&] {
+      auto* value = static_cast<int*>(shared_memory());
+      if (threadIdx.x == 0) *value = 1;
+      __syncthreads();
+      const int first = *value;
+      if (threadIdx.x == 32) results.insert(first);
+      if (threadIdx.x == 0) *value = 2;
+      __syncthreads();
+    });
+  });
+  EXPECT_EQ(results, (std::set<int>{1, 2}));
+}
+
 TEST(SimtTest, ABarrierThatAThreadDoesNotReachIsReported) {
   EXPECT_THAT(fault_of({64},
                        [] {
