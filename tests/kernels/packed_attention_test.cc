@@ -10,6 +10,8 @@
 #include "fovea/core/error.h"
 #include "fovea/kernels/attention.h"
 #include "fovea/kernels/attention_choice.h"
+#include "fovea/kernels/drop.h"
+#include "fovea/kernels/residual.h"
 #include "tests/reference/ops.h"
 #include "tests/support/close.h"
 #include "tests/support/gradcheck.h"
