@@ -231,10 +231,10 @@ TEST(LoaderTest, AWorkersErrorNamesTheSampleAndBatchesBeforeItArrive) {
   }
 }
 
-// Images of two sizes, so that a batch cannot hold them without a resize.
-class MixedSizes : public FakeDataset {
+// One image of another size than the others, so that a batch cannot hold them without a resize.
+class OneOfAnotherSize : public FakeDataset {
  public:
-  MixedSizes() : FakeDataset(8, 8) {}
+  OneOfAnotherSize() : FakeDataset(8, 8) {}
   void read(int64_t index, Sample& sample) const override {
     FakeDataset::read(index, sample);
     if (index == 5) sample.image = {4, 6, 1, std::vector<uint8_t>(24)};
@@ -243,7 +243,8 @@ class MixedSizes : public FakeDataset {
 
 TEST(LoaderTest, NamesTheImageThatDiffersInSize) {
   const auto pipeline = std::make_shared<TransformPipeline>(std::vector<TransformConfig>{}, 1);
-  Loader loader(std::make_shared<MixedSizes>(), pipeline, {.global_batch_size = 8, .threads = 0});
+  Loader loader(std::make_shared<OneOfAnotherSize>(), pipeline,
+                {.global_batch_size = 8, .threads = 0});
   const std::string message = message_of<DataError>([&] { loader.next(); });
   EXPECT_THAT(message, HasSubstr("fake[5]: an image of 4x6 pixels"));
   EXPECT_THAT(message, HasSubstr("fake[0] gave 8x8"));
