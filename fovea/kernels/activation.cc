@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/bfloat16.h"
 #include "fovea/kernels/cpu/gelu.h"
 #include "fovea/kernels/work_scope.h"
 
@@ -31,17 +32,13 @@ constexpr std::array<std::pair<const char*, Activation>, 5> kActivations = {{
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-const uint16_t* bits_to_read(const at::Tensor& x) {
-  return reinterpret_cast<const uint16_t*>(x.const_data_ptr<at::BFloat16>());
-}
-
 // What work(begin, count, out) writes to `out`, a tensor like x, in parallel. `begin` is at a cache
 // line.
 template <class Work>
 at::Tensor map_bfloat16(const at::Tensor& x, const Work& work) {
   constexpr int64_t kUnit = 16384;
   auto out = at::empty_like(x);
-  auto* to = reinterpret_cast<uint16_t*>(out.mutable_data_ptr<at::BFloat16>());
+  auto* to = mutable_bits_of(out);
   const int64_t units = (x.numel() + kUnit - 1) / kUnit;
   at::parallel_for(0, units, 1, [&](int64_t begin, int64_t end) {
     const auto first = begin * kUnit;
@@ -56,7 +53,7 @@ class GeluFunction : public torch::autograd::Function<GeluFunction> {
     const auto x = x_in.contiguous();
     ctx->save_for_backward({x});
     const WorkScope work("fovea::gelu", 0, 2 * bytes_of({x}));
-    return map_bfloat16(x, [data = bits_to_read(x)](int64_t begin, int64_t count, uint16_t* to) {
+    return map_bfloat16(x, [data = bits_of(x)](int64_t begin, int64_t count, uint16_t* to) {
       cpu::gelu_bfloat16(data + begin, count, to);
     });
   }
@@ -64,7 +61,7 @@ class GeluFunction : public torch::autograd::Function<GeluFunction> {
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const auto x = ctx->get_saved_variables()[0], dy = gradients[0].contiguous();
     const WorkScope work("fovea::gelu_backward", 0, 3 * bytes_of({x}));
-    const auto *values = bits_to_read(x), *given = bits_to_read(dy);
+    const auto *values = bits_of(x), *given = bits_of(dy);
     return {map_bfloat16(x, [=](int64_t begin, int64_t count, uint16_t* to) {
       cpu::gelu_backward_bfloat16(given + begin, values + begin, count, to);
     })};

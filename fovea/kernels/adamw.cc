@@ -1,10 +1,8 @@
 #include "fovea/kernels/adamw.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linalg_vector_norm.h>
-#include <c10/core/TensorOptions.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/adamw_loop.h"
+#include "fovea/kernels/operators.h"
 
 namespace fovea::kernels {
 namespace {
@@ -25,18 +24,15 @@ static_assert(kNumCoefficients == 7);
 
 const auto& adamw_step_op() {
   static const auto op =
-      c10::Dispatcher::singleton()
-          .findSchemaOrThrow("fovea::adamw_step", "")
-          .typed<void(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                      const at::Tensor&, const at::Tensor&, const OptionalTensor&,
-                      const OptionalTensor&, double, const OptionalTensor&)>();
+      find_operator<void(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                         const at::Tensor&, const at::Tensor&, const OptionalTensor&,
+                         const OptionalTensor&, double, const OptionalTensor&)>(
+          "fovea::adamw_step");
   return op;
 }
 
 const auto& clip_state_op() {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("fovea::clip_state", "")
-                             .typed<at::Tensor(const at::Tensor&, double)>();
+  static const auto op = find_operator<at::Tensor(const at::Tensor&, double)>("fovea::clip_state");
   return op;
 }
 
@@ -123,10 +119,7 @@ TORCH_LIBRARY_IMPL(fovea, CPU, m) {
   m.impl("clip_state", clip_state_cpu);
 }
 
-bool has_adamw_step(c10::Device device) {
-  return adamw_step_op().hasKernelForDispatchKey(
-      c10::computeDispatchKey(at::kFloat, at::kStrided, device));
-}
+bool has_adamw_step(c10::Device device) { return has_kernel(adamw_step_op(), device); }
 
 void adamw_step(const AdamWBuffers& buffers, const at::Tensor& tiles,
                 const std::vector<AdamWCoefficients>& groups, const AdamWExtras& extras) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fovea/kernels/attention_heads.h"
+#include "fovea/kernels/bfloat16.h"
 #include "fovea/kernels/cpu/amx.h"
 #include "fovea/kernels/cpu/amx_attention_head.h"
 #include "fovea/kernels/cpu/bfloat16_attention_head.h"
@@ -24,10 +25,6 @@ using torch::autograd::variable_list;
 // kept whole, but for the gradient's.
 int64_t most_tokens() { return cpu::has_amx() ? 2304 : 384; }
 
-uint16_t* bits_of(const at::Tensor& x) {
-  return reinterpret_cast<uint16_t*>(x.mutable_data_ptr<at::BFloat16>());
-}
-
 // The sizes of one call, and where each head's parts lie.
 struct PackedHeads : AttentionHeads {
   using AttentionHeads::AttentionHeads;
@@ -36,11 +33,10 @@ struct PackedHeads : AttentionHeads {
   cpu::OutRows rows(uint16_t* data, int64_t head, int64_t which, int64_t parts) const {
     return {data + first(head, which, parts), stride(parts)};
   }
-  cpu::InRows in(uint16_t* data, int64_t head, int64_t which, int64_t parts) const {
-    const auto found = rows(data, head, which, parts);
-    return {found.data, found.stride};
+  cpu::InRows in(const uint16_t* data, int64_t head, int64_t which, int64_t parts) const {
+    return {data + first(head, which, parts), stride(parts)};
   }
-  cpu::QkvRows qkv(uint16_t* data, int64_t head) const {
+  cpu::QkvRows qkv(const uint16_t* data, int64_t head) const {
     return {in(data, head, 0, 3), in(data, head, 1, 3), in(data, head, 2, 3)};
   }
   // Calls work(head, scratch) for every head of every sequence, in parallel, with what the kernels
@@ -73,7 +69,8 @@ class Bfloat16SelfAttentionFunction
     const auto log_sums =
         at::empty({qkv.size(0) * qkv.size(1) * heads.H}, qkv.options().dtype(at::kFloat));
     const WorkScope work("fovea::self_attention", heads.flops(2), bytes_of({qkv, out}));
-    auto *qkv_bits = bits_of(qkv), *out_bits = bits_of(out);
+    const auto* qkv_bits = bits_of(qkv);
+    auto* out_bits = mutable_bits_of(out);
     auto* sums = log_sums.mutable_data_ptr<float>();
     if (cpu::has_amx()) {
       heads.for_each<cpu::AmxAttentionScratch, cpu::TileScope>([&](int64_t head, auto& scratch) {
@@ -107,8 +104,8 @@ class Bfloat16SelfAttentionFunction
     // As backward is counted everywhere: twice the forward pass. Scores are computed again on top.
     const WorkScope work("fovea::self_attention_backward", heads.flops(4),
                          bytes_of({qkv, dout, dqkv}));
-    auto *qkv_bits = bits_of(qkv), *out_bits = bits_of(saved[1]), *dout_bits = bits_of(dout),
-         *dqkv_bits = bits_of(dqkv);
+    const auto *qkv_bits = bits_of(qkv), *out_bits = bits_of(saved[1]), *dout_bits = bits_of(dout);
+    auto* dqkv_bits = mutable_bits_of(dqkv);
     const auto* sums = saved[2].const_data_ptr<float>();
     const auto rows_of_gradients = [&](int64_t head) {
       return cpu::QkvGradientRows{heads.rows(dqkv_bits, head, 0, 3),

@@ -1,10 +1,8 @@
 #include "fovea/kernels/drop.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <c10/core/TensorOptions.h>
 #include <c10/core/WrapDimMinimal.h>
 #include <c10/util/accumulate.h>
 #include <torch/library.h>
@@ -15,6 +13,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/drop_words.h"
+#include "fovea/kernels/operators.h"
 
 namespace fovea::kernels {
 namespace {
@@ -45,9 +44,8 @@ void check_key(const DropKey& key) {
 
 const auto& drop_mask_op() {
   static const auto op =
-      c10::Dispatcher::singleton()
-          .findSchemaOrThrow("fovea::drop_mask", "")
-          .typed<at::Tensor(const at::Tensor&, int64_t, int64_t, int64_t, double)>();
+      find_operator<at::Tensor(const at::Tensor&, int64_t, int64_t, int64_t, double)>(
+          "fovea::drop_mask");
   return op;
 }
 
@@ -56,8 +54,7 @@ const auto& drop_mask_op() {
 at::Tensor mask_for(const at::Tensor& x, const DropKey& key, int64_t elements, double rate,
                     at::ScalarType dtype) {
   auto here = key;
-  const auto device_key = c10::computeDispatchKey(x.scalar_type(), x.layout(), x.device());
-  if (drop_mask_op().hasKernelForDispatchKey(device_key)) {
+  if (has_kernel(drop_mask_op(), x.device())) {
     here.rows = key.rows.to(x.device(), /*non_blocking=*/true);
   }
   return drop_mask(here, elements, rate).to(x.device(), dtype);

@@ -1,6 +1,5 @@
 #include "fovea/kernels/images.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/where.h>
 #include <torch/library.h>
@@ -8,16 +7,15 @@
 #include <optional>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/operators.h"
 
 namespace fovea::kernels {
 namespace {
 
 const auto& normalize_images_op() {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("fovea::normalize_images", "")
-                             .typed<at::Tensor(const at::Tensor&, const at::Tensor&,
-                                               const at::Tensor&, const std::optional<at::Tensor>&,
-                                               const std::optional<at::Tensor>&, at::ScalarType)>();
+  static const auto op = find_operator<at::Tensor(
+      const at::Tensor&, const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
+      const std::optional<at::Tensor>&, at::ScalarType)>("fovea::normalize_images");
   return op;
 }
 

@@ -1,7 +1,6 @@
 #include "fovea/kernels/matrix_products.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
@@ -15,6 +14,7 @@
 #include "fovea/kernels/bfloat16.h"
 #include "fovea/kernels/cpu/amx_product.h"
 #include "fovea/kernels/cpu/one_mkl_thread.h"
+#include "fovea/kernels/operators.h"
 
 // M rows (all leading dims together), K input width, N output width.
 namespace fovea::kernels {
@@ -28,9 +28,7 @@ using LinearPointwise = at::Tensor(const at::Tensor&, const at::Tensor&,
 // oneDNN's product, reached through the dispatcher. a: [M, K], b: [N, K], any strides -> a b^T:
 // [M, N].
 at::Tensor onednn_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("mkldnn::_linear_pointwise", "")
-                             .typed<LinearPointwise>();
+  static const auto op = find_operator<LinearPointwise>("mkldnn::_linear_pointwise");
   return op.call(a, b, bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt, "none",
                  c10::List<std::optional<at::Scalar>>(), "");
 }
@@ -59,9 +57,7 @@ bool mkl_is_faster() {
 // second factor of onednn_product only.
 at::Tensor packed_for_product(const at::Tensor& b, int64_t rows) {
   using Reorder = at::Tensor(const at::Tensor&, std::optional<int64_t>);
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("mkldnn::_reorder_linear_weight", "")
-                             .typed<Reorder>();
+  static const auto op = find_operator<Reorder>("mkldnn::_reorder_linear_weight");
   return op.call(b, rows);
 }
 
@@ -202,9 +198,8 @@ at::Tensor with_dense_dim(const at::Tensor& x) {
 }
 
 cpu::Factor factor_of(const at::Tensor& x) {
-  const auto* bits = reinterpret_cast<const uint16_t*>(x.const_data_ptr<at::BFloat16>());
   const bool is_transposed = x.stride(1) != 1;
-  return {bits, x.stride(is_transposed ? 1 : 0), is_transposed};
+  return {bits_of(x), x.stride(is_transposed ? 1 : 0), is_transposed};
 }
 
 // a: [M, K], b: [K, N] -> a b + bias: [M, N] bfloat16.
@@ -216,7 +211,7 @@ at::Tensor product_in_tiles(const at::Tensor& a, const at::Tensor& b, const at::
   const auto wide_bias = bias.defined() ? bias.to(at::kFloat).contiguous() : bias;
   cpu::amx_product(
       factor_of(first), factor_of(second), {M, N, a.size(1)},
-      cpu::Bfloat16Result{.data = reinterpret_cast<uint16_t*>(out.mutable_data_ptr<at::BFloat16>()),
+      cpu::Bfloat16Result{.data = mutable_bits_of(out),
                           .stride = N,
                           .bias = bias.defined() ? wide_bias.const_data_ptr<float>() : nullptr});
   return out;

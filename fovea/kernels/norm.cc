@@ -1,13 +1,11 @@
 #include "fovea/kernels/norm.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/native_layer_norm.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/zeros.h>
-#include <c10/core/TensorOptions.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
@@ -20,6 +18,7 @@
 #include "fovea/kernels/cpu/norm_rows.h"
 #include "fovea/kernels/cuda/layer_norm.h"
 #include "fovea/kernels/float_rows.h"
+#include "fovea/kernels/operators.h"
 #include "fovea/kernels/reduce.h"
 #include "fovea/kernels/work_scope.h"
 
@@ -39,20 +38,18 @@ using Tensors3 = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 // x: [M, D] -> y [M, D], mean and rstd [M] float32.
 const auto& norm_op() {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("fovea::layer_norm", "")
-                             .typed<Tensors3(const at::Tensor&, const OptionalTensor&,
-                                             const OptionalTensor&, double)>();
+  static const auto op =
+      find_operator<Tensors3(const at::Tensor&, const OptionalTensor&, const OptionalTensor&,
+                             double)>("fovea::layer_norm");
   return op;
 }
 
 // dy, x: [M, D] -> dx [M, D], gradients of weight and bias [D] float32, undefined without one.
 const auto& norm_backward_op() {
   static const auto op =
-      c10::Dispatcher::singleton()
-          .findSchemaOrThrow("fovea::layer_norm_backward", "")
-          .typed<Tensors3(const at::Tensor&, const at::Tensor&, const OptionalTensor&,
-                          const at::Tensor&, const at::Tensor&, bool)>();
+      find_operator<Tensors3(const at::Tensor&, const at::Tensor&, const OptionalTensor&,
+                             const at::Tensor&, const at::Tensor&, bool)>(
+          "fovea::layer_norm_backward");
   return op;
 }
 
@@ -61,8 +58,7 @@ bool has_norm_kernel(const at::Tensor& x) {
   const auto type = x.scalar_type();
   if (x.is_cpu() || x.is_meta()) return type == at::kFloat || type == at::kBFloat16;
   return (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) &&
-         x.size(-1) <= cuda::kMaxNormWidth &&
-         norm_op().hasKernelForDispatchKey(c10::computeDispatchKey(type, x.layout(), x.device()));
+         x.size(-1) <= cuda::kMaxNormWidth && has_kernel(norm_op(), x.device());
 }
 
 const float* data_or_null(const OptionalTensor& x) {

@@ -1,16 +1,16 @@
 #include "fovea/kernels/reduce.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
-#include <c10/core/TensorOptions.h>
 #include <torch/library.h>
 
 #include <algorithm>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/bfloat16.h"
 #include "fovea/kernels/cpu/row_sums.h"
+#include "fovea/kernels/operators.h"
 
 namespace fovea::kernels {
 namespace {
@@ -29,8 +29,7 @@ at::Tensor partial_sums(const at::Tensor& x) {
       if (x.scalar_type() == at::kFloat) {
         cpu::add_rows(x.const_data_ptr<float>() + first * N, rows, N, out + p * N);
       } else {
-        const auto* bits = reinterpret_cast<const uint16_t*>(x.const_data_ptr<at::BFloat16>());
-        cpu::add_rows_bfloat16(bits + first * N, rows, N, out + p * N);
+        cpu::add_rows_bfloat16(bits_of(x) + first * N, rows, N, out + p * N);
       }
     }
   });
@@ -47,17 +46,14 @@ at::Tensor sum_rows_cpu(const at::Tensor& x) {
 }
 
 const auto& sum_rows_op() {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("fovea::sum_rows", "")
-                             .typed<at::Tensor(const at::Tensor&)>();
+  static const auto op = find_operator<at::Tensor(const at::Tensor&)>("fovea::sum_rows");
   return op;
 }
 
 bool has_sum_kernel(const at::Tensor& x) {
   const auto type = x.scalar_type();
   return (type == at::kFloat || type == at::kBFloat16 || (type == at::kHalf && !x.is_cpu())) &&
-         sum_rows_op().hasKernelForDispatchKey(
-             c10::computeDispatchKey(type, x.layout(), x.device()));
+         has_kernel(sum_rows_op(), x.device());
 }
 
 }  // namespace

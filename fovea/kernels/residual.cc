@@ -1,11 +1,9 @@
 #include "fovea/kernels/residual.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
-#include <c10/core/TensorOptions.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
@@ -18,6 +16,7 @@
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/residual_rows.h"
 #include "fovea/kernels/float_rows.h"
+#include "fovea/kernels/operators.h"
 #include "fovea/kernels/reduce.h"
 #include "fovea/kernels/work_scope.h"
 
@@ -36,19 +35,17 @@ constexpr int64_t kResidualRowsPerPartial = 64;
 
 // x, branch: [M, D], scale: [D], mask: [B] -> [M, D].
 const auto& residual_op() {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("fovea::residual", "")
-                             .typed<at::Tensor(const at::Tensor&, const at::Tensor&,
-                                               const MaybeTensor&, const MaybeTensor&)>();
+  static const auto op =
+      find_operator<at::Tensor(const at::Tensor&, const at::Tensor&, const MaybeTensor&,
+                               const MaybeTensor&)>("fovea::residual");
   return op;
 }
 
 // dy, branch: [M, D] -> dbranch [M, D]; dscale [D], undefined without scale.
 const auto& residual_backward_op() {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("fovea::residual_backward", "")
-                             .typed<TwoTensors(const at::Tensor&, const MaybeTensor&,
-                                               const MaybeTensor&, const MaybeTensor&)>();
+  static const auto op =
+      find_operator<TwoTensors(const at::Tensor&, const MaybeTensor&, const MaybeTensor&,
+                               const MaybeTensor&)>("fovea::residual_backward");
   return op;
 }
 
@@ -57,8 +54,7 @@ bool has_residual_kernel(const at::Tensor& x) {
   const bool is_host = x.is_cpu() || x.is_meta();
   if (x.numel() == 0 || x.numel() / x.size(-1) > std::numeric_limits<int32_t>::max()) return false;
   return (type == at::kFloat || type == at::kBFloat16 || (type == at::kHalf && !is_host)) &&
-         residual_op().hasKernelForDispatchKey(
-             c10::computeDispatchKey(type, x.layout(), x.device()));
+         has_kernel(residual_op(), x.device());
 }
 
 // What each row's branch is multiplied by.

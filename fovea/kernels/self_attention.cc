@@ -12,6 +12,7 @@
 #include "fovea/kernels/attention.h"
 #include "fovea/kernels/attention_choice.h"
 #include "fovea/kernels/attention_heads.h"
+#include "fovea/kernels/bfloat16.h"
 #include "fovea/kernels/bfloat16_self_attention.h"
 #include "fovea/kernels/cpu/attention_head.h"
 #include "fovea/kernels/cpu/norm_rows.h"
@@ -49,9 +50,7 @@ struct HeadView {
 
 void load(const HeadView& from, int64_t N, int64_t K, int64_t Kp, float* to) {
   if (from.tensor.scalar_type() == at::kBFloat16) {
-    const auto* bits = from.tensor.const_data_ptr<at::BFloat16>() + from.offset;
-    cpu::bfloat16_rows_to_float(reinterpret_cast<const uint16_t*>(bits), from.columns, N, K, to,
-                                Kp);
+    cpu::bfloat16_rows_to_float(bits_of(from.tensor) + from.offset, from.columns, N, K, to, Kp);
     return;
   }
   const auto* values = from.tensor.const_data_ptr<float>() + from.offset;
@@ -60,8 +59,7 @@ void load(const HeadView& from, int64_t N, int64_t K, int64_t Kp, float* to) {
 
 void store(const float* from, int64_t N, int64_t K, int64_t Kp, const HeadView& to) {
   if (to.tensor.scalar_type() == at::kBFloat16) {
-    auto* bits = to.tensor.mutable_data_ptr<at::BFloat16>() + to.offset;
-    cpu::float_rows_to_bfloat16(from, Kp, N, K, reinterpret_cast<uint16_t*>(bits), to.columns);
+    cpu::float_rows_to_bfloat16(from, Kp, N, K, mutable_bits_of(to.tensor) + to.offset, to.columns);
     return;
   }
   auto* values = to.tensor.mutable_data_ptr<float>() + to.offset;

@@ -122,10 +122,9 @@ FOVEA_AMX void release_tiles() {
 }  // namespace
 
 bool has_amx() {
-  static const bool has =
-      __builtin_cpu_supports("amx-bf16") != 0 && __builtin_cpu_supports("amx-tile") != 0 &&
-      __builtin_cpu_supports("avx512bf16") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
-      __builtin_cpu_supports("avx512vl") != 0 && ask_for_tiles();
+  static const bool has = __builtin_cpu_supports("amx-bf16") != 0 &&
+                          __builtin_cpu_supports("amx-tile") != 0 && has_avx512_bfloat16() &&
+                          ask_for_tiles();
   return has;
 }
 

@@ -1,7 +1,6 @@
 #include "fovea/kernels/cpu/amx_attention_head.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <numbers>

@@ -5,16 +5,18 @@
 
 #include <algorithm>
 
+#include "fovea/kernels/bfloat16.h"
 #include "fovea/kernels/cpu/aligned_buffer.h"
 
 // Note [Blocks of a product]
-// The second factor is packed whole (Note [Tiles]), by all threads. Then each thread takes panels
-// of the first factor, eight at a time, and packs those to a depth of 512 values: 256 KiB, which
-// stay in the second-level cache while each panel of the second factor, 32 KiB of it, goes through
-// the first-level cache once and meets all eight. Of deeper factors the sums wait from one stretch
-// of depth to the next. As many panels as have room for theirs go through the depth side by side:
-// of a first factor that is stored transposed, as in the gradient of a weight, they are pieces of
-// the same rows, and a row that is far from its neighbours costs more to find than to read.
+// The second factor is packed whole (Note [Tiles]), by all threads. Then each thread takes runs of
+// panels of the first factor, and packs a run to a depth of 512 values, a stretch. Eight panels of
+// it at a time, 256 KiB, stay in the second-level cache while each panel of the second factor, 32
+// KiB of it, goes through the first-level cache once and meets all eight. A run is these eight, but
+// of deeper factors, whose sums wait from one stretch to the next, as many as have room for their
+// sums: of a first factor that is stored transposed, as in the gradient of a weight, they are
+// pieces of the same rows, and a row that is far from its neighbours costs more to find than to
+// read.
 namespace fovea::kernels::cpu {
 namespace {
 
@@ -46,7 +48,7 @@ FloatBlockTarget target_of(const FloatResult& result, const ProductSizes& sizes,
 
 // Working memory of a thread.
 struct PanelScratch {
-  AlignedBuffer<uint16_t> packed;  // [kPanelsAtOnce, steps, kStepValues]
+  AlignedBuffer<uint16_t> packed;  // [panels of a run, steps of a stretch, kStepValues]
   AlignedBuffer<float> sums;       // [blocks that wait, 32, 32]
 };
 
@@ -59,7 +61,7 @@ class Product {
 
   void run() {
     const auto packed = at::empty({across_ * steps_ * kStepValues}, at::kBFloat16);
-    packed_ = reinterpret_cast<uint16_t*>(packed.mutable_data_ptr<at::BFloat16>());
+    packed_ = mutable_bits_of(packed);
     pack_all_of_second();
     // Few panels are cut across as well, so that all threads have work.
     const int64_t parts = std::clamp<int64_t>(4 * at::get_num_threads() / down_, 1, across_);
@@ -119,8 +121,8 @@ class Product {
     }
   }
 
-  // Panels of the first factor that go through a deep product side by side: as many as leave their
-  // waiting sums in the second-level cache.
+  // Of panels of the first factor that are packed together: in a deep product as many as leave
+  // their waiting sums in the second-level cache.
   int64_t panels_of_run() const {
     if (steps_ <= kMostSteps) return kPanelsAtOnce;
     constexpr int64_t kMostWaiting = 320;  // blocks: 1.25 MiB

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <limits>
 
-#include "fovea/core/error.h"
 #include "fovea/kernels/bfloat16.h"
 
 // Compiled once for each instruction set by Highway, which picks the best one at run time.
@@ -321,14 +320,11 @@ void Bfloat16AttentionScratch::resize(int64_t N, int64_t K) {
   const auto lines = [](int64_t words) { return (words + 15) / 16 * 16; };
   const int64_t words =
       2 * lines(square) + 3 * lines(square / 2) + 3 * lines(thin / 2) + lines(thin) + 2 * lines(Np);
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(4 * words)));
-  FOVEA_CHECK(memory != nullptr, "attention: no memory for {} bytes", 4 * words);
-  memory_.reset(memory);
-  std::memset(memory, 0, static_cast<size_t>(4 * words));
+  auto* next = memory_.reserve(words);
+  std::fill_n(next, words, 0.0f);
   tokens_ = N;
   width_ = K;
   padded = Np;
-  auto* next = reinterpret_cast<float*>(memory);
   const auto take = [&](int64_t count) {
     auto* taken = next;
     next += lines(count);

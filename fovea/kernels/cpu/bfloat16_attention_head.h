@@ -3,10 +3,9 @@
 // read and written where they lie, bfloat16 as its 16-bit patterns. N tokens, K head_dim.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
+
+#include "fovea/kernels/cpu/aligned_buffer.h"
 
 namespace fovea::kernels::cpu {
 
@@ -50,10 +49,7 @@ class Bfloat16AttentionScratch {
   float *log_sums, *row_sums;              // [Np]
 
  private:
-  struct Free {
-    void operator()(void* memory) const { std::free(memory); }
-  };
-  std::unique_ptr<std::byte, Free> memory_;
+  AlignedBuffer<float> memory_;
   int64_t tokens_ = 0, width_ = 0;
 };
 
