@@ -1,14 +1,11 @@
 #include "fovea/kernels/bfloat16.h"
 
+#include "fovea/kernels/cpu/panels.h"
+
 namespace fovea::kernels {
 
 bool has_bfloat16_products(c10::Device device) {
-#ifdef __x86_64__
-  if (device.is_cpu()) {
-    return __builtin_cpu_supports("avx512bf16") != 0 || __builtin_cpu_supports("amx-bf16") != 0;
-  }
-#endif
-  return !device.is_cpu();
+  return device.is_cpu() ? cpu::has_panel_products() : true;
 }
 
 bool is_multiplied_as_float(const at::Tensor& x) {

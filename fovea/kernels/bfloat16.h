@@ -8,7 +8,8 @@
 
 namespace fovea::kernels {
 
-// Whether the device multiplies bfloat16 in hardware: AVX-512 BF16 or AMX on a CPU, any GPU.
+// Whether the device multiplies bfloat16 in hardware: AVX-512 BF16 on a CPU, with or without AMX,
+// any GPU.
 bool has_bfloat16_products(c10::Device device);
 
 // True for bfloat16 on a processor that cannot multiply it. Products are then taken in float32,

@@ -1,6 +1,5 @@
 #include "fovea/kernels/bfloat16_self_attention.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -9,9 +8,9 @@
 
 #include "fovea/kernels/attention_heads.h"
 #include "fovea/kernels/bfloat16.h"
-#include "fovea/kernels/cpu/amx.h"
-#include "fovea/kernels/cpu/amx_attention_head.h"
-#include "fovea/kernels/cpu/bfloat16_attention_head.h"
+#include "fovea/kernels/cpu/panel_attention_head.h"
+#include "fovea/kernels/cpu/panels.h"
+#include "fovea/kernels/cpu/share_out.h"
 #include "fovea/kernels/work_scope.h"
 
 // S sequences, N tokens of one, T of all, H heads, K head_dim, D = H K.
@@ -21,9 +20,9 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Above this what a head is worked on with leaves the second-level cache. On AMX scores are not
-// kept whole, but for the gradient's.
-int64_t most_tokens() { return cpu::has_amx() ? 2304 : 384; }
+// Above this what a head is worked on with leaves the second-level cache. Scores are not kept
+// whole, but for the gradient's.
+constexpr int64_t kMostTokens = 2304;
 
 // The sizes of one call, and where each head's parts lie.
 struct PackedHeads : AttentionHeads {
@@ -39,23 +38,15 @@ struct PackedHeads : AttentionHeads {
   cpu::QkvRows qkv(const uint16_t* data, int64_t head) const {
     return {in(data, head, 0, 3), in(data, head, 1, 3), in(data, head, 2, 3)};
   }
-  // Calls work(head, scratch) for every head of every sequence, in parallel, with what the kernels
-  // want around them.
-  template <class Scratch, class Scope, class Work>
+  // Calls work(head, scratch) for every head of every sequence, in parallel.
+  template <class Work>
   void for_each(const Work& work) const {
-    at::parallel_for(0, count(), grain(40000), [&](int64_t begin, int64_t end) {
-      thread_local Scratch scratch;
-      const Scope scope;
+    cpu::share_out(count(), grain(40000), [&](int64_t begin, int64_t end) {
+      thread_local cpu::PanelAttentionScratch scratch;
+      const cpu::PanelScope scope;
       for (int64_t head = begin; head < end; ++head) work(head, scratch);
     });
   }
-};
-
-struct PairScope {
-  PairScope() = default;
-  ~PairScope() { cpu::release_bfloat16_attention(); }
-  PairScope(const PairScope&) = delete;
-  PairScope& operator=(const PairScope&) = delete;
 };
 
 class Bfloat16SelfAttentionFunction
@@ -72,20 +63,11 @@ class Bfloat16SelfAttentionFunction
     const auto* qkv_bits = bits_of(qkv);
     auto* out_bits = mutable_bits_of(out);
     auto* sums = log_sums.mutable_data_ptr<float>();
-    if (cpu::has_amx()) {
-      heads.for_each<cpu::AmxAttentionScratch, cpu::TileScope>([&](int64_t head, auto& scratch) {
-        cpu::amx_attention_forward(scratch, heads.qkv(qkv_bits, head), heads.tokens(head), heads.K,
+    heads.for_each([&](int64_t head, auto& scratch) {
+      cpu::panel_attention_forward(scratch, heads.qkv(qkv_bits, head), heads.tokens(head), heads.K,
                                    static_cast<float>(scale), heads.rows(out_bits, head, 0, 1),
                                    sums + heads.first_of_sums(head));
-      });
-    } else {
-      heads.for_each<cpu::Bfloat16AttentionScratch, PairScope>([&](int64_t head, auto& scratch) {
-        cpu::bfloat16_attention_forward(scratch, heads.qkv(qkv_bits, head), heads.tokens(head),
-                                        heads.K, static_cast<float>(scale),
-                                        heads.rows(out_bits, head, 0, 1),
-                                        sums + heads.first_of_sums(head));
-      });
-    }
+    });
     ctx->save_for_backward({qkv, out, log_sums});
     ctx->saved_data["num_heads"] = num_heads;
     ctx->saved_data["scale"] = scale;
@@ -112,32 +94,21 @@ class Bfloat16SelfAttentionFunction
                                   heads.rows(dqkv_bits, head, 1, 3),
                                   heads.rows(dqkv_bits, head, 2, 3)};
     };
-    if (cpu::has_amx()) {
-      heads.for_each<cpu::AmxAttentionScratch, cpu::TileScope>([&](int64_t head, auto& scratch) {
-        cpu::amx_attention_backward(scratch, heads.qkv(qkv_bits, head),
+    heads.for_each([&](int64_t head, auto& scratch) {
+      cpu::panel_attention_backward(scratch, heads.qkv(qkv_bits, head),
                                     heads.in(out_bits, head, 0, 1), heads.in(dout_bits, head, 0, 1),
                                     sums + heads.first_of_sums(head), heads.tokens(head), heads.K,
                                     scale, rows_of_gradients(head));
-      });
-    } else {
-      heads.for_each<cpu::Bfloat16AttentionScratch, PairScope>([&](int64_t head, auto& scratch) {
-        cpu::bfloat16_attention_backward(scratch, heads.qkv(qkv_bits, head),
-                                         heads.in(dout_bits, head, 0, 1),
-                                         sums + heads.first_of_sums(head), heads.tokens(head),
-                                         heads.K, scale, rows_of_gradients(head));
-      });
-    }
+    });
     return {dqkv, at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
 }  // namespace
 
-bool has_bfloat16_self_attention(const at::Tensor& qkv, int64_t num_heads, int64_t N) {
+bool has_bfloat16_self_attention(const at::Tensor& qkv, int64_t N) {
   return qkv.is_cpu() && qkv.scalar_type() == at::kBFloat16 && qkv.numel() > 0 &&
-         N <= most_tokens() &&
-         (cpu::has_amx() || (cpu::fits_bfloat16_attention(qkv.size(-1) / (3 * num_heads)) &&
-                             cpu::has_bfloat16_attention()));
+         N <= kMostTokens && has_bfloat16_products(qkv.device());
 }
 
 at::Tensor bfloat16_self_attention(const at::Tensor& qkv, int64_t num_heads, double scale,

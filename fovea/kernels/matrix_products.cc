@@ -12,8 +12,8 @@
 #include <optional>
 
 #include "fovea/kernels/bfloat16.h"
-#include "fovea/kernels/cpu/amx_product.h"
 #include "fovea/kernels/cpu/one_mkl_thread.h"
+#include "fovea/kernels/cpu/panel_product.h"
 #include "fovea/kernels/operators.h"
 
 // M rows (all leading dims together), K input width, N output width.
@@ -51,14 +51,6 @@ bool mkl_is_faster() {
 #else
   return false;
 #endif
-}
-
-// b: [N, K] in the layout in which oneDNN multiplies it with about `rows` rows. It can be read as a
-// second factor of onednn_product only.
-at::Tensor packed_for_product(const at::Tensor& b, int64_t rows) {
-  using Reorder = at::Tensor(const at::Tensor&, std::optional<int64_t>);
-  static const auto op = find_operator<Reorder>("mkldnn::_reorder_linear_weight");
-  return op.call(b, rows);
 }
 
 // Of the products of one thread each.
@@ -175,21 +167,12 @@ at::Tensor float_product(const at::Tensor& a, const at::Tensor& b, const at::Ten
   return blocked_product(a, b, bias, rows_of_block(a.size(0)), b.size(0));
 }
 
-// Whether x [M, K] times a weight is a product of bfloat16 with rows enough to be worth a packed
-// weight. With AMX, [1576, 384] x [384, 1536] ran at 289 GFLOP/s a core, and at 780 with packing
-// included; at 256 rows packing costs more than it saves. A transposed weight takes longer to pack.
-// Nothing is kept from call to call, so nothing goes stale, and gathered weights have no copy.
-bool is_worth_packing(const at::Tensor& x, int64_t least_rows) {
-  return x.is_cpu() && x.scalar_type() == at::kBFloat16 && x.size(0) >= least_rows &&
-         x.size(1) > 0 && has_bfloat16_products(x.device());
-}
-constexpr int64_t kLeastRows = 512, kLeastRowsOfTransposed = 4096;
-
-// Whether a product of `rows` rows of bfloat16 is worth packing its factors into tiles.
-bool multiplies_in_tiles(const at::Tensor& rows) {
-  constexpr int64_t kLeastRowsOfTiles = 64;
-  return rows.is_cpu() && rows.scalar_type() == at::kBFloat16 &&
-         rows.size(0) >= kLeastRowsOfTiles && rows.size(1) > 0 && cpu::has_amx();
+// Whether a product of `rows` rows of bfloat16 is worth packing its factors into panels. Nothing is
+// kept from call to call, so nothing goes stale, and gathered weights have no copy.
+bool multiplies_panels(const at::Tensor& rows) {
+  constexpr int64_t kLeastRows = 64;
+  return rows.is_cpu() && rows.scalar_type() == at::kBFloat16 && rows.size(0) >= kLeastRows &&
+         rows.size(1) > 0 && has_bfloat16_products(rows.device());
 }
 
 // [rows, columns], of which one dim is dense.
@@ -203,13 +186,13 @@ cpu::Factor factor_of(const at::Tensor& x) {
 }
 
 // a: [M, K], b: [K, N] -> a b + bias: [M, N] bfloat16.
-at::Tensor product_in_tiles(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
+at::Tensor product_of_panels(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
   const auto first = with_dense_dim(a), second = with_dense_dim(b);
   const int64_t M = a.size(0), N = b.size(1);
   auto out = at::empty({M, N}, a.options());
   if (out.numel() == 0) return out;
   const auto wide_bias = bias.defined() ? bias.to(at::kFloat).contiguous() : bias;
-  cpu::amx_product(
+  cpu::panel_product(
       factor_of(first), factor_of(second), {M, N, a.size(1)},
       cpu::Bfloat16Result{.data = mutable_bits_of(out),
                           .stride = N,
@@ -219,18 +202,18 @@ at::Tensor product_in_tiles(const at::Tensor& a, const at::Tensor& b, const at::
 
 // dy: [M, N], x: [M, K] -> dy^T x: [N, K] float32. The larger side is the rows of the product: its
 // other factor is packed whole.
-at::Tensor weight_gradient_in_tiles(const at::Tensor& dy, const at::Tensor& x) {
+at::Tensor weight_gradient_of_panels(const at::Tensor& dy, const at::Tensor& x) {
   const auto rows = with_dense_dim(dy), inputs = with_dense_dim(x);
   const int64_t M = dy.size(0), N = dy.size(1), K = x.size(1);
   auto out = at::empty({N, K}, dy.options().dtype(at::kFloat));
   if (out.numel() == 0) return out;
   auto* data = out.mutable_data_ptr<float>();
   if (N >= K) {
-    cpu::amx_product(factor_of(rows.t()), factor_of(inputs), {N, K, M},
-                     cpu::FloatResult{.data = data, .stride = K});
+    cpu::panel_product(factor_of(rows.t()), factor_of(inputs), {N, K, M},
+                       cpu::FloatResult{.data = data, .stride = K});
   } else {
-    cpu::amx_product(factor_of(inputs.t()), factor_of(rows), {K, N, M},
-                     cpu::FloatResult{.data = data, .stride = K, .is_transposed = true});
+    cpu::panel_product(factor_of(inputs.t()), factor_of(rows), {K, N, M},
+                       cpu::FloatResult{.data = data, .stride = K, .is_transposed = true});
   }
   return out;
 }
@@ -242,10 +225,7 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tens
     const auto wide_bias = bias.defined() ? bias.to(at::kFloat) : bias;
     return product(x.to(at::kFloat), weight.to(at::kFloat), wide_bias).to(at::kBFloat16);
   }
-  if (multiplies_in_tiles(x)) return product_in_tiles(x, weight.t(), bias);
-  if (is_worth_packing(x, kLeastRows)) {
-    return onednn_product(x, packed_for_product(weight, x.size(0)), bias);
-  }
+  if (multiplies_panels(x)) return product_of_panels(x, weight.t(), bias);
   return is_cpu_float(x) ? float_product(x, weight, bias) : at::linear(x, weight, bias);
 }
 
@@ -253,16 +233,13 @@ at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight) {
   if (is_multiplied_as_float(dy)) {
     return input_gradient(dy.to(at::kFloat), weight.to(at::kFloat)).to(at::kBFloat16);
   }
-  if (multiplies_in_tiles(dy)) return product_in_tiles(dy, weight, {});
-  if (is_worth_packing(dy, kLeastRowsOfTransposed)) {
-    return onednn_product(dy, packed_for_product(weight.t(), dy.size(0)), {});
-  }
+  if (multiplies_panels(dy)) return product_of_panels(dy, weight, {});
   return is_cpu_float(dy) ? float_product(dy, weight.t(), {}) : at::matmul(dy, weight);
 }
 
 at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x) {
   if (is_multiplied_as_float(dy)) return weight_gradient(dy.to(at::kFloat), x.to(at::kFloat));
-  if (multiplies_in_tiles(dy)) return weight_gradient_in_tiles(dy, x);
+  if (multiplies_panels(dy)) return weight_gradient_of_panels(dy, x);
   const bool is_bfloat16 = dy.is_cpu() && dy.scalar_type() == at::kBFloat16 && dy.numel() > 0;
   if (!is_bfloat16 && !is_cpu_float(dy)) return at::matmul(dy.t(), x);
   // The sums run over all M rows, so the result is cut into tiles: a library would split sums.

@@ -1,4 +1,3 @@
-#include <ATen/Parallel.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <fmt/ranges.h>
@@ -16,6 +15,7 @@
 #include "fovea/kernels/bfloat16_self_attention.h"
 #include "fovea/kernels/cpu/attention_head.h"
 #include "fovea/kernels/cpu/norm_rows.h"
+#include "fovea/kernels/cpu/share_out.h"
 #include "fovea/kernels/work_scope.h"
 
 // B batch, S sequences, N tokens of one, T of all, H heads, K head_dim, D = H K.
@@ -86,7 +86,7 @@ struct Heads : AttentionHeads {
   // Calls work(head, scratch) for every head of every sequence, in parallel.
   template <class Work>
   void for_each(const Work& work) const {
-    at::parallel_for(0, count(), grain(20000), [&](int64_t begin, int64_t end) {
+    cpu::share_out(count(), grain(20000), [&](int64_t begin, int64_t end) {
       thread_local cpu::AttentionScratch scratch;
       for (int64_t head = begin; head < end; ++head) work(head, scratch);
     });
@@ -146,9 +146,9 @@ at::Tensor float_self_attention(const at::Tensor& qkv, int64_t num_heads, double
 }
 
 // Fovea's own kernel for sequences of N tokens; null: libtorch's are better, or the only ones.
-OwnAttention own_attention(const at::Tensor& qkv, int64_t num_heads, int64_t N) {
+OwnAttention own_attention(const at::Tensor& qkv, int64_t N) {
   if (!is_own_attention_wanted()) return nullptr;
-  if (has_bfloat16_self_attention(qkv, num_heads, N)) return bfloat16_self_attention;
+  if (has_bfloat16_self_attention(qkv, N)) return bfloat16_self_attention;
   return has_cpu_attention(qkv, N) ? float_self_attention : nullptr;
 }
 
@@ -176,11 +176,10 @@ struct SequenceRun {
   OwnAttention own;    // null: a single one
 };
 
-std::vector<SequenceRun> runs_of(const at::Tensor& qkv, int64_t num_heads,
-                                 at::IntArrayRef offsets) {
+std::vector<SequenceRun> runs_of(const at::Tensor& qkv, at::IntArrayRef offsets) {
   std::vector<SequenceRun> runs;
   for (size_t s = 0; s + 1 < offsets.size(); ++s) {
-    const auto own = own_attention(qkv, num_heads, offsets[s + 1] - offsets[s]);
+    const auto own = own_attention(qkv, offsets[s + 1] - offsets[s]);
     if (own && !runs.empty() && runs.back().own == own) {
       runs.back().last = s + 1;
     } else {
@@ -194,7 +193,7 @@ std::vector<SequenceRun> runs_of(const at::Tensor& qkv, int64_t num_heads,
 
 at::Tensor self_attention(const at::Tensor& qkv, int64_t num_heads, double scale) {
   check_qkv(qkv, num_heads, scale);
-  if (const auto own = own_attention(qkv, num_heads, qkv.size(1))) {
+  if (const auto own = own_attention(qkv, qkv.size(1))) {
     return own(qkv, num_heads, scale, even_offsets(qkv.size(0), qkv.size(1)));
   }
   const auto parts =
@@ -207,7 +206,7 @@ at::Tensor packed_self_attention(const at::Tensor& qkv, int64_t num_heads, doubl
                                  at::IntArrayRef offsets) {
   check_qkv(qkv, num_heads, scale);
   check_offsets(qkv, offsets);
-  const auto runs = runs_of(qkv, num_heads, offsets);
+  const auto runs = runs_of(qkv, offsets);
   std::vector<int64_t> lengths;
   for (const auto& run : runs) lengths.push_back(offsets[run.last] - offsets[run.first]);
   const auto rows = qkv.split_with_sizes(lengths, 1);  // each [1, tokens of a run, 3 D]

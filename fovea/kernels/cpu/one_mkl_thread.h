@@ -5,8 +5,9 @@
 #include <c10/core/InferenceMode.h>
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <cstdint>
+
+#include "fovea/kernels/cpu/share_out.h"
 
 namespace fovea::kernels::cpu {
 
@@ -33,12 +34,10 @@ class OneMklThread {
 // Calls body(i) for each i below `count` in libtorch's threads, for products of one thread each.
 template <class Body>
 void each_product(int64_t count, const Body& body) {
-  // Two at least, if one is empty: libtorch runs a single one outside of its threads, where the
-  // library would start its own.
-  at::parallel_for(0, std::max<int64_t>(2, count), 1, [&](int64_t begin, int64_t end) {
+  share_out(count, /*most=*/1, [&](int64_t i, int64_t) {
     const c10::InferenceMode no_autograd;  // modes are a thread's own
     const OneMklThread one_thread;
-    for (int64_t i = begin; i < std::min(count, end); ++i) body(i);
+    body(i);
   });
 }
 

@@ -1,4 +1,4 @@
-#include "fovea/kernels/cpu/amx_attention_head.h"
+#include "fovea/kernels/cpu/panel_attention_head.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,8 @@
 #include <numbers>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/cpu/amx.h"
 #include "fovea/kernels/cpu/avx512.h"
+#include "fovea/kernels/cpu/panels.h"
 
 #ifdef __x86_64__
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr auto kLog2OfE = std::numbers::log2e_v<float>;
 
-FOVEA_AMX inline void store_rounded(__m512 low, __m512 high, uint16_t* to) {
+FOVEA_AVX512 inline void store_rounded(__m512 low, __m512 high, uint16_t* to) {
   _mm512_store_si512(to, round_to_bfloat16(low, high));
 }
 
@@ -25,7 +25,7 @@ FOVEA_AMX inline void store_rounded(__m512 low, __m512 high, uint16_t* to) {
 struct LastBlock {
   __mmask16 low, high;
 };
-FOVEA_AMX inline LastBlock last_block(int64_t N) {
+FOVEA_AVX512 inline LastBlock last_block(int64_t N) {
   const auto bits = first_values((N - 1) % kBlockSide + 1);
   return {static_cast<__mmask16>(bits), static_cast<__mmask16>(bits >> 16)};
 }
@@ -36,8 +36,8 @@ FOVEA_AMX inline LastBlock last_block(int64_t N) {
 struct RowSum {
   float inverse, log;
 };
-FOVEA_AMX inline RowSum exponentiate_row(const float* scores, int64_t N, float scale,
-                                         uint16_t* rounded) {
+FOVEA_AVX512 inline RowSum exponentiate_row(const float* scores, int64_t N, float scale,
+                                            uint16_t* rounded) {
   const auto last = last_block(N);
   const int64_t blocks = num_blocks(N);
   auto low = _mm512_set1_ps(-std::numeric_limits<float>::infinity()), high = low;
@@ -74,9 +74,9 @@ struct Queries {
 
 // Of one key: scores and dP, a row of [n, block] each -> P and dS = P (dP - row sums) scale,
 // rounded into a row of [n, step] each.
-FOVEA_AMX inline void differentiate_row(const float* scores, const float* dscores, int64_t blocks,
-                                        float scale, const Queries& queries, uint16_t* rounded,
-                                        uint16_t* drounded) {
+FOVEA_AVX512 inline void differentiate_row(const float* scores, const float* dscores,
+                                           int64_t blocks, float scale, const Queries& queries,
+                                           uint16_t* rounded, uint16_t* drounded) {
   const auto factor = _mm512_set1_ps(scale * kLog2OfE), scales = _mm512_set1_ps(scale);
   for (int64_t i = 0; i < blocks; ++i) {
     __m512 p[2], ds[2];
@@ -94,7 +94,7 @@ FOVEA_AMX inline void differentiate_row(const float* scores, const float* dscore
 }
 
 // a b of two rows of bfloat16.
-FOVEA_AMX float dot(const uint16_t* a, const uint16_t* b, int64_t K) {
+FOVEA_AVX512 float dot(const uint16_t* a, const uint16_t* b, int64_t K) {
   auto sums = _mm512_setzero_ps();
   for (int64_t k = 0; k < K; k += kBlockSide) {
     const auto mask = first_values(K - k);
@@ -106,7 +106,7 @@ FOVEA_AMX float dot(const uint16_t* a, const uint16_t* b, int64_t K) {
 
 // What both passes have at hand.
 struct Head {
-  AmxAttentionScratch& s;
+  PanelAttentionScratch& s;
   int64_t N, K;
   int64_t n = num_blocks(N), k = num_blocks(K);
 
@@ -190,8 +190,8 @@ struct Head {
 
 }  // namespace
 
-void amx_attention_forward(AmxAttentionScratch& s, const QkvRows& qkv, int64_t N, int64_t K,
-                           float scale, OutRows out, float* log_sums) {
+void panel_attention_forward(PanelAttentionScratch& s, const QkvRows& qkv, int64_t N, int64_t K,
+                             float scale, OutRows out, float* log_sums) {
   const Head head{s, N, K};
   const int64_t n = head.n;
   const auto *keys = head.pack_columns(qkv.k, 0), *values = head.pack_rows(qkv.v, 0);
@@ -215,9 +215,9 @@ void amx_attention_forward(AmxAttentionScratch& s, const QkvRows& qkv, int64_t N
 
 // Works on transposed scores, 32 keys by all queries, because those are the first factor of dV and
 // dK. dS itself, the first factor of dQ, is collected on the way.
-void amx_attention_backward(AmxAttentionScratch& s, const QkvRows& qkv, InRows out, InRows dout,
-                            const float* given_log_sums, int64_t N, int64_t K, float scale,
-                            const QkvGradientRows& gradients) {
+void panel_attention_backward(PanelAttentionScratch& s, const QkvRows& qkv, InRows out, InRows dout,
+                              const float* given_log_sums, int64_t N, int64_t K, float scale,
+                              const QkvGradientRows& gradients) {
   const Head head{s, N, K};
   const int64_t n = head.n;
   const auto sums = head.sums_of_queries(out, dout, given_log_sums);
@@ -260,14 +260,14 @@ FOVEA_INTRINSICS_POP
 
 namespace fovea::kernels::cpu {
 
-void amx_attention_forward(AmxAttentionScratch&, const QkvRows&, int64_t, int64_t, float, OutRows,
-                           float*) {
-  fail("AMX on a processor that has none; ask has_amx first");
+void panel_attention_forward(PanelAttentionScratch&, const QkvRows&, int64_t, int64_t, float,
+                             OutRows, float*) {
+  fail("panels of bfloat16 on a processor that has no AVX-512 BF16; ask has_panel_products first");
 }
 
-void amx_attention_backward(AmxAttentionScratch&, const QkvRows&, InRows, InRows, const float*,
-                            int64_t, int64_t, float, const QkvGradientRows&) {
-  fail("AMX on a processor that has none; ask has_amx first");
+void panel_attention_backward(PanelAttentionScratch&, const QkvRows&, InRows, InRows, const float*,
+                              int64_t, int64_t, float, const QkvGradientRows&) {
+  fail("panels of bfloat16 on a processor that has no AVX-512 BF16; ask has_panel_products first");
 }
 
 }  // namespace fovea::kernels::cpu

@@ -1,7 +1,10 @@
-// The kernels on AMX by themselves; through linear and self_attention their own tests see them.
-#include "fovea/kernels/cpu/amx.h"
+// The kernels on panels by themselves; through linear and self_attention their own tests see them.
+#include "fovea/kernels/cpu/panels.h"
 
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/logsumexp.h>
+#include <ATen/ops/softmax.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -9,25 +12,24 @@
 #include <limits>
 #include <vector>
 
-#include "fovea/kernels/cpu/amx_attention_head.h"
-#include "fovea/kernels/cpu/amx_product.h"
+#include "fovea/kernels/bfloat16.h"
+#include "fovea/kernels/cpu/aligned_buffer.h"
+#include "fovea/kernels/cpu/panel_attention_head.h"
+#include "fovea/kernels/cpu/panel_product.h"
 #include "tests/support/close.h"
 #include "tests/support/threads.h"
 
 namespace fovea {
 namespace {
 
+using kernels::mutable_bits_of;
 using kernels::cpu::Factor;
 using support::random;
 
-uint16_t* bits_of(const at::Tensor& x) {
-  return reinterpret_cast<uint16_t*>(x.mutable_data_ptr<at::BFloat16>());
-}
-
-class AmxTest : public testing::Test {
+class PanelsTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (!kernels::cpu::has_amx()) GTEST_SKIP() << "skipped: no AMX";
+    if (!kernels::cpu::has_panel_products()) GTEST_SKIP() << "skipped: no AVX-512 BF16";
   }
 };
 
@@ -45,13 +47,13 @@ struct StoredFactor {
     whole = at::full({stored.size(0), stored.size(1) + 3}, std::numeric_limits<float>::quiet_NaN(),
                      values.options());
     whole.narrow(1, 2, stored.size(1)).copy_(stored);
-    factor = {bits_of(whole) + 2, whole.size(1), is_transposed};
+    factor = {mutable_bits_of(whole) + 2, whole.size(1), is_transposed};
   }
   at::Tensor whole;
   Factor factor;
 };
 
-class AmxProductTest : public AmxTest {
+class PanelProductTest : public PanelsTest {
  protected:
   // Calls check(first, second, product in float64) for all sizes and layouts.
   template <class Check>
@@ -71,30 +73,30 @@ class AmxProductTest : public AmxTest {
   }
 };
 
-TEST_F(AmxProductTest, FloatResultsMatchFloat64) {
+TEST_F(PanelProductTest, FloatResultsMatchFloat64) {
   for_each_case([](const Factor& a, const Factor& b, const Sizes& s, const at::Tensor& expected) {
     for (const bool is_transposed : {false, true}) {
       // A column more than is written, to see that it is not.
       const auto shape = is_transposed ? expected.t() : expected;
       const auto out = at::full({shape.size(0), shape.size(1) + 1}, 77, at::kFloat);
-      amx_product(a, b, {s.rows, s.columns, s.depth},
-                  kernels::cpu::FloatResult{.data = out.mutable_data_ptr<float>(),
-                                            .stride = out.size(1),
-                                            .is_transposed = is_transposed});
+      panel_product(a, b, {s.rows, s.columns, s.depth},
+                    kernels::cpu::FloatResult{.data = out.mutable_data_ptr<float>(),
+                                              .stride = out.size(1),
+                                              .is_transposed = is_transposed});
       support::expect_close(out.narrow(1, 0, shape.size(1)), shape, at::kFloat, "product");
       EXPECT_TRUE(out.select(1, -1).eq(77).all().item<bool>());
     }
   });
 }
 
-TEST_F(AmxProductTest, Bfloat16ResultsAreThoseOfFloat64Rounded) {
+TEST_F(PanelProductTest, Bfloat16ResultsAreThoseOfFloat64Rounded) {
   for_each_case([](const Factor& a, const Factor& b, const Sizes& s, const at::Tensor& expected) {
     const auto bias = random({s.columns}, at::kFloat, 3);
     for (const bool has_bias : {false, true}) {
       const auto out = at::full({s.rows, s.columns + 1}, 77, at::kBFloat16);
-      amx_product(
+      panel_product(
           a, b, {s.rows, s.columns, s.depth},
-          kernels::cpu::Bfloat16Result{.data = bits_of(out),
+          kernels::cpu::Bfloat16Result{.data = mutable_bits_of(out),
                                        .stride = out.size(1),
                                        .bias = has_bias ? bias.const_data_ptr<float>() : nullptr});
       support::expect_close(out.narrow(1, 0, s.columns).to(at::kDouble),
@@ -104,39 +106,60 @@ TEST_F(AmxProductTest, Bfloat16ResultsAreThoseOfFloat64Rounded) {
   });
 }
 
-TEST_F(AmxProductTest, LargeResultsGoPastTheCachesWithTheSameBits) {
+TEST_F(PanelProductTest, LargeResultsGoPastTheCachesWithTheSameBits) {
   // The first is large enough for that; the second one's rows do not start at cache lines.
   const auto a = random({1100, 64}, at::kBFloat16, 1), b = random({64, 512}, at::kBFloat16, 2);
   const auto multiply = [&](int64_t stride) {
     const auto out = at::zeros({1100, stride}, at::kBFloat16);
-    amx_product({bits_of(a), 64}, {bits_of(b), 512}, {1100, 512, 64},
-                kernels::cpu::Bfloat16Result{.data = bits_of(out), .stride = stride});
+    panel_product({mutable_bits_of(a), 64}, {mutable_bits_of(b), 512}, {1100, 512, 64},
+                  kernels::cpu::Bfloat16Result{.data = mutable_bits_of(out), .stride = stride});
     return out.narrow(1, 0, 512).contiguous();
   };
   support::expect_same_bits(multiply(512), multiply(515), "product");
 }
 
-TEST_F(AmxProductTest, ANanStaysInItsRowAndColumn) {
+TEST_F(PanelProductTest, ANanStaysInItsRowAndColumn) {
   const auto a = random({40, 70}, at::kBFloat16, 1), b = random({70, 50}, at::kBFloat16, 2);
   a[37][69] = std::numeric_limits<float>::quiet_NaN();
   const auto out = at::zeros({40, 50}, at::kFloat);
-  amx_product({bits_of(a), 70}, {bits_of(b), 50}, {40, 50, 70},
-              kernels::cpu::FloatResult{.data = out.mutable_data_ptr<float>(), .stride = 50});
+  panel_product({mutable_bits_of(a), 70}, {mutable_bits_of(b), 50}, {40, 50, 70},
+                kernels::cpu::FloatResult{.data = out.mutable_data_ptr<float>(), .stride = 50});
   EXPECT_TRUE(out[37].isnan().all().item<bool>());
   EXPECT_EQ(out.isnan().sum().item<int64_t>(), 50);
 }
 
-TEST_F(AmxProductTest, SameBitsForAnyNumberOfThreads) {
+TEST_F(PanelProductTest, SameBitsForAnyNumberOfThreads) {
   const auto a = random({500, 1100}, at::kBFloat16, 1), b = random({1100, 330}, at::kBFloat16, 2);
   support::expect_same_bits_for_any_threads(
       [&] {
         const auto out = at::zeros({500, 330}, at::kFloat);
-        amx_product(
-            {bits_of(a), 1100}, {bits_of(b), 330}, {500, 330, 1100},
+        panel_product(
+            {mutable_bits_of(a), 1100}, {mutable_bits_of(b), 330}, {500, 330, 1100},
             kernels::cpu::FloatResult{.data = out.mutable_data_ptr<float>(), .stride = 330});
         return std::vector<at::Tensor>{out};
       },
       {2, 3, 7, 16});
+}
+
+// multiply_panels takes tiles where there is AMX, so vectors are tested by themselves.
+TEST_F(PanelProductTest, VectorsAddWhatTheFactorsSay) {
+  namespace cpu = kernels::cpu;
+  constexpr int64_t kSteps = 3, kDepth = kSteps * cpu::kBlockSide;
+  const auto a = random({cpu::kBlockSide, kDepth}, at::kBFloat16, 1);
+  const auto b = random({kDepth, cpu::kBlockSide}, at::kBFloat16, 2);
+  cpu::AlignedBuffer<uint16_t> first, second;
+  cpu::AlignedBuffer<float> block;
+  cpu::pack_first({mutable_bits_of(a), kDepth}, 0, cpu::kBlockSide, 0, kDepth,
+                  first.reserve(kSteps * cpu::kStepValues));
+  cpu::pack_second({mutable_bits_of(b), cpu::kBlockSide}, 0, cpu::kBlockSide, 0, kDepth,
+                   second.reserve(kSteps * cpu::kStepValues));
+  auto* sums = block.reserve(cpu::kBlockValues);
+  const auto expected = a.to(at::kDouble).matmul(b.to(at::kDouble));
+  for (const bool adds : {false, true}) {
+    cpu::multiply_panels_in_vectors(first.data(), second.data(), kSteps, adds, sums);
+    const auto found = at::from_blob(sums, {cpu::kBlockSide, cpu::kBlockSide}, at::kFloat);
+    support::expect_close(found, adds ? 2 * expected : expected, at::kFloat, "product");
+  }
 }
 
 // One head's rows inside of a wider tensor, and what comes of them.
@@ -151,36 +174,35 @@ struct HeadCase {
     at::Tensor out, log_sums, dqkv;
   };
   kernels::cpu::QkvRows inputs() const {
-    auto* data = bits_of(qkv);
+    auto* data = mutable_bits_of(qkv);
     return {{data, 3 * K}, {data + K, 3 * K}, {data + 2 * K, 3 * K}};
   }
   kernels::cpu::QkvGradientRows gradients(const at::Tensor& dqkv) const {
-    auto* data = bits_of(dqkv);
+    auto* data = mutable_bits_of(dqkv);
     return {{data, 3 * K}, {data + K, 3 * K}, {data + 2 * K, 3 * K}};
   }
   Results empty() const {
     return {at::zeros({N, K}, at::kBFloat16), at::zeros({N}), at::zeros({N, 3 * K}, at::kBFloat16)};
   }
 
-  Results on_tiles() const {
-    const kernels::cpu::TileScope tiles;
-    kernels::cpu::AmxAttentionScratch scratch;
+  Results on_panels() const {
+    const kernels::cpu::PanelScope scope;
+    kernels::cpu::PanelAttentionScratch scratch;
     const auto r = empty();
     auto* sums = r.log_sums.mutable_data_ptr<float>();
-    amx_attention_forward(scratch, inputs(), N, K, kScale, {bits_of(r.out), K}, sums);
-    amx_attention_backward(scratch, inputs(), {bits_of(r.out), K}, {bits_of(dout), K}, sums, N, K,
-                           kScale, gradients(r.dqkv));
+    panel_attention_forward(scratch, inputs(), N, K, kScale, {mutable_bits_of(r.out), K}, sums);
+    panel_attention_backward(scratch, inputs(), {mutable_bits_of(r.out), K},
+                             {mutable_bits_of(dout), K}, sums, N, K, kScale, gradients(r.dqkv));
     return r;
   }
-  Results on_pairs() const {
-    kernels::cpu::Bfloat16AttentionScratch scratch;
-    const auto r = empty();
-    auto* sums = r.log_sums.mutable_data_ptr<float>();
-    bfloat16_attention_forward(scratch, inputs(), N, K, kScale, {bits_of(r.out), K}, sums);
-    bfloat16_attention_backward(scratch, inputs(), {bits_of(dout), K}, sums, N, K, kScale,
-                                gradients(r.dqkv));
-    kernels::cpu::release_bfloat16_attention();
-    return r;
+  // The definition, in float64.
+  Results in_float64() const {
+    const auto wide = qkv.to(at::kDouble).requires_grad_();
+    const auto parts = wide.split(K, 1);
+    const auto scores = parts[0].matmul(parts[1].t()) * static_cast<double>(kScale);
+    const auto result = scores.softmax(-1).matmul(parts[2]);
+    result.backward(dout.to(at::kDouble));
+    return {result.detach(), scores.detach().logsumexp(-1), wide.grad()};
   }
 
   static constexpr float kScale = 0.3f;
@@ -188,38 +210,34 @@ struct HeadCase {
   at::Tensor qkv, dout;
 };
 
-using AmxAttentionTest = AmxTest;
+using PanelAttentionTest = PanelsTest;
 
-// Where there is AMX self_attention never takes the kernel of pairs, so it is tested here.
-TEST_F(AmxAttentionTest, AgreesWithTheKernelOfPairs) {
-  if (!kernels::cpu::has_bfloat16_attention()) GTEST_SKIP() << "skipped: no products of pairs";
+TEST_F(PanelAttentionTest, MatchesFloat64) {
   for (const int64_t N : {1, 31, 32, 33, 197}) {
     for (const int64_t K : {8, 32, 64, 80, 88}) {
       SCOPED_TRACE(fmt::format("{} tokens, head_dim {}", N, K));
       const HeadCase head(N, K);
-      const auto tiles = head.on_tiles(), pairs = head.on_pairs();
-      support::expect_close(tiles.out.to(at::kDouble), pairs.out.to(at::kDouble), at::kBFloat16,
-                            "out");
-      support::expect_close(tiles.log_sums, pairs.log_sums.to(at::kDouble), at::kFloat, "log sums");
-      support::expect_close(tiles.dqkv.to(at::kDouble), pairs.dqkv.to(at::kDouble), at::kBFloat16,
-                            "gradients");
+      const auto found = head.on_panels(), expected = head.in_float64();
+      support::expect_close(found.out.to(at::kDouble), expected.out, at::kBFloat16, "out");
+      support::expect_close(found.log_sums, expected.log_sums, at::kFloat, "log sums");
+      support::expect_close(found.dqkv.to(at::kDouble), expected.dqkv, at::kBFloat16, "gradients");
     }
   }
 }
 
-TEST_F(AmxAttentionTest, ScratchMayComeFromAnotherSize) {
+TEST_F(PanelAttentionTest, ScratchMayComeFromAnotherSize) {
   const HeadCase small(20, 32), large(197, 64);
-  const auto expected = small.on_tiles();
-  const kernels::cpu::TileScope tiles;
-  kernels::cpu::AmxAttentionScratch scratch;
+  const auto expected = small.on_panels();
+  const kernels::cpu::PanelScope scope;
+  kernels::cpu::PanelAttentionScratch scratch;
   for (const auto* head : {&large, &small}) {
     const auto r = head->empty();
     auto* sums = r.log_sums.mutable_data_ptr<float>();
-    amx_attention_forward(scratch, head->inputs(), head->N, head->K, HeadCase::kScale,
-                          {bits_of(r.out), head->K}, sums);
-    amx_attention_backward(scratch, head->inputs(), {bits_of(r.out), head->K},
-                           {bits_of(head->dout), head->K}, sums, head->N, head->K, HeadCase::kScale,
-                           head->gradients(r.dqkv));
+    panel_attention_forward(scratch, head->inputs(), head->N, head->K, HeadCase::kScale,
+                            {mutable_bits_of(r.out), head->K}, sums);
+    panel_attention_backward(scratch, head->inputs(), {mutable_bits_of(r.out), head->K},
+                             {mutable_bits_of(head->dout), head->K}, sums, head->N, head->K,
+                             HeadCase::kScale, head->gradients(r.dqkv));
     if (head == &large) continue;
     support::expect_same_bits(r.out, expected.out, "out");
     support::expect_same_bits(r.dqkv, expected.dqkv, "gradients");

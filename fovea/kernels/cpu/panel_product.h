@@ -1,10 +1,10 @@
-// Products of whole matrices of bfloat16 on AMX, in ATen's threads.
+// Products of whole matrices of bfloat16 on AMX or AVX-512, in ATen's threads.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
-#include "fovea/kernels/cpu/amx.h"
+#include "fovea/kernels/cpu/panels.h"
 
 namespace fovea::kernels::cpu {
 
@@ -28,10 +28,10 @@ struct FloatResult {
 };
 
 // first [rows, depth] times second [depth, columns]; each of them is read once. Each sum is taken
-// in one order, whatever the number of threads. Needs has_amx().
-void amx_product(const Factor& first, const Factor& second, const ProductSizes& sizes,
-                 const Bfloat16Result& result);
-void amx_product(const Factor& first, const Factor& second, const ProductSizes& sizes,
-                 const FloatResult& result);
+// in one order, whatever the number of threads. Needs has_panel_products().
+void panel_product(const Factor& first, const Factor& second, const ProductSizes& sizes,
+                   const Bfloat16Result& result);
+void panel_product(const Factor& first, const Factor& second, const ProductSizes& sizes,
+                   const FloatResult& result);
 
 }  // namespace fovea::kernels::cpu

@@ -1,4 +1,4 @@
-#include "fovea/kernels/cpu/amx_product.h"
+#include "fovea/kernels/cpu/panel_product.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
@@ -7,9 +7,10 @@
 
 #include "fovea/kernels/bfloat16.h"
 #include "fovea/kernels/cpu/aligned_buffer.h"
+#include "fovea/kernels/cpu/share_out.h"
 
 // Note [Blocks of a product]
-// The second factor is packed whole (Note [Tiles]), by all threads. Then each thread takes runs of
+// The second factor is packed whole (Note [Panels]), by all threads. Then each thread takes runs of
 // panels of the first factor, and packs a run to a depth of 512 values, a stretch. Eight panels of
 // it at a time, 256 KiB, stay in the second-level cache while each panel of the second factor, 32
 // KiB of it, goes through the first-level cache once and meets all eight. A run is these eight, but
@@ -65,11 +66,12 @@ class Product {
     pack_all_of_second();
     // Few panels are cut across as well, so that all threads have work.
     const int64_t parts = std::clamp<int64_t>(4 * at::get_num_threads() / down_, 1, across_);
-    at::parallel_for(0, parts * down_, 1, [&](int64_t begin, int64_t end) {
-      const TileScope tiles;
+    const int64_t most = panels_of_run();
+    share_out(parts * down_, most, [&](int64_t begin, int64_t end) {
+      const PanelScope scope;
       while (begin < end) {
         const auto part = begin / down_, panel = begin % down_;
-        const auto count = std::min({panels_of_run(), end - begin, down_ - panel});
+        const auto count = std::min({most, end - begin, down_ - panel});
         multiply(panel, count, across_ * part / parts, across_ * (part + 1) / parts);
         begin += count;
       }
@@ -185,13 +187,13 @@ class Product {
 
 }  // namespace
 
-void amx_product(const Factor& first, const Factor& second, const ProductSizes& sizes,
-                 const Bfloat16Result& result) {
+void panel_product(const Factor& first, const Factor& second, const ProductSizes& sizes,
+                   const Bfloat16Result& result) {
   Product(first, second, sizes, result).run();
 }
 
-void amx_product(const Factor& first, const Factor& second, const ProductSizes& sizes,
-                 const FloatResult& result) {
+void panel_product(const Factor& first, const Factor& second, const ProductSizes& sizes,
+                   const FloatResult& result) {
   Product(first, second, sizes, result).run();
 }
 

@@ -1,47 +1,22 @@
-#include "fovea/kernels/cpu/amx.h"
+#include "fovea/kernels/cpu/panels.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/avx512.h"
+#include "fovea/kernels/cpu/tiles.h"
 
 #ifdef __x86_64__
-
-#include <sys/syscall.h>
-#include <unistd.h>
 
 FOVEA_INTRINSICS_PUSH
 namespace fovea::kernels::cpu {
 namespace {
 
-constexpr int kTileRows = 16, kTileRowBytes = 64;
-constexpr int64_t kTileValues = kStepValues / 2;
-
-// The operand of LDTILECFG (Intel's manual of instructions).
-struct alignas(64) TileConfig {
-  uint8_t palette, start_row;
-  uint8_t reserved[14];
-  uint16_t row_bytes[16];
-  uint8_t rows[16];
-};
-// All eight registers whole. Not a local of the function that uses it: the compiler believes that
-// the instruction reads no more than the first bytes, and leaves out writing the rest.
-constexpr TileConfig kWholeTiles = {
-    .palette = 1,
-    .start_row = 0,
-    .reserved = {},
-    .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
-    .rows = {16, 16, 16, 16, 16, 16, 16, 16},
-};
-
-// Linux saves the tile registers of a process only after it has asked for them.
-bool ask_for_tiles() {
-  constexpr int kRequestPermission = 0x1023, kTileData = 18;  // asm/prctl.h of Linux 5.16
-  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-}
+constexpr int kLinesAtOnce = 8;
 
 // 16 x 16 units of 32 bits.
-FOVEA_AMX inline void transpose(__m512i (&rows)[16]) {
+FOVEA_AVX512 inline void transpose(__m512i (&rows)[16]) {
   __m512i other[16];
   for (int i = 0; i < 16; i += 2) {
     other[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
@@ -66,9 +41,20 @@ FOVEA_AMX inline void transpose(__m512i (&rows)[16]) {
   }
 }
 
+FOVEA_AVX512 inline __m512bh load_bfloat16(const uint16_t* data) {
+  return reinterpret_cast<__m512bh>(_mm512_load_si512(data));
+}
+
+// The same two values in each pair of lanes.
+FOVEA_AVX512 inline __m512bh broadcast_pair(const uint16_t* data) {
+  int32_t pair;
+  std::memcpy(&pair, data, sizeof pair);
+  return reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
+}
+
 // 16 lines that lie row after row, 32 values of each: as they lie.
-FOVEA_AMX inline void load_lines(const uint16_t* data, int64_t stride, int64_t lines, int64_t depth,
-                                 __m512i (&units)[16]) {
+FOVEA_AVX512 inline void load_lines(const uint16_t* data, int64_t stride, int64_t lines,
+                                    int64_t depth, __m512i (&units)[16]) {
   const auto mask = first_values(depth);
   for (int i = 0; i < 16; ++i) {
     units[i] =
@@ -77,15 +63,15 @@ FOVEA_AMX inline void load_lines(const uint16_t* data, int64_t stride, int64_t l
 }
 
 // Row number `row`, widened; zeros from row `rows` on.
-FOVEA_AMX inline __m512i load_words(const uint16_t* data, int64_t stride, int64_t row, int64_t rows,
-                                    __mmask16 mask) {
+FOVEA_AVX512 inline __m512i load_words(const uint16_t* data, int64_t stride, int64_t row,
+                                       int64_t rows, __mmask16 mask) {
   if (row >= rows) return _mm512_setzero_si512();
   return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, data + row * stride));
 }
 
 // 16 lines that lie column beside column, 32 values of each: rows of pairs.
-FOVEA_AMX inline void load_pairs(const uint16_t* data, int64_t stride, int64_t lines, int64_t depth,
-                                 __m512i (&units)[16]) {
+FOVEA_AVX512 inline void load_pairs(const uint16_t* data, int64_t stride, int64_t lines,
+                                    int64_t depth, __m512i (&units)[16]) {
   const auto mask = static_cast<__mmask16>(first_values(lines));
   for (int i = 0; i < 16; ++i) {
     const auto low = load_words(data, stride, 2 * i, depth, mask);
@@ -95,8 +81,9 @@ FOVEA_AMX inline void load_pairs(const uint16_t* data, int64_t stride, int64_t l
 }
 
 // data: the first line's first value. lies_in_rows: whether a line is a row of what is in memory.
-FOVEA_AMX inline void pack_panel(const uint16_t* data, int64_t stride, bool lies_in_rows,
-                                 bool is_transposed, int64_t lines, int64_t depth, uint16_t* to) {
+FOVEA_AVX512 inline void pack_panel(const uint16_t* data, int64_t stride, bool lies_in_rows,
+                                    bool is_transposed, int64_t lines, int64_t depth,
+                                    uint16_t* to) {
   for (int64_t done = 0; done < depth; done += kBlockSide) {
     for (int64_t line = 0; line < kBlockSide; line += kTileRows, to += kTileValues) {
       __m512i units[16];
@@ -111,78 +98,76 @@ FOVEA_AMX inline void pack_panel(const uint16_t* data, int64_t stride, bool lies
   }
 }
 
-// Not in the constructor itself: gcc does not take the instruction set over to one.
-FOVEA_AMX void configure_tiles() { _tile_loadconfig(&kWholeTiles); }
-
-FOVEA_AMX void release_tiles() {
-  _mm_sfence();  // what was streamed is there before anything that follows
-  _tile_release();
+// Eight lines of a first factor against a panel of a second one, in sixteen registers of sums.
+FOVEA_AVX512 inline void multiply_lines(const uint16_t* first, const uint16_t* second,
+                                        int64_t steps, bool adds, float* block) {
+  __m512 low[kLinesAtOnce], high[kLinesAtOnce];
+#pragma GCC unroll 8
+  for (int i = 0; i < kLinesAtOnce; ++i) {
+    low[i] = adds ? _mm512_load_ps(block + i * kBlockSide) : _mm512_setzero_ps();
+    high[i] = adds ? _mm512_load_ps(block + i * kBlockSide + 16) : _mm512_setzero_ps();
+  }
+  for (int64_t step = 0; step < steps; ++step, first += kStepValues, second += kStepValues) {
+    for (int64_t pair = 0; pair < kBlockSide; pair += 2) {
+      const auto b0 = load_bfloat16(second + 16 * pair);
+      const auto b1 = load_bfloat16(second + kTileValues + 16 * pair);
+#pragma GCC unroll 8
+      for (int i = 0; i < kLinesAtOnce; ++i) {
+        const auto a = broadcast_pair(first + i * kBlockSide + pair);
+        low[i] = _mm512_dpbf16_ps(low[i], a, b0);
+        high[i] = _mm512_dpbf16_ps(high[i], a, b1);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kLinesAtOnce; ++i) {
+    _mm512_store_ps(block + i * kBlockSide, low[i]);
+    _mm512_store_ps(block + i * kBlockSide + 16, high[i]);
+  }
 }
 
 }  // namespace
 
-bool has_amx() {
-  static const bool has = __builtin_cpu_supports("amx-bf16") != 0 &&
-                          __builtin_cpu_supports("amx-tile") != 0 && has_avx512_bfloat16() &&
-                          ask_for_tiles();
+bool has_panel_products() {
+  static const bool has = has_avx512_bfloat16();
   return has;
 }
 
-TileScope::TileScope() { configure_tiles(); }
-TileScope::~TileScope() { release_tiles(); }
+PanelScope::PanelScope() {
+  if (has_amx()) configure_tiles();
+}
 
-FOVEA_AMX void pack_first(const Factor& factor, int64_t begin, int64_t count, int64_t first,
-                          int64_t depth, uint16_t* to) {
+PanelScope::~PanelScope() {
+  _mm_sfence();  // what was streamed is there before anything that follows
+  if (has_amx()) release_tiles();
+}
+
+FOVEA_AVX512 void pack_first(const Factor& factor, int64_t begin, int64_t count, int64_t first,
+                             int64_t depth, uint16_t* to) {
   const int64_t row = factor.is_transposed ? first : begin, column = first + begin - row;
   pack_panel(factor.data + row * factor.stride + column, factor.stride, !factor.is_transposed,
              factor.is_transposed, count, depth, to);
 }
 
-FOVEA_AMX void pack_second(const Factor& factor, int64_t begin, int64_t count, int64_t first,
-                           int64_t depth, uint16_t* to) {
+FOVEA_AVX512 void pack_second(const Factor& factor, int64_t begin, int64_t count, int64_t first,
+                              int64_t depth, uint16_t* to) {
   const int64_t row = factor.is_transposed ? begin : first, column = first + begin - row;
   pack_panel(factor.data + row * factor.stride + column, factor.stride, factor.is_transposed,
              factor.is_transposed, count, depth, to);
 }
 
-FOVEA_AMX void multiply_panels(const uint16_t* first, const uint16_t* second, int64_t steps,
-                               bool adds, float* block) {
-  constexpr int kRow = kBlockSide * sizeof(float);
-  // The compiler's tile loads do not say that they read memory: what was stored has to be there.
-  __asm__ volatile("" ::: "memory");
-  float* const below = block + kTileRows * kBlockSide;
-  if (adds) {
-    _tile_loadd(0, block, kRow);
-    _tile_loadd(1, block + kTileRows, kRow);
-    _tile_loadd(2, below, kRow);
-    _tile_loadd(3, below + kTileRows, kRow);
-  } else {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
+FOVEA_AVX512 void multiply_panels_in_vectors(const uint16_t* first, const uint16_t* second,
+                                             int64_t steps, bool adds, float* block) {
+  for (int64_t line = 0; line < kBlockSide; line += kLinesAtOnce) {
+    multiply_lines(first + line * kBlockSide, second, steps, adds, block + line * kBlockSide);
   }
-  for (int64_t i = 0; i < steps; ++i, first += kStepValues, second += kStepValues) {
-    _tile_loadd(4, first, kTileRowBytes);
-    _tile_loadd(6, second, kTileRowBytes);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_loadd(7, second + kTileValues, kTileRowBytes);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_loadd(5, first + kTileValues, kTileRowBytes);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
-  }
-  _tile_stored(0, block, kRow);
-  _tile_stored(1, block + kTileRows, kRow);
-  _tile_stored(2, below, kRow);
-  _tile_stored(3, below + kTileRows, kRow);
 }
 
-FOVEA_AMX void store_block(const float* block, const BlockTarget& to) {
+FOVEA_AVX512 void store_block(const float* block, const BlockTarget& to) {
   const auto mask = first_values(to.columns);
   const bool is_streamed = to.is_streamed && to.columns >= kBlockSide &&
                            to.stride % kBlockSide == 0 &&
-                           reinterpret_cast<uintptr_t>(to.data) % kTileRowBytes == 0;
+                           reinterpret_cast<uintptr_t>(to.data) % 64 == 0;
   const auto* bias = to.bias;
   const auto low_bias =
       bias ? _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), bias) : _mm512_setzero_ps();
@@ -196,7 +181,7 @@ FOVEA_AMX void store_block(const float* block, const BlockTarget& to) {
   }
 }
 
-FOVEA_AMX void store_block(const float* block, const FloatBlockTarget& to) {
+FOVEA_AVX512 void store_block(const float* block, const FloatBlockTarget& to) {
   for (int64_t row = 0; row < kBlockSide; row += kTileRows) {
     for (int64_t column = 0; column < kBlockSide; column += kTileRows) {
       __m512i values[16];
@@ -223,19 +208,33 @@ FOVEA_INTRINSICS_POP
 namespace fovea::kernels::cpu {
 namespace {
 
-[[noreturn]] void refuse() { fail("AMX on a processor that has none; ask has_amx first"); }
+[[noreturn]] void refuse_panels() {
+  fail("panels of bfloat16 on a processor that has no AVX-512 BF16; ask has_panel_products first");
+}
 
 }  // namespace
 
-bool has_amx() { return false; }
-TileScope::TileScope() { refuse(); }
-TileScope::~TileScope() = default;
-void pack_first(const Factor&, int64_t, int64_t, int64_t, int64_t, uint16_t*) { refuse(); }
-void pack_second(const Factor&, int64_t, int64_t, int64_t, int64_t, uint16_t*) { refuse(); }
-void multiply_panels(const uint16_t*, const uint16_t*, int64_t, bool, float*) { refuse(); }
-void store_block(const float*, const BlockTarget&) { refuse(); }
-void store_block(const float*, const FloatBlockTarget&) { refuse(); }
+bool has_panel_products() { return false; }
+PanelScope::PanelScope() { refuse_panels(); }
+PanelScope::~PanelScope() = default;
+void pack_first(const Factor&, int64_t, int64_t, int64_t, int64_t, uint16_t*) { refuse_panels(); }
+void pack_second(const Factor&, int64_t, int64_t, int64_t, int64_t, uint16_t*) { refuse_panels(); }
+void multiply_panels_in_vectors(const uint16_t*, const uint16_t*, int64_t, bool, float*) {
+  refuse_panels();
+}
+void store_block(const float*, const BlockTarget&) { refuse_panels(); }
+void store_block(const float*, const FloatBlockTarget&) { refuse_panels(); }
 
 }  // namespace fovea::kernels::cpu
 
 #endif
+
+namespace fovea::kernels::cpu {
+
+void multiply_panels(const uint16_t* first, const uint16_t* second, int64_t steps, bool adds,
+                     float* block) {
+  static const auto multiply = has_amx() ? multiply_panels_in_tiles : multiply_panels_in_vectors;
+  multiply(first, second, steps, adds, block);
+}
+
+}  // namespace fovea::kernels::cpu

@@ -1,24 +1,18 @@
-// Products of bfloat16 with float32 sums on the tile registers of AMX, and the layouts that they
-// are taken from. bfloat16 values are their 16-bit patterns.
+// Products of bfloat16 with float32 sums on AMX or AVX-512, and the layouts that they are taken
+// from. bfloat16 values are their 16-bit patterns.
 #pragma once
 
 #include <cstdint>
 
-// Of functions that use these registers, or AVX-512 beside them.
-#ifdef __x86_64__
-#define FOVEA_AMX __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16,amx-tile,amx-bf16")))
-#else
-#define FOVEA_AMX
-#endif
-
 namespace fovea::kernels::cpu {
 
-// Note [Tiles]
-// A tile register holds 16 rows of 64 bytes. One instruction adds to 16 x 16 float32 sums the
-// product of 16 x 32 bfloat16 of the first factor and 32 x 16 of the second one, of which a row
+// Note [Panels]
+// A tile register of AMX holds 16 rows of 64 bytes. One instruction adds to 16 x 16 float32 sums
+// the product of 16 x 32 bfloat16 of the first factor and 32 x 16 of the second one, of which a row
 // holds pairs of values: of two neighbours in depth, for each of 16 columns. Four registers of sums
 // make a block of 32 x 32, which takes as many loads as products: the best that eight registers
-// give.
+// give. AVX-512 takes the same layouts: a row of the second factor is a register, and a pair of the
+// first one goes into all its lanes.
 //
 // So factors are packed by lines, which are the rows of the first factor and the columns of the
 // second one. 32 lines make a panel; a panel is packed step by step, 32 values deep, each of two
@@ -26,21 +20,22 @@ namespace fovea::kernels::cpu {
 // A step of a first factor is [32 lines, 32 deep], row after row.
 inline constexpr int64_t kBlockSide = 32;     // lines of a panel, and depth of a step
 inline constexpr int64_t kStepValues = 1024;  // of a panel
+inline constexpr int64_t kTileRows = 16, kTileValues = kTileRows * kBlockSide;
 inline constexpr int64_t kBlockValues = kBlockSide * kBlockSide;
 
 // How many panels, or steps, `count` lines or values fill.
 inline int64_t num_blocks(int64_t count) { return (count + kBlockSide - 1) / kBlockSide; }
 
-// Whether this processor has AMX with bfloat16 and the system lets this process use it.
-bool has_amx();
+// Whether this processor multiplies bfloat16: AVX-512 BF16, with or without AMX.
+bool has_panel_products();
 
-// What follows needs has_amx(), and a TileScope of the same thread around products.
-class TileScope {
+// What follows needs has_panel_products(), and a PanelScope of the same thread around products.
+class PanelScope {
  public:
-  TileScope();
-  ~TileScope();
-  TileScope(const TileScope&) = delete;
-  TileScope& operator=(const TileScope&) = delete;
+  PanelScope();
+  ~PanelScope();
+  PanelScope(const PanelScope&) = delete;
+  PanelScope& operator=(const PanelScope&) = delete;
 };
 
 // A factor where it lies, rows `stride` values apart. First: [rows, depth]; second: [depth,
@@ -61,6 +56,9 @@ void pack_second(const Factor& factor, int64_t begin, int64_t count, int64_t fir
 // block: [32, 32] = (adds ? block : 0) + the product of two panels of `steps` steps.
 void multiply_panels(const uint16_t* first, const uint16_t* second, int64_t steps, bool adds,
                      float* block);
+// The same where there is no AMX; works on either.
+void multiply_panels_in_vectors(const uint16_t* first, const uint16_t* second, int64_t steps,
+                                bool adds, float* block);
 
 // Where a block goes as bfloat16: its first `rows` rows and `columns` columns, rows `stride` values
 // apart.

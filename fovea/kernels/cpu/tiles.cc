@@ -1,0 +1,112 @@
+#include "fovea/kernels/cpu/tiles.h"
+
+#include "fovea/core/error.h"
+#include "fovea/kernels/cpu/avx512.h"
+#include "fovea/kernels/cpu/panels.h"
+
+#ifdef __x86_64__
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define FOVEA_AMX __attribute__((target("amx-tile,amx-bf16")))
+
+FOVEA_INTRINSICS_PUSH
+namespace fovea::kernels::cpu {
+namespace {
+
+constexpr int kTileRowBytes = 64;
+
+// The operand of LDTILECFG (Intel's manual of instructions).
+struct alignas(64) TileConfig {
+  uint8_t palette, start_row;
+  uint8_t reserved[14];
+  uint16_t row_bytes[16];
+  uint8_t rows[16];
+};
+// All eight registers whole. Not a local of the function that uses it: the compiler believes that
+// the instruction reads no more than the first bytes, and leaves out writing the rest.
+constexpr TileConfig kWholeTiles = {
+    .palette = 1,
+    .start_row = 0,
+    .reserved = {},
+    .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
+    .rows = {16, 16, 16, 16, 16, 16, 16, 16},
+};
+
+// Linux saves the tile registers of a process only after it has asked for them.
+bool ask_for_tiles() {
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;  // asm/prctl.h of Linux 5.16
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+}  // namespace
+
+bool has_amx() {
+  static const bool has = __builtin_cpu_supports("amx-bf16") != 0 &&
+                          __builtin_cpu_supports("amx-tile") != 0 && has_avx512_bfloat16() &&
+                          ask_for_tiles();
+  return has;
+}
+
+FOVEA_AMX void configure_tiles() { _tile_loadconfig(&kWholeTiles); }
+
+FOVEA_AMX void release_tiles() { _tile_release(); }
+
+FOVEA_AMX void multiply_panels_in_tiles(const uint16_t* first, const uint16_t* second,
+                                        int64_t steps, bool adds, float* block) {
+  constexpr int kRow = kBlockSide * sizeof(float);
+  // The compiler's tile loads do not say that they read memory: what was stored has to be there.
+  __asm__ volatile("" ::: "memory");
+  float* const below = block + kTileRows * kBlockSide;
+  if (adds) {
+    _tile_loadd(0, block, kRow);
+    _tile_loadd(1, block + kTileRows, kRow);
+    _tile_loadd(2, below, kRow);
+    _tile_loadd(3, below + kTileRows, kRow);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+  for (int64_t i = 0; i < steps; ++i, first += kStepValues, second += kStepValues) {
+    _tile_loadd(4, first, kTileRowBytes);
+    _tile_loadd(6, second, kTileRowBytes);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_loadd(7, second + kTileValues, kTileRowBytes);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_loadd(5, first + kTileValues, kTileRowBytes);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_stored(0, block, kRow);
+  _tile_stored(1, block + kTileRows, kRow);
+  _tile_stored(2, below, kRow);
+  _tile_stored(3, below + kTileRows, kRow);
+}
+
+}  // namespace fovea::kernels::cpu
+FOVEA_INTRINSICS_POP
+
+#else
+
+namespace fovea::kernels::cpu {
+namespace {
+
+[[noreturn]] void refuse_tiles() {
+  fail("tile registers on a processor that has none; ask has_amx first");
+}
+
+}  // namespace
+
+bool has_amx() { return false; }
+void configure_tiles() { refuse_tiles(); }
+void release_tiles() { refuse_tiles(); }
+void multiply_panels_in_tiles(const uint16_t*, const uint16_t*, int64_t, bool, float*) {
+  refuse_tiles();
+}
+
+}  // namespace fovea::kernels::cpu
+
+#endif
