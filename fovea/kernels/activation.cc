@@ -7,15 +7,19 @@
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
 #include <fmt/ranges.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 #include <utility>
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/bfloat16.h"
 #include "fovea/kernels/cpu/gelu.h"
+#include "fovea/kernels/operators.h"
 #include "fovea/kernels/work_scope.h"
 
 namespace fovea::kernels {
@@ -68,6 +72,45 @@ class GeluFunction : public torch::autograd::Function<GeluFunction> {
   }
 };
 
+const auto& gpu_gelu_op() {
+  static const auto op = find_operator<at::Tensor(const at::Tensor&, bool)>("fovea::gelu");
+  return op;
+}
+
+// dy, x -> dx, and gelu(x) where with_output.
+std::tuple<at::Tensor, at::Tensor> gpu_gelu_backward(const at::Tensor& dy, const at::Tensor& x,
+                                                     bool is_tanh, bool with_output) {
+  static const auto op = find_operator<std::tuple<at::Tensor, at::Tensor>(
+      const at::Tensor&, const at::Tensor&, bool, bool)>("fovea::gelu_backward");
+  const WorkScope work("fovea::gelu_backward", 0, (with_output ? 4 : 3) * bytes_of({x}));
+  return op.call(dy.contiguous(), x, is_tanh, with_output);
+}
+
+bool has_gpu_gelu(const at::Tensor& x) {
+  const auto type = x.scalar_type();
+  return x.is_cuda() && x.numel() > 0 &&
+         (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) &&
+         has_kernel(gpu_gelu_op(), x.device());
+}
+
+class GpuGeluFunction : public torch::autograd::Function<GpuGeluFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_in, bool is_tanh) {
+    const auto x = x_in.contiguous();
+    ctx->save_for_backward({x});
+    ctx->saved_data["is_tanh"] = is_tanh;
+    const WorkScope work("fovea::gelu", 0, 2 * bytes_of({x}));
+    return gpu_gelu_op().call(x, is_tanh);
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    const auto [dx, y] =
+        gpu_gelu_backward(gradients[0], ctx->get_saved_variables()[0],
+                          ctx->saved_data["is_tanh"].toBool(), /*with_output=*/false);
+    return {dx, at::Tensor()};
+  }
+};
+
 // libtorch's own takes three times as long as memory for bfloat16 on a CPU; for float32 it keeps
 // up.
 at::Tensor exact_gelu(const at::Tensor& x) {
@@ -77,6 +120,11 @@ at::Tensor exact_gelu(const at::Tensor& x) {
 }
 
 }  // namespace
+
+TORCH_LIBRARY_FRAGMENT(fovea, m) {
+  m.def("gelu(Tensor x, bool is_tanh) -> Tensor");
+  m.def("gelu_backward(Tensor dy, Tensor x, bool is_tanh, bool with_output) -> (Tensor, Tensor)");
+}
 
 Activation activation_from_name(const std::string& name) {
   for (const auto& [known, kind] : kActivations) {
@@ -95,9 +143,9 @@ std::vector<std::string> activation_names() {
 at::Tensor activate(const at::Tensor& x, Activation kind) {
   switch (kind) {
     case Activation::kGelu:
-      return exact_gelu(x);
+      return has_gpu_gelu(x) ? GpuGeluFunction::apply(x, /*is_tanh=*/false) : exact_gelu(x);
     case Activation::kGeluTanh:
-      return at::gelu(x, "tanh");
+      return has_gpu_gelu(x) ? GpuGeluFunction::apply(x, /*is_tanh=*/true) : at::gelu(x, "tanh");
     case Activation::kQuickGelu:
       return x * at::sigmoid(x * 1.702);
     case Activation::kSilu:
@@ -118,6 +166,20 @@ at::Tensor gated_activate(const at::Tensor& packed, Activation kind) {
 
 at::Tensor activate(const at::Tensor& x, const HiddenActivation& activation) {
   return activation.is_gated ? gated_activate(x, activation.kind) : activate(x, activation.kind);
+}
+
+ActivatedAgain activate_again(const at::Tensor& x, const at::Tensor& dy,
+                              const HiddenActivation& activation) {
+  const bool is_tanh = activation.kind == Activation::kGeluTanh;
+  if (!activation.is_gated && (is_tanh || activation.kind == Activation::kGelu) &&
+      has_gpu_gelu(x)) {
+    auto [dx, y] = gpu_gelu_backward(dy, x.contiguous(), is_tanh, /*with_output=*/true);
+    return {y, dx};
+  }
+  const at::AutoGradMode records(true);
+  const auto before = x.detach().set_requires_grad(true);
+  const auto after = activate(before, activation);
+  return {after.detach(), torch::autograd::grad({after}, {before}, {dy}).front()};
 }
 
 }  // namespace fovea::kernels

@@ -28,4 +28,13 @@ struct HiddenActivation {
 };
 at::Tensor activate(const at::Tensor& x, const HiddenActivation& activation);
 
+struct ActivatedAgain {
+  at::Tensor y;   // activate(x), to the bit
+  at::Tensor dx;  // the gradient of x
+};
+// For a backward pass that did not keep y. dy: the gradient of y. On a GPU GELU is one pass over
+// memory.
+ActivatedAgain activate_again(const at::Tensor& x, const at::Tensor& dy,
+                              const HiddenActivation& activation);
+
 }  // namespace fovea::kernels

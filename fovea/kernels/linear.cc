@@ -1,12 +1,12 @@
 #include "fovea/kernels/linear.h"
 
 #include <c10/util/accumulate.h>
-#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <optional>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/gpu_products.h"
 #include "fovea/kernels/matrix_products.h"
 #include "fovea/kernels/reduce.h"
 #include "fovea/kernels/work_scope.h"
@@ -23,21 +23,23 @@ double flops(int64_t M, const at::Tensor& weight) {
   return 2.0 * static_cast<double>(M) * static_cast<double>(weight.numel());
 }
 
-// dy: [M, N], x: [M, K] -> [N, K], the shape of `weight`.
-at::Tensor logged_weight_gradient(const at::Tensor& dy, const at::Tensor& x,
-                                  const at::Tensor& weight) {
+// dy: [M, N], x: [M, K] -> [N, K], the shape of `weight`, and [N] where it costs nothing.
+WeightGradients logged_weight_gradients(const at::Tensor& dy, const at::Tensor& x,
+                                        const at::Tensor& weight, bool wants_bias) {
   const WorkScope work("fovea::linear_backward_weight", flops(dy.size(0), weight),
                        bytes_of({dy, x}) + weight.numel() * dy.itemsize());
-  return weight_gradient(dy, x);
+  return weight_gradients(dy, x, wants_bias);
 }
 
-// dy: [M, N], weight: [N, K] -> [M, K], the shape of x.
-at::Tensor logged_input_gradient(const at::Tensor& dy, const at::Tensor& x,
-                                 const at::Tensor& weight) {
+// dy: [M, N], weight: [N, K] -> [M, K]; of gelu_input [M, K] where that is given.
+at::Tensor logged_input_gradient(const at::Tensor& dy, const at::Tensor& weight,
+                                 const at::Tensor& gelu_input = {}) {
   const auto own_weight = weight.to(dy.scalar_type());
-  const WorkScope work("fovea::linear_backward_input", flops(dy.size(0), weight),
-                       bytes_of({dy, own_weight, x}));
-  return input_gradient(dy, own_weight);
+  const WorkScope work(
+      "fovea::linear_backward_input", flops(dy.size(0), weight),
+      bytes_of({dy, own_weight, gelu_input}) + dy.size(0) * weight.size(1) * dy.itemsize());
+  return gelu_input.defined() ? input_gradient_through_gelu(dy, own_weight, gelu_input)
+                              : input_gradient(dy, own_weight);
 }
 
 // [..., K] -> [M, K]; not by -1, which is ambiguous for an empty tensor.
@@ -45,27 +47,25 @@ at::Tensor as_rows(const at::Tensor& x) {
   return x.reshape({c10::multiply_integers(x.sizes().slice(0, x.dim() - 1)), x.size(-1)});
 }
 
-// x as the product gets it, with what the gradient of x needs.
-struct ProductInput {
-  ProductInput(const at::Tensor& saved, const std::optional<HiddenActivation>& activation,
-               bool has_gradient) {
-    rows = saved;
-    if (!activation) return;
-    const at::AutoGradMode records(has_gradient);
-    before = saved.detach().set_requires_grad(has_gradient);
-    after = activate(before, *activation);
-    rows = after.detach();
-  }
-
-  // The gradient of x, from that of `rows`.
-  at::Tensor gradient(const at::Tensor& of_rows) const {
-    if (!before.defined()) return of_rows;
-    return torch::autograd::grad({after}, {before}, {of_rows}).front();
-  }
-
-  at::Tensor rows;           // [M, K]
-  at::Tensor before, after;  // the activation, where there is one
+// What the backward pass makes of the x that the forward one kept.
+struct InputOfBackward {
+  at::Tensor rows;      // [M, K] as the product got them
+  at::Tensor gradient;  // of what was kept; undefined where it is not needed
 };
+
+InputOfBackward input_of_backward(const at::Tensor& dy, const at::Tensor& weight,
+                                  const at::Tensor& kept,
+                                  const std::optional<HiddenActivation>& activation,
+                                  bool needs_gradient) {
+  if (!needs_gradient) return {activation ? activate(kept, *activation) : kept, {}};
+  if (!activation) return {kept, logged_input_gradient(dy, weight)};
+  if (takes_gelu_gradient(case_of_gradient(dy, weight.size(1)), *activation)) {
+    return {activate(kept, *activation), logged_input_gradient(dy, weight, kept)};
+  }
+  const auto [rows, gradient] =
+      activate_again(kept, logged_input_gradient(dy, weight), *activation);
+  return {rows, gradient};
+}
 
 class LinearFunction : public torch::autograd::Function<LinearFunction> {
  public:
@@ -94,22 +94,30 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const auto saved = ctx->get_saved_variables();
     const auto& weight = saved[1];  // [N, K]
-    const bool needs_x = ctx->needs_input_grad(0), needs_weight = ctx->needs_input_grad(1);
-    const ProductInput x(saved[0], activation_of(*ctx), needs_x);
+    const bool needs_weight = ctx->needs_input_grad(1);
+    const auto bias_dtype = ctx->saved_data.find("bias_dtype");
+    const bool needs_bias = bias_dtype != ctx->saved_data.end() && ctx->needs_input_grad(2);
     const auto dy = as_rows(gradients[0]).contiguous();  // [M, N]
+    const auto x =
+        input_of_backward(dy, weight, saved[0], activation_of(*ctx), ctx->needs_input_grad(0));
     variable_list result(4);
-    if (needs_weight) {
-      result[1] = logged_weight_gradient(dy, x.rows, weight).to(weight.scalar_type());
-    }
-    if (needs_x) {
+    if (x.gradient.defined()) {
       auto shape = gradients[0].sizes().vec();
       shape.back() = saved[0].size(1);
-      result[0] = x.gradient(logged_input_gradient(dy, x.rows, weight)).view(shape);
+      result[0] = x.gradient.view(shape);
     }
-    const auto bias_dtype = ctx->saved_data.find("bias_dtype");
-    if (bias_dtype != ctx->saved_data.end() && ctx->needs_input_grad(2)) {
-      const WorkScope work("fovea::linear_backward_bias", 0, bytes_of({dy}));
-      result[2] = sum_rows(dy).to(bias_dtype->second.toScalarType());
+    at::Tensor bias;
+    if (needs_weight) {
+      const auto found = logged_weight_gradients(dy, x.rows, weight, needs_bias);
+      result[1] = found.weight.to(weight.scalar_type());
+      bias = found.bias;
+    }
+    if (needs_bias) {
+      if (!bias.defined()) {
+        const WorkScope work("fovea::linear_backward_bias", 0, bytes_of({dy}));
+        bias = sum_rows(dy);
+      }
+      result[2] = bias.to(bias_dtype->second.toScalarType());
     }
     return result;
   }

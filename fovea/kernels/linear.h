@@ -13,9 +13,10 @@ namespace fovea::kernels {
 // precision needs of a model.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
-// linear(activate(x, activation), weight, bias), to the bit, its gradients too. The backward pass
-// keeps x alone, and activates again what it needs: a third of what a block of a ViT keeps is not
-// kept, for a hundredth of the time.
+// linear(activate(x, activation), weight, bias), to the bit, its gradients too; but on a GPU the
+// gradient through gelu_tanh is taken before the product that it comes from is rounded. The
+// backward pass keeps x alone, and activates again what it needs: a third of what a block of a ViT
+// keeps is not kept, for a hundredth of the time.
 at::Tensor linear_of_activation(const at::Tensor& x, const HiddenActivation& activation,
                                 const at::Tensor& weight, const at::Tensor& bias);
 

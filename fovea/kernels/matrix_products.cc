@@ -14,6 +14,7 @@
 #include "fovea/kernels/bfloat16.h"
 #include "fovea/kernels/cpu/one_mkl_thread.h"
 #include "fovea/kernels/cpu/panel_product.h"
+#include "fovea/kernels/gpu_products.h"
 #include "fovea/kernels/operators.h"
 
 // M rows (all leading dims together), K input width, N output width.
@@ -225,6 +226,7 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tens
     const auto wide_bias = bias.defined() ? bias.to(at::kFloat) : bias;
     return product(x.to(at::kFloat), weight.to(at::kFloat), wide_bias).to(at::kBFloat16);
   }
+  if (const auto y = gpu_product(x, weight, bias); y.defined()) return y;
   if (multiplies_panels(x)) return product_of_panels(x, weight.t(), bias);
   return is_cpu_float(x) ? float_product(x, weight, bias) : at::linear(x, weight, bias);
 }
@@ -233,12 +235,14 @@ at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight) {
   if (is_multiplied_as_float(dy)) {
     return input_gradient(dy.to(at::kFloat), weight.to(at::kFloat)).to(at::kBFloat16);
   }
+  if (const auto dx = gpu_input_gradient(dy, weight); dx.defined()) return dx;
   if (multiplies_panels(dy)) return product_of_panels(dy, weight, {});
   return is_cpu_float(dy) ? float_product(dy, weight.t(), {}) : at::matmul(dy, weight);
 }
 
 at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x) {
   if (is_multiplied_as_float(dy)) return weight_gradient(dy.to(at::kFloat), x.to(at::kFloat));
+  if (const auto found = gpu_weight_gradients(dy, x, /*wants_bias=*/false)) return found->weight;
   if (multiplies_panels(dy)) return weight_gradient_of_panels(dy, x);
   const bool is_bfloat16 = dy.is_cpu() && dy.scalar_type() == at::kBFloat16 && dy.numel() > 0;
   if (!is_bfloat16 && !is_cpu_float(dy)) return at::matmul(dy.t(), x);
@@ -260,6 +264,11 @@ at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x) {
   const auto across = [&](int64_t size) { return is_whole ? size : std::min(size, kMostAcross); };
   return N <= K ? blocked_product(dy.t(), x.t(), {}, part(N), across(K))
                 : blocked_product(x.t(), dy.t(), {}, part(K), across(N)).t();
+}
+
+WeightGradients weight_gradients(const at::Tensor& dy, const at::Tensor& x, bool wants_bias) {
+  const auto found = gpu_weight_gradients(dy, x, wants_bias);
+  return found ? *found : WeightGradients{weight_gradient(dy, x), {}};
 }
 
 }  // namespace fovea::kernels

@@ -13,8 +13,16 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tens
 // dy: [M, N], weight: [N, K] -> dy weight: [M, K].
 at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight);
 
-// dy: [M, N], x: [M, K] -> dy^T x: [N, K]; float32 where bfloat16 is multiplied as float32 or in
-// tiles.
+// dy: [M, N], x: [M, K] -> dy^T x: [N, K]; float32 where bfloat16 is multiplied as float32, in
+// tiles, or by cuBLASLt.
 at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x);
+
+struct WeightGradients {
+  at::Tensor weight;  // of weight_gradient()
+  at::Tensor bias;    // the sum of dy's rows: [N] float32, or undefined
+};
+
+// The gradient of the bias comes where it is wanted and costs no pass over dy, as with cuBLASLt.
+WeightGradients weight_gradients(const at::Tensor& dy, const at::Tensor& x, bool wants_bias);
 
 }  // namespace fovea::kernels

@@ -3,12 +3,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
 #include <torch/library.h>
 
-#include <optional>
 #include <tuple>
 
 #include "fovea/kernels/adamw.h"
@@ -18,43 +14,14 @@
 #include "fovea/kernels/cuda/drop_mask.h"
 #include "fovea/kernels/cuda/images.h"
 #include "fovea/kernels/cuda/layer_norm.h"
+#include "fovea/kernels/cuda/operators.h"
 #include "fovea/kernels/cuda/residual.h"
 #include "fovea/kernels/images.h"
 
-// A namespace of their own: an operator may have the name of the function that it calls.
 namespace fovea::kernels::cuda::operators {
 namespace {
 
-using OptionalTensor = std::optional<at::Tensor>;
 using Tensors3 = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
-
-// While alive kernels go to the current stream of the device of x; a launch that failed throws at
-// its end.
-class Launch {
- public:
-  explicit Launch(const at::Tensor& x) : guard_(x.device()) {}
-
-  Stream stream() const { return c10::cuda::getCurrentCUDAStream(); }
-  void check() const { C10_CUDA_KERNEL_LAUNCH_CHECK(); }
-
- private:
-  c10::cuda::CUDAGuard guard_;
-};
-
-ElementType element_type(at::ScalarType dtype) {
-  switch (dtype) {
-    case at::kFloat:
-      return ElementType::kFloat32;
-    case at::kBFloat16:
-      return ElementType::kBFloat16;
-    case at::kHalf:
-      return ElementType::kFloat16;
-    default:
-      TORCH_CHECK(false, "fovea's kernels are for float32, bfloat16 and float16, not ", dtype);
-  }
-}
-
-ElementType element_type(const at::Tensor& x) { return element_type(x.scalar_type()); }
 
 template <class T>
 const T* data_or_null(const OptionalTensor& x) {
@@ -84,7 +51,8 @@ at::Tensor drop_mask(const at::Tensor& rows, int64_t packed_key, int64_t step, i
   return mask;
 }
 
-// x: [M, N] -> [N] float32.
+}  // namespace
+
 at::Tensor sum_rows(const at::Tensor& x) {
   const Launch launch(x);
   const int64_t M = x.size(0), N = x.size(1), P = column_sum_parts(M);
@@ -96,6 +64,8 @@ at::Tensor sum_rows(const at::Tensor& x) {
   launch.check();
   return sums;
 }
+
+namespace {
 
 // x: [M, D] -> y [M, D], mean [M], rstd [M].
 Tensors3 layer_norm(const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,

@@ -1,0 +1,119 @@
+// The operators of linear layers on CUDA: products by cuBLASLt with what surrounds them done at
+// their end, and GELU. ../gpu_products.h and ../activation.cc have checked what they get: tensors
+// are contiguous, of one dtype, and none is empty.
+#include <ATen/Context.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/matmul.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
+#include <torch/library.h>
+
+#include <tuple>
+
+#include "fovea/kernels/cuda/gelu.h"
+#include "fovea/kernels/cuda/lt_product.h"
+#include "fovea/kernels/cuda/operators.h"
+
+// M rows, K input width, N output width.
+namespace fovea::kernels::cuda::operators {
+namespace {
+
+using Tensors2 = std::tuple<at::Tensor, at::Tensor>;
+
+LtCall as_allowed(LtCall call) {
+  call.may_use_tf32 = at::globalContext().allowTF32CuBLAS();
+  return call;
+}
+
+// x: [M, K], weight: [N, K], bias: [N] -> [M, N].
+at::Tensor linear_product(const at::Tensor& x, const at::Tensor& weight,
+                          const OptionalTensor& bias) {
+  const Launch launch(x);
+  const LinearShape shape{x.size(0), x.size(1), weight.size(0), element_type(x)};
+  const auto y = at::empty({shape.M, shape.N}, x.options());
+  const bool is_done = run_lt_call(as_allowed(lt_product(shape, bias.has_value())),
+                                   {.a = weight.const_data_ptr(),
+                                    .b = x.const_data_ptr(),
+                                    .d = y.mutable_data_ptr(),
+                                    .bias = bias ? bias->data_ptr() : nullptr});
+  return is_done ? y : at::linear(x, weight, bias);
+}
+
+// x: any shape -> as x.
+at::Tensor gelu(const at::Tensor& x, bool is_tanh) {
+  const Launch launch(x);
+  const auto y = at::empty_like(x);
+  gelu_forward(x.const_data_ptr(), {x.numel(), element_type(x), is_tanh}, y.mutable_data_ptr(),
+               launch.stream());
+  launch.check();
+  return y;
+}
+
+// dy, x: of one shape -> dx, and y where it is wanted.
+Tensors2 gelu_backward(const at::Tensor& dy, const at::Tensor& x, bool is_tanh, bool with_output) {
+  const Launch launch(x);
+  const auto dx = at::empty_like(x), y = with_output ? at::empty_like(x) : at::Tensor();
+  cuda::gelu_backward({.dy = dy.const_data_ptr(),
+                       .x = x.const_data_ptr(),
+                       .dx = dx.mutable_data_ptr(),
+                       .y = with_output ? y.mutable_data_ptr() : nullptr},
+                      {x.numel(), element_type(x), is_tanh}, launch.stream());
+  launch.check();
+  return {dx, y};
+}
+
+// dy: [M, N], weight: [N, K], gelu_input: [M, K], what gelu_tanh was given -> [M, K].
+at::Tensor linear_input_gradient(const at::Tensor& dy, const at::Tensor& weight,
+                                 const OptionalTensor& gelu_input) {
+  const Launch launch(dy);
+  const LinearShape shape{dy.size(0), weight.size(1), weight.size(0), element_type(dy)};
+  const auto dx = at::empty({shape.M, shape.K}, dy.options());
+  const LtOperands operands{.a = weight.const_data_ptr(),
+                            .b = dy.const_data_ptr(),
+                            .d = dx.mutable_data_ptr(),
+                            .other = gelu_input ? gelu_input->const_data_ptr() : nullptr};
+  const auto call = as_allowed(lt_input_gradient(shape, gelu_input.has_value()));
+  if (run_lt_call(call, operands)) return dx;
+  const auto product = at::matmul(dy, weight);
+  if (!gelu_input) return product;
+  return std::get<0>(gelu_backward(product, *gelu_input, /*is_tanh=*/true, /*with_output=*/false));
+}
+
+// dy: [M, N], x: [M, K] -> [N, K] float32, and [N] float32 where it is wanted.
+Tensors2 linear_weight_gradient(const at::Tensor& dy, const at::Tensor& x, bool with_bias) {
+  const Launch launch(dy);
+  const LinearShape shape{dy.size(0), x.size(1), dy.size(1), element_type(dy)};
+  const auto options = dy.options().dtype(at::kFloat);
+  const auto dweight = at::empty({shape.N, shape.K}, options);
+  auto dbias = with_bias ? at::empty({shape.N}, options) : at::Tensor();
+  LtOperands operands{
+      .a = x.const_data_ptr(), .b = dy.const_data_ptr(), .d = dweight.mutable_data_ptr()};
+  if (with_bias) {
+    operands.bias = dbias.mutable_data_ptr();
+    if (run_lt_call(as_allowed(lt_weight_gradient(shape, true)), operands)) return {dweight, dbias};
+    operands.bias = nullptr;
+    dbias = sum_rows(dy);
+  }
+  if (run_lt_call(as_allowed(lt_weight_gradient(shape, false)), operands)) return {dweight, dbias};
+  return {at::matmul(dy.t(), x).to(at::kFloat), dbias};
+}
+
+// Whether the current stream of the device of x records a graph instead of running.
+bool is_capturing(const at::Tensor& x) {
+  const Launch launch(x);
+  return c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(fovea, CUDA, m) {
+  m.impl("linear_product", linear_product);
+  m.impl("linear_input_gradient", linear_input_gradient);
+  m.impl("linear_weight_gradient", linear_weight_gradient);
+  m.impl("gelu", gelu);
+  m.impl("gelu_backward", gelu_backward);
+  m.impl("is_capturing", is_capturing);
+}
+
+}  // namespace fovea::kernels::cuda::operators
