@@ -17,6 +17,7 @@
 #include "fovea/kernels/attention_choice.h"
 #include "fovea/kernels/bfloat16.h"
 #include "fovea/kernels/cpu/one_mkl_thread.h"
+#include "fovea/kernels/gpu_attention.h"
 
 namespace fovea::kernels {
 
@@ -114,6 +115,7 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
                  .expand({-1, -1, q.size(2), -1});
     }
     if (is_for_cpu_attention(q, v)) return CpuAttentionFunction::apply(q, k, v, mask, scale);
+    if (q.is_cuda()) return gpu_attention(q, k, v, mask, scale);
     return at::scaled_dot_product_attention(q, k, v, mask, /*dropout_p=*/0.0,
                                             /*is_causal=*/false, scale);
   }

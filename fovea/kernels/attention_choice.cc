@@ -1,6 +1,6 @@
 #include "fovea/kernels/attention_choice.h"
 
-#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
 
 #include <array>
 #include <atomic>
@@ -14,11 +14,12 @@ namespace {
 
 std::atomic<AttentionChoice> chosen_attention{AttentionChoice::kAuto};
 
-constexpr std::array<std::pair<std::string_view, AttentionChoice>, 5> kAttentionNames = {{
+constexpr std::array<std::pair<std::string_view, AttentionChoice>, 6> kAttentionNames = {{
     {"auto", AttentionChoice::kAuto},
     {"own", AttentionChoice::kOwn},
     {"flash", AttentionChoice::kFlash},
     {"cudnn", AttentionChoice::kCudnn},
+    {"efficient", AttentionChoice::kEfficient},
     {"math", AttentionChoice::kMath},
 }};
 
@@ -26,19 +27,11 @@ AttentionChoice choice_of(const std::string& name) {
   for (const auto& [known, choice] : kAttentionNames) {
     if (name == known) return choice;
   }
-  fail<ConfigError>("attention '{}' is unknown; expected auto, own, flash, cudnn or math", name);
+  fail<ConfigError>(
+      "attention '{}' is unknown; expected auto, own, flash, cudnn, efficient or math", name);
 }
 
-// libtorch's own choice on a GPU: of the kernels left in, the first that takes the shapes. Plain
-// products take all.
-void choose_in_libtorch(AttentionChoice choice) {
-  auto& context = at::globalContext();
-  const bool is_free = choice == AttentionChoice::kAuto;
-  context.setSDPUseFlash(is_free || choice == AttentionChoice::kFlash);
-  context.setSDPUseCuDNN(is_free || choice == AttentionChoice::kCudnn);
-  context.setSDPUseMemEfficient(is_free);
-  context.setSDPUseMath(true);
-}
+thread_local bool attention_runs_again = false;
 
 }  // namespace
 
@@ -47,17 +40,29 @@ void choose_attention(const std::string& name, const c10::Device& device) {
   if (choice == AttentionChoice::kOwn && !device.is_cpu()) {
     fail<ConfigError>(
         "attention 'own' is there for the CPU alone, and the device is {}; expected auto, flash, "
-        "cudnn or math",
+        "cudnn, efficient or math",
         device.str());
   }
-  if (choice == AttentionChoice::kCudnn && device.is_cpu()) {
+  const bool is_of_gpu = choice == AttentionChoice::kCudnn || choice == AttentionChoice::kEfficient;
+  if (is_of_gpu && device.is_cpu()) {
     fail<ConfigError>(
-        "attention 'cudnn' needs a GPU, and the device is cpu; expected auto, own, flash or math");
+        "attention '{}' needs a GPU, and the device is cpu; expected auto, own, flash or math",
+        name);
   }
-  if (device.is_cuda()) choose_in_libtorch(choice);
   chosen_attention = choice;
 }
 
 AttentionChoice attention_choice() { return chosen_attention; }
+
+AttentionRunsAgain::AttentionRunsAgain() : before_(attention_runs_again) {
+  attention_runs_again = true;
+}
+
+AttentionRunsAgain::~AttentionRunsAgain() { attention_runs_again = before_; }
+
+bool gradients_are_to_come(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+  const bool takes_them = q.requires_grad() || k.requires_grad() || v.requires_grad();
+  return attention_runs_again || (at::GradMode::is_enabled() && takes_them);
+}
 
 }  // namespace fovea::kernels

@@ -16,6 +16,7 @@
 #include "fovea/kernels/cpu/attention_head.h"
 #include "fovea/kernels/cpu/norm_rows.h"
 #include "fovea/kernels/cpu/share_out.h"
+#include "fovea/kernels/gpu_attention.h"
 #include "fovea/kernels/work_scope.h"
 
 // B batch, S sequences, N tokens of one, T of all, H heads, K head_dim, D = H K.
@@ -196,16 +197,22 @@ at::Tensor self_attention(const at::Tensor& qkv, int64_t num_heads, double scale
   if (const auto own = own_attention(qkv, qkv.size(1))) {
     return own(qkv, num_heads, scale, even_offsets(qkv.size(0), qkv.size(1)));
   }
-  const auto parts =
-      qkv.unflatten(-1, {3, num_heads, -1}).permute({2, 0, 3, 1, 4});  // [3, B, H, N, K]
-  const auto out = attention(parts[0], parts[1], parts[2], scale);     // [B, H, N, K]
-  return out.transpose(1, 2).flatten(2);                               // [B, N, D]
+  // Not parts[0] and so on: each would give a gradient as large as all three, to be added up.
+  const auto parts = qkv.unflatten(-1, {3, num_heads, -1})
+                         .permute({2, 0, 3, 1, 4})                  // [3, B, H, N, K]
+                         .unbind(0);                                // each [B, H, N, K]
+  const auto out = attention(parts[0], parts[1], parts[2], scale);  // [B, H, N, K]
+  return out.transpose(1, 2).flatten(2);                            // [B, N, D]
 }
 
 at::Tensor packed_self_attention(const at::Tensor& qkv, int64_t num_heads, double scale,
                                  at::IntArrayRef offsets) {
   check_qkv(qkv, num_heads, scale);
   check_offsets(qkv, offsets);
+  const int64_t head_dim = qkv.size(2) / (3 * num_heads);
+  if (qkv.is_cuda() && takes_packed_attention(qkv.scalar_type(), head_dim, attention_choice())) {
+    return packed_gpu_attention(qkv, num_heads, scale, offsets.vec());
+  }
   const auto runs = runs_of(qkv, offsets);
   std::vector<int64_t> lengths;
   for (const auto& run : runs) lengths.push_back(offsets[run.last] - offsets[run.first]);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/attention_choice.h"
 #include "fovea/nn/adaln.h"
 #include "fovea/nn/block.h"
 #include "fovea/nn/replay_scope.h"
@@ -47,6 +48,7 @@ class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
     const auto inputs = tensors.slice(0, replay->defined.size());
     ctx->save_for_backward(inputs.vec());
     ctx->saved_data["replay"] = at::IValue::make_capsule(replay);
+    const kernels::AttentionRunsAgain again;
     return replay->run(inputs);
   }
 
@@ -67,6 +69,7 @@ class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
       place.push_back(1 + inputs.size() + i);
     }
     const at::AutoGradMode with_gradients(true);
+    const kernels::AttentionRunsAgain again;
     const nn::ReplayScope scope(replay.step);
     const RegionTokensScope tokens(replay.region_tokens);
     const auto y = replay.run(inputs);

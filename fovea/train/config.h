@@ -47,11 +47,12 @@ struct DeviceConfig {
         "the loss, see trainer.grad_scaler",
         {.choices = {"float32", "bfloat16", "float16", "auto"}});
     v.field("attention", self.attention,
-            "kernel of attention; auto: the fastest known for the device and the number of tokens; "
+            "kernel of attention; auto: the fastest known for the device and the number of tokens, "
+            "on a GPU measured for each shape and kept in attention.json of the run folder; "
             "own: Fovea's, of self-attention on the CPU; flash: FlashAttention, on the CPU "
-            "libtorch's blocked kernel; cudnn: on a GPU; math: plain products. What it cannot take "
-            "runs as with auto",
-            {.choices = {"auto", "own", "flash", "cudnn", "math"}});
+            "libtorch's blocked kernel; cudnn, efficient: on a GPU; math: plain products. What it "
+            "cannot take runs as with auto",
+            {.choices = {"auto", "own", "flash", "cudnn", "efficient", "math"}});
     v.field("threads", self.threads,
             "threads of the CPU kernels; 0: one for each core of this process", {.min = 0});
   }

@@ -11,6 +11,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
 #include "fovea/core/trace.h"
+#include "fovea/kernels/attention_table.h"
 #include "fovea/optim/ema.h"
 #include "fovea/optim/schedules.h"
 #include "fovea/train/evaluator.h"
@@ -69,8 +70,10 @@ checkpoint::StoreOptions store_options(const TrainConfig& config,
           .patience = config.launch.timeout};
 }
 
-std::string log_file_name(const parallel::World& world) {
-  return world.is_first() ? "train.log" : fmt::format("train.rank{}.log", world.rank());
+// "train.log" of the first process, "train.rank1.log" of the second.
+std::string own_file_name(const char* stem, const char* ending, const parallel::World& world) {
+  return world.is_first() ? fmt::format("{}.{}", stem, ending)
+                          : fmt::format("{}.rank{}.{}", stem, world.rank(), ending);
 }
 
 }  // namespace
@@ -110,6 +113,7 @@ struct Trainer::Run {
   optim::Schedule schedule;
   RunFolder folder;  // from here on: a recipe that the data shows to be faulty leaves none
   LogFile log_file;
+  kernels::KeptAttentionTable attention;  // what is measured on a GPU, for when the run goes on
   std::unique_ptr<FeatureCache> validation_cache;
   DataSource validation;
   std::unique_ptr<FeatureSource> backbone;  // frozen, without a cache
@@ -151,7 +155,8 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode,
           std::llround(config.trainer.eval_every_epochs * static_cast<double>(steps_per_epoch)))),
       schedule(config.schedule, optim::base_lr(config.optim), num_steps),
       folder(config, world.is_first() ? FolderRole::kOwner : FolderRole::kGuest),
-      log_file(folder.file(log_file_name(world)).string()),
+      log_file(folder.file(own_file_name("train", "log", world)).string()),
+      attention(folder.file(own_file_name("attention", "json", world)).string()),
       validation_cache(validation_cache_of(config, *training.dataset, data_shard(mesh))),
       validation(validation_cache ? validation_cache->source()
                                   : open_validation_data(config, training.dataset->class_names(),

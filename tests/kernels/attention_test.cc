@@ -267,9 +267,11 @@ TEST_F(AttentionChoiceTest, RefusesWhatTheDeviceHasNoKernelsOf) {
     }
     return "";
   };
-  EXPECT_THAT(message("cudnn", kCpu), HasSubstr("needs a GPU"));
+  EXPECT_THAT(message("cudnn", kCpu), HasSubstr("'cudnn' needs a GPU"));
+  EXPECT_THAT(message("efficient", kCpu), HasSubstr("'efficient' needs a GPU"));
   EXPECT_THAT(message("own", c10::Device(c10::kCUDA, 0)), HasSubstr("for the CPU alone"));
-  EXPECT_THAT(message("fast", kCpu), HasSubstr("expected auto, own, flash, cudnn or math"));
+  EXPECT_THAT(message("fast", kCpu),
+              HasSubstr("expected auto, own, flash, cudnn, efficient or math"));
 }
 
 }  // namespace

@@ -18,12 +18,11 @@
 #include "fovea/kernels/device.h"
 #include "fovea/kernels/drop.h"
 #include "fovea/kernels/images.h"
-#include "fovea/kernels/linear.h"
 #include "fovea/kernels/norm.h"
 #include "fovea/kernels/reduce.h"
 #include "fovea/kernels/residual.h"
+#include "tests/kernels/cuda_cases.h"
 #include "tests/support/close.h"
-#include "tests/support/gradcheck.h"
 
 namespace fovea {
 namespace {
@@ -39,36 +38,7 @@ class LoadBackend : public testing::Environment {
 [[maybe_unused]] const auto* const kLoadBackend =
     testing::AddGlobalTestEnvironment(new LoadBackend);
 
-class CudaTest : public testing::TestWithParam<at::ScalarType> {
- protected:
-  void SetUp() override {
-    if (!kernels::load_cuda_backend().is_loaded) {
-      GTEST_SKIP() << "skipped: no GPU (" << kernels::load_cuda_backend().reason << ")";
-    }
-  }
-
-  // f on the GPU against f on the CPU in float64.
-  static void compare(const support::TensorFunction& f, const Inputs& inputs) {
-    Inputs moved, wide;
-    for (const auto& x : inputs) {
-      moved.push_back(x.to(at::kCUDA));
-      wide.push_back(x.to(at::kDouble));
-    }
-    const auto actual = support::gradients(f, moved), expected = support::gradients(f, wide);
-    EXPECT_TRUE(actual.output.is_cuda());
-    support::expect_close(actual.output, expected.output, GetParam(), "output");
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      support::expect_close(actual.inputs[i], expected.inputs[i], GetParam(),
-                            "gradient of input " + std::to_string(i));
-    }
-  }
-};
-
-TEST_P(CudaTest, Linear) {
-  compare([](const Inputs& in) { return kernels::linear(in[0], in[1], in[2]); },
-          {random({3, 17, 64}, GetParam(), 1), random({48, 64}, at::kFloat, 2),
-           random({48}, at::kFloat, 3)});
-}
+using support::CudaTest;
 
 TEST_P(CudaTest, LayerNorm) {
   for (const int64_t D : {64, 197, 768, 8192, 8200}) {  // 8200: wider than our kernel's rows
@@ -111,7 +81,7 @@ TEST_P(CudaTest, Activations) {
 
 TEST_P(CudaTest, Attention) {
   const std::vector<int64_t> shape = {2, 3, 17, 32};
-  for (const auto* choice : {"flash", "cudnn", "math", "auto"}) {  // auto last: what is left behind
+  for (const auto* choice : {"flash", "cudnn", "efficient", "math", "auto"}) {  // auto: left behind
     SCOPED_TRACE(choice);
     kernels::choose_attention(choice, c10::Device(c10::kCUDA, 0));
     compare(
@@ -205,7 +175,9 @@ TEST(CudaModuleTest, RegistersItsKernels) {
     GTEST_SKIP() << "skipped: " << dlerror();
   }
   for (const auto* name : {"drop_mask", "sum_rows", "layer_norm", "layer_norm_backward", "residual",
-                           "residual_backward", "adamw_step", "clip_state", "normalize_images"}) {
+                           "residual_backward", "adamw_step", "clip_state", "normalize_images",
+                           "linear_product", "linear_input_gradient", "linear_weight_gradient",
+                           "gelu", "gelu_backward", "is_capturing"}) {
     EXPECT_TRUE(c10::Dispatcher::singleton()
                     .findSchemaOrThrow((std::string("fovea::") + name).c_str(), "")
                     .hasKernelForDispatchKey(c10::DispatchKey::CUDA))

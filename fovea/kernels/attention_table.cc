@@ -1,0 +1,133 @@
+#include "fovea/kernels/attention_table.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <filesystem>
+#include <limits>
+
+#include "fovea/core/atomic_file.h"
+#include "fovea/core/error.h"
+#include "fovea/core/files.h"
+#include "fovea/core/json.h"
+#include "fovea/core/log.h"
+
+namespace fovea::kernels {
+namespace {
+
+constexpr std::array kAttentionKernels = {AttentionKernel::kFlash, AttentionKernel::kCudnn,
+                                          AttentionKernel::kEfficient, AttentionKernel::kMath};
+
+std::optional<AttentionKernel> kernel_of_name(const std::string& name) {
+  for (const auto kernel : kAttentionKernels) {
+    if (name == attention_kernel_name(kernel)) return kernel;
+  }
+  return {};
+}
+
+constexpr uint64_t kMaxBytes = 1 << 20;  // some thousand shapes
+
+// What keep() wrote.
+std::map<std::string, AttentionKernel> read_kernels(const std::string& path) {
+  const auto table = parse_json(read_file(path, kMaxBytes));
+  std::map<std::string, AttentionKernel> kernels;
+  bool is_table = table.is_object();
+  if (is_table) {
+    for (const auto& [shape, name] : table.items()) {
+      const auto kernel = name.is_string() ? kernel_of_name(name.get<std::string>()) : std::nullopt;
+      is_table = is_table && kernel;
+      if (kernel) kernels[shape] = *kernel;
+    }
+  }
+  if (!is_table) {
+    fail(
+        "{}: not the kernels of attention that were measured for shapes; expected a JSON object "
+        "of shapes with flash, cudnn, efficient or math. Remove the file to measure again",
+        path);
+  }
+  return kernels;
+}
+
+}  // namespace
+
+const char* attention_kernel_name(AttentionKernel kernel) {
+  switch (kernel) {
+    case AttentionKernel::kFlash:
+      return "flash";
+    case AttentionKernel::kCudnn:
+      return "cudnn";
+    case AttentionKernel::kEfficient:
+      return "efficient";
+    case AttentionKernel::kMath:
+      return "math";
+  }
+  fail("attention kernel {} is not in the table", static_cast<int>(kernel));
+}
+
+std::string AttentionShape::name() const {
+  return fmt::format("{} {} x {} x {} x {} x {}{}{}", c10::toString(dtype), batch, heads, queries,
+                     keys, head_dim, has_mask ? " masked" : "",
+                     has_gradient ? " with gradients" : "");
+}
+
+std::optional<AttentionKernel> AttentionTable::find(const AttentionShape& shape) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = kernels_.find(shape.name());
+  return known == kernels_.end() ? std::nullopt : std::optional(known->second);
+}
+
+AttentionKernel AttentionTable::fastest(const AttentionShape& shape,
+                                        std::span<const AttentionKernel> candidates,
+                                        const Timer& timer) {
+  if (const auto known = find(shape)) return *known;
+  auto best = candidates.empty() ? AttentionKernel::kMath : candidates.front();
+  std::string times;
+  if (candidates.size() > 1) {
+    // Without the lock: the backward pass of what is measured may run in another thread.
+    constexpr double kNever = std::numeric_limits<double>::infinity();
+    double least = kNever;
+    for (const auto kernel : candidates) {
+      const double seconds = timer(kernel);
+      times += seconds < kNever ? fmt::format("{}{} {:.3f} ms", times.empty() ? ": " : ", ",
+                                              attention_kernel_name(kernel), seconds * 1e3)
+                                : "";
+      if (seconds < least) {
+        least = seconds;
+        best = kernel;
+      }
+    }
+    if (least == kNever) best = AttentionKernel::kMath;
+  }
+  log_info(
+      fmt::format("attention of {} takes {}{}", shape.name(), attention_kernel_name(best), times));
+  keep(shape.name(), best);
+  return *find(shape);  // another thread's, where that was first
+}
+
+void AttentionTable::keep(const std::string& shape, AttentionKernel kernel) {
+  const std::lock_guard lock(mutex_);
+  if (!kernels_.try_emplace(shape, kernel).second || path_.empty()) return;
+  nlohmann::json table = nlohmann::json::object();
+  for (const auto& [name, known] : kernels_) table[name] = attention_kernel_name(known);
+  write_file_atomic(path_, json_text(table, 2) + "\n");
+}
+
+void AttentionTable::keep_in(const std::string& path) {
+  std::map<std::string, AttentionKernel> kernels;
+  if (std::filesystem::exists(path)) kernels = read_kernels(path);
+  const std::lock_guard lock(mutex_);
+  kernels_ = std::move(kernels);
+  path_ = path;
+}
+
+void AttentionTable::stop_keeping() {
+  const std::lock_guard lock(mutex_);
+  path_.clear();
+}
+
+AttentionTable& attention_table() {
+  static AttentionTable table;
+  return table;
+}
+
+}  // namespace fovea::kernels
