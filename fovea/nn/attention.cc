@@ -85,7 +85,8 @@ at::Tensor AttentionImpl::attend(const at::Tensor& qkv, const at::Tensor& key_ma
   const auto num_heads = heads_of(qkv);
   if (is_plain() && !key_mask.defined()) return kernels::self_attention(qkv, num_heads, scale_);
   const auto parts = qkv.unflatten(-1, {3, -1, head_dim_})  // [B, N, 3, H, K]
-                         .permute({2, 0, 3, 1, 4});         // [3, B, H, N, K]
+                         .permute({2, 0, 3, 1, 4})          // [3, B, H, N, K]
+                         .unbind(0);  // one gradient of all three, where parts[i] has three
   const auto q = q_norm_ ? q_norm_(parts[0]) : parts[0];
   const auto k = k_norm_ ? k_norm_(parts[1]) : parts[1];
   if (attention_elsewhere) {
