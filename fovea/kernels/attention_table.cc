@@ -80,36 +80,37 @@ AttentionKernel AttentionTable::fastest(const AttentionShape& shape,
                                         std::span<const AttentionKernel> candidates,
                                         const Timer& timer) {
   if (const auto known = find(shape)) return *known;
-  auto best = candidates.empty() ? AttentionKernel::kMath : candidates.front();
-  std::string times;
-  if (candidates.size() > 1) {
-    // Without the lock: the backward pass of what is measured may run in another thread.
-    constexpr double kNever = std::numeric_limits<double>::infinity();
-    double least = kNever;
-    for (const auto kernel : candidates) {
-      const double seconds = timer(kernel);
-      times += seconds < kNever ? fmt::format("{}{} {:.3f} ms", times.empty() ? ": " : ", ",
-                                              attention_kernel_name(kernel), seconds * 1e3)
-                                : "";
-      if (seconds < least) {
-        least = seconds;
-        best = kernel;
-      }
-    }
-    if (least == kNever) best = AttentionKernel::kMath;
+  if (candidates.size() < 2) {
+    const auto only = candidates.empty() ? AttentionKernel::kMath : candidates.front();
+    const std::lock_guard lock(mutex_);
+    return kernels_.try_emplace(shape.name(), only).first->second;
   }
-  log_info(
-      fmt::format("attention of {} takes {}{}", shape.name(), attention_kernel_name(best), times));
-  keep(shape.name(), best);
-  return *find(shape);  // another thread's, where that was first
+  // Without the lock: the backward pass of what is measured may run in another thread.
+  auto best = AttentionKernel::kMath;
+  double least = std::numeric_limits<double>::infinity();
+  std::string times;
+  for (const auto kernel : candidates) {
+    const double seconds = timer(kernel);
+    times += fmt::format(", {} {:.3f} ms", attention_kernel_name(kernel), seconds * 1e3);
+    if (seconds < least) {
+      least = seconds;
+      best = kernel;
+    }
+  }
+  log_info(fmt::format("attention of {} takes {}: {}", shape.name(), attention_kernel_name(best),
+                       times.substr(2)));
+  return keep(shape.name(), best);
 }
 
-void AttentionTable::keep(const std::string& shape, AttentionKernel kernel) {
+AttentionKernel AttentionTable::keep(const std::string& shape, AttentionKernel kernel) {
   const std::lock_guard lock(mutex_);
-  if (!kernels_.try_emplace(shape, kernel).second || path_.empty()) return;
-  nlohmann::json table = nlohmann::json::object();
-  for (const auto& [name, known] : kernels_) table[name] = attention_kernel_name(known);
-  write_file_atomic(path_, json_text(table, 2) + "\n");
+  const auto [known, is_new] = kernels_.try_emplace(shape, kernel);
+  if (is_new && !path_.empty()) {
+    nlohmann::json table = nlohmann::json::object();
+    for (const auto& [name, taken] : kernels_) table[name] = attention_kernel_name(taken);
+    write_file_atomic(path_, json_text(table, 2) + "\n");
+  }
+  return known->second;  // another thread's, where that was first
 }
 
 void AttentionTable::keep_in(const std::string& path) {

@@ -39,7 +39,8 @@ class AttentionTable {
   std::optional<AttentionKernel> find(const AttentionShape& shape) const;
 
   // The fastest of the kernels that take the shape, of equal ones the first; without any, or where
-  // all fail, plain products. Of a single one no time is taken. The result is logged and kept.
+  // all fail, plain products. What was measured is logged and written to the file; of a single one
+  // no time is taken.
   AttentionKernel fastest(const AttentionShape& shape, std::span<const AttentionKernel> candidates,
                           const Timer& timer);
 
@@ -50,7 +51,8 @@ class AttentionTable {
   void stop_keeping();
 
  private:
-  void keep(const std::string& shape, AttentionKernel kernel);
+  // -> what stands for the shape.
+  AttentionKernel keep(const std::string& shape, AttentionKernel kernel);
 
   mutable std::mutex mutex_;
   std::map<std::string, AttentionKernel> kernels_;  // by the shape's name
