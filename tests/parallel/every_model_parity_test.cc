@@ -17,10 +17,10 @@ namespace {
 
 using support::NamedTensors;
 
-constexpr int64_t kSteps = 3;
+constexpr int64_t kSteps = 2;
 
 struct Trained {
-  NamedTensors losses, gradients, weights;  // "2/head.weight": of step 2
+  NamedTensors losses, gradients, weights;  // "1/head.weight": of step 1
 };
 
 TrainConfig parity_config(const testing::ModelCase& item, const testing::Folder& folder) {

@@ -113,13 +113,14 @@ struct ShardedTraining {
   StepOptions options;
 };
 
-// mesh: null is one process. Three steps; gradients are those after clipping.
+// mesh: null is one process. Two steps, of which the second one goes by what the first one left: its
+// update and its moments. Gradients are those after clipping.
 inline ShardedRun run_sharded(const TrainConfig& config, const parallel::DeviceMesh* mesh,
                               int64_t micro_batch_size = 0) {
   ShardedTraining training(config, mesh);
   training.options.micro_batch_size = micro_batch_size;
   ShardedRun result;
-  for (int64_t step = 0; step < 3; ++step) {
+  for (int64_t step = 0; step < 2; ++step) {
     const auto outcome = training.compute(step);
     const auto name = std::to_string(step) + "/";
     const auto number = [](double value) { return at::full({1}, value, at::kDouble); };
