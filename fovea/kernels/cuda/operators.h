@@ -1,4 +1,4 @@
-// What the operators of library.cc and linear_operators.cc share.
+// What the files of operators share.
 #pragma once
 
 #include <ATen/core/Tensor.h>
