@@ -25,14 +25,18 @@ at::Tensor LinearImpl::forward(const at::Tensor& x,
 }
 
 at::Tensor LinearImpl::product(const at::Tensor& x,
-                               const std::optional<kernels::HiddenActivation>& activation,
+                               std::optional<kernels::HiddenActivation> activation,
                                const at::Tensor& own_bias) const {
-  if (activation && !input_transform) {
-    return kernels::linear_of_activation(x, *activation, weight, own_bias);
+  auto input = x;
+  if (input_transform) {
+    input = input_transform(activation ? kernels::activate(x, *activation) : x);
+    activation.reset();
   }
-  const auto activated = activation ? kernels::activate(x, *activation) : x;
-  const auto input = input_transform ? input_transform(activated) : activated;
-  return kernels::linear(input, weight, own_bias);
+  if (training_product && is_training()) {
+    return training_product(input, activation, weight, own_bias);
+  }
+  return activation ? kernels::linear_of_activation(input, *activation, weight, own_bias)
+                    : kernels::linear(input, weight, own_bias);
 }
 
 }  // namespace fovea::nn

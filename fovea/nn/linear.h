@@ -30,9 +30,15 @@ class LinearImpl : public UnitImpl {
   std::function<at::Tensor(const at::Tensor&)> input_transform;
   std::function<at::Tensor(const at::Tensor&)> output_transform;
 
+  // Set from outside where training multiplies in another way, such as in FP8: the product of x,
+  // as the transform gives it, in training mode. As kernels::linear_of_activation, or linear.
+  std::function<at::Tensor(const at::Tensor& x,
+                           const std::optional<kernels::HiddenActivation>& activation,
+                           const at::Tensor& weight, const at::Tensor& bias)>
+      training_product;
+
  private:
-  at::Tensor product(const at::Tensor& x,
-                     const std::optional<kernels::HiddenActivation>& activation,
+  at::Tensor product(const at::Tensor& x, std::optional<kernels::HiddenActivation> activation,
                      const at::Tensor& own_bias) const;
 };
 TORCH_MODULE(Linear);
