@@ -12,6 +12,7 @@
 #include "fovea/optim/config.h"
 #include "fovea/optim/param_groups.h"
 #include "fovea/train/example_batch.h"
+#include "fovea/train/fp8_start.h"
 #include "fovea/train/session.h"
 
 namespace fovea::train {
@@ -57,6 +58,9 @@ BenchWorkload::BenchWorkload(const BenchOptions& options)
   optimizer_ = make_optimizer(options.config, *model_);
   scaler_ = make_grad_scaler(options.config);
   step_options_.scaler = scaler_.get();
+  fp8_ = make_fp8(options.config, *model_, step_options_.compute.device,
+                  {.samples = options.batch_size});
+  step_options_.fp8 = fp8_.get();
 }
 
 void BenchWorkload::step() {

@@ -39,6 +39,7 @@ class BenchWorkload {
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<Task> task_;                 // of a recipe
   std::unique_ptr<optim::GradScaler> scaler_;  // of a recipe; null: losses are not scaled
+  std::unique_ptr<Fp8Layers> fp8_;             // of a recipe; null: off
   int64_t step_ = 0;
 };
 

@@ -13,6 +13,15 @@
 
 namespace fovea::train {
 
+void DeviceConfig::validate(ConfigIssues& issues) const {
+  if (fp8 == "off" || dtype == "bfloat16") return;
+  issues.add("fp8",
+             fmt::format("found {}, but dtype is {}: products of 8-bit floats give bfloat16, "
+                         "and what is around them works in it; set device.dtype=bfloat16, "
+                         "or fp8=off",
+                         fp8, dtype));
+}
+
 void InitConfig::validate(ConfigIssues& issues) const {
   if (optimizer.empty()) return;
   if (weights.empty()) {

@@ -34,6 +34,7 @@ struct DeviceConfig {
   std::string type = "auto";
   std::string dtype = "float32";
   std::string attention = "auto";
+  std::string fp8 = "off";
   int64_t threads = 0;
 
   template <class Visitor, class Self>
@@ -53,9 +54,16 @@ struct DeviceConfig {
             "libtorch's blocked kernel; cudnn, efficient: on a GPU; math: plain products. What it "
             "cannot take runs as with auto",
             {.choices = {"auto", "own", "flash", "cudnn", "efficient", "math"}});
+    v.field("fp8", self.fp8,
+            "8-bit floats in the linear layers of blocks while training, with dtype bfloat16; off; "
+            "current: each tensor is scaled for its own largest value; delayed: for that of the "
+            "steps before; auto: as current, for layers that a measurement at the start finds "
+            "faster so",
+            {.choices = {"off", "current", "delayed", "auto"}});
     v.field("threads", self.threads,
             "threads of the CPU kernels; 0: one for each core of this process", {.min = 0});
   }
+  void validate(ConfigIssues& issues) const;
 };
 
 // Where weights come from before step 0.

@@ -170,6 +170,7 @@ StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Opt
     for (const auto& [name, sum] : parts.sums) outcome.sums[name] += sum;
   }
   if (options.reducer) options.reducer->finish();
+  if (options.fp8) options.fp8->after_step();
   sum_over_all(outcome, optimizer, ranks, options);
   FOVEA_CHECK(outcome.weight > 0,
               "step {}: the weights of the batch's losses sum to {}; expected more than 0", step,

@@ -16,6 +16,7 @@
 #include "fovea/parallel/model_parallel.h"
 #include "fovea/parallel/sharded_params.h"
 #include "fovea/train/features.h"
+#include "fovea/train/fp8_layers.h"
 #include "fovea/train/task.h"
 #include "fovea/train/tensor_batch.h"
 
@@ -44,6 +45,7 @@ struct StepOptions {
   const parallel::ModelParallel* model_parallel = nullptr;
   std::function<StepNotes()> notes = {};  // asked when this rank's part of the step is done
   optim::GradScaler* scaler = nullptr;    // null: losses are not scaled
+  Fp8Layers* fp8 = nullptr;               // null: all layers compute in compute.dtype
 };
 
 // Of the whole batch: equal on all ranks.

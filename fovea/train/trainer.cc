@@ -16,6 +16,7 @@
 #include "fovea/optim/schedules.h"
 #include "fovea/train/evaluator.h"
 #include "fovea/train/feature_cache.h"
+#include "fovea/train/fp8_start.h"
 #include "fovea/train/inference.h"
 #include "fovea/train/metric_names.h"
 #include "fovea/train/model_start.h"
@@ -84,6 +85,7 @@ struct Trainer::Run {
   FitResult fit();
   void resume();
   void take_over();
+  void start_fp8();
   void prepare_features();
   void train_one_step();
   void evaluate_now();
@@ -128,6 +130,8 @@ struct Trainer::Run {
   std::unique_ptr<parallel::GradientReducer> reducer;  // null with shards
   std::unique_ptr<optim::Ema> ema;
   std::unique_ptr<optim::GradScaler> scaler;  // null: losses are not scaled
+  std::optional<nlohmann::json> saved_fp8;    // of the checkpoint that the run goes on from
+  std::unique_ptr<Fp8Layers> fp8;             // null: off
   checkpoint::Store store;
   TrainingLog log;
   StepTrace timeline;
@@ -217,6 +221,7 @@ checkpoint::State Trainer::Run::state() {
                    {"log", log.state()}};
   if (best) state.scalars["best"] = *best;
   if (scaler) state.scalars["grad_scaler"] = scaler->state();
+  if (fp8) state.scalars["fp8"] = fp8->state();
   return state;
 }
 
@@ -254,6 +259,7 @@ void Trainer::Run::resume() {
   last_eval = scalars.at("last_eval").get<std::map<std::string, double>>();
   if (scalars.contains("best")) best = scalars.at("best").get<double>();
   if (scaler && scalars.contains("grad_scaler")) scaler->load_state(scalars.at("grad_scaler"));
+  if (scalars.contains("fp8")) saved_fp8 = scalars.at("fp8");
   log.restore(scalars.at("log"));
   log_info(fmt::format("{}: going on from step {} of {}", folder.path().string(), step, num_steps));
 }
@@ -273,6 +279,20 @@ void Trainer::Run::take_over() {
   position = training.loader->position_of(step);
   log_info(fmt::format("{}: going on from step {} of {}, with learning rate {:.4g}",
                        folder.path().string(), step, num_steps, schedule.lr(step)));
+}
+
+// After resume, which knows what was chosen before.
+void Trainer::Run::start_fp8() {
+  if (step == num_steps) return;  // a finished run multiplies nothing
+  const auto of_pass = options.micro_batch_size > 0
+                           ? options.micro_batch_size
+                           : config.data.global_batch_size / data_ranks().size();
+  fp8 = make_fp8(config, *model, options.compute.device,
+                 {.samples = std::max<int64_t>(1, of_pass),
+                  .cp = mesh.axis(parallel::MeshAxis::kCp).size(),
+                  .all = &world.all(),
+                  .saved = saved_fp8 ? &*saved_fp8 : nullptr});
+  options.fp8 = fp8.get();
 }
 
 // After resume, which has the last word on the weights of the backbone.
@@ -395,6 +415,7 @@ void Trainer::Run::save() {
 
 FitResult Trainer::Run::fit() {
   resume();
+  start_fp8();
   folder.write_config(config);
   std::optional<RunClock> clock;
   if (is_writer()) clock.emplace(folder.file("machine.json"), options.compute);

@@ -61,10 +61,15 @@ train::BenchOptions bench_options(const BenchArguments& arguments) {
   options.batch_size = arguments.batch_size;
   options.steps = arguments.steps;
   options.warmup_steps = arguments.warmup;
-  auto& device = options.config.device;  // a recipe's device.attention stays
+  auto& device = options.config.device;  // a recipe's device.attention and fp8 stay
   device.type = arguments.device;
   device.dtype = arguments.dtype;
   device.threads = arguments.threads;
+  ConfigIssues issues;  // of --dtype, which the recipe does not know
+  device.validate(issues);
+  for (const auto& [key, fault] : issues.all()) {
+    fail<ConfigError>("device.{}: {} (bench takes --dtype)", key, fault);
+  }
   return options;
 }
 
