@@ -140,7 +140,7 @@ TEST_F(OneFp8LayerTest, ScalesAreCurrentUntilTheHistoryIsFullAndThenOfTheLargest
   }
   const auto with_scale_of = [&](const at::Tensor& of) {
     return kernels::fp8_linear(small, {}, weight, linear_->bias.detach(),
-                               {.x = largest(of, 1), .weight = largest(weight, 1)});
+                               {.x = largest(of, 1), .weight = largest(weight, 1), .gradient = {}});
   };
   EXPECT_FALSE(with_scale_of(x * 64).equal(with_scale_of(x)));
   support::expect_same_bits(pass(small, dy), with_scale_of(x * 64), "64 x is in the history");

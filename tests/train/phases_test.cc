@@ -19,6 +19,7 @@
 #include "fovea/train/inference.h"
 #include "fovea/train/report/report.h"
 #include "fovea/train/run_folder.h"
+#include "fovea/train/session.h"
 #include "tests/train/tiny_run.h"
 
 namespace fovea::train {
