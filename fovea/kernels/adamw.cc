@@ -2,16 +2,19 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/linalg_vector_norm.h>
+#include <c10/core/TensorOptions.h>
 #include <torch/library.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <optional>
+#include <vector>
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/adamw_loop.h"
+#include "fovea/kernels/cpu/flat_loops.h"
 #include "fovea/kernels/operators.h"
 
 namespace fovea::kernels {
@@ -32,7 +35,9 @@ const auto& adamw_step_op() {
 }
 
 const auto& clip_state_op() {
-  static const auto op = find_operator<at::Tensor(const at::Tensor&, double)>("fovea::clip_state");
+  static const auto op =
+      find_operator<at::Tensor(const at::Tensor&, double, double, const OptionalTensor&,
+                               const OptionalTensor&)>("fovea::clip_state");
   return op;
 }
 
@@ -58,12 +63,44 @@ OptionalTensor if_defined(const at::Tensor& x) {
   return x.defined() ? OptionalTensor(x) : std::nullopt;
 }
 
-// The factor in `clip`; none: nothing is to be done.
-std::optional<float> factor_in(const OptionalTensor& clip) {
-  if (!clip) return 1.0f;
+// What gradients are multiplied by, one after the other; none: nothing is to be done.
+struct GradFactors {
+  float scale = 1, clip = 1;
+};
+
+std::optional<GradFactors> factors_in(const OptionalTensor& clip) {
+  if (!clip) return GradFactors();
   const auto* state = clip->const_data_ptr<double>();
-  if (state[2] != 0) return {};
-  return static_cast<float>(state[1]);
+  if (state[kClipBad] != 0) return {};
+  return GradFactors{static_cast<float>(state[kClipScale]), static_cast<float>(state[kClipFactor])};
+}
+
+// Null: not wanted.
+struct AdamWPointers {
+  float* param;
+  const float* grad;
+  float *exp_avg, *exp_avg_sq, *average;
+  float average_weight;
+  uint16_t* copy;  // the bits of bfloat16
+};
+
+// Elements [begin, begin + count), in pieces that stay in the first cache from loop to loop.
+void update_tile(const AdamWPointers& at, int64_t begin, int64_t count, const AdamWCoefficients& c,
+                 const GradFactors& factors) {
+  constexpr int64_t kPiece = 1024;
+  alignas(64) std::array<float, kPiece> scaled;
+  const bool is_scaled = factors.scale != 1.0f || factors.clip != 1.0f;
+  for (int64_t i = begin; i < begin + count; i += kPiece) {
+    const int64_t size = std::min(kPiece, begin + count - i);
+    const float* grad = at.grad + i;
+    if (is_scaled) {
+      cpu::scale_twice(grad, scaled.data(), size, factors.scale, factors.clip);
+      grad = scaled.data();
+    }
+    cpu::adamw_update(at.param + i, grad, at.exp_avg + i, at.exp_avg_sq + i, size, c);
+    if (at.average) cpu::lerp(at.average + i, at.param + i, size, at.average_weight);
+    if (at.copy) cpu::round_to_bfloat16(at.param + i, at.copy + i, size);
+  }
 }
 
 // fovea::adamw_step on the CPU. coefficients: [G, 7] float32.
@@ -72,37 +109,68 @@ void adamw_step_cpu(const at::Tensor& param, const at::Tensor& grad, const at::T
                     const at::Tensor& coefficients, const OptionalTensor& clip,
                     const OptionalTensor& average, double average_weight,
                     const OptionalTensor& copy) {
-  const auto factor = factor_in(clip);
-  if (!factor) return;
-  const auto scaled = *factor == 1.0f ? grad : grad * *factor;
+  const auto factors = factors_in(clip);
+  if (!factors) return;
+  const AdamWPointers pointers{
+      .param = param.mutable_data_ptr<float>(),
+      .grad = grad.const_data_ptr<float>(),
+      .exp_avg = exp_avg.mutable_data_ptr<float>(),
+      .exp_avg_sq = exp_avg_sq.mutable_data_ptr<float>(),
+      .average = average ? average->mutable_data_ptr<float>() : nullptr,
+      .average_weight = static_cast<float>(average_weight),
+      .copy = copy ? static_cast<uint16_t*>(copy->mutable_data_ptr()) : nullptr};
   const auto* table = tiles.const_data_ptr<int64_t>();
   const auto* values = coefficients.const_data_ptr<float>();
-  auto* params = param.mutable_data_ptr<float>();
-  const auto* grads = scaled.const_data_ptr<float>();
-  auto* first = exp_avg.mutable_data_ptr<float>();
-  auto* second = exp_avg_sq.mutable_data_ptr<float>();
   at::parallel_for(0, tiles.size(0), 1, [&](int64_t begin_tile, int64_t end_tile) {
     for (int64_t t = begin_tile; t < end_tile; ++t) {
-      const int64_t begin = table[3 * t], count = table[3 * t + 1], group = table[3 * t + 2];
+      const int64_t* tile = table + kAdamWTileColumns * t;
       AdamWCoefficients c;
-      std::memcpy(&c, values + group * kNumCoefficients, sizeof(c));
-      cpu::adamw_update(params + begin, grads + begin, first + begin, second + begin, count, c);
+      std::memcpy(&c, values + tile[2] * kNumCoefficients, sizeof(c));
+      update_tile(pointers, tile[0], tile[1], c, *factors);
     }
   });
-  if (average) average->lerp_(param, average_weight);
-  if (copy) copy->copy_(param);
 }
 
-// fovea::clip_state with libtorch's operators alone.
-at::Tensor clip_state_cpu(const at::Tensor& grad, double max_norm) {
-  const double norm =
-      at::linalg_vector_norm(grad, 2, std::nullopt, false, at::kDouble).item<double>();
-  const auto state = at::empty({3}, grad.options().dtype(at::kDouble));
+// Of values * scale. Cut into chunks by size alone, so that it is the same for any number of
+// threads.
+double norm_of(const at::Tensor& flat, float scale) {
+  constexpr int64_t kChunk = 1 << 16;  // part of what a norm's bits are
+  const float* values = flat.const_data_ptr<float>();
+  const int64_t count = flat.numel(), chunks = (count + kChunk - 1) / kChunk;
+  std::vector<double> partial(static_cast<size_t>(chunks));
+  at::parallel_for(0, chunks, 1, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      partial[static_cast<size_t>(i)] =
+          cpu::sum_of_squares(values + i * kChunk, std::min(kChunk, count - i * kChunk), scale);
+    }
+  });
+  double sum = 0;
+  for (const double part : partial) sum += part;
+  return std::sqrt(sum);
+}
+
+// fovea::clip_state on the CPU.
+at::Tensor clip_state_cpu(const at::Tensor& grad, double max_norm, double grad_scale,
+                          const OptionalTensor& loss, const OptionalTensor& before) {
+  const double norm = norm_of(grad, static_cast<float>(grad_scale));
+  const bool is_finite = std::isfinite(norm) &&
+                         (!loss || std::isfinite(*loss->const_data_ptr<double>())) &&
+                         (!before || before->const_data_ptr<double>()[kClipBad] == 0);
+  const auto state = at::empty({kClipElements}, grad.options().dtype(at::kDouble));
   auto* values = state.mutable_data_ptr<double>();
-  values[0] = norm;
-  values[1] = clip_factor(norm, max_norm);
-  values[2] = std::isfinite(norm) ? 0 : 1;
+  values[kClipNorm] = norm;
+  values[kClipFactor] = clip_factor(norm, max_norm);
+  values[kClipBad] = is_finite ? 0 : 1;
+  values[kClipScale] = grad_scale;
   return state;
+}
+
+void check_state(const char* name, const at::Tensor& x, int64_t size, const at::Tensor& grad) {
+  if (!x.defined()) return;
+  FOVEA_CHECK(x.numel() == size && x.scalar_type() == at::kDouble && x.device() == grad.device() &&
+                  x.is_contiguous(),
+              "clip_state: {} is {} of {}; expected {} of float64 on {}", name, x.toString(),
+              x.numel(), size, grad.device().str());
 }
 
 }  // namespace
@@ -112,7 +180,9 @@ TORCH_LIBRARY_FRAGMENT(fovea, m) {
       "adamw_step(Tensor(a!) param, Tensor grad, Tensor(b!) exp_avg, Tensor(c!) exp_avg_sq, "
       "Tensor tiles, Tensor coefficients, Tensor? clip, Tensor(d!)? average, float "
       "average_weight, Tensor(e!)? copy) -> ()");
-  m.def("clip_state(Tensor grad, float max_norm) -> Tensor");
+  m.def(
+      "clip_state(Tensor grad, float max_norm, float grad_scale, Tensor? loss, Tensor? before) -> "
+      "Tensor");
 }
 TORCH_LIBRARY_IMPL(fovea, CPU, m) {
   m.impl("adamw_step", adamw_step_cpu);
@@ -135,7 +205,9 @@ void adamw_step(const AdamWBuffers& buffers, const at::Tensor& tiles,
   if (extras.copy.defined()) check_buffer("copy", extras.copy, param, at::kBFloat16);
   check_tiles(tiles, param);
   const auto num_groups = static_cast<int64_t>(groups.size());
-  const auto coefficients = at::empty({num_groups, kNumCoefficients}, at::kFloat);
+  const auto coefficients =
+      at::empty({num_groups, kNumCoefficients},
+                at::TensorOptions().dtype(at::kFloat).pinned_memory(param.is_cuda()));
   std::memcpy(coefficients.mutable_data_ptr<float>(), groups.data(),
               groups.size() * sizeof(AdamWCoefficients));
   adamw_step_op().call(param, buffers.grad, buffers.exp_avg, buffers.exp_avg_sq, tiles,
@@ -144,11 +216,14 @@ void adamw_step(const AdamWBuffers& buffers, const at::Tensor& tiles,
                        if_defined(extras.copy));
 }
 
-at::Tensor clip_state(const at::Tensor& grad, double max_norm) {
-  FOVEA_CHECK(max_norm >= 0 && grad.scalar_type() == at::kFloat,
+at::Tensor clip_state(const at::Tensor& grad, const ClipOptions& options) {
+  FOVEA_CHECK(options.max_norm >= 0 && grad.scalar_type() == at::kFloat,
               "clip_state: max_norm={}, gradients of {}; expected 0 (off) or more, and float32",
-              max_norm, c10::toString(grad.scalar_type()));
-  return clip_state_op().call(grad.contiguous(), max_norm);
+              options.max_norm, c10::toString(grad.scalar_type()));
+  check_state("loss", options.loss, 1, grad);
+  check_state("before", options.before, kClipElements, grad);
+  return clip_state_op().call(grad.contiguous(), options.max_norm, options.grad_scale,
+                              if_defined(options.loss), if_defined(options.before));
 }
 
 }  // namespace fovea::kernels

@@ -17,8 +17,9 @@ struct AdamWBuffers {
 
 // What else is done on the way; undefined: it is not.
 struct AdamWExtras {
-  // [3] of clip_state(): gradients are multiplied by the factor, and nothing at all changes where
-  // the norm is not finite. Read on the device: nobody waits for it.
+  // Of clip_state(): gradients are multiplied by grad_scale and the factor, each product rounded,
+  // and nothing at all changes where something is not finite. Read on the device: nobody waits for
+  // it.
   at::Tensor clip;
   // [num_elements] float32: becomes lerp(average, new parameters, average_weight).
   at::Tensor average;
@@ -39,9 +40,19 @@ bool has_adamw_step(c10::Device device);
 void adamw_step(const AdamWBuffers& buffers, const at::Tensor& tiles,
                 const std::vector<AdamWCoefficients>& groups, const AdamWExtras& extras = {});
 
-// grad: [num_elements] float32 -> [3] float64 on its device: the Euclidean norm, summed in float64
-// and in an order that depends on the size alone; the factor that makes it `max_norm` at most
-// (max_norm / (norm + 1e-6), at most 1; 1 for max_norm 0); 1 where the norm is not finite, else 0.
-at::Tensor clip_state(const at::Tensor& grad, double max_norm);
+struct ClipOptions {
+  double max_norm = 0;  // 0: none
+  double grad_scale = 1;
+  // On the device of the gradients; undefined: there is none.
+  at::Tensor loss = {};    // [] float64
+  at::Tensor before = {};  // [4]: what was not finite stays so
+};
+
+// grad: [num_elements] float32 -> [4] float64 (ClipElement) on its device: the Euclidean norm of
+// grad * grad_scale, products rounded to float32, sums in float64 and in an order that depends on
+// the size alone; the factor that makes it `max_norm` at most (max_norm / (norm + 1e-6), at most 1;
+// 1 for max_norm 0); 1 where the norm or the loss is not finite or was not before, else 0;
+// grad_scale.
+at::Tensor clip_state(const at::Tensor& grad, const ClipOptions& options);
 
 }  // namespace fovea::kernels

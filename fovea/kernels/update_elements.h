@@ -40,6 +40,9 @@ FOVEA_ELEMENT float lerp_element(float average, float value, float weight) {
                        : value - (1.0f - weight) * (value - average);
 }
 
+// Elements of the state that clip_state (adamw.h) makes.
+enum ClipElement { kClipNorm, kClipFactor, kClipBad, kClipScale, kClipElements };
+
 // What a gradient whose norm is `norm` is multiplied by to have one of max_norm at most; 0: no
 // limit. As torch's clip_grad_norm_.
 FOVEA_ELEMENT double clip_factor(double norm, double max_norm) {

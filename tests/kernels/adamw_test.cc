@@ -5,6 +5,9 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "fovea/core/error.h"
 #include "tests/support/close.h"
 #include "tests/support/threads.h"
@@ -53,10 +56,10 @@ TEST(AdamWStepTest, TilesDecideNothing) {
 }
 
 TEST(AdamWStepTest, AveragesAndCopiesOnTheWay) {
-  const auto plain = adamw_buffers(300), b = adamw_buffers(300);
-  const auto tiles = adamw_tiles({0, 300, 0});
+  const auto plain = adamw_buffers(3000), b = adamw_buffers(3000);
+  const auto tiles = adamw_tiles({0, 2000, 0, 2000, 1000, 0});
   kernels::adamw_step(plain, tiles, kGroups);
-  const auto average = random({300}, at::kFloat, 5), copy = random({300}, at::kBFloat16, 6);
+  const auto average = random({3000}, at::kFloat, 5), copy = random({3000}, at::kBFloat16, 6);
   const auto expected = average.lerp(plain.param, 0.25);
   kernels::adamw_step(b, tiles, kGroups,
                       {.clip = {}, .average = average, .average_weight = 0.25, .copy = copy});
@@ -65,33 +68,92 @@ TEST(AdamWStepTest, AveragesAndCopiesOnTheWay) {
   support::expect_same_bits(copy, plain.param.to(at::kBFloat16), "copy");
 }
 
-TEST(AdamWStepTest, ClipsAndLeavesOutWhatIsNotFinite) {
-  const auto tiles = adamw_tiles({0, 300, 0});
-  const auto clipped = adamw_buffers(300), scaled = adamw_buffers(300), bad = adamw_buffers(300);
-  const auto clip = kernels::clip_state(clipped.grad, 1.0);
-  kernels::adamw_step(clipped, tiles, kGroups, {.clip = clip, .average = {}, .copy = {}});
-  scaled.grad.mul_(clip[1].to(at::kFloat));
-  kernels::adamw_step(scaled, tiles, kGroups);
-  support::expect_same_bits(clipped.param, scaled.param, "param");
-  bad.grad[7] = NAN;
-  kernels::adamw_step(bad, tiles, kGroups,
-                      {.clip = kernels::clip_state(bad.grad, 1.0), .average = {}, .copy = {}});
-  support::expect_same_bits(bad.param, adamw_buffers(300).param, "param");
-  support::expect_same_bits(bad.exp_avg, adamw_buffers(300).exp_avg, "exp_avg");
+// Halfway between two numbers, at the ends of the range, and what is no number.
+TEST(AdamWStepTest, CopiesAreRoundedAsCastsAre) {
+  const auto tiles = adamw_tiles({0, 11, 0});
+  auto b = adamw_buffers(11);
+  for (auto* moment : {&b.grad, &b.exp_avg}) moment->zero_();
+  const auto values =
+      at::tensor({1.0f, 1.00390625f, 1.01171875f, -1.00390625f, 3.4e38f, 1e-40f, -0.0f, 0.0f,
+                  std::numeric_limits<float>::max(), INFINITY, -INFINITY});
+  const auto copy = at::empty({11}, at::kBFloat16);
+  b.param = values.clone();
+  auto still = kGroups;
+  still[0].decay = 1;
+  kernels::adamw_step(b, tiles, still,
+                      {.clip = {}, .average = {}, .average_weight = 0, .copy = copy});
+  support::expect_same_bits(copy, values.to(at::kBFloat16), "copy");
+  b.param[3] = NAN;
+  kernels::adamw_step(b, tiles, still,
+                      {.clip = {}, .average = {}, .average_weight = 0, .copy = copy});
+  EXPECT_TRUE(std::isnan(copy[3].item<float>()));
 }
 
-TEST(AdamWStepTest, ClipStateIsNormFactorAndWhetherItIsFinite) {
-  const auto expect = [](const at::Tensor& grad, double max_norm, std::vector<double> state) {
-    support::expect_close(kernels::clip_state(grad, max_norm), at::tensor(state, at::kDouble),
+// Scaled, then clipped, each with a rounding of its own: what two passes over them would give.
+TEST(AdamWStepTest, GradientsCountTimesScaleAndFactor) {
+  const auto tiles = adamw_tiles({0, 3000, 0});
+  const auto clipped = adamw_buffers(3000), scaled = adamw_buffers(3000);
+  const auto clip = kernels::clip_state(clipped.grad, {.max_norm = 1.0, .grad_scale = 1.0 / 7});
+  kernels::adamw_step(clipped, tiles, kGroups, {.clip = clip, .average = {}, .copy = {}});
+  scaled.grad.mul_(1.0 / 7);
+  EXPECT_EQ(clip[kernels::kClipNorm].item<double>(),
+            kernels::clip_state(scaled.grad, {})[kernels::kClipNorm].item<double>());
+  EXPECT_LT(clip[kernels::kClipFactor].item<double>(), 0.5);
+  scaled.grad.mul_(clip[kernels::kClipFactor].to(at::kFloat));
+  kernels::adamw_step(scaled, tiles, kGroups);
+  support::expect_same_bits(clipped.param, scaled.param, "param");
+  support::expect_same_bits(clipped.exp_avg, scaled.exp_avg, "exp_avg");
+  support::expect_same_bits(clipped.grad, adamw_buffers(3000).grad, "the gradients");
+}
+
+TEST(AdamWStepTest, LeavesOutWhatIsNotFinite) {
+  const auto tiles = adamw_tiles({0, 300, 0});
+  const auto bad = adamw_buffers(300);
+  const auto average = random({300}, at::kFloat, 5), copy = random({300}, at::kBFloat16, 6);
+  bad.grad[7] = NAN;
+  kernels::adamw_step(bad, tiles, kGroups,
+                      {.clip = kernels::clip_state(bad.grad, {.max_norm = 1.0}),
+                       .average = average,
+                       .average_weight = 0.5,
+                       .copy = copy});
+  support::expect_same_bits(bad.param, adamw_buffers(300).param, "param");
+  support::expect_same_bits(bad.exp_avg, adamw_buffers(300).exp_avg, "exp_avg");
+  support::expect_same_bits(average, random({300}, at::kFloat, 5), "average");
+  support::expect_same_bits(copy, random({300}, at::kBFloat16, 6), "copy");
+}
+
+TEST(AdamWStepTest, ClipStateIsNormFactorWhetherItIsFiniteAndScale) {
+  const auto expect = [](const at::Tensor& grad, const kernels::ClipOptions& options,
+                         std::vector<double> state) {
+    support::expect_close(kernels::clip_state(grad, options), at::tensor(state, at::kDouble),
                           at::kDouble, "state");
   };
   const auto grad = at::full({4}, 2.0f);  // of norm 4
-  expect(grad, 0.0, {4, 1, 0});
-  expect(grad, 5.0, {4, 1, 0});
-  expect(grad, 1.0, {4, 1 / (4 + 1e-6), 0});
-  EXPECT_EQ(kernels::clip_state(at::full({4}, INFINITY), 1.0)[2].item<double>(), 1.0);
-  EXPECT_THROW(kernels::clip_state(grad, -1.0), Error);
-  EXPECT_THROW(kernels::clip_state(grad.to(at::kDouble), 1.0), Error);
+  expect(grad, {}, {4, 1, 0, 1});
+  expect(grad, {.max_norm = 5.0}, {4, 1, 0, 1});
+  expect(grad, {.max_norm = 1.0}, {4, 1 / (4 + 1e-6), 0, 1});
+  expect(grad, {.max_norm = 1.0, .grad_scale = 0.5}, {2, 1 / (2 + 1e-6), 0, 0.5});
+  EXPECT_THROW(kernels::clip_state(grad, {.max_norm = -1.0}), Error);
+  EXPECT_THROW(kernels::clip_state(grad.to(at::kDouble), {}), Error);
+  EXPECT_THROW(kernels::clip_state(grad, {.loss = at::full({}, 1.0f)}), Error);
+  EXPECT_THROW(kernels::clip_state(grad, {.before = at::zeros({3}, at::kDouble)}), Error);
+}
+
+TEST(AdamWStepTest, WhatIsNotFiniteStaysSo) {
+  const auto grad = at::full({4}, 2.0f);
+  const auto is_bad = [](const at::Tensor& state) {
+    return state[kernels::kClipBad].item<double>() == 1;
+  };
+  const auto loss = [](double value) { return at::full({}, value, at::kDouble); };
+  EXPECT_TRUE(is_bad(kernels::clip_state(at::full({4}, INFINITY), {.max_norm = 1.0})));
+  EXPECT_FALSE(is_bad(kernels::clip_state(grad, {.loss = loss(-3)})));
+  for (const double bad : {double{INFINITY}, -double{INFINITY}, double{NAN}}) {
+    const auto first = kernels::clip_state(grad, {.loss = loss(bad)});
+    EXPECT_TRUE(is_bad(first)) << bad;
+    const auto second = kernels::clip_state(grad, {.loss = loss(1), .before = first});
+    EXPECT_TRUE(is_bad(second)) << bad;
+    EXPECT_TRUE(is_bad(kernels::clip_state(grad, {.before = second})));
+  }
 }
 
 TEST(AdamWStepTest, WrongBuffersAreRefused) {

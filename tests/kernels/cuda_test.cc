@@ -133,7 +133,7 @@ TEST_P(CudaTest, AdamWStep) {
     kernels::adamw_step(b, tiles,
                         {{0.99f, 0.999f, 0.1f, 0.001f, 20.0f, 1e-8f, 0.02f},
                          {1.0f, 0.95f, 0.2f, 0.05f, 3.0f, 1e-6f, 0.3f}},
-                        {.clip = kernels::clip_state(b.grad, 1.0),
+                        {.clip = kernels::clip_state(b.grad, {.max_norm = 1.0, .grad_scale = 0.3}),
                          .average = result.average,
                          .average_weight = 0.1,
                          .copy = result.copy});

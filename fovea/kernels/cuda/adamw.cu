@@ -11,17 +11,25 @@ constexpr int kNormThreads = 512;
 constexpr int kWidth = kVector<float>;
 constexpr int64_t kNormChunk = 1 << 16;  // elements of one partial sum, as on the CPU
 
+// What gradients are multiplied by, one after the other.
+struct GradFactors {
+  float scale = 1, clip = 1;
+};
+
 // W elements from `at` on.
 template <int W>
 __device__ __forceinline__ void update(const AdamWTensors& t, const AdamWCoefficients& c,
-                                       float factor, int64_t at) {
+                                       const GradFactors& factors, int64_t at) {
   float param[W], grad[W], first[W], second[W];
   load<W>(t.param + at, param);
   load<W>(t.grad + at, grad);
   load<W>(t.exp_avg + at, first);
   load<W>(t.exp_avg_sq + at, second);
 #pragma unroll
-  for (int i = 0; i < W; ++i) adamw_element(c, factor * grad[i], param[i], first[i], second[i]);
+  for (int i = 0; i < W; ++i) {
+    const float scaled = rounded_product(rounded_product(grad[i], factors.scale), factors.clip);
+    adamw_element(c, scaled, param[i], first[i], second[i]);
+  }
   store<W>(param, t.param + at);
   store<W>(first, t.exp_avg + at);
   store<W>(second, t.exp_avg_sq + at);
@@ -37,16 +45,20 @@ __device__ __forceinline__ void update(const AdamWTensors& t, const AdamWCoeffic
 // One block does one tile.
 __global__ void __launch_bounds__(kUpdateThreads)
     adamw_kernel(AdamWTensors tensors, const AdamWTile* tiles, const AdamWCoefficients* groups) {
-  if (tensors.clip && tensors.clip[2] != 0) return;
-  const float factor = tensors.clip ? static_cast<float>(tensors.clip[1]) : 1.0f;
+  if (tensors.clip && tensors.clip[kClipBad] != 0) return;
+  GradFactors factors;
+  if (tensors.clip) {
+    factors.scale = static_cast<float>(tensors.clip[kClipScale]);
+    factors.clip = static_cast<float>(tensors.clip[kClipFactor]);
+  }
   const AdamWTile tile = tiles[blockIdx.x];
   const AdamWCoefficients c = groups[tile.group];
   const auto thread = static_cast<int64_t>(threadIdx.x);
   const int64_t whole = tile.count / kWidth * kWidth;
   for (int64_t i = thread * kWidth; i < whole; i += kUpdateThreads * kWidth) {
-    update<kWidth>(tensors, c, factor, tile.begin + i);
+    update<kWidth>(tensors, c, factors, tile.begin + i);
   }
-  if (whole + thread < tile.count) update<1>(tensors, c, factor, tile.begin + whole + thread);
+  if (whole + thread < tile.count) update<1>(tensors, c, factors, tile.begin + whole + thread);
 }
 
 // Sum over a block; thread 0 has it.
@@ -56,9 +68,9 @@ __device__ __forceinline__ double sum_over_block(double value) {
   return sum[0];
 }
 
-// parts[blockIdx.x] = the sum of squares of kNormChunk elements.
+// parts[blockIdx.x] = the sum of squares of kNormChunk elements, each times scale.
 __global__ void __launch_bounds__(kNormThreads)
-    squares_kernel(const float* grad, int64_t count, double* parts) {
+    squares_kernel(const float* grad, int64_t count, float scale, double* parts) {
   const int64_t begin = blockIdx.x * kNormChunk;
   const int64_t end = begin + kNormChunk < count ? begin + kNormChunk : count;
   const int64_t whole = begin + (end - begin) / kWidth * kWidth;
@@ -68,10 +80,13 @@ __global__ void __launch_bounds__(kNormThreads)
     float values[kWidth];
     load<kWidth>(grad + i, values);
 #pragma unroll
-    for (int j = 0; j < kWidth; ++j) sum += static_cast<double>(values[j]) * values[j];
+    for (int j = 0; j < kWidth; ++j) {
+      const double value = rounded_product(values[j], scale);
+      sum += value * value;
+    }
   }
   if (whole + thread < end) {
-    const double value = grad[whole + thread];
+    const double value = rounded_product(grad[whole + thread], scale);
     sum += value * value;
   }
   sum = sum_over_block(sum);
@@ -79,15 +94,19 @@ __global__ void __launch_bounds__(kNormThreads)
 }
 
 __global__ void __launch_bounds__(kNormThreads)
-    clip_kernel(const double* parts, int64_t num_parts, double max_norm, double* state) {
+    clip_kernel(const double* parts, int64_t num_parts, ClipInputs inputs, double* state) {
   double sum = 0;
   for (int64_t i = threadIdx.x; i < num_parts; i += kNormThreads) sum += parts[i];
   sum = sum_over_block(sum);
   if (threadIdx.x != 0) return;
   const double norm = sqrt(sum);
-  state[0] = norm;
-  state[1] = clip_factor(norm, max_norm);
-  state[2] = norm < INFINITY ? 0 : 1;  // nor is a NaN
+  // None holds of a NaN.
+  const bool is_finite = norm < INFINITY && (!inputs.loss || fabs(*inputs.loss) < INFINITY) &&
+                         (!inputs.before || inputs.before[kClipBad] == 0);
+  state[kClipNorm] = norm;
+  state[kClipFactor] = clip_factor(norm, inputs.max_norm);
+  state[kClipBad] = is_finite ? 0 : 1;
+  state[kClipScale] = inputs.grad_scale;
 }
 
 }  // namespace
@@ -100,15 +119,15 @@ void adamw_step(const AdamWTensors& tensors, const AdamWTile* tiles, int64_t num
 
 int64_t norm_parts(int64_t count) { return (count + kNormChunk - 1) / kNormChunk; }
 
-void clip_state(const float* grad, int64_t count, double max_norm, double* parts, double* state,
-                Stream stream) {
+void clip_state(const float* grad, int64_t count, const ClipInputs& inputs, double* parts,
+                double* state, Stream stream) {
   const int64_t P = norm_parts(count);
   const size_t shared = kWarp * sizeof(double);
   launch(squares_kernel,
          {.grid = static_cast<unsigned>(P), .block = kNormThreads, .shared_bytes = shared}, stream,
-         grad, count, parts);
+         grad, count, static_cast<float>(inputs.grad_scale), parts);
   launch(clip_kernel, {.grid = 1, .block = kNormThreads, .shared_bytes = shared}, stream,
-         static_cast<const double*>(parts), P, max_norm, state);
+         static_cast<const double*>(parts), P, inputs, state);
 }
 
 }  // namespace fovea::kernels::cuda

@@ -14,7 +14,7 @@ struct AdamWTensors {
   const float* grad;
   float *exp_avg, *exp_avg_sq;
   // Null: not wanted.
-  const double* clip;  // [3] of clip_state
+  const double* clip;  // [4] of clip_state
   float* average;      // becomes lerp(average, new parameters, average_weight)
   float average_weight;
   void* copy;  // bfloat16: becomes the new parameters, rounded
@@ -31,9 +31,15 @@ void adamw_step(const AdamWTensors& tensors, const AdamWTile* tiles, int64_t num
 
 // P: partial sums of squares of so many elements.
 int64_t norm_parts(int64_t count);
-// grad: [count], parts: [P], not read before it is written; state: [3], the norm, the factor that
-// makes it max_norm at most, and whether it is not finite.
-void clip_state(const float* grad, int64_t count, double max_norm, double* parts, double* state,
-                Stream stream);
+// What ClipOptions has, on the device; null: there is none.
+struct ClipInputs {
+  double max_norm, grad_scale;
+  const double* loss;    // [1]
+  const double* before;  // [4]
+};
+
+// grad: [count], parts: [P], not read before it is written; state: [4], see ClipElement.
+void clip_state(const float* grad, int64_t count, const ClipInputs& inputs, double* parts,
+                double* state, Stream stream);
 
 }  // namespace fovea::kernels::cuda

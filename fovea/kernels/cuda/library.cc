@@ -180,13 +180,18 @@ void adamw_step(const at::Tensor& param, const at::Tensor& grad, const at::Tenso
   launch.check();
 }
 
-// grad: [num_elements] -> [3] float64.
-at::Tensor clip_state(const at::Tensor& grad, double max_norm) {
+// grad: [num_elements] -> [4] float64.
+at::Tensor clip_state(const at::Tensor& grad, double max_norm, double grad_scale,
+                      const OptionalTensor& loss, const OptionalTensor& before) {
   const Launch launch(grad);
   const auto options = grad.options().dtype(at::kDouble);
   const auto parts = at::empty({norm_parts(grad.numel())}, options);
-  const auto state = at::empty({3}, options);
-  cuda::clip_state(grad.const_data_ptr<float>(), grad.numel(), max_norm,
+  const auto state = at::empty({kClipElements}, options);
+  cuda::clip_state(grad.const_data_ptr<float>(), grad.numel(),
+                   {.max_norm = max_norm,
+                    .grad_scale = grad_scale,
+                    .loss = data_or_null<double>(loss),
+                    .before = data_or_null<double>(before)},
                    parts.mutable_data_ptr<double>(), state.mutable_data_ptr<double>(),
                    launch.stream());
   launch.check();

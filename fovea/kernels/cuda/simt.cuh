@@ -61,6 +61,15 @@ void launch(void (*kernel)(Params...), const LaunchShape& shape, Stream /*stream
 }
 #endif
 
+// a * b rounded, never one operation with a sum that follows.
+__device__ __forceinline__ float rounded_product(float a, float b) {
+#if defined(__CUDACC__)
+  return __fmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
+
 // f(element) with a value of the type, for templates to be chosen by.
 template <class F>
 void with_element_type(ElementType type, const F& f) {

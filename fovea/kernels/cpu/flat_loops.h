@@ -1,0 +1,20 @@
+// Loops over flat buffers of float on the CPU, vectorised for the machine and free of tensors.
+#pragma once
+
+#include <cstdint>
+
+namespace fovea::kernels::cpu {
+
+// Sum of squares of values * scale, each product rounded to float32, in float64.
+double sum_of_squares(const float* values, int64_t count, float scale = 1);
+
+// out = values * first * second, rounded after each product. out may be values.
+void scale_twice(const float* values, float* out, int64_t count, float first, float second);
+
+// average += weight * (value - average), and exactly `value` for weight 1.
+void lerp(float* average, const float* value, int64_t count, float weight);
+
+// The bits of bfloat16, rounded to the nearest, of two to the even one.
+void round_to_bfloat16(const float* values, uint16_t* out, int64_t count);
+
+}  // namespace fovea::kernels::cpu
