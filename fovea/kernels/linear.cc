@@ -9,6 +9,7 @@
 #include "fovea/kernels/gpu_products.h"
 #include "fovea/kernels/matrix_products.h"
 #include "fovea/kernels/reduce.h"
+#include "fovea/kernels/weight_copies.h"
 #include "fovea/kernels/work_scope.h"
 
 // M rows (all leading dims together), K input width, N output width.
@@ -34,12 +35,12 @@ WeightGradients logged_weight_gradients(const at::Tensor& dy, const at::Tensor& 
 // dy: [M, N], weight: [N, K] -> [M, K]; of gelu_input [M, K] where that is given.
 at::Tensor logged_input_gradient(const at::Tensor& dy, const at::Tensor& weight,
                                  const at::Tensor& gelu_input = {}) {
-  const auto own_weight = weight.to(dy.scalar_type());
+  const auto factor = own_weight(weight, dy.scalar_type());
   const WorkScope work(
       "fovea::linear_backward_input", flops(dy.size(0), weight),
-      bytes_of({dy, own_weight, gelu_input}) + dy.size(0) * weight.size(1) * dy.itemsize());
-  return gelu_input.defined() ? input_gradient_through_gelu(dy, own_weight, gelu_input)
-                              : input_gradient(dy, own_weight);
+      bytes_of({dy, factor, gelu_input}) + dy.size(0) * weight.size(1) * dy.itemsize());
+  return gelu_input.defined() ? input_gradient_through_gelu(dy, factor, gelu_input)
+                              : input_gradient(dy, factor);
 }
 
 // [..., K] -> [M, K]; not by -1, which is ambiguous for an empty tensor.
@@ -83,12 +84,12 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     const auto rows = activation ? activate(saved, *activation) : saved;
     auto shape = x.sizes().vec();
     shape.back() = weight.size(0);
-    const auto own_weight = weight.to(x.scalar_type());
+    const auto factor = own_weight(weight, x.scalar_type());
     const auto own_bias = bias ? bias->to(x.scalar_type()) : at::Tensor();
     const int64_t made = rows.size(0) * weight.size(0) * rows.itemsize();
     const WorkScope work("fovea::linear", flops(rows.size(0), weight),
-                         bytes_of({rows, own_weight, own_bias}) + made);
-    return product(rows, own_weight, own_bias).view(shape);
+                         bytes_of({rows, factor, own_bias}) + made);
+    return product(rows, factor, own_bias).view(shape);
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {

@@ -1,0 +1,60 @@
+// Weights in the dtype of a product. A float32 weight that is trained in bfloat16 would be cast in
+// each forward and backward pass of each micro-batch; a copy that is kept is made once after each
+// change, or by the pass that makes the change.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace fovea::kernels {
+
+// `weight` in `dtype`: itself, the copy that a WeightCopies keeps of it, or a cast; the same bits.
+// Has no gradient: for autograd Functions. Not to be written to, nor kept longer than the weight
+// stays as it is.
+at::Tensor own_weight(const at::Tensor& weight, at::ScalarType dtype);
+
+// bfloat16 copies of an optimizer's float32 weights, as long as it lives. A copy is stale once its
+// weight's version has moved on, whoever wrote to it; what changes values without that says so
+// (Optimizer::mark_changed). Not for weights that are gathered, whose storage is filled again with
+// other values in the same version.
+class WeightCopies {
+ public:
+  // A weight and where it begins in a flat buffer, in elements.
+  struct Place {
+    at::Tensor weight;  // float32 leaf, a view of that buffer: its address is no other tensor's
+    int64_t begin = 0;
+  };
+  WeightCopies(const std::vector<Place>& places, int64_t num_elements);
+  ~WeightCopies();
+  WeightCopies(const WeightCopies&) = delete;
+  WeightCopies& operator=(const WeightCopies&) = delete;
+
+  // [num_elements] bfloat16, laid out like the weights; undefined until a copy was asked for.
+  at::Tensor flat() const;
+
+  // Which copies are as their weights, by place; and, after the weights and flat() have changed
+  // alike, that those still are.
+  std::vector<bool> are_current() const;
+  void stay_current(const std::vector<bool>& were_current);
+
+ private:
+  friend at::Tensor own_weight(const at::Tensor& weight, at::ScalarType dtype);
+
+  struct Copy {
+    Place place;
+    const void* data = nullptr;  // of the weight, within the flat buffer
+    at::Tensor values;           // view of flat_, shaped as the weight
+    int64_t version = -1;        // of the weight when the copy was made; -1: never
+  };
+  bool is_current(const Copy& copy) const;
+  // Undefined where the weight has left the flat buffer.
+  at::Tensor current(size_t i);
+
+  std::vector<Copy> copies_;
+  int64_t num_elements_;
+  at::Tensor flat_;
+};
+
+}  // namespace fovea::kernels

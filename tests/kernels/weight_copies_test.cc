@@ -1,0 +1,143 @@
+#include "fovea/kernels/weight_copies.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/InferenceMode.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "fovea/core/error.h"
+#include "fovea/kernels/linear.h"
+#include "tests/support/close.h"
+
+namespace fovea {
+namespace {
+
+using kernels::own_weight;
+using support::random;
+
+// Two weights in a flat buffer, as an optimizer has them.
+struct FlatWeights {
+  at::Tensor flat = random({96}, at::kFloat, 1);
+  at::Tensor first = flat.narrow(0, 0, 40).view({5, 8}).detach().set_requires_grad(true);
+  at::Tensor second = flat.narrow(0, 48, 48).view({6, 8}).detach().set_requires_grad(true);
+  std::optional<kernels::WeightCopies> copies;
+
+  FlatWeights() {
+    copies.emplace(std::vector<kernels::WeightCopies::Place>{{first, 0}, {second, 48}}, 96);
+  }
+};
+
+void expect_cast(const at::Tensor& weight) {
+  support::expect_same_bits(own_weight(weight, at::kBFloat16), weight.detach().to(at::kBFloat16),
+                            "weight");
+}
+
+TEST(WeightCopiesTest, AreMadeOnceAfterEachChange) {
+  FlatWeights weights;
+  EXPECT_FALSE(weights.copies->flat().defined()) << "nobody has asked";
+  expect_cast(weights.first);
+  const auto copy = own_weight(weights.first, at::kBFloat16);
+  EXPECT_TRUE(copy.is_alias_of(weights.copies->flat()));
+  EXPECT_FALSE(copy.requires_grad());
+  EXPECT_EQ(weights.copies->are_current(), (std::vector<bool>{true, false}));
+  copy.zero_();  // a copy that is current is given as it is
+  support::expect_same_bits(own_weight(weights.first, at::kBFloat16),
+                            at::zeros({5, 8}, at::kBFloat16), "copy");
+  {
+    const at::NoGradGuard no_grad;
+    weights.first.mul_(3);
+  }
+  EXPECT_EQ(weights.copies->are_current(), (std::vector<bool>{false, false}));
+  expect_cast(weights.first);
+  expect_cast(weights.second);
+}
+
+TEST(WeightCopiesTest, OtherDtypesAndOtherTensorsAreCast) {
+  FlatWeights weights;
+  EXPECT_TRUE(own_weight(weights.first, at::kFloat).is_same(weights.first));
+  support::expect_same_bits(own_weight(weights.first, at::kHalf).detach(),
+                            weights.first.detach().to(at::kHalf), "float16");
+  const auto rows = weights.first.detach().narrow(0, 0, 2);
+  expect_cast(rows);
+  EXPECT_FALSE(weights.copies->flat().defined());
+}
+
+TEST(WeightCopiesTest, AWeightThatLeavesTheBufferIsCast) {
+  FlatWeights weights;
+  expect_cast(weights.first);
+  weights.first.set_data(random({5, 8}, at::kFloat, 7));
+  expect_cast(weights.first);
+  EXPECT_FALSE(own_weight(weights.first, at::kBFloat16).is_alias_of(weights.copies->flat()));
+}
+
+TEST(WeightCopiesTest, StayCurrentWhereThePassThatChangesWeightsWritesThem) {
+  FlatWeights weights;
+  expect_cast(weights.first);
+  const auto were_current = weights.copies->are_current();
+  const at::NoGradGuard no_grad;
+  weights.flat.mul_(-1);  // as an optimizer does, behind the versions of its weights
+  weights.copies->flat().copy_(weights.flat);
+  for (auto* weight : {&weights.first, &weights.second}) {
+    weight->unsafeGetTensorImpl()->bump_version();
+  }
+  weights.copies->stay_current(were_current);
+  EXPECT_EQ(weights.copies->are_current(), (std::vector<bool>{true, false}));
+  expect_cast(weights.first);
+  expect_cast(weights.second);
+}
+
+TEST(WeightCopiesTest, BelongToTheLastOwnerAndEndWithIt) {
+  FlatWeights weights;
+  {
+    const kernels::WeightCopies other({{weights.first, 0}}, 96);
+    EXPECT_TRUE(own_weight(weights.first, at::kBFloat16).is_alias_of(other.flat()));
+    EXPECT_FALSE(weights.copies->flat().defined());
+  }
+  expect_cast(weights.first);
+  weights.copies.reset();
+  expect_cast(weights.second);
+}
+
+// An evaluation may be the first to ask; training then writes to the same copies.
+TEST(WeightCopiesTest, AreMadeInInferenceModeToo) {
+  FlatWeights weights;
+  {
+    const c10::InferenceMode guard;
+    expect_cast(weights.first);
+  }
+  const at::NoGradGuard no_grad;
+  weights.first.add_(1);
+  expect_cast(weights.first);
+  EXPECT_FALSE(weights.copies->flat().is_inference());
+}
+
+TEST(WeightCopiesTest, LinearGivesTheBitsOfCasts) {
+  FlatWeights weights;
+  const auto x = random({3, 8}, at::kBFloat16, 2).set_requires_grad(true);
+  const auto dy = random({3, 5}, at::kBFloat16, 3);
+  const auto run = [&] {
+    x.mutable_grad().reset();
+    weights.first.mutable_grad().reset();
+    const auto y = kernels::linear(x, weights.first, {});
+    y.backward(dy);
+    return std::vector<at::Tensor>{y.detach(), x.grad(), weights.first.grad()};
+  };
+  const auto kept = run();
+  ASSERT_TRUE(weights.copies->flat().defined());
+  weights.copies.reset();
+  const auto cast = run();
+  for (size_t i = 0; i < cast.size(); ++i) {
+    support::expect_same_bits(kept[i], cast[i], "result " + std::to_string(i));
+  }
+}
+
+TEST(WeightCopiesTest, WeightsOutsideOfTheBufferAreRefused) {
+  const auto weight = random({5, 8}, at::kFloat, 1);
+  EXPECT_THROW(kernels::WeightCopies({{weight, 60}}, 96), Error);
+  EXPECT_THROW(kernels::WeightCopies({{weight.to(at::kDouble), 0}}, 96), Error);
+}
+
+}  // namespace
+}  // namespace fovea
