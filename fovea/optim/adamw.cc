@@ -49,14 +49,26 @@ class AdamW final : public ElementwiseOptimizer {
         rule_{config.betas.at(0), config.betas.at(1), config.eps} {}
 
  private:
-  void update_fused(const at::Tensor& grad, double lr) override {
+  void update_fused(const at::Tensor& /*grad*/, double lr) override {
+    update_in_one_pass(lr, {}, {});
+  }
+
+  bool update_in_one_pass(double lr, const StepExtras& extras,
+                          const at::Tensor& weight_copies) override {
+    if (!is_fused()) return false;
     if (!tiles_) tiles_.emplace(flat());
     std::vector<kernels::AdamWCoefficients> coefficients;
     for (const auto& group : tiles_->groups) {
       coefficients.push_back(
           rule_.coefficients(lr * group.lr_scale, group.weight_decay, steps_taken()));
     }
-    kernels::adamw_step({flat().param(), grad, moment(0), moment(1)}, tiles_->table, coefficients);
+    kernels::adamw_step({flat().param(), flat().grad(), moment(0), moment(1)}, tiles_->table,
+                        coefficients,
+                        {.clip = extras.clip,
+                         .average = extras.average,
+                         .average_weight = extras.average_weight,
+                         .copy = weight_copies});
+    return true;
   }
 
   void update_group(PlainGroup& group, double lr) override {

@@ -15,14 +15,14 @@
 #include <vector>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/adamw.h"
+#include "fovea/kernels/cpu/flat_loops.h"
 #include "fovea/optim/flat_params.h"
 #include "fovea/optim/part_rows.h"
 #include "fovea/optim/update_loops.h"
 
 namespace fovea::optim {
 namespace {
-
-constexpr int64_t kChunk = 1 << 16;  // elements of one partial sum: part of what a norm's bits are
 
 bool is_plain_cpu(const at::Tensor& flat) {
   return flat.is_cpu() && flat.scalar_type() == at::kFloat && flat.is_contiguous();
@@ -39,17 +39,7 @@ double global_norm(const at::Tensor& flat) {
   if (!is_plain_cpu(flat)) {
     return at::linalg_vector_norm(flat, 2, std::nullopt, false, at::kDouble).item<double>();
   }
-  const float* values = flat.const_data_ptr<float>();
-  const int64_t count = flat.numel(), chunks = (count + kChunk - 1) / kChunk;
-  std::vector<double> partial(chunks);
-  at::parallel_for(0, chunks, 1, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      partial[i] = sum_of_squares(values + i * kChunk, std::min(kChunk, count - i * kChunk));
-    }
-  });
-  double sum = 0;
-  for (const double part : partial) sum += part;
-  return std::sqrt(sum);
+  return kernels::clip_state(flat, {}).const_data_ptr<double>()[kernels::kClipNorm];
 }
 
 double gradient_norm(Optimizer& optimizer) {
@@ -71,6 +61,7 @@ double gradient_norm(Optimizer& optimizer) {
 namespace {
 
 constexpr double kSmallestWeight = 1e-3, kSmallestGradient = 1e-6;  // of adaptive clipping
+constexpr int64_t kGrain = 1 << 16;  // elements that are worth a thread
 
 // What a gradient is multiplied by. norm, weights: of gradients and weights, of one shape.
 at::Tensor adaptive_factor(const at::Tensor& norm, const at::Tensor& weights, double max_ratio) {
@@ -155,12 +146,12 @@ void clip_gradients_adaptively(const std::vector<ParamSpec>& params, double max_
     const auto size = grads.size(1);
     const float* weight = weights.const_data_ptr<float>();
     float* values = grads.data_ptr<float>();
-    at::parallel_for(0, units, 1 + kChunk / size, [&](int64_t first, int64_t last) {
+    at::parallel_for(0, units, 1 + kGrain / size, [&](int64_t first, int64_t last) {
       for (int64_t unit = first; unit < last; ++unit) {
-        const double norm = std::sqrt(sum_of_squares(values + unit * size, size));
+        const double norm = std::sqrt(kernels::cpu::sum_of_squares(values + unit * size, size));
         const double limit =
-            max_ratio *
-            std::max(kSmallestWeight, std::sqrt(sum_of_squares(weight + unit * size, size)));
+            max_ratio * std::max(kSmallestWeight, std::sqrt(kernels::cpu::sum_of_squares(
+                                                      weight + unit * size, size)));
         if (norm < limit || !std::isfinite(norm)) continue;
         scale(values + unit * size, size,
               static_cast<float>(limit / std::max(norm, kSmallestGradient)));
@@ -202,6 +193,24 @@ double clip_gradients(const at::Tensor& flat_grad, double max_norm, double max_v
 }
 
 }  // namespace
+
+bool scale_gradients(const at::Tensor& flat_grad, const at::Tensor& clip_state) {
+  const at::NoGradGuard no_grad;
+  const auto host = clip_state.cpu();
+  const auto* state = host.const_data_ptr<double>();
+  if (state[kernels::kClipBad] != 0) return false;
+  const double first = state[kernels::kClipScale], second = state[kernels::kClipFactor];
+  if (is_plain_cpu(flat_grad)) {
+    for_each_tile({{0, flat_grad.numel()}}, [&](size_t, int64_t begin, int64_t end) {
+      auto* values = flat_grad.data_ptr<float>() + begin;
+      kernels::cpu::scale_twice(values, values, end - begin, static_cast<float>(first),
+                                static_cast<float>(second));
+    });
+  } else {
+    flat_grad.mul_(first).mul_(second);
+  }
+  return true;
+}
 
 double clip_gradients(const at::Tensor& flat_grad, double max_norm, double max_value) {
   return clip_gradients(flat_grad, max_norm, max_value, [&] { return global_norm(flat_grad); });

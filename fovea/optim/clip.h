@@ -23,6 +23,10 @@ double clip_gradients(const at::Tensor& flat_grad, double max_norm, double max_v
 // The same of all of an optimizer's gradients. Collective where parameters are parts.
 double clip_gradients(Optimizer& optimizer, double max_norm, double max_value);
 
+// Multiplies by what a kernels::clip_state says, to the bits that AdamW's pass multiplies; false,
+// and nothing done, where it says that something is not finite. Waits for the state.
+bool scale_gradients(const at::Tensor& flat_grad, const at::Tensor& clip_state);
+
 // Adaptive gradient clipping (Brock et al., "High-performance large-scale image recognition without
 // normalization", ICML 2021) with timm's formula: of every parameter with two or more dims each
 // part along dim 0 by itself, of the others the whole, has a gradient whose norm is at most

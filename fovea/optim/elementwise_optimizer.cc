@@ -61,7 +61,7 @@ ElementwiseOptimizer::ElementwiseOptimizer(std::string name, std::vector<ParamSp
 }
 
 void ElementwiseOptimizer::update(double lr) {
-  if (groups_.empty()) return update_fused(flat().grad(), lr);
+  if (is_fused()) return update_fused(flat().grad(), lr);
   for (auto& group : groups_) update_group(group, lr);
 }
 

@@ -45,6 +45,8 @@ class ElementwiseOptimizer : public FlatOptimizer {
   virtual void update_group(PlainGroup& group, double lr) = 0;
 
   const at::Tensor& moment(size_t i) const { return moments_[i]; }
+  // Whether update_fused is what updates.
+  bool is_fused() const { return groups_.empty(); }
 
  private:
   void update(double lr) final;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/cpu/flat_loops.h"
 #include "fovea/optim/flat_params.h"
 #include "fovea/optim/update_loops.h"
 
@@ -40,22 +41,31 @@ double ema_decay(const EmaOptions& options, int64_t num_updates) {
   return std::max(std::min(grown, options.decay), options.min_decay);
 }
 
+void move_average(const at::Tensor& average, const at::Tensor& param, double weight) {
+  const at::NoGradGuard no_grad;
+  if (!is_fused(average)) {
+    average.lerp_(param, weight);
+    return;
+  }
+  for_each_tile({{0, average.numel()}}, [&](size_t, int64_t begin, int64_t end) {
+    kernels::cpu::lerp(average.data_ptr<float>() + begin, param.const_data_ptr<float>() + begin,
+                       end - begin, static_cast<float>(weight));
+  });
+}
+
 Ema::Ema(Optimizer& optimizer, const EmaOptions& options)
     : optimizer_(optimizer), options_(options), average_(optimizer.flat_param().clone()) {}
 
 void Ema::update(int64_t step) {
+  StepExtras extras;
+  join(step, extras);
+  move_average(extras.average, optimizer_.flat_param(), extras.average_weight);
+}
+
+void Ema::join(int64_t step, StepExtras& extras) {
   FOVEA_CHECK(!is_swapped_, "ema: update while the average is swapped in; swap it out first");
-  const at::NoGradGuard no_grad;
-  const double weight = 1 - ema_decay(options_, step + 1);
-  const auto param = optimizer_.flat_param();
-  if (!is_fused(average_)) {
-    average_.lerp_(param, weight);
-    return;
-  }
-  for_each_tile({{0, average_.numel()}}, [&](size_t, int64_t begin, int64_t end) {
-    lerp(average_.data_ptr<float>() + begin, param.const_data_ptr<float>() + begin, end - begin,
-         static_cast<float>(weight));
-  });
+  extras.average = average_;
+  extras.average_weight = 1 - ema_decay(options_, step + 1);
 }
 
 void Ema::swap() {

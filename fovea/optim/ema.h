@@ -23,6 +23,9 @@ struct EmaOptions {
 // The decay of an update after `num_updates` optimizer steps (timm's `step` argument).
 double ema_decay(const EmaOptions& options, int64_t num_updates);
 
+// average, laid out like param, becomes lerp(average, param, weight).
+void move_average(const at::Tensor& average, const at::Tensor& param, double weight);
+
 class Ema {
  public:
   // Starts from the parameters as they stand. `optimizer` must outlive the average. Parameters that
@@ -31,6 +34,8 @@ class Ema {
 
   // Takes in the weights as step `step` left them; steps count from 0.
   void update(int64_t step);
+  // Has the optimizer do that: in what step `step` of it is given.
+  void join(int64_t step, StepExtras& extras);
 
   // Exchanges weights and average: the model computes with the average until the next call.
   void swap();

@@ -4,24 +4,57 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/work_scope.h"
+#include "fovea/optim/clip.h"
+#include "fovea/optim/ema.h"
 
 namespace fovea::optim {
+namespace {
+
+// Parts are no model's weights: those are gathered. Nor is float64 trained in bfloat16.
+std::vector<kernels::WeightCopies::Place> copied_weights(const FlatParams& flat) {
+  std::vector<kernels::WeightCopies::Place> places;
+  if (flat.param().scalar_type() != at::kFloat) return places;
+  for (size_t i = 0; i < flat.params().size(); ++i) {
+    const auto& spec = flat.params()[i];
+    if (!spec.part) places.push_back({spec.param, flat.segments()[i].begin});
+  }
+  return places;
+}
+
+}  // namespace
 
 FlatOptimizer::FlatOptimizer(std::string name, std::vector<ParamSpec> params)
-    : name_(std::move(name)), flat_(std::move(params)) {}
+    : name_(std::move(name)),
+      flat_(std::move(params)),
+      copies_(copied_weights(flat_), flat_.param().numel()) {}
 
-void FlatOptimizer::step(double lr) {
+void FlatOptimizer::step(double lr, const StepExtras& extras) {
   const at::NoGradGuard no_grad;
   flat_.grad();  // takes in what stands beside the buffer
   ++steps_taken_;
-  {
-    // Gradients are read, parameters and moments read and written.
-    int64_t bytes = 3 * static_cast<int64_t>(flat_.param().nbytes());
+  const auto copies = copies_.flat();
+  const auto were_current = copies_.are_current();
+  const bool is_one_pass = [&] {
+    // Gradients are read, parameters, moments and the average read and written, copies written.
+    int64_t bytes = 3 * static_cast<int64_t>(flat_.param().nbytes()) +
+                    2 * kernels::bytes_of({extras.average}) + kernels::bytes_of({copies});
     for (const auto& [name, moment] : state_) bytes += 2 * static_cast<int64_t>(moment.nbytes());
     const kernels::WorkScope work("fovea::optimizer_update", 0, bytes);
-    update(lr);
-  }
+    if (update_in_one_pass(lr, extras, copies)) return true;
+    update_around(lr, extras);
+    return false;
+  }();
   mark_changed();
+  if (is_one_pass && copies.defined()) copies_.stay_current(were_current);
+}
+
+// With what `extras` has in passes of its own.
+void FlatOptimizer::update_around(double lr, const StepExtras& extras) {
+  if (extras.clip.defined() && !scale_gradients(flat_.grad(), extras.clip)) return;
+  update(lr);
+  if (extras.average.defined()) {
+    move_average(extras.average, flat_.param(), extras.average_weight);
+  }
 }
 
 void FlatOptimizer::mark_changed() {

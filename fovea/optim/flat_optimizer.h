@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "fovea/kernels/weight_copies.h"
 #include "fovea/optim/flat_params.h"
 #include "fovea/optim/optimizer.h"
 
@@ -13,7 +14,7 @@ namespace fovea::optim {
 
 class FlatOptimizer : public Optimizer {
  public:
-  void step(double lr) final;
+  void step(double lr, const StepExtras& extras) final;
   void zero_grad() final { flat_.zero_grad(); }
   at::Tensor flat_grad() final { return flat_.grad(); }
   at::Tensor flat_param() final { return flat_.param(); }
@@ -31,6 +32,13 @@ class FlatOptimizer : public Optimizer {
   // steps_taken() counts this step already.
   virtual void update(double lr) = 0;
 
+  // The same with what `extras` has, in one pass; weight_copies, unless undefined, become the new
+  // parameters in bfloat16. False, and nothing done, where there is no such pass.
+  virtual bool update_in_one_pass(double /*lr*/, const StepExtras& /*extras*/,
+                                  const at::Tensor& /*weight_copies*/) {
+    return false;
+  }
+
   // From now on `tensor` is saved and loaded as "moment/<name of parameter i>".
   void add_state(const std::string& moment, size_t i, const at::Tensor& tensor);
 
@@ -39,8 +47,11 @@ class FlatOptimizer : public Optimizer {
   const FlatParams& flat() const { return flat_; }
 
  private:
+  void update_around(double lr, const StepExtras& extras);
+
   std::string name_;
   FlatParams flat_;
+  kernels::WeightCopies copies_;
   std::map<std::string, at::Tensor> state_;
   int64_t steps_taken_ = 0;
 };

@@ -47,12 +47,25 @@ struct PartLinks {
   std::function<void()> changed;  // called after the values changed; may be collective
 };
 
+// What a step does besides its update, in the same pass over memory where the optimizer has one for
+// that; else before and after it.
+struct StepExtras {
+  // Of kernels::clip_state, of the gradients as they stand: they count times its scale and factor,
+  // and where it says that something is not finite, no value changes. Undefined: they count as they
+  // are. They may be left as they were, or scaled.
+  at::Tensor clip = {};
+  // Laid out like flat_param(): becomes lerp(average, new parameters, average_weight). Undefined:
+  // there is none.
+  at::Tensor average = {};
+  double average_weight = 0;
+};
+
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
   // One update with learning rate `lr` from the accumulated gradients.
-  virtual void step(double lr) = 0;
+  virtual void step(double lr, const StepExtras& extras = {}) = 0;
   // Gradients to zero (kept allocated).
   virtual void zero_grad() = 0;
   // All gradients as one flat float32 tensor, in parameter order, each parameter padded with zeros

@@ -1,7 +1,6 @@
 #include "fovea/optim/update_loops.h"
 
 #include "fovea/core/simd.h"
-#include "fovea/kernels/update_elements.h"
 
 namespace fovea::optim {
 
@@ -42,23 +41,6 @@ FOVEA_SIMD void lamb_moments(const float* __restrict grad, float* __restrict exp
     exp_avg_sq[i] = v;
     step[i] = m * c.inverse_first / (__builtin_sqrtf(v) * c.inverse_root + c.eps);
   }
-}
-
-FOVEA_SIMD void lerp(float* __restrict average, const float* __restrict value, int64_t count,
-                     float weight) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    average[i] = kernels::lerp_element(average[i], value[i], weight);
-  }
-}
-
-FOVEA_SIMD double sum_of_squares(const float* values, int64_t count) {
-  double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < count; ++i) {
-    sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
-  }
-  return sum;
 }
 
 FOVEA_SIMD void scale(float* values, int64_t count, float factor) {

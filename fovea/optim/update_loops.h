@@ -33,12 +33,6 @@ struct LambCoefficients {
 void lamb_moments(const float* grad, float* exp_avg, float* exp_avg_sq, float* step, int64_t count,
                   const LambCoefficients& coefficients);
 
-// average += weight * (value - average), and exactly `value` for weight 1.
-void lerp(float* average, const float* value, int64_t count, float weight);
-
-// Sum of squares in float64.
-double sum_of_squares(const float* values, int64_t count);
-
 // values *= factor; values into [-limit, limit], a NaN stays one.
 void scale(float* values, int64_t count, float factor);
 void clamp(float* values, int64_t count, float limit);
