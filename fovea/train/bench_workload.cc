@@ -61,6 +61,8 @@ BenchWorkload::BenchWorkload(const BenchOptions& options)
   fp8_ = make_fp8(options.config, *model_, step_options_.compute.device,
                   {.samples = options.batch_size});
   step_options_.fp8 = fp8_.get();
+  stepper_.emplace(*model_, *task_, *optimizer_, /*ema=*/nullptr, step_options_,
+                   step_options_.compute.device.is_cpu() ? Numbers::kAtOnce : Numbers::kLate);
 }
 
 void BenchWorkload::step() {
@@ -84,9 +86,10 @@ void BenchWorkload::train_classifier() {
 }
 
 void BenchWorkload::train_recipe() {
-  const auto outcome =
-      compute_gradients(*model_, *task_, *optimizer_, batch_, step_++, step_options_);
-  if (!outcome.is_skipped) optimizer_->step(/*lr=*/1e-4);
+  stepper_->take(batch_, step_++, /*lr=*/1e-4);
+  // As often as a run with the defaults of `log` asks.
+  if (!stepper_->is_late() || stepper_->num_taken() == LogConfig().every_steps)
+    stepper_->outcomes();
 }
 
 }  // namespace fovea::train

@@ -5,12 +5,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "fovea/data/batch.h"
 #include "fovea/models/registry.h"
 #include "fovea/optim/optimizer.h"
 #include "fovea/train/bench.h"
-#include "fovea/train/step.h"
+#include "fovea/train/stepper.h"
 #include "fovea/train/task.h"
 
 namespace fovea::train {
@@ -40,6 +41,7 @@ class BenchWorkload {
   std::unique_ptr<Task> task_;                 // of a recipe
   std::unique_ptr<optim::GradScaler> scaler_;  // of a recipe; null: losses are not scaled
   std::unique_ptr<Fp8Layers> fp8_;             // of a recipe; null: off
+  std::optional<Stepper> stepper_;             // of a recipe
   int64_t step_ = 0;
 };
 

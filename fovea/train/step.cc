@@ -1,52 +1,13 @@
 #include "fovea/train/step.h"
 
-#include <ATen/ops/full_like.h>
-
-#include <algorithm>
-#include <array>
 #include <cmath>
-#include <utility>
 #include <vector>
 
-#include "fovea/core/error.h"
-#include "fovea/core/trace.h"
-#include "fovea/models/variables.h"
 #include "fovea/optim/clip.h"
-#include "fovea/train/step_input.h"
+#include "fovea/train/step_parts.h"
 
 namespace fovea::train {
 namespace {
-
-// One collective for all numbers of a step.
-void sum_outcome(StepOutcome& outcome, parallel::Communicator& ranks) {
-  std::vector<double> numbers = {outcome.loss, outcome.weight,
-                                 static_cast<double>(outcome.notes.stop_requests),
-                                 static_cast<double>(outcome.notes.bad_samples)};
-  for (const auto& [name, sum] : outcome.sums) numbers.push_back(sum);
-  parallel::sum_over_ranks(ranks, numbers, "losses");
-  outcome.loss = numbers[0];
-  outcome.weight = numbers[1];
-  outcome.notes = {.stop_requests = std::llround(numbers[2]),
-                   .bad_samples = std::llround(numbers[3])};
-  size_t next = 4;
-  for (auto& [name, sum] : outcome.sums) sum = numbers[next++];
-}
-
-void check_adds_up(const Task& task, int64_t micro, int64_t batch_size, int64_t num_ranks) {
-  if (task.losses_add_up()) return;
-  if (micro < batch_size) {
-    fail<ConfigError>(
-        "trainer.micro_batch_size: found {}, but the task's loss is one of the whole batch of {} "
-        "and does not add up over parts; set it to auto, or choose a loss of single samples",
-        micro, batch_size);
-  }
-  if (num_ranks > 1) {
-    fail<ConfigError>(
-        "task.loss: it is one of the whole batch and does not add up over the {} processes that "
-        "share the batch; start one, or choose a loss of single samples",
-        num_ranks);
-  }
-}
 
 // On the gradients of the whole batch, however many passes it took. -> their norm before.
 double clip(optim::Optimizer& optimizer, const StepOptions& options) {
@@ -63,123 +24,29 @@ double clip(optim::Optimizer& optimizer, const StepOptions& options) {
   return norm;
 }
 
-// The first batch of a run has none before it.
-void expect_weight(optim::GradScaler& scaler, double of_first_pass, int64_t num_passes,
-                   parallel::Communicator& ranks) {
-  if (scaler.knows_weight()) return;
-  std::array weight = {of_first_pass * static_cast<double>(num_passes)};
-  parallel::sum_over_ranks(ranks, weight, "weight of the first batch");
-  scaler.expect_weight(weight[0]);
-}
-
-void take_outcome(StepOutcome& outcome, optim::GradScaler& scaler) {
-  outcome.is_skipped = !std::isfinite(outcome.loss) || !std::isfinite(outcome.grad_norm);
-  scaler.update(!outcome.is_skipped);
-  scaler.expect_weight(outcome.weight);
-  outcome.loss_scale = scaler.scale();
-}
-
-// scaler: null without one.
-void check_finite(const StepOutcome& outcome, int64_t step, int64_t position,
-                  const optim::GradScaler* scaler) {
-  if (std::isfinite(outcome.loss) && std::isfinite(outcome.grad_norm)) return;
-  if (scaler && !scaler->is_below_limit()) return;
-  fail<DivergedError>(
-      "step {}: loss {} and gradient norm {} are not both finite; expected finite numbers. The "
-      "samples of the batch start at position {}. {}",
-      step, outcome.loss, outcome.grad_norm, position,
-      scaler ? fmt::format("The loss scale has fallen to {}, below trainer.grad_scaler.min_scale, "
-                           "so that no scale helps: set device.dtype=bfloat16, lower optim.lr, or "
-                           "lengthen the warm-up",
-                           scaler->scale())
-             : "Lower optim.lr, lengthen the warm-up, or set trainer.max_grad_norm");
-}
-
-std::vector<std::pair<std::string, at::Tensor>> leaves_of(const optim::Optimizer& optimizer) {
-  std::vector<std::pair<std::string, at::Tensor>> leaves;
-  for (const auto& spec : optimizer.params()) leaves.emplace_back(spec.name, spec.param);
-  return leaves;
-}
-
-LossParts forward_pass(models::Model& model, const Task& task, const TensorBatch& tensors) {
-  const trace::Scope forward("forward");
-  return task.loss(model, tensors);
-}
-
-// What sums of losses are multiplied by before the backward pass.
-double factor_of_sums(const StepOptions& options) {
-  return options.scaler ? options.scaler->factor_of_sums() : 1.0;
-}
-
-// is_last: of the step; then gradients are exchanged while it runs.
-void backward_pass(const at::Tensor& loss_sum, bool is_last, const StepOptions& options) {
-  if (options.reducer && is_last) options.reducer->overlap_next_backward();
-  if (options.shards) options.shards->before_backward(is_last);
-  {
-    const trace::Scope backward("backward");
-    loss_sum.backward(options.scaler ? at::full_like(loss_sum, factor_of_sums(options))
-                                     : at::Tensor());
-  }
-  if (options.shards) options.shards->after_backward();
-}
-
-// Over the ranks that share the batch, and over those that share the model.
-void sum_over_all(StepOutcome& outcome, optim::Optimizer& optimizer, parallel::Communicator& ranks,
-                  const StepOptions& options) {
-  const bool shares_model = options.model_parallel && options.model_parallel->is_on();
-  if (shares_model) options.model_parallel->sum_gradients(leaves_of(optimizer));
-  if (options.notes) outcome.notes = options.notes();
-  sum_outcome(outcome, ranks);
-  if (!shares_model) return;
-  auto& requests = outcome.notes.stop_requests;
-  requests = std::llround(options.model_parallel->max_over_ranks(static_cast<double>(requests)));
-}
-
 }  // namespace
+
+StepInput input_of(data::Batch& batch, const StepOptions& options) {
+  return {.size = batch.size(),
+          .position = batch.position,
+          .tensors = [&batch, compute = options.compute](int64_t begin, int64_t end) {
+            return to_tensors(batch, begin, end, compute);
+          }};
+}
 
 StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Optimizer& optimizer,
                               data::Batch& batch, int64_t step, const StepOptions& options) {
-  return compute_gradients(
-      model, task, optimizer,
-      {.size = batch.size(),
-       .position = batch.position,
-       .tensors = [&](int64_t begin,
-                      int64_t end) { return to_tensors(batch, begin, end, options.compute); }},
-      step, options);
+  return compute_gradients(model, task, optimizer, input_of(batch, options), step, options);
 }
 
 StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Optimizer& optimizer,
                               const StepInput& batch, int64_t step, const StepOptions& options) {
-  const int64_t micro =
-      options.micro_batch_size > 0 ? options.micro_batch_size : std::max<int64_t>(1, batch.size);
-  const int64_t num_passes = (batch.size + micro - 1) / micro;
-  auto& ranks = options.ranks ? *options.ranks : parallel::one_rank();
-  check_adds_up(task, micro, batch.size, ranks.size());
-  optimizer.zero_grad();
-  StepOutcome outcome;
-  for (int64_t pass = 0; pass < num_passes; ++pass) {
-    auto tensors = batch.tensors(pass * micro, std::min(batch.size, (pass + 1) * micro));
-    if (options.features) options.features->fill(tensors);
-    const nn::StepScope scope(options.seed, step, tensors.rows);
-    const models::ChannelScope channels(model, tensors.variables);
-    const auto parts = forward_pass(model, task, tensors);
-    if (options.scaler) expect_weight(*options.scaler, parts.weight, num_passes, ranks);
-    backward_pass(parts.loss_sum, /*is_last=*/pass + 1 == num_passes, options);
-    outcome.loss += parts.loss_sum.item<double>();
-    outcome.weight += parts.weight;
-    for (const auto& [name, sum] : parts.sums) outcome.sums[name] += sum;
-  }
-  if (options.reducer) options.reducer->finish();
-  if (options.fp8) options.fp8->after_step();
-  sum_over_all(outcome, optimizer, ranks, options);
-  FOVEA_CHECK(outcome.weight > 0,
-              "step {}: the weights of the batch's losses sum to {}; expected more than 0", step,
-              outcome.weight);
-  outcome.loss /= outcome.weight;
+  const auto sums = accumulate_gradients(model, task, optimizer, batch, step, options);
+  auto outcome = outcome_over_ranks(sums, optimizer, step, options);
+  // With the scale of this step: finish_outcome chooses the next one.
   optimizer.flat_grad().mul_(1.0 / factor_of_sums(options) / outcome.weight);
   outcome.grad_norm = clip(optimizer, options);
-  if (options.scaler) take_outcome(outcome, *options.scaler);
-  check_finite(outcome, step, batch.position, options.scaler);
+  finish_outcome(outcome, step, batch.position, options.scaler);
   return outcome;
 }
 

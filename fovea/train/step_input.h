@@ -16,6 +16,9 @@ struct StepInput {
   std::function<TensorBatch(int64_t begin, int64_t end)> tensors;
 };
 
+// Of a loader's batch, which outlives it.
+StepInput input_of(data::Batch& batch, const StepOptions& options);
+
 // As the one of a data::Batch.
 StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Optimizer& optimizer,
                               const StepInput& batch, int64_t step, const StepOptions& options);

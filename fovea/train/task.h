@@ -25,6 +25,7 @@ struct TensorBatch {
   std::vector<std::string> variables;
   at::Tensor images;            // [B, C, H, W] or [B, C, D, H, W], in the dtype of the activations
   at::Tensor labels;            // [B] int64, or soft targets [B, num_classes] float32
+  at::Tensor host_labels;       // labels on the CPU, to be checked there; or undefined
   models::PatchInput patches;   // with data.adaptive_patching
   models::PackedImages packed;  // in place of images, whose H and W then are 0
   at::Tensor features;          // [B, F] of a frozen backbone, in place of the above; or undefined
@@ -49,8 +50,9 @@ at::Tensor forward(models::Model& model, const TensorBatch& batch);
 struct LossParts {
   at::Tensor loss_sum;  // scalar float32, with a graph
   double weight = 0;    // samples, tokens or voxels that count
-  // Further sums by the metric's name; divided by the summed weight they are logged in training.
-  std::map<std::string, double> sums;
+  // Further sums by the metric's name, scalars on the model's device, where nobody waits for them;
+  // divided by the summed weight they are logged in training.
+  std::map<std::string, at::Tensor> sums;
   at::Tensor outputs;  // [B, ...] detached: what evaluation looks at
 };
 

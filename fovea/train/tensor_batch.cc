@@ -21,20 +21,31 @@ at::Tensor rows_of(std::vector<T>& values, std::vector<int64_t> shape, int64_t b
   return at::from_blob(values.data() + begin * row, shape, at::TensorOptions().dtype(dtype));
 }
 
+// From pinned memory a GPU copies while the host goes on; from other memory the host may have to
+// wait for what the GPU still has to do.
+at::Tensor pinned_for(const ComputeOptions& compute, const at::Tensor& rows) {
+  return compute.device.is_cuda() ? rows.pin_memory() : rows;
+}
+
+// On the compute device, in `dtype`; cast there.
+at::Tensor sent(const at::Tensor& rows, const ComputeOptions& compute, c10::ScalarType dtype) {
+  if (!compute.device.is_cuda()) return rows.to(compute.device, dtype);
+  return pinned_for(compute, rows).to(compute.device, /*non_blocking=*/true).to(dtype);
+}
+
 models::PatchInput patches_of(data::BatchPatches& patches, int64_t rows, int64_t begin, int64_t end,
                               const ComputeOptions& compute) {
   const auto trees = patches.num_trees, leaves = patches.fixed_length;
-  return {
-      .tokens = rows_of(patches.tokens, {rows, patches.channels, leaves, patches.token_size()},
-                        begin, end, at::kFloat)
-                    .to(compute.device, compute.dtype),
-      .sizes =
-          rows_of(patches.sizes, {rows, trees, leaves}, begin, end, at::kFloat).to(compute.device),
-      .centers =
-          rows_of(patches.centers, {rows, trees, leaves, patches.dims}, begin, end, at::kFloat)
-              .to(compute.device),
-      .padding = rows_of(patches.padding, {rows, trees, leaves}, begin, end, at::kByte)
-                     .to(compute.device, at::kBool)};
+  const auto floats = [&](std::vector<float>& values, const std::vector<int64_t>& shape,
+                          c10::ScalarType dtype) {
+    return sent(rows_of(values, shape, begin, end, at::kFloat), compute, dtype);
+  };
+  return {.tokens = floats(patches.tokens, {rows, patches.channels, leaves, patches.token_size()},
+                           compute.dtype),
+          .sizes = floats(patches.sizes, {rows, trees, leaves}, at::kFloat),
+          .centers = floats(patches.centers, {rows, trees, leaves, patches.dims}, at::kFloat),
+          .padding = sent(rows_of(patches.padding, {rows, trees, leaves}, begin, end, at::kByte),
+                          compute, at::kBool)};
 }
 
 // No room between the images is left: the patches of one follow those of the one before.
@@ -52,7 +63,7 @@ models::PackedImages packed_of(data::ImagePatches& patches, int64_t rows, int64_
     packed.grids.push_back({height, columns});
     images.push_back(values[row - begin].narrow(0, 0, height * columns));
   }
-  packed.patches = at::cat(images).unsqueeze(0).to(compute.device, compute.dtype);
+  packed.patches = sent(at::cat(images).unsqueeze(0), compute, compute.dtype);
   return packed;
 }
 
@@ -80,15 +91,16 @@ TensorBatch to_tensors(data::Batch& batch, int64_t begin, int64_t end,
               begin, end, batch.size());
   const std::vector<int64_t> flat = {batch.size()};
   TensorBatch tensors;
-  tensors.images = rows_of(batch.images, batch.image_shape, begin, end, at::kFloat)
-                       .to(compute.device, compute.dtype);
+  tensors.images = sent(rows_of(batch.images, batch.image_shape, begin, end, at::kFloat), compute,
+                        compute.dtype);
   tensors.variables = batch.variables;
   if (!batch.targets.empty()) {
     const auto classes = static_cast<int64_t>(batch.targets.size()) / batch.size();
-    tensors.labels =
-        rows_of(batch.targets, {batch.size(), classes}, begin, end, at::kFloat).to(compute.device);
+    tensors.labels = sent(rows_of(batch.targets, {batch.size(), classes}, begin, end, at::kFloat),
+                          compute, at::kFloat);
   } else if (!batch.labels.empty()) {
-    tensors.labels = rows_of(batch.labels, flat, begin, end, at::kLong).to(compute.device);
+    tensors.host_labels = rows_of(batch.labels, flat, begin, end, at::kLong);
+    tensors.labels = sent(tensors.host_labels, compute, at::kLong);
   }
   if (batch.image_patches.patch_size > 0) {
     tensors.packed = packed_of(batch.image_patches, batch.size(), begin, end, compute);
@@ -105,21 +117,22 @@ TensorBatch to_tensors(data::Batch& batch, int64_t begin, int64_t end,
                                                      .dims = patches.dims});
     if (!patches.labels.empty()) {
       tensors.patch_labels =
-          rows_of(patches.labels, {batch.size(), patches.fixed_length, patches.token_size()}, begin,
-                  end, at::kInt)
-              .to(compute.device, at::kLong);
+          sent(rows_of(patches.labels, {batch.size(), patches.fixed_length, patches.token_size()},
+                       begin, end, at::kInt),
+               compute, at::kLong);
     }
   }
   if (!batch.masks.empty()) {
     auto shape = batch.image_shape;
     shape.erase(shape.begin() + 1);
-    tensors.masks = rows_of(batch.masks, shape, begin, end, at::kInt).to(compute.device, at::kLong);
+    tensors.masks = sent(rows_of(batch.masks, shape, begin, end, at::kInt), compute, at::kLong);
   }
   const auto counts = [](float weight) { return weight == 1.0f; };
   if (!std::all_of(batch.weights.begin() + begin, batch.weights.begin() + end, counts)) {
-    tensors.weights = rows_of(batch.weights, flat, begin, end, at::kFloat).to(compute.device);
+    tensors.weights =
+        sent(rows_of(batch.weights, flat, begin, end, at::kFloat), compute, at::kFloat);
   }
-  tensors.rows = rows_of(batch.rows, flat, begin, end, at::kLong);
+  tensors.rows = pinned_for(compute, rows_of(batch.rows, flat, begin, end, at::kLong));
   tensors.indices = rows_of(batch.indices, flat, begin, end, at::kLong);
   return tensors;
 }

@@ -28,6 +28,7 @@
 #include "fovea/train/session.h"
 #include "fovea/train/sharding.h"
 #include "fovea/train/step_trace.h"
+#include "fovea/train/stepper.h"
 #include "fovea/train/stop_signals.h"
 #include "fovea/train/take_over.h"
 #include "fovea/train/training_log.h"
@@ -88,6 +89,7 @@ struct Trainer::Run {
   void start_fp8();
   void prepare_features();
   void train_one_step();
+  void log_steps();
   void evaluate_now();
   void save();
   void write_evaluation(const Evaluation& evaluation) const;
@@ -132,6 +134,7 @@ struct Trainer::Run {
   std::unique_ptr<optim::GradScaler> scaler;  // null: losses are not scaled
   std::optional<nlohmann::json> saved_fp8;    // of the checkpoint that the run goes on from
   std::unique_ptr<Fp8Layers> fp8;             // null: off
+  std::optional<Stepper> stepper;
   checkpoint::Store store;
   TrainingLog log;
   StepTrace timeline;
@@ -140,6 +143,8 @@ struct Trainer::Run {
   int64_t position = 0;  // samples consumed, over all epochs: the state of the data
   int64_t saved_step = -1, evaluated_step = -1;
   bool is_stopping = false;  // equal on all ranks
+  // What the steps cost that are not logged yet, with where they led to.
+  std::vector<std::pair<StepCost, LogPosition>> unlogged;
   std::optional<double> best;
   bool is_best = false;  // the weights as they stand gave the best metric so far
   std::map<std::string, double> last_eval;
@@ -199,6 +204,8 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode,
         *optimizer,
         optim::EmaOptions{.decay = config.trainer.ema.decay, .warmup = config.trainer.ema.warmup});
   }
+  stepper.emplace(*model, *task, *optimizer, ema.get(), options,
+                  options.compute.device.is_cpu() ? Numbers::kAtOnce : Numbers::kLate);
 }
 
 LogPosition Trainer::Run::log_position() const {
@@ -328,30 +335,41 @@ void Trainer::Run::train_one_step() {
     const trace::Scope data("data");
     return training.loader->next();
   }();
-  const auto outcome = compute_gradients(*model, *task, *optimizer, batch, step, options);
-  if (outcome.is_skipped) {
-    log.say(fmt::format(
-        "step {}: left out, as loss {} and gradient norm {} are not both finite; the loss scale "
-        "falls to {}",
-        step, outcome.loss, std::abs(outcome.grad_norm), outcome.loss_scale));
-  } else {
-    const trace::Scope update("optimizer");
-    optimizer->step(schedule.lr(step));
-    if (ema) ema->update(step);
-  }
-  if (outcome.notes.bad_samples > 0) share_bad_samples(*training.loader, data_ranks());
-  is_stopping = outcome.notes.stop_requests > 0;
+  const auto notes = stepper->take(batch, step, schedule.lr(step));
+  if (notes.bad_samples > 0) share_bad_samples(*training.loader, data_ranks());
+  is_stopping = notes.stop_requests > 0;
   step += 1;
   position += batch.global_size;
   is_best = false;
-  log.add(outcome,
-          {.images = batch.global_size,
-           .seconds = seconds_since(start),
-           .wait_seconds = training.loader->take_wait_seconds(),
-           .comm_seconds = world.take_wait_seconds()},
-          log_position());
+  unlogged.push_back({{.images = batch.global_size,
+                       .seconds = seconds_since(start),
+                       .wait_seconds = training.loader->take_wait_seconds(),
+                       .comm_seconds = world.take_wait_seconds()},
+                      log_position()});
+  if (!stepper->is_late() || log.is_line_due(stepper->num_taken(), log_position())) log_steps();
   training.loader->recycle(std::move(batch));
   timeline.after_step();
+}
+
+// Steps whose numbers are with the device take as long as the wait for them says, each its share.
+void Trainer::Run::log_steps() {
+  const auto start = Clock::now();
+  const auto outcomes = stepper->outcomes();
+  const double share =
+      seconds_since(start) / static_cast<double>(std::max<size_t>(1, outcomes.size()));
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    const auto& outcome = outcomes[i];
+    auto& [cost, led_to] = unlogged.at(i);
+    if (outcome.is_skipped) {
+      log.say(fmt::format(
+          "step {}: left out, as loss {} and gradient norm {} are not both finite; the loss scale "
+          "falls to {}",
+          led_to.step - 1, outcome.loss, std::abs(outcome.grad_norm), outcome.loss_scale));
+    }
+    cost.seconds += share;
+    log.add(outcome, cost, led_to);
+  }
+  unlogged.clear();
 }
 
 bool Trainer::Run::eval_is_due() const {
@@ -360,6 +378,7 @@ bool Trainer::Run::eval_is_due() const {
 }
 
 void Trainer::Run::evaluate_now() {
+  log_steps();
   const optim::EmaScope with_average(ema.get());
   const auto evaluation =
       evaluate(*model, *task, *validation.loader, options.compute,
@@ -404,6 +423,7 @@ void Trainer::Run::write_evaluation(const Evaluation& evaluation) const {
 }
 
 void Trainer::Run::save() {
+  log_steps();  // weights after a step that was not finite are not saved
   const auto& name = checkpoint_metrics.label;
   const bool has_label = evaluated_step == step && !name.empty();
   if (has_writers_parts()) {

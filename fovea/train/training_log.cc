@@ -22,6 +22,10 @@ TrainingLog::TrainingLog(const std::string& run_dir, const LogConfig& config,
   if (config.tensorboard) tensorboard_ = std::make_unique<TensorboardWriter>(run_dir);
 }
 
+bool TrainingLog::is_line_due(int64_t steps, const LogPosition& position) const {
+  return window_.steps + steps >= config_.every_steps || position.step == position.num_steps;
+}
+
 void TrainingLog::add(const StepOutcome& outcome, const StepCost& cost,
                       const LogPosition& position) {
   window_.steps += 1;
@@ -42,8 +46,7 @@ void TrainingLog::add(const StepOutcome& outcome, const StepCost& cost,
   images_per_second_ = images_per_second_ == 0 ? rate : 0.95 * images_per_second_ + 0.05 * rate;
   const auto text = progress_text(position);
   progress_.update(text);
-  const bool is_last = position.step == position.num_steps;
-  if (window_.steps < config_.every_steps && !is_last) return;
+  if (!is_line_due(0, position)) return;
   log_to_file(text);
   write_line(position);
 }

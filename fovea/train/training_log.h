@@ -46,6 +46,9 @@ class TrainingLog {
   TrainingLog(const std::string& run_dir, const LogConfig& config, ProgressLine::Mode mode,
               Role role = Role::kWriter);
 
+  // Whether `add` writes a line at the last of the next `steps`, of which the last leads to
+  // `position`.
+  bool is_line_due(int64_t steps, const LogPosition& position) const;
   // Takes a step in; writes a line after every log.every_steps of them.
   void add(const StepOutcome& outcome, const StepCost& cost, const LogPosition& position);
   // Writes the metrics of an evaluation as a line of split "val". num_left_out: samples that it

@@ -174,11 +174,11 @@ TEST(CudaModuleTest, RegistersItsKernels) {
   if (!dlopen(path.c_str(), RTLD_LAZY | RTLD_GLOBAL)) {
     GTEST_SKIP() << "skipped: " << dlerror();
   }
-  for (const auto* name : {"drop_mask", "sum_rows", "layer_norm", "layer_norm_backward", "residual",
-                           "residual_backward", "adamw_step", "clip_state", "normalize_images",
-                           "linear_product", "linear_input_gradient", "linear_weight_gradient",
-                           "gelu", "gelu_backward", "is_capturing",
-                           "has_fp8_products", "fp8_largest", "fp8_cast"}) {
+  for (const auto* name :
+       {"drop_mask", "sum_rows", "layer_norm", "layer_norm_backward", "residual",
+        "residual_backward", "adamw_step", "clip_state", "normalize_images", "linear_product",
+        "linear_input_gradient", "linear_weight_gradient", "gelu", "gelu_backward", "is_capturing",
+        "has_fp8_products", "fp8_largest", "fp8_cast"}) {
     EXPECT_TRUE(c10::Dispatcher::singleton()
                     .findSchemaOrThrow((std::string("fovea::") + name).c_str(), "")
                     .hasKernelForDispatchKey(c10::DispatchKey::CUDA))

@@ -76,7 +76,8 @@ void ClassificationTask::check_data(const data::Dataset& dataset) const {
 }
 
 LossParts ClassificationTask::loss(models::Model& model, const TensorBatch& batch) const {
-  check_labels(batch.labels, num_classes_);
+  // A check on a GPU would have the host wait for it.
+  check_labels(batch.host_labels.defined() ? batch.host_labels : batch.labels, num_classes_);
   const auto logits = forward(model, batch);  // [B, C]
   FOVEA_CHECK(logits.dim() == 2 && logits.size(1) == num_classes_,
               "classification: the model gives {} of {} values for each image, expected logits of "
@@ -94,7 +95,7 @@ LossParts ClassificationTask::loss(models::Model& model, const TensorBatch& batc
     parts.weight = batch.weights.sum().item<double>();
   }
   parts.loss_sum = losses.sum();
-  parts.sums["top1"] = 100 * correct.sum().item<double>();
+  parts.sums["top1"] = 100 * correct.sum().to(at::kDouble);
   return parts;
 }
 

@@ -1,0 +1,182 @@
+#include "fovea/train/step_parts.h"
+
+#include <ATen/ops/full_like.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "fovea/core/error.h"
+#include "fovea/core/trace.h"
+#include "fovea/models/variables.h"
+
+namespace fovea::train {
+namespace {
+
+// One collective for all numbers of a step.
+void sum_outcome(StepOutcome& outcome, parallel::Communicator& ranks) {
+  std::vector<double> numbers = {outcome.loss, outcome.weight,
+                                 static_cast<double>(outcome.notes.stop_requests),
+                                 static_cast<double>(outcome.notes.bad_samples)};
+  for (const auto& [name, sum] : outcome.sums) numbers.push_back(sum);
+  parallel::sum_over_ranks(ranks, numbers, "losses");
+  outcome.loss = numbers[0];
+  outcome.weight = numbers[1];
+  outcome.notes = {.stop_requests = std::llround(numbers[2]),
+                   .bad_samples = std::llround(numbers[3])};
+  size_t next = 4;
+  for (auto& [name, sum] : outcome.sums) sum = numbers[next++];
+}
+
+void check_adds_up(const Task& task, int64_t micro, int64_t batch_size, int64_t num_ranks) {
+  if (task.losses_add_up()) return;
+  if (micro < batch_size) {
+    fail<ConfigError>(
+        "trainer.micro_batch_size: found {}, but the task's loss is one of the whole batch of {} "
+        "and does not add up over parts; set it to auto, or choose a loss of single samples",
+        micro, batch_size);
+  }
+  if (num_ranks > 1) {
+    fail<ConfigError>(
+        "task.loss: it is one of the whole batch and does not add up over the {} processes that "
+        "share the batch; start one, or choose a loss of single samples",
+        num_ranks);
+  }
+}
+
+// The first batch of a run has none before it.
+void expect_weight(optim::GradScaler& scaler, double of_first_pass, int64_t num_passes,
+                   parallel::Communicator& ranks) {
+  if (scaler.knows_weight()) return;
+  std::array weight = {of_first_pass * static_cast<double>(num_passes)};
+  parallel::sum_over_ranks(ranks, weight, "weight of the first batch");
+  scaler.expect_weight(weight[0]);
+}
+
+std::vector<std::pair<std::string, at::Tensor>> leaves_of(const optim::Optimizer& optimizer) {
+  std::vector<std::pair<std::string, at::Tensor>> leaves;
+  for (const auto& spec : optimizer.params()) leaves.emplace_back(spec.name, spec.param);
+  return leaves;
+}
+
+LossParts forward_pass(models::Model& model, const Task& task, const TensorBatch& tensors) {
+  const trace::Scope forward("forward");
+  return task.loss(model, tensors);
+}
+
+// is_last: of the step; then gradients are exchanged while it runs.
+void backward_pass(const at::Tensor& loss_sum, bool is_last, const StepOptions& options) {
+  if (options.reducer && is_last) options.reducer->overlap_next_backward();
+  if (options.shards) options.shards->before_backward(is_last);
+  {
+    const trace::Scope backward("backward");
+    loss_sum.backward(options.scaler ? at::full_like(loss_sum, factor_of_sums(options))
+                                     : at::Tensor());
+  }
+  if (options.shards) options.shards->after_backward();
+}
+
+void take_outcome(StepOutcome& outcome, optim::GradScaler& scaler) {
+  outcome.is_skipped = !std::isfinite(outcome.loss) || !std::isfinite(outcome.grad_norm);
+  scaler.update(!outcome.is_skipped);
+  scaler.expect_weight(outcome.weight);
+  outcome.loss_scale = scaler.scale();
+}
+
+void check_finite(const StepOutcome& outcome, int64_t step, int64_t position,
+                  const optim::GradScaler* scaler) {
+  if (std::isfinite(outcome.loss) && std::isfinite(outcome.grad_norm)) return;
+  if (scaler && !scaler->is_below_limit()) return;
+  fail<DivergedError>(
+      "step {}: loss {} and gradient norm {} are not both finite; expected finite numbers. The "
+      "samples of the batch start at position {}. {}",
+      step, outcome.loss, outcome.grad_norm, position,
+      scaler ? fmt::format("The loss scale has fallen to {}, below trainer.grad_scaler.min_scale, "
+                           "so that no scale helps: set device.dtype=bfloat16, lower optim.lr, or "
+                           "lengthen the warm-up",
+                           scaler->scale())
+             : "Lower optim.lr, lengthen the warm-up, or set trainer.max_grad_norm");
+}
+
+// Over the ranks that share the batch, and over those that share the model.
+void sum_over_all(StepOutcome& outcome, optim::Optimizer& optimizer, parallel::Communicator& ranks,
+                  const StepOptions& options) {
+  const bool shares_model = options.model_parallel && options.model_parallel->is_on();
+  if (shares_model) options.model_parallel->sum_gradients(leaves_of(optimizer));
+  if (options.notes) outcome.notes = options.notes();
+  sum_outcome(outcome, ranks);
+  if (!shares_model) return;
+  auto& requests = outcome.notes.stop_requests;
+  requests = std::llround(options.model_parallel->max_over_ranks(static_cast<double>(requests)));
+}
+
+// sum becomes sum + value in float64; undefined ones are 0.
+void add_to(at::Tensor& sum, const at::Tensor& value) {
+  const auto wide = value.detach().to(at::kDouble);
+  sum = sum.defined() ? sum + wide : wide;
+}
+
+}  // namespace
+
+StepSums accumulate_gradients(models::Model& model, const Task& task, optim::Optimizer& optimizer,
+                              const StepInput& batch, int64_t step, const StepOptions& options) {
+  const int64_t micro =
+      options.micro_batch_size > 0 ? options.micro_batch_size : std::max<int64_t>(1, batch.size);
+  const int64_t num_passes = (batch.size + micro - 1) / micro;
+  auto& ranks = options.ranks ? *options.ranks : parallel::one_rank();
+  check_adds_up(task, micro, batch.size, ranks.size());
+  optimizer.zero_grad();
+  StepSums sums;
+  for (int64_t pass = 0; pass < num_passes; ++pass) {
+    auto tensors = batch.tensors(pass * micro, std::min(batch.size, (pass + 1) * micro));
+    if (options.features) options.features->fill(tensors);
+    const nn::StepScope scope(options.seed, step, tensors.rows);
+    const models::ChannelScope channels(model, tensors.variables);
+    const auto parts = forward_pass(model, task, tensors);
+    if (options.scaler) expect_weight(*options.scaler, parts.weight, num_passes, ranks);
+    backward_pass(parts.loss_sum, /*is_last=*/pass + 1 == num_passes, options);
+    add_to(sums.loss, parts.loss_sum);
+    sums.weight += parts.weight;
+    for (const auto& [name, sum] : parts.sums) add_to(sums.sums[name], sum);
+  }
+  if (options.reducer) options.reducer->finish();
+  if (options.fp8) options.fp8->after_step();
+  return sums;
+}
+
+// What sums of losses are multiplied by before the backward pass.
+double factor_of_sums(const StepOptions& options) {
+  return options.scaler ? options.scaler->factor_of_sums() : 1.0;
+}
+
+StepOutcome outcome_of(const StepSums& sums) {
+  StepOutcome outcome;
+  outcome.weight = sums.weight;
+  if (sums.loss.defined()) outcome.loss = sums.loss.item<double>();
+  for (const auto& [name, sum] : sums.sums) outcome.sums[name] = sum.item<double>();
+  return outcome;
+}
+
+void check_weight(double weight, int64_t step) {
+  FOVEA_CHECK(weight > 0,
+              "step {}: the weights of the batch's losses sum to {}; expected more than 0", step,
+              weight);
+}
+
+StepOutcome outcome_over_ranks(const StepSums& sums, optim::Optimizer& optimizer, int64_t step,
+                               const StepOptions& options) {
+  auto outcome = outcome_of(sums);
+  sum_over_all(outcome, optimizer, options.ranks ? *options.ranks : parallel::one_rank(), options);
+  check_weight(outcome.weight, step);
+  outcome.loss /= outcome.weight;
+  return outcome;
+}
+
+void finish_outcome(StepOutcome& outcome, int64_t step, int64_t position,
+                    optim::GradScaler* scaler) {
+  if (scaler) take_outcome(outcome, *scaler);
+  check_finite(outcome, step, position, scaler);
+}
+
+}  // namespace fovea::train
