@@ -113,8 +113,8 @@ struct ShardedTraining {
   StepOptions options;
 };
 
-// mesh: null is one process. Two steps, of which the second one goes by what the first one left: its
-// update and its moments. Gradients are those after clipping.
+// mesh: null is one process. Two steps, of which the second one goes by what the first one left:
+// its update and its moments. Gradients are those after clipping.
 inline ShardedRun run_sharded(const TrainConfig& config, const parallel::DeviceMesh* mesh,
                               int64_t micro_batch_size = 0) {
   ShardedTraining training(config, mesh);
