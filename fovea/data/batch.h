@@ -56,11 +56,28 @@ struct ImagePatches {
   std::vector<int64_t> grids;  // [B, 2] rows and columns of patches
 };
 
+// What pixels of one row of bytes are mixed with, once they are floats: cutmix takes the box from
+// the partner; else lam * own + (1 - lam) * partner.
+struct ByteMix {
+  int64_t partner = 0;  // row of the same batch
+  int64_t top = 0, left = 0, height = 0, width = 0;
+  float lam = 1;  // 1: as it is, but for the box
+
+  bool is_mixed() const { return lam != 1.0f || height * width > 0; }
+};
+
+// What is left to do with a batch of bytes: (byte / 255 - mean) / std, then mixing.
+struct ByteSteps {
+  std::vector<float> mean, std;  // [C]
+  std::vector<ByteMix> mixes;    // [B]; empty: nothing is mixed
+};
+
 struct Batch {
   // [C] names of the channels; empty: they have none.
   std::vector<std::string> variables;
   std::vector<float> images;         // [B, C, H, W] or [B, C, D, H, W], normalised, row-major
   std::vector<uint8_t> bytes;        // the same in place of `images`, with PixelType::kUint8
+  ByteSteps byte_steps;              // of `bytes`; rows of weight 0 are black, not zeros
   std::vector<int64_t> image_shape;  // with B in front
   std::vector<int32_t> masks;        // [B, H, W] or [B, D, H, W] classes; empty: there are none
   BatchPatches patches;              // with data.adaptive_patching

@@ -46,6 +46,23 @@ void check_ranks(const LoaderOptions& options) {
 // A row that is not mixed after all: one that cannot be read, or whose partner cannot.
 RowMix left_alone(const RowMix& mix) { return {.row = mix.row, .partner = mix.partner}; }
 
+// For who makes floats of the bytes. plan: of the first rows, whose partners are in reverse order;
+// the others, which fill the batch up to num_rows, are not mixed.
+std::vector<ByteMix> byte_mixes(std::span<const RowMix> plan, int64_t num_rows) {
+  std::vector<ByteMix> mixes(static_cast<size_t>(num_rows));
+  for (size_t i = 0; i < mixes.size(); ++i) {
+    mixes[i].partner = static_cast<int64_t>(i < plan.size() ? plan.size() - 1 - i : i);
+    if (i >= plan.size()) continue;
+    const auto& [top, left, size] = plan[i].box;
+    if (plan[i].is_cutmix && size.height * size.width > 0) {
+      mixes[i] = {mixes[i].partner, top, left, size.height, size.width};
+    } else if (!plan[i].is_cutmix) {
+      mixes[i].lam = static_cast<float>(plan[i].lam);
+    }
+  }
+  return mixes;
+}
+
 }  // namespace
 
 BatchMaker::BatchMaker(std::shared_ptr<const Dataset> dataset,
@@ -74,8 +91,10 @@ void BatchMaker::make_mixers() {
     fail<ConfigError>("mixup and cutmix need a class for each sample; the data set has {}",
                       dataset_->has_masks() ? "masks" : "no labels");
   }
-  if (options_.pixel_type == PixelType::kUint8) {
-    fail<ConfigError>("mixup and cutmix of bytes; they work on normalised floats");
+  if (options_.pixel_type == PixelType::kUint8 && !has_all_partners()) {
+    fail<ConfigError>(
+        "mixup and cutmix of bytes with partners in other processes; mix floats, or set "
+        "mixup.timm_local: true");
   }
   if (options_.mix.mode == MixMode::kRankGroups && !options_.mixup->timm_local) {
     fail<ConfigError>(
@@ -263,6 +282,10 @@ void BatchMaker::finish(Batch& batch, BatchScratch& scratch) const {
   const auto classes = static_cast<size_t>(dataset_->num_classes());
   mix_targets(plan, labels, partner_labels, dataset_->num_classes(), 0,
               std::span(batch.targets).first(rows * classes));
+  if (options_.pixel_type == PixelType::kUint8) {
+    batch.byte_steps.mixes = byte_mixes(plan, batch.size());
+    return;
+  }
   const size_t values = batch.images.size() / static_cast<size_t>(batch.size());
   mix_batch(plan, {size.height, size.width}, std::span(batch.images).first(rows * values),
             scratch.mixed);

@@ -121,6 +121,11 @@ void BatchRows::open(Batch& batch, int64_t rows) const {
   const bool has_bytes = pixel_type_ == PixelType::kUint8;
   batch.images.resize(has_bytes ? 0 : static_cast<size_t>(rows * values()));
   batch.bytes.resize(has_bytes ? static_cast<size_t>(rows * values()) : 0);
+  batch.byte_steps.mixes.clear();  // of a batch that had the buffers before
+  if (has_bytes) {
+    batch.byte_steps.mean = images()->mean();
+    batch.byte_steps.std = images()->std();
+  }
   batch.masks.resize(dataset_->has_masks() ? static_cast<size_t>(rows * size_.voxels()) : 0);
   if (patches_) patches_->open(batch);
   if (image_patches_) image_patches_->open(batch);

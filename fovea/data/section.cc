@@ -1,5 +1,6 @@
 #include "fovea/data/section.h"
 
+#include <algorithm>
 #include <type_traits>
 
 #include "fovea/core/error.h"
@@ -91,6 +92,17 @@ OpenedSection open_section(const DataConfig& config, const DataSectionConfig& se
     }
   });
   return opened;
+}
+
+bool can_be_bytes(const OpenedSection& section) {
+  const auto& options = section.options;
+  if (options.patching || options.packed_patch_size) return false;
+  const bool is_mixed = options.mixup && options.mixup->is_on();
+  if (is_mixed && options.shard.count > 1 && !options.mixup->timm_local) return false;
+  return std::all_of(section.transforms.begin(), section.transforms.end(), [](const auto& set) {
+    const auto* images = std::get_if<std::shared_ptr<const TransformPipeline>>(&set);
+    return images != nullptr && (*images)->gives_bytes();
+  });
 }
 
 }  // namespace fovea::data

@@ -33,4 +33,8 @@ SampleTransforms make_transforms(const std::vector<AnyTransformConfig>& transfor
 OpenedSection open_section(const DataConfig& config, const DataSectionConfig& section,
                            const InputForm& input, bool is_training);
 
+// Whether batches of the section can be bytes (PixelType), of which a device then makes floats: not
+// of volumes, where a step works on floats, and where rows are mixed with another process's.
+bool can_be_bytes(const OpenedSection& section);
+
 }  // namespace fovea::data

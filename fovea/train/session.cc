@@ -46,6 +46,10 @@ data::OpenedSection open_data(const TrainConfig& config, const data::DataSection
   check_variables_of(*model, opened, is_training ? "data.train" : "data.val");
   opened.options.seed = static_cast<uint64_t>(config.run.seed);
   opened.options.shard = shard;
+  // A GPU makes floats of them in the pass that mixes, and a quarter travels.
+  if (kernels::resolve_device(config.device.type).is_cuda() && data::can_be_bytes(opened)) {
+    opened.options.pixel_type = data::PixelType::kUint8;
+  }
   return opened;
 }
 

@@ -2,11 +2,13 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/bfloat16.h"
+#include "fovea/kernels/images.h"
 #include "fovea/train/patch_boxes.h"
 
 namespace fovea::train {
@@ -46,6 +48,61 @@ models::PatchInput patches_of(data::BatchPatches& patches, int64_t rows, int64_t
           .centers = floats(patches.centers, {rows, trees, leaves, patches.dims}, at::kFloat),
           .padding = sent(rows_of(patches.padding, {rows, trees, leaves}, begin, end, at::kByte),
                           compute, at::kBool)};
+}
+
+// Bytes with what is made of them, still on the CPU: those of some rows, and behind them those of
+// partners that are not among these.
+struct RowsOfBytes {
+  at::Tensor bytes;           // [b + partners, C, H, W]
+  kernels::ImageMixes mixes;  // undefined tensors: nothing is mixed
+};
+
+RowsOfBytes bytes_of_rows(data::Batch& batch, int64_t begin, int64_t end) {
+  const auto own = rows_of(batch.bytes, batch.image_shape, begin, end, at::kByte);
+  const auto& mixes = batch.byte_steps.mixes;
+  const auto is_mixed = [](const data::ByteMix& mix) { return mix.is_mixed(); };
+  if (mixes.empty() || std::none_of(mixes.begin() + begin, mixes.begin() + end, is_mixed)) {
+    return {own, {}};
+  }
+  std::vector<at::Tensor> parts = {own};
+  std::vector<int64_t> table;  // [b + partners, 6]
+  std::vector<float> lams;
+  int64_t count = end - begin;
+  for (int64_t row = begin; row < end; ++row) {
+    const auto& mix = mixes[static_cast<size_t>(row)];
+    int64_t partner = mix.is_mixed() ? mix.partner - begin : row - begin;
+    if (partner < 0 || partner >= end - begin) {
+      parts.push_back(
+          rows_of(batch.bytes, batch.image_shape, mix.partner, mix.partner + 1, at::kByte));
+      partner = count++;
+    }
+    table.insert(table.end(), {0, partner, mix.top, mix.left, mix.height, mix.width});
+    lams.push_back(mix.lam);
+  }
+  for (int64_t row = end - begin; row < count; ++row) {
+    table.insert(table.end(), {0, row, 0, 0, 0, 0});  // as it is, to be left out
+    lams.push_back(1);
+  }
+  return {at::cat(parts),
+          {at::tensor(table, at::kLong).view({count, kernels::kImageMixColumns}),
+           at::tensor(lams, at::kFloat)}};
+}
+
+// Rows [begin, end) as the model sees them, made by the device.
+at::Tensor images_of_bytes(data::Batch& batch, int64_t begin, int64_t end,
+                           const ComputeOptions& compute) {
+  const auto there = [&](const at::Tensor& x) {
+    return x.defined() ? sent(x, compute, x.scalar_type()) : x;
+  };
+  const auto of_channels = [&](std::vector<float>& values) {
+    const auto channels = static_cast<int64_t>(values.size());
+    return there(rows_of(values, {channels}, 0, channels, at::kFloat));  // [C]
+  };
+  const auto [bytes, mixes] = bytes_of_rows(batch, begin, end);
+  return kernels::normalize_images(there(bytes), of_channels(batch.byte_steps.mean),
+                                   of_channels(batch.byte_steps.std),
+                                   {there(mixes.table), there(mixes.lam)}, compute.dtype)
+      .narrow(0, 0, end - begin);
 }
 
 // No room between the images is left: the patches of one follow those of the one before.
@@ -91,8 +148,10 @@ TensorBatch to_tensors(data::Batch& batch, int64_t begin, int64_t end,
               begin, end, batch.size());
   const std::vector<int64_t> flat = {batch.size()};
   TensorBatch tensors;
-  tensors.images = sent(rows_of(batch.images, batch.image_shape, begin, end, at::kFloat), compute,
-                        compute.dtype);
+  tensors.images = batch.bytes.empty()
+                       ? sent(rows_of(batch.images, batch.image_shape, begin, end, at::kFloat),
+                              compute, compute.dtype)
+                       : images_of_bytes(batch, begin, end, compute);
   tensors.variables = batch.variables;
   if (!batch.targets.empty()) {
     const auto classes = static_cast<int64_t>(batch.targets.size()) / batch.size();

@@ -21,7 +21,8 @@ c10::ScalarType dtype_from_name(const std::string& name, c10::Device device);
 const char* dtype_name(c10::ScalarType dtype);
 
 // Rows [begin, end) of `batch` on the compute device. On the CPU in float32 the images share the
-// batch's memory, which must outlive them.
+// batch's memory, which must outlive them. Of a batch of bytes the device makes images: the
+// loader's to the bit, those of mixup to one rounding.
 TensorBatch to_tensors(data::Batch& batch, int64_t begin, int64_t end,
                        const ComputeOptions& compute);
 

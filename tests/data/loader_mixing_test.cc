@@ -116,8 +116,48 @@ TEST(LoaderMixingTest, LocalPartnersStayInTheShard) {
   EXPECT_NE(found.images, expected.images);
 }
 
+// What is to be done with bytes is what is done to floats.
+TEST(LoaderMixingTest, BytesComeWithTheirMixes) {
+  LoaderOptions options = {.global_batch_size = 7, .seed = 2, .threads = 1};
+  Loader mixing = mixing_loader(options, kBoth);
+  options.pixel_type = PixelType::kUint8;
+  Loader bytes = mixing_loader(options, kBoth);
+  const auto pipeline = std::get<0>(crops_and_flips());
+  int64_t boxes = 0, shares = 0;
+  for (int step = 0; step < 6; ++step) {
+    const Batch expected = mixing.next(), found = bytes.next();
+    EXPECT_EQ(found.targets, expected.targets);
+    EXPECT_EQ(found.byte_steps.mean, pipeline->mean());
+    EXPECT_EQ(found.byte_steps.std, pipeline->std());
+    const auto rows = static_cast<size_t>(found.size());
+    ASSERT_EQ(found.byte_steps.mixes.size(), rows);
+    const size_t values = found.bytes.size() / rows, plane = 64, channels = values / plane;
+    const auto pixel = [&](size_t row, size_t i) {
+      const size_t c = i / plane % channels;
+      return (static_cast<float>(found.bytes[row * values + i]) / 255.0f - pipeline->mean()[c]) /
+             pipeline->std()[c];
+    };
+    for (size_t row = 0; row < rows; ++row) {
+      const ByteMix& mix = found.byte_steps.mixes[row];
+      const auto partner = static_cast<size_t>(mix.partner);
+      boxes += mix.height * mix.width > 0;
+      shares += mix.lam != 1.0f;
+      for (size_t i = 0; i < values; ++i) {
+        const auto y = static_cast<int64_t>(i % plane / 8), x = static_cast<int64_t>(i % 8);
+        const bool is_in_box =
+            y >= mix.top && y < mix.top + mix.height && x >= mix.left && x < mix.left + mix.width;
+        float value = is_in_box ? pixel(partner, i) : pixel(row, i);
+        if (mix.lam != 1.0f) value = value * mix.lam + pixel(partner, i) * (1.0f - mix.lam);
+        ASSERT_NEAR(value, expected.images[row * values + i], 1e-6f) << row << " " << i;
+      }
+    }
+  }
+  EXPECT_GT(boxes, 0);
+  EXPECT_GT(shares, 0);
+}
+
 TEST(LoaderMixingTest, RefusesWhatCannotBeMixed) {
-  LoaderOptions options = {.pixel_type = PixelType::kUint8, .mixup = kBoth};
+  const LoaderOptions options = {.shard = {0, 2}, .pixel_type = PixelType::kUint8, .mixup = kBoth};
   const auto open = [&] {
     Loader(std::make_shared<FakeDataset>(9, 8), crops_and_flips(), options);
   };

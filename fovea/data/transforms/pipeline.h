@@ -43,6 +43,7 @@ class TransformPipeline {
              TransformScratch& scratch) const {
     apply(ImageView(image), random, out, scratch);
   }
+  bool gives_bytes() const { return !erasing_; }
   // The same from an image file that is not decoded yet: of a JPEG only what the first transforms
   // need is decoded. Throws DataError also where the file is damaged.
   void apply_file(std::span<const uint8_t> file, RandomStream random, std::span<float> out,
