@@ -15,6 +15,7 @@
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/adamw_loop.h"
 #include "fovea/kernels/cpu/flat_loops.h"
+#include "fovea/kernels/cpu/norm_rows.h"
 #include "fovea/kernels/operators.h"
 
 namespace fovea::kernels {
@@ -63,16 +64,12 @@ OptionalTensor if_defined(const at::Tensor& x) {
   return x.defined() ? OptionalTensor(x) : std::nullopt;
 }
 
-// What gradients are multiplied by, one after the other; none: nothing is to be done.
-struct GradFactors {
-  float scale = 1, clip = 1;
-};
-
+// None: nothing is to be done.
 std::optional<GradFactors> factors_in(const OptionalTensor& clip) {
   if (!clip) return GradFactors();
   const auto* state = clip->const_data_ptr<double>();
   if (state[kClipBad] != 0) return {};
-  return GradFactors{static_cast<float>(state[kClipScale]), static_cast<float>(state[kClipFactor])};
+  return grad_factors(state);
 }
 
 // Null: not wanted.
@@ -99,7 +96,7 @@ void update_tile(const AdamWPointers& at, int64_t begin, int64_t count, const Ad
     }
     cpu::adamw_update(at.param + i, grad, at.exp_avg + i, at.exp_avg_sq + i, size, c);
     if (at.average) cpu::lerp(at.average + i, at.param + i, size, at.average_weight);
-    if (at.copy) cpu::round_to_bfloat16(at.param + i, at.copy + i, size);
+    if (at.copy) cpu::float_to_bfloat16(at.param + i, size, at.copy + i);
   }
 }
 
@@ -134,14 +131,13 @@ void adamw_step_cpu(const at::Tensor& param, const at::Tensor& grad, const at::T
 // Of values * scale. Cut into chunks by size alone, so that it is the same for any number of
 // threads.
 double norm_of(const at::Tensor& flat, float scale) {
-  constexpr int64_t kChunk = 1 << 16;  // part of what a norm's bits are
   const float* values = flat.const_data_ptr<float>();
-  const int64_t count = flat.numel(), chunks = (count + kChunk - 1) / kChunk;
+  const int64_t count = flat.numel(), chunks = (count + kNormChunk - 1) / kNormChunk;
   std::vector<double> partial(static_cast<size_t>(chunks));
   at::parallel_for(0, chunks, 1, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
-      partial[static_cast<size_t>(i)] =
-          cpu::sum_of_squares(values + i * kChunk, std::min(kChunk, count - i * kChunk), scale);
+      partial[static_cast<size_t>(i)] = cpu::sum_of_squares(
+          values + i * kNormChunk, std::min(kNormChunk, count - i * kNormChunk), scale);
     }
   });
   double sum = 0;

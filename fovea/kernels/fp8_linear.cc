@@ -47,11 +47,6 @@ Fp8Matrix logged_cast(const at::Tensor& x, const ScaleSource& source, Fp8Format 
                    .seen = seen});
 }
 
-// 2 for each multiply-add of a product with a weight [N, K] over M rows.
-double fp8_flops(int64_t M, const at::Tensor& weight) {
-  return 2.0 * static_cast<double>(M) * static_cast<double>(weight.numel());
-}
-
 // [..., K], not empty -> [M, K], contiguous.
 at::Tensor dense_rows(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}).contiguous(); }
 
@@ -84,7 +79,7 @@ class Fp8LinearFunction : public torch::autograd::Function<Fp8LinearFunction> {
     auto shape = x.sizes().vec();
     shape.back() = weight.size(0);
     const auto own_bias = bias ? bias->to(at::kBFloat16) : at::Tensor();
-    const WorkScope work("fovea::fp8_linear", fp8_flops(rows.size(0), weight),
+    const WorkScope work("fovea::fp8_linear", flops_of_product(rows.size(0), weight),
                          rows.numel() + weight.numel() + 2 * rows.size(0) * weight.size(0));
     return fp8_product(own_x, own_weight, own_bias).view(shape);
   }
@@ -146,7 +141,7 @@ class Fp8LinearFunction : public torch::autograd::Function<Fp8LinearFunction> {
   // -> [N, K] in the dtype of the weight.
   static at::Tensor weight_product(const Fp8Matrix& dy, const Fp8Matrix& x, int64_t M,
                                    const at::Tensor& weight) {
-    const WorkScope work("fovea::fp8_linear_backward_weight", fp8_flops(M, weight),
+    const WorkScope work("fovea::fp8_linear_backward_weight", flops_of_product(M, weight),
                          M * (weight.size(0) + weight.size(1)) + 4 * weight.numel());
     return fp8_weight_gradient(dy, x).to(weight.scalar_type());
   }
@@ -155,7 +150,7 @@ class Fp8LinearFunction : public torch::autograd::Function<Fp8LinearFunction> {
   static at::Tensor input_product(const Fp8Matrix& dy, int64_t M, const at::Tensor& weight,
                                   const ScaleSource& source) {
     const auto own_weight = logged_cast(weight, source, Fp8Format::kE4M3, {.columns = true});
-    const WorkScope work("fovea::fp8_linear_backward_input", fp8_flops(M, weight),
+    const WorkScope work("fovea::fp8_linear_backward_input", flops_of_product(M, weight),
                          M * (weight.size(0) + 2 * weight.size(1)) + weight.numel());
     return fp8_input_gradient(dy, own_weight);
   }

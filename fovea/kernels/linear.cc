@@ -19,15 +19,10 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// 2 for each multiply-add of a product with a weight [N, K] over M rows.
-double flops(int64_t M, const at::Tensor& weight) {
-  return 2.0 * static_cast<double>(M) * static_cast<double>(weight.numel());
-}
-
 // dy: [M, N], x: [M, K] -> [N, K], the shape of `weight`, and [N] where it costs nothing.
 WeightGradients logged_weight_gradients(const at::Tensor& dy, const at::Tensor& x,
                                         const at::Tensor& weight, bool wants_bias) {
-  const WorkScope work("fovea::linear_backward_weight", flops(dy.size(0), weight),
+  const WorkScope work("fovea::linear_backward_weight", flops_of_product(dy.size(0), weight),
                        bytes_of({dy, x}) + weight.numel() * dy.itemsize());
   return weight_gradients(dy, x, wants_bias);
 }
@@ -37,7 +32,7 @@ at::Tensor logged_input_gradient(const at::Tensor& dy, const at::Tensor& weight,
                                  const at::Tensor& gelu_input = {}) {
   const auto factor = own_weight(weight, dy.scalar_type());
   const WorkScope work(
-      "fovea::linear_backward_input", flops(dy.size(0), weight),
+      "fovea::linear_backward_input", flops_of_product(dy.size(0), weight),
       bytes_of({dy, factor, gelu_input}) + dy.size(0) * weight.size(1) * dy.itemsize());
   return gelu_input.defined() ? input_gradient_through_gelu(dy, factor, gelu_input)
                               : input_gradient(dy, factor);
@@ -87,7 +82,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     const auto factor = own_weight(weight, x.scalar_type());
     const auto own_bias = bias ? bias->to(x.scalar_type()) : at::Tensor();
     const int64_t made = rows.size(0) * weight.size(0) * rows.itemsize();
-    const WorkScope work("fovea::linear", flops(rows.size(0), weight),
+    const WorkScope work("fovea::linear", flops_of_product(rows.size(0), weight),
                          bytes_of({rows, factor, own_bias}) + made);
     return product(rows, factor, own_bias).view(shape);
   }

@@ -14,7 +14,7 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tens
 at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight);
 
 // dy: [M, N], x: [M, K] -> dy^T x: [N, K]; float32 where bfloat16 is multiplied as float32, in
-// tiles, or by cuBLASLt.
+// panels, or by cuBLASLt.
 at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x);
 
 struct WeightGradients {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 
 // Inlined into each caller, so that a loop is compiled for the caller's instruction set.
 #if defined(__CUDACC__)
@@ -42,6 +43,17 @@ FOVEA_ELEMENT float lerp_element(float average, float value, float weight) {
 
 // Elements of the state that clip_state (adamw.h) makes.
 enum ClipElement { kClipNorm, kClipFactor, kClipBad, kClipScale, kClipElements };
+
+// Elements of one partial sum of a norm: part of what its bits are.
+inline constexpr int64_t kNormChunk = 1 << 16;
+
+// What gradients are multiplied by, one after the other.
+struct GradFactors {
+  float scale = 1, clip = 1;
+};
+FOVEA_ELEMENT GradFactors grad_factors(const double* clip_state) {
+  return {static_cast<float>(clip_state[kClipScale]), static_cast<float>(clip_state[kClipFactor])};
+}
 
 // What a gradient whose norm is `norm` is multiplied by to have one of max_norm at most; 0: no
 // limit. As torch's clip_grad_norm_.

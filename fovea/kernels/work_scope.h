@@ -27,6 +27,11 @@ class WorkScope {
   at::RecordFunction guard_;
 };
 
+// Of a product of M rows with a weight [N, K], or of a gradient of it.
+inline double flops_of_product(int64_t M, const at::Tensor& weight) {
+  return 2.0 * static_cast<double>(M) * static_cast<double>(weight.numel());
+}
+
 // Of all of them together; undefined ones have none.
 inline int64_t bytes_of(std::initializer_list<at::Tensor> tensors) {
   int64_t sum = 0;

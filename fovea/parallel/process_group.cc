@@ -4,6 +4,7 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/sum.h>
 #include <c10/util/Exception.h>
 
@@ -39,10 +40,18 @@ at::Tensor pinned_like(const at::Tensor& x) {
   return at::empty(x.sizes(), x.options().device(at::kCPU).pinned_memory(true));
 }
 
+// The same memory, without a share in keeping it.
+at::Tensor borrowed(const at::Tensor& x) {
+  return x.defined() ? at::from_blob(x.data_ptr(), x.sizes(), x.options()) : x;
+}
+
 // What is under way, and what is left to do when it is there.
 struct Job {
   c10::intrusive_ptr<c10d::Work> work;
   bool is_on_device = false;
+  // Gloo's threads let go of their tensors some time after the work is done. They borrow these
+  // instead, so that a wait frees them, and a step's peak memory is the same each time.
+  std::vector<at::Tensor> lent{};
   std::vector<std::function<void()>> then{};  // one after another
   std::optional<trace::Span> span{};  // of work on a device: ends when it has been waited for
 };
@@ -51,6 +60,14 @@ class PendingWork : public Pending {
  public:
   PendingWork(Job job, RankWait wait, Watch& watch)
       : job_(std::move(job)), wait_(std::move(wait)), watch_(watch) {}
+  PendingWork(const PendingWork&) = delete;
+  PendingWork& operator=(const PendingWork&) = delete;
+
+  // Work that failed, or was given up, may still write to what it was lent.
+  ~PendingWork() override {
+    if (job_.lent.empty() || job_.work->isCompleted()) return;
+    job_.work->getFuture()->addCallback([lent = std::move(job_.lent)](c10::ivalue::Future&) {});
+  }
 
   void wait() override {
     const trace::Scope scope(wait_.operation().c_str(), trace::kWait);
@@ -58,6 +75,7 @@ class PendingWork : public Pending {
     wait_.until([this](milliseconds patience) { return is_over(patience); });
     for (const auto& rest : job_.then) rest();
     job_.then.clear();
+    job_.lent.clear();
     watch_.add_wait(std::chrono::duration<double>(Clock::now() - start).count());
     if (!job_.span) return;
     job_.span->end = trace::now();
@@ -154,19 +172,24 @@ class GroupCommunicator : public Communicator {
   // Gloo's reduce_scatter is its all_reduce, of which a rank keeps a part: about twice the bytes of
   // an exchange of parts, which each rank then sums up itself, in the order of the ranks.
   void begin_on_host(const Request& request, Job& job) const {
-    if (request.collective != Collective::kReduceScatter) {
-      job.work = begin(request, *backends_.host);
-      return;
-    }
+    if (request.collective != Collective::kReduceScatter) return lend(request, job);
     Request exchange = request;
     exchange.collective = Collective::kAllToAll;
     exchange.out = at::empty_like(request.in);
-    job.work = begin(exchange, *backends_.host);
+    lend(exchange, job);
     job.then.push_back([out = request.out, parts = exchange.out, size = size()] {
       const at::NoGradGuard no_grad;
       auto sum = out.view({-1});
       at::sum_out(sum, parts.view({size, -1}), 0, /*keepdim=*/false, out.scalar_type());
     });
+  }
+
+  void lend(const Request& request, Job& job) const {
+    job.lent = {request.out, request.in};
+    Request borrowing = request;
+    borrowing.out = borrowed(request.out);
+    borrowing.in = borrowed(request.in);
+    job.work = begin(borrowing, *backends_.host);
   }
 
   c10::intrusive_ptr<c10d::Work> begin(const Request& request, c10d::Backend& backend) const {

@@ -62,7 +62,7 @@ BenchWorkload::BenchWorkload(const BenchOptions& options)
                   {.samples = options.batch_size});
   step_options_.fp8 = fp8_.get();
   stepper_.emplace(*model_, *task_, *optimizer_, /*ema=*/nullptr, step_options_,
-                   step_options_.compute.device.is_cpu() ? Numbers::kAtOnce : Numbers::kLate);
+                   numbers_on(step_options_.compute.device));
 }
 
 void BenchWorkload::step() {
@@ -88,8 +88,8 @@ void BenchWorkload::train_classifier() {
 void BenchWorkload::train_recipe() {
   stepper_->take(batch_, step_++, /*lr=*/1e-4);
   // As often as a run with the defaults of `log` asks.
-  if (!stepper_->is_late() || stepper_->num_taken() == LogConfig().every_steps)
-    stepper_->outcomes();
+  const bool is_due = stepper_->num_taken() == LogConfig().every_steps;
+  if (is_due || !stepper_->is_late()) stepper_->outcomes();
 }
 
 }  // namespace fovea::train

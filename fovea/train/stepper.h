@@ -5,6 +5,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include <cstdint>
 #include <vector>
@@ -22,6 +23,11 @@ enum class Numbers {
   // numbers up, a loss scale follows from them, or clipping looks at each parameter.
   kLate,
 };
+
+// Late on a GPU.
+inline Numbers numbers_on(const c10::Device& device) {
+  return device.is_cpu() ? Numbers::kAtOnce : Numbers::kLate;
+}
 
 class Stepper {
  public:

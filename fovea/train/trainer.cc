@@ -205,7 +205,7 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode,
         optim::EmaOptions{.decay = config.trainer.ema.decay, .warmup = config.trainer.ema.warmup});
   }
   stepper.emplace(*model, *task, *optimizer, ema.get(), options,
-                  options.compute.device.is_cpu() ? Numbers::kAtOnce : Numbers::kLate);
+                  numbers_on(options.compute.device));
 }
 
 LogPosition Trainer::Run::log_position() const {

@@ -10,20 +10,12 @@
 #include "fovea/train/session.h"
 #include "tests/support/parity.h"
 #include "tests/support/tolerance.h"
-#include "tests/train/tiny_run.h"
+#include "tests/train/step_pieces.h"
 
 namespace fovea::train {
 namespace {
 
-// Everything one step needs, from the tiny run.
-struct StepFixture {
-  data::testing::TempDir folder;
-  TrainConfig config = testing::tiny_config(folder);
-  DataSource source = open_training_data(config);
-  models::ModelPtr model = make_model(config, {});
-  std::unique_ptr<Task> task = make_task(config.task, *model);
-  std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(config, *model);
-
+struct StepFixture : testing::StepPieces {
   support::NamedTensors gradients() const {
     support::NamedTensors result;
     for (const auto& item : model->named_parameters()) {

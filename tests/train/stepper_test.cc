@@ -8,20 +8,14 @@
 #include "fovea/core/error.h"
 #include "fovea/train/session.h"
 #include "tests/support/close.h"
-#include "tests/train/tiny_run.h"
+#include "tests/train/step_pieces.h"
 
 namespace fovea::train {
 namespace {
 
 constexpr double kStepperLr = 1e-2;
 
-struct StepperRun {
-  data::testing::TempDir folder;
-  TrainConfig config = testing::tiny_config(folder);
-  DataSource source = open_training_data(config);
-  models::ModelPtr model = make_model(config, {});
-  std::unique_ptr<Task> task = make_task(config.task, *model);
-  std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(config, *model);
+struct StepperRun : testing::StepPieces {
   optim::Ema ema{*optimizer, {.decay = 0.8}};
 
   Stepper stepper(const StepOptions& options, Numbers numbers) {

@@ -14,7 +14,4 @@ void scale_twice(const float* values, float* out, int64_t count, float first, fl
 // average += weight * (value - average), and exactly `value` for weight 1.
 void lerp(float* average, const float* value, int64_t count, float weight);
 
-// The bits of bfloat16, rounded to the nearest, of two to the even one.
-void round_to_bfloat16(const float* values, uint16_t* out, int64_t count);
-
 }  // namespace fovea::kernels::cpu

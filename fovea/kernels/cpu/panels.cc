@@ -128,10 +128,7 @@ FOVEA_AVX512 inline void multiply_lines(const uint16_t* first, const uint16_t* s
 
 }  // namespace
 
-bool has_panel_products() {
-  static const bool has = has_avx512_bfloat16();
-  return has;
-}
+bool has_panel_products() { return has_avx512_bfloat16(); }
 
 PanelScope::PanelScope() {
   if (has_amx()) configure_tiles();

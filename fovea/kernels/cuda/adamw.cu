@@ -9,12 +9,6 @@ namespace {
 constexpr int kUpdateThreads = 256;
 constexpr int kNormThreads = 512;
 constexpr int kWidth = kVector<float>;
-constexpr int64_t kNormChunk = 1 << 16;  // elements of one partial sum, as on the CPU
-
-// What gradients are multiplied by, one after the other.
-struct GradFactors {
-  float scale = 1, clip = 1;
-};
 
 // W elements from `at` on.
 template <int W>
@@ -46,11 +40,7 @@ __device__ __forceinline__ void update(const AdamWTensors& t, const AdamWCoeffic
 __global__ void __launch_bounds__(kUpdateThreads)
     adamw_kernel(AdamWTensors tensors, const AdamWTile* tiles, const AdamWCoefficients* groups) {
   if (tensors.clip && tensors.clip[kClipBad] != 0) return;
-  GradFactors factors;
-  if (tensors.clip) {
-    factors.scale = static_cast<float>(tensors.clip[kClipScale]);
-    factors.clip = static_cast<float>(tensors.clip[kClipFactor]);
-  }
+  const auto factors = tensors.clip ? grad_factors(tensors.clip) : GradFactors();
   const AdamWTile tile = tiles[blockIdx.x];
   const AdamWCoefficients c = groups[tile.group];
   const auto thread = static_cast<int64_t>(threadIdx.x);

@@ -1,0 +1,20 @@
+// What a step needs, of the tiny run.
+#pragma once
+
+#include <memory>
+
+#include "fovea/train/session.h"
+#include "tests/train/tiny_run.h"
+
+namespace fovea::train::testing {
+
+struct StepPieces {
+  data::testing::TempDir folder;
+  TrainConfig config = tiny_config(folder);
+  DataSource source = open_training_data(config);
+  models::ModelPtr model = make_model(config, {});
+  std::unique_ptr<Task> task = make_task(config.task, *model);
+  std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(config, *model);
+};
+
+}  // namespace fovea::train::testing
