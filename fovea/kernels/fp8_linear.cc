@@ -173,7 +173,7 @@ at::Tensor fp8_linear(const at::Tensor& x, const std::optional<HiddenActivation>
                       const Fp8LinearScaling& scaling) {
   check_fp8_linear(x, activation, weight);
   if (x.numel() == 0) {  // there is nothing to scale
-    return activation ? linear_of_activation(x, *activation, weight, bias)
+    return activation ? linear_of_activation({x, {}}, *activation, weight, bias)
                       : linear(x, weight, bias);
   }
   auto layer = c10::make_intrusive<Fp8Layer>();

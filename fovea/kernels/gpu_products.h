@@ -38,11 +38,25 @@ bool takes_gelu_gradient(const ProductCase& product, const HiddenActivation& act
 // The case of dy [M, N] and a weight of K columns.
 ProductCase case_of_gradient(const at::Tensor& dy, int64_t K);
 
+// Whether a product's end can give gelu_tanh of it as well.
+bool takes_gelu(const ProductCase& product, const HiddenActivation& activation);
+
+// The case of x [M, K] and N columns of the result.
+ProductCase case_of_input(const at::Tensor& x, int64_t N);
+
 // As in matrix_products.h; nothing, or undefined: kPlain. Bits are the same each time.
-at::Tensor gpu_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+at::Tensor gpu_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                       const at::Tensor& residual);
 at::Tensor gpu_input_gradient(const at::Tensor& dy, const at::Tensor& weight);
 std::optional<WeightGradients> gpu_weight_gradients(const at::Tensor& dy, const at::Tensor& x,
                                                     bool wants_bias);
+
+struct ProductAndGelu {
+  at::Tensor product, gelu;  // [M, N]
+};
+// The product and its gelu_tanh, for cases that takes_gelu.
+ProductAndGelu gpu_product_and_gelu(const at::Tensor& x, const at::Tensor& weight,
+                                    const at::Tensor& bias);
 
 // The gradient of x, of which gelu_tanh(x) [M, K] was multiplied by the weight, from dy [M, N]; for
 // cases that takes_gelu_gradient. What the product gives is not rounded before.

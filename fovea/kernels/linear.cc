@@ -1,5 +1,6 @@
 #include "fovea/kernels/linear.h"
 
+#include <c10/util/StringUtil.h>
 #include <c10/util/accumulate.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -63,28 +64,32 @@ InputOfBackward input_of_backward(const at::Tensor& dy, const at::Tensor& weight
   return {rows, gradient};
 }
 
+// What is done besides a product.
+struct AroundProduct {
+  std::optional<HiddenActivation> activation{};  // of x
+  at::Tensor activated{};                        // that, where it is there
+  at::Tensor* gelu = nullptr;                    // becomes gelu_tanh of the result
+};
+
 class LinearFunction : public torch::autograd::Function<LinearFunction> {
  public:
-  // The bias is optional because Function does not take undefined tensors.
+  // Bias and residual are optional because Function does not take undefined tensors.
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias,
-                            const std::optional<HiddenActivation>& activation) {
+                            const std::optional<at::Tensor>& residual,
+                            const AroundProduct& around) {
+    const auto& activation = around.activation;
     const auto saved = as_rows(x);  // [M, K], or what the activation makes that of
+    ctx->saved_data["has_residual"] = residual.has_value();
     ctx->save_for_backward({saved, weight});
     if (bias) ctx->saved_data["bias_dtype"] = bias->scalar_type();
     if (activation) {
       ctx->saved_data["activation"] = static_cast<int64_t>(activation->kind);
       ctx->saved_data["is_gated"] = activation->is_gated;
     }
-    const auto rows = activation ? activate(saved, *activation) : saved;
     auto shape = x.sizes().vec();
     shape.back() = weight.size(0);
-    const auto factor = own_weight(weight, x.scalar_type());
-    const auto own_bias = bias ? bias->to(x.scalar_type()) : at::Tensor();
-    const int64_t made = rows.size(0) * weight.size(0) * rows.itemsize();
-    const WorkScope work("fovea::linear", flops_of_product(rows.size(0), weight),
-                         bytes_of({rows, factor, own_bias}) + made);
-    return product(rows, factor, own_bias).view(shape);
+    return product_of(activated_rows(saved, around), weight, bias, residual, around).view(shape);
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
@@ -96,7 +101,8 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     const auto dy = as_rows(gradients[0]).contiguous();  // [M, N]
     const auto x =
         input_of_backward(dy, weight, saved[0], activation_of(*ctx), ctx->needs_input_grad(0));
-    variable_list result(4);
+    variable_list result(5);
+    if (ctx->saved_data["has_residual"].toBool()) result[3] = gradients[0];
     if (x.gradient.defined()) {
       auto shape = gradients[0].sizes().vec();
       shape.back() = saved[0].size(1);
@@ -119,6 +125,28 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
   }
 
  private:
+  static at::Tensor activated_rows(const at::Tensor& x, const AroundProduct& around) {
+    if (around.activated.defined()) return as_rows(around.activated);
+    return around.activation ? activate(x, *around.activation) : x;
+  }
+
+  // rows: [M, K] -> [M, N].
+  static at::Tensor product_of(const at::Tensor& rows, const at::Tensor& weight,
+                               const std::optional<at::Tensor>& bias,
+                               const std::optional<at::Tensor>& residual,
+                               const AroundProduct& around) {
+    const auto factor = own_weight(weight, rows.scalar_type());
+    const auto own_bias = bias ? bias->to(rows.scalar_type()) : at::Tensor();
+    const auto added = residual ? as_rows(*residual) : at::Tensor();
+    const int64_t made = rows.size(0) * weight.size(0) * rows.itemsize();
+    const WorkScope work("fovea::linear", flops_of_product(rows.size(0), weight),
+                         bytes_of({rows, factor, own_bias, added}) + (around.gelu ? 2 : 1) * made);
+    if (!around.gelu) return product(rows, factor, own_bias, added);
+    const auto [y, gelu] = gpu_product_and_gelu(rows, factor, own_bias);
+    *around.gelu = gelu;
+    return y;
+  }
+
   static std::optional<HiddenActivation> activation_of(AutogradContext& ctx) {
     const auto kind = ctx.saved_data.find("activation");
     if (kind == ctx.saved_data.end()) return {};
@@ -133,21 +161,52 @@ void check_widths(int64_t x, const at::Tensor& weight) {
               weight.dim() ? weight.size(0) : 0, weight.dim() == 2 ? weight.size(1) : 0);
 }
 
+// residual: as what x makes.
+void check_residual(const at::Tensor& residual, const at::Tensor& x, const at::Tensor& weight) {
+  if (!residual.defined()) return;
+  auto expected = x.sizes().vec();
+  expected.back() = weight.size(0);
+  FOVEA_CHECK(
+      residual.sizes() == at::IntArrayRef(expected) && residual.scalar_type() == x.scalar_type(),
+      "linear: a residual {} of {} beside an output {} of {}; expected the same",
+      c10::str(residual.sizes()), c10::toString(residual.scalar_type()),
+      c10::str(at::IntArrayRef(expected)), c10::toString(x.scalar_type()));
+}
+
 std::optional<at::Tensor> where_defined(const at::Tensor& bias) {
   return bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt;
 }
 
 }  // namespace
 
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                  const at::Tensor& residual) {
   check_widths(x.dim() ? x.size(-1) : 0, weight);
-  return LinearFunction::apply(x, weight, where_defined(bias), std::optional<HiddenActivation>());
+  check_residual(residual, x, weight);
+  return LinearFunction::apply(x, weight, where_defined(bias), where_defined(residual),
+                               AroundProduct());
 }
 
-at::Tensor linear_of_activation(const at::Tensor& x, const HiddenActivation& activation,
-                                const at::Tensor& weight, const at::Tensor& bias) {
-  check_widths((x.dim() ? x.size(-1) : 0) / (activation.is_gated ? 2 : 1), weight);
-  return LinearFunction::apply(x, weight, where_defined(bias), std::optional(activation));
+HiddenFeatures linear_to_activation(const at::Tensor& x, const HiddenActivation& activation,
+                                    const at::Tensor& weight, const at::Tensor& bias) {
+  check_widths(x.dim() ? x.size(-1) : 0, weight);
+  HiddenFeatures hidden;
+  const bool gives_gelu = takes_gelu(case_of_input(as_rows(x), weight.size(0)), activation);
+  hidden.before =
+      LinearFunction::apply(x, weight, where_defined(bias), where_defined({}),
+                            AroundProduct{.gelu = gives_gelu ? &hidden.after : nullptr});
+  if (gives_gelu) hidden.after = hidden.after.view(hidden.before.sizes());
+  return hidden;
+}
+
+at::Tensor linear_of_activation(const HiddenFeatures& x, const HiddenActivation& activation,
+                                const at::Tensor& weight, const at::Tensor& bias,
+                                const at::Tensor& residual) {
+  const auto& given = x.before;
+  check_widths((given.dim() ? given.size(-1) : 0) / (activation.is_gated ? 2 : 1), weight);
+  check_residual(residual, given, weight);
+  return LinearFunction::apply(given, weight, where_defined(bias), where_defined(residual),
+                               AroundProduct{.activation = activation, .activated = x.after});
 }
 
 }  // namespace fovea::kernels

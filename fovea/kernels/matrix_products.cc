@@ -221,12 +221,14 @@ at::Tensor weight_gradient_of_panels(const at::Tensor& dy, const at::Tensor& x) 
 
 }  // namespace
 
-at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                   const at::Tensor& residual) {
+  if (const auto y = gpu_product(x, weight, bias, residual); y.defined()) return y;
+  if (residual.defined()) return product(x, weight, bias).add_(residual);
   if (is_multiplied_as_float(x)) {
     const auto wide_bias = bias.defined() ? bias.to(at::kFloat) : bias;
     return product(x.to(at::kFloat), weight.to(at::kFloat), wide_bias).to(at::kBFloat16);
   }
-  if (const auto y = gpu_product(x, weight, bias); y.defined()) return y;
   if (multiplies_panels(x)) return product_of_panels(x, weight.t(), bias);
   return is_cpu_float(x) ? float_product(x, weight, bias) : at::linear(x, weight, bias);
 }

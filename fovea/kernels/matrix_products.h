@@ -7,8 +7,11 @@
 
 namespace fovea::kernels {
 
-// x: [M, K], weight: [N, K], bias: [N] or undefined, all of one dtype -> x weight^T + bias: [M, N].
-at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+// x: [M, K], weight: [N, K], bias: [N] or undefined, residual: [M, N] or undefined, all of one
+// dtype
+// -> x weight^T + bias + residual: [M, N].
+at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                   const at::Tensor& residual = {});
 
 // dy: [M, N], weight: [N, K] -> dy weight: [M, K].
 at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight);

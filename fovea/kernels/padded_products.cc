@@ -19,8 +19,9 @@ at::Tensor without_padding(const at::Tensor& x, int64_t K) {
 
 int64_t padded_width(int64_t K) { return (K + 15) / 16 * 16; }
 
-at::Tensor padded_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  return product(with_padding(x), with_padding(weight), bias);
+at::Tensor padded_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                          const at::Tensor& residual) {
+  return product(with_padding(x), with_padding(weight), bias, residual);
 }
 
 at::Tensor padded_input_gradient(const at::Tensor& dy, const at::Tensor& weight) {

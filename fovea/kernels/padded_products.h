@@ -12,8 +12,9 @@ namespace fovea::kernels {
 // The next multiple of 16, which is what FP8 wants too.
 int64_t padded_width(int64_t K);
 
-// x: [M, K], weight: [N, K], bias: [N] or undefined -> [M, N].
-at::Tensor padded_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+// x: [M, K], weight: [N, K], bias: [N] or undefined, residual: [M, N] or undefined -> [M, N].
+at::Tensor padded_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                          const at::Tensor& residual = {});
 
 // dy: [M, N], weight: [N, K] -> [M, K].
 at::Tensor padded_input_gradient(const at::Tensor& dy, const at::Tensor& weight);

@@ -52,12 +52,15 @@ at::Tensor ConditionedBlockImpl::forward(const at::Tensor& x, const at::Tensor& 
         const auto m = modulation_(given).unbind(0);  // six of [B, 1, D]
         using Tensors = std::vector<at::Tensor>;
         const auto y = add_branch(*this, "drop_path1", drop_path_, {tokens, m[0], m[1], m[2]},
-                                  nullptr, [this](const Tensors& in) {
-                                    return in[3] * attn_(modulate(norm1_(in[0]), in[1], in[2]));
+                                  nullptr, [this](const Tensors& in, const at::Tensor& residual) {
+                                    const auto branch =
+                                        attn_(modulate(norm1_(in[0]), in[1], in[2]));
+                                    return onto(residual, in[3] * branch);
                                   });  // [B, N, D]
         return add_branch(*this, "drop_path2", drop_path_, {y, m[3], m[4], m[5]}, nullptr,
-                          [this](const Tensors& in) {
-                            return in[3] * mlp_(modulate(norm2_(in[0]), in[1], in[2]));
+                          [this](const Tensors& in, const at::Tensor& residual) {
+                            const auto branch = mlp_(modulate(norm2_(in[0]), in[1], in[2]));
+                            return onto(residual, in[3] * branch);
                           });  // [B, N, D]
       },
       x, condition);

@@ -32,9 +32,11 @@ AttentionImpl::AttentionImpl(const AttentionOptions& options, at::Device device)
 }
 
 at::Tensor AttentionImpl::forward(const at::Tensor& x, const at::Tensor& key_mask,
-                                  const at::Tensor& offsets) {
-  return run(
-      [this](const at::Tensor& tokens, const at::Tensor& mask, const at::Tensor& starts) {
+                                  const at::Tensor& offsets, const at::Tensor& residual) {
+  return run_onto(
+      residual,
+      [this](const at::Tensor& tokens, const at::Tensor& mask, const at::Tensor& starts,
+             const at::Tensor& added) {
         FOVEA_CHECK(!starts.defined() || !mask.defined(), "{}: samples in a row and a mask",
                     path());
         auto y = starts.defined()
@@ -42,7 +44,9 @@ at::Tensor AttentionImpl::forward(const at::Tensor& x, const at::Tensor& key_mas
                                                     static_cast<size_t>(starts.numel())})
                      : attend(qkv_(tokens), mask);  // [B, N, D]
         if (norm_) y = norm_(y);
-        return dropout(proj_(y), options_.proj_drop_rate, "proj_drop");
+        const bool drops = is_training() && options_.proj_drop_rate > 0;
+        if (!drops) return proj_(y, std::nullopt, added);
+        return onto(added, dropout(proj_(y), options_.proj_drop_rate, "proj_drop"));
       },
       x, key_mask, offsets);
 }

@@ -25,13 +25,13 @@ struct AttentionOptions {
 // norm, proj. key_mask: [B, N] bool, see kernels::attention. offsets: [B + 1] int64 on the CPU, for
 // x [1, T, D] of B samples one behind another, see kernels::packed_self_attention; without
 // key_mask. The probabilities [B, H, N, N] are recorded as "<path>.probs" when asked for by name;
-// of samples in a row those of each.
+// of samples in a row those of each. residual: [B, N, D], added to the output; undefined: none.
 class AttentionImpl : public UnitImpl {
  public:
   AttentionImpl(const AttentionOptions& options, at::Device device);
 
   at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {},
-                     const at::Tensor& offsets = {});
+                     const at::Tensor& offsets = {}, const at::Tensor& residual = {});
   int64_t num_heads() const { return options_.num_heads; }
 
   // Stands in for kernels::attention where not all keys are here, with its arguments but for drops,

@@ -39,7 +39,7 @@ at::Tensor AttentionPoolImpl::forward(const at::Tensor& x, const at::Tensor& key
     }
     const auto attended = kernels::attention(q, k, v, scale, {}, key_mask);  // [B, H, 1, K]
     const auto y = proj_(attended.transpose(1, 2).flatten(2));               // [B, 1, D]
-    return (y + mlp_(norm_(y))).squeeze(1);                                  // [B, D]
+    return mlp_(norm_(y), y).squeeze(1);                                     // [B, D]
   });
 }
 

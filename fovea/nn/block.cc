@@ -18,11 +18,14 @@ at::Tensor BlockImpl::forward(const at::Tensor& x, const at::Tensor& key_mask,
   return run(
       [this](const at::Tensor& tokens, const at::Tensor& mask, const at::Tensor& starts) {
         using Tensors = std::vector<at::Tensor>;
-        const auto y =
-            add_branch(*this, "drop_path1", drop_path_, {tokens, mask}, ls1_,
-                       [&](const Tensors& in) { return attn_(norm1_(in[0]), in[1], starts); });
+        const auto y = add_branch(*this, "drop_path1", drop_path_, {tokens, mask}, ls1_,
+                                  [&](const Tensors& in, const at::Tensor& residual) {
+                                    return attn_(norm1_(in[0]), in[1], starts, residual);
+                                  });
         return add_branch(*this, "drop_path2", drop_path_, {y}, ls2_,
-                          [this](const Tensors& in) { return mlp_(norm2_(in[0])); });  // [B, N, D]
+                          [this](const Tensors& in, const at::Tensor& residual) {
+                            return mlp_(norm2_(in[0]), residual);
+                          });  // [B, N, D]
       },
       x, key_mask, offsets);
 }

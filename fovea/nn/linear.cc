@@ -14,29 +14,37 @@ LinearImpl::LinearImpl(int64_t in_features, int64_t out_features, bool has_bias,
 }
 
 at::Tensor LinearImpl::forward(const at::Tensor& x,
-                               const std::optional<kernels::HiddenActivation>& activation) {
-  return run(
-      [this, activation](const at::Tensor& given) {
-        if (!output_transform) return product(given, activation, bias);
-        const auto pending = output_transform(product(given, activation, at::Tensor()));
-        return bias.defined() ? pending + bias.to(pending.scalar_type()) : pending;
+                               const std::optional<kernels::HiddenActivation>& activation,
+                               const at::Tensor& residual) {
+  return run_onto(
+      residual,
+      [this, activation](const at::Tensor& given, const at::Tensor& added) {
+        if (!output_transform) return product(given, activation, bias, added);
+        const auto pending = output_transform(product(given, activation, {}, {}));
+        return onto(added, bias.defined() ? pending + bias.to(pending.scalar_type()) : pending);
       },
       x);
 }
 
+bool LinearImpl::is_plain() const {
+  const bool is_kernel = !training_product || !is_training();
+  return is_kernel && !input_transform && !output_transform && !is_watched();
+}
+
 at::Tensor LinearImpl::product(const at::Tensor& x,
                                std::optional<kernels::HiddenActivation> activation,
-                               const at::Tensor& own_bias) const {
+                               const at::Tensor& own_bias, const at::Tensor& residual) const {
   auto input = x;
   if (input_transform) {
     input = input_transform(activation ? kernels::activate(x, *activation) : x);
     activation.reset();
   }
   if (training_product && is_training()) {
-    return training_product(input, activation, weight, own_bias);
+    return onto(residual, training_product(input, activation, weight, own_bias));
   }
-  return activation ? kernels::linear_of_activation(input, *activation, weight, own_bias)
-                    : kernels::linear(input, weight, own_bias);
+  return activation
+             ? kernels::linear_of_activation({input, {}}, *activation, weight, own_bias, residual)
+             : kernels::linear(input, weight, own_bias, residual);
 }
 
 }  // namespace fovea::nn

@@ -19,8 +19,13 @@ class LinearImpl : public UnitImpl {
   LinearImpl(int64_t in_features, int64_t out_features, bool has_bias, at::Device device);
 
   // activation: of x, before the product; what it makes of x is not kept for the backward pass.
+  // residual: added to y, which it is shaped as; undefined: none.
   at::Tensor forward(const at::Tensor& x,
-                     const std::optional<kernels::HiddenActivation>& activation = {});
+                     const std::optional<kernels::HiddenActivation>& activation = {},
+                     const at::Tensor& residual = {});
+
+  // Whether forward() is the kernel's product and nothing else.
+  bool is_plain() const;
 
   at::Tensor weight;  // [out_features, in_features]
   at::Tensor bias;    // [out_features], or undefined
@@ -39,7 +44,7 @@ class LinearImpl : public UnitImpl {
 
  private:
   at::Tensor product(const at::Tensor& x, std::optional<kernels::HiddenActivation> activation,
-                     const at::Tensor& own_bias) const;
+                     const at::Tensor& own_bias, const at::Tensor& residual) const;
 };
 TORCH_MODULE(Linear);
 

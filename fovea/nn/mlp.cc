@@ -2,6 +2,7 @@
 #include "fovea/nn/mlp.h"
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/linear.h"
 
 namespace fovea::nn {
 
@@ -32,18 +33,26 @@ MlpImpl::MlpImpl(const MlpOptions& options, at::Device device) : options_(option
   fc2_ = register_module("fc2", Linear(features, options.dim, options.has_bias, device));
 }
 
-at::Tensor MlpImpl::forward(const at::Tensor& x) {
-  return run(
-      [this](const at::Tensor& given) {
-        if (!keeps_hidden()) {
-          const bool is_gated = options_.kind == MlpKind::kSwigluPacked;
-          return fc2_(fc1_(given), kernels::HiddenActivation{options_.activation, is_gated});
-        }
+at::Tensor MlpImpl::forward(const at::Tensor& x, const at::Tensor& residual) {
+  return run_onto(
+      residual,
+      [this](const at::Tensor& given, const at::Tensor& added) {
+        if (!keeps_hidden()) return without_hidden(given, added);
         auto y = dropout(hidden(given), options_.drop_rate, "drop1");  // [..., F]
         if (norm_) y = norm_(y);
-        return dropout(fc2_(y), options_.drop_rate, "drop2");  // [..., D]
+        return onto(added, dropout(fc2_(y), options_.drop_rate, "drop2"));  // [..., D]
       },
       x);
+}
+
+// x: [..., D] -> [..., D], plus the residual.
+at::Tensor MlpImpl::without_hidden(const at::Tensor& x, const at::Tensor& residual) {
+  const kernels::HiddenActivation activation{options_.activation,
+                                             options_.kind == MlpKind::kSwigluPacked};
+  if (!fc1_->is_plain() || !fc2_->is_plain()) return fc2_(fc1_(x), activation, residual);
+  return kernels::linear_of_activation(
+      kernels::linear_to_activation(x, activation, fc1_->weight, fc1_->bias), activation,
+      fc2_->weight, fc2_->bias, residual);
 }
 
 // Whether the hidden features are needed by themselves, between the activation and fc2.

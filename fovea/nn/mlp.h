@@ -33,9 +33,11 @@ class MlpImpl : public UnitImpl {
  public:
   MlpImpl(const MlpOptions& options, at::Device device);
 
-  at::Tensor forward(const at::Tensor& x);
+  // residual: [..., D], added to the output; undefined: none.
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& residual = {});
 
  private:
+  at::Tensor without_hidden(const at::Tensor& x, const at::Tensor& residual);
   at::Tensor hidden(const at::Tensor& x);
   bool keeps_hidden() const;
 

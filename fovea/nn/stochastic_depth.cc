@@ -43,7 +43,8 @@ at::Tensor add_branch(const UnitImpl& unit, const char* name, const DropPath& dr
       drops && drop_path.skip ? kept_samples(unit, name, drop_path.rate, x.size(0)) : std::nullopt;
   const auto scaled = [&](const at::Tensor& y) { return scale ? scale(y) : y; };
   if (!kept) {
-    auto y = branch(tensors);
+    if (!scale && !drops) return branch(tensors, x);
+    auto y = branch(tensors, {});
     const bool is_part = scale && !scale->is_watched();  // of the pass that adds
     if (!is_part) y = scaled(y);
     const auto mask = unit.drop_path_mask(x, drop_path.rate, name);
@@ -56,7 +57,7 @@ at::Tensor add_branch(const UnitImpl& unit, const char* name, const DropPath& dr
   }
   const auto step = current_step().value();  // drop_key has found one
   const StepScope rows(step.seed, step.step, step.rows.index_select(0, kept->indices));
-  const auto y = scaled(branch(chosen));  // [n, ...]
+  const auto y = scaled(branch(chosen, {}));  // [n, ...]
   std::vector<int64_t> shape(static_cast<size_t>(y.dim()), 1);
   shape[0] = y.size(0);
   return x.index_add(0, indices, y * kept->factors.to(y.device(), y.scalar_type()).view(shape));

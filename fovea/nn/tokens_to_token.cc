@@ -76,7 +76,7 @@ TokenTransformerImpl::TokenTransformerImpl(const TokenAttentionOptions& options,
 at::Tensor TokenTransformerImpl::forward(const at::Tensor& x) {
   return run([&] {
     const auto y = attn_(norm1_(x));  // [B, N, T]
-    return y + mlp_(norm2_(y));
+    return mlp_(norm2_(y), y);
   });
 }
 

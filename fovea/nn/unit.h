@@ -57,6 +57,11 @@ class UnitImpl : public torch::nn::Module {
   // 0. x: [B, ...] -> [B]
   at::Tensor drop_path_mask(const at::Tensor& x, double rate, const char* name) const;
 
+  // y + residual, or y where there is none.
+  static at::Tensor onto(const at::Tensor& residual, const at::Tensor& y) {
+    return residual.defined() ? residual + y : y;
+  }
+
   // Whether somebody stands around the forward or looks at its output. A forward that nobody
   // watches may be done as part of another operation.
   bool is_watched() const;
@@ -86,6 +91,16 @@ class UnitImpl : public torch::nn::Module {
           },
           {first, rest...});
     });
+  }
+
+  // The same plus `residual`, if that is defined, for a body that adds its last argument where it
+  // is defined. Somebody who watches the unit sees what it makes without.
+  template <class Body, class... Inputs>
+  at::Tensor run_onto(const at::Tensor& residual, const Body& body, const Inputs&... inputs) {
+    if (!is_watched()) return body(inputs..., residual);
+    const auto y =
+        run([body](const auto&... given) { return body(given..., at::Tensor()); }, inputs...);
+    return onto(residual, y);
   }
 
  private:

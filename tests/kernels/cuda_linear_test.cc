@@ -57,11 +57,36 @@ TEST_P(CudaLinearTest, OfAnActivationMatches) {
     SCOPED_TRACE(static_cast<int>(activation.kind));
     compare(
         [&](const Inputs& in) {
-          return kernels::linear_of_activation(in[0], activation, in[1], in[2]);
+          return kernels::linear_of_activation({in[0], {}}, activation, in[1], in[2]);
         },
         {random({2, 33, activation.is_gated ? 256 : 128}, GetParam(), 1),
          random({48, 128}, at::kFloat, 2), random({48}, at::kFloat, 3)});
   }
+}
+
+// Both layers of a feed-forward part with the residual, and rows that cuBLASLt takes no GELU of.
+TEST_P(CudaLinearTest, FeedForwardPartsMatch) {
+  const kernels::HiddenActivation gelu_tanh{kernels::Activation::kGeluTanh};
+  for (const int64_t F : {256, 100}) {
+    SCOPED_TRACE(F);
+    compare(
+        [&](const Inputs& in) {
+          const auto hidden = kernels::linear_to_activation(in[0], gelu_tanh, in[1], in[2]);
+          return kernels::linear_of_activation(hidden, gelu_tanh, in[3], in[4], in[0]);
+        },
+        {random({2, 33, 64}, GetParam(), 1), random({F, 64}, at::kFloat, 2),
+         random({F}, at::kFloat, 3), random({64, F}, at::kFloat, 4), random({64}, at::kFloat, 5)});
+  }
+}
+
+TEST_P(CudaLinearTest, AResidualIsAdded) {
+  auto in = layer({3, 17, 64}, 48);
+  in.push_back(random({3, 17, 48}, GetParam(), 4));
+  compare(
+      [](const Inputs& given) { return kernels::linear(given[0], given[1], given[2], given[3]); },
+      in);
+  compare([](const Inputs& given) { return kernels::linear(given[0], given[1], {}, given[3]); },
+          in);
 }
 
 TEST_P(CudaLinearTest, HasTheSameBitsEachTime) {

@@ -177,8 +177,8 @@ TEST(CudaModuleTest, RegistersItsKernels) {
   for (const auto* name :
        {"drop_mask", "sum_rows", "layer_norm", "layer_norm_backward", "residual",
         "residual_backward", "adamw_step", "clip_state", "normalize_images", "linear_product",
-        "linear_input_gradient", "linear_weight_gradient", "gelu", "gelu_backward", "is_capturing",
-        "has_fp8_products", "fp8_largest", "fp8_cast"}) {
+        "linear_product_and_gelu", "linear_input_gradient", "linear_weight_gradient", "gelu",
+        "gelu_backward", "is_capturing", "has_fp8_products", "fp8_largest", "fp8_cast"}) {
     EXPECT_TRUE(c10::Dispatcher::singleton()
                     .findSchemaOrThrow((std::string("fovea::") + name).c_str(), "")
                     .hasKernelForDispatchKey(c10::DispatchKey::CUDA))

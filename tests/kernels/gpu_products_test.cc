@@ -2,6 +2,7 @@
 // with zeros behind them.
 #include "fovea/kernels/gpu_products.h"
 
+#include <ATen/ops/gelu.h>
 #include <ATen/ops/gelu_backward.h>
 #include <gtest/gtest.h>
 
@@ -46,6 +47,19 @@ TEST(ProductPathTest, RowsThatTensorCoresDoNotTakeArePadded) {
   EXPECT_EQ(path(at::kBFloat16, 600), ProductPath::kFused);
   EXPECT_EQ(path(at::kFloat, 588), ProductPath::kFused);  // 16 bytes are 4 values there
   EXPECT_EQ(path(at::kBFloat16, 12), ProductPath::kFused);
+}
+
+// What is written beside a product has rows of the output's width, and what is read in a backward
+// pass those of the input's.
+TEST(ProductPathTest, GeluOfAProductTakesRowsOfItsWidth) {
+  const kernels::HiddenActivation gelu_tanh{kernels::Activation::kGeluTanh}, gelu;
+  const ProductCase layer{at::kBFloat16, true, 50432, 3072, 768, true};
+  EXPECT_TRUE(kernels::takes_gelu(layer, gelu_tanh));
+  EXPECT_FALSE(kernels::takes_gelu(layer, gelu));
+  auto other = layer;
+  other.N = 12;
+  EXPECT_FALSE(kernels::takes_gelu(other, gelu_tanh));
+  EXPECT_TRUE(kernels::takes_gelu_gradient(other, gelu_tanh));
 }
 
 TEST(ProductPathTest, OnlyTanhGeluIsTakenAtTheEndOfAProduct) {
@@ -101,31 +115,45 @@ at::Tensor as_lt(const at::Tensor& memory, const LtMatrix& m) {
 }
 
 struct LtResult {
-  at::Tensor d;     // as it lies in memory
-  at::Tensor bias;  // what kBiasGradient writes
+  at::Tensor d;      // as it lies in memory
+  at::Tensor bias;   // what kBiasGradient writes
+  at::Tensor other;  // what kGelu and kBiasAndGelu write
+};
+
+// Of a call, as they lie in memory, where it has them.
+struct LtMore {
+  at::Tensor bias{}, other{}, c{};
 };
 
 // What cuBLASLt's documentation says of a call, in float64.
 LtResult run_as_documented(const LtCall& call, const at::Tensor& a, const at::Tensor& b,
-                           const at::Tensor& bias, const at::Tensor& other) {
+                           const LtMore& more = {}) {
   const auto first = as_lt(a, call.a), second = as_lt(b, call.b);
   const auto op_a = call.is_a_transposed ? first.t() : first;
   const auto op_b = call.is_b_transposed ? second.t() : second;
   auto d = op_a.matmul(op_b);
+  if (call.adds_c) d = d + as_lt(more.c, call.d);
   EXPECT_EQ(d.sizes(), (std::vector<int64_t>{call.d.rows, call.d.columns}));
   LtResult result;
   switch (call.epilogue) {
     case LtEpilogue::kNone:
       break;
     case LtEpilogue::kBias:  // one value for each row of d
-      d = d + bias.view({call.d.rows, 1});
+      d = d + more.bias.view({call.d.rows, 1});
       break;
     case LtEpilogue::kBiasGradient:  // one for each column of d: b summed over the inner dim
       result.bias = op_b.sum(0);
       EXPECT_EQ(result.bias.numel(), call.d.columns);
       break;
     case LtEpilogue::kTanhGelu:
-      d = at::gelu_backward(d, as_lt(other, call.d), "tanh");
+      d = at::gelu_backward(d, as_lt(more.other, call.d), "tanh");
+      break;
+    case LtEpilogue::kBiasAndGelu:
+      d = d + more.bias.view({call.d.rows, 1});
+      [[fallthrough]];
+    case LtEpilogue::kGelu:
+      result.other = d.t().contiguous();
+      d = at::gelu(d, "tanh");
       break;
   }
   result.d = d.t().contiguous();
@@ -142,17 +170,33 @@ class LtCallTest : public testing::Test {
 };
 
 TEST_F(LtCallTest, Product) {
-  const auto plain = run_as_documented(lt_product(shape_, false), weight_, x_, {}, {});
+  const auto plain = run_as_documented(lt_product(shape_, false), weight_, x_);
   support::expect_close(plain.d, x_.matmul(weight_.t()), at::kDouble, "y");
-  const auto with_bias = run_as_documented(lt_product(shape_, true), weight_, x_, bias_, {});
+  const auto with_bias = run_as_documented(lt_product(shape_, true), weight_, x_, {.bias = bias_});
   support::expect_close(with_bias.d, x_.matmul(weight_.t()) + bias_, at::kDouble, "y with bias");
+  const auto sum = run_as_documented(lt_product(shape_, true, /*has_residual=*/true), weight_, x_,
+                                     {.bias = bias_, .c = dy_});
+  support::expect_close(sum.d, x_.matmul(weight_.t()) + bias_ + dy_, at::kDouble,
+                        "y with bias and residual");
+}
+
+TEST_F(LtCallTest, ProductAndGelu) {
+  const auto expected = x_.matmul(weight_.t());
+  const auto plain = run_as_documented(lt_product_and_gelu(shape_, false), weight_, x_);
+  support::expect_close(plain.other, expected, at::kDouble, "y");
+  support::expect_close(plain.d, at::gelu(expected, "tanh"), at::kDouble, "GELU of y");
+  const auto with_bias =
+      run_as_documented(lt_product_and_gelu(shape_, true), weight_, x_, {.bias = bias_});
+  support::expect_close(with_bias.other, expected + bias_, at::kDouble, "y with bias");
+  support::expect_close(with_bias.d, at::gelu(expected + bias_, "tanh"), at::kDouble,
+                        "GELU of y with bias");
 }
 
 TEST_F(LtCallTest, InputGradient) {
   const auto expected = dy_.matmul(weight_);
-  const auto plain = run_as_documented(lt_input_gradient(shape_, false), weight_, dy_, {}, {});
+  const auto plain = run_as_documented(lt_input_gradient(shape_, false), weight_, dy_);
   support::expect_close(plain.d, expected, at::kDouble, "dx");
-  const auto gelu = run_as_documented(lt_input_gradient(shape_, true), weight_, dy_, {}, x_);
+  const auto gelu = run_as_documented(lt_input_gradient(shape_, true), weight_, dy_, {.other = x_});
   support::expect_close(gelu.d, at::gelu_backward(expected, x_, "tanh"), at::kDouble,
                         "dx through GELU");
 }
@@ -160,7 +204,7 @@ TEST_F(LtCallTest, InputGradient) {
 TEST_F(LtCallTest, WeightGradient) {
   const auto call = lt_weight_gradient(shape_, true);
   EXPECT_EQ(call.d.type, kernels::cuda::ElementType::kFloat32);
-  const auto found = run_as_documented(call, x_, dy_, {}, {});
+  const auto found = run_as_documented(call, x_, dy_);
   support::expect_close(found.d, dy_.t().matmul(x_), at::kDouble, "dweight");
   support::expect_close(found.bias, dy_.sum(0), at::kDouble, "dbias");
 }
@@ -172,6 +216,8 @@ TEST_F(LtCallTest, CallsThatDifferAreKeptApart) {
   other.M += 1;
   EXPECT_NE(call, lt_product(other, true));
   EXPECT_NE(call, lt_product(shape_, false));
+  EXPECT_NE(call, lt_product(shape_, true, /*has_residual=*/true));
+  EXPECT_NE(call, lt_product_and_gelu(shape_, true));
   EXPECT_NE(lt_weight_gradient(shape_, false), lt_input_gradient(shape_, false));
 }
 

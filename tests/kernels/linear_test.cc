@@ -123,7 +123,7 @@ TEST_P(LinearTest, OfAnActivationIsTheLinearLayerOfItToTheBit) {
     const Inputs inputs = {x({3, 11, activation.is_gated ? 40 : 20}), weight(12, 20), bias(12)};
     const auto fused = support::gradients(
         [&](const Inputs& in) {
-          return kernels::linear_of_activation(in[0], activation, in[1], in[2]);
+          return kernels::linear_of_activation({in[0], {}}, activation, in[1], in[2]);
         },
         inputs);
     const auto plain = support::gradients(
@@ -138,12 +138,67 @@ TEST_P(LinearTest, OfAnActivationIsTheLinearLayerOfItToTheBit) {
   }
 }
 
+// As where the product before has given them: what is there is taken, and its gradient goes to the
+// features before the activation.
+TEST_P(LinearTest, ActivatedFeaturesAreTaken) {
+  const kernels::HiddenActivation gelu_tanh{kernels::Activation::kGeluTanh};
+  const Inputs inputs = {x({3, 11, 20}), weight(12, 20), bias(12)};
+  const auto run = [&](bool is_given) {
+    return support::gradients(
+        [&](const Inputs& in) {
+          const auto after = is_given ? kernels::activate(in[0], gelu_tanh).detach() : at::Tensor();
+          return kernels::linear_of_activation({in[0], after}, gelu_tanh, in[1], in[2]);
+        },
+        inputs);
+  };
+  const auto given = run(true), computed = run(false);
+  support::expect_same_bits(given.output, computed.output, "y");
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    support::expect_same_bits(given.inputs[i], computed.inputs[i], fmt::format("input {}", i));
+  }
+  const at::NoGradGuard no_grad;
+  const auto doubled = kernels::linear_of_activation(
+      {inputs[0], 2 * kernels::activate(inputs[0], gelu_tanh)}, gelu_tanh, inputs[1], {});
+  const auto plain = kernels::linear_of_activation({inputs[0], {}}, gelu_tanh, inputs[1], {});
+  support::expect_same_bits(doubled, 2 * plain, "of features twice as large");
+}
+
+TEST_P(LinearTest, AResidualIsAddedToTheBit) {
+  const Inputs inputs = {x({3, 11, 20}), weight(12, 20), bias(12),
+                         random({3, 11, 12}, GetParam().dtype, 4)};
+  const kernels::HiddenActivation gelu;
+  const auto fused = support::gradients(
+      [&](const Inputs& in) {
+        return kernels::linear_of_activation({in[0], {}}, gelu, in[1], {}, in[3]) +
+               kernels::linear(in[0], in[1], in[2], in[3]);
+      },
+      inputs);
+  const auto plain = support::gradients(
+      [&](const Inputs& in) {
+        return (in[3] + kernels::linear_of_activation({in[0], {}}, gelu, in[1], {})) +
+               (in[3] + kernels::linear(in[0], in[1], in[2]));
+      },
+      inputs);
+  support::expect_same_bits(fused.output, plain.output, "y");
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    support::expect_same_bits(fused.inputs[i], plain.inputs[i], fmt::format("input {}", i));
+  }
+}
+
+TEST(LinearTest, AResidualOfAnotherShapeIsRefused) {
+  const auto weight = at::empty({5, 3});
+  EXPECT_THROW(kernels::linear(at::empty({2, 3}), weight, {}, at::empty({3, 5})), Error);
+  EXPECT_THROW(kernels::linear(at::empty({2, 3}), weight, {}, at::empty({5})), Error);
+  EXPECT_THROW(kernels::linear(at::empty({2, 3}), weight, {}, at::empty({2, 5}, at::kBFloat16)),
+               Error);
+}
+
 TEST(LinearTest, OfAnActivationGivesGradientsOnlyWhereAsked) {
   const kernels::HiddenActivation gelu;
   const auto x = random({4, 20}, at::kFloat, 1), weight = random({12, 20}, at::kFloat, 2);
   const auto of_x = x.clone().requires_grad_(), of_weight = weight.clone().requires_grad_();
-  kernels::linear_of_activation(of_x, gelu, weight, {}).sum().backward();
-  kernels::linear_of_activation(x, gelu, of_weight, {}).sum().backward();
+  kernels::linear_of_activation({of_x, {}}, gelu, weight, {}).sum().backward();
+  kernels::linear_of_activation({x, {}}, gelu, of_weight, {}).sum().backward();
   EXPECT_TRUE(of_x.grad().defined());
   EXPECT_TRUE(of_weight.grad().defined());
   EXPECT_FALSE(x.grad().defined());

@@ -37,6 +37,24 @@ TEST(BlockTest, AddsBothBranchesToItsInput) {
   support::expect_close(y, sum, at::kFloat, "y");
 }
 
+// Without a scale the layers behind the branches add the residual, unless somebody looks at them.
+TEST(BlockTest, BranchesAreSeenWithoutTheResidual) {
+  Block block(options(false), at::kCPU);
+  randomize(*block, 1);
+  const auto x = support::random({2, 3, 8}, at::kFloat, 4);
+  const auto unseen = block(x);
+  assign_names(*block);
+  for (const std::vector<std::string>& names :
+       {std::vector<std::string>{"attn", "mlp"}, {"attn.proj", "mlp.fc2"}}) {
+    const RecordScope scope(names);
+    support::expect_same_bits(block(x), unseen, "y");
+    at::Tensor sum = x;
+    for (const auto& [name, tensor] : scope.intermediates()) sum = sum + tensor;
+    EXPECT_EQ(scope.intermediates().size(), 2U);
+    support::expect_close(unseen, sum, at::kFloat, names[0]);
+  }
+}
+
 // With a rate near one a sample keeps its residual stream alone.
 TEST(BlockTest, DropPathLeavesTheInputOfDroppedSamples) {
   auto dropping = options(false);

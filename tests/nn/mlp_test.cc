@@ -2,6 +2,7 @@
 
 #include <ATen/ops/linear.h>
 #include <ATen/ops/silu.h>
+#include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
 #include "fovea/core/error.h"
@@ -25,6 +26,31 @@ TEST(MlpTest, PlainIsTwoLayersAndAnActivation) {
   const auto x = support::random({2, 3, 6}, at::kFloat, 4);
   const auto expected = apply(*mlp, "fc2", at::silu(apply(*mlp, "fc1", x)));
   support::expect_close(mlp(x), expected, at::kFloat, "y");
+}
+
+// Whoever multiplies, and with dropout in between.
+TEST(MlpTest, AResidualIsAddedToTheOutput) {
+  const auto x = support::random({2, 3, 6}, at::kFloat, 4),
+             residual = support::random({2, 3, 6}, at::kFloat, 5);
+  const auto expect_sum = [&](Mlp mlp, const char* what) {
+    const StepScope scope(1, 0, at::tensor({0, 1}, at::kLong));
+    support::expect_close(mlp(x, residual), residual + mlp(x), at::kFloat, what);
+  };
+  for (const auto kind : {MlpKind::kMlp, MlpKind::kSwigluPacked, MlpKind::kSwiglu}) {
+    auto dropping = options(kind);
+    dropping.drop_rate = 0.5;
+    for (const auto& given : {options(kind), dropping}) {
+      Mlp mlp(given, at::kCPU);
+      randomize(*mlp, 1);
+      expect_sum(mlp, "as it is");
+      for (const auto& item : mlp->named_modules("", /*include_self=*/false)) {
+        if (auto* linear = dynamic_cast<LinearImpl*>(item.value().get())) {
+          linear->output_transform = [](const at::Tensor& y) { return 2 * y; };
+        }
+      }
+      expect_sum(mlp, "with products that are pending sums");
+    }
+  }
 }
 
 TEST(MlpTest, PackedHoldsTheGateFirst) {

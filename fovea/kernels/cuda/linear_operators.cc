@@ -2,6 +2,7 @@
 // their end, and GELU. ../gpu_products.h and ../activation.cc have checked what they get: tensors
 // are contiguous, of one dtype, and none is empty.
 #include <ATen/Context.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/linear.h>
@@ -26,18 +27,22 @@ LtCall as_allowed(LtCall call) {
   return call;
 }
 
-// x: [M, K], weight: [N, K], bias: [N] -> [M, N].
-at::Tensor linear_product(const at::Tensor& x, const at::Tensor& weight,
-                          const OptionalTensor& bias) {
+// x: [M, K], weight: [N, K], bias: [N], residual: [M, N] -> [M, N].
+at::Tensor linear_product(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
+                          const OptionalTensor& residual) {
   const Launch launch(x);
   const LinearShape shape{x.size(0), x.size(1), weight.size(0), element_type(x)};
   const auto y = at::empty({shape.M, shape.N}, x.options());
-  const bool is_done = run_lt_call(as_allowed(lt_product(shape, bias.has_value())),
-                                   {.a = weight.const_data_ptr(),
-                                    .b = x.const_data_ptr(),
-                                    .d = y.mutable_data_ptr(),
-                                    .bias = bias ? bias->data_ptr() : nullptr});
-  return is_done ? y : at::linear(x, weight, bias);
+  const auto call = lt_product(shape, bias.has_value(), residual.has_value());
+  const bool is_done =
+      run_lt_call(as_allowed(call), {.a = weight.const_data_ptr(),
+                                     .b = x.const_data_ptr(),
+                                     .d = y.mutable_data_ptr(),
+                                     .c = residual ? residual->const_data_ptr() : nullptr,
+                                     .bias = bias ? bias->data_ptr() : nullptr});
+  if (is_done) return y;
+  const auto product = at::linear(x, weight, bias);
+  return residual ? at::add(product, *residual) : product;
 }
 
 // x: any shape -> as x.
@@ -63,6 +68,23 @@ Tensors2 gelu_backward(const at::Tensor& dy, const at::Tensor& x, bool is_tanh, 
   return {dx, y};
 }
 
+// x: [M, K], weight: [N, K], bias: [N] -> [M, N], and gelu_tanh of that.
+Tensors2 linear_product_and_gelu(const at::Tensor& x, const at::Tensor& weight,
+                                 const OptionalTensor& bias) {
+  const Launch launch(x);
+  const LinearShape shape{x.size(0), x.size(1), weight.size(0), element_type(x)};
+  const auto y = at::empty({shape.M, shape.N}, x.options()), activated = at::empty_like(y);
+  const bool is_done = run_lt_call(as_allowed(lt_product_and_gelu(shape, bias.has_value())),
+                                   {.a = weight.const_data_ptr(),
+                                    .b = x.const_data_ptr(),
+                                    .d = activated.mutable_data_ptr(),
+                                    .bias = bias ? bias->data_ptr() : nullptr,
+                                    .other = y.mutable_data_ptr()});
+  if (is_done) return {y, activated};
+  const auto product = linear_product(x, weight, bias, std::nullopt);
+  return {product, gelu(product, /*is_tanh=*/true)};
+}
+
 // dy: [M, N], weight: [N, K], gelu_input: [M, K], what gelu_tanh was given -> [M, K].
 at::Tensor linear_input_gradient(const at::Tensor& dy, const at::Tensor& weight,
                                  const OptionalTensor& gelu_input) {
@@ -72,7 +94,7 @@ at::Tensor linear_input_gradient(const at::Tensor& dy, const at::Tensor& weight,
   const LtOperands operands{.a = weight.const_data_ptr(),
                             .b = dy.const_data_ptr(),
                             .d = dx.mutable_data_ptr(),
-                            .other = gelu_input ? gelu_input->const_data_ptr() : nullptr};
+                            .other = gelu_input ? gelu_input->data_ptr() : nullptr};
   const auto call = as_allowed(lt_input_gradient(shape, gelu_input.has_value()));
   if (run_lt_call(call, operands)) return dx;
   const auto product = at::matmul(dy, weight);
@@ -109,6 +131,7 @@ bool is_capturing(const at::Tensor& x) {
 
 TORCH_LIBRARY_IMPL(fovea, CUDA, m) {
   m.impl("linear_product", linear_product);
+  m.impl("linear_product_and_gelu", linear_product_and_gelu);
   m.impl("linear_input_gradient", linear_input_gradient);
   m.impl("linear_weight_gradient", linear_weight_gradient);
   m.impl("gelu", gelu);

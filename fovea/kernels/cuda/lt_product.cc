@@ -40,6 +40,10 @@ cublasLtEpilogue_t epilogue_of(LtEpilogue epilogue) {
       return CUBLASLT_EPILOGUE_BGRADB;
     case LtEpilogue::kTanhGelu:
       return CUBLASLT_EPILOGUE_DGELU;
+    case LtEpilogue::kGelu:
+      return CUBLASLT_EPILOGUE_GELU_AUX;
+    case LtEpilogue::kBiasAndGelu:
+      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
   }
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
@@ -118,7 +122,7 @@ uint32_t alignment_of(const void* pointer) {
 struct AlgorithmKey {
   LtCall call;
   int device;
-  uint32_t a, b, d, bias, other;  // alignments
+  uint32_t a, b, c, d, bias, other;  // alignments
   auto operator<=>(const AlgorithmKey&) const = default;
 };
 
@@ -144,7 +148,7 @@ Algorithm find_algorithm(const AlgorithmKey& key, Descriptors& descriptors) {
       uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.a);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.b);
-  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.d);
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.c);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.d);
   cublasLtMatmulHeuristicResult_t found{};
   int count = 0;
@@ -179,11 +183,13 @@ Algorithm algorithm_for(const AlgorithmKey& key, Descriptors& descriptors) {
 
 bool run_lt_call(const LtCall& call, const LtOperands& operands) {
   const int device = c10::cuda::current_device();
+  const void* c = call.adds_c ? operands.c : operands.d;  // cuBLASLt does not read what it need not
   Descriptors descriptors(call, operands);
   const auto algorithm = algorithm_for({.call = call,
                                         .device = device,
                                         .a = alignment_of(operands.a),
                                         .b = alignment_of(operands.b),
+                                        .c = alignment_of(c),
                                         .d = alignment_of(operands.d),
                                         .bias = alignment_of(operands.bias),
                                         .other = alignment_of(operands.other)},
@@ -192,10 +198,10 @@ bool run_lt_call(const LtCall& call, const LtOperands& operands) {
   // The stream's own for as long as the product runs, also within the pool of a graph.
   const auto workspace = at::empty({static_cast<int64_t>(algorithm.workspace_bytes)},
                                    at::TensorOptions().dtype(at::kByte).device(at::kCUDA, device));
-  const float one = 1.0f, zero = 0.0f;
+  const float one = 1.0f, times_c = call.adds_c ? 1.0f : 0.0f;
   check_status(
       cublasLtMatmul(at::cuda::getCurrentCUDABlasLtHandle(), &descriptors.product, &one, operands.a,
-                     &descriptors.a, operands.b, &descriptors.b, &zero, operands.d, &descriptors.d,
+                     &descriptors.a, operands.b, &descriptors.b, &times_c, c, &descriptors.d,
                      operands.d, &descriptors.d, &algorithm.steps, workspace.mutable_data_ptr(),
                      algorithm.workspace_bytes, c10::cuda::getCurrentCUDAStream()),
       call, "the product");
