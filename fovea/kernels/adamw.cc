@@ -16,6 +16,7 @@
 #include "fovea/kernels/cpu/adamw_loop.h"
 #include "fovea/kernels/cpu/flat_loops.h"
 #include "fovea/kernels/cpu/norm_rows.h"
+#include "fovea/kernels/host_part.h"
 #include "fovea/kernels/operators.h"
 
 namespace fovea::kernels {
@@ -24,14 +25,13 @@ namespace {
 using OptionalTensor = std::optional<at::Tensor>;
 
 constexpr int64_t kNumCoefficients = sizeof(AdamWCoefficients) / sizeof(float);
-static_assert(kNumCoefficients == 7);
+static_assert(kNumCoefficients == 8);
 
 const auto& adamw_step_op() {
   static const auto op =
       find_operator<void(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
                          const at::Tensor&, const at::Tensor&, const OptionalTensor&,
-                         const OptionalTensor&, double, const OptionalTensor&)>(
-          "fovea::adamw_step");
+                         const OptionalTensor&, const OptionalTensor&)>("fovea::adamw_step");
   return op;
 }
 
@@ -77,7 +77,6 @@ struct AdamWPointers {
   float* param;
   const float* grad;
   float *exp_avg, *exp_avg_sq, *average;
-  float average_weight;
   uint16_t* copy;  // the bits of bfloat16
 };
 
@@ -95,17 +94,16 @@ void update_tile(const AdamWPointers& at, int64_t begin, int64_t count, const Ad
       grad = scaled.data();
     }
     cpu::adamw_update(at.param + i, grad, at.exp_avg + i, at.exp_avg_sq + i, size, c);
-    if (at.average) cpu::lerp(at.average + i, at.param + i, size, at.average_weight);
+    if (at.average) cpu::lerp(at.average + i, at.param + i, size, c.average_weight);
     if (at.copy) cpu::float_to_bfloat16(at.param + i, size, at.copy + i);
   }
 }
 
-// fovea::adamw_step on the CPU. coefficients: [G, 7] float32.
+// fovea::adamw_step on the CPU. coefficients: [G, 8] float32.
 void adamw_step_cpu(const at::Tensor& param, const at::Tensor& grad, const at::Tensor& exp_avg,
                     const at::Tensor& exp_avg_sq, const at::Tensor& tiles,
                     const at::Tensor& coefficients, const OptionalTensor& clip,
-                    const OptionalTensor& average, double average_weight,
-                    const OptionalTensor& copy) {
+                    const OptionalTensor& average, const OptionalTensor& copy) {
   const auto factors = factors_in(clip);
   if (!factors) return;
   const AdamWPointers pointers{
@@ -114,7 +112,6 @@ void adamw_step_cpu(const at::Tensor& param, const at::Tensor& grad, const at::T
       .exp_avg = exp_avg.mutable_data_ptr<float>(),
       .exp_avg_sq = exp_avg_sq.mutable_data_ptr<float>(),
       .average = average ? average->mutable_data_ptr<float>() : nullptr,
-      .average_weight = static_cast<float>(average_weight),
       .copy = copy ? static_cast<uint16_t*>(copy->mutable_data_ptr()) : nullptr};
   const auto* table = tiles.const_data_ptr<int64_t>();
   const auto* values = coefficients.const_data_ptr<float>();
@@ -122,7 +119,7 @@ void adamw_step_cpu(const at::Tensor& param, const at::Tensor& grad, const at::T
     for (int64_t t = begin_tile; t < end_tile; ++t) {
       const int64_t* tile = table + kAdamWTileColumns * t;
       AdamWCoefficients c;
-      std::memcpy(&c, values + tile[2] * kNumCoefficients, sizeof(c));
+      std::memcpy(static_cast<void*>(&c), values + tile[2] * kNumCoefficients, sizeof(c));
       update_tile(pointers, tile[0], tile[1], c, *factors);
     }
   });
@@ -174,8 +171,8 @@ void check_state(const char* name, const at::Tensor& x, int64_t size, const at::
 TORCH_LIBRARY_FRAGMENT(fovea, m) {
   m.def(
       "adamw_step(Tensor(a!) param, Tensor grad, Tensor(b!) exp_avg, Tensor(c!) exp_avg_sq, "
-      "Tensor tiles, Tensor coefficients, Tensor? clip, Tensor(d!)? average, float "
-      "average_weight, Tensor(e!)? copy) -> ()");
+      "Tensor tiles, Tensor coefficients, Tensor? clip, Tensor(d!)? average, Tensor(e!)? copy) -> "
+      "()");
   m.def(
       "clip_state(Tensor grad, float max_norm, float grad_scale, Tensor? loss, Tensor? before) -> "
       "Tensor");
@@ -187,12 +184,26 @@ TORCH_LIBRARY_IMPL(fovea, CPU, m) {
 
 bool has_adamw_step(c10::Device device) { return has_kernel(adamw_step_op(), device); }
 
+at::Tensor adamw_coefficients(const std::vector<AdamWCoefficients>& groups, c10::Device device) {
+  FOVEA_CHECK(!groups.empty(), "adamw_step: no groups; expected one or more");
+  return host_values({static_cast<int64_t>(groups.size()), kNumCoefficients}, at::kFloat, device,
+                     [&groups](const at::Tensor& host) {
+                       std::memcpy(host.mutable_data_ptr<float>(), groups.data(),
+                                   groups.size() * sizeof(AdamWCoefficients));
+                     });
+}
+
 void adamw_step(const AdamWBuffers& buffers, const at::Tensor& tiles,
                 const std::vector<AdamWCoefficients>& groups, const AdamWExtras& extras) {
+  refuse_recording("a step of AdamW whose coefficients do not last");
+  adamw_step(buffers, tiles, adamw_coefficients(groups, tiles.device()), extras);
+}
+
+void adamw_step(const AdamWBuffers& buffers, const at::Tensor& tiles,
+                const at::Tensor& coefficients, const AdamWExtras& extras) {
   const auto& param = buffers.param;
-  FOVEA_CHECK(param.defined() && param.dim() == 1 && !groups.empty(),
-              "adamw_step: param is {}, {} groups; expected one dim, and groups",
-              param.defined() ? param.toString() : "undefined", groups.size());
+  FOVEA_CHECK(param.defined() && param.dim() == 1, "adamw_step: param is {}; expected one dim",
+              param.defined() ? param.toString() : "undefined");
   check_buffer("param", param, param, at::kFloat);
   check_buffer("grad", buffers.grad, param, at::kFloat);
   check_buffer("exp_avg", buffers.exp_avg, param, at::kFloat);
@@ -200,15 +211,13 @@ void adamw_step(const AdamWBuffers& buffers, const at::Tensor& tiles,
   if (extras.average.defined()) check_buffer("average", extras.average, param, at::kFloat);
   if (extras.copy.defined()) check_buffer("copy", extras.copy, param, at::kBFloat16);
   check_tiles(tiles, param);
-  const auto num_groups = static_cast<int64_t>(groups.size());
-  const auto coefficients =
-      at::empty({num_groups, kNumCoefficients},
-                at::TensorOptions().dtype(at::kFloat).pinned_memory(param.is_cuda()));
-  std::memcpy(coefficients.mutable_data_ptr<float>(), groups.data(),
-              groups.size() * sizeof(AdamWCoefficients));
+  FOVEA_CHECK(coefficients.dim() == 2 && coefficients.size(1) == kNumCoefficients &&
+                  coefficients.scalar_type() == at::kFloat && coefficients.is_contiguous() &&
+                  coefficients.device() == param.device(),
+              "adamw_step: coefficients are {}; expected [G, {}] of float32 on {}",
+              coefficients.toString(), kNumCoefficients, param.device().str());
   adamw_step_op().call(param, buffers.grad, buffers.exp_avg, buffers.exp_avg_sq, tiles,
-                       coefficients.to(param.device(), /*non_blocking=*/true),
-                       if_defined(extras.clip), if_defined(extras.average), extras.average_weight,
+                       coefficients, if_defined(extras.clip), if_defined(extras.average),
                        if_defined(extras.copy));
 }
 

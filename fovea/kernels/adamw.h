@@ -21,9 +21,8 @@ struct AdamWExtras {
   // and nothing at all changes where something is not finite. Read on the device: nobody waits for
   // it.
   at::Tensor clip;
-  // [num_elements] float32: becomes lerp(average, new parameters, average_weight).
+  // [num_elements] float32: becomes lerp(average, new parameters, average_weight of the group).
   at::Tensor average;
-  double average_weight = 0;
   // [num_elements] bfloat16: becomes the new parameters, rounded.
   at::Tensor copy;
 };
@@ -35,8 +34,15 @@ inline constexpr int64_t kAdamWTileColumns = 3;
 // Whether adamw_step works on tensors of the device.
 bool has_adamw_step(c10::Device device);
 
-// One step for the elements of all tiles, which do not overlap. tiles: on the device of the
-// buffers. groups: one or more. Tiles decide nothing about the result.
+// G groups, one or more, as adamw_step takes them: [G, 8] float32 on `device`. In a recorded step
+// (host_part.h) `groups`, which outlives it, is read again before each replay.
+at::Tensor adamw_coefficients(const std::vector<AdamWCoefficients>& groups, c10::Device device);
+
+// One step for the elements of all tiles, which do not overlap. tiles, coefficients: on the device
+// of the buffers. Tiles decide nothing about the result.
+void adamw_step(const AdamWBuffers& buffers, const at::Tensor& tiles,
+                const at::Tensor& coefficients, const AdamWExtras& extras = {});
+// With the coefficients of these groups.
 void adamw_step(const AdamWBuffers& buffers, const at::Tensor& tiles,
                 const std::vector<AdamWCoefficients>& groups, const AdamWExtras& extras = {});
 

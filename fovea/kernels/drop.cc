@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <c10/core/WrapDimMinimal.h>
 #include <c10/util/accumulate.h>
 #include <torch/library.h>
@@ -13,6 +14,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/drop_words.h"
+#include "fovea/kernels/host_part.h"
 #include "fovea/kernels/operators.h"
 
 namespace fovea::kernels {
@@ -44,8 +46,7 @@ void check_key(const DropKey& key) {
 
 const auto& drop_mask_op() {
   static const auto op =
-      find_operator<at::Tensor(const at::Tensor&, int64_t, int64_t, int64_t, double)>(
-          "fovea::drop_mask");
+      find_operator<at::Tensor(const at::Tensor&, int64_t, int64_t, double)>("fovea::drop_mask");
   return op;
 }
 
@@ -54,8 +55,10 @@ const auto& drop_mask_op() {
 at::Tensor mask_for(const at::Tensor& x, const DropKey& key, int64_t elements, double rate,
                     at::ScalarType dtype) {
   auto here = key;
-  if (has_kernel(drop_mask_op(), x.device())) {
-    here.rows = key.rows.to(x.device(), /*non_blocking=*/true);
+  const bool is_drawn_there = has_kernel(drop_mask_op(), x.device());
+  if (!here.stamp.defined() || here.stamp.device() != x.device() || !is_drawn_there) {
+    refuse_recording("drop masks whose rows come from the host one by one");
+    here.stamp = drop_stamp(key.step, key.rows, is_drawn_there ? x.device() : at::kCPU);
   }
   return drop_mask(here, elements, rate).to(x.device(), dtype);
 }
@@ -72,6 +75,7 @@ at::Tensor mask_of_elements(const at::Tensor& x, const DropKey& key,
   for (size_t b = 0; b + 1 < key.offsets.size(); ++b) {
     auto one = key;
     one.rows = key.rows.narrow(0, static_cast<int64_t>(b), 1);
+    one.stamp = at::Tensor();
     shape[1] = key.offsets[b + 1] - key.offsets[b];
     masks.push_back(
         mask_for(x, one, c10::multiply_integers(shape), rate, x.scalar_type()).view(shape));
@@ -94,42 +98,56 @@ PhiloxKey to_key(int64_t packed) {
           static_cast<uint32_t>(static_cast<uint64_t>(packed) >> 32)};
 }
 
-// fovea::drop_mask on the CPU. rows: [B] int64 -> [B, elements] float32.
-at::Tensor drop_mask_cpu(const at::Tensor& rows, int64_t packed_key, int64_t step, int64_t elements,
+// fovea::drop_mask on the CPU. stamp: [1 + B] int64 -> [B, elements] float32.
+at::Tensor drop_mask_cpu(const at::Tensor& stamp, int64_t packed_key, int64_t elements,
                          double rate) {
-  const auto mask = at::empty({rows.size(0), elements}, rows.options().dtype(at::kFloat));
-  const auto* row = rows.const_data_ptr<int64_t>();
+  const int64_t B = stamp.size(0) - 1;
+  const auto mask = at::empty({B, elements}, stamp.options().dtype(at::kFloat));
+  const auto step = static_cast<uint32_t>(stamp.const_data_ptr<int64_t>()[0]);
+  const auto* row = stamp.const_data_ptr<int64_t>() + 1;
   auto* out = mask.mutable_data_ptr<float>();
   const auto threshold = cpu::drop_threshold(rate);
   const auto scale = static_cast<float>(1.0 / (1.0 - rate));
   const auto key = to_key(packed_key);
   const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, elements));
-  at::parallel_for(0, rows.size(0), grain, [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, B, grain, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
-      cpu::drop_mask_row(key, static_cast<uint32_t>(step), static_cast<uint64_t>(row[b]), elements,
-                         threshold, scale, out + b * elements);
+      cpu::drop_mask_row(key, step, static_cast<uint64_t>(row[b]), elements, threshold, scale,
+                         out + b * elements);
     }
   });
   return mask;
 }
 
-at::Tensor drop_mask_meta(const at::Tensor& rows, int64_t, int64_t, int64_t elements, double) {
-  return at::empty({rows.size(0), elements}, rows.options().dtype(at::kFloat));
+at::Tensor drop_mask_meta(const at::Tensor& stamp, int64_t, int64_t elements, double) {
+  return at::empty({stamp.size(0) - 1, elements}, stamp.options().dtype(at::kFloat));
 }
 
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(fovea, m) {
-  m.def("drop_mask(Tensor rows, int key, int step, int elements, float rate) -> Tensor");
+  m.def("drop_mask(Tensor stamp, int key, int elements, float rate) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(fovea, CPU, m) { m.impl("drop_mask", drop_mask_cpu); }
 TORCH_LIBRARY_IMPL(fovea, Meta, m) { m.impl("drop_mask", drop_mask_meta); }
+
+at::Tensor drop_stamp(uint32_t step, const at::Tensor& rows, c10::Device device) {
+  if (!rows.is_cpu()) {
+    return at::cat({at::full({1}, int64_t{step}, rows.options()), rows}).to(device);
+  }
+  const auto host = at::empty({1 + rows.size(0)}, rows.options().pinned_memory(device.is_cuda()));
+  host[0] = int64_t{step};
+  host.narrow(0, 1, rows.size(0)).copy_(rows);
+  return host.to(device, /*non_blocking=*/true);
+}
 
 at::Tensor drop_mask(const DropKey& key, int64_t elements, double rate) {
   FOVEA_CHECK(rate >= 0.0 && rate < 1.0, "drop rate {}; expected a rate in [0, 1)", rate);
   check_key(key);
   const auto packed = static_cast<int64_t>(uint64_t{key.key[1]} << 32 | key.key[0]);
-  return drop_mask_op().call(key.rows.contiguous(), packed, key.step, elements, rate);
+  const auto stamp =
+      key.stamp.defined() ? key.stamp : drop_stamp(key.step, key.rows, key.rows.device());
+  return drop_mask_op().call(stamp, packed, elements, rate);
 }
 
 at::Tensor dropout(const at::Tensor& x, double rate, const DropKey& key) {
@@ -153,6 +171,7 @@ at::Tensor drop_path_mask(const at::Tensor& x, double rate, const DropKey& key) 
 at::Tensor patch_keep_indices(const DropKey& key, int64_t num_tokens, int64_t num_keep,
                               bool ordered) {
   check_key(key);
+  refuse_recording("a choice of tokens, which the host draws");
   FOVEA_CHECK(num_keep > 0 && num_keep <= num_tokens,
               "keeping {} of {} tokens; expected at least one and at most all of them", num_keep,
               num_tokens);

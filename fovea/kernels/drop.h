@@ -36,7 +36,13 @@ struct DropKey {
   // one behind another in a single row [1, T, ...]; empty: each is a row of x. Decisions are the
   // same. dropout and drop_path alone look at it.
   std::vector<int64_t> offsets = {};
+  // drop_stamp of step and rows where masks are drawn, so that it is not made for each; what a
+  // recorded step reads the two from. Undefined: made when it is needed.
+  at::Tensor stamp = {};
 };
+
+// [1 + B] int64 on `device`: the step, then the rows.
+at::Tensor drop_stamp(uint32_t step, const at::Tensor& rows, c10::Device device);
 
 // Words of Note [Drop masks] as a float mask 0 or 1/(1-rate). rows: [B] -> [B, elements] float32.
 at::Tensor drop_mask(const DropKey& key, int64_t elements, double rate);

@@ -22,6 +22,8 @@ struct AdamWCoefficients {
   float inverse_root;  // 1 / sqrt(1 - beta2^t)
   float eps;
   float step_size;  // lr / (1 - beta1^t)
+  // Where there is an average of the parameters: what is taken in of the new ones.
+  float average_weight = 0;
 };
 
 // A step of AdamW with gradient g.

@@ -74,6 +74,13 @@ std::vector<bool> WeightCopies::are_current() const {
   return result;
 }
 
+void WeightCopies::make_current() {
+  const std::lock_guard lock(owners().mutex);
+  for (size_t i = 0; i < copies_.size(); ++i) {
+    if (copies_[i].version >= 0) current(i);
+  }
+}
+
 void WeightCopies::stay_current(const std::vector<bool>& were_current) {
   const std::lock_guard lock(owners().mutex);
   for (size_t i = 0; i < copies_.size(); ++i) {

@@ -37,6 +37,8 @@ class WeightCopies {
   // Which copies are as their weights, by place; and, after the weights and flat() have changed
   // alike, that those still are.
   std::vector<bool> are_current() const;
+  // Makes those again that were made before and whose weights have changed.
+  void make_current();
   void stay_current(const std::vector<bool>& were_current);
 
  private:

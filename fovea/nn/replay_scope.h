@@ -15,6 +15,7 @@ struct StepState {
   uint32_t step = 0;
   at::Tensor rows;               // [B] int64
   std::vector<int64_t> offsets;  // see StepScope
+  at::Tensor stamp;              // see kernels::DropKey
 };
 
 // Of the innermost StepScope of this thread.

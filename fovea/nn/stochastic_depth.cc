@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/host_part.h"
 #include "fovea/kernels/residual.h"
 #include "fovea/nn/replay_scope.h"
 
@@ -20,7 +21,9 @@ struct Kept {
 // None: all samples are kept, or, on the meta device, it isn't known which.
 std::optional<Kept> kept_samples(const UnitImpl& unit, const char* name, double rate,
                                  int64_t batch_size) {
-  const auto key = unit.drop_key(name);
+  auto key = unit.drop_key(name);
+  kernels::refuse_recording("drop_path_skip, for which the host chooses samples");
+  key.stamp = at::Tensor();  // drawn on the host
   FOVEA_CHECK(key.rows.defined() && key.rows.numel() == batch_size,
               "{}.{}: {} rows named for a batch of {}; expected one for each sample", unit.path(),
               name, key.rows.defined() ? key.rows.numel() : 0, batch_size);

@@ -48,9 +48,12 @@ kernels::DropKey UnitImpl::drop_key(const std::string& name) const {
               full_name);
   const auto& step = step_stack.back();
   const auto parts = drop_parts.find(name);
-  return {philox_key(step.seed, full_name), step.step, step.rows,
+  return {philox_key(step.seed, full_name),
+          step.step,
+          step.rows,
           parts == drop_parts.end() ? std::vector<kernels::DropPart>() : parts->second,
-          step.offsets};
+          step.offsets,
+          step.stamp};
 }
 
 at::Tensor UnitImpl::dropout(const at::Tensor& x, double rate, const char* name) const {
@@ -83,8 +86,10 @@ void assign_names(torch::nn::Module& root) {
   }
 }
 
-StepScope::StepScope(uint64_t seed, int64_t step, at::Tensor rows, std::vector<int64_t> offsets) {
-  step_stack.push_back({seed, static_cast<uint32_t>(step), std::move(rows), std::move(offsets)});
+StepScope::StepScope(uint64_t seed, int64_t step, at::Tensor rows, std::vector<int64_t> offsets,
+                     at::Tensor stamp) {
+  step_stack.push_back(
+      {seed, static_cast<uint32_t>(step), std::move(rows), std::move(offsets), std::move(stamp)});
 }
 
 StepScope::~StepScope() { step_stack.pop_back(); }

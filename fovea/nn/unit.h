@@ -121,8 +121,10 @@ void assign_names(torch::nn::Module& root);
 // global batch.
 class StepScope {
  public:
-  // rows: [B] int64. offsets: of samples that are packed into a single row, see kernels::DropKey.
-  StepScope(uint64_t seed, int64_t step, at::Tensor rows, std::vector<int64_t> offsets = {});
+  // rows: [B] int64. offsets: of samples that are packed into a single row; stamp: of step and
+  // rows; see kernels::DropKey.
+  StepScope(uint64_t seed, int64_t step, at::Tensor rows, std::vector<int64_t> offsets = {},
+            at::Tensor stamp = {});
   ~StepScope();
   StepScope(const StepScope&) = delete;
   StepScope& operator=(const StepScope&) = delete;

@@ -53,21 +53,25 @@ class AdamW final : public ElementwiseOptimizer {
     update_in_one_pass(lr, {}, {});
   }
 
-  bool update_in_one_pass(double lr, const StepExtras& extras,
+  bool can_be_recorded() const override { return is_fused(); }
+
+  void prepare(double lr, const StepExtras& extras) override {
+    if (!is_fused()) return;
+    if (!tiles_) tiles_.emplace(flat());
+    coefficients_.clear();
+    for (const auto& group : tiles_->groups) {
+      coefficients_.push_back(
+          rule_.coefficients(lr * group.lr_scale, group.weight_decay, steps_taken()));
+      coefficients_.back().average_weight = static_cast<float>(extras.average_weight);
+    }
+  }
+
+  bool update_in_one_pass(double /*lr*/, const StepExtras& extras,
                           const at::Tensor& weight_copies) override {
     if (!is_fused()) return false;
-    if (!tiles_) tiles_.emplace(flat());
-    std::vector<kernels::AdamWCoefficients> coefficients;
-    for (const auto& group : tiles_->groups) {
-      coefficients.push_back(
-          rule_.coefficients(lr * group.lr_scale, group.weight_decay, steps_taken()));
-    }
     kernels::adamw_step({flat().param(), flat().grad(), moment(0), moment(1)}, tiles_->table,
-                        coefficients,
-                        {.clip = extras.clip,
-                         .average = extras.average,
-                         .average_weight = extras.average_weight,
-                         .copy = weight_copies});
+                        kernels::adamw_coefficients(coefficients_, flat().param().device()),
+                        {.clip = extras.clip, .average = extras.average, .copy = weight_copies});
     return true;
   }
 
@@ -76,7 +80,9 @@ class AdamW final : public ElementwiseOptimizer {
   }
 
   AdamWRule rule_;
-  std::optional<AdamWTiles> tiles_;  // of the fused update, from the first step on
+  // Of the fused update, from the first step on.
+  std::optional<AdamWTiles> tiles_;
+  std::vector<kernels::AdamWCoefficients> coefficients_;  // of the step, by group
 };
 
 }  // namespace

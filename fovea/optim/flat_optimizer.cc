@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/host_part.h"
 #include "fovea/kernels/work_scope.h"
 #include "fovea/optim/clip.h"
 #include "fovea/optim/ema.h"
@@ -31,7 +32,8 @@ FlatOptimizer::FlatOptimizer(std::string name, std::vector<ParamSpec> params)
 void FlatOptimizer::step(double lr, const StepExtras& extras) {
   const at::NoGradGuard no_grad;
   flat_.grad();  // takes in what stands beside the buffer
-  ++steps_taken_;
+  if (!kernels::is_step_recorded()) ++steps_taken_;
+  prepare(lr, extras);
   const auto copies = copies_.flat();
   const auto were_current = copies_.are_current();
   const bool is_one_pass = [&] {
@@ -46,6 +48,18 @@ void FlatOptimizer::step(double lr, const StepExtras& extras) {
   }();
   mark_changed();
   if (is_one_pass && copies.defined()) copies_.stay_current(were_current);
+}
+
+void FlatOptimizer::step_by_replay(double lr, const StepExtras& extras,
+                                   const std::function<void()>& replay) {
+  FOVEA_CHECK(can_be_recorded(), "optimizer {}: a replay of a step that cannot be recorded", name_);
+  ++steps_taken_;
+  prepare(lr, extras);
+  copies_.make_current();  // those of before an evaluation with the average, say
+  const auto were_current = copies_.are_current();
+  replay();
+  mark_changed();
+  copies_.stay_current(were_current);
 }
 
 // With what `extras` has in passes of its own.

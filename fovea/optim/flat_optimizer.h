@@ -15,6 +15,8 @@ namespace fovea::optim {
 class FlatOptimizer : public Optimizer {
  public:
   void step(double lr, const StepExtras& extras) final;
+  void step_by_replay(double lr, const StepExtras& extras,
+                      const std::function<void()>& replay) final;
   void zero_grad() final { flat_.zero_grad(); }
   at::Tensor flat_grad() final { return flat_.grad(); }
   at::Tensor flat_param() final { return flat_.param(); }
@@ -31,6 +33,9 @@ class FlatOptimizer : public Optimizer {
   // Updates the flat parameters with the gradients as they stand. `lr` is before lr_scale, and
   // steps_taken() counts this step already.
   virtual void update(double lr) = 0;
+
+  // What the host works out for the pass below, after steps_taken() has counted it.
+  virtual void prepare(double /*lr*/, const StepExtras& /*extras*/) {}
 
   // The same with what `extras` has, in one pass; weight_copies, unless undefined, become the new
   // parameters in bfloat16. False, and nothing done, where there is no such pass.

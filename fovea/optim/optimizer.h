@@ -66,6 +66,13 @@ class Optimizer {
 
   // One update with learning rate `lr` from the accumulated gradients.
   virtual void step(double lr, const StepExtras& extras = {}) = 0;
+  // Whether step() may be part of a recorded step (kernels/host_part.h). While it is recorded it
+  // counts nothing.
+  virtual bool can_be_recorded() const { return false; }
+  // step() of a recorded step: `replay` does its work on the device and all that the step has
+  // besides. extras: of the tensors that were recorded.
+  virtual void step_by_replay(double lr, const StepExtras& extras,
+                              const std::function<void()>& replay);
   // Gradients to zero (kept allocated).
   virtual void zero_grad() = 0;
   // All gradients as one flat float32 tensor, in parameter order, each parameter padded with zeros

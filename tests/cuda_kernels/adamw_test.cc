@@ -22,21 +22,23 @@ const std::vector<int64_t> kTiles = {0,    1,    0,  // begin, count, group
                                      1056, 1030, 1,  //
                                      2096, 2000, 1};
 
-std::vector<AdamWCoefficients> groups() {
+std::vector<AdamWCoefficients> groups(float average_weight = 0) {
   return {{.decay = 0.999f,
            .beta2 = 0.999f,
            .one_minus_beta1 = 0.1f,
            .one_minus_beta2 = 0.001f,
            .inverse_root = 20.0f,
            .eps = 1e-8f,
-           .step_size = 0.02f},
+           .step_size = 0.02f,
+           .average_weight = average_weight},
           {.decay = 1.0f,
            .beta2 = 0.95f,
            .one_minus_beta1 = 0.2f,
            .one_minus_beta2 = 0.05f,
            .inverse_root = 3.0f,
            .eps = 1e-6f,
-           .step_size = 0.3f}};
+           .step_size = 0.3f,
+           .average_weight = average_weight}};
 }
 
 struct AdamWState {
@@ -52,7 +54,7 @@ struct AdamWRequest {
 };
 
 void step_by_kernel(AdamWState& s, const AdamWRequest& request) {
-  const auto coefficients = groups();
+  const auto coefficients = groups(static_cast<float>(request.average_weight));
   const bool is_whole = request.average_weight > 0;
   kernels::cuda::adamw_step(
       {.param = s.param.mutable_data_ptr<float>(),
@@ -61,7 +63,6 @@ void step_by_kernel(AdamWState& s, const AdamWRequest& request) {
        .exp_avg_sq = s.exp_avg_sq.mutable_data_ptr<float>(),
        .clip = request.clip.defined() ? request.clip.const_data_ptr<double>() : nullptr,
        .average = is_whole ? s.average.mutable_data_ptr<float>() : nullptr,
-       .average_weight = static_cast<float>(request.average_weight),
        .copy = is_whole ? s.copy.mutable_data_ptr() : nullptr},
       reinterpret_cast<const kernels::cuda::AdamWTile*>(kTiles.data()),
       static_cast<int64_t>(kTiles.size() / 3), coefficients.data(), nullptr);
@@ -127,9 +128,9 @@ TEST(AdamWKernelTest, MatchesTheCpusUpdate) {
   AdamWState actual, expected;
   step_by_kernel(actual, {.average_weight = 0.25});
   const auto tiles = at::tensor(kTiles, at::kLong).view({-1, 3});
-  kernels::adamw_step(
-      {expected.param, expected.grad, expected.exp_avg, expected.exp_avg_sq}, tiles, groups(),
-      {.clip = {}, .average = expected.average, .average_weight = 0.25, .copy = expected.copy});
+  kernels::adamw_step({expected.param, expected.grad, expected.exp_avg, expected.exp_avg_sq}, tiles,
+                      groups(0.25f),
+                      {.clip = {}, .average = expected.average, .copy = expected.copy});
   support::expect_close(actual.average, expected.average, at::kFloat, "average");
   support::expect_close(actual.copy, expected.copy, at::kBFloat16, "copy");
   support::expect_close(actual.param, expected.param, at::kFloat, "param");

@@ -18,13 +18,13 @@ TEST(DropMaskKernelTest, DrawsTheCpusMaskBitForBit) {
   const kernels::DropKey key{
       .key = philox_key(42, "blocks.1.mlp.drop1"), .step = 5, .rows = rows, .parts = {}};
   for (const int64_t elements : {1, 3, 4, 511, 512, 513, 1030}) {
+    const auto stamp = kernels::drop_stamp(key.step, rows, at::kCPU);
     const auto expected = kernels::drop_mask(key, elements, rate);
     simt::any_schedule([&] {
       const auto mask = at::full({4, elements}, -1.0f);
-      kernels::cuda::draw_drop_mask(rows.const_data_ptr<int64_t>(),
+      kernels::cuda::draw_drop_mask(stamp.const_data_ptr<int64_t>(),
                                     {.rows = 4, .elements = elements},
                                     {.key = key.key,
-                                     .step = key.step,
                                      .threshold = kernels::cpu::drop_threshold(rate),
                                      .scale = static_cast<float>(1.0 / (1.0 - rate))},
                                     mask.mutable_data_ptr<float>(), nullptr);

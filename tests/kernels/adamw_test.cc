@@ -61,8 +61,9 @@ TEST(AdamWStepTest, AveragesAndCopiesOnTheWay) {
   kernels::adamw_step(plain, tiles, kGroups);
   const auto average = random({3000}, at::kFloat, 5), copy = random({3000}, at::kBFloat16, 6);
   const auto expected = average.lerp(plain.param, 0.25);
-  kernels::adamw_step(b, tiles, kGroups,
-                      {.clip = {}, .average = average, .average_weight = 0.25, .copy = copy});
+  auto groups = kGroups;
+  for (auto& group : groups) group.average_weight = 0.25f;
+  kernels::adamw_step(b, tiles, groups, {.clip = {}, .average = average, .copy = copy});
   support::expect_same_bits(b.param, plain.param, "param");
   support::expect_close(average, expected, at::kFloat, "average");
   support::expect_same_bits(copy, plain.param.to(at::kBFloat16), "copy");
@@ -80,12 +81,10 @@ TEST(AdamWStepTest, CopiesAreRoundedAsCastsAre) {
   b.param = values.clone();
   auto still = kGroups;
   still[0].decay = 1;
-  kernels::adamw_step(b, tiles, still,
-                      {.clip = {}, .average = {}, .average_weight = 0, .copy = copy});
+  kernels::adamw_step(b, tiles, still, {.clip = {}, .average = {}, .copy = copy});
   support::expect_same_bits(copy, values.to(at::kBFloat16), "copy");
   b.param[3] = NAN;
-  kernels::adamw_step(b, tiles, still,
-                      {.clip = {}, .average = {}, .average_weight = 0, .copy = copy});
+  kernels::adamw_step(b, tiles, still, {.clip = {}, .average = {}, .copy = copy});
   EXPECT_TRUE(std::isnan(copy[3].item<float>()));
 }
 
@@ -111,11 +110,9 @@ TEST(AdamWStepTest, LeavesOutWhatIsNotFinite) {
   const auto bad = adamw_buffers(300);
   const auto average = random({300}, at::kFloat, 5), copy = random({300}, at::kBFloat16, 6);
   bad.grad[7] = NAN;
-  kernels::adamw_step(bad, tiles, kGroups,
-                      {.clip = kernels::clip_state(bad.grad, {.max_norm = 1.0}),
-                       .average = average,
-                       .average_weight = 0.5,
-                       .copy = copy});
+  kernels::adamw_step(
+      bad, tiles, kGroups,
+      {.clip = kernels::clip_state(bad.grad, {.max_norm = 1.0}), .average = average, .copy = copy});
   support::expect_same_bits(bad.param, adamw_buffers(300).param, "param");
   support::expect_same_bits(bad.exp_avg, adamw_buffers(300).exp_avg, "exp_avg");
   support::expect_same_bits(average, random({300}, at::kFloat, 5), "average");
@@ -164,7 +161,8 @@ TEST(AdamWStepTest, WrongBuffersAreRefused) {
   wide.exp_avg = wide.exp_avg.to(at::kDouble);
   EXPECT_THROW(kernels::adamw_step(wide, tiles, kGroups), Error);
   EXPECT_THROW(kernels::adamw_step(adamw_buffers(300), tiles.to(at::kInt), kGroups), Error);
-  EXPECT_THROW(kernels::adamw_step(adamw_buffers(300), tiles, {}), Error);
+  const std::vector<kernels::AdamWCoefficients> no_groups;
+  EXPECT_THROW(kernels::adamw_step(adamw_buffers(300), tiles, no_groups), Error);
 }
 
 }  // namespace

@@ -131,11 +131,10 @@ TEST_P(CudaTest, AdamWStep) {
     const Result result{b.param, b.exp_avg_sq, buffer(5), buffer(6).to(at::kBFloat16)};
     const auto tiles = at::tensor({0, 4096, 0, 4096, 904, 1}, at::kLong).view({2, 3}).to(device);
     kernels::adamw_step(b, tiles,
-                        {{0.99f, 0.999f, 0.1f, 0.001f, 20.0f, 1e-8f, 0.02f},
-                         {1.0f, 0.95f, 0.2f, 0.05f, 3.0f, 1e-6f, 0.3f}},
+                        {{0.99f, 0.999f, 0.1f, 0.001f, 20.0f, 1e-8f, 0.02f, 0.1f},
+                         {1.0f, 0.95f, 0.2f, 0.05f, 3.0f, 1e-6f, 0.3f, 0.1f}},
                         {.clip = kernels::clip_state(b.grad, {.max_norm = 1.0, .grad_scale = 0.3}),
                          .average = result.average,
-                         .average_weight = 0.1,
                          .copy = result.copy});
     return result;
   };
@@ -174,11 +173,26 @@ TEST(CudaModuleTest, RegistersItsKernels) {
   if (!dlopen(path.c_str(), RTLD_LAZY | RTLD_GLOBAL)) {
     GTEST_SKIP() << "skipped: " << dlerror();
   }
-  for (const auto* name :
-       {"drop_mask", "sum_rows", "layer_norm", "layer_norm_backward", "residual",
-        "residual_backward", "adamw_step", "clip_state", "normalize_images", "linear_product",
-        "linear_product_and_gelu", "linear_input_gradient", "linear_weight_gradient", "gelu",
-        "gelu_backward", "is_capturing", "has_fp8_products", "fp8_largest", "fp8_cast"}) {
+  for (const auto* name : {"drop_mask",
+                           "sum_rows",
+                           "layer_norm",
+                           "layer_norm_backward",
+                           "residual",
+                           "residual_backward",
+                           "adamw_step",
+                           "clip_state",
+                           "normalize_images",
+                           "new_device_graph",
+                           "linear_product",
+                           "linear_product_and_gelu",
+                           "linear_input_gradient",
+                           "linear_weight_gradient",
+                           "gelu",
+                           "gelu_backward",
+                           "is_capturing",
+                           "has_fp8_products",
+                           "fp8_largest",
+                           "fp8_cast"}) {
     EXPECT_TRUE(c10::Dispatcher::singleton()
                     .findSchemaOrThrow((std::string("fovea::") + name).c_str(), "")
                     .hasKernelForDispatchKey(c10::DispatchKey::CUDA))

@@ -54,6 +54,20 @@ TEST(WeightCopiesTest, AreMadeOnceAfterEachChange) {
   expect_cast(weights.second);
 }
 
+TEST(WeightCopiesTest, ThoseThatWereMadeCanBeMadeAgain) {
+  FlatWeights weights;
+  expect_cast(weights.first);
+  {
+    const at::NoGradGuard no_grad;
+    weights.first.mul_(3);
+    weights.second.mul_(3);
+  }
+  weights.copies->make_current();
+  EXPECT_EQ(weights.copies->are_current(), (std::vector<bool>{true, false}));
+  support::expect_same_bits(weights.copies->flat().narrow(0, 0, 40).view({5, 8}),
+                            weights.first.detach().to(at::kBFloat16), "copy");
+}
+
 TEST(WeightCopiesTest, OtherDtypesAndOtherTensorsAreCast) {
   FlatWeights weights;
   EXPECT_TRUE(own_weight(weights.first, at::kFloat).is_same(weights.first));

@@ -1,6 +1,7 @@
 // What an optimizer does in one pass is what passes of their own do, bit for bit.
 #include <gtest/gtest.h>
 
+#include "fovea/core/error.h"
 #include "fovea/kernels/adamw.h"
 #include "fovea/kernels/weight_copies.h"
 #include "fovea/optim/adamw.h"
@@ -60,6 +61,36 @@ TEST_P(StepExtrasTest, AreWhatPassesOfTheirOwnDo) {
   support::expect_same_bits(joined->flat_param(), apart->flat_param(), "parameters");
   for (const auto& [name, average] : joined_ema.state()) {
     support::expect_same_bits(average, apart_ema.state().at(name), "average of " + name);
+  }
+}
+
+// A replay finds the copies of weights current, also after an evaluation with other weights, and
+// they are so after it.
+TEST(StepByReplayTest, HasTheHostsPartOfAStep) {
+  const auto optimizer = make("adamw");
+  ASSERT_TRUE(optimizer->can_be_recorded());
+  const auto& weight = optimizer->params()[0].param;
+  const auto copy = own_weight(weight, at::kBFloat16);
+  draw_gradients(*optimizer, 1);
+  optimizer->step(1e-2);
+  optimizer->flat_param().mul_(2);
+  optimizer->mark_changed();
+  int replays = 0;
+  optimizer->step_by_replay(1e-2, {}, [&] {
+    ++replays;
+    support::expect_same_bits(copy, weight.detach().to(at::kBFloat16), "copy before");
+    copy.zero_();  // as a replay writes it
+  });
+  EXPECT_EQ(replays, 1);
+  EXPECT_EQ(optimizer->steps_taken(), 2);
+  EXPECT_EQ(own_weight(weight, at::kBFloat16).count_nonzero().item<int64_t>(), 0);
+}
+
+TEST(StepByReplayTest, IsNotThereForOthers) {
+  for (const auto* kind : {"sgd", "plain"}) {
+    const auto optimizer = make(kind);
+    EXPECT_FALSE(optimizer->can_be_recorded()) << kind;
+    EXPECT_THROW(optimizer->step_by_replay(1e-2, {}, [] {}), Error) << kind;
   }
 }
 

@@ -32,7 +32,7 @@ __device__ __forceinline__ void update(const AdamWTensors& t, const AdamWCoeffic
   float average[W];
   load<W>(t.average + at, average);
 #pragma unroll
-  for (int i = 0; i < W; ++i) average[i] = lerp_element(average[i], param[i], t.average_weight);
+  for (int i = 0; i < W; ++i) average[i] = lerp_element(average[i], param[i], c.average_weight);
   store<W>(average, t.average + at);
 }
 

@@ -15,9 +15,8 @@ struct AdamWTensors {
   float *exp_avg, *exp_avg_sq;
   // Null: not wanted.
   const double* clip;  // [4] of clip_state
-  float* average;      // becomes lerp(average, new parameters, average_weight)
-  float average_weight;
-  void* copy;  // bfloat16: becomes the new parameters, rounded
+  float* average;      // becomes lerp(average, new parameters, average_weight of the group)
+  void* copy;          // bfloat16: becomes the new parameters, rounded
 };
 
 // begin: a multiple of 4.

@@ -14,13 +14,12 @@ struct DropMaskShape {
 
 struct DropMaskDraw {
   PhiloxKey key;
-  uint32_t step;
   uint32_t threshold;  // drop_threshold() of the rate
   float scale;         // of what is kept
 };
 
-// rows: [B], mask: [B, E], both contiguous on the current device.
-void draw_drop_mask(const int64_t* rows, const DropMaskShape& shape, const DropMaskDraw& draw,
+// stamp: [1 + B], the step and then the rows; mask: [B, E], both contiguous on the current device.
+void draw_drop_mask(const int64_t* stamp, const DropMaskShape& shape, const DropMaskDraw& draw,
                     float* mask, Stream stream);
 
 }  // namespace fovea::kernels::cuda

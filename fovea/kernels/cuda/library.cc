@@ -33,17 +33,15 @@ T* mutable_data_or_null(const OptionalTensor& x) {
   return x ? x->mutable_data_ptr<T>() : nullptr;
 }
 
-// rows: [B] int64 -> mask [B, E] float32.
-at::Tensor drop_mask(const at::Tensor& rows, int64_t packed_key, int64_t step, int64_t elements,
-                     double rate) {
-  const Launch launch(rows);
-  const int64_t B = rows.size(0);
-  const auto mask = at::empty({B, elements}, rows.options().dtype(at::kFloat));
+// stamp: [1 + B] int64 -> mask [B, E] float32.
+at::Tensor drop_mask(const at::Tensor& stamp, int64_t packed_key, int64_t elements, double rate) {
+  const Launch launch(stamp);
+  const int64_t B = stamp.size(0) - 1;
+  const auto mask = at::empty({B, elements}, stamp.options().dtype(at::kFloat));
   if (mask.numel() == 0) return mask;
-  draw_drop_mask(rows.const_data_ptr<int64_t>(), {.rows = B, .elements = elements},
+  draw_drop_mask(stamp.const_data_ptr<int64_t>(), {.rows = B, .elements = elements},
                  {.key = {static_cast<uint32_t>(packed_key),
                           static_cast<uint32_t>(static_cast<uint64_t>(packed_key) >> 32)},
-                  .step = static_cast<uint32_t>(step),
                   .threshold = cpu::drop_threshold(rate),
                   .scale = static_cast<float>(1.0 / (1.0 - rate))},
                  mask.mutable_data_ptr<float>(), launch.stream());
@@ -162,7 +160,7 @@ std::tuple<at::Tensor, at::Tensor> residual_backward(const at::Tensor& dy,
 void adamw_step(const at::Tensor& param, const at::Tensor& grad, const at::Tensor& exp_avg,
                 const at::Tensor& exp_avg_sq, const at::Tensor& tiles,
                 const at::Tensor& coefficients, const OptionalTensor& clip,
-                const OptionalTensor& average, double average_weight, const OptionalTensor& copy) {
+                const OptionalTensor& average, const OptionalTensor& copy) {
   static_assert(sizeof(AdamWTile) == kAdamWTileColumns * sizeof(int64_t));
   if (tiles.size(0) == 0) return;
   const Launch launch(param);
@@ -172,7 +170,6 @@ void adamw_step(const at::Tensor& param, const at::Tensor& grad, const at::Tenso
                     .exp_avg_sq = exp_avg_sq.mutable_data_ptr<float>(),
                     .clip = data_or_null<double>(clip),
                     .average = mutable_data_or_null<float>(average),
-                    .average_weight = static_cast<float>(average_weight),
                     .copy = copy ? copy->mutable_data_ptr() : nullptr},
                    static_cast<const AdamWTile*>(tiles.const_data_ptr()), tiles.size(0),
                    static_cast<const AdamWCoefficients*>(coefficients.const_data_ptr()),
