@@ -63,6 +63,7 @@ BenchWorkload::BenchWorkload(const BenchOptions& options)
   step_options_.fp8 = fp8_.get();
   stepper_.emplace(*model_, *task_, *optimizer_, /*ema=*/nullptr, step_options_,
                    numbers_on(step_options_.compute.device));
+  use_graphs(*stepper_, options.config.device, step_options_.compute.device);
 }
 
 void BenchWorkload::step() {

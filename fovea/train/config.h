@@ -35,6 +35,7 @@ struct DeviceConfig {
   std::string dtype = "float32";
   std::string attention = "auto";
   std::string fp8 = "off";
+  std::string cuda_graph = "off";
   int64_t threads = 0;
 
   template <class Visitor, class Self>
@@ -60,6 +61,11 @@ struct DeviceConfig {
             "steps before; auto: as current, for layers that a measurement at the start finds "
             "faster so",
             {.choices = {"off", "current", "delayed", "auto"}});
+    v.field("cuda_graph", self.cuda_graph,
+            "on a GPU, record a whole training step as a CUDA graph and replay it: the same "
+            "results, with less work of the host for each step; on: say as a warning where that "
+            "cannot be; auto: where it can be",
+            {.choices = {"off", "on", "auto"}});
     v.field("threads", self.threads,
             "threads of the CPU kernels; 0: one for each core of this process", {.min = 0});
   }

@@ -230,6 +230,17 @@ StepOptions step_options(const TrainConfig& config) {
           .compute = compute_options(config.device)};
 }
 
+void use_graphs(Stepper& stepper, const DeviceConfig& config, c10::Device device) {
+  const bool is_asked_for = config.cuda_graph == "on";
+  if (is_asked_for && device.is_cpu()) {
+    fail<ConfigError>(
+        "device.cuda_graph: found on, but the run is on the CPU; set it to auto, which records "
+        "steps where a GPU is, or to off");
+  }
+  if (config.cuda_graph == "off" || device.is_cpu()) return;
+  stepper.use_graphs(kernels::make_device_graph, is_asked_for);
+}
+
 int64_t total_steps(const TrainerConfig& config, int64_t batches_per_epoch) {
   if (config.max_steps) return *config.max_steps;
   return std::max<int64_t>(

@@ -131,7 +131,11 @@ StepSums accumulate_gradients(models::Model& model, const Task& task, optim::Opt
   for (int64_t pass = 0; pass < num_passes; ++pass) {
     auto tensors = batch.tensors(pass * micro, std::min(batch.size, (pass + 1) * micro));
     if (options.features) options.features->fill(tensors);
-    const nn::StepScope scope(options.seed, step, tensors.rows);
+    if (options.compute.device.is_cuda() && !tensors.stamp.defined()) {  // once for all masks
+      tensors.stamp =
+          kernels::drop_stamp(static_cast<uint32_t>(step), tensors.rows, options.compute.device);
+    }
+    const nn::StepScope scope(options.seed, step, tensors.rows, /*offsets=*/{}, tensors.stamp);
     const models::ChannelScope channels(model, tensors.variables);
     const auto parts = forward_pass(model, task, tensors);
     if (options.scaler) expect_weight(*options.scaler, parts.weight, num_passes, ranks);

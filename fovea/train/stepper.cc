@@ -61,15 +61,38 @@ void Stepper::take_at_once(const StepInput& batch, Step& taken, double lr) {
 }
 
 void Stepper::take_late(const StepInput& batch, Step& taken, double lr) {
-  taken.sums = accumulate_gradients(model_, task_, optimizer_, batch, taken.step, options_);
+  const LateStepOptions how{.step = taken.step, .lr = lr, .clip_before = last_clip_};
+  auto late = graph_ ? graph_->take(batch, how) : take_eagerly(batch, how);
+  taken.sums = std::move(late.sums);
+  taken.clip = last_clip_ = late.clip;
   if (options_.notes) taken.outcome.notes = options_.notes();
-  check_weight(taken.sums.weight, taken.step);
-  taken.clip = kernels::clip_state(optimizer_.flat_grad(), {.max_norm = options_.max_grad_norm,
-                                                            .grad_scale = 1.0 / taken.sums.weight,
-                                                            .loss = taken.sums.loss,
-                                                            .before = last_clip_});
-  last_clip_ = taken.clip;
-  update(taken.step, lr, taken.clip);
+}
+
+LateStep Stepper::take_eagerly(const StepInput& batch, const LateStepOptions& how) {
+  LateStep late{.sums = accumulate_gradients(model_, task_, optimizer_, batch, how.step, options_),
+                .clip = {}};
+  check_weight(late.sums.weight, how.step);
+  late.clip = kernels::clip_state(optimizer_.flat_grad(), {.max_norm = options_.max_grad_norm,
+                                                           .grad_scale = 1.0 / late.sums.weight,
+                                                           .loss = late.sums.loss,
+                                                           .before = how.clip_before});
+  update(how.step, how.lr, late.clip);
+  return late;
+}
+
+void Stepper::use_graphs(kernels::MakeDeviceGraph make, bool is_asked_for) {
+  const auto reason = is_late() ? why_not_recorded(model_, task_, optimizer_, options_)
+                                : "the host has each step's numbers at once";
+  if (!reason.empty()) return say_not_recorded(reason, is_asked_for);
+  graph_.emplace(StepGraphParts{.optimizer = optimizer_,
+                                .ema = ema_,
+                                .options = options_,
+                                .take =
+                                    [this](const StepInput& batch, const LateStepOptions& how) {
+                                      return take_eagerly(batch, how);
+                                    },
+                                .is_asked_for = is_asked_for},
+                 std::move(make));
 }
 
 // clip: undefined: gradients are clipped.

@@ -8,9 +8,11 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "fovea/optim/ema.h"
+#include "fovea/train/step_graph.h"
 #include "fovea/train/step_parts.h"
 
 namespace fovea::train {
@@ -35,6 +37,11 @@ class Stepper {
   Stepper(models::Model& model, const Task& task, optim::Optimizer& optimizer, optim::Ema* ema,
           const StepOptions& options, Numbers numbers);
 
+  // From the next step on, steps are recorded and replayed where that can be (step_graph.h), with
+  // what numbers come late; where not, the log says once why. is_asked_for: by name, so that it is
+  // said as a warning. Changes no bit of any result.
+  void use_graphs(kernels::MakeDeviceGraph make, bool is_asked_for);
+
   // Takes step `step` on this rank's part of a batch, with learning rate `lr`. What the scaler or
   // an exception leaves out changes no weight. Throws as compute_gradients does. Collective over
   // the ranks of the options.
@@ -44,6 +51,9 @@ class Stepper {
   // Steps whose outcomes are there to be taken, and whether the device must be waited for.
   int64_t num_taken() const { return static_cast<int64_t>(steps_.size()); }
   bool is_late() const { return numbers_ == Numbers::kLate; }
+
+  // Steps that were replays.
+  int64_t num_replays() const { return graph_ ? graph_->num_replays() : 0; }
 
   // Outcomes of the steps since the last call, in their order. Throws DivergedError for the first
   // one that is not finite.
@@ -59,6 +69,7 @@ class Stepper {
   };
   void take_at_once(const StepInput& batch, Step& taken, double lr);
   void take_late(const StepInput& batch, Step& taken, double lr);
+  LateStep take_eagerly(const StepInput& batch, const LateStepOptions& how);
   void update(int64_t step, double lr, const at::Tensor& clip);
 
   models::Model& model_;
@@ -70,6 +81,7 @@ class Stepper {
   Numbers numbers_;
   std::vector<Step> steps_;
   at::Tensor last_clip_;  // of late steps: what was not finite stays so
+  std::optional<StepGraph> graph_;
 };
 
 }  // namespace fovea::train

@@ -38,6 +38,7 @@ struct TensorBatch {
   at::Tensor weights;       // [B] float32: 0 counts for nothing; undefined: every sample counts
   at::Tensor rows;          // [B] int64 on the CPU: rows of the global batch
   at::Tensor indices;       // [B] int64 on the CPU: samples of the data set
+  at::Tensor stamp;         // see kernels::DropKey; undefined: made when it is needed
 };
 
 // The model's forward of what it takes: images, packed images, or adaptive patches; where the batch
@@ -88,6 +89,10 @@ class Task {
   // Whether the losses of the parts of a batch add up to the loss of the batch; where they do not
   // (a Dice over the batch), the batch must be one pass.
   virtual bool losses_add_up() const { return true; }
+  // Whether the loss in training takes all that differs between batches of equal shape from tensors
+  // of the batch, on the model's device, and through kernels/host_part.h: then it may be part of a
+  // recorded step.
+  virtual bool can_be_recorded() const { return false; }
   virtual LossParts loss(models::Model& model, const TensorBatch& batch) const = 0;
   virtual std::unique_ptr<Evaluation> start_evaluation() const = 0;
 };

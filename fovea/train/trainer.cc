@@ -444,6 +444,7 @@ FitResult Trainer::Run::fit() {
     const parallel::ShardedParams::WholeScope whole(training_cache ? shards.get() : nullptr);
     prepare_features();
   }
+  use_graphs(*stepper, config.device, options.compute.device);
   log.start(step);
   training.loader->seek(position);
   const StopSignals signals;

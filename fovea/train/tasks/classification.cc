@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/host_part.h"
 #include "fovea/train/evaluation_parts.h"
 
 // B batch, C classes.
@@ -77,7 +78,8 @@ void ClassificationTask::check_data(const data::Dataset& dataset) const {
 
 LossParts ClassificationTask::loss(models::Model& model, const TensorBatch& batch) const {
   // A check on a GPU would have the host wait for it.
-  check_labels(batch.host_labels.defined() ? batch.host_labels : batch.labels, num_classes_);
+  kernels::host_check([labels = batch.host_labels.defined() ? batch.host_labels : batch.labels,
+                       num_classes = num_classes_] { check_labels(labels, num_classes); });
   const auto logits = forward(model, batch);  // [B, C]
   FOVEA_CHECK(logits.dim() == 2 && logits.size(1) == num_classes_,
               "classification: the model gives {} of {} values for each image, expected logits of "
