@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/bfloat16.h"
+#include "fovea/kernels/cpu/bfloat16_norm_rows.h"
 #include "fovea/kernels/cpu/norm_rows.h"
 #include "fovea/kernels/cuda/layer_norm.h"
 #include "fovea/kernels/float_rows.h"
@@ -65,6 +67,11 @@ const float* data_or_null(const OptionalTensor& x) {
   return x ? x->const_data_ptr<float>() : nullptr;
 }
 
+// Of rows that are normed as they are; null: they become floats first.
+const uint16_t* bits_in_vectors(const at::Tensor& x) {
+  return x.scalar_type() == at::kBFloat16 && cpu::has_bfloat16_norm() ? bits_of(x) : nullptr;
+}
+
 // fovea::layer_norm on the CPU and on the meta device.
 Tensors3 forward_cpu(const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
                      double eps) {
@@ -77,9 +84,16 @@ Tensors3 forward_cpu(const at::Tensor& x, const OptionalTensor& weight, const Op
   const auto* weights = data_or_null(weight);
   const auto* biases = data_or_null(bias);
   const FloatRows in(x, D), out(std::get<0>(result), D);
+  const auto* bits = bits_in_vectors(x);
+  auto* out_bits = bits ? mutable_bits_of(std::get<0>(result)) : nullptr;
   at::parallel_for(0, M, kNormRowsPerPartial, [&](int64_t begin, int64_t end) {
     std::vector<float> scratch_x(D), scratch_y(D);
     for (int64_t m = begin; m < end; ++m) {
+      if (bits) {
+        cpu::bfloat16_layer_norm_row(bits + m * D, weights, biases, static_cast<float>(eps), D,
+                                     out_bits + m * D, mean + m, rstd + m);
+        continue;
+      }
       const float* row = in.read(m, scratch_x.data());
       out.write(m, scratch_y.data(), [&](float* y) {
         cpu::layer_norm_row(row, weights, biases, static_cast<float>(eps), D, y, mean + m,
@@ -107,6 +121,9 @@ Tensors3 backward_cpu(const at::Tensor& dy, const at::Tensor& x, const OptionalT
   auto* dweights = dweight.defined() ? dweight.mutable_data_ptr<float>() : nullptr;
   auto* dbiases = dbias.defined() ? dbias.mutable_data_ptr<float>() : nullptr;
   const FloatRows in_dy(dy, D), in_x(x, D), out(dx, D);
+  const auto* bits = bits_in_vectors(x);
+  const auto* given = bits ? bits_of(dy) : nullptr;
+  auto* out_bits = bits ? mutable_bits_of(dx) : nullptr;
   at::parallel_for(0, partials, 1, [&](int64_t begin, int64_t end) {
     std::vector<float> scratch_dy(D), scratch_x(D), scratch_dx(D);
     for (int64_t p = begin; p < end; ++p) {
@@ -114,6 +131,11 @@ Tensors3 backward_cpu(const at::Tensor& dy, const at::Tensor& x, const OptionalT
       float* db = dbiases ? dbiases + p * D : nullptr;
       for (int64_t m = p * kNormRowsPerPartial; m < std::min(M, (p + 1) * kNormRowsPerPartial);
            ++m) {
+        if (bits) {
+          cpu::bfloat16_layer_norm_row_backward(given + m * D, bits + m * D, weights, means[m],
+                                                rstds[m], D, out_bits + m * D, dw, db);
+          continue;
+        }
         const float* row_dy = in_dy.read(m, scratch_dy.data());
         const float* row_x = in_x.read(m, scratch_x.data());
         out.write(m, scratch_dx.data(), [&](float* to) {
