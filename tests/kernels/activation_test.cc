@@ -64,6 +64,24 @@ TEST(ActivationTest, GeluOfEveryBfloat16) {
   EXPECT_LT(excess(dx, derivative), 1e-6);
 }
 
+// What backward makes again of the input that it kept, in one pass or in two: the same bits.
+TEST(ActivationTest, AgainGivesTheBitsOfForwardAndBackward) {
+  for (const auto dtype : {at::kFloat, at::kBFloat16}) {
+    for (const auto& name : kernels::activation_names()) {
+      SCOPED_TRACE(name);
+      const kernels::HiddenActivation activation{.kind = kernels::activation_from_name(name),
+                                                 .is_gated = false};
+      const auto x = random({71, 517}, dtype, 1).set_requires_grad(true);
+      const auto dy = random({517, 71}, dtype, 2).t();
+      const auto y = kernels::activate(x, activation);
+      const auto dx = torch::autograd::grad({y}, {x}, {dy})[0];
+      const auto again = kernels::activate_again(x.detach(), dy, activation);
+      support::expect_same_bits(again.y, y.detach(), "y");
+      support::expect_same_bits(again.dx, dx, "dx");
+    }
+  }
+}
+
 TEST(ActivationTest, GeluOfInfinityAndNan) {
   constexpr auto kInfinity = std::numeric_limits<float>::infinity();
   const auto x = at::tensor({kInfinity, -kInfinity, std::nanf("")}).to(at::kBFloat16);

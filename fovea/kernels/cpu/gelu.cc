@@ -35,13 +35,11 @@ FOVEA_AVX512 inline Tail tail_of(__m512 x) {
 }
 
 // x Phi(x) = max(x, 0) - |x| Phi(-|x|).
-FOVEA_AVX512 inline __m512 gelu_of(__m512 x) {
-  const auto tail = tail_of(x);
+FOVEA_AVX512 inline __m512 gelu_of(__m512 x, const Tail& tail) {
   return _mm512_fnmadd_ps(tail.a, tail.below, _mm512_max_ps(x, _mm512_setzero_ps()));
 }
 
-FOVEA_AVX512 inline __m512 derivative_of(__m512 x) {
-  const auto tail = tail_of(x);
+FOVEA_AVX512 inline __m512 derivative_of(__m512 x, const Tail& tail) {
   const auto is_positive = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_GE_OQ);
   const auto below = _mm512_mask_sub_ps(tail.below, is_positive, _mm512_set1_ps(1.0f), tail.below);
   constexpr auto kDensityAt0 = std::numbers::inv_sqrtpi_v<float> / std::numbers::sqrt2_v<float>;
@@ -60,24 +58,46 @@ FOVEA_AVX512 void gelu_bfloat16(const uint16_t* x, int64_t count, uint16_t* y) {
   for (int64_t i = 0; i < count; i += 32) {
     const auto mask = first_values(count - i);
     const auto values = _mm512_maskz_loadu_epi16(mask, x + i);
-    const auto low = gelu_of(widen_half(values, 0)), high = gelu_of(widen_half(values, 1));
-    store(round_to_bfloat16(low, high), mask, is_streamed, y + i);
+    const auto low = widen_half(values, 0), high = widen_half(values, 1);
+    store(round_to_bfloat16(gelu_of(low, tail_of(low)), gelu_of(high, tail_of(high))), mask,
+          is_streamed, y + i);
   }
   _mm_sfence();
 }
 
-FOVEA_AVX512 void gelu_backward_bfloat16(const uint16_t* dy, const uint16_t* x, int64_t count,
-                                         uint16_t* dx) {
+namespace {
+
+// y: null where it is not wanted.
+FOVEA_AVX512 inline void differentiate(const uint16_t* dy, const uint16_t* x, int64_t count,
+                                       uint16_t* dx, uint16_t* y) {
   const bool is_streamed = goes_past_caches(dx, count);
+  const bool is_y_streamed = y && goes_past_caches(y, count);
   for (int64_t i = 0; i < count; i += 32) {
     const auto mask = first_values(count - i);
     const auto values = _mm512_maskz_loadu_epi16(mask, x + i);
     const auto given = _mm512_maskz_loadu_epi16(mask, dy + i);
-    const auto low = _mm512_mul_ps(widen_half(given, 0), derivative_of(widen_half(values, 0)));
-    const auto high = _mm512_mul_ps(widen_half(given, 1), derivative_of(widen_half(values, 1)));
-    store(round_to_bfloat16(low, high), mask, is_streamed, dx + i);
+    const auto low = widen_half(values, 0), high = widen_half(values, 1);
+    const auto low_tail = tail_of(low), high_tail = tail_of(high);
+    const auto dlow = _mm512_mul_ps(widen_half(given, 0), derivative_of(low, low_tail));
+    const auto dhigh = _mm512_mul_ps(widen_half(given, 1), derivative_of(high, high_tail));
+    store(round_to_bfloat16(dlow, dhigh), mask, is_streamed, dx + i);
+    if (!y) continue;
+    store(round_to_bfloat16(gelu_of(low, low_tail), gelu_of(high, high_tail)), mask, is_y_streamed,
+          y + i);
   }
   _mm_sfence();
+}
+
+}  // namespace
+
+FOVEA_AVX512 void gelu_backward_bfloat16(const uint16_t* dy, const uint16_t* x, int64_t count,
+                                         uint16_t* dx) {
+  differentiate(dy, x, count, dx, nullptr);
+}
+
+FOVEA_AVX512 void gelu_again_bfloat16(const uint16_t* dy, const uint16_t* x, int64_t count,
+                                      uint16_t* dx, uint16_t* y) {
+  differentiate(dy, x, count, dx, y);
 }
 
 }  // namespace fovea::kernels::cpu
@@ -90,6 +110,9 @@ namespace fovea::kernels::cpu {
 bool has_bfloat16_gelu() { return false; }
 void gelu_bfloat16(const uint16_t*, int64_t, uint16_t*) { fail("ask has_bfloat16_gelu first"); }
 void gelu_backward_bfloat16(const uint16_t*, const uint16_t*, int64_t, uint16_t*) {
+  fail("ask has_bfloat16_gelu first");
+}
+void gelu_again_bfloat16(const uint16_t*, const uint16_t*, int64_t, uint16_t*, uint16_t*) {
   fail("ask has_bfloat16_gelu first");
 }
 
