@@ -202,21 +202,27 @@ at::Tensor product_of_panels(const at::Tensor& a, const at::Tensor& b, const at:
 }
 
 // dy: [M, N], x: [M, K] -> dy^T x: [N, K] float32. The larger side is the rows of the product: its
-// other factor is packed whole.
-at::Tensor weight_gradient_of_panels(const at::Tensor& dy, const at::Tensor& x) {
+// other factor is packed whole. The gradient of the bias comes where dy is the first factor.
+WeightGradients weight_gradients_of_panels(const at::Tensor& dy, const at::Tensor& x,
+                                           bool wants_bias) {
   const auto rows = with_dense_dim(dy), inputs = with_dense_dim(x);
   const int64_t M = dy.size(0), N = dy.size(1), K = x.size(1);
-  auto out = at::empty({N, K}, dy.options().dtype(at::kFloat));
-  if (out.numel() == 0) return out;
+  const auto options = dy.options().dtype(at::kFloat);
+  const auto out = at::empty({N, K}, options);
+  if (out.numel() == 0) return {out, {}};
   auto* data = out.mutable_data_ptr<float>();
   if (N >= K) {
-    cpu::panel_product(factor_of(rows.t()), factor_of(inputs), {N, K, M},
-                       cpu::FloatResult{.data = data, .stride = K});
-  } else {
-    cpu::panel_product(factor_of(inputs.t()), factor_of(rows), {K, N, M},
-                       cpu::FloatResult{.data = data, .stride = K, .is_transposed = true});
+    const auto bias = wants_bias ? at::empty({N}, options) : at::Tensor();
+    cpu::panel_product(
+        factor_of(rows.t()), factor_of(inputs), {N, K, M},
+        cpu::FloatResult{.data = data,
+                         .stride = K,
+                         .row_sums = wants_bias ? bias.mutable_data_ptr<float>() : nullptr});
+    return {out, bias};
   }
-  return out;
+  cpu::panel_product(factor_of(inputs.t()), factor_of(rows), {K, N, M},
+                     cpu::FloatResult{.data = data, .stride = K, .is_transposed = true});
+  return {out, {}};
 }
 
 }  // namespace
@@ -245,7 +251,7 @@ at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight) {
 at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x) {
   if (is_multiplied_as_float(dy)) return weight_gradient(dy.to(at::kFloat), x.to(at::kFloat));
   if (const auto found = gpu_weight_gradients(dy, x, /*wants_bias=*/false)) return found->weight;
-  if (multiplies_panels(dy)) return weight_gradient_of_panels(dy, x);
+  if (multiplies_panels(dy)) return weight_gradients_of_panels(dy, x, /*wants_bias=*/false).weight;
   const bool is_bfloat16 = dy.is_cpu() && dy.scalar_type() == at::kBFloat16 && dy.numel() > 0;
   if (!is_bfloat16 && !is_cpu_float(dy)) return at::matmul(dy.t(), x);
   // The sums run over all M rows, so the result is cut into tiles: a library would split sums.
@@ -269,8 +275,9 @@ at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x) {
 }
 
 WeightGradients weight_gradients(const at::Tensor& dy, const at::Tensor& x, bool wants_bias) {
-  const auto found = gpu_weight_gradients(dy, x, wants_bias);
-  return found ? *found : WeightGradients{weight_gradient(dy, x), {}};
+  if (const auto found = gpu_weight_gradients(dy, x, wants_bias)) return *found;
+  if (multiplies_panels(dy)) return weight_gradients_of_panels(dy, x, wants_bias);
+  return {weight_gradient(dy, x), {}};
 }
 
 }  // namespace fovea::kernels

@@ -25,7 +25,8 @@ struct WeightGradients {
   at::Tensor bias;    // the sum of dy's rows: [N] float32, or undefined
 };
 
-// The gradient of the bias comes where it is wanted and costs no pass over dy, as with cuBLASLt.
+// The gradient of the bias comes where it is wanted and costs no pass over dy, as with cuBLASLt,
+// and in panels for N >= K.
 WeightGradients weight_gradients(const at::Tensor& dy, const at::Tensor& x, bool wants_bias);
 
 }  // namespace fovea::kernels

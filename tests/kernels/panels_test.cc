@@ -42,14 +42,14 @@ const std::vector<Sizes> kSizes = {{1, 1, 1},      {32, 32, 32},   {33, 47, 65},
 
 // values: [rows, columns], as a factor that lies inside of something larger, either way round.
 struct StoredFactor {
-  StoredFactor(const at::Tensor& values, bool is_transposed) {
+  StoredFactor(const at::Tensor& values, bool is_transposed) : values(values) {
     const auto stored = is_transposed ? values.t() : values;
     whole = at::full({stored.size(0), stored.size(1) + 3}, std::numeric_limits<float>::quiet_NaN(),
                      values.options());
     whole.narrow(1, 2, stored.size(1)).copy_(stored);
     factor = {mutable_bits_of(whole) + 2, whole.size(1), is_transposed};
   }
-  at::Tensor whole;
+  at::Tensor values, whole;
   Factor factor;
 };
 
@@ -66,7 +66,7 @@ class PanelProductTest : public PanelsTest {
         for (const bool second : {false, true}) {
           SCOPED_TRACE(fmt::format("{} x {} x {}, transposed: {}, {}", sizes.rows, sizes.columns,
                                    sizes.depth, first, second));
-          check(StoredFactor(a, first).factor, StoredFactor(b, second).factor, sizes, expected);
+          check(StoredFactor(a, first), StoredFactor(b, second), sizes, expected);
         }
       }
     }
@@ -74,28 +74,35 @@ class PanelProductTest : public PanelsTest {
 };
 
 TEST_F(PanelProductTest, FloatResultsMatchFloat64) {
-  for_each_case([](const Factor& a, const Factor& b, const Sizes& s, const at::Tensor& expected) {
-    for (const bool is_transposed : {false, true}) {
-      // A column more than is written, to see that it is not.
-      const auto shape = is_transposed ? expected.t() : expected;
-      const auto out = at::full({shape.size(0), shape.size(1) + 1}, 77, at::kFloat);
-      panel_product(a, b, {s.rows, s.columns, s.depth},
-                    kernels::cpu::FloatResult{.data = out.mutable_data_ptr<float>(),
-                                              .stride = out.size(1),
-                                              .is_transposed = is_transposed});
-      support::expect_close(out.narrow(1, 0, shape.size(1)), shape, at::kFloat, "product");
-      EXPECT_TRUE(out.select(1, -1).eq(77).all().item<bool>());
-    }
-  });
+  for_each_case(
+      [](const StoredFactor& a, const StoredFactor& b, const Sizes& s, const at::Tensor& expected) {
+        for (const bool is_transposed : {false, true}) {
+          // A column more than is written, to see that it is not.
+          const auto shape = is_transposed ? expected.t() : expected;
+          const auto out = at::full({shape.size(0), shape.size(1) + 1}, 77, at::kFloat);
+          const auto sums = at::full({s.rows + 1}, 77, at::kFloat);
+          panel_product(a.factor, b.factor, {s.rows, s.columns, s.depth},
+                        kernels::cpu::FloatResult{.data = out.mutable_data_ptr<float>(),
+                                                  .stride = out.size(1),
+                                                  .is_transposed = is_transposed,
+                                                  .row_sums = sums.mutable_data_ptr<float>()});
+          support::expect_close(sums.narrow(0, 0, s.rows), a.values.to(at::kDouble).sum(1),
+                                at::kFloat, "sums of rows");
+          EXPECT_EQ(sums[-1].item<float>(), 77);
+          support::expect_close(out.narrow(1, 0, shape.size(1)), shape, at::kFloat, "product");
+          EXPECT_TRUE(out.select(1, -1).eq(77).all().item<bool>());
+        }
+      });
 }
 
 TEST_F(PanelProductTest, Bfloat16ResultsAreThoseOfFloat64Rounded) {
-  for_each_case([](const Factor& a, const Factor& b, const Sizes& s, const at::Tensor& expected) {
+  for_each_case([](const StoredFactor& a, const StoredFactor& b, const Sizes& s,
+                   const at::Tensor& expected) {
     const auto bias = random({s.columns}, at::kFloat, 3);
     for (const bool has_bias : {false, true}) {
       const auto out = at::full({s.rows, s.columns + 1}, 77, at::kBFloat16);
       panel_product(
-          a, b, {s.rows, s.columns, s.depth},
+          a.factor, b.factor, {s.rows, s.columns, s.depth},
           kernels::cpu::Bfloat16Result{.data = mutable_bits_of(out),
                                        .stride = out.size(1),
                                        .bias = has_bias ? bias.const_data_ptr<float>() : nullptr});
@@ -132,33 +139,45 @@ TEST_F(PanelProductTest, SameBitsForAnyNumberOfThreads) {
   const auto a = random({500, 1100}, at::kBFloat16, 1), b = random({1100, 330}, at::kBFloat16, 2);
   support::expect_same_bits_for_any_threads(
       [&] {
-        const auto out = at::zeros({500, 330}, at::kFloat);
-        panel_product(
-            {mutable_bits_of(a), 1100}, {mutable_bits_of(b), 330}, {500, 330, 1100},
-            kernels::cpu::FloatResult{.data = out.mutable_data_ptr<float>(), .stride = 330});
-        return std::vector<at::Tensor>{out};
+        const auto out = at::zeros({500, 330}, at::kFloat), sums = at::zeros({500}, at::kFloat);
+        panel_product({mutable_bits_of(a), 1100}, {mutable_bits_of(b), 330}, {500, 330, 1100},
+                      kernels::cpu::FloatResult{.data = out.mutable_data_ptr<float>(),
+                                                .stride = 330,
+                                                .row_sums = sums.mutable_data_ptr<float>()});
+        return std::vector<at::Tensor>{out, sums};
       },
       {2, 3, 7, 16});
 }
 
-// multiply_panels takes tiles where there is AMX, so vectors are tested by themselves.
+// multiply_panels takes tiles where there is AMX, so vectors are tested by themselves. Of a part of
+// a panel the rest is noise that must not come in.
 TEST_F(PanelProductTest, VectorsAddWhatTheFactorsSay) {
   namespace cpu = kernels::cpu;
   constexpr int64_t kSteps = 3, kDepth = kSteps * cpu::kBlockSide;
-  const auto a = random({cpu::kBlockSide, kDepth}, at::kBFloat16, 1);
-  const auto b = random({kDepth, cpu::kBlockSide}, at::kBFloat16, 2);
   cpu::AlignedBuffer<uint16_t> first, second;
   cpu::AlignedBuffer<float> block;
-  cpu::pack_first({mutable_bits_of(a), kDepth}, 0, cpu::kBlockSide, 0, kDepth,
-                  first.reserve(kSteps * cpu::kStepValues));
-  cpu::pack_second({mutable_bits_of(b), cpu::kBlockSide}, 0, cpu::kBlockSide, 0, kDepth,
-                   second.reserve(kSteps * cpu::kStepValues));
   auto* sums = block.reserve(cpu::kBlockValues);
-  const auto expected = a.to(at::kDouble).matmul(b.to(at::kDouble));
-  for (const bool adds : {false, true}) {
-    cpu::multiply_panels_in_vectors(first.data(), second.data(), kSteps, adds, sums);
-    const auto found = at::from_blob(sums, {cpu::kBlockSide, cpu::kBlockSide}, at::kFloat);
-    support::expect_close(found, adds ? 2 * expected : expected, at::kFloat, "product");
+  const auto found = at::from_blob(sums, {cpu::kBlockSide, cpu::kBlockSide}, at::kFloat);
+  const std::vector<cpu::PanelExtent> extents = {
+      {kDepth}, {kDepth, 32, 16}, {kDepth, 9, 17}, {kDepth - 27, 8, 5}, {1, 1, 1}};
+  for (const auto& [depth, lines, columns] : extents) {
+    SCOPED_TRACE(fmt::format("{} x {} x {}", lines, columns, depth));
+    const auto a = random({cpu::kBlockSide, depth}, at::kBFloat16, 1);
+    const auto b = random({depth, cpu::kBlockSide}, at::kBFloat16, 2);
+    cpu::pack_first({mutable_bits_of(a), depth}, 0, cpu::kBlockSide, 0, depth,
+                    first.reserve(kSteps * cpu::kStepValues));
+    cpu::pack_second({mutable_bits_of(b), cpu::kBlockSide}, 0, cpu::kBlockSide, 0, depth,
+                     second.reserve(kSteps * cpu::kStepValues));
+    const auto part = [&, height = lines, width = columns](const at::Tensor& x) {
+      return x.narrow(0, 0, height).narrow(1, 0, width);
+    };
+    const auto expected = part(a.to(at::kDouble).matmul(b.to(at::kDouble)));
+    found.fill_(std::numeric_limits<float>::quiet_NaN());
+    for (const bool adds : {false, true}) {
+      cpu::multiply_panels_in_vectors(first.data(), second.data(), {depth, lines, columns}, adds,
+                                      sums);
+      support::expect_close(part(found), adds ? 2 * expected : expected, at::kFloat, "product");
+    }
   }
 }
 
@@ -228,6 +247,7 @@ TEST_F(PanelAttentionTest, MatchesFloat64) {
 TEST_F(PanelAttentionTest, ScratchMayComeFromAnotherSize) {
   const HeadCase small(20, 32), large(197, 64);
   const auto expected = small.on_panels();
+  large.qkv.fill_(std::numeric_limits<float>::quiet_NaN());  // nothing of it may come in
   const kernels::cpu::PanelScope scope;
   kernels::cpu::PanelAttentionScratch scratch;
   for (const auto* head : {&large, &small}) {

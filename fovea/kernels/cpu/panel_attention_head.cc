@@ -136,10 +136,13 @@ struct Head {
     }
     return to;
   }
-  // 32 tokens [k, step] against all [n, k, step] -> [n, block].
-  void multiply_columns(const uint16_t* lines, const uint16_t* columns, float* to) const {
+  // Tokens of panel `of` [k, step] against all [n, k, step] -> [n, block]. Of the padding a part
+  // may be left as it was; what follows reads no more than lines and pairs that have a token.
+  void multiply_columns(const uint16_t* lines, int64_t of, const uint16_t* columns,
+                        float* to) const {
     for (int64_t panel = 0; panel < n; ++panel) {
-      multiply_panels(lines, columns + panel * k * kStepValues, k, false,
+      multiply_panels(lines, columns + panel * k * kStepValues,
+                      {.depth = K, .lines = tokens(of), .columns = tokens(panel)}, false,
                       to + panel * kBlockValues);
     }
   }
@@ -157,11 +160,13 @@ struct Head {
                      int64_t panel, OutRows to) const {
     auto* block = s.out.reserve(kBlockValues);
     for (int64_t i = 0; i < k; ++i) {
-      multiply_panels(lines, rows + i * n * kStepValues, n, false, block);
+      const auto columns = std::min(kBlockSide, K - i * kBlockSide);
+      multiply_panels(lines, rows + i * n * kStepValues,
+                      {.depth = N, .lines = tokens(panel), .columns = columns}, false, block);
       store_block(block, {.data = to.data + panel * kBlockSide * to.stride + i * kBlockSide,
                           .stride = to.stride,
                           .rows = tokens(panel),
-                          .columns = std::min(kBlockSide, K - i * kBlockSide),
+                          .columns = columns,
                           .row_factors = factors});
     }
   }
@@ -199,7 +204,7 @@ void panel_attention_forward(PanelAttentionScratch& s, const QkvRows& qkv, int64
   auto* rounded = s.rounded.reserve(2 * n * kStepValues);
   float inverse_sums[kBlockSide];
   for (int64_t panel = 0; panel < n; ++panel) {
-    head.multiply_columns(head.pack_lines(qkv.q, panel), keys, scores);
+    head.multiply_columns(head.pack_lines(qkv.q, panel), panel, keys, scores);
     for (int64_t row = 0; row < head.tokens(panel); ++row) {
       for (const auto& rows : {qkv.q, qkv.k, qkv.v}) {
         head.prefetch_next(rows, panel * kBlockSide + row);
@@ -230,8 +235,9 @@ void panel_attention_backward(PanelAttentionScratch& s, const QkvRows& qkv, InRo
   auto* ds = p + n * kStepValues;
   auto* ds_of_queries = s.dscores.reserve(n * n * kStepValues);
   for (int64_t panel = 0; panel < n; ++panel) {
-    head.multiply_columns(head.pack_lines(qkv.k, panel), queries, scores);        // S^T = K Q^T
-    head.multiply_columns(head.pack_lines(qkv.v, panel), dout_columns, dscores);  // dP^T = V dO^T
+    head.multiply_columns(head.pack_lines(qkv.k, panel), panel, queries, scores);  // S^T = K Q^T
+    head.multiply_columns(head.pack_lines(qkv.v, panel), panel, dout_columns,
+                          dscores);  // dP^T = V dO^T
     for (int64_t row = 0; row < head.tokens(panel); ++row) {
       for (const auto& rows : {qkv.q, qkv.k, qkv.v, out, dout}) {
         head.prefetch_next(rows, panel * kBlockSide + row);

@@ -4,10 +4,12 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "fovea/kernels/bfloat16.h"
 #include "fovea/kernels/cpu/aligned_buffer.h"
 #include "fovea/kernels/cpu/share_out.h"
+#include "fovea/kernels/cpu/tiles.h"
 
 // Note [Blocks of a product]
 // The second factor is packed whole (Note [Panels]), by all threads. Then each thread takes runs of
@@ -58,7 +60,11 @@ class Product {
  public:
   Product(const Factor& first, const Factor& second, const ProductSizes& sizes,
           const Result& result)
-      : first_(first), second_(second), sizes_(sizes), result_(result) {}
+      : first_(first), second_(second), sizes_(sizes), result_(result) {
+    // Whichever way a factor lies, it is packed from its first row to its last one.
+    first_.ahead = kBlockSide * first_.stride;
+    second_.ahead = kBlockSide * second_.stride;
+  }
 
   void run() {
     const auto packed = at::empty({across_ * steps_ * kStepValues}, at::kBFloat16);
@@ -67,7 +73,7 @@ class Product {
     // Few panels are cut across as well, so that all threads have work.
     const int64_t parts = std::clamp<int64_t>(4 * at::get_num_threads() / down_, 1, across_);
     const int64_t most = panels_of_run();
-    share_out(parts * down_, most, [&](int64_t begin, int64_t end) {
+    const auto body = [&](int64_t begin, int64_t end) {
       const PanelScope scope;
       while (begin < end) {
         const auto part = begin / down_, panel = begin % down_;
@@ -75,7 +81,8 @@ class Product {
         multiply(panel, count, across_ * part / parts, across_ * (part + 1) / parts);
         begin += count;
       }
-    });
+    };
+    share_out(parts * down_, most, body, least_of_run());
   }
 
  private:
@@ -123,12 +130,38 @@ class Product {
     }
   }
 
+  struct Range {
+    int64_t from, to;
+  };
+  struct Steps {
+    int64_t first, count;
+  };
+
+  // Of packed panels of the first factor, where sums of its lines are wanted.
+  void sum_packed(const uint16_t* packed, int64_t begin, int64_t count, const Steps& steps) const {
+    if constexpr (std::is_same_v<Result, FloatResult>) {
+      for (int64_t i = 0; result_.row_sums && i < count; ++i) {
+        sum_lines(packed + i * steps.count * kStepValues, steps.count,
+                  part_of(sizes_.rows, begin + i), steps.first > 0,
+                  result_.row_sums + (begin + i) * kBlockSide);
+      }
+    }
+  }
+
   // Of panels of the first factor that are packed together: in a deep product as many as leave
   // their waiting sums in the second-level cache.
   int64_t panels_of_run() const {
     if (steps_ <= kMostSteps) return kPanelsAtOnce;
-    constexpr int64_t kMostWaiting = 320;  // blocks: 1.25 MiB
-    return std::max(kPanelsAtOnce, kMostWaiting / across_ / kPanelsAtOnce * kPanelsAtOnce);
+    // Blocks: 1.25 MiB of the 2 MiB that processors with AMX have, 640 KiB of others' 1 MiB.
+    static const int64_t most_waiting = has_amx() ? 320 : 160;
+    return std::max(kPanelsAtOnce, most_waiting / across_ / kPanelsAtOnce * kPanelsAtOnce);
+  }
+
+  // The whole second factor comes by for each run, and of few panels of a transposed first factor
+  // little is read in each row.
+  int64_t least_of_run() const {
+    if (steps_ <= kMostSteps) return 1;
+    return std::clamp<int64_t>(down_ / (2 * at::get_num_threads()), 1, kPanelsAtOnce / 2);
   }
 
   // Panels [begin, begin + count) of the first factor times panels [from, to) of the second one.
@@ -143,6 +176,7 @@ class Product {
     for (int64_t step = 0; step < steps_; step += most) {
       const auto num_steps = std::min(most, steps_ - step);
       pack_some_of_first(begin, count, step, num_steps, packed);
+      if (from == 0) sum_packed(packed, begin, count, {step, num_steps});
       for (int64_t i = 0; i < count; i += kPanelsAtOnce) {
         multiply_packed(packed + i * num_steps * kStepValues, begin + i,
                         std::min(kPanelsAtOnce, count - i), {from, to}, {step, num_steps},
@@ -153,12 +187,6 @@ class Product {
     }
   }
 
-  struct Range {
-    int64_t from, to;
-  };
-  struct Steps {
-    int64_t first, count;
-  };
   // block_of(panel, i): where the sums of panel begin + i of the first factor and of `panel` of the
   // second one are.
   template <class BlockOf>
@@ -166,9 +194,15 @@ class Product {
                        const Steps& steps, const BlockOf& block_of) const {
     for (int64_t panel = panels.from; panel < panels.to; ++panel) {
       const auto* second = packed_ + (panel * steps_ + steps.first) * kStepValues;
+      // The next panel of the second factor comes while this one is used, a part at each product.
+      const auto* next = panel + 1 < panels.to ? second + steps_ * kStepValues : nullptr;
+      const auto part = (steps.count + count - 1) / count;
       for (int64_t i = 0; i < count; ++i) {
         auto* block = block_of(panel, i);
-        multiply_panels(packed + i * steps.count * kStepValues, second, steps.count,
+        if (next && i * part < steps.count) {
+          prefetch_panel(next + i * part * kStepValues, std::min(part, steps.count - i * part));
+        }
+        multiply_panels(packed + i * steps.count * kStepValues, second, {steps.count * kBlockSide},
                         steps.first > 0, block);
         if (steps.first + steps.count < steps_) continue;
         store_block(block,

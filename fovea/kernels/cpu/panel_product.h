@@ -25,6 +25,7 @@ struct FloatResult {
   float* data;
   int64_t stride;
   bool is_transposed = false;
+  float* row_sums = nullptr;  // [rows]: the first factor's sums over depth, where they are wanted
 };
 
 // first [rows, depth] times second [depth, columns]; each of them is read once. Each sum is taken

@@ -52,6 +52,12 @@ FOVEA_AVX512 inline __m512bh broadcast_pair(const uint16_t* data) {
   return reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
 }
 
+// Asks for the line of memory `values` values behind `data`, which need not be there.
+inline void prefetch_ahead(const uint16_t* data, int64_t values) {
+  const auto address = reinterpret_cast<uintptr_t>(data) + sizeof(*data) * values;
+  __builtin_prefetch(reinterpret_cast<const void*>(address), /*rw=*/0, /*locality=*/2);
+}
+
 // 16 lines that lie row after row, 32 values of each: as they lie.
 FOVEA_AVX512 inline void load_lines(const uint16_t* data, int64_t stride, int64_t lines,
                                     int64_t depth, __m512i (&units)[16]) {
@@ -81,10 +87,14 @@ FOVEA_AVX512 inline void load_pairs(const uint16_t* data, int64_t stride, int64_
 }
 
 // data: the first line's first value. lies_in_rows: whether a line is a row of what is in memory.
-FOVEA_AVX512 inline void pack_panel(const uint16_t* data, int64_t stride, bool lies_in_rows,
-                                    bool is_transposed, int64_t lines, int64_t depth,
-                                    uint16_t* to) {
+FOVEA_AVX512 inline void pack_panel(const uint16_t* data, int64_t stride, int64_t ahead,
+                                    bool lies_in_rows, bool is_transposed, int64_t lines,
+                                    int64_t depth, uint16_t* to) {
   for (int64_t done = 0; done < depth; done += kBlockSide) {
+    if (ahead != 0) {
+      const auto* from = lies_in_rows ? data + done : data + done * stride;
+      for (int64_t row = 0; row < kBlockSide; ++row) prefetch_ahead(from, row * stride + ahead);
+    }
     for (int64_t line = 0; line < kBlockSide; line += kTileRows, to += kTileValues) {
       __m512i units[16];
       if (lies_in_rows) {
@@ -98,31 +108,34 @@ FOVEA_AVX512 inline void pack_panel(const uint16_t* data, int64_t stride, bool l
   }
 }
 
-// Eight lines of a first factor against a panel of a second one, in sixteen registers of sums.
+// Eight lines of a first factor against a panel of a second one, or its first half, in sixteen
+// registers of sums.
+template <bool kIsWhole>
 FOVEA_AVX512 inline void multiply_lines(const uint16_t* first, const uint16_t* second,
-                                        int64_t steps, bool adds, float* block) {
+                                        int64_t depth, bool adds, float* block) {
   __m512 low[kLinesAtOnce], high[kLinesAtOnce];
 #pragma GCC unroll 8
   for (int i = 0; i < kLinesAtOnce; ++i) {
     low[i] = adds ? _mm512_load_ps(block + i * kBlockSide) : _mm512_setzero_ps();
-    high[i] = adds ? _mm512_load_ps(block + i * kBlockSide + 16) : _mm512_setzero_ps();
+    high[i] = adds && kIsWhole ? _mm512_load_ps(block + i * kBlockSide + 16) : _mm512_setzero_ps();
   }
-  for (int64_t step = 0; step < steps; ++step, first += kStepValues, second += kStepValues) {
-    for (int64_t pair = 0; pair < kBlockSide; pair += 2) {
+  for (; depth > 0; depth -= kBlockSide, first += kStepValues, second += kStepValues) {
+    const int64_t values = std::min(depth, kBlockSide);
+    for (int64_t pair = 0; pair < values; pair += 2) {
       const auto b0 = load_bfloat16(second + 16 * pair);
-      const auto b1 = load_bfloat16(second + kTileValues + 16 * pair);
+      const auto b1 = load_bfloat16(second + (kIsWhole ? kTileValues : 0) + 16 * pair);
 #pragma GCC unroll 8
       for (int i = 0; i < kLinesAtOnce; ++i) {
         const auto a = broadcast_pair(first + i * kBlockSide + pair);
         low[i] = _mm512_dpbf16_ps(low[i], a, b0);
-        high[i] = _mm512_dpbf16_ps(high[i], a, b1);
+        if constexpr (kIsWhole) high[i] = _mm512_dpbf16_ps(high[i], a, b1);
       }
     }
   }
 #pragma GCC unroll 8
   for (int i = 0; i < kLinesAtOnce; ++i) {
     _mm512_store_ps(block + i * kBlockSide, low[i]);
-    _mm512_store_ps(block + i * kBlockSide + 16, high[i]);
+    if constexpr (kIsWhole) _mm512_store_ps(block + i * kBlockSide + 16, high[i]);
   }
 }
 
@@ -142,21 +155,42 @@ PanelScope::~PanelScope() {
 FOVEA_AVX512 void pack_first(const Factor& factor, int64_t begin, int64_t count, int64_t first,
                              int64_t depth, uint16_t* to) {
   const int64_t row = factor.is_transposed ? first : begin, column = first + begin - row;
-  pack_panel(factor.data + row * factor.stride + column, factor.stride, !factor.is_transposed,
-             factor.is_transposed, count, depth, to);
+  pack_panel(factor.data + row * factor.stride + column, factor.stride, factor.ahead,
+             !factor.is_transposed, factor.is_transposed, count, depth, to);
 }
 
 FOVEA_AVX512 void pack_second(const Factor& factor, int64_t begin, int64_t count, int64_t first,
                               int64_t depth, uint16_t* to) {
   const int64_t row = factor.is_transposed ? begin : first, column = first + begin - row;
-  pack_panel(factor.data + row * factor.stride + column, factor.stride, factor.is_transposed,
-             factor.is_transposed, count, depth, to);
+  pack_panel(factor.data + row * factor.stride + column, factor.stride, factor.ahead,
+             factor.is_transposed, factor.is_transposed, count, depth, to);
 }
 
 FOVEA_AVX512 void multiply_panels_in_vectors(const uint16_t* first, const uint16_t* second,
-                                             int64_t steps, bool adds, float* block) {
-  for (int64_t line = 0; line < kBlockSide; line += kLinesAtOnce) {
-    multiply_lines(first + line * kBlockSide, second, steps, adds, block + line * kBlockSide);
+                                             const PanelExtent& extent, bool adds, float* block) {
+  const auto multiply = extent.columns > kTileRows ? multiply_lines<true> : multiply_lines<false>;
+  for (int64_t line = 0; line < extent.lines; line += kLinesAtOnce) {
+    multiply(first + line * kBlockSide, second, extent.depth, adds, block + line * kBlockSide);
+  }
+}
+
+FOVEA_AVX512 void sum_lines(const uint16_t* panel, int64_t steps, int64_t lines, bool adds,
+                            float* sums) {
+  constexpr int32_t kTwoOnes = 0x3F803F80;
+  const auto ones = reinterpret_cast<__m512bh>(_mm512_set1_epi32(kTwoOnes));
+  for (int64_t line = 0; line < lines; line += kLinesAtOnce) {
+    __m512 parts[kLinesAtOnce];
+    for (auto& part : parts) part = _mm512_setzero_ps();
+    for (int64_t step = 0; step < steps; ++step) {
+      const auto* from = panel + step * kStepValues + line * kBlockSide;
+#pragma GCC unroll 8
+      for (int i = 0; i < kLinesAtOnce; ++i) {
+        parts[i] = _mm512_dpbf16_ps(parts[i], load_bfloat16(from + i * kBlockSide), ones);
+      }
+    }
+    for (int64_t i = 0; i < std::min<int64_t>(kLinesAtOnce, lines - line); ++i) {
+      sums[line + i] = (adds ? sums[line + i] : 0.0f) + _mm512_reduce_add_ps(parts[i]);
+    }
   }
 }
 
@@ -216,9 +250,11 @@ PanelScope::PanelScope() { refuse_panels(); }
 PanelScope::~PanelScope() = default;
 void pack_first(const Factor&, int64_t, int64_t, int64_t, int64_t, uint16_t*) { refuse_panels(); }
 void pack_second(const Factor&, int64_t, int64_t, int64_t, int64_t, uint16_t*) { refuse_panels(); }
-void multiply_panels_in_vectors(const uint16_t*, const uint16_t*, int64_t, bool, float*) {
+void multiply_panels_in_vectors(const uint16_t*, const uint16_t*, const PanelExtent&, bool,
+                                float*) {
   refuse_panels();
 }
+void sum_lines(const uint16_t*, int64_t, int64_t, bool, float*) { refuse_panels(); }
 void store_block(const float*, const BlockTarget&) { refuse_panels(); }
 void store_block(const float*, const FloatBlockTarget&) { refuse_panels(); }
 
@@ -228,10 +264,21 @@ void store_block(const float*, const FloatBlockTarget&) { refuse_panels(); }
 
 namespace fovea::kernels::cpu {
 
-void multiply_panels(const uint16_t* first, const uint16_t* second, int64_t steps, bool adds,
-                     float* block) {
-  static const auto multiply = has_amx() ? multiply_panels_in_tiles : multiply_panels_in_vectors;
-  multiply(first, second, steps, adds, block);
+void prefetch_panel(const uint16_t* panel, int64_t steps) {
+  constexpr int64_t kLine = 32;
+  for (int64_t i = 0; i < steps * kStepValues; i += kLine) {
+    __builtin_prefetch(panel + i, /*rw=*/0, /*locality=*/2);
+  }
+}
+
+void multiply_panels(const uint16_t* first, const uint16_t* second, const PanelExtent& extent,
+                     bool adds, float* block) {
+  static const bool has_tiles = has_amx();
+  if (has_tiles) {
+    multiply_panels_in_tiles(first, second, num_blocks(extent.depth), adds, block);
+  } else {
+    multiply_panels_in_vectors(first, second, extent, adds, block);
+  }
 }
 
 }  // namespace fovea::kernels::cpu

@@ -44,6 +44,9 @@ struct Factor {
   const uint16_t* data;
   int64_t stride;
   bool is_transposed = false;
+  // How many values further on lies what is packed next, which packing asks memory for; 0: nothing.
+  // Rows lie too far apart for the processor to see which ones come.
+  int64_t ahead = 0;
 };
 
 // Packs lines [begin, begin + count), 32 at most, of which there are values in depth [first, first
@@ -53,12 +56,27 @@ void pack_first(const Factor& factor, int64_t begin, int64_t count, int64_t firs
 void pack_second(const Factor& factor, int64_t begin, int64_t count, int64_t first, int64_t depth,
                  uint16_t* to);
 
-// block: [32, 32] = (adds ? block : 0) + the product of two panels of `steps` steps.
-void multiply_panels(const uint16_t* first, const uint16_t* second, int64_t steps, bool adds,
-                     float* block);
+// sums: [lines] = (adds ? sums : 0) + the sum over depth of each of the first `lines` lines of a
+// panel of a first factor.
+void sum_lines(const uint16_t* panel, int64_t steps, int64_t lines, bool adds, float* sums);
+
+// Asks for a panel of `steps` steps, or a part of it, to come into the second-level cache.
+void prefetch_panel(const uint16_t* panel, int64_t steps);
+
+// What is wanted of a product of two panels: sums over the first `depth` values, of the first
+// `lines` lines with the first `columns` columns. All above 0.
+struct PanelExtent {
+  int64_t depth;
+  int64_t lines = kBlockSide, columns = kBlockSide;
+};
+
+// block: [32, 32] = (adds ? block : 0) + the product of two panels. What is not wanted of it may be
+// left as it is, so it may be anything; the rest of the last step in depth has to be zero in both.
+void multiply_panels(const uint16_t* first, const uint16_t* second, const PanelExtent& extent,
+                     bool adds, float* block);
 // The same where there is no AMX; works on either.
-void multiply_panels_in_vectors(const uint16_t* first, const uint16_t* second, int64_t steps,
-                                bool adds, float* block);
+void multiply_panels_in_vectors(const uint16_t* first, const uint16_t* second,
+                                const PanelExtent& extent, bool adds, float* block);
 
 // Where a block goes as bfloat16: its first `rows` rows and `columns` columns, rows `stride` values
 // apart.

@@ -13,7 +13,7 @@ bool has_amx();
 void configure_tiles();
 void release_tiles();
 
-// multiply_panels (panels.h) on tile registers.
+// multiply_panels (panels.h) on tile registers, all of `steps` steps.
 void multiply_panels_in_tiles(const uint16_t* first, const uint16_t* second, int64_t steps,
                               bool adds, float* block);
 
