@@ -1,5 +1,6 @@
 # fovea_library(<folder> [TORCH] LIBS ...): fovea/<folder>/*.cc as static library fovea::<folder>.
-# fovea_test(<folder> LIBS ...): tests/<folder>/*_test.cc as one GoogleTest program, which is one test of ctest.
+# fovea_test(<folder> [TORCH] [COST seconds] LIBS ...): tests/<folder>/*_test.cc as one GoogleTest program, which is one test
+# of ctest. COST: the longest start first, so that no processor waits at the end.
 # Targets that use libtorch share one precompiled header, whose name ends up in exactly one place.
 # gcc reads one only when the preprocessor state agrees, so there is a second one for what is compiled with sanitizers.
 set(pchs fovea_pch)
@@ -63,7 +64,7 @@ function(fovea_library folder)
 endfunction()
 
 function(fovea_test folder)
-  cmake_parse_arguments(ARG "TORCH" "" "LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH" "COST" "LIBS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/${folder}/*_test.cc"
        "${CMAKE_SOURCE_DIR}/tests/${folder}/*_support.cc")
   if(NOT sources)
@@ -82,4 +83,7 @@ function(fovea_test folder)
   # Cuda... want a GPU or the libraries of one, and say so when they are skipped.
   add_test(NAME ${folder} COMMAND test_${folder} --gtest_brief=1 "--gtest_filter=-*Cuda*")
   set_tests_properties(${folder} PROPERTIES LABELS unit TIMEOUT 1800)
+  if(ARG_COST)
+    set_tests_properties(${folder} PROPERTIES COST ${ARG_COST})
+  endif()
 endfunction()
