@@ -15,6 +15,7 @@
 #include "fovea/models/registry.h"
 #include "fovea/models/variables.h"
 #include "fovea/optim/param_groups.h"
+#include "fovea/train/stepper.h"
 
 namespace fovea::train {
 namespace {

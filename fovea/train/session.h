@@ -15,7 +15,6 @@
 #include "fovea/optim/optimizer.h"
 #include "fovea/train/config.h"
 #include "fovea/train/step.h"
-#include "fovea/train/stepper.h"
 #include "fovea/train/task.h"
 
 namespace fovea::train {
@@ -80,6 +79,7 @@ std::unique_ptr<optim::GradScaler> make_grad_scaler(const TrainConfig& config);
 ComputeOptions compute_options(const DeviceConfig& config);
 StepOptions step_options(const TrainConfig& config);
 
+class Stepper;
 // device.cuda_graph. Throws ConfigError for `on` where there is no GPU.
 void use_graphs(Stepper& stepper, const DeviceConfig& config, c10::Device device);
 

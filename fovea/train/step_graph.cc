@@ -44,10 +44,6 @@ std::string layout_of(const std::vector<TensorBatch>& passes) {
   return text;
 }
 
-int64_t size_of_pass(const StepInput& batch, const StepOptions& options) {
-  return options.micro_batch_size > 0 ? options.micro_batch_size : std::max<int64_t>(1, batch.size);
-}
-
 }  // namespace
 
 std::string why_not_recorded(const models::Model& model, const Task& task,

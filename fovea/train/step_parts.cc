@@ -119,10 +119,13 @@ void add_to(at::Tensor& sum, const at::Tensor& value) {
 
 }  // namespace
 
+int64_t size_of_pass(const StepInput& batch, const StepOptions& options) {
+  return options.micro_batch_size > 0 ? options.micro_batch_size : std::max<int64_t>(1, batch.size);
+}
+
 StepSums accumulate_gradients(models::Model& model, const Task& task, optim::Optimizer& optimizer,
                               const StepInput& batch, int64_t step, const StepOptions& options) {
-  const int64_t micro =
-      options.micro_batch_size > 0 ? options.micro_batch_size : std::max<int64_t>(1, batch.size);
+  const int64_t micro = size_of_pass(batch, options);
   const int64_t num_passes = (batch.size + micro - 1) / micro;
   auto& ranks = options.ranks ? *options.ranks : parallel::one_rank();
   check_adds_up(task, micro, batch.size, ranks.size());

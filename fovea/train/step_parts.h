@@ -19,6 +19,9 @@ struct StepSums {
   std::map<std::string, at::Tensor> sums;  // further ones, by the metric's name
 };
 
+// Samples of a micro-batch; the last one of a batch may have fewer.
+int64_t size_of_pass(const StepInput& batch, const StepOptions& options);
+
 // Forward and backward over the micro-batches. Gradients are sums over them, and over ranks with a
 // reducer or shards, times factor_of_sums.
 StepSums accumulate_gradients(models::Model& model, const Task& task, optim::Optimizer& optimizer,

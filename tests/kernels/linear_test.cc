@@ -117,6 +117,15 @@ const std::vector<kernels::HiddenActivation> kHiddenActivations = {
     {kernels::Activation::kQuickGelu}, {kernels::Activation::kSilu},
     {kernels::Activation::kRelu},      {.kind = kernels::Activation::kSilu, .is_gated = true}};
 
+// Output and gradients, to the bit.
+void expect_same_gradients(const support::Gradients& actual, const support::Gradients& expected) {
+  support::expect_same_bits(actual.output, expected.output, "y");
+  ASSERT_EQ(actual.inputs.size(), expected.inputs.size());
+  for (size_t i = 0; i < actual.inputs.size(); ++i) {
+    support::expect_same_bits(actual.inputs[i], expected.inputs[i], fmt::format("input {}", i));
+  }
+}
+
 // The activation is computed again in the backward pass, by the operations of the forward one.
 TEST_P(LinearTest, OfAnActivationIsTheLinearLayerOfItToTheBit) {
   for (const auto& activation : kHiddenActivations) {
@@ -131,10 +140,7 @@ TEST_P(LinearTest, OfAnActivationIsTheLinearLayerOfItToTheBit) {
           return kernels::linear(kernels::activate(in[0], activation), in[1], in[2]);
         },
         inputs);
-    support::expect_same_bits(fused.output, plain.output, "y");
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      support::expect_same_bits(fused.inputs[i], plain.inputs[i], fmt::format("input {}", i));
-    }
+    expect_same_gradients(fused, plain);
   }
 }
 
@@ -152,10 +158,7 @@ TEST_P(LinearTest, ActivatedFeaturesAreTaken) {
         inputs);
   };
   const auto given = run(true), computed = run(false);
-  support::expect_same_bits(given.output, computed.output, "y");
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    support::expect_same_bits(given.inputs[i], computed.inputs[i], fmt::format("input {}", i));
-  }
+  expect_same_gradients(given, computed);
   const at::NoGradGuard no_grad;
   const auto doubled = kernels::linear_of_activation(
       {inputs[0], 2 * kernels::activate(inputs[0], gelu_tanh)}, gelu_tanh, inputs[1], {});
@@ -179,10 +182,7 @@ TEST_P(LinearTest, AResidualIsAddedToTheBit) {
                (in[3] + kernels::linear(in[0], in[1], in[2]));
       },
       inputs);
-  support::expect_same_bits(fused.output, plain.output, "y");
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    support::expect_same_bits(fused.inputs[i], plain.inputs[i], fmt::format("input {}", i));
-  }
+  expect_same_gradients(fused, plain);
 }
 
 TEST(LinearTest, AResidualOfAnotherShapeIsRefused) {

@@ -14,6 +14,7 @@
 #include "fovea/train/trainer.h"
 #include "tests/support/close.h"
 #include "tests/support/parity.h"
+#include "tests/train/step_pieces.h"
 #include "tests/train/tiny_segmentation.h"
 
 namespace fovea::train {
@@ -35,12 +36,8 @@ TrainConfig tiny_adaptive_unetr(const data::testing::TempDir& folder) {
   return config;
 }
 
-struct AdaptiveUnetrFixture {
-  data::testing::TempDir folder;
-  TrainConfig config = tiny_adaptive_unetr(folder);
-  DataSource source = open_training_data(config);
-  models::ModelPtr model = make_model(config, {});
-  std::unique_ptr<Task> task = make_task(config.task, *model);
+struct AdaptiveUnetrFixture : testing::StepPieces {
+  AdaptiveUnetrFixture() : StepPieces(tiny_adaptive_unetr) {}
 };
 
 TEST(AdaptiveUnetrRunTest, BatchesSayWhereLeavesLie) {
@@ -69,10 +66,9 @@ TEST(AdaptiveUnetrRunTest, BatchesSayWhereLeavesLie) {
 
 TEST(AdaptiveUnetrRunTest, MicroBatchesGiveTheGradientOfTheWholeBatch) {
   AdaptiveUnetrFixture fixture;
-  const auto optimizer = make_optimizer(fixture.config, *fixture.model);
   auto batch = fixture.source.loader->next();
   const auto gradients = [&](int64_t micro) {
-    compute_gradients(*fixture.model, *fixture.task, *optimizer, batch, 0,
+    compute_gradients(*fixture.model, *fixture.task, *fixture.optimizer, batch, 0,
                       {.micro_batch_size = micro});
     support::NamedTensors result;
     for (const auto& item : fixture.model->named_parameters()) {

@@ -9,6 +9,7 @@
 #include "fovea/train/trainer.h"
 #include "tests/support/parity.h"
 #include "tests/support/tolerance.h"
+#include "tests/train/step_pieces.h"
 #include "tests/train/tiny_segmentation.h"
 
 namespace fovea::train {
@@ -36,13 +37,8 @@ TrainConfig tiny_sap_run(const data::testing::TempDir& folder) {
   return config;
 }
 
-struct SapFixture {
-  data::testing::TempDir folder;
-  TrainConfig config = tiny_sap_run(folder);
-  DataSource source = open_training_data(config);
-  models::ModelPtr model = make_model(config, {});
-  std::unique_ptr<Task> task = make_task(config.task, *model);
-  std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(config, *model);
+struct SapFixture : testing::StepPieces {
+  SapFixture() : StepPieces(tiny_sap_run) {}
 };
 
 TEST(SapRunTest, LearnsAndIsScoredOnWholeVolumes) {

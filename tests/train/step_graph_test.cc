@@ -86,6 +86,26 @@ void expect_same_outcomes(GraphRun& actual, GraphRun& expected) {
   }
 }
 
+void expect_replays_are_eager_steps(GraphRun& replayed, GraphRun& eager) {
+  for (int64_t step = 0; step < 12; ++step) {
+    auto batch = eager.source.loader->next();
+    replayed.take(batch, step);
+    eager.take(batch, step);
+    expect_same_run(replayed, eager, "after step " + std::to_string(step));
+  }
+  // Of twelve steps two have the smaller batch.
+  EXPECT_EQ(replayed.stepper.num_replays(), 12 - 2 - kStepsUntilReplay);
+  expect_same_outcomes(replayed, eager);
+}
+
+// Steps [begin, end) of both, on one batch.
+void take_both(GraphRun& first, GraphRun& second, data::Batch& batch, int64_t begin, int64_t end) {
+  for (int64_t step = begin; step < end; ++step) {
+    first.take(batch, step);
+    second.take(batch, step);
+  }
+}
+
 // What the log says meanwhile.
 std::string log_of(const std::function<void()>& work) {
   const data::testing::TempDir folder;
@@ -108,15 +128,7 @@ TEST_P(StepGraphTest, ReplaysAreTheEagerStepsBitForBit) {
   options.micro_batch_size = GetParam();
   GraphRun replayed(options), eager(options);
   replayed.use_tape();
-  for (int64_t step = 0; step < 12; ++step) {
-    auto batch = eager.source.loader->next();
-    replayed.take(batch, step);
-    eager.take(batch, step);
-    expect_same_run(replayed, eager, "after step " + std::to_string(step));
-  }
-  // Of twelve steps two have the smaller batch.
-  EXPECT_EQ(replayed.stepper.num_replays(), 12 - 2 - kStepsUntilReplay);
-  expect_same_outcomes(replayed, eager);
+  expect_replays_are_eager_steps(replayed, eager);
 }
 
 INSTANTIATE_TEST_SUITE_P(MicroBatches, StepGraphTest, ::testing::Values(0, 7, 12));
@@ -133,14 +145,7 @@ TEST(StepGraphCudaTest, ReplaysAreTheEagerStepsBitForBit) {
                                 .compute = {.device = gpu, .dtype = dtype}};
       GraphRun replayed(options), eager(options);
       replayed.stepper.use_graphs(kernels::make_device_graph, /*is_asked_for=*/true);
-      for (int64_t step = 0; step < 12; ++step) {
-        auto batch = eager.source.loader->next();
-        replayed.take(batch, step);
-        eager.take(batch, step);
-        expect_same_run(replayed, eager, "after step " + std::to_string(step));
-      }
-      EXPECT_EQ(replayed.stepper.num_replays(), 12 - 2 - kStepsUntilReplay);
-      expect_same_outcomes(replayed, eager);
+      expect_replays_are_eager_steps(replayed, eager);
     }
   }
 }
@@ -160,19 +165,13 @@ TEST(StepGraphResumeTest, StateOfTheMiddleGoesOnBitForBit) {
   GraphRun replayed, eager;
   replayed.use_tape();
   auto batch = eager.source.loader->next();
-  for (int64_t step = 0; step < 6; ++step) {
-    replayed.take(batch, step);
-    eager.take(batch, step);
-  }
+  take_both(replayed, eager, batch, 0, 6);
   GraphRun resumed;
   resumed.use_tape();
   resumed.optimizer->flat_param().copy_(replayed.optimizer->flat_param());
   resumed.optimizer->load_state(replayed.optimizer->state(), replayed.optimizer->steps_taken());
   resumed.ema.load_state(replayed.ema.state());
-  for (int64_t step = 6; step < 12; ++step) {
-    resumed.take(batch, step);
-    eager.take(batch, step);
-  }
+  take_both(resumed, eager, batch, 6, 12);
   EXPECT_GT(resumed.stepper.num_replays(), 0);
   expect_same_run(resumed, eager, "at the end");
 }
@@ -259,15 +258,9 @@ TEST(StepGraphTapeTest, ShowsANumberThatIsBakedIn) {
   auto& eager = with_fault(second, HostTask::Fault::kBakesIn);
   replayed.use_tape();
   auto batch = eager.source.loader->next();
-  for (int64_t step = 0; step < kStepsUntilReplay; ++step) {
-    replayed.take(batch, step);
-    eager.take(batch, step);
-  }
+  take_both(replayed, eager, batch, 0, kStepsUntilReplay);
   expect_same_run(replayed, eager, "before replays");
-  for (int64_t step = kStepsUntilReplay; step < 6; ++step) {
-    replayed.take(batch, step);
-    eager.take(batch, step);
-  }
+  take_both(replayed, eager, batch, kStepsUntilReplay, 6);
   EXPECT_FALSE(at::equal(replayed.optimizer->flat_param(), eager.optimizer->flat_param()));
 }
 
@@ -320,10 +313,7 @@ TEST(StepGraphFallBackTest, DevicesWithoutGraphsTakeStepsAsEver) {
   GraphRun run, eager;
   auto batch = eager.source.loader->next();
   run.stepper.use_graphs(kernels::make_device_graph, /*is_asked_for=*/true);
-  for (int64_t step = 0; step < 5; ++step) {
-    run.take(batch, step);
-    eager.take(batch, step);
-  }
+  take_both(run, eager, batch, 0, 5);
   EXPECT_EQ(run.stepper.num_replays(), 0);
   expect_same_run(run, eager, "at the end");
 }

@@ -1,4 +1,4 @@
-// What a step needs, of the tiny run.
+// What a step needs, of the tiny run or another one.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,14 @@
 namespace fovea::train::testing {
 
 struct StepPieces {
+  using MakeConfig = TrainConfig (*)(const data::testing::TempDir& folder);
+
+  explicit StepPieces(MakeConfig make =
+                          [](const data::testing::TempDir& given) { return tiny_config(given); })
+      : config(make(folder)) {}
+
   data::testing::TempDir folder;
-  TrainConfig config = tiny_config(folder);
+  TrainConfig config;
   DataSource source = open_training_data(config);
   models::ModelPtr model = make_model(config, {});
   std::unique_ptr<Task> task = make_task(config.task, *model);
