@@ -1,21 +1,28 @@
 # fovea_library(<folder> [TORCH] LIBS ...): fovea/<folder>/*.cc as static library fovea::<folder>.
-# fovea_test(<folder> [TORCH] [COST seconds] LIBS ...): tests/<folder>/*_test.cc as one GoogleTest program, which is one test
-# of ctest. COST: the longest start first, so that no processor waits at the end.
+# fovea_test(<folder> [TORCH] [OPTIMIZED] [COST seconds] LIBS ...): tests/<folder>/*_test.cc as one GoogleTest program, which
+# is one test of ctest. COST: the longest start first, so that no processor waits at the end. OPTIMIZED: where the program is
+# more than its tests. Others are compiled without optimisation, in half the time; what they test is in libraries.
+set(FOVEA_UNOPTIMIZED -O0)
+
 # Targets that use libtorch share one precompiled header, whose name ends up in exactly one place.
-# gcc reads one only when the preprocessor state agrees, so there is a second one for what is compiled with sanitizers.
-set(pchs fovea_pch)
-if(FOVEA_SANITIZE)
-  list(APPEND pchs fovea_pch_checked)
-endif()
-foreach(pch ${pchs})
-  add_library(${pch} OBJECT "${CMAKE_SOURCE_DIR}/cmake/pch.cc")
-  target_link_libraries(${pch} PRIVATE fovea_settings fovea::torch)
-  target_precompile_headers(${pch} PRIVATE "${CMAKE_SOURCE_DIR}/cmake/pch.h")
+# gcc reads one only when flags and the preprocessor's state agree, so there is a second one for what is compiled with
+# sanitizers, and one for tests.
+function(fovea_pch name header)
+  add_library(${name} OBJECT "${CMAKE_SOURCE_DIR}/cmake/pch.cc")
+  target_link_libraries(${name} PRIVATE fovea_settings ${ARGN} fovea::torch)
+  target_precompile_headers(${name} PRIVATE "${CMAKE_SOURCE_DIR}/cmake/${header}")
   # ccache reads it only with this flag.
-  target_compile_options(${pch} PRIVATE -fpch-preprocess)
-endforeach()
+  target_compile_options(${name} PRIVATE -fpch-preprocess)
+endfunction()
+
+fovea_pch(fovea_pch pch.h)
 if(FOVEA_SANITIZE)
-  target_link_libraries(fovea_pch_checked PRIVATE fovea_check_memory)
+  fovea_pch(fovea_pch_checked pch.h fovea_check_memory)
+endif()
+if(FOVEA_TESTS)
+  find_package(GTest REQUIRED)
+  fovea_pch(fovea_pch_tests test_pch.h GTest::gmock)
+  target_compile_options(fovea_pch_tests PRIVATE ${FOVEA_UNOPTIMIZED})
 endif()
 
 # Sixteen files at a time: what headers and their templates cost is paid once for all of them. Names in the anonymous
@@ -31,11 +38,13 @@ function(fovea_unity target)
   endforeach()
 endfunction()
 
-# After all else that the target links.
+# fovea_use_torch(<target> [pch]): after all else that the target links.
 function(fovea_use_torch target)
   get_target_property(libraries ${target} LINK_LIBRARIES)
   set(pch fovea_pch)
-  if(FOVEA_SANITIZE AND fovea_check_memory IN_LIST libraries)
+  if(ARGC GREATER 1)
+    set(pch ${ARGV1})
+  elseif(FOVEA_SANITIZE AND fovea_check_memory IN_LIST libraries)
     set(pch fovea_pch_checked)
   endif()
   target_link_libraries(${target} PUBLIC fovea::torch)
@@ -64,7 +73,7 @@ function(fovea_library folder)
 endfunction()
 
 function(fovea_test folder)
-  cmake_parse_arguments(ARG "TORCH" "COST" "LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH;OPTIMIZED" "COST" "LIBS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/${folder}/*_test.cc"
        "${CMAKE_SOURCE_DIR}/tests/${folder}/*_support.cc")
   if(NOT sources)
@@ -76,8 +85,13 @@ function(fovea_test folder)
   target_compile_definitions(test_${folder} PRIVATE FOVEA_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                              FOVEA_BINARY="$<TARGET_FILE:fovea>"
                              FOVEA_CUDA_MODULE="$<$<TARGET_EXISTS:fovea_cuda>:$<TARGET_FILE:fovea_cuda>>")
-  if(ARG_TORCH)
+  if(ARG_OPTIMIZED)
     fovea_use_torch(test_${folder})
+  else()
+    target_compile_options(test_${folder} PRIVATE ${FOVEA_UNOPTIMIZED})
+    if(ARG_TORCH)
+      fovea_use_torch(test_${folder} fovea_pch_tests)
+    endif()
   endif()
   # A program is one test: started once each, more than a thousand tests would load libtorch as often. Suites named
   # Cuda... want a GPU or the libraries of one, and say so when they are skipped.
