@@ -186,18 +186,22 @@ cpu::Factor factor_of(const at::Tensor& x) {
   return {bits_of(x), x.stride(is_transposed ? 1 : 0), is_transposed};
 }
 
-// a: [M, K], b: [K, N] -> a b + bias: [M, N] bfloat16.
-at::Tensor product_of_panels(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
+// a: [M, K], b: [K, N] -> a b + bias: [M, N] bfloat16, and that + residual: [M, N].
+at::Tensor product_of_panels(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias,
+                             const at::Tensor& residual = {}) {
   const auto first = with_dense_dim(a), second = with_dense_dim(b);
   const int64_t M = a.size(0), N = b.size(1);
   auto out = at::empty({M, N}, a.options());
   if (out.numel() == 0) return out;
   const auto wide_bias = bias.defined() ? bias.to(at::kFloat).contiguous() : bias;
+  const auto added = residual.defined() ? residual.contiguous() : residual;
   cpu::panel_product(
       factor_of(first), factor_of(second), {M, N, a.size(1)},
       cpu::Bfloat16Result{.data = mutable_bits_of(out),
                           .stride = N,
-                          .bias = bias.defined() ? wide_bias.const_data_ptr<float>() : nullptr});
+                          .bias = bias.defined() ? wide_bias.const_data_ptr<float>() : nullptr,
+                          .residual = added.defined() ? bits_of(added) : nullptr,
+                          .residual_stride = N});
   return out;
 }
 
@@ -230,12 +234,12 @@ WeightGradients weight_gradients_of_panels(const at::Tensor& dy, const at::Tenso
 at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                    const at::Tensor& residual) {
   if (const auto y = gpu_product(x, weight, bias, residual); y.defined()) return y;
+  if (multiplies_panels(x)) return product_of_panels(x, weight.t(), bias, residual);
   if (residual.defined()) return product(x, weight, bias).add_(residual);
   if (is_multiplied_as_float(x)) {
     const auto wide_bias = bias.defined() ? bias.to(at::kFloat) : bias;
     return product(x.to(at::kFloat), weight.to(at::kFloat), wide_bias).to(at::kBFloat16);
   }
-  if (multiplies_panels(x)) return product_of_panels(x, weight.t(), bias);
   return is_cpu_float(x) ? float_product(x, weight, bias) : at::linear(x, weight, bias);
 }
 

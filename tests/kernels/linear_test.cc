@@ -166,9 +166,10 @@ TEST_P(LinearTest, ActivatedFeaturesAreTaken) {
   support::expect_same_bits(doubled, 2 * plain, "of features twice as large");
 }
 
+// Of rows enough for panels.
 TEST_P(LinearTest, AResidualIsAddedToTheBit) {
-  const Inputs inputs = {x({3, 11, 20}), weight(12, 20), bias(12),
-                         random({3, 11, 12}, GetParam().dtype, 4)};
+  const Inputs inputs = {x({3, 30, 20}), weight(12, 20), bias(12),
+                         random({3, 30, 12}, GetParam().dtype, 4)};
   const kernels::HiddenActivation gelu;
   const auto fused = support::gradients(
       [&](const Inputs& in) {

@@ -40,12 +40,16 @@ struct Sizes {
 const std::vector<Sizes> kSizes = {{1, 1, 1},      {32, 32, 32},   {33, 47, 65},
                                    {300, 31, 513}, {70, 1000, 64}, {65, 130, 1100}};
 
+// Deep as whole steps, one stretch and several; rows by eights and not, in one run and several.
+const std::vector<Sizes> kSizesOfRows = {
+    {8, 40, 32}, {33, 32, 64}, {300, 20, 512}, {600, 70, 96}, {100, 130, 1088}};
+
 // values: [rows, columns], as a factor that lies inside of something larger, either way round.
 struct StoredFactor {
-  StoredFactor(const at::Tensor& values, bool is_transposed) : values(values) {
+  StoredFactor(const at::Tensor& values, bool is_transposed, int64_t behind = 3) : values(values) {
     const auto stored = is_transposed ? values.t() : values;
-    whole = at::full({stored.size(0), stored.size(1) + 3}, std::numeric_limits<float>::quiet_NaN(),
-                     values.options());
+    whole = at::full({stored.size(0), stored.size(1) + behind},
+                     std::numeric_limits<float>::quiet_NaN(), values.options());
     whole.narrow(1, 2, stored.size(1)).copy_(stored);
     factor = {mutable_bits_of(whole) + 2, whole.size(1), is_transposed};
   }
@@ -113,6 +117,54 @@ TEST_F(PanelProductTest, Bfloat16ResultsAreThoseOfFloat64Rounded) {
   });
 }
 
+// Without AMX rows are multiplied where they lie; a transposed factor is always packed. What is
+// behind a row, and behind the last one, is NaN.
+TEST_F(PanelProductTest, RowsAndPackedPanelsGiveTheSameBits) {
+  for (const auto& s : kSizesOfRows) {
+    SCOPED_TRACE(fmt::format("{} x {} x {}", s.rows, s.columns, s.depth));
+    const auto a = random({s.rows, s.depth}, at::kBFloat16, 1);
+    const auto b = random({s.depth, s.columns}, at::kBFloat16, 2);
+    const StoredFactor second(b, false);
+    const auto multiply = [&](const Factor& first) {
+      const auto out = at::zeros({s.rows, s.columns}, at::kFloat);
+      panel_product(
+          first, second.factor, {s.rows, s.columns, s.depth},
+          kernels::cpu::FloatResult{.data = out.mutable_data_ptr<float>(), .stride = s.columns});
+      return out;
+    };
+    const StoredFactor packed(a, true);
+    const auto expected = multiply(packed.factor);
+    for (const int64_t behind : {3, 32, 2048}) {
+      SCOPED_TRACE(behind);
+      const StoredFactor rows(a, false, behind);
+      support::expect_same_bits(multiply(rows.factor), expected, "product");
+      support::expect_same_bits_for_any_threads(
+          [&] { return std::vector<at::Tensor>{multiply(rows.factor)}; }, {2, 5});
+    }
+  }
+}
+
+TEST_F(PanelProductTest, AResidualIsAddedToTheRoundedProduct) {
+  for_each_case(
+      [](const StoredFactor& a, const StoredFactor& b, const Sizes& s, const at::Tensor&) {
+        const auto bias = random({s.columns}, at::kFloat, 3);
+        const auto wide = random({s.rows, s.columns + 5}, at::kBFloat16, 4);
+        const auto multiply = [&](const uint16_t* residual) {
+          const auto out = at::full({s.rows, s.columns + 1}, 77, at::kBFloat16);
+          panel_product(a.factor, b.factor, {s.rows, s.columns, s.depth},
+                        kernels::cpu::Bfloat16Result{.data = mutable_bits_of(out),
+                                                     .stride = out.size(1),
+                                                     .bias = bias.const_data_ptr<float>(),
+                                                     .residual = residual,
+                                                     .residual_stride = wide.size(1)});
+          EXPECT_TRUE(out.select(1, -1).eq(77).all().item<bool>());
+          return out.narrow(1, 0, s.columns).contiguous();
+        };
+        support::expect_same_bits(multiply(mutable_bits_of(wide) + 2),
+                                  multiply(nullptr) + wide.narrow(1, 2, s.columns), "sum");
+      });
+}
+
 TEST_F(PanelProductTest, LargeResultsGoPastTheCachesWithTheSameBits) {
   // The first is large enough for that; the second one's rows do not start at cache lines.
   const auto a = random({1100, 64}, at::kBFloat16, 1), b = random({64, 512}, at::kBFloat16, 2);
@@ -174,7 +226,7 @@ TEST_F(PanelProductTest, VectorsAddWhatTheFactorsSay) {
     const auto expected = part(a.to(at::kDouble).matmul(b.to(at::kDouble)));
     found.fill_(std::numeric_limits<float>::quiet_NaN());
     for (const bool adds : {false, true}) {
-      cpu::multiply_panels_in_vectors(first.data(), second.data(), {depth, lines, columns}, adds,
+      cpu::multiply_panels_in_vectors({first.data()}, second.data(), {depth, lines, columns}, adds,
                                       sums);
       support::expect_close(part(found), adds ? 2 * expected : expected, at::kFloat, "product");
     }

@@ -13,17 +13,20 @@
 
 // Note [Blocks of a product]
 // The second factor is packed whole (Note [Panels]), by all threads. Then each thread takes runs of
-// panels of the first factor, and packs a run to a depth of 512 values, a stretch. Eight panels of
-// it at a time, 256 KiB, stay in the second-level cache while each panel of the second factor, 32
-// KiB of it, goes through the first-level cache once and meets all eight. A run is these eight, but
-// of deeper factors, whose sums wait from one stretch to the next, as many as have room for their
-// sums: of a first factor that is stored transposed, as in the gradient of a weight, they are
-// pieces of the same rows, and a row that is far from its neighbours costs more to find than to
-// read.
+// panels of the first factor, and packs a run to a depth of 512 values, a stretch, unless its lines
+// can be multiplied where they lie: as rows, without AMX. Eight panels of it at a time, 256 KiB,
+// stay in the second-level cache while each panel of the second factor, 32 KiB of it, goes through
+// the first-level cache once and meets all eight. A run is these eight, but of deeper factors,
+// whose sums wait from one stretch to the next, as many as have room for their sums: of a first
+// factor that is stored transposed, as in the gradient of a weight, they are pieces of the same
+// rows, and a row that is far from its neighbours costs more to find than to read.
 namespace fovea::kernels::cpu {
 namespace {
 
 constexpr int64_t kPanelsAtOnce = 8, kMostSteps = 16;
+
+// Rows 4 KiB apart fall into the same few sets of the caches and put each other out.
+constexpr int64_t kStrideOfOneSet = 2048;
 
 // Results that do not stay in a cache until someone reads them are written past it: otherwise the
 // processor would read each line first.
@@ -36,6 +39,9 @@ BlockTarget target_of(const Bfloat16Result& result, const ProductSizes& sizes, i
           .rows = std::min(kBlockSide, sizes.rows - row),
           .columns = std::min(kBlockSide, sizes.columns - column),
           .bias = result.bias ? result.bias + column : nullptr,
+          .residual =
+              result.residual ? result.residual + row * result.residual_stride + column : nullptr,
+          .residual_stride = result.residual_stride,
           .is_streamed = sizes.rows * sizes.columns > kMostCachedValues};
 }
 
@@ -48,6 +54,8 @@ FloatBlockTarget target_of(const FloatResult& result, const ProductSizes& sizes,
   }
   return {result.data + column * result.stride + row, result.stride, width, height, true};
 }
+
+void prefetch_residual(const FloatBlockTarget&) {}  // has none
 
 // Working memory of a thread.
 struct PanelScratch {
@@ -64,6 +72,8 @@ class Product {
     // Whichever way a factor lies, it is packed from its first row to its last one.
     first_.ahead = kBlockSide * first_.stride;
     second_.ahead = kBlockSide * second_.stride;
+    reads_rows_ = multiplies_rows() && !first_.is_transposed && !wants_row_sums() &&
+                  sizes_.depth % kBlockSide == 0 && first_.stride % kStrideOfOneSet != 0;
   }
 
   void run() {
@@ -113,6 +123,16 @@ class Product {
     });
   }
 
+  bool wants_row_sums() const {
+    if constexpr (std::is_same_v<Result, FloatResult>) return result_.row_sums != nullptr;
+    return false;
+  }
+
+  // Whether a panel of the first factor is multiplied where it lies.
+  bool is_read_in_place(int64_t panel) const {
+    return reads_rows_ && part_of(sizes_.rows, panel) % kLinesAtOnce == 0;
+  }
+
   // Panels [begin, begin + count) of the first factor, steps [step, step + num_steps) of each.
   void pack_some_of_first(int64_t begin, int64_t count, int64_t step, int64_t num_steps,
                           uint16_t* to) const {
@@ -122,7 +142,9 @@ class Product {
     };
     const auto left = sizes_.depth - step * kBlockSide;
     if (!first_.is_transposed) {
-      for (int64_t i = 0; i < count; ++i) pack(i, 0, std::min(num_steps * kBlockSide, left));
+      for (int64_t i = 0; i < count; ++i) {
+        if (!is_read_in_place(begin + i)) pack(i, 0, std::min(num_steps * kBlockSide, left));
+      }
       return;
     }
     for (int64_t offset = 0; offset < num_steps; ++offset) {
@@ -136,6 +158,13 @@ class Product {
   struct Steps {
     int64_t first, count;
   };
+
+  // Panel `panel` of the first factor from step `step` on; packed: where that is, if it is.
+  PanelLines lines_of(int64_t panel, int64_t step, const uint16_t* packed) const {
+    if (!is_read_in_place(panel)) return {packed};
+    const auto* rows = first_.data + panel * kBlockSide * first_.stride;
+    return {rows + step * kBlockSide, first_.stride, kBlockSide};
+  }
 
   // Of packed panels of the first factor, where sums of its lines are wanted.
   void sum_packed(const uint16_t* packed, int64_t begin, int64_t count, const Steps& steps) const {
@@ -202,11 +231,15 @@ class Product {
         if (next && i * part < steps.count) {
           prefetch_panel(next + i * part * kStepValues, std::min(part, steps.count - i * part));
         }
-        multiply_panels(packed + i * steps.count * kStepValues, second, {steps.count * kBlockSide},
-                        steps.first > 0, block);
-        if (steps.first + steps.count < steps_) continue;
-        store_block(block,
-                    target_of(result_, sizes_, (begin + i) * kBlockSide, panel * kBlockSide));
+        const auto target =
+            target_of(result_, sizes_, (begin + i) * kBlockSide, panel * kBlockSide);
+        const bool is_last = steps.first + steps.count == steps_;
+        if (is_last) prefetch_residual(target);
+        multiply_panels(
+            lines_of(begin + i, steps.first, packed + i * steps.count * kStepValues), second,
+            {.depth = steps.count * kBlockSide, .lines = part_of(sizes_.rows, begin + i)},
+            steps.first > 0, block);
+        if (is_last) store_block(block, target);
       }
     }
   }
@@ -216,6 +249,7 @@ class Product {
   Result result_;
   int64_t down_ = num_blocks(sizes_.rows), across_ = num_blocks(sizes_.columns);
   int64_t steps_ = num_blocks(sizes_.depth);
+  bool reads_rows_ = false;
   uint16_t* packed_ = nullptr;  // [across_, steps_, kStepValues]
 };
 

@@ -13,8 +13,6 @@ FOVEA_INTRINSICS_PUSH
 namespace fovea::kernels::cpu {
 namespace {
 
-constexpr int kLinesAtOnce = 8;
-
 // 16 x 16 units of 32 bits.
 FOVEA_AVX512 inline void transpose(__m512i (&rows)[16]) {
   __m512i other[16];
@@ -52,10 +50,12 @@ FOVEA_AVX512 inline __m512bh broadcast_pair(const uint16_t* data) {
   return reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
 }
 
-// Asks for the line of memory `values` values behind `data`, which need not be there.
+// Asks for the line of memory `values` values behind `data`, which need not be there, to come into
+// the second-level cache, or the first-level one (3).
+template <int kLocality = 2>
 inline void prefetch_ahead(const uint16_t* data, int64_t values) {
   const auto address = reinterpret_cast<uintptr_t>(data) + sizeof(*data) * values;
-  __builtin_prefetch(reinterpret_cast<const void*>(address), /*rw=*/0, /*locality=*/2);
+  __builtin_prefetch(reinterpret_cast<const void*>(address), /*rw=*/0, kLocality);
 }
 
 // 16 lines that lie row after row, 32 values of each: as they lie.
@@ -109,24 +109,27 @@ FOVEA_AVX512 inline void pack_panel(const uint16_t* data, int64_t stride, int64_
 }
 
 // Eight lines of a first factor against a panel of a second one, or its first half, in sixteen
-// registers of sums.
+// registers of sums. The eight lines behind these are asked for.
 template <bool kIsWhole>
-FOVEA_AVX512 inline void multiply_lines(const uint16_t* first, const uint16_t* second,
-                                        int64_t depth, bool adds, float* block) {
+FOVEA_AVX512 inline void multiply_lines(PanelLines first, const uint16_t* second, int64_t depth,
+                                        bool adds, float* block) {
   __m512 low[kLinesAtOnce], high[kLinesAtOnce];
 #pragma GCC unroll 8
   for (int i = 0; i < kLinesAtOnce; ++i) {
     low[i] = adds ? _mm512_load_ps(block + i * kBlockSide) : _mm512_setzero_ps();
     high[i] = adds && kIsWhole ? _mm512_load_ps(block + i * kBlockSide + 16) : _mm512_setzero_ps();
   }
-  for (; depth > 0; depth -= kBlockSide, first += kStepValues, second += kStepValues) {
+  for (; depth > 0; depth -= kBlockSide, first.data += first.step, second += kStepValues) {
     const int64_t values = std::min(depth, kBlockSide);
+    for (int64_t i = kLinesAtOnce; i < 2 * kLinesAtOnce; ++i) {
+      prefetch_ahead<3>(first.data, i * first.stride);
+    }
     for (int64_t pair = 0; pair < values; pair += 2) {
       const auto b0 = load_bfloat16(second + 16 * pair);
       const auto b1 = load_bfloat16(second + (kIsWhole ? kTileValues : 0) + 16 * pair);
 #pragma GCC unroll 8
       for (int i = 0; i < kLinesAtOnce; ++i) {
-        const auto a = broadcast_pair(first + i * kBlockSide + pair);
+        const auto a = broadcast_pair(first.data + i * first.stride + pair);
         low[i] = _mm512_dpbf16_ps(low[i], a, b0);
         if constexpr (kIsWhole) high[i] = _mm512_dpbf16_ps(high[i], a, b1);
       }
@@ -137,6 +140,13 @@ FOVEA_AVX512 inline void multiply_lines(const uint16_t* first, const uint16_t* s
     _mm512_store_ps(block + i * kBlockSide, low[i]);
     if constexpr (kIsWhole) _mm512_store_ps(block + i * kBlockSide + 16, high[i]);
   }
+}
+
+// values + residual, where the mask has a bit.
+FOVEA_AVX512 inline __m512i add_rounded(__m512i values, __mmask32 mask, const uint16_t* residual) {
+  const auto added = _mm512_maskz_loadu_epi16(mask, residual);
+  return round_to_bfloat16(_mm512_add_ps(widen_half(values, 0), widen_half(added, 0)),
+                           _mm512_add_ps(widen_half(values, 1), widen_half(added, 1)));
 }
 
 }  // namespace
@@ -166,11 +176,12 @@ FOVEA_AVX512 void pack_second(const Factor& factor, int64_t begin, int64_t count
              factor.is_transposed, factor.is_transposed, count, depth, to);
 }
 
-FOVEA_AVX512 void multiply_panels_in_vectors(const uint16_t* first, const uint16_t* second,
+FOVEA_AVX512 void multiply_panels_in_vectors(const PanelLines& first, const uint16_t* second,
                                              const PanelExtent& extent, bool adds, float* block) {
   const auto multiply = extent.columns > kTileRows ? multiply_lines<true> : multiply_lines<false>;
   for (int64_t line = 0; line < extent.lines; line += kLinesAtOnce) {
-    multiply(first + line * kBlockSide, second, extent.depth, adds, block + line * kBlockSide);
+    multiply({first.data + line * first.stride, first.stride, first.step}, second, extent.depth,
+             adds, block + line * kBlockSide);
   }
 }
 
@@ -208,7 +219,9 @@ FOVEA_AVX512 void store_block(const float* block, const BlockTarget& to) {
     const auto factor = _mm512_set1_ps(to.row_factors ? to.row_factors[i] : 1.0f);
     const auto low = _mm512_fmadd_ps(_mm512_load_ps(block), factor, low_bias);
     const auto high = _mm512_fmadd_ps(_mm512_load_ps(block + 16), factor, high_bias);
-    store(round_to_bfloat16(low, high), mask, is_streamed, to.data + i * to.stride);
+    auto rounded = round_to_bfloat16(low, high);
+    if (to.residual) rounded = add_rounded(rounded, mask, to.residual + i * to.residual_stride);
+    store(rounded, mask, is_streamed, to.data + i * to.stride);
   }
 }
 
@@ -250,7 +263,7 @@ PanelScope::PanelScope() { refuse_panels(); }
 PanelScope::~PanelScope() = default;
 void pack_first(const Factor&, int64_t, int64_t, int64_t, int64_t, uint16_t*) { refuse_panels(); }
 void pack_second(const Factor&, int64_t, int64_t, int64_t, int64_t, uint16_t*) { refuse_panels(); }
-void multiply_panels_in_vectors(const uint16_t*, const uint16_t*, const PanelExtent&, bool,
+void multiply_panels_in_vectors(const PanelLines&, const uint16_t*, const PanelExtent&, bool,
                                 float*) {
   refuse_panels();
 }
@@ -271,13 +284,24 @@ void prefetch_panel(const uint16_t* panel, int64_t steps) {
   }
 }
 
-void multiply_panels(const uint16_t* first, const uint16_t* second, const PanelExtent& extent,
-                     bool adds, float* block) {
+void prefetch_residual(const BlockTarget& to) {
+  if (!to.residual) return;
+  for (int64_t i = 0; i < to.rows; ++i) {
+    __builtin_prefetch(to.residual + i * to.residual_stride, /*rw=*/0, /*locality=*/2);
+  }
+}
+
+bool multiplies_rows() {
   static const bool has_tiles = has_amx();
-  if (has_tiles) {
-    multiply_panels_in_tiles(first, second, num_blocks(extent.depth), adds, block);
-  } else {
+  return !has_tiles;
+}
+
+void multiply_panels(const PanelLines& first, const uint16_t* second, const PanelExtent& extent,
+                     bool adds, float* block) {
+  if (multiplies_rows()) {
     multiply_panels_in_vectors(first, second, extent, adds, block);
+  } else {
+    multiply_panels_in_tiles(first.data, second, num_blocks(extent.depth), adds, block);
   }
 }
 

@@ -12,7 +12,7 @@ namespace fovea::kernels::cpu {
 // holds pairs of values: of two neighbours in depth, for each of 16 columns. Four registers of sums
 // make a block of 32 x 32, which takes as many loads as products: the best that eight registers
 // give. AVX-512 takes the same layouts: a row of the second factor is a register, and a pair of the
-// first one goes into all its lanes.
+// first one goes into all its lanes, which may as well be read from a row of a matrix as it lies.
 //
 // So factors are packed by lines, which are the rows of the first factor and the columns of the
 // second one. 32 lines make a panel; a panel is packed step by step, 32 values deep, each of two
@@ -70,12 +70,25 @@ struct PanelExtent {
   int64_t lines = kBlockSide, columns = kBlockSide;
 };
 
+// The lines of a panel of a first factor: packed, or as rows of a matrix, which then are a multiple
+// of 8 and as deep as steps are.
+struct PanelLines {
+  const uint16_t* data;
+  int64_t stride = kBlockSide;  // from line to line
+  int64_t step = kStepValues;   // from step to step
+};
+inline constexpr int64_t kLinesAtOnce = 8;
+
+// Whether multiply_panels takes lines that are not packed: without AMX.
+bool multiplies_rows();
+
 // block: [32, 32] = (adds ? block : 0) + the product of two panels. What is not wanted of it may be
 // left as it is, so it may be anything; the rest of the last step in depth has to be zero in both.
-void multiply_panels(const uint16_t* first, const uint16_t* second, const PanelExtent& extent,
+// Sums are the same bits wherever lines lie.
+void multiply_panels(const PanelLines& first, const uint16_t* second, const PanelExtent& extent,
                      bool adds, float* block);
 // The same where there is no AMX; works on either.
-void multiply_panels_in_vectors(const uint16_t* first, const uint16_t* second,
+void multiply_panels_in_vectors(const PanelLines& first, const uint16_t* second,
                                 const PanelExtent& extent, bool adds, float* block);
 
 // Where a block goes as bfloat16: its first `rows` rows and `columns` columns, rows `stride` values
@@ -86,9 +99,14 @@ struct BlockTarget {
   int64_t rows, columns;
   const float* row_factors = nullptr;  // [rows], multiplied first; null: 1
   const float* bias = nullptr;         // [columns], added then; null: 0
-  bool is_streamed = false;            // past the caches, where it lies so
+  // [rows, columns], added to what that is rounded to, and the sum rounded again; null: nothing.
+  const uint16_t* residual = nullptr;
+  int64_t residual_stride = 0;
+  bool is_streamed = false;  // past the caches, where it lies so
 };
 void store_block(const float* block, const BlockTarget& to);
+// Asks for the block's residual, if there is one, before the product that it is added to.
+void prefetch_residual(const BlockTarget& to);
 
 // As float32, transposed if asked for; rows and columns are those of the target.
 struct FloatBlockTarget {
