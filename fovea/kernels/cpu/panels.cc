@@ -109,10 +109,12 @@ FOVEA_AVX512 inline void pack_panel(const uint16_t* data, int64_t stride, int64_
 }
 
 // Eight lines of a first factor against a panel of a second one, or its first half, in sixteen
-// registers of sums. The eight lines behind these are asked for.
+// registers of sums. Of lines that are not packed the next eight are asked for; for packed ones,
+// which are near, that costs more than it brings.
 template <bool kIsWhole>
 FOVEA_AVX512 inline void multiply_lines(PanelLines first, const uint16_t* second, int64_t depth,
                                         bool adds, float* block) {
+  const int64_t ahead = first.step == kStepValues ? 0 : kLinesAtOnce;
   __m512 low[kLinesAtOnce], high[kLinesAtOnce];
 #pragma GCC unroll 8
   for (int i = 0; i < kLinesAtOnce; ++i) {
@@ -121,7 +123,7 @@ FOVEA_AVX512 inline void multiply_lines(PanelLines first, const uint16_t* second
   }
   for (; depth > 0; depth -= kBlockSide, first.data += first.step, second += kStepValues) {
     const int64_t values = std::min(depth, kBlockSide);
-    for (int64_t i = kLinesAtOnce; i < 2 * kLinesAtOnce; ++i) {
+    for (int64_t i = ahead; i < 2 * ahead; ++i) {
       prefetch_ahead<3>(first.data, i * first.stride);
     }
     for (int64_t pair = 0; pair < values; pair += 2) {
