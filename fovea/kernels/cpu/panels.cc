@@ -111,27 +111,30 @@ FOVEA_AVX512 inline void pack_panel(const uint16_t* data, int64_t stride, int64_
 // Eight lines of a first factor against a panel of a second one, or its first half, in sixteen
 // registers of sums. Of lines that are not packed the next eight are asked for; for packed ones,
 // which are near, that costs more than it brings.
-template <bool kIsWhole>
+template <bool kIsWhole, bool kIsPacked>
 FOVEA_AVX512 inline void multiply_lines(PanelLines first, const uint16_t* second, int64_t depth,
                                         bool adds, float* block) {
-  const int64_t ahead = first.step == kStepValues ? 0 : kLinesAtOnce;
+  // Known to the compiler where lines are packed, which is 2 to 5 % of a product.
+  const int64_t stride = kIsPacked ? kBlockSide : first.stride;
+  const int64_t step = kIsPacked ? kStepValues : first.step;
+  const int64_t ahead = kIsPacked ? 0 : kLinesAtOnce;
   __m512 low[kLinesAtOnce], high[kLinesAtOnce];
 #pragma GCC unroll 8
   for (int i = 0; i < kLinesAtOnce; ++i) {
     low[i] = adds ? _mm512_load_ps(block + i * kBlockSide) : _mm512_setzero_ps();
     high[i] = adds && kIsWhole ? _mm512_load_ps(block + i * kBlockSide + 16) : _mm512_setzero_ps();
   }
-  for (; depth > 0; depth -= kBlockSide, first.data += first.step, second += kStepValues) {
+  for (; depth > 0; depth -= kBlockSide, first.data += step, second += kStepValues) {
     const int64_t values = std::min(depth, kBlockSide);
     for (int64_t i = ahead; i < 2 * ahead; ++i) {
-      prefetch_ahead<3>(first.data, i * first.stride);
+      prefetch_ahead<3>(first.data, i * stride);
     }
     for (int64_t pair = 0; pair < values; pair += 2) {
       const auto b0 = load_bfloat16(second + 16 * pair);
       const auto b1 = load_bfloat16(second + (kIsWhole ? kTileValues : 0) + 16 * pair);
 #pragma GCC unroll 8
       for (int i = 0; i < kLinesAtOnce; ++i) {
-        const auto a = broadcast_pair(first.data + i * first.stride + pair);
+        const auto a = broadcast_pair(first.data + i * stride + pair);
         low[i] = _mm512_dpbf16_ps(low[i], a, b0);
         if constexpr (kIsWhole) high[i] = _mm512_dpbf16_ps(high[i], a, b1);
       }
@@ -180,7 +183,11 @@ FOVEA_AVX512 void pack_second(const Factor& factor, int64_t begin, int64_t count
 
 FOVEA_AVX512 void multiply_panels_in_vectors(const PanelLines& first, const uint16_t* second,
                                              const PanelExtent& extent, bool adds, float* block) {
-  const auto multiply = extent.columns > kTileRows ? multiply_lines<true> : multiply_lines<false>;
+  const bool is_packed = first.stride == kBlockSide && first.step == kStepValues;
+  const bool is_whole = extent.columns > kTileRows;
+  const auto multiply =
+      is_packed ? (is_whole ? multiply_lines<true, true> : multiply_lines<false, true>)
+                : (is_whole ? multiply_lines<true, false> : multiply_lines<false, false>);
   for (int64_t line = 0; line < extent.lines; line += kLinesAtOnce) {
     multiply({first.data + line * first.stride, first.stride, first.step}, second, extent.depth,
              adds, block + line * kBlockSide);
