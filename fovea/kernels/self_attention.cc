@@ -1,5 +1,6 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <fmt/ranges.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -14,7 +15,6 @@
 #include "fovea/kernels/bfloat16.h"
 #include "fovea/kernels/bfloat16_self_attention.h"
 #include "fovea/kernels/cpu/attention_head.h"
-#include "fovea/kernels/cpu/norm_rows.h"
 #include "fovea/kernels/cpu/share_out.h"
 #include "fovea/kernels/gpu_attention.h"
 #include "fovea/kernels/work_scope.h"
@@ -26,9 +26,9 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Above this the scores of a head leave the second-level cache, and libtorch's blocked kernel is
-// the better one.
-constexpr int64_t kMaxTokens = 256;
+// Above this what a head is worked on with is far larger than second-level caches. Scores are not
+// kept whole.
+constexpr int64_t kMaxTokens = 2304;
 
 bool has_cpu_attention(const at::Tensor& qkv, int64_t N) {
   return qkv.is_cpu() && qkv.numel() > 0 &&
@@ -41,48 +41,23 @@ bool is_own_attention_wanted() {
   return choice == AttentionChoice::kAuto || choice == AttentionChoice::kOwn;
 }
 
-// One head's [N, K] inside a [B, N, columns] tensor, starting at `offset` elements, row after row
-// `columns` apart.
-struct HeadView {
-  const at::Tensor& tensor;
-  int64_t offset;
-  int64_t columns;
-};
-
-void load(const HeadView& from, int64_t N, int64_t K, int64_t Kp, float* to) {
-  if (from.tensor.scalar_type() == at::kBFloat16) {
-    cpu::bfloat16_rows_to_float(bits_of(from.tensor) + from.offset, from.columns, N, K, to, Kp);
-    return;
-  }
-  const auto* values = from.tensor.const_data_ptr<float>() + from.offset;
-  for (int64_t n = 0; n < N; ++n) std::copy_n(values + n * from.columns, K, to + n * Kp);
-}
-
-void store(const float* from, int64_t N, int64_t K, int64_t Kp, const HeadView& to) {
-  if (to.tensor.scalar_type() == at::kBFloat16) {
-    cpu::float_rows_to_bfloat16(from, Kp, N, K, mutable_bits_of(to.tensor) + to.offset, to.columns);
-    return;
-  }
-  auto* values = to.tensor.mutable_data_ptr<float>() + to.offset;
-  for (int64_t n = 0; n < N; ++n) std::copy_n(from + n * Kp, K, values + n * to.columns);
-}
-
 // The sizes of one call, and where each head's parts lie.
 struct Heads : AttentionHeads {
   using AttentionHeads::AttentionHeads;
 
-  HeadView part(const at::Tensor& qkv, int64_t head, int64_t which) const {  // 0 q, 1 k, 2 v
-    return {qkv, first(head, which, 3), stride(3)};
+  // `which` of `parts` that lie side by side in a [B, N, parts D] tensor.
+  cpu::InRowsOfHead in(const at::Tensor& x, int64_t head, int64_t which, int64_t parts) const {
+    const auto* data = static_cast<const char*>(x.const_data_ptr());
+    return {data + first(head, which, parts) * x.element_size(), stride(parts),
+            x.scalar_type() == at::kBFloat16};
   }
-  HeadView output(const at::Tensor& out, int64_t head) const {
-    return {out, first(head, 0, 1), stride(1)};
+  cpu::OutRowsOfHead rows(const at::Tensor& x, int64_t head, int64_t which, int64_t parts) const {
+    auto* data = static_cast<char*>(x.mutable_data_ptr());
+    return {data + first(head, which, parts) * x.element_size(), stride(parts),
+            x.scalar_type() == at::kBFloat16};
   }
-  void load_qkv(const at::Tensor& qkv, int64_t head, cpu::AttentionScratch& s) const {
-    const int64_t N = tokens(head);
-    s.resize(N, K);
-    load(part(qkv, head, 0), N, K, s.padded_width, s.q);
-    load(part(qkv, head, 1), N, K, s.padded_width, s.k);
-    load(part(qkv, head, 2), N, K, s.padded_width, s.v);
+  cpu::QkvOfHead<cpu::InRowsOfHead> qkv(const at::Tensor& x, int64_t head) const {
+    return {in(x, head, 0, 3), in(x, head, 1, 3), in(x, head, 2, 3)};
   }
   // Calls work(head, scratch) for every head of every sequence, in parallel.
   template <class Work>
@@ -101,14 +76,16 @@ class SelfAttentionFunction : public torch::autograd::Function<SelfAttentionFunc
     const auto qkv = qkv_in.contiguous();
     const Heads heads(qkv, num_heads, offsets);
     const auto out = at::empty({qkv.size(0), qkv.size(1), heads.H * heads.K}, qkv.options());
+    const auto log_sums =
+        at::empty({qkv.size(0) * qkv.size(1) * heads.H}, qkv.options().dtype(at::kFloat));
     const WorkScope work("fovea::self_attention", heads.flops(2), bytes_of({qkv, out}));
-    heads.for_each([&](int64_t head, cpu::AttentionScratch& s) {
-      heads.load_qkv(qkv, head, s);
-      const int64_t N = heads.tokens(head);
-      cpu::attention_head_forward(s, N, heads.K, static_cast<float>(scale));
-      store(s.out, N, heads.K, s.padded_width, heads.output(out, head));
+    auto* sums = log_sums.mutable_data_ptr<float>();
+    heads.for_each([&](int64_t head, cpu::AttentionScratch& scratch) {
+      cpu::attention_head_forward(scratch, heads.qkv(qkv, head), heads.tokens(head), heads.K,
+                                  static_cast<float>(scale), heads.rows(out, head, 0, 1),
+                                  sums + heads.first_of_sums(head));
     });
-    ctx->save_for_backward({qkv});
+    ctx->save_for_backward({qkv, out, log_sums});
     ctx->saved_data["num_heads"] = num_heads;
     ctx->saved_data["scale"] = scale;
     ctx->saved_data["offsets"] = offsets;
@@ -116,7 +93,8 @@ class SelfAttentionFunction : public torch::autograd::Function<SelfAttentionFunc
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
-    const auto qkv = ctx->get_saved_variables()[0];
+    const auto saved = ctx->get_saved_variables();
+    const auto &qkv = saved[0], &out = saved[1];
     const auto dout = gradients[0].contiguous();
     const auto scale = static_cast<float>(ctx->saved_data["scale"].toDouble());
     const Heads heads(qkv, ctx->saved_data["num_heads"].toInt(),
@@ -125,14 +103,13 @@ class SelfAttentionFunction : public torch::autograd::Function<SelfAttentionFunc
     // As backward is counted everywhere: twice the forward pass. Scores are computed again on top.
     const WorkScope work("fovea::self_attention_backward", heads.flops(4),
                          bytes_of({qkv, dout, dqkv}));
-    heads.for_each([&](int64_t head, cpu::AttentionScratch& s) {
-      heads.load_qkv(qkv, head, s);
-      const int64_t N = heads.tokens(head);
-      load(heads.output(dout, head), N, heads.K, s.padded_width, s.dout);
-      cpu::attention_head_backward(s, N, heads.K, scale);
-      store(s.dq, N, heads.K, s.padded_width, heads.part(dqkv, head, 0));
-      store(s.dk, N, heads.K, s.padded_width, heads.part(dqkv, head, 1));
-      store(s.dv, N, heads.K, s.padded_width, heads.part(dqkv, head, 2));
+    const auto* sums = saved[2].const_data_ptr<float>();
+    heads.for_each([&](int64_t head, cpu::AttentionScratch& scratch) {
+      cpu::attention_head_backward(scratch, heads.qkv(qkv, head), heads.in(out, head, 0, 1),
+                                   heads.in(dout, head, 0, 1), sums + heads.first_of_sums(head),
+                                   heads.tokens(head), heads.K, scale,
+                                   {heads.rows(dqkv, head, 0, 3), heads.rows(dqkv, head, 1, 3),
+                                    heads.rows(dqkv, head, 2, 3)});
     });
     return {dqkv, at::Tensor(), at::Tensor(), at::Tensor()};
   }

@@ -68,8 +68,7 @@ at::Tensor packed_qkv(const Lengths& lengths, at::ScalarType dtype) {
   return random({1, offsets_of(lengths).back(), 3 * kHeads * kHeadDim}, dtype, 5);
 }
 
-// One sequence; short ones; long ones, on both sides of where libtorch's kernels take over, between
-// and beside short ones.
+// One sequence; short ones; long ones between and beside short ones.
 const std::vector<Lengths> kPacks = {{17},         {1, 1, 1},       {5, 17, 1, 50, 33},
                                      {300, 4, 19}, {7, 257, 3, 50}, {256, 384, 385, 2}};
 
@@ -124,6 +123,15 @@ TEST(PackedAttentionTest, SameBitsForAnyNumberOfThreads) {
       return Inputs{result.output, result.inputs[0]};
     });
   }
+}
+
+TEST(PackedAttentionTest, MayRunInSeveralKernels) {
+  const Lengths lengths = {5, 2305, 33, 1};  // of which libtorch's takes the longest one
+  const Inputs in = {packed_qkv(lengths, at::kFloat)};
+  const auto found = support::gradients(packed_attention(lengths), in);
+  const auto expected = support::gradients(attention_one_by_one(lengths), in);
+  support::expect_same_bits(found.output, expected.output, "output");
+  support::expect_same_bits(found.inputs[0], expected.inputs[0], "gradient");
 }
 
 TEST(PackedAttentionTest, JacobianIsTheDerivative) {

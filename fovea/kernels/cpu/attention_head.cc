@@ -1,7 +1,8 @@
 #include "fovea/kernels/cpu/attention_head.h"
 
 #include <algorithm>
-#include <utility>
+#include <cmath>
+#include <numbers>
 
 // Compiled once for each instruction set by Highway, which picks the best one at run time.
 #undef HWY_TARGET_INCLUDE
@@ -10,172 +11,261 @@
 #include <hwy/highway.h>
 
 #include "fovea/kernels/cpu/exp.inc"
+#include "fovea/kernels/cpu/small_product.inc"
 
-// N tokens, K head_dim, Np and Kp the same padded to whole vectors.
+// N tokens, K head_dim, Kp the same padded to whole vectors.
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
-// A matrix that is read element by element: a(r, c) = data[r * row + c * column].
-struct Strided {
-  const float* data;
-  int64_t row;
-  int64_t column;
+
+// The most queries and keys of a block: whole strips, and whole blocks of rows. Its scores fill a
+// usual first-level cache.
+constexpr int64_t kQueries = 60, kKeys = 96;
+// Rows of scores are an odd number of cache lines apart, so that those of one column do not all
+// fall into the same few lines of the cache.
+constexpr int64_t kScoreStride = kKeys + 16;
+constexpr int64_t kLanes = 16;  // of the widest vector
+constexpr auto kLog2OfE = std::numbers::log2e_v<float>;
+
+HWY_INLINE int64_t padded(int64_t count, int64_t unit = kLanes) {
+  return (count + unit - 1) / unit * unit;
+}
+
+// What both passes have at hand. The buffers of a block of queries come one behind another.
+struct Head {
+  AttentionScratch& s;
+  int64_t N, K;
+  int64_t Kp = padded(K), strips = padded(Kp, strip_columns());
+  int64_t size = strips * kQueries, num_scores = kQueries * kScoreStride;
+  float* q = s.block.reserve(6 * size + 2 * num_scores + kQueries * (kLanes + 1));  // [rows, Kp]
+  float* dout = q + size;                                                           // [rows, Kp]
+  float* result = dout + size;  // [rows, Kp]: of a block of queries, out or dq
+  float* staged = result + size;
+  float *q_strips = staged + size, *dout_strips = q_strips + size;
+  float *scores = dout_strips + size, *dscores = scores + num_scores;
+  float* sums = dscores + num_scores;         // [rows, kLanes]
+  float* offsets = sums + kQueries * kLanes;  // [rows]
+
+  // Of a block: as even as whole blocks of rows allow.
+  int64_t num_queries() const {
+    const int64_t blocks = (N + kQueries - 1) / kQueries;
+    return padded((N + blocks - 1) / blocks, 12);
+  }
+  // All tokens side by side.
+  Strips columns(const InRowsOfHead& from, int64_t which) const {
+    const int64_t strip = strip_columns(), Np = padded(N, std::max(strip, kLanes)),
+                  depth = padded(K, 4);
+    float* to = s.columns.reserve(2 * Np * depth) + which * Np * depth;
+    for (int64_t first = 0; first < Np; first += strip) {
+      const int64_t count = std::clamp<int64_t>(N - first, 0, strip);
+      from.load(first, count, K, staged, Kp);
+      std::fill(staged + count * Kp, staged + strip * Kp, 0.0f);
+      pack_columns(staged, Kp, depth, to + first * depth);
+    }
+    return {to, depth};
+  }
+  // All tokens in depth.
+  Strips rows(const InRowsOfHead& from) const {
+    float* to = s.rows.reserve(strips * N);
+    for (int64_t first = 0; first < N; first += kQueries) {
+      const int64_t count = std::min(kQueries, N - first);
+      from.load(first, count, K, staged, Kp);
+      pack_rows(staged, Kp, count, Kp, to + first * strip_columns(), N);
+    }
+    return {to, N};
+  }
 };
 
-// Loops over Rows and Vectors must be unrolled: only then do the sums stand in registers, and -O2
-// does not do it by itself.
-//
-// A block of c = a b: Rows rows and Vectors vectors of columns, summed in registers. depth: inner
-// dim; b: [depth, columns], c: [Rows, columns].
-template <int Rows, int Vectors>
-HWY_INLINE void multiply_block(Strided a, const float* b, int64_t depth, int64_t columns,
-                               float* c) {
+// The strips of tokens from `key` on, a whole strip.
+HWY_INLINE Strips columns_from(const Strips& all, int64_t key) {
+  return {all.data + key * all.stride, all.stride};
+}
+HWY_INLINE Strips rows_from(const Strips& all, int64_t key) {
+  return {all.data + key * strip_columns(), all.stride};
+}
+
+// c = a b of the first block of keys, c += a b of those behind it.
+template <class First>
+HWY_INLINE void multiply_onto(bool adds, First a, Strips b, int64_t rows, int64_t depth,
+                              int64_t columns, Sums c) {
+  if (adds) {
+    multiply<true>(a, b, rows, depth, columns, c);
+  } else {
+    multiply<false>(a, b, rows, depth, columns, c);
+  }
+}
+
+HWY_INLINE void scale_row(float* row, int64_t columns, float factor) {
   const Tag d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  hn::Vec<Tag> sum[Rows][Vectors];
-#pragma GCC unroll 12
-  for (int r = 0; r < Rows; ++r) {
-#pragma GCC unroll 12
-    for (int v = 0; v < Vectors; ++v) sum[r][v] = hn::Zero(d);
-  }
-  for (int64_t i = 0; i < depth; ++i) {
-    hn::Vec<Tag> row[Vectors];
-#pragma GCC unroll 12
-    for (int v = 0; v < Vectors; ++v) row[v] = hn::LoadU(d, b + i * columns + v * lanes);
-#pragma GCC unroll 12
-    for (int r = 0; r < Rows; ++r) {
-      const auto factor = hn::Set(d, a.data[r * a.row + i * a.column]);
-#pragma GCC unroll 12
-      for (int v = 0; v < Vectors; ++v) sum[r][v] = hn::MulAdd(factor, row[v], sum[r][v]);
-    }
-  }
-#pragma GCC unroll 12
-  for (int r = 0; r < Rows; ++r) {
-#pragma GCC unroll 12
-    for (int v = 0; v < Vectors; ++v) hn::StoreU(sum[r][v], d, c + r * columns + v * lanes);
+  for (int64_t j = 0; j < columns; j += lanes) {
+    hn::StoreU(hn::Mul(hn::LoadU(d, row + j), hn::Set(d, factor)), d, row + j);
   }
 }
 
-// All rows of `Vectors` vectors of columns, so that this part of b stays in the first-level cache.
-template <int Rows, int Vectors>
-HWY_INLINE void multiply_columns(Strided a, const float* b, int64_t rows, int64_t depth,
-                                 int64_t columns, float* c) {
-  int64_t i = 0;
-  const auto from = [&](int64_t row) { return Strided{a.data + row * a.row, a.row, a.column}; };
-  for (; i + Rows <= rows; i += Rows) {
-    multiply_block<Rows, Vectors>(from(i), b, depth, columns, c + i * columns);
-  }
-  for (; i + 4 <= rows; i += 4) {
-    multiply_block<4, Vectors>(from(i), b, depth, columns, c + i * columns);
-  }
-  for (; i < rows; ++i) multiply_block<1, Vectors>(from(i), b, depth, columns, c + i * columns);
-}
-
-// c = a b. a: [rows, depth] strided, b: [depth, columns], c: [rows, columns]; columns in whole
-// vectors.
-HWY_INLINE void multiply(Strided a, const float* b, int64_t rows, int64_t depth, int64_t columns,
-                         float* c) {
-  const auto lanes = static_cast<int64_t>(hn::Lanes(Tag()));
-  int64_t j = 0;
-  // Sums held in registers: 24 of the 32 that AVX-512 has, 12 of 16 elsewhere. Wide blocks load
-  // least, but only while their part of b fits into 32 KiB.
-#if HWY_TARGET <= HWY_AVX3
-  if (depth * 4 * lanes <= 8192) {
-    for (; j + 4 * lanes <= columns; j += 4 * lanes) {
-      multiply_columns<6, 4>(a, b + j, rows, depth, columns, c + j);
-    }
-  }
-  constexpr int kRows = 12;
-#else
-  constexpr int kRows = 6;
-#endif
-  for (; j + 2 * lanes <= columns; j += 2 * lanes) {
-    multiply_columns<kRows, 2>(a, b + j, rows, depth, columns, c + j);
-  }
-  for (; j < columns; j += lanes) {
-    multiply_columns<kRows, 1>(a, b + j, rows, depth, columns, c + j);
-  }
-}
-
-// to: [columns, to_row] = from^T, from: [rows, columns]; in tiles, each of which stays in cache.
-HWY_INLINE void transpose(const float* from, int64_t rows, int64_t columns, int64_t to_row,
-                          float* to) {
-  constexpr int64_t kTile = 16;
-  for (int64_t r0 = 0; r0 < rows; r0 += kTile) {
-    const int64_t r1 = std::min(rows, r0 + kTile);
-    for (int64_t c = 0; c < columns; ++c) {
-      for (int64_t r = r0; r < r1; ++r) to[c * to_row + r] = from[r * columns + c];
-    }
-  }
-}
-
-// Scores to probabilities, row by row; padding becomes 0. p: [N, Np].
-HWY_INLINE void softmax_rows(float* p, int64_t N, int64_t Np, float scale) {
+HWY_INLINE float dot(const float* a, const float* b, int64_t columns) {
   const Tag d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto factor = hn::Set(d, scale);
-  for (int64_t i = 0; i < N; ++i) {
-    float* row = p + i * Np;
-    std::fill(row + N, row + Np, hwy::LowestValue<float>());
-    auto largest = hn::Set(d, hwy::LowestValue<float>());
-    for (int64_t j = 0; j < Np; j += lanes) largest = hn::Max(largest, hn::LoadU(d, row + j));
-    largest = hn::MaxOfLanes(d, largest);
-    auto sum = hn::Zero(d);
-    for (int64_t j = 0; j < Np; j += lanes) {
-      const auto e = exp_nonpositive(hn::Mul(hn::Sub(hn::LoadU(d, row + j), largest), factor));
-      sum = hn::Add(sum, e);
-      hn::StoreU(e, d, row + j);
-    }
-    const auto inverse = hn::Div(hn::Set(d, 1.0f), hn::SumOfLanes(d, sum));
-    for (int64_t j = 0; j < Np; j += lanes) {
-      hn::StoreU(hn::Mul(hn::LoadU(d, row + j), inverse), d, row + j);
-    }
+  auto sum = hn::Zero(d);
+  for (int64_t j = 0; j < columns; j += lanes) {
+    sum = hn::MulAdd(hn::LoadU(d, a + j), hn::LoadU(d, b + j), sum);
   }
+  return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
-// Gradients of the probabilities to gradients of the scores: dS = P (dP - rowsum(P dP)) scale, in
-// place of dp. p and dp: [N, Np].
-HWY_INLINE void softmax_rows_backward(const float* p, float* dp, int64_t N, int64_t Np,
-                                      float scale) {
+HWY_INLINE float sum_of_row(const float* row, int64_t columns) {
   const Tag d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto factor = hn::Set(d, scale);
-  for (int64_t i = 0; i < N; ++i, p += Np, dp += Np) {
-    auto sum = hn::Zero(d);
-    for (int64_t j = 0; j < Np; j += lanes) {
-      sum = hn::MulAdd(hn::LoadU(d, p + j), hn::LoadU(d, dp + j), sum);
+  auto sum = hn::Zero(d);
+  for (int64_t j = 0; j < columns; j += lanes) sum = hn::Add(sum, hn::LoadU(d, row + j));
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+// What a row's exponents are relative to, and the sums of its exponentials so far.
+struct RowState {
+  float* offset;  // to base 2
+  float* sums;    // [kLanes]
+};
+
+// A row of the scores of a block's keys to probabilities that are not divided by their sum yet:
+// 2^(score factor - offset). A new offset is taken only where the largest score would lie far above
+// the one before, which the sums and the row of the output so far are then brought to.
+HWY_INLINE void exponentiate_row(float* row, int64_t count, float factor, bool is_first,
+                                 const RowState& state, float* out, int64_t Kp) {
+  constexpr float kMostAbove = 16.0f;  // 2^16: what is summed is as precise, and far from infinity
+  const Tag d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t columns = padded(count);
+  std::fill(row + count, row + columns, hwy::LowestValue<float>());
+  auto most = hn::LoadU(d, row);
+  for (int64_t j = lanes; j < columns; j += lanes) most = hn::Max(most, hn::LoadU(d, row + j));
+  const float largest = hn::GetLane(hn::MaxOfLanes(d, most)) * factor;
+  if (is_first) {
+    *state.offset = largest;
+    std::fill_n(state.sums, kLanes, 0.0f);
+  } else if (!(largest <= *state.offset + kMostAbove)) {
+    const float shrink = std::exp2(*state.offset - largest);
+    scale_row(state.sums, kLanes, shrink);
+    scale_row(out, Kp, shrink);
+    *state.offset = largest;
+  }
+  const auto factors = hn::Set(d, factor), offsets = hn::Set(d, *state.offset);
+  auto sum = hn::LoadU(d, state.sums);
+  for (int64_t j = 0; j < columns; j += lanes) {
+    const auto e = exp2_nonpositive(hn::MulSub(hn::LoadU(d, row + j), factors, offsets));
+    sum = hn::Add(sum, e);
+    hn::StoreU(e, d, row + j);
+  }
+  hn::StoreU(sum, d, state.sums);
+}
+
+// What a block of keys adds to the sums and the output of a block of queries.
+HWY_INLINE void attend_to_block(const Head& head, Strips keys, Strips values, int64_t rows,
+                                int64_t key, float factor) {
+  const int64_t Kp = head.Kp, count = std::min(kKeys, head.N - key);
+  multiply<false>(Lines{head.q, Kp}, columns_from(keys, key), rows, head.K, padded(count),
+                  {head.scores, kScoreStride});
+  for (int64_t r = 0; r < rows; ++r) {
+    exponentiate_row(head.scores + r * kScoreStride, count, factor, key == 0,
+                     {head.offsets + r, head.sums + r * kLanes}, head.result + r * Kp, Kp);
+  }
+  multiply_onto(key > 0, Lines{head.scores, kScoreStride}, rows_from(values, key), rows, count, Kp,
+                {head.result, Kp});
+}
+
+void forward(AttentionScratch& s, const QkvOfHead<InRowsOfHead>& qkv, int64_t N, int64_t K,
+             float scale, const OutRowsOfHead& out, float* log_sums) {
+  const Head head{s, N, K};
+  const int64_t Kp = head.Kp, most = head.num_queries();
+  const auto keys = head.columns(qkv.k, 0), values = head.rows(qkv.v);
+  for (int64_t first = 0; first < N; first += most) {
+    const int64_t rows = std::min(most, N - first);
+    qkv.q.load(first, rows, K, head.q, Kp);
+    for (int64_t key = 0; key < N; key += kKeys) {
+      attend_to_block(head, keys, values, rows, key, scale * kLog2OfE);
     }
-    sum = hn::SumOfLanes(d, sum);
-    for (int64_t j = 0; j < Np; j += lanes) {
-      const auto scaled = hn::Mul(hn::LoadU(d, p + j), factor);
-      hn::StoreU(hn::Mul(scaled, hn::Sub(hn::LoadU(d, dp + j), sum)), d, dp + j);
+    for (int64_t r = 0; r < rows; ++r) {
+      const float sum = sum_of_row(head.sums + r * kLanes, kLanes);
+      scale_row(head.result + r * Kp, Kp, 1.0f / sum);
+      log_sums[first + r] = head.offsets[r] + std::log2(sum);
     }
+    out.store(first, rows, K, head.result, Kp);
   }
 }
 
-HWY_INLINE void probabilities(AttentionScratch& s, int64_t N, int64_t K, float scale) {
-  const int64_t Np = s.padded_tokens, Kp = s.padded_width;
-  transpose(s.k, N, Kp, Np, s.k_t);
-  multiply({s.q, Kp, 1}, s.k_t, N, K, Np, s.p);
-  softmax_rows(s.p, N, Np, scale);
+// A row of scores to probabilities, and of their gradients to those of the scores, but for the
+// scale: dS = P (dP - row_sum).
+HWY_INLINE void differentiate_row(float* row, float* drow, int64_t columns, float factor,
+                                  float log_sum, float row_sum) {
+  const Tag d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto factors = hn::Set(d, factor), logs = hn::Set(d, log_sum);
+  const auto sums = hn::Set(d, row_sum);
+  for (int64_t j = 0; j < columns; j += lanes) {
+    const auto p = exp2_nonpositive(hn::MulSub(hn::LoadU(d, row + j), factors, logs));
+    hn::StoreU(p, d, row + j);
+    hn::StoreU(hn::Mul(p, hn::Sub(hn::LoadU(d, drow + j), sums)), d, drow + j);
+  }
 }
 
-void forward(AttentionScratch& s, int64_t N, int64_t K, float scale) {
-  probabilities(s, N, K, scale);
-  multiply({s.p, s.padded_tokens, 1}, s.v, N, N, s.padded_width, s.out);
+// All tokens packed for the backward pass.
+struct Packed {
+  Strips keys, values, key_rows;
+};
+
+// What a block of queries, the one that `first` begins, and one of keys add to the gradients, but
+// for the scale of dq and dk.
+HWY_INLINE void differentiate_block(const Head& head, const Packed& all, int64_t first,
+                                    int64_t rows, int64_t key, float factor,
+                                    const float* log_sums) {
+  const int64_t K = head.K, Kp = head.Kp, count = std::min(kKeys, head.N - key);
+  const int64_t columns = padded(count);
+  const Sums scores{head.scores, kScoreStride}, dscores{head.dscores, kScoreStride};
+  multiply<false>(Lines{head.q, Kp}, columns_from(all.keys, key), rows, K, columns, scores);
+  multiply<false>(Lines{head.dout, Kp}, columns_from(all.values, key), rows, K, columns,
+                  dscores);  // dP = dO V^T
+  for (int64_t r = 0; r < rows; ++r) {
+    differentiate_row(scores.data + r * kScoreStride, dscores.data + r * kScoreStride, columns,
+                      factor, log_sums[first + r], head.sums[r]);
+  }
+  multiply_onto(first > 0, TransposedLines{head.scores, kScoreStride},
+                Strips{head.dout_strips, kQueries}, count, rows, Kp,
+                {head.s.dv.data() + key * Kp, Kp});  // dV = P^T dO
+  multiply_onto(first > 0, TransposedLines{head.dscores, kScoreStride},
+                Strips{head.q_strips, kQueries}, count, rows, Kp,
+                {head.s.dk.data() + key * Kp, Kp});  // dK = dS^T Q
+  multiply_onto(key > 0, Lines{head.dscores, kScoreStride}, rows_from(all.key_rows, key), rows,
+                count, Kp, {head.result, Kp});  // dQ = dS K
 }
 
-void backward(AttentionScratch& s, int64_t N, int64_t K, float scale) {
-  const int64_t Np = s.padded_tokens, Kp = s.padded_width;
-  probabilities(s, N, K, scale);
-  transpose(s.v, N, Kp, Np, s.v_t);
-  multiply({s.p, 1, Np}, s.dout, N, N, Kp, s.dv);    // dV = P^T dO
-  multiply({s.dout, Kp, 1}, s.v_t, N, K, Np, s.dp);  // dP = dO V^T
-  softmax_rows_backward(s.p, s.dp, N, Np, scale);
-  multiply({s.dp, Np, 1}, s.k, N, N, Kp, s.dq);  // dQ = dS K
-  multiply({s.dp, 1, Np}, s.q, N, N, Kp, s.dk);  // dK = dS^T Q
+void backward(AttentionScratch& s, const QkvOfHead<InRowsOfHead>& qkv, const InRowsOfHead& out,
+              const InRowsOfHead& dout, const float* log_sums, int64_t N, int64_t K, float scale,
+              const QkvOfHead<OutRowsOfHead>& gradients) {
+  const Head head{s, N, K};
+  const int64_t Kp = head.Kp, most = head.num_queries();
+  const Packed all{head.columns(qkv.k, 0), head.columns(qkv.v, 1), head.rows(qkv.k)};
+  auto *dk = s.dk.reserve(N * Kp), *dv = s.dv.reserve(N * Kp);
+  for (int64_t first = 0; first < N; first += most) {
+    const int64_t rows = std::min(most, N - first);
+    out.load(first, rows, K, head.staged, Kp);
+    dout.load(first, rows, K, head.dout, Kp);
+    for (int64_t r = 0; r < rows; ++r) {
+      head.sums[r] = dot(head.staged + r * Kp, head.dout + r * Kp, Kp);
+    }
+    qkv.q.load(first, rows, K, head.q, Kp);
+    pack_rows(head.q, Kp, rows, Kp, head.q_strips, kQueries);
+    pack_rows(head.dout, Kp, rows, Kp, head.dout_strips, kQueries);
+    for (int64_t key = 0; key < N; key += kKeys) {
+      differentiate_block(head, all, first, rows, key, scale * kLog2OfE, log_sums);
+    }
+    scale_row(head.result, rows * Kp, scale);
+    gradients.q.store(first, rows, K, head.result, Kp);
+  }
+  scale_row(dk, N * Kp, scale);
+  gradients.k.store(0, N, K, dk, Kp);
+  gradients.v.store(0, N, K, dv, Kp);
 }
 
 }  // namespace
@@ -188,36 +278,18 @@ namespace fovea::kernels::cpu {
 HWY_EXPORT(forward);
 HWY_EXPORT(backward);
 
-namespace {
-
-constexpr int64_t kLanes = 16;  // of the widest vector
-
-int64_t padded(int64_t count) { return (count + kLanes - 1) / kLanes * kLanes; }
-
-}  // namespace
-
-void AttentionScratch::resize(int64_t N, int64_t K) {
-  if (N == tokens_ && K == width_) return;
-  tokens_ = N;
-  width_ = K;
-  padded_tokens = padded(N);
-  padded_width = padded(K);
-  const int64_t rows = N * padded_width, transposed = padded_width * padded_tokens,
-                scores = N * padded_tokens;
-  memory_.assign(static_cast<size_t>(8 * rows + 2 * transposed + 2 * scores), 0.0f);
-  float* next = memory_.data();
-  const auto take = [&next](int64_t count) { return std::exchange(next, next + count); };
-  for (float** buffer : {&q, &k, &v, &out, &dout, &dq, &dk, &dv}) *buffer = take(rows);
-  for (float** buffer : {&k_t, &v_t}) *buffer = take(transposed);
-  for (float** buffer : {&p, &dp}) *buffer = take(scores);
+void attention_head_forward(AttentionScratch& scratch, const QkvOfHead<InRowsOfHead>& qkv,
+                            int64_t N, int64_t K, float scale, const OutRowsOfHead& out,
+                            float* log_sums) {
+  HWY_DYNAMIC_DISPATCH(forward)(scratch, qkv, N, K, scale, out, log_sums);
 }
 
-void attention_head_forward(AttentionScratch& scratch, int64_t N, int64_t K, float scale) {
-  HWY_DYNAMIC_DISPATCH(forward)(scratch, N, K, scale);
-}
-
-void attention_head_backward(AttentionScratch& scratch, int64_t N, int64_t K, float scale) {
-  HWY_DYNAMIC_DISPATCH(backward)(scratch, N, K, scale);
+void attention_head_backward(AttentionScratch& scratch, const QkvOfHead<InRowsOfHead>& qkv,
+                             const InRowsOfHead& out, const InRowsOfHead& dout,
+                             const float* log_sums, int64_t N, int64_t K, float scale,
+                             const QkvOfHead<OutRowsOfHead>& gradients) {
+  HWY_DYNAMIC_DISPATCH(backward)
+  (scratch, qkv, out, dout, log_sums, N, K, scale, gradients);
 }
 
 }  // namespace fovea::kernels::cpu

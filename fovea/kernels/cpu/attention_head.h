@@ -1,36 +1,35 @@
-// Self-attention of one head of one sample on the CPU, in float32, free of tensors. Made for short
-// sequences, where everything stays in cache: N tokens, K head_dim; both are padded to whole
-// vectors inside.
+// Self-attention of one head of one sequence on the CPU, in float32, free of tensors: N tokens, K
+// head_dim. Works on blocks of queries and keys whose scores stay in the caches, so that memory
+// grows with N alone (Dao et al., "FlashAttention", 2022).
 #pragma once
 
 #include <cstdint>
-#include <vector>
+
+#include "fovea/kernels/cpu/aligned_buffer.h"
+#include "fovea/kernels/cpu/attention_rows.h"
 
 namespace fovea::kernels::cpu {
 
-// Working memory of one thread; grows to the largest head seen.
-class AttentionScratch {
- public:
-  // Lays out the buffers below for N tokens of width K, filled with zeros where they are padded.
-  void resize(int64_t N, int64_t K);
-
-  int64_t padded_tokens = 0;  // N rounded up to a whole vector
-  int64_t padded_width = 0;   // K likewise
-  float *q, *k, *v;           // [N, Kp]
-  float *k_t, *v_t;           // [Kp, Np]
-  float *p, *dp;              // [N, Np]: probabilities, and the gradient of the scores
-  float *out, *dout;          // [N, Kp]
-  float *dq, *dk, *dv;        // [N, Kp]
-
- private:
-  std::vector<float> memory_;
-  int64_t tokens_ = 0, width_ = 0;
+// Working memory of one thread. Kp: K in whole vectors, Np: N in whole strips; strips: see
+// small_product.inc.
+struct AttentionScratch {
+  AlignedBuffer<float> columns;  // [2, strips of Np, K]: tokens side by side
+  AlignedBuffer<float> rows;     // [strips of Kp, N]: tokens in depth
+  AlignedBuffer<float> block;    // of a block of queries
+  AlignedBuffer<float> dk, dv;   // [N, Kp]
 };
 
-// From q, k, v in `s`: out = softmax(q k^T scale) v, and p.
-void attention_head_forward(AttentionScratch& s, int64_t N, int64_t K, float scale);
+// out = softmax(q k^T scale) v, and log_sums[n] = log2(sum_m exp(q_n k_m scale)).
+void attention_head_forward(AttentionScratch& scratch, const QkvOfHead<InRowsOfHead>& qkv,
+                            int64_t N, int64_t K, float scale, const OutRowsOfHead& out,
+                            float* log_sums);
 
-// From q, k, v and dout in `s`: dq, dk, dv. Computes p again.
-void attention_head_backward(AttentionScratch& s, int64_t N, int64_t K, float scale);
+// The gradients of q, k and v, from `out` and log_sums as forward has left them. Probabilities are
+// computed again; the sums over keys of them times their gradients are those over head_dim of out
+// and its gradient (Dao et al. 2022, appendix B.2).
+void attention_head_backward(AttentionScratch& scratch, const QkvOfHead<InRowsOfHead>& qkv,
+                             const InRowsOfHead& out, const InRowsOfHead& dout,
+                             const float* log_sums, int64_t N, int64_t K, float scale,
+                             const QkvOfHead<OutRowsOfHead>& gradients);
 
 }  // namespace fovea::kernels::cpu

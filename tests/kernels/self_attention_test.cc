@@ -1,0 +1,125 @@
+// Self-attention of the packed projection in Fovea's blocks of queries and keys.
+#include <ATen/ops/cat.h>
+#include <ATen/ops/linspace.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <hwy/highway.h>
+#include <hwy/targets.h>
+
+#include "fovea/kernels/attention.h"
+#include "fovea/kernels/attention_choice.h"
+#include "fovea/kernels/cpu_allocator.h"
+#include "tests/reference/ops.h"
+#include "tests/support/close.h"
+#include "tests/support/gradcheck.h"
+#include "tests/support/threads.h"
+
+// B batch, N tokens, H heads, K head_dim.
+namespace fovea {
+namespace {
+
+using support::random;
+using Inputs = std::vector<at::Tensor>;
+
+constexpr double kScaleOfBlocks = 0.21;
+
+support::TensorFunction self_attention_of(int64_t H) {
+  return [H](const Inputs& in) { return kernels::self_attention(in[0], H, kScaleOfBlocks); };
+}
+
+// Output and gradient against float64. qkv: [B, N, 3 H K].
+void expect_blocks_match(const at::Tensor& qkv, int64_t H) {
+  const auto reference_of_parts = [H](const Inputs& in) {
+    const auto parts = in[0].unflatten(-1, {3, H, -1}).permute({2, 0, 3, 1, 4});
+    return reference::attention(parts[0], parts[1], parts[2], kScaleOfBlocks)
+        .transpose(1, 2)
+        .flatten(2);
+  };
+  support::expect_matches_reference(self_attention_of(H), reference_of_parts, {qkv},
+                                    qkv.scalar_type());
+}
+
+class SelfAttentionTest : public testing::Test {
+ protected:
+  SelfAttentionTest() { kernels::choose_attention("own", c10::Device(c10::kCPU)); }
+  ~SelfAttentionTest() override {
+    kernels::choose_attention("auto", c10::Device(c10::kCPU));
+    choose_instructions(0);
+  }
+  // From now on kernels run in this instruction set of Highway's; 0: the best one.
+  static void choose_instructions(int64_t target) {
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().DeInit();
+  }
+};
+
+TEST_F(SelfAttentionTest, MatchesFloat64AtTheEdgesOfBlocks) {
+  for (const int64_t N : {1,  2,  11,  12,  13,  59,  60,  61,  63,  64,  65, 95,
+                          96, 97, 120, 121, 192, 193, 255, 256, 257, 577, 785}) {
+    SCOPED_TRACE(N);
+    expect_blocks_match(random({1, N, 3 * 64}, at::kFloat, 1), 1);
+  }
+}
+
+TEST_F(SelfAttentionTest, MatchesFloat64ForHeadsOfEachWidth) {
+  for (const int64_t K : {1, 5, 16, 32, 33, 64, 80, 88, 128}) {
+    for (const int64_t N : {65, 257}) {
+      SCOPED_TRACE(testing::Message() << N << " tokens, heads of " << K);
+      expect_blocks_match(random({2, N, 3 * 2 * K}, at::kFloat, 2), 2);
+    }
+  }
+  for (const int64_t K : {32, 80, 88})
+    expect_blocks_match(random({1, 577, 3 * K}, at::kFloat, 3), 1);
+}
+
+TEST_F(SelfAttentionTest, MatchesFloat64InEachInstructionSet) {
+  for (const auto target : hwy::SupportedAndGeneratedTargets()) {
+    SCOPED_TRACE(hwy::TargetName(target));
+    choose_instructions(target);
+    for (const int64_t N : {7, 65, 197}) {
+      expect_blocks_match(random({1, N, 3 * 2 * 40}, at::kFloat, 4), 2);
+    }
+    choose_instructions(0);
+  }
+}
+
+// Scores that rise from block to block, so that sums are brought to ever larger ones, or fall.
+TEST_F(SelfAttentionTest, TheLargestScoreMayStandInAnyBlock) {
+  const int64_t N = 400, K = 16;
+  for (const double end : {1.0, -1.0}) {
+    auto qkv = random({1, N, 3 * K}, at::kFloat, 5);
+    auto parts = qkv.chunk(3, -1);
+    parts[0].add_(2);  // queries that all point one way
+    parts[1].add_(at::linspace(-end, end, N).mul_(4).view({1, N, 1}));
+    expect_blocks_match(qkv, 1);
+  }
+}
+
+TEST_F(SelfAttentionTest, TakesBfloat16BeyondTheKernelsOfItsOwn) {
+  expect_blocks_match(random({1, 2310, 3 * 2 * 8}, at::kBFloat16, 6), 2);
+}
+
+TEST_F(SelfAttentionTest, SameBitsForAnyNumberOfThreads) {
+  for (const int64_t N : {50, 257, 577}) {
+    const Inputs in = {random({2, N, 3 * 3 * 32}, at::kFloat, 7)};
+    support::expect_same_bits_for_any_threads([&] {
+      const auto result = support::gradients(self_attention_of(3), in);
+      return Inputs{result.output, result.inputs[0]};
+    });
+  }
+}
+
+TEST_F(SelfAttentionTest, KeepsNoScoresForTheBackwardPass) {
+  constexpr int64_t N = 2048, K = 16, kValue = sizeof(float);
+  kernels::use_caching_cpu_allocator();
+  const auto qkv = random({1, N, 3 * K}, at::kFloat, 8).requires_grad_();
+  const auto before = kernels::cpu_memory().in_use_bytes;
+  if (before == 0) GTEST_SKIP() << "skipped: sanitized build";
+  const auto out = kernels::self_attention(qkv, 1, kScaleOfBlocks);
+  // The output, one number for each token, and what the allocator rounds up.
+  EXPECT_LT(kernels::cpu_memory().in_use_bytes - before, 3 * N * K * kValue);
+  EXPECT_GE(kernels::cpu_memory().in_use_bytes - before, N * K * kValue);
+}
+
+}  // namespace
+}  // namespace fovea
