@@ -1,3 +1,4 @@
+#include <ATen/Parallel.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -59,13 +60,21 @@ struct Heads : AttentionHeads {
   cpu::QkvOfHead<cpu::InRowsOfHead> qkv(const at::Tensor& x, int64_t head) const {
     return {in(x, head, 0, 3), in(x, head, 1, 3), in(x, head, 2, 3)};
   }
-  // Calls work(head, scratch) for every head of every sequence, in parallel.
+  // Calls work(head, part, scratch) for so many parts of every head of every sequence, in parallel.
   template <class Work>
-  void for_each(const Work& work) const {
-    cpu::share_out(count(), grain(20000), [&](int64_t begin, int64_t end) {
+  void for_each(int64_t parts, const Work& work) const {
+    cpu::share_out(count() * parts, grain(20000), [&](int64_t begin, int64_t end) {
       thread_local cpu::AttentionScratch scratch;
-      for (int64_t head = begin; head < end; ++head) work(head, scratch);
+      for (int64_t i = begin; i < end; ++i) work(i / parts, i % parts, scratch);
     });
+  }
+  // Of each head's queries where there are fewer heads than threads; each part packs all keys and
+  // values, so it has enough queries. Bits do not depend on it.
+  int64_t parts_of_queries() const {
+    constexpr int64_t kLeast = 240;
+    const int64_t wanted = 2 * at::get_num_threads() / std::max<int64_t>(1, count());
+    const int64_t mean = (offsets.back() - offsets.front()) * H / std::max<int64_t>(1, count());
+    return std::max<int64_t>(1, std::min(wanted, mean / kLeast));
   }
 };
 
@@ -80,10 +89,12 @@ class SelfAttentionFunction : public torch::autograd::Function<SelfAttentionFunc
         at::empty({qkv.size(0) * qkv.size(1) * heads.H}, qkv.options().dtype(at::kFloat));
     const WorkScope work("fovea::self_attention", heads.flops(2), bytes_of({qkv, out}));
     auto* sums = log_sums.mutable_data_ptr<float>();
-    heads.for_each([&](int64_t head, cpu::AttentionScratch& scratch) {
-      cpu::attention_head_forward(scratch, heads.qkv(qkv, head), heads.tokens(head), heads.K,
-                                  static_cast<float>(scale), heads.rows(out, head, 0, 1),
-                                  sums + heads.first_of_sums(head));
+    const int64_t parts = heads.parts_of_queries();
+    heads.for_each(parts, [&](int64_t head, int64_t part, cpu::AttentionScratch& scratch) {
+      const int64_t N = heads.tokens(head);
+      cpu::attention_head_forward(
+          scratch, heads.qkv(qkv, head), N, heads.K, static_cast<float>(scale), N * part / parts,
+          N * (part + 1) / parts, heads.rows(out, head, 0, 1), sums + heads.first_of_sums(head));
     });
     ctx->save_for_backward({qkv, out, log_sums});
     ctx->saved_data["num_heads"] = num_heads;
@@ -104,7 +115,7 @@ class SelfAttentionFunction : public torch::autograd::Function<SelfAttentionFunc
     const WorkScope work("fovea::self_attention_backward", heads.flops(4),
                          bytes_of({qkv, dout, dqkv}));
     const auto* sums = saved[2].const_data_ptr<float>();
-    heads.for_each([&](int64_t head, cpu::AttentionScratch& scratch) {
+    heads.for_each(1, [&](int64_t head, int64_t, cpu::AttentionScratch& scratch) {
       cpu::attention_head_backward(scratch, heads.qkv(qkv, head), heads.in(out, head, 0, 1),
                                    heads.in(dout, head, 0, 1), sums + heads.first_of_sums(head),
                                    heads.tokens(head), heads.K, scale,

@@ -33,6 +33,12 @@ HWY_INLINE int64_t padded(int64_t count, int64_t unit = kLanes) {
   return (count + unit - 1) / unit * unit;
 }
 
+// Queries of a block, of `count` in all: as even as whole blocks of rows allow.
+HWY_INLINE int64_t num_queries(int64_t count) {
+  const int64_t blocks = (count + kQueries - 1) / kQueries;
+  return padded((count + blocks - 1) / blocks, 12);
+}
+
 // What both passes have at hand. The buffers of a block of queries come one behind another.
 struct Head {
   AttentionScratch& s;
@@ -48,11 +54,6 @@ struct Head {
   float* sums = dscores + num_scores;         // [rows, kLanes]
   float* offsets = sums + kQueries * kLanes;  // [rows]
 
-  // Of a block: as even as whole blocks of rows allow.
-  int64_t num_queries() const {
-    const int64_t blocks = (N + kQueries - 1) / kQueries;
-    return padded((N + blocks - 1) / blocks, 12);
-  }
   // All tokens side by side.
   Strips columns(const InRowsOfHead& from, int64_t which) const {
     const int64_t strip = strip_columns(), Np = padded(N, std::max(strip, kLanes)),
@@ -176,12 +177,12 @@ HWY_INLINE void attend_to_block(const Head& head, Strips keys, Strips values, in
 }
 
 void forward(AttentionScratch& s, const QkvOfHead<InRowsOfHead>& qkv, int64_t N, int64_t K,
-             float scale, const OutRowsOfHead& out, float* log_sums) {
+             float scale, int64_t begin, int64_t end, const OutRowsOfHead& out, float* log_sums) {
   const Head head{s, N, K};
-  const int64_t Kp = head.Kp, most = head.num_queries();
+  const int64_t Kp = head.Kp, most = num_queries(end - begin);
   const auto keys = head.columns(qkv.k, 0), values = head.rows(qkv.v);
-  for (int64_t first = 0; first < N; first += most) {
-    const int64_t rows = std::min(most, N - first);
+  for (int64_t first = begin; first < end; first += most) {
+    const int64_t rows = std::min(most, end - first);
     qkv.q.load(first, rows, K, head.q, Kp);
     for (int64_t key = 0; key < N; key += kKeys) {
       attend_to_block(head, keys, values, rows, key, scale * kLog2OfE);
@@ -244,7 +245,7 @@ void backward(AttentionScratch& s, const QkvOfHead<InRowsOfHead>& qkv, const InR
               const InRowsOfHead& dout, const float* log_sums, int64_t N, int64_t K, float scale,
               const QkvOfHead<OutRowsOfHead>& gradients) {
   const Head head{s, N, K};
-  const int64_t Kp = head.Kp, most = head.num_queries();
+  const int64_t Kp = head.Kp, most = num_queries(N);
   const Packed all{head.columns(qkv.k, 0), head.columns(qkv.v, 1), head.rows(qkv.k)};
   auto *dk = s.dk.reserve(N * Kp), *dv = s.dv.reserve(N * Kp);
   for (int64_t first = 0; first < N; first += most) {
@@ -279,9 +280,9 @@ HWY_EXPORT(forward);
 HWY_EXPORT(backward);
 
 void attention_head_forward(AttentionScratch& scratch, const QkvOfHead<InRowsOfHead>& qkv,
-                            int64_t N, int64_t K, float scale, const OutRowsOfHead& out,
-                            float* log_sums) {
-  HWY_DYNAMIC_DISPATCH(forward)(scratch, qkv, N, K, scale, out, log_sums);
+                            int64_t N, int64_t K, float scale, int64_t begin, int64_t end,
+                            const OutRowsOfHead& out, float* log_sums) {
+  HWY_DYNAMIC_DISPATCH(forward)(scratch, qkv, N, K, scale, begin, end, out, log_sums);
 }
 
 void attention_head_backward(AttentionScratch& scratch, const QkvOfHead<InRowsOfHead>& qkv,

@@ -19,10 +19,11 @@ struct AttentionScratch {
   AlignedBuffer<float> dk, dv;   // [N, Kp]
 };
 
-// out = softmax(q k^T scale) v, and log_sums[n] = log2(sum_m exp(q_n k_m scale)).
+// out = softmax(q k^T scale) v of the queries [begin, end), and log_sums[n] = log2(sum_m exp(q_n
+// k_m scale)) of those. A query gives the same bits in whatever range it is.
 void attention_head_forward(AttentionScratch& scratch, const QkvOfHead<InRowsOfHead>& qkv,
-                            int64_t N, int64_t K, float scale, const OutRowsOfHead& out,
-                            float* log_sums);
+                            int64_t N, int64_t K, float scale, int64_t begin, int64_t end,
+                            const OutRowsOfHead& out, float* log_sums);
 
 // The gradients of q, k and v, from `out` and log_sums as forward has left them. Probabilities are
 // computed again; the sums over keys of them times their gradients are those over head_dim of out
