@@ -93,6 +93,31 @@ at::Tensor for_tokens(const at::Tensor& values, at::IntArrayRef offsets) {
   return at::cat(parts);
 }
 
+// The key with the step and rows of the step that is taken now.
+DropKey at_hand(DropKey key) {
+  if (!key.host_stamp.defined()) return key;
+  key.step = static_cast<uint32_t>(key.host_stamp.const_data_ptr<int64_t>()[0]);
+  key.rows = key.host_stamp.narrow(0, 1, key.host_stamp.size(0) - 1);
+  return key;
+}
+
+// host: [B, num_keep] int64.
+void keep_tokens(const at::Tensor& host, const DropKey& key, int64_t num_tokens, bool ordered) {
+  const auto num_keep = host.size(1);
+  const auto rows = key.rows.to(at::kCPU).contiguous();
+  std::vector<uint32_t> words(static_cast<size_t>(num_tokens));
+  std::vector<int64_t> order(static_cast<size_t>(num_tokens));
+  for (int64_t b = 0; b < rows.size(0); ++b) {
+    cpu::drop_words(key.key, key.step, static_cast<uint64_t>(rows.const_data_ptr<int64_t>()[b]),
+                    num_tokens, words.data());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int64_t left, int64_t right) { return words[left] < words[right]; });
+    if (ordered) std::sort(order.begin(), order.begin() + num_keep);
+    std::copy_n(order.begin(), num_keep, host.mutable_data_ptr<int64_t>() + b * num_keep);
+  }
+}
+
 PhiloxKey to_key(int64_t packed) {
   return {static_cast<uint32_t>(packed),
           static_cast<uint32_t>(static_cast<uint64_t>(packed) >> 32)};
@@ -168,27 +193,28 @@ at::Tensor drop_path_mask(const at::Tensor& x, double rate, const DropKey& key) 
   return key.offsets.empty() ? mask : for_tokens(mask, key.offsets);
 }
 
-at::Tensor patch_keep_indices(const DropKey& key, int64_t num_tokens, int64_t num_keep,
-                              bool ordered) {
+at::Tensor drawn_by_host(const DropKey& key, at::IntArrayRef sizes, const at::TensorOptions& like,
+                         DrawRows draw) {
   check_key(key);
-  refuse_recording("a choice of tokens, which the host draws");
+  const bool is_stamped =
+      key.host_stamp.defined() && key.host_stamp.size(0) == 1 + key.rows.size(0);
+  if (!is_stamped) refuse_recording("draws of the host whose step and rows are not written anew");
+  return host_values(
+      sizes, c10::typeMetaToScalarType(like.dtype()), like.device(),
+      [key, draw = std::move(draw)](const at::Tensor& host) { draw(host, at_hand(key)); });
+}
+
+at::Tensor patch_keep_indices(const DropKey& key, int64_t num_tokens, int64_t num_keep,
+                              bool ordered, c10::Device device) {
+  check_key(key);
   FOVEA_CHECK(num_keep > 0 && num_keep <= num_tokens,
               "keeping {} of {} tokens; expected at least one and at most all of them", num_keep,
               num_tokens);
-  const auto rows = key.rows.to(at::kCPU).contiguous();
-  const auto kept = at::empty({rows.size(0), num_keep}, at::kLong);
-  std::vector<uint32_t> words(static_cast<size_t>(num_tokens));
-  std::vector<int64_t> order(static_cast<size_t>(num_tokens));
-  for (int64_t b = 0; b < rows.size(0); ++b) {
-    cpu::drop_words(key.key, key.step, static_cast<uint64_t>(rows.const_data_ptr<int64_t>()[b]),
-                    num_tokens, words.data());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int64_t left, int64_t right) { return words[left] < words[right]; });
-    if (ordered) std::sort(order.begin(), order.begin() + num_keep);
-    std::copy_n(order.begin(), num_keep, kept.mutable_data_ptr<int64_t>() + b * num_keep);
-  }
-  return kept;
+  return drawn_by_host(key, {key.rows.size(0), num_keep},
+                       at::TensorOptions().dtype(at::kLong).device(device),
+                       [num_tokens, ordered](const at::Tensor& host, const DropKey& drawn) {
+                         keep_tokens(host, drawn, num_tokens, ordered);
+                       });
 }
 
 }  // namespace fovea::kernels

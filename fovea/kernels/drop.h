@@ -11,6 +11,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "fovea/core/philox.h"
@@ -39,6 +40,8 @@ struct DropKey {
   // drop_stamp of step and rows where masks are drawn, so that it is not made for each; what a
   // recorded step reads the two from. Undefined: made when it is needed.
   at::Tensor stamp = {};
+  // The same on the CPU, for what the host draws in a recorded step; undefined: step and rows.
+  at::Tensor host_stamp = {};
 };
 
 // [1 + B] int64 on `device`: the step, then the rows.
@@ -55,10 +58,18 @@ at::Tensor dropout(const at::Tensor& x, double rate, const DropKey& key);
 // key.offsets [T], each sample's for its tokens; see add_residual().
 at::Tensor drop_path_mask(const at::Tensor& x, double rate, const DropKey& key);
 
+// Writes all values of a contiguous tensor in host memory, drawn by key.step and key.rows.
+using DrawRows = std::function<void(const at::Tensor& host, const DropKey& key)>;
+
+// A tensor of the dtype and device of `like` with what the host draws; in a recorded step anew for
+// each replay, with its step and rows (host_part.h).
+at::Tensor drawn_by_host(const DropKey& key, at::IntArrayRef sizes, const at::TensorOptions& like,
+                         DrawRows draw);
+
 // The tokens that patch dropout keeps: for each sample the num_keep tokens with the smallest words,
 // ties to the lower token; in order of their words, or of their position if `ordered`. -> [B,
-// num_keep] int64.
+// num_keep] int64 on `device`, drawn by the host.
 at::Tensor patch_keep_indices(const DropKey& key, int64_t num_tokens, int64_t num_keep,
-                              bool ordered);
+                              bool ordered, c10::Device device = c10::kCPU);
 
 }  // namespace fovea::kernels

@@ -15,6 +15,7 @@
 #include <algorithm>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/host_part.h"
 #include "fovea/nn/patchify.h"
 #include "fovea/nn/pos_embed.h"
 
@@ -77,7 +78,7 @@ at::Tensor Mae::forward(const at::Tensor& images) {
   const auto count = num_patches(images);
   // Outside of a training step there is no row of a global batch: that of this batch stands for it.
   const auto ids_keep =
-      is_training() ? keep_patches(count)
+      is_training() ? keep_patches(count, images.device())
                     : models::keep_patches(
                           config_, {philox_key(0, "mask"), 0, at::arange(images.size(0))}, count);
   return nn::unpatchify(predict(images, ids_keep), encoder().config().patch_sides(),
@@ -176,8 +177,8 @@ at::Tensor Mae::decode(const at::Tensor& latent, const SeenPatches& seen, int64_
   return encoder().to_batch_channels(x.narrow(1, num_prefix, num_patches));
 }
 
-at::Tensor Mae::keep_patches(int64_t num_patches) const {
-  return models::keep_patches(config_, drop_key("mask"), num_patches);
+at::Tensor Mae::keep_patches(int64_t num_patches, at::Device device) const {
+  return models::keep_patches(config_, drop_key("mask"), num_patches, device);
 }
 
 std::vector<int64_t> Mae::grid_of(const at::Tensor& images) const {
@@ -225,13 +226,16 @@ at::Tensor Mae::adapt_parameter(const std::string& name, const at::Tensor& saved
                              nn::pos_embed_interp_from_name(vit.pos_embed_interp));
 }
 
-at::Tensor keep_patches(const MaeConfig& config, const kernels::DropKey& key, int64_t num_patches) {
+at::Tensor keep_patches(const MaeConfig& config, const kernels::DropKey& key, int64_t num_patches,
+                        at::Device device) {
   return kernels::patch_keep_indices(key, num_patches, config.num_kept(num_patches),
-                                     /*ordered=*/true);
+                                     /*ordered=*/true, device);
 }
 
 SeenPatches see_patches(const MaeConfig& config, const kernels::DropKey& key,
                         const at::Tensor& is_real) {
+  kernels::refuse_recording(
+      "adaptive patches to be masked, of which the host counts the real ones");
   const auto real = is_real.to(at::kCPU);  // [B, L]
   const auto length = real.size(1);
   const auto num_kept = config.num_kept(length);

@@ -45,7 +45,7 @@ class Mae : public EncoderModel {
 
   // The patches that are seen in a training step, drawn from (seed, step, "mask", row of the global
   // batch); see keep_patches below.
-  at::Tensor keep_patches(int64_t num_patches) const;
+  at::Tensor keep_patches(int64_t num_patches, at::Device device = at::kCPU) const;
 
   void init_parameter(const std::string& name, const at::Tensor& value,
                       uint64_t seed) const override;
@@ -80,9 +80,10 @@ class Mae : public EncoderModel {
   nn::Linear decoder_pred_ = nullptr;
 };
 
-// The patches that are seen, ascending: [B, n] int64 on the CPU, each row a function of the key and
-// of the key's own row alone (Note [Drop masks] in kernels/drop.h).
-at::Tensor keep_patches(const MaeConfig& config, const kernels::DropKey& key, int64_t num_patches);
+// The patches that are seen, ascending: [B, n] int64 on `device`, each row a function of the key
+// and of the key's own row alone (Note [Drop masks] in kernels/drop.h).
+at::Tensor keep_patches(const MaeConfig& config, const kernels::DropKey& key, int64_t num_patches,
+                        at::Device device = at::kCPU);
 
 // The same of adaptive patches, where is_real: [B, L] bool is true: of r real patches the encoder
 // sees config.num_kept(r), at least one. Without padding it is the choice that keep_patches makes.

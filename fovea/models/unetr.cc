@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/host_part.h"
 #include "fovea/nn/init.h"
 #include "fovea/nn/leaf_map.h"
 
@@ -151,6 +152,7 @@ Unetr::ToMap Unetr::map_of(const PatchInput& patches) const {
       return laid_out(tokens * is_real.to(tokens.scalar_type()), grid);
     };
   }
+  kernels::refuse_recording("a map of leaves that the host makes for each batch");
   if (!patches.boxes.defined() || patches.boxes.size(1) != 1) {
     fail<ConfigError>(
         "unetr: adaptive_map: image with {} trees a sample; expected one: set "

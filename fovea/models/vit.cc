@@ -222,7 +222,7 @@ at::Tensor real_patches(const PatchInput& patches) {
 
 at::Tensor Vit::token_mask(const PatchInput& patches) const {
   const auto is_real = real_patches(patches);  // [B, L]
-  if (is_real.all().item<bool>()) return {};
+  if (patches.has_padding ? !*patches.has_padding : is_real.all().item<bool>()) return {};
   const auto prefix = at::ones({is_real.size(0), config_.num_prefix_tokens()}, is_real.options());
   return at::cat({prefix, is_real}, 1);  // [B, N]
 }
@@ -348,8 +348,8 @@ at::Tensor Vit::drop_patches(const at::Tensor& tokens) const {
   const auto num_prefix = config_.num_prefix_tokens();
   const auto num_patches = tokens.size(1) - num_prefix;
   const auto keep = kernels::patch_keep_indices(drop_key("patch_drop"), num_patches,
-                                                num_kept(num_patches), /*ordered=*/false)
-                        .to(tokens.device());  // [B, kept]
+                                                num_kept(num_patches), /*ordered=*/false,
+                                                tokens.device());  // [B, kept]
   const auto kept = tokens.narrow(1, num_prefix, num_patches)
                         .gather(1, keep.unsqueeze(-1).expand({-1, -1, tokens.size(2)}));
   return num_prefix > 0 ? at::cat({tokens.narrow(1, 0, num_prefix), kept}, 1) : kept;

@@ -112,6 +112,7 @@ at::Tensor Vit::drop_packed_patches(const at::Tensor& tokens, std::vector<int64_
   const auto num_prefix = config_.num_prefix_tokens();
   const auto starts = offsets_of(lengths);
   auto key = drop_key("patch_drop");
+  key.host_stamp = at::Tensor();  // of all rows
   const auto rows = key.rows;
   FOVEA_CHECK(rows.numel() == static_cast<int64_t>(lengths.size()),
               "{} rows named for {} packed images", rows.numel(), lengths.size());

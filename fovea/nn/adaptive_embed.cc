@@ -3,16 +3,25 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/gelu.h>
-#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/host_part.h"
 
 namespace fovea::nn {
 namespace {
 
 constexpr NormOptions kPatchNorm = {.kind = NormKind::kLayerNorm, .eps = 1e-5};
+
+at::Tensor on_device(const std::vector<double>& values, const at::TensorOptions& like) {
+  const auto fill = [values](const at::Tensor& host) {
+    std::copy(values.begin(), values.end(), host.mutable_data_ptr<double>());
+  };
+  return kernels::host_values({static_cast<int64_t>(values.size())}, at::kDouble, like.device(),
+                              fill)
+      .to(like);
+}
 
 }  // namespace
 
@@ -49,7 +58,7 @@ at::Tensor AdaptivePosEmbedImpl::forward(const at::Tensor& sizes, const at::Tens
       std::vector<double> scale = {
           1.0 / static_cast<double>(*std::max_element(sides_.begin(), sides_.end()))};
       for (const auto side : sides_) scale.push_back(1.0 / static_cast<double>(side));
-      where = where * at::tensor(scale).to(where.options());
+      where = where * on_device(scale, where.options());
     }
     return at::gelu(fc_(where));  // [B, L, D]
   });

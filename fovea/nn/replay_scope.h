@@ -16,6 +16,7 @@ struct StepState {
   at::Tensor rows;               // [B] int64
   std::vector<int64_t> offsets;  // see StepScope
   at::Tensor stamp;              // see kernels::DropKey
+  at::Tensor host_stamp;         // see kernels::DropKey
 };
 
 // Of the innermost StepScope of this thread.

@@ -53,7 +53,8 @@ kernels::DropKey UnitImpl::drop_key(const std::string& name) const {
           step.rows,
           parts == drop_parts.end() ? std::vector<kernels::DropPart>() : parts->second,
           step.offsets,
-          step.stamp};
+          step.stamp,
+          step.host_stamp};
 }
 
 at::Tensor UnitImpl::dropout(const at::Tensor& x, double rate, const char* name) const {
@@ -87,10 +88,15 @@ void assign_names(torch::nn::Module& root) {
 }
 
 StepScope::StepScope(uint64_t seed, int64_t step, at::Tensor rows, std::vector<int64_t> offsets,
-                     at::Tensor stamp) {
-  step_stack.push_back(
-      {seed, static_cast<uint32_t>(step), std::move(rows), std::move(offsets), std::move(stamp)});
-}
+                     at::Tensor stamp)
+    : StepScope(StepState{.seed = seed,
+                          .step = static_cast<uint32_t>(step),
+                          .rows = std::move(rows),
+                          .offsets = std::move(offsets),
+                          .stamp = std::move(stamp),
+                          .host_stamp = {}}) {}
+
+StepScope::StepScope(StepState state) { step_stack.push_back(std::move(state)); }
 
 StepScope::~StepScope() { step_stack.pop_back(); }
 

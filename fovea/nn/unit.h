@@ -117,6 +117,8 @@ class UnitImpl : public torch::nn::Module {
 // Gives every Unit below `root` its path.
 void assign_names(torch::nn::Module& root);
 
+struct StepState;
+
 // While alive, this thread's forwards belong to training step `step` and hold these rows of the
 // global batch.
 class StepScope {
@@ -125,6 +127,7 @@ class StepScope {
   // rows; see kernels::DropKey.
   StepScope(uint64_t seed, int64_t step, at::Tensor rows, std::vector<int64_t> offsets = {},
             at::Tensor stamp = {});
+  explicit StepScope(StepState state);  // replay_scope.h
   ~StepScope();
   StepScope(const StepScope&) = delete;
   StepScope& operator=(const StepScope&) = delete;

@@ -15,33 +15,44 @@ namespace {
 
 struct BatchMember {
   const char* name;
-  at::Tensor TensorBatch::*tensor;
+  at::Tensor& (*of)(TensorBatch&);
 };
 
 // What a recorded step may read of a batch.
-constexpr std::array kBatchMembers = {BatchMember{"images", &TensorBatch::images},
-                                      BatchMember{"labels", &TensorBatch::labels},
-                                      BatchMember{"host labels", &TensorBatch::host_labels},
-                                      BatchMember{"masks", &TensorBatch::masks},
-                                      BatchMember{"weights", &TensorBatch::weights},
-                                      BatchMember{"rows", &TensorBatch::rows},
-                                      BatchMember{"indices", &TensorBatch::indices},
-                                      BatchMember{"stamp", &TensorBatch::stamp}};
+constexpr std::array kBatchMembers = {
+    BatchMember{"images", [](TensorBatch& batch) -> at::Tensor& { return batch.images; }},
+    BatchMember{"labels", [](TensorBatch& batch) -> at::Tensor& { return batch.labels; }},
+    BatchMember{"host labels", [](TensorBatch& batch) -> at::Tensor& { return batch.host_labels; }},
+    BatchMember{"patches", [](TensorBatch& batch) -> at::Tensor& { return batch.patches.tokens; }},
+    BatchMember{"sizes", [](TensorBatch& batch) -> at::Tensor& { return batch.patches.sizes; }},
+    BatchMember{"centers", [](TensorBatch& batch) -> at::Tensor& { return batch.patches.centers; }},
+    BatchMember{"padding", [](TensorBatch& batch) -> at::Tensor& { return batch.patches.padding; }},
+    BatchMember{"patch labels",
+                [](TensorBatch& batch) -> at::Tensor& { return batch.patch_labels; }},
+    BatchMember{"host patch labels",
+                [](TensorBatch& batch) -> at::Tensor& { return batch.host_patch_labels; }},
+    BatchMember{"masks", [](TensorBatch& batch) -> at::Tensor& { return batch.masks; }},
+    BatchMember{"host masks", [](TensorBatch& batch) -> at::Tensor& { return batch.host_masks; }},
+    BatchMember{"rows", [](TensorBatch& batch) -> at::Tensor& { return batch.rows; }},
+    BatchMember{"indices", [](TensorBatch& batch) -> at::Tensor& { return batch.indices; }},
+    BatchMember{"stamp", [](TensorBatch& batch) -> at::Tensor& { return batch.stamp; }},
+    BatchMember{"host stamp", [](TensorBatch& batch) -> at::Tensor& { return batch.host_stamp; }}};
 
-// Equal for batches of which one step can be a replay of the other's.
-std::string layout_of(const std::vector<TensorBatch>& passes) {
-  std::string text;
-  for (const auto& pass : passes) {
-    if (!text.empty()) text += "; ";
-    for (const auto& [name, tensor] : kBatchMembers) {
-      const auto& x = pass.*tensor;
-      if (!x.defined()) continue;
-      text += fmt::format("{} {} [{}], ", name, c10::toString(x.scalar_type()),
-                          fmt::join(x.sizes(), ", "));
-    }
-    text += fmt::format("channels [{}]", fmt::join(pass.variables, ", "));
+// A batch of which nothing lies in another one's memory.
+TensorBatch own_copy(TensorBatch batch) {
+  for (const auto& [name, of] : kBatchMembers) {
+    if (of(batch).defined()) of(batch) = of(batch).clone();
   }
-  return text;
+  if (batch.patches.images.defined()) batch.patches.images = batch.images;
+  batch.patches.boxes = at::Tensor();  // the rest is of the loader's buffers
+  batch.trees = {};
+  batch.patching = nullptr;
+  return batch;
+}
+
+bool has_weights(const std::vector<TensorBatch>& passes) {
+  return std::any_of(passes.begin(), passes.end(),
+                     [](const TensorBatch& pass) { return pass.weights.defined(); });
 }
 
 }  // namespace
@@ -55,7 +66,7 @@ std::string why_not_recorded(const models::Model& model, const Task& task,
   if (options.scaler) return "the scale of the loss follows from numbers of the step before";
   if (options.fp8) return "the host works out the scales of FP8";
   if (options.features) return "the features of a frozen backbone come from the host";
-  if (model.takes_patches() || model.takes_packed()) {
+  if (model.takes_packed()) {
     return "the numbers of patches of a batch are the host's";
   }
   if (!task.can_be_recorded()) return "the task's loss takes numbers of each step from the host";
@@ -72,10 +83,31 @@ void say_not_recorded(const std::string& reason, bool is_asked_for) {
 StepGraph::StepGraph(StepGraphParts parts, kernels::MakeDeviceGraph make)
     : parts_(std::move(parts)), make_(std::move(make)) {}
 
+// Equal for batches of which one step can be a replay of the other's.
+std::string StepGraph::layout_of(const std::vector<TensorBatch>& passes) const {
+  std::string text;
+  for (auto pass : passes) {
+    if (!text.empty()) text += "; ";
+    for (const auto& [name, of] : kBatchMembers) {
+      const auto& x = of(pass);
+      if (!x.defined()) continue;
+      text += fmt::format("{} {} [{}], ", name, c10::toString(x.scalar_type()),
+                          fmt::join(x.sizes(), ", "));
+    }
+    text += fmt::format("channels [{}]", fmt::join(pass.variables, ", "));
+    if (pass.patches.has_padding) text += *pass.patches.has_padding ? ", padding" : ", no padding";
+    const auto further = parts_.task.recorded_for(pass);
+    if (!further.empty()) text += ", " + further;
+  }
+  return text;
+}
+
 LateStep StepGraph::take(const StepInput& batch, const LateStepOptions& how) {
   if (is_off_) return parts_.take(batch, how);
   const auto passes = passes_of(batch, how.step);
   const auto input = input_of_passes(batch, passes);
+  // The host adds weights of samples up; they are those of samples that could not be read.
+  if (has_weights(passes)) return parts_.take(input, how);
   auto layout = layout_of(passes);
   if (layout != layout_) {
     if (is_recorded_) {
@@ -119,8 +151,9 @@ std::vector<TensorBatch> StepGraph::passes_of(const StepInput& batch, int64_t st
   for (int64_t begin = 0; begin < batch.size; begin += size) {
     passes.push_back(batch.tensors(begin, std::min(batch.size, begin + size)));
     auto& pass = passes.back();
-    pass.stamp =
-        kernels::drop_stamp(static_cast<uint32_t>(step), pass.rows, parts_.options.compute.device);
+    const auto counter = static_cast<uint32_t>(step);
+    pass.host_stamp = kernels::drop_stamp(counter, pass.rows, at::kCPU);
+    pass.stamp = kernels::drop_stamp(counter, pass.rows, parts_.options.compute.device);
   }
   return passes;
 }
@@ -138,12 +171,8 @@ StepInput StepGraph::input_of_passes(const StepInput& batch,
 // False: it failed, and the step has not been taken.
 bool StepGraph::record(const StepInput& batch, const std::vector<TensorBatch>& passes,
                        const LateStepOptions& how) {
-  passes_ = passes;
-  for (auto& pass : passes_) {
-    for (const auto& [name, tensor] : kBatchMembers) {
-      if ((pass.*tensor).defined()) pass.*tensor = (pass.*tensor).clone();
-    }
-  }
+  passes_.clear();
+  for (const auto& pass : passes) passes_.push_back(own_copy(pass));
   FOVEA_CHECK(how.clip_before.defined(), "step {}: no step before the one to record", how.step);
   clip_before_ = how.clip_before.clone();
   const LateStepOptions recorded{.step = how.step, .lr = how.lr, .clip_before = clip_before_};
@@ -169,9 +198,9 @@ LateStep StepGraph::replay(const std::vector<TensorBatch>& passes, const LateSte
   const trace::Scope replays("replay");
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < passes.size(); ++i) {
-    for (const auto& [name, tensor] : kBatchMembers) {
-      if (!(passes[i].*tensor).defined()) continue;
-      (passes_[i].*tensor).copy_(passes[i].*tensor, /*non_blocking=*/true);
+    auto from = passes[i];
+    for (const auto& [name, of] : kBatchMembers) {
+      if (of(from).defined()) of(passes_[i]).copy_(of(from), /*non_blocking=*/true);
     }
   }
   clip_before_.copy_(how.clip_before);

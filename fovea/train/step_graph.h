@@ -1,8 +1,8 @@
 // Whole training steps - micro-batches, clipping, the optimizer's update, the average - recorded as
 // one graph of the device's operations and replayed, so that the host need not launch them one by
 // one. Free of CUDA: see kernels/device_graph.h. What a replay takes from the host is that of
-// Note [Recorded steps] and what is written here: the batch, the rows and step of drop masks, the
-// state of clipping.
+// Note [Recorded steps] and what is written here: the batch, the rows and step of what is drawn,
+// the state of clipping.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -43,6 +43,7 @@ void say_not_recorded(const std::string& reason, bool is_asked_for);
 
 // All of it outlives the graph.
 struct StepGraphParts {
+  const Task& task;
   optim::Optimizer& optimizer;
   optim::Ema* ema = nullptr;  // null: there is none
   const StepOptions& options;
@@ -69,6 +70,7 @@ class StepGraph {
   std::vector<TensorBatch> passes_of(const StepInput& batch, int64_t step) const;
   StepInput input_of_passes(const StepInput& batch, const std::vector<TensorBatch>& passes) const;
   LateStep warm_up(const StepInput& batch, const LateStepOptions& how);
+  std::string layout_of(const std::vector<TensorBatch>& passes) const;
   void say_other_layout(const std::string& layout, int64_t step);
   bool record(const StepInput& batch, const std::vector<TensorBatch>& passes,
               const LateStepOptions& how);

@@ -10,6 +10,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/trace.h"
 #include "fovea/models/variables.h"
+#include "fovea/nn/replay_scope.h"
 
 namespace fovea::train {
 namespace {
@@ -138,7 +139,12 @@ StepSums accumulate_gradients(models::Model& model, const Task& task, optim::Opt
       tensors.stamp =
           kernels::drop_stamp(static_cast<uint32_t>(step), tensors.rows, options.compute.device);
     }
-    const nn::StepScope scope(options.seed, step, tensors.rows, /*offsets=*/{}, tensors.stamp);
+    const nn::StepScope scope(nn::StepState{.seed = options.seed,
+                                            .step = static_cast<uint32_t>(step),
+                                            .rows = tensors.rows,
+                                            .offsets = {},
+                                            .stamp = tensors.stamp,
+                                            .host_stamp = tensors.host_stamp});
     const models::ChannelScope channels(model, tensors.variables);
     const auto parts = forward_pass(model, task, tensors);
     if (options.scaler) expect_weight(*options.scaler, parts.weight, num_passes, ranks);

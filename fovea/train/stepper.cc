@@ -84,7 +84,8 @@ void Stepper::use_graphs(kernels::MakeDeviceGraph make, bool is_asked_for) {
   const auto reason = is_late() ? why_not_recorded(model_, task_, optimizer_, options_)
                                 : "the host has each step's numbers at once";
   if (!reason.empty()) return say_not_recorded(reason, is_asked_for);
-  graph_.emplace(StepGraphParts{.optimizer = optimizer_,
+  graph_.emplace(StepGraphParts{.task = task_,
+                                .optimizer = optimizer_,
                                 .ema = ema_,
                                 .options = options_,
                                 .take =

@@ -35,10 +35,13 @@ struct TensorBatch {
   const data::AdaptivePatchingConfig* patching = nullptr;
   at::Tensor patch_labels;  // [B, L, p^d] int64 classes, -1 none; undefined: no masks
   at::Tensor masks;         // [B, H, W] or [B, D, H, W] int64 classes; undefined: there are none
-  at::Tensor weights;       // [B] float32: 0 counts for nothing; undefined: every sample counts
-  at::Tensor rows;          // [B] int64 on the CPU: rows of the global batch
-  at::Tensor indices;       // [B] int64 on the CPU: samples of the data set
-  at::Tensor stamp;         // see kernels::DropKey; undefined: made when it is needed
+  // Both on the CPU as int32, to be looked at there; or undefined.
+  at::Tensor host_patch_labels, host_masks;
+  at::Tensor weights;     // [B] float32: 0 counts for nothing; undefined: every sample counts
+  at::Tensor rows;        // [B] int64 on the CPU: rows of the global batch
+  at::Tensor indices;     // [B] int64 on the CPU: samples of the data set
+  at::Tensor stamp;       // see kernels::DropKey; undefined: made when it is needed
+  at::Tensor host_stamp;  // see kernels::DropKey
 };
 
 // The model's forward of what it takes: images, packed images, or adaptive patches; where the batch
@@ -93,6 +96,9 @@ class Task {
   // of the batch, on the model's device, and through kernels/host_part.h: then it may be part of a
   // recorded step.
   virtual bool can_be_recorded() const { return false; }
+  // What the recorded loss of a batch is made for beside its shapes, in words for the log: a batch
+  // for which it is another text is not a replay of that one.
+  virtual std::string recorded_for(const TensorBatch& /*batch*/) const { return {}; }
   virtual LossParts loss(models::Model& model, const TensorBatch& batch) const = 0;
   virtual std::unique_ptr<Evaluation> start_evaluation() const = 0;
 };

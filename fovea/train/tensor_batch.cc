@@ -35,6 +35,23 @@ at::Tensor sent(const at::Tensor& rows, const ComputeOptions& compute, c10::Scal
   return pinned_for(compute, rows).to(compute.device, /*non_blocking=*/true).to(dtype);
 }
 
+// As models::real_patches has it: a sample without any leaf counts as one without padding.
+// padding: [B, T, L] bytes on the CPU.
+bool has_padding(const at::Tensor& padding) {
+  const auto* is_none = padding.const_data_ptr<uint8_t>();
+  const auto trees = padding.size(1), leaves = padding.size(2);
+  for (int64_t b = 0; b < padding.size(0); ++b, is_none += trees * leaves) {
+    int64_t empty = 0;  // places
+    for (int64_t place = 0; place < leaves; ++place) {
+      bool is_empty = true;
+      for (int64_t tree = 0; tree < trees; ++tree) is_empty &= is_none[tree * leaves + place] != 0;
+      empty += is_empty ? 1 : 0;
+    }
+    if (empty > 0 && empty < leaves) return true;
+  }
+  return false;
+}
+
 models::PatchInput patches_of(data::BatchPatches& patches, int64_t rows, int64_t begin, int64_t end,
                               const ComputeOptions& compute) {
   const auto trees = patches.num_trees, leaves = patches.fixed_length;
@@ -42,12 +59,13 @@ models::PatchInput patches_of(data::BatchPatches& patches, int64_t rows, int64_t
                           c10::ScalarType dtype) {
     return sent(rows_of(values, shape, begin, end, at::kFloat), compute, dtype);
   };
+  const auto padding = rows_of(patches.padding, {rows, trees, leaves}, begin, end, at::kByte);
   return {.tokens = floats(patches.tokens, {rows, patches.channels, leaves, patches.token_size()},
                            compute.dtype),
           .sizes = floats(patches.sizes, {rows, trees, leaves}, at::kFloat),
           .centers = floats(patches.centers, {rows, trees, leaves, patches.dims}, at::kFloat),
-          .padding = sent(rows_of(patches.padding, {rows, trees, leaves}, begin, end, at::kByte),
-                          compute, at::kBool)};
+          .padding = sent(padding, compute, at::kBool),
+          .has_padding = has_padding(padding)};
 }
 
 // Bytes with what is made of them, still on the CPU: those of some rows, and behind them those of
@@ -175,16 +193,17 @@ TensorBatch to_tensors(data::Batch& batch, int64_t begin, int64_t end,
                                                      .fixed_length = patches.fixed_length,
                                                      .dims = patches.dims});
     if (!patches.labels.empty()) {
-      tensors.patch_labels =
-          sent(rows_of(patches.labels, {batch.size(), patches.fixed_length, patches.token_size()},
-                       begin, end, at::kInt),
-               compute, at::kLong);
+      tensors.host_patch_labels =
+          rows_of(patches.labels, {batch.size(), patches.fixed_length, patches.token_size()}, begin,
+                  end, at::kInt);
+      tensors.patch_labels = sent(tensors.host_patch_labels, compute, at::kLong);
     }
   }
   if (!batch.masks.empty()) {
     auto shape = batch.image_shape;
     shape.erase(shape.begin() + 1);
-    tensors.masks = sent(rows_of(batch.masks, shape, begin, end, at::kInt), compute, at::kLong);
+    tensors.host_masks = rows_of(batch.masks, shape, begin, end, at::kInt);
+    tensors.masks = sent(tensors.host_masks, compute, at::kLong);
   }
   const auto counts = [](float weight) { return weight == 1.0f; };
   if (!std::all_of(batch.weights.begin() + begin, batch.weights.begin() + end, counts)) {

@@ -54,8 +54,8 @@ MaeRun run_golden(models::Mae& model, const Golden& golden) {
   const auto& ids_keep = golden.at("ids_keep");
   const auto mask = models::patch_mask(ids_keep, model.num_patches(images));
   const auto predictions = model.predict(images, ids_keep);
-  const auto parts =
-      autoencoding_loss(images, predictions, mask, model.config().encoder.vit.patch_sides(), task);
+  const auto parts = autoencoding_loss(images, predictions, {mask},
+                                       model.config().encoder.vit.patch_sides(), task);
   const auto loss = parts.loss_sum / parts.weight;
   loss.backward();
   MaeRun result;

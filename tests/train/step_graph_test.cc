@@ -5,86 +5,23 @@
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <limits>
-#include <sstream>
 
 #include "fovea/core/error.h"
-#include "fovea/core/log.h"
 #include "fovea/kernels/device.h"
-#include "fovea/train/session.h"
-#include "fovea/train/stepper.h"
-#include "tests/support/close.h"
-#include "tests/support/operator_tape.h"
-#include "tests/train/step_pieces.h"
+#include "tests/train/graph_run.h"
 
 namespace fovea::train {
 namespace {
 
+using testing::expect_same_outcomes;
+using testing::expect_same_run;
+using testing::graph_options;
+using testing::GraphRun;
+using testing::log_of;
+using testing::take_both;
+
 constexpr int kStepsUntilReplay = StepGraph::kWarmUps;
-
-std::unique_ptr<kernels::DeviceGraph> make_tape(c10::Device) {
-  return std::make_unique<support::OperatorTape>();
-}
-
-// In float64 all but the optimizer's pass is made of operators, as on a GPU.
-StepOptions graph_options() {
-  return {.max_grad_norm = 0.5, .compute = {.dtype = c10::ScalarType::Double}};
-}
-
-double lr_of(int64_t step) { return 1e-3 * static_cast<double>(step + 1); }
-
-struct PiecesOnDevice : testing::StepPieces {
-  PiecesOnDevice(const ComputeOptions& compute, std::unique_ptr<Task> other_task) {
-    if (!compute.device.is_cpu()) {
-      model = make_model(config, compute);
-      task = make_task(config.task, *model);
-      optimizer = make_optimizer(config, *model);
-    }
-    if (other_task) task = std::move(other_task);
-  }
-};
-
-struct GraphRun : PiecesOnDevice {
-  explicit GraphRun(StepOptions step_options = graph_options(),
-                    std::unique_ptr<Task> other_task = nullptr)
-      : PiecesOnDevice(step_options.compute, std::move(other_task)),
-        options(std::move(step_options)) {}
-
-  StepOptions options;
-  optim::Ema ema{*optimizer, {.decay = 0.99, .warmup = true}};
-  Stepper stepper{*model, *task, *optimizer, &ema, options, Numbers::kLate};
-
-  void use_tape() { stepper.use_graphs(make_tape, /*is_asked_for=*/false); }
-
-  void take(data::Batch& batch, int64_t step) { stepper.take(batch, step, lr_of(step)); }
-};
-
-void expect_same_run(GraphRun& actual, GraphRun& expected, const std::string& when) {
-  support::expect_same_bits(actual.optimizer->flat_param().cpu(),
-                            expected.optimizer->flat_param().cpu(), "weights " + when);
-  EXPECT_EQ(actual.optimizer->steps_taken(), expected.optimizer->steps_taken()) << when;
-  for (const auto& [name, moment] : actual.optimizer->state()) {
-    support::expect_same_bits(moment.cpu(), expected.optimizer->state().at(name).cpu(),
-                              name + " " + when);
-  }
-  for (const auto& [name, average] : actual.ema.state()) {
-    support::expect_same_bits(average.cpu(), expected.ema.state().at(name).cpu(),
-                              name + " averaged " + when);
-  }
-}
-
-void expect_same_outcomes(GraphRun& actual, GraphRun& expected) {
-  const auto found = actual.stepper.outcomes(), wanted = expected.stepper.outcomes();
-  ASSERT_EQ(found.size(), wanted.size());
-  for (size_t i = 0; i < found.size(); ++i) {
-    SCOPED_TRACE("step " + std::to_string(i));
-    EXPECT_EQ(found[i].loss, wanted[i].loss);
-    EXPECT_EQ(found[i].weight, wanted[i].weight);
-    EXPECT_EQ(found[i].grad_norm, wanted[i].grad_norm);
-    EXPECT_EQ(found[i].sums, wanted[i].sums);
-  }
-}
 
 void expect_replays_are_eager_steps(GraphRun& replayed, GraphRun& eager) {
   for (int64_t step = 0; step < 12; ++step) {
@@ -96,27 +33,6 @@ void expect_replays_are_eager_steps(GraphRun& replayed, GraphRun& eager) {
   // Of twelve steps two have the smaller batch.
   EXPECT_EQ(replayed.stepper.num_replays(), 12 - 2 - kStepsUntilReplay);
   expect_same_outcomes(replayed, eager);
-}
-
-// Steps [begin, end) of both, on one batch.
-void take_both(GraphRun& first, GraphRun& second, data::Batch& batch, int64_t begin, int64_t end) {
-  for (int64_t step = begin; step < end; ++step) {
-    first.take(batch, step);
-    second.take(batch, step);
-  }
-}
-
-// What the log says meanwhile.
-std::string log_of(const std::function<void()>& work) {
-  const data::testing::TempDir folder;
-  const auto path = folder.file("log");
-  {
-    const LogFile file(path);
-    work();
-  }
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
 }
 
 class StepGraphTest : public ::testing::TestWithParam<int64_t> {};  // micro_batch_size

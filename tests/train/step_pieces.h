@@ -1,6 +1,7 @@
 // What a step needs, of the tiny run or another one.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "fovea/train/session.h"
@@ -9,9 +10,9 @@
 namespace fovea::train::testing {
 
 struct StepPieces {
-  using MakeConfig = TrainConfig (*)(const data::testing::TempDir& folder);
+  using MakeConfig = std::function<TrainConfig(const data::testing::TempDir& folder)>;
 
-  explicit StepPieces(MakeConfig make =
+  explicit StepPieces(const MakeConfig& make =
                           [](const data::testing::TempDir& given) { return tiny_config(given); })
       : config(make(folder)) {}
 

@@ -62,7 +62,7 @@ Restored restore(models::Mae& mae, const train::MaskedAutoencodingConfig& task,
   const auto mask = models::patch_mask(ids_keep, num_patches);
   const auto original = image.to(at::kCPU);
   const auto parts =
-      train::autoencoding_loss(original, predictions, mask, patch,
+      train::autoencoding_loss(original, predictions, {mask}, patch,
                                {.norm_pix_loss = task.norm_pix_loss, .loss_on = "masked"});
   Restored restored;
   restored.image =

@@ -1,13 +1,12 @@
 // B batch, T time steps, abar alpha_bar.
 #include "fovea/train/diffusion/noise_schedule.h"
 
-#include <ATen/ops/tensor.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/host_part.h"
 
 namespace fovea::train {
 namespace {
@@ -62,8 +61,11 @@ NoiseSchedule::Scales NoiseSchedule::scales(const at::Tensor& images,
                                             const at::Tensor& timesteps) const {
   std::vector<int64_t> shape(static_cast<size_t>(images.dim()), 1);
   shape[0] = images.size(0);
-  const auto table = at::tensor(alpha_bars_, at::kDouble);  // [T]
-  const auto alpha_bar = table.index_select(0, timesteps.to(at::kCPU)).view(shape);
+  const auto fill = [this](const at::Tensor& host) {
+    std::copy(alpha_bars_.begin(), alpha_bars_.end(), host.mutable_data_ptr<double>());
+  };
+  const auto table = kernels::host_values({num_time_steps()}, at::kDouble, images.device(), fill);
+  const auto alpha_bar = table.index_select(0, timesteps.to(images.device())).view(shape);
   const auto like = [&](const at::Tensor& scale) { return scale.to(images.options()); };
   return {like(alpha_bar.sqrt()), like((1 - alpha_bar).sqrt())};
 }

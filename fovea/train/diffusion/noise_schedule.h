@@ -41,7 +41,8 @@ class NoiseSchedule {
   // Product of 1 - beta up to t: the share of the image's variance that is left. t = -1: 1.
   double alpha_bar(int64_t t) const { return t < 0 ? 1.0 : alpha_bars_[static_cast<size_t>(t)]; }
 
-  // images, noise: [B, ...], timesteps: [B] int64 in [0, T) -> x_t [B, ...].
+  // images, noise: [B, ...], timesteps: [B] int64 in [0, T) -> x_t [B, ...]. This outlives a
+  // recorded step in which it is called.
   at::Tensor add_noise(const at::Tensor& images, const at::Tensor& noise,
                        const at::Tensor& timesteps) const;
   // What a model with this kind of prediction is trained to give. Shapes as add_noise.

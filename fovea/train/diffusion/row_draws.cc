@@ -1,8 +1,6 @@
 // B batch.
 #include "fovea/train/diffusion/row_draws.h"
 
-#include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
 #include <c10/util/accumulate.h>
 
 #include "fovea/core/error.h"
@@ -25,38 +23,45 @@ void for_each_row(const kernels::DropKey& key, const Draw& draw) {
 
 }  // namespace
 
-at::Tensor normal_rows(const kernels::DropKey& key, at::IntArrayRef sides) {
+at::Tensor normal_rows(const kernels::DropKey& key, at::IntArrayRef sides, c10::Device device) {
   std::vector<int64_t> shape = {key.rows.size(0)};
   shape.insert(shape.end(), sides.begin(), sides.end());
-  const auto normals = at::zeros(shape, at::kFloat);
   const int64_t elements = c10::multiply_integers(sides);
-  auto* values = normals.mutable_data_ptr<float>();
-  for_each_row(key, [&](int64_t b, uint64_t row) {
-    // The sample's own key: the counter of its values is used up by their place.
-    const auto words = philox4x32(
-        {static_cast<uint32_t>(row), static_cast<uint32_t>(row >> 32), key.step, 0}, key.key);
-    data::add_standard_normals({words[0], words[1]}, 0.0f, 1.0f,
-                               {values + b * elements, static_cast<size_t>(elements)});
-  });
-  return normals;
+  const auto draw = [elements](const at::Tensor& host, const kernels::DropKey& drawn) {
+    host.zero_();
+    auto* values = host.mutable_data_ptr<float>();
+    for_each_row(drawn, [&](int64_t b, uint64_t row) {
+      // The sample's own key: the counter of its values is used up by their place.
+      const auto words = philox4x32(
+          {static_cast<uint32_t>(row), static_cast<uint32_t>(row >> 32), drawn.step, 0}, drawn.key);
+      data::add_standard_normals({words[0], words[1]}, 0.0f, 1.0f,
+                                 {values + b * elements, static_cast<size_t>(elements)});
+    });
+  };
+  return kernels::drawn_by_host(key, shape, at::TensorOptions().dtype(at::kFloat).device(device),
+                                draw);
 }
 
-at::Tensor integer_rows(const kernels::DropKey& key, int64_t count) {
-  const auto drawn = at::empty({key.rows.size(0)}, at::kLong);
-  auto* values = drawn.mutable_data_ptr<int64_t>();
-  for_each_row(key, [&](int64_t b, uint64_t row) {
-    values[b] = RandomStream(key.key, row, key.step).below(static_cast<uint32_t>(count));
-  });
-  return drawn;
+at::Tensor integer_rows(const kernels::DropKey& key, int64_t count, c10::Device device) {
+  const auto draw = [count](const at::Tensor& host, const kernels::DropKey& drawn) {
+    auto* values = host.mutable_data_ptr<int64_t>();
+    for_each_row(drawn, [&](int64_t b, uint64_t row) {
+      values[b] = RandomStream(drawn.key, row, drawn.step).below(static_cast<uint32_t>(count));
+    });
+  };
+  return kernels::drawn_by_host(key, {key.rows.size(0)},
+                                at::TensorOptions().dtype(at::kLong).device(device), draw);
 }
 
-at::Tensor bernoulli_rows(const kernels::DropKey& key, double probability) {
-  const auto drawn = at::empty({key.rows.size(0)}, at::kBool);
-  auto* values = drawn.mutable_data_ptr<bool>();
-  for_each_row(key, [&](int64_t b, uint64_t row) {
-    values[b] = RandomStream(key.key, row, key.step).bernoulli(probability);
-  });
-  return drawn;
+at::Tensor bernoulli_rows(const kernels::DropKey& key, double probability, c10::Device device) {
+  const auto draw = [probability](const at::Tensor& host, const kernels::DropKey& drawn) {
+    auto* values = host.mutable_data_ptr<bool>();
+    for_each_row(drawn, [&](int64_t b, uint64_t row) {
+      values[b] = RandomStream(drawn.key, row, drawn.step).bernoulli(probability);
+    });
+  };
+  return kernels::drawn_by_host(key, {key.rows.size(0)},
+                                at::TensorOptions().dtype(at::kBool).device(device), draw);
 }
 
 }  // namespace fovea::train

@@ -10,14 +10,17 @@
 
 namespace fovea::train {
 
-// key.rows: [B]. sides: what follows B, e.g. [C, H, W]. -> standard normals [B, sides] float32 on
-// the CPU.
-at::Tensor normal_rows(const kernels::DropKey& key, at::IntArrayRef sides);
+// All of them are drawn by the host, in a recorded step anew for each replay, and lie on `device`.
 
-// -> [B] int64 on the CPU, uniform in [0, count).
-at::Tensor integer_rows(const kernels::DropKey& key, int64_t count);
+// key.rows: [B]. sides: what follows B, e.g. [C, H, W]. -> standard normals [B, sides] float32.
+at::Tensor normal_rows(const kernels::DropKey& key, at::IntArrayRef sides,
+                       c10::Device device = c10::kCPU);
 
-// -> [B] bool on the CPU, true with this probability.
-at::Tensor bernoulli_rows(const kernels::DropKey& key, double probability);
+// -> [B] int64, uniform in [0, count).
+at::Tensor integer_rows(const kernels::DropKey& key, int64_t count, c10::Device device = c10::kCPU);
+
+// -> [B] bool, true with this probability.
+at::Tensor bernoulli_rows(const kernels::DropKey& key, double probability,
+                          c10::Device device = c10::kCPU);
 
 }  // namespace fovea::train

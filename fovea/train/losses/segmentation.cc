@@ -20,7 +20,8 @@ struct Voxels {
   at::Tensor counts;   // [B, 1, V] 0 or 1; undefined: all count
 };
 
-Voxels flatten(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& weights) {
+Voxels flatten(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& weights,
+               std::optional<bool> all_count) {
   FOVEA_CHECK(
       logits.dim() == labels.dim() + 1 && logits.size(0) == labels.size(0) &&
           logits.sizes().slice(2) == labels.sizes().slice(1),
@@ -31,8 +32,11 @@ Voxels flatten(const at::Tensor& logits, const at::Tensor& labels, const at::Ten
   voxels.logits = logits.flatten(2).to(dtype);  // [B, K, V]
   voxels.labels = labels.flatten(1);            // [B, V]
   auto counts = voxels.labels.ge(0);            // [B, V]
-  if (weights.defined()) counts = counts.logical_and(weights.ne(0).unsqueeze(1));
-  if (!counts.all().item<bool>()) {
+  if (weights.defined()) {
+    counts = counts.logical_and(weights.ne(0).unsqueeze(1));
+    all_count = {};
+  }
+  if (!(all_count ? *all_count : counts.all().item<bool>())) {
     voxels.counts = counts.unsqueeze(1).to(dtype);  // [B, 1, V]
     voxels.labels = voxels.labels.clamp_min(0);
   }
@@ -105,9 +109,10 @@ at::Tensor over_batch(const at::Tensor& losses, const Voxels& voxels) {
 }  // namespace
 
 at::Tensor segmentation_losses(const at::Tensor& logits, const at::Tensor& labels,
-                               const SegmentationLossConfig& config, const at::Tensor& weights) {
+                               const SegmentationLossConfig& config, const at::Tensor& weights,
+                               std::optional<bool> all_count) {
   // What is not taken over the batch is weighted by the caller.
-  const auto voxels = flatten(logits, labels, config.adds_up() ? at::Tensor() : weights);
+  const auto voxels = flatten(logits, labels, config.adds_up() ? at::Tensor() : weights, all_count);
   const auto samples = logits.size(0);
   if (config.name == "ucf_dice_bce") return ucf_dice_bce(voxels).expand({samples});
   at::Tensor other;  // [B]

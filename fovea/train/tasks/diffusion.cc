@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/host_part.h"
 #include "fovea/train/diffusion/evaluation.h"
 #include "fovea/train/diffusion/row_draws.h"
 
@@ -19,13 +20,16 @@ kernels::DropKey stream(const models::Model& model, const TensorBatch& batch, co
 }
 
 // Soft targets of mixup stand for no class that could be asked for.
-void check_diffusion_labels(const at::Tensor& labels, int64_t num_classes) {
+void check_one_class_each(const at::Tensor& labels) {
   if (!labels.defined() || labels.dim() != 1) {
     fail<ConfigError>(
         "diffusion with classes: the batch has {}; expected one class for each "
         "image: leave mixup and cutmix out, or set model.num_classes: 0",
         labels.defined() ? "mixed labels" : "no labels");
   }
+}
+
+void check_diffusion_labels(const at::Tensor& labels, int64_t num_classes) {
   const auto low = labels.min().item<int64_t>(), high = labels.max().item<int64_t>();
   if (low >= 0 && high < num_classes) return;
   fail<DataError>(
@@ -85,25 +89,28 @@ LossParts DiffusionTask::loss(models::Model& model, const TensorBatch& batch) co
   auto& denoiser = dynamic_cast<models::DiffusionVit&>(model);
   const auto kind = batch.images.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const auto images = batch.images.to(kind);  // [B, C, ...]
-  const auto like = [&](const at::Tensor& drawn) { return drawn.to(images.device()); };
-  // On the CPU, where the schedule looks them up: a GPU has nothing to wait for.
+  const auto device = images.device();
   const auto timesteps =
-      integer_rows(stream(model, batch, "diffusion_time"), config_.num_time_steps);  // [B]
+      integer_rows(stream(model, batch, "diffusion_time"), config_.num_time_steps, device);  // [B]
   const auto noise =
-      like(normal_rows(stream(model, batch, "diffusion_noise"), images.sizes().slice(1))).to(kind);
+      normal_rows(stream(model, batch, "diffusion_noise"), images.sizes().slice(1), device)
+          .to(kind);
   at::Tensor classes;  // [B]
   if (num_classes_ > 0) {
-    check_diffusion_labels(batch.labels, num_classes_);
+    check_one_class_each(batch.labels);
+    kernels::host_check(
+        [labels = batch.host_labels.defined() ? batch.host_labels : batch.labels,
+         num_classes = num_classes_] { check_diffusion_labels(labels, num_classes); });
     classes = batch.labels;
     if (model.is_training() && config_.label_drop_rate > 0) {
       const auto dropped =
-          like(bernoulli_rows(model.drop_key("diffusion_label"), config_.label_drop_rate));
+          bernoulli_rows(model.drop_key("diffusion_label"), config_.label_drop_rate, device);
       classes = at::where(dropped, at::full_like(classes, num_classes_), classes);
     }
   }
   const auto noisy = schedule_.add_noise(images, noise, timesteps);
   const auto output =
-      denoiser.denoise(noisy.to(batch.images.scalar_type()), like(timesteps), classes).to(kind);
+      denoiser.denoise(noisy.to(batch.images.scalar_type()), timesteps, classes).to(kind);
   const auto target = schedule_.target(prediction_, images, noise, timesteps);
   auto losses = (output - target).square().flatten(1).mean(1);  // [B]
   LossParts parts;

@@ -65,15 +65,20 @@ at::Tensor autoencoding_targets(const at::Tensor& images, at::IntArrayRef patch_
 }
 
 LossParts autoencoding_loss(const at::Tensor& images, const at::Tensor& predictions,
-                            const at::Tensor& mask, at::IntArrayRef patch_size,
+                            const PatchesMasked& masked, at::IntArrayRef patch_size,
                             const MaskedAutoencodingConfig& config, const at::Tensor& weights) {
   const auto targets = autoencoding_targets(images, patch_size, config.norm_pix_loss);  // [B, N, L]
-  const auto counted = counted_patches(mask.to(predictions.device()), config.loss_on != "masked",
-                                       weights);  // [B, N]
+  const bool counts_all = config.loss_on != "masked";
+  const auto counted =
+      counted_patches(masked.mask.to(predictions.device()), counts_all, weights);  // [B, N]
   LossParts parts;
   parts.loss_sum = (patch_losses(predictions, targets) * counted).sum();
-  parts.weight = counted.sum(at::kDouble).item<double>();
   parts.outputs = predictions.detach();
+  if (!weights.defined() && (counts_all || masked.count)) {  // nobody waits for the device
+    parts.weight = static_cast<double>(counts_all ? counted.numel() : *masked.count);
+  } else {
+    parts.weight = counted.sum(at::kDouble).item<double>();
+  }
   return parts;
 }
 
@@ -140,11 +145,13 @@ LossParts MaskedAutoencodingTask::loss(models::Model& model, const TensorBatch& 
   if (mae.takes_patches()) return loss_of_patches(mae, batch);
   const auto num_patches = mae.num_patches(batch.images);
   const auto ids_keep = mae.is_training()
-                            ? mae.keep_patches(num_patches)
+                            ? mae.keep_patches(num_patches, batch.images.device())
                             : keep_patches_of_samples(model_, batch.indices, num_patches);
   const auto predictions = mae.predict(batch.images, ids_keep);  // [B, N, L]
-  return autoencoding_loss(batch.images, predictions, models::patch_mask(ids_keep, num_patches),
-                           model_.encoder.vit.patch_sides(), config_, batch.weights);
+  const PatchesMasked masked{.mask = models::patch_mask(ids_keep, num_patches),
+                             .count = ids_keep.size(0) * (num_patches - ids_keep.size(1))};
+  return autoencoding_loss(batch.images, predictions, masked, model_.encoder.vit.patch_sides(),
+                           config_, batch.weights);
 }
 
 LossParts MaskedAutoencodingTask::loss_of_patches(models::Mae& mae,

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,11 +48,17 @@ PatchMoments patch_moments(const at::Tensor& patches);
 at::Tensor autoencoding_targets(const at::Tensor& images, at::IntArrayRef patch_size,
                                 bool norm_pix_loss);
 
-// The loss of predictions [B, N, L] for images where mask [B, N] is 1: the mean squared error of
-// each patch that counts, summed; the weight is the number of such patches. weights: [B], or
-// undefined where every image counts once. outputs: the predictions.
+// 1 where a patch is masked: [B, N]; count: how many are, where the host knows it.
+struct PatchesMasked {
+  at::Tensor mask;
+  std::optional<int64_t> count = {};
+};
+
+// The loss of predictions [B, N, L] for images where masked.mask [B, N] is 1: the mean squared
+// error of each patch that counts, summed; the weight is the number of such patches. weights: [B],
+// or undefined where every image counts once. outputs: the predictions.
 LossParts autoencoding_loss(const at::Tensor& images, const at::Tensor& predictions,
-                            const at::Tensor& mask, at::IntArrayRef patch_size,
+                            const PatchesMasked& masked, at::IntArrayRef patch_size,
                             const MaskedAutoencodingConfig& config, const at::Tensor& weights = {});
 
 // The image as the model puts it together: patches that it saw as they are, masked ones as
@@ -79,6 +86,7 @@ class MaskedAutoencodingTask : public Task {
   std::vector<std::string> metric_names() const override { return {"loss", "psnr"}; }
   // The weight counts patches. outputs: predictions [B, N, L].
   LossParts loss(models::Model& model, const TensorBatch& batch) const override;
+  bool can_be_recorded() const override { return true; }
   std::unique_ptr<Evaluation> start_evaluation() const override;
 
  private:

@@ -4,8 +4,12 @@
 #include <ATen/ops/cat.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <span>
+
 #include "fovea/core/error.h"
 #include "fovea/data/patch_rows.h"
+#include "fovea/kernels/host_part.h"
 #include "fovea/models/segmenter.h"
 #include "fovea/train/patch_images.h"
 #include "fovea/train/tensor_batch.h"
@@ -22,6 +26,15 @@ LossParts summed(const at::Tensor& losses, const TensorBatch& batch) {
   parts.weight =
       is_weighted ? batch.weights.sum().item<double>() : static_cast<double>(losses.size(0));
   return parts;
+}
+
+void check_range(const at::Tensor& labels, int64_t num_classes) {
+  const auto largest = labels.max().item<int64_t>();
+  if (largest < num_classes) return;
+  fail<DataError>(
+      "class {} in a mask; expected classes 0 to {}: set model.num_classes to the number of "
+      "classes of the data, or list the number under ignore_values",
+      largest, num_classes - 1);
 }
 
 // Each window is cut into patches of its own. windows: [n, C, window] -> [n, K, window]
@@ -117,17 +130,33 @@ at::Tensor SegmentationTask::labels_of(const TensorBatch& batch) const {
     fail<DataError>("a mask of [{}] for an image of [{}]; expected the same sides",
                     fmt::join(batch.masks.sizes().slice(1), ", "), fmt::join(sides, ", "));
   }
-  check_classes(batch.masks);
+  check_classes(batch.masks, batch.host_masks);
   return without_ignored(batch.masks);
 }
 
-void SegmentationTask::check_classes(const at::Tensor& labels) const {
-  const auto largest = labels.max().item<int64_t>();
-  if (largest < num_classes_) return;
-  fail<DataError>(
-      "class {} in a mask; expected classes 0 to {}: set model.num_classes to the number of "
-      "classes of the data, or list the number under ignore_values",
-      largest, num_classes_ - 1);
+at::Tensor SegmentationTask::host_labels_of(const TensorBatch& batch) const {
+  return gives_patches_ ? batch.host_patch_labels : batch.host_masks;
+}
+
+// None: the host does not know it.
+std::optional<bool> SegmentationTask::all_count(const TensorBatch& batch) const {
+  const auto labels = host_labels_of(batch);
+  if (!labels.defined()) return {};
+  const auto ignored = config_.ignore_label.value_or(-1);
+  const std::span all(labels.const_data_ptr<int32_t>(), static_cast<size_t>(labels.numel()));
+  return std::none_of(all.begin(), all.end(),
+                      [&](int32_t label) { return label < 0 || label == ignored; });
+}
+
+std::string SegmentationTask::recorded_for(const TensorBatch& batch) const {
+  return all_count(batch).value_or(false) ? "every pixel counts" : "pixels that do not count";
+}
+
+// A check on a GPU would have the host wait for it.
+void SegmentationTask::check_classes(const at::Tensor& labels,
+                                     const at::Tensor& host_labels) const {
+  kernels::host_check([labels = host_labels.defined() ? host_labels : labels,
+                       num_classes = num_classes_] { check_range(labels, num_classes); });
 }
 
 at::Tensor SegmentationTask::without_ignored(const at::Tensor& labels) const {
@@ -140,7 +169,7 @@ at::Tensor SegmentationTask::without_ignored(const at::Tensor& labels) const {
 at::Tensor SegmentationTask::losses_of(const at::Tensor& logits, const at::Tensor& labels,
                                        const TensorBatch& batch, bool is_training) const {
   if (is_training || config_.loss.adds_up()) {
-    return segmentation_losses(logits, labels, config_.loss, batch.weights);
+    return segmentation_losses(logits, labels, config_.loss, batch.weights, all_count(batch));
   }
   std::vector<at::Tensor> losses;
   for (int64_t b = 0; b < logits.size(0); ++b) {
@@ -156,7 +185,7 @@ LossParts SegmentationTask::loss_of_patches(models::Model& model, const TensorBa
   if (!batch.patch_labels.defined()) {
     fail<DataError>("segmentation: a batch without masks; expected a class for each pixel");
   }
-  check_classes(batch.patch_labels);
+  check_classes(batch.patch_labels, batch.host_patch_labels);
   const auto labels = without_ignored(batch.patch_labels);  // [B, L, p^d]
   const auto losses = losses_of(logits, labels, batch, is_training);
   auto parts = summed(losses, batch);

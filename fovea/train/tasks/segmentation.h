@@ -104,10 +104,15 @@ class SegmentationTask : public Task {
   // those of the image. Throws DataError: masks are missing, of another shape than the images, or
   // hold a class that the model has not.
   LossParts loss(models::Model& model, const TensorBatch& batch) const override;
+  bool can_be_recorded() const override { return true; }
+  // Whether every pixel counts.
+  std::string recorded_for(const TensorBatch& batch) const override;
   std::unique_ptr<Evaluation> start_evaluation() const override;
 
  private:
-  void check_classes(const at::Tensor& labels) const;
+  at::Tensor host_labels_of(const TensorBatch& batch) const;
+  std::optional<bool> all_count(const TensorBatch& batch) const;
+  void check_classes(const at::Tensor& labels, const at::Tensor& host_labels) const;
   at::Tensor without_ignored(const at::Tensor& labels) const;
   at::Tensor labels_of(const TensorBatch& batch) const;
   LossParts loss_of_patches(models::Model& model, const TensorBatch& batch) const;
