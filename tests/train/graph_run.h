@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -44,20 +46,27 @@ struct PiecesOnDevice : StepPieces {
   }
 };
 
+struct GraphSetup {
+  StepOptions options = graph_options();
+  StepPieces::MakeConfig make = [](const auto& given) { return tiny_config(given); };
+  std::optional<optim::EmaOptions> ema = optim::EmaOptions{.decay = 0.99, .warmup = true};
+};
+
 struct GraphRun : PiecesOnDevice {
-  explicit GraphRun(
-      StepOptions step_options = graph_options(), std::unique_ptr<Task> other_task = nullptr,
-      const MakeConfig& make = [](const auto& given) { return tiny_config(given); })
-      : PiecesOnDevice(make, step_options.compute, std::move(other_task)),
-        options(std::move(step_options)) {}
+  explicit GraphRun(GraphSetup setup = {}, std::unique_ptr<Task> other_task = nullptr)
+      : PiecesOnDevice(setup.make, setup.options.compute, std::move(other_task)),
+        options(std::move(setup.options)) {
+    if (setup.ema) ema.emplace(*optimizer, *setup.ema);
+    stepper.emplace(*model, *task, *optimizer, ema ? &*ema : nullptr, options, Numbers::kLate);
+  }
 
   StepOptions options;
-  optim::Ema ema{*optimizer, {.decay = 0.99, .warmup = true}};
-  Stepper stepper{*model, *task, *optimizer, &ema, options, Numbers::kLate};
+  std::optional<optim::Ema> ema;
+  std::optional<Stepper> stepper;
 
-  void use_tape() { stepper.use_graphs(make_tape, /*is_asked_for=*/false); }
+  void use_tape() { stepper->use_graphs(make_tape, /*is_asked_for=*/false); }
 
-  void take(data::Batch& batch, int64_t step) { stepper.take(batch, step, lr_of(step)); }
+  void take(data::Batch& batch, int64_t step) { stepper->take(batch, step, lr_of(step)); }
 };
 
 inline void expect_same_run(GraphRun& actual, GraphRun& expected, const std::string& when) {
@@ -68,14 +77,15 @@ inline void expect_same_run(GraphRun& actual, GraphRun& expected, const std::str
     support::expect_same_bits(moment.cpu(), expected.optimizer->state().at(name).cpu(),
                               name + " " + when);
   }
-  for (const auto& [name, average] : actual.ema.state()) {
-    support::expect_same_bits(average.cpu(), expected.ema.state().at(name).cpu(),
+  if (!actual.ema) return;
+  for (const auto& [name, average] : actual.ema->state()) {
+    support::expect_same_bits(average.cpu(), expected.ema->state().at(name).cpu(),
                               name + " averaged " + when);
   }
 }
 
 inline void expect_same_outcomes(GraphRun& actual, GraphRun& expected) {
-  const auto found = actual.stepper.outcomes(), wanted = expected.stepper.outcomes();
+  const auto found = actual.stepper->outcomes(), wanted = expected.stepper->outcomes();
   ASSERT_EQ(found.size(), wanted.size());
   for (size_t i = 0; i < found.size(); ++i) {
     SCOPED_TRACE("step " + std::to_string(i));

@@ -11,6 +11,7 @@ namespace fovea::train {
 namespace {
 
 using testing::GraphRun;
+using testing::GraphSetup;
 using testing::ModelCase;
 
 // What the log says of those that cannot be recorded.
@@ -28,10 +29,9 @@ class StepGraphTasksTest : public ::testing::TestWithParam<ModelCase> {};
 
 // In micro-batches, of which the last is smaller. Batches of the first one's size are replays.
 TEST_P(StepGraphTasksTest, ReplaysAreTheEagerStepsBitForBit) {
-  auto options = testing::graph_options();
-  options.micro_batch_size = 3;
-  GraphRun replayed(options, nullptr, GetParam().config);
-  GraphRun eager(options, nullptr, GetParam().config);
+  GraphSetup setup{.make = GetParam().config};
+  setup.options.micro_batch_size = 3;
+  GraphRun replayed(setup), eager(setup);
   int64_t whole_batches = 0;
   const auto log = testing::log_of([&] {
     replayed.use_tape();
@@ -46,9 +46,9 @@ TEST_P(StepGraphTasksTest, ReplaysAreTheEagerStepsBitForBit) {
   testing::expect_same_outcomes(replayed, eager);
   const auto reason = reasons().find(GetParam().name);
   if (reason == reasons().end()) {
-    EXPECT_EQ(replayed.stepper.num_replays(), whole_batches - StepGraph::kWarmUps) << log;
+    EXPECT_EQ(replayed.stepper->num_replays(), whole_batches - StepGraph::kWarmUps) << log;
   } else {
-    EXPECT_EQ(replayed.stepper.num_replays(), 0);
+    EXPECT_EQ(replayed.stepper->num_replays(), 0);
     EXPECT_NE(log.find(reason->second), std::string::npos) << log;
   }
 }
@@ -58,8 +58,8 @@ INSTANTIATE_TEST_SUITE_P(Models, StepGraphTasksTest, ::testing::ValuesIn(testing
 
 // Sums over all pixels and over those that count are other operations.
 TEST(StepGraphMasksTest, BatchesWithPixelsThatDoNotCountAreOtherSteps) {
-  GraphRun replayed(testing::graph_options(), nullptr, testing::unetr_2d);
-  GraphRun eager(testing::graph_options(), nullptr, testing::unetr_2d);
+  const GraphSetup setup{.make = testing::unetr_2d};
+  GraphRun replayed(setup), eager(setup);
   replayed.use_tape();
   const auto whole = eager.source.loader->next();
   for (int64_t step = 0; step < 8; ++step) {
@@ -69,7 +69,7 @@ TEST(StepGraphMasksTest, BatchesWithPixelsThatDoNotCountAreOtherSteps) {
     eager.take(batch, step);
     testing::expect_same_run(replayed, eager, "after step " + std::to_string(step));
   }
-  EXPECT_EQ(replayed.stepper.num_replays(), 8 - 1 - StepGraph::kWarmUps);
+  EXPECT_EQ(replayed.stepper->num_replays(), 8 - 1 - StepGraph::kWarmUps);
   auto batch = whole;
   batch.masks[7] = 100;
   EXPECT_THROW(replayed.take(batch, 8), DataError);

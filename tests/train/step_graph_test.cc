@@ -18,6 +18,7 @@ using testing::expect_same_outcomes;
 using testing::expect_same_run;
 using testing::graph_options;
 using testing::GraphRun;
+using testing::GraphSetup;
 using testing::log_of;
 using testing::take_both;
 
@@ -31,7 +32,7 @@ void expect_replays_are_eager_steps(GraphRun& replayed, GraphRun& eager) {
     expect_same_run(replayed, eager, "after step " + std::to_string(step));
   }
   // Of twelve steps two have the smaller batch.
-  EXPECT_EQ(replayed.stepper.num_replays(), 12 - 2 - kStepsUntilReplay);
+  EXPECT_EQ(replayed.stepper->num_replays(), 12 - 2 - kStepsUntilReplay);
   expect_same_outcomes(replayed, eager);
 }
 
@@ -42,7 +43,7 @@ class StepGraphTest : public ::testing::TestWithParam<int64_t> {};  // micro_bat
 TEST_P(StepGraphTest, ReplaysAreTheEagerStepsBitForBit) {
   auto options = graph_options();
   options.micro_batch_size = GetParam();
-  GraphRun replayed(options), eager(options);
+  GraphRun replayed({.options = options}), eager({.options = options});
   replayed.use_tape();
   expect_replays_are_eager_steps(replayed, eager);
 }
@@ -59,8 +60,8 @@ TEST(StepGraphCudaTest, ReplaysAreTheEagerStepsBitForBit) {
       const StepOptions options{.micro_batch_size = micro_batch_size,
                                 .max_grad_norm = 0.5,
                                 .compute = {.device = gpu, .dtype = dtype}};
-      GraphRun replayed(options), eager(options);
-      replayed.stepper.use_graphs(kernels::make_device_graph, /*is_asked_for=*/true);
+      GraphRun replayed({.options = options}), eager({.options = options});
+      replayed.stepper->use_graphs(kernels::make_device_graph, /*is_asked_for=*/true);
       expect_replays_are_eager_steps(replayed, eager);
     }
   }
@@ -71,9 +72,9 @@ TEST(StepGraphDropTest, DrawsOtherMasksForEachReplay) {
   GraphRun run;
   run.use_tape();
   auto batch = run.source.loader->next();
-  for (int64_t step = 0; step < 8; ++step) run.stepper.take(batch, step, /*lr=*/0);
-  const auto outcomes = run.stepper.outcomes();
-  EXPECT_EQ(run.stepper.num_replays(), 8 - kStepsUntilReplay);
+  for (int64_t step = 0; step < 8; ++step) run.stepper->take(batch, step, /*lr=*/0);
+  const auto outcomes = run.stepper->outcomes();
+  EXPECT_EQ(run.stepper->num_replays(), 8 - kStepsUntilReplay);
   for (size_t i = 1; i < outcomes.size(); ++i) EXPECT_NE(outcomes[i].loss, outcomes[i - 1].loss);
 }
 
@@ -86,9 +87,9 @@ TEST(StepGraphResumeTest, StateOfTheMiddleGoesOnBitForBit) {
   resumed.use_tape();
   resumed.optimizer->flat_param().copy_(replayed.optimizer->flat_param());
   resumed.optimizer->load_state(replayed.optimizer->state(), replayed.optimizer->steps_taken());
-  resumed.ema.load_state(replayed.ema.state());
+  resumed.ema->load_state(replayed.ema->state());
   take_both(resumed, eager, batch, 6, 12);
-  EXPECT_GT(resumed.stepper.num_replays(), 0);
+  EXPECT_GT(resumed.stepper->num_replays(), 0);
   expect_same_run(resumed, eager, "at the end");
 }
 
@@ -100,7 +101,7 @@ TEST(StepGraphAverageTest, GoesOnAfterTheAverageWasSwappedIn) {
   for (int64_t step = 0; step < 8; ++step) {
     for (auto* run : {&replayed, &eager}) {
       run->take(batch, step);
-      const optim::EmaScope with_average(&run->ema);
+      const optim::EmaScope with_average(&*run->ema);
       const at::NoGradGuard no_grad;
       run->model->train(false);
       forward(*run->model, to_tensors(batch, 0, 4, run->options.compute));
@@ -120,8 +121,8 @@ TEST(StepGraphDivergedTest, WhatIsNotFiniteStaysSo) {
   bad.images[5] = std::numeric_limits<float>::quiet_NaN();
   run.take(bad, 5);
   run.take(batch, 6);
-  EXPECT_EQ(run.stepper.num_replays(), 7 - kStepsUntilReplay);
-  EXPECT_THROW(run.stepper.outcomes(), DivergedError);
+  EXPECT_EQ(run.stepper->num_replays(), 7 - kStepsUntilReplay);
+  EXPECT_THROW(run.stepper->outcomes(), DivergedError);
   support::expect_same_bits(run.optimizer->flat_param(), weights, "weights");
 }
 
@@ -163,7 +164,7 @@ class HostTask : public Task {
 
 GraphRun& with_fault(std::optional<GraphRun>& run, HostTask::Fault fault) {
   testing::StepPieces pieces;
-  run.emplace(graph_options(), std::make_unique<HostTask>(std::move(pieces.task), fault));
+  run.emplace(GraphSetup(), std::make_unique<HostTask>(std::move(pieces.task), fault));
   return *run;
 }
 
@@ -195,7 +196,7 @@ TEST(StepGraphFallBackTest, StepsGoOnEagerlyWhereRecordingFails) {
         expect_same_run(replayed, eager, "after step " + std::to_string(step));
       }
     });
-    EXPECT_EQ(replayed.stepper.num_replays(), 0);
+    EXPECT_EQ(replayed.stepper->num_replays(), 0);
     const auto said = log.find("device.cuda_graph: steps are not recorded");
     ASSERT_NE(said, std::string::npos) << log;
     EXPECT_EQ(log.find("device.cuda_graph", said + 1), std::string::npos) << log;
@@ -218,7 +219,7 @@ TEST(StepGraphFallBackTest, SaysWhyNothingIsRecorded) {
   const auto optimizer = make_optimizer(config, *model);
   EXPECT_NE(why_not_recorded(*model, *run.task, *optimizer, {}).find("optimizer"),
             std::string::npos);
-  GraphRun at_once({.max_grad_value = 0.1});
+  GraphRun at_once({.options = {.max_grad_value = 0.1}});
   const auto log = log_of([&] { at_once.use_tape(); });
   EXPECT_NE(log.find("steps are not recorded, as the host has each step's numbers at once"),
             std::string::npos)
@@ -228,9 +229,9 @@ TEST(StepGraphFallBackTest, SaysWhyNothingIsRecorded) {
 TEST(StepGraphFallBackTest, DevicesWithoutGraphsTakeStepsAsEver) {
   GraphRun run, eager;
   auto batch = eager.source.loader->next();
-  run.stepper.use_graphs(kernels::make_device_graph, /*is_asked_for=*/true);
+  run.stepper->use_graphs(kernels::make_device_graph, /*is_asked_for=*/true);
   take_both(run, eager, batch, 0, 5);
-  EXPECT_EQ(run.stepper.num_replays(), 0);
+  EXPECT_EQ(run.stepper->num_replays(), 0);
   expect_same_run(run, eager, "at the end");
 }
 
@@ -239,10 +240,10 @@ TEST(StepGraphConfigTest, OnIsAnErrorOnTheCpu) {
   DeviceConfig config{.type = "cpu"};
   for (const auto* choice : {"off", "auto"}) {
     config.cuda_graph = choice;
-    use_graphs(run.stepper, config, at::kCPU);
+    use_graphs(*run.stepper, config, at::kCPU);
   }
   config.cuda_graph = "on";
-  EXPECT_THROW(use_graphs(run.stepper, config, at::kCPU), ConfigError);
+  EXPECT_THROW(use_graphs(*run.stepper, config, at::kCPU), ConfigError);
 }
 
 }  // namespace

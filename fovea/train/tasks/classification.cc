@@ -3,7 +3,6 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/binary_cross_entropy_with_logits.h>
 #include <ATen/ops/log_softmax.h>
-#include <ATen/ops/one_hot.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -33,10 +32,16 @@ void check_labels(const at::Tensor& labels, int64_t num_classes) {
       low < 0 ? low : high, num_classes);
 }
 
+// Labels are checked; at::one_hot looks at them once more, and the host waits.
+at::Tensor one_hot_rows(const at::Tensor& labels, int64_t num_classes) {
+  const auto rows =
+      at::zeros({labels.size(0), num_classes}, labels.options().dtype(at::kFloat));  // [B, C]
+  return rows.scatter(1, labels.unsqueeze(1), 1.0);
+}
+
 at::Tensor soft_targets(const at::Tensor& labels, int64_t num_classes, double smoothing) {
-  const auto targets = labels.dim() == 2
-                           ? labels.to(at::kFloat)
-                           : at::one_hot(labels, num_classes).to(at::kFloat);  // [B, C]
+  const auto targets =
+      labels.dim() == 2 ? labels.to(at::kFloat) : one_hot_rows(labels, num_classes);  // [B, C]
   return smoothing == 0 ? targets
                         : targets * (1 - smoothing) + smoothing / static_cast<double>(num_classes);
 }
