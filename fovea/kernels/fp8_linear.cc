@@ -47,6 +47,40 @@ Fp8Matrix logged_cast(const at::Tensor& x, const ScaleSource& source, Fp8Format 
                    .seen = seen});
 }
 
+// Those of a weight as it is; empty ones where it has changed.
+Fp8WeightCodes& codes_of(const at::Tensor& weight, const Fp8LinearScaling& scaling) {
+  auto& codes = *scaling.codes;
+  if (codes.data != weight.const_data_ptr() || codes.version != weight._version()) {
+    codes = {.data = weight.const_data_ptr(), .version = weight._version()};
+  }
+  return codes;
+}
+
+ScaleSource weight_source(const at::Tensor& weight, const Fp8LinearScaling& scaling) {
+  if (!scaling.codes) return scale_source(weight, scaling.weight);
+  auto& codes = codes_of(weight, scaling);
+  auto source = codes.largest.defined()
+                    ? ScaleSource{codes.largest, scaling.weight.past.defined() ? kDelayedMargin : 0}
+                    : scale_source(weight, scaling.weight);
+  codes.largest = source.largest;
+  return source;
+}
+
+// Has the forms at least. seen: as in Fp8CastOptions.
+Fp8Matrix weight_codes(const at::Tensor& weight, const ScaleSource& source, const Forms& forms,
+                       const Fp8LinearScaling& scaling, const at::Tensor& seen = {}) {
+  if (!scaling.codes) return logged_cast(weight, source, Fp8Format::kE4M3, forms, seen);
+  auto& kept = codes_of(weight, scaling).matrix;
+  const bool has_rows = kept.rows.defined(), has_columns = kept.columns.defined();
+  const bool is_whole = has_rows && kept.rows.is_cpu();  // there rows are all that there is
+  if (is_whole || ((has_rows || !forms.rows) && (has_columns || !forms.columns))) return kept;
+  auto made = logged_cast(weight, source, Fp8Format::kE4M3, forms, seen);
+  if (!made.rows.defined()) made.rows = kept.rows;
+  if (!made.columns.defined()) made.columns = kept.columns;
+  kept = made;
+  return made;
+}
+
 // [..., K], not empty -> [M, K], contiguous.
 at::Tensor dense_rows(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}).contiguous(); }
 
@@ -67,13 +101,13 @@ class Fp8LinearFunction : public torch::autograd::Function<Fp8LinearFunction> {
     const auto given = dense_rows(x);  // [M, K], or what the activation makes that of
     const auto rows = layer->activation ? activate(given, *layer->activation) : given;
     layer->x = scale_source(rows, layer->scaling.x);
-    layer->weight = scale_source(weight, layer->scaling.weight);
+    layer->weight = weight_source(weight, layer->scaling);
     if (bias) layer->bias_dtype = bias->scalar_type();
     const auto own_x =
         logged_cast(rows, layer->x, Fp8Format::kE4M3, {.rows = true, .columns = layer->keeps_codes},
                     layer->scaling.x.seen);
-    const auto own_weight = logged_cast(weight, layer->weight, Fp8Format::kE4M3, {.rows = true},
-                                        layer->scaling.weight.seen);
+    const auto own_weight = weight_codes(weight, layer->weight, {.rows = true}, layer->scaling,
+                                         layer->scaling.weight.seen);
     ctx->saved_data["layer"] = at::IValue::make_capsule(layer);
     ctx->save_for_backward(to_save(weight, given, own_x, *layer));
     auto shape = x.sizes().vec();
@@ -104,7 +138,7 @@ class Fp8LinearFunction : public torch::autograd::Function<Fp8LinearFunction> {
     at::Tensor rows;                                                // the activation of it
     if (needs_x) {
       auto shape = gradients[0].sizes().vec();
-      auto dx = input_product(own_dy, dy.size(0), weight, layer.weight);
+      auto dx = input_product(own_dy, dy.size(0), weight, layer);
       if (given.defined()) {
         auto again = activate_again(given, dx, *layer.activation);
         rows = std::move(again.y);
@@ -148,8 +182,8 @@ class Fp8LinearFunction : public torch::autograd::Function<Fp8LinearFunction> {
 
   // -> [M, K].
   static at::Tensor input_product(const Fp8Matrix& dy, int64_t M, const at::Tensor& weight,
-                                  const ScaleSource& source) {
-    const auto own_weight = logged_cast(weight, source, Fp8Format::kE4M3, {.columns = true});
+                                  const Fp8Layer& layer) {
+    const auto own_weight = weight_codes(weight, layer.weight, {.columns = true}, layer.scaling);
     const WorkScope work("fovea::fp8_linear_backward_input", flops_of_product(M, weight),
                          M * (weight.size(0) + 2 * weight.size(1)) + weight.numel());
     return fp8_input_gradient(dy, own_weight);

@@ -4,9 +4,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "fovea/kernels/activation.h"
+#include "fovea/kernels/fp8.h"
 
 namespace fovea::kernels {
 
@@ -17,8 +20,22 @@ struct Fp8Scaling {
   at::Tensor seen = {};  // [1] float32: becomes max(itself, the largest value); undefined: unwanted
 };
 
+// The codes of a layer's weight, which the first pass of a step makes and those after it, forward
+// or backward, find; other bits they cannot have. Made anew once the weight's version has moved on,
+// and after forget(), for what changes without that: a scale, or the storage of a weight that is
+// gathered. The layer's passes come one after the other.
+struct Fp8WeightCodes {
+  void forget() { *this = Fp8WeightCodes(); }
+
+  at::Tensor largest = {};     // what they are scaled for
+  Fp8Matrix matrix = {};       // the forms that were asked for
+  const void* data = nullptr;  // of the weight
+  int64_t version = -1;
+};
+
 struct Fp8LinearScaling {
   Fp8Scaling x, weight, gradient;
+  std::shared_ptr<Fp8WeightCodes> codes = {};  // null: the weight is cast for each pass
 };
 
 // linear_of_activation, or linear where there is no activation, with rounded factors: x bfloat16

@@ -74,14 +74,15 @@ struct Fp8Layers::History {
 };
 
 Fp8Layers::Fp8Layers(NamedLinears layers, Fp8Scale scale, at::Device device,
-                     parallel::Communicator& all)
+                     parallel::Communicator& all, bool keeps_codes)
     : layers_(std::move(layers)), all_(all) {
   if (scale == Fp8Scale::kDelayed) {
     history_ = std::make_shared<History>(static_cast<int64_t>(layers_.size()), device);
   }
   for (size_t i = 0; i < layers_.size(); ++i) {
+    codes_.push_back(keeps_codes ? std::make_shared<kernels::Fp8WeightCodes>() : nullptr);
     layers_[i].second->training_product =
-        [history = history_, layer = static_cast<int64_t>(i)](
+        [history = history_, codes = codes_.back(), layer = static_cast<int64_t>(i)](
             const at::Tensor& x, const std::optional<kernels::HiddenActivation>& activation,
             const at::Tensor& weight, const at::Tensor& bias) {
           kernels::Fp8LinearScaling scaling;
@@ -90,6 +91,7 @@ Fp8Layers::Fp8Layers(NamedLinears layers, Fp8Scale scale, at::Device device,
                        .weight = history->scaling(layer, 1),
                        .gradient = history->scaling(layer, 2)};
           }
+          scaling.codes = codes;
           return kernels::fp8_linear(x, activation, weight, bias, scaling);
         };
   }
@@ -106,6 +108,9 @@ std::vector<std::string> Fp8Layers::names() const {
 }
 
 void Fp8Layers::after_step() {
+  for (const auto& codes : codes_) {
+    if (codes) codes->forget();
+  }
   if (!history_) return;
   const at::NoGradGuard no_grad;
   auto& [seen, past, steps, num_steps] = *history_;

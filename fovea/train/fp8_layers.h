@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "fovea/kernels/fp8_linear.h"
 #include "fovea/nn/linear.h"
 #include "fovea/nn/unit.h"
 #include "fovea/parallel/communicator.h"
@@ -37,16 +38,18 @@ inline constexpr int64_t kFp8History = 16;
 class Fp8Layers {
  public:
   // From now on `layers`, which live as long as this, train in FP8. all: every rank that takes part
-  // in a step, with delayed scaling; outlives this.
-  Fp8Layers(NamedLinears layers, Fp8Scale scale, at::Device device, parallel::Communicator& all);
+  // in a step, with delayed scaling; outlives this. keeps_codes: weights are cast once a step, and
+  // their codes kept until it is over; not for weights that are gathered piece by piece, which
+  // would all be held that way.
+  Fp8Layers(NamedLinears layers, Fp8Scale scale, at::Device device, parallel::Communicator& all,
+            bool keeps_codes = true);
   ~Fp8Layers();
   Fp8Layers(const Fp8Layers&) = delete;
   Fp8Layers& operator=(const Fp8Layers&) = delete;
 
   std::vector<std::string> names() const;
 
-  // Once a step, when its last backward is over. One collective with delayed scaling, without one
-  // nothing.
+  // Once a step, when its last backward is over. One collective with delayed scaling.
   void after_step();
 
   // To be saved with a checkpoint; a run that goes on has the same scales. Equal on all ranks.
@@ -61,7 +64,8 @@ class Fp8Layers {
   struct History;
 
   NamedLinears layers_;
-  std::shared_ptr<History> history_;  // null: current scaling
+  std::shared_ptr<History> history_;                             // null: current scaling
+  std::vector<std::shared_ptr<kernels::Fp8WeightCodes>> codes_;  // by layer; null: not kept
   parallel::Communicator& all_;
 };
 

@@ -106,14 +106,16 @@ std::unique_ptr<Fp8Layers> make_fp8(const TrainConfig& config, models::Model& mo
     }
     const auto names = start.saved ? Fp8Layers::names_in(*start.saved)
                                    : chosen_by_first(layers, config, device, start, all);
-    return std::make_unique<Fp8Layers>(named(layers, names), Fp8Scale::kCurrent, device, all);
+    return std::make_unique<Fp8Layers>(named(layers, names), Fp8Scale::kCurrent, device, all,
+                                       !start.are_gathered);
   }
   check_fp8(mode, device, layers);
   log_info(fmt::format(
       "device.fp8: {} linear layers of blocks train in FP8, with {} scaling{}", layers.size(), mode,
       device.is_cpu() ? "; a CPU has none, and takes longer than with fp8=off" : ""));
   auto made = std::make_unique<Fp8Layers>(
-      std::move(layers), mode == "delayed" ? Fp8Scale::kDelayed : Fp8Scale::kCurrent, device, all);
+      std::move(layers), mode == "delayed" ? Fp8Scale::kDelayed : Fp8Scale::kCurrent, device, all,
+      !start.are_gathered);
   if (start.saved) made->load_state(*start.saved);
   return made;
 }

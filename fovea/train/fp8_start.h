@@ -17,6 +17,7 @@ struct Fp8Start {
   int64_t cp = 1;                         // ranks that share out its tokens
   parallel::Communicator* all = nullptr;  // every rank that takes part; null: this one alone
   const nlohmann::json* saved = nullptr;  // Fp8Layers::state of a checkpoint, to go on from
+  bool are_gathered = false;              // weights, piece by piece (ZeRO 3)
   // Of auto; null: measure_linear on the device.
   MeasureLinear measure = nullptr;
 };

@@ -298,7 +298,8 @@ void Trainer::Run::start_fp8() {
                  {.samples = std::max<int64_t>(1, of_pass),
                   .cp = mesh.axis(parallel::MeshAxis::kCp).size(),
                   .all = &world.all(),
-                  .saved = saved_fp8 ? &*saved_fp8 : nullptr});
+                  .saved = saved_fp8 ? &*saved_fp8 : nullptr,
+                  .are_gathered = options.shards != nullptr});
   options.fp8 = fp8.get();
 }
 

@@ -1,5 +1,6 @@
 #include "fovea/train/fp8_layers.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
@@ -13,6 +14,7 @@
 #include "fovea/kernels/fp8_linear.h"
 #include "fovea/kernels/linear.h"
 #include "fovea/models/registry.h"
+#include "fovea/train/operation_log.h"
 #include "tests/support/close.h"
 
 namespace fovea::train {
@@ -76,6 +78,44 @@ class OneFp8LayerTest : public ::testing::Test {
 
   nn::Linear linear_{32, 48, /*has_bias=*/true, at::kCPU};
 };
+
+struct Fp8Passes {
+  std::vector<at::Tensor> results;
+  int64_t num_casts = 0;
+};
+
+// Two steps of three passes each; the weight changes after each step and once within one.
+Fp8Passes train_layer(Fp8Scale scale, bool keeps_codes) {
+  nn::Linear linear(32, 48, /*has_bias=*/true, at::kCPU);
+  linear->weight.set_data(random({48, 32}, at::kFloat, 2));
+  linear->bias.set_data(random({48}, at::kFloat, 3));
+  Fp8Layers layers({{"layer", linear.get()}}, scale, at::kCPU, parallel::one_rank(), keeps_codes);
+  OperationLog log;
+  Fp8Passes passes;
+  for (uint64_t pass = 0; pass < 6; ++pass) {
+    const auto x = random({40, 32}, at::kBFloat16, 10 + pass).set_requires_grad(true);
+    const auto y = linear(x);
+    y.backward(random({40, 48}, at::kBFloat16, 20 + pass));
+    passes.results.insert(passes.results.end(),
+                          {y.detach(), x.grad(), linear->weight.grad().clone()});
+    if (pass == 2) layers.after_step();
+    const at::NoGradGuard no_grad;
+    if (pass == 2 || pass == 4) linear->weight.mul_(3.3);
+  }
+  passes.num_casts = log.take().at("fovea::fp8_cast").calls;
+  return passes;
+}
+
+TEST(Fp8LayersTest, WeightsAreCastOnceAStepWithTheSameBits) {
+  for (const auto scale : {Fp8Scale::kCurrent, Fp8Scale::kDelayed}) {
+    const auto kept = train_layer(scale, true), anew = train_layer(scale, false);
+    for (size_t i = 0; i < anew.results.size(); ++i) {
+      support::expect_same_bits(kept.results[i], anew.results[i], "result " + std::to_string(i));
+    }
+    // Forward and backward of six passes; and once for each of three values of the weight.
+    EXPECT_EQ(anew.num_casts - kept.num_casts, 2 * 6 - 3);
+  }
+}
 
 TEST_F(OneFp8LayerTest, TrainsInFp8AndEvaluatesWithout) {
   const auto x = numbers(32, 1);
