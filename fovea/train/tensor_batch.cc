@@ -8,6 +8,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/bfloat16.h"
+#include "fovea/kernels/copy_beside.h"
 #include "fovea/kernels/images.h"
 #include "fovea/train/patch_boxes.h"
 
@@ -32,7 +33,7 @@ at::Tensor pinned_for(const ComputeOptions& compute, const at::Tensor& rows) {
 // On the compute device, in `dtype`; cast there.
 at::Tensor sent(const at::Tensor& rows, const ComputeOptions& compute, c10::ScalarType dtype) {
   if (!compute.device.is_cuda()) return rows.to(compute.device, dtype);
-  return pinned_for(compute, rows).to(compute.device, /*non_blocking=*/true).to(dtype);
+  return kernels::copy_beside(rows, compute.device).to(dtype);
 }
 
 // As models::real_patches has it: a sample without any leaf counts as one without padding.
