@@ -60,10 +60,6 @@ void check_tiles(const at::Tensor& tiles, const at::Tensor& param) {
               param.device().str());
 }
 
-OptionalTensor if_defined(const at::Tensor& x) {
-  return x.defined() ? OptionalTensor(x) : std::nullopt;
-}
-
 // None: nothing is to be done.
 std::optional<GradFactors> factors_in(const OptionalTensor& clip) {
   if (!clip) return GradFactors();
@@ -217,8 +213,8 @@ void adamw_step(const AdamWBuffers& buffers, const at::Tensor& tiles,
               "adamw_step: coefficients are {}; expected [G, {}] of float32 on {}",
               coefficients.toString(), kNumCoefficients, param.device().str());
   adamw_step_op().call(param, buffers.grad, buffers.exp_avg, buffers.exp_avg_sq, tiles,
-                       coefficients, if_defined(extras.clip), if_defined(extras.average),
-                       if_defined(extras.copy));
+                       coefficients, where_defined(extras.clip), where_defined(extras.average),
+                       where_defined(extras.copy));
 }
 
 at::Tensor clip_state(const at::Tensor& grad, const ClipOptions& options) {
@@ -228,7 +224,7 @@ at::Tensor clip_state(const at::Tensor& grad, const ClipOptions& options) {
   check_state("loss", options.loss, 1, grad);
   check_state("before", options.before, kClipElements, grad);
   return clip_state_op().call(grad.contiguous(), options.max_norm, options.grad_scale,
-                              if_defined(options.loss), if_defined(options.before));
+                              where_defined(options.loss), where_defined(options.before));
 }
 
 }  // namespace fovea::kernels

@@ -18,6 +18,7 @@
 #include "fovea/kernels/bfloat16.h"
 #include "fovea/kernels/cpu/one_mkl_thread.h"
 #include "fovea/kernels/gpu_attention.h"
+#include "fovea/kernels/operators.h"
 
 namespace fovea::kernels {
 
@@ -47,9 +48,7 @@ class CpuAttentionFunction : public torch::autograd::Function<CpuAttentionFuncti
     const cpu::OneMklThreadEach one_thread;
     auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
         gradients[0], saved[0], saved[1], saved[2], saved[3], saved[4], /*dropout_p=*/0.0,
-        /*is_causal=*/false,
-        saved[5].defined() ? std::optional<at::Tensor>(saved[5]) : std::nullopt,
-        ctx->saved_data["scale"].toDouble());
+        /*is_causal=*/false, where_defined(saved[5]), ctx->saved_data["scale"].toDouble());
     return {dq, dk, dv, {}, {}};
   }
 };

@@ -138,8 +138,7 @@ at::Tensor scaled_product(const at::Tensor& a, const Fp8Matrix& of_a, const at::
                           const Fp8Matrix& of_b, const at::Tensor& bias, at::ScalarType dtype) {
   // Sums with fewer bits are for the forward pass alone: gradients need the range below.
   const bool is_forward = of_a.format == Fp8Format::kE4M3 && of_b.format == Fp8Format::kE4M3;
-  return at::_scaled_mm(a, b.t(), of_a.inverse_scale, of_b.inverse_scale,
-                        bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt,
+  return at::_scaled_mm(a, b.t(), of_a.inverse_scale, of_b.inverse_scale, where_defined(bias),
                         /*scale_result=*/{}, dtype, /*use_fast_accum=*/is_forward);
 }
 
@@ -204,9 +203,9 @@ Fp8Matrix fp8_cast(const at::Tensor& x, const at::Tensor& largest, const Fp8Cast
   check_number("the largest value", largest, x);
   if (options.seen.defined()) check_number("what was seen", options.seen, x);
   Fp8Matrix matrix{.format = options.format};
-  std::tie(matrix.rows, matrix.columns, matrix.inverse_scale) = fp8_cast_op().call(
-      x.contiguous(), largest, options.margin, dtype_of(options.format), options.rows,
-      options.columns, options.seen.defined() ? std::optional(options.seen) : std::nullopt);
+  std::tie(matrix.rows, matrix.columns, matrix.inverse_scale) =
+      fp8_cast_op().call(x.contiguous(), largest, options.margin, dtype_of(options.format),
+                         options.rows, options.columns, where_defined(options.seen));
   return matrix;
 }
 

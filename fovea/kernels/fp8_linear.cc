@@ -6,6 +6,7 @@
 #include "fovea/core/error.h"
 #include "fovea/kernels/fp8.h"
 #include "fovea/kernels/linear.h"
+#include "fovea/kernels/operators.h"
 #include "fovea/kernels/reduce.h"
 #include "fovea/kernels/work_scope.h"
 
@@ -214,9 +215,7 @@ at::Tensor fp8_linear(const at::Tensor& x, const std::optional<HiddenActivation>
   layer->scaling = scaling;
   layer->activation = activation;
   layer->keeps_codes = !activation && at::GradMode::is_enabled() && weight.requires_grad();
-  return Fp8LinearFunction::apply(x, weight,
-                                  bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt,
-                                  Fp8LayerPtr(std::move(layer)));
+  return Fp8LinearFunction::apply(x, weight, where_defined(bias), Fp8LayerPtr(std::move(layer)));
 }
 
 }  // namespace fovea::kernels

@@ -9,6 +9,8 @@
 #include "fovea/core/error.h"
 #include "fovea/kernels/gpu_products.h"
 #include "fovea/kernels/matrix_products.h"
+#include "fovea/kernels/norm.h"
+#include "fovea/kernels/operators.h"
 #include "fovea/kernels/reduce.h"
 #include "fovea/kernels/weight_copies.h"
 #include "fovea/kernels/work_scope.h"
@@ -47,7 +49,7 @@ at::Tensor as_rows(const at::Tensor& x) {
 // What the backward pass makes of the x that the forward one kept.
 struct InputOfBackward {
   at::Tensor rows;      // [M, K] as the product got them
-  at::Tensor gradient;  // of what was kept; undefined where it is not needed
+  at::Tensor gradient;  // of x as it was given; undefined where it is not needed
 };
 
 InputOfBackward input_of_backward(const at::Tensor& dy, const at::Tensor& weight,
@@ -68,6 +70,7 @@ InputOfBackward input_of_backward(const at::Tensor& dy, const at::Tensor& weight
 struct AroundProduct {
   std::optional<HiddenActivation> activation{};  // of x
   at::Tensor activated{};                        // that, where it is there
+  std::optional<NormedRows> normed{};            // what x was made of
   at::Tensor* gelu = nullptr;                    // becomes gelu_tanh of the result
 };
 
@@ -79,9 +82,9 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
                             const std::optional<at::Tensor>& residual,
                             const AroundProduct& around) {
     const auto& activation = around.activation;
-    const auto saved = as_rows(x);  // [M, K], or what the activation makes that of
+    const auto rows = as_rows(x);  // [M, K], or what the activation makes that of
     ctx->saved_data["has_residual"] = residual.has_value();
-    ctx->save_for_backward({saved, weight});
+    keep(*ctx, rows, weight, around.normed);
     if (bias) ctx->saved_data["bias_dtype"] = bias->scalar_type();
     if (activation) {
       ctx->saved_data["activation"] = static_cast<int64_t>(activation->kind);
@@ -89,7 +92,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     }
     auto shape = x.sizes().vec();
     shape.back() = weight.size(0);
-    return product_of(activated_rows(saved, around), weight, bias, residual, around).view(shape);
+    return product_of(activated_rows(rows, around), weight, bias, residual, around).view(shape);
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
@@ -99,8 +102,11 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     const auto bias_dtype = ctx->saved_data.find("bias_dtype");
     const bool needs_bias = bias_dtype != ctx->saved_data.end() && ctx->needs_input_grad(2);
     const auto dy = as_rows(gradients[0]).contiguous();  // [M, N]
-    const auto x =
-        input_of_backward(dy, weight, saved[0], activation_of(*ctx), ctx->needs_input_grad(0));
+    auto x = input_of_backward(dy, weight, saved[0], activation_of(*ctx), ctx->needs_input_grad(0));
+    const auto eps = ctx->saved_data.find("norm_eps");
+    if (needs_weight && eps != ctx->saved_data.end()) {
+      x.rows = norm_again({saved[0], saved[2], saved[3], eps->second.toDouble()});
+    }
     variable_list result(5);
     if (ctx->saved_data["has_residual"].toBool()) result[3] = gradients[0];
     if (x.gradient.defined()) {
@@ -125,6 +131,14 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
   }
 
  private:
+  // What a norm made can be made again of what the norm keeps anyhow.
+  static void keep(AutogradContext& ctx, const at::Tensor& rows, const at::Tensor& weight,
+                   const std::optional<NormedRows>& normed) {
+    if (!normed) return ctx.save_for_backward({rows, weight});
+    ctx.save_for_backward({normed->x, weight, normed->weight, normed->bias});
+    ctx.saved_data["norm_eps"] = normed->eps;
+  }
+
   static at::Tensor activated_rows(const at::Tensor& x, const AroundProduct& around) {
     if (around.activated.defined()) return as_rows(around.activated);
     return around.activation ? activate(x, *around.activation) : x;
@@ -173,10 +187,6 @@ void check_residual(const at::Tensor& residual, const at::Tensor& x, const at::T
       c10::str(at::IntArrayRef(expected)), c10::toString(x.scalar_type()));
 }
 
-std::optional<at::Tensor> where_defined(const at::Tensor& bias) {
-  return bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt;
-}
-
 }  // namespace
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
@@ -184,7 +194,7 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   check_widths(x.dim() ? x.size(-1) : 0, weight);
   check_residual(residual, x, weight);
   return LinearFunction::apply(x, weight, where_defined(bias), where_defined(residual),
-                               AroundProduct());
+                               AroundProduct{.normed = normed_rows(x)});
 }
 
 HiddenFeatures linear_to_activation(const at::Tensor& x, const HiddenActivation& activation,
@@ -192,9 +202,9 @@ HiddenFeatures linear_to_activation(const at::Tensor& x, const HiddenActivation&
   check_widths(x.dim() ? x.size(-1) : 0, weight);
   HiddenFeatures hidden;
   const bool gives_gelu = takes_gelu(case_of_input(as_rows(x), weight.size(0)), activation);
-  hidden.before =
-      LinearFunction::apply(x, weight, where_defined(bias), where_defined({}),
-                            AroundProduct{.gelu = gives_gelu ? &hidden.after : nullptr});
+  hidden.before = LinearFunction::apply(
+      x, weight, where_defined(bias), where_defined({}),
+      AroundProduct{.normed = normed_rows(x), .gelu = gives_gelu ? &hidden.after : nullptr});
   if (gives_gelu) hidden.after = hidden.after.view(hidden.before.sizes());
   return hidden;
 }

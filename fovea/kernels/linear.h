@@ -11,7 +11,8 @@ namespace fovea::kernels {
 // or undefined -> [..., N].
 // Computes in the dtype of x: float32 parameters are cast when x is bfloat16, and their gradients
 // come back in the parameters' own dtype, accumulated in float32. That rule is all that mixed
-// precision needs of a model. On a GPU bias and residual are added before the sum is rounded.
+// precision needs of a model. On a GPU bias and residual are added before the sum is rounded. Of an
+// x that layer_norm has made the backward pass keeps what the norm keeps anyhow, and norms again.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   const at::Tensor& residual = {});
 

@@ -30,8 +30,7 @@ using LinearPointwise = at::Tensor(const at::Tensor&, const at::Tensor&,
 // [M, N].
 at::Tensor onednn_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
   static const auto op = find_operator<LinearPointwise>("mkldnn::_linear_pointwise");
-  return op.call(a, b, bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt, "none",
-                 c10::List<std::optional<at::Scalar>>(), "");
+  return op.call(a, b, where_defined(bias), "none", c10::List<std::optional<at::Scalar>>(), "");
 }
 
 // With AVX-512 oneDNN runs at about twice the rate of the BLAS that libtorch picks; with AVX2 BLAS

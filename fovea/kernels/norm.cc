@@ -155,8 +155,9 @@ class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
     const auto rows = x.reshape({-1, x.size(-1)}).contiguous();  // [M, D]
     const WorkScope work("fovea::layer_norm", 0, 2 * bytes_of({rows}));
     const auto [y, mean, rstd] = norm_op().call(rows, weight, bias, eps);
-    ctx->save_for_backward({rows, weight.value_or(at::Tensor()), mean, rstd});
-    ctx->saved_data["has_bias"] = bias.has_value();
+    ctx->save_for_backward(
+        {rows, weight.value_or(at::Tensor()), mean, rstd, bias.value_or(at::Tensor())});
+    ctx->saved_data["eps"] = eps;
     return y.view(x.sizes());
   }
 
@@ -164,9 +165,8 @@ class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
     const auto saved = ctx->get_saved_variables();
     const auto dy = gradients[0].reshape({-1, gradients[0].size(-1)}).contiguous();  // [M, D]
     const WorkScope work("fovea::layer_norm_backward", 0, 3 * bytes_of({dy}));
-    const auto weight = saved[1].defined() ? OptionalTensor(saved[1]) : std::nullopt;
     const auto [dx, dweight, dbias] = norm_backward_op().call(
-        dy, saved[0], weight, saved[2], saved[3], ctx->saved_data["has_bias"].toBool());
+        dy, saved[0], where_defined(saved[1]), saved[2], saved[3], saved[4].defined());
     return {dx.view(gradients[0].sizes()), dweight, dbias, at::Tensor()};
   }
 };
@@ -174,6 +174,10 @@ class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
 OptionalTensor as_float(const at::Tensor& x) {
   if (!x.defined()) return std::nullopt;
   return x.to(at::kFloat).contiguous();
+}
+
+bool is_there(const at::Tensor& x) {
+  return !x.defined() || x.storage().nbytes() >= static_cast<size_t>(x.nbytes());
 }
 
 void check_length(const char* op, const char* name, const at::Tensor& x,
@@ -215,6 +219,25 @@ at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::T
   const auto input = cast ? x.to(parameter.scalar_type()) : x;
   const auto y = std::get<0>(at::native_layer_norm(input, {x.size(-1)}, weight, bias, eps));
   return y.to(x.scalar_type());
+}
+
+std::optional<NormedRows> normed_rows(const at::Tensor& y) {
+  using Node = torch::autograd::CppNode<LayerNormFunction>;
+  const auto function = y.grad_fn();
+  const auto* node = dynamic_cast<const Node*>(function.get());
+  if (!node) return std::nullopt;
+  const auto saved = node->ctx_.get_saved_variables();
+  NormedRows normed{saved[0], saved[1], saved[4], node->ctx_.saved_data.at("eps").toDouble()};
+  if (!is_there(normed.weight) || !is_there(normed.bias)) return std::nullopt;
+  return normed;
+}
+
+at::Tensor norm_again(const NormedRows& normed) {
+  FOVEA_CHECK(is_there(normed.weight) && is_there(normed.bias),
+              "layer_norm again of {} rows: its weight is not there any more", normed.x.size(0));
+  const WorkScope work("fovea::layer_norm", 0, 2 * bytes_of({normed.x}));
+  return std::get<0>(norm_op().call(normed.x, where_defined(normed.weight),
+                                    where_defined(normed.bias), normed.eps));
 }
 
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {

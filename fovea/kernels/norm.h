@@ -3,11 +3,28 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
+
 namespace fovea::kernels {
 
 // x: [..., D], weight and bias: [D] or undefined -> [..., D] in the dtype of x.
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                       double eps);
+
+// What layer_norm made rows of. Whoever wants them in the backward pass keeps this, which
+// layer_norm keeps anyhow, and makes them again.
+struct NormedRows {
+  at::Tensor x;             // [M, D]
+  at::Tensor weight, bias;  // [D] float32 or undefined
+  double eps;
+};
+
+// Of y as layer_norm returned it. None: another tensor, one without a gradient, or one whose
+// weights have been put away since (parallel.dp_shard).
+std::optional<NormedRows> normed_rows(const at::Tensor& y);
+
+// -> [M, D], the bits that there were.
+at::Tensor norm_again(const NormedRows& normed);
 
 // x / sqrt(mean(x^2) + eps) * weight. x: [..., D], weight: [D] or undefined.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);

@@ -5,6 +5,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/TensorOptions.h>
 
+#include <optional>
+
 namespace fovea::kernels {
 
 // Looks a name up, "fovea::layer_norm"; keep what it returns. Throws c10::Error for an unknown one
@@ -17,6 +19,11 @@ c10::TypedOperatorHandle<Signature> find_operator(const char* name) {
 // Whether a back end registered this operator for tensors on `device`.
 inline bool has_kernel(const c10::OperatorHandle& op, const c10::Device& device) {
   return op.hasKernelForDispatchKey(c10::computeDispatchKey(at::kFloat, at::kStrided, device));
+}
+
+// Operators and autograd's functions take no undefined tensors.
+inline std::optional<at::Tensor> where_defined(const at::Tensor& x) {
+  return x.defined() ? std::optional<at::Tensor>(x) : std::nullopt;
 }
 
 }  // namespace fovea::kernels

@@ -138,9 +138,7 @@ class ResidualFunction : public torch::autograd::Function<ResidualFunction> {
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const auto saved = ctx->get_saved_variables();
-    const auto given = [&](size_t i) {
-      return saved[i].defined() ? MaybeTensor(saved[i]) : std::nullopt;
-    };
+    const auto given = [&](size_t i) { return where_defined(saved[i]); };
     const auto& gradient = gradients[0];
     const auto dy = gradient.reshape({-1, gradient.size(-1)}).contiguous();  // [M, D]
     const WorkScope work("fovea::residual_backward", 0, (given(0) ? 3 : 2) * bytes_of({dy}));

@@ -3,8 +3,10 @@
 #include <ATen/ops/empty.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/norm.h"
 #include "tests/reference/ops.h"
 #include "tests/support/close.h"
 #include "tests/support/dtype_case.h"
@@ -141,6 +143,51 @@ TEST_P(LinearTest, OfAnActivationIsTheLinearLayerOfItToTheBit) {
         },
         inputs);
     expect_same_gradients(fused, plain);
+  }
+}
+
+// What is put away of a weight is its memory, as where weights are gathered.
+void put_away(const at::Tensor& weight, bool is_away) {
+  auto* storage = weight.storage().unsafeGetStorageImpl();
+  storage->set_nbytes(is_away ? 0 : static_cast<size_t>(weight.nbytes()));
+}
+
+// A clone is no norm's any more.
+TEST_P(LinearTest, OfANormIsNormedAgainToTheBit) {
+  const Inputs inputs = {x({3, 30, 20}), weight(12, 20), bias(12), random({20}, at::kFloat, 5),
+                         random({20}, at::kFloat, 6)};
+  const auto run = [&](bool is_norms) {
+    return support::gradients(
+        [&](const Inputs& in) {
+          const auto y = kernels::layer_norm(in[0], in[3].to(GetParam().parameter),
+                                             in[4].to(GetParam().parameter), 1e-6);
+          return kernels::linear(is_norms ? y : y.clone(), in[1], in[2]);
+        },
+        inputs);
+  };
+  expect_same_gradients(run(true), run(false));
+}
+
+TEST(LinearTest, OfANormKeepsNothing) {
+  for (const auto dtype : {at::kFloat, at::kBFloat16}) {
+    const auto x = random({2, 32, 32}, dtype, 1).requires_grad_();
+    const auto weight = random({48, 32}, at::kFloat, 2).requires_grad_();
+    const auto scale = random({32}, at::kFloat, 3).requires_grad_();
+    const auto owners_of = [](const at::Tensor& y) { return y.storage().use_count(); };
+    const auto y = kernels::layer_norm(x, scale, {}, 1e-6), copy = y.clone();
+    const auto alone = owners_of(y), alone_copy = owners_of(copy);
+    const auto out = kernels::linear(y, weight, {}), of_copy = kernels::linear(copy, weight, {});
+    EXPECT_EQ(owners_of(y), alone);
+    EXPECT_GT(owners_of(copy), alone_copy);
+    put_away(scale, true);
+    const auto kept = kernels::linear(y, weight, {});
+    put_away(scale, false);
+    EXPECT_GT(owners_of(y), alone) << "the weight of the norm is not there";
+    const auto gradient = [&](const at::Tensor& z) {
+      return torch::autograd::grad({z.sum()}, {weight}, {}, /*retain_graph=*/true)[0];
+    };
+    support::expect_same_bits(gradient(out), gradient(of_copy), "dW");
+    support::expect_same_bits(gradient(kept), gradient(of_copy), "dW of what was kept");
   }
 }
 
