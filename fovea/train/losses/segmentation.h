@@ -56,8 +56,8 @@ struct SegmentationLossConfig {
 //   Dice of a class: 1 - (2 sum p t + smooth_nr) / (sum p^e + sum t^e + smooth_dr), e = 2 with
 //   squared_pred; mean over classes.
 //   ce, bce: mean over the voxels of the sample that count (bce: and over classes).
-// all_count: whether every label is known to count; without it the host looks, and waits for a GPU.
 //   ucf_dice_bce: 0.5 bce + 0.5 Dice of all classes but 0 taken together, both smooth_ 1.
+// all_count: whether every label is known to count; without it the host looks, and waits for a GPU.
 at::Tensor segmentation_losses(const at::Tensor& logits, const at::Tensor& labels,
                                const SegmentationLossConfig& config, const at::Tensor& weights = {},
                                std::optional<bool> all_count = {});
