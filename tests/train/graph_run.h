@@ -96,6 +96,18 @@ inline void expect_same_outcomes(GraphRun& actual, GraphRun& expected) {
   }
 }
 
+// Twelve steps of the tiny run, of which two have the smaller batch.
+inline void expect_replays_are_eager_steps(GraphRun& replayed, GraphRun& eager) {
+  for (int64_t step = 0; step < 12; ++step) {
+    auto batch = eager.source.loader->next();
+    replayed.take(batch, step);
+    eager.take(batch, step);
+    expect_same_run(replayed, eager, "after step " + std::to_string(step));
+  }
+  EXPECT_EQ(replayed.stepper->num_replays(), 12 - 2 - StepGraph::kWarmUps);
+  expect_same_outcomes(replayed, eager);
+}
+
 // Steps [begin, end) of both, on one batch.
 inline void take_both(GraphRun& first, GraphRun& second, data::Batch& batch, int64_t begin,
                       int64_t end) {

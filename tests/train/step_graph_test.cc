@@ -14,7 +14,7 @@
 namespace fovea::train {
 namespace {
 
-using testing::expect_same_outcomes;
+using testing::expect_replays_are_eager_steps;
 using testing::expect_same_run;
 using testing::graph_options;
 using testing::GraphRun;
@@ -23,18 +23,6 @@ using testing::log_of;
 using testing::take_both;
 
 constexpr int kStepsUntilReplay = StepGraph::kWarmUps;
-
-void expect_replays_are_eager_steps(GraphRun& replayed, GraphRun& eager) {
-  for (int64_t step = 0; step < 12; ++step) {
-    auto batch = eager.source.loader->next();
-    replayed.take(batch, step);
-    eager.take(batch, step);
-    expect_same_run(replayed, eager, "after step " + std::to_string(step));
-  }
-  // Of twelve steps two have the smaller batch.
-  EXPECT_EQ(replayed.stepper->num_replays(), 12 - 2 - kStepsUntilReplay);
-  expect_same_outcomes(replayed, eager);
-}
 
 class StepGraphTest : public ::testing::TestWithParam<int64_t> {};  // micro_batch_size
 
