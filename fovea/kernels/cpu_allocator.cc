@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -19,9 +20,10 @@ constexpr size_t kHeader = 64;  // before each block: its size; keeps the data a
 constexpr size_t kMinKept = size_t{64} << 10;  // smaller blocks: malloc keeps those well
 constexpr size_t kHugePage = size_t{2} << 20;
 
-// Up to the next eighth of a power of two, so that nearly equal sizes share blocks.
+// Up to the next eighth of a power of two, so that nearly equal sizes share blocks; of large ones,
+// which a step asks for in few sizes, to the next 32nd.
 size_t rounded(size_t size) {
-  const size_t step = std::max<size_t>(kHeader, std::bit_floor(size) / 8);
+  const size_t step = std::max(kHeader, std::bit_floor(size) / (size >= kHugePage ? 32 : 8));
   return (size + step - 1) / step * step;
 }
 
@@ -71,7 +73,7 @@ class BlockCache {
   void* take_new(size_t size) {
     const auto wanted = memory_.in_use_bytes + static_cast<int64_t>(size);
     const int64_t most = std::max(memory_.peak_in_use_bytes, wanted);
-    while (!kept_.empty() && wanted + memory_.kept_bytes > most + most / 4) release_largest();
+    while (!kept_.empty() && wanted + memory_.kept_bytes > most + most / 32) release_largest();
     void* block = from_system(size);
     while (!block && !kept_.empty()) {
       release_largest();
@@ -82,16 +84,43 @@ class BlockCache {
 
   static void* from_system(size_t size) {
     void* block = nullptr;
-    if (posix_memalign(&block, size >= kHugePage ? kHugePage : kHeader, size) != 0) return nullptr;
-    if (size >= kHugePage) madvise(block, size, MADV_HUGEPAGE);  // advice: may be refused
-    std::memcpy(block, &size, sizeof(size));
+    if (size >= kHugePage) {
+      block = mapped(size);
+    } else if (posix_memalign(&block, kHeader, size) != 0) {
+      return nullptr;
+    }
+    if (block) std::memcpy(block, &size, sizeof(size));
     return block;
+  }
+
+  // A large block is a mapping of its own, on a huge page's border: malloc may keep what it is
+  // given.
+  static void* mapped(size_t size) {
+    const size_t reserved = size + kHugePage;
+    void* const start =
+        mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (start == MAP_FAILED) return nullptr;
+    const size_t before = -reinterpret_cast<uintptr_t>(start) % kHugePage;
+    char* const block = static_cast<char*>(start) + before;
+    if (before > 0) munmap(start, before);
+    if (kHugePage > before) munmap(block + size, kHugePage - before);
+    madvise(block, size, MADV_HUGEPAGE);  // advice: may be refused
+    return block;
+  }
+
+  static void to_system(void* block) {
+    const size_t size = block_size(block);
+    if (size >= kHugePage) {
+      munmap(block, size);
+    } else {
+      std::free(block);
+    }
   }
 
   void release_largest() {
     const auto last = std::prev(kept_.end());
     memory_.kept_bytes -= static_cast<int64_t>(last->first);
-    std::free(last->second.back());
+    to_system(last->second.back());
     last->second.pop_back();
     if (last->second.empty()) kept_.erase(last);
   }

@@ -4,8 +4,9 @@
 // freed, and the system hands it out again page by page, each cleared and costing a fault: for the
 // activations of a training step that takes longer than the arithmetic on them (a 38 MB conversion:
 // 10 ms, on kept memory 1 ms). So blocks are kept, in huge pages where they are large. What is held
-// stays below 5/4 of the most that was ever in use at once: beyond that, kept blocks go back before
-// new ones are asked for.
+// stays below 33/32 of the most that was ever in use at once: beyond that, kept blocks go back
+// before new ones are asked for. More than that would save no time: a step asks for the same few
+// sizes.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "fovea/core/error.h"
@@ -66,6 +67,13 @@ at::Tensor host_values(at::IntArrayRef sizes, at::ScalarType dtype, c10::Device 
   recording.part->values_.push_back({there, std::move(fill)});
   recording.graph->aside([] { recording.part->values_.back().send(); });
   return there;
+}
+
+at::Tensor host_values(std::vector<double> values, c10::Device device) {
+  const auto size = static_cast<int64_t>(values.size());
+  return host_values({size}, at::kDouble, device, [values = std::move(values)](const auto& host) {
+    std::copy(values.begin(), values.end(), host.template mutable_data_ptr<double>());
+  });
 }
 
 void host_check(std::function<void()> check) {

@@ -59,6 +59,8 @@ void refuse_recording(const char* what);
 // A tensor on `device` with what `fill` writes; nobody waits for the copy.
 at::Tensor host_values(at::IntArrayRef sizes, at::ScalarType dtype, c10::Device device,
                        FillValues fill);
+// [values.size()] float64
+at::Tensor host_values(std::vector<double> values, c10::Device device);
 
 // Runs a check that looks at host memory alone; it throws.
 void host_check(std::function<void()> check);

@@ -29,10 +29,10 @@ std::vector<int64_t> offsets_of(const std::vector<int64_t>& lengths) {
 
 // The same rows of the global batch, packed as `lengths` say, for what is drawn in training.
 std::optional<nn::StepScope> packed_step(const std::vector<int64_t>& lengths) {
-  const auto step = nn::current_step();
+  auto step = nn::current_step();
   if (!step) return std::nullopt;
-  return std::optional<nn::StepScope>(std::in_place, step->seed, step->step, step->rows,
-                                      offsets_of(lengths));
+  step->offsets = offsets_of(lengths);
+  return std::optional<nn::StepScope>(std::in_place, *std::move(step));
 }
 
 struct PaddedTokens {

@@ -15,12 +15,7 @@ namespace {
 constexpr NormOptions kPatchNorm = {.kind = NormKind::kLayerNorm, .eps = 1e-5};
 
 at::Tensor on_device(const std::vector<double>& values, const at::TensorOptions& like) {
-  const auto fill = [values](const at::Tensor& host) {
-    std::copy(values.begin(), values.end(), host.mutable_data_ptr<double>());
-  };
-  return kernels::host_values({static_cast<int64_t>(values.size())}, at::kDouble, like.device(),
-                              fill)
-      .to(like);
+  return kernels::host_values(values, like.device()).to(like);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ struct StepState {
   uint64_t seed = 0;
   uint32_t step = 0;
   at::Tensor rows;               // [B] int64
-  std::vector<int64_t> offsets;  // see StepScope
+  std::vector<int64_t> offsets;  // of samples that are packed into a single row
   at::Tensor stamp;              // see kernels::DropKey
   at::Tensor host_stamp;         // see kernels::DropKey
 };

@@ -87,13 +87,12 @@ void assign_names(torch::nn::Module& root) {
   }
 }
 
-StepScope::StepScope(uint64_t seed, int64_t step, at::Tensor rows, std::vector<int64_t> offsets,
-                     at::Tensor stamp)
+StepScope::StepScope(uint64_t seed, int64_t step, at::Tensor rows)
     : StepScope(StepState{.seed = seed,
                           .step = static_cast<uint32_t>(step),
                           .rows = std::move(rows),
-                          .offsets = std::move(offsets),
-                          .stamp = std::move(stamp),
+                          .offsets = {},
+                          .stamp = {},
                           .host_stamp = {}}) {}
 
 StepScope::StepScope(StepState state) { step_stack.push_back(std::move(state)); }

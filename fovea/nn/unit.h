@@ -123,11 +123,8 @@ struct StepState;
 // global batch.
 class StepScope {
  public:
-  // rows: [B] int64. offsets: of samples that are packed into a single row; stamp: of step and
-  // rows; see kernels::DropKey.
-  StepScope(uint64_t seed, int64_t step, at::Tensor rows, std::vector<int64_t> offsets = {},
-            at::Tensor stamp = {});
-  explicit StepScope(StepState state);  // replay_scope.h
+  StepScope(uint64_t seed, int64_t step, at::Tensor rows);  // rows: [B] int64
+  explicit StepScope(StepState state);                      // replay_scope.h
   ~StepScope();
   StepScope(const StepScope&) = delete;
   StepScope& operator=(const StepScope&) = delete;

@@ -61,10 +61,7 @@ NoiseSchedule::Scales NoiseSchedule::scales(const at::Tensor& images,
                                             const at::Tensor& timesteps) const {
   std::vector<int64_t> shape(static_cast<size_t>(images.dim()), 1);
   shape[0] = images.size(0);
-  const auto fill = [this](const at::Tensor& host) {
-    std::copy(alpha_bars_.begin(), alpha_bars_.end(), host.mutable_data_ptr<double>());
-  };
-  const auto table = kernels::host_values({num_time_steps()}, at::kDouble, images.device(), fill);
+  const auto table = kernels::host_values(alpha_bars_, images.device());
   const auto alpha_bar = table.index_select(0, timesteps.to(images.device())).view(shape);
   const auto like = [&](const at::Tensor& scale) { return scale.to(images.options()); };
   return {like(alpha_bar.sqrt()), like((1 - alpha_bar).sqrt())};
