@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/device.h"
 #include "tests/support/close.h"
+#include "tests/support/gpu_test.h"
 
 namespace fovea {
 namespace {
@@ -22,13 +22,7 @@ TEST(CopyBesideTest, OnACpuItIsTheTensorItself) {
   EXPECT_THROW(copy_beside(host.t(), at::kCPU), Error);
 }
 
-class CudaCopyBesideTest : public testing::Test {
- protected:
-  void SetUp() override {
-    const auto& backend = kernels::load_cuda_backend();
-    if (!backend.is_loaded) GTEST_SKIP() << "skipped: no GPU (" << backend.reason << ")";
-  }
-};
+using CudaCopyBesideTest = support::GpuTest<>;
 
 // Large enough that a copy is not over when the next one is enqueued; work of the current stream
 // lies between them, and each tensor's memory is free again while that still runs.

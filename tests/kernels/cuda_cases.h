@@ -6,21 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "fovea/kernels/device.h"
 #include "tests/support/close.h"
+#include "tests/support/gpu_test.h"
 #include "tests/support/gradcheck.h"
 
 namespace fovea::support {
 
-// Against the CPU, by dtype; skipped, and said so, where there is no GPU.
-class CudaTest : public testing::TestWithParam<at::ScalarType> {
+// Against the CPU, by dtype.
+class CudaTest : public GpuTest<testing::TestWithParam<at::ScalarType>> {
  protected:
-  void SetUp() override {
-    if (!kernels::load_cuda_backend().is_loaded) {
-      GTEST_SKIP() << "skipped: no GPU (" << kernels::load_cuda_backend().reason << ")";
-    }
-  }
-
   // f on the GPU against f on the CPU in float64.
   static void compare(const TensorFunction& f, const std::vector<at::Tensor>& inputs) {
     std::vector<at::Tensor> moved, wide;

@@ -3,10 +3,10 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "fovea/kernels/device.h"
 #include "fovea/kernels/fp8.h"
 #include "fovea/kernels/fp8_linear.h"
 #include "tests/support/close.h"
+#include "tests/support/gpu_test.h"
 
 namespace fovea {
 namespace {
@@ -14,13 +14,7 @@ namespace {
 using kernels::Fp8Format;
 using support::random;
 
-class CudaFp8Test : public testing::Test {
- protected:
-  void SetUp() override {
-    const auto& backend = kernels::load_cuda_backend();
-    if (!backend.is_loaded) GTEST_SKIP() << "skipped: no GPU (" << backend.reason << ")";
-  }
-};
+using CudaFp8Test = support::GpuTest<>;
 
 at::Tensor bytes_of_codes(const at::Tensor& codes) {
   return codes.to(at::kCPU).contiguous().view(at::kByte);

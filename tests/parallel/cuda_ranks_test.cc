@@ -2,12 +2,12 @@
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
-#include "fovea/kernels/device.h"
 #include "fovea/parallel/nccl.h"
 #include "fovea/parallel/process_group.h"
 #include "tests/parallel/every_collective.h"
 #include "tests/parallel/run_ranks.h"
 #include "tests/parallel/shared_run.h"
+#include "tests/support/gpu_test.h"
 
 namespace fovea::train {
 namespace {
@@ -17,15 +17,9 @@ using parallel::testing::check_collectives;
 using parallel::testing::run_ranks;
 using std::chrono::seconds;
 
-class CudaRanksTest : public ::testing::Test {
- protected:
-  // libtorch keeps its first answer on whether CUDA is there: each of these tests is to be the
-  // first one of its process, or it is skipped.
-  void SetUp() override {
-    const auto& backend = kernels::load_cuda_backend();
-    if (!backend.is_loaded) GTEST_SKIP() << "skipped: no GPU (" << backend.reason << ")";
-  }
-};
+// libtorch keeps its first answer on whether CUDA is there: each of these tests is to be the first
+// one of its process, or it is skipped.
+using CudaRanksTest = support::GpuTest<>;
 
 void check_every_dtype(parallel::Communicator& ranks) {
   for (const auto dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kLong}) {

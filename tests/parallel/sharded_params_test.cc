@@ -3,9 +3,9 @@
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
-#include "fovea/kernels/device.h"
 #include "tests/parallel/counting_allocator.h"
 #include "tests/parallel/run_ranks.h"
+#include "tests/support/gpu_test.h"
 
 namespace fovea::parallel {
 namespace {
@@ -331,11 +331,10 @@ TEST(ShardedParamsTest, BFloat16GradientsAreSummedInFloat32) {
   });
 }
 
+using CudaShardedParamsTest = support::GpuTest<>;
+
 // Parts and their gradients on the host, what is gathered on the GPU.
-TEST(ShardedParamsTest, OffloadedFromAGpu) {
-  if (!kernels::load_cuda_backend().is_loaded) {
-    GTEST_SKIP() << "skipped: no GPU (" << kernels::load_cuda_backend().reason << ")";
-  }
+TEST_F(CudaShardedParamsTest, OffloadedFromAGpu) {
   run_ranks(2, [](World& world) {
     NetImpl plain, net;
     net.to(at::kCUDA);

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/device.h"
+#include "tests/support/gpu_test.h"
 #include "tests/train/graph_run.h"
 
 namespace fovea::train {
@@ -38,10 +38,10 @@ TEST_P(StepGraphTest, ReplaysAreTheEagerStepsBitForBit) {
 
 INSTANTIATE_TEST_SUITE_P(MicroBatches, StepGraphTest, ::testing::Values(0, 7, 12));
 
+using StepGraphCudaTest = support::GpuTest<>;
+
 // The same on a GPU, with CUDA's graphs.
-TEST(StepGraphCudaTest, ReplaysAreTheEagerStepsBitForBit) {
-  const auto& backend = kernels::load_cuda_backend();
-  if (!backend.is_loaded) GTEST_SKIP() << "skipped: no GPU (" << backend.reason << ")";
+TEST_F(StepGraphCudaTest, ReplaysAreTheEagerStepsBitForBit) {
   const c10::Device gpu(c10::kCUDA, 0);
   for (const auto dtype : {c10::ScalarType::Float, c10::ScalarType::BFloat16}) {
     for (const int64_t micro_batch_size : {0, 7}) {
