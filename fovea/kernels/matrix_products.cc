@@ -270,11 +270,14 @@ at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x) {
   if (!is_bfloat16 && !onednn_is_faster()) {
     return blocked_product(dy.t(), x.t(), {}, part(N), part(K));
   }
-  // The smaller side is cut most. oneDNN copies its first factor and wants the second one whole.
+  // The smaller side is cut most. oneDNN copies its first factor and wants the second one whole. Of
+  // few rows the product costs no more than to turn its result would.
+  constexpr int64_t kFewRows = 768;
   const bool is_whole = onednn_multiplies_blocks(dy.scalar_type());
   const auto across = [&](int64_t size) { return is_whole ? size : std::min(size, kMostAcross); };
-  return N <= K ? blocked_product(dy.t(), x.t(), {}, part(N), across(K))
-                : blocked_product(x.t(), dy.t(), {}, part(K), across(N)).t();
+  return N <= K || (is_whole && dy.size(0) < kFewRows)
+             ? blocked_product(dy.t(), x.t(), {}, part(N), across(K))
+             : blocked_product(x.t(), dy.t(), {}, part(K), across(N)).t();
 }
 
 WeightGradients weight_gradients(const at::Tensor& dy, const at::Tensor& x, bool wants_bias) {
