@@ -34,4 +34,8 @@ if(FOVEA_SANITIZE)
 endif()
 if(FOVEA_FUZZERS)
   target_compile_options(fovea_check_memory INTERFACE -fsanitize=fuzzer-no-link)  # coverage leads the search
+  find_program(FOVEA_LLD ld.lld)
+  if(FOVEA_LLD)  # dozens of large programs: a fifth of the time
+    target_link_options(fovea_settings INTERFACE -fuse-ld=lld)
+  endif()
 endif()

@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <new>
-#include <vector>
 
 namespace fovea::kernels {
 namespace {
@@ -44,7 +44,7 @@ class BlockCache {
     const auto size = static_cast<int64_t>(block_size(block));
     memory_.in_use_bytes -= size;
     memory_.kept_bytes += size;
-    kept_[block_size(block)].push_back(block);
+    kept_[block_size(block)].push_back({block, ++num_given_back_});
   }
 
   CpuMemory memory() {
@@ -59,11 +59,16 @@ class BlockCache {
   }
 
  private:
+  struct Kept {
+    void* block;
+    int64_t since;  // how many blocks had been given back by then
+  };
+
   // The smallest kept block of at least `size`, if it wastes no more than a quarter.
   void* take_kept(size_t size) {
     const auto found = kept_.lower_bound(size);
     if (found == kept_.end() || found->first > size + size / 4) return nullptr;
-    void* block = found->second.back();
+    void* block = found->second.back().block;
     memory_.kept_bytes -= static_cast<int64_t>(found->first);
     found->second.pop_back();
     if (found->second.empty()) kept_.erase(found);
@@ -73,10 +78,10 @@ class BlockCache {
   void* take_new(size_t size) {
     const auto wanted = memory_.in_use_bytes + static_cast<int64_t>(size);
     const int64_t most = std::max(memory_.peak_in_use_bytes, wanted);
-    while (!kept_.empty() && wanted + memory_.kept_bytes > most + most / 32) release_largest();
+    while (!kept_.empty() && wanted + memory_.kept_bytes > most + most / 32) release_oldest();
     void* block = from_system(size);
     while (!block && !kept_.empty()) {
-      release_largest();
+      release_oldest();
       block = from_system(size);
     }
     return block;
@@ -117,12 +122,14 @@ class BlockCache {
     }
   }
 
-  void release_largest() {
-    const auto last = std::prev(kept_.end());
-    memory_.kept_bytes -= static_cast<int64_t>(last->first);
-    to_system(last->second.back());
-    last->second.pop_back();
-    if (last->second.empty()) kept_.erase(last);
+  // Forward and backward passes want other sizes: what has lain there longest is wanted last.
+  void release_oldest() {
+    const auto oldest = std::ranges::min_element(
+        kept_, {}, [](const auto& of_size) { return of_size.second.front().since; });
+    memory_.kept_bytes -= static_cast<int64_t>(oldest->first);
+    to_system(oldest->second.front().block);
+    oldest->second.pop_front();
+    if (oldest->second.empty()) kept_.erase(oldest);
   }
 
   void add_in_use(int64_t size) {
@@ -131,7 +138,8 @@ class BlockCache {
   }
 
   std::mutex mutex_;
-  std::map<size_t, std::vector<void*>> kept_;
+  std::map<size_t, std::deque<Kept>> kept_;  // of each size, the oldest first
+  int64_t num_given_back_ = 0;
   CpuMemory memory_;
 };
 

@@ -5,8 +5,8 @@
 // activations of a training step that takes longer than the arithmetic on them (a 38 MB conversion:
 // 10 ms, on kept memory 1 ms). So blocks are kept, in huge pages where they are large. What is held
 // stays below 33/32 of the most that was ever in use at once: beyond that, kept blocks go back
-// before new ones are asked for. More than that would save no time: a step asks for the same few
-// sizes.
+// before new ones are asked for, the oldest first. More than that would save no time: a step asks
+// for the same few sizes.
 #pragma once
 
 #include <cstdint>

@@ -8,6 +8,7 @@
 #include <ATen/ops/mm.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <optional>
 
@@ -70,12 +71,29 @@ void product_into(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bi
   }
 }
 
+// ceil(size / parts), up to a multiple of `unit`.
+int64_t part_of(int64_t size, int64_t parts, int64_t unit) {
+  return ((size + parts - 1) / parts + unit - 1) / unit * unit;
+}
+
+struct BlockSides {
+  int64_t rows, columns;
+};
+
 // A library that splits one product over its threads splits by their number, and the sums come out
-// with other bits. Here the rows are split, by their number alone, and each block is one thread's.
-int64_t rows_of_block(int64_t rows) {
-  constexpr int64_t kBlocks = 64, kLeast = 128, kMost = 1024;
-  const int64_t even = (rows + kBlocks - 1) / kBlocks;
-  return std::clamp((even + kLeast - 1) / kLeast * kLeast, kLeast, kMost);
+// with other bits. Here a product a b^T of M rows, b: [N, K], is split by its shape alone, and each
+// block is one thread's.
+BlockSides block_sides(int64_t M, const at::Tensor& b) {
+  constexpr int64_t kFewRows = 2048, kBlocks = 64, kLeast = 128, kMost = 1024;
+  const int64_t N = b.size(0);
+  if (M >= kFewRows) return {std::clamp(part_of(M, kBlocks, kLeast), kLeast, kMost), N};
+  // Few rows make a power of two of equal blocks, so that as many threads have as much to do.
+  // oneDNN takes no columns of a transposed b.
+  constexpr int64_t kBlocksOfFew = 8, kRowUnit = 8, kColumnUnit = 64, kLeastOfFew = 16;
+  const auto full = std::bit_ceil(static_cast<uint64_t>((M + kLeast - 1) / kLeast));
+  auto down = static_cast<int64_t>(full), across = std::max<int64_t>(kBlocksOfFew / down, 1);
+  if (b.stride(1) != 1) down = std::max(down, kBlocksOfFew / 2), across = 1;
+  return {std::max(part_of(M, down, kRowUnit), kLeastOfFew), part_of(N, across, kColumnUnit)};
 }
 
 // a: [M, K], b: [N, K], any strides -> a b^T + bias: [M, N] in their dtype, in blocks of `rows` x
@@ -164,7 +182,8 @@ at::Tensor float_product(const at::Tensor& a, const at::Tensor& b, const at::Ten
   if (onednn_is_faster() && a.size(0) * b.size(0) >= kManyOutputs) {
     return onednn_product(a, b, bias);
   }
-  return blocked_product(a, b, bias, rows_of_block(a.size(0)), b.size(0));
+  const auto sides = block_sides(a.size(0), b);
+  return blocked_product(a, b, bias, sides.rows, sides.columns);
 }
 
 // Whether a product of `rows` rows of bfloat16 is worth packing its factors into panels. Nothing is

@@ -47,6 +47,18 @@ WeightCopies::WeightCopies(const std::vector<Place>& places, int64_t num_element
   }
 }
 
+std::unique_ptr<WeightCopies> WeightCopies::of_model(const std::vector<at::Tensor>& weights) {
+  constexpr int64_t kCacheLine = 32;  // values of bfloat16
+  std::vector<Place> places;
+  int64_t end = 0;
+  for (const auto& weight : weights) {
+    if (weight.scalar_type() != at::kFloat || !weight.is_contiguous()) continue;
+    places.push_back({weight, end});
+    end += (weight.numel() + kCacheLine - 1) / kCacheLine * kCacheLine;
+  }
+  return std::make_unique<WeightCopies>(places, end);
+}
+
 WeightCopies::~WeightCopies() {
   const std::lock_guard lock(owners().mutex);
   for (const auto& copy : copies_) {

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace fovea::kernels {
@@ -15,10 +16,10 @@ namespace fovea::kernels {
 // stays as it is.
 at::Tensor own_weight(const at::Tensor& weight, at::ScalarType dtype);
 
-// bfloat16 copies of an optimizer's float32 weights, as long as it lives. A copy is stale once its
-// weight's version has moved on, whoever wrote to it; what changes values without that says so
-// (Optimizer::mark_changed). Not for weights that are gathered, whose storage is filled again with
-// other values in the same version.
+// bfloat16 copies of float32 weights, an optimizer's or those of a loaded model, as long as it
+// lives. A copy is stale once its weight's version has moved on, whoever wrote to it; what changes
+// values without that says so (Optimizer::mark_changed). Not for weights that are gathered, whose
+// storage is filled again with other values in the same version.
 class WeightCopies {
  public:
   // A weight and where it begins in a flat buffer, in elements.
@@ -26,6 +27,9 @@ class WeightCopies {
     at::Tensor weight;  // float32 leaf, a view of that buffer: its address is no other tensor's
     int64_t begin = 0;
   };
+  // Of weights that are in no flat buffer, each alone in its memory. Those of other dtypes, or not
+  // contiguous, are left out.
+  static std::unique_ptr<WeightCopies> of_model(const std::vector<at::Tensor>& weights);
   WeightCopies(const std::vector<Place>& places, int64_t num_elements);
   ~WeightCopies();
   WeightCopies(const WeightCopies&) = delete;

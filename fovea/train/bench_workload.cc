@@ -45,7 +45,10 @@ BenchWorkload::BenchWorkload(const BenchOptions& options)
   if (!options.is_training || !options.is_recipe) {
     sample_ = to_tensors(batch_, 0, options.batch_size, step_options_.compute);
   }
-  if (!options.is_training) return;
+  if (!options.is_training) {
+    copies_ = kernels::WeightCopies::of_model(model_->parameters());
+    return;
+  }
   if (!options.is_recipe) {
     const optim::OptimConfig config{optim::AdamWConfig()};
     optimizer_ = optim::make_optimizer(config, optim::param_groups(*model_, config));

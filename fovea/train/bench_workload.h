@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "fovea/data/batch.h"
+#include "fovea/kernels/weight_copies.h"
 #include "fovea/models/registry.h"
 #include "fovea/optim/optimizer.h"
 #include "fovea/train/bench.h"
@@ -37,11 +38,12 @@ class BenchWorkload {
   models::ModelPtr model_;
   data::Batch batch_;
   TensorBatch sample_;  // batch_ on the device; a recipe's training step makes its own
-  std::unique_ptr<optim::Optimizer> optimizer_;
-  std::unique_ptr<Task> task_;                 // of a recipe
-  std::unique_ptr<optim::GradScaler> scaler_;  // of a recipe; null: losses are not scaled
-  std::unique_ptr<Fp8Layers> fp8_;             // of a recipe; null: off
-  std::optional<Stepper> stepper_;             // of a recipe
+  std::unique_ptr<kernels::WeightCopies> copies_;  // of inference
+  std::unique_ptr<optim::Optimizer> optimizer_;    // of training, with copies of its own
+  std::unique_ptr<Task> task_;                     // of a recipe
+  std::unique_ptr<optim::GradScaler> scaler_;      // of a recipe; null: losses are not scaled
+  std::unique_ptr<Fp8Layers> fp8_;                 // of a recipe; null: off
+  std::optional<Stepper> stepper_;                 // of a recipe
   int64_t step_ = 0;
 };
 

@@ -258,6 +258,7 @@ Inference load_inference(const std::string& target, const InferenceOptions& opti
   }
   inference.model->to(inference.compute.device);
   inference.model->eval();
+  inference.copies = kernels::WeightCopies::of_model(inference.model->parameters());
   const bool has_val = source.config && source.config->data.val;
   const auto transforms = has_val ? data::transforms_of(*source.config->data.val)
                                   : default_transforms(inference.model->input_spec());

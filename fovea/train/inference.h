@@ -9,6 +9,7 @@
 
 #include "fovea/data/dataset.h"
 #include "fovea/data/section.h"
+#include "fovea/kernels/weight_copies.h"
 #include "fovea/models/model.h"
 #include "fovea/train/config.h"
 #include "fovea/train/tensor_batch.h"
@@ -35,7 +36,8 @@ struct PreparedBatch {
 };
 
 struct Inference {
-  models::ModelPtr model;             // in evaluation mode, on compute.device
+  models::ModelPtr model;                         // in evaluation mode, on compute.device
+  std::shared_ptr<kernels::WeightCopies> copies;  // of its weights, so that no pass casts them
   data::SampleTransforms transforms;  // of images or of volumes, as the model was trained
   data::InputForm input;
   std::vector<std::string> class_names;  // empty where nobody names them

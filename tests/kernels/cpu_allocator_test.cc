@@ -5,6 +5,7 @@
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 #include <vector>
 
@@ -52,6 +53,17 @@ TEST_F(CpuAllocatorTest, WhatIsHeldStaysNearTheMostInUse) {
     const auto memory = kernels::cpu_memory();
     EXPECT_LE(memory.in_use_bytes + memory.kept_bytes, memory.peak_in_use_bytes * 33 / 32);
   }
+}
+
+TEST_F(CpuAllocatorTest, OfKeptBlocksTheOldestGoesBackFirst) {
+  const int64_t unit = std::max(kernels::cpu_memory().peak_in_use_bytes, 64 * kMiB) / 16;
+  const auto rest = bytes(10 * unit);
+  auto older = bytes(2 * unit), newer = bytes(4 * unit);  // now as much is in use as ever
+  older.reset();
+  newer.reset();
+  const auto asked = bytes(unit * 3 / 2);  // neither suits
+  EXPECT_GE(kernels::cpu_memory().kept_bytes, 4 * unit);
+  EXPECT_LT(kernels::cpu_memory().kept_bytes, 5 * unit) << "the older one is still there";
 }
 
 TEST_F(CpuAllocatorTest, TooLargeABlockIsOutOfMemory) {

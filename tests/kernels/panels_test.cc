@@ -177,6 +177,22 @@ TEST_F(PanelProductTest, LargeResultsGoPastTheCachesWithTheSameBits) {
   support::expect_same_bits(multiply(512), multiply(515), "product");
 }
 
+TEST_F(PanelProductTest, LargeFloatResultsGoPastTheCachesWithTheSameBits) {
+  const auto a = random({1100, 64}, at::kBFloat16, 1), b = random({64, 512}, at::kBFloat16, 2);
+  const auto multiply = [&](int64_t stride, bool is_transposed) {
+    const auto rows = is_transposed ? 512 : 1100, columns = is_transposed ? 1100 : 512;
+    const auto out = at::zeros({rows, stride}, at::kFloat);
+    panel_product({mutable_bits_of(a), 64}, {mutable_bits_of(b), 512}, {1100, 512, 64},
+                  kernels::cpu::FloatResult{.data = out.mutable_data_ptr<float>(),
+                                            .stride = stride,
+                                            .is_transposed = is_transposed});
+    return out.narrow(1, 0, columns).contiguous();
+  };
+  const auto expected = multiply(515, false);  // rows that do not start at cache lines
+  support::expect_same_bits(multiply(512, false), expected, "product");
+  support::expect_same_bits(multiply(1104, true), expected.t().contiguous(), "turned product");
+}
+
 TEST_F(PanelProductTest, ANanStaysInItsRowAndColumn) {
   const auto a = random({40, 70}, at::kBFloat16, 1), b = random({70, 50}, at::kBFloat16, 2);
   a[37][69] = std::numeric_limits<float>::quiet_NaN();

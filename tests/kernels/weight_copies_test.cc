@@ -114,6 +114,23 @@ TEST(WeightCopiesTest, BelongToTheLastOwnerAndEndWithIt) {
   expect_cast(weights.second);
 }
 
+TEST(WeightCopiesTest, OfAModelAreMadeOnceAndEachInItsPlace) {
+  const std::vector weights = {random({5, 7}, at::kFloat, 1), random({3, 2}, at::kDouble, 2),
+                               random({4, 6}, at::kFloat, 3).t(), random({2, 9}, at::kFloat, 4)};
+  const auto copies = kernels::WeightCopies::of_model(weights);
+  for (int round = 0; round < 2; ++round) {
+    for (const auto& weight : weights) expect_cast(weight);
+  }
+  const auto is_copied = [&](size_t i) {
+    return own_weight(weights[i], at::kBFloat16).is_alias_of(copies->flat());
+  };
+  EXPECT_TRUE(is_copied(0));
+  EXPECT_FALSE(is_copied(1)) << "float64";
+  EXPECT_FALSE(is_copied(2)) << "not contiguous";
+  EXPECT_TRUE(is_copied(3));
+  EXPECT_EQ(copies->are_current(), (std::vector<bool>{true, true}));
+}
+
 // An evaluation may be the first to ask; training then writes to the same copies.
 TEST(WeightCopiesTest, AreMadeInInferenceModeToo) {
   FlatWeights weights;

@@ -49,10 +49,14 @@ FloatBlockTarget target_of(const FloatResult& result, const ProductSizes& sizes,
                            int64_t column) {
   const auto height = std::min(kBlockSide, sizes.rows - row);
   const auto width = std::min(kBlockSide, sizes.columns - column);
-  if (!result.is_transposed) {
-    return {result.data + row * result.stride + column, result.stride, height, width};
-  }
-  return {result.data + column * result.stride + row, result.stride, width, height, true};
+  const bool is_turned = result.is_transposed;
+  return {.data = result.data +
+                  (is_turned ? column * result.stride + row : row * result.stride + column),
+          .stride = result.stride,
+          .rows = is_turned ? width : height,
+          .columns = is_turned ? height : width,
+          .is_transposed = is_turned,
+          .is_streamed = sizes.rows * sizes.columns > kMostCachedValues};
 }
 
 void prefetch_residual(const FloatBlockTarget&) {}  // has none
@@ -80,8 +84,8 @@ class Product {
     const auto packed = at::empty({across_ * steps_ * kStepValues}, at::kBFloat16);
     packed_ = mutable_bits_of(packed);
     pack_all_of_second();
-    // Few panels are cut across as well, so that all threads have work.
-    const int64_t parts = std::clamp<int64_t>(4 * at::get_num_threads() / down_, 1, across_);
+    // Few panels are cut across as well, so that all threads have as much work.
+    const int64_t parts = std::clamp<int64_t>(16 * at::get_num_threads() / down_, 1, across_);
     const int64_t most = panels_of_run();
     const auto body = [&](int64_t begin, int64_t end) {
       const PanelScope scope;

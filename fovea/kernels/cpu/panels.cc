@@ -235,6 +235,8 @@ FOVEA_AVX512 void store_block(const float* block, const BlockTarget& to) {
 }
 
 FOVEA_AVX512 void store_block(const float* block, const FloatBlockTarget& to) {
+  const bool is_streamed = to.is_streamed && to.columns >= kBlockSide && to.stride % 16 == 0 &&
+                           reinterpret_cast<uintptr_t>(to.data) % 64 == 0;
   for (int64_t row = 0; row < kBlockSide; row += kTileRows) {
     for (int64_t column = 0; column < kBlockSide; column += kTileRows) {
       __m512i values[16];
@@ -246,8 +248,12 @@ FOVEA_AVX512 void store_block(const float* block, const FloatBlockTarget& to) {
       const auto mask = static_cast<__mmask16>(first_values(to.columns - across));
       const auto count = std::clamp<int64_t>(to.rows - down, 0, 16);
       for (int i = 0; i < count; ++i) {
-        _mm512_mask_storeu_ps(to.data + (down + i) * to.stride + across, mask,
-                              _mm512_castsi512_ps(values[i]));
+        auto* target = to.data + (down + i) * to.stride + across;
+        if (is_streamed) {
+          _mm512_stream_si512(reinterpret_cast<__m512i*>(target), values[i]);
+        } else {
+          _mm512_mask_storeu_ps(target, mask, _mm512_castsi512_ps(values[i]));
+        }
       }
     }
   }

@@ -114,6 +114,7 @@ struct FloatBlockTarget {
   int64_t stride;
   int64_t rows, columns;
   bool is_transposed = false;
+  bool is_streamed = false;  // past the caches, where it lies so
 };
 void store_block(const float* block, const FloatBlockTarget& to);
 
