@@ -183,11 +183,11 @@ double ModelSummary::gmacs() const {
 }
 
 ModelSummary summarize(Model& model, const std::vector<int64_t>& input_shape,
-                       const std::function<void()>& forward) {
+                       const std::function<void()>& forward, bool is_training) {
   ModelSummary summary;
   summary.input_shape = input_shape;
   const bool was_training = model.is_training();
-  model.eval();
+  model.train(is_training);
   {
     const at::NoGradGuard no_grad;
     const nn::RecordScope recorder;

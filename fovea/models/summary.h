@@ -13,7 +13,8 @@ namespace fovea::models {
 // Note [Counting]. FLOPs are of one sample's forward pass: 2 for each multiply-add of a matrix
 // product (projections, patch embedding, both products of attention), 5 for each element of a norm
 // with weights. Activations, softmax, residuals and biases are left out. `gmacs` is timm's figure:
-// products counted as multiply-adds, norms as here. Training costs three times the forward pass.
+// products counted as multiply-adds, norms as here. Training costs three times the forward pass,
+// of the tokens that patch dropout leaves.
 
 struct LayerSummary {
   std::string path;                   // "blocks.3.attn"; empty: the model itself
@@ -64,8 +65,9 @@ MemoryEstimate inference_memory(const ModelSummary& summary, const MemoryOptions
 // neither memory nor time. img_size: [H, W] or [D, H, W]; empty: the model's own.
 ModelSummary summarize(Model& model, const std::vector<int64_t>& img_size = {});
 // The same of a sample that `forward` makes and passes through the model, once. input_shape:
-// [1, C, ...]. On the meta device the caller holds kernels::MetaKernels.
+// [1, C, ...]. is_training: as in a training step, where patch dropout leaves tokens out; the
+// caller holds an nn::StepScope then, and on the meta device kernels::MetaKernels.
 ModelSummary summarize(Model& model, const std::vector<int64_t>& input_shape,
-                       const std::function<void()>& forward);
+                       const std::function<void()>& forward, bool is_training = false);
 
 }  // namespace fovea::models

@@ -39,7 +39,8 @@ double product_rate(const ComputeOptions& compute, int64_t repeats, int64_t M, i
 
 // Forward, and where asked backward too.
 double flops_per_image(const BenchOptions& options) {
-  return training_flops_per_image(options.config) / (options.is_training ? 1 : 3);
+  return options.is_training ? training_flops_per_image(options.config)
+                             : inference_flops_per_image(options.config);
 }
 
 }  // namespace

@@ -13,8 +13,12 @@ namespace fovea::train {
 models::ModelSummary summarize_model(const TrainConfig& config, models::Model& model);
 
 // Of one image: 2 for each multiply-add of a matrix product, see Note [Counting] in
-// models/summary.h; forward, and backward taken as twice that. What is computed a second time
-// (recompute), and what a frozen part saves, is left out of account. Throws as summarize_model.
+// models/summary.h. Throws as summarize_model.
+double inference_flops_per_image(const TrainConfig& config);
+
+// Forward, of the tokens that patch dropout leaves, and backward taken as twice that. What is
+// computed a second time (recompute), and what a frozen part or drop_path_skip saves, is left out
+// of account. Throws as summarize_model.
 double training_flops_per_image(const TrainConfig& config);
 
 }  // namespace fovea::train

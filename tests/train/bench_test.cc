@@ -15,6 +15,7 @@
 #include "fovea/models/registry.h"
 #include "fovea/models/summary.h"
 #include "fovea/train/bench_profile.h"
+#include "fovea/train/model_summary.h"
 #include "fovea/train/operation_log.h"
 
 namespace fovea {
@@ -274,6 +275,21 @@ TEST_P(ProfileTest, ProductsAreThoseOfTheModel) {
   double all = 0;
   for (const auto& row : result.rows) all += row.gflops;
   EXPECT_NEAR(all, 3 * forward - embed, 1e-9 * all);
+}
+
+// The rate that `fovea bench` and the training log tell is that of the work that is done.
+TEST_P(ProfileTest, TokensLeftOutAreNotCounted) {
+  auto options = profiled_vit(GetParam(), true);
+  const double all = train::training_flops_per_image(options.config);
+  EXPECT_EQ(train::inference_flops_per_image(options.config), all / 3);
+  std::get<models::VitConfig>(options.config.model.value).patch_drop_rate = 0.5;
+  const double kept = train::training_flops_per_image(options.config);
+  EXPECT_LT(kept, 0.6 * all);
+  EXPECT_EQ(train::inference_flops_per_image(options.config), all / 3);
+  const auto result = train::profile_model(options);
+  const double forward =
+      gflops_of(result, "fovea::linear") + gflops_of(result, "fovea::self_attention");
+  EXPECT_NEAR(forward, 1e-9 * 4 * kept / 3, 1e-9 * forward);
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, ProfileTest, ::testing::Values(at::kFloat, at::kBFloat16),

@@ -116,9 +116,11 @@ TEST_P(EveryModelTest, AStepInFloat16IsCloseToOneInFloat32) {
 // the shapes of the layers tell of; in training, the steps of the recipe.
 TEST_P(EveryModelTest, IsMeasuredOnNoise) {
   const auto on_meta = models::build_model(config_.model, at::kMeta);
-  const auto expected = 3 * summarize_model(config_, *on_meta).product_flops;
-  EXPECT_GT(expected, 0);
-  EXPECT_EQ(training_flops_per_image(config_), expected);
+  const auto of_image = static_cast<double>(summarize_model(config_, *on_meta).product_flops);
+  EXPECT_GT(of_image, 0);
+  EXPECT_EQ(inference_flops_per_image(config_), of_image);
+  const double in_training = training_flops_per_image(config_);
+  EXPECT_LE(in_training, 3 * of_image);  // less with patch dropout
   BenchOptions options;
   options.config = config_;
   options.is_recipe = true;
@@ -130,12 +132,12 @@ TEST_P(EveryModelTest, IsMeasuredOnNoise) {
     workload.step();
     double flops = 0;
     for (const auto& [name, cost] : log.take()) flops += cost.flops;
-    if (is_training) {  // backward is twice that, without gradients of images
-      EXPECT_GT(flops, 2 * static_cast<double>(expected));
+    if (is_training) {  // without gradients of images
+      EXPECT_GT(flops, 2 * in_training);
     } else {
       // SAP makes one map of two, once a batch.
       const double slack = std::string(GetParam().name).starts_with("sap") ? 0.01 : 0;
-      EXPECT_NEAR(flops, static_cast<double>(expected), slack * static_cast<double>(expected));
+      EXPECT_NEAR(flops, 3 * of_image, slack * 3 * of_image);
     }
   }
 }
