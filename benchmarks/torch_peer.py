@@ -4,8 +4,10 @@ A peer is a name: `eager`; `compile`, torch.compile as it comes; `max-autotune`,
 """
 
 import json
+import math
 import shlex
 import statistics
+import subprocess
 import sys
 import time
 
@@ -192,6 +194,64 @@ def differences(args, model, images, logits):
                 sys.exit(f"{peer}, {dtype}: logits differ by {difference:.2e} of the largest; expected at most {LIMITS[dtype]}")
             found.append(f"{TITLES[peer]}, {dtype} {difference:.1e}")
     return "; ".join(found)
+
+
+GRADIENT_LIMITS = {"float32": 1e-4, "bfloat16": 5e-2}  # of a gradient's norm
+
+
+def gradient_differences(args, env, model, what, cases, folder):
+    """Text: how far each peer's gradients are from Fovea's in the step that is timed, of the same weights and inputs.
+
+    what: `model` to Fovea, a name or a recipe. The number is the largest of norm(difference) / norm over the parameters,
+    which must have the same names. Ends the script where it is too far. Empty where no training is timed."""
+    from safetensors.torch import load_file
+
+    found = []
+    dtypes = [dtype for dtype, mode in cases if mode == "train" and (not args.cases or f"{dtype}/{mode}" in args.cases)]
+    for dtype in dtypes:
+        file = folder / f"gradients_{dtype}.safetensors"
+        command = bench_model.command(args.fovea, what, dtype, "train", args, steps=1)
+        subprocess.run([str(part) for part in [*command, "--gradients", file]], check=True, env=env, stdout=subprocess.DEVNULL)
+        step = load_file(file)
+        ours = part_of(step, "gradients.")
+        for peer in args.peers:
+            theirs = gradients_of(args, model, peer, dtype, step)
+            if ours.keys() != theirs.keys():
+                sys.exit(f"{peer}: gradients of other parameters than Fovea's: {sorted(ours.keys() ^ theirs.keys())}")
+            by_name = {name: ((ours[name] - theirs[name]).norm() / theirs[name].norm()).item() for name in ours}
+            worst = max(by_name, key=lambda name: (math.isnan(by_name[name]), by_name[name]))
+            if not by_name[worst] <= GRADIENT_LIMITS[dtype]:
+                sys.exit(f"{peer}, {dtype}: the gradient of {worst} differs by {by_name[worst]:.2e} of its norm; expected at most "
+                         f"{GRADIENT_LIMITS[dtype]}")
+            found.append(f"{TITLES[peer]}, {dtype} {by_name[worst]:.1e} ({worst}, of {len(by_name)})")
+    return "; ".join(found)
+
+
+def agreement_text(logits, gradients):
+    """A line of the report: what `differences` and `gradient_differences` found."""
+    text = f"On the same weights and inputs, logits, largest difference over largest logit: {logits}."
+    if gradients:
+        text += f" Gradients of the step that is timed, largest norm of the difference over the norm, of a parameter: {gradients}."
+    return text
+
+
+def part_of(tensors, prefix):
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def gradients_of(args, model, peer, dtype, step):
+    """By name, of a training step of `model` on the weights, images and labels of `step`."""
+    import torch
+
+    torch._dynamo.reset()  # what was compiled for other shapes would make this one dynamic, unlike the timed one
+    model.load_state_dict(part_of(step, "weights."))
+    model = model.to(args.device).train()
+    model.zero_grad()
+    images, labels = step["images"].to(args.device), step["labels"].to(args.device)
+    with autocast(args.device, dtype):
+        loss = torch.nn.functional.cross_entropy(compiled(model, peer)(images), labels)
+    loss.backward()
+    return {name: parameter.grad.cpu() for name, parameter in model.named_parameters()}
 
 
 def options_text(args):

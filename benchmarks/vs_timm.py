@@ -1,6 +1,6 @@
 """Speed of `fovea bench model` against timm in PyTorch, eager and through torch.compile, in one run on one machine.
 
-First all are given the same weights and images and must agree. Then each case is timed in rounds that alternate
+First all are given the same weights and images and must agree, in their logits and in the gradients of the step that is timed. Then each case is timed in rounds that alternate
 between them, each measurement in a process of its own, with the same threads, batch, dtype, loss (cross-entropy)
 and optimizer (AdamW with PyTorch's defaults); compilation is not timed. bfloat16 means float32 master weights in both: timm runs under autocast,
 as its training script does; `pure` rows hold timm's weights in bfloat16 as well, inference only.
@@ -34,8 +34,8 @@ def timm_worker(args):
     torch_peer.time_steps(args, model, images, labels)
 
 
-def compare_outputs(args, env):
-    """Largest difference of logits over the largest logit, by peer and dtype, on the same weights and images."""
+def compare_results(args, env):
+    """Text: how far logits and gradients are apart, by peer and dtype, on the same weights and images."""
     import timm
     import torch
     from safetensors.torch import load_file, save_file
@@ -58,10 +58,11 @@ def compare_outputs(args, env):
                             folder / "weights.safetensors", "--dtype", dtype, "--device", args.device, "--out",
                             out], check=True, env=env, stdout=subprocess.DEVNULL)
             logits[dtype] = load_file(out)["logits"].float()
-    return torch_peer.differences(args, model, images, logits)
+        return torch_peer.agreement_text(torch_peer.differences(args, model, images, logits),
+                                         torch_peer.gradient_differences(args, env, model, args.model, CASES, folder))
 
 
-def report(args, results, differences):
+def report(args, results, agreement):
     import timm
     import torch
 
@@ -71,7 +72,7 @@ def report(args, results, differences):
         f"({', '.join(torch_peer.TITLES[peer] for peer in args.peers)}). Batch {args.batch_size}; "
         f"a training step is forward, cross-entropy, backward and AdamW.", "",
         f"Command: `benchmarks/vs_timm {torch_peer.options_text(args)}`. {torch_peer.method_text(args)}", "",
-        "Logits on the same weights and images, largest difference over largest logit: " + differences + ".", "",
+        agreement, "",
         *torch_peer.table(args, results), "",
         "bfloat16: float32 master weights in both, timm under autocast; `pure`: timm's weights in bfloat16, Fovea as before."]
     provenance.show(args, provenance.name_for("vs_timm", args.model, "vit_small_patch16_224"), lines)
@@ -89,10 +90,10 @@ def main():
         timm_worker(args)
         return
     env = dict(os.environ, OMP_NUM_THREADS=str(args.threads))
-    differences = compare_outputs(args, env)
+    agreement = compare_results(args, env)
     report(args, torch_peer.race(args, env, CASES, lambda dtype, mode: {
         "fovea": torch_peer.fovea_command(args, args.model, dtype, mode),
-        **{peer: torch_peer.worker_command(__file__, args, peer, dtype, mode) for peer in args.peers}}), differences)
+        **{peer: torch_peer.worker_command(__file__, args, peer, dtype, mode) for peer in args.peers}}), agreement)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 The peer is a Conv3d patch embedding, a learned position, timm's Blocks, a norm, the mean over the tokens and a linear layer, as
 MONAI and UCF-VIT have it; `mae` leaves three quarters of the tokens out after the embedding in training. As vs_timm: both sides get
-the same weights and volumes first and must agree; then rounds alternate, each measurement in a process of its own with the same
+the same weights and volumes first and must agree, in logits and gradients; then rounds alternate, each measurement in a process of its own with the same
 threads, batch, dtype, loss (cross-entropy) and optimizer (AdamW); a step of a recipe, which Fovea takes, also has the norm of the gradient.
 
     FOVEA_PYTHON=... benchmarks/vs_volumes [--model unetr|mae] [--peers eager compile] [--rounds 3] [--write]
@@ -54,12 +54,13 @@ def plain_encoder(args):
     return Encoder()
 
 
-def recipe_text(args, **sections):
+def recipe_text(args, patch_drop_rate=None, **sections):
     """The same encoder as a recipe."""
+    rate = DROPPED[args.model] if patch_drop_rate is None else patch_drop_rate
     return bench_model.classifier_recipe(
         {"img_size": [args.side] * 3, "patch_size": [args.patch] * 3, "in_chans": 1, "num_classes": NUM_CLASSES,
          "embed_dim": args.embed_dim, "depth": args.depth, "num_heads": args.num_heads, "class_token": False, "global_pool": "avg",
-         "patch_drop_rate": DROPPED[args.model]}, **sections)
+         "patch_drop_rate": rate}, **sections)
 
 
 def random_volumes(args, count):
@@ -77,7 +78,7 @@ def peer_worker(args):
     torch_peer.time_steps(args, model, volumes, torch.randint(0, NUM_CLASSES, (args.batch_size,)))
 
 
-def compare_outputs(args, env, folder):
+def compare_results(args, env, folder):
     import torch
     from safetensors.torch import load_file, save_file
 
@@ -94,10 +95,15 @@ def compare_outputs(args, env, folder):
         subprocess.run([args.fovea, "predict", recipe, folder / "volumes.safetensors", "--dtype", dtype, "--device", args.device,
                         "--out", out], check=True, env=env, stdout=subprocess.DEVNULL)
         logits[dtype] = load_file(out)["logits"].float()
-    return torch_peer.differences(args, model, volumes, logits)
+    # Which tokens are left out is drawn on each side by itself: gradients are those of all of them.
+    model.patch_drop = torch.nn.Identity()
+    all_tokens = folder / "all_tokens.yaml"
+    all_tokens.write_text(recipe_text(args, patch_drop_rate=0.0))
+    return torch_peer.agreement_text(torch_peer.differences(args, model, volumes, logits),
+                                     torch_peer.gradient_differences(args, env, model, all_tokens, CASES, folder))
 
 
-def report(args, results, differences):
+def report(args, results, agreement):
     import timm
     import torch
 
@@ -112,7 +118,7 @@ def report(args, results, differences):
         f"{args.embed_dim}, depth {args.depth}, {args.num_heads} heads. Batch {args.batch_size}; a training step is forward, "
         "cross-entropy, backward and AdamW.", "",
         f"Command: `benchmarks/vs_volumes {torch_peer.options_text(args)} {sizes}`. {torch_peer.method_text(args)}", "",
-        "Logits on the same weights and volumes, largest difference over largest logit: " + differences + ".", "",
+        agreement, "",
         *torch_peer.table(args, results)]
     provenance.show(args, f"vs_volumes_{args.model}", lines)
 
@@ -136,10 +142,10 @@ def main():
         folder = pathlib.Path(folder)
         recipe = folder / f"{args.model}.yaml"
         recipe.write_text(recipe_text(args))
-        differences = compare_outputs(args, env, folder)
+        agreement = compare_results(args, env, folder)
         report(args, torch_peer.race(args, env, CASES, lambda dtype, mode: {
             "fovea": torch_peer.fovea_command(args, recipe, dtype, mode),
-            **{peer: torch_peer.worker_command(__file__, args, peer, dtype, mode) + sizes for peer in args.peers}}), differences)
+            **{peer: torch_peer.worker_command(__file__, args, peer, dtype, mode) + sizes for peer in args.peers}}), agreement)
 
 
 if __name__ == "__main__":

@@ -96,6 +96,13 @@ BenchResult bench_model(const BenchOptions& options) {
   return result;
 }
 
+nn::NamedTensors bench_gradients(const BenchOptions& options) {
+  FOVEA_CHECK(options.is_training, "gradients of inference; expected training");
+  BenchWorkload workload(options);
+  for (int64_t i = 0; i < options.warmup_steps; ++i) workload.step();
+  return workload.gradients();
+}
+
 std::string BenchResult::to_json() const {
   const nlohmann::ordered_json object = {{"name", name},
                                          {"mode", mode},

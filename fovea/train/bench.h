@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "fovea/nn/tensor_file.h"
 #include "fovea/train/config.h"
 #include "fovea/train/tensor_batch.h"
 
@@ -48,6 +49,13 @@ struct BenchResult {
 // Runs the model on noise with step-0 weights. The machine's peak is measured before and after, in
 // the same process. Throws ConfigError for a model that cannot be built.
 BenchResult bench_model(const BenchOptions& options);
+
+// A training step of that workload, the one after the warm-up, for a comparison with another
+// system: "images" [B, C, sides] float32, "labels" [B] int64, "weights.NAME" before the step and
+// "gradients.NAME" of the mean loss, not clipped, of each parameter that is trained; float32.
+// Throws ConfigError where there is more to a step than images and their classes: masks, adaptive
+// patches, mixed labels.
+nn::NamedTensors bench_gradients(const BenchOptions& options);
 
 // The best rate of a few large matrix products in this dtype, in FLOP/s; what a model can be held
 // against. Three repeats take about a second.

@@ -1,11 +1,13 @@
 #include "fovea/train/bench_workload.h"
 
 #include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/tensor.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <chrono>
 
+#include "fovea/core/error.h"
 #include "fovea/models/variables.h"
 #include "fovea/nn/unit.h"
 #include "fovea/optim/adamw.h"
@@ -80,12 +82,16 @@ void BenchWorkload::infer() {
   forward(*model_, sample_);
 }
 
-void BenchWorkload::train_classifier() {
+void BenchWorkload::classifier_gradients() {
   const nn::StepScope scope(kBenchSeed, step_++, sample_.rows);
   const models::ChannelScope channels(*model_, sample_.variables);
   optimizer_->zero_grad();
   const auto logits = forward(*model_, sample_).to(at::kFloat);  // [B, num_classes]
   at::cross_entropy_loss(logits, sample_.labels).backward();
+}
+
+void BenchWorkload::train_classifier() {
+  classifier_gradients();
   optimizer_->step(/*lr=*/1e-3);
 }
 
@@ -94,6 +100,32 @@ void BenchWorkload::train_recipe() {
   // As often as a run with the defaults of `log` asks.
   const bool is_due = stepper_->num_taken() == LogConfig().every_steps;
   if (is_due || !stepper_->is_late()) stepper_->outcomes();
+}
+
+nn::NamedTensors BenchWorkload::gradients() {
+  if (batch_.images.empty() || !batch_.masks.empty() || !batch_.targets.empty()) {
+    fail<ConfigError>(
+        "gradients for a comparison: expected a model of whole images and their classes; found {}",
+        batch_.images.empty()   ? "one of patches"
+        : !batch_.masks.empty() ? "a task with masks"
+                                : "labels that are mixed (data.mixup)");
+  }
+  nn::NamedTensors named = {{"images", at::tensor(batch_.images).view(batch_.image_shape)},
+                            {"labels", at::tensor(batch_.labels)}};
+  for (const auto& item : model_->named_parameters()) {
+    named.emplace_back("weights." + item.key(), item.value().detach().clone());
+  }
+  if (options_.is_recipe) {
+    auto options = step_options_;
+    options.max_grad_norm = options.max_grad_value = options.max_grad_ratio = 0;
+    compute_gradients(*model_, *task_, *optimizer_, batch_, step_++, options);
+  } else {
+    classifier_gradients();
+  }
+  for (const auto& spec : optimizer_->params()) {
+    named.emplace_back("gradients." + spec.name, spec.param.grad());
+  }
+  return named;
 }
 
 }  // namespace fovea::train

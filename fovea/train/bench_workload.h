@@ -28,8 +28,12 @@ class BenchWorkload {
 
   void step();
 
+  // See bench_gradients. Takes no step: weights stay.
+  nn::NamedTensors gradients();
+
  private:
   void infer();
+  void classifier_gradients();
   void train_classifier();
   void train_recipe();
 

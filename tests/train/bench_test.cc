@@ -1,13 +1,17 @@
 #include "fovea/train/bench.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/convolution.h>
+#include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/ones.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string>
 
 #include "fovea/core/error.h"
 #include "fovea/core/trace.h"
@@ -95,6 +99,56 @@ TEST(BenchOptionsTest, NoStepsIsAnError) {
   auto options = tiny_options(true);
   options.steps = 0;
   EXPECT_THROW(train::bench_model(options), Error);
+}
+
+using Gradients = std::map<std::string, at::Tensor>;
+
+// As the model is written down, without optimizer, copies of weights or a step's scope around it.
+Gradients plain_gradients(const train::BenchOptions& options, const Gradients& step) {
+  const auto model = models::build_model(options.config.model);
+  Gradients gradients;
+  {
+    const at::NoGradGuard no_grad;
+    for (const auto& item : model->named_parameters()) {
+      item.value().copy_(step.at("weights." + item.key()));
+    }
+  }
+  at::cross_entropy_loss(model->forward(step.at("images")), step.at("labels")).backward();
+  for (const auto& item : model->named_parameters()) {
+    gradients["gradients." + item.key()] = item.value().grad();
+  }
+  return gradients;
+}
+
+TEST(BenchGradientsTest, AreThoseOfTheWeightsAndImagesBesideThem) {
+  auto options = tiny_options(true);
+  options.config.device.dtype = "float32";
+  options.config.trainer.max_grad_norm = 1e-3;
+  for (const bool is_recipe : {false, true}) {
+    options.is_recipe = is_recipe;
+    options.config.task.value = train::ClassificationConfig();
+    const auto named = train::bench_gradients(options);
+    const Gradients step(named.begin(), named.end());
+    ASSERT_EQ(step.at("images").sizes(), (std::vector<int64_t>{4, 1, 8, 8}));
+    ASSERT_EQ(step.at("labels").sizes(), std::vector<int64_t>{4});
+    const auto expected = plain_gradients(options, step);
+    EXPECT_EQ(step.size(), 2 + 2 * expected.size());
+    for (const auto& [name, gradient] : expected) {
+      SCOPED_TRACE(name);
+      ASSERT_TRUE(step.contains(name));
+      const auto scale = gradient.norm().item<double>();
+      EXPECT_GT(scale, 0);
+      EXPECT_LT((step.at(name) - gradient).norm().item<double>(), 1e-5 * scale);
+    }
+  }
+}
+
+TEST(BenchGradientsTest, MixedLabelsAreRefused) {
+  auto options = tiny_options(true);
+  options.is_recipe = true;
+  options.config.task.value = train::ClassificationConfig();
+  options.config.data.mixup.mixup_alpha = 0.2;
+  EXPECT_THROW(train::bench_gradients(options), ConfigError);
 }
 
 // Heads wide enough for every kernel there is.

@@ -16,6 +16,7 @@
 #include "fovea/core/log.h"
 #include "fovea/core/trace.h"
 #include "fovea/models/registry.h"
+#include "fovea/nn/tensor_file.h"
 #include "fovea/train/bench.h"
 #include "fovea/train/bench_profile.h"
 #include "fovea/train/config.h"
@@ -38,6 +39,7 @@ struct BenchArguments {
   bool profile = false;
   std::string trace = "bench_trace.json";
   std::string compare;
+  std::string gradients;
 };
 
 bool is_recipe(const std::string& text) {
@@ -133,9 +135,19 @@ void compare(const BenchArguments& arguments) {
   compare_with_timm(options);
 }
 
+void write_gradients(const BenchArguments& arguments, const train::BenchOptions& options) {
+  if (arguments.mode != "train") {
+    fail<ConfigError>("--gradients: expected --mode train; found --mode {}", arguments.mode);
+  }
+  const auto tensors = train::bench_gradients(options);
+  nn::write_tensor_file(arguments.gradients, tensors);
+  fmt::print("{}: {} tensors\n", arguments.gradients, tensors.size());
+}
+
 void run(const BenchArguments& arguments) {
   if (!arguments.compare.empty()) return compare(arguments);
   auto options = bench_options(arguments);
+  if (!arguments.gradients.empty()) return write_gradients(arguments, options);
   if (arguments.profile) return profile(arguments, options);
   for (const bool is_training : modes_of(arguments)) {
     options.is_training = is_training;
@@ -192,6 +204,12 @@ void add_bench(Command app) {
       .add_option("--compare", arguments->compare,
                   "side by side with another system, by turns; needs a Python with it")
       .one_of({"timm"});
+  command
+      .add_option(
+          "--gradients", arguments->gradients,
+          "time nothing; write the training step after the warm-up, to be compared: images, "
+          "labels, weights.NAME, gradients.NAME")
+      .type_name("FILE.safetensors");
   command.callback([arguments] { run(*arguments); });
 }
 
