@@ -17,6 +17,8 @@ def processor():
         facts.setdefault(key.strip(), value.strip())
     flags = facts.get("flags", "").split()
     simd = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if flag in flags]
+    if os.environ.get("ATEN_CPU_CAPABILITY") == "avx2":  # nor does libtorch use more: README.md has the build for it
+        simd = simd[:1]
     return facts.get("model name", "unknown processor"), simd
 
 

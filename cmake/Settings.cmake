@@ -22,6 +22,9 @@ add_library(fovea_settings INTERFACE)
 target_include_directories(fovea_settings INTERFACE "${CMAKE_SOURCE_DIR}")
 target_compile_options(fovea_settings INTERFACE -Wall -Wextra $<$<BOOL:${FOVEA_WERROR}>:-Werror>)
 target_compile_definitions(fovea_settings INTERFACE FOVEA_VERSION="${PROJECT_VERSION}")
+if(FOVEA_AVX2_ONLY)  # Highway's targets are bits, the wider the lower
+  target_compile_definitions(fovea_settings INTERFACE FOVEA_AVX2_ONLY "HWY_DISABLED_TARGETS=(HWY_AVX2-1)")
+endif()
 # fovea_check_memory: what the libraries and the fuzz targets are compiled with. The tests are linked only: a fault in a
 # library is found all the same, and they compile in half the time.
 add_library(fovea_check_memory INTERFACE)

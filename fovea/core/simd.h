@@ -6,9 +6,23 @@
 // order for a given instruction set.
 #pragma once
 
+namespace fovea {
+
+// Whether code for AVX-512 and what is built on it runs where the processor has it. The build with
+// FOVEA_AVX2_ONLY is for tests and measurements of the other code on such a processor.
+#ifdef FOVEA_AVX2_ONLY
+inline constexpr bool kUsesAvx512 = false;
+#define FOVEA_SIMD_LEVELS "default", "arch=x86-64-v3"
+#else
+inline constexpr bool kUsesAvx512 = true;
+#define FOVEA_SIMD_LEVELS "default", "arch=x86-64-v3", "arch=x86-64-v4"
+#endif
+
+}  // namespace fovea
+
 // Not with clang, which builds the fuzz targets: its clones do not go with sanitizers.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__clang__)
-#define FOVEA_SIMD __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
+#define FOVEA_SIMD __attribute__((target_clones(FOVEA_SIMD_LEVELS)))
 #else
 #define FOVEA_SIMD
 #endif

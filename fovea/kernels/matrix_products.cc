@@ -12,6 +12,7 @@
 #include <limits>
 #include <optional>
 
+#include "fovea/core/simd.h"
 #include "fovea/kernels/bfloat16.h"
 #include "fovea/kernels/cpu/one_mkl_thread.h"
 #include "fovea/kernels/cpu/panel_product.h"
@@ -38,7 +39,7 @@ at::Tensor onednn_product(const at::Tensor& a, const at::Tensor& b, const at::Te
 // is as fast, and faster where the first factor is transposed.
 bool onednn_is_faster() {
 #ifdef __x86_64__
-  return __builtin_cpu_supports("avx512f") != 0;
+  return kUsesAvx512 && __builtin_cpu_supports("avx512f") != 0;
 #else
   return false;
 #endif

@@ -19,6 +19,8 @@
 
 #include <cstdint>
 
+#include "fovea/core/simd.h"
+
 // Of functions that are compiled for these processors, and must not be called on others.
 #define FOVEA_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
 
@@ -26,8 +28,8 @@ FOVEA_INTRINSICS_PUSH
 namespace fovea::kernels::cpu {
 
 inline bool has_avx512_bfloat16() {
-  return __builtin_cpu_supports("avx512bf16") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
-         __builtin_cpu_supports("avx512vl") != 0;
+  return kUsesAvx512 && __builtin_cpu_supports("avx512bf16") != 0 &&
+         __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vl") != 0;
 }
 
 // 2^x: the integer part of x goes into the exponent, the rest through the polynomial of degree 5
