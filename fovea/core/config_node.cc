@@ -28,20 +28,6 @@ ConfigNode& ConfigNode::add(std::string key, ConfigNode child) {
   return children.back();
 }
 
-std::string printable(std::string_view text, size_t max_bytes) {
-  std::string out;
-  for (const char c : text) {
-    if (out.size() >= max_bytes) return out + "...";
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      out += fmt::format("\\x{:02x}", byte);
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
 NumberForm number_form(std::string_view text) {
   size_t i = 0;
   const auto digits = [&] {
@@ -75,22 +61,23 @@ std::string describe_node(const ConfigNode& node) {
     case ConfigNode::Kind::kList:
       return fmt::format("a list of {}", node.children.size());
     case ConfigNode::Kind::kMap:
-      return node.keys.empty() ? "an empty map"
-                               : fmt::format("a map with the key '{}'", printable(node.keys[0]));
+      return node.keys.empty()
+                 ? "an empty map"
+                 : fmt::format("a map with the key '{}'", printable_start(node.keys[0]));
     case ConfigNode::Kind::kScalar:
       break;
   }
-  if (node.quoted) return fmt::format("\"{}\" (quoted string)", printable(node.scalar));
+  if (node.quoted) return fmt::format("\"{}\" (quoted string)", printable_start(node.scalar));
   if (node.scalar == "true" || node.scalar == "false") return node.scalar + " (boolean)";
   switch (number_form(node.scalar)) {
     case NumberForm::kInteger:
-      return printable(node.scalar) + " (integer)";
+      return printable_start(node.scalar) + " (integer)";
     case NumberForm::kReal:
-      return printable(node.scalar) + " (number)";
+      return printable_start(node.scalar) + " (number)";
     case NumberForm::kNone:
       break;
   }
-  return fmt::format("'{}' (string)", printable(node.scalar));
+  return fmt::format("'{}' (string)", printable_start(node.scalar));
 }
 
 }  // namespace fovea

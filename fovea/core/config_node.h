@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "fovea/core/printable.h"
+
 namespace fovea {
 
 inline constexpr size_t kMaxConfigBytes = size_t{1} << 20;
@@ -66,10 +68,6 @@ std::string emit_yaml_flow(const ConfigNode& node);
 
 // "'fast' (string)", "a list": how messages name what was found.
 std::string describe_node(const ConfigNode& node);
-
-// Text of a user made fit for one line of a terminal: control characters escaped, cut at
-// `max_bytes`.
-std::string printable(std::string_view text, size_t max_bytes = 80);
 
 // Plain scalars as YAML's core schema reads them. No value: not of that form, or out of range.
 enum class NumberForm { kNone, kInteger, kReal };

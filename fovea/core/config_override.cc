@@ -24,7 +24,7 @@ ConfigNode& list_element(ConfigNode& list, const std::string& part, const std::s
   const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
   if (error != std::errc() || end != part.data() + part.size() || index >= list.children.size()) {
     fail<ConfigError>("{}: found '{}' as the index into a list of {}, expected 0 to {}", source,
-                      printable(part), list.children.size(),
+                      printable_start(part), list.children.size(),
                       static_cast<int64_t>(list.children.size()) - 1);
   }
   return list.children[index];
@@ -33,7 +33,7 @@ ConfigNode& list_element(ConfigNode& list, const std::string& part, const std::s
 }  // namespace
 
 void apply_override(ConfigNode& root, const std::string& override_text) {
-  const std::string source = "command line: " + printable(override_text, 200);
+  const std::string source = "command line: " + printable_start(override_text, 200);
   const size_t equals = override_text.find('=');
   if (equals == std::string::npos || equals == 0) {
     fail<ConfigError>("{}: expected key=value, such as optim.lr=1e-3", source);
@@ -50,7 +50,7 @@ void apply_override(ConfigNode& root, const std::string& override_text) {
   for (const std::string& part : parts) {
     if (part.empty() || part.find_first_of(" \t") != std::string::npos) {
       fail<ConfigError>("{}: found '{}' in the key, expected names joined by dots", source,
-                        printable(part));
+                        printable_start(part));
     }
     if (node->kind == ConfigNode::Kind::kList) {
       node = &list_element(*node, part, source);

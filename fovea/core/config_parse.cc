@@ -37,7 +37,7 @@ class TreeBuilder : public YAML::EventHandler {
   }
   void OnAnchor(const YAML::Mark& mark, const std::string& name) override {
     refuse(mark, fmt::format("found the anchor &{}; expected plain values: write the value out",
-                             printable(name)));
+                             printable_start(name)));
   }
   void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
     ConfigNode node = make(mark, ConfigNode::Kind::kNull);
@@ -51,7 +51,7 @@ class TreeBuilder : public YAML::EventHandler {
     if (expects_key()) {
       if (!open_.back().seen.insert(value).second) {
         refuse(mark, fmt::format("the key '{}' comes twice in one map; keep one of them",
-                                 printable(value)));
+                                 printable_start(value)));
       }
       open_.back().pending_key = value;
       open_.back().pending_origin = origin(mark);
@@ -89,8 +89,8 @@ class TreeBuilder : public YAML::EventHandler {
   }
   void check_tag(const YAML::Mark& mark, const std::string& tag) const {
     if (tag.empty() || tag == "?" || tag == "!") return;
-    refuse(mark,
-           fmt::format("found the tag {}; expected plain values, without tags", printable(tag)));
+    refuse(mark, fmt::format("found the tag {}; expected plain values, without tags",
+                             printable_start(tag)));
   }
   ConfigNode make(const YAML::Mark& mark, ConfigNode::Kind kind) {
     if (++num_nodes_ > kMaxConfigNodes) {
@@ -184,7 +184,7 @@ ConfigNode parse(std::string_view yaml, const std::string& source, bool is_file)
     }
     return root;
   } catch (const YAML::Exception& error) {
-    builder.refuse(error.mark, fmt::format("not valid YAML: {}", printable(error.msg, 200)));
+    builder.refuse(error.mark, fmt::format("not valid YAML: {}", printable_start(error.msg, 200)));
   }
 }
 

@@ -70,7 +70,7 @@ ConfigReader::ConfigReader(std::string source, std::vector<std::string> all_keys
 void ConfigReader::add_fault(const ConfigOrigin& origin, const std::string& key,
                              const std::string& message) {
   if (++num_faults_ > kMaxFaults) return;
-  faults_.push_back({origin, fmt::format("{}: {}{}{}", origin.text(), printable(key, 200),
+  faults_.push_back({origin, fmt::format("{}: {}{}{}", origin.text(), printable_start(key, 200),
                                          key.empty() ? "" : ": ", message)});
 }
 
@@ -236,7 +236,7 @@ void ConfigReader::patch_list(const ListBinding& list, const FieldOptions& optio
       add_fault(
           node.children[i].origin, key,
           fmt::format("found '{}' as the index into a list of {}; write the whole list, {}=[...]",
-                      printable(node.keys[i]), list.size(), key));
+                      printable_start(node.keys[i]), list.size(), key));
       continue;
     }
     read(*list.at(static_cast<size_t>(*index)), options, node.children[i],
@@ -290,7 +290,7 @@ bool ConfigReader::select_alternative(const OneOfBinding& one_of, const ConfigNo
   if (found == names.end()) {
     faulty_keys_.push_back(name_key);
     add_fault((named ? *named : node).origin, name_key,
-              fmt::format("found '{}', expected one of {}{}", printable(name), join(names),
+              fmt::format("found '{}', expected one of {}{}", printable_start(name), join(names),
                           or_did_you_mean(name, names)));
     return false;
   }

@@ -70,7 +70,7 @@ class GinReader {
   void read_statement() {
     const auto name = read_name();
     if (name.empty()) {
-      refuse(fmt::format("found '{}'; expected a name", printable(text_.substr(at_, 1))));
+      refuse(fmt::format("found '{}'; expected a name", printable_start(text_.substr(at_, 1))));
     }
     skip_blank(false);
     if ((name == "from" || name == "import") && peek() != '=') {
@@ -85,7 +85,7 @@ class GinReader {
       if (!is_indented_) block_.clear();
       bind(block_.empty() ? name : block_ + "." + name, read_value(0));
     } else {
-      refuse(fmt::format("'{}' is followed by neither = nor :", printable(name)));
+      refuse(fmt::format("'{}' is followed by neither = nor :", printable_start(name)));
     }
     skip_blank(false);
     if (at_ < text_.size() && peek() != '\n')
@@ -93,7 +93,7 @@ class GinReader {
   }
 
   void include(const std::string& name) {
-    if (!includes_) refuse(fmt::format("includes {}, which is not at hand", printable(name)));
+    if (!includes_) refuse(fmt::format("includes {}, which is not at hand", printable_start(name)));
     if (depth_ >= kMaxGinIncludes) refuse("files include one another too deep");
     const auto text = includes_(name);
     GinReader(text, name, includes_, root_, depth_ + 1).read();
@@ -179,7 +179,8 @@ class GinReader {
       skip_blank();
       if (key.kind != ConfigNode::Kind::kScalar || peek() != ':') refuse("expected `key: value`");
       take();
-      if (node.find(key.scalar)) refuse(fmt::format("'{}' comes twice", printable(key.scalar)));
+      if (node.find(key.scalar))
+        refuse(fmt::format("'{}' comes twice", printable_start(key.scalar)));
       node.add(key.scalar, read_value(depth + 1));
       next_or_end('}');
     }

@@ -1,14 +1,12 @@
-// Names of files as they may stand in messages, reports and JSON.
+// Names of files: as they may stand in messages, and what their endings say.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-namespace fovea::data {
+#include "fovea/core/printable.h"
 
-// Bytes that are not UTF-8 as \xNN. Control characters too, so that a file name cannot write to the
-// terminal.
-std::string printable(std::string_view name);
+namespace fovea::data {
 
 // The ending, from the last dot on, in lower case; empty where there is no dot.
 std::string lower_ending(std::string_view name);

@@ -110,7 +110,7 @@ void Importer::set_text(const std::string& target, const std::string& text) {
 void Importer::add_row(ImportOutcome outcome, const std::string& target, const std::string& note) {
   const auto* value = settings_.find(key_);
   rows_.push_back(
-      {key_, printable(value ? emit_yaml_flow(*value) : "", 60), outcome, target, note});
+      {key_, printable_start(value ? emit_yaml_flow(*value) : "", 60), outcome, target, note});
 }
 
 void Importer::mapped(const std::string& target, const std::string& note) {

@@ -47,7 +47,7 @@ void validate_name(const TrainConfig& config, size_t index, ConfigIssues& issues
   const auto key = fmt::format("phases.{}.name", index);
   if (!is_name(name)) {
     issues.add(key, fmt::format("found '{}', expected up to 64 letters, digits, _ and -",
-                                printable(name)));
+                                printable_start(name)));
   }
   for (size_t before = 0; before < index; ++before) {
     if (config.phases[before].name != name) continue;
