@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "fovea/core/error.h"
-#include "fovea/data/mapped_file.h"
+#include "fovea/core/mapped_file.h"
 #include "fovea/data/transforms/pipeline.h"
 #include "fovea/data/transforms/sample_geometry.h"
 #include "fovea/data/transforms/volume_pipeline.h"

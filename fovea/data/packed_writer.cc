@@ -3,8 +3,8 @@
 
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
+#include "fovea/core/mapped_file.h"
 #include "fovea/data/checksum.h"
-#include "fovea/data/mapped_file.h"
 #include "fovea/data/pack_writers.h"
 
 namespace fovea::data {

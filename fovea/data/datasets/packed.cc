@@ -5,10 +5,10 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/core/mapped_file.h"
 #include "fovea/data/checksum.h"
 #include "fovea/data/decode.h"
 #include "fovea/data/formats/packed.h"
-#include "fovea/data/mapped_file.h"
 #include "fovea/data/names.h"
 #include "fovea/data/parallel_for.h"
 #include "fovea/data/repeated_keys.h"

@@ -3,8 +3,8 @@
 #include <map>
 
 #include "fovea/core/error.h"
+#include "fovea/core/mapped_file.h"
 #include "fovea/data/formats/npy_volume.h"
-#include "fovea/data/mapped_file.h"
 #include "fovea/data/names.h"
 
 namespace fovea::data {

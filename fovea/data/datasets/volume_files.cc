@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "fovea/core/error.h"
-#include "fovea/data/mapped_file.h"
+#include "fovea/core/mapped_file.h"
 #include "fovea/data/names.h"
 
 namespace fovea::data {

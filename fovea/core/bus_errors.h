@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace fovea::data {
+namespace fovea {
 
 // A mapping that is watched; belongs to this file for good, since a handler may look at it at any
 // time.
@@ -21,4 +21,4 @@ bool has_lost_pages(const WatchedMapping& mapping, uint64_t offset, uint64_t byt
 // How many pages this thread has lost so far.
 uint64_t lost_pages_of_thread();
 
-}  // namespace fovea::data
+}  // namespace fovea

@@ -1,4 +1,4 @@
-#include "fovea/data/mapped_file.h"
+#include "fovea/core/mapped_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -9,13 +9,13 @@
 #include <cstring>
 
 #include "fovea/core/error.h"
-#include "fovea/data/names.h"
+#include "fovea/core/printable.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22  // Linux 5.14
 #endif
 
-namespace fovea::data {
+namespace fovea {
 
 MappedFile::MappedFile(const std::string& path) : path_(path), name_(printable(path)) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -89,4 +89,4 @@ void MappedReads::fail_with(const std::string& name) {
       name);
 }
 
-}  // namespace fovea::data
+}  // namespace fovea

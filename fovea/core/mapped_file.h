@@ -5,9 +5,9 @@
 #include <span>
 #include <string>
 
-#include "fovea/data/bus_errors.h"
+#include "fovea/core/bus_errors.h"
 
-namespace fovea::data {
+namespace fovea {
 
 // Reading mapped bytes that the disk cannot give, or that another program has cut off, raises a
 // signal, which would end the process. `ready` asks for the bytes first and turns most of that into
@@ -54,4 +54,4 @@ class MappedReads {
   uint64_t before_;
 };
 
-}  // namespace fovea::data
+}  // namespace fovea

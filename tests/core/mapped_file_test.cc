@@ -1,4 +1,4 @@
-#include "fovea/data/mapped_file.h"
+#include "fovea/core/mapped_file.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -11,20 +11,32 @@
 #include <numeric>
 #include <thread>
 
+#include "fovea/core/error.h"
 #include "tests/data/failing_disk.h"
-#include "tests/data/support.h"
+#include "tests/support/temp_dir.h"
 
-namespace fovea::data {
+namespace fovea {
 namespace {
 
+using data::testing::DiskFault;
+using data::testing::FailingDisk;
+using support::TempDir;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using testing::message_of;
-using testing::TempDir;
 
 const auto kPage = static_cast<size_t>(sysconf(_SC_PAGESIZE));
 
 std::vector<uint8_t> pages_of_ones(size_t pages) { return std::vector<uint8_t>(pages * kPage, 1); }
+
+template <class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "no error";
+}
 
 int64_t sum_of(std::span<const uint8_t> bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
@@ -116,10 +128,10 @@ TEST(MappedFileTest, ADiskThatFails) {
   const TempDir dir;
   const auto path = dir.write("a", pages_of_ones(4));
   const MappedFile file(path);
-  const testing::FailingDisk disk(path, testing::DiskFault::kEio, static_cast<int64_t>(2 * kPage));
+  const FailingDisk disk(path, DiskFault::kEio, static_cast<int64_t>(2 * kPage));
   EXPECT_NO_THROW(file.ready(0, 2 * kPage));
   EXPECT_THAT(message_of([&] { file.ready(kPage, 2 * kPage); }), HasSubstr("Input/output error"));
-  EXPECT_GT(testing::FailingDisk::calls(), 0);
+  EXPECT_GT(FailingDisk::calls(), 0);
 }
 
 // A fault that is not ours ends the process, as it would without us.
@@ -140,4 +152,4 @@ TEST(MappedFileDeathTest, OtherMappingsAreLeftAlone) {
 }
 
 }  // namespace
-}  // namespace fovea::data
+}  // namespace fovea

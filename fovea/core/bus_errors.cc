@@ -1,4 +1,4 @@
-#include "fovea/data/bus_errors.h"
+#include "fovea/core/bus_errors.h"
 
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -14,7 +14,7 @@
 
 #include "fovea/core/error.h"
 
-namespace fovea::data {
+namespace fovea {
 
 // Fields are atomic since the handler reads them without a lock.
 struct WatchedMapping {
@@ -119,4 +119,4 @@ bool has_lost_pages(const WatchedMapping& mapping, uint64_t offset, uint64_t byt
 
 uint64_t lost_pages_of_thread() { return lost_here.load(std::memory_order_relaxed); }
 
-}  // namespace fovea::data
+}  // namespace fovea
