@@ -1,8 +1,10 @@
 """A training of seconds with everything in it that a resume can get wrong, and the comparison of two of them.
 
-For tools/kill_resume and tests/apps/slurm_test.py. The images are made up here, from the standard library alone.
+For tools/kill_resume, tools/stop_signals and tests/apps/slurm_test.py. The images are made up here, with nothing but the
+standard library.
 """
 import json
+import pathlib
 import random
 import struct
 
@@ -34,6 +36,21 @@ checkpoint: {{every_steps: {every}, keep: 2}}
 log: {{every_steps: 1, tensorboard: false}}
 launch: {{processes: {ranks}, timeout: 60}}
 """
+
+
+def children(pid):
+    """Of a process: those that it started."""
+    try:
+        return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def is_alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def write_images(folder, name, count, seed):

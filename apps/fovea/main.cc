@@ -14,6 +14,7 @@
 #include "apps/fovea/command.h"
 #include "apps/fovea/failure.h"
 #include "fovea/core/error.h"
+#include "fovea/core/stop_signals.h"
 #include "fovea/kernels/cpu_allocator.h"
 #include "fovea/parallel/launch_env.h"
 
@@ -84,10 +85,16 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
+
+// Called by the loader before the initialisers of the libraries, which take most of the start: a
+// signal meanwhile waits for main.
+__attribute__((section(".preinit_array"), used)) void (*const before_all)() = block_stop_signals;
+
 }  // namespace fovea::app
 
 int main(int argc, char** argv) {
   fovea::app::limit_spinning(argv);
+  fovea::hold_stop_signals();
   fovea::kernels::use_caching_cpu_allocator();
   return fovea::app::run(argc, argv);
 }

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "fovea/core/alternate_stack.h"
 #include "fovea/core/error.h"
 #include "fovea/core/printable.h"
 
@@ -59,6 +60,7 @@ void MappedFile::check_length(uint64_t wanted) const {
 }
 
 std::span<const uint8_t> MappedFile::ready(uint64_t offset, uint64_t count) const {
+  ensure_alternate_stack();  // for the handler, in the thread that is about to use the bytes
   if (offset > size_ || count > size_ - offset) {
     fail<DataError>("{}: {} bytes are wanted from byte {} on, but there are {}; it is truncated",
                     name_, count, offset, size_);

@@ -14,8 +14,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include "fovea/core/error.h"
+#include "fovea/core/stop_signals.h"
 #include "fovea/parallel/key_store.h"
 
 extern char** environ;
@@ -25,34 +27,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::array<int, 3> kForwarded = {SIGINT, SIGTERM, SIGUSR1};
 constexpr const char* kLocalhost = "127.0.0.1";
-constexpr long kPollNanoseconds = 50'000'000;
-
-// While alive, signals wait to be asked for. Threads made meanwhile leave them alone too.
-class HeldSignals {
- public:
-  HeldSignals() {
-    sigemptyset(&held_);
-    for (const int signal : kForwarded) sigaddset(&held_, signal);
-    sigaddset(&held_, SIGCHLD);
-    pthread_sigmask(SIG_BLOCK, &held_, &before_);
-  }
-  ~HeldSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  HeldSignals(const HeldSignals&) = delete;
-  HeldSignals& operator=(const HeldSignals&) = delete;
-
-  // The next signal to forward, 0 after a while without one.
-  int next() const {
-    const timespec patience = {0, kPollNanoseconds};
-    const int signal = sigtimedwait(&held_, nullptr, &patience);
-    return signal == SIGCHLD || signal < 0 ? 0 : signal;
-  }
-  const sigset_t& before() const { return before_; }
-
- private:
-  sigset_t held_{}, before_{};
-};
+constexpr std::chrono::milliseconds kPoll{20};
 
 // A list of C strings that ends with a null.
 class CStrings {
@@ -91,18 +67,27 @@ std::vector<std::string> environment_of(int64_t rank, int64_t processes, int64_t
 }
 
 // A process group of its own: Ctrl-C on a terminal reaches the parent alone, which forwards it
-// once. Between fork and exec only what is safe there is called.
-pid_t start(const std::vector<std::string>& command, std::vector<std::string> environment,
-            const sigset_t& signals) {
+// once. Between fork and exec only what is safe there is called. The child has the signals that are
+// blocked here, so that this program is not told to stop before it listens.
+pid_t start(const std::vector<std::string>& command, std::vector<std::string> environment) {
   CStrings arguments(command), variables(std::move(environment));
   const pid_t parent = getpid();
+  const sigset_t stops = stop_signal_set();
+  sigset_t before;
+  pthread_sigmask(SIG_BLOCK, &stops, &before);  // the child's handlers would note them in vain
   const pid_t child = fork();
-  if (child < 0) fail("a process cannot be started: {}", std::strerror(errno));
-  if (child > 0) return child;
+  if (child != 0) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (child < 0) fail("a process cannot be started: {}", std::strerror(errno));
+    return child;
+  }
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
-  pthread_sigmask(SIG_SETMASK, &signals, nullptr);
+  for (const int signal : kStopSignals) {
+    if (sigismember(&stops, signal) == 1) std::signal(signal, SIG_DFL);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   execve(arguments.get()[0], arguments.get(), variables.get());
   _exit(127);
 }
@@ -116,8 +101,7 @@ class LocalRanks {
                 .is_server = true,
                 .timeout = std::chrono::seconds(30)}) {
     for (int64_t rank = 0; rank < options.processes; ++rank) {
-      processes_.push_back(start(command, environment_of(rank, options.processes, store_.port()),
-                                 signals_.before()));
+      processes_.push_back(start(command, environment_of(rank, options.processes, store_.port())));
     }
     if (options.on_started) options.on_started(processes_);
   }
@@ -134,7 +118,12 @@ class LocalRanks {
 
   LocalRun wait() {
     while (num_ended_ < processes_.size()) {
-      if (const int signal = signals_.next(); signal != 0) forward(signal);
+      std::this_thread::sleep_for(kPoll);
+      for (size_t i = 0; i < kStopSignals.size(); ++i) {
+        for (; num_forwarded_[i] < StopSignals::count(kStopSignals[i]); ++num_forwarded_[i]) {
+          forward(kStopSignals[i]);
+        }
+      }
       for (size_t rank = 0; rank < processes_.size(); ++rank) reap(rank);
       if (has_failed_ && Clock::now() > kill_at_) forward(SIGKILL);
     }
@@ -190,7 +179,8 @@ class LocalRanks {
   }
 
   LocalLaunchOptions options_;
-  HeldSignals signals_;
+  StopSignals signals_;
+  std::array<int64_t, kStopSignals.size()> num_forwarded_{};
   KeyStore store_;
   std::vector<pid_t> processes_;  // by rank; 0: it has ended
   size_t num_ended_ = 0;

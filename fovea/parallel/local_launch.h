@@ -23,10 +23,10 @@ struct LocalLaunchOptions {
 };
 
 // Runs `command` (the program's path, then its arguments) in `options.processes` processes with the
-// environment that torchrun gives, and waits for them. SIGINT, SIGTERM and SIGUSR1 go on to all of
-// them. When one fails the others are left to end by themselves for a while, then killed. The place
-// where ranks meet is in this process, so it outlives each of them. Throws Error where a process
-// cannot be started.
+// environment that torchrun gives, and waits for them. Stop signals go on to all of them. When one
+// fails the others are left to end by themselves for a while, then killed. The place where ranks
+// meet is in this process, so it outlives each of them. Throws Error where a process cannot be
+// started.
 LocalRun run_local_ranks(const std::vector<std::string>& command,
                          const LocalLaunchOptions& options);
 

@@ -10,6 +10,7 @@
 #include "fovea/checkpoint/store.h"
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
+#include "fovea/core/stop_signals.h"
 #include "fovea/core/trace.h"
 #include "fovea/kernels/attention_table.h"
 #include "fovea/optim/ema.h"
@@ -29,7 +30,6 @@
 #include "fovea/train/sharding.h"
 #include "fovea/train/step_trace.h"
 #include "fovea/train/stepper.h"
-#include "fovea/train/stop_signals.h"
 #include "fovea/train/take_over.h"
 #include "fovea/train/training_log.h"
 

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -22,7 +23,8 @@ namespace {
 constexpr int kNoPackage = 3;
 
 // Starts the helper with its standard input on `input` and its output in a file, in a session of
-// its own: Ctrl-C is for the trainer. Returns an error number; 0: started.
+// its own: Ctrl-C is for the trainer. With signals as any program has them, not as this one does.
+// Returns an error number; 0: started.
 int spawn(const std::vector<std::string>& arguments, int input, const std::string& log_path,
           pid_t& pid) {
   std::vector<char*> argv;
@@ -36,7 +38,14 @@ int spawn(const std::vector<std::string>& arguments, int input, const std::strin
   posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+  const sigset_t none{};
+  sigset_t ignored{};
+  sigaddset(&ignored, SIGPIPE);
+  sigaddset(&ignored, SIGXFSZ);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &ignored);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   const int error = posix_spawnp(&pid, argv[0], &actions, &attributes, argv.data(), environ);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);

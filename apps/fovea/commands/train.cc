@@ -13,9 +13,9 @@
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
+#include "fovea/core/stop_signals.h"
 #include "fovea/train/phases.h"
 #include "fovea/train/run_folder.h"
-#include "fovea/train/stop_signals.h"
 #include "fovea/train/trainer.h"
 
 namespace fovea::app {
@@ -102,12 +102,16 @@ bool run_once(const train::TrainConfig& config, train::ProgressLine::Mode progre
   return result.stopped;
 }
 
+// From the first moment to the last: while data is opened, between phases, and when the run is done
+// but its process is not. So it never ends.
+void note_signals_for_good() { [[maybe_unused]] static const auto* const kept = new StopSignals; }
+
 void run(const TrainArguments& arguments) {
+  note_signals_for_good();
   const auto progress =
       arguments.json ? train::ProgressLine::Mode::kSilent : train::ProgressLine::Mode::kAuto;
   const auto config = load(arguments);
   run_in_world(config, [&](parallel::World& world) {
-    const train::StopSignals signals;  // also while data is opened, and between phases
     const bool is_stopped = config.phases.empty()
                                 ? run_once(config, progress, arguments.json, world)
                                 : run_phases(config, progress, arguments.json, world);
