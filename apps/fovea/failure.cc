@@ -5,6 +5,8 @@
 
 #include <new>
 
+#include "fovea/core/printable.h"
+
 namespace fovea::app {
 namespace {
 
@@ -26,9 +28,7 @@ bool is_of_onednn(const std::exception& error) {
          what.find("could not create a memory") != std::string::npos;
 }
 
-}  // namespace
-
-Failure failure_of(const std::exception& error) {
+Failure kind_of_failure(const std::exception& error) {
   if (const auto* own = dynamic_cast<const Error*>(&error)) return {own->what(), own->exit_code()};
   if (const auto* torch = dynamic_cast<const c10::Error*>(&error)) return failure_of_torch(*torch);
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
@@ -42,6 +42,15 @@ Failure failure_of(const std::exception& error) {
   }
   return {fmt::format("{} (a fault of this program: please report it)", error.what()),
           ExitCode::kUsage};
+}
+
+}  // namespace
+
+// A message names files, classes and texts of others; no line of it steers a terminal.
+Failure failure_of(const std::exception& error) {
+  Failure failure = kind_of_failure(error);
+  failure.message = printable_lines(failure.message);
+  return failure;
 }
 
 }  // namespace fovea::app

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "fovea/core/error.h"
+#include "fovea/core/printable.h"
 
 namespace fovea {
 namespace {
@@ -42,11 +43,12 @@ spdlog::logger& logger() {
 
 }  // namespace
 
-void log_info(const std::string& message) { logger().info(message); }
+// What a message quotes may come from anywhere; no line of it steers a terminal.
+void log_info(const std::string& message) { logger().info(printable_lines(message)); }
 
-void log_warning(const std::string& message) { logger().warn(message); }
+void log_warning(const std::string& message) { logger().warn(printable_lines(message)); }
 
-void log_to_file(const std::string& message) { logger().debug(message); }
+void log_to_file(const std::string& message) { logger().debug(printable_lines(message)); }
 
 LogFile::LogFile(const std::string& path) {
   try {

@@ -49,7 +49,8 @@ std::map<int64_t, Synset> read_synsets(std::span<const uint8_t> bytes, const std
     const double id = found->field(i, "ILSVRC2012_ID").number();
     const double images = found->field(i, "num_train_images").number();
     const auto& wnid = found->field(i, "WNID").text;
-    const bool is_name = !wnid.empty() && wnid[0] != '.' && wnid.find('/') == std::string::npos;
+    const bool is_name = !wnid.empty() && wnid[0] != '.' && wnid.find('/') == std::string::npos &&
+                         printable(wnid) == wnid;
     if (!is_name || !(id >= 1 && id <= 1e6) || !(images >= 0 && images <= 1e9)) {
       fail<DataError>("{}: synset {} has the number {} and the WNID \"{}\"", name, i, id,
                       printable(wnid));

@@ -15,6 +15,20 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+TEST(LogTest, NoLineSteersTheTerminal) {
+  const support::TempDir folder;
+  const std::string path = folder.file("run.log");
+  ::testing::internal::CaptureStderr();
+  {
+    const LogFile log_file(path);
+    log_warning("a class named \x1b]0;x\x07\ntwo lines");
+    log_to_file("\x1b[2J");
+  }
+  const std::string terminal = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(terminal, HasSubstr("a class named \\x1b]0;x\\x07\ntwo lines"));
+  EXPECT_THAT(read_file(path, 1 << 20), HasSubstr("\\x1b[2J"));
+}
+
 TEST(LogTest, LinesGoToStandardErrorAndToTheFile) {
   const support::TempDir folder;
   const std::string path = folder.file("run.log");

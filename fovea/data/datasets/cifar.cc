@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "fovea/core/error.h"
+#include "fovea/core/printable.h"
 #include "fovea/data/gzip.h"
 #include "fovea/data/image_view.h"
 
@@ -83,7 +84,7 @@ std::vector<std::string> read_names(const fs::path& path, int64_t num_classes) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back()))) line.pop_back();
-    if (!line.empty()) names.push_back(line);
+    if (!line.empty()) names.push_back(printable(line));
   }
   if (static_cast<int64_t>(names.size()) != num_classes) {
     fail<DataError>("{}: {} class names; expected {}, one a line; correct or remove the file",

@@ -156,7 +156,7 @@ std::vector<std::string> read_names(std::vector<uint8_t> bytes, const std::strin
   const auto& list = value_of(pickle.root(), variant.names_key, PickleValue::Kind::kList, source);
   std::vector<std::string> names;
   for (const PickleValue* name : list.items) {
-    if (name->is_text()) names.emplace_back(name->text);
+    if (name->is_text()) names.push_back(printable(name->text));
   }
   if (static_cast<int64_t>(names.size()) != variant.num_classes) {
     fail<DataError>("{}: {} class names; expected {}", source, names.size(), variant.num_classes);

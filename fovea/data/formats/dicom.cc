@@ -8,6 +8,7 @@
 #include "fovea/core/byte_reader.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/core/printable.h"
 #include "fovea/data/formats/dicom_rle.h"
 #include "fovea/data/regular_file.h"
 
@@ -136,7 +137,7 @@ class SliceParser {
       : source_(source), in_(bytes, source_) {}
 
   DicomSlice parse() {
-    slice_.source = source_;
+    slice_.source = printable(source_);
     read_meta();
     bool has_pixels = false;
     while (!has_pixels && !in_.at_end()) {
@@ -169,7 +170,7 @@ class SliceParser {
     while (!meta.at_end()) {
       const DataElement element = read_element(meta, true);
       const auto value = stripped(meta.text(element.bytes));
-      if (element.tag == 0x00020010) syntax_ = std::string(value.substr(0, 64));
+      if (element.tag == 0x00020010) syntax_ = printable(value.substr(0, 64));
     }
     is_explicit_ = syntax_ != kImplicit;
     if (syntax_ == kImplicit || syntax_ == kExplicit || syntax_ == kRle) return;
@@ -215,7 +216,7 @@ class SliceParser {
         if (!is_empty) slice_.slice_thickness = decimals<1>(value, "SliceThickness")[0];
         break;
       case 0x0020000E:
-        slice_.series_uid = std::string(text.substr(0, 64));
+        slice_.series_uid = printable(text.substr(0, 64));
         break;
       case 0x00200013:
         if (!is_empty) {
@@ -244,7 +245,7 @@ class SliceParser {
         if (!is_empty) frames_ = decimals<1>(value, "NumberOfFrames")[0];
         break;
       case 0x00280004:
-        photometric_ = std::string(text.substr(0, 32));
+        photometric_ = printable(text.substr(0, 32));
         break;
       case 0x00280002:
         samples_ = unsigned_short(value);
