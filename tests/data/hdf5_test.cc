@@ -56,6 +56,34 @@ TEST(Hdf5Test, WhatDoesNotFit) {
   EXPECT_THAT(error({.path = path, .masks = "labels", .num_classes = 2}), HasSubstr("masks of"));
 }
 
+// The numbers of the first sample; the rest of such a file is the library's, and for trusted files.
+TEST(Hdf5Test, FlippedBitsUnderFletchersSumsAreSeen) {
+  const TempDir dir;
+  auto bytes = testing::golden("file.hdf5_fletcher32", "data_checksums").bytes;
+  const auto& values = testing::golden("values.hdf5_fletcher32", "data_checksums").bytes;
+  const auto first = std::search(bytes.begin(), bytes.end(), values.begin(), values.begin() + 96);
+  ASSERT_NE(first, bytes.end());
+  Sample sample;
+  build_dataset({Hdf5Config{.path = dir.write("a.h5", bytes)}})->read(0, sample);
+  EXPECT_EQ(sample.volume.size, (VolumeSize{1, 4, 6}));
+  for (int bit = 0; bit < 96 * 8; bit += 5) {
+    first[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+    const auto path = dir.write("a.h5", bytes);
+    EXPECT_THAT(message_of([&] { build_dataset({Hdf5Config{.path = path}})->read(0, sample); }),
+                HasSubstr("the file is damaged"))
+        << bit;
+    first[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+  }
+}
+
+// 4 GiB of zeros that nobody wrote, in a file of a kilobyte.
+TEST(Hdf5Test, WhatUnpacksToTooMuchIsRefused) {
+  const TempDir dir;
+  const auto path = dir.write("a.h5", testing::golden("file.hdf5_empty", "data_checksums").bytes);
+  EXPECT_THAT(message_of([&] { build_dataset({Hdf5Config{.path = path}}); }),
+              HasSubstr("raise max_unpacked_bytes"));
+}
+
 #else
 
 TEST(Hdf5Test, BuildsWithoutItSaySo) {

@@ -51,6 +51,13 @@ TEST_F(WdsTest, ReadsATarOfWebdatasetAsWebdatasetDoes) {
   }
 }
 
+TEST_F(WdsTest, LabelsAboveAnySetsAreRefused) {
+  const auto path = write("x.tar", {{"a.png", image_file("png_gray")}, {"a.cls", "1000000000\n"}});
+  EXPECT_THAT(
+      error_of({.path = {path}}),
+      AllOf(HasSubstr("x.tar/a.cls"), HasSubstr("label 1000000000; expected 0 to 16777215")));
+}
+
 TEST_F(WdsTest, BracesAndFoldersNameTheTars) {
   for (int i = 0; i < 3; ++i) {
     write(fmt::format("t-{:03}.tar", i),

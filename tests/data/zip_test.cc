@@ -5,6 +5,7 @@
 
 #include "fovea/core/byte_reader.h"
 #include "fovea/data/datasets/arrays.h"
+#include "fovea/data/unpack_limit.h"
 #include "tests/data/golden_files.h"
 
 namespace fovea::data {
@@ -110,13 +111,14 @@ TEST_F(ZipTest, ReadsWhatNumPyWrites) {
   for (const char* name : {"stored", "deflated"}) {
     const ZipFile file(dir_.write("a.npz", golden_file(fmt::format("zip.{}.npz", name))));
     ASSERT_EQ(file.members().size(), 3u);
-    const auto array = read_npz_array(file, "images");
+    const auto array = read_npz_array(file, "images", kDefaultUnpackedBytes);
     EXPECT_EQ(array.shape, (std::vector<int64_t>{2, 2, 3, 4, 5}));
     std::vector<float> values(array.bytes.size() / sizeof(float));
     std::memcpy(values.data(), array.bytes.data(), array.bytes.size());
     EXPECT_EQ(values, golden_values<float>("values.npz"));
-    EXPECT_EQ(labels_of(read_npz_array(file, "labels")), (std::vector<int64_t>{1, 0}));
-    EXPECT_THAT(message_of([&] { read_npz_array(file, "pixels"); }),
+    EXPECT_EQ(labels_of(read_npz_array(file, "labels", kDefaultUnpackedBytes)),
+              (std::vector<int64_t>{1, 0}));
+    EXPECT_THAT(message_of([&] { read_npz_array(file, "pixels", kDefaultUnpackedBytes); }),
                 HasSubstr("no array \"pixels\"; there are images, labels, masks"));
   }
 }
@@ -190,6 +192,18 @@ TEST_F(ZipTest, NamesThatLeadElsewhere) {
   EXPECT_THAT(error_of(zip_of({member("a\x1b")})), HasSubstr("a.npz:a\\x1b: a control character"));
   EXPECT_THAT(error_of(zip_of({member("")})), HasSubstr("an empty name"));
   EXPECT_THAT(error_of(zip_of({member("a"), member("a")})), HasSubstr("stands there twice"));
+}
+
+// The members of NumPy's deflated file, read with a limit of a byte: random numbers are packed by
+// less than 64 times, so they are read; only blank ones are too much.
+TEST_F(ZipTest, ArraysThatUnpackToTooMuch) {
+  const ZipFile good(dir_.write("good.npz", golden_file("zip.deflated.npz")));
+  EXPECT_FALSE(read_npz_array(good, "images", 1).bytes.empty());
+  const ZipFile blank(
+      dir_.write("blank.npz", testing::golden("file.npz_blank", "data_checksums").bytes));
+  EXPECT_THAT(message_of([&] { read_npz_array(blank, "images", 100'000); }),
+              HasSubstr("raise max_unpacked_bytes"));
+  EXPECT_EQ(read_npz_array(blank, "images", 200'128).bytes.size(), 200u * 1000);
 }
 
 TEST_F(ZipTest, BombsAndLies) {

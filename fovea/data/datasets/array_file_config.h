@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "fovea/core/config_fields.h"
+#include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
+#include "fovea/data/unpack_limit.h"
 
 namespace fovea::data {
 
@@ -24,6 +26,7 @@ struct ArrayFileConfig {
   std::optional<int64_t> num_classes = {};
   int64_t label_offset = 0;
   std::vector<int64_t> ignore_values = {};
+  int64_t max_unpacked_bytes = kDefaultUnpackedBytes;
   std::vector<AnyTransformConfig> transforms = {};
 
   template <class Visitor, class Self>
@@ -40,10 +43,12 @@ struct ArrayFileConfig {
         "num_classes", self.num_classes,
         "number of classes (of voxels, where there are masks); default: that of class_names, or "
         "the largest label + 1",
-        {.min = 1});
+        {.min = 1, .max = kMaxClasses});
     v.field("label_offset", self.label_offset, "number in masks that is class 0");
     v.field("ignore_values", self.ignore_values, "numbers in masks that stand for no class (-1)",
             {.one_is_list = true});
+    v.field("max_unpacked_bytes", self.max_unpacked_bytes, kUnpackedBytesHelp,
+            {.min = 1, .unit = "bytes"});
     v.field("transforms", self.transforms, "what is done to an image or volume, in order");
   }
 };

@@ -4,12 +4,14 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/image_view.h"
+#include "fovea/data/labels.h"
+#include "fovea/data/names.h"
+#include "fovea/data/unpack_limit.h"
 
 namespace fovea::data {
 namespace {
 
 constexpr uint64_t kMaxArrayBytes = uint64_t{1} << 34;
-constexpr int64_t kMaxLabel = int64_t{1} << 30;
 
 class ArrayDataset : public Dataset {
  public:
@@ -109,18 +111,22 @@ class ArrayDataset : public Dataset {
 
 }  // namespace
 
-NumpyArray read_npz_array(const ZipFile& file, const std::string& name) {
+NumpyArray read_npz_array(const ZipFile& file, const std::string& name,
+                          int64_t max_unpacked_bytes) {
   const ZipMember* member = file.find(name + ".npy");
   if (member == nullptr) {
     std::vector<std::string> names;
     for (const ZipMember& other : file.members()) {
-      names.push_back(other.name.substr(0, other.name.rfind(".npy")));
+      names.push_back(printable(other.name.substr(0, other.name.rfind(".npy"))));
       if (names.size() == 20) break;
     }
-    fail<DataError>("{}: no array \"{}\"; there are {}", file.path(), name, fmt::join(names, ", "));
+    fail<DataError>("{}: no array \"{}\"; there are {}", printable(file.path()), printable(name),
+                    fmt::join(names, ", "));
   }
+  const std::string source = fmt::format("{}:{}", printable(file.path()), printable(name));
+  check_unpacked_bytes(member->stored_bytes, member->bytes, max_unpacked_bytes, source);
   auto bytes = std::make_shared<const std::string>(file.read(*member, kMaxArrayBytes));
-  return parse_numpy_array(std::move(bytes), fmt::format("{}:{}", file.path(), name));
+  return parse_numpy_array(std::move(bytes), source);
 }
 
 std::string guess_axes(const std::vector<int64_t>& shape) {
@@ -141,7 +147,7 @@ std::vector<int64_t> labels_of(const NumpyArray& array) {
   const std::array<int64_t, 2> shape = {1, array.shape[0]};
   LabelMap map;
   convert_labels(volume_of_array(array.source, array.bytes, array.type, shape, "HW", 0),
-                 {.num_classes = kMaxLabel}, map);
+                 {.num_classes = kMaxClasses}, map);
   return {map.classes.begin(), map.classes.end()};
 }
 

@@ -13,8 +13,8 @@
 namespace fovea::data {
 
 // Member `name`.npy of a .npz file. Throws DataError: there is none (naming those that are), and
-// what ZipFile::read and parse_numpy_array throw.
-NumpyArray read_npz_array(const ZipFile& file, const std::string& name);
+// what check_unpacked_bytes, ZipFile::read and parse_numpy_array throw.
+NumpyArray read_npz_array(const ZipFile& file, const std::string& name, int64_t max_unpacked_bytes);
 
 // What the dimensions of images are where the recipe does not say: [N, H, W]; [N, H, W, C] where C
 // is 1, 3 or 4; else [N, D, H, W]; [N, C, D, H, W].

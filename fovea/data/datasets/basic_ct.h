@@ -7,7 +7,9 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
+#include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
+#include "fovea/data/unpack_limit.h"
 
 namespace fovea::data {
 
@@ -22,13 +24,14 @@ struct BasicCtConfig {
   double start = 0;
   double end = 1;
   std::vector<std::string> class_names = {};
+  int64_t max_unpacked_bytes = kDefaultUnpackedBytes;
   std::vector<AnyTransformConfig> transforms = {};
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
     v.field("path", self.path, "folder with imagesTr and labelsTr", {.required = true});
     v.field("masks", self.masks, "read labelsTr; false: volumes alone, for pretraining");
-    v.field("num_classes", self.num_classes, "classes of voxels", {.min = 1});
+    v.field("num_classes", self.num_classes, "classes of voxels", {.min = 1, .max = kMaxClasses});
     v.field("label_offset", self.label_offset,
             "number in masks that is class 0: upstream's masks hold 1 to 4");
     v.field("ignore_values", self.ignore_values, "numbers in masks that stand for no class (-1)",
@@ -39,6 +42,8 @@ struct BasicCtConfig {
     v.field("end", self.end, "part of the sorted files to end before (upstream's dict_end_idx)",
             {.min = 0, .max = 1});
     v.field("class_names", self.class_names, "names of the classes, in label order");
+    v.field("max_unpacked_bytes", self.max_unpacked_bytes, kUnpackedBytesHelp,
+            {.min = 1, .unit = "bytes"});
     v.field("transforms", self.transforms, "what is done to a volume, in order");
   }
   void validate(ConfigIssues& issues) const;

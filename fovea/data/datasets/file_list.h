@@ -8,6 +8,7 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
+#include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
 
 namespace fovea::data {
@@ -35,7 +36,7 @@ struct FileListConfig {
             "names of the classes, in label order; default: the labels of the list, sorted, where "
             "they are not numbers");
     v.field("num_classes", self.num_classes, "number of classes; default: largest label + 1",
-            {.min = 1});
+            {.min = 1, .max = kMaxClasses});
     v.field("ignored_class", self.ignored_class, "value in masks that stands for no class",
             {.min = 0, .max = 255});
     v.field("transforms", self.transforms, "what is done to an image, in order");

@@ -83,8 +83,10 @@ hid_t native_type(ScalarType type) {
 // An array of a file, read a slice of the first dimension at a time.
 class Hdf5Array {
  public:
-  Hdf5Array(hid_t file, const std::string& path, const std::string& name)
-      : source_(fmt::format("{}:{}", printable(path), printable(name))),
+  Hdf5Array(hid_t file, const std::string& path, const std::string& name,
+            int64_t max_unpacked_bytes)
+      : max_unpacked_bytes_(max_unpacked_bytes),
+        source_(fmt::format("{}:{}", printable(path), printable(name))),
         array_(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose) {
     if (!array_.is_open()) fail<DataError>("{}: no such array in the file", source_);
     const Handle type(H5Dget_type(array_.get()), H5Tclose);
@@ -100,6 +102,7 @@ class Hdf5Array {
       fail<DataError>("{}: sizes {}; expected at least 1, and at most {} values a sample", source_,
                       fmt::join(shape_, " x "), kMaxVolumeValues);
     }
+    check_chunks();
   }
 
   const std::vector<int64_t>& shape() const { return shape_; }
@@ -115,8 +118,11 @@ class Hdf5Array {
     array.shape[0] = count;
     std::vector<hsize_t> start(shape_.size()), sizes(array.shape.begin(), array.shape.end());
     start[0] = static_cast<hsize_t>(first);
+    const auto num_bytes = static_cast<uint64_t>(count * array.row_values() * bytes_of(type_));
+    check_unpacked_bytes(H5Dget_storage_size(array_.get()), num_bytes, max_unpacked_bytes_,
+                         array.source);
     auto bytes = std::make_shared<std::string>();
-    bytes->resize(static_cast<size_t>(count * array.row_values() * bytes_of(type_)));
+    bytes->resize(num_bytes);
     const Handle space(H5Dget_space(array_.get()), H5Sclose);
     const Handle memory(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
                         H5Sclose);
@@ -131,6 +137,22 @@ class Hdf5Array {
   }
 
  private:
+  // A chunk is unpacked as a whole, whatever is wanted of it.
+  void check_chunks() const {
+    const Handle properties(H5Dget_create_plist(array_.get()), H5Pclose);
+    if (!properties.is_open() || H5Pget_layout(properties.get()) != H5D_CHUNKED) return;
+    std::vector<hsize_t> sizes(shape_.size());
+    if (H5Pget_chunk(properties.get(), static_cast<int>(sizes.size()), sizes.data()) < 0)
+      fail<DataError>("{}: its chunks have no size; the file is damaged", source_);
+    const std::vector<int64_t> chunk(sizes.begin(), sizes.end());
+    const int64_t values = checked_voxels(chunk);
+    if (values < 0) fail<DataError>("{}: chunks of {} values", source_, fmt::join(chunk, " x "));
+    check_unpacked_bytes(H5Dget_storage_size(array_.get()),
+                         static_cast<uint64_t>(values * bytes_of(type_)), max_unpacked_bytes_,
+                         source_);
+  }
+
+  int64_t max_unpacked_bytes_;
   std::string source_;
   Handle array_;
   ScalarType type_ = ScalarType::kUint8;
@@ -151,13 +173,15 @@ class Hdf5Dataset : public Dataset {
  public:
   // The lock is held by the caller.
   explicit Hdf5Dataset(const Hdf5Config& config)
-      : file_(open_file(config.path)), images_(file_.get(), config.path, config.images) {
+      : file_(open_file(config.path)),
+        images_(file_.get(), config.path, config.images, config.max_unpacked_bytes) {
     axes_ = config.axes.empty() ? guess_axes(images_.shape()) : config.axes;
     rule_ = {config.label_offset, config.num_classes.value_or(0), config.ignore_values};
     class_names_ = config.class_names;
-    if (!config.masks.empty()) masks_.emplace(file_.get(), config.path, config.masks);
+    if (!config.masks.empty())
+      masks_.emplace(file_.get(), config.path, config.masks, config.max_unpacked_bytes);
     if (!config.labels.empty()) {
-      const Hdf5Array labels(file_.get(), config.path, config.labels);
+      const Hdf5Array labels(file_.get(), config.path, config.labels, config.max_unpacked_bytes);
       labels_ = labels_of(labels.read(0, labels.shape()[0]));
     }
     // The first sample says whether all fits together; its classes are checked over all labels.

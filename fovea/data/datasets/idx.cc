@@ -5,7 +5,9 @@
 #include <limits>
 
 #include "fovea/core/error.h"
+#include "fovea/data/formats/input_stream.h"
 #include "fovea/data/gzip.h"
+#include "fovea/data/names.h"
 
 namespace fovea::data {
 namespace {
@@ -27,11 +29,14 @@ struct IdxArray {
   size_t offset = 0;           // where the data starts
 };
 
-IdxArray read_idx(const std::string& path) {
+IdxArray read_idx(const std::string& path, int64_t max_unpacked_bytes) {
   IdxArray array;
   array.path = path;
   const IdxHeader header = parse_idx_header(read_gzip(path, kMaxHeaderBytes), path);
   const size_t expected = header.header_bytes + header.data_bytes;
+  const InputStream stream(path);
+  if (stream.is_gzip())
+    check_unpacked_bytes(stream.file_bytes(), expected, max_unpacked_bytes, path);
   array.bytes = read_gzip(path, expected + 1);
   if (array.bytes.size() != expected) {
     fail<DataError>(
@@ -80,7 +85,7 @@ class IdxDataset : public Dataset {
   }
 
   std::string describe(int64_t index) const override {
-    return fmt::format("{}[{}]", fs::path(images_.path).filename().string(), index);
+    return fmt::format("{}[{}]", printable(fs::path(images_.path).filename().string()), index);
   }
 
  private:
@@ -192,8 +197,9 @@ std::shared_ptr<const Dataset> build_idx_dataset(const IdxConfig& config) {
     labels = find_idx_file(config.path, stem, "labels-idx1");
   }
   std::optional<IdxArray> label_array;
-  if (!labels.empty()) label_array = read_idx(labels);
-  return std::make_shared<IdxDataset>(read_idx(images), std::move(label_array), config);
+  if (!labels.empty()) label_array = read_idx(labels, config.max_unpacked_bytes);
+  return std::make_shared<IdxDataset>(read_idx(images, config.max_unpacked_bytes),
+                                      std::move(label_array), config);
 }
 
 }  // namespace fovea::data

@@ -12,7 +12,9 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
+#include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
+#include "fovea/data/unpack_limit.h"
 
 namespace fovea::data {
 
@@ -25,6 +27,7 @@ struct IdxConfig {
   std::string labels = {};
   std::vector<std::string> class_names = {};
   std::optional<int64_t> num_classes = {};
+  int64_t max_unpacked_bytes = kDefaultUnpackedBytes;
   std::vector<AnyTransformConfig> transforms = {};
 
   template <class Visitor, class Self>
@@ -37,7 +40,9 @@ struct IdxConfig {
     v.field("labels", self.labels, "labels file, [N], plain or .gz");
     v.field("class_names", self.class_names, "names of the classes, in label order");
     v.field("num_classes", self.num_classes, "number of classes; default: largest label + 1",
-            {.min = 1});
+            {.min = 1, .max = kMaxClasses});
+    v.field("max_unpacked_bytes", self.max_unpacked_bytes, kUnpackedBytesHelp,
+            {.min = 1, .unit = "bytes"});
     v.field("transforms", self.transforms, "what is done to an image, in order");
   }
   void validate(ConfigIssues& issues) const;

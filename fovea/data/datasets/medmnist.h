@@ -9,7 +9,9 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
+#include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
+#include "fovea/data/unpack_limit.h"
 
 namespace fovea::data {
 
@@ -20,6 +22,7 @@ struct MedMnistConfig {
   std::string split = "train";
   std::vector<std::string> class_names = {};
   std::optional<int64_t> num_classes = {};
+  int64_t max_unpacked_bytes = kDefaultUnpackedBytes;
   std::vector<AnyTransformConfig> transforms = {};
 
   template <class Visitor, class Self>
@@ -28,7 +31,10 @@ struct MedMnistConfig {
     v.field("split", self.split, "which of the file's sets", {.choices = {"train", "val", "test"}});
     v.field("class_names", self.class_names, "names of the classes, in label order");
     v.field("num_classes", self.num_classes,
-            "number of classes; default: the largest label of all splits + 1", {.min = 1});
+            "number of classes; default: the largest label of all splits + 1",
+            {.min = 1, .max = kMaxClasses});
+    v.field("max_unpacked_bytes", self.max_unpacked_bytes, kUnpackedBytesHelp,
+            {.min = 1, .unit = "bytes"});
     v.field("transforms", self.transforms, "what is done to an image or volume, in order");
   }
 };

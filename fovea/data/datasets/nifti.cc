@@ -31,20 +31,25 @@ std::vector<VolumeEntry> split_frames(const std::vector<VolumeEntry>& entries) {
   return split;
 }
 
+NiftiOptions options_of(const NiftiConfig& config) {
+  return {.canonical = config.is_canonical(), .max_unpacked_bytes = config.max_unpacked_bytes};
+}
+
 }  // namespace
 
 std::shared_ptr<const Dataset> build_nifti_dataset(const NiftiConfig& config) {
   auto entries = find_volume_entries(config, "*.nii*");
   if (config.frames == "samples") entries = split_frames(entries);
-  const bool is_canonical = config.orientation == "canonical";
-  const auto open = [is_canonical](const std::string& path, std::optional<int64_t> frame) {
-    return open_nifti(path, {.canonical = is_canonical, .frame = frame});
+  const auto open = [options = options_of(config)](const std::string& path,
+                                                   std::optional<int64_t> frame) {
+    NiftiOptions one = options;
+    one.frame = frame;
+    return open_nifti(path, one);
   };
   // A mask may hold one set of classes for all frames.
-  const auto open_mask = [is_canonical](const std::string& path, std::optional<int64_t> frame) {
+  const auto open_mask = [open](const std::string& path, std::optional<int64_t> frame) {
     const bool has_frames = frame && frames_of(path) > 1;
-    return open_nifti(
-        path, {.canonical = is_canonical, .frame = has_frames ? frame : std::optional<int64_t>()});
+    return open(path, has_frames ? frame : std::nullopt);
   };
   return build_volume_files_dataset(config, std::move(entries), {open, open_mask, false});
 }

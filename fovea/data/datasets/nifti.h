@@ -5,22 +5,22 @@
 #include <string>
 
 #include "fovea/data/datasets/volume_files.h"
+#include "fovea/data/unpack_limit.h"
 
 namespace fovea::data {
 
-struct NiftiConfig : VolumeFilesConfig {
+struct NiftiConfig : OrientedFilesConfig {
   static constexpr std::string_view kName = "nifti";
-  std::string orientation = "as_stored";
   std::string frames = "channels";
+  int64_t max_unpacked_bytes = kDefaultUnpackedBytes;
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
-    visit_files(v, self);
-    v.field("orientation", self.orientation,
-            "canonical: axes are swapped and flipped to right-anterior-superior",
-            {.choices = {"as_stored", "canonical"}});
+    visit_oriented(v, self);
     v.field("frames", self.frames, "what the fourth dimension of a file is",
             {.choices = {"channels", "samples"}});
+    v.field("max_unpacked_bytes", self.max_unpacked_bytes, kUnpackedBytesHelp,
+            {.min = 1, .unit = "bytes"});
   }
 };
 

@@ -11,6 +11,7 @@
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/formats/stored_volume.h"
+#include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
 
 namespace fovea::data {
@@ -45,13 +46,29 @@ struct VolumeFilesConfig {
         "num_classes", self.num_classes,
         "number of classes (of voxels, where there are masks); default: that of class_names, or "
         "of labels the largest + 1",
-        {.min = 1});
+        {.min = 1, .max = kMaxClasses});
     v.field("label_offset", self.label_offset, "number in masks that is class 0");
     v.field("ignore_values", self.ignore_values, "numbers in masks that stand for no class (-1)",
             {.one_is_list = true});
     v.field("transforms", self.transforms, "what is done to a volume, in order");
   }
   void validate(ConfigIssues& issues) const;
+};
+
+// The keys of formats whose files say where the patient's right, front and head are.
+struct OrientedFilesConfig : VolumeFilesConfig {
+  std::string orientation = "as_stored";
+
+  bool is_canonical() const { return orientation == "canonical"; }
+
+  template <class Visitor, class Self>
+  static void visit_oriented(Visitor& v, Self& self) {
+    visit_files(v, self);
+    v.field("orientation", self.orientation,
+            "canonical: axes are swapped and flipped to right-anterior-superior, which makes NIfTI "
+            "and DICOM alike",
+            {.choices = {"as_stored", "canonical"}});
+  }
 };
 
 // The files of one sample, one a modality: "t1.nii;t2.nii" -> t1.nii, t2.nii.

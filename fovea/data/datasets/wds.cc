@@ -1,7 +1,6 @@
 #include "fovea/data/datasets/wds.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -14,6 +13,7 @@
 #include "fovea/data/formats/byte_source.h"
 #include "fovea/data/formats/tar.h"
 #include "fovea/data/formats/wds_index.h"
+#include "fovea/data/labels.h"
 #include "fovea/data/names.h"
 #include "fovea/data/parallel_for.h"
 
@@ -33,12 +33,6 @@ struct WdsPlace {
   uint32_t image_size = 0, label_size = 0;
   uint32_t shard = 0;
 };
-
-std::string trimmed(std::string_view text) {
-  const size_t first = std::min(text.find_first_not_of(" \t\r\n"), text.size());
-  const size_t last = text.find_last_not_of(" \t\r\n");
-  return std::string(text.substr(first, last == std::string_view::npos ? 0 : last + 1 - first));
-}
 
 // The index files of the recipe, one for each of `count` tars.
 std::vector<std::string> given_indices(const std::string& index, size_t count) {
@@ -340,22 +334,20 @@ std::vector<std::string> wds_tars(const std::vector<std::string>& path) {
 
 int64_t parse_wds_label(std::string_view text, const std::vector<std::string>& class_names,
                         int64_t num_classes, const std::string& name) {
-  const std::string word = trimmed(text);
+  const std::string_view word = trimmed(text);
   const auto found = std::find(class_names.begin(), class_names.end(), word);
   if (found != class_names.end()) return found - class_names.begin();
-  int64_t label = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), label);
-  if (error != std::errc() || end != word.data() + word.size()) {
+  const auto label = integer_in(word);
+  if (!label) {
     fail<DataError>(
         "{}: the label is \"{}\"; expected an integer{}", name, printable(word.substr(0, 40)),
         class_names.empty() ? "; or list the names in class_names" : " or a name of class_names");
   }
-  constexpr int64_t kMaxLabel = int64_t{1} << 30;
-  if (label < 0 || label >= (num_classes > 0 ? num_classes : kMaxLabel)) {
-    fail<DataError>("{}: label {}; expected 0 to {}", name, label,
-                    (num_classes > 0 ? num_classes : kMaxLabel) - 1);
+  const int64_t count = num_classes > 0 ? num_classes : kMaxClasses;
+  if (*label < 0 || *label >= count) {
+    fail<DataError>("{}: label {}; expected 0 to {}", name, *label, count - 1);
   }
-  return label;
+  return *label;
 }
 
 std::shared_ptr<const Dataset> build_wds_dataset(const WdsConfig& config) {

@@ -9,6 +9,7 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
+#include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
 
 namespace fovea::data {
@@ -44,7 +45,7 @@ struct WdsConfig {
     v.field(
         "num_classes", self.num_classes,
         "number of classes; default: that of class_names, else all labels are read at the start",
-        {.min = 1});
+        {.min = 1, .max = kMaxClasses});
     v.field("unique_keys", self.unique_keys,
             "two samples with one key are an error; false: only where both are in one tar");
     v.field("transforms", self.transforms, "what is done to an image, in order");

@@ -53,8 +53,8 @@ InputStream::InputStream(std::string path)
     ::close(file_);
     throw;
   }
-  const auto size = static_cast<uint64_t>(status.st_size);
-  most_bytes_ = is_gzip_ ? size * kGzipRatio : size;
+  file_bytes_ = static_cast<uint64_t>(status.st_size);
+  most_bytes_ = is_gzip_ ? file_bytes_ * kGzipRatio : file_bytes_;
 }
 
 InputStream::~InputStream() { ::close(file_); }

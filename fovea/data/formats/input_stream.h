@@ -27,6 +27,7 @@ class InputStream {
   const std::string& path() const { return path_; }
   bool is_gzip() const { return is_gzip_; }
   uint64_t position() const { return position_; }  // of the decompressed bytes
+  uint64_t file_bytes() const { return file_bytes_; }
   // The most bytes that can come: the file's size, or what deflate could make of it at best. Sizes
   // in headers are held against it before memory is taken.
   uint64_t most_bytes() const { return most_bytes_; }
@@ -41,7 +42,7 @@ class InputStream {
   bool is_gzip_ = false;
   std::unique_ptr<Gzip> gzip_;
   uint64_t position_ = 0;
-  uint64_t most_bytes_ = 0;
+  uint64_t file_bytes_ = 0, most_bytes_ = 0;
 };
 
 }  // namespace fovea::data

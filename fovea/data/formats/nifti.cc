@@ -7,6 +7,7 @@
 
 #include "fovea/core/byte_reader.h"
 #include "fovea/core/error.h"
+#include "fovea/core/printable.h"
 #include "fovea/data/formats/input_stream.h"
 
 namespace fovea::data {
@@ -287,12 +288,6 @@ void check_end(InputStream& stream) {
 
 }  // namespace
 
-Affine affine_of_spacing(const std::array<double, 3>& spacing) {
-  Affine affine = {};
-  for (size_t axis = 0; axis < 3; ++axis) affine[axis][axis] = spacing[axis];
-  return affine;
-}
-
 NiftiHeader parse_nifti_header(std::span<const uint8_t> bytes, const std::string& source) {
   if (bytes.size() < kHeader1Bytes) {
     fail<DataError>(
@@ -344,8 +339,12 @@ StoredVolume open_nifti(const std::string& path, const NiftiOptions& options) {
         "truncated or its header is damaged",
         path, header.data_bytes, header.data_offset, stream.most_bytes());
   }
+  // What it takes in memory: the numbers as they are stored, then as floats.
+  const uint64_t held = std::max(header.data_bytes, header.num_values() * sizeof(float));
+  if (stream.is_gzip())
+    check_unpacked_bytes(stream.file_bytes(), held, options.max_unpacked_bytes, printable(path));
   StoredVolume stored;
-  stored.source = path;
+  stored.source = printable(path);
   stored.type = header.type;
   stored.order = header.order;
   stored.slope = header.slope;

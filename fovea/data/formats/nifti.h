@@ -15,6 +15,7 @@
 
 #include "fovea/data/formats/scalar_type.h"
 #include "fovea/data/formats/stored_volume.h"
+#include "fovea/data/unpack_limit.h"
 #include "fovea/data/volume.h"
 
 namespace fovea::data {
@@ -26,6 +27,7 @@ struct NiftiHeader {
   ScalarType type = ScalarType::kUint8;
   uint64_t data_offset = 0;
   uint64_t data_bytes = 0;
+  uint64_t num_values() const { return data_bytes / static_cast<uint64_t>(bytes_of(type)); }
   double slope = 1;  // scl_slope and scl_inter; 1 and 0 where the file says "no scaling"
   double intercept = 0;
   Affine affine = {};                         // sform, else qform, else from the voxel sizes alone
@@ -42,10 +44,11 @@ struct NiftiOptions {
   // Flip and swap axes to the closest RAS, as nibabel's as_closest_canonical does, without
   // resampling. A file that names no orientation stays as it is.
   bool canonical = false;
-  std::optional<int64_t> frame = {};  // of a 4-D file: only this one
+  std::optional<int64_t> frame = {};                   // of a 4-D file: only this one
+  int64_t max_unpacked_bytes = kDefaultUnpackedBytes;  // see check_unpacked_bytes; of gzip files
 };
 
-// Throws DataError: see above, and a truncated or damaged file.
+// Throws DataError: see above, a truncated or damaged file, one that unpacks to too much.
 StoredVolume open_nifti(const std::string& path, const NiftiOptions& options = {});
 
 // The header alone, without reading the data.
@@ -61,7 +64,5 @@ struct NiftiLabelOptions {
 };
 void write_nifti(const std::string& path, const LabelMap& labels, const Affine& affine,
                  const NiftiLabelOptions& options = {});
-// Voxel sizes on the diagonal.
-Affine affine_of_spacing(const std::array<double, 3>& spacing);
 
 }  // namespace fovea::data

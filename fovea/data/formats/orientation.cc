@@ -44,6 +44,12 @@ AxisMap axis_map(const Affine& affine) {
 
 }  // namespace
 
+Affine affine_of_spacing(const std::array<double, 3>& spacing) {
+  Affine affine = {};
+  for (size_t axis = 0; axis < 3; ++axis) affine[axis][axis] = spacing[axis];
+  return affine;
+}
+
 std::string orientation_of(const Affine& affine) {
   constexpr std::array<std::string_view, 3> kPositive = {"R", "A", "S"},
                                             kNegative = {"L", "P", "I"};

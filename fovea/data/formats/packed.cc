@@ -9,6 +9,7 @@
 #include "fovea/core/json.h"
 #include "fovea/data/checksum.h"
 #include "fovea/data/decode.h"
+#include "fovea/data/labels.h"
 #include "fovea/data/names.h"
 
 namespace fovea::data {
@@ -316,6 +317,7 @@ PackedManifest parse_packed_manifest(std::string_view text, const std::string& n
   try {
     manifest.num_classes = json.at("num_classes").get<int64_t>();
     manifest.class_names = json.at("class_names").get<std::vector<std::string>>();
+    for (std::string& class_name : manifest.class_names) class_name = printable(class_name);
     manifest.class_counts = json.at("class_counts").get<std::vector<int64_t>>();
     manifest.mean = json.at("mean").get<std::vector<double>>();
     manifest.std = json.at("std").get<std::vector<double>>();
@@ -336,11 +338,12 @@ PackedManifest parse_packed_manifest(std::string_view text, const std::string& n
       std::any_of(manifest.shards.begin(), manifest.shards.end(), is_bad)) {
     fail<DataError>("{}: no shards, or a shard that cannot be; pack the data set again", name);
   }
-  if (manifest.num_classes < 0 || manifest.num_classes > std::numeric_limits<int32_t>::max() ||
+  if (manifest.num_classes < 0 || manifest.num_classes > kMaxClasses ||
       (!manifest.class_names.empty() &&
        static_cast<int64_t>(manifest.class_names.size()) != manifest.num_classes)) {
-    fail<DataError>("{}: {} classes, but {} names; pack the data set again", name,
-                    manifest.num_classes, manifest.class_names.size());
+    fail<DataError>(
+        "{}: {} classes, but {} names; expected as many, and at most {}: pack the data set again",
+        name, manifest.num_classes, manifest.class_names.size(), kMaxClasses);
   }
   return manifest;
 }

@@ -21,6 +21,9 @@ inline constexpr int64_t kMaxVolumeValues = int64_t{1} << 32;
 // Rows of a matrix from (d, h, w, 1) to millimetres, right-anterior-superior positive.
 using Affine = std::array<std::array<double, 4>, 3>;
 
+// Voxel sizes on the diagonal.
+Affine affine_of_spacing(const std::array<double, 3>& spacing);
+
 // The closest directions of the three axes: "RAS", "LPI" ...
 std::string orientation_of(const Affine& affine);
 

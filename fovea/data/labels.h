@@ -1,0 +1,20 @@
+// Numbers of classes, as files of data sets name them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace fovea::data {
+
+// Labels lie below it. No set of images has as many classes: a larger one is a mistake or made to
+// harm, for tables of classes are as long as the largest label.
+inline constexpr int64_t kMaxClasses = int64_t{1} << 24;
+
+// Without the blanks around it, which are no part of a label.
+std::string_view trimmed(std::string_view text);
+
+// The whole of `text`, blanks around it left out, as an integer; nothing: it is something else.
+std::optional<int64_t> integer_in(std::string_view text);
+
+}  // namespace fovea::data
