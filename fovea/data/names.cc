@@ -15,4 +15,10 @@ bool is_image_name(std::string_view name) {
   return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
 }
 
+bool is_nifti_name(std::string_view path) {
+  const std::string ending = lower_ending(path);
+  return ending == ".nii" ||
+         (ending == ".gz" && lower_ending(path.substr(0, path.size() - 3)) == ".nii");
+}
+
 }  // namespace fovea::data

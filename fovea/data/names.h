@@ -14,4 +14,7 @@ std::string lower_ending(std::string_view name);
 // Ends with .jpg, .jpeg or .png, in any case.
 bool is_image_name(std::string_view name);
 
+// Ends with .nii or .nii.gz, in any case.
+bool is_nifti_name(std::string_view path);
+
 }  // namespace fovea::data

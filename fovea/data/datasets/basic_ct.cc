@@ -7,6 +7,7 @@
 #include "fovea/data/formats/glob.h"
 #include "fovea/data/formats/nifti.h"
 #include "fovea/data/names.h"
+#include "fovea/data/unread_files.h"
 
 namespace fovea::data {
 namespace {
@@ -46,6 +47,8 @@ std::shared_ptr<const Dataset> build_basic_ct_dataset(const BasicCtConfig& confi
   for (const auto& found : glob(config.path, "imagesTr/*.nii*")) {
     if (found.stars[1].empty() || found.stars[1] == ".gz") images.push_back(found.path);
   }
+  warn_of_unread_files((fs::path(config.path) / "imagesTr").string(), "NIfTI (.nii, .nii.gz)",
+                       is_nifti_name);
   const auto count = static_cast<double>(images.size());
   const auto first = static_cast<size_t>(config.start * count);
   const auto last = static_cast<size_t>(config.end * count);
@@ -59,8 +62,9 @@ std::shared_ptr<const Dataset> build_basic_ct_dataset(const BasicCtConfig& confi
     fail<DataError>("{}: {} files in imagesTr/*.nii[.gz], of which {} to {} are wanted",
                     printable(config.path), images.size(), first, last);
   }
-  const auto open = [](const std::string& path, std::optional<int64_t>) {
-    return open_nifti(path);
+  const NiftiOptions options{.max_unpacked_bytes = config.max_unpacked_bytes};
+  const auto open = [options](const std::string& path, std::optional<int64_t>) {
+    return open_nifti(path, options);
   };
   VolumeFilesConfig files;
   files.path = config.path;

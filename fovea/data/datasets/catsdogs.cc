@@ -15,10 +15,13 @@ std::shared_ptr<const Dataset> build_catsdogs_dataset(const CatsdogsConfig& conf
     fail<DataError>("{}: no such folder; expected one with images such as cat.0.jpg and dog.0.jpg",
                     printable(config.path));
   }
-  const auto names = list_image_files(config.path);
+  UnreadFiles unread;
+  const auto names = list_image_files(config.path, unread);
   if (names.empty()) {
-    fail<DataError>("{}: no image (.jpg, .jpeg, .png) in the folder", printable(config.path));
+    fail<DataError>("{}: no image (.jpg, .jpeg, .png) in the folder{}", printable(config.path),
+                    unread.text().empty() ? "" : "; " + unread.text());
   }
+  unread.warn(config.path, kImageKinds);
   const auto class_of = [](const std::string& name) { return name.substr(0, name.find('.')); };
   std::set<std::string> found;
   for (const auto& name : names) found.insert(printable(class_of(name)));

@@ -6,6 +6,7 @@
 #include "fovea/core/error.h"
 #include "fovea/data/datasets/image_files.h"
 #include "fovea/data/names.h"
+#include "fovea/data/unread_files.h"
 
 namespace fovea::data {
 namespace {
@@ -17,8 +18,9 @@ namespace fs = std::filesystem;
                   printable(folder.string()), error.message());
 }
 
-// Names of the folders in `root`, sorted as bytes; hidden ones are left out.
-std::vector<std::string> list_classes(const fs::path& root) {
+// Names of the folders in `root`, sorted as bytes; hidden ones are left out. `outside`: gets the
+// files that stand beside the folders.
+std::vector<std::string> list_classes(const fs::path& root, UnreadFiles& outside) {
   std::error_code error;
   if (!fs::is_directory(root, error)) {
     fail<DataError>("{}: no such folder; expected one with a folder of images for each class",
@@ -29,7 +31,12 @@ std::vector<std::string> list_classes(const fs::path& root) {
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     std::error_code ignored;
-    if (name[0] != '.' && entry->is_directory(ignored)) names.push_back(name);
+    if (name[0] == '.') continue;
+    if (entry->is_directory(ignored)) {
+      names.push_back(name);
+    } else if (!is_clutter(name)) {
+      outside.add_kind("outside the class folders", name);
+    }
   }
   if (error) fail_to_list(root, error);
   std::sort(names.begin(), names.end());
@@ -46,16 +53,24 @@ std::vector<std::string> list_classes(const fs::path& root) {
   return names;
 }
 
-// Paths below `folder` of all images in it, sorted as bytes.
-std::vector<std::string> list_images(const fs::path& folder) {
+// Paths below `folder` of all images in it, sorted as bytes; `unread` gets the other files.
+std::vector<std::string> list_images(const fs::path& folder, UnreadFiles& unread) {
   std::vector<std::string> paths;
   std::error_code error;
   for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     std::error_code ignored;
-    if (name[0] == '.' || entry->is_directory(ignored) || !is_image_name(name)) continue;
-    paths.push_back(entry->path().lexically_relative(folder).string());
+    if (name[0] == '.') continue;
+    const std::string path = entry->path().lexically_relative(folder).string();
+    if (entry->is_directory(ignored)) {
+      if (entry->is_symlink(ignored))
+        unread.add_kind("links to folders", (folder.filename() / path).string());
+    } else if (is_image_name(name)) {
+      paths.push_back(path);
+    } else {
+      unread.add((folder.filename() / path).string());
+    }
   }
   if (error) fail_to_list(folder, error);
   std::sort(paths.begin(), paths.end());
@@ -75,7 +90,8 @@ void FolderConfig::validate(ConfigIssues& issues) const {
 }
 
 std::shared_ptr<const Dataset> build_folder_dataset(const FolderConfig& config) {
-  std::vector<std::string> names = list_classes(config.path);
+  UnreadFiles unread;
+  std::vector<std::string> names = list_classes(config.path, unread);
   for (const std::string& name : config.class_names) {
     if (!std::binary_search(names.begin(), names.end(), name)) {
       fail<DataError>("{}: class_names lists \"{}\", but there is no such folder", config.path,
@@ -88,17 +104,20 @@ std::shared_ptr<const Dataset> build_folder_dataset(const FolderConfig& config) 
   files.num_classes = static_cast<int64_t>(files.class_names.size());
   for (int64_t label = 0; label < files.num_classes; ++label) {
     const std::string& name = files.class_names[static_cast<size_t>(label)];
-    const auto images = list_images(fs::path(config.path) / name);
+    const auto images = list_images(fs::path(config.path) / name, unread);
     if (images.empty()) {
       fail<DataError>(
-          "{}/{}: the class \"{}\" has no image (.jpg, .jpeg, .png); add some or remove the folder",
-          config.path, name, name);
+          "{}/{}: the class \"{}\" has no image (.jpg, .jpeg, .png){}; add some or remove the "
+          "folder",
+          printable(config.path), printable(name), printable(name),
+          unread.text().empty() ? "" : " and " + unread.text());
     }
     for (const std::string& image : images) {
       files.images.add((fs::path(name) / image).native());
       files.labels.push_back(label);
     }
   }
+  unread.warn(config.path, kImageKinds);
   return std::make_shared<ImageFilesDataset>(std::move(files));
 }
 

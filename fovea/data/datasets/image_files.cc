@@ -93,15 +93,19 @@ VolumeSize ImageFilesDataset::size_of(int64_t index) const {
   return size ? VolumeSize{1, size->height, size->width} : Dataset::size_of(index);
 }
 
-std::vector<std::string> list_image_files(const std::string& folder) {
+std::vector<std::string> list_image_files(const std::string& folder, UnreadFiles& unread) {
   std::vector<std::string> names;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     std::error_code ignored;
-    if (name[0] == '.' || !is_image_name(name) || entry->is_directory(ignored)) continue;
-    names.push_back(name);
+    if (name[0] == '.' || entry->is_directory(ignored)) continue;
+    if (is_image_name(name)) {
+      names.push_back(name);
+    } else {
+      unread.add(entry->path().string());
+    }
   }
   if (error) {
     fail<DataError>("{}: cannot list the folder ({}); check the path and its permissions",

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fovea/data/dataset.h"
+#include "fovea/data/unread_files.h"
 
 namespace fovea::data {
 
@@ -58,8 +59,8 @@ class ImageFilesDataset : public Dataset {
   ImageFiles files_;
 };
 
-// Names of the image files right in `folder`, sorted as bytes; hidden ones are left out. Throws
-// DataError where it cannot be listed.
-std::vector<std::string> list_image_files(const std::string& folder);
+// Names of the image files right in `folder`, sorted as bytes; hidden ones are left out, and files
+// of other kinds are added to `unread`. Throws DataError where it cannot be listed.
+std::vector<std::string> list_image_files(const std::string& folder, UnreadFiles& unread);
 
 }  // namespace fovea::data

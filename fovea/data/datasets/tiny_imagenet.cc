@@ -79,9 +79,10 @@ std::vector<std::string> names_of(const fs::path& root, const std::vector<std::s
 }
 
 void add_train(const fs::path& root, const std::vector<std::string>& classes, ImageFiles& files) {
+  UnreadFiles unread;
   for (size_t label = 0; label < classes.size(); ++label) {
     const auto folder = fs::path("train") / classes[label] / "images";
-    const auto names = list_image_files((root / folder).string());
+    const auto names = list_image_files((root / folder).string(), unread);
     if (names.empty()) {
       fail<DataError>("{}: the class has no image; add some or remove it from wnids.txt",
                       printable((root / folder).string()));
@@ -91,6 +92,7 @@ void add_train(const fs::path& root, const std::vector<std::string>& classes, Im
       files.labels.push_back(static_cast<int64_t>(label));
     }
   }
+  unread.warn((root / "train").string(), kImageKinds);
 }
 
 void add_val(const fs::path& root, const std::vector<std::string>& classes, ImageFiles& files) {
@@ -105,7 +107,8 @@ void add_val(const fs::path& root, const std::vector<std::string>& classes, Imag
   }
   const auto folder = fs::path("val") / "images";
   int64_t others = 0;
-  for (const auto& name : list_image_files((root / folder).string())) {
+  UnreadFiles unread;
+  for (const auto& name : list_image_files((root / folder).string(), unread)) {
     const auto found = class_of.find(name);
     if (found == class_of.end()) {
       fail<DataError>("{}: no line for the image {}", printable(annotations.string()),
@@ -119,6 +122,7 @@ void add_val(const fs::path& root, const std::vector<std::string>& classes, Imag
     files.images.add((folder / name).string());
     files.labels.push_back(label - classes.begin());
   }
+  unread.warn((root / folder).string(), kImageKinds);
   if (others > 0) {
     log_warning(
         fmt::format("{}: {} images are of classes that train does not have and are left out",

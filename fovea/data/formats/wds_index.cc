@@ -9,11 +9,12 @@
 #include "fovea/core/log.h"
 #include "fovea/data/formats/tar.h"
 #include "fovea/data/names.h"
+#include "fovea/data/unread_files.h"
 
 namespace fovea::data {
 namespace {
 
-constexpr size_t kMaxEndings = 4096;
+constexpr size_t kMaxEndings = 256;  // each is looked up among the others for every file
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
@@ -23,6 +24,12 @@ bool equal_ignoring_case(std::string_view a, std::string_view b) {
 
 bool has_space(std::string_view text) {
   return text.find_first_of(" \t\r\n\v\f") != std::string_view::npos;
+}
+
+// Below a folder such as __meta__, or so named itself: webdataset's readers pass it over.
+bool is_metadata_name(std::string_view path) {
+  const auto top = path.substr(0, path.find('/'));
+  return top.size() >= 4 && top.starts_with("__") && top.ends_with("__");
 }
 
 // The words of one line.
@@ -143,17 +150,22 @@ std::optional<std::pair<std::string_view, std::string_view>> split_wds_name(std:
   const size_t base = path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/') + 1;
   const size_t dot = path.find('.', base);
   if (dot == std::string_view::npos || dot == base) return std::nullopt;
-  const auto top = path.substr(0, path.find('/'));
-  if (top.size() >= 4 && top.starts_with("__") && top.ends_with("__")) return std::nullopt;
+  if (is_metadata_name(path)) return std::nullopt;
   return std::pair(path.substr(0, dot), path.substr(dot + 1));
 }
 
 WdsIndex build_wds_index(const ByteSource& tar) {
   WdsIndex index;
   TarReader reader(tar);
+  int64_t num_unnamed = 0;
+  std::string first_unnamed;
   while (const auto entry = reader.next_file()) {
     const auto split = split_wds_name(entry->name);
-    if (!split) continue;
+    if (!split) {
+      const bool is_expected = is_metadata_name(entry->name) || is_clutter(entry->name);
+      if (!is_expected && num_unnamed++ == 0) first_unnamed = entry->name;
+      continue;
+    }
     const auto [key, ending] = *split;
     const int64_t last = index.size() - 1;
     const bool is_new = last < 0 || index.key(last) != key;
@@ -166,6 +178,12 @@ WdsIndex build_wds_index(const ByteSource& tar) {
   if (reader.num_skipped() > 0) {
     log_warning(fmt::format("{}: {} links or devices are left out, the first is \"{}\"", tar.name(),
                             reader.num_skipped(), printable(reader.first_skipped())));
+  }
+  if (num_unnamed > 0) {
+    log_warning(fmt::format(
+        "{}: files without an ending belong to no sample: {}, the first is \"{}\"; name them as "
+        "000001.jpg, or leave them out of the archive",
+        tar.name(), num_unnamed, printable(first_unnamed)));
   }
   if (index.size() == 0) {
     fail<DataError>("{}: no samples; expected files such as 000001.jpg and 000001.cls", tar.name());
