@@ -21,7 +21,8 @@ using testing::TempDir;
 using testing::to_bytes;
 
 TEST(FileListParserTest, CsvWithAndWithoutAHeader) {
-  const auto rows = parse_csv_list("a.jpg,3\r\n\r\n\"b, \"\"c\"\"\n.jpg\",4\nd.jpg,5", "l.csv");
+  const auto rows =
+      parse_csv_list("a.jpg,3\r\n\r\n\"b, \"\"c\"\"\n.jpg\",4\nd.jpg,5", "l.csv").rows;
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0].path, "a.jpg");
   EXPECT_EQ(rows[0].label, "3");
@@ -29,12 +30,12 @@ TEST(FileListParserTest, CsvWithAndWithoutAHeader) {
   EXPECT_EQ(rows[1].path, "b, \"c\"\n.jpg");
   EXPECT_EQ(rows[1].line, 3);
   EXPECT_EQ(rows[2].line, 5);
-  const auto named = parse_csv_list("\xef\xbb\xbfmask,id,path\nm.png,7,a.png\n", "l.csv");
+  const auto named = parse_csv_list("\xef\xbb\xbfmask,id,path\nm.png,7,a.png\n", "l.csv").rows;
   ASSERT_EQ(named.size(), 1u);
   EXPECT_EQ(named[0].path, "a.png");
   EXPECT_EQ(named[0].mask, "m.png");
   EXPECT_FALSE(named[0].label);
-  EXPECT_TRUE(parse_csv_list("", "l.csv").empty());
+  EXPECT_TRUE(parse_csv_list("", "l.csv").rows.empty());
 }
 
 TEST(FileListParserTest, BadCsvIsNamedWithTheLine) {
@@ -47,6 +48,54 @@ TEST(FileListParserTest, BadCsvIsNamedWithTheLine) {
   EXPECT_THAT(error("a,1\n\"b,2\n"), HasSubstr("l.csv:2: a quote that does not close"));
   EXPECT_THAT(error("\"a\"b,1\n"), HasSubstr("l.csv:1: text after a closing quote"));
   EXPECT_THAT(error("a\rb,1\n"), HasSubstr("l.csv:1: a carriage return"));
+}
+
+TEST(FileListParserTest, HeadersOfOtherPrograms) {
+  const auto first = [](const std::string& text) { return parse_csv_list(text, "l.csv"); };
+  const auto list = first("file,class\na.jpg,cat\n");
+  ASSERT_EQ(list.rows.size(), 1u);
+  EXPECT_EQ(list.rows[0].path, "a.jpg");
+  EXPECT_EQ(list.rows[0].label, "cat");
+  EXPECT_EQ(list.note,
+            "l.csv:1: the first line names the columns: path is \"file\", label is \"class\"");
+  // pandas numbers the lines in a column without a name; order and case are free.
+  const auto pandas = first(",Target,fold, File Name \n0, 7 ,1,b.png\n").rows;
+  ASSERT_EQ(pandas.size(), 1u);
+  EXPECT_EQ(pandas[0].path, "b.png");
+  EXPECT_EQ(pandas[0].label, "7");
+  EXPECT_EQ(first("image,segmentation\na.nii,b.nii\n").rows.front().mask, "b.nii");
+  EXPECT_EQ(first("id,label\na.png,1\n").rows.size(), 1u);
+  EXPECT_EQ(first("\"img\",\"label\"\r\n\"a,b.png\",\"x\"\r\n").rows.front().path, "a,b.png");
+  // The usual names need no word.
+  EXPECT_EQ(first("path,label,mask\na.png,1,m.png\n").note, "");
+  EXPECT_EQ(first("filename,path\nx,a.png\n").rows.front().path, "a.png");
+  EXPECT_EQ(first("path,score1.0\na.png,0.5\n").rows.size(), 1u);
+  // Data whose label is such a word.
+  EXPECT_EQ(first("a.jpg,image\nb.jpg,class\n").rows.size(), 2u);
+  EXPECT_EQ(first("a.jpg,path\nb.jpg,path\n").rows.size(), 2u);
+}
+
+TEST(FileListParserTest, AFirstLineThatNamesNoFileIsAHeader) {
+  const auto exists = [](const std::string& path) {
+    return path == "a.jpg" || path == "b" || path == "image";
+  };
+  const auto list = parse_csv_list("bild,klasse\na.jpg,3\n", "l.csv", exists);
+  ASSERT_EQ(list.rows.size(), 1u);
+  EXPECT_EQ(list.rows[0].label, "3");
+  EXPECT_THAT(list.note, HasSubstr("path is \"bild\", label is \"klasse\""));
+  // A file that is missing is no header, and neither is a line before others that are missing.
+  EXPECT_EQ(parse_csv_list("c.jpg,3\na.jpg,3\n", "l.csv", exists).rows.size(), 2u);
+  EXPECT_EQ(parse_csv_list("c,3\nd,3\n", "l.csv", exists).rows.size(), 2u);
+  EXPECT_EQ(parse_csv_list("b,class\na.jpg,3\n", "l.csv", exists).rows.size(), 2u);
+  const auto error = [&](const std::string& text) {
+    return message_of<DataError>([&] { parse_csv_list(text, "l.csv", exists); });
+  };
+  EXPECT_THAT(error("image,cat\na.jpg,dog\n"),
+              AllOf(HasSubstr("l.csv:1: \"image,cat\" names columns, but is a file too"),
+                    HasSubstr("write ./ before")));
+  EXPECT_THAT(error("bild,x,class\na.jpg,1,2\n"), HasSubstr("none of them as the path"));
+  EXPECT_THAT(error("image,filename\na.jpg,b.jpg\n"),
+              HasSubstr("both \"image\" and \"filename\" can be the path"));
 }
 
 TEST(FileListParserTest, JsonLines) {
@@ -110,6 +159,19 @@ TEST_F(FileListTest, ReadsNumbersAndNames) {
   EXPECT_EQ(sample.label, 0);
 }
 
+TEST_F(FileListTest, AHeaderIsNoSample) {
+  for (const char* header : {"file,class\n", "bild,klasse\n", ""}) {
+    const auto dataset = build_file_list_dataset(
+        {.path = list(std::string(header) + "img/a.jpg,cat\nimg/b.png, dog\n")});
+    EXPECT_EQ(dataset->size(), 2) << header;
+    EXPECT_THAT(dataset->class_names(), ElementsAre("cat", "dog"));
+  }
+  // Blanks around numbers do not make names of them.
+  const auto numbers = build_file_list_dataset({.path = list("img/a.jpg, 10\nimg/b.png, 9\n")});
+  EXPECT_TRUE(numbers->class_names().empty());
+  EXPECT_EQ(numbers->num_classes(), 11);
+}
+
 TEST_F(FileListTest, WithoutLabels) {
   const auto dataset = build_file_list_dataset({.path = list("path\nimg/a.jpg\n")});
   Sample sample;
@@ -126,6 +188,8 @@ TEST_F(FileListTest, BadListsAreNamedWithTheLine) {
   EXPECT_THAT(error_of({.path = list("a,1\nb,5\n"), .num_classes = 5}),
               HasSubstr("list.csv:2: label 5; expected 0 to 4"));
   EXPECT_THAT(error_of({.path = list("a,-1\n")}), HasSubstr("list.csv:1: label -1"));
+  EXPECT_THAT(error_of({.path = list("a,0\nb,1000000000\n")}),
+              HasSubstr("list.csv:2: label 1000000000; expected 0 to 16777215"));
   EXPECT_THAT(error_of({.path = list("a,x\nb,cow\n"), .class_names = {"x"}}),
               HasSubstr("list.csv:2: label \"cow\" is none of class_names"));
   EXPECT_THAT(

@@ -1,14 +1,13 @@
 #include "fovea/data/datasets/file_list.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <map>
 
 #include "fovea/core/error.h"
-#include "fovea/core/files.h"
 #include "fovea/data/datasets/image_files.h"
 #include "fovea/data/formats/file_list.h"
+#include "fovea/data/labels.h"
 #include "fovea/data/names.h"
 #include "fovea/data/repeated_keys.h"
 
@@ -16,22 +15,21 @@ namespace fovea::data {
 namespace {
 
 constexpr uint64_t kMaxListBytes = uint64_t{1} << 32;
-constexpr int64_t kMaxListLabel = int64_t{1} << 30;
-
-std::optional<int64_t> integer(const std::string& text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_whole = error == std::errc() && end == text.data() + text.size();
-  return is_whole ? std::optional(value) : std::nullopt;
-}
 
 // Labels that are not all numbers are names: the classes are the different ones, sorted as bytes.
-std::vector<std::string> names_in(const std::vector<FileListRow>& rows) {
-  if (std::all_of(rows.begin(), rows.end(), [](const auto& row) { return integer(*row.label); })) {
+std::vector<std::string> names_in(const std::vector<FileListRow>& rows, const std::string& list) {
+  if (std::all_of(rows.begin(), rows.end(),
+                  [](const auto& row) { return integer_in(*row.label); })) {
     return {};
   }
   std::vector<std::string> names;
-  for (const auto& row : rows) names.push_back(*row.label);
+  for (const auto& row : rows) {
+    if (printable(*row.label) != *row.label) {
+      fail<DataError>("{}:{}: label \"{}\" is not plain UTF-8 text; correct it", list, row.line,
+                      printable(*row.label));
+    }
+    names.push_back(*row.label);
+  }
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
@@ -41,12 +39,13 @@ class ListReader {
  public:
   explicit ListReader(const FileListConfig& config)
       : config_(config), name_(printable(config.path)) {
-    const std::string text = read_file(config.path, kMaxListBytes);
-    rows_ = lower_ending(config.path) == ".jsonl" ? parse_jsonl_list(text, name_)
-                                                  : parse_csv_list(text, name_);
-    if (rows_.empty()) fail<DataError>("{}: the list is empty", name_);
     files_.root = config.root.empty() ? std::filesystem::path(config.path).parent_path().string()
                                       : config.root;
+    rows_ = read_file_list(config.path, kMaxListBytes, [&](const std::string& path) {
+      std::error_code unknown;
+      return std::filesystem::is_regular_file(std::filesystem::path(files_.root) / path, unknown);
+    });
+    if (rows_.empty()) fail<DataError>("{}: the list is empty", name_);
     files_.ignored_class = config.ignored_class;
     files_.class_names = config.class_names;
   }
@@ -97,7 +96,7 @@ class ListReader {
   }
 
   void read_labels() {
-    if (files_.class_names.empty()) files_.class_names = names_in(rows_);
+    if (files_.class_names.empty()) files_.class_names = names_in(rows_, name_);
     std::map<std::string_view, int64_t> numbers;
     for (size_t i = 0; i < files_.class_names.size(); ++i) {
       numbers[files_.class_names[i]] = static_cast<int64_t>(i);
@@ -107,12 +106,12 @@ class ListReader {
     for (size_t i = 0; i < rows_.size(); ++i) {
       const std::string& text = *rows_[i].label;
       const auto named = numbers.find(text);
-      const auto label = named != numbers.end() ? std::optional(named->second) : integer(text);
+      const auto label = named != numbers.end() ? std::optional(named->second) : integer_in(text);
       if (!label) {
         fail<DataError>("{}:{}: label \"{}\" is none of class_names; correct it or add the name",
                         name_, rows_[i].line, printable(text));
       }
-      const int64_t count = files_.num_classes > 0 ? files_.num_classes : kMaxListLabel;
+      const int64_t count = files_.num_classes > 0 ? files_.num_classes : kMaxClasses;
       if (*label < 0 || *label >= count) {
         fail<DataError>("{}:{}: label {}; expected 0 to {}", name_, rows_[i].line, *label,
                         count - 1);

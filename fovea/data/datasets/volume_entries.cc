@@ -1,14 +1,15 @@
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "fovea/core/error.h"
-#include "fovea/core/files.h"
 #include "fovea/data/datasets/volume_files.h"
 #include "fovea/data/formats/file_list.h"
 #include "fovea/data/formats/glob.h"
+#include "fovea/data/labels.h"
 #include "fovea/data/names.h"
+#include "fovea/data/unread_files.h"
 
 namespace fovea::data {
 namespace {
@@ -16,7 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kMaxEntryListBytes = uint64_t{1} << 30;
-constexpr int64_t kMaxEntryLabel = int64_t{1} << 30;
 
 using Files = std::map<std::vector<std::string>, std::string>;  // by what the stars stand for
 
@@ -74,22 +74,22 @@ int64_t label_of(const FileListRow& row, const VolumeFilesConfig& config, const 
   const std::string& text = *row.label;
   const auto named = std::find(config.class_names.begin(), config.class_names.end(), text);
   if (named != config.class_names.end()) return named - config.class_names.begin();
-  int64_t label = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);
-  if (error != std::errc() || end != text.data() + text.size() || label < 0 ||
-      label > kMaxEntryLabel) {
-    fail<DataError>("{}:{}: label \"{}\"; expected a number from 0, or one of class_names", list,
-                    row.line, printable(text));
+  const auto label = integer_in(text);
+  if (!label || *label < 0 || *label >= kMaxClasses) {
+    fail<DataError>("{}:{}: label \"{}\"; expected a number from 0 to {}, or one of class_names",
+                    list, row.line, printable(text), kMaxClasses - 1);
   }
-  return label;
+  return *label;
 }
 
 std::vector<VolumeEntry> entries_of_list(const VolumeFilesConfig& config) {
   const fs::path path = fs::path(config.path) / config.list;
   const std::string name = printable(path.string());
-  const std::string text = read_file(path.string(), kMaxEntryListBytes);
-  const auto rows = lower_ending(config.list) == ".jsonl" ? parse_jsonl_list(text, name)
-                                                          : parse_csv_list(text, name);
+  const auto rows =
+      read_file_list(path.string(), kMaxEntryListBytes, [&](const std::string& files) {
+        std::error_code unknown;
+        return fs::exists(fs::path(config.path) / split_modalities(files).front(), unknown);
+      });
   std::vector<VolumeEntry> entries;
   const auto is_given = [](const std::optional<std::string>& field) {
     return field && !field->empty();
@@ -159,9 +159,17 @@ std::vector<VolumeEntry> find_volume_entries(const VolumeFilesConfig& config,
   if (!fs::is_directory(config.path))
     fail<DataError>("{}: no such folder; expected a folder with volumes", printable(config.path));
   if (!config.list.empty()) return entries_of_list(config);
-  const auto patterns =
-      config.images.empty() ? std::vector<std::string>{default_image} : config.images;
-  return entries_of_patterns(config, patterns);
+  if (!config.images.empty()) return entries_of_patterns(config, config.images);
+  // What the recipe does not name, it cannot have left out on purpose.
+  std::set<std::string> read;
+  for (const auto& found : glob(config.path, default_image)) read.insert(found.path);
+  if (!config.masks.empty()) {
+    for (const auto& found : glob(config.path, config.masks)) read.insert(found.path);
+  }
+  warn_of_unread_files(config.path, default_image, [&](const std::string& name) {
+    return read.contains((fs::path(config.path) / name).string());
+  });
+  return entries_of_patterns(config, {default_image});
 }
 
 }  // namespace fovea::data

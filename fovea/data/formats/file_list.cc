@@ -4,7 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/core/json.h"
+#include "fovea/core/log.h"
+#include "fovea/data/formats/csv_columns.h"
+#include "fovea/data/labels.h"
 #include "fovea/data/names.h"
 
 namespace fovea::data {
@@ -77,20 +81,6 @@ class CsvReader {
   int64_t line_ = 1;
 };
 
-struct Columns {
-  size_t path = 0, label = 1, mask = 2;
-  size_t count = 0;  // of a named header; 0: there is none
-};
-
-// Nothing: the first record is data.
-std::optional<Columns> named_columns(const std::vector<std::string>& fields) {
-  if (std::find(fields.begin(), fields.end(), "path") == fields.end()) return std::nullopt;
-  const auto place = [&](const char* name) {
-    return static_cast<size_t>(std::find(fields.begin(), fields.end(), name) - fields.begin());
-  };
-  return Columns{place("path"), place("label"), place("mask"), fields.size()};
-}
-
 std::optional<std::string> text_of(const nlohmann::json& object, const char* key,
                                    const std::string& place) {
   if (!object.contains(key) || object[key].is_null()) return std::nullopt;
@@ -103,35 +93,42 @@ std::optional<std::string> text_of(const nlohmann::json& object, const char* key
 
 }  // namespace
 
-std::vector<FileListRow> parse_csv_list(std::string_view text, const std::string& name) {
-  std::vector<FileListRow> rows;
+FileList parse_csv_list(std::string_view text, const std::string& name, const FileExists& exists) {
+  FileList list;
   CsvReader reader(without_mark(text), name);
-  std::vector<std::string> fields;
-  Columns columns;
-  size_t count = 0;  // of fields in every record
-  bool is_first = true;
-  for (int64_t line = 0; reader.next(fields, line);) {
-    if (fields.size() == 1 && fields[0].empty()) continue;
-    const auto named = is_first ? named_columns(fields) : std::nullopt;
-    if (is_first) count = fields.size();
-    is_first = false;
-    if (named) {
-      columns = *named;
-      continue;
-    }
-    if (fields.size() != count || (columns.count == 0 && count > 3)) {
-      fail<DataError>("{}:{}: {} fields; expected {}", name, line, fields.size(),
-                      columns.count == 0 && count > 3
+  std::vector<std::string> fields, first, second;
+  int64_t line = 0, first_line = 0, second_line = 0;
+  const auto next = [&](std::vector<std::string>& record) {
+    bool is_there = reader.next(record, line);
+    while (is_there && record.size() == 1 && record[0].empty())
+      is_there = reader.next(record, line);
+    return is_there;
+  };
+  if (!next(first)) return list;
+  first_line = line;
+  const bool has_second = next(second);
+  second_line = line;
+  const auto columns =
+      choose_csv_columns(first, second, exists, fmt::format("{}:{}", name, first_line));
+  list.note = columns.note;
+  const size_t count = first.size();  // of fields in every record
+  const auto add = [&](const std::vector<std::string>& record, int64_t at) {
+    if (record.size() != count || (!columns.has_header && count > 3)) {
+      fail<DataError>("{}:{}: {} fields; expected {}", name, at, record.size(),
+                      !columns.has_header && count > 3
                           ? "path, label and mask at most, or a first line that names the columns"
                           : fmt::format("{}, as in the first line", count));
     }
-    FileListRow row{.line = line, .path = fields[columns.path]};
-    if (row.path.empty()) fail<DataError>("{}:{}: the path is empty", name, line);
-    if (columns.label < count) row.label = fields[columns.label];
-    if (columns.mask < count) row.mask = fields[columns.mask];
-    rows.push_back(std::move(row));
-  }
-  return rows;
+    FileListRow row{.line = at, .path = record[columns.path]};
+    if (row.path.empty()) fail<DataError>("{}:{}: the path is empty", name, at);
+    if (columns.label < count) row.label = trimmed(record[columns.label]);
+    if (columns.mask < count) row.mask = record[columns.mask];
+    list.rows.push_back(std::move(row));
+  };
+  if (!columns.has_header) add(first, first_line);
+  if (has_second) add(second, second_line);
+  while (next(fields)) add(fields, line);
+  return list;
 }
 
 std::vector<FileListRow> parse_jsonl_list(std::string_view text, const std::string& name) {
@@ -152,6 +149,16 @@ std::vector<FileListRow> parse_jsonl_list(std::string_view text, const std::stri
     rows.push_back({line, *path, text_of(object, "label", place), text_of(object, "mask", place)});
   }
   return rows;
+}
+
+std::vector<FileListRow> read_file_list(const std::string& path, uint64_t max_bytes,
+                                        const FileExists& exists) {
+  const std::string name = printable(path);
+  const std::string text = read_file(path, max_bytes);
+  if (lower_ending(path) == ".jsonl") return parse_jsonl_list(text, name);
+  FileList list = parse_csv_list(text, name, exists);
+  if (!list.note.empty()) log_info(list.note);
+  return std::move(list.rows);
 }
 
 }  // namespace fovea::data
