@@ -89,6 +89,8 @@ void decode_png(std::span<const uint8_t> bytes, Image& image) {
   image.pixels.resize(static_cast<size_t>(pixels * (is_gray && !is_thinned ? 1 : 3)));
   check_read(spng_decode_image(context.get(), image.pixels.data(), image.pixels.size(),
                                is_gray && !is_thinned ? SPNG_FMT_G8 : SPNG_FMT_RGB8, 0));
+  // Pixels are whole before their last chunk is: only reading on to the end sees its checksum.
+  check_read(spng_decode_chunks(context.get()));
   if (is_thinned) {
     for (int64_t i = 1; i < pixels; ++i) image.pixels[i] = image.pixels[3 * i];
     image.pixels.resize(static_cast<size_t>(pixels));

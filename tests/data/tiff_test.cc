@@ -204,6 +204,7 @@ TEST(TiffTest, RefusesWhatIsTooLargeOrOfAnotherKind) {
   EXPECT_THAT(refused({.width = 1 << 20, .height = 1 << 20, .tile = 1 << 20}),
               HasSubstr("header.tif"));
   EXPECT_THAT(refused({.tile = 0xfffffff0}), HasSubstr("header.tif"));
+  EXPECT_THAT(refused({.tile = 1}), HasSubstr("tiles of 1x1 pixels"));
   EXPECT_THAT(refused({.bits = 1}), HasSubstr("1 bits a sample"));
   EXPECT_THAT(refused({.compression = 34712}), HasSubstr("expected none, LZW, deflate"));
   EXPECT_THAT(refused({.photometric = 5}), HasSubstr("photometric"));

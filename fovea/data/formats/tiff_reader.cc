@@ -8,6 +8,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/formats/tiff.h"
+#include "fovea/data/formats/tiff_checksums.h"
 #include "fovea/data/formats/tiff_handle.h"
 #include "fovea/data/names.h"
 
@@ -15,6 +16,7 @@ namespace fovea::data {
 namespace {
 
 constexpr int64_t kMaxDirectory = 1024;
+constexpr int64_t kLeastTileSide = 16;  // TIFF 6.0, section 15: a multiple of 16
 
 // A descriptor that libtiff takes over once it has opened the file.
 int open_for_tiff(const std::string& path) {
@@ -125,6 +127,7 @@ class TiffRegions : public RegionSource {
       : RegionSource(printable(path), read_format(handle->get(), printable(path))),
         handle_(std::move(handle)),
         tiff_(handle_->get()),
+        checksums_(*handle_),
         is_tiled_(TIFFIsTiled(tiff_) != 0),
         num_planes_(tag_of<uint16_t>(tiff_, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG) ==
                             PLANARCONFIG_SEPARATE
@@ -136,6 +139,12 @@ class TiffRegions : public RegionSource {
                       : ImageSize{1, format().size.width};
     const int64_t most = kMaxRegionSide + 16;  // the last tile goes past the image's edge
     const auto& [height, width] = tile_;
+    if (is_tiled_ && (height < kLeastTileSide || width < kLeastTileSide)) {
+      fail<DataError>(
+          "{}: tiles of {}x{} pixels, each of which is read by itself; expected sides of at least "
+          "{}, as TIFF has them: save the file again",
+          name(), height, width, kLeastTileSide);
+    }
     if (height < 1 || width < 1 || height > most || width > most ||
         height * width > kMaxTiffTileBytes / pixel_) {
       fail<DataError>("{}: tiles of {}x{} pixels of {} bytes; expected at most {} bytes", name(),
@@ -172,6 +181,7 @@ class TiffRegions : public RegionSource {
         if (TIFFReadEncodedTile(tiff_, tile, block_.data(), bytes) != bytes) {
           handle_->fail_at(fmt::format("tile {} at row {}, column {} cannot be read", tile, y, x));
         }
+        checksums_.check(tile, bytes);
         const int64_t first = std::max(y, region.top);
         const int64_t last = std::min(y + tile_.height, bottom);
         const int64_t begin = std::max(x, region.left);
@@ -201,6 +211,11 @@ class TiffRegions : public RegionSource {
                          static_cast<uint16_t>(plane)) != 1) {
       handle_->fail_at(fmt::format("row {} cannot be read", y));
     }
+    if (y % format().block_height == 0) {
+      checksums_.check(
+          TIFFComputeStrip(tiff_, static_cast<uint32_t>(y), static_cast<uint16_t>(plane)),
+          format().block_height * static_cast<int64_t>(block_.size()));
+    }
     last_row_ = y;
     last_plane_ = plane;
   }
@@ -219,6 +234,7 @@ class TiffRegions : public RegionSource {
 
   std::unique_ptr<TiffHandle> handle_;
   TIFF* tiff_;
+  TiffChecksums checksums_;
   bool is_tiled_;
   int64_t num_planes_;
   int64_t pixel_ = 0;                   // bytes of a pixel in one plane

@@ -1,0 +1,27 @@
+// The checksums of deflate in TIFF files, which libtiff does not look at: it stops where a strip or
+// tile has its pixels.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "fovea/data/formats/tiff_handle.h"
+
+namespace fovea::data {
+
+class TiffChecksums {
+ public:
+  // Of the directory that is set. `handle` outlives this.
+  explicit TiffChecksums(const TiffHandle& handle);
+  // Unpacks a strip or tile once more, to its end. `bytes`: of its pixels. Nothing to do where the
+  // file is not packed with deflate. Throws DataError: a wrong checksum, a stream that is cut or
+  // holds more than `bytes`.
+  void check(uint32_t block, int64_t bytes) const;
+
+ private:
+  const TiffHandle& handle_;
+  bool is_deflate_ = false, has_reversed_bits_ = false;
+  mutable std::vector<uint8_t> packed_, unpacked_;
+};
+
+}  // namespace fovea::data
