@@ -1,9 +1,12 @@
 #include "fovea/data/input_files.h"
 
 #include <filesystem>
+#include <utility>
 
 #include "fovea/core/error.h"
+#include "fovea/core/log.h"
 #include "fovea/data/datasets/image_files.h"
+#include "fovea/data/datasets/volume_axes.h"
 #include "fovea/data/datasets/volume_files.h"
 #include "fovea/data/formats/dicom.h"
 #include "fovea/data/formats/nifti.h"
@@ -12,34 +15,101 @@
 namespace fovea::data {
 namespace {
 
-bool is_nifti(const std::string& path) {
-  const std::string name = std::filesystem::path(path).filename().string();
-  const std::string ending = lower_ending(name);
-  return ending == ".nii" ||
-         (ending == ".gz" && lower_ending(name.substr(0, name.size() - 3)) == ".nii");
-}
-
 bool is_volume(const std::string& path) {
-  return is_nifti(path) || std::filesystem::is_directory(path);
+  return is_nifti_name(path) || std::filesystem::is_directory(path);
 }
 
+// The section's data set of the format `Config`, or that of its mix.
 template <class Config>
 const Config* chosen_in(const std::optional<DataSectionConfig>& section) {
-  return section ? section->get_if<Config>() : nullptr;
+  if (!section) return nullptr;
+  if (const auto* mix = section->get_if<MixConfig>()) {
+    for (const MixSetConfig& set : mix->sets) {
+      if (const auto* chosen = set.source.get_if<Config>()) return chosen;
+    }
+  }
+  return section->get_if<Config>();
+}
+
+VolumeAxes axes_of(const std::optional<DataSectionConfig>& like) {
+  return like ? volume_axes(*like) : VolumeAxes::kUnknown;
+}
+
+// Files of a format whose axes the model does not know are another anatomy to it.
+void check_axes(const std::string& path, VolumeAxes like) {
+  if (like == VolumeAxes::kUnknown || like == VolumeAxes::kCanonical) return;
+  const bool is_nifti = is_nifti_name(path);
+  if (is_nifti == (like == VolumeAxes::kNifti)) return;
+  fail<ConfigError>(
+      "{}: a {}, but the model was trained on volumes whose axes are {}; expected that format: "
+      "convert it{}, or train with orientation: canonical, which makes both alike",
+      printable(path), is_nifti ? "NIfTI file" : "folder of DICOM slices", text_of(like),
+      is_nifti ? "" : " as the training files were (dcm2niix)");
+}
+
+// A run on arrays does not say which way they lie.
+void warn_of_unknown_axes(const std::string& path, const std::optional<DataSectionConfig>& like) {
+  if (!like || volume_axes(*like) != VolumeAxes::kUnknown) return;
+  log_warning(fmt::format(
+      "{}: the model was trained on format {}, which names no directions, and is given {}; make "
+      "sure that its arrays lay alike",
+      printable(path), like->name(),
+      text_of(is_nifti_name(path) ? VolumeAxes::kNifti : VolumeAxes::kDicom)));
+}
+
+struct InputOptions {
+  bool canonical = false;
+  std::string series_uid = {};
+  int64_t max_unpacked_bytes = kDefaultUnpackedBytes;
+};
+
+// What a format's config says, or that of the first set of a mix where that is one.
+template <class F>
+void visit_first(const std::optional<DataSectionConfig>& like, F&& visit) {
+  if (!like) return;
+  const auto* mix = like->get_if<MixConfig>();
+  if (mix == nullptr) {
+    like->visit_value(visit);
+  } else if (!mix->sets.empty()) {
+    mix->sets.front().source.visit_value(visit);
+  }
+}
+
+InputOptions input_options(const std::optional<DataSectionConfig>& like) {
+  const auto* dicom = chosen_in<DicomConfig>(like);
+  InputOptions options{.canonical = axes_of(like) == VolumeAxes::kCanonical,
+                       .series_uid = dicom != nullptr ? dicom->series_uid : ""};
+  visit_first(like, [&](const auto& config) {
+    if constexpr (requires { config.max_unpacked_bytes; })
+      options.max_unpacked_bytes = config.max_unpacked_bytes;
+  });
+  return options;
+}
+
+StoredVolume open_file(const std::string& path, std::optional<int64_t> frame,
+                       const InputOptions& options) {
+  if (is_nifti_name(path)) {
+    return open_nifti(path, {.canonical = options.canonical,
+                             .frame = frame,
+                             .max_unpacked_bytes = options.max_unpacked_bytes});
+  }
+  return open_dicom_series(path,
+                           {.series_uid = options.series_uid, .canonical = options.canonical});
 }
 
 std::shared_ptr<const Dataset> open_volumes(const std::vector<std::string>& inputs,
                                             const std::optional<DataSectionConfig>& like) {
-  const auto* nifti = chosen_in<NiftiConfig>(like);
-  const auto* dicom = chosen_in<DicomConfig>(like);
-  const bool is_canonical = nifti != nullptr && nifti->orientation == "canonical";
-  const std::string series = dicom != nullptr ? dicom->series_uid : "";
-  const auto open = [=](const std::string& path, std::optional<int64_t> frame) {
-    if (!is_nifti(path)) return open_dicom_series(path, series);
-    return open_nifti(path, {.canonical = is_canonical, .frame = frame});
-  };
+  const VolumeAxes axes = axes_of(like);
   std::vector<VolumeEntry> entries;
-  for (const std::string& input : inputs) entries.push_back({.images = split_modalities(input)});
+  for (const std::string& input : inputs) {
+    entries.push_back({.images = split_modalities(input)});
+    for (const std::string& path : entries.back().images) check_axes(path, axes);
+  }
+  warn_of_unknown_axes(entries.front().images.front(), like);
+  const auto open = [options = input_options(like)](const std::string& path,
+                                                    std::optional<int64_t> frame) {
+    return open_file(path, frame, options);
+  };
   const bool is_scaled = chosen_in<BasicCtConfig>(like) != nullptr;
   return build_volume_files_dataset({.path = inputs.front()}, std::move(entries),
                                     {open, open, is_scaled});
@@ -68,6 +138,51 @@ std::shared_ptr<const Dataset> open_input_files(const std::vector<std::string>& 
         num_volumes, inputs.size());
   }
   return num_volumes == 0 ? open_images(inputs) : open_volumes(inputs, like);
+}
+
+InputVolume open_input_volume(const std::string& path,
+                              const std::optional<DataSectionConfig>& like) {
+  check_axes(path, axes_of(like));
+  InputOptions options = input_options(like);
+  const bool canonical = std::exchange(options.canonical, false);
+  InputVolume volume{open_file(path, {}, options), {}};
+  volume.given = volume.stored;
+  if (canonical && !volume.stored.orientation.empty()) make_canonical(volume.given);
+  return volume;
+}
+
+LabelMap in_stored_order(const LabelMap& mask, const InputVolume& volume) {
+  const auto& [stored, given] = volume;
+  FOVEA_CHECK(mask.size == given.size, "a mask of {} voxels for a volume of {}", mask.size.voxels(),
+              given.size.voxels());
+  if (stored.strides == given.strides) return mask;
+  LabelMap ordered{stored.size, std::vector<int32_t>(mask.classes.size())};
+  int64_t index = 0;
+  for (int64_t d = 0; d < mask.size.depth; ++d) {
+    for (int64_t h = 0; h < mask.size.height; ++h) {
+      for (int64_t w = 0; w < mask.size.width; ++w) {
+        const int64_t element =
+            given.first + d * given.strides[1] + h * given.strides[2] + w * given.strides[3];
+        const auto place = [&](size_t axis, int64_t side) {
+          return element / stored.strides[axis] % side;
+        };
+        const int64_t row =
+            place(1, stored.size.depth) * stored.size.height + place(2, stored.size.height);
+        ordered
+            .classes[static_cast<size_t>(row * stored.size.width + place(3, stored.size.width))] =
+            mask.classes[static_cast<size_t>(index++)];
+      }
+    }
+  }
+  return ordered;
+}
+
+int64_t label_offset_of(const std::optional<DataSectionConfig>& like) {
+  int64_t offset = 0;
+  visit_first(like, [&](const auto& config) {
+    if constexpr (requires { config.label_offset; }) offset = config.label_offset;
+  });
+  return offset;
 }
 
 }  // namespace fovea::data

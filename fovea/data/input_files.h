@@ -8,14 +8,31 @@
 
 #include "fovea/data/config.h"
 #include "fovea/data/dataset.h"
+#include "fovea/data/formats/stored_volume.h"
 
 namespace fovea::data {
 
 // A sample for each input, images (JPEG, PNG) or volumes (NIfTI, or a folder of DICOM slices; the
 // files of several modalities divided by ;). like: the data set that the model was trained on,
 // whose orientation and scaling of volumes are taken over. Throws ConfigError: images and volumes
-// together, an ending that is neither; DataError, here or later: a file that cannot be read.
+// together, an ending that is neither, a volume that cannot be brought to the axes of `like`;
+// DataError, here or later: a file that cannot be read.
 std::shared_ptr<const Dataset> open_input_files(const std::vector<std::string>& inputs,
                                                 const std::optional<DataSectionConfig>& like = {});
+
+// One volume file or folder of slices: as it is stored, and as a model that was trained on `like`
+// is given it. Both walk over the same voxels. Throws as open_input_files.
+struct InputVolume {
+  StoredVolume stored;
+  StoredVolume given;
+};
+InputVolume open_input_volume(const std::string& path,
+                              const std::optional<DataSectionConfig>& like = {});
+
+// `mask`, which lies on volume.given, on the voxels of volume.stored.
+LabelMap in_stored_order(const LabelMap& mask, const InputVolume& volume);
+
+// The number in masks that is class 0, as the set that the model was trained on has it.
+int64_t label_offset_of(const std::optional<DataSectionConfig>& like);
 
 }  // namespace fovea::data

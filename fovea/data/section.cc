@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "fovea/core/error.h"
+#include "fovea/data/datasets/volume_axes.h"
 #include "fovea/data/tiled.h"
 #include "fovea/data/transforms/any_transform.h"
 #include "fovea/data/transforms/pipeline.h"
@@ -67,6 +68,9 @@ SampleTransforms make_transforms(const std::vector<AnyTransformConfig>& transfor
 
 OpenedSection open_section(const DataConfig& config, const DataSectionConfig& section,
                            const InputForm& input, bool is_training) {
+  if (config.train && config.val) {
+    check_same_axes(volume_axes(*config.train), "data.train", volume_axes(*config.val), "data.val");
+  }
   OpenedSection opened;
   opened.options = {.global_batch_size = config.global_batch_size,
                     .shuffle = is_training,

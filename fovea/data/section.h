@@ -29,7 +29,7 @@ SampleTransforms make_transforms(const std::vector<AnyTransformConfig>& transfor
 
 // Opens `section` (data.train with is_training, else data.val) with tiles and mix as `config` says.
 // Validation sections are read in order, to the last sample, unmixed, whatever `config` says.
-// Throws ConfigError or DataError.
+// Throws ConfigError, also where data.train and data.val give volumes other axes, or DataError.
 OpenedSection open_section(const DataConfig& config, const DataSectionConfig& section,
                            const InputForm& input, bool is_training);
 

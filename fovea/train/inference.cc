@@ -220,9 +220,14 @@ std::string Inference::class_name(int64_t label) const {
   return label >= 0 && index < class_names.size() ? class_names[index] : std::to_string(label);
 }
 
+std::optional<data::DataSectionConfig> Inference::data_section() const {
+  if (!config) return std::nullopt;
+  return config->data.val ? config->data.val : config->data.train;
+}
+
 std::shared_ptr<const data::Dataset> Inference::open_files(
     const std::vector<std::string>& inputs) const {
-  return data::open_input_files(inputs, config ? config->data.val : std::nullopt);
+  return data::open_input_files(inputs, data_section());
 }
 
 at::Tensor Inference::preprocess(const std::shared_ptr<const data::Dataset>& samples, int64_t first,

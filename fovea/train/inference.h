@@ -46,6 +46,8 @@ struct Inference {
 
   // "Sneaker", or "7" where classes have no names.
   std::string class_name(int64_t label) const;
+  // What the run evaluated on, or else was trained on: new files are read as it was.
+  std::optional<data::DataSectionConfig> data_section() const;
   // Image or volume files as a data set; see data::open_input_files.
   std::shared_ptr<const data::Dataset> open_files(const std::vector<std::string>& inputs) const;
   // Samples [first, first + count) as the model takes them. -> [count, C, H, W] or

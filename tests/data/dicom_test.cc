@@ -76,8 +76,10 @@ TEST(DicomTest, SeveralSeries) {
   dir.write("explicit/9.dcm", other);
   EXPECT_THAT(message_of([&] { open_dicom_series(dir.file("explicit")); }),
               AllOf(HasSubstr("2 series"), HasSubstr("series_uid")));
-  EXPECT_EQ(open_dicom_series(dir.file("explicit"), "1.2.826.0.1.3680043.8.498.88").size.depth, 1);
-  EXPECT_THAT(message_of([&] { open_dicom_series(dir.file("explicit"), "1.2"); }),
+  EXPECT_EQ(open_dicom_series(dir.file("explicit"), {.series_uid = "1.2.826.0.1.3680043.8.498.88"})
+                .size.depth,
+            1);
+  EXPECT_THAT(message_of([&] { open_dicom_series(dir.file("explicit"), {.series_uid = "1.2"}); }),
               HasSubstr("no slice of series 1.2"));
 }
 

@@ -3,13 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "fovea/data/datasets/mix.h"
+#include "fovea/data/formats/dicom.h"
 #include "fovea/data/formats/nifti.h"
 #include "fovea/data/png.h"
+#include "fovea/data/section.h"
+#include "tests/data/dicom_writer.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::message_of;
 using testing::TempDir;
@@ -57,6 +62,211 @@ TEST(InputFilesTest, ScalesAsTheSetTheModelWasTrainedOn) {
   Sample sample;
   open_input_files({dir.file("ct.nii")}, like)->read(0, sample);
   EXPECT_EQ(sample.volume.values, (std::vector<float>{0, 0.5, 1}));
+}
+
+// One patient, 3 x 4 x 5 voxels of 2 x 3 x 4 mm to the right, the front and the head: every voxel
+// has another number, so that no flip or swap is hidden.
+class SamePatientTest : public ::testing::Test {
+ protected:
+  static constexpr std::array<int64_t, 3> kSizes = {3, 4, 5};
+  static constexpr std::array<double, 3> kSpacing = {2, 3, 4};
+  // Millimetres (RAS) of the voxel furthest to the left, the back and the feet.
+  static constexpr std::array<double, 3> kCorner = {-10, 20, -30};
+
+  using Place = std::array<int64_t, 3>;  // to the right, the front, the head
+  static uint16_t number_at(const Place& p) {
+    return static_cast<uint16_t>(100 * p[0] + 10 * p[1] + p[2]);
+  }
+
+  SamePatientTest() {
+    for (int64_t r = 0; r < 3; ++r) {
+      for (int64_t a = 0; a < 4; ++a) {
+        for (int64_t s = 0; s < 5; ++s) expected_.push_back(number_at({r, a, s}));
+      }
+    }
+    write_turned_nifti();
+    // Axial: slices to the head, columns to the left, rows to the back.
+    write_series("axial", 2, {0, 1, 2}, {true, true, false});
+    // Sagittal: slices to the right, columns to the back, rows to the feet.
+    write_series("sagittal", 0, {1, 2, 0}, {false, true, true});
+  }
+
+  // Axes of the file: to the feet, to the right, to the back.
+  void write_turned_nifti() {
+    Volume volume{1, {5, 3, 4}, {4, 2, 3}, {}};
+    for (int64_t i = 0; i < 5; ++i) {
+      for (int64_t j = 0; j < 3; ++j) {
+        for (int64_t k = 0; k < 4; ++k) volume.values.push_back(number_at({j, 3 - k, 4 - i}));
+      }
+    }
+    const Affine affine = {
+        {{0, 2, 0, kCorner[0]}, {0, 0, -3, kCorner[1] + 3 * 3}, {-4, 0, 0, kCorner[2] + 4 * 4}}};
+    nifti_ = dir_.file("turned.nii.gz");
+    write_nifti(nifti_, volume, affine);
+  }
+
+  // across: the patient axis that slices follow; axes: those of columns, of rows and of slices;
+  // is_flipped: by patient axis, whether the file runs against it.
+  void write_series(const std::string& name, size_t across, std::array<size_t, 3> axes,
+                    std::array<bool, 3> is_flipped) {
+    const size_t x = axes[0], y = axes[1];
+    for (int64_t slice = 0; slice < kSizes[across]; ++slice) {
+      testing::SliceToWrite out{.rows = kSizes[y], .columns = kSizes[x]};
+      out.pixel_spacing = {kSpacing[y], kSpacing[x]};
+      Place first = {};
+      for (size_t axis = 0; axis < 3; ++axis) first[axis] = is_flipped[axis] ? kSizes[axis] - 1 : 0;
+      first[across] = slice;
+      for (size_t axis = 0; axis < 3; ++axis) {
+        const double to_lps = axis < 2 ? -1 : 1;
+        out.position[axis] =
+            to_lps * (kCorner[axis] + kSpacing[axis] * static_cast<double>(first[axis]));
+      }
+      out.orientation[x] = (x < 2 ? -1 : 1) * (is_flipped[x] ? -1 : 1);
+      out.orientation[3 + y] = (y < 2 ? -1 : 1) * (is_flipped[y] ? -1 : 1);
+      for (int64_t row = 0; row < kSizes[y]; ++row) {
+        for (int64_t column = 0; column < kSizes[x]; ++column) {
+          Place place = first;
+          place[y] += is_flipped[y] ? -row : row;
+          place[x] += is_flipped[x] ? -column : column;
+          out.pixels.push_back(number_at(place));
+        }
+      }
+      // Names say nothing about the order.
+      dir_.write(fmt::format("{}/{}.dcm", name, (7 * slice + 3) % 11), testing::dicom_bytes(out));
+    }
+  }
+
+  static Volume read(const std::string& path, const DataSectionConfig& like) {
+    Sample sample;
+    open_input_files({path}, like)->read(0, sample);
+    return sample.volume;
+  }
+
+  static DataSectionConfig nifti_like(const std::string& orientation) {
+    NiftiConfig config;
+    config.path = "elsewhere";
+    config.orientation = orientation;
+    return {config};
+  }
+  static DataSectionConfig dicom_like(const std::string& orientation) {
+    DicomConfig config;
+    config.path = "elsewhere";
+    config.orientation = orientation;
+    return {config};
+  }
+
+  const TempDir dir_;
+  std::string nifti_;
+  std::vector<float> expected_;
+};
+
+TEST_F(SamePatientTest, HasTheSameVoxelsInEveryFileWhereTheRunIsCanonical) {
+  MixConfig mix;
+  mix.sets = {{.name = "a", .source = DatasetConfig{NpzConfig{}}}, {.name = "b"}};
+  auto canonical = NiftiConfig();
+  canonical.orientation = "canonical";
+  mix.sets[1].source = {canonical};
+  for (const auto& like :
+       {nifti_like("canonical"), dicom_like("canonical"), DataSectionConfig{mix}}) {
+    for (const auto& path : {nifti_, dir_.file("axial"), dir_.file("sagittal")}) {
+      const Volume volume = read(path, like);
+      EXPECT_EQ(volume.size, (VolumeSize{3, 4, 5})) << path;
+      EXPECT_EQ(volume.spacing, kSpacing) << path;
+      EXPECT_EQ(volume.values, expected_) << path;
+    }
+  }
+}
+
+TEST_F(SamePatientTest, IsRefusedWhereAxesCannotBeMadeAlike) {
+  const auto error = [&](const std::string& path, const DataSectionConfig& like) {
+    return message_of<ConfigError>([&] { read(path, like); });
+  };
+  EXPECT_THAT(error(dir_.file("axial"), nifti_like("as_stored")),
+              AllOf(HasSubstr("axial: a folder of DICOM slices"), HasSubstr("[x, y, z]"),
+                    HasSubstr("dcm2niix"), HasSubstr("orientation: canonical")));
+  EXPECT_THAT(error(nifti_, dicom_like("as_stored")),
+              AllOf(HasSubstr("a NIfTI file"), HasSubstr("[slices, rows, columns]"),
+                    HasSubstr("orientation: canonical")));
+  // What such runs have always been given stays as it was.
+  EXPECT_EQ(read(dir_.file("axial"), dicom_like("as_stored")).size, (VolumeSize{5, 4, 3}));
+  EXPECT_EQ(read(nifti_, nifti_like("as_stored")).size, (VolumeSize{5, 3, 4}));
+}
+
+TEST_F(SamePatientTest, MasksLieOnTheFilesOwnVoxels) {
+  for (const auto& path : {nifti_, dir_.file("axial"), dir_.file("sagittal")}) {
+    const auto volume = open_input_volume(path, nifti_like("canonical"));
+    // A mask that holds the voxels themselves: written and read again it must be the same patient.
+    LabelMap mask{volume.given.size, {expected_.begin(), expected_.end()}};
+    const auto out = dir_.file("mask.nii");
+    write_nifti(out, in_stored_order(mask, volume), volume.stored.affine);
+    EXPECT_EQ(read(out, nifti_like("canonical")).values, expected_) << path;
+    LabelMap stored;
+    convert_labels(open_nifti(out), {.num_classes = 1000}, stored);
+    LabelMap wanted;
+    convert_labels(volume.stored, {.num_classes = 1000}, wanted);
+    EXPECT_EQ(stored.classes, wanted.classes) << path;
+  }
+}
+
+TEST_F(SamePatientTest, TrainingAndEvaluationMustAgree) {
+  DataConfig config;
+  config.train = nifti_like("canonical");
+  config.val = dicom_like("as_stored");
+  const auto open = [&] {
+    open_section(config, *config.val, {.in_chans = 1, .spatial_dims = 3}, false);
+  };
+  EXPECT_THAT(message_of<ConfigError>(open),
+              AllOf(HasSubstr("data.train"), HasSubstr("data.val"), HasSubstr("canonical")));
+  DicomConfig dicom;
+  dicom.path = dir_.path();
+  dicom.images = {"axial"};
+  dicom.orientation = "canonical";
+  config.val = {dicom};
+  const auto opened = open_section(config, *config.val, {.in_chans = 1, .spatial_dims = 3}, false);
+  Sample sample;
+  opened.dataset->read(0, sample);
+  EXPECT_EQ(sample.volume.values, expected_);
+  MixConfig mix;
+  mix.sets = {{.name = "scans"}, {.name = "arrays"}, {.name = "slices"}};
+  mix.sets[0].source = {NiftiConfig()};
+  mix.sets[1].source = {NpyConfig()};
+  mix.sets[2].source = {dicom};
+  EXPECT_THAT(message_of<ConfigError>([&] { build_mix_dataset(mix); }),
+              AllOf(HasSubstr("scans"), HasSubstr("slices"), HasSubstr("canonical")));
+}
+
+TEST_F(SamePatientTest, MasksOfASeriesAreTurnedWithIt) {
+  const auto series = open_dicom_series(dir_.file("axial"));
+  LabelMap mask{series.size, {}};
+  Volume volume;
+  convert_volume(series, volume);
+  mask.classes.assign(volume.values.begin(), volume.values.end());
+  write_nifti(dir_.file("masks/axial.nii.gz"), mask, series.affine);
+  DicomConfig config;
+  config.path = dir_.path();
+  config.images = {"axial"};
+  config.masks = "masks/axial.nii.gz";
+  config.num_classes = 1000;
+  for (const char* orientation : {"as_stored", "canonical"}) {
+    config.orientation = orientation;
+    Sample sample;
+    build_dicom_dataset(config)->read(0, sample);
+    EXPECT_EQ(std::vector<float>(sample.mask.classes.begin(), sample.mask.classes.end()),
+              sample.volume.values)
+        << orientation;
+  }
+  dir_.write("masks/axial.npy", "");
+  config.masks = "masks/axial.npy";
+  Sample sample;
+  EXPECT_THAT(message_of([&] { build_dicom_dataset(config)->read(0, sample); }),
+              HasSubstr("an array names no directions"));
+}
+
+TEST_F(SamePatientTest, SlicesThatDoNotSayHowTheyLieAreNotCanonical) {
+  dir_.write("alone/0.dcm", testing::dicom_bytes({.pixels = {7}}));
+  EXPECT_EQ(open_dicom_series(dir_.file("alone")).affine, affine_of_spacing({1, 1, 1}));
+  EXPECT_THAT(message_of([&] { open_dicom_series(dir_.file("alone"), {.canonical = true}); }),
+              HasSubstr("its axes are unknown"));
 }
 
 TEST(InputFilesTest, RefusesImagesAmongVolumes) {

@@ -16,8 +16,8 @@
 #include "apps/fovea/predict/predict.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
-#include "fovea/data/formats/dicom.h"
 #include "fovea/data/formats/nifti.h"
+#include "fovea/data/input_files.h"
 #include "fovea/train/mask_picture.h"
 #include "fovea/train/tasks/segmentation.h"
 
@@ -103,46 +103,13 @@ at::Tensor on_input_pixels(const at::Tensor& logits, const std::vector<int64_t>&
                            : at::upsample_bilinear2d(logits, sides, kAlignCorners);
 }
 
-// The mask with the order of axes that the file has, where the volume was read as canonical.
-data::LabelMap in_file_order(const data::LabelMap& mask, const data::StoredVolume& stored,
-                             const data::StoredVolume& canonical) {
-  if (stored.strides == canonical.strides) return mask;
-  data::LabelMap ordered{stored.size, std::vector<int32_t>(mask.classes.size())};
-  int64_t index = 0;
-  for (int64_t d = 0; d < mask.size.depth; ++d) {
-    for (int64_t h = 0; h < mask.size.height; ++h) {
-      for (int64_t w = 0; w < mask.size.width; ++w) {
-        const int64_t element = canonical.first + d * canonical.strides[1] +
-                                h * canonical.strides[2] + w * canonical.strides[3];
-        const auto place = [&](size_t axis, int64_t side) {
-          return element / stored.strides[axis] % side;
-        };
-        const int64_t row =
-            place(1, stored.size.depth) * stored.size.height + place(2, stored.size.height);
-        ordered.classes[row * stored.size.width + place(3, stored.size.width)] =
-            mask.classes[index++];
-      }
-    }
-  }
-  return ordered;
-}
-
 std::string write_volume_mask(const std::string& input, const data::LabelMap& mask,
                               const fs::path& folder, const train::Inference& inference) {
   const auto path = (folder / (stem_of(input) + "_mask.nii.gz")).string();
-  const auto* nifti = inference.config && inference.config->data.val
-                          ? inference.config->data.val->get_if<data::NiftiConfig>()
-                          : nullptr;
-  const auto file = first_file(input);
-  if (fs::is_directory(file)) {
-    data::write_nifti(path, mask, data::open_dicom_series(file, "").affine);
-    return path;
-  }
-  const auto stored = data::open_nifti(file);
-  const bool is_canonical = nifti != nullptr && nifti->orientation == "canonical";
-  const auto read = is_canonical ? data::open_nifti(file, {.canonical = true}) : stored;
-  const data::NiftiLabelOptions numbers{.label_offset = nifti != nullptr ? nifti->label_offset : 0};
-  data::write_nifti(path, in_file_order(mask, stored, read), stored.affine, numbers);
+  const auto like = inference.data_section();
+  const auto volume = data::open_input_volume(first_file(input), like);
+  data::write_nifti(path, data::in_stored_order(mask, volume), volume.stored.affine,
+                    {.label_offset = data::label_offset_of(like)});
   return path;
 }
 

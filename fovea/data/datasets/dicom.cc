@@ -5,6 +5,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/formats/dicom.h"
+#include "fovea/data/formats/nifti.h"
 #include "fovea/data/formats/npy_volume.h"
 #include "fovea/data/names.h"
 
@@ -30,7 +31,7 @@ int64_t count_files(const std::string& path) {
   return count;
 }
 
-StoredVolume open_series(const std::string& path, const std::string& uid,
+StoredVolume open_series(const std::string& path, const DicomOptions& options,
                          const FileCounts& counts) {
   const auto known = counts.find(path);
   const int64_t count = count_files(path);
@@ -40,7 +41,7 @@ StoredVolume open_series(const std::string& path, const std::string& uid,
         "during a run",
         printable(path), count, known->second);
   }
-  return open_dicom_series(path, uid);
+  return open_dicom_series(path, options);
 }
 
 }  // namespace
@@ -52,12 +53,22 @@ std::shared_ptr<const Dataset> build_dicom_dataset(const DicomConfig& config) {
     for (const std::string& image : entry.images) (*counts)[image] = count_files(image);
     if (!entry.mask.empty()) (*counts)[entry.mask] = count_files(entry.mask);
   }
-  const auto open = [counts, uid = config.series_uid](const std::string& path,
-                                                      std::optional<int64_t>) {
-    return open_series(path, uid, *counts);
+  const bool is_canonical = config.is_canonical();
+  const DicomOptions options{.series_uid = config.series_uid, .canonical = is_canonical};
+  const auto open = [counts, options](const std::string& path, std::optional<int64_t>) {
+    return open_series(path, options, *counts);
   };
-  const auto open_mask = [counts](const std::string& path, std::optional<int64_t>) {
-    return lower_ending(path) == ".npy" ? open_npy(path, "DHW") : open_series(path, {}, *counts);
+  const auto open_mask = [counts, is_canonical](const std::string& path, std::optional<int64_t>) {
+    if (is_nifti_name(path)) return open_nifti(path, {.canonical = is_canonical});
+    if (lower_ending(path) != ".npy")
+      return open_series(path, {.canonical = is_canonical}, *counts);
+    if (is_canonical) {
+      fail<DataError>(
+          "{}: an array names no directions; expected, with orientation: canonical, masks as "
+          "NIfTI files or as series",
+          printable(path));
+    }
+    return open_npy(path, "DHW");
   };
   return build_volume_files_dataset(config, std::move(entries), {open, open_mask, false});
 }

@@ -8,21 +8,23 @@
 
 namespace fovea::data {
 
-struct DicomConfig : VolumeFilesConfig {
+struct DicomConfig : OrientedFilesConfig {
   static constexpr std::string_view kName = "dicom";
   std::string series_uid = {};
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
-    visit_files(v, self);
+    visit_oriented(v, self);
     v.field("series_uid", self.series_uid,
             "series to read where folders hold several; default: the only one");
   }
 };
 
-// [1, slices, rows, columns] in the unit that the rescaling gives (Hounsfield for CT). Where
-// `images` is empty each folder below path is a series. Masks are series too, or .npy files in that
-// order of axes. Throws DataError: see find_volume_entries.
+// [1, slices, rows, columns], or [1, x, y, z] with orientation: canonical, in the unit that the
+// rescaling gives (Hounsfield for CT). Where `images` is empty each folder below path is a series.
+// Masks are series too, NIfTI files, or, as .npy, arrays [slices, rows, columns], which name no
+// directions and are refused with orientation: canonical. Throws DataError: see
+// find_volume_entries.
 std::shared_ptr<const Dataset> build_dicom_dataset(const DicomConfig& config);
 
 }  // namespace fovea::data

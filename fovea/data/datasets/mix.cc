@@ -5,6 +5,7 @@
 #include <set>
 
 #include "fovea/core/error.h"
+#include "fovea/data/datasets/volume_axes.h"
 #include "fovea/data/subset.h"
 #include "fovea/data/tiled.h"
 
@@ -176,6 +177,13 @@ std::shared_ptr<const Dataset> build_mix_source(const MixSetConfig& config) {
 
 std::shared_ptr<const MixDataset> build_mix_dataset(const MixConfig& config,
                                                     const std::optional<TilingConfig>& tiling) {
+  const MixSetConfig* known = nullptr;  // the last whose axes are known
+  for (const MixSetConfig& set : config.sets) {
+    const VolumeAxes axes = volume_axes(set.source);
+    if (axes == VolumeAxes::kUnknown) continue;
+    if (known != nullptr) check_same_axes(volume_axes(known->source), known->name, axes, set.name);
+    known = &set;
+  }
   std::vector<MixSet> sets;
   for (const MixSetConfig& set : config.sets) add_sets(config, set, tiling, sets);
   return std::make_shared<MixDataset>(std::move(sets));

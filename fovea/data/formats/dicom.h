@@ -39,12 +39,18 @@ DicomSlice parse_dicom(std::span<const uint8_t> bytes, const std::string& source
 // Reads one file.
 DicomSlice read_dicom(const std::string& path);
 
+struct DicomOptions {
+  std::string series_uid = {};  // which series of the folder; empty: the only one
+  // [1, x, y, z] in the closest RAS order, as open_nifti gives what dcm2niix makes of the series.
+  bool canonical = false;
+};
+
 // The slices of a folder (or one file) as [1, slices, rows, columns], sorted by position along the
-// normal of the slices, scaled by each slice's own slope and intercept. `series_uid`: which series
-// of the folder; empty: the only one. Files that are not DICOM are passed over where their names
-// end in neither .dcm, .dicom nor .ima. Spacing along D is the distance of neighbours.
-// Throws DataError: no slices, several series, slices that differ in size, direction or spacing,
-// two at one place, gaps that differ by more than 1 %.
-StoredVolume open_dicom_series(const std::string& path, const std::string& series_uid = {});
+// normal of the slices, scaled by each slice's own slope and intercept. Files that are not DICOM
+// are passed over where their names end in neither .dcm, .dicom nor .ima. Spacing along D is the
+// distance of neighbours. Throws DataError: no slices, several series, slices that differ in size,
+// direction or spacing, two at one place, gaps that differ by more than 1 %; with `canonical`, a
+// slice that does not say how it lies in the patient.
+StoredVolume open_dicom_series(const std::string& path, const DicomOptions& options = {});
 
 }  // namespace fovea::data

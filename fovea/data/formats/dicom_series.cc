@@ -147,7 +147,10 @@ double sort_slices(std::vector<DicomSlice>& slices, const std::string& path) {
 // DICOM's axes point left and to the back (LPS), Fovea's affine right and to the front (RAS).
 void fill_affine(StoredVolume& stored, const std::vector<DicomSlice>& slices) {
   const DicomSlice& first = slices.front();
-  if (!first.position || !first.orientation) return;
+  if (!first.position || !first.orientation) {
+    stored.affine = affine_of_spacing(stored.spacing);
+    return;
+  }
   const Vector normal = normal_of(first), rows = column_direction(first),
                columns = row_direction(first);
   for (size_t row = 0; row < 3; ++row) {
@@ -165,12 +168,12 @@ void fill_affine(StoredVolume& stored, const std::vector<DicomSlice>& slices) {
 
 }  // namespace
 
-StoredVolume open_dicom_series(const std::string& path, const std::string& series_uid) {
-  auto slices = read_slices(path, series_uid);
+StoredVolume open_dicom_series(const std::string& path, const DicomOptions& options) {
+  auto slices = read_slices(path, options.series_uid);
   check_alike(slices);
   const DicomSlice& first = slices.front();
   StoredVolume stored;
-  stored.source = path;
+  stored.source = printable(path);
   stored.type = ScalarType::kFloat32;
   stored.order = std::endian::native;
   stored.size = {static_cast<int64_t>(slices.size()), first.rows, first.columns};
@@ -200,6 +203,13 @@ StoredVolume open_dicom_series(const std::string& path, const std::string& serie
   }
   stored.bytes = {reinterpret_cast<const uint8_t*>(values->data()), values->size() * sizeof(float)};
   stored.owner = values;
+  if (options.canonical && stored.orientation.empty()) {
+    fail<DataError>(
+        "{}: no ImagePositionPatient or ImageOrientationPatient, so that its axes are unknown; "
+        "expected both with orientation: canonical",
+        path);
+  }
+  if (options.canonical) make_canonical(stored);
   return stored;
 }
 

@@ -1,0 +1,30 @@
+// What D, H and W of a set's volumes are, by its format and keys: sets that a model is trained on,
+// evaluated on and applied to must agree in it, for another order looks like another anatomy.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "fovea/data/datasets/mix.h"
+#include "fovea/data/datasets/registry.h"
+
+namespace fovea::data {
+
+enum class VolumeAxes {
+  kUnknown,    // images, or arrays, which name no directions
+  kNifti,      // x, y, z as each NIfTI file stores them
+  kDicom,      // slices, rows, columns
+  kCanonical,  // right, anterior, superior, whatever the file
+};
+
+VolumeAxes volume_axes(const DatasetConfig& config);
+// Of a mix: that of its sets, the first that is known.
+VolumeAxes volume_axes(const DataSectionConfig& section);
+// "[slices, rows, columns] (format: dicom)"
+std::string_view text_of(VolumeAxes axes);
+
+// Throws ConfigError where both are known and differ; `a_name` and `b_name` are what messages call
+// the two.
+void check_same_axes(VolumeAxes a, std::string_view a_name, VolumeAxes b, std::string_view b_name);
+
+}  // namespace fovea::data
