@@ -76,7 +76,7 @@ TEST(Hdf5Test, FlippedBitsUnderFletchersSumsAreSeen) {
   }
 }
 
-// 4 GiB of zeros that nobody wrote, in a file of a kilobyte.
+// 4 GiB of zeros that nobody wrote, in a file of some kilobytes.
 TEST(Hdf5Test, WhatUnpacksToTooMuchIsRefused) {
   const TempDir dir;
   const auto path = dir.write("a.h5", testing::golden("file.hdf5_empty", "data_checksums").bytes);

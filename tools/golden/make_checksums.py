@@ -18,10 +18,10 @@ from safetensors.numpy import save_file
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 values = np.random.default_rng(3).standard_normal((2, 4, 6)).astype(np.float32)
 stream = io.BytesIO()
-with h5py.File(stream, "w", libver="latest") as file:
+with h5py.File(stream, "w") as file:
     file.create_dataset("images", data=values, chunks=(1, 4, 6), fletcher32=True, track_times=False)
 empty = io.BytesIO()
-with h5py.File(empty, "w", libver="latest") as file:
+with h5py.File(empty, "w") as file:
     file.create_dataset("images", shape=(2, 1024, 1024, 1024), dtype="u2", chunks=(1, 8, 64, 64), track_times=False)
 blank = io.BytesIO()
 np.savez_compressed(blank, images=np.zeros((200, 1000), np.uint8))
