@@ -269,6 +269,39 @@ TEST_F(SamePatientTest, SlicesThatDoNotSayHowTheyLieAreNotCanonical) {
               HasSubstr("its axes are unknown"));
 }
 
+// tests/golden/data_axes: series, and the files that dcm2niix makes of them.
+TEST(SameAxesTest, ASeriesIsWhatDcm2niixMakesOfIt) {
+  constexpr const char* kAxes = "data_axes";
+  const TempDir dir;
+  DicomConfig dicom;
+  dicom.orientation = "canonical";
+  for (const std::string kind : {"axial", "coronal", "oblique"}) {
+    for (int i = 0; i < 5; ++i) {
+      dir.write(fmt::format("{}/{}.dcm", kind, 3 * i % 5),
+                testing::golden(fmt::format("file.{}.{}", kind, i), kAxes).bytes);
+    }
+    const auto nifti = dir.write(kind + ".nii", testing::golden("nifti." + kind, kAxes).bytes);
+    const auto& expected = testing::golden("canonical." + kind, kAxes);
+    const auto spacing = testing::golden("spacing." + kind, kAxes).values<double>();
+    for (const auto& path : {dir.file(kind), nifti}) {
+      Sample sample;
+      open_input_files({path}, DataSectionConfig{dicom})->read(0, sample);
+      const Volume& volume = sample.volume;
+      EXPECT_EQ(volume.size, (VolumeSize{expected.shape[0], expected.shape[1], expected.shape[2]}))
+          << path;
+      EXPECT_EQ(volume.values, expected.values<float>()) << path;
+      for (size_t axis = 0; axis < 3; ++axis)
+        EXPECT_NEAR(volume.spacing[axis], spacing[axis], 1e-4) << path;
+    }
+    const auto of_nifti = open_input_volume(nifti, DataSectionConfig{dicom}).given.affine;
+    const auto of_series = open_input_volume(dir.file(kind), DataSectionConfig{dicom}).given.affine;
+    for (size_t row = 0; row < 3; ++row) {
+      for (size_t column = 0; column < 4; ++column)
+        EXPECT_NEAR(of_series[row][column], of_nifti[row][column], 1e-4) << kind;
+    }
+  }
+}
+
 TEST(InputFilesTest, RefusesImagesAmongVolumes) {
   EXPECT_THAT(message_of<ConfigError>([] {
                 open_input_files({"a.nii", "b.png"});
