@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-#include "fovea/checkpoint/sha256.h"
+#include "fovea/core/sha256.h"
 
 namespace fovea::checkpoint {
 

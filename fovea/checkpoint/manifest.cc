@@ -4,9 +4,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "fovea/checkpoint/sha256.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
+#include "fovea/core/sha256.h"
 
 namespace fovea::checkpoint {
 namespace {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "fovea/checkpoint/byte_sum.h"
-#include "fovea/checkpoint/sha256.h"
 #include "fovea/core/error.h"
 #include "fovea/core/safetensors.h"
+#include "fovea/core/sha256.h"
 #include "fovea/nn/tensor_file.h"
 
 namespace fovea::checkpoint {

@@ -1,8 +1,9 @@
-#include "fovea/checkpoint/sha256.h"
+#include "fovea/core/sha256.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-namespace fovea::checkpoint {
+namespace fovea {
 namespace {
 
 std::string digest(const std::string& text, size_t piece) {
@@ -32,5 +33,25 @@ TEST(Sha256Test, PiecesDoNotMatter) {
   }
 }
 
+std::string hex(const std::string& bytes) {
+  std::string text;
+  for (const char c : bytes) text += fmt::format("{:02x}", static_cast<uint8_t>(c));
+  return text;
+}
+
+// The examples of RFC 4231: a short key, one as long as a block's half, one longer than a block.
+TEST(Sha256Test, KnownAnswersWithAKey) {
+  EXPECT_EQ(hex(hmac_sha256("Jefe", "what do ya want for nothing?")),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+  EXPECT_EQ(hex(hmac_sha256(std::string(20, '\x0b'), "Hi There")),
+            "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+  EXPECT_EQ(hex(hmac_sha256(std::string(131, '\xaa'),
+                            "Test Using Larger Than Block-Size Key - Hash Key First")),
+            "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+  EXPECT_TRUE(is_same_secret("abc", "abc"));
+  EXPECT_FALSE(is_same_secret("abc", "abd"));
+  EXPECT_FALSE(is_same_secret("abc", "abcd"));
+}
+
 }  // namespace
-}  // namespace fovea::checkpoint
+}  // namespace fovea

@@ -1,4 +1,4 @@
-#include "fovea/checkpoint/sha256.h"
+#include "fovea/core/sha256.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstring>
 
-namespace fovea::checkpoint {
+namespace fovea {
 namespace {
 
 constexpr std::array<uint32_t, 64> kRounds = {
@@ -62,16 +62,55 @@ void Sha256::update(const void* data, size_t bytes) {
   if (filled_ > 0) std::memcpy(block_.data(), from + bytes - filled_, filled_);
 }
 
-std::string Sha256::finish() {
+std::array<uint8_t, 32> Sha256::finish_bytes() {
   const uint64_t bits = __builtin_bswap64(total_ * 8);
   const std::array<uint8_t, 64> padding = {0x80};
   const size_t zeros = (filled_ < 56 ? 56 : 120) - filled_;
   update(padding.data(), std::min<size_t>(zeros, 64));
   if (zeros > 64) update(padding.data() + 1, zeros - 64);
   update(&bits, 8);
+  std::array<uint8_t, 32> digest;
+  for (size_t i = 0; i < digest.size(); ++i) {
+    digest[i] = static_cast<uint8_t>(state_[i / 4] >> (24 - 8 * (i % 4)));
+  }
+  return digest;
+}
+
+std::string Sha256::finish() {
   std::string text;
-  for (const uint32_t word : state_) text += fmt::format("{:08x}", word);
+  for (const uint8_t byte : finish_bytes()) text += fmt::format("{:02x}", byte);
   return text;
 }
 
-}  // namespace fovea::checkpoint
+std::string hmac_sha256(std::string_view key, std::string_view message) {
+  std::array<uint8_t, 64> block{};
+  if (key.size() > block.size()) {
+    Sha256 shorter;
+    shorter.update(key.data(), key.size());
+    const auto digest = shorter.finish_bytes();
+    std::copy(digest.begin(), digest.end(), block.begin());
+  } else {
+    std::copy(key.begin(), key.end(), block.begin());
+  }
+  Sha256 inner, outer;
+  for (auto& byte : block) byte ^= 0x36;
+  inner.update(block.data(), block.size());
+  inner.update(message.data(), message.size());
+  for (auto& byte : block) byte ^= 0x36 ^ 0x5c;
+  outer.update(block.data(), block.size());
+  const auto within = inner.finish_bytes();
+  outer.update(within.data(), within.size());
+  const auto digest = outer.finish_bytes();
+  return {digest.begin(), digest.end()};
+}
+
+bool is_same_secret(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  unsigned difference = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference |= static_cast<unsigned>(static_cast<uint8_t>(a[i]) ^ static_cast<uint8_t>(b[i]));
+  }
+  return difference == 0;
+}
+
+}  // namespace fovea
