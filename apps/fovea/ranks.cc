@@ -1,6 +1,7 @@
 #include "apps/fovea/ranks.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "apps/fovea/failure.h"
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
+#include "fovea/core/printable.h"
 #include "fovea/kernels/device.h"
 #include "fovea/parallel/launch_env.h"
 #include "fovea/parallel/local_launch.h"
@@ -47,10 +49,24 @@ void check_processes(const parallel::LaunchConfig& config, const parallel::Launc
   const bool is_told_by_another = dynamic_cast<const parallel::RankError*>(&error) != nullptr;
   if (is_cause || (world.is_first() && is_told_by_another)) {
     const auto who = is_told_by_another ? "" : fmt::format("rank {}: ", world.rank());
-    fmt::print(stderr, "error: {}{}\n", who, failure.message);
+    fmt::print(stderr, "error: {}{}\n", who, printable_lines(failure.message));
   }
   std::fflush(nullptr);
   _exit(static_cast<int>(failure.code));
+}
+
+// The end of a rank that has lost the others while its main thread is elsewhere, and may hold the
+// locks of what is printed to: nothing is waited for but a terminal, for a second.
+[[noreturn]] void end_alone(int64_t rank, const std::string& why) {
+  const auto text = fmt::format(
+      "error: rank {}: {}; this rank ends, for nobody could tell it to. The last good checkpoint "
+      "stands: the same command goes on from it\n",
+      rank, printable_lines(why));
+  pollfd terminal{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  if (poll(&terminal, 1, 1000) > 0) {
+    [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
+  }
+  _exit(static_cast<int>(ExitCode::kHang));
 }
 
 // Ranks of one machine take its GPUs in turn. -> what makes groups between them, if anything.
@@ -63,6 +79,13 @@ std::shared_ptr<const parallel::DeviceBackend> choose_device(const std::string& 
   }
   const auto device = kernels::resolve_device(type);
   return device.is_cpu() ? nullptr : parallel::nccl_backend(launch, num_devices);
+}
+
+void warn_of_strangers(const parallel::Launch& launch) {
+  if (launch.is_one_machine() || !launch.secret.empty() || launch.is_store_of_torchrun) return;
+  log_warning(
+      "the ranks of several machines meet without a secret, so whoever reaches this machine can "
+      "join in or break the run off; set FOVEA_SECRET or FOVEA_SECRET_FILE (docs/clusters.md)");
 }
 
 void run_as_rank(parallel::World& world, const std::function<void(parallel::World&)>& body) {
@@ -94,6 +117,8 @@ void run_in_world(const train::TrainConfig& config,
   const auto nccl = choose_device(config.device.type, launch);
   parallel::World world(launch, config.launch, nccl);
   if (!is_launched) return body(world);
+  world.on_alone([rank = world.rank()](const std::string& why) { end_alone(rank, why); });
+  if (world.is_first()) warn_of_strangers(launch);
   if (config.parallel.check_collectives) world.check_collectives();
   run_as_rank(world, body);
 }

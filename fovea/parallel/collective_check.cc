@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fovea/core/error.h"
+#include "fovea/core/printable.h"
 #include "fovea/parallel/rank_wait.h"
 
 namespace fovea::parallel {
@@ -14,6 +15,7 @@ using std::chrono::microseconds;
 using CheckClock = std::chrono::steady_clock;
 
 constexpr microseconds kLongestPause{2000};  // between two looks into the store
+constexpr size_t kMaxToldBytes = 1000;       // in a message
 
 }  // namespace
 
@@ -45,7 +47,7 @@ bool CollectiveCheck::has_all(const std::string& collective) {
         "rank {}, step {}: collective {} of its group is {}, but that of rank {} is {}; expected "
         "the same on all ranks of a group, in the same order: a branch in the step depends on the "
         "rank or on its samples",
-        own_, watch_.step(), number_, collective, member, theirs);
+        own_, watch_.step(), number_, collective, member, printable_start(theirs, kMaxToldBytes));
   }
   return true;
 }

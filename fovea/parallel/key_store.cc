@@ -2,9 +2,10 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <utility>
 
 #include "fovea/parallel/rank_error.h"
 
@@ -13,67 +14,73 @@ namespace {
 
 std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
-std::string text_of(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
-
-c10d::TCPStoreOptions store_options(const KeyStoreOptions& options) {
-  c10d::TCPStoreOptions result;
-  result.port = static_cast<uint16_t>(options.port);
-  result.isServer = options.is_server;
-  result.waitWorkers = false;
-  result.timeout = options.timeout;
-  return result;
+std::shared_ptr<StoreServer> open_server(const KeyStoreOptions& options) {
+  if (!options.is_server) return nullptr;
+  const auto& place = options.place;
+  try {
+    return std::make_shared<StoreServer>(
+        listen_at(place.address, place.port, options.is_for_others,
+                  std::chrono::steady_clock::now() + options.timeout),
+        place.secret);
+  } catch (const SocketError& error) {
+    throw RankError(
+        fmt::format("{}:{}: cannot be opened ({}); the ranks meet there: are "
+                    "MASTER_ADDR and MASTER_PORT right?",
+                    place.address, place.port, error.what()));
+  }
 }
 
-[[noreturn]] void fail_to_open(const KeyStoreOptions& options, const std::string& what) {
-  if (options.is_server && what.find("EADDRINUSE") != std::string::npos) {
-    throw RankError(fmt::format("port {} of this machine is in use by another program; choose "
-                                "another one with MASTER_PORT",
-                                options.port),
-                    ExitCode::kConfig);
+// What c10d throws of a store is of the other process that has it.
+template <class Body>
+auto asked(Body body) {
+  try {
+    return body();
+  } catch (const c10::Error& error) {
+    const std::string text = error.what_without_backtrace();
+    throw RankError(text.substr(0, text.find('\n')));
   }
-  throw RankError(fmt::format(
-      "{}:{}: {} within {:.0f} s; the ranks meet there: is rank 0 running, and are "
-      "MASTER_ADDR and MASTER_PORT right? ({})",
-      options.address, options.port, options.is_server ? "cannot be opened" : "nobody answers",
-      std::chrono::duration<double>(options.timeout).count(), what.substr(0, what.find('\n'))));
 }
 
 }  // namespace
 
-KeyStore::KeyStore(const KeyStoreOptions& options) {
-  try {
-    auto store = c10::make_intrusive<c10d::TCPStore>(options.address, store_options(options));
-    port_ = store->getPort();
-    store_ = std::move(store);
-  } catch (const c10::Error& error) {
-    fail_to_open(options, error.what_without_backtrace());
-  } catch (const std::exception& error) {
-    fail_to_open(options, error.what());
-  }
+KeyStore::KeyStore(const KeyStoreOptions& options)
+    : server_(open_server(options)),
+      connection_(c10::make_intrusive<StoreClient>(options.place, options.timeout)),
+      store_(connection_) {}
+
+KeyStore::KeyStore(c10::intrusive_ptr<StoreClient> connection, std::string prefix)
+    : connection_(std::move(connection)), prefix_(std::move(prefix)), store_(connection_) {
+  if (!prefix_.empty()) store_ = c10::make_intrusive<c10d::PrefixStore>(prefix_, connection_);
 }
 
-std::unique_ptr<KeyStore> KeyStore::clone() const {
-  return std::unique_ptr<KeyStore>(new KeyStore(store_->clone(), port_));
+std::unique_ptr<KeyStore> KeyStore::clone(std::chrono::milliseconds timeout) const {
+  return std::unique_ptr<KeyStore>(new KeyStore(connection_->another(timeout), prefix_));
 }
 
 KeyStore KeyStore::under(const std::string& prefix) const {
-  return {c10::make_intrusive<c10d::PrefixStore>(prefix, store_), port_};
+  return {connection_, prefix_.empty() ? prefix : prefix_ + "/" + prefix};
 }
 
 void KeyStore::set(const std::string& key, const std::string& value) {
-  store_->set(key, bytes_of(value));
+  asked([&] { store_->set(key, bytes_of(value)); });
 }
 
 bool KeyStore::set_first(const std::string& key, const std::string& value) {
-  return store_->add(key + "/claimed", 1) == 1 ? (set(key, value), true) : false;
+  return add(key + "/claimed", 1) == 1 ? (set(key, value), true) : false;
 }
 
-std::optional<std::string> KeyStore::find(const std::string& key) const {
-  if (!store_->check({key})) return {};
-  return text_of(store_->get(key));
+std::optional<std::string> KeyStore::find(const std::string& key, size_t max_bytes) const {
+  return asked([&]() -> std::optional<std::string> {
+    if (!store_->check({key})) return {};
+    const auto bytes = store_->get(key);
+    return std::string(bytes.begin(),
+                       bytes.begin() + static_cast<ptrdiff_t>(std::min(bytes.size(), max_bytes)));
+  });
 }
 
-int64_t KeyStore::add(const std::string& key, int64_t amount) { return store_->add(key, amount); }
+int64_t KeyStore::add(const std::string& key, int64_t amount) {
+  return asked([&] { return store_->add(key, amount); });
+}
 
 std::vector<std::string> KeyStore::wait_for(const std::vector<std::string>& keys,
                                             std::chrono::milliseconds timeout) const {
@@ -81,7 +88,9 @@ std::vector<std::string> KeyStore::wait_for(const std::vector<std::string>& keys
   auto missing = keys;
   for (auto pause = std::chrono::milliseconds(2);;
        pause = std::min(2 * pause, std::chrono::milliseconds(200))) {
-    std::erase_if(missing, [&](const std::string& key) { return store_->check({key}); });
+    asked([&] {
+      std::erase_if(missing, [&](const std::string& key) { return store_->check({key}); });
+    });
     if (missing.empty() || std::chrono::steady_clock::now() >= deadline) return missing;
     std::this_thread::sleep_for(pause);
   }

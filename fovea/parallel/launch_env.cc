@@ -2,19 +2,25 @@
 
 #include <fmt/ranges.h>
 #include <sched.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
+#include "fovea/core/printable.h"
 
 namespace fovea::parallel {
 namespace {
 
 constexpr int64_t kFirstPort = 10000, kNumPorts = 20000;  // below those that systems give out
+constexpr size_t kMinSecretBytes = 16, kMaxSecretBytes = 4096;
 
 // Reads variables and keeps what was wrong with them.
 class Reader {
@@ -30,7 +36,7 @@ class Reader {
     int64_t result = 0;
     const auto [end, error] = std::from_chars(value->data(), value->data() + value->size(), result);
     if (error == std::errc() && end == value->data() + value->size() && result >= 0) return result;
-    faults_.push_back(fmt::format("{}='{}' is no number", name, *value));
+    faults_.push_back(fmt::format("{}='{}' is no number", name, printable_start(*value)));
     return {};
   }
 
@@ -70,6 +76,7 @@ Launch read_torch(Reader& reader) {
   launch.run_id = fmt::format("{}/{}", reader.text("TORCHELASTIC_RUN_ID").value_or("none"),
                               reader.text("TORCHELASTIC_RESTART_COUNT").value_or("0"));
   launch.is_store_hosted = reader.text("TORCHELASTIC_USE_AGENT_STORE").value_or("False") == "True";
+  launch.is_store_of_torchrun = launch.is_store_hosted && !reader.has(kStoreVariable);
   if (launch.world_size > 1) {
     for (const char* name : {"MASTER_ADDR", "MASTER_PORT"}) {
       if (!reader.has(name)) reader.add_fault(fmt::format("RANK is set, but {} is not", name));
@@ -144,6 +151,47 @@ void check_ranges(const Launch& launch, Reader& reader) {
   }
 }
 
+// What a file has but for white space at its end, where nobody but its owner can read it.
+std::string secret_in(const std::string& path, Reader& reader) {
+  struct stat state {};
+  if (stat(path.c_str(), &state) != 0) {
+    reader.add_fault(fmt::format("{}={}: {}", kSecretFileVariable, path, std::strerror(errno)));
+    return "";
+  }
+  if (!S_ISREG(state.st_mode)) {
+    reader.add_fault(fmt::format("{}={}: expected a file", kSecretFileVariable, path));
+    return "";
+  }
+  if ((state.st_mode & (S_IRGRP | S_IROTH | S_IWGRP | S_IWOTH)) != 0) {
+    reader.add_fault(
+        fmt::format("{}={}: others may read or write the file; expected one of yours "
+                    "alone: chmod 600",
+                    kSecretFileVariable, path));
+    return "";
+  }
+  auto text = read_file(path, kMaxSecretBytes);
+  text.erase(text.find_last_not_of(" \t\r\n") + 1);
+  return text;
+}
+
+void read_secret(Reader& reader, Launch& launch) {
+  const auto given = reader.text(kSecretVariable), file = reader.text(kSecretFileVariable);
+  if (!given && !file) return;
+  if (given && file) {
+    reader.add_fault(fmt::format("{} and {} are both set; expected one of them", kSecretVariable,
+                                 kSecretFileVariable));
+    return;
+  }
+  const auto num_faults = reader.faults().size();
+  launch.secret = given ? *given : secret_in(*file, reader);
+  if (launch.secret.size() < kMinSecretBytes && reader.faults().size() == num_faults) {
+    reader.add_fault(fmt::format(
+        "{} has {} characters; expected at least {}, drawn at random: "
+        "openssl rand -hex 32",
+        given ? kSecretVariable : kSecretFileVariable, launch.secret.size(), kMinSecretBytes));
+  }
+}
+
 Launch read_all(Reader& reader) {
   const bool has_torch = reader.has("RANK") || reader.has("WORLD_SIZE");
   const bool has_mpi = reader.has("OMPI_COMM_WORLD_RANK") || reader.has("OMPI_COMM_WORLD_SIZE");
@@ -170,9 +218,10 @@ Environment process_environment() {
 
 Launch launch_from(const Environment& environment) {
   Reader reader(environment);
-  const auto launch = read_all(reader);
+  auto launch = read_all(reader);
   if (launch.launcher.empty()) return launch;
   check_ranges(launch, reader);
+  if (launch.world_size > 1) read_secret(reader, launch);
   if (!reader.faults().empty()) {
     fail<ConfigError>("the environment says that {} started this process, but: {}", launch.launcher,
                       fmt::join(reader.faults(), "; "));

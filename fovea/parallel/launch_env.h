@@ -14,24 +14,35 @@ struct Launch {
   int64_t world_size = 1;
   int64_t local_rank = 0;  // among the ranks of this machine
   int64_t local_size = 1;
-  std::string address;           // where ranks meet
-  int64_t port = 0;              // there
-  bool is_store_hosted = false;  // the launcher has the store there; else rank 0 makes it
-  std::string run_id;            // the same for all ranks of a start, another for each start
-  bool binds_cores = false;      // the launcher gives each rank cores of its own
+  std::string address;                // where ranks meet
+  int64_t port = 0;                   // there
+  bool is_store_hosted = false;       // the launcher has the store there; else rank 0 makes it
+  bool is_store_of_torchrun = false;  // and that launcher is torchrun
+  std::string secret;                 // of the run; empty: none was given
+  std::string run_id;                 // the same for all ranks of a start, another for each start
+  bool binds_cores = false;           // the launcher gives each rank cores of its own
 
   bool is_one_machine() const { return local_size == world_size; }
+  // Whether the ranks meet in this process.
+  bool has_store() const { return rank == 0 && !is_store_hosted; }
 };
 
 // The value of an environment variable; nothing where it is not set or empty.
 using Environment = std::function<std::optional<std::string>(const std::string&)>;
+
+// By which Fovea's own launcher says that it has the store.
+constexpr const char* kStoreVariable = "FOVEA_STORE";
+constexpr const char* kSecretVariable = "FOVEA_SECRET";
+constexpr const char* kSecretFileVariable = "FOVEA_SECRET_FILE";
+
 Environment process_environment();
 
 // Reads, the first one that is there:
 //   RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT   torchrun and others
 //   OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE                      Open MPI's mpirun
 //   SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID, SLURM_STEP_NODELIST     srun
-// Of the last two MASTER_ADDR and MASTER_PORT go first where they are set. A group of one is no
+// Of the last two MASTER_ADDR and MASTER_PORT go first where they are set. FOVEA_SECRET, or the
+// file FOVEA_SECRET_FILE, has what the ranks of a run know and nobody else. A group of one is no
 // group. Throws ConfigError with every fault at once: a variable that is missing or no number, and
 // two launchers that contradict each other.
 Launch launch_from(const Environment& environment);

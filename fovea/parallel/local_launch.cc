@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -18,7 +17,9 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/stop_signals.h"
-#include "fovea/parallel/key_store.h"
+#include "fovea/parallel/launch_env.h"
+#include "fovea/parallel/store_server.h"
+#include "fovea/parallel/watch.h"
 
 extern char** environ;
 
@@ -29,6 +30,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kLocalhost = "127.0.0.1";
 constexpr std::chrono::milliseconds kPoll{20};
+constexpr std::chrono::seconds kPatience{30};
 
 // A list of C strings that ends with a null.
 class CStrings {
@@ -44,7 +46,15 @@ class CStrings {
   std::vector<char*> pointers_;
 };
 
-std::vector<std::string> environment_of(int64_t rank, int64_t processes, int64_t port) {
+// Random, in characters that an environment can hold.
+std::string make_secret() {
+  std::string text;
+  for (const char byte : random_bytes()) text += fmt::format("{:02x}", static_cast<uint8_t>(byte));
+  return text;
+}
+
+std::vector<std::string> environment_of(int64_t rank, int64_t processes, int64_t port,
+                                        const std::string& secret) {
   const std::vector<std::pair<std::string, std::string>> own = {
       {"RANK", std::to_string(rank)},
       {"WORLD_SIZE", std::to_string(processes)},
@@ -54,7 +64,10 @@ std::vector<std::string> environment_of(int64_t rank, int64_t processes, int64_t
       {"MASTER_PORT", std::to_string(port)},
       {"TORCHELASTIC_RUN_ID", "local"},
       {"TORCHELASTIC_RESTART_COUNT", "0"},
-      {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+      {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+      {kStoreVariable, "launcher"},
+      {kSecretVariable, secret},
+      {kSecretFileVariable, ""}};
   std::vector<std::string> variables;
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string text = *variable;
@@ -96,12 +109,12 @@ class LocalRanks {
  public:
   LocalRanks(const std::vector<std::string>& command, const LocalLaunchOptions& options)
       : options_(options),
-        store_({.address = kLocalhost,
-                .port = 0,
-                .is_server = true,
-                .timeout = std::chrono::seconds(30)}) {
+        secret_(make_secret()),
+        store_(listen_at(kLocalhost, 0, /*is_for_others=*/false, Clock::now() + kPatience),
+               secret_) {
     for (int64_t rank = 0; rank < options.processes; ++rank) {
-      processes_.push_back(start(command, environment_of(rank, options.processes, store_.port())));
+      const auto environment = environment_of(rank, options.processes, store_.port(), secret_);
+      processes_.push_back(start(command, environment));
     }
     if (options.on_started) options.on_started(processes_);
   }
@@ -170,18 +183,15 @@ class LocalRanks {
 
   // From the rank's last heartbeat, see Note [Heartbeats].
   std::string where(size_t rank) const {
-    const auto beat = store_.find(fmt::format("fovea/local/0/beat/{}", rank)).value_or("");
-    int64_t count = 0, step = -1;
-    if (std::sscanf(beat.c_str(), "%ld %ld", &count, &step) < 2 || step < 0) {
-      return "before its first step";
-    }
-    return fmt::format("at step {}", step);
+    const auto text = store_.find("fovea/local/0/" + beat_key(static_cast<int64_t>(rank)));
+    return beat_from(text.value_or("")).value_or(RankBeat()).place();
   }
 
   LocalLaunchOptions options_;
   StopSignals signals_;
   std::array<int64_t, kStopSignals.size()> num_forwarded_{};
-  KeyStore store_;
+  std::string secret_;  // of this run: what lets ranks in where they meet
+  StoreServer store_;
   std::vector<pid_t> processes_;  // by rank; 0: it has ended
   size_t num_ended_ = 0;
   bool has_failed_ = false;

@@ -25,7 +25,9 @@ struct LocalLaunchOptions {
 // Runs `command` (the program's path, then its arguments) in `options.processes` processes with the
 // environment that torchrun gives, and waits for them. Stop signals go on to all of them. When one
 // fails the others are left to end by themselves for a while, then killed. The place where ranks
-// meet is in this process, so it outlives each of them. Throws Error where a process cannot be
+// meet is in this process, so it outlives each of them; it listens on loopback alone, and lets in
+// who has the secret that is drawn here and handed on by the environment. A rank ends with the
+// thread that called this, also where that was killed. Throws Error where a process cannot be
 // started.
 LocalRun run_local_ranks(const std::vector<std::string>& command,
                          const LocalLaunchOptions& options);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,7 +18,7 @@
 namespace fovea::parallel {
 
 struct RankFailure {
-  int64_t rank = 0;
+  int64_t rank = -1;  // -1: of no rank, or nobody knows of which
   int64_t step = -1;  // -1: before the first one
   ExitCode code = ExitCode::kUsage;
   std::string message;
@@ -25,15 +26,35 @@ struct RankFailure {
   std::string text() const;
 };
 
+// What a failure and a beat are in the store. Both are cut to a length there, and what is read is
+// taken for that of a stranger: of a failure that is none, or whose code is not one with which a
+// run fails, comes one with kHang; steering characters are escaped.
+std::string to_text(const RankFailure& failure);
+RankFailure failure_from(const std::string& text, int64_t num_ranks);
+
+struct RankBeat {
+  int64_t count = 0;
+  int64_t step = -1;
+  std::string operation;
+
+  std::string place() const;  // "at step 3", "before its first step"
+};
+std::string to_text(const RankBeat& beat);
+std::optional<RankBeat> beat_from(const std::string& text);
+std::string beat_key(int64_t rank);
+
 // Note [Heartbeats]
 // Every beat a rank writes a counter, its step and what it does into the store, over a connection
 // of its own. A rank that waits for others looks at their counters: one that stands still belongs
 // to a process that was stopped, killed or cut off. Counters are compared with themselves, so
 // clocks of machines may differ. A process whose main thread alone hangs goes on beating; the
-// longest wait of a collective ends that, and the beats say what each rank was doing.
+// longest wait of a collective ends that, and the beats say what each rank was doing. A rank whose
+// store is gone, or has not answered for `stale`, is alone: nobody would tell it to end. It is left
+// some seconds to find that out in a collective, and is ended then, whatever it does.
 class Watch {
  public:
-  // num_ranks of the world; `stale`: silence after which a rank counts as gone.
+  // num_ranks of the world; `stale`: silence after which a rank counts as gone. What the store is
+  // asked ends by then as well: see KeyStore::clone.
   Watch(std::unique_ptr<KeyStore> store, int64_t rank, int64_t num_ranks,
         std::chrono::milliseconds stale);
   ~Watch();
@@ -59,6 +80,10 @@ class Watch {
   // What each rank was last known to do, in words; at most the first ones of many.
   std::string whereabouts() const;
   std::chrono::milliseconds stale() const { return stale_; }
+  // Called once, from the thread of the watch, when this rank is alone and has not ended `patience`
+  // later; empty: nobody is told.
+  void on_alone(std::function<void(const std::string& why)> end,
+                std::chrono::milliseconds patience = std::chrono::milliseconds(6000));
 
   // Tells the others. -> false where another rank's failure came first. Waits some seconds at most.
   bool post(const std::string& message, ExitCode code);
@@ -71,6 +96,7 @@ class Watch {
   };
 
   void run();
+  void stay_alone();
   void beat();
   void read_others();
 
@@ -87,6 +113,9 @@ class Watch {
   Clock::time_point last_round_ = Clock::now();
   std::vector<Beat> beats_;
   std::optional<RankFailure> failure_, to_post_;
+  std::string loss_;  // why the store is gone
+  std::function<void(const std::string&)> end_alone_;
+  std::chrono::milliseconds alone_patience_{0};
   std::thread thread_;
 };
 

@@ -1,9 +1,7 @@
 #include "fovea/parallel/world.h"
 
 #include <ATen/Parallel.h>
-#include <arpa/inet.h>
 #include <fmt/ranges.h>
-#include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -45,32 +43,27 @@ std::string host_name() {
 
 // The address of the interface through which this machine reaches `host`: a host's own name may
 // stand for its loopback. No packet is sent.
-std::string address_towards(const std::string& host, int64_t port) {
-  addrinfo hints{}, *found = nullptr;
-  hints.ai_socktype = SOCK_DGRAM;
-  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0)
+std::string address_towards(const std::string& host, int64_t port, milliseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  const auto addresses = resolve(host, port, deadline);
+  if (addresses.empty()) return host_name();
+  const auto& target = addresses.front();
+  const Socket socket(::socket(target.bytes.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  NetAddress own{.bytes = {}, .size = sizeof own.bytes};
+  if (connect(socket.file(), reinterpret_cast<const sockaddr*>(&target.bytes), target.size) != 0 ||
+      getsockname(socket.file(), reinterpret_cast<sockaddr*>(&own.bytes), &own.size) != 0) {
     return host_name();
-  std::string address = host_name();
-  const int file = socket(found->ai_family, SOCK_DGRAM, 0);
-  sockaddr_storage own{};
-  socklen_t size = sizeof own;
-  if (file >= 0 && connect(file, found->ai_addr, found->ai_addrlen) == 0 &&
-      getsockname(file, reinterpret_cast<sockaddr*>(&own), &size) == 0) {
-    std::array<char, NI_MAXHOST> text{};
-    if (getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text.data(), text.size(), nullptr, 0,
-                    NI_NUMERICHOST) == 0) {
-      address = text.data();
-    }
   }
-  if (file >= 0) close(file);
-  freeaddrinfo(found);
-  return address;
+  return own.text();
 }
 
 KeyStore open_store(const Launch& launch, milliseconds timeout) {
-  return KeyStore({.address = launch.address,
-                   .port = launch.port,
-                   .is_server = launch.rank == 0 && !launch.is_store_hosted,
+  return KeyStore({.place = {.address = launch.address,
+                             .port = launch.port,
+                             .is_of_torchrun = launch.is_store_of_torchrun,
+                             .secret = launch.secret},
+                   .is_server = launch.has_store(),
+                   .is_for_others = !launch.is_one_machine(),
                    .timeout = timeout});
 }
 
@@ -127,10 +120,11 @@ struct World::Links {
         device_backend(std::move(device)) {
     with_others(launch, "the start", [&] {
       meet(store, launch, patience);
-      watch = std::make_unique<Watch>(store.clone(), launch.rank, launch.world_size,
-                                      std::min(kMostSilence, patience / 2));
+      const auto stale = std::min(kMostSilence, patience / 2);
+      watch = std::make_unique<Watch>(store.clone(stale), launch.rank, launch.world_size, stale);
+      address = launch.is_one_machine() ? "127.0.0.1"
+                                        : address_towards(launch.address, launch.port, patience);
     });
-    address = launch.is_one_machine() ? "127.0.0.1" : address_towards(launch.address, launch.port);
   }
 
   milliseconds timeout;
@@ -205,7 +199,8 @@ void World::check_collectives() {
 }
 
 void World::check(const std::vector<int64_t>& ranks, Communicator& group) {
-  auto store = links_->store.clone()->under(fmt::format("check/{}", fmt::join(ranks, "-")));
+  auto store =
+      links_->store.clone(links_->timeout)->under(fmt::format("check/{}", fmt::join(ranks, "-")));
   const auto check = std::make_shared<CollectiveCheck>(std::move(store), ranks, rank(),
                                                        links_->timeout, *links_->watch);
   group.set_check([check](const std::string& collective) { check->agree(collective); });
@@ -219,6 +214,10 @@ void World::at_operation(const std::string& operation) {
   if (links_) links_->watch->at_operation(operation);
 }
 
+void World::on_alone(std::function<void(const std::string& why)> end) {
+  if (links_) links_->watch->on_alone(std::move(end));
+}
+
 double World::take_wait_seconds() { return links_ ? links_->watch->take_wait_seconds() : 0; }
 
 bool World::fail(const std::string& message, ExitCode code) {
@@ -228,9 +227,9 @@ bool World::fail(const std::string& message, ExitCode code) {
 void World::leave() {
   if (!links_) return;
   all_->barrier("the end of the run");
+  links_->watch->on_alone({});
   links_->store.set(fmt::format("left/{}", rank()), "");
-  const bool is_host = is_first() && !launch_.is_store_hosted;
-  if (is_host) links_->store.wait_for(keys_of_all("left", size()), kLeavePatience);
+  if (launch_.has_store()) links_->store.wait_for(keys_of_all("left", size()), kLeavePatience);
 }
 
 }  // namespace fovea::parallel

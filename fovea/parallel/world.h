@@ -66,6 +66,10 @@ class World {
   // exchange itself, and for ranks that came later. 0 for one process.
   double take_wait_seconds();
 
+  // `end` is called, from another thread, some seconds after this rank has lost the place where the
+  // ranks meet, should it still run then: in a long step, say. Nobody else could end it.
+  void on_alone(std::function<void(const std::string& why)> end);
+
   // Tells the others why this rank stops. -> true where no other rank's failure came first.
   bool fail(const std::string& message, ExitCode code);
   // At the good end: returns once every rank is here, so that none takes the meeting place away.

@@ -8,6 +8,7 @@
 #   FOVEA_CONTAINER  an Apptainer image; FOVEA is then the program within (default: fovea)
 #   FOVEA_REQUEUE    no: a job that is stopped stays so (default: yes)
 #   MASTER_PORT      where ranks meet on the first node (default: follows from the job's number)
+#   FOVEA_SECRET     what lets a rank in there, or FOVEA_SECRET_FILE with the name of a file (default: drawn for each start)
 
 # Before -u: the set-up files of modules and conda use variables that are not set.
 FOVEA_HOME=${FOVEA_HOME:-$SLURM_SUBMIT_DIR}
@@ -64,6 +65,10 @@ step_options() {
 # train_with_srun SOURCE [a.b=c ...]: each task of the job is a rank. Ranks end by themselves when one of them fails, and
 # say which; Slurm waits that long for them.
 train_with_srun() {
+  if [[ -z ${FOVEA_SECRET:-}${FOVEA_SECRET_FILE:-} ]]; then
+    FOVEA_SECRET=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
+    export FOVEA_SECRET
+  fi
   # shellcheck disable=SC2046  # one word or none
   launch_and_requeue srun $(step_options) --kill-on-bad-exit=0 --wait=600 -- "$@"
 }

@@ -345,10 +345,17 @@ TEST_F(LaunchedRanksTest, AMissingRankIsNamedInTime) {
 
 TEST_F(LaunchedRanksTest, NobodyAtTheMeetingPlace) {
   free_port();
-  const auto alone = run_fovea("train " + recipe_ + " launch.timeout=2", variables(1, 2));
+  const auto alone = run_fovea("train " + recipe_ + " launch.timeout=1", variables(1, 2));
   EXPECT_EQ(alone.exit_code, 7) << alone.output;
   EXPECT_THAT(alone.output, AllOf(HasSubstr(fmt::format("127.0.0.1:{}", port_)),
                                   HasSubstr("nobody answers"), HasSubstr("is rank 0 running")));
+}
+
+TEST_F(LaunchedRanksTest, AListenerThatSaysNothing) {
+  ASSERT_EQ(listen(holder_, 1), 0);
+  const auto alone = run_fovea("train " + recipe_ + " launch.timeout=1", variables(1, 2));
+  EXPECT_EQ(alone.exit_code, 7) << alone.output;
+  EXPECT_THAT(alone.output, HasSubstr("somebody listens there, but does not answer within 1 s"));
 }
 
 TEST_F(LaunchedRanksTest, APortInUseIsNamed) {

@@ -1,6 +1,7 @@
 #include "fovea/parallel/communicator.h"
 
 #include <ATen/Functions.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -8,12 +9,14 @@
 #include "fovea/parallel/mesh.h"
 #include "fovea/parallel/rank_error.h"
 #include "tests/parallel/every_collective.h"
+#include "tests/parallel/listening_sockets.h"
 #include "tests/parallel/run_ranks.h"
 
 namespace fovea::parallel {
 namespace {
 
 using testing::check_collectives;
+using testing::listening_addresses;
 using testing::run_ranks;
 
 TEST(CommunicatorTest, OneRankIsTrivial) {
@@ -37,6 +40,9 @@ TEST(CommunicatorTest, ThreeRanks) {
     const auto texts = all_gather_text(ranks, std::string(ranks.rank(), 'x'), "texts");
     EXPECT_EQ(texts, (std::vector<std::string>{"", "x", "xx"}));
     EXPECT_EQ(max_over_ranks(ranks, static_cast<double>(-5 - ranks.rank()), "a number"), -5);
+    // What ranks of one machine exchange is out of reach of the network: Gloo's sockets.
+    EXPECT_THAT(listening_addresses(), ::testing::Each("127.0.0.1"));
+    EXPECT_FALSE(listening_addresses().empty());
   });
 }
 

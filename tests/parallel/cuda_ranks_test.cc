@@ -31,9 +31,13 @@ void check_every_dtype(parallel::Communicator& ranks) {
 TEST_F(CudaRanksTest, OneRankOverNccl) {
   const auto nccl = parallel::nccl_backend(parallel::Launch{}, /*num_devices=*/1);
   ASSERT_NE(nccl, nullptr) << "the CUDA module was built without nccl.h";
+  const parallel::StoreServer server(
+      parallel::listen_at("127.0.0.1", 0, /*is_for_others=*/false,
+                          std::chrono::steady_clock::now() + seconds(60)),
+      "");
   const parallel::KeyStore store(
-      {.address = "127.0.0.1", .is_server = true, .timeout = seconds(60)});
-  parallel::Watch watch(store.clone(), 0, 1, seconds(60));
+      {.place = {.address = "127.0.0.1", .port = server.port()}, .timeout = seconds(60)});
+  parallel::Watch watch(store.clone(seconds(60)), 0, 1, seconds(60));
   const parallel::GroupOptions options{.address = "127.0.0.1", .timeout = seconds(60)};
   const auto ranks =
       parallel::make_communicator({.host = parallel::make_gloo(store.under("host"), options),

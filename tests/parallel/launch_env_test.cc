@@ -3,13 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "fovea/core/error.h"
+#include "tests/support/temp_dir.h"
 
 namespace fovea::parallel {
 namespace {
 
+namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Variables = std::map<std::string, std::string>;
@@ -71,7 +75,10 @@ TEST(LaunchEnvTest, ReadsTorchrun) {
   EXPECT_EQ(launch.port, 29500);
   EXPECT_EQ(launch.run_id, "job/2");
   EXPECT_TRUE(launch.is_store_hosted);
+  EXPECT_TRUE(launch.is_store_of_torchrun);
+  EXPECT_FALSE(launch.has_store());
   EXPECT_FALSE(launch.is_one_machine());
+  EXPECT_EQ(launch.secret, "");
 }
 
 TEST(LaunchEnvTest, ReadsSlurm) {
@@ -146,6 +153,38 @@ TEST(LaunchEnvTest, RefusesLaunchersThatContradict) {
   EXPECT_THAT(launch_refusal(kSlurm + exported), HasSubstr("contradict srun"));
   const auto agreed = kSlurm + exported + Variables{{"RANK", "6"}, {"WORLD_SIZE", "7"}};
   EXPECT_EQ(launch_from(from(agreed)).rank, 6);
+}
+
+TEST(LaunchEnvTest, ReadsTheSecretOfARun) {
+  const std::string secret = "0123456789abcdef";
+  const support::TempDir folder;
+  const auto path = folder.file("secret");
+  std::ofstream(path) << secret << " \n";
+  fs::permissions(path, fs::perms::owner_read);
+  const auto given = launch_from(from(kSlurm + Variables{{"FOVEA_SECRET", secret}}));
+  EXPECT_EQ(given.secret, secret);
+  EXPECT_EQ(launch_from(from(kSlurm + Variables{{"FOVEA_SECRET_FILE", path}})).secret, secret);
+  // Fovea's own launcher has the store, and hands its secret on.
+  const auto own = launch_from(
+      from(kTorchrun + Variables{{"FOVEA_STORE", "launcher"}, {"FOVEA_SECRET", secret}}));
+  EXPECT_TRUE(own.is_store_hosted);
+  EXPECT_FALSE(own.is_store_of_torchrun);
+  // One process needs none, and looks at none.
+  EXPECT_EQ(launch_from(from({{"FOVEA_SECRET", "short"}})).world_size, 1);
+
+  EXPECT_THAT(launch_refusal(kSlurm + Variables{{"FOVEA_SECRET", "short!"}}),
+              AllOf(HasSubstr("FOVEA_SECRET has 6 characters; expected at least 16"),
+                    ::testing::Not(HasSubstr("short!"))));
+  EXPECT_THAT(
+      launch_refusal(kSlurm + Variables{{"FOVEA_SECRET", secret}, {"FOVEA_SECRET_FILE", path}}),
+      HasSubstr("are both set"));
+  EXPECT_THAT(launch_refusal(kSlurm + Variables{{"FOVEA_SECRET_FILE", path + "2"}}),
+              HasSubstr("secret2: No such file"));
+  EXPECT_THAT(launch_refusal(kSlurm + Variables{{"FOVEA_SECRET_FILE", folder.path()}}),
+              HasSubstr("expected a file"));
+  fs::permissions(path, fs::perms::group_read, fs::perm_options::add);
+  EXPECT_THAT(launch_refusal(kSlurm + Variables{{"FOVEA_SECRET_FILE", path}}),
+              HasSubstr("chmod 600"));
 }
 
 TEST(LaunchEnvTest, ReadsSlurmsShortForms) {

@@ -2,13 +2,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <thread>
 
+#include "tests/parallel/listening_sockets.h"
 #include "tests/support/temp_dir.h"
 
 namespace fovea::parallel {
@@ -33,6 +36,57 @@ TEST(LocalLaunchTest, RanksKnowWhoTheyAre) {
     std::getline(std::ifstream(folder.file(std::to_string(rank))), line);
     EXPECT_EQ(line, "3 " + std::to_string(rank) + " 3 127.0.0.1");
   }
+}
+
+// What lets a rank in where the ranks meet is drawn for each run, and that place is on loopback.
+TEST(LocalLaunchTest, RanksMeetOutOfReachOfTheNetwork) {
+  const support::TempDir folder;
+  setenv("FOVEA_SECRET_FILE", "/of/an/outer/run", 1);
+  std::string secrets[2];
+  for (auto& secret : secrets) {
+    std::vector<std::string> addresses;
+    const auto run = run_script(
+        "echo \"$FOVEA_SECRET$FOVEA_SECRET_FILE\" > " + folder.path() + "/$RANK",
+        {.processes = 2,
+         .on_started = [&](const auto&) { addresses = testing::listening_addresses(); }});
+    EXPECT_EQ(run.exit_code, 0);
+    EXPECT_EQ(addresses, std::vector<std::string>{"127.0.0.1"});
+    std::string of_other;
+    std::getline(std::ifstream(folder.file("0")), secret);
+    std::getline(std::ifstream(folder.file("1")), of_other);
+    EXPECT_EQ(secret.size(), 64u);
+    EXPECT_EQ(secret, of_other);
+  }
+  unsetenv("FOVEA_SECRET_FILE");
+  EXPECT_NE(secrets[0], secrets[1]);
+}
+
+// Nobody is left to end them.
+TEST(LocalLaunchTest, RanksEndWithALauncherThatIsKilled) {
+  const support::TempDir folder;
+  const pid_t launcher = fork();
+  if (launcher == 0) {
+    run_script("echo $$ > " + folder.path() + "/new; mv " + folder.path() + "/new " +
+                   folder.path() + "/$RANK; exec sleep 100",
+               {.processes = 1});
+    _exit(0);
+  }
+  pid_t rank = 0;
+  while (!(std::ifstream(folder.file("0")) >> rank)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  kill(launcher, SIGKILL);
+  waitpid(launcher, nullptr, 0);
+  const auto is_alive = [&] {  // a process that nobody waits for stays in the table for a while
+    std::ifstream file("/proc/" + std::to_string(rank) + "/stat");
+    std::string state;
+    file >> state >> state >> state;
+    return file.good() && state != "Z";
+  };
+  for (int i = 0; i < 2000 && is_alive(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_FALSE(is_alive());
 }
 
 TEST(LocalLaunchTest, TheFirstFailureDecidesAndEndsTheOthers) {
