@@ -50,6 +50,8 @@ struct StoreServer::Visitor {
   Deadline greeting_ends = ServerClock::now() + kGreetingPatience;
   std::string rank_nonce{}, store_nonce{};
   std::string received{}, to_send{};
+
+  size_t num_pending() const { return received.size() + to_send.size(); }
 };
 
 StoreServer::StoreServer(std::vector<Socket> listeners, std::string secret, size_t max_bytes)
@@ -91,9 +93,16 @@ void StoreServer::run() {
     if (files[0].revents != 0) return;
     const size_t first = 1 + listeners_.size();
     std::vector<Visitor> kept;
+    num_pending_ = 0;
+    for (const auto& visitor : visitors_) num_pending_ += visitor.num_pending();
     for (size_t i = 0; i < visitors_.size(); ++i) {
+      auto& visitor = visitors_[i];
       const auto events = files[first + i].revents;
-      if (events == 0 || serve(visitors_[i], events)) kept.push_back(std::move(visitors_[i]));
+      const size_t before = visitor.num_pending();
+      if (events != 0 && !serve(visitor, events)) continue;
+      num_pending_ += visitor.num_pending() - before;
+      if (num_pending_ > max_bytes_ && visitor.num_pending() > before) continue;
+      kept.push_back(std::move(visitor));
     }
     visitors_ = std::move(kept);
     drop_late_strangers();

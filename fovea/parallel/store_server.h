@@ -20,7 +20,8 @@ namespace fovea::parallel {
 // at once.
 class StoreServer {
  public:
-  // secret: empty: whoever comes is let in.
+  // secret: empty: whoever comes is let in. max_bytes: of all values; and of all that is on its
+  // way.
   StoreServer(std::vector<Socket> listeners, std::string secret,
               size_t max_bytes = size_t{256} << 20);
   ~StoreServer();
@@ -50,6 +51,7 @@ class StoreServer {
   Socket wake_;
 
   std::vector<Visitor> visitors_;  // oldest first
+  size_t num_pending_ = 0;         // bytes that came and are no whole request yet, or wait to go
   mutable std::mutex mutex_;
   std::map<std::string, std::string> values_;
   size_t num_bytes_ = 0;  // of values_

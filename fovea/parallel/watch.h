@@ -49,12 +49,12 @@ std::string beat_key(int64_t rank);
 // to a process that was stopped, killed or cut off. Counters are compared with themselves, so
 // clocks of machines may differ. A process whose main thread alone hangs goes on beating; the
 // longest wait of a collective ends that, and the beats say what each rank was doing. A rank whose
-// store is gone, or has not answered for `stale`, is alone: nobody would tell it to end. It is left
+// store is gone, or has not answered in time, is alone: nobody would tell it to end. It is left
 // some seconds to find that out in a collective, and is ended then, whatever it does.
 class Watch {
  public:
-  // num_ranks of the world; `stale`: silence after which a rank counts as gone. What the store is
-  // asked ends by then as well: see KeyStore::clone.
+  // num_ranks of the world; `stale`: silence after which a rank counts as gone. How long the store
+  // may take for an answer says the one who clones it.
   Watch(std::unique_ptr<KeyStore> store, int64_t rank, int64_t num_ranks,
         std::chrono::milliseconds stale);
   ~Watch();
@@ -73,7 +73,7 @@ class Watch {
 
   // From now on, or no longer, the other ranks' beats are read.
   void look_at_others(bool is_wanted);
-  // The first failure that a rank told of, if any. A store that does not answer is one of rank 0.
+  // The first failure that a rank told of, if any. A store that does not answer is one of no rank.
   std::optional<RankFailure> failure() const;
   // The ranks not heard of for `silence`, in words with their steps; empty: all were heard of.
   std::string silent_ranks(std::chrono::milliseconds silence) const;

@@ -23,6 +23,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kMostSilence{60000};
+constexpr milliseconds kStorePatience{5000};  // at least, for an answer: machines may be busy
 constexpr milliseconds kLeavePatience{10000};
 constexpr size_t kMaxNamed = 20;
 
@@ -121,7 +122,8 @@ struct World::Links {
     with_others(launch, "the start", [&] {
       meet(store, launch, patience);
       const auto stale = std::min(kMostSilence, patience / 2);
-      watch = std::make_unique<Watch>(store.clone(stale), launch.rank, launch.world_size, stale);
+      watch = std::make_unique<Watch>(store.clone(std::max(stale, kStorePatience)), launch.rank,
+                                      launch.world_size, stale);
       address = launch.is_one_machine() ? "127.0.0.1"
                                         : address_towards(launch.address, launch.port, patience);
     });

@@ -164,6 +164,10 @@ TEST(StoreTest, HoldsNoMoreThanItMay) {
   vast->set("vast", std::vector<uint8_t>(100));
   EXPECT_THROW((vast->set("vast", std::vector<uint8_t>(kMaxValueBytes + 1)), vast->check({"vast"})),
                c10::DistNetworkError);
+  // Parts of requests, each of which could still become one.
+  const auto stuck = client->clone();
+  EXPECT_THROW((stuck->set("stuck", std::vector<uint8_t>(1 << 20)), stuck->check({"stuck"})),
+               c10::DistNetworkError);
   // No number: what is added to it ends its own connection alone.
   const auto wrong = client->clone();
   EXPECT_THROW(wrong->add("small", 1), c10::DistNetworkError);
