@@ -5,9 +5,12 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <new>
+
+#include "fovea/core/byte_reader.h"
 
 namespace fovea::data {
 namespace {
@@ -38,6 +41,24 @@ TiffChecksums::TiffChecksums(const TiffHandle& handle) : handle_(handle) {
   if (!is_deflate_) return;
   packed_.resize(kPackedBlock);
   unpacked_.resize(kUnpackedBlock);
+}
+
+void TiffChecksums::check(uint32_t block, std::span<const uint8_t> pixels) const {
+  if (!is_deflate_ || ends_with_sum_of(block, pixels)) return;
+  check(block, static_cast<int64_t>(pixels.size()));
+}
+
+// The sum is the stream's last four bytes, big-endian (RFC 1950).
+bool TiffChecksums::ends_with_sum_of(uint32_t block, std::span<const uint8_t> pixels) const {
+  std::array<uint8_t, 4> stored = {};
+  const uint64_t count = TIFFGetStrileByteCount(handle_.get(), block);
+  if (has_reversed_bits_ || count < stored.size()) return false;
+  const uint64_t end = TIFFGetStrileOffset(handle_.get(), block) + count;
+  const ssize_t got = pread(TIFFFileno(handle_.get()), stored.data(), stored.size(),
+                            static_cast<off_t>(end - stored.size()));
+  const auto sum = static_cast<uint32_t>(adler32_z(1, pixels.data(), pixels.size()));
+  return got == static_cast<ssize_t>(stored.size()) &&
+         load_number<uint32_t>(stored.data(), std::endian::big) == sum;
 }
 
 void TiffChecksums::check(uint32_t block, int64_t bytes) const {

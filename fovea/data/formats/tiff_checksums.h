@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "fovea/data/formats/tiff_handle.h"
@@ -17,8 +18,13 @@ class TiffChecksums {
   // file is not packed with deflate. Throws DataError: a wrong checksum, a stream that is cut or
   // holds more than `bytes`.
   void check(uint32_t block, int64_t bytes) const;
+  // The same, where libtiff has made `pixels` of the whole of it: their sum is that of the stream
+  // unless a predictor or another byte order lies between, and then nothing is unpacked.
+  void check(uint32_t block, std::span<const uint8_t> pixels) const;
 
  private:
+  bool ends_with_sum_of(uint32_t block, std::span<const uint8_t> pixels) const;
+
   const TiffHandle& handle_;
   bool is_deflate_ = false, has_reversed_bits_ = false;
   mutable std::vector<uint8_t> packed_, unpacked_;

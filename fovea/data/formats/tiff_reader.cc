@@ -181,7 +181,7 @@ class TiffRegions : public RegionSource {
         if (TIFFReadEncodedTile(tiff_, tile, block_.data(), bytes) != bytes) {
           handle_->fail_at(fmt::format("tile {} at row {}, column {} cannot be read", tile, y, x));
         }
-        checksums_.check(tile, bytes);
+        checksums_.check(tile, block_);
         const int64_t first = std::max(y, region.top);
         const int64_t last = std::min(y + tile_.height, bottom);
         const int64_t begin = std::max(x, region.left);
