@@ -53,6 +53,17 @@ void expect_flips_are_seen(const std::string& what, std::vector<uint8_t> bytes, 
   EXPECT_GT(num_refused, (last - first) / 2) << what;
 }
 
+// `bytes` over a file of as many: one that is cut and written anew waits for the disk.
+std::string write_over(const std::string& path, const std::vector<uint8_t>& bytes) {
+  const bool is_there = std::filesystem::exists(path);
+  if (!is_there) std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  std::fstream file(path,
+                    std::ios::binary | std::ios::out | (is_there ? std::ios::in : std::ios::out));
+  file.write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+  return path;
+}
+
 // The samples of a data set, with their labels.
 std::string samples_of(const Dataset& dataset) {
   std::string all;
@@ -88,18 +99,19 @@ TEST(FlippedBitsTest, GzipOfNiftiAndIdx) {
   const TempDir dir;
   write_nifti(dir.file("a.nii.gz"), testing::small_volume(3), affine_of_spacing({1, 2, 3}));
   const auto nifti = [&](const std::vector<uint8_t>& bytes) {
-    const auto stored = open_nifti(dir.write("flipped.nii.gz", bytes));
+    const auto stored = open_nifti(write_over(dir.file("flipped.nii.gz"), bytes));
     Volume volume;
     convert_volume(stored, volume);
     return as_text(volume.values) + stored.orientation;
   };
   expect_flips_are_seen("nifti", testing::file_bytes(dir.file("a.nii.gz")), nifti);
   const auto idx = [&](const std::vector<uint8_t>& bytes) {
-    return samples_of(*build_dataset({IdxConfig{.images = dir.write("images.gz", bytes)}}));
+    return samples_of(
+        *build_dataset({IdxConfig{.images = write_over(dir.file("images.gz"), bytes)}}));
   };
   expect_flips_are_seen("idx", testing::gzip(testing::idx_bytes({3, 4, 5}, mixed_bytes(60))), idx);
   const auto archive = [&](const std::vector<uint8_t>& bytes) {
-    const auto path = dir.write("cifar-10-python.tar.gz", bytes);
+    const auto path = write_over(dir.file("cifar-10-python.tar.gz"), bytes);
     return samples_of(*build_dataset({CifarPythonConfig{.path = path}}));
   };
   expect_flips_are_seen("cifar", golden_file("cifar.cifar-10-python.tar.gz"), archive);
@@ -109,7 +121,7 @@ TEST(FlippedBitsTest, Npz) {
   const TempDir dir;
   for (const char* name : {"zip.deflated.npz", "zip.stored.npz"}) {
     const auto read = [&](const std::vector<uint8_t>& bytes) {
-      const ZipFile file(dir.write("a.npz", bytes));
+      const ZipFile file(write_over(dir.file(name), bytes));
       const auto array = read_npz_array(file, "images", kDefaultUnpackedBytes);
       return fmt::format("{} ", fmt::join(array.shape, " ")) +
              std::string(array.bytes.begin(), array.bytes.end());
@@ -160,7 +172,7 @@ std::vector<std::pair<size_t, size_t>> tiff_blocks(const std::vector<uint8_t>& b
 TEST(FlippedBitsTest, DeflateInTiff) {
   const TempDir dir;
   const auto read = [&](const std::vector<uint8_t>& bytes) {
-    const auto source = open_tiff(dir.write("a.tif", bytes));
+    const auto source = open_tiff(write_over(dir.file(fmt::format("{}.tif", bytes.size())), bytes));
     const auto& format = source->format();
     std::vector<uint8_t> pixels(
         static_cast<size_t>(format.size.height * format.size.width * format.pixel_bytes()));
@@ -191,7 +203,7 @@ TEST(FlippedBitsTest, PackedShards) {
   pack_dataset(*build_dataset({FolderConfig{.path = dir.file("in")}}), options);
   const auto shard = dir.file("packed/shard_000000.fvp");
   const auto read = [&](const std::vector<uint8_t>& bytes) {
-    dir.write("packed/shard_000000.fvp", bytes);
+    write_over(shard, bytes);
     return samples_of(*build_dataset({PackedConfig{.path = dir.file("packed")}}));
   };
   expect_flips_are_seen("packed", testing::file_bytes(shard), read);
