@@ -52,9 +52,13 @@ StoredVolume open_member(const ZipFile& wheel, const std::string& map, const fs:
   }
   const TemporaryFile file(folder / (".mni152_" + map + ".nii.gz"),
                            wheel.read(*member, kMaxMemberBytes));
-  auto stored = open_nifti(file.path());
-  convert_volume(stored, volume);
-  return stored;
+  try {
+    auto stored = open_nifti(file.path());
+    convert_volume(stored, volume);
+    return stored;
+  } catch (const DataError& error) {  // names the temporary file, which is gone when this is read
+    fail<DataError>("{}: {}: {}", wheel.path(), name, error.what());
+  }
 }
 
 Template read_template(const Mni152Options& options) {

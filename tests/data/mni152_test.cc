@@ -16,6 +16,7 @@
 namespace fovea::data {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr VolumeSize kBrainSize = {6, 14, 5};
@@ -108,6 +109,12 @@ TEST(Mni152Test, RefusesOtherArchives) {
   EXPECT_THAT(mni_error(uneven), HasSubstr("differ in size"));
   EXPECT_THAT(mni_error(Wheel(), 50), HasSubstr("slabs"));
   EXPECT_THAT(mni_error(Wheel(), 1), HasSubstr("slabs"));
+}
+
+TEST(Mni152Test, ADamagedMapNamesTheWheel) {
+  Wheel wheel;
+  wheel.grey.second.resize(wheel.grey.second.size() / 2);
+  EXPECT_THAT(mni_error(wheel), AllOf(HasSubstr("nilearn.whl: "), HasSubstr("icbm152_gm_")));
 }
 
 }  // namespace
