@@ -1,0 +1,108 @@
+"""Recipes, and every file of a run folder."""
+import pathlib
+import shutil
+import sys
+
+from . import layers
+from .arrays import floats, npy
+from .images import png
+from .originals import IMAGES, Original, fovea, put
+from .weights import SAFETENSORS, safetensors
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import tiny_run  # noqa: E402
+
+
+def run(folder, program):
+    """A run that has four steps left: the end of it is taken away."""
+    tiny_run.write(folder, ranks=1, micro_batch_size=8, epochs=2)
+    text = (folder / "recipe.yaml").read_text().replace(str(folder) + "/", "").replace("keep: 2", "keep: 10")
+    text = text.replace("transforms: [normalize]", f"transforms: [{IMAGES}]").replace("tensorboard: false", "tensorboard: true")
+    text = text.replace("-labels,", "-labels, class_names: [ant, bee, cat, dog],").replace("train-labels\n", "train-labels\n"
+                        "    class_names: [ant, bee, cat, dog]\n")
+    put(folder / "recipe.yaml", text)
+    fovea(program, folder, "train", "recipe.yaml")
+    put(folder / "image.png", png(channels=1))
+    put(folder / "tensor.npy", npy((2, 1, 8, 8), "<f4", floats(128)))
+    put(folder / "tensor.safetensors", safetensors({"images": ("F32", [2, 1, 8, 8], floats(128))}))
+    put(folder / "short.yaml", text.replace("dir: run", "dir: new_run"))
+    put(folder / "full.yaml", fovea(program, folder, "config", "show", "short.yaml"))
+    shutil.copy(folder / "run/weights.safetensors", folder / "weights.safetensors")
+    for path in (folder / "run").glob("events.out.tfevents.*"):
+        path.rename(path.with_name("events.out.tfevents.1"))
+
+
+def stopped(folder, program):
+    run(folder, program)
+    checkpoints = folder / "run/checkpoints"
+    shutil.rmtree(checkpoints / "step_00000012")
+    for name in ("latest", "best"):
+        put(checkpoints / name, "step_00000009" if name == "latest" else "step_00000006")
+    (folder / "run/weights.safetensors").unlink()
+    put(folder / "run/stopped", "step 9\n")
+
+
+RUN = ["eval run --threads 1", "report run --out page.html", "config show run", "summary run",
+       "predict run image.png --threads 1", "export run out.onnx", "convert run out.safetensors", "plan run --gpus 2",
+       "explain run image.png --out maps"]
+LATEST = ["eval run --checkpoint latest --threads 1", "convert run out.safetensors --checkpoint latest",
+          "predict run image.png --checkpoint latest --threads 1"]
+RESUME = ["train run", "train recipe.yaml"]
+BOUNDED = "trainer.max_steps=2 trainer.max_epochs=null schedule.warmup_steps=1"
+TRAIN_SHORT = f"train short.yaml {BOUNDED}"
+RECIPE = ["config show {}", "summary {}", "plan {} --gpus 4", "eval {} --threads 1", "data check {} --threads 1",
+          f"train {{}} {BOUNDED}", "config diff {} recipe.yaml",
+          "predict {} image.png --threads 1"]
+WEIGHTS = ["predict weights.safetensors image.png --threads 1", "convert weights.safetensors out.pth",
+           "eval recipe.yaml --weights weights.safetensors", "export weights.safetensors out.onnx",
+           f"{TRAIN_SHORT} init.weights=weights.safetensors"]
+
+
+TENSORS = ["predict weights.safetensors tensor.npy --out logits.npy", "explain weights.safetensors tensor.npy --out maps"]
+
+
+def of_run(name, commands, group="run", **options):
+    return Original(f"run/{name}", group, f"run/{name}", commands, **options)
+
+
+def resumed(name, **options):
+    return of_run(name, RESUME, "stopped", may_move=False, **options)
+
+
+GROUPS = {"run": run, "stopped": stopped}
+CHECKPOINT = "checkpoints/step_00000009"
+ORIGINALS = [
+    Original("recipe", "run", "short.yaml", [command.format("short.yaml") for command in RECIPE], is_text=True),
+    Original("resolved recipe", "run", "full.yaml", [command.format("full.yaml") for command in RECIPE], is_text=True),
+    Original("weights of a run", "run", "weights.safetensors", WEIGHTS, **SAFETENSORS),
+    Original("tensor npy", "run", "tensor.npy", TENSORS),
+    Original("tensor safetensors", "run", "tensor.safetensors", [command.replace("npy", "safetensors") for command in TENSORS],
+             **SAFETENSORS),
+    of_run("config.yaml", RUN, is_text=True),
+    of_run("weights.safetensors", RUN, **SAFETENSORS),
+    of_run("metrics.jsonl", ["report run --out page.html", "report run --out page.html --json"], is_text=True),
+    of_run("evaluation.json", ["report run --out page.html"], is_text=True),
+    of_run("machine.json", ["report run --out page.html"], is_text=True),
+    of_run("train.log", ["report run --out page.html"], is_text=True),
+    of_run("checkpoints/best", ["eval run --checkpoint best --threads 1", "report run --out page.html"], is_text=True),
+    of_run("checkpoints/latest", LATEST, is_text=True),
+    of_run("checkpoints/step_00000012/manifest.json", LATEST, is_text=True, is_checked=True,
+           layers=(layers.whole, layers.manifest, layers.manifest)),
+    of_run("checkpoints/step_00000012/ema-00000.safetensors", LATEST, is_checked=True, **SAFETENSORS),
+    resumed("config.yaml", is_text=True),
+    resumed("metrics.jsonl", is_text=True),
+    resumed("train.log", is_text=True),
+    resumed("evaluation.json", is_text=True),
+    resumed("machine.json", is_text=True),
+    resumed("report.html", is_text=True),
+    resumed("events.out.tfevents.1"),
+    resumed("stopped", is_text=True),
+    resumed(".lock"),
+    resumed("checkpoints/latest", is_text=True, is_checked=True),
+    resumed("checkpoints/best", is_text=True),
+    resumed(f"{CHECKPOINT}/manifest.json", is_text=True, is_checked=True,
+            layers=(layers.whole, layers.manifest, layers.manifest)),
+    resumed(f"{CHECKPOINT}/model-00000.safetensors", is_checked=True, **SAFETENSORS),
+    resumed(f"{CHECKPOINT}/optimizer-00000.safetensors", is_checked=True, **SAFETENSORS),
+    resumed(f"{CHECKPOINT}/ema-00000.safetensors", is_checked=True, **SAFETENSORS),
+]
