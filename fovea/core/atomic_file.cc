@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "fovea/core/error.h"
+#include "fovea/core/input_file.h"
 
 namespace fovea {
 
@@ -19,6 +20,11 @@ void AtomicFile::fail_with_errno(const char* what) const {
 }
 
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".XXXXXX") {
+  struct stat there {};
+  // The new file would take the place of /dev/null.
+  if (stat(path_.c_str(), &there) == 0 && (S_ISCHR(there.st_mode) || S_ISBLK(there.st_mode))) {
+    check_output_file(path_);
+  }
   file_ = mkostemp(temporary_.data(), O_CLOEXEC);
   if (file_ < 0) fail_with_errno("made");
   const mode_t mask = umask(0);

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "fovea/core/error.h"
+#include "fovea/core/input_file.h"
 #include "fovea/core/printable.h"
 
 namespace fovea {
@@ -51,6 +52,7 @@ void log_warning(const std::string& message) { logger().warn(printable_lines(mes
 void log_to_file(const std::string& message) { logger().debug(printable_lines(message)); }
 
 LogFile::LogFile(const std::string& path) {
+  check_output_file(path);
   try {
     sink_ = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
   } catch (const spdlog::spdlog_ex& error) {

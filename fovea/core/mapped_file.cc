@@ -1,6 +1,5 @@
 #include "fovea/core/mapped_file.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,7 +9,7 @@
 
 #include "fovea/core/alternate_stack.h"
 #include "fovea/core/error.h"
-#include "fovea/core/printable.h"
+#include "fovea/core/input_file.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22  // Linux 5.14
@@ -18,26 +17,19 @@
 
 namespace fovea {
 
-MappedFile::MappedFile(const std::string& path) : path_(path), name_(printable(path)) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+MappedFile::MappedFile(const std::string& path) : path_(path) {
+  const InputFile file(path);
+  name_ = file.name();
+  size_ = file.size();
+  if (size_ == 0) fail<DataError>("{}: the file is empty", name_);
   struct stat status {};
-  if (file < 0 || fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) {
-    const int reason = file < 0 ? errno : 0;
-    if (file >= 0) close(file);
-    fail<DataError>("{}: {}", name_,
-                    reason != 0 ? fmt::format("cannot open the file ({}); check the path and its "
-                                              "permissions",
-                                              std::strerror(reason))
-                                : "empty, or not a regular file");
-  }
-  size_ = static_cast<uint64_t>(status.st_size);
+  FOVEA_CHECK(fstat(file.descriptor(), &status) == 0, "{}: {}", name_, std::strerror(errno));
   device_ = status.st_dev;
   inode_ = status.st_ino;
-  void* mapped = mmap(nullptr, size_, PROT_READ, MAP_SHARED, file, 0);
-  const int reason = errno;
-  close(file);
+  opened_ = {size_, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+  void* mapped = mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.descriptor(), 0);
   if (mapped == MAP_FAILED) {
-    fail<DataError>("{}: cannot be mapped into memory ({})", name_, std::strerror(reason));
+    fail<DataError>("{}: cannot be mapped into memory ({})", name_, std::strerror(errno));
   }
   first_ = static_cast<const uint8_t*>(mapped);
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
@@ -49,14 +41,35 @@ MappedFile::~MappedFile() {
   munmap(const_cast<uint8_t*>(first_), size_);
 }
 
+std::optional<MappedFile::State> MappedFile::state_now() const {
+  struct stat status {};
+  if (stat(path_.c_str(), &status) != 0) return std::nullopt;
+  if (status.st_dev != device_ || status.st_ino != inode_) return std::nullopt;
+  return State{static_cast<uint64_t>(status.st_size), status.st_mtim.tv_sec,
+               status.st_mtim.tv_nsec};
+}
+
 // A file cut within a page keeps the page, with zeros behind the cut: no signal tells of those.
 void MappedFile::check_length(uint64_t wanted) const {
-  struct stat status {};
-  if (stat(path_.c_str(), &status) != 0) return;  // without a name, but here
-  const bool is_same = status.st_dev == device_ && status.st_ino == inode_;
-  if (!is_same || static_cast<uint64_t>(status.st_size) >= wanted) return;
+  const auto now = state_now();
+  if (!now || now->bytes >= wanted) return;
   fail<DataError>("{}: {} bytes now, {} when it was opened; files must not change during a run",
-                  name_, status.st_size, size_);
+                  name_, now->bytes, size_);
+}
+
+void MappedFile::check_unchanged() const {
+  const auto now = state_now();
+  const bool is_lost = has_lost_pages(*watched_, 0, size_);
+  if (now && now->bytes != size_) {
+    fail<DataError>(
+        "{}: {} bytes now, {} when it was opened; files must not change while they are read", name_,
+        now->bytes, size_);
+  }
+  const bool is_written =
+      now && (now->seconds != opened_.seconds || now->nanoseconds != opened_.nanoseconds);
+  if (!is_lost && !is_written) return;
+  fail<DataError>("{}: {} while it was read; nothing of it was used", name_,
+                  is_lost ? "pages of it went away" : "another program wrote to it");
 }
 
 std::span<const uint8_t> MappedFile::ready(uint64_t offset, uint64_t count) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -26,14 +27,27 @@ class MappedFile {
   // `count` bytes from `offset` on, in memory. Throws DataError: past the end, cannot be read. Use
   // them within the life of a MappedReads, and check it before the result counts.
   std::span<const uint8_t> ready(uint64_t offset, uint64_t count) const;
+  // All bytes, none of which is asked for: for those of whom any number of threads, or others'
+  // code, use what they need of them. Call check_unchanged() afterwards, before the result counts.
+  std::span<const uint8_t> bytes() const { return {first_, size_}; }
+  // Throws DataError where the file is not what it was when it was opened: a page of it was lost,
+  // it has another length, it was written to.
+  void check_unchanged() const;
 
  private:
+  struct State {
+    uint64_t bytes = 0;
+    int64_t seconds = 0, nanoseconds = 0;  // of the last change
+  };
+  // Nothing: no name leads to the file any more, so that nobody can find it to change it.
+  std::optional<State> state_now() const;
   void check_length(uint64_t wanted) const;
 
   std::string path_, name_;
   const uint8_t* first_ = nullptr;
   uint64_t size_ = 0;
   uint64_t device_ = 0, inode_ = 0;  // which file it is, whatever its name stands for later
+  State opened_;
   WatchedMapping* watched_ = nullptr;
 };
 

@@ -2,19 +2,18 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
-#include "fovea/core/files.h"
 
 namespace fovea {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr uint64_t kMaxFileBytes = uint64_t{1} << 36;
-constexpr size_t kMaxNpyHeader = 1 << 16;
+constexpr uint64_t kMaxNpyHeader = 1 << 16;
 constexpr size_t kMaxDims = 32;
 
 // Reads the header, a Python dict literal of three known keys: {'descr': '<f4', 'fortran_order':
@@ -173,17 +172,29 @@ NpyHeader parse_npy_header(std::string_view file, const std::string& source) {
   return header;
 }
 
+NpyHeader read_npy_header(const InputFile& file) {
+  constexpr uint64_t kMostBytes = 12 + kMaxNpyHeader;  // up to the data, at most
+  std::string start(std::min(file.size(), kMostBytes), '\0');
+  file.read(0, {reinterpret_cast<uint8_t*>(start.data()), start.size()});
+  auto header = parse_npy_header(start, file.name());
+  const uint64_t held = file.size() - header.data_offset;
+  if (held == header.data_bytes) return header;
+  fail<DataError>(
+      "{}: {} bytes of data, but its header describes {}; the file is truncated or damaged",
+      file.name(), held, header.data_bytes);
+}
+
 NpyArray read_npy(const std::string& path) {
-  const auto file = read_file(path, kMaxFileBytes);
-  auto header = parse_npy_header(file, path);
-  if (file.size() - header.data_offset != header.data_bytes) {
-    fail<DataError>(
-        "{}: {} bytes of data, but its header describes {}; the file is truncated or damaged", path,
-        file.size() - header.data_offset, header.data_bytes);
+  const InputFile file(path);
+  auto header = read_npy_header(file);
+  if (header.data_bytes > kMaxNpyBytes) {
+    fail<DataError>("{}: {} bytes of values; expected at most {}, one batch of a model",
+                    file.name(), header.data_bytes, kMaxNpyBytes);
   }
   NpyArray array{std::move(header.dtype), std::move(header.shape), {}};
-  const auto data = std::as_bytes(std::span(file)).subspan(header.data_offset);
-  array.bytes.assign(data.begin(), data.end());
+  array.bytes.resize(header.data_bytes);
+  file.read(header.data_offset,
+            {reinterpret_cast<uint8_t*>(array.bytes.data()), array.bytes.size()});
   return array;
 }
 

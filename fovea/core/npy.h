@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "fovea/core/input_file.h"
+
 namespace fovea {
 
 struct NpyArray {
@@ -28,6 +30,12 @@ struct NpyHeader {
 // Throws DataError naming `source`: wrong magic, Fortran order, objects, a shape whose product
 // overflows.
 NpyHeader parse_npy_header(std::string_view file, const std::string& source);
+
+// Of a file that is as long as its header says; nothing of the data is read. Throws DataError.
+NpyHeader read_npy_header(const InputFile& file);
+
+// The most values, in bytes, that read_npy takes into memory: they go through a model in one pass.
+inline constexpr uint64_t kMaxNpyBytes = uint64_t{1} << 32;
 
 // Throws DataError; also where the file is shorter or longer than its header says.
 NpyArray read_npy(const std::string& path);

@@ -1,20 +1,16 @@
 #include "fovea/core/safetensors.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
+#include "fovea/core/printable.h"
+#include "fovea/core/utf8.h"
 
 // Note [Safetensors checks]. Before a byte is allocated for it, the header's length is held against
 // the format's cap and the size of the file. The JSON may nest no deeper than the format does, and
@@ -26,7 +22,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own cap
 constexpr size_t kMaxNameBytes = 4096;
 constexpr int kMaxDepth = 4;  // {tensor: {shape: [ ... ]}}
 constexpr uint64_t kAlignment = 8;
@@ -47,48 +42,48 @@ constexpr std::array<std::pair<std::string_view, int64_t>, 15> kDtypes = {{{"F64
                                                                            {"F8_E4M3", 1},
                                                                            {"F8_E5M2", 1}}};
 
-// Builds the JSON with a callback that refuses depth and repeated keys, which the parser alone lets
-// pass.
-json parse_strictly(std::string_view text, const std::string& source) {
-  std::vector<std::set<std::string>> keys;
-  const json::parser_callback_t check = [&](int depth, json::parse_event_t event, json& value) {
-    if (depth > kMaxDepth)
-      fail<DataError>("{}: the header nests deeper than {} levels", source, kMaxDepth);
-    if (event == json::parse_event_t::object_start) keys.emplace_back();
-    if (event == json::parse_event_t::object_end) keys.pop_back();
-    if (event == json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second) {
-      fail<DataError>("{}: the header names '{}' twice", source, value.get<std::string>());
-    }
-    return true;
-  };
-  try {
-    return json::parse(text, check);
-  } catch (const json::exception& error) {
-    fail<DataError>("{}: the header is not JSON ({}); expected a safetensors file", source,
-                    error.what());
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const size_t length = utf8_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
   }
+  return true;
 }
 
 std::vector<int64_t> read_shape(const json& value, const std::string& source,
                                 const std::string& name) {
   if (!value.is_array() || value.size() > 64)
-    fail<DataError>("{}: {}: shape is not a list of sizes", source, name);
+    fail<DataError>("{}: {}: shape is not a list of sizes", source, printable_start(name));
   std::vector<int64_t> shape;
   for (const auto& size : value) {
     if (!size.is_number_unsigned() || size.get<uint64_t>() > uint64_t{INT64_MAX}) {
-      fail<DataError>("{}: {}: shape holds {}, expected whole numbers from 0", source, name,
-                      size.dump());
+      fail<DataError>("{}: {}: shape holds {}, expected whole numbers from 0", source,
+                      printable_start(name), printable_start(json_text(size)));
     }
     shape.push_back(size.get<int64_t>());
   }
   return shape;
 }
 
+// 0: no dtype of the format.
+int64_t bytes_of_dtype(std::string_view dtype) {
+  for (const auto& [name, bytes] : kDtypes) {
+    if (name == dtype) return bytes;
+  }
+  return 0;
+}
+
 uint64_t checked_bytes(const SafetensorsEntry& entry, const std::string& source) {
-  uint64_t bytes = static_cast<uint64_t>(safetensors_element_bytes(entry.dtype));
+  uint64_t bytes = static_cast<uint64_t>(bytes_of_dtype(entry.dtype));
+  if (bytes == 0) {
+    fail<DataError>("{}: {}: dtype '{}' is none of safetensors", source,
+                    printable_start(entry.name), printable_start(entry.dtype));
+  }
   for (const int64_t size : entry.shape) {
     if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes)) {
-      fail<DataError>("{}: {}: the product of its shape overflows", source, entry.name);
+      fail<DataError>("{}: {}: the product of its shape overflows", source,
+                      printable_start(entry.name));
     }
   }
   return bytes;
@@ -103,11 +98,12 @@ Range read_range(const json& tensor, uint64_t data_bytes, const std::string& sou
   const auto& offsets = tensor.at("data_offsets");
   const bool is_pair = offsets.is_array() && offsets.size() == 2 &&
                        offsets[0].is_number_unsigned() && offsets[1].is_number_unsigned();
-  if (!is_pair) fail<DataError>("{}: {}: data_offsets is not a pair of offsets", source, name);
+  if (!is_pair)
+    fail<DataError>("{}: {}: data_offsets is not a pair of offsets", source, printable_start(name));
   const Range range{offsets[0].get<uint64_t>(), offsets[1].get<uint64_t>()};
   if (range.begin > range.end || range.end > data_bytes) {
     fail<DataError>("{}: {}: bytes {} to {} of {} there are; the file is truncated or damaged",
-                    source, name, range.begin, range.end, data_bytes);
+                    source, printable_start(name), range.begin, range.end, data_bytes);
   }
   return range;
 }
@@ -122,7 +118,7 @@ std::pair<SafetensorsEntry, uint64_t> read_entry(const std::string& name, const 
       !tensor.contains("shape") || !tensor.contains("data_offsets") ||
       !tensor.at("dtype").is_string()) {
     fail<DataError>("{}: {}: expected dtype, shape and data_offsets, and nothing else", source,
-                    name);
+                    printable_start(name));
   }
   SafetensorsEntry entry{name,
                          tensor.at("dtype").get<std::string>(),
@@ -131,8 +127,8 @@ std::pair<SafetensorsEntry, uint64_t> read_entry(const std::string& name, const 
   const auto range = read_range(tensor, data_bytes, source, name);
   const uint64_t expected = checked_bytes(entry, source);
   if (range.end - range.begin != expected) {
-    fail<DataError>("{}: {}: {} bytes in the file, but its shape and dtype need {}", source, name,
-                    range.end - range.begin, expected);
+    fail<DataError>("{}: {}: {} bytes in the file, but its shape and dtype need {}", source,
+                    printable_start(name), range.end - range.begin, expected);
   }
   return {std::move(entry), range.begin};
 }
@@ -141,7 +137,8 @@ std::map<std::string, std::string> read_metadata(const json& value, const std::s
   if (!value.is_object()) fail<DataError>("{}: __metadata__ is not an object of strings", source);
   std::map<std::string, std::string> metadata;
   for (const auto& [key, text] : value.items()) {
-    if (!text.is_string()) fail<DataError>("{}: __metadata__.{} is not a string", source, key);
+    if (!text.is_string())
+      fail<DataError>("{}: __metadata__.{} is not a string", source, printable_start(key));
     metadata[key] = text.get<std::string>();
   }
   return metadata;
@@ -160,7 +157,7 @@ void sort_and_check_cover(SafetensorsHeader& header,
     if (offset != next) {
       fail<DataError>(
           "{}: {}: starts at byte {}, where {} is expected; the tensors leave a gap or overlap",
-          source, entry.name, offset, next);
+          source, printable_start(entry.name), offset, next);
     }
     next += checked_bytes(entry, source);
     header.offsets.push_back(offset);
@@ -173,43 +170,16 @@ void sort_and_check_cover(SafetensorsHeader& header,
   }
 }
 
-// A read-only mapping of a whole file.
-struct Mapping {
-  const std::byte* data = nullptr;
-  uint64_t size = 0;
-  std::shared_ptr<const void> owner;
-};
-
-Mapping map_file(const std::string& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) fail<DataError>("{}: cannot be opened: {}", path, std::strerror(errno));
-  struct stat status {};
-  const bool is_file = fstat(file, &status) == 0 && S_ISREG(status.st_mode);
-  const auto size = static_cast<uint64_t>(is_file ? status.st_size : 0);
-  void* data =
-      is_file && size > 0 ? mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
-  close(file);
-  if (!is_file) fail<DataError>("{}: not a file; expected a safetensors file", path);
-  if (size == 0) fail<DataError>("{}: the file is empty; expected a safetensors file", path);
-  if (data == MAP_FAILED)
-    fail<DataError>("{}: cannot be mapped into memory: {}", path, std::strerror(errno));
-  return {static_cast<const std::byte*>(data), size,
-          std::shared_ptr<const void>(
-              data, [size](const void* start) { munmap(const_cast<void*>(start), size); })};
-}
-
 }  // namespace
 
 int64_t safetensors_element_bytes(std::string_view dtype) {
-  for (const auto& [name, bytes] : kDtypes) {
-    if (name == dtype) return bytes;
-  }
-  fail<DataError>("safetensors dtype '{}' is unknown", dtype);
+  if (const auto bytes = bytes_of_dtype(dtype); bytes > 0) return bytes;
+  fail<DataError>("safetensors dtype '{}' is unknown", printable_start(dtype));
 }
 
 SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_bytes,
                                            const std::string& source) {
-  const auto root = parse_strictly(text, source);
+  const auto root = parse_json(text, source + ": the header", kMaxDepth, RepeatedNames::kRefused);
   if (!root.is_object())
     fail<DataError>("{}: the header is not a JSON object; expected a safetensors file", source);
   SafetensorsHeader header;
@@ -226,27 +196,31 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_
 }
 
 SafetensorsFile SafetensorsFile::open(const std::string& path) {
-  const auto mapping = map_file(path);
-  uint64_t header_bytes = 0;
-  if (mapping.size < sizeof(header_bytes))
-    fail<DataError>("{}: {} bytes are no safetensors file", path, mapping.size);
-  std::memcpy(&header_bytes, mapping.data, sizeof(header_bytes));
-  if (header_bytes > kMaxHeaderBytes || header_bytes > mapping.size - sizeof(header_bytes)) {
-    fail<DataError>(
-        "{}: a header of {} bytes in a file of {}; it is truncated, or no safetensors file", path,
-        header_bytes, mapping.size);
-  }
-  const auto* text = reinterpret_cast<const char*>(mapping.data + sizeof(header_bytes));
-  const auto* data = mapping.data + sizeof(header_bytes) + header_bytes;
-  const uint64_t data_bytes = mapping.size - sizeof(header_bytes) - header_bytes;
-  auto header = parse_safetensors_header({text, header_bytes}, data_bytes, path);
   SafetensorsFile file;
-  file.mapping_ = mapping.owner;
+  file.mapping_ = std::make_shared<const MappedFile>(path);
+  const auto& mapping = *file.mapping_;
+  const auto& source = mapping.name();
+  uint64_t header_bytes = 0;
+  if (mapping.size() < sizeof(header_bytes))
+    fail<DataError>("{}: {} bytes are no safetensors file", source, mapping.size());
+  const MappedReads reads;
+  std::memcpy(&header_bytes, mapping.ready(0, sizeof(header_bytes)).data(), sizeof(header_bytes));
+  const uint64_t rest = mapping.size() - sizeof(header_bytes);
+  if (header_bytes > kMaxSafetensorsHeader || header_bytes > rest) {
+    fail<DataError>(
+        "{}: a header of {} bytes in a file of {}; it is truncated, or no safetensors file", source,
+        header_bytes, mapping.size());
+  }
+  const auto text = mapping.ready(sizeof(header_bytes), header_bytes);
+  auto header = parse_safetensors_header({reinterpret_cast<const char*>(text.data()), text.size()},
+                                         rest - header_bytes, source);
+  reads.check([&] { return source; });
   file.metadata_ = std::move(header.metadata);
   file.entries_ = std::move(header.entries);
+  const auto data = std::as_bytes(mapping.bytes()).subspan(sizeof(header_bytes) + header_bytes);
   for (size_t i = 0; i < file.entries_.size(); ++i) {
     auto& entry = file.entries_[i];
-    entry.bytes = {data + header.offsets[i], checked_bytes(entry, path)};
+    entry.bytes = data.subspan(header.offsets[i], checked_bytes(entry, source));
     file.by_name_[entry.name] = i;
   }
   return file;
@@ -259,20 +233,32 @@ const SafetensorsEntry* SafetensorsFile::find(std::string_view name) const {
 
 std::string safetensors_preamble(std::span<const SafetensorsEntry> entries,
                                  const std::map<std::string, std::string>& metadata) {
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
-  if (!metadata.empty()) header["__metadata__"] = metadata;
+  std::string text;
+  // One after the other, for an object that keeps an order looks through all its members each time.
+  const auto add = [&](const std::string& name, const nlohmann::ordered_json& value) {
+    text +=
+        fmt::format("{}{}:{}", text.empty() ? '{' : ',', json_text(json(name)), json_text(value));
+  };
+  if (!metadata.empty()) add("__metadata__", metadata);
+  std::set<std::string_view> names;
   uint64_t offset = 0;
   for (const auto& entry : entries) {
+    if (!is_utf8(entry.name)) {
+      fail<DataError>(
+          "'{}': a name that is not UTF-8 text, which a safetensors file cannot hold; rename the "
+          "tensor",
+          printable_start(entry.name));
+    }
     FOVEA_CHECK(checked_bytes(entry, "write_safetensors") == entry.bytes.size() &&
-                    !header.contains(entry.name),
+                    names.insert(entry.name).second,
                 "write_safetensors: tensor '{}' of {} bytes does not fit its shape, or comes twice",
-                entry.name, entry.bytes.size());
-    header[entry.name] = {{"dtype", entry.dtype},
-                          {"shape", entry.shape},
-                          {"data_offsets", {offset, offset + entry.bytes.size()}}};
+                printable_start(entry.name), entry.bytes.size());
+    add(entry.name, {{"dtype", entry.dtype},
+                     {"shape", entry.shape},
+                     {"data_offsets", {offset, offset + entry.bytes.size()}}});
     offset += entry.bytes.size();
   }
-  auto text = header.dump();
+  text += text.empty() ? "{}" : "}";
   text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
   const uint64_t length = text.size();
   std::string preamble(sizeof(length), '\0');
@@ -281,11 +267,13 @@ std::string safetensors_preamble(std::span<const SafetensorsEntry> entries,
 }
 
 void write_safetensors(const std::string& path, std::span<const SafetensorsEntry> entries,
-                       const std::map<std::string, std::string>& metadata) {
+                       const std::map<std::string, std::string>& metadata,
+                       const std::function<void()>& before_commit) {
   try {
     AtomicFile file(path);
     file.write(safetensors_preamble(entries, metadata));
     for (const auto& entry : entries) file.write(entry.bytes);
+    if (before_commit) before_commit();
     file.commit();
   } catch (const Error& error) {
     throw CheckpointError(error.what());

@@ -5,12 +5,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "fovea/core/mapped_file.h"
 
 namespace fovea {
 
@@ -21,6 +24,8 @@ struct SafetensorsEntry {
   std::vector<int64_t> shape;
   std::span<const std::byte> bytes;  // row-major, little-endian
 };
+
+inline constexpr uint64_t kMaxSafetensorsHeader = 100'000'000;  // the format's own cap, in bytes
 
 // Bytes of one element. Throws DataError for a dtype that the format does not know.
 int64_t safetensors_element_bytes(std::string_view dtype);
@@ -45,10 +50,14 @@ class SafetensorsFile {
   // Null where the file has no such tensor.
   const SafetensorsEntry* find(std::string_view name) const;
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  const std::shared_ptr<const MappedFile>& mapping() const { return mapping_; }
+  // See MappedFile::check_unchanged: call when the entries' bytes have been used, before what was
+  // made of them counts.
+  void check_unchanged() const { mapping_->check_unchanged(); }
 
  private:
   SafetensorsFile() = default;
-  std::shared_ptr<const void> mapping_;  // unmapped with the last copy
+  std::shared_ptr<const MappedFile> mapping_;  // unmapped with the last copy
   std::vector<SafetensorsEntry> entries_;
   std::map<std::string, size_t, std::less<>> by_name_;
   std::map<std::string, std::string> metadata_;
@@ -60,7 +69,10 @@ std::string safetensors_preamble(std::span<const SafetensorsEntry> entries,
                                  const std::map<std::string, std::string>& metadata);
 
 // Writes a whole file, atomically. Throws CheckpointError naming the path and the reason.
+// before_commit: called when all is written, and before anything of it stands under its name; what
+// it throws leaves the old file.
 void write_safetensors(const std::string& path, std::span<const SafetensorsEntry> entries,
-                       const std::map<std::string, std::string>& metadata = {});
+                       const std::map<std::string, std::string>& metadata = {},
+                       const std::function<void()>& before_commit = {});
 
 }  // namespace fovea

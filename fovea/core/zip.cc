@@ -1,15 +1,10 @@
 #include "fovea/core/zip.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <limits>
-#include <set>
 
 #include "fovea/core/archive_name.h"
 #include "fovea/core/byte_reader.h"
@@ -87,48 +82,26 @@ struct ZipFile::Directory {
   uint64_t end_offset = 0;  // where the records of the end begin
 };
 
-ZipFile::ZipFile(std::string path) : path_(std::move(path)) {
-  open(0, std::numeric_limits<uint64_t>::max());
-}
-
-ZipFile::ZipFile(std::string path, uint64_t offset, uint64_t bytes) : path_(std::move(path)) {
-  open(offset, bytes);
-}
+ZipFile::ZipFile(const std::string& path)
+    : ZipFile(path, 0, std::numeric_limits<uint64_t>::max()) {}
 
 // bytes: at most, of what the file has from `offset` on where that is its end.
-void ZipFile::open(uint64_t offset, uint64_t bytes) {
-  file_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file_ < 0) {
-    fail<DataError>("{}: cannot open the file ({}); check the path and its permissions", path_,
-                    std::strerror(errno));
+ZipFile::ZipFile(const std::string& path, uint64_t offset, uint64_t bytes)
+    : file_(path), path_(file_.name()), start_(offset) {
+  const bool is_whole = bytes == std::numeric_limits<uint64_t>::max();
+  if (offset > file_.size() || (!is_whole && bytes > file_.size() - offset)) {
+    fail<DataError>("{}: an archive of {} bytes at offset {} of a file of {}; it is truncated",
+                    path_, bytes, offset, file_.size());
   }
-  try {
-    struct stat status {};
-    if (fstat(file_, &status) != 0 || !S_ISREG(status.st_mode))
-      fail<DataError>("{}: not a file; expected a zip archive", path_);
-    const auto file_bytes = static_cast<uint64_t>(status.st_size);
-    const bool is_whole = bytes == std::numeric_limits<uint64_t>::max();
-    if (offset > file_bytes || (!is_whole && bytes > file_bytes - offset)) {
-      fail<DataError>("{}: an archive of {} bytes at offset {} of a file of {}; it is truncated",
-                      path_, bytes, offset, file_bytes);
-    }
-    start_ = offset;
-    size_ = is_whole ? file_bytes - offset : bytes;
-    const Directory directory = find_directory();
-    read_directory(directory);
-    check_overlaps(directory.offset);
-  } catch (...) {
-    ::close(file_);
-    throw;
-  }
+  size_ = is_whole ? file_.size() - offset : bytes;
+  const Directory directory = find_directory();
+  read_directory(directory);
+  check_overlaps(directory.offset);
 }
 
-ZipFile::~ZipFile() { ::close(file_); }
-
 const ZipMember* ZipFile::find(std::string_view name) const {
-  const auto found = std::find_if(members_.begin(), members_.end(),
-                                  [&](const ZipMember& member) { return member.name == name; });
-  return found == members_.end() ? nullptr : &*found;
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : &members_[found->second];
 }
 
 std::string ZipFile::bytes_at(uint64_t offset, uint64_t count) const {
@@ -137,15 +110,7 @@ std::string ZipFile::bytes_at(uint64_t offset, uint64_t count) const {
                     path_, offset, offset + count, size_);
   }
   std::string bytes(count, '\0');
-  size_t done = 0;
-  while (done < count) {
-    const ssize_t got =
-        pread(file_, bytes.data() + done, count - done, static_cast<off_t>(start_ + offset + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail<DataError>("{}: cannot be read: {}", path_, std::strerror(errno));
-    if (got == 0) fail<DataError>("{}: has become shorter while it was read", path_);
-    done += static_cast<size_t>(got);
-  }
+  file_.read(start_ + offset, {reinterpret_cast<uint8_t*>(bytes.data()), count});
   return bytes;
 }
 
@@ -215,7 +180,6 @@ void ZipFile::read_directory(const Directory& directory) {
   }
   const std::string bytes = bytes_at(directory.offset, directory.bytes);
   ByteReader reader(as_bytes(bytes), path_);
-  std::set<std::string> names;
   for (uint64_t i = 0; i < directory.members; ++i) {
     if (reader.number<uint32_t>() != kMemberSignature)
       fail<DataError>("{}: the directory's entry {} is damaged", path_, i);
@@ -235,7 +199,7 @@ void ZipFile::read_directory(const Directory& directory) {
     reader.skip(comment_bytes);
     const std::string what = archive_member(path_, member.name);
     check_archive_name(path_, member.name);
-    if (!names.insert(member.name).second) fail<DataError>("{}: stands there twice", what);
+    if (!by_name_.emplace(member.name, i).second) fail<DataError>("{}: stands there twice", what);
     if ((flags & kEncrypted) != 0) fail<DataError>("{}: encrypted; expected a plain archive", what);
     if (method != 0 && method != 8) {
       fail<DataError>("{}: compression {}; expected stored (0) or deflated (8)", what, method);

@@ -4,9 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "fovea/core/input_file.h"
 
 namespace fovea {
 
@@ -24,10 +28,9 @@ class ZipFile {
   // Reads the directory. Throws DataError: not a zip, damaged, encrypted, of several disks, another
   // compression, names that are absolute, hold ".." or a backslash, or stand there twice, members
   // that overlap or announce more than deflate can hold.
-  explicit ZipFile(std::string path);
+  explicit ZipFile(const std::string& path);
   // An archive that is a part of a file: `bytes` bytes from `offset` on.
-  ZipFile(std::string path, uint64_t offset, uint64_t bytes);
-  ~ZipFile();
+  ZipFile(const std::string& path, uint64_t offset, uint64_t bytes);
   ZipFile(const ZipFile&) = delete;
   ZipFile& operator=(const ZipFile&) = delete;
 
@@ -40,7 +43,6 @@ class ZipFile {
 
  private:
   struct Directory;
-  void open(uint64_t offset, uint64_t bytes);
   std::string bytes_at(uint64_t offset, uint64_t count) const;
   Directory find_directory() const;
   void read_zip64_end(Directory& directory, bool is_needed) const;
@@ -48,11 +50,12 @@ class ZipFile {
   void check_overlaps(uint64_t directory_offset) const;
   uint64_t data_offset(const ZipMember& member) const;
 
-  std::string path_;
-  int file_ = -1;
+  InputFile file_;
+  std::string path_;    // as messages show it
   uint64_t start_ = 0;  // of the archive in the file
   uint64_t size_ = 0;   // of the archive
   std::vector<ZipMember> members_;
+  std::map<std::string, size_t, std::less<>> by_name_;
 };
 
 }  // namespace fovea

@@ -9,6 +9,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/npy.h"
+#include "fovea/core/printable.h"
 
 namespace fovea::nn {
 namespace {
@@ -85,7 +86,24 @@ at::Tensor to_tensor(const SafetensorsEntry& entry) {
   return from_bytes(entry.bytes, entry.shape, dtype_of_safetensors(entry.dtype));
 }
 
+namespace {
+
+// A dtype that tensors have.
+void check_dtypes(const SafetensorsFile& file) {
+  for (const auto& entry : file.entries()) {
+    try {
+      dtype_of_safetensors(entry.dtype);
+    } catch (const DataError& error) {
+      fail<DataError>("{}: {}: {}", file.mapping()->name(), printable_start(entry.name),
+                      error.what());
+    }
+  }
+}
+
+}  // namespace
+
 NamedTensors mapped_tensors(const SafetensorsFile& file) {
+  check_dtypes(file);
   const auto kept = std::make_shared<const SafetensorsFile>(file);  // with its mapping
   NamedTensors tensors;
   for (const auto& entry : kept->entries()) {
@@ -131,8 +149,16 @@ NamedTensors read_tensor_file(const std::string& path) {
   if (!has_ending(path, ".safetensors"))
     fail<DataError>("{}: expected a .npy or .safetensors file", path);
   const auto file = SafetensorsFile::open(path);
+  check_dtypes(file);
+  uint64_t bytes = 0;
+  for (const auto& entry : file.entries()) bytes += entry.bytes.size();
+  if (bytes > kMaxNpyBytes) {
+    fail<DataError>("{}: {} bytes of values; expected at most {}, one batch of a model", path,
+                    bytes, kMaxNpyBytes);
+  }
   NamedTensors tensors;
   for (const auto& entry : file.entries()) tensors.emplace_back(entry.name, to_tensor(entry));
+  file.check_unchanged();
   return tensors;
 }
 
@@ -147,7 +173,8 @@ at::Tensor read_one_tensor(const std::string& path, const std::string& preferred
 }
 
 void write_tensor_file(const std::string& path, const NamedTensors& tensors,
-                       const std::map<std::string, std::string>& metadata) {
+                       const std::map<std::string, std::string>& metadata,
+                       const std::function<void()>& before_commit) {
   NamedTensors contiguous;
   for (const auto& [name, tensor] : tensors) {
     contiguous.emplace_back(name, tensor.detach().to(at::kCPU).contiguous());
@@ -167,7 +194,7 @@ void write_tensor_file(const std::string& path, const NamedTensors& tensors,
   }
   std::vector<SafetensorsEntry> entries;
   for (const auto& [name, tensor] : contiguous) entries.push_back(to_entry(name, tensor));
-  write_safetensors(path, entries, metadata);
+  write_safetensors(path, entries, metadata, before_commit);
 }
 
 }  // namespace fovea::nn

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -42,8 +43,9 @@ NamedTensors read_tensor_file(const std::string& path);
 at::Tensor read_one_tensor(const std::string& path, const std::string& preferred);
 
 // Any device and layout; written atomically. Throws ConfigError: another ending, several tensors
-// for a .npy.
+// for a .npy. before_commit: see write_safetensors.
 void write_tensor_file(const std::string& path, const NamedTensors& tensors,
-                       const std::map<std::string, std::string>& metadata = {});
+                       const std::map<std::string, std::string>& metadata = {},
+                       const std::function<void()>& before_commit = {});
 
 }  // namespace fovea::nn

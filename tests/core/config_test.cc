@@ -520,7 +520,7 @@ TEST(ConfigTest, LoadsAFileAndNamesAMissingOne) {
     load_config<RunConfig>(path);
     FAIL() << "expected a ConfigError";
   } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("cannot be opened: No such file"));
+    EXPECT_THAT(error.what(), HasSubstr("cannot open the file (No such file"));
   }
 }
 

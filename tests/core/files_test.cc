@@ -37,7 +37,7 @@ TEST_F(FilesTest, ReadsUpToTheCap) {
   EXPECT_THAT([&] { read_file(path("none"), 10); },
               ::testing::ThrowsMessage<DataError>(HasSubstr("No such file")));
   EXPECT_THAT([&] { read_file(folder_.string(), 10); },
-              ::testing::ThrowsMessage<DataError>(HasSubstr("Is a directory")));
+              ::testing::ThrowsMessage<DataError>(HasSubstr("a folder, not a regular file")));
   std::ofstream(path("empty")) << "";
   EXPECT_EQ(read_file(path("empty"), 0), "");
 }

@@ -134,5 +134,23 @@ TEST_F(NpyTest, AFileThatCannotBeWrittenIsNamed) {
   EXPECT_THROW(write_npy("/nowhere/x.npy", "|u1", {0}, {}), Error);
 }
 
+// Sparse files of which the header alone is read: neither memory nor time goes with their size.
+TEST_F(NpyTest, WhatCannotBeIsRefusedBeforeItIsRead) {
+  constexpr uint64_t kBytes = uint64_t{1} << 40;
+  const auto refusal = [&](uint64_t size) {
+    const auto start = npy(header_of("|u1", fmt::format("({},)", size)));
+    std::ofstream(path_, std::ios::binary) << start;
+    std::filesystem::resize_file(path_, start.size() + kBytes);
+    try {
+      read_npy(path_);
+    } catch (const DataError& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing was refused");
+  };
+  EXPECT_THAT(refusal(7), HasSubstr("its header describes 7"));
+  EXPECT_THAT(refusal(kBytes), HasSubstr("one batch of a model"));
+}
+
 }  // namespace
 }  // namespace fovea

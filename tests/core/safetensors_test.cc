@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <optional>
 
 #include "fovea/core/error.h"
@@ -115,7 +117,69 @@ TEST_F(SafetensorsTest, RefusesGapsOverlapsAndNamesThatComeTwice) {
 }
 
 TEST_F(SafetensorsTest, RefusesDeepNesting) {
-  expect_refusal(std::string(1'000'000, '['), 0, "nests deeper");
+  expect_refusal(std::string(1'000'000, '['), 0, "nested deeper");
+}
+
+TEST_F(SafetensorsTest, NamesThatAreNoTextAreShownAndRefused) {
+  const auto message = refusal("{\"\xff\x1b[31m\":1}", 0);
+  EXPECT_NE(message.find("not JSON"), std::string::npos) << message;
+  EXPECT_EQ(message.find('\x1b'), std::string::npos) << message;
+  expect_refusal(R"({"\u001b[31m":1})", 0, "\\x1b[31m: expected dtype");
+  const std::vector<std::byte> data(1);
+  const std::vector<SafetensorsEntry> entries = {{"a\xff", "U8", {1}, data}};
+  EXPECT_THROW(safetensors_preamble(entries, {}), DataError);
+  EXPECT_NO_THROW(safetensors_preamble({}, {{"class_names", "\xff"}}));
+}
+
+// A sparse file of 1 TB whose header fits it: opening costs the header alone.
+TEST_F(SafetensorsTest, TheDataIsNotReadToOpenAFile) {
+  constexpr uint64_t kBytes = uint64_t{1} << 40;
+  const auto header =
+      fmt::format(R"({{"a":{{"dtype":"U8","shape":[{0}],"data_offsets":[0,{0}]}}}})", kBytes);
+  EXPECT_NE(refusal(header, 0).find("truncated"), std::string::npos);
+  std::filesystem::resize_file(path_, 8 + header.size() + kBytes);
+  EXPECT_EQ(SafetensorsFile::open(path_).entries().at(0).bytes.size(), kBytes);
+}
+
+TEST_F(SafetensorsTest, ManyTensorsTakeNoLongerEach) {
+  std::vector<SafetensorsEntry> entries;
+  for (int i = 0; i < 5'000; ++i) entries.push_back({std::to_string(i), "F32", {0}, {}});
+  write_safetensors(path_, entries);
+  EXPECT_EQ(SafetensorsFile::open(path_).entries().size(), entries.size());
+}
+
+TEST_F(SafetensorsTest, AFileThatChangesMeanwhileIsNoticed) {
+  const auto change = [&](const std::function<void()>& act) -> std::string {
+    const auto file =
+        open(R"({"a":{"dtype":"U8","shape":[20000],"data_offsets":[0,20000]}})", 20000);
+    EXPECT_NO_THROW(file.check_unchanged());
+    act();
+    int64_t sum = 0;
+    for (const auto byte : file.find("a")->bytes) sum += static_cast<int64_t>(byte);
+    try {
+      file.check_unchanged();
+    } catch (const DataError& error) {
+      return error.what();
+    }
+    return fmt::format("nothing was noticed in {}", sum);
+  };
+  const auto expect = [](const std::string& message, const std::string& part) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  expect(change([&] { std::filesystem::resize_file(path_, 4096); }), "4096 bytes now");
+  expect(change([&] { std::filesystem::resize_file(path_, 20'050); }), "20050 bytes now");
+  expect(change([&] {
+           std::filesystem::resize_file(path_, 10);
+           std::filesystem::remove(path_);
+         }),
+         "pages of it went away");
+  expect(change([&] {
+           std::fstream(path_, std::ios::in | std::ios::out).seekp(9000).write("y", 1);
+           std::filesystem::last_write_time(
+               path_, std::filesystem::file_time_type::clock::now() + std::chrono::hours(1));
+         }),
+         "another program wrote to it");
+  expect(change([&] { std::filesystem::remove(path_); }), "nothing was noticed");
 }
 
 TEST_F(SafetensorsTest, NamesWhatIsMissing) {
