@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "fovea/core/error.h"
-#include "fovea/data/regular_file.h"
+#include "fovea/core/input_file.h"
 
 namespace fovea::data {
 namespace {
@@ -22,13 +22,10 @@ struct GzClose {
 }  // namespace
 
 std::vector<uint8_t> read_gzip(const std::string& path, size_t max_bytes) {
-  check_regular_file(path);
-  errno = 0;
-  const std::unique_ptr<gzFile_s, GzClose> file(gzopen(path.c_str(), "rb"));
-  if (!file) {
-    fail<DataError>("{}: cannot open the file ({}); check the path and its permissions", path,
-                    errno != 0 ? std::strerror(errno) : "out of memory");
-  }
+  InputFile input(path);
+  const std::unique_ptr<gzFile_s, GzClose> file(gzdopen(input.descriptor(), "rb"));
+  if (!file) fail<DataError>("{}: zlib: out of memory", input.name());
+  input.release();  // zlib closes it
   std::vector<uint8_t> bytes;
   while (bytes.size() < max_bytes) {
     const size_t old_size = bytes.size();

@@ -1,15 +1,12 @@
 #include "fovea/data/image_header.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <span>
 #include <vector>
 
+#include "fovea/core/error.h"
+#include "fovea/core/input_file.h"
 #include "fovea/data/exif.h"
 #include "fovea/data/jpeg.h"
 #include "fovea/data/png.h"
@@ -22,33 +19,14 @@ constexpr int kMaxSegments = 10'000;  // of a JPEG before its frame, chunks of a
 // Reads at places of a file, whole or not at all.
 class HeaderFile {
  public:
-  explicit HeaderFile(const std::string& path)
-      : number_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-    struct stat status {};
-    is_regular_ = number_ >= 0 && fstat(number_, &status) == 0 && S_ISREG(status.st_mode);
-  }
-  ~HeaderFile() {
-    if (number_ >= 0) close(number_);
-  }
-  HeaderFile(const HeaderFile&) = delete;
-  HeaderFile& operator=(const HeaderFile&) = delete;
-
+  explicit HeaderFile(const std::string& path) : path_(path), file_(path) {}
   bool read(int64_t offset, std::span<uint8_t> bytes) const {
-    if (!is_regular_) return false;
-    size_t done = 0;
-    while (done < bytes.size()) {
-      const ssize_t got = pread(number_, bytes.data() + done, bytes.size() - done,
-                                static_cast<off_t>(offset + static_cast<int64_t>(done)));
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) return false;
-      done += static_cast<size_t>(got);
-    }
-    return true;
+    return file_.read_some(static_cast<uint64_t>(offset), bytes, path_) == bytes.size();
   }
 
  private:
-  int number_;
-  bool is_regular_ = false;
+  const std::string& path_;
+  NamelessFile file_;
 };
 
 int64_t big_endian(std::span<const uint8_t> bytes) {
@@ -129,13 +107,15 @@ std::optional<ImageSize> png_size(const HeaderFile& file) {
 
 }  // namespace
 
-std::optional<ImageSize> image_file_size(const std::string& path) {
+std::optional<ImageSize> image_file_size(const std::string& path) try {
   const HeaderFile file(path);
   std::array<uint8_t, 16> first;
   if (!file.read(0, first)) return std::nullopt;
   if (is_jpeg(first)) return jpeg_size(file);
   if (is_png(first)) return png_size(file);
   return std::nullopt;
+} catch (const DataError&) {
+  return std::nullopt;  // who decodes it says what is wrong
 }
 
 }  // namespace fovea::data

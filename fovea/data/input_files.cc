@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/core/log.h"
 #include "fovea/data/datasets/image_files.h"
 #include "fovea/data/datasets/volume_axes.h"
@@ -15,9 +16,7 @@
 namespace fovea::data {
 namespace {
 
-bool is_volume(const std::string& path) {
-  return is_nifti_name(path) || std::filesystem::is_directory(path);
-}
+bool is_volume(const std::string& path) { return is_nifti_name(path) || is_folder(path); }
 
 // The section's data set of the format `Config`, or that of its mix.
 template <class Config>

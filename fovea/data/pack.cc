@@ -102,7 +102,7 @@ void remove_temporaries(const fs::path& folder) {
 // Makes the folder ready; an error where it holds something else.
 void open_folder(const PackOptions& options, const std::string& plan) {
   const auto path = fs::path(options.out) / kPlanFile;
-  if (!fs::exists(path)) {
+  if (!is_there(path)) {
     if (!fs::is_empty(options.out)) {
       fail<ConfigError>("{}: the folder is not empty; choose a new one", printable(options.out));
     }

@@ -3,6 +3,7 @@
 
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/core/mapped_file.h"
 #include "fovea/data/checksum.h"
 #include "fovea/data/pack_writers.h"
@@ -17,7 +18,7 @@ class PackedWriter : public ShardWriter {
   explicit PackedWriter(std::string folder) : folder_(std::move(folder)) {}
 
   int64_t resume() override {
-    while (fs::exists(path_of(num_shards()))) {
+    while (is_there(path_of(num_shards()))) {
       const MappedFile file(path_of(num_shards()));
       const uint64_t size = file.size();
       if (size < kPackedHeaderBytes + kPackedFooterBytes) {

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kMaxWrittenIndexBytes = uint64_t{1} << 32;
+constexpr uint64_t kMaxWrittenIndexBytes = uint64_t{1} << 30;  // what is read of one
 
 // shard-000000.tar with 00000000.jpg and 00000000.cls, and shard-000000.idx beside it.
 class WdsWriter : public ShardWriter {
@@ -25,11 +25,11 @@ class WdsWriter : public ShardWriter {
   explicit WdsWriter(std::string folder) : folder_(std::move(folder)) {}
 
   int64_t resume() override {
-    while (fs::exists(path_of(num_shards()))) {
+    while (is_there(path_of(num_shards()))) {
       const auto path = path_of(num_shards());
       const FileSource tar(path);
       // The index comes after its tar; where the writer was stopped in between, it is made again.
-      if (fs::exists(wds_index_path(path))) {
+      if (is_there(wds_index_path(path))) {
         const auto index_path = wds_index_path(path);
         index_ =
             parse_wds_index(read_file(index_path, kMaxWrittenIndexBytes), index_path, tar.size());

@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <sstream>
 
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/decode.h"
 #include "fovea/data/transforms/any_transform.h"
@@ -43,8 +45,7 @@ struct ListEntry {
 };
 
 std::vector<ListEntry> read_list(const ListConfig& config) {
-  std::ifstream file(config.path);
-  if (!file) fail<DataError>("{}: cannot be read; expected a list of images", config.path);
+  std::istringstream file(read_file(config.path, uint64_t{1} << 30));  // ten million lines
   const auto folder = std::filesystem::path(config.path).parent_path();
   std::vector<ListEntry> entries;
   ListEntry entry;

@@ -182,7 +182,7 @@ TEST_F(FileListTest, WithoutLabels) {
 
 TEST_F(FileListTest, BadListsAreNamedWithTheLine) {
   EXPECT_THAT(error_of({.path = dir_.path() + "/none.csv"}),
-              HasSubstr("none.csv: cannot be opened"));
+              HasSubstr("none.csv: cannot open the file"));
   EXPECT_THAT(error_of({.path = list("path,label\n")}), HasSubstr("list.csv: the list is empty"));
   EXPECT_THAT(error_of({.path = list("a,1\nb,\n")}), HasSubstr("list.csv:2: no label, but line 1"));
   EXPECT_THAT(error_of({.path = list("a,1\nb,5\n"), .num_classes = 5}),

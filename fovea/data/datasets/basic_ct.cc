@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/data/datasets/volume_files.h"
 #include "fovea/data/formats/glob.h"
 #include "fovea/data/formats/nifti.h"
@@ -26,7 +27,7 @@ std::string mask_of(const std::string& root, const std::string& image) {
   const fs::path folder = fs::path(root) / "labelsTr";
   const std::string stem = "label" + suffix_of(image);
   for (const char* ending : {".nii", ".nii.gz"}) {
-    if (fs::exists(folder / (stem + ending))) return (folder / (stem + ending)).string();
+    if (is_there(folder / (stem + ending))) return (folder / (stem + ending)).string();
   }
   fail<DataError>("{}: found neither {}.nii nor {}.nii.gz in {}; each volume needs its mask",
                   printable(image), printable(stem), printable(stem), printable(folder.string()));

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <fstream>
+#include <sstream>
 
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/core/printable.h"
 #include "fovea/data/gzip.h"
 #include "fovea/data/image_view.h"
@@ -18,7 +19,8 @@ namespace fs = std::filesystem;
 constexpr int64_t kSide = 32;
 constexpr int64_t kChannels = 3;
 constexpr int64_t kPlane = kSide * kSide;
-constexpr size_t kMaxCifarBytes = size_t{1} << 32;
+constexpr size_t kMaxCifarBytes = size_t{1} << 30;  // the whole set has 180 MB
+constexpr uint64_t kMaxNamesBytes = 1 << 16;        // a hundred names
 
 struct BinaryVariant {
   int64_t num_classes;
@@ -50,7 +52,7 @@ std::vector<fs::path> existing_files(const fs::path& folder, const std::string& 
                                      const BinaryVariant& variant) {
   std::vector<fs::path> found;
   for (const std::string& name : files_of(split, variant)) {
-    if (fs::exists(folder / name)) found.push_back(folder / name);
+    if (is_there(folder / name)) found.push_back(folder / name);
   }
   return found;
 }
@@ -80,8 +82,8 @@ File read_records(const fs::path& path, const BinaryVariant& variant) {
 // One name a line; empty where the file is not there.
 std::vector<std::string> read_names(const fs::path& path, int64_t num_classes) {
   std::vector<std::string> names;
-  if (!fs::exists(path)) return names;
-  std::ifstream file(path);
+  if (!is_there(path)) return names;
+  std::istringstream file(read_file(path.string(), kMaxNamesBytes));
   for (std::string line; std::getline(file, line);) {
     while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back()))) line.pop_back();
     if (!line.empty()) names.push_back(printable(line));
@@ -146,7 +148,7 @@ void unpack_cifar_planes(const uint8_t* planes, Image& image) {
 }
 
 std::shared_ptr<const Dataset> build_cifar_dataset(const CifarConfig& config) {
-  if (!fs::is_directory(config.path)) {
+  if (!is_folder(config.path)) {
     fail<DataError>("{}: no such folder; expected a folder with CIFAR's .bin files", config.path);
   }
   for (const BinaryVariant& variant : {kCifar10, kCifar100}) {

@@ -83,7 +83,7 @@ Members read_folder(const fs::path& folder, const PythonVariant& variant) {
   names.insert(names.end(), variant.test_files.begin(), variant.test_files.end());
   names.emplace_back(variant.meta_file);
   for (const std::string& name : names) {
-    if (!fs::is_regular_file(folder / name)) continue;
+    if (!is_there(folder / name)) continue;
     const std::string bytes = read_file((folder / name).string(), kMaxPickleBytes);
     members[fmt::format("{}/{}", variant.folder, name)] = {bytes.begin(), bytes.end()};
   }
@@ -91,8 +91,8 @@ Members read_folder(const fs::path& folder, const PythonVariant& variant) {
 }
 
 Members find_members(const std::string& path) {
-  if (!fs::exists(path)) fail<DataError>("{}: no such file or folder", printable(path));
-  if (!fs::is_directory(path)) return read_archive(path);
+  if (!is_there(path)) fail<DataError>("{}: no such file or folder", printable(path));
+  if (!is_folder(path)) return read_archive(path);
   for (const bool is_100 : {false, true}) {
     const PythonVariant& variant = variant_named(is_100, false);
     for (const fs::path& folder : {fs::path(path), fs::path(path) / variant.folder}) {
@@ -100,7 +100,7 @@ Members find_members(const std::string& path) {
       if (!members.empty()) return members;
     }
     const fs::path archive = fs::path(path) / variant.archive;
-    if (fs::exists(archive)) return read_archive(archive.string());
+    if (is_there(archive)) return read_archive(archive.string());
   }
   return {};
 }

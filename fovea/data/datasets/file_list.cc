@@ -14,7 +14,7 @@
 namespace fovea::data {
 namespace {
 
-constexpr uint64_t kMaxListBytes = uint64_t{1} << 32;
+constexpr uint64_t kMaxListBytes = uint64_t{1} << 30;  // ten million paths
 
 // Labels that are not all numbers are names: the classes are the different ones, sorted as bytes.
 std::vector<std::string> names_in(const std::vector<FileListRow>& rows, const std::string& list) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "fovea/core/input_file.h"
 #include "fovea/data/datasets/arrays.h"
 #include "fovea/data/names.h"
 
@@ -160,6 +161,7 @@ class Hdf5Array {
 };
 
 Handle open_file(const std::string& path) {
+  const InputFile looked_at(path);              // HDF5 itself would wait for a pipe
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // errors are ours to report
   Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
   if (!file.is_open()) {

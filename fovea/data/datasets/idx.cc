@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/data/formats/input_stream.h"
 #include "fovea/data/gzip.h"
 #include "fovea/data/names.h"
@@ -122,7 +123,7 @@ std::string find_idx_file(const std::string& folder, const std::string& stem,
   for (const char* separator : {"-", "."}) {
     for (const char* ending : {"", ".gz"}) {
       const fs::path path = fs::path(folder) / (stem + separator + kind + "-ubyte" + ending);
-      if (fs::exists(path)) return path.string();
+      if (is_there(path)) return path.string();
     }
   }
   fail<DataError>(
@@ -189,7 +190,7 @@ std::shared_ptr<const Dataset> build_idx_dataset(const IdxConfig& config) {
   std::string images = config.images;
   std::string labels = config.labels;
   if (images.empty()) {
-    if (!fs::is_directory(config.path)) {
+    if (!is_folder(config.path)) {
       fail<DataError>("{}: no such folder; expected a folder with IDX files", config.path);
     }
     const std::string stem = config.split == "train" ? "train" : "t10k";

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 30;
+constexpr uint64_t kMaxManifestBytes = uint64_t{256} << 20;  // a million shards and names
 
 struct PackedShard {
   std::unique_ptr<const MappedFile> file;

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kMaxEntryListBytes = uint64_t{1} << 30;
+constexpr uint64_t kMaxEntryListBytes = uint64_t{1} << 30;  // ten million paths
 
 using Files = std::map<std::vector<std::string>, std::string>;  // by what the stars stand for
 
@@ -156,7 +156,7 @@ void VolumeFilesConfig::validate(ConfigIssues& issues) const {
 
 std::vector<VolumeEntry> find_volume_entries(const VolumeFilesConfig& config,
                                              const std::string& default_image) {
-  if (!fs::is_directory(config.path))
+  if (!is_folder(config.path))
     fail<DataError>("{}: no such folder; expected a folder with volumes", printable(config.path));
   if (!config.list.empty()) return entries_of_list(config);
   if (!config.images.empty()) return entries_of_patterns(config, config.images);

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kMaxIndexBytes = uint64_t{1} << 32;
+constexpr uint64_t kMaxIndexBytes = uint64_t{1} << 30;  // ten million parts of one tar
 constexpr uint64_t kMaxLabelBytes = 1 << 20;
 constexpr uint64_t kMaxGap = 1 << 16;  // read over rather than around
 constexpr uint64_t kLabelBlock = 256;  // labels that are read at once at the start
@@ -37,7 +37,7 @@ struct WdsPlace {
 // The index files of the recipe, one for each of `count` tars.
 std::vector<std::string> given_indices(const std::string& index, size_t count) {
   std::vector<std::string> paths;
-  if (fs::is_directory(index)) {
+  if (is_folder(index)) {
     for (size_t i = 0; i < count; ++i) {
       paths.push_back((fs::path(index) / fmt::format("idx_{}.txt", i)).string());
     }

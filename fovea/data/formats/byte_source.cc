@@ -1,17 +1,11 @@
 #include "fovea/data/formats/byte_source.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <deque>
 #include <mutex>
 
 #include "fovea/core/error.h"
-#include "fovea/data/names.h"
+#include "fovea/core/printable.h"
 
 namespace fovea::data {
 
@@ -22,35 +16,11 @@ void ByteSource::check_range(uint64_t offset, uint64_t count) const {
   }
 }
 
-FileSource::FileSource(const std::string& path) : ByteSource(printable(path)) {
-  file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  struct stat status {};
-  if (file_ < 0 || fstat(file_, &status) != 0) {
-    const int reason = errno;
-    if (file_ >= 0) close(file_);
-    fail<DataError>("{}: cannot open the file ({}); check the path and its permissions", name(),
-                    std::strerror(reason));
-  }
-  if (!S_ISREG(status.st_mode)) {
-    close(file_);
-    fail<DataError>("{}: not a regular file", name());
-  }
-  size_ = static_cast<uint64_t>(status.st_size);
-}
-
-FileSource::~FileSource() { close(file_); }
+FileSource::FileSource(const std::string& path) : ByteSource(printable(path)), file_(path) {}
 
 void FileSource::read(uint64_t offset, std::span<uint8_t> out) const {
   check_range(offset, out.size());
-  size_t done = 0;
-  while (done < out.size()) {
-    const ssize_t got =
-        pread(file_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail<DataError>("{}: cannot read the file ({})", name(), std::strerror(errno));
-    if (got == 0) fail<DataError>("{}: the file became shorter while it was read", name());
-    done += static_cast<size_t>(got);
-  }
+  file_.read(offset, out);
 }
 
 void MemorySource::read(uint64_t offset, std::span<uint8_t> out) const {

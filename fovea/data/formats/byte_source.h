@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "fovea/core/input_file.h"
+
 namespace fovea::data {
 
 // Immutable and thread-safe.
@@ -35,13 +37,11 @@ class FileSource : public ByteSource {
  public:
   // Throws DataError: no such file, not a regular file.
   explicit FileSource(const std::string& path);
-  ~FileSource() override;
-  uint64_t size() const override { return size_; }
+  uint64_t size() const override { return file_.size(); }
   void read(uint64_t offset, std::span<uint8_t> out) const override;
 
  private:
-  int file_ = -1;
-  uint64_t size_ = 0;
+  InputFile file_;
 };
 
 class MemorySource : public ByteSource {

@@ -10,7 +10,6 @@
 #include "fovea/core/files.h"
 #include "fovea/core/printable.h"
 #include "fovea/data/formats/dicom_rle.h"
-#include "fovea/data/regular_file.h"
 
 namespace fovea::data {
 namespace {
@@ -365,7 +364,6 @@ DicomSlice parse_dicom(std::span<const uint8_t> bytes, const std::string& source
 }
 
 DicomSlice read_dicom(const std::string& path) {
-  check_regular_file(path);
   const std::string bytes = read_file(path, kMaxFileBytes);
   return parse_dicom({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, path);
 }

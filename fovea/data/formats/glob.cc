@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/data/names.h"
 
 namespace fovea::data {
@@ -48,7 +49,7 @@ void find(const fs::path& folder, const std::vector<std::string>& parts, size_t 
   }
   const auto literals = split(parts[index], '*');
   if (literals.size() == 1) {
-    if (fs::exists(folder / parts[index])) {
+    if (is_there(folder / parts[index])) {
       find(folder / parts[index], parts, index + 1, stars, found);
     }
     return;

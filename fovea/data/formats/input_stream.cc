@@ -1,14 +1,9 @@
 #include "fovea/data/formats/input_stream.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <vector>
 
 #include "fovea/core/error.h"
@@ -32,49 +27,19 @@ struct InputStream::Gzip {
   bool is_between_members = false;
 };
 
-InputStream::InputStream(std::string path)
-    : path_(std::move(path)), file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-  struct stat status {};
-  if (file_ < 0 || fstat(file_, &status) != 0) {
-    const int reason = errno;
-    if (file_ >= 0) ::close(file_);
-    fail<DataError>("{}: cannot open the file ({}); check the path and its permissions", path_,
-                    std::strerror(reason));
-  }
-  if (!S_ISREG(status.st_mode)) {  // a pipe would be waited for
-    ::close(file_);
-    fail<DataError>("{}: {}; expected a file", path_,
-                    S_ISDIR(status.st_mode) ? "a folder" : "not a regular file");
-  }
-  try {
-    is_gzip_ = starts_as_gzip();
-    if (is_gzip_) gzip_ = std::make_unique<Gzip>();
-  } catch (...) {
-    ::close(file_);
-    throw;
-  }
-  file_bytes_ = static_cast<uint64_t>(status.st_size);
-  most_bytes_ = is_gzip_ ? file_bytes_ * kGzipRatio : file_bytes_;
-}
-
-InputStream::~InputStream() { ::close(file_); }
-
-bool InputStream::starts_as_gzip() {
+InputStream::InputStream(std::string path) : path_(path), file_(std::move(path)) {
   std::array<uint8_t, 2> magic = {};
-  size_t done = 0;
-  for (size_t got = 1; got > 0 && done < magic.size(); done += got)
-    got = read_some(std::span(magic).subspan(done));
-  if (::lseek(file_, 0, SEEK_SET) < 0)
-    fail<DataError>("{}: cannot be read: {}", path_, std::strerror(errno));
-  return done == magic.size() && magic[0] == 0x1F && magic[1] == 0x8B;
+  is_gzip_ = file_.read_some(0, magic) == magic.size() && magic[0] == 0x1F && magic[1] == 0x8B;
+  if (is_gzip_) gzip_ = std::make_unique<Gzip>();
+  most_bytes_ = is_gzip_ ? file_.size() * kGzipRatio : file_.size();
 }
+
+InputStream::~InputStream() = default;
 
 size_t InputStream::read_some(std::span<uint8_t> out) {
-  while (true) {
-    const ssize_t count = ::read(file_, out.data(), out.size());
-    if (count >= 0) return static_cast<size_t>(count);
-    if (errno != EINTR) fail<DataError>("{}: cannot be read: {}", path_, std::strerror(errno));
-  }
+  const size_t got = file_.read_some(file_position_, out);
+  file_position_ += got;
+  return got;
 }
 
 size_t InputStream::read(std::span<uint8_t> out) {
@@ -133,8 +98,7 @@ void InputStream::skip(uint64_t count) {
                       count);
     }
     position_ += count;
-    if (::lseek(file_, static_cast<off_t>(position_), SEEK_SET) < 0)
-      fail<DataError>("{}: cannot be read: {}", path_, std::strerror(errno));
+    file_position_ = position_;
     return;
   }
   std::vector<uint8_t> unused(std::min<uint64_t>(count, kBufferBytes));

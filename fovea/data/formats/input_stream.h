@@ -6,6 +6,8 @@
 #include <span>
 #include <string>
 
+#include "fovea/core/input_file.h"
+
 namespace fovea::data {
 
 class InputStream {
@@ -27,22 +29,22 @@ class InputStream {
   const std::string& path() const { return path_; }
   bool is_gzip() const { return is_gzip_; }
   uint64_t position() const { return position_; }  // of the decompressed bytes
-  uint64_t file_bytes() const { return file_bytes_; }
+  uint64_t file_bytes() const { return file_.size(); }
   // The most bytes that can come: the file's size, or what deflate could make of it at best. Sizes
   // in headers are held against it before memory is taken.
   uint64_t most_bytes() const { return most_bytes_; }
 
  private:
   struct Gzip;
-  bool starts_as_gzip();
   size_t read_some(std::span<uint8_t> out);
 
   std::string path_;
-  int file_ = -1;
+  InputFile file_;
+  uint64_t file_position_ = 0;
   bool is_gzip_ = false;
   std::unique_ptr<Gzip> gzip_;
   uint64_t position_ = 0;
-  uint64_t file_bytes_ = 0, most_bytes_ = 0;
+  uint64_t most_bytes_ = 0;
 };
 
 }  // namespace fovea::data

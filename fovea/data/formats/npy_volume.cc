@@ -3,16 +3,11 @@
 #include <algorithm>
 
 #include "fovea/core/error.h"
-#include "fovea/core/files.h"
+#include "fovea/core/input_file.h"
 #include "fovea/core/npy.h"
-#include "fovea/data/regular_file.h"
 
 namespace fovea::data {
-namespace {
-
-constexpr uint64_t kMaxNpyBytes = uint64_t{1} << 35;
-
-}  // namespace
+namespace {}  // namespace
 
 int64_t NumpyArray::row_values() const {
   int64_t values = 1;
@@ -35,9 +30,15 @@ NumpyArray parse_numpy_array(std::shared_ptr<const std::string> file, const std:
 }
 
 NumpyArray read_numpy_array(const std::string& path) {
-  check_regular_file(path);
-  return parse_numpy_array(std::make_shared<const std::string>(read_file(path, kMaxNpyBytes)),
-                           path);
+  const InputFile file(path);
+  const NpyHeader header = read_npy_header(file);
+  if (checked_voxels(header.shape) < 0) {
+    fail<DataError>("{}: a volume of {} values; expected 1 to {}", file.name(),
+                    fmt::join(header.shape, " x "), kMaxVolumeValues);
+  }
+  auto bytes = std::make_shared<std::string>(file.size(), '\0');
+  file.read(0, {reinterpret_cast<uint8_t*>(bytes->data()), bytes->size()});
+  return parse_numpy_array(std::move(bytes), path);
 }
 
 std::string axes_fault(std::string_view axes, size_t dimensions) {

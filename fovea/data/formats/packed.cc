@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::string_view kMagic = "FOVEAPK\n";
 constexpr std::string_view kManifestFormat = "fovea packed";
+constexpr int kMaxManifestDepth = 4;
 constexpr int64_t kMaxCount = int64_t{1} << 40;
 
 template <class T>
@@ -305,29 +306,27 @@ std::string format_packed_manifest(const PackedManifest& manifest) {
 }
 
 PackedManifest parse_packed_manifest(std::string_view text, const std::string& name) {
-  const auto json = parse_json(text);
-  if (!json.is_object() || json.value("format", nlohmann::json()) != kManifestFormat) {
+  const auto parsed = parse_json(text, kMaxManifestDepth);
+  if (!parsed.is_object() || parsed.value("format", nlohmann::json()) != kManifestFormat) {
     fail<DataError>("{}: not the manifest of a packed data set", name);
   }
-  if (json.value("version", nlohmann::json()) != kPackedVersion) {
+  const JsonValue json(parsed, name);
+  const auto version = json.find("version");
+  if (!version || version->raw() != kPackedVersion) {
     fail<DataError>("{}: version {} of the packed format; expected {}; pack the data set again",
-                    name, json_text(json.value("version", nlohmann::json())), kPackedVersion);
+                    name, version ? printable_start(json_text(version->raw())) : "unknown",
+                    kPackedVersion);
   }
   PackedManifest manifest;
-  try {
-    manifest.num_classes = json.at("num_classes").get<int64_t>();
-    manifest.class_names = json.at("class_names").get<std::vector<std::string>>();
-    for (std::string& class_name : manifest.class_names) class_name = printable(class_name);
-    manifest.class_counts = json.at("class_counts").get<std::vector<int64_t>>();
-    manifest.mean = json.at("mean").get<std::vector<double>>();
-    manifest.std = json.at("std").get<std::vector<double>>();
-    for (const auto& shard : json.at("shards")) {
-      manifest.shards.push_back({shard.at("file").get<std::string>(),
-                                 shard.at("samples").get<int64_t>(),
-                                 shard.at("bytes").get<uint64_t>()});
-    }
-  } catch (const nlohmann::json::exception& error) {
-    fail<DataError>("{}: {}; pack the data set again", name, printable(error.what()));
+  manifest.num_classes = json.at("num_classes").integer();
+  manifest.class_names = json.at("class_names").texts();
+  for (std::string& class_name : manifest.class_names) class_name = printable(class_name);
+  manifest.class_counts = json.at("class_counts").integers();
+  manifest.mean = json.at("mean").numbers();
+  manifest.std = json.at("std").numbers();
+  for (const auto& shard : json.at("shards").items()) {
+    manifest.shards.push_back(
+        {shard.at("file").text(), shard.at("samples").integer(), shard.at("bytes").count()});
   }
   const auto is_bad = [](const PackedManifest::Shard& shard) {
     return shard.file.empty() || shard.file.find('/') != std::string::npos ||

@@ -1,12 +1,8 @@
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "fovea/core/error.h"
+#include "fovea/core/input_file.h"
 #include "fovea/data/formats/tiff.h"
 #include "fovea/data/formats/tiff_checksums.h"
 #include "fovea/data/formats/tiff_handle.h"
@@ -18,30 +14,12 @@ namespace {
 constexpr int64_t kMaxDirectory = 1024;
 constexpr int64_t kLeastTileSide = 16;  // TIFF 6.0, section 15: a multiple of 16
 
-// A descriptor that libtiff takes over once it has opened the file.
-int open_for_tiff(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  struct stat status {};
-  if (file < 0) {
-    fail<DataError>("{}: cannot open the file ({}); check the path and its permissions",
-                    printable(path), std::strerror(errno));
-  }
-  if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) return file;
-  close(file);
-  fail<DataError>("{}: not a regular file", printable(path));
-}
-
 // 'm': not mapped into memory, where pages of the file would count as the process's; 'O': places of
 // tiles are looked up when they are needed, so a directory costs memory only as far as it is used.
 std::unique_ptr<TiffHandle> open_handle(const std::string& path, int64_t directory) {
-  const int file = open_for_tiff(path);
-  std::unique_ptr<TiffHandle> handle;
-  try {
-    handle = std::make_unique<TiffHandle>(file, printable(path), "rmO");
-  } catch (...) {
-    close(file);
-    throw;
-  }
+  InputFile file(path);
+  auto handle = std::make_unique<TiffHandle>(file.descriptor(), file.name(), "rmO");
+  file.release();  // libtiff closes it
   if (directory < 0 || directory > kMaxDirectory ||
       (directory > 0 && TIFFSetDirectory(handle->get(), static_cast<tdir_t>(directory)) != 1)) {
     handle->fail_at(fmt::format("has no image {}", directory));

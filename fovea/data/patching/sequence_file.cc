@@ -215,6 +215,7 @@ SavedSequence load_sequence(const std::string& path) {
                 rows.size() * 4);
     sequence.trees.push_back(tree_of(rows.data(), sequence.fixed_length, size, path));
   }
+  file.check_unchanged();
   return saved;
 }
 
