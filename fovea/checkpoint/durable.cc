@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 
 namespace fovea::checkpoint {
 namespace {
@@ -70,7 +71,7 @@ void sync_folder(const fs::path& folder) {
 }
 
 void move_folder(const fs::path& from, const fs::path& to) {
-  if (!fs::exists(to)) {
+  if (!is_there(to)) {
     if (rename(from.c_str(), to.c_str()) != 0) fail_io(to, "cannot be renamed to", errno);
     sync_folder(to.parent_path());
     return;

@@ -1,10 +1,10 @@
 #include "fovea/checkpoint/manifest.h"
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
+#include <set>
 
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/core/json.h"
 #include "fovea/core/sha256.h"
 
@@ -15,8 +15,8 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr int kFormat = 1;
-constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 28;
-constexpr int kMaxDepth = 32;  // of nesting; checksums recurse
+constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 28;  // a million slices, as they are written
+constexpr int kMaxDepth = 32;                              // of nesting; checksums recurse
 
 std::string checksum(const json& contents) {
   const std::string text = json_text(contents);
@@ -34,47 +34,62 @@ json to_json(const TensorEntry& entry) {
   return {{"dtype", entry.dtype}, {"shape", entry.shape}, {"slices", slices}};
 }
 
-TensorEntry tensor_from_json(const json& value) {
-  TensorEntry entry{value.at("dtype"), value.at("shape"), {}};
-  for (const auto& slice : value.at("slices")) {
-    entry.slices.push_back(
-        {slice.at("file"), slice.at("offset"), slice.at("size"), slice.value("sum", "")});
+// Sizes and offsets of tensors; their product must fit.
+std::vector<int64_t> sizes_of(const JsonValue& value) {
+  auto sizes = value.integers();
+  int64_t elements = 1;
+  for (const auto size : sizes) {
+    if (size < 0 || __builtin_mul_overflow(elements, std::max<int64_t>(size, 1), &elements)) {
+      value.refuse("sizes from 0, of as many elements as there can be");
+    }
+  }
+  return sizes;
+}
+
+std::string text_or_empty(const JsonValue& object, std::string_view key) {
+  std::string text;
+  object.read(key, text);
+  return text;
+}
+
+TensorEntry tensor_from_json(const JsonValue& value) {
+  TensorEntry entry{value.at("dtype").text(), sizes_of(value.at("shape")), {}};
+  for (const auto& slice : value.at("slices").items()) {
+    entry.slices.push_back({slice.at("file").text(), sizes_of(slice.at("offset")),
+                            sizes_of(slice.at("size")), text_or_empty(slice, "sum")});
   }
   return entry;
 }
 
-Manifest from_json(const json& contents) {
-  if (contents.at("format") != kFormat) {
+// A name within the folder: a manifest of others leads nowhere else.
+std::string file_name_of(const JsonValue& value) {
+  auto name = value.text();
+  if (name.empty() || name[0] == '.' || name.find_first_of(std::string_view("/\0", 2)) != name.npos)
+    value.refuse("the name of a file in its folder");
+  return name;
+}
+
+Manifest from_json(const JsonValue& contents) {
+  if (const auto format = contents.at("format"); format.integer() != kFormat) {
     fail<CheckpointError>("format {}, expected {}; use the version of fovea that wrote it",
-                          json_text(contents.at("format")), kFormat);
+                          format.integer(), kFormat);
   }
   Manifest manifest;
-  manifest.step = contents.at("step");
-  manifest.scalars = contents.at("scalars");
-  manifest.not_averaged = contents.at("not_averaged").get<std::vector<std::string>>();
-  for (const auto& file : contents.at("files")) {
-    manifest.files.push_back(
-        {file.at("name"), file.at("bytes"), file.at("sha256"), file.value("preamble", "")});
+  manifest.step = contents.at("step").integer();
+  const auto scalars = contents.at("scalars");
+  if (!scalars.raw().is_object()) scalars.refuse("an object");
+  manifest.scalars = scalars.raw();
+  manifest.not_averaged = contents.at("not_averaged").texts();
+  for (const auto& file : contents.at("files").items()) {
+    manifest.files.push_back({file_name_of(file.at("name")), file.at("bytes").count(),
+                              file.at("sha256").text(), text_or_empty(file, "preamble")});
   }
-  for (const auto& [part, tensors] : contents.at("tensors").items()) {
-    for (const auto& [name, entry] : tensors.items()) {
+  for (const auto& [part, tensors] : contents.at("tensors").members()) {
+    for (const auto& [name, entry] : tensors.members()) {
       manifest.tensors[part][name] = tensor_from_json(entry);
     }
   }
   return manifest;
-}
-
-std::string read_text(const fs::path& path) {
-  std::error_code error;
-  const auto name = path.filename().string();
-  const auto bytes = fs::file_size(path, error);
-  if (error) fail<CheckpointError>("{}: {}", name, error.message());
-  if (bytes > kMaxManifestBytes) {
-    fail<CheckpointError>("{}: {} bytes, expected at most {}", name, bytes, kMaxManifestBytes);
-  }
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return std::move(text).str();
 }
 
 }  // namespace
@@ -95,19 +110,17 @@ std::string Manifest::to_text() const {
 }
 
 Manifest read_manifest(const fs::path& folder, const std::string& name) {
-  const auto text = read_text(folder / name);
   try {
-    const auto whole = json::parse(text, [&](int depth, json::parse_event_t, json&) {
-      if (depth > kMaxDepth) fail<CheckpointError>("{}: nested too deep", name);
-      return true;
-    });
-    const auto& contents = whole.at("manifest");
-    if (whole.size() != 2 || checksum(contents) != whole.at("sha256")) {
+    const auto whole =
+        parse_json(read_file((folder / name).string(), kMaxManifestBytes), name, kMaxDepth);
+    const JsonValue value(whole, name);
+    const auto contents = value.at("manifest");
+    if (whole.size() != 2 || checksum(contents.raw()) != value.at("sha256").text()) {
       fail<CheckpointError>("{}: its checksum does not fit", name);
     }
     return from_json(contents);
-  } catch (const json::exception& error) {
-    fail<CheckpointError>("{}: not a manifest: {}", name, error.what());
+  } catch (const DataError& error) {
+    throw CheckpointError(error.what());
   }
 }
 
@@ -125,8 +138,9 @@ void join(Manifest& manifest, const Manifest& other) {
     }
   }
   auto& names = manifest.not_averaged;
+  const std::set<std::string> known(names.begin(), names.end());
   for (const auto& name : other.not_averaged) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    if (!known.contains(name)) names.push_back(name);
   }
 }
 

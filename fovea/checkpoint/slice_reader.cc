@@ -17,33 +17,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void check_size(const fs::path& folder, const FileEntry& entry) {
-  std::error_code error;
-  const auto bytes = fs::file_size(folder / entry.name, error);
-  if (error) fail<CheckpointError>("{}: {}", entry.name, error.message());
-  if (bytes != entry.bytes) {
-    fail<CheckpointError>("{}: found {} bytes, expected {}", entry.name, bytes, entry.bytes);
-  }
+// The file, of the size that the manifest says.
+InputFile open_file(const fs::path& folder, const FileEntry& entry) {
+  InputFile file((folder / entry.name).string());
+  if (file.size() == entry.bytes) return file;
+  fail<CheckpointError>("{}: found {} bytes, expected {}", entry.name, file.size(), entry.bytes);
 }
 
-void read_bytes(std::ifstream& file, const std::string& name, void* to, uint64_t bytes) {
-  if (!file.read(static_cast<char*>(to), static_cast<std::streamsize>(bytes))) {
-    fail<CheckpointError>("{}: cannot be read", name);
-  }
+std::span<uint8_t> bytes_of(void* first, size_t count) {
+  return {static_cast<uint8_t*>(first), count};
 }
 
 }  // namespace
 
 void verify_file(const fs::path& folder, const FileEntry& entry) {
-  check_size(folder, entry);
-  std::ifstream file(folder / entry.name, std::ios::binary);
+  const auto file = open_file(folder, entry);
   Sha256 hash;
-  std::vector<char> piece(std::min<uint64_t>(entry.bytes, uint64_t{8} << 20));
-  for (uint64_t left = entry.bytes; left > 0;) {
-    const auto size = std::min<uint64_t>(left, piece.size());
-    read_bytes(file, entry.name, piece.data(), size);
-    hash.update(piece.data(), size);
-    left -= size;
+  std::vector<uint8_t> piece(std::min<uint64_t>(entry.bytes, uint64_t{8} << 20));
+  for (uint64_t done = 0; done < entry.bytes;) {
+    const auto some = std::span(piece).first(std::min<uint64_t>(entry.bytes - done, piece.size()));
+    file.read(done, some);
+    hash.update(some.data(), some.size());
+    done += some.size();
   }
   if (hash.finish() != entry.sha256) {
     fail<CheckpointError>("{}: its checksum does not fit", entry.name);
@@ -52,27 +47,24 @@ void verify_file(const fs::path& folder, const FileEntry& entry) {
 
 SliceReader::SliceReader(const fs::path& folder, const FileEntry& entry,
                          const std::map<std::string, SavedSlice>& expected)
-    : name_(entry.name), expected_(expected) {
-  check_size(folder, entry);
+    : name_(entry.name), expected_(expected), file_(open_file(folder, entry)) {
   const bool has_sums = !entry.preamble.empty() &&
                         std::none_of(expected.begin(), expected.end(), [](const auto& item) {
                           return item.second.slice->sum.empty();
                         });
   if (!has_sums) verify_file(folder, entry);
-  file_.rdbuf()->pubsetbuf(nullptr, 0);  // slices may be smaller than what it would read ahead
-  file_.open(folder / entry.name, std::ios::binary);
   read_preamble(entry);
 }
 
 void SliceReader::read_preamble(const FileEntry& entry) {
   uint64_t header_bytes = 0;
-  if (entry.bytes >= 8) read_bytes(file_, name_, &header_bytes, 8);
-  if (entry.bytes < 8 || header_bytes > entry.bytes - 8) {
+  if (entry.bytes >= 8) file_.read(0, bytes_of(&header_bytes, 8));
+  if (entry.bytes < 8 || header_bytes > entry.bytes - 8 || header_bytes > kMaxSafetensorsHeader) {
     fail<CheckpointError>("{}: not a safetensors file", name_);
   }
   std::string preamble(8 + header_bytes, '\0');
   std::memcpy(preamble.data(), &header_bytes, 8);
-  read_bytes(file_, name_, preamble.data() + 8, header_bytes);
+  file_.read(8, bytes_of(preamble.data() + 8, header_bytes));
   if (!entry.preamble.empty() && byte_sum(preamble.data(), preamble.size()) != entry.preamble) {
     fail<CheckpointError>("{}: its checksum does not fit (in the header)", name_);
   }
@@ -95,8 +87,7 @@ void SliceReader::read_preamble(const FileEntry& entry) {
 at::Tensor SliceReader::read(const std::string& key) {
   const auto& wanted = expected_.at(key);
   const auto values = at::empty(wanted.slice->size, nn::dtype_of_safetensors(wanted.tensor->dtype));
-  file_.seekg(static_cast<std::streamoff>(offsets_.at(key)));
-  read_bytes(file_, name_, values.mutable_data_ptr(), values.nbytes());
+  file_.read(offsets_.at(key), bytes_of(values.mutable_data_ptr(), values.nbytes()));
   const auto& sum = wanted.slice->sum;
   if (!sum.empty() && byte_sum(values.const_data_ptr(), values.nbytes()) != sum) {
     fail<CheckpointError>("{}: its checksum does not fit (in '{}')", name_, key);

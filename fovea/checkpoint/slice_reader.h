@@ -4,15 +4,16 @@
 #include <ATen/core/Tensor.h>
 
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <string>
 
 #include "fovea/checkpoint/manifest.h"
+#include "fovea/core/input_file.h"
 
 namespace fovea::checkpoint {
 
-// Throws CheckpointError unless the file is there with the size and the checksum it should have.
+// Throws CheckpointError unless the file is there with the size and the checksum it should have;
+// DataError where it cannot be read.
 void verify_file(const std::filesystem::path& folder, const FileEntry& entry);
 
 // A slice that a file holds under slice_key.
@@ -42,7 +43,7 @@ class SliceReader {
 
   std::string name_;
   const std::map<std::string, SavedSlice>& expected_;
-  std::ifstream file_;
+  InputFile file_;
   std::map<std::string, uint64_t> offsets_;  // in the file, by key
 };
 

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <fstream>
 #include <thread>
 
 #include "fovea/checkpoint/durable.h"
@@ -16,6 +15,7 @@
 #include "fovea/checkpoint/tensor_files.h"
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/core/log.h"
 
 namespace fovea::checkpoint {
@@ -23,6 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr size_t kMaxLineBytes = 4096;  // of files of one line: a folder's name, a message
 constexpr std::string_view kTemporaryPrefix = ".tmp-";
 constexpr std::string_view kStepPrefix = "step_";
 
@@ -56,10 +57,8 @@ std::string file_name(std::string_view part, int64_t writer) {
 std::string failure_name_of(int64_t writer) { return fmt::format("failed-{}.txt", writer); }
 
 std::string first_line_of(const fs::path& path) {
-  std::string line;
-  std::ifstream file(path);
-  std::getline(file, line);
-  return line;
+  const auto start = read_start(path.string(), kMaxLineBytes);
+  return start.substr(0, start.find_first_of("\r\n"));
 }
 
 // The file that holds all of a part's tensors whole; empty: there are several.
@@ -154,6 +153,9 @@ std::map<int64_t, std::string> Store::folders() const {
     const auto name = entry.path().filename().string();
     if (const auto step = step_of(name)) result[*step] = name;
   }
+  if (error && error != std::errc::no_such_file_or_directory) {  // no reason to start from step 0
+    fail<CheckpointError>("{}: cannot be looked through: {}", folder_.string(), error.message());
+  }
   return result;
 }
 
@@ -231,9 +233,9 @@ void Store::join_parts(Manifest& manifest, const fs::path& temporary) const {
   const auto start = Clock::now();
   for (int64_t writer = 1; writer < options_.num_writers; ++writer) {
     const auto name = manifest_name_of(writer);
-    while (!fs::exists(temporary / name)) {
+    while (!is_there(temporary / name)) {
       const auto failure = temporary / failure_name_of(writer);
-      if (fs::exists(failure)) {
+      if (is_there(failure)) {
         fail<CheckpointError>("process {} of {} could not write its part: {}", writer,
                               options_.num_writers, first_line_of(failure));
       }
@@ -330,8 +332,12 @@ void Store::remove(const std::string& name) const {
 
 std::string Store::pointer(const std::string& which) const {
   std::string name;
-  std::ifstream(folder_ / which) >> name;
-  return step_of(name) ? name : std::string();
+  try {
+    if (is_there(folder_ / which)) name = first_line_of(folder_ / which);
+  } catch (const DataError& error) {  // the checkpoints are found without it
+    options_.warn(error.what());
+  }
+  return step_of(name) && name.find('/') == name.npos ? name : std::string();
 }
 
 std::optional<State> Store::load_latest() {
@@ -403,7 +409,7 @@ std::string Store::weights_file(const std::string& which) const {
       }
     }
     fail<CheckpointError>("no file {} in it", only);
-  } catch (const CheckpointError& error) {
+  } catch (const Error& error) {
     fail<CheckpointError>("damaged checkpoint {}: {}; use another one", path.string(),
                           error.what());
   }

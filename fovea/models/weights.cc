@@ -44,12 +44,11 @@ at::Tensor fit(const Model& model, const std::string& name, const at::Tensor& sa
 }
 
 std::string section(const char* title, const std::vector<std::string>& names) {
-  constexpr size_t kShown = 12;
   if (names.empty()) return "";
   const std::vector<std::string> shown(
-      names.begin(), names.begin() + static_cast<int64_t>(std::min(kShown, names.size())));
+      names.begin(), names.begin() + static_cast<int64_t>(std::min(kShownNames, names.size())));
   auto text = fmt::format("\n  {:<11} {:>4}  {}", title, names.size(), fmt::join(shown, ", "));
-  if (names.size() > kShown) text += ", ...";
+  if (names.size() > kShownNames) text += ", ...";
   return text;
 }
 
@@ -57,6 +56,7 @@ LoadReport copy_into(Model& model, FittedWeights fitted) {
   const at::NoGradGuard no_grad;
   auto parameters = model.named_parameters();
   for (const auto& [name, tensor] : fitted.tensors) parameters[name].copy_(tensor);
+  fitted.check_unchanged();
   return std::move(fitted.report);
 }
 
@@ -91,7 +91,9 @@ FittedWeights fit_weights(const Model& model, const nn::NamedTensors& tensors,
   }
   for (const auto& [name, tensor] : saved) {
     if (options.skip_head && is_head(name)) continue;
-    const auto nearest = detail::nearest(name, known);
+    // Of those that are shown: each costs a comparison with every name of the model.
+    const bool is_shown = report.unexpected.size() < kShownNames;
+    const auto nearest = is_shown ? detail::nearest(name, known) : std::string();
     report.unexpected.push_back(nearest.empty() ? name
                                                 : fmt::format("{} (nearest: {})", name, nearest));
   }
@@ -111,7 +113,10 @@ FittedWeights fit_weights(const Model& model, const std::string& path, const Loa
   const auto source = file.naming.empty() || file.naming == "timm"
                           ? path
                           : fmt::format("{} ({})", path, weights::naming_named(file.naming).title);
-  return fit_weights(model, file.tensors, source, options);
+  auto fitted = fit_weights(model, file.tensors, source, options);
+  fitted.mapped = file.mapped;
+  fitted.check_unchanged();  // some were adapted already
+  return fitted;
 }
 
 LoadReport load_weights(Model& model, const nn::NamedTensors& tensors, const std::string& source,

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "fovea/core/mapped_file.h"
 #include "fovea/models/model.h"
 #include "fovea/models/select_weights.h"
 #include "fovea/nn/tensor_file.h"
@@ -17,6 +19,8 @@ struct LoadOptions {
   bool adapt_in_chans = false;   // false: another number of channels is an error
   WeightsPart part = WeightsPart::kAll;
 };
+
+inline constexpr size_t kShownNames = 12;  // of each kind, in LoadReport::text
 
 // What became of each parameter, by name.
 struct LoadReport {
@@ -39,6 +43,13 @@ struct FittedWeights {
   std::map<std::string, at::Tensor>
       tensors;  // by parameter name, of its shape, in the file's dtype
   LoadReport report;
+  std::shared_ptr<const MappedFile> mapped = {};  // see weights::WeightsFile
+
+  // Throws DataError where the file changed since it was opened: call when the values have been
+  // used, before what was made of them counts.
+  void check_unchanged() const {
+    if (mapped) mapped->check_unchanged();
+  }
 };
 
 // Throws CheckpointError with the report unless everything fits. source: what messages call the
@@ -51,7 +62,8 @@ FittedWeights fit_weights(const Model& model, const std::string& path,
                           const LoadOptions& options = {});
 
 // Copies `tensors` into the model's parameters, in the parameters' own dtype. Nothing is copied
-// unless everything fits. Throws as fit_weights.
+// unless everything fits. Throws as fit_weights; DataError where the file changed meanwhile, and
+// the model is of no use then.
 LoadReport load_weights(Model& model, const nn::NamedTensors& tensors, const std::string& source,
                         const LoadOptions& options = {});
 LoadReport load_weights(Model& model, const std::string& path, const LoadOptions& options = {});

@@ -29,15 +29,16 @@ ModelStart::ModelStart(const TrainConfig& config, const ComputeOptions& compute)
   if (config.init.weights.empty()) return;
   auto fitted = models::fit_weights(*model_, config.init.weights, load_options(config.init));
   log_info(fmt::format("{}: {}", config.init.weights, fitted.report.text()));
-  file_ = std::move(fitted.tensors);
+  file_ = std::move(fitted);
 }
 
 ModelStart::~ModelStart() = default;
 
 at::Tensor ModelStart::whole(const std::string& name) const {
   const auto value = at::empty(shapes_.at(name), at::kFloat);
-  if (const auto found = file_.find(name); found != file_.end()) {
+  if (const auto found = file_.tensors.find(name); found != file_.tensors.end()) {
     value.copy_(found->second);
+    file_.check_unchanged();
   } else {
     model_->init_parameter(name, value, seed_);
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fovea/models/model.h"
+#include "fovea/models/weights.h"
 #include "fovea/parallel/model_parallel.h"
 #include "fovea/parallel/sharded_params.h"
 #include "fovea/train/config.h"
@@ -40,7 +41,7 @@ class ModelStart {
   at::Device device_;
   models::ModelPtr model_;
   std::map<std::string, std::vector<int64_t>> shapes_;  // of whole parameters; empty: has values
-  std::map<std::string, at::Tensor> file_;              // what init.weights has of them
+  models::FittedWeights file_;                          // what init.weights has of them
 };
 
 }  // namespace fovea::train

@@ -80,7 +80,9 @@ models::LoadReport check_moments_fit(const weights::ForeignMoments& moments,
       report.left_out.push_back(item.first);
       continue;
     }
-    const auto nearest = detail::nearest(item.first, known);
+    // Of those that are shown: each costs a comparison with every name of the model.
+    const bool is_shown = report.unexpected.size() < models::kShownNames;
+    const auto nearest = is_shown ? detail::nearest(item.first, known) : std::string();
     report.unexpected.push_back(
         nearest.empty() ? item.first : fmt::format("{} (nearest: {})", item.first, nearest));
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
@@ -20,7 +21,7 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-constexpr uint64_t kMaxIndexBytes = uint64_t{1} << 28;
+constexpr uint64_t kMaxIndexBytes = uint64_t{1} << 28;  // a million parts
 constexpr size_t kMaxParts = 1 << 13;
 constexpr std::string_view kModule = "torch.distributed.checkpoint.";
 constexpr std::string_view kBytesMetadata =
@@ -111,10 +112,19 @@ class DcpIndex {
       if (whole == folder_.wholes_.end()) continue;  // no tensor
       const auto* start = index.find("offset");
       const auto starts = start == nullptr ? std::vector<int64_t>() : sizes(*start);
-      for (auto& part : whole->second.parts) {
-        if (part.starts == starts) read_place(place, part);
-      }
+      for (const auto part : parts_at(name, whole->second, starts))
+        read_place(place, whole->second.parts[part]);
     }
+  }
+  // The parts of a tensor that start there: one, or, of empty ones, several.
+  const std::vector<size_t>& parts_at(const std::string& name, const DcpFolder::Whole& whole,
+                                      const std::vector<int64_t>& starts) {
+    const auto [of_tensor, is_new] = by_starts_.try_emplace(name);
+    if (is_new) {
+      for (size_t i = 0; i < whole.parts.size(); ++i)
+        of_tensor->second[whole.parts[i].starts].push_back(i);
+    }
+    return of_tensor->second[starts];
   }
   void read_place(const PickleValue& place, DcpFolder::Part& part) const {
     part.file = entry(place, "relative_path").text;
@@ -169,28 +179,53 @@ class DcpIndex {
       refuse("{}: its parts leave a gap or overlap", shown(name));
   }
 
+  static bool overlap(const DcpFolder::Part& a, const DcpFolder::Part& b) {
+    for (size_t d = 0; d < a.starts.size(); ++d) {
+      if (a.starts[d] + a.sizes[d] <= b.starts[d] || b.starts[d] + b.sizes[d] <= a.starts[d])
+        return false;
+    }
+    return true;
+  }
+
+  // The dim along which most parts start apart.
+  static size_t dim_of_sweep(const DcpFolder::Whole& whole) {
+    size_t best = 0, most = 0;
+    for (size_t d = 0; d < whole.sizes.size(); ++d) {
+      std::set<int64_t> starts;
+      for (const auto& part : whole.parts) starts.insert(part.starts[d]);
+      if (starts.size() > most) best = d;
+      most = std::max(most, starts.size());
+    }
+    return best;
+  }
+
+  // Along that dim, each part is held against those alone that have not ended before it.
   static bool any_overlap(const DcpFolder::Whole& whole) {
-    for (size_t i = 0; i < whole.parts.size(); ++i) {
-      for (size_t j = 0; j < i; ++j) {
-        bool apart = false;
-        for (size_t d = 0; d < whole.sizes.size(); ++d) {
-          const auto &a = whole.parts[i], &b = whole.parts[j];
-          apart = apart || a.starts[d] + a.sizes[d] <= b.starts[d] ||
-                  b.starts[d] + b.sizes[d] <= a.starts[d];
-        }
-        if (!apart) return true;
+    if (whole.sizes.empty()) return whole.parts.size() > 1;
+    const size_t d = dim_of_sweep(whole);
+    std::vector<const DcpFolder::Part*> sorted, open;
+    for (const auto& part : whole.parts) sorted.push_back(&part);
+    std::sort(sorted.begin(), sorted.end(),
+              [&](const auto* a, const auto* b) { return a->starts[d] < b->starts[d]; });
+    for (const auto* part : sorted) {
+      std::erase_if(open, [&](const auto* other) {
+        return other->starts[d] + other->sizes[d] <= part->starts[d];
+      });
+      for (const auto* other : open) {
+        if (overlap(*part, *other)) return true;
       }
+      open.push_back(part);
     }
     return false;
   }
 
   DcpFolder& folder_;
   const std::string source_;
+  // Numbers of parts by tensor and start.
+  std::map<std::string, std::map<std::vector<int64_t>, std::vector<size_t>>> by_starts_;
 };
 
-bool DcpFolder::is_one(const std::string& path) {
-  return std::filesystem::is_regular_file(file_name(path));
-}
+bool DcpFolder::is_one(const std::string& path) { return is_there(file_name(path)); }
 
 DcpFolder::DcpFolder(const std::string& path) : path_(path) { DcpIndex(*this).read(); }
 

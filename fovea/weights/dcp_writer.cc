@@ -6,6 +6,7 @@
 
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/weights/pickle_text.h"
 #include "fovea/weights/torch_writer.h"
 
@@ -170,8 +171,8 @@ std::vector<StoredPart> write_parts(AtomicFile& file, const nn::NamedTensors& te
 }  // namespace
 
 void write_dcp_folder(const std::string& path, const nn::NamedTensors& tensors,
-                      const std::string& top) {
-  if (fs::exists(path)) {
+                      const std::string& top, const std::function<void()>& before_commit) {
+  if (is_there(path)) {
     fail<CheckpointError>("{} is there already; name another folder", path);
   }
   for (const auto& item : tensors) torch_name(item.second.scalar_type());
@@ -181,6 +182,7 @@ void write_dcp_folder(const std::string& path, const nn::NamedTensors& tensors,
   try {
     AtomicFile file((fs::path(path) / kPartsFile).string());
     const auto parts = write_parts(file, tensors, top);
+    if (before_commit) before_commit();
     file.commit();
     write_file_atomic((fs::path(path) / ".metadata").string(), index_of(parts, top));
   } catch (const Error& failure) {

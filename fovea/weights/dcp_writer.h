@@ -1,6 +1,7 @@
 // Writes folders of torch.distributed.checkpoint.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "fovea/nn/tensor_file.h"
@@ -10,8 +11,9 @@ namespace fovea::weights {
 // `path` becomes a folder with one file of parts and the index, as one process writes them: the
 // state dict {top: {name: tensor}}, or {name: tensor} where `top` is empty. The index comes last:
 // without it the folder is none. Throws CheckpointError: something is there already, or the system
-// refuses.
+// refuses. before_commit: see write_safetensors.
 void write_dcp_folder(const std::string& path, const nn::NamedTensors& tensors,
-                      const std::string& top = "model");
+                      const std::string& top = "model",
+                      const std::function<void()>& before_commit = {});
 
 }  // namespace fovea::weights

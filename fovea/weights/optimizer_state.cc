@@ -10,6 +10,7 @@
 #include <set>
 
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/weights/dcp_folder.h"
 #include "fovea/weights/torch_file.h"
 
@@ -321,7 +322,7 @@ bool OptimizerState::is_by_index() const {
 bool is_optimizer_tensor(std::string_view name) { return state_name(name).has_value(); }
 
 OptimizerState read_optimizer_state(const std::string& path) {
-  if (std::filesystem::is_directory(path)) {
+  if (is_folder(path)) {
     if (!DcpFolder::is_one(path)) {
       fail<DataError>(
           "{}: a folder without .metadata; expected one of torch.distributed.checkpoint", path);

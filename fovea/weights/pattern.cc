@@ -49,6 +49,8 @@ Pattern::Pattern(std::string_view text) : text_(text) {
 
 std::optional<Pattern::Captures> Pattern::match(const std::string& name) const {
   std::smatch groups;
+  // Most names are of another rule, which their start tells without the regular expression.
+  if (!name.starts_with(std::string_view(text_).substr(0, text_.find_first_of("{<")))) return {};
   if (name.size() > kMaxMatchedBytes || !std::regex_match(name, groups, regex_)) return {};
   Captures captures;
   for (size_t i = 0; i < keys_.size(); ++i) captures[keys_[i]] = groups[i + 1].str();

@@ -50,6 +50,7 @@ FoveaWeights read_weights(const std::string& path, const ReadOptions& options) {
   weights.format = file.format;
   weights.left_out = std::move(file.left_out);
   weights.metadata = std::move(file.metadata);
+  weights.mapped = std::move(file.mapped);
   const auto* naming = choose_naming(file.tensors, options, path);
   if (naming == nullptr) {
     for (const auto& item : file.tensors) weights.report.same.push_back(item.first);

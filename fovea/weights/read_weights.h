@@ -31,6 +31,7 @@ struct FoveaWeights {
   ConversionReport report;
   std::vector<std::string> left_out;  // other tensors of the file
   std::map<std::string, std::string> metadata;
+  std::shared_ptr<const MappedFile> mapped;  // see WeightsFile
 
   // What was read, in a few lines.
   std::string text() const;

@@ -4,20 +4,28 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 
 #include "fovea/core/byte_reader.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/core/mapped_file.h"
+#include "fovea/core/memory.h"
 #include "fovea/core/zip.h"
 
 namespace fovea::weights {
 namespace {
 
 constexpr uint64_t kMaxPickleBytes = uint64_t{1} << 28;
-constexpr uint64_t kMaxLegacyBytes = uint64_t{1} << 36;
 // The pickle of the number that such files begin with, 0x1950a86a20f9469cfc6c.
 constexpr std::string_view kLegacyMagic = "\x80\x02\x8a\nl\xfc\x9c\x46\xf9\x20j\xa8P\x19.";
+
+// A sparse file has room for more than any machine.
+void check_memory(const std::string& path, const StoredTensor& tensor) {
+  const auto most = static_cast<uint64_t>(usable_memory_bytes());
+  if (tensor.storage_bytes <= most) return;
+  fail<DataError>("{}: {}: a storage of {} bytes; this process may use {}", path,
+                  shown(tensor.name), tensor.storage_bytes, most);
+}
 
 at::Tensor bytes_tensor(uint64_t bytes) {
   return at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions().dtype(at::kByte));
@@ -90,7 +98,7 @@ class TorchFile::ZipStorages : public Storages {
 class TorchFile::LegacyStorages : public Storages {
  public:
   LegacyStorages(const std::string& path, TorchTree& tree, std::unique_ptr<Pickle>& object)
-      : path_(path), text_(read_file(path, kMaxLegacyBytes)) {
+      : path_(path), file_(path), bytes_(file_.bytes()) {
     at_ = kLegacyMagic.size();
     if (next()->root().integer != 1001)
       fail<DataError>("{}: another version of torch's old format than 1001", path_);
@@ -101,23 +109,24 @@ class TorchFile::LegacyStorages : public Storages {
     object = next();
     tree = read_torch_tree(object->root(), path_);
     find_storages(next()->root(), tree);
+    file_.check_unchanged();
   }
 
   at::Tensor read(const std::string& key, uint64_t bytes) const override {
     const auto found = offsets_.find(key);
-    if (found == offsets_.end() || bytes > text_.size() - found->second)
+    if (found == offsets_.end() || bytes > bytes_.size() - found->second)
       fail<DataError>("{}: storage {} is missing or cut off", path_, shown(key));
     const auto tensor = bytes_tensor(bytes);
-    if (bytes > 0) std::memcpy(tensor.mutable_data_ptr(), text_.data() + found->second, bytes);
+    if (bytes > 0) std::memcpy(tensor.mutable_data_ptr(), bytes_.data() + found->second, bytes);
+    file_.check_unchanged();
     return tensor;
   }
 
  private:
-  std::span<const uint8_t> rest() const {
-    return std::span(reinterpret_cast<const uint8_t*>(text_.data()), text_.size()).subspan(at_);
-  }
+  std::span<const uint8_t> rest() const { return bytes_.subspan(at_); }
   std::unique_ptr<Pickle> next() {
-    auto pickle = std::make_unique<Pickle>(rest(), path_, torch_pickle(true));
+    const auto text = rest().first(std::min<uint64_t>(rest().size(), kMaxPickleBytes));
+    auto pickle = std::make_unique<Pickle>(text, path_, torch_pickle(true));
     at_ += pickle->end();
     return pickle;
   }
@@ -145,16 +154,14 @@ class TorchFile::LegacyStorages : public Storages {
   }
 
   const std::string path_;
-  const std::string text_;
+  const MappedFile file_;
+  const std::span<const uint8_t> bytes_;
   size_t at_ = 0;
   std::map<std::string, size_t> offsets_;
 };
 
 bool TorchFile::is_legacy(const std::string& path) {
-  std::string start(kLegacyMagic.size(), '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.read(start.data(), static_cast<std::streamsize>(start.size()));
-  return file && start == kLegacyMagic;
+  return read_start(path, kLegacyMagic.size()) == kLegacyMagic;
 }
 
 TorchFile::TorchFile(const std::string& path) : path_(path) {
@@ -179,6 +186,7 @@ void TorchFile::open_zip(std::unique_ptr<ZipFile> zip) {
 TorchFile::~TorchFile() = default;
 
 at::Tensor TorchFile::read(const StoredTensor& tensor) {
+  check_memory(path_, tensor);
   auto& bytes = read_storages_[tensor.storage];
   if (!bytes.defined()) bytes = storages_->read(tensor.storage, tensor.storage_bytes);
   if (bytes.nbytes() != tensor.storage_bytes) {

@@ -103,7 +103,8 @@ uint64_t append_torch_tensor(AtomicFile& file, const at::Tensor& tensor) {
   return write_archive(file, pickle.take(), {stored});
 }
 
-void write_torch_file(const std::string& path, const nn::NamedTensors& tensors) {
+void write_torch_file(const std::string& path, const nn::NamedTensors& tensors,
+                      const std::function<void()>& before_commit) {
   nn::NamedTensors contiguous;
   std::vector<at::Tensor> storages;
   for (const auto& [name, tensor] : tensors) {
@@ -114,6 +115,7 @@ void write_torch_file(const std::string& path, const nn::NamedTensors& tensors) 
   try {
     AtomicFile file(path);
     write_archive(file, pickle, storages);
+    if (before_commit) before_commit();
     file.commit();
   } catch (const CheckpointError&) {
     throw;

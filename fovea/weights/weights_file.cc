@@ -6,10 +6,10 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/core/pickle.h"
 #include "fovea/core/zip.h"
 #include "fovea/weights/dcp_folder.h"
@@ -25,6 +25,7 @@ constexpr std::array<std::string_view, 9> kWrappers = {
     "net",        "teacher", "model_ema",        "state_dict_ema"};
 constexpr std::array<std::string_view, 4> kPrefixes = {"module.", "_orig_mod.", "model.",
                                                        "backbone."};
+constexpr int kMaxRounds = 16;  // a model within a model within ...: nobody has more
 constexpr std::array<std::string_view, 2> kSelfDistillationHeads = {"dino_head.", "ibot_head."};
 
 // What a file holds, before its numbers are read.
@@ -118,6 +119,7 @@ void read_safetensors(const std::string& path, WeightsFile& file) {
   const auto mapped = SafetensorsFile::open(path);
   file.metadata = mapped.metadata();
   file.tensors = nn::mapped_tensors(mapped);
+  file.mapped = mapped.mapping();
 }
 
 bool is_npz(const std::string& path) {
@@ -125,14 +127,7 @@ bool is_npz(const std::string& path) {
   return !zip.members().empty() && zip.members().front().name.ends_with(".npy");
 }
 
-std::string first_bytes(const std::string& path) {
-  std::string start(9, '\0');
-  std::ifstream file(path, std::ios::binary);
-  if (!file) fail<DataError>("{}: cannot be opened; check the path and its permissions", path);
-  file.read(start.data(), static_cast<std::streamsize>(start.size()));
-  start.resize(static_cast<size_t>(file.gcount()));
-  return start;
-}
+std::string first_bytes(const std::string& path) { return read_start(path, 9); }
 
 bool all_start_with(const nn::NamedTensors& tensors, std::string_view prefix) {
   return std::all_of(tensors.begin(), tensors.end(),
@@ -161,7 +156,8 @@ bool is_head_of_self_distillation(const std::string& name) {
 }  // namespace
 
 void take_off_prefixes(WeightsFile& file) {
-  for (bool is_found = true; is_found;) {
+  bool is_found = true;
+  for (int round = 0; is_found && round < kMaxRounds; ++round) {
     is_found = false;
     for (const auto prefix : kPrefixes) {
       if (file.tensors.empty() || !all_start_with(file.tensors, prefix)) continue;
@@ -187,7 +183,7 @@ void take_off_prefixes(WeightsFile& file) {
 }
 
 bool is_safetensors(const std::string& path) {
-  if (std::filesystem::is_directory(path)) return false;
+  if (is_folder(path)) return false;
   const auto start = first_bytes(path);
   return (start.size() == 9 && start[8] == '{') || path.ends_with(".safetensors");
 }
@@ -204,7 +200,7 @@ bool has_tensors_under(const std::string& path, std::string_view key) {
 
 WeightsFile read_weights_file(const std::string& path, const std::string& key) {
   WeightsFile file;
-  if (std::filesystem::is_directory(path)) {
+  if (is_folder(path)) {
     if (!DcpFolder::is_one(path)) {
       fail<DataError>(
           "{}: a folder without .metadata; expected a weights file, or a folder of "

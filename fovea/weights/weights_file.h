@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,9 @@ struct WeightsFile {
   std::vector<std::string> notes;     // what was taken away from names, and why: for reports
   std::vector<std::string> left_out;  // tensors of the file that are no weights of one model
   std::map<std::string, std::string> metadata;  // of a safetensors file
+  // What the tensors are views of, where they are; null: they have memory of their own. Whoever has
+  // used their values calls check_unchanged() before the result counts.
+  std::shared_ptr<const MappedFile> mapped;
 };
 
 // Reads a .safetensors, .npz or torch.save file, or a folder of torch.distributed.checkpoint; which

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "fovea/checkpoint/sha256.h"
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 #include "tests/checkpoint/support.h"
 
 namespace fovea::checkpoint {
@@ -50,12 +52,43 @@ TEST(ManifestTest, SaysWhatIsWrong) {
   };
   EXPECT_EQ(fault_of(folder.path(), text), "");
   EXPECT_THAT(fault_of(folder.path(), replaced("123", "124")), HasSubstr("checksum"));
-  EXPECT_THAT(fault_of(folder.path(), text.substr(0, 50)), HasSubstr("not a manifest"));
-  EXPECT_THAT(fault_of(folder.path(), "[]"), HasSubstr("not a manifest"));
+  EXPECT_THAT(fault_of(folder.path(), text.substr(0, 50)), HasSubstr("not JSON"));
+  EXPECT_THAT(fault_of(folder.path(), "[]"), HasSubstr("found a list of 0; expected an object"));
   EXPECT_THAT(fault_of(folder.path(), "{\"manifest\":" + std::string(1000000, '[')),
-              HasSubstr("nested too deep"));
+              HasSubstr("nested deeper than 32 levels"));
   std::filesystem::remove(folder.file("manifest.json"));
   EXPECT_THROW(read_manifest(folder.path()), CheckpointError);
+}
+
+// With a checksum that fits, as of a writer that was wrong itself.
+std::string with_checksum(const nlohmann::json& contents) {
+  const auto text = json_text(contents);
+  Sha256 hash;
+  hash.update(text.data(), text.size());
+  return json_text(nlohmann::json{{"manifest", contents}, {"sha256", hash.finish()}});
+}
+
+TEST(ManifestTest, WrongTypesAreNamed) {
+  const TempDir folder;
+  const auto good = nlohmann::json::parse(sample().to_text()).at("manifest");
+  const auto fault = [&](const std::string& place, const nlohmann::json& value) {
+    auto contents = good;
+    contents[nlohmann::json::json_pointer(place)] = value;
+    return fault_of(folder.path(), with_checksum(contents));
+  };
+  EXPECT_EQ(fault("/step", 7), "");
+  EXPECT_THAT(fault("/step", "seven"),
+              HasSubstr("manifest.json: manifest.step: found \"seven\"; expected a whole number"));
+  EXPECT_THAT(fault("/format", nullptr), HasSubstr("manifest.format: found null"));
+  EXPECT_THAT(fault("/scalars", 1), HasSubstr("manifest.scalars: found 1; expected an object"));
+  EXPECT_THAT(fault("/not_averaged", "w"), HasSubstr("expected a list"));
+  EXPECT_THAT(fault("/files/0/bytes", -1), HasSubstr("expected a whole number from 0"));
+  EXPECT_THAT(fault("/files/0/name", "../../etc/passwd"), HasSubstr("the name of a file"));
+  EXPECT_THAT(fault("/tensors/model", 3), HasSubstr("tensors.model: found 3"));
+  EXPECT_THAT(fault("/tensors/model/w/shape/0", 1e300), HasSubstr("tensors.model.w.shape.0"));
+  EXPECT_THAT(fault("/tensors/model/w/shape/0", int64_t{1} << 62), HasSubstr("as there can be"));
+  EXPECT_THAT(fault("/tensors/model/w/slices/1/offset", {-1, 0}), HasSubstr("sizes from 0"));
+  EXPECT_THAT(fault("/tensors/model/w/dtype", nlohmann::json::object()), HasSubstr("a text"));
 }
 
 }  // namespace

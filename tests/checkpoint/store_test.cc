@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <set>
 
@@ -227,6 +229,39 @@ TEST_F(StoreTest, WeightsOfADamagedOrMissingCheckpointAreRefused) {
   write_bytes(file, bytes);
   EXPECT_THROW(open().weights_file("latest"), CheckpointError);
   EXPECT_THROW(open().weights_file("newest"), Error);
+}
+
+// A wait for who writes into a pipe would last for ever; the alarm ends it.
+TEST_F(StoreTest, APipeIsRefusedWhereAFileBelongs) {
+  alarm(60);
+  save_steps({1, 2});
+  for (const auto* name : {"manifest.json", "model-00000.safetensors"}) {
+    const auto path = step_folder("00000002") / name;
+    const auto bytes = read_bytes(path);
+    fs::remove(path);
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    EXPECT_TRUE(is_state_of(*open().load_latest(), 1)) << name;
+    fs::remove(path);
+    write_bytes(path, bytes);
+  }
+  // Pointers are for people: damage there costs a warning.
+  for (const auto* name : {"latest", "best"}) {
+    fs::remove(folder_.file(name));
+    ASSERT_EQ(mkfifo(folder_.file(name).c_str(), 0600), 0);
+  }
+  EXPECT_THROW(open().weights_file("latest"), CheckpointError);
+  auto store = open();
+  EXPECT_TRUE(is_state_of(*store.load_latest(), 2));
+  store.save(3, state_of(3), true);
+  store.wait();
+  EXPECT_EQ(read_bytes(folder_.file("best")), "step_00000003\n");
+  alarm(0);
+}
+
+TEST_F(StoreTest, AFolderThatCannotBeLookedThroughIsNotAnEmptyOne) {
+  const auto path = folder_.file("circle");
+  fs::create_symlink(path, path);
+  EXPECT_THROW(Store(path).load_latest(), CheckpointError);
 }
 
 TEST_F(StoreTest, AHostilePointerLeadsNowhere) {

@@ -174,5 +174,18 @@ TEST_F(WeightsTest, ThatAreNotSafetensorsAreRefused) {
   EXPECT_THROW(load_weights(model, file("w.pt")), DataError);
 }
 
+// The values are views of the file: where it changes while they are used, that is noticed.
+TEST_F(WeightsTest, AFileThatBecomesShorterMeanwhile) {
+  const auto path = file("w.safetensors");
+  std::filesystem::copy_file(support::golden_path(kTimmFile), path);
+  Vit model(timm_config());
+  const auto fitted = fit_weights(model, path);
+  EXPECT_NO_THROW(fitted.check_unchanged());
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+  for (const auto& [name, tensor] : fitted.tensors) parameter(model, name).detach().copy_(tensor);
+  EXPECT_THAT([&] { fitted.check_unchanged(); },
+              testing::ThrowsMessage<DataError>(HasSubstr("w.safetensors: ")));
+}
+
 }  // namespace
 }  // namespace fovea::models

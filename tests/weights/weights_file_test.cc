@@ -98,7 +98,7 @@ TEST(WeightsFileTest, RefusesOtherFiles) {
   EXPECT_THAT(refusal_of([&] { read_weights_file(folder.file("text.pt")); }),
               HasSubstr("neither safetensors"));
   EXPECT_THAT(refusal_of([&] { read_weights_file(folder.file("none.pt")); }),
-              HasSubstr("cannot be opened"));
+              HasSubstr("cannot open the file"));
   EXPECT_THAT(refusal_of([&] { read_weights_file(folder.file("")); }),
               HasSubstr("a folder without .metadata"));
 }

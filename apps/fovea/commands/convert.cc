@@ -6,10 +6,12 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 
 #include "apps/fovea/command.h"
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/core/json.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/weights.h"
@@ -80,9 +82,9 @@ Loaded load_file(const ConvertArguments& arguments) {
     fail<CheckpointError>("{}: {}\nNothing was written. --partial leaves out what is unexpected",
                           arguments.source, loaded.file.text());
   }
+  const std::set<std::string> unexpected(report.unexpected.begin(), report.unexpected.end());
   for (const auto& item : loaded.file.tensors) {
-    const bool is_unexpected = std::find(report.unexpected.begin(), report.unexpected.end(),
-                                         item.first) != report.unexpected.end();
+    const bool is_unexpected = unexpected.contains(item.first);
     const bool is_head = item.first.starts_with("head.") || item.first.starts_with("head_dist.");
     if (!is_unexpected && !(arguments.skip_head && is_head)) loaded.tensors.push_back(item);
   }
@@ -93,7 +95,7 @@ Loaded load_file(const ConvertArguments& arguments) {
 Loaded load(const ConvertArguments& arguments) {
   const auto& source = arguments.source;
   const bool is_file =
-      std::filesystem::is_regular_file(source) || weights::is_weights_folder(source);
+      weights::is_weights_folder(source) || (is_there(source) && !is_folder(source));
   if (!is_file || train::is_run_folder(source)) return load_run(arguments);
   if (!arguments.model.empty()) return load_into_model(arguments);
   const bool is_of_run = weights::metadata_of(source).contains("fovea.config");
@@ -117,8 +119,11 @@ bool is_torch_name(const std::string& path) {
   return ending == ".pt" || ending == ".pth" || ending == ".bin" || ending == ".ckpt";
 }
 
-weights::ConversionReport write(const ConvertArguments& arguments,
-                                const nn::NamedTensors& tensors) {
+weights::ConversionReport write(const ConvertArguments& arguments, const Loaded& loaded) {
+  const auto& tensors = loaded.tensors;
+  const auto check = [&] {
+    if (loaded.file.mapped) loaded.file.mapped->check_unchanged();
+  };
   const auto naming = target_naming(arguments, tensors);
   auto written = weights::from_fovea(weights::naming_named(naming), tensors);
   if (!written.report.unexpected.empty() && !arguments.partial) {
@@ -128,11 +133,11 @@ weights::ConversionReport write(const ConvertArguments& arguments,
         fmt::join(written.report.unexpected, ", "));
   }
   if (arguments.to == "dcp") {
-    weights::write_dcp_folder(arguments.target, written.tensors);
+    weights::write_dcp_folder(arguments.target, written.tensors, "model", check);
   } else if (arguments.to == "pt" || is_torch_name(arguments.target)) {
-    weights::write_torch_file(arguments.target, written.tensors);
+    weights::write_torch_file(arguments.target, written.tensors, check);
   } else if (arguments.target.ends_with(".safetensors")) {
-    nn::write_tensor_file(arguments.target, written.tensors, {{"format", "pt"}});
+    nn::write_tensor_file(arguments.target, written.tensors, {{"format", "pt"}}, check);
   } else {
     fail<ConfigError>("{}: expected a name that ends in .safetensors, .pt, .pth, .bin or .ckpt",
                       arguments.target);
@@ -160,7 +165,14 @@ void print_json(const ConvertArguments& arguments, const Loaded& loaded,
 
 void run_convert(const ConvertArguments& arguments) {
   const auto loaded = load(arguments);
-  const auto written = write(arguments, loaded.tensors);
+  weights::ConversionReport written;
+  try {
+    written = write(arguments, loaded);
+  } catch (const Error&) {
+    // A source that became shorter shows where its bytes are written.
+    if (loaded.file.mapped) loaded.file.mapped->check_unchanged();
+    throw;
+  }
   if (arguments.json) {
     print_json(arguments, loaded, written);
     return;
