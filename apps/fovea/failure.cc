@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <new>
 
 #include "fovea/core/printable.h"
@@ -34,6 +35,10 @@ Failure kind_of_failure(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
     return {"out of memory; lower trainer.micro_batch_size or data.prefetch",
             ExitCode::kOutOfMemory};
+  }
+  // The system's answer about a file or a folder, where nobody asked in vain before.
+  if (dynamic_cast<const std::filesystem::filesystem_error*>(&error) != nullptr) {
+    return {printable(error.what()), ExitCode::kUsage};
   }
   if (is_of_onednn(error)) {
     return {fmt::format("{}: oneDNN says so where memory runs out; lower trainer.micro_batch_size",

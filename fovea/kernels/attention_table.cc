@@ -29,21 +29,12 @@ constexpr uint64_t kMaxBytes = 1 << 20;  // some thousand shapes
 
 // What keep() wrote.
 std::map<std::string, AttentionKernel> read_kernels(const std::string& path) {
-  const auto table = parse_json(read_file(path, kMaxBytes));
+  const auto table = parse_json(read_file(path, kMaxBytes), path, /*max_depth=*/1);
   std::map<std::string, AttentionKernel> kernels;
-  bool is_table = table.is_object();
-  if (is_table) {
-    for (const auto& [shape, name] : table.items()) {
-      const auto kernel = name.is_string() ? kernel_of_name(name.get<std::string>()) : std::nullopt;
-      is_table = is_table && kernel;
-      if (kernel) kernels[shape] = *kernel;
-    }
-  }
-  if (!is_table) {
-    fail(
-        "{}: not the kernels of attention that were measured for shapes; expected a JSON object "
-        "of shapes with flash, cudnn, efficient or math. Remove the file to measure again",
-        path);
+  for (const auto& [shape, name] : JsonValue(table, path).members()) {
+    const auto kernel = kernel_of_name(name.text());
+    if (!kernel) name.refuse("flash, cudnn, efficient or math");
+    kernels[shape] = *kernel;
   }
   return kernels;
 }
@@ -115,7 +106,15 @@ AttentionKernel AttentionTable::keep(const std::string& shape, AttentionKernel k
 
 void AttentionTable::keep_in(const std::string& path) {
   std::map<std::string, AttentionKernel> kernels;
-  if (std::filesystem::exists(path)) kernels = read_kernels(path);
+  try {
+    if (is_there(path)) kernels = read_kernels(path);
+  } catch (const DataError& error) {
+    log_warning(fmt::format(
+        "{}; kernels of attention are measured again: where others are the fastest now, a run that "
+        "goes on is rounded otherwise from here on, and no longer bit for bit what it would have "
+        "been",
+        error.what()));
+  }
   const std::lock_guard lock(mutex_);
   kernels_ = std::move(kernels);
   path_ = path;

@@ -45,7 +45,7 @@ class AttentionTable {
                           const Timer& timer);
 
   // From now on the table is that of the file, where there is one, and what is measured is written
-  // to it. Throws Error, naming the file, for one that does not say so.
+  // to it. A damaged file is one that is not there, and a warning says what that costs.
   void keep_in(const std::string& path);
   // The table stays, the file is left alone.
   void stop_keeping();

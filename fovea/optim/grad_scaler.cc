@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 
 namespace fovea::optim {
 
@@ -44,15 +45,14 @@ nlohmann::json GradScaler::state() const {
 
 void GradScaler::load_state(const nlohmann::json& state) {
   try {
-    state.at("scale").get_to(scale_);
-    state.at("num_good").get_to(num_good_);
-    state.at("num_skipped").get_to(num_skipped_);
-    state.at("divisor").get_to(divisor_);
-  } catch (const nlohmann::json::exception& error) {
-    fail<CheckpointError>(
-        "the state of the loss scale is damaged: {}; expected scale, num_good, num_skipped and "
-        "divisor",
-        error.what());
+    const JsonValue value(state, "grad_scaler");
+    scale_ = static_cast<float>(value.at("scale").number());
+    num_good_ = value.at("num_good").integer();
+    num_skipped_ = value.at("num_skipped").integer();
+    divisor_ = value.at("divisor").number();
+    if (!(scale_ > 0)) value.at("scale").refuse("a number above 0");
+  } catch (const DataError& error) {
+    fail<CheckpointError>("the state of the loss scale is damaged: {}", error.what());
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 
 namespace fovea::plan {
 namespace {
@@ -79,7 +80,7 @@ MachineProfile machine_profile(const std::string& name_or_file) {
   for (const auto& profile : built_in_profiles()) {
     if (profile.name == name_or_file) return profile;
   }
-  if (!std::filesystem::is_regular_file(name_or_file)) {
+  if (!is_there(name_or_file)) {
     fail<ConfigError>(
         "--machine: found {}; expected one of {}, or a YAML file (docs/plan.md has its keys)",
         name_or_file, fmt::join(machine_names(), ", "));

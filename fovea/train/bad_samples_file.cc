@@ -5,12 +5,17 @@
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
-#include "fovea/core/json.h"
-#include "fovea/train/json_fields.h"
 
 namespace fovea::train {
 
 using nlohmann::json;
+
+namespace {
+
+constexpr uint64_t kMaxBadSamplesBytes = uint64_t{256} << 20;  // a million, with their reasons
+constexpr int kBadSamplesDepth = 8;
+
+}  // namespace
 
 json bad_samples_to_json(const std::vector<data::BadSample>& samples) {
   auto list = json::array();
@@ -23,15 +28,14 @@ json bad_samples_to_json(const std::vector<data::BadSample>& samples) {
   return list;
 }
 
-std::vector<data::BadSample> bad_samples_from_json(const json& list) {
-  if (!list.is_array()) fail<DataError>("bad samples are no list");
+std::vector<data::BadSample> bad_samples_from_json(const JsonValue& list) {
   std::vector<data::BadSample> samples;
-  for (const auto& one : list) {
+  for (const auto& one : list.items()) {
     data::BadSample sample;
-    read_field(one, "index", sample.index);
-    read_field(one, "name", sample.name);
-    read_field(one, "reason", sample.reason);
-    read_field(one, "times", sample.times);
+    one.read("index", sample.index);
+    one.read("name", sample.name);
+    one.read("reason", sample.reason);
+    one.read("times", sample.times);
     samples.push_back(std::move(sample));
   }
   return samples;
@@ -53,17 +57,13 @@ void write_bad_samples_file(const std::filesystem::path& path, const BadSamplesF
 
 BadSamplesFile read_bad_samples_file(const std::filesystem::path& path) {
   BadSamplesFile file;
-  if (!std::filesystem::exists(path)) return file;
-  const auto value = parse_json_object(read_file(path.string(), kMaxJsonBytes), path.string());
-  try {
-    for (const auto& [split, part] : value.items()) {
-      if (!part.is_object()) fail<DataError>("\"{}\" is no object", split);
-      auto& found = file[split];
-      read_field(part, "policy", found.policy);
-      found.samples = bad_samples_from_json(list_field(part, "samples"));
-    }
-  } catch (const DataError& error) {
-    fail<DataError>("{}: {}", path.string(), error.what());
+  if (!is_there(path)) return file;
+  const auto source = path.string();
+  const auto value = parse_json(read_file(source, kMaxBadSamplesBytes), source, kBadSamplesDepth);
+  for (const auto& [split, part] : JsonValue(value, source).members()) {
+    auto& found = file[split];
+    part.read("policy", found.policy);
+    if (const auto samples = part.find("samples")) found.samples = bad_samples_from_json(*samples);
   }
   return file;
 }

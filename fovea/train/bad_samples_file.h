@@ -3,10 +3,10 @@
 
 #include <filesystem>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "fovea/core/json.h"
 #include "fovea/data/bad_samples.h"
 
 namespace fovea::train {
@@ -20,7 +20,7 @@ using BadSamplesFile = std::map<std::string, BadSamplesOfSplit>;  // "train", "v
 
 nlohmann::json bad_samples_to_json(const std::vector<data::BadSample>& samples);
 // Throws DataError where the form is wrong.
-std::vector<data::BadSample> bad_samples_from_json(const nlohmann::json& list);
+std::vector<data::BadSample> bad_samples_from_json(const JsonValue& list);
 
 // Atomic: the old file or the whole new one. Takes the file away where there is nothing to say.
 void write_bad_samples_file(const std::filesystem::path& path, const BadSamplesFile& file);

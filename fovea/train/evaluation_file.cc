@@ -8,7 +8,6 @@
 #include "fovea/core/files.h"
 #include "fovea/core/html.h"
 #include "fovea/core/json.h"
-#include "fovea/train/json_fields.h"
 
 namespace fovea::train {
 namespace {
@@ -17,6 +16,8 @@ using nlohmann::json;
 
 constexpr int64_t kMaxClasses = 1'000'000;
 constexpr size_t kMaxMetrics = 10'000;
+constexpr uint64_t kMaxEvaluationBytes = uint64_t{256} << 20;  // pictures stand in it
+constexpr int kEvaluationDepth = 16;
 
 json to_json(const SamplePrediction& sample) {
   auto scores = json::array();
@@ -36,45 +37,51 @@ json to_json(const std::vector<SamplePrediction>& samples) {
   return out;
 }
 
-SamplePrediction sample_from(const json& value) {
+// The values of a list; none where there is no such list.
+std::vector<JsonValue> list_of(const JsonValue& value, const char* key) {
+  const auto list = value.find(key);
+  return list ? list->items() : std::vector<JsonValue>();
+}
+
+std::string picture_of(const JsonValue& value) {
+  std::string image;
+  value.read("image_png", image);
+  return base64_decode(image);
+}
+
+SamplePrediction sample_from(const JsonValue& value) {
   SamplePrediction sample;
-  read_field(value, "index", sample.index);
-  read_field(value, "description", sample.description);
-  read_field(value, "label", sample.label);
-  read_field(value, "predicted", sample.predicted);
-  read_field(value, "loss", sample.loss);
-  for (const auto& one : list_field(value, "scores")) {
+  value.read("index", sample.index);
+  value.read("description", sample.description);
+  value.read("label", sample.label);
+  value.read("predicted", sample.predicted);
+  value.read("loss", sample.loss);
+  for (const auto& one : list_of(value, "scores")) {
     ClassScore score;
-    read_field(one, "label", score.label);
-    read_field(one, "score", score.score);
+    one.read("label", score.label);
+    one.read("score", score.score);
     sample.scores.push_back(score);
   }
-  std::string image;
-  read_field(value, "image_png", image);
-  sample.image_png = base64_decode(image);
+  sample.image_png = picture_of(value);
   return sample;
 }
 
-std::vector<SamplePrediction> samples_from(const json& value, const char* key) {
+std::vector<SamplePrediction> samples_from(const JsonValue& value, const char* key) {
   std::vector<SamplePrediction> samples;
-  for (const auto& one : list_field(value, key)) samples.push_back(sample_from(one));
+  for (const auto& one : list_of(value, key)) samples.push_back(sample_from(one));
   return samples;
 }
 
-std::vector<ConfusionCount> confusion_from(const json& value, int64_t num_classes) {
+std::vector<ConfusionCount> confusion_from(const JsonValue& value, int64_t num_classes) {
   std::vector<ConfusionCount> out;
-  for (const auto& one : list_field(value, "confusion")) {
-    if (!one.is_array() || one.size() != 3) {
-      fail<DataError>("an entry of \"confusion\" is not [label, predicted, count]");
-    }
-    const ConfusionCount count{integer_of(one[0], "label"), integer_of(one[1], "predicted"),
-                               integer_of(one[2], "count")};
+  for (const auto& one : list_of(value, "confusion")) {
+    const auto numbers = one.integers();
     const auto is_class = [&](int64_t label) { return label >= 0 && label < num_classes; };
-    if (!is_class(count.label) || !is_class(count.predicted) || count.count < 0) {
-      fail<DataError>("confusion [{}, {}, {}] with num_classes={}; expected labels below it",
-                      count.label, count.predicted, count.count, num_classes);
+    if (numbers.size() != 3 || !is_class(numbers[0]) || !is_class(numbers[1]) || numbers[2] < 0) {
+      one.refuse(
+          fmt::format("[label, predicted, count], labels below num_classes={}", num_classes));
     }
-    out.push_back(count);
+    out.push_back({numbers[0], numbers[1], numbers[2]});
   }
   return out;
 }
@@ -89,49 +96,42 @@ json to_json(const std::vector<EvaluationPicture>& pictures) {
   return out;
 }
 
-std::vector<EvaluationPicture> pictures_from(const json& value) {
+std::vector<EvaluationPicture> pictures_from(const JsonValue& value) {
   std::vector<EvaluationPicture> pictures;
-  for (const auto& one : list_field(value, "pictures")) {
+  for (const auto& one : list_of(value, "pictures")) {
     EvaluationPicture picture;
-    std::string image;
-    read_field(one, "title", picture.title);
-    read_field(one, "caption", picture.caption);
-    read_field(one, "image_png", image);
-    picture.image_png = base64_decode(image);
+    one.read("title", picture.title);
+    one.read("caption", picture.caption);
+    picture.image_png = picture_of(one);
     pictures.push_back(std::move(picture));
   }
   return pictures;
 }
 
-std::map<std::string, double> metrics_from(const json& value) {
+std::map<std::string, double> metrics_from(const JsonValue& value) {
   std::map<std::string, double> metrics;
   const auto found = value.find("metrics");
-  if (found == value.end()) return metrics;
-  if (!found->is_object() || found->size() > kMaxMetrics) {
-    fail<DataError>("\"metrics\" is no object of at most {} numbers", kMaxMetrics);
+  if (!found) return metrics;
+  if (found->raw().size() > kMaxMetrics) {
+    found->refuse(fmt::format("at most {} numbers", kMaxMetrics));
   }
-  for (const auto& [name, number] : found->items()) {
-    metrics[name] = std::numeric_limits<double>::quiet_NaN();
-    read_field(*found, name.c_str(), metrics[name]);
-  }
+  for (const auto& [name, number] : found->members()) metrics[name] = number.number();
   return metrics;
 }
 
-EvaluationFile evaluation_from(const json& value) {
+EvaluationFile evaluation_from(const JsonValue& value) {
   EvaluationFile out;
   out.metrics = metrics_from(value);
-  read_field(value, "num_samples", out.num_samples);
-  read_field(value, "num_left_out", out.num_left_out);
-  read_field(value, "step", out.step);
-  read_field(value, "epoch", out.epoch);
-  read_field(value, "dataset", out.dataset);
-  read_field(value, "num_classes", out.num_classes);
+  value.read("num_samples", out.num_samples);
+  value.read("num_left_out", out.num_left_out);
+  value.read("step", out.step);
+  value.read("epoch", out.epoch);
+  value.read("dataset", out.dataset);
+  value.read("num_classes", out.num_classes);
   if (out.num_classes < 0 || out.num_classes > kMaxClasses) {
-    fail<DataError>("num_classes={}; expected 0 to {}", out.num_classes, kMaxClasses);
+    value.at("num_classes").refuse(fmt::format("0 to {}", kMaxClasses));
   }
-  for (const auto& name : list_field(value, "class_names")) {
-    out.class_names.push_back(string_of(name, "class_names"));
-  }
+  value.read("class_names", out.class_names);
   out.confusion = confusion_from(value, out.num_classes);
   out.samples = samples_from(value, "samples");
   out.mistakes = samples_from(value, "mistakes");
@@ -187,12 +187,8 @@ std::string evaluation_to_json(const EvaluationFile& evaluation) {
 }
 
 EvaluationFile evaluation_from_json(const std::string& text, const std::string& source) {
-  const auto value = parse_json_object(text, source);
-  try {
-    return evaluation_from(value);
-  } catch (const DataError& error) {
-    fail<DataError>("{}: {}", source, error.what());
-  }
+  const auto value = parse_json(text, source, kEvaluationDepth);
+  return evaluation_from({value, source});
 }
 
 void write_evaluation_file(const std::filesystem::path& path, const EvaluationFile& evaluation) {
@@ -200,7 +196,7 @@ void write_evaluation_file(const std::filesystem::path& path, const EvaluationFi
 }
 
 EvaluationFile read_evaluation_file(const std::filesystem::path& path) {
-  return evaluation_from_json(read_file(path.string(), kMaxJsonBytes), path.string());
+  return evaluation_from_json(read_file(path.string(), kMaxEvaluationBytes), path.string());
 }
 
 }  // namespace fovea::train

@@ -10,6 +10,7 @@
 #include "fovea/checkpoint/store.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/core/json.h"
 #include "fovea/core/safetensors.h"
 #include "fovea/data/batch_rows.h"
@@ -42,13 +43,21 @@ struct WeightsSource {
   models::LoadOptions load;
 };
 
+// Empty where the metadata has none.
+std::vector<std::string> class_names_in(const std::map<std::string, std::string>& metadata,
+                                        const std::string& path) {
+  const auto names = metadata.find(kClassesKey);
+  if (names == metadata.end()) return {};
+  const auto source = fmt::format("{}: {}", path, kClassesKey);
+  const auto list = parse_json(names->second, source, /*max_depth=*/2);
+  return JsonValue(list, source).texts();
+}
+
 WeightsSource from_weights_file(const std::string& path, const InferenceOptions& options) {
   WeightsSource source;
   source.weights = path;
   const auto metadata = weights::metadata_of(path);
-  if (const auto names = metadata.find(kClassesKey); names != metadata.end()) {
-    source.class_names = nlohmann::json::parse(names->second).get<std::vector<std::string>>();
-  }
+  source.class_names = class_names_in(metadata, path);
   if (!options.model.empty()) {
     source.model = models::named_config(options.model);
     return source;
@@ -81,17 +90,15 @@ WeightsSource from_run(const fs::path& run_folder, const InferenceOptions& optio
   source.weights =
       options.weights.empty() ? weights_of_run(folder, options.checkpoint) : options.weights;
   const auto finished = folder / "weights.safetensors";
-  if (fs::exists(finished)) {
-    const auto metadata = SafetensorsFile::open(finished.string()).metadata();
-    if (const auto names = metadata.find(kClassesKey); names != metadata.end()) {
-      source.class_names = nlohmann::json::parse(names->second).get<std::vector<std::string>>();
-    }
+  if (is_there(finished)) {
+    source.class_names =
+        class_names_in(SafetensorsFile::open(finished.string()).metadata(), finished.string());
   }
   return source;
 }
 
 bool is_recipe(const std::string& path) {
-  return (path.ends_with(".yaml") || path.ends_with(".yml")) && fs::is_regular_file(path);
+  return (path.ends_with(".yaml") || path.ends_with(".yml")) && is_there(path);
 }
 
 // The model as it is before the first step.
@@ -109,9 +116,9 @@ WeightsSource from_recipe(const std::string& path, const InferenceOptions& optio
 WeightsSource find_source(const std::string& target, const InferenceOptions& options) {
   if (is_run_folder(target)) return from_run(target, options);
   if (is_recipe(target)) return from_recipe(target, options);
-  if (fs::is_regular_file(target) || weights::is_weights_folder(target))
+  if (weights::is_weights_folder(target) || (is_there(target) && !is_folder(target)))
     return from_weights_file(target, options);
-  if (fs::is_directory(target)) {
+  if (is_folder(target)) {
     fail<ConfigError>(
         "{}: a folder without config.yaml; expected a run folder, a weights file or a model's name",
         target);

@@ -22,10 +22,13 @@
 #include "fovea/core/files.h"
 #include "fovea/core/html.h"
 #include "fovea/core/json.h"
-#include "fovea/train/json_fields.h"
+#include "fovea/core/memory.h"
 
 namespace fovea::train {
 namespace {
+
+constexpr uint64_t kMaxMachineBytes = 1 << 20;  // some lines, one for each GPU
+constexpr int kMaxMachineDepth = 4;
 
 constexpr std::array<std::string_view, 9> kSimd = {"avx2",        "fma",      "f16c",
                                                    "avx512f",     "avx512bw", "avx512_vnni",
@@ -75,14 +78,6 @@ int64_t usable_cores() {
   return sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-int64_t usable_memory() {
-  const int64_t installed =
-      static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<int64_t>(sysconf(_SC_PAGESIZE));
-  std::ifstream file("/sys/fs/cgroup/memory.max");
-  int64_t limit = 0;
-  return file >> limit && limit > 0 ? std::min(limit, installed) : installed;
-}
-
 // The few calls of the CUDA driver that tell its version and its devices, without CUDA's headers.
 class CudaDriver {
  public:
@@ -129,12 +124,6 @@ class CudaDriver {
   bool is_ready_ = false;
 };
 
-std::vector<std::string> strings_field(const nlohmann::json& object, const char* key) {
-  std::vector<std::string> out;
-  for (const auto& one : list_field(object, key)) out.push_back(string_of(one, key));
-  return out;
-}
-
 }  // namespace
 
 Machine this_machine() {
@@ -144,7 +133,7 @@ Machine this_machine() {
   machine.cpu = proc_value("/proc/cpuinfo", "model name");
   machine.simd = simd_of(proc_value("/proc/cpuinfo", "flags"));
   machine.num_cores = usable_cores();
-  machine.memory_bytes = usable_memory();
+  machine.memory_bytes = usable_memory_bytes();
   machine.os = os_name();
   utsname names{};
   if (uname(&names) == 0) machine.kernel = names.release;
@@ -189,26 +178,27 @@ std::string machine_to_json(const MachineFile& file) {
 }
 
 MachineFile machine_from_json(const std::string& text, const std::string& source) {
-  const auto value = parse_json_object(text, source);
+  const auto parsed = parse_json(text, source, kMaxMachineDepth);
+  const JsonValue value(parsed, source);
   MachineFile file;
   auto& machine = file.machine;
-  read_field(value, "hostname", machine.hostname);
-  read_field(value, "cpu", machine.cpu);
-  machine.simd = strings_field(value, "simd");
-  read_field(value, "cores", machine.num_cores);
-  read_field(value, "memory_bytes", machine.memory_bytes);
-  read_field(value, "os", machine.os);
-  read_field(value, "kernel", machine.kernel);
-  machine.gpus = strings_field(value, "gpus");
-  read_field(value, "cuda_driver", machine.cuda_driver);
-  read_field(value, "version", file.version);
-  read_field(value, "torch_version", file.torch_version);
-  read_field(value, "command", file.command);
-  read_field(value, "device", file.device);
-  read_field(value, "dtype", file.dtype);
-  read_field(value, "threads", file.threads);
-  read_field(value, "started", file.started);
-  read_field(value, "ended", file.ended);
+  value.read("hostname", machine.hostname);
+  value.read("cpu", machine.cpu);
+  value.read("simd", machine.simd);
+  value.read("cores", machine.num_cores);
+  value.read("memory_bytes", machine.memory_bytes);
+  value.read("os", machine.os);
+  value.read("kernel", machine.kernel);
+  value.read("gpus", machine.gpus);
+  value.read("cuda_driver", machine.cuda_driver);
+  value.read("version", file.version);
+  value.read("torch_version", file.torch_version);
+  value.read("command", file.command);
+  value.read("device", file.device);
+  value.read("dtype", file.dtype);
+  value.read("threads", file.threads);
+  value.read("started", file.started);
+  value.read("ended", file.ended);
   return file;
 }
 
@@ -217,7 +207,7 @@ void write_machine_file(const std::filesystem::path& path, const MachineFile& fi
 }
 
 MachineFile read_machine_file(const std::filesystem::path& path) {
-  return machine_from_json(read_file(path.string(), kMaxJsonBytes), path.string());
+  return machine_from_json(read_file(path.string(), kMaxMachineBytes), path.string());
 }
 
 }  // namespace fovea::train

@@ -6,11 +6,14 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
+#include "fovea/core/input_file.h"
 #include "fovea/core/json.h"
+#include "fovea/core/lines.h"
+#include "fovea/core/log.h"
 
 namespace fovea::train {
 namespace {
@@ -28,16 +31,33 @@ int64_t step_of(const std::string& line) {
   return step.is_number_integer() ? step.get<int64_t>() : -1;
 }
 
-// The lines to keep, each with its end.
-std::string lines_until(const std::string& path, int64_t last_step) {
-  std::ifstream file(path, std::ios::binary);
-  std::string kept, line;
-  while (std::getline(file, line)) {
-    const bool is_whole = !file.eof();
-    const int64_t step = step_of(line);
-    if (is_whole && step >= 0 && step <= last_step) kept += line + "\n";
+// Writes the lines of steps up to `last_step` to `to`, each with its end.
+void copy_lines(const std::string& path, int64_t last_step, AtomicFile& to) {
+  constexpr size_t kBlockBytes = size_t{1} << 16;
+  LineReader lines(path, kMaxMetricsLine);
+  std::string kept;
+  const auto flush = [&] {
+    to.write(kept);
+    kept.clear();
+  };
+  try {
+    for (std::string line; lines.next(line);) {
+      const int64_t step = step_of(line);
+      if (lines.is_whole() && step >= 0 && step <= last_step) kept += line + "\n";
+      if (kept.size() > kBlockBytes) flush();
+    }
+  } catch (const DataError&) {
+    flush();
+    throw;
   }
-  return kept;
+  flush();
+}
+
+// A second name for the old file, so that nothing of it is lost when the new one takes its place.
+void set_aside(const std::string& path, const std::string& aside) {
+  unlink(aside.c_str());
+  if (link(path.c_str(), aside.c_str()) == 0 || rename(path.c_str(), aside.c_str()) == 0) return;
+  fail_write(aside);
 }
 
 void write_all(int fd, const std::string& text, const std::string& path) {
@@ -58,6 +78,7 @@ MetricsWriter::~MetricsWriter() {
 }
 
 void MetricsWriter::open_file() {
+  check_output_file(path_);
   fd_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (fd_ < 0) fail_write(path_);
 }
@@ -76,20 +97,16 @@ void MetricsWriter::write(const MetricsRecord& record) {
 }
 
 void MetricsWriter::cut_after(int64_t step) {
-  const std::string kept = lines_until(path_, step);
-  const std::string temporary = path_ + ".tmp";
-  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) fail_write(temporary);
+  AtomicFile kept(path_);
   try {
-    write_all(fd, kept, temporary);
-    if (fsync(fd) != 0) fail_write(temporary);
-  } catch (const Error&) {
-    close(fd);
-    unlink(temporary.c_str());
-    throw;
+    copy_lines(path_, step, kept);
+  } catch (const DataError& error) {
+    const auto aside = path_ + ".damaged";
+    set_aside(path_, aside);
+    log_warning(fmt::format("{}; the lines before it are kept, all of the file is in {}",
+                            error.what(), aside));
   }
-  close(fd);
-  if (rename(temporary.c_str(), path_.c_str()) != 0) fail_write(path_);
+  kept.commit();
   close(fd_);
   open_file();
 }

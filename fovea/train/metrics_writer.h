@@ -16,6 +16,9 @@ struct MetricsRecord {
   std::map<std::string, double> values;  // what is not finite becomes null
 };
 
+// The most bytes of a line: a few hundred metrics with their names are some ten thousand.
+inline constexpr uint64_t kMaxMetricsLine = 1 << 20;
+
 class MetricsWriter {
  public:
   // Appends to the file. Throws Error where it cannot be opened.
@@ -30,7 +33,8 @@ class MetricsWriter {
 
   // Takes away the lines of steps after `step`, and a last line cut off by a crash: a run that goes
   // on from `step` then writes the file that it would have written uninterrupted. A crash meanwhile
-  // leaves the old file or the new one.
+  // leaves the old file or the new one. Where the file is damaged so that it cannot be read to its
+  // end, what comes before stays, and the whole is kept beside it.
   void cut_after(int64_t step);
 
  private:

@@ -29,7 +29,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kWeightsFile = "weights.safetensors";
 constexpr const char* kRecordFile = "phases.json";  // the results of the finished ones
-constexpr size_t kMaxRecordBytes = 1 << 20;
+constexpr uint64_t kMaxRecordBytes = 1 << 20;       // some metrics of some phases
+constexpr int kMaxRecordDepth = 4;
 
 bool is_name(const std::string& name) {
   const auto is_allowed = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; };
@@ -124,23 +125,27 @@ void check_begun_phases(const TrainConfig& config) {
 std::vector<PhaseResult> read_record(const fs::path& folder) {
   std::vector<PhaseResult> results;
   const auto path = folder / kRecordFile;
-  if (!fs::exists(path)) return results;
+  if (!is_there(path)) return results;
   try {
-    for (const auto& item : nlohmann::json::parse(read_file(path.string(), kMaxRecordBytes))) {
+    const auto record =
+        parse_json(read_file(path.string(), kMaxRecordBytes), path.string(), kMaxRecordDepth);
+    for (const auto& item : JsonValue(record, path.string()).items()) {
       PhaseResult result;
-      result.name = item.at("name");
+      result.name = item.at("name").text();
       result.fit.run_dir = phase_folder(folder.string(), results.size(), result.name);
-      result.fit.step = item.at("step");
-      result.fit.epoch = item.at("epoch");
-      result.fit.last_eval = item.at("eval").get<std::map<std::string, double>>();
+      result.fit.step = item.at("step").integer();
+      result.fit.epoch = item.at("epoch").number();
+      for (const auto& [name, value] : item.at("eval").members())
+        result.fit.last_eval[name] = value.number();
       results.push_back(std::move(result));
     }
-  } catch (const nlohmann::json::exception& error) {
-    fail<CheckpointError>(
-        "{}: cannot be read: {}; delete it, and finished phases are looked at anew (none is "
-        "trained "
-        "again)",
-        path.string(), error.what());
+  } catch (const DataError& error) {
+    // It saves a look at finished phases, which their own folders tell of too.
+    log_warning(
+        fmt::format("{}; it is made anew: finished phases are looked at again, none is "
+                    "trained again",
+                    error.what()));
+    results.clear();
   }
   return results;
 }

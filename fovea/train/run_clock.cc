@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/core/log.h"
 
 namespace fovea::train {
@@ -27,7 +28,14 @@ std::string command_line() {
 RunClock::RunClock(std::filesystem::path path, const ComputeOptions& compute)
     : path_(std::move(path)) {
   file_.started = timestamp_now();
-  if (std::filesystem::exists(path_)) file_.started = read_machine_file(path_).started;
+  if (is_there(path_)) {
+    try {
+      file_.started = read_machine_file(path_).started;
+    } catch (const DataError& error) {
+      log_warning(
+          fmt::format("{}; it is made anew: when the run was first started is lost", error.what()));
+    }
+  }
   file_.machine = this_machine();
   file_.version = FOVEA_VERSION;
   file_.torch_version = TORCH_VERSION;
@@ -35,11 +43,15 @@ RunClock::RunClock(std::filesystem::path path, const ComputeOptions& compute)
   file_.device = compute.device.str();
   file_.dtype = dtype_name(compute.dtype);
   file_.threads = at::get_num_threads();
-  write_machine_file(path_, file_);
+  write();
 }
 
 RunClock::~RunClock() {
   file_.ended = timestamp_now();
+  write();
+}
+
+void RunClock::write() const {
   try {
     write_machine_file(path_, file_);
   } catch (const Error& error) {

@@ -15,6 +15,8 @@
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
+#include "fovea/core/input_file.h"
 
 namespace fovea::train {
 namespace {
@@ -54,7 +56,7 @@ bool is_free(std::string_view key) {
 
 }  // namespace
 
-bool is_run_folder(const fs::path& path) { return fs::is_regular_file(path / "config.yaml"); }
+bool is_run_folder(const fs::path& path) { return is_there(path / "config.yaml"); }
 
 TrainConfig load_run_config(const fs::path& folder, const std::vector<std::string>& overrides) {
   if (!is_run_folder(folder)) {
@@ -74,6 +76,7 @@ RunFolder::Lock::Lock(const fs::path& folder) {
                 error.message());
   }
   const auto name = (folder / ".lock").string();
+  check_output_file(name);
   file_ = open(name.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
   if (file_ < 0) {
     fail<Error>("{}: cannot be written: {}; choose another run.dir", name, std::strerror(errno));

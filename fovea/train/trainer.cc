@@ -9,6 +9,7 @@
 
 #include "fovea/checkpoint/store.h"
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 #include "fovea/core/log.h"
 #include "fovea/core/stop_signals.h"
 #include "fovea/core/trace.h"
@@ -85,6 +86,7 @@ struct Trainer::Run {
 
   FitResult fit();
   void resume();
+  void restore(const JsonValue& scalars);
   void take_over();
   void start_fp8();
   void prepare_features();
@@ -258,17 +260,26 @@ std::optional<checkpoint::State> Trainer::Run::load_latest() {
 void Trainer::Run::resume() {
   auto found = load_latest();
   if (!found) return take_over();
-  const auto& scalars = found->scalars;
   load_into(*model, *optimizer, ema.get(), sharing(), *found);
-  step = saved_step = scalars.at("step");
-  position = scalars.at("position");
-  evaluated_step = scalars.at("evaluated_step");
-  last_eval = scalars.at("last_eval").get<std::map<std::string, double>>();
-  if (scalars.contains("best")) best = scalars.at("best").get<double>();
-  if (scaler && scalars.contains("grad_scaler")) scaler->load_state(scalars.at("grad_scaler"));
-  if (scalars.contains("fp8")) saved_fp8 = scalars.at("fp8");
-  log.restore(scalars.at("log"));
+  try {
+    restore({found->scalars, "scalars of the checkpoint's manifest"});
+  } catch (const DataError& error) {
+    throw CheckpointError(error.what());
+  }
   log_info(fmt::format("{}: going on from step {} of {}", folder.path().string(), step, num_steps));
+}
+
+void Trainer::Run::restore(const JsonValue& scalars) {
+  step = saved_step = scalars.at("step").integer();
+  position = scalars.at("position").integer();
+  evaluated_step = scalars.at("evaluated_step").integer();
+  for (const auto& [name, value] : scalars.at("last_eval").members())
+    last_eval[name] = value.number();
+  if (const auto found = scalars.find("best")) best = found->number();
+  const auto of_scaler = scalars.find("grad_scaler");
+  if (scaler && of_scaler) scaler->load_state(of_scaler->raw());
+  if (const auto found = scalars.find("fp8")) saved_fp8 = found->raw();
+  log.restore(scalars.at("log"));
 }
 
 // The steps of another system's run count as this one's.

@@ -179,16 +179,17 @@ nlohmann::json TrainingLog::state() const {
           {"sums", window_.sums}};
 }
 
-void TrainingLog::restore(const nlohmann::json& state) {
+void TrainingLog::restore(const JsonValue& state) {
   window_ = {};
-  state.at("loss_sum").get_to(window_.loss_sum);
-  state.at("weight").get_to(window_.weight);
-  state.at("grad_norm_sum").get_to(window_.grad_norm_sum);
-  state.at("steps").get_to(window_.steps);
-  window_.skipped_steps = state.value("skipped_steps", int64_t{0});  // not in earlier versions
-  state.at("sums").get_to(window_.sums);
-  if (!state.contains("bad_samples")) return;  // of an earlier version
-  for (const auto& [split, list] : state.at("bad_samples").items()) {
+  window_.loss_sum = state.at("loss_sum").number();
+  window_.weight = state.at("weight").number();
+  window_.grad_norm_sum = state.at("grad_norm_sum").number();
+  window_.steps = state.at("steps").integer();
+  state.read("skipped_steps", window_.skipped_steps);  // not in earlier versions
+  for (const auto& [name, sum] : state.at("sums").members()) window_.sums[name] = sum.number();
+  const auto bad_samples = state.find("bad_samples");
+  if (!bad_samples) return;  // of an earlier version
+  for (const auto& [split, list] : bad_samples->members()) {
     if (const auto loader = loaders_.find(split); loader != loaders_.end())
       loader->second->restore_bad_samples(bad_samples_from_json(list));
   }

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "fovea/core/json.h"
 #include "fovea/data/loader.h"
 #include "fovea/train/config.h"
 #include "fovea/train/metrics_writer.h"
@@ -72,7 +72,8 @@ class TrainingLog {
   // The sums since the last line, to be saved with a checkpoint: a resumed run writes the same
   // lines.
   nlohmann::json state() const;
-  void restore(const nlohmann::json& state);
+  // Throws DataError where the state is damaged.
+  void restore(const JsonValue& state);
   // Call once, before the first step: cuts off what was written after `step` and starts who
   // follows.
   void start(int64_t step);

@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "fovea/core/error.h"
+#include "fovea/core/input_file.h"
 #include "fovea/core/log.h"
 #include "fovea/core/program_files.h"
 
@@ -70,6 +72,12 @@ WandbFollower::WandbFollower(const std::string& run_dir, WandbOptions options)
   if (script.empty()) {
     options_.warn(
         "log.wandb: tools/wandb_follow.py is not found near the program; no metrics are sent");
+    return;
+  }
+  try {
+    check_output_file(log_path_);
+  } catch (const Error& error) {
+    options_.warn(fmt::format("log.wandb: {}; no metrics are sent", error.what()));
     return;
   }
   std::array<int, 2> ends{};

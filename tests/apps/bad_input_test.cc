@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <csignal>
 #include <filesystem>
@@ -11,6 +12,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/core/safetensors.h"
 #include "tests/apps/program.h"
 #include "tests/apps/striped_images.h"
 #include "tests/data/support.h"
@@ -146,6 +148,24 @@ TEST_F(BadInputTest, WeightsThatDoNotFit) {
   expect_refused(init(other), ExitCode::kData, {"other.safetensors", "blocks.0", "[32"});
 }
 
+// A pipe that nobody writes to would be waited for; the program's time is bounded by `timeout`.
+TEST_F(BadInputTest, WhatIsNoFileIsNamed) {
+  const auto pipe = dir_.path() + "/pipe.yaml", circle = dir_.path() + "/circle.safetensors";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  fs::create_symlink(circle, circle);
+  expect_refused(run_fovea("config show " + pipe, "timeout 60"), ExitCode::kConfig,
+                 {"pipe.yaml: a pipe, not a regular file"});
+  expect_refused(run_fovea("convert " + circle + " out.safetensors", "timeout 60"), ExitCode::kData,
+                 {"circle.safetensors", "symbolic links"});
+}
+
+TEST_F(BadInputTest, ClassNamesThatAreNone) {
+  const auto path = dir_.file("named.safetensors");
+  write_safetensors(path, {}, {{"fovea.class_names", "{\"cat\": 1}"}});
+  expect_refused(run_fovea("predict " + path + " x.jpg"), ExitCode::kData,
+                 {"named.safetensors: fovea.class_names", "expected a list"});
+}
+
 // Files end at 64 KiB, as on a full disk: the run says so, and what was saved before stands.
 TEST_F(BadInputTest, FullDiskDuringASave) {
   ASSERT_EQ(train("trainer.max_steps=8").exit_code, 0);
@@ -171,7 +191,12 @@ TEST_F(BadInputTest, CheckpointWithAFlippedByteIsPassedOver) {
   auto bytes = read_file(damaged.string(), 1 << 20);
   bytes[bytes.size() - 5] ^= 0x10;
   std::ofstream(damaged, std::ios::binary) << bytes;
+  // What no resume needs does not stop one.
+  for (const auto* name : {"machine.json", "evaluation.json", "report.html", "bad_samples.json",
+                           "checkpoints/latest", "checkpoints/best"})
+    dir_.write(std::string("run/") + name, std::string("{\"started\": 7"));
   const auto result = train();
+  EXPECT_THAT(result.output, HasSubstr("machine.json: not JSON"));
   EXPECT_EQ(result.exit_code, 0) << result.output;
   EXPECT_THAT(result.output, AllOf(HasSubstr("step_00000008"), HasSubstr("from step 6")));
   EXPECT_EQ(read_file(dir_.path() + "/run/weights.safetensors", 1 << 20), reference);

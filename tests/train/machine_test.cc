@@ -1,10 +1,15 @@
 #include "fovea/train/machine.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "fovea/core/error.h"
+#include "fovea/train/run_clock.h"
+#include "tests/support/temp_dir.h"
 
 namespace fovea::train {
 namespace {
@@ -48,6 +53,27 @@ TEST(MachineTest, TellsTime) {
 TEST(MachineTest, RefusesAnotherForm) {
   EXPECT_THROW(machine_from_json(R"({"simd": "avx2"})", "x"), DataError);
   EXPECT_THROW(machine_from_json("{", "x"), DataError);
+}
+
+// A run goes on without what the file says, and writes it anew.
+TEST(RunClockTest, ADamagedFileIsMadeAnew) {
+  alarm(60);  // for who would wait for a writer of the pipe
+  const support::TempDir folder;
+  const auto path = folder.file("machine.json");
+  const auto starts = [&] {
+    { const RunClock clock(path, {}); }
+    return read_machine_file(path).started;
+  };
+  for (const auto* text : {"", "[1]", "{\"started\": 7}", "{\"simd\": \"avx2\"}"}) {
+    folder.write("machine.json", std::string(text));
+    EXPECT_FALSE(std::isnan(seconds_of_timestamp(starts()))) << text;
+  }
+  std::filesystem::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_FALSE(std::isnan(seconds_of_timestamp(starts())));
+  folder.write("machine.json", std::string("{\"started\": \"2026-11-21T09:00:00Z\"}"));
+  EXPECT_EQ(starts(), "2026-11-21T09:00:00Z");
+  alarm(0);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -94,6 +96,27 @@ TEST_F(MetricsWriterTest, AFullDiskLeavesNoHalfLine) {
 
 TEST_F(MetricsWriterTest, AFolderThatIsNotThereIsAnError) {
   EXPECT_THROW(MetricsWriter(folder_.path() + "/none/metrics.jsonl"), Error);
+}
+
+TEST_F(MetricsWriterTest, WhatCannotBeReadIsKeptBesideTheFile) {
+  MetricsWriter writer(path_);
+  for (int64_t step = 1; step <= 3; ++step) writer.write(record_of(step));
+  const auto before = read_text(path_);
+  std::ofstream(path_, std::ios::app) << std::string(kMaxMetricsLine + 1, 'x') << "\n";
+  const auto damaged = read_text(path_);
+  writer.cut_after(3);
+  EXPECT_EQ(read_text(path_), before);
+  EXPECT_EQ(read_text(path_ + ".damaged"), damaged);
+  writer.write(record_of(4));
+  EXPECT_GT(read_text(path_).size(), before.size());
+}
+
+// Opening a pipe without a reader would wait for ever; the alarm ends it.
+TEST_F(MetricsWriterTest, APipeIsRefused) {
+  alarm(60);
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_THROW(MetricsWriter writer(path_), Error);
+  alarm(0);
 }
 
 }  // namespace

@@ -151,14 +151,15 @@ TEST_F(ReportTest, ComparesRuns) {
 }
 
 TEST(ReadMetricsTest, ReplacesWhatAResumedRunRepeats) {
-  std::istringstream lines(
-      R"({"step": 10, "split": "train", "loss": 3}
+  const support::TempDir folder;
+  const auto path = folder.write("metrics.jsonl",
+                                 R"({"step": 10, "split": "train", "loss": 3}
 {"step": 20, "split": "train", "loss": 2}
 {"step": 30, "split": "train", "loss": 1.5}
 {"step": 20, "split": "train", "loss": 2.5}
 {"step": 30, "epoch": 1.5, "split": "train", "loss": 1}
 {"step": 40, "split": "train", "lo)");
-  const auto metrics = read_metrics(lines);
+  const auto metrics = read_metrics(path);
   const auto* loss = metrics.find("train", "loss");
   ASSERT_NE(loss, nullptr);
   EXPECT_EQ(loss->x, (std::vector<double>{10, 20, 30}));
@@ -170,14 +171,26 @@ TEST(ReadMetricsTest, ReplacesWhatAResumedRunRepeats) {
   EXPECT_EQ(metrics.find("val", "loss"), nullptr);
 }
 
+// Sparse, of a terabyte: what cannot be a line ends the reading.
+TEST(ReadMetricsTest, StopsAtWhatIsNoLine) {
+  const support::TempDir folder;
+  const auto path = folder.write("metrics.jsonl", R"({"step": 10, "split": "train", "loss": 3})"
+                                                  "\n");
+  fs::resize_file(path, uint64_t{1} << 40);
+  const auto metrics = read_metrics(path);
+  EXPECT_EQ(metrics.num_lines, 1);
+  EXPECT_NE(metrics.fault.find("line 2 has more than"), std::string::npos) << metrics.fault;
+}
+
 TEST(ReadMetricsTest, TakesNanInEveryForm) {
-  std::istringstream lines(
-      R"({"step": 1, "split": "train", "loss": NaN}
+  const support::TempDir folder;
+  const auto path = folder.write("metrics.jsonl",
+                                 R"({"step": 1, "split": "train", "loss": NaN}
 {"step": 2, "split": "train", "loss": null}
 {"step": 3, "split": "train", "loss": -inf}
 {"step": 4, "split": "train", "loss": 1, "note": "NaN"}
 )");
-  const auto metrics = read_metrics(lines);
+  const auto metrics = read_metrics(path);
   const auto* loss = metrics.find("train", "loss");
   ASSERT_NE(loss, nullptr);
   ASSERT_EQ(loss->size(), 4u);

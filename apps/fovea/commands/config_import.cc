@@ -13,6 +13,7 @@
 #include "apps/fovea/command.h"
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/core/json.h"
 #include "fovea/recipe_import/recipe_import.h"
 #include "fovea/train/config.h"
@@ -66,7 +67,7 @@ void print_json(const ImportArguments& arguments, const recipe_import::ImportedR
 }
 
 void run_import(const ImportArguments& arguments) {
-  if (std::filesystem::exists(arguments.out)) {
+  if (is_there(arguments.out)) {
     fail<ConfigError>("{} is there already; name another file with --out", arguments.out);
   }
   const auto recipe = recipe_import::import_recipe(arguments.files, arguments.options);

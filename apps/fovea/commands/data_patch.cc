@@ -16,6 +16,7 @@
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/core/json.h"
 #include "fovea/core/memory.h"
 #include "fovea/data/formats/raw_regions.h"
@@ -143,7 +144,7 @@ struct UnpatchArguments {
 
 void run_unpatch(const UnpatchArguments& arguments) {
   const fs::path given(arguments.folder);
-  const auto sequence = fs::is_directory(given) ? given / "patches.safetensors" : given;
+  const auto sequence = is_folder(given) ? given / "patches.safetensors" : given;
   data::write_prediction(sequence.string(), arguments.values, arguments.out, arguments.options);
   fmt::print("{}\n", arguments.out);
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -12,6 +11,7 @@
 #include "apps/fovea/command.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/core/json.h"
 #include "fovea/core/program_files.h"
 #include "fovea/models/registry.h"
@@ -55,9 +55,10 @@ fs::path recipes_folder() {
 
 // The first words of the comment at the head of a recipe.
 std::string first_comment(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  if (!std::getline(file, line) || !line.starts_with("#")) return "";
+  constexpr size_t kMostBytes = 1 << 10;
+  auto line = read_start(path.string(), kMostBytes);
+  line.resize(std::min(line.find('\n'), line.size()));
+  if (!line.starts_with("#")) return "";
   const auto start = line.find_first_not_of("# ");
   return start == std::string::npos ? "" : line.substr(start);
 }

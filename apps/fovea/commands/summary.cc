@@ -15,6 +15,7 @@
 #include "apps/fovea/overrides.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/core/html.h"
 #include "fovea/core/json.h"
 #include "fovea/models/registry.h"
@@ -47,7 +48,7 @@ struct ModelOnlyConfig {
 train::TrainConfig find_config(const SummaryArguments& arguments) {
   const auto& target = arguments.target;
   if (train::is_run_folder(target)) return train::load_run_config(target, arguments.overrides);
-  if (std::filesystem::is_regular_file(target)) {
+  if (is_there(target) && !is_folder(target)) {
     return load_config<train::TrainConfig>(target, arguments.overrides);
   }
   const auto names = models::list_models();

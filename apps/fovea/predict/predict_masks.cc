@@ -15,6 +15,7 @@
 #include "apps/fovea/predict/output_files.h"
 #include "apps/fovea/predict/predict.h"
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/core/json.h"
 #include "fovea/data/formats/nifti.h"
 #include "fovea/data/input_files.h"
@@ -43,7 +44,7 @@ std::string stem_of(const std::string& input) {
   if (path.filename().empty()) path = path.parent_path();  // a folder of slices with a slash
   auto stem = path.filename();
   if (stem.extension() == ".gz") stem = stem.stem();
-  return fs::is_directory(path) ? stem.string() : stem.stem().string();
+  return is_folder(path) ? stem.string() : stem.stem().string();
 }
 
 // Throws ConfigError where two masks would have one name.

@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "fovea/core/config_node.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
-#include "fovea/train/json_fields.h"
+#include "fovea/core/json.h"
+#include "fovea/core/lines.h"
+#include "fovea/train/metrics_writer.h"
 
 namespace fovea::train {
 namespace {
@@ -43,12 +44,9 @@ std::string with_null_for_nan(const std::string& line) {
 
 // An object, or a discarded value. Deep nesting would cost the parser nothing, but takes memory.
 json parse_line(const std::string& line) {
-  const auto shallow = [](int depth, json::parse_event_t, json&) { return depth <= 4; };
-  auto value = json::parse(line, shallow, /*allow_exceptions=*/false);
-  if (value.is_discarded()) {
-    value = json::parse(with_null_for_nan(line), shallow, /*allow_exceptions=*/false);
-  }
-  return value;
+  constexpr int kMaxLineDepth = 4;
+  auto value = parse_json(line, kMaxLineDepth);
+  return value.is_discarded() ? parse_json(with_null_for_nan(line), kMaxLineDepth) : value;
 }
 
 bool add_line(RunMetrics& metrics, const json& line) {
@@ -91,7 +89,7 @@ void flatten(const ConfigNode& node, const std::string& path,
 
 void read_config(RunData& run) {
   const auto path = run.folder / "config.yaml";
-  if (!fs::exists(path)) {
+  if (!is_there(path)) {
     run.notes.push_back("config.yaml is missing: the settings of the run are not shown.");
     return;
   }
@@ -104,12 +102,21 @@ void read_config(RunData& run) {
 }
 
 void read_metrics_file(RunData& run) {
-  std::ifstream file(run.folder / "metrics.jsonl");
-  if (!file) {
+  const auto path = run.folder / "metrics.jsonl";
+  if (!is_there(path)) {
     run.notes.push_back("metrics.jsonl is missing: there are no curves.");
     return;
   }
-  run.metrics = read_metrics(file);
+  try {
+    run.metrics = read_metrics(path);
+  } catch (const DataError& error) {
+    run.notes.push_back(fmt::format("metrics.jsonl cannot be read: {}", error.what()));
+    return;
+  }
+  if (!run.metrics.fault.empty()) {
+    run.notes.push_back(
+        fmt::format("What follows in metrics.jsonl is left out: {}.", run.metrics.fault));
+  }
   if (run.metrics.num_lines == 0) {
     run.notes.push_back("metrics.jsonl holds no line yet: there are no curves.");
   }
@@ -133,7 +140,7 @@ template <class Reader>
 auto read_optional(RunData& run, const char* file, const char* without, Reader reader)
     -> std::optional<decltype(reader(fs::path{}))> {
   const auto path = run.folder / file;
-  if (!fs::exists(path)) {
+  if (!is_there(path)) {
     run.notes.push_back(fmt::format("{} is not there: {}", file, without));
     return std::nullopt;
   }
@@ -154,17 +161,20 @@ const Curve* RunMetrics::find(const std::string& split, const std::string& metri
   return curve == of_split->second.end() ? nullptr : &curve->second;
 }
 
-RunMetrics read_metrics(std::istream& lines) {
+RunMetrics read_metrics(const fs::path& file) {
   RunMetrics metrics;
-  std::string line;
-  while (std::getline(lines, line)) {
-    if (line.empty()) continue;
-    const bool is_last_and_cut = lines.eof();  // no newline: the writer was stopped in the middle
-    if (add_line(metrics, parse_line(line))) {
-      ++metrics.num_lines;
-    } else if (!is_last_and_cut) {
-      ++metrics.num_damaged;
+  LineReader lines(file.string(), kMaxMetricsLine);
+  try {
+    for (std::string line; lines.next(line);) {
+      if (line.empty()) continue;
+      if (add_line(metrics, parse_line(line))) {
+        ++metrics.num_lines;
+      } else if (lines.is_whole()) {  // else the writer was stopped in the middle
+        ++metrics.num_damaged;
+      }
     }
+  } catch (const DataError& error) {
+    metrics.fault = error.what();
   }
   return metrics;
 }
@@ -175,7 +185,7 @@ RunData read_run(const fs::path& folder) {
   run.name = fs::absolute(folder).lexically_normal().filename().string();
   if (run.name.empty())
     run.name = fs::absolute(folder).lexically_normal().parent_path().filename().string();
-  if (!fs::exists(folder / "config.yaml") && !fs::exists(folder / "metrics.jsonl")) {
+  if (!is_there(folder / "config.yaml") && !is_there(folder / "metrics.jsonl")) {
     fail<DataError>(
         "{}: neither config.yaml nor metrics.jsonl in it; expected a run folder that `fovea train` "
         "made",

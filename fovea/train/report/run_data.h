@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <iosfwd>
 #include <map>
 #include <optional>
 #include <string>
@@ -22,6 +21,7 @@ struct RunMetrics {
   std::map<std::string, std::map<std::string, Curve>> curves;
   int64_t num_lines = 0;
   int64_t num_damaged = 0;  // lines that could not be read
+  std::string fault;        // why what follows the last line was not read; empty: all was
   double last_step = 0;
   double last_epoch = 0;
 
@@ -42,8 +42,9 @@ struct RunData {
 };
 
 // Lines of a run that went on from an earlier step stand after the ones they replace: those are
-// dropped. A last line that was cut short is not counted as damaged.
-RunMetrics read_metrics(std::istream& lines);
+// dropped. A last line that was cut short is not counted as damaged. Throws DataError where there
+// is no such file.
+RunMetrics read_metrics(const std::filesystem::path& file);
 
 // Reads every file of the folder that is there. Throws DataError where the folder holds neither
 // config.yaml nor metrics.jsonl.
