@@ -7,7 +7,6 @@
 
 #include "fovea/core/config_describe.h"
 #include "fovea/core/error.h"
-#include "fovea/weights/read_weights.h"
 
 namespace fovea::models {
 namespace {
@@ -63,9 +62,12 @@ LoadReport copy_into(Model& model, FittedWeights fitted) {
 }  // namespace
 
 std::string LoadReport::text() const {
-  return fmt::format("{} loaded", loaded.size()) + section("adapted", adapted) +
-         section("skipped", skipped) + section("left out", left_out) + section("missing", missing) +
-         section("unexpected", unexpected) + section("mismatched", mismatched);
+  auto text = fmt::format("{} loaded", loaded.size()) + section("adapted", adapted) +
+              section("skipped", skipped) + section("left out", left_out) +
+              section("missing", missing) + section("unexpected", unexpected) +
+              section("mismatched", mismatched);
+  for (const auto& note : notes) text += fmt::format("\n  note: {}", note);
+  return text;
 }
 
 FittedWeights fit_weights(const Model& model, const nn::NamedTensors& tensors,
@@ -90,7 +92,10 @@ FittedWeights fit_weights(const Model& model, const nn::NamedTensors& tensors,
     if (found != saved.end()) saved.erase(found);
   }
   for (const auto& [name, tensor] : saved) {
-    if (options.skip_head && is_head(name)) continue;
+    if (options.skip_head && is_head(name)) {
+      report.left_out.push_back(name);
+      continue;
+    }
     // Of those that are shown: each costs a comparison with every name of the model.
     const bool is_shown = report.unexpected.size() < kShownNames;
     const auto nearest = is_shown ? detail::nearest(name, known) : std::string();
@@ -106,16 +111,21 @@ FittedWeights fit_weights(const Model& model, const nn::NamedTensors& tensors,
   return fitted;
 }
 
-FittedWeights fit_weights(const Model& model, const std::string& path, const LoadOptions& options) {
-  weights::ReadOptions reading;
-  for (const auto& item : model.named_parameters()) reading.known.insert(item.key());
-  const auto file = weights::read_weights(path, reading);
+FittedWeights fit_weights(const Model& model, const std::string& path, const LoadOptions& options,
+                          const weights::ReadOptions& reading) {
+  auto with_names = reading;
+  for (const auto& item : model.named_parameters()) with_names.known.insert(item.key());
+  const auto file = weights::read_weights(path, with_names);
   const auto source = file.naming.empty() || file.naming == "timm"
                           ? path
                           : fmt::format("{} ({})", path, weights::naming_named(file.naming).title);
   auto fitted = fit_weights(model, file.tensors, source, options);
   fitted.mapped = file.mapped;
   fitted.check_unchanged();  // some were adapted already
+  auto& report = fitted.report;
+  for (const auto* others : {&file.left_out, &file.report.left_out})
+    report.left_out.insert(report.left_out.end(), others->begin(), others->end());
+  report.notes = file.report.notes;
   return fitted;
 }
 
@@ -124,8 +134,9 @@ LoadReport load_weights(Model& model, const nn::NamedTensors& tensors, const std
   return copy_into(model, fit_weights(model, tensors, source, options));
 }
 
-LoadReport load_weights(Model& model, const std::string& path, const LoadOptions& options) {
-  return copy_into(model, fit_weights(model, path, options));
+LoadReport load_weights(Model& model, const std::string& path, const LoadOptions& options,
+                        const weights::ReadOptions& reading) {
+  return copy_into(model, fit_weights(model, path, options, reading));
 }
 
 nn::NamedTensors weights_of(const Model& model) {

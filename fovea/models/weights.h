@@ -10,6 +10,7 @@
 #include "fovea/models/model.h"
 #include "fovea/models/select_weights.h"
 #include "fovea/nn/tensor_file.h"
+#include "fovea/weights/read_weights.h"
 
 namespace fovea::models {
 
@@ -32,8 +33,13 @@ struct LoadReport {
   std::vector<std::string> missing;     // in the model only
   std::vector<std::string> unexpected;  // in the file only, with the nearest name of the model
   std::vector<std::string> mismatched;  // of another shape: name and both
+  std::vector<std::string> notes;       // what else was done to the file's tensors
 
   bool is_complete() const { return missing.empty() && unexpected.empty() && mismatched.empty(); }
+  // Whether every parameter is the file's, as it stands there, and nothing of the file is left.
+  bool is_plain() const {
+    return is_complete() && adapted.empty() && skipped.empty() && left_out.empty() && notes.empty();
+  }
   // A table, one line for each kind that occurs.
   std::string text() const;
 };
@@ -57,16 +63,19 @@ struct FittedWeights {
 FittedWeights fit_weights(const Model& model, const nn::NamedTensors& tensors,
                           const std::string& source, const LoadOptions& options = {});
 // path: any file that weights::read_weights reads, with the names of any system that it knows. Of a
-// safetensors file whose names stay, the tensors are views of the mapped file.
+// safetensors file whose names stay, the tensors are views of the mapped file. `reading.known` is
+// the model's.
 FittedWeights fit_weights(const Model& model, const std::string& path,
-                          const LoadOptions& options = {});
+                          const LoadOptions& options = {},
+                          const weights::ReadOptions& reading = {});
 
 // Copies `tensors` into the model's parameters, in the parameters' own dtype. Nothing is copied
 // unless everything fits. Throws as fit_weights; DataError where the file changed meanwhile, and
 // the model is of no use then.
 LoadReport load_weights(Model& model, const nn::NamedTensors& tensors, const std::string& source,
                         const LoadOptions& options = {});
-LoadReport load_weights(Model& model, const std::string& path, const LoadOptions& options = {});
+LoadReport load_weights(Model& model, const std::string& path, const LoadOptions& options = {},
+                        const weights::ReadOptions& reading = {});
 
 // The model's parameters, in registration order.
 nn::NamedTensors weights_of(const Model& model);

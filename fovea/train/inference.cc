@@ -12,7 +12,8 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
-#include "fovea/core/safetensors.h"
+#include "fovea/core/log.h"
+#include "fovea/core/printable.h"
 #include "fovea/data/batch_rows.h"
 #include "fovea/data/input_files.h"
 #include "fovea/data/transforms/pipeline.h"
@@ -43,9 +44,26 @@ struct WeightsSource {
   models::LoadOptions load;
 };
 
-// Empty where the metadata has none.
-std::vector<std::string> class_names_in(const std::map<std::string, std::string>& metadata,
-                                        const std::string& path) {
+// Of each kind of target some options speak. Another one would be passed over without a word.
+struct OptionsOfTarget {
+  const char* target;
+  bool model = false, weights = false, checkpoint = false, overrides = false;
+};
+
+void check_options(const std::string& target, const OptionsOfTarget& kind,
+                   const InferenceOptions& options) {
+  const auto refuse = [&](const char* option) {
+    fail<ConfigError>("{}: {} says nothing of {}; leave it out", target, option, kind.target);
+  };
+  if (!kind.model && !options.model.empty()) refuse("--model");
+  if (!kind.weights && !options.weights.empty()) refuse("--weights");
+  if (!kind.checkpoint && options.checkpoint != "final") refuse("--checkpoint");
+  if (!kind.overrides && !options.overrides.empty()) refuse("a change to the config");
+}
+
+// What a file of a run says of its classes; empty where it says nothing.
+std::vector<std::string> class_names_of(const std::string& path) {
+  const auto metadata = weights::metadata_of(path);
   const auto names = metadata.find(kClassesKey);
   if (names == metadata.end()) return {};
   const auto source = fmt::format("{}: {}", path, kClassesKey);
@@ -56,12 +74,12 @@ std::vector<std::string> class_names_in(const std::map<std::string, std::string>
 WeightsSource from_weights_file(const std::string& path, const InferenceOptions& options) {
   WeightsSource source;
   source.weights = path;
-  const auto metadata = weights::metadata_of(path);
-  source.class_names = class_names_in(metadata, path);
+  source.class_names = class_names_of(path);
   if (!options.model.empty()) {
     source.model = models::named_config(options.model);
     return source;
   }
+  const auto metadata = weights::metadata_of(path);
   const auto yaml = metadata.find(kConfigKey);
   if (yaml == metadata.end()) {
     fail<ConfigError>(
@@ -89,11 +107,10 @@ WeightsSource from_run(const fs::path& run_folder, const InferenceOptions& optio
   source.model = source.config->model;
   source.weights =
       options.weights.empty() ? weights_of_run(folder, options.checkpoint) : options.weights;
+  source.class_names = class_names_of(source.weights);
   const auto finished = folder / "weights.safetensors";
-  if (is_there(finished)) {
-    source.class_names =
-        class_names_in(SafetensorsFile::open(finished.string()).metadata(), finished.string());
-  }
+  if (source.class_names.empty() && is_there(finished))
+    source.class_names = class_names_of(finished.string());
   return source;
 }
 
@@ -107,17 +124,40 @@ WeightsSource from_recipe(const std::string& path, const InferenceOptions& optio
   if (!config.phases.empty()) config = resolve_phases(config).front().config;
   WeightsSource source;
   source.model = config.model;
-  source.weights = options.weights.empty() ? config.init.weights : options.weights;
-  source.load = load_options(config.init);
+  if (options.weights.empty()) {
+    source.weights = config.init.weights;
+    source.load = load_options(config.init);
+  } else {  // init says how init.weights are loaded, and nothing of these
+    source.weights = options.weights;
+    source.class_names = class_names_of(source.weights);
+  }
   source.config = std::move(config);
   return source;
 }
 
 WeightsSource find_source(const std::string& target, const InferenceOptions& options) {
-  if (is_run_folder(target)) return from_run(target, options);
-  if (is_recipe(target)) return from_recipe(target, options);
-  if (weights::is_weights_folder(target) || (is_there(target) && !is_folder(target)))
+  if (is_run_folder(target)) {
+    const bool has_weights = !options.weights.empty();
+    check_options(target,
+                  {.target = has_weights ? "a run folder with --weights" : "a run folder",
+                   .weights = true,
+                   .checkpoint = !has_weights,
+                   .overrides = true},
+                  options);
+    return from_run(target, options);
+  }
+  if (is_recipe(target)) {
+    check_options(target, {.target = "a recipe", .weights = true, .overrides = true}, options);
+    return from_recipe(target, options);
+  }
+  if (weights::is_weights_folder(target) || (is_there(target) && !is_folder(target))) {
+    check_options(target,
+                  {.target = "a weights file",
+                   .model = true,
+                   .overrides = options.model.empty()},  // a model by name has no config
+                  options);
     return from_weights_file(target, options);
+  }
   if (is_folder(target)) {
     fail<ConfigError>(
         "{}: a folder without config.yaml; expected a run folder, a weights file or a model's name",
@@ -128,6 +168,7 @@ WeightsSource find_source(const std::string& target, const InferenceOptions& opt
     fail<ConfigError>("{}: neither a file, nor a run folder, nor the name of a model; {}", target,
                       models::hint_for_model(target));
   }
+  check_options(target, {.target = "a model's name", .weights = true}, options);
   if (!options.weights.empty()) {
     auto with_model = options;
     with_model.model = target;
@@ -176,6 +217,29 @@ data::SampleForm form_of(const std::vector<data::AnyTransformConfig>& transforms
   const bool has_volumes = input.spatial_dims == 3 ||
                            std::any_of(transforms.begin(), transforms.end(), data::is_of_volumes);
   return has_volumes ? data::SampleForm::kVolume : data::SampleForm::kImage;
+}
+
+// Gives the model its values, and says what of them is not a file's, and what of the file is not
+// in the model.
+void load_values(models::Model& model, const WeightsSource& source, const std::string& target) {
+  const auto& load = source.load;
+  const bool is_partly_loaded = load.skip_head || load.part != models::WeightsPart::kAll;
+  if (source.weights.empty() || is_partly_loaded) {
+    const auto seed = source.config ? source.config->run.seed : 0;
+    model.init_weights(static_cast<uint64_t>(seed));
+  }
+  if (source.weights.empty()) {
+    log_warning(fmt::format(
+        "{}: no file of weights is named: the model is as before its first step", target));
+    return;
+  }
+  const auto report = models::load_weights(model, source.weights, load);
+  const auto text = fmt::format("{}: {}", source.weights, report.text());
+  if (!report.skipped.empty()) {
+    log_warning(text + "\nWhat was skipped is as before the first step");
+  } else if (!report.is_plain()) {
+    log_info(text);
+  }
 }
 
 data::Batch read_batch(const Inference& inference,
@@ -259,15 +323,7 @@ Inference load_inference(const std::string& target, const InferenceOptions& opti
   const auto device = kernels::resolve_device(options.device);
   inference.compute = {.device = device, .dtype = dtype_from_name(options.dtype, device)};
   inference.model = models::build_model(source.model);
-  const bool is_partly_loaded =
-      source.load.skip_head || source.load.part != models::WeightsPart::kAll;
-  if (source.weights.empty() || is_partly_loaded) {
-    const auto seed = source.config ? source.config->run.seed : 0;
-    inference.model->init_weights(static_cast<uint64_t>(seed));
-  }
-  if (!source.weights.empty()) {
-    models::load_weights(*inference.model, source.weights, source.load);
-  }
+  load_values(*inference.model, source, target);
   inference.model->to(inference.compute.device);
   inference.model->eval();
   inference.copies = kernels::WeightCopies::of_model(inference.model->parameters());

@@ -3,8 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "fovea/core/error.h"
+#include "fovea/core/printable.h"
 
 namespace fovea::weights {
 namespace {
@@ -13,6 +15,16 @@ bool is_all_known(const nn::NamedTensors& tensors, const std::set<std::string>& 
   return !tensors.empty() && std::all_of(tensors.begin(), tensors.end(), [&](const auto& item) {
     return known.contains(item.first);
   });
+}
+
+// One of two would be passed over without a word.
+void check_names_differ(const nn::NamedTensors& tensors, const std::string& path) {
+  std::set<std::string_view> names;
+  for (const auto& item : tensors) {
+    if (names.insert(item.first).second) continue;
+    fail<CheckpointError>("{}: two of its tensors are {}; expected one of each name", path,
+                          printable_start(item.first));
+  }
 }
 
 }  // namespace
@@ -46,6 +58,7 @@ std::string FoveaWeights::text() const {
 
 FoveaWeights read_weights(const std::string& path, const ReadOptions& options) {
   auto file = read_weights_file(path, options.key);
+  check_names_differ(file.tensors, path);
   FoveaWeights weights;
   weights.format = file.format;
   weights.left_out = std::move(file.left_out);
@@ -68,6 +81,7 @@ FoveaWeights read_weights(const std::string& path, const ReadOptions& options) {
     for (const auto& name : weights.report.unexpected) {
       if (by_name.contains(name)) weights.tensors.emplace_back(name, by_name.at(name));
     }
+    check_names_differ(weights.tensors, path);
   }
   weights.report.notes.insert(weights.report.notes.begin(), file.notes.begin(), file.notes.end());
   return weights;

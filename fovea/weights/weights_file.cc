@@ -225,6 +225,11 @@ WeightsFile read_weights_file(const std::string& path, const std::string& key) {
           path);
     }
   }
+  const bool has_keys = file.format == "torch" || file.format == "DCP";
+  if (!key.empty() && !has_keys) {
+    fail<CheckpointError>("{}: a {} file has no keys; read it without \"{}\"", path, file.format,
+                          shown(key));
+  }
   if (file.format != "npz") take_off_prefixes(file);
   return file;
 }

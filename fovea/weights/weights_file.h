@@ -33,7 +33,8 @@ struct WeightsFile {
 // The state of an optimizer is left out before that, unless `key` asks for it.
 // Then "module.", "_orig_mod.", "model." and "backbone." are taken off where every name has them;
 // of a file of self-distillation only "teacher.backbone.", or "backbone." beside heads, is taken.
-// Throws DataError: another file, damaged, hostile; CheckpointError: no such key, no tensors.
+// Throws DataError: another file, damaged, hostile; CheckpointError: no such key, a key of a file
+// that has none, no tensors.
 WeightsFile read_weights_file(const std::string& path, const std::string& key = "");
 
 // True where the bytes, or else the name, say safetensors. Throws DataError: no such file.

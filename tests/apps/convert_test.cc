@@ -89,6 +89,17 @@ TEST_F(ConvertTest, WritesNothingThatDoesNotFit) {
                  ExitCode::kConfig, "of no system that is known");
 }
 
+// Each would be passed over without a word.
+TEST_F(ConvertTest, RefusesAnOptionWithoutUse) {
+  for (const std::string option : {"--skip-head", "--key model", "--from timm"}) {
+    expect_refused(fmt::format("vit_tiny_patch16_224 {} {}", file("out.safetensors"), option),
+                   ExitCode::kConfig, option.substr(0, option.find(' ')));
+  }
+  expect_refused(
+      fmt::format("{} {} --checkpoint best", foreign("timm.pth.tar"), file("out.safetensors")),
+      ExitCode::kConfig, "--checkpoint");
+}
+
 TEST_F(ConvertTest, RefusesAPickleThatAsksForMore) {
   const std::string program(
       "\x80\x02"

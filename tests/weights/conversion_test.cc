@@ -22,6 +22,7 @@ using testing::expected;
 using testing::foreign_file;
 using ::testing::HasSubstr;
 using testing::refusal_of;
+using testing::TempDir;
 using testing::tiny_vit;
 
 struct ForeignCase {
@@ -71,6 +72,37 @@ std::vector<ForeignCase> foreign_cases() {
           {"hf_mae.bin", "hf_mae", "hf_mae", hf_encoder, {.part = models::WeightsPart::kEncoder}},
           {"ucf_vit.ckpt", "ucf", "ucf_vit", tiny_vit()},
           {"timm.pth.tar", "timm", "timm", tiny_vit()}};
+}
+
+// A file may hold several sets of weights, and a run has to be told which one it got.
+TEST(ConversionTest, ALoadNamesWhatOfTheFileItDidNotTake) {
+  models::Vit model(tiny_vit());
+  model.init_weights(1);
+  const auto file = foreign_file("timm.pth.tar");
+  const auto plain = models::load_weights(model, file);
+  EXPECT_FALSE(plain.is_plain());
+  EXPECT_THAT(plain.left_out, ::testing::Contains(HasSubstr("state_dict_ema.")));
+  EXPECT_THAT(plain.text(), HasSubstr("note: the tensors under \"state_dict\""));
+  const auto before = model.named_parameters()["norm.weight"].clone();
+  const auto average = models::load_weights(model, file, {}, {.key = "state_dict_ema"});
+  EXPECT_THAT(average.left_out, ::testing::Not(::testing::Contains(HasSubstr("state_dict_ema."))));
+  EXPECT_FALSE(at::equal(model.named_parameters()["norm.weight"], before));
+}
+
+TEST(ConversionTest, RefusesTwoTensorsOfOneName) {
+  auto tensors = read_weights_file(foreign_file("hf_vit.safetensors")).tensors;
+  tensors.emplace_back("norm.weight", tensors.front().second);  // what a name of the table becomes
+  const TempDir folder;
+  nn::write_tensor_file(folder.file("two.safetensors"), tensors, {});
+  EXPECT_THAT(refusal_of([&] { read_weights(folder.file("two.safetensors")); }),
+              HasSubstr("two of its tensors are norm.weight"));
+}
+
+TEST(ConversionTest, RefusesAKeyOfAFileWithoutKeys) {
+  for (const auto* name : {"hf_vit.safetensors", "google_augreg.npz"}) {
+    EXPECT_THAT(refusal_of([&] { read_weights(foreign_file(name), {.key = "state_dict_ema"}); }),
+                HasSubstr("has no keys"));
+  }
 }
 
 // The other system's model and ours give the same, so every tensor went where it belongs: all are

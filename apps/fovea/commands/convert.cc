@@ -43,6 +43,14 @@ struct Loaded {
 
 // Weights of a run or step-0 weights of a preset.
 Loaded load_run(const ConvertArguments& arguments) {
+  const auto refuse = [&](const char* option) {
+    fail<ConfigError>("{}: {} is for a file of another system; leave it out", arguments.source,
+                      option);
+  };
+  if (!arguments.model.empty()) refuse("--model");
+  if (!arguments.key.empty()) refuse("--key");
+  if (arguments.from != "auto") refuse("--from");
+  if (arguments.skip_head) refuse("--skip-head");
   train::InferenceOptions options;
   options.checkpoint = arguments.checkpoint;
   options.device = "cpu";
@@ -59,8 +67,8 @@ Loaded load_into_model(const ConvertArguments& arguments) {
   const auto model = models::build_named(arguments.model);
   model->init_weights(0);
   Loaded loaded;
-  loaded.report =
-      models::load_weights(*model, arguments.source, {.skip_head = arguments.skip_head});
+  loaded.report = models::load_weights(*model, arguments.source, {.skip_head = arguments.skip_head},
+                                       {.from = arguments.from, .key = arguments.key});
   loaded.tensors = models::weights_of(*model);
   loaded.text = loaded.report.text();
   return loaded;
@@ -97,6 +105,9 @@ Loaded load(const ConvertArguments& arguments) {
   const bool is_file =
       weights::is_weights_folder(source) || (is_there(source) && !is_folder(source));
   if (!is_file || train::is_run_folder(source)) return load_run(arguments);
+  if (arguments.checkpoint != "final") {
+    fail<ConfigError>("{}: --checkpoint is for a run folder; leave it out", source);
+  }
   if (!arguments.model.empty()) return load_into_model(arguments);
   const bool is_of_run = weights::metadata_of(source).contains("fovea.config");
   return is_of_run && arguments.from == "auto" ? load_run(arguments) : load_file(arguments);
@@ -148,6 +159,9 @@ weights::ConversionReport write(const ConvertArguments& arguments, const Loaded&
 void print_json(const ConvertArguments& arguments, const Loaded& loaded,
                 const weights::ConversionReport& written) {
   const auto& read = loaded.file.report;
+  auto left_out = loaded.report.left_out;
+  for (const auto* names : {&read.left_out, &loaded.file.left_out})
+    left_out.insert(left_out.end(), names->begin(), names->end());
   const auto count = loaded.report.loaded.empty() ? read.same.size() + read.converted.size()
                                                   : loaded.report.loaded.size();
   fmt::print("{}\n", json_text(nlohmann::json{
@@ -158,7 +172,7 @@ void print_json(const ConvertArguments& arguments, const Loaded& loaded,
                          {"adapted", loaded.report.adapted},
                          {"skipped", loaded.report.skipped},
                          {"converted", read.converted.size()},
-                         {"left_out", read.left_out},
+                         {"left_out", left_out},
                          {"unexpected", read.unexpected},
                          {"written", written.same.size() + written.converted.size()}}));
 }
