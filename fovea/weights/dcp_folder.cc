@@ -106,10 +106,13 @@ class DcpIndex {
       const auto& index = fields(*dict.items[i], "metadata.MetadataIndex");
       const auto& place = fields(*dict.items[i + 1], "filesystem._StorageInfo");
       const std::string name(entry(index, "fqn").text);
-      if (const auto other = folder_.others_.find(name); other != folder_.others_.end())
+      if (const auto other = folder_.others_.find(name); other != folder_.others_.end()) {
         read_place(place, other->second);
+        continue;
+      }
       const auto whole = folder_.wholes_.find(name);
-      if (whole == folder_.wholes_.end()) continue;  // no tensor
+      if (whole == folder_.wholes_.end())
+        refuse("a part of {}, which it does not list", shown(name));
       const auto* start = index.find("offset");
       const auto starts = start == nullptr ? std::vector<int64_t>() : sizes(*start);
       for (const auto part : parts_at(name, whole->second, starts))
@@ -124,7 +127,10 @@ class DcpIndex {
       for (size_t i = 0; i < whole.parts.size(); ++i)
         of_tensor->second[whole.parts[i].starts].push_back(i);
     }
-    return of_tensor->second[starts];
+    const auto found = of_tensor->second.find(starts);
+    if (found == of_tensor->second.end())
+      refuse("{}: a part at [{}], which it does not list", shown(name), fmt::join(starts, ", "));
+    return found->second;
   }
   void read_place(const PickleValue& place, DcpFolder::Part& part) const {
     part.file = entry(place, "relative_path").text;
@@ -135,23 +141,39 @@ class DcpIndex {
   }
 
   // The planner's keys have the order of the saved dict; the index itself lists the tensors of one
-  // process after those of another.
+  // process after those of another. A name that is not its keys is damaged, and would be taken for
+  // what lies elsewhere.
   void read_keys(const PickleValue& planner) {
+    if (planner.items.empty()) return;  // saved without keys
     std::map<std::string, std::string> tops;
     std::map<std::string, size_t> order;
     for (size_t i = 0; i + 1 < planner.items.size(); i += 2) {
       const auto& keys = planner.items[i + 1]->items;
       const std::string name(planner.items[i]->text);
+      if (const auto joined = joined_keys(keys); joined != name)
+        refuse("the name {} where its keys are {}", shown(name), shown(joined));
       order.emplace(name, i);
-      if (keys.size() > 1 && keys[0]->is_text()) tops[name] = keys[0]->text;
+      tops[name] = keys.size() > 1 ? key_text(*keys[0]) : "";
     }
     for (auto& tensor : folder_.tensors_) {
-      tensor.top = tops[tensor.name];
-      order.emplace(tensor.name, planner.items.size());
+      const auto top = tops.find(tensor.name);
+      if (top == tops.end()) refuse("{}: no keys of it", shown(tensor.name));
+      tensor.top = top->second;
     }
     std::stable_sort(
         folder_.tensors_.begin(), folder_.tensors_.end(),
         [&](const auto& a, const auto& b) { return order.at(a.name) < order.at(b.name); });
+  }
+
+  std::string joined_keys(const std::vector<PickleValue*>& keys) const {
+    std::vector<std::string> texts;
+    for (const auto* key : keys) texts.push_back(key_text(*key));
+    return fmt::format("{}", fmt::join(texts, "."));
+  }
+  std::string key_text(const PickleValue& key) const {
+    if (key.kind == Kind::kInt) return std::to_string(key.integer);
+    if (!key.is_text()) refuse("{} as a key", name_of(key.kind));
+    return std::string(key.text);
   }
 
   // Parts within the tensor, apart from each other, and with as many elements as it: a cover.

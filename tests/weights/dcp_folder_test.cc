@@ -57,11 +57,15 @@ class DamagedDcpTest : public ::testing::Test {
       std::filesystem::copy_file(foreign_file("dcp_sharded") + "/" + name, folder_.file(name));
   }
   // With `from` of the index replaced by as many bytes.
-  std::string refusal(const std::string& from, const std::string& to) {
+  // With `from` of the index replaced by as many bytes, where it stands for the nth time or, with
+  // 0, everywhere.
+  std::string refusal(const std::string& from, const std::string& to, int nth = 1) {
     auto index = read_file(foreign_file("dcp_sharded") + "/.metadata", 1 << 20);
-    const auto at = index.find(from);
-    EXPECT_NE(at, std::string::npos) << from;
-    index.replace(at, from.size(), to);
+    int found = 0;
+    for (size_t at = 0; (at = index.find(from, at)) != std::string::npos; at += from.size()) {
+      if (++found == nth || nth == 0) index.replace(at, from.size(), to);
+    }
+    EXPECT_GE(found, std::max(nth, 1)) << from;
     std::ofstream(folder_.file(".metadata"), std::ios::binary) << index;
     return refusal();
   }
@@ -78,6 +82,16 @@ TEST_F(DamagedDcpTest, NamesWhatIsWrong) {
   EXPECT_THAT(refusal("storage_data", "storage_dada"), HasSubstr("no \"storage_data\""));
   EXPECT_THAT(refusal("float32", "float99"), HasSubstr("torch.float99, which is refused"));
   EXPECT_THAT(refusal("float32", "float64"), HasSubstr("belongs"));
+}
+
+// A tensor under another name would be left out, as of another part of the checkpoint.
+TEST_F(DamagedDcpTest, RefusesADamagedName) {
+  const std::string name = "model.module.norm.weight", damaged = "modes.module.norm.weight";
+  EXPECT_THAT(refusal(name, damaged, 0), HasSubstr("where its keys are model.module.norm.weight"));
+  for (const int place : {1, 2, 3, 4}) {  // the tensor, its keys, its two parts
+    EXPECT_THAT(refusal(name, damaged, place), HasSubstr("module.norm.weight")) << place;
+  }
+  EXPECT_THAT(refusal("optimizer.lr", "optimizes.lr", 2), HasSubstr("optimizes.lr"));
 }
 
 TEST_F(DamagedDcpTest, NamesAMissingFile) {
