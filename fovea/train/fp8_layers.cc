@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/core/error.h"
+#include "fovea/core/log.h"
 #include "fovea/kernels/fp8.h"
 #include "fovea/kernels/fp8_linear.h"
 #include "fovea/nn/adaln.h"
@@ -142,7 +143,11 @@ std::vector<std::string> Fp8Layers::names_in(const nlohmann::json& state) {
 }
 
 void Fp8Layers::load_state(const nlohmann::json& state) {
-  if (!history_ || !state.contains("history") || names_in(state) != names()) return;
+  if (!history_) return;
+  if (!state.contains("history") || names_in(state) != names()) {
+    log_info("device.fp8: the checkpoint has no scales of these layers; they start anew");
+    return;
+  }
   auto& [seen, past, steps, num_steps] = *history_;
   std::vector<float> values;
   try {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "fovea/core/error.h"
 #include "fovea/models/plans.h"
 #include "fovea/models/registry.h"
 #include "fovea/nn/give_data.h"
@@ -268,6 +269,12 @@ checkpoint::WantedParts wanted_parts(const models::Model& model, optim::Optimize
 
 void load_into(models::Model& model, optim::Optimizer& optimizer, optim::Ema* ema,
                const Sharing& sharing, const checkpoint::State& saved) {
+  if (ema == nullptr && !saved.ema.empty()) {
+    fail<CheckpointError>(
+        "the checkpoint has a moving average of {} weights, and this run has none; expected the "
+        "same settings",
+        saved.ema.size());
+  }
   check_whole_shapes(model, sharing, saved);
   const auto weights = cut_weights(model, sharing, saved.model);
   const auto moments = optimizer.state();

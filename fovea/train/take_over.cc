@@ -119,7 +119,8 @@ bool has_average(const std::string& path) {
   return !weights::is_weights_folder(path) && weights::has_tensors_under(path, kAverageKey);
 }
 
-// The averaged weights of the trained parameters; empty: the file has none.
+// The averaged weights of the trained parameters; empty: the file has none. What else lies with
+// them is named.
 std::map<std::string, at::Tensor> read_average(const TrainConfig& config,
                                                const models::Model& model,
                                                const optim::Optimizer& optimizer) {
@@ -133,8 +134,17 @@ std::map<std::string, at::Tensor> read_average(const TrainConfig& config,
       weights::read_weights(path, {.key = kAverageKey, .known = parameter_names_of(model)});
   const auto trained = trained_names(optimizer);
   std::map<std::string, at::Tensor> average;
+  std::vector<std::string> not_trained;
   for (const auto& [name, tensor] : file.tensors) {
-    if (trained.contains(name)) average[name] = tensor;
+    if (trained.contains(name)) {
+      average[name] = tensor;
+    } else {
+      not_trained.push_back(name);
+    }
+  }
+  if (!not_trained.empty()) {
+    log_info(fmt::format("{}: {} averages are of no parameter that is trained here: {}", path,
+                         not_trained.size(), fmt::join(not_trained, ", ")));
   }
   return average;
 }
@@ -154,8 +164,13 @@ int64_t take_over_run(const TrainConfig& config, const models::Model& model,
   }
   const auto moments = read_moments_for(config, model, optimizer);
   const auto report = check_moments_fit(moments, model, optimizer, path);
-  const auto average =
-      ema == nullptr ? std::map<std::string, at::Tensor>() : read_average(config, model, optimizer);
+  std::map<std::string, at::Tensor> average;
+  if (ema != nullptr) {
+    average = read_average(config, model, optimizer);
+  } else if (has_average(path)) {
+    log_info(
+        fmt::format("{}: its {} is left out: trainer.ema.enabled is false", path, kAverageKey));
+  }
   if (!average.empty()) ema->load_state(parts_of(average, ema->state(), optimizer.params()));
   std::map<std::string, at::Tensor> state;
   const auto trained = trained_names(optimizer);

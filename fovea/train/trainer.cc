@@ -277,7 +277,13 @@ void Trainer::Run::restore(const JsonValue& scalars) {
     last_eval[name] = value.number();
   if (const auto found = scalars.find("best")) best = found->number();
   const auto of_scaler = scalars.find("grad_scaler");
-  if (scaler && of_scaler) scaler->load_state(of_scaler->raw());
+  if ((scaler != nullptr) != of_scaler.has_value()) {
+    fail<CheckpointError>(
+        "{}: the checkpoint of step {} has {} loss scale, and this run {}; expected the same "
+        "settings",
+        folder.path().string(), step, scaler ? "no" : "a", scaler ? "has one" : "has none");
+  }
+  if (scaler) scaler->load_state(of_scaler->raw());
   if (const auto found = scalars.find("fp8")) saved_fp8 = found->raw();
   log.restore(scalars.at("log"));
 }
