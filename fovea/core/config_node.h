@@ -47,8 +47,10 @@ struct ConfigNode {
 // empty map.
 ConfigNode parse_config_yaml(std::string_view yaml, const std::string& source);
 
-// A value as written after `=`: any YAML; an empty text is an empty plain scalar.
-ConfigNode parse_override_value(std::string_view yaml, const std::string& source);
+// A value as written after `=`: a list, a map or a quoted string as YAML; all else is a plain
+// scalar from its first to its last character, so that no path is cut at what YAML takes for a
+// comment.
+ConfigNode parse_override_value(std::string_view text, const std::string& source);
 
 // Puts `a.b.0.c=value` into the tree. Throws ConfigError where the form is wrong.
 void apply_override(ConfigNode& root, const std::string& override_text);

@@ -5,6 +5,8 @@
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
 
+#include <algorithm>
+#include <array>
 #include <sstream>
 #include <unordered_set>
 #include <utility>
@@ -188,6 +190,19 @@ ConfigNode parse(std::string_view yaml, const std::string& source, bool is_file)
   }
 }
 
+// As a recipe's plain scalars, but to the end: a comment, a colon or a line break that YAML would
+// see in it is the value's own.
+ConfigNode parse_plain_value(std::string_view text, const std::string& source) {
+  constexpr std::array<std::string_view, 4> kNulls = {"null", "Null", "NULL", "~"};
+  check_text(text, source, /*is_file=*/false);
+  ConfigNode node;
+  const bool is_null = std::find(kNulls.begin(), kNulls.end(), text) != kNulls.end();
+  node.kind = is_null ? ConfigNode::Kind::kNull : ConfigNode::Kind::kScalar;
+  if (!is_null) node.scalar = text;
+  node.origin = {std::make_shared<const std::string>(source), 0};
+  return node;
+}
+
 }  // namespace
 
 ConfigNode parse_config_yaml(std::string_view yaml, const std::string& source) {
@@ -201,14 +216,24 @@ ConfigNode parse_config_yaml(std::string_view yaml, const std::string& source) {
   return root;
 }
 
-ConfigNode parse_override_value(std::string_view yaml, const std::string& source) {
-  if (yaml.find_first_not_of(' ') == std::string_view::npos) {
-    ConfigNode node;
-    node.kind = ConfigNode::Kind::kScalar;
-    node.origin = {std::make_shared<const std::string>(source), 0};
+ConfigNode parse_override_value(std::string_view text, const std::string& source) {
+  const auto first = text.find_first_not_of(' ');
+  if (first == std::string_view::npos) return parse_plain_value("", source);
+  text = text.substr(first, text.find_last_not_of(' ') + 1 - first);
+  if (std::string_view("[{\"'").find(text[0]) == std::string_view::npos)
+    return parse_plain_value(text, source);
+  if (text.find_first_of("\r\n") != std::string_view::npos) {
+    fail<ConfigError>("{}: found a line break in the value; expected it in one line", source);
+  }
+  auto node = parse(text, source, /*is_file=*/false);
+  // Behind a comment nothing is read, so that a bracket too many does no harm.
+  try {
+    parse(std::string(text) + " ]", source, /*is_file=*/false);
+  } catch (const ConfigError&) {
     return node;
   }
-  return parse(yaml, source, /*is_file=*/false);
+  fail<ConfigError>("{}: found a comment (#) behind the value; leave it out, or quote the value",
+                    source);
 }
 
 }  // namespace fovea

@@ -298,6 +298,28 @@ TEST(ConfigTest, SwitchingTheAlternativeNamesKeysThatDoNotCarryOver) {
               HasSubstr("found 'sdg', expected one of adamw, sgd; did you mean sgd?"));
 }
 
+// What YAML would read as a comment, a map, an anchor or the end of a line belongs to a path.
+TEST(ConfigTest, AnOverrideIsTakenToItsEnd) {
+  for (const std::string value :
+       {"/x/r #: x", "#2", "a: b", "- a", "&a", "*.png", "!a", "|", "> b", "@a", "`a`", "%a", "---",
+        "a\nb", "? a", "a]", "a, b", "a # \"b\"", "c:\\d"}) {
+    const auto config = parse("dir: x", {"dir=" + value});
+    EXPECT_EQ(config.dir, value);
+    EXPECT_EQ(parse(dump_config(config)).dir, value) << "as it is written into a run folder";
+  }
+  EXPECT_EQ(parse("dir: x", {"dir=  a b  "}).dir, "a b");
+  EXPECT_EQ(parse("dir: x", {"max_grad_norm=~"}).max_grad_norm, std::nullopt);
+  EXPECT_EQ(parse("dir: x", {"max_grad_norm= 1e-1 "}).max_grad_norm, 0.1);
+  EXPECT_EQ(parse("dir: x", {"dir=\"a #b\\n\""}).dir, "a #b\n");
+  EXPECT_THAT(parse("dir: x", {"tags=['a #b', \"c\"]"}).tags, ElementsAre("a #b", "c"));
+  for (const std::string value : {"[a] # b", "[a] #]", "\"a\" # b", "'a' #'", "{} #"})
+    EXPECT_THAT(faults("dir: x", {"tags=" + value}), HasSubstr("found a comment"));
+  for (const std::string value : {"[a, # b\nc]", "\"a\nb\""})
+    EXPECT_THAT(faults("dir: x", {"tags=" + value}), HasSubstr("found a line break"));
+  for (const std::string value : {"[a] b", "\"a\" b", "'a'b", "\"a"})
+    EXPECT_THAT(faults("dir: x", {"dir=" + value}), HasSubstr("command line: dir=")) << value;
+}
+
 TEST(ConfigTest, RefusesMalformedOverrides) {
   EXPECT_THAT(faults("dir: x", {"seed"}), HasSubstr("command line: seed: expected key=value"));
   EXPECT_THAT(faults("dir: x", {"=3"}), HasSubstr("expected key=value"));
