@@ -74,6 +74,20 @@ TEST(LineChartTest, HoldsForSinglePointsConstantsAndHugeValues) {
   }
 }
 
+// As a run that diverges, or a file made to harm, has them.
+TEST(LineChartTest, HoldsForValuesWhoseRangeIsNoNumber) {
+  for (const double value : {1e308, -1e308, 1e300}) {
+    for (const double other : {1.0, -1e308, 1e-300}) {
+      const Curve curve = {{1, 2, 3}, {1, value, other}};
+      const auto chart = line_chart({.title = "a", .may_be_log = true}, {{"b", curve, 0, true}});
+      checked(chart);
+      EXPECT_FALSE(chart.empty());
+      EXPECT_EQ(chart.html.find("nan"), std::string::npos) << value << " " << other;
+      EXPECT_EQ(chart.html.find("inf"), std::string::npos) << value << " " << other;
+    }
+  }
+}
+
 TEST(LineChartTest, TurnsLogarithmicForASpikeWhereAllowed) {
   auto curve = decay(100);
   curve.y[3] = 1e6;

@@ -13,6 +13,10 @@
 namespace fovea::train {
 namespace {
 
+// Finite, and far enough from the largest number that sums and ranges of such values are finite
+// too.
+bool can_be_drawn(double value) { return std::fabs(value) <= 1e300; }
+
 // Slack for ticks that a rounding error puts just beyond the end of the axis.
 constexpr double kSlack = 1e-9;
 
@@ -62,7 +66,7 @@ std::string scaled(double value, double unit, const char* suffix) {
 Curve finite_points(const Curve& curve) {
   Curve out;
   for (size_t i = 0; i < curve.size(); ++i) {
-    if (std::isfinite(curve.y[i])) out.add(curve.x[i], curve.y[i]);
+    if (can_be_drawn(curve.y[i]) && can_be_drawn(curve.x[i])) out.add(curve.x[i], curve.y[i]);
   }
   return out;
 }
@@ -70,7 +74,7 @@ Curve finite_points(const Curve& curve) {
 std::vector<double> broken_points(const Curve& curve) {
   std::vector<double> out;
   for (size_t i = 0; i < curve.size(); ++i) {
-    if (!std::isfinite(curve.y[i])) out.push_back(curve.x[i]);
+    if (!can_be_drawn(curve.y[i]) && can_be_drawn(curve.x[i])) out.push_back(curve.x[i]);
   }
   return out;
 }

@@ -17,9 +17,9 @@ struct Curve {
   }
 };
 
-// The points whose value is finite.
+// The points whose value is finite, and at most 1e300 in size.
 Curve finite_points(const Curve& curve);
-// The x of the points whose value is not finite.
+// The x of the points whose value is not.
 std::vector<double> broken_points(const Curve& curve);
 
 // At most `max_points` points that keep the shape: of each of max_points / 2 - 1 equal stretches of

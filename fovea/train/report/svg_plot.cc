@@ -33,8 +33,9 @@ struct Axis {
   double from = 0, to = 1;  // drawing units of low and high
 
   double place(double value) const {
-    const double share =
-        is_log ? std::log(value / low) / std::log(high / low) : (value - low) / (high - low);
+    const double share = is_log
+                             ? (std::log(value) - std::log(low)) / (std::log(high) - std::log(low))
+                             : (value - low) / (high - low);
     return from + std::clamp(share, -0.05, 1.05) * (to - from);
   }
 };
