@@ -102,7 +102,10 @@ struct Rows {
 };
 
 std::string recipe_section() {
-  std::string text = "## Recipe keys\n\n";
+  std::string text =
+      "## Recipe keys\n\n"
+      "Where an end of the allowed range is not given, an integer is within -2147483648 and "
+      "2147483647, and a number within -1e30 and 1e30.\n\n";
   for (const auto& alias : kAliases) {
     text += fmt::format("`{}*` takes what `{}*` takes.\n", alias.section, alias.like);
   }

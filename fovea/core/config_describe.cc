@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace fovea::detail {
 namespace {
@@ -105,6 +106,15 @@ bool is_in_range(double value, const FieldOptions& options) {
   if (options.max && (options.exclusive_max ? value >= *options.max : value > *options.max))
     return false;
   return true;
+}
+
+FieldOptions bounded(const ScalarBinding& number, FieldOptions options) {
+  const bool is_integer = std::holds_alternative<int64_t*>(number.target);
+  if (!is_integer && !std::holds_alternative<double*>(number.target)) return options;
+  using Integers = std::numeric_limits<int32_t>;
+  if (!options.min) options.min = is_integer ? Integers::min() : -1e30;
+  if (!options.max) options.max = is_integer ? Integers::max() : 1e30;
+  return options;
 }
 
 std::string describe_type(const ConfigBinding& binding, const FieldOptions& options, bool plural) {

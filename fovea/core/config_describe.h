@@ -25,6 +25,11 @@ std::string describe_type(const ConfigBinding& binding, const FieldOptions& opti
 
 bool is_in_range(double value, const FieldOptions& options);
 
+// The range of a number with both of its ends. Where its field leaves one open: that of 32 bits for
+// an integer, so that sizes and counts can be multiplied, and 1e30 for a real number, so that it
+// is one in float32 as well. Fields that need more say so.
+FieldOptions bounded(const ScalarBinding& number, FieldOptions options);
+
 std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
 std::string join_key(const std::string& prefix, const std::string& name);
 

@@ -61,6 +61,14 @@ bool contains_word(std::string_view text, std::string_view word) {
   return false;
 }
 
+// Of a number that is out of range: the ends that the field names, where it is out of these.
+FieldOptions range_to_name(const ScalarBinding& number, const FieldOptions& options,
+                           const ConfigNode& node) {
+  const bool is_plain = node.kind == ConfigNode::Kind::kScalar && !node.quoted;
+  const auto value = is_plain ? to_double(node.scalar) : std::nullopt;
+  return value && is_in_range(*value, options) ? bounded(number, options) : options;
+}
+
 }  // namespace
 
 ConfigReader::ConfigReader(std::string source, std::vector<std::string> all_keys)
@@ -148,14 +156,15 @@ void ConfigReader::read_scalar(const ScalarBinding& scalar, const FieldOptions& 
   }
   if (const auto* integer = std::get_if<int64_t*>(&scalar.target)) {
     const auto value = is_plain ? to_integer(node.scalar) : std::nullopt;
-    if (!value || !is_in_range(static_cast<double>(*value), options)) {
-      return expected(scalar, options, node, key);
+    if (!value || !is_in_range(static_cast<double>(*value), bounded(scalar, options))) {
+      return expected(scalar, range_to_name(scalar, options, node), node, key);
     }
     **integer = *value;
     return;
   }
   const auto value = is_plain ? to_double(node.scalar) : std::nullopt;
-  if (!value || !is_in_range(*value, options)) return expected(scalar, options, node, key);
+  if (!value || !is_in_range(*value, bounded(scalar, options)))
+    return expected(scalar, range_to_name(scalar, options, node), node, key);
   *std::get<double*>(scalar.target) = *value;
 }
 
@@ -188,8 +197,10 @@ void ConfigReader::read_optional(const OptionalBinding& optional, const FieldOpt
     const ConfigPrototype probe = optional.prototype();
     ConfigReader quiet(*source_.source, {});
     quiet.read(*probe.binding, options, node, key);
-    if (quiet.num_faults_ > 0 && options.choices.empty())
-      return expected(optional, options, node, key);
+    if (quiet.num_faults_ > 0 && options.choices.empty()) {
+      const auto& scalar = static_cast<const ScalarBinding&>(*probe.binding);
+      return expected(optional, range_to_name(scalar, options, node), node, key);
+    }
   }
   read(*value, options, node, key);
   if (num_faults_ > faults_before) faulty_keys_.push_back(key);

@@ -35,7 +35,8 @@ Json number_json(double value) {
   return static_cast<double>(integer) == value ? Json(integer) : Json(value);
 }
 
-Json scalar_schema(const ScalarBinding& scalar, const FieldOptions& options) {
+Json scalar_schema(const ScalarBinding& scalar, const FieldOptions& declared) {
+  const auto options = bounded(scalar, declared);
   constexpr const char* kTypes[] = {"boolean", "integer", "number", "string"};
   Json schema = {{"type", kTypes[scalar.target.index()]}};
   if (options.min)

@@ -7,6 +7,7 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/models/encoder_config.h"
+#include "fovea/models/size_limits.h"
 
 namespace fovea::models {
 
@@ -32,19 +33,22 @@ struct DiffusionVitConfig {
             "block (add, as UCF-VIT)",
             {.choices = {"adaln_zero", "add"}});
     v.field("num_classes", self.num_classes,
-            "classes that samples can be asked for; 0: no conditioning on classes", {.min = 0});
+            "classes that samples can be asked for; 0: no conditioning on classes",
+            {.min = 0, .max = kMaxClasses});
     v.field("time_drop_rate", self.time_drop_rate,
             "dropout in the time embedding of `add`, as UCF-VIT has it; adaln_zero has none",
             {.min = 0, .max = 1, .exclusive_max = true});
     v.field("linear_decoder", self.linear_decoder,
             "one linear map from tokens to patches; false: a transformer decoder before it");
-    v.field("decoder_embed_dim", self.decoder_embed_dim, "token width of the decoder", {.min = 1});
-    v.field("decoder_depth", self.decoder_depth, "blocks of the decoder", {.min = 1});
+    v.field("decoder_embed_dim", self.decoder_embed_dim, "token width of the decoder",
+            {.min = 1, .max = kMaxWidth});
+    v.field("decoder_depth", self.decoder_depth, "blocks of the decoder",
+            {.min = 1, .max = kMaxDepth});
     v.field("decoder_num_heads", self.decoder_num_heads, "attention heads of the decoder",
-            {.min = 1});
+            {.min = 1, .max = kMaxWidth});
     v.field("decoder_mlp_ratio", self.decoder_mlp_ratio,
             "hidden width of the decoder's MLP over decoder_embed_dim",
-            {.min = 0, .exclusive_min = true});
+            {.min = 0, .max = kMaxMlpRatio, .exclusive_min = true});
   }
 
   void validate(ConfigIssues& issues) const;

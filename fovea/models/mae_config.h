@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "fovea/models/encoder_config.h"
+#include "fovea/models/size_limits.h"
 
 namespace fovea::models {
 
@@ -32,13 +33,16 @@ struct MaeConfig {
         "linear_decoder", self.linear_decoder,
         "one linear map from tokens to pixels (as UCF-VIT has it, for task.loss_on: all); false: "
         "a transformer, and the other keys of the decoder count");
-    v.field("decoder_embed_dim", self.decoder_embed_dim, "token width of the decoder", {.min = 1});
-    v.field("decoder_depth", self.decoder_depth, "blocks of the decoder", {.min = 1});
+    v.field("decoder_embed_dim", self.decoder_embed_dim, "token width of the decoder",
+            {.min = 1, .max = kMaxWidth});
+    v.field("decoder_depth", self.decoder_depth, "blocks of the decoder",
+            {.min = 1, .max = kMaxDepth});
     v.field("decoder_num_heads", self.decoder_num_heads,
-            "attention heads of the decoder; must divide decoder_embed_dim", {.min = 1});
+            "attention heads of the decoder; must divide decoder_embed_dim",
+            {.min = 1, .max = kMaxWidth});
     v.field("decoder_mlp_ratio", self.decoder_mlp_ratio,
             "hidden width of the decoder's MLP over decoder_embed_dim",
-            {.min = 0, .exclusive_min = true});
+            {.min = 0, .max = kMaxMlpRatio, .exclusive_min = true});
     v.field("decoder_drop_path_rate", self.decoder_drop_path_rate,
             "stochastic depth of the decoder's last block; earlier ones scale linearly",
             {.min = 0, .max = 1, .exclusive_max = true});

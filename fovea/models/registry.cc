@@ -1,5 +1,10 @@
 #include "fovea/models/registry.h"
 
+#include <c10/util/Exception.h>
+#include <sys/sysinfo.h>
+
+#include <new>
+
 #include "fovea/core/config_describe.h"
 #include "fovea/core/error.h"
 #include "fovea/models/diffusion_vit.h"
@@ -36,10 +41,49 @@ ModelPtr build(const DiffusionVitConfig& config, at::Device device) {
   return std::make_shared<DiffusionVit>(config, device);
 }
 
+ModelPtr build_any(const ModelConfig& config, at::Device device) {
+  return config.visit_value([&](const auto& chosen) { return build(chosen, device); });
+}
+
+// The parameters of the model, which takes no memory on the meta device. Throws ConfigError where
+// they are more than can be counted.
+int64_t count_parameters(const ModelConfig& config) {
+  int64_t count = 0;
+  try {
+    for (const auto& parameter : build_any(config, at::kMeta)->parameters())
+      if (__builtin_add_overflow(count, parameter.numel(), &count)) throw std::bad_alloc();
+  } catch (const c10::Error&) {  // sizes whose product overflows
+    count = -1;
+  } catch (const std::bad_alloc&) {
+    count = -1;
+  }
+  if (count >= 0) return count;
+  fail<ConfigError>("model: more parameters than can be counted; expected smaller sizes");
+}
+
+int64_t machine_memory_bytes() {
+  struct sysinfo info {};
+  if (sysinfo(&info) != 0) return 0;
+  return static_cast<int64_t>((info.totalram + info.totalswap) * info.mem_unit);
+}
+
+// Before anything is taken of it: the system ends a process that fills its memory without a word.
+void check_fits_machine(const ModelConfig& config) {
+  const double bytes = 4.0 * static_cast<double>(count_parameters(config));
+  const auto memory = static_cast<double>(machine_memory_bytes());
+  if (memory == 0 || bytes <= memory) return;
+  fail<ConfigError>(
+      "model: {:.0f} parameters take {:.1f} GiB in float32, and this machine has {:.1f} GiB; "
+      "expected a smaller embed_dim, depth, mlp_ratio, img_size or num_classes, or a larger "
+      "machine",
+      bytes / 4, bytes / (1 << 30), memory / (1 << 30));
+}
+
 }  // namespace
 
 ModelPtr build_model(const ModelConfig& config, at::Device device) {
-  return config.visit_value([&](const auto& chosen) { return build(chosen, device); });
+  if (!device.is_meta()) check_fits_machine(config);
+  return build_any(config, device);
 }
 
 std::vector<std::string> list_models() {

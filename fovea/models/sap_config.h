@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "fovea/models/encoder_config.h"
+#include "fovea/models/size_limits.h"
 
 namespace fovea::models {
 
@@ -17,8 +18,9 @@ struct SapConfig {
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
     v.field("encoder", self.encoder, "the vision transformer, on adaptive patches");
-    v.field("num_classes", self.num_classes, "classes of a pixel", {.min = 1});
-    v.field("decoder_dim", self.decoder_dim, "channels of a pixel before its classes", {.min = 1});
+    v.field("num_classes", self.num_classes, "classes of a pixel", {.min = 1, .max = kMaxClasses});
+    v.field("decoder_dim", self.decoder_dim, "channels of a pixel before its classes",
+            {.min = 1, .max = kMaxWidth});
   }
   void validate(ConfigIssues& issues) const;
 

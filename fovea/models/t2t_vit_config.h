@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fovea/core/config_fields.h"
+#include "fovea/models/size_limits.h"
 #include "fovea/models/vit_config.h"
 
 namespace fovea::models {
@@ -55,29 +56,32 @@ struct T2tVitConfig {
 
 template <class Visitor, class Self>
 void T2tVitConfig::visit(Visitor& v, Self& self) {
-  const FieldOptions positive = {.min = 1};
+  const FieldOptions width = {.min = 1, .max = kMaxWidth};
   const FieldOptions rate = {.min = 0, .max = 1, .exclusive_max = true};
   v.field("preset", self.preset,
           "named sizes and options (upstream's names); other keys change them");
   v.field("img_size", self.img_size, "sides of the images: one number for a square, or [H, W]",
-          {.min = 1, .unit = "pixels", .one_is_list = true});
-  v.field("in_chans", self.in_chans, "channels of the images", positive);
+          {.min = 1, .max = kMaxSide, .unit = "pixels", .one_is_list = true});
+  v.field("in_chans", self.in_chans, "channels of the images", width);
   v.field("num_classes", self.num_classes, "outputs of the head; 0: the class token's features",
-          {.min = 0});
+          {.min = 0, .max = kMaxClasses});
   v.field("token_attention", self.token_attention,
           "attention between the soft splits: performer (linear in the number of tokens) or "
           "transformer (softmax)",
           {.choices = {"performer", "transformer"}});
-  v.field("token_dim", self.token_dim, "width of the tokens between the soft splits", {.min = 2});
+  v.field("token_dim", self.token_dim, "width of the tokens between the soft splits",
+          {.min = 2, .max = kMaxWidth});
   v.field("split_kernels", self.split_kernels, "window sides of the three soft splits",
-          {.min = 1, .unit = "pixels, then tokens"});
-  v.field("split_strides", self.split_strides, "steps from window to window", positive);
-  v.field("split_paddings", self.split_paddings, "zeros around what is split", {.min = 0});
-  v.field("embed_dim", self.embed_dim, "token width D of the blocks", positive);
-  v.field("depth", self.depth, "number of blocks", positive);
-  v.field("num_heads", self.num_heads, "attention heads H; must divide embed_dim", positive);
+          {.min = 1, .max = kMaxSide, .unit = "pixels, then tokens"});
+  v.field("split_strides", self.split_strides, "steps from window to window",
+          {.min = 1, .max = kMaxSide});
+  v.field("split_paddings", self.split_paddings, "zeros around what is split",
+          {.min = 0, .max = kMaxSide});
+  v.field("embed_dim", self.embed_dim, "token width D of the blocks", width);
+  v.field("depth", self.depth, "number of blocks", {.min = 1, .max = kMaxDepth});
+  v.field("num_heads", self.num_heads, "attention heads H; must divide embed_dim", width);
   v.field("mlp_ratio", self.mlp_ratio, "hidden width of the MLP over embed_dim",
-          {.min = 0, .exclusive_min = true});
+          {.min = 0, .max = kMaxMlpRatio, .exclusive_min = true});
   v.field("qkv_bias", self.qkv_bias, "bias of queries, keys and values of the blocks");
   v.field("qk_scale", self.qk_scale,
           "scale of the blocks' attention: 1 / sqrt(head_dim), or 1 / sqrt(embed_dim) as upstream "

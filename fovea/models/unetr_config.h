@@ -9,6 +9,7 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/models/encoder_config.h"
+#include "fovea/models/size_limits.h"
 
 namespace fovea::models {
 
@@ -29,9 +30,10 @@ struct UnetrConfig {
   static void visit(Visitor& v, Self& self) {
     v.field("encoder", self.encoder, "the vision transformer that the decoder reads from");
     v.field("num_classes", self.num_classes, "classes of pixels or voxels, the background included",
-            {.min = 2});
+            {.min = 2, .max = kMaxClasses});
     v.field("feature_size", self.feature_size,
-            "channels at full size; 2, 4 and 8 times as many at the sizes below", {.min = 1});
+            "channels at full size; 2, 4 and 8 times as many at the sizes below",
+            {.min = 1, .max = kMaxWidth});
     v.field("skip_connection", self.skip_connection,
             "join the image and the tokens after a quarter, half and three quarters of the blocks; "
             "false: upsample the last tokens alone");

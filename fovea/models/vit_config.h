@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fovea/core/config_fields.h"
+#include "fovea/models/size_limits.h"
 
 namespace fovea::models {
 
@@ -120,28 +121,28 @@ struct VitConfig {
 
 template <class Visitor, class Self>
 void VitConfig::visit_encoder(Visitor& v, Self& self) {
-  const FieldOptions positive = {.min = 1};
+  const FieldOptions width = {.min = 1, .max = kMaxWidth};
   const FieldOptions rate = {.min = 0, .max = 1, .exclusive_max = true};
   v.field("preset", self.preset, "named sizes and options (timm's names); other keys change them");
   v.field("img_size", self.img_size,
           "sides of the images: one number for a square, [H, W], or [D, H, W] for volumes",
-          {.min = 1, .unit = "pixels", .one_is_list = true});
+          {.min = 1, .max = kMaxSide, .unit = "pixels", .one_is_list = true});
   v.field("patch_size", self.patch_size, "sides of a patch, as img_size",
-          {.min = 1, .unit = "pixels", .one_is_list = true});
+          {.min = 1, .max = kMaxSide, .unit = "pixels", .one_is_list = true});
   v.field("patching", self.patching,
           "patches on a grid; of images of mixed sizes, each on a grid of its own, the tokens of a "
           "batch packed one behind another (NaViT; see the transform resize_to_patches); or as "
           "data.adaptive_patching cuts them: fixed_length of patch_size, small where the detail is",
           {.choices = {"grid", "packed", "adaptive"}});
   v.field("fixed_length", self.fixed_length, "adaptive: patches of a sample",
-          {.min = 1, .unit = "patches"});
+          {.min = 1, .max = kMaxSequence, .unit = "patches"});
   v.field("pos_in_pixels", self.pos_in_pixels,
           "pos_embed size_and_center: pixels as they are, as UCF-VIT; false: shares of the image");
   v.field(
       "patch_norm", self.patch_norm,
       "adaptive: a norm before and one after the patch embedding, as UCF-VIT; how bright a patch "
       "is as a whole is lost with it");
-  v.field("in_chans", self.in_chans, "channels of the images", positive);
+  v.field("in_chans", self.in_chans, "channels of the images", width);
   v.field("variables", self.variables,
           "names of channels, each with a patch embedding of its own: a batch may hold any of "
           "them, and their tokens are aggregated by attention (UCF-VIT's use_varemb); in_chans is "
@@ -150,11 +151,11 @@ void VitConfig::visit_encoder(Visitor& v, Self& self) {
           "variables: a batch holds one of them, nothing is aggregated, and in_chans is 1");
   v.field("share_patch_embed", self.share_patch_embed,
           "variables: one patch embedding for all, as UCF-VIT has it on a grid");
-  v.field("embed_dim", self.embed_dim, "token width D", positive);
-  v.field("depth", self.depth, "number of blocks", positive);
-  v.field("num_heads", self.num_heads, "attention heads H; must divide embed_dim", positive);
+  v.field("embed_dim", self.embed_dim, "token width D", width);
+  v.field("depth", self.depth, "number of blocks", {.min = 1, .max = kMaxDepth});
+  v.field("num_heads", self.num_heads, "attention heads H; must divide embed_dim", width);
   v.field("mlp_ratio", self.mlp_ratio, "hidden width of the MLP over embed_dim",
-          {.min = 0, .exclusive_min = true});
+          {.min = 0, .max = kMaxMlpRatio, .exclusive_min = true});
   v.field("qkv_bias", self.qkv_bias, "bias of queries, keys and values");
   v.field("proj_bias", self.proj_bias, "bias of the attention projection and the MLP");
   v.field("qk_norm", self.qk_norm, "norm of queries and keys");
@@ -174,7 +175,7 @@ void VitConfig::visit_encoder(Visitor& v, Self& self) {
           "(corner-aligned linear) or DINOv2's; volumes: trilinear",
           {.choices = {"bicubic", "bilinear", "zoom", "dinov2"}});
   v.field("no_embed_class", self.no_embed_class, "no position embedding for prefix tokens");
-  v.field("reg_tokens", self.reg_tokens, "register tokens", {.min = 0});
+  v.field("reg_tokens", self.reg_tokens, "register tokens", {.min = 0, .max = kMaxSequence});
   v.field("pre_norm", self.pre_norm,
           "norm before the blocks; the patch embedding has no bias then");
   v.field("final_norm", self.final_norm, "norm after the blocks");
@@ -208,7 +209,7 @@ void VitConfig::visit_encoder(Visitor& v, Self& self) {
 template <class Visitor, class Self>
 void VitConfig::visit_head(Visitor& v, Self& self) {
   v.field("num_classes", self.num_classes, "outputs of the head; 0: the pooled features",
-          {.min = 0});
+          {.min = 0, .max = kMaxClasses});
   v.field("global_pool", self.global_pool,
           "how tokens become one vector: the class token, average, average and maximum, maximum, "
           "attention (map), or '' for none",
@@ -220,7 +221,8 @@ void VitConfig::visit_head(Visitor& v, Self& self) {
   v.field("drop_rate", self.drop_rate, "dropout before the head",
           {.min = 0, .max = 1, .exclusive_max = true});
   v.field("representation_size", self.representation_size,
-          "width of a tanh layer before the head (pre-logits); 0: none", {.min = 0});
+          "width of a tanh layer before the head (pre-logits); 0: none",
+          {.min = 0, .max = kMaxWidth});
   v.field("logits_scale", self.logits_scale, "factor of the logits; 0.125 divides them by 8",
           {.min = 0, .exclusive_min = true});
 }

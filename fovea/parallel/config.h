@@ -47,7 +47,7 @@ struct ParallelConfig {
     v.field("min_num_params", self.min_num_params,
             "with zero 3, weights are gathered by parts of the model with at least so many "
             "parameters; 0: by block",
-            {.min = 0, .unit = "parameters"});
+            {.min = 0, .max = 1e12, .unit = "parameters"});
     v.field(
         "param_dtype", self.param_dtype,
         "with zero 3, dtype in which the matrices of blocks are gathered; bfloat16 halves bytes "

@@ -26,7 +26,8 @@ struct RunConfig {
             "run folder: checkpoints, metrics, report; the same command goes on with it",
             {.required = true});
     v.field("seed", self.seed,
-            "what weights, sample order, augmentation and dropout are drawn from", {.min = 0});
+            "what weights, sample order, augmentation and dropout are drawn from",
+            {.min = 0, .max = 9007199254740992.0});
   }
 };
 
@@ -67,7 +68,8 @@ struct DeviceConfig {
             "cannot be; auto: where it can be",
             {.choices = {"off", "on", "auto"}});
     v.field("threads", self.threads,
-            "threads of the CPU kernels; 0: one for each core of this process", {.min = 0});
+            "threads of the CPU kernels; 0: one for each core of this process",
+            {.min = 0, .max = 1024});
   }
   void validate(ConfigIssues& issues) const;
 };

@@ -32,7 +32,8 @@ struct RawConfig : VolumeFilesConfig {
         "what the sizes are: a letter of N, C, D, H, W for each; with N a file holds many samples");
     v.field("keep", self.keep,
             "sizes that are kept, where rows or planes end in padding; default: shape");
-    v.field("offset", self.offset, "where the numbers begin", {.min = 0, .unit = "bytes"});
+    v.field("offset", self.offset, "where the numbers begin",
+            {.min = 0, .max = 9007199254740992.0, .unit = "bytes"});
     v.field("byte_order", self.byte_order, "of the numbers", {.choices = {"little", "big"}});
     v.field("spacing", self.spacing, "between voxels along D, H, W, in millimetres");
     v.field(

@@ -304,9 +304,9 @@ struct MixupConfig {
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
     v.field("mixup_alpha", self.mixup_alpha, "shape of mixup's Beta distribution; 0: no mixup",
-            {.min = 0});
+            {.min = 0, .max = 1000});
     v.field("cutmix_alpha", self.cutmix_alpha, "shape of cutmix's Beta distribution; 0: no cutmix",
-            {.min = 0});
+            {.min = 0, .max = 1000});
     v.field("cutmix_minmax", self.cutmix_minmax,
             "least and largest share of a side that cutmix takes, in place of cutmix_alpha");
     v.field("prob", self.prob, "probability of mixing, for a batch or an element",

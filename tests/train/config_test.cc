@@ -1,0 +1,84 @@
+#include "fovea/train/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "fovea/core/config.h"
+#include "fovea/core/config_schema.h"
+#include "fovea/core/error.h"
+
+namespace fovea::train {
+namespace {
+
+using ::testing::HasSubstr;
+
+bool is_number(const nlohmann::json& schema) {
+  const auto type = schema.find("type");
+  if (type == schema.end()) return false;
+  const auto is_one = [](const nlohmann::json& name) {
+    return name == "integer" || name == "number";
+  };
+  return is_one(*type) || (type->is_array() && std::any_of(type->begin(), type->end(), is_one));
+}
+
+// Keys of numbers with an open end, in `open`; -> how many numbers there are.
+int64_t visit(const nlohmann::json& schema, const std::string& key,
+              std::vector<std::string>& open) {
+  int64_t count = 0;
+  if (schema.is_object() && is_number(schema)) {
+    const bool has_min = schema.contains("minimum") || schema.contains("exclusiveMinimum");
+    const bool has_max = schema.contains("maximum") || schema.contains("exclusiveMaximum");
+    if (!has_min || !has_max) open.push_back(key);
+    count = 1;
+  }
+  if (schema.is_structured()) {
+    for (const auto& [name, child] : schema.items()) count += visit(child, key + "/" + name, open);
+  }
+  return count;
+}
+
+TEST(TrainConfigTest, EveryNumberHasBothEnds) {
+  std::vector<std::string> open;
+  EXPECT_GT(visit(nlohmann::json(config_schema<TrainConfig>()), "", open), 500);
+  EXPECT_THAT(open, ::testing::IsEmpty());
+}
+
+std::string fault_of(const std::string& override_text) {
+  try {
+    parse_config<TrainConfig>("run: {dir: x}\ndata: {train: {format: imagefolder, path: x}}\n",
+                              "recipe.yaml", {override_text});
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no fault";
+}
+
+TEST(TrainConfigTest, NamesTheEndThatANumberIsBeyond) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"model.depth=1000000000", "in [1, 1024]"},
+      {"model.embed_dim=9223372036854775807", "in [1, 131072]"},
+      {"model.num_heads=1000000000", "in [1, 131072]"},
+      {"model.patch_size=1000000", "in [1, 65536]"},
+      {"model.img_size=[1000000, 8]", "in [1, 65536]"},
+      {"model.mlp_ratio=1e300", "in (0, 64]"},
+      {"model.num_classes=9223372036854775807", "in [0, 16777216]"},
+      {"data.mixup.mixup_alpha=.inf", "in [0, 1000]"},
+      {"data.mixup.mixup_alpha=.nan", "a number"},
+      {"device.threads=100000", "in [0, 1024]"},
+      {"data.threads=100000", "in [0, 1024]"},
+      {"data.global_batch_size=9223372036854775807", "in [1, 2147483647]"},
+      {"trainer.max_steps=9223372036854775807", "in [1, 2147483647]"},
+      {"trainer.micro_batch_size=1e12", "in [1, 2147483647]"},
+      {"schedule.warmup_steps=1e12", "in [0, 2147483647]"},
+      {"optim.lr=1e40", "1e+30"},
+  };
+  for (const auto& [override_text, range] : cases)
+    EXPECT_THAT(fault_of(override_text), HasSubstr(range)) << override_text;
+}
+
+}  // namespace
+}  // namespace fovea::train
