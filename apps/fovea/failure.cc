@@ -2,9 +2,17 @@
 
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <new>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
 
 #include "fovea/core/printable.h"
 
@@ -29,27 +37,101 @@ bool is_of_onednn(const std::exception& error) {
          what.find("could not create a memory") != std::string::npos;
 }
 
+// Of a library below, which names no file: what a user can look at is said.
+std::optional<Failure> failure_of_library(const std::exception& error) {
+  if (const auto* files = dynamic_cast<const std::filesystem::filesystem_error*>(&error)) {
+    const auto& paths = {files->path1(), files->path2()};
+    std::string names;
+    for (const auto& path : paths) {
+      if (!path.empty()) names += (names.empty() ? "" : ", ") + path.string();
+    }
+    return Failure{fmt::format("{}: {}; check the path and its permissions",
+                               names.empty() ? "a file" : names, files->code().message()),
+                   ExitCode::kData};
+  }
+  if (const auto* system = dynamic_cast<const std::system_error*>(&error)) {
+    if (system->code() == std::errc::resource_unavailable_try_again) {
+      return Failure{
+          "no more threads can be started; lower device.threads and data.threads, or raise the "
+          "limits of this shell (ulimit -u, ulimit -v)",
+          ExitCode::kOutOfMemory};
+    }
+    return Failure{fmt::format("{}; a system call failed", system->what()), ExitCode::kUsage};
+  }
+  if (dynamic_cast<const std::length_error*>(&error) != nullptr) {
+    return Failure{fmt::format("a size that no memory holds ({}); check the sizes in the recipe "
+                               "and in the files that were read",
+                               error.what()),
+                   ExitCode::kOutOfMemory};
+  }
+  if (dynamic_cast<const nlohmann::json::exception*>(&error) != nullptr) {
+    return Failure{fmt::format("JSON that is not as expected: {}; check the files that were read",
+                               error.what()),
+                   ExitCode::kData};
+  }
+  return {};
+}
+
+// For the end below: without memory, and in whatever thread.
+[[noreturn]] void end_now(std::string_view message, std::string_view what, ExitCode code) {
+  for (const auto part : {std::string_view("error: "), message, what, std::string_view("\n")}) {
+    if (write(STDERR_FILENO, part.data(), part.size()) < 0) break;
+  }
+  _exit(static_cast<int>(code));
+}
+
+constexpr std::string_view kOutOfMemory =
+    "out of memory; lower trainer.micro_batch_size or data.prefetch, or raise the limit of this "
+    "shell (ulimit -v)";
+
+// An exception that nobody catches: in a thread of a library, in a destructor, or while another
+// one is told.
+[[noreturn]] void end_uncaught() {
+  try {
+    if (const auto error = std::current_exception()) std::rethrow_exception(error);
+  } catch (const std::bad_alloc&) {
+    end_now(kOutOfMemory, "", ExitCode::kOutOfMemory);
+  } catch (const std::exception& error) {
+    end_now("not caught (a fault of this program: please report it): ", error.what(),
+            ExitCode::kUsage);
+  } catch (...) {
+  }
+  end_now("ended without a reason (a fault of this program: please report it)", "",
+          ExitCode::kUsage);
+}
+
+// No code of this program is 1: it is the OpenMP library's, which ends the process where it cannot
+// start its threads.
+void end_of_openmp(int code, void*) {
+  if (code != 1) return;
+  end_now(
+      "the OpenMP library ended the process; lower device.threads, or raise the limits of this "
+      "shell (ulimit -u, ulimit -v)",
+      "", ExitCode::kOutOfMemory);
+}
+
 Failure kind_of_failure(const std::exception& error) {
   if (const auto* own = dynamic_cast<const Error*>(&error)) return {own->what(), own->exit_code()};
   if (const auto* torch = dynamic_cast<const c10::Error*>(&error)) return failure_of_torch(*torch);
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
-    return {"out of memory; lower trainer.micro_batch_size or data.prefetch",
-            ExitCode::kOutOfMemory};
-  }
-  // The system's answer about a file or a folder, where nobody asked in vain before.
-  if (dynamic_cast<const std::filesystem::filesystem_error*>(&error) != nullptr) {
-    return {printable(error.what()), ExitCode::kUsage};
+    return {std::string(kOutOfMemory), ExitCode::kOutOfMemory};
   }
   if (is_of_onednn(error)) {
     return {fmt::format("{}: oneDNN says so where memory runs out; lower trainer.micro_batch_size",
                         error.what()),
             ExitCode::kOutOfMemory};
   }
+  if (auto failure = failure_of_library(error)) return *std::move(failure);
   return {fmt::format("{} (a fault of this program: please report it)", error.what()),
           ExitCode::kUsage};
 }
 
 }  // namespace
+
+void catch_last_failures() {
+  std::set_terminate(end_uncaught);
+  on_exit(end_of_openmp, nullptr);
+}
 
 // A message names files, classes and texts of others; no line of it steers a terminal.
 Failure failure_of(const std::exception& error) {

@@ -15,4 +15,8 @@ struct Failure {
 
 Failure failure_of(const std::exception& error);
 
+// From here on an exception that nobody catches, and a library that ends the process, become a
+// message and an exit code as well.
+void catch_last_failures();
+
 }  // namespace fovea::app

@@ -8,11 +8,13 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <system_error>
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/failure.h"
+#include "apps/fovea/output.h"
 #include "fovea/core/error.h"
 #include "fovea/core/stop_signals.h"
 #include "fovea/kernels/cpu_allocator.h"
@@ -63,7 +65,17 @@ void limit_spinning(char** argv) {
   if (!error) execv(program.c_str(), argv);  // returns only where it fails; all works as before
 }
 
+// Libraries below end the process where the working directory is gone.
+bool has_working_directory() {
+  std::error_code error;
+  if (!std::filesystem::current_path(error).empty()) return true;
+  tell("error: the working directory cannot be used: {}; change into one that is there\n",
+       error.message());
+  return false;
+}
+
 int run(int argc, char** argv) {
+  if (!has_working_directory()) return static_cast<int>(ExitCode::kUsage);
   CLI::App app("Train and use vision transformers, 2-D and 3-D.", "fovea");
   app.set_version_flag("--version", "fovea " FOVEA_VERSION);
   app.require_subcommand(1);
@@ -72,14 +84,17 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     return static_cast<int>(ExitCode::kDone);
-  } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
+  } catch (const CLI::ParseError& error) {  // also --help and --version
+    std::ostringstream output, message;
+    const int code = app.exit(error, output, message);
+    tell("{}", message.str());
+    std::fputs(output.str().c_str(), stdout);
     return code == 0 ? 0 : static_cast<int>(ExitCode::kUsage);
   } catch (const ExitRequest& request) {
     return request.code;
   } catch (const std::exception& error) {
     const auto failure = failure_of(error);
-    fmt::print(stderr, "error: {}\n", failure.message);
+    tell("error: {}\n", failure.message);
     return static_cast<int>(failure.code);
   }
 }
@@ -89,12 +104,15 @@ int run(int argc, char** argv) {
 // Called by the loader before the initialisers of the libraries, which take most of the start: a
 // signal meanwhile waits for main.
 __attribute__((section(".preinit_array"), used)) void (*const before_all)() = block_stop_signals;
+// As early, for memory may run out in those initialisers too.
+__attribute__((section(".preinit_array"), used)) void (*const catching)() = catch_last_failures;
 
 }  // namespace fovea::app
 
 int main(int argc, char** argv) {
+  fovea::app::hold_standard_streams();
   fovea::app::limit_spinning(argv);
   fovea::hold_stop_signals();
   fovea::kernels::use_caching_cpu_allocator();
-  return fovea::app::run(argc, argv);
+  return fovea::app::exit_code_after_output(fovea::app::run(argc, argv));
 }

@@ -11,6 +11,7 @@
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/failure.h"
+#include "apps/fovea/output.h"
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
 #include "fovea/core/printable.h"
@@ -37,7 +38,7 @@ void check_processes(const parallel::LaunchConfig& config, const parallel::Launc
   const auto run = parallel::run_local_ranks(
       parallel::own_command(),
       {.processes = config.processes, .grace = std::min(15.0, config.timeout)});
-  if (!run.message.empty()) fmt::print(stderr, "error: {}\n", run.message);
+  if (!run.message.empty()) tell("error: {}\n", run.message);
   throw ExitRequest{run.exit_code};
 }
 
@@ -49,7 +50,7 @@ void check_processes(const parallel::LaunchConfig& config, const parallel::Launc
   const bool is_told_by_another = dynamic_cast<const parallel::RankError*>(&error) != nullptr;
   if (is_cause || (world.is_first() && is_told_by_another)) {
     const auto who = is_told_by_another ? "" : fmt::format("rank {}: ", world.rank());
-    fmt::print(stderr, "error: {}{}\n", who, printable_lines(failure.message));
+    tell("error: {}{}\n", who, failure.message);
   }
   std::fflush(nullptr);
   _exit(static_cast<int>(failure.code));

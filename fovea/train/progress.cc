@@ -8,6 +8,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "fovea/core/printable.h"
+
 namespace fovea::train {
 namespace {
 
@@ -61,11 +63,12 @@ void ProgressLine::update(const std::string& text) {
                                                  : std::chrono::milliseconds(kPlainInterval);
   if (mode_ == Mode::kSilent || now - last_ < interval) return;
   last_ = now;
+  const auto shown = printable(text);  // names of metrics may be those of foreign classes
   if (mode_ == Mode::kPlain) {
-    fmt::print(stderr, "{}\n", text);
+    fmt::print(stderr, "{}\n", shown);
     return;
   }
-  fmt::print(stderr, "\r\033[K{}", text.substr(0, terminal_width() - 1));
+  fmt::print(stderr, "\r\033[K{}", shown.substr(0, terminal_width() - 1));
   std::fflush(stderr);
   shown_ = true;
 }
@@ -78,7 +81,7 @@ void ProgressLine::clear() {
 void ProgressLine::print(const std::string& text) {
   if (mode_ == Mode::kSilent) return;
   clear();
-  fmt::print(stderr, "{}\n", text);
+  fmt::print(stderr, "{}\n", printable_lines(text));
 }
 
 }  // namespace fovea::train

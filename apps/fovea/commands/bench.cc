@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/fovea/command.h"
+#include "apps/fovea/output.h"
 #include "apps/fovea/overrides.h"
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/config.h"
@@ -77,16 +78,15 @@ train::BenchOptions bench_options(const BenchArguments& arguments) {
 
 void print(const train::BenchResult& result, bool as_json) {
   if (as_json) {
-    fmt::print("{}\n", result.to_json());
+    say_as_is("{}\n", result.to_json());
     return;
   }
-  fmt::print("{}, {}: {} on {}, batch {}, {} threads\n", result.name, result.mode, result.dtype,
-             result.device, result.batch_size, result.threads);
-  fmt::print("  {:.1f} img/s   step {:.1f} ms (median of {}; {:.1f} to {:.1f})\n",
-             result.images_per_second, result.step_ms, result.steps, result.step_ms_min,
-             result.step_ms_max);
-  fmt::print(
-      "  {:.0f} GFLOP/s, {:.0f} % of the {:.0f} that matrix products reach here   peak memory "
+  say("{}, {}: {} on {}, batch {}, {} threads\n", result.name, result.mode, result.dtype,
+      result.device, result.batch_size, result.threads);
+  say("  {:.1f} img/s   step {:.1f} ms (median of {}; {:.1f} to {:.1f})\n",
+      result.images_per_second, result.step_ms, result.steps, result.step_ms_min,
+      result.step_ms_max);
+  say("  {:.0f} GFLOP/s, {:.0f} % of the {:.0f} that matrix products reach here   peak memory "
       "{:.0f} MiB\n",
       result.gflops_per_second, 100 * result.gemm_share, result.gemm_gflops_per_second,
       static_cast<double>(result.peak_memory_bytes) / (1 << 20));
@@ -102,7 +102,11 @@ void profile(const BenchArguments& arguments, train::BenchOptions options) {
   for (const bool is_training : modes_of(arguments)) {
     options.is_training = is_training;
     const auto result = train::profile_model(options);
-    fmt::print("{}\n", arguments.json ? result.to_json() : result.to_text());
+    if (arguments.json) {
+      say_as_is("{}\n", result.to_json());
+    } else {
+      say("{}\n", result.to_text());
+    }
   }
   write_file_atomic(arguments.trace, trace::to_chrome(trace::stop(), /*rank=*/0));
   log_info(
@@ -141,7 +145,7 @@ void write_gradients(const BenchArguments& arguments, const train::BenchOptions&
   }
   const auto tensors = train::bench_gradients(options);
   nn::write_tensor_file(arguments.gradients, tensors);
-  fmt::print("{}: {} tensors\n", arguments.gradients, tensors.size());
+  say("{}: {} tensors\n", arguments.gradients, tensors.size());
 }
 
 void run(const BenchArguments& arguments) {

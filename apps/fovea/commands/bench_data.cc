@@ -8,6 +8,7 @@
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/commands/bench.h"
+#include "apps/fovea/output.h"
 #include "apps/fovea/overrides.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
@@ -40,21 +41,19 @@ data::OpenedSection open_chosen_section(const DataBenchArguments& arguments) {
 
 void print_data_bench(const data::DataBenchResult& result) {
   const bool is_decode = result.limit == data::MachineLimit::kFullDecode;
-  fmt::print("{}: {}, batch {}, {} thread{}\n", result.name, result.dtype, result.batch_size,
-             result.threads, result.threads > 1 ? "s" : "");
-  fmt::print(
-      "  {:.0f} img/s (median of {}; {:.0f} to {:.0f})   {:.3f} ms of processor time a sample\n",
+  say("{}: {}, batch {}, {} thread{}\n", result.name, result.dtype, result.batch_size,
+      result.threads, result.threads > 1 ? "s" : "");
+  say("  {:.0f} img/s (median of {}; {:.0f} to {:.0f})   {:.3f} ms of processor time a sample\n",
       result.images_per_second, result.rounds, result.images_per_second_min,
       result.images_per_second_max, result.cpu_ms);
   std::string stages;
   for (size_t i = 0; i < data::kNumStages; ++i) {
     stages += fmt::format("   {} {:.3f}", data::kStageNames[i], result.stage_ms[i]);
   }
-  fmt::print("  ms a sample:{}\n", stages);
-  fmt::print("  {:.0f} % of {}: {:.0f} img/s ({:.0f} % by processor time)\n",
-             100 * result.limit_share,
-             is_decode ? "plain full decoding into reused buffers" : "the memory's bandwidth",
-             result.limit_images_per_second, 100 * result.limit_cpu_share);
+  say("  ms a sample:{}\n", stages);
+  say("  {:.0f} % of {}: {:.0f} img/s ({:.0f} % by processor time)\n", 100 * result.limit_share,
+      is_decode ? "plain full decoding into reused buffers" : "the memory's bandwidth",
+      result.limit_images_per_second, 100 * result.limit_cpu_share);
 }
 
 void run_bench_data(DataBenchArguments& arguments) {
@@ -63,7 +62,7 @@ void run_bench_data(DataBenchArguments& arguments) {
   if (arguments.is_uint8) options.pixel_type = data::PixelType::kUint8;
   for (const auto& result : data::bench_data(open_chosen_section(arguments), options)) {
     if (arguments.json) {
-      fmt::print("{}\n", result.to_json());
+      say_as_is("{}\n", result.to_json());
     } else {
       print_data_bench(result);
     }

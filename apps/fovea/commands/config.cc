@@ -9,6 +9,7 @@
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/commands/config_import.h"
+#include "apps/fovea/output.h"
 #include "apps/fovea/overrides.h"
 #include "apps/fovea/reference.h"
 #include "fovea/core/config_schema.h"
@@ -37,9 +38,8 @@ void add_show(Command config) {
       .required()
       .type_name("RECIPE|RUN_DIR");
   add_overrides(command, arguments->overrides, "optim.lr=3e-4");
-  command.callback([arguments] {
-    fmt::print("{}", dump_config(load(arguments->source, arguments->overrides)));
-  });
+  command.callback(
+      [arguments] { say_as_is("{}", dump_config(load(arguments->source, arguments->overrides))); });
 }
 
 void add_diff(Command config) {
@@ -53,8 +53,7 @@ void add_diff(Command config) {
       .type_name("RIGHT");
   command.callback([arguments] {
     for (const auto& change : config_diff(load(arguments->source), load(arguments->other))) {
-      fmt::print("{}: {} -> {}\n", change.key, change.a.value_or("(none)"),
-                 change.b.value_or("(none)"));
+      say("{}: {} -> {}\n", change.key, change.a.value_or("(none)"), change.b.value_or("(none)"));
     }
   });
 }
@@ -66,12 +65,12 @@ void add_config(Command app) {
   command.require_command();
   add_show(command);
   command.add_command("schema", "Print the JSON schema of a recipe, for editors").callback([] {
-    fmt::print("{}\n", json_text(config_schema<train::TrainConfig>(), 2));
+    say_as_is("{}\n", json_text(config_schema<train::TrainConfig>(), 2));
   });
   add_diff(command);
   add_config_import(command);
   command.add_command("reference", "Print the reference of commands, flags and keys as Markdown")
-      .callback([app] { fmt::print("{}", reference_page(app)); });
+      .callback([app] { say_as_is("{}", reference_page(app)); });
 }
 
 }  // namespace fovea::app

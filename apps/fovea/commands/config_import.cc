@@ -11,10 +11,12 @@
 #include <vector>
 
 #include "apps/fovea/command.h"
+#include "apps/fovea/output.h"
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
+#include "fovea/core/printable.h"
 #include "fovea/recipe_import/recipe_import.h"
 #include "fovea/train/config.h"
 
@@ -63,7 +65,7 @@ void print_json(const ImportArguments& arguments, const recipe_import::ImportedR
     if (!row.phase.empty()) key["phase"] = row.phase;
     out["keys"].push_back(std::move(key));
   }
-  fmt::print("{}\n", json_text(out));
+  say_as_is("{}\n", json_text(out));
 }
 
 void run_import(const ImportArguments& arguments) {
@@ -82,15 +84,15 @@ void run_import(const ImportArguments& arguments) {
                      recipe_import::import_table(recipe.rows);
   std::vector<std::string> names;
   for (const auto& file : arguments.files)
-    names.push_back(std::filesystem::path(file).filename().string());
+    names.push_back(printable(std::filesystem::path(file).filename().string()));
   write_file_atomic(
       arguments.out,
       fmt::format("# From {} by `fovea config import --from {}`.\n{}\n{}", fmt::join(names, ", "),
-                  arguments.options.system, commented(table), recipe.yaml));
+                  arguments.options.system, commented(printable_lines(table)), recipe.yaml));
   if (arguments.json) {
     print_json(arguments, recipe);
   } else {
-    fmt::print("{}{} -> {}\n", table, files, arguments.out);
+    say("{}{} -> {}\n", table, files, arguments.out);
   }
 }
 

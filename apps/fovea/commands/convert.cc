@@ -10,6 +10,7 @@
 #include <string>
 
 #include "apps/fovea/command.h"
+#include "apps/fovea/output.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
@@ -164,17 +165,17 @@ void print_json(const ConvertArguments& arguments, const Loaded& loaded,
     left_out.insert(left_out.end(), names->begin(), names->end());
   const auto count = loaded.report.loaded.empty() ? read.same.size() + read.converted.size()
                                                   : loaded.report.loaded.size();
-  fmt::print("{}\n", json_text(nlohmann::json{
-                         {"source", arguments.source},
-                         {"target", arguments.target},
-                         {"from", loaded.file.naming},
-                         {"loaded", count},
-                         {"adapted", loaded.report.adapted},
-                         {"skipped", loaded.report.skipped},
-                         {"converted", read.converted.size()},
-                         {"left_out", left_out},
-                         {"unexpected", read.unexpected},
-                         {"written", written.same.size() + written.converted.size()}}));
+  say_as_is("{}\n",
+            json_text(nlohmann::json{{"source", arguments.source},
+                                     {"target", arguments.target},
+                                     {"from", loaded.file.naming},
+                                     {"loaded", count},
+                                     {"adapted", loaded.report.adapted},
+                                     {"skipped", loaded.report.skipped},
+                                     {"converted", read.converted.size()},
+                                     {"left_out", left_out},
+                                     {"unexpected", read.unexpected},
+                                     {"written", written.same.size() + written.converted.size()}}));
 }
 
 void run_convert(const ConvertArguments& arguments) {
@@ -191,8 +192,8 @@ void run_convert(const ConvertArguments& arguments) {
     print_json(arguments, loaded, written);
     return;
   }
-  fmt::print("{} -> {}\nread:    {}\n", arguments.source, arguments.target, loaded.text);
-  if (arguments.to != "timm") fmt::print("written: {}\n", written.text());
+  say("{} -> {}\nread:    {}\n", arguments.source, arguments.target, loaded.text);
+  if (arguments.to != "timm") say("written: {}\n", written.text());
 }
 
 std::vector<std::string> with_names(std::vector<std::string> names, bool is_target) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/fovea/command.h"
+#include "apps/fovea/output.h"
 #include "apps/fovea/overrides.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
@@ -57,9 +58,9 @@ void run(const BalanceArguments& arguments) {
                                       .batch_size = config.global_batch_size / arguments.gpus,
                                       .upstream_compatible = arguments.upstream_compatible});
   if (arguments.json) {
-    fmt::print("{}\n", json_text(to_json(balance)));
+    say_as_is("{}\n", json_text(to_json(balance)));
   } else {
-    fmt::print("{}", arguments.yaml ? data::balance_yaml(balance) : data::balance_text(balance));
+    say("{}", arguments.yaml ? data::balance_yaml(balance) : data::balance_text(balance));
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/commands/data.h"
+#include "apps/fovea/output.h"
 #include "apps/fovea/overrides.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
@@ -34,12 +35,11 @@ void print(const CheckArguments& arguments, const std::string& name,
     }
     const nlohmann::ordered_json out = {
         {"name", title}, {"num_samples", report.samples}, {"damaged", damaged}};
-    fmt::print("{}\n", json_text(out));
+    say_as_is("{}\n", json_text(out));
     return;
   }
-  for (const auto& [index, reason] : report.damaged)
-    fmt::print("{}[{}]: {}\n", title, index, reason);
-  fmt::print("{}: {} samples, {} damaged\n", title, report.samples, report.damaged.size());
+  for (const auto& [index, reason] : report.damaged) say("{}[{}]: {}\n", title, index, reason);
+  say("{}: {} samples, {} damaged\n", title, report.samples, report.damaged.size());
 }
 
 void run(const CheckArguments& arguments) {

@@ -10,6 +10,7 @@
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/commands/data.h"
+#include "apps/fovea/output.h"
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
@@ -51,11 +52,11 @@ void run(const IndexArguments& arguments) {
   int64_t samples = 0;
   for (const auto& index : indices) samples += index.size();
   if (arguments.json) {
-    fmt::print("{}\n", json_text(nlohmann::ordered_json{{"shards", tars.size()},
-                                                        {"num_samples", samples}}));
+    say_as_is("{}\n",
+              json_text(nlohmann::ordered_json{{"shards", tars.size()}, {"num_samples", samples}}));
   } else {
-    fmt::print("{} tars, {} samples; indices {}\n", tars.size(), samples,
-               arguments.out.empty() ? "beside the tars" : "in " + arguments.out);
+    say("{} tars, {} samples; indices {}\n", tars.size(), samples,
+        arguments.out.empty() ? "beside the tars" : "in " + arguments.out);
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/commands/data.h"
+#include "apps/fovea/output.h"
 #include "apps/fovea/overrides.h"
 #include "fovea/core/config.h"
 #include "fovea/core/config_node.h"
@@ -183,7 +184,7 @@ void print_json(const data::Inspection& inspection, const std::vector<std::strin
         {"groups_with_several_labels", found.groups_with_several_labels}}},
       {"notes", inspection.notes},
       {"files", files}};
-  fmt::print("{}\n", json_text(out));
+  say_as_is("{}\n", json_text(out));
 }
 
 void run(const InspectArguments& arguments) {
@@ -209,8 +210,8 @@ void run(const InspectArguments& arguments) {
   if (arguments.json) {
     print_json(inspection, files);
   } else {
-    fmt::print("{}\n", data::inspection_text(inspection));
-    for (const auto& file : files) fmt::print("wrote {}\n", file);
+    say("{}\n", data::inspection_text(inspection));
+    for (const auto& file : files) say("wrote {}\n", file);
   }
   if (inspection.has_damaged()) throw ExitRequest{static_cast<int>(ExitCode::kData)};
 }

@@ -9,6 +9,7 @@
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/commands/data.h"
+#include "apps/fovea/output.h"
 #include "apps/fovea/overrides.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
@@ -53,13 +54,13 @@ void pack_one(const PackArguments& arguments, const std::string& name,
                                         {"resumed_samples", report.resumed},
                                         {"shards", report.shards},
                                         {"bytes", report.bytes}};
-    fmt::print("{}\n", json_text(out));
+    say_as_is("{}\n", json_text(out));
     return;
   }
-  fmt::print("{}: {} samples in {} shards, {:.1f} MiB{}\n  recipe: data.{}: {}\n", options.out,
-             report.samples, report.shards, static_cast<double>(report.bytes) / (1 << 20),
-             report.resumed > 0 ? fmt::format(" ({} were there)", report.resumed) : "",
-             name.empty() ? "train" : name, recipe_line(options, *dataset));
+  say("{}: {} samples in {} shards, {:.1f} MiB{}\n  recipe: data.{}: {}\n", options.out,
+      report.samples, report.shards, static_cast<double>(report.bytes) / (1 << 20),
+      report.resumed > 0 ? fmt::format(" ({} were there)", report.resumed) : "",
+      name.empty() ? "train" : name, recipe_line(options, *dataset));
 }
 
 void run(const PackArguments& arguments) {

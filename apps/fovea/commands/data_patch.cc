@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "apps/fovea/command.h"
+#include "apps/fovea/output.h"
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
@@ -125,14 +126,13 @@ void run_patch(const PatchArguments& arguments) {
   write_file_atomic((fs::path(arguments.out) / "statistics.json").string(),
                     json_text(statistics, 2) + "\n");
   if (arguments.json) {
-    fmt::print("{}\n", json_text(statistics));
+    say_as_is("{}\n", json_text(statistics));
     return;
   }
-  fmt::print("{}: {}x{}x{} {}, {} of {} patches; {:.1f} s, {:.0f} MiB\n", arguments.out,
-             source->format().size.height, source->format().size.width, source->format().channels,
-             data::name_of(source->format().type), sequence.trees[0].leaves.size(),
-             sequence.fixed_length, seconds.count(),
-             static_cast<double>(peak_memory_bytes()) / (1 << 20));
+  say("{}: {}x{}x{} {}, {} of {} patches; {:.1f} s, {:.0f} MiB\n", arguments.out,
+      source->format().size.height, source->format().size.width, source->format().channels,
+      data::name_of(source->format().type), sequence.trees[0].leaves.size(), sequence.fixed_length,
+      seconds.count(), static_cast<double>(peak_memory_bytes()) / (1 << 20));
 }
 
 struct UnpatchArguments {
@@ -146,7 +146,7 @@ void run_unpatch(const UnpatchArguments& arguments) {
   const fs::path given(arguments.folder);
   const auto sequence = is_folder(given) ? given / "patches.safetensors" : given;
   data::write_prediction(sequence.string(), arguments.values, arguments.out, arguments.options);
-  fmt::print("{}\n", arguments.out);
+  say("{}\n", arguments.out);
 }
 
 void add_raw_options(Command command, PatchArguments& arguments) {

@@ -7,6 +7,7 @@
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/commands/data.h"
+#include "apps/fovea/output.h"
 #include "fovea/core/json.h"
 #include "fovea/data/imagenet.h"
 
@@ -33,17 +34,17 @@ void run(const PrepareArguments& arguments) {
                                         {"train_samples", report.train},
                                         {"val_samples", report.val},
                                         {"resumed_samples", report.resumed}};
-    fmt::print("{}\n", json_text(out));
+    say_as_is("{}\n", json_text(out));
     return;
   }
-  fmt::print("{}: {} classes, {} training and {} validation images{}\n", options.out,
-             report.classes, report.train, report.val,
-             report.resumed > 0 ? fmt::format(" ({} were there)", report.resumed) : "");
+  say("{}: {} classes, {} training and {} validation images{}\n", options.out, report.classes,
+      report.train, report.val,
+      report.resumed > 0 ? fmt::format(" ({} were there)", report.resumed) : "");
   const std::string more =
       options.to == "wds" ? fmt::format(", num_classes: {}", report.classes) : "";
   for (const char* part : {"train", "val"}) {
-    fmt::print("  recipe: data.{0}: {{format: {1}, path: {2}/{0}{3}}}\n", part, options.to,
-               options.out, more);
+    say("  recipe: data.{0}: {{format: {1}, path: {2}/{0}{3}}}\n", part, options.to, options.out,
+        more);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/commands/data.h"
+#include "apps/fovea/output.h"
 #include "fovea/core/json.h"
 #include "fovea/data/mni152.h"
 
@@ -21,10 +22,10 @@ nlohmann::ordered_json to_json(const data::Mni152Part& part) {
 
 void print_part(const char* name, const data::Mni152Part& part) {
   const auto total = static_cast<double>(part.voxels[0] + part.voxels[1] + part.voxels[2]);
-  fmt::print("  {}: {} slabs; background {:.1f} %, grey matter {:.1f} %, white matter {:.1f} %\n",
-             name, part.slabs, 100.0 * static_cast<double>(part.voxels[0]) / total,
-             100.0 * static_cast<double>(part.voxels[1]) / total,
-             100.0 * static_cast<double>(part.voxels[2]) / total);
+  say("  {}: {} slabs; background {:.1f} %, grey matter {:.1f} %, white matter {:.1f} %\n", name,
+      part.slabs, 100.0 * static_cast<double>(part.voxels[0]) / total,
+      100.0 * static_cast<double>(part.voxels[1]) / total,
+      100.0 * static_cast<double>(part.voxels[2]) / total);
 }
 
 }  // namespace
@@ -60,10 +61,10 @@ void add_data_prepare_mni152(Command prepare) {
       const nlohmann::ordered_json out = {{"out", arguments->options.out},
                                           {"train", to_json(report.train)},
                                           {"val", to_json(report.val)}};
-      fmt::print("{}\n", json_text(out));
+      say_as_is("{}\n", json_text(out));
       return;
     }
-    fmt::print("{}:\n", arguments->options.out);
+    say("{}:\n", arguments->options.out);
     print_part("train", report.train);
     print_part("val", report.val);
   });

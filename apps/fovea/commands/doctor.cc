@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "apps/fovea/command.h"
+#include "apps/fovea/output.h"
 #include "fovea/core/error.h"
 #include "fovea/core/html.h"
 #include "fovea/core/json.h"
@@ -225,11 +226,11 @@ const char* word_of(State state) {
 void print_text(const std::vector<Finding>& findings, bool can_train) {
   for (const auto& [name, state, found, advice] : findings) {
     const char* mark = state == State::kOk ? "ok" : state == State::kOptional ? "--" : "NO";
-    fmt::print("{:<3} {:<13} {}\n", mark, name, found);
-    if (!advice.empty()) fmt::print("                  {}\n", advice);
+    say("{:<3} {:<13} {}\n", mark, name, found);
+    if (!advice.empty()) say("                  {}\n", advice);
   }
-  fmt::print("\n{}\n", can_train ? "Training can run on this machine."
-                                 : "Training cannot run here: see the lines marked NO.");
+  say("\n{}\n", can_train ? "Training can run on this machine."
+                          : "Training cannot run here: see the lines marked NO.");
 }
 
 void print_json(const std::vector<Finding>& findings, bool can_train) {
@@ -239,7 +240,7 @@ void print_json(const std::vector<Finding>& findings, bool can_train) {
         {{"name", name}, {"state", word_of(state)}, {"found", found}, {"advice", advice}});
   }
   const nlohmann::ordered_json out = {{"can_train", can_train}, {"findings", list}};
-  fmt::print("{}\n", json_text(out));
+  say_as_is("{}\n", json_text(out));
 }
 
 void run(bool json) {

@@ -11,6 +11,7 @@
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/inference_options.h"
+#include "apps/fovea/output.h"
 #include "apps/fovea/overrides.h"
 #include "apps/fovea/ranks.h"
 #include "fovea/core/error.h"
@@ -52,15 +53,15 @@ void run_knn(const EvalArguments& arguments, const train::Inference& inference,
     object["num_samples"] = result.num_samples;
     object["num_neighbors"] = result.num_neighbors;
     object["num_left_out"] = result.num_left_out;
-    fmt::print("{}\n", json_text(object));
+    say_as_is("{}\n", json_text(object));
     return;
   }
-  for (const auto& [name, value] : result.metrics) fmt::print("{:<14} {:.4f}\n", name, value);
-  fmt::print("{:<14} {} of data.val, among {} of data.train\n", "num_samples", result.num_samples,
-             result.num_neighbors);
+  for (const auto& [name, value] : result.metrics) say("{:<14} {:.4f}\n", name, value);
+  say("{:<14} {} of data.val, among {} of data.train\n", "num_samples", result.num_samples,
+      result.num_neighbors);
   if (result.num_left_out > 0)
-    fmt::print("{:<14} {} (without a label, or they cannot be read)\n", "num_left_out",
-               result.num_left_out);
+    say("{:<14} {} (without a label, or they cannot be read)\n", "num_left_out",
+        result.num_left_out);
 }
 
 void print(const std::map<std::string, double>& metrics, int64_t num_samples, int64_t num_left_out,
@@ -69,13 +70,12 @@ void print(const std::map<std::string, double>& metrics, int64_t num_samples, in
     nlohmann::json object(metrics);
     object["num_samples"] = num_samples;
     object["num_left_out"] = num_left_out;
-    fmt::print("{}\n", json_text(object));
+    say_as_is("{}\n", json_text(object));
     return;
   }
-  for (const auto& [name, value] : metrics) fmt::print("{:<12} {:.4f}\n", name, value);
-  fmt::print("{:<12} {}\n", "num_samples", num_samples);
-  if (num_left_out > 0)
-    fmt::print("{:<12} {} (they cannot be read)\n", "num_left_out", num_left_out);
+  for (const auto& [name, value] : metrics) say("{:<12} {:.4f}\n", name, value);
+  say("{:<12} {}\n", "num_samples", num_samples);
+  if (num_left_out > 0) say("{:<12} {} (they cannot be read)\n", "num_left_out", num_left_out);
 }
 
 // Each rank evaluates its part of the data; the first one prints what all of them found.

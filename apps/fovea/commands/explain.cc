@@ -18,6 +18,7 @@
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/inference_options.h"
+#include "apps/fovea/output.h"
 #include "apps/fovea/predict/output_files.h"
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
@@ -199,10 +200,10 @@ void run(const ExplainArguments& arguments) {
     for (const auto& input : read_inputs(inference, path)) {
       const auto files = explain_input(arguments, inference, input, free_name(input.name, taken));
       if (arguments.json) {
-        fmt::print("{}\n", json_text(nlohmann::json{{"input", path}, {"files", files}}));
+        say_as_is("{}\n", json_text(nlohmann::json{{"input", path}, {"files", files}}));
         continue;
       }
-      for (const auto& file : files) fmt::print("{}\n", file);
+      for (const auto& file : files) say("{}\n", file);
     }
   }
 }

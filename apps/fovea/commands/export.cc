@@ -9,6 +9,7 @@
 #include <string>
 
 #include "apps/fovea/command.h"
+#include "apps/fovea/output.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
@@ -78,19 +79,18 @@ void export_onnx(const ExportArguments& arguments, const train::Inference& infer
                            {"outputs", nlohmann::json::array()}};
     for (const auto& port : graph.inputs) line["inputs"].push_back(json_of(port));
     for (const auto& port : graph.outputs) line["outputs"].push_back(json_of(port));
-    fmt::print("{}\n", json_text(line));
+    say_as_is("{}\n", json_text(line));
     return;
   }
-  fmt::print("{}: ONNX, opset {}, {} nodes, {} initialisers, {:.1f} MB\n", arguments.file,
-             onnx::kOpset, graph.nodes.size(), graph.initializers.size(),
-             static_cast<double>(report.file.bytes) / 1e6);
+  say("{}: ONNX, opset {}, {} nodes, {} initialisers, {:.1f} MB\n", arguments.file, onnx::kOpset,
+      graph.nodes.size(), graph.initializers.size(), static_cast<double>(report.file.bytes) / 1e6);
   if (!report.file.data_file.empty()) {
-    fmt::print("data:   {} (keep it beside the model)\n", report.file.data_file);
+    say("data:   {} (keep it beside the model)\n", report.file.data_file);
   }
   for (const auto& port : graph.inputs) {
-    fmt::print("input:  {} float32, normalised as for training\n", text_of(port));
+    say("input:  {} float32, normalised as for training\n", text_of(port));
   }
-  for (const auto& port : graph.outputs) fmt::print("output: {} float32\n", text_of(port));
+  for (const auto& port : graph.outputs) say("output: {} float32\n", text_of(port));
 }
 
 void export_safetensors(const ExportArguments& arguments, const train::Inference& inference) {
@@ -106,9 +106,9 @@ void export_safetensors(const ExportArguments& arguments, const train::Inference
   }
   const auto count = inference.model->named_parameters().size();
   if (arguments.json) {
-    fmt::print("{}\n", json_text(nlohmann::json{{"file", arguments.file}, {"tensors", count}}));
+    say_as_is("{}\n", json_text(nlohmann::json{{"file", arguments.file}, {"tensors", count}}));
   } else {
-    fmt::print("{}: safetensors, {} tensors with timm's names\n", arguments.file, count);
+    say("{}: safetensors, {} tensors with timm's names\n", arguments.file, count);
   }
 }
 

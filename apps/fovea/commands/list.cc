@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/fovea/command.h"
+#include "apps/fovea/output.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
@@ -97,16 +98,16 @@ void print(const std::vector<Entry>& entries, bool json) {
   if (json) {
     auto out = nlohmann::json::array();
     for (const auto& entry : entries) out.push_back(entry.name);
-    fmt::print("{}\n", json_text(out));
+    say_as_is("{}\n", json_text(out));
     return;
   }
   size_t width = 0;
   for (const auto& entry : entries) width = std::max(width, entry.name.size());
   for (const auto& [name, help] : entries) {
     if (help.empty()) {
-      fmt::print("{}\n", name);
+      say("{}\n", name);
     } else {
-      fmt::print("{:<{}}  {}\n", name, width, help);
+      say("{:<{}}  {}\n", name, width, help);
     }
   }
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "apps/fovea/command.h"
+#include "apps/fovea/output.h"
 #include "apps/fovea/overrides.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
@@ -102,12 +103,10 @@ std::string options_text(const parallel::ParallelConfig& parallel) {
 
 void print_memory(const plan::MeshPlan& plan, const plan::MachineProfile& machine) {
   const auto& memory = plan.memory;
-  fmt::print("memory of a rank         {} of {}{}\n",
-             format_bytes(static_cast<double>(memory.peak())), format_bytes(machine.memory_bytes()),
-             plan.fits ? "" : ": DOES NOT FIT");
+  say("memory of a rank         {} of {}{}\n", format_bytes(static_cast<double>(memory.peak())),
+      format_bytes(machine.memory_bytes()), plan.fits ? "" : ": DOES NOT FIT");
   const auto line = [](const char* name, int64_t bytes, const char* what) {
-    if (bytes > 0)
-      fmt::print("  {:<22} {:>10}{}\n", name, format_bytes(static_cast<double>(bytes)), what);
+    if (bytes > 0) say("  {:<22} {:>10}{}\n", name, format_bytes(static_cast<double>(bytes)), what);
   };
   line("parameters", memory.parameters, "");
   line("gradients", memory.gradients, "");
@@ -117,8 +116,8 @@ void print_memory(const plan::MeshPlan& plan, const plan::MachineProfile& machin
   line("the rest at the peak", std::max<int64_t>(0, memory.working - memory.activations),
        "  gathered weights, gradients on their way, work in progress");
   if (memory.host.state() == 0) return;
-  fmt::print("memory of the host        {} a rank (cpu_offload)\n",
-             format_bytes(static_cast<double>(memory.host_peak())));
+  say("memory of the host        {} a rank (cpu_offload)\n",
+      format_bytes(static_cast<double>(memory.host_peak())));
   line("parameters", memory.host.parameters, "");
   line("gradients", memory.host.gradients, "");
   line("optimizer", memory.host.optimizer, "");
@@ -127,56 +126,53 @@ void print_memory(const plan::MeshPlan& plan, const plan::MachineProfile& machin
 }
 
 void print_collectives(const plan::MeshPlan& plan) {
-  fmt::print("collectives of a rank and step\n");
-  fmt::print("  {:<24}{:>6}  {:<16}{:>8}{:>12}{:>12}\n", "axis", "ranks", "collective", "calls",
-             "bytes", "waited");
+  say("collectives of a rank and step\n");
+  say("  {:<24}{:>6}  {:<16}{:>8}{:>12}{:>12}\n", "axis", "ranks", "collective", "calls", "bytes",
+      "waited");
   for (const auto& [axis, counts] : plan.counts) {
     const auto waits = plan.time.exposed_by_axis.find(axis);
     auto waited = waits == plan.time.exposed_by_axis.end() ? "" : milliseconds_text(waits->second);
     for (const auto& [collective, count] : counts) {
-      fmt::print("  {:<24}{:>6}  {:<16}{:>8}{:>12}{:>12}\n", axis, plan.group_sizes.at(axis),
-                 name_of(collective), count.calls, format_bytes(static_cast<double>(count.bytes)),
-                 waited);
+      say("  {:<24}{:>6}  {:<16}{:>8}{:>12}{:>12}\n", axis, plan.group_sizes.at(axis),
+          name_of(collective), count.calls, format_bytes(static_cast<double>(count.bytes)), waited);
       waited.clear();
     }
   }
-  if (plan.counts.empty()) fmt::print("  none\n");
+  if (plan.counts.empty()) say("  none\n");
 }
 
 void print_step(const plan::MeshPlan& plan, const train::TrainConfig& config,
                 const plan::MachineProfile& machine) {
   const auto& time = plan.time;
-  fmt::print("step                     {}: products {}, other work {}, waiting for ranks {}\n",
-             milliseconds_text(time.step), milliseconds_text(time.products),
-             milliseconds_text(time.memory), milliseconds_text(time.exposed));
+  say("step                     {}: products {}, other work {}, waiting for ranks {}\n",
+      milliseconds_text(time.step), milliseconds_text(time.products),
+      milliseconds_text(time.memory), milliseconds_text(time.exposed));
   const double images = static_cast<double>(config.data.global_batch_size) / time.step;
   if (plan.memory.host.state() > 0) {
-    fmt::print("{:25}without what cpu_offload adds: the bus, and the update on the host\n", "");
+    say("{:25}without what cpu_offload adds: the bus, and the update on the host\n", "");
   }
-  fmt::print(
-      "speed                    {:.0f} images/s, {:.1f} TFLOP/s of products a rank ({} {})\n",
+  say("speed                    {:.0f} images/s, {:.1f} TFLOP/s of products a rank ({} {})\n",
       images, 1e-12 * plan.flops / time.step, machine.name, config.device.dtype);
 }
 
 void print_pipeline(const std::vector<plan::PipelinePoint>& points) {
   const auto& last = points.back();
   const auto share = [](double part, double whole) { return 100 * part / whole; };
-  fmt::print("pipeline parallel        ");
+  say("pipeline parallel        ");
   if (last.stages == 0) {
-    fmt::print("no blocks, or no ranks of data parallel, to make stages of\n");
+    say("no blocks, or no ranks of data parallel, to make stages of\n");
     return;
   }
-  fmt::print("at {} ranks {} stages cost a bubble of {:.1f} % against {:.1f} % of the step that\n",
-             points.front().num_ranks, points.front().stages, 100 * points.front().bubble,
-             share(points.front().exposed, points.front().step));
-  fmt::print("{:25}waits for data parallel: {} with, {} without.\n", "",
-             milliseconds_text(points.front().step_with), milliseconds_text(points.front().step));
+  say("at {} ranks {} stages cost a bubble of {:.1f} % against {:.1f} % of the step that\n",
+      points.front().num_ranks, points.front().stages, 100 * points.front().bubble,
+      share(points.front().exposed, points.front().step));
+  say("{:25}waits for data parallel: {} with, {} without.\n", "",
+      milliseconds_text(points.front().step_with), milliseconds_text(points.front().step));
   if (!last.pays()) {
-    fmt::print("{:25}With this batch it pays at no size up to {} ranks\n", "", last.num_ranks);
+    say("{:25}With this batch it pays at no size up to {} ranks\n", "", last.num_ranks);
   } else {
-    fmt::print("{:25}It starts to pay at about {} ranks: {} stages, {} against {}\n", "",
-               last.num_ranks, last.stages, milliseconds_text(last.step_with),
-               milliseconds_text(last.step));
+    say("{:25}It starts to pay at about {} ranks: {} stages, {} against {}\n", "", last.num_ranks,
+        last.stages, milliseconds_text(last.step_with), milliseconds_text(last.step));
   }
 }
 
@@ -225,15 +221,15 @@ void show_one(const PlanArguments& arguments, const train::TrainConfig& config,
     auto object = to_json(found);
     object["pipeline_pays_at"] =
         points.back().pays() ? ordered_json(points.back().num_ranks) : ordered_json(nullptr);
-    fmt::print("{}\n", json_text(object));
+    say_as_is("{}\n", json_text(object));
     return;
   }
   const auto options = options_text(found.parallel);
-  fmt::print("mesh                     {} = {} ranks of {}{}{}\n", mesh_text(found.mesh),
-             arguments.gpus, machine.name, options.empty() ? "" : "; ", options);
-  fmt::print("batch                    {}: of a rank {}, in {} micro-batch{} of {}\n",
-             config.data.global_batch_size, found.local_batch_size, found.num_micro_batches,
-             found.num_micro_batches == 1 ? "" : "es", found.micro_batch_size);
+  say("mesh                     {} = {} ranks of {}{}{}\n", mesh_text(found.mesh), arguments.gpus,
+      machine.name, options.empty() ? "" : "; ", options);
+  say("batch                    {}: of a rank {}, in {} micro-batch{} of {}\n",
+      config.data.global_batch_size, found.local_batch_size, found.num_micro_batches,
+      found.num_micro_batches == 1 ? "" : "es", found.micro_batch_size);
   print_memory(found, machine);
   print_collectives(found);
   print_step(found, config, machine);
@@ -245,28 +241,27 @@ void show_best(const PlanArguments& arguments, const train::TrainConfig& config,
   auto plans = plan::search_meshes(config, arguments.gpus, machine);
   const auto count = std::min(plans.size(), static_cast<size_t>(arguments.top));
   if (arguments.json) {
-    for (size_t i = 0; i < count; ++i) fmt::print("{}\n", json_text(to_json(plans[i])));
+    for (size_t i = 0; i < count; ++i) say_as_is("{}\n", json_text(to_json(plans[i])));
     return;
   }
-  fmt::print("{} possible meshes of {} ranks of {}, batch {}; the fastest first\n", plans.size(),
-             arguments.gpus, machine.name, config.data.global_batch_size);
-  fmt::print("{:>12}{:>9}{:>4}{:>4}  {:>10}{:>11}{:>11}{:>8}  {}\n", "dp_replicate", "dp_shard",
-             "cp", "tp", "step", "images/s", "memory", "waits", "");
+  say("{} possible meshes of {} ranks of {}, batch {}; the fastest first\n", plans.size(),
+      arguments.gpus, machine.name, config.data.global_batch_size);
+  say("{:>12}{:>9}{:>4}{:>4}  {:>10}{:>11}{:>11}{:>8}  {}\n", "dp_replicate", "dp_shard", "cp",
+      "tp", "step", "images/s", "memory", "waits", "");
   for (size_t i = 0; i < count; ++i) {
     const auto& plan = plans[i];
     const double images = static_cast<double>(config.data.global_batch_size) / plan.time.step;
     const auto host = plan.memory.host_peak();
-    fmt::print("{:>12}{:>9}{:>4}{:>4}  {:>10}{:>11.0f}{:>11}{:>6.1f} %  {}{}{}\n",
-               plan.mesh.sizes[0], plan.mesh.sizes[1], plan.mesh.sizes[2], plan.mesh.sizes[3],
-               milliseconds_text(plan.time.step), images,
-               format_bytes(static_cast<double>(plan.memory.peak())),
-               100 * plan.time.exposed / plan.time.step, options_text(plan.parallel),
-               plan.fits ? "" : "  DOES NOT FIT",
-               host > 0 ? fmt::format("  host {}", format_bytes(static_cast<double>(host))) : "");
+    say("{:>12}{:>9}{:>4}{:>4}  {:>10}{:>11.0f}{:>11}{:>6.1f} %  {}{}{}\n", plan.mesh.sizes[0],
+        plan.mesh.sizes[1], plan.mesh.sizes[2], plan.mesh.sizes[3],
+        milliseconds_text(plan.time.step), images,
+        format_bytes(static_cast<double>(plan.memory.peak())),
+        100 * plan.time.exposed / plan.time.step, options_text(plan.parallel),
+        plan.fits ? "" : "  DOES NOT FIT",
+        host > 0 ? fmt::format("  host {}", format_bytes(static_cast<double>(host))) : "");
   }
-  fmt::print("--mesh dp_replicate={},dp_shard={},cp={},tp={} shows one in full\n",
-             plans[0].mesh.sizes[0], plans[0].mesh.sizes[1], plans[0].mesh.sizes[2],
-             plans[0].mesh.sizes[3]);
+  say("--mesh dp_replicate={},dp_shard={},cp={},tp={} shows one in full\n", plans[0].mesh.sizes[0],
+      plans[0].mesh.sizes[1], plans[0].mesh.sizes[2], plans[0].mesh.sizes[3]);
 }
 
 // The ranks whose sequences are compared with rank `rank`: the first, the middle and the last one
@@ -299,10 +294,10 @@ void dry_run(const PlanArguments& arguments, const train::TrainConfig& config) {
       const ordered_json line = {
           {"position", count},    {"axis", group.axis},   {"collective", name_of(event.collective)},
           {"bytes", event.bytes}, {"dtype", event.dtype}, {"what", event.what}};
-      fmt::print("{}\n", json_text(line));
+      say_as_is("{}\n", json_text(line));
     } else {
-      fmt::print("{:>6}  {:<24}{:<16}{:>12}  {} ({})\n", count, group.axis,
-                 name_of(event.collective), event.bytes, event.what, event.dtype);
+      say("{:>6}  {:<24}{:<16}{:>12}  {} ({})\n", count, group.axis, name_of(event.collective),
+          event.bytes, event.what, event.dtype);
     }
     count += 1;
   });
@@ -310,10 +305,9 @@ void dry_run(const PlanArguments& arguments, const train::TrainConfig& config) {
   for (const auto other : others) {
     plan::check_same_sequence(own, plan::rehearse(config, mesh, other));
   }
-  fmt::print(stderr,
-             "{} collectives of rank {} in a step of {}; rank{} {} {} the same along every axis\n",
-             count, arguments.rank, mesh_text(mesh), others.size() == 1 ? "" : "s",
-             fmt::join(others, ", "), others.size() == 1 ? "has" : "have");
+  tell("{} collectives of rank {} in a step of {}; rank{} {} {} the same along every axis\n", count,
+       arguments.rank, mesh_text(mesh), others.size() == 1 ? "" : "s", fmt::join(others, ", "),
+       others.size() == 1 ? "has" : "have");
 }
 
 void run(const PlanArguments& arguments) {

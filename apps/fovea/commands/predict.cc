@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "apps/fovea/command.h"
+#include "apps/fovea/output.h"
 #include "fovea/core/error.h"
 #include "fovea/models/mae.h"
 #include "fovea/models/segmenter.h"
@@ -65,8 +66,8 @@ void predict_tensor(const PredictArguments& arguments, const train::Inference& i
   named.insert(named.end(), outputs.intermediates.begin(), outputs.intermediates.end());
   const auto out = arguments.out.empty() ? std::string("predictions.npy") : arguments.out;
   nn::write_tensor_file(out, named);
-  fmt::print("{}: logits of {} inputs and {} intermediates\n", out, outputs.logits.size(0),
-             outputs.intermediates.size());
+  say("{}: logits of {} inputs and {} intermediates\n", out, outputs.logits.size(0),
+      outputs.intermediates.size());
 }
 
 void run(const PredictArguments& arguments) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "apps/fovea/command.h"
+#include "apps/fovea/output.h"
 #include "fovea/core/json.h"
 
 namespace fovea::app {
@@ -26,10 +27,10 @@ void run(const ReportArguments& arguments) {
                                                    arguments.run_dirs.end());
   const auto path = train::write_report(folders, arguments.out);
   if (arguments.json) {
-    fmt::print("{}\n",
-               json_text(nlohmann::json{{"report", path.string()}, {"runs", arguments.run_dirs}}));
+    say_as_is("{}\n",
+              json_text(nlohmann::json{{"report", path.string()}, {"runs", arguments.run_dirs}}));
   } else {
-    fmt::print("{}\n", path.string());
+    say("{}\n", path.string());
   }
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "apps/fovea/command.h"
+#include "apps/fovea/output.h"
 #include "apps/fovea/overrides.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
@@ -89,23 +90,22 @@ void print_layers(const models::ModelSummary& summary, int64_t depth) {
   for (const auto& layer : summary.layers) {
     if (layer.depth() <= depth) width = std::max(width, layer.kind.size());
   }
-  fmt::print("{:<24}{:<{}}{:<22}{:>14}{:>12}\n", "layer", "kind", width + 2, "output", "parameters",
-             "FLOPs");
+  say("{:<24}{:<{}}{:<22}{:>14}{:>12}\n", "layer", "kind", width + 2, "output", "parameters",
+      "FLOPs");
   for (const auto& layer : summary.layers) {
     if (layer.depth() > depth) continue;
     const auto parameters =
         layer.num_parameters > 0 ? format_count(static_cast<double>(layer.num_parameters)) : "";
-    fmt::print("{:<24}{:<{}}{:<22}{:>14}{:>12}\n", layer_name(layer), layer.kind, width + 2,
-               shape_text(layer.output_shape), parameters,
-               flops_text(layer.product_flops + layer.norm_flops));
+    say("{:<24}{:<{}}{:<22}{:>14}{:>12}\n", layer_name(layer), layer.kind, width + 2,
+        shape_text(layer.output_shape), parameters,
+        flops_text(layer.product_flops + layer.norm_flops));
   }
 }
 
 std::string bytes_text(int64_t bytes) { return format_bytes(static_cast<double>(bytes)); }
 
 void print_memory(const char* name, const models::MemoryEstimate& memory) {
-  fmt::print(
-      "  {:<18}{:>10} = weights {} + gradients {} + optimizer {} + average {} + activations {}\n",
+  say("  {:<18}{:>10} = weights {} + gradients {} + optimizer {} + average {} + activations {}\n",
       name, bytes_text(memory.total()), bytes_text(memory.weights), bytes_text(memory.gradients),
       bytes_text(memory.optimizer), bytes_text(memory.average), bytes_text(memory.activations));
 }
@@ -131,15 +131,15 @@ Memory estimate(const models::ModelSummary& summary, const train::TrainConfig& c
 void print_text(const models::ModelSummary& summary, const Memory& memory, int64_t depth) {
   print_layers(summary, depth);
   const auto flops = static_cast<double>(summary.flops());
-  fmt::print("\ninput                {}\n", shape_text(summary.input_shape));
-  fmt::print("parameters           {} ({} trained)\n",
-             format_count(static_cast<double>(summary.num_parameters)),
-             format_count(static_cast<double>(summary.num_trainable)));
-  fmt::print("forward pass         {:.3f} GFLOPs, {:.2f} GMACs as timm counts\n", flops / 1e9,
-             summary.gmacs());
-  fmt::print("training             {:.3f} GFLOPs a sample: forward and twice that backward\n",
-             3 * flops / 1e9);
-  fmt::print("memory, estimated, batch {}:\n", memory.batch_size);
+  say("\ninput                {}\n", shape_text(summary.input_shape));
+  say("parameters           {} ({} trained)\n",
+      format_count(static_cast<double>(summary.num_parameters)),
+      format_count(static_cast<double>(summary.num_trainable)));
+  say("forward pass         {:.3f} GFLOPs, {:.2f} GMACs as timm counts\n", flops / 1e9,
+      summary.gmacs());
+  say("training             {:.3f} GFLOPs a sample: forward and twice that backward\n",
+      3 * flops / 1e9);
+  say("memory, estimated, batch {}:\n", memory.batch_size);
   print_memory("train float32", memory.train_float32);
   print_memory("train bfloat16", memory.train_bfloat16);
   print_memory("infer float32", memory.infer_float32);
@@ -176,7 +176,7 @@ void print_json(const models::ModelSummary& summary, const Memory& memory, int64
         {"infer_float32", to_json(memory.infer_float32)},
         {"infer_bfloat16", to_json(memory.infer_bfloat16)}}},
       {"layers", layers}};
-  fmt::print("{}\n", json_text(out));
+  say_as_is("{}\n", json_text(out));
 }
 
 void run(const SummaryArguments& arguments) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apps/fovea/command.h"
+#include "apps/fovea/output.h"
 #include "apps/fovea/overrides.h"
 #include "apps/fovea/ranks.h"
 #include "fovea/core/config.h"
@@ -52,18 +53,17 @@ nlohmann::json to_json(const train::FitResult& result) {
 
 void print_result(const train::FitResult& result, bool as_json) {
   if (as_json) {
-    fmt::print("{}\n", json_text(to_json(result)));
+    say_as_is("{}\n", json_text(to_json(result)));
     return;
   }
   if (result.stopped) {
-    fmt::print("stopped at step {}; the state is saved. Go on with: fovea train {}\n", result.step,
-               result.run_dir);
+    say("stopped at step {}; the state is saved. Go on with: fovea train {}\n", result.step,
+        result.run_dir);
     return;
   }
-  fmt::print("done: {} steps, {:.2f} epochs; {}\n", result.step, result.epoch,
-             metrics_text(result.last_eval));
-  fmt::print(
-      "  run folder  {}\n  report      {}/report.html\n  weights     {}/weights.safetensors\n",
+  say("done: {} steps, {:.2f} epochs; {}\n", result.step, result.epoch,
+      metrics_text(result.last_eval));
+  say("  run folder  {}\n  report      {}/report.html\n  weights     {}/weights.safetensors\n",
       result.run_dir, result.run_dir, result.run_dir);
 }
 
@@ -78,12 +78,12 @@ void print_phases(const std::string& run_dir, const std::vector<train::PhaseResu
       object["phases"].push_back(to_json(phase.fit));
       object["phases"].back()["name"] = phase.name;
     }
-    fmt::print("{}\n", json_text(object));
+    say_as_is("{}\n", json_text(object));
     return;
   }
   for (const auto& phase : phases) {
-    fmt::print("phase {}: {} steps, {:.2f} epochs; {}\n", phase.name, phase.fit.step,
-               phase.fit.epoch, metrics_text(phase.fit.last_eval));
+    say("phase {}: {} steps, {:.2f} epochs; {}\n", phase.name, phase.fit.step, phase.fit.epoch,
+        metrics_text(phase.fit.last_eval));
   }
   print_result(whole, false);
 }

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/fovea/output.h"
 #include "apps/fovea/predict/predict.h"
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
@@ -71,10 +72,10 @@ void predict_classes(const PredictArguments& arguments, const train::Inference& 
   }
   std::string lines;
   for (const auto& prediction : predictions) {
-    if (!arguments.json) fmt::print("{}", to_text(prediction));
+    if (!arguments.json) say("{}", to_text(prediction));
     lines += to_json_line(prediction);
   }
-  if (arguments.json) fmt::print("{}", lines);
+  if (arguments.json) say_as_is("{}", lines);
   if (!arguments.out.empty()) write_file_atomic(arguments.out, lines);
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/fovea/output.h"
 #include "apps/fovea/predict/output_files.h"
 #include "apps/fovea/predict/predict.h"
 #include "fovea/core/error.h"
@@ -189,7 +190,11 @@ void predict_masks(const PredictArguments& arguments, const train::Inference& in
   fs::create_directories(folder);
   for (const auto& input : arguments.inputs) {
     const auto mask = predict_one(input, folder, inference);
-    fmt::print("{}", arguments.json ? json_line(mask, inference) : text_line(mask, inference));
+    if (arguments.json) {
+      say_as_is("{}", json_line(mask, inference));
+    } else {
+      say("{}", text_line(mask, inference));
+    }
   }
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/fovea/output.h"
 #include "apps/fovea/predict/output_files.h"
 #include "apps/fovea/predict/predict.h"
 #include "fovea/core/error.h"
@@ -92,15 +93,15 @@ Restored restore(models::Mae& mae, const train::MaskedAutoencodingConfig& task,
 
 void report_reconstruction(const Reconstruction& one, bool json) {
   if (json) {
-    fmt::print("{}\n", json_text(nlohmann::json{{"input", one.input},
-                                                {"loss", one.loss},
-                                                {"num_masked", one.num_masked},
-                                                {"num_patches", one.num_patches},
-                                                {"files", one.files}}));
+    say_as_is("{}\n", json_text(nlohmann::json{{"input", one.input},
+                                               {"loss", one.loss},
+                                               {"num_masked", one.num_masked},
+                                               {"num_patches", one.num_patches},
+                                               {"files", one.files}}));
     return;
   }
-  fmt::print("{}\n  loss {:.4f}, {} of {} patches masked; {}\n", one.input, one.loss,
-             one.num_masked, one.num_patches, fmt::join(one.files, ", "));
+  say("{}\n  loss {:.4f}, {} of {} patches masked; {}\n", one.input, one.loss, one.num_masked,
+      one.num_patches, fmt::join(one.files, ", "));
 }
 
 }  // namespace

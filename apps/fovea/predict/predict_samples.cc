@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "apps/fovea/output.h"
 #include "apps/fovea/predict/output_files.h"
 #include "apps/fovea/predict/predict.h"
 #include "fovea/core/error.h"
@@ -102,7 +103,7 @@ void predict_samples(const PredictArguments& arguments, const train::Inference& 
     if (!request.classes.empty()) {
       line["class"] = inference.class_name(request.classes[static_cast<size_t>(i)]);
     }
-    fmt::print("{}\n", json_text(line));
+    say_as_is("{}\n", json_text(line));
   }
   const auto square = std::ceil(std::sqrt(static_cast<double>(samples.size(0))));
   const auto columns = std::clamp<int64_t>(
@@ -111,8 +112,8 @@ void predict_samples(const PredictArguments& arguments, const train::Inference& 
       1, kMaxColumns);
   write_png_file(folder / "grid.png", train::sample_grid(samples, columns, task.value_range));
   if (!arguments.json) {
-    fmt::print("{}: {} samples and grid.png ({}, {} steps)\n", folder.string(), samples.size(0),
-               request.sampler.kind, request.sampler.steps);
+    say("{}: {} samples and grid.png ({}, {} steps)\n", folder.string(), samples.size(0),
+        request.sampler.kind, request.sampler.steps);
   }
 }
 
