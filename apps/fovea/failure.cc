@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <climits>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
@@ -129,6 +131,10 @@ Failure kind_of_failure(const std::exception& error) {
 }  // namespace
 
 void catch_last_failures() {
+  char folder[PATH_MAX];
+  if (getcwd(folder, sizeof folder) == nullptr && errno == ENOENT) {
+    end_now("the working directory is gone; change into one that is there", "", ExitCode::kUsage);
+  }
   std::set_terminate(end_uncaught);
   on_exit(end_of_openmp, nullptr);
 }

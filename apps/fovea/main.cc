@@ -65,17 +65,7 @@ void limit_spinning(char** argv) {
   if (!error) execv(program.c_str(), argv);  // returns only where it fails; all works as before
 }
 
-// Libraries below end the process where the working directory is gone.
-bool has_working_directory() {
-  std::error_code error;
-  if (!std::filesystem::current_path(error).empty()) return true;
-  tell("error: the working directory cannot be used: {}; change into one that is there\n",
-       error.message());
-  return false;
-}
-
 int run(int argc, char** argv) {
-  if (!has_working_directory()) return static_cast<int>(ExitCode::kUsage);
   CLI::App app("Train and use vision transformers, 2-D and 3-D.", "fovea");
   app.set_version_flag("--version", "fovea " FOVEA_VERSION);
   app.require_subcommand(1);

