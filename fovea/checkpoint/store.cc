@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <new>
 #include <thread>
 
 #include "fovea/checkpoint/durable.h"
@@ -271,6 +272,8 @@ void Store::write(const Snapshot& snapshot) const {
     if (old != before.end() && old->second != snapshot.name) remove(old->second);
     prune();
   } catch (const CheckpointError&) {
+    throw;
+  } catch (const std::bad_alloc&) {  // no fault of the disk, and another exit code
     throw;
   } catch (const std::exception& error) {
     fail<CheckpointError>("checkpoint of step {}: {}; the checkpoints before it are untouched",
