@@ -144,13 +144,13 @@ ORIGINALS = [
     Original("wds tar", "shards", "shards/train-0.tar", readers("cls.yaml") + readers("json.yaml")
              + ["data index shards --out index", "data check shards --threads 1"], **TAR),
     Original("wds index", "shards", "shards/train-0.idx", readers("cls.yaml"), is_text=True, also_named=["train-0.tar"]),
-    Original("wds tar without index", "shards", "labels/train-0.tar", readers("labels"), **TAR),
+    Original("wds tar without index", "shards", "labels/train-0.tar", readers("labels"), also_named=["labels: "], **TAR),
     Original("list csv", "lists", "list.csv", [CHECK.format("csv.yaml"), INSPECT.format("csv.yaml")], is_text=True,
              also_named=OTHERS),
     Original("list jsonl", "lists", "list.jsonl", readers("jsonl.yaml"), is_text=True, also_named=OTHERS),
     Original("list mask png", "lists", "masks/0.png", [CHECK.format("csv.yaml"), INSPECT.format("csv.yaml")], **PNG),
     Original("tiny_imagenet wnids", "lists", "tiny/wnids.txt", readers("tiny.yaml"), is_text=True,
-             also_named=[*OTHERS, "tiny/val/"]),
+             also_named=[*OTHERS, "tiny/val/", "tiny/train/"]),
     Original("tiny_imagenet words", "lists", "tiny/words.txt", readers("tiny.yaml"), is_text=True, also_named=OTHERS),
     Original("tiny_imagenet annotations", "lists", "tiny/val/val_annotations.txt", readers("tiny.yaml"), is_text=True,
              also_named=OTHERS),
@@ -161,5 +161,5 @@ ORIGINALS = [
     Original("packed plan", "packed", "packed_in/plan.json", ["data pack photos --out packed_in"], is_text=True, may_move=False),
     Original("imagenet train tar", "imagenet", "train.tar", PREPARE, **TAR),
     Original("imagenet val tar", "imagenet", "val.tar", PREPARE, **TAR),
-    Original("imagenet devkit", "imagenet", "devkit.tar.gz", PREPARE, is_checked=True, layers=TAR_GZ),
+    Original("imagenet devkit", "imagenet", "devkit.tar.gz", PREPARE, is_checked=True, layers=TAR_GZ, also_named=["the devkit"]),
 ]

@@ -20,7 +20,9 @@ LONGEST = 64 << 20  # bytes of a file that is compared
 
 
 def is_control(character):
-    return unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp") and character not in "\n\r\t"
+    """C0, C1, and what turns the direction of a line, as fovea/core/printable.h has it."""
+    is_steering = unicodedata.category(character) == "Cc" or "\u2028" <= character <= "\u202e" or "\u2066" <= character <= "\u2069"
+    return is_steering and character not in "\n\r\t"
 
 
 def raw_controls(outcome):
