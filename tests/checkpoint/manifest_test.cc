@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "fovea/checkpoint/sha256.h"
+#include "fovea/core/sha256.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
 #include "tests/checkpoint/support.h"
