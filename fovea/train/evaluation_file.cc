@@ -44,9 +44,13 @@ std::vector<JsonValue> list_of(const JsonValue& value, const char* key) {
 }
 
 std::string picture_of(const JsonValue& value) {
-  std::string image;
-  value.read("image_png", image);
-  return base64_decode(image);
+  const auto image = value.find("image_png");
+  if (!image) return {};
+  try {
+    return base64_decode(image->text());
+  } catch (const DataError& error) {
+    fail<DataError>("{}: {}", image->where(), error.what());
+  }
 }
 
 SamplePrediction sample_from(const JsonValue& value) {

@@ -56,7 +56,9 @@ bool is_free(std::string_view key) {
 
 }  // namespace
 
-bool is_run_folder(const fs::path& path) { return is_there(path / "config.yaml"); }
+bool is_run_folder(const fs::path& path) {
+  return is_folder(path) && is_there(path / "config.yaml");
+}
 
 TrainConfig load_run_config(const fs::path& folder, const std::vector<std::string>& overrides) {
   if (!is_run_folder(folder)) {
@@ -66,6 +68,11 @@ TrainConfig load_run_config(const fs::path& folder, const std::vector<std::strin
   auto config = load_config<TrainConfig>((folder / "config.yaml").string(), overrides);
   config.run.dir = folder.string();
   return config;
+}
+
+TrainConfig load_any_config(const std::string& source, const std::vector<std::string>& overrides) {
+  return is_folder(source) ? load_run_config(source, overrides)
+                           : load_config<TrainConfig>(source, overrides);
 }
 
 RunFolder::Lock::Lock(const fs::path& folder) {

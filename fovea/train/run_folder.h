@@ -60,6 +60,9 @@ class RunFolder {
 // The config of the run in `folder`. Throws ConfigError when the folder holds none.
 TrainConfig load_run_config(const std::filesystem::path& folder,
                             const std::vector<std::string>& overrides = {});
+// That of a run folder, or a recipe: what a command takes that reads either.
+TrainConfig load_any_config(const std::string& source,
+                            const std::vector<std::string>& overrides = {});
 
 // True for a folder with a config.yaml in it.
 bool is_run_folder(const std::filesystem::path& path);

@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "fovea/core/sha256.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
+#include "fovea/core/sha256.h"
 #include "tests/checkpoint/support.h"
 
 namespace fovea::checkpoint {

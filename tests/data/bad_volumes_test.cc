@@ -190,10 +190,10 @@ std::function<void(VolumeBytes&)> rewrite(const std::string& from, const std::st
 TEST(BadVolumesTest, Npy) {
   const std::string name = "2.npy";
   for (const Harm& harm :
-       {truncated(name, "bytes of data, its header describes"),
+       {truncated(name, "bytes of data, but its header describes"),
         replaced(name, "wrong magic", "hello, this is no array", "not a .npy file"), vanishes(name),
         becomes_a_pipe(name), disk_fails(name),
-        shrinks(name, 200, "bytes of data, its header describes"),
+        shrinks(name, 200, "bytes of data, but its header describes"),
         edited("pickled", name, "2.npy", rewrite("'<f4'", "'|O' ")),
         edited("sizes that overflow", name, "2.npy",
                [](auto& bytes) {

@@ -124,12 +124,15 @@ TEST_F(NamedWeightsTest, AnOptionWithoutUseIsRefused) {
 
 TEST_F(NamedWeightsTest, NamesOfClassesThatAreNoListAreRefused) {
   const auto path = folder_.file("names.safetensors");
-  for (const std::string text : {"{", "{\"a\": 1}", "[1]", "\"\x1b[31m\""}) {
+  const std::pair<std::string, std::string> cases[] = {{"{", "not JSON"},
+                                                       {"{\"a\": 1}", "expected a list"},
+                                                       {"[1]", "expected a text"},
+                                                       {"\"\x1b[31m\"", "not JSON"}};
+  for (const auto& [text, fault] : cases) {
     models::save_weights(*trained_, path,
                          {{"fovea.config", dump_config(config_)}, {"fovea.class_names", text}});
-    EXPECT_THAT(said_of(path),
-                AllOf(HasSubstr("names.safetensors"), HasSubstr("expected a JSON list of names"),
-                      ::testing::Not(HasSubstr("\x1b"))));
+    EXPECT_THAT(said_of(path), AllOf(HasSubstr("names.safetensors: fovea.class_names"),
+                                     HasSubstr(fault), ::testing::Not(HasSubstr("\x1b"))));
   }
 }
 

@@ -25,11 +25,6 @@ struct ConfigArguments {
   std::vector<std::string> overrides;
 };
 
-train::TrainConfig load(const std::string& source, const std::vector<std::string>& overrides = {}) {
-  return train::is_run_folder(source) ? train::load_run_config(source, overrides)
-                                      : load_config<train::TrainConfig>(source, overrides);
-}
-
 void add_show(Command config) {
   auto command = config.add_command(
       "show", "Print the resolved config: every key, with defaults and overrides");
@@ -38,8 +33,9 @@ void add_show(Command config) {
       .required()
       .type_name("RECIPE|RUN_DIR");
   add_overrides(command, arguments->overrides, "optim.lr=3e-4");
-  command.callback(
-      [arguments] { say_as_is("{}", dump_config(load(arguments->source, arguments->overrides))); });
+  command.callback([arguments] {
+    say_as_is("{}", dump_config(train::load_any_config(arguments->source, arguments->overrides)));
+  });
 }
 
 void add_diff(Command config) {
@@ -52,7 +48,8 @@ void add_diff(Command config) {
       .required()
       .type_name("RIGHT");
   command.callback([arguments] {
-    for (const auto& change : config_diff(load(arguments->source), load(arguments->other))) {
+    for (const auto& change : config_diff(train::load_any_config(arguments->source),
+                                          train::load_any_config(arguments->other))) {
       say("{}: {} -> {}\n", change.key, change.a.value_or("(none)"), change.b.value_or("(none)"));
     }
   });

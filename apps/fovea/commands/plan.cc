@@ -82,9 +82,7 @@ parallel::ParallelConfig parse_mesh(const std::string& text, parallel::ParallelC
 }
 
 train::TrainConfig load_recipe(const PlanArguments& arguments) {
-  const auto config = train::is_run_folder(arguments.recipe)
-                          ? train::load_run_config(arguments.recipe, arguments.overrides)
-                          : load_config<train::TrainConfig>(arguments.recipe, arguments.overrides);
+  const auto config = train::load_any_config(arguments.recipe, arguments.overrides);
   return config.phases.empty() ? config : train::resolve_phases(config).front().config;
 }
 

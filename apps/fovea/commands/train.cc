@@ -28,13 +28,6 @@ struct TrainArguments {
   bool json = false;
 };
 
-train::TrainConfig load(const TrainArguments& arguments) {
-  if (train::is_run_folder(arguments.source)) {
-    return train::load_run_config(arguments.source, arguments.overrides);
-  }
-  return load_config<train::TrainConfig>(arguments.source, arguments.overrides);
-}
-
 std::string metrics_text(const std::map<std::string, double>& metrics) {
   std::string text;
   for (const auto& [name, value] : metrics) {
@@ -110,7 +103,7 @@ void run(const TrainArguments& arguments) {
   note_signals_for_good();
   const auto progress =
       arguments.json ? train::ProgressLine::Mode::kSilent : train::ProgressLine::Mode::kAuto;
-  const auto config = load(arguments);
+  const auto config = train::load_any_config(arguments.source, arguments.overrides);
   run_in_world(config, [&](parallel::World& world) {
     const bool is_stopped = config.phases.empty()
                                 ? run_once(config, progress, arguments.json, world)

@@ -20,7 +20,8 @@ NumpyArray parse_numpy_array(std::shared_ptr<const std::string> file, const std:
   const uint64_t held = file->size() - header.data_offset;
   if (header.data_bytes != held || held == 0) {
     fail<DataError>(
-        "{}: {} bytes of data, its header describes {}; expected an array that is whole and not "
+        "{}: {} bytes of data, but its header describes {}; expected an array that is whole and "
+        "not "
         "empty",
         source, held, header.data_bytes);
   }
