@@ -35,7 +35,8 @@ Failure failure_of_torch(const c10::Error& error) {
 // oneDNN's own class of exceptions, whose header libtorch does not carry.
 bool is_of_onednn(const std::exception& error) {
   const std::string what = error.what();
-  return what.find("could not execute a primitive") != std::string::npos ||
+  return what == "could not create a primitive" ||  // not "... primitive descriptor": not supported
+         what.find("could not execute a primitive") != std::string::npos ||
          what.find("could not create a memory") != std::string::npos;
 }
 
