@@ -400,6 +400,11 @@ std::string Store::weights_file(const std::string& which) const {
     fail<CheckpointError>("{}: no {} checkpoint yet", folder_.string(), which);
   }
   const auto path = folder_ / name;
+  if (!is_folder(path)) {
+    fail<CheckpointError>(
+        "{}: found {}, which is not there; expected the name of a folder beside it",
+        (folder_ / which).string(), name);
+  }
   try {
     const auto manifest = read_manifest(path);
     const std::string part = manifest.tensors.contains("ema") ? "ema" : "model";

@@ -229,6 +229,14 @@ TEST_F(StoreTest, WeightsOfADamagedOrMissingCheckpointAreRefused) {
   write_bytes(file, bytes);
   EXPECT_THROW(open().weights_file("latest"), CheckpointError);
   EXPECT_THROW(open().weights_file("newest"), Error);
+  write_bytes(folder_.file("best"), "step_00000086\n");
+  try {
+    open().weights_file("best");
+    ADD_FAILURE() << "took a name of nothing";
+  } catch (const CheckpointError& error) {
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("/best: found step_00000086"), HasSubstr("not there")));
+  }
 }
 
 // A wait for who writes into a pipe would last for ever; the alarm ends it.
