@@ -1,5 +1,7 @@
 // UCF-VIT's YAML. Its keys are those of configs/*/*/base_config.yaml; what they mean there is in
 // docs/coming_from_ucf_vit.md.
+#include "fovea/recipe_import/ucf.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,8 +12,6 @@
 
 namespace fovea::recipe_import {
 namespace {
-
-constexpr const char* kNet = "model.net.init_args.";
 
 struct ToldTask {
   std::string task, sign;
@@ -33,8 +33,6 @@ ToldTask told_task(const Importer& in) {
   }
   return {"classification", "no key of another task"};
 }
-
-std::string ucf_task(const Importer& in) { return told_task(in).task; }
 
 // Where the keys of the ViT stand in a recipe of this task.
 std::string vit_prefix(const Importer& in) {
@@ -83,11 +81,6 @@ bool takes_adaptive(const Importer& in) {
 bool lays_patches(const Importer& in) {
   const auto task = ucf_task(in);
   return task == "sap" || task == "unetr";
-}
-
-bool has_variables(const Importer& in) {
-  return in.flag(std::string(kNet) + "use_varemb", false) &&
-         in.find(std::string(kNet) + "default_vars") != nullptr;
 }
 
 bool is_adaptive(const Importer& in) {
@@ -298,24 +291,6 @@ ImportRules data_rules() {
   };
 }
 
-// The first value of a dict by data set, or the value itself.
-ConfigNode first_of(const ConfigNode* node) {
-  if (node == nullptr) return {};
-  return node->kind == ConfigNode::Kind::kMap && !node->children.empty() ? node->children.front()
-                                                                         : *node;
-}
-
-std::vector<double> numbers_of(const ConfigNode& node) {
-  std::vector<double> values;
-  for (const auto& child : node.children) values.push_back(as_number("a list", child));
-  return values;
-}
-
-double number_in(const ConfigNode* dict, const std::string& name, double otherwise) {
-  const auto* value = dict ? dict->find(name) : nullptr;
-  return value && value->kind == ConfigNode::Kind::kScalar ? as_number(name, *value) : otherwise;
-}
-
 void finish_model(Importer& in, const std::string& task) {
   const auto net = [&](const char* key) { return std::string(kNet) + key; };
   const std::map<std::string, std::string> models = {{"mae", "mae"},
@@ -333,7 +308,7 @@ void finish_model(Importer& in, const std::string& task) {
   if (in.flag(net("twoD"), true) && sides.size() > 2) sides.resize(2);
   std::reverse(sides.begin(), sides.end());  // x, y, z there; depth, height, width here
   if (!sides.empty()) in.set(vit + "img_size", fmt::format("[{}]", fmt::join(sides, ", ")));
-  const auto channels = first_of(in.find("data.num_channels_used"));
+  const auto channels = first_of_ucf_dict(in.find("data.num_channels_used"));
   const auto* variables = in.find(net("default_vars"));
   if (channels.kind == ConfigNode::Kind::kScalar) {
     in.set(vit + "in_chans", channels);
@@ -393,83 +368,14 @@ void finish_task(Importer& in, const std::string& task) {
   }
 }
 
-std::string transforms_of_ucf(Importer& in) {
-  const auto resize = first_of(in.find("dataset_options.imagenet_resize"));
-  auto size = numbers_of(resize);
-  std::reverse(size.begin(), size.end());
-  // Pixels go in as they are there, 0 to 255: mean 0 and deviation 1 / 255 say the same.
-  const std::string values = "{name: normalize, mean: [0], std: [0.00392156862745098]}";
-  return size.empty() ? fmt::format("[{}]", values)
-                      : fmt::format("[{{name: resize, size: [{}], interpolation: bilinear}}, {}]",
-                                    fmt::join(size, ", "), values);
-}
-
-// The source of one data set, as YAML in one line.
-std::string source_of(Importer& in, const std::string& path, const std::string& task) {
-  const auto dataset = in.text("data.dataset");
-  ConfigNode quoted;
-  quoted.kind = ConfigNode::Kind::kScalar;
-  quoted.scalar = path;
-  quoted.quoted = true;
-  const auto place = "path: " + emit_yaml_flow(quoted);
-  if (dataset == "basic_ct") {
-    const bool has_masks = task == "unetr" || task == "sap";
-    return fmt::format("{{format: basic_ct, {}, masks: {}}}", place, has_masks);
-  }
-  const auto format = dataset == "catsdogs" ? "catsdogs" : "folder";
-  return fmt::format("{{format: {}, {}, transforms: {}}}", format, place, transforms_of_ucf(in));
-}
-
-// What a mix says of the channels of one of its sets; "" without channels as variables.
-std::string channels_of(Importer& in, const std::string& name) {
-  if (!has_variables(in)) return "";
-  const auto* lists = in.find("data.dict_in_variables");
-  const auto* found = in.find(std::string(kNet) + "default_vars");
-  if (lists && lists->kind == ConfigNode::Kind::kMap) {
-    const auto at = std::find(lists->keys.begin(), lists->keys.end(), name);
-    if (at != lists->keys.end()) found = &lists->children[at - lists->keys.begin()];
-  }
-  return fmt::format(", variables: {}{}", emit_yaml_flow(*found),
-                     in.flag("data.single_channel", false) ? ", single_channel: true" : "");
-}
-
-void finish_data(Importer& in, const std::string& task) {
-  const auto* roots = in.find("data.dict_root_dirs");
-  const auto* starts = in.find("data.dict_start_idx");
-  const auto* ends = in.find("data.dict_end_idx");
-  if (roots && roots->kind == ConfigNode::Kind::kMap) {
-    std::vector<std::string> sets;
-    for (size_t i = 0; i < roots->keys.size(); ++i) {
-      const auto& name = roots->keys[i];
-      sets.push_back(fmt::format("{{name: {}, source: {}, start: {}, end: {}{}}}", name,
-                                 source_of(in, roots->children[i].scalar, task),
-                                 number_in(starts, name, 0), number_in(ends, name, 1),
-                                 channels_of(in, name)));
-    }
-    const bool is_whole = number_in(starts, roots->keys.empty() ? "" : roots->keys[0], 0) == 0 &&
-                          number_in(ends, roots->keys.empty() ? "" : roots->keys[0], 1) == 1;
-    if (sets.size() == 1 && is_whole && !has_variables(in)) {
-      in.set("data.train", source_of(in, roots->children[0].scalar, task));
-    } else {
-      in.set("data.train", fmt::format("{{format: mix, sets: [{}]}}", fmt::join(sets, ", ")));
-    }
-  }
-  const double ranks = in.options().num_gpus > 0 ? static_cast<double>(in.options().num_gpus)
-                                                 : in.number("parallelism.fsdp_size", 1) *
-                                                       in.number("parallelism.simple_ddp_size", 1);
-  in.set("data.global_batch_size", in.number("data.batch_size", 32) * ranks);
-  set_shards(in, "parallelism.fsdp_size");
-  if (in.text("data.dataset") == "basic_ct") {
-    const auto tile = in.numbers(std::string(kNet) + "tile_size");
-    std::vector<double> sides(tile.rbegin(), tile.rend());
-    in.set("data.tiling.tile_size", fmt::format("[{}]", fmt::join(sides, ", ")));
-    in.set("data.tiling.tile_overlap", in.number("data.tile_overlap", 0));
-    in.set("data.tiling.use_all_data", in.flag("data.use_all_data", false) ? "true" : "false");
-    if (in.flag(std::string(kNet) + "twoD", true)) in.set("data.tiling.two_d", "true");
-  }
-}
-
 }  // namespace
+
+std::string ucf_task(const Importer& in) { return told_task(in).task; }
+
+bool has_variables(const Importer& in) {
+  return in.flag(std::string(kNet) + "use_varemb", false) &&
+         in.find(std::string(kNet) + "default_vars") != nullptr;
+}
 
 void import_ucf(Importer& in) {
   auto rules = trainer_rules();
@@ -483,7 +389,7 @@ void import_ucf(Importer& in) {
   in.set("run.dir", "runs/ucf_vit");
   in.apply(rules);
   finish_task(in, task);
-  finish_data(in, task);
+  finish_ucf_data(in);
 }
 
 }  // namespace fovea::recipe_import
