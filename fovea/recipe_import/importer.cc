@@ -5,6 +5,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "fovea/core/error.h"
@@ -18,9 +19,15 @@ bool is_null(const ConfigNode& node) {
           (node.scalar == "null" || node.scalar == "None" || node.scalar == "~"));
 }
 
-std::string lower_case(std::string text) {
+// What YAML 1.1 takes for a truth value, which PyYAML and so the other systems read; argparse's 1
+// and 0 are numbers there.
+std::optional<bool> truth_of(const ConfigNode& node) {
+  if (node.kind != ConfigNode::Kind::kScalar || node.quoted) return {};
+  std::string text = node.scalar;
   for (auto& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
+  if (text == "true" || text == "yes" || text == "on") return true;
+  if (text == "false" || text == "no" || text == "off") return false;
+  return {};
 }
 
 }  // namespace
@@ -41,10 +48,7 @@ namespace {
 // What a value is in a recipe: other systems write True and 1e-3 as YAML does not read them.
 ConfigNode normalised(ConfigNode node) {
   if (is_null(node)) node = ConfigNode{};
-  if (node.kind == ConfigNode::Kind::kScalar && !node.quoted) {
-    const auto lower = lower_case(node.scalar);
-    if (lower == "true" || lower == "false") node.scalar = lower;
-  }
+  if (const auto truth = truth_of(node)) node.scalar = *truth ? "true" : "false";
   for (auto& child : node.children) child = normalised(std::move(child));
   return node;
 }
@@ -74,8 +78,12 @@ double Importer::number(const std::string& key, double otherwise) const {
 }
 
 bool Importer::flag(const std::string& key, bool otherwise) const {
-  const auto value = lower_case(text(key));
-  return value.empty() ? otherwise : value == "true" || value == "1";
+  const auto* node = find(key);
+  if (node == nullptr || node->scalar.empty()) return otherwise;
+  if (const auto truth = truth_of(*node)) return *truth;
+  if (node->scalar == "1" || node->scalar == "0") return node->scalar == "1";
+  fail<ConfigError>("{}: {} is {}; expected true or false", node->origin.text(), key,
+                    describe_node(*node));
 }
 
 std::vector<double> Importer::numbers(const std::string& key, std::vector<double> otherwise) const {

@@ -88,6 +88,9 @@ bool is_adaptive(const Importer& in) {
          (takes_adaptive(in) && in.flag(std::string(kNet) + "adaptive_patching", false));
 }
 
+// Of a grid: learned from sines and cosines.
+bool has_pos_table(const Importer& in) { return !is_adaptive(in); }
+
 ImportRule adaptive_key(const std::string& target) {
   return {"", "", [=](Importer& in, const std::string&, const ConfigNode&) {
             const bool is_off = !in.flag(std::string(kNet) + "adaptive_patching", false);
@@ -141,7 +144,8 @@ ImportRules trainer_rules() {
       {"trainer.use_pretrained_mae_model",
        part_of("init.part", "encoder where it is true, and the encoder's weights alone are taken")},
       {"trainer.mae_checkpoint_path", part_of("init.weights", "folder of the weights file")},
-      {"trainer.mae_checkpoint_filename", part_of("init.weights", "name of the weights file")},
+      {"trainer.mae_checkpoint_filename",
+       part_of("init.weights", "name of the weights file, to which .ckpt is added, as there")},
       {"trainer.inference_path", refuse("`fovea predict --out` names the folder")},
       {"parallelism.fsdp_size",
        part_of("parallel.dp_shard", "where it is more than 1; counted in the global batch too")},
@@ -155,7 +159,7 @@ ImportRules trainer_rules() {
       {"load_balancing.auto_load_balancing",
        refuse("`fovea data balance` computes shares; a mix needs none")},
       {"load_balancing.batches_per_rank_epoch",
-       refuse("an epoch is one pass over all sets; see data.mix and `fovea data balance`")},
+       refuse("data.mix says how long an epoch is; see also `fovea data balance`")},
       {"load_balancing.dataset_group_list",
        refuse("a mix deals with sets of any size; see data.mix and `fovea data balance`")},
   };
@@ -211,8 +215,7 @@ ImportRules net_rules() {
   return {
       rule("default_vars",
            part_of("model in_chans", "their number, where data.num_channels_used does not say it")),
-      rule("tile_size", part_of("model img_size, data.tiling.tile_size",
-                                "[x, y, z] there is [depth, height, width] here")),
+      rule("tile_size", tile_size_key()),
       rule("patch_size", patch_size_key()),
       rule("embed_dim", vit_key("embed_dim")),
       rule("depth", vit_key("depth")),
@@ -261,22 +264,22 @@ ImportRules net_rules() {
 
 ImportRules data_rules() {
   return {
-      {"data.dataset", part_of("data.train.format")},
-      {"data.dict_root_dirs", part_of("data.train.path")},
-      {"data.dict_start_idx", part_of("data.train start")},
-      {"data.dict_end_idx", part_of("data.train end")},
+      {"data.dataset", dataset_key()},
+      {"data.dict_root_dirs", set_key("data.train.path")},
+      {"data.dict_start_idx", set_key("data.train start")},
+      {"data.dict_end_idx", set_key("data.train end")},
       {"data.dict_buffer_sizes", refuse("an epoch is a permutation of all samples; no buffer")},
       {"data.num_channels_available", part_of("model in_chans")},
-      {"data.num_channels_used", part_of("model in_chans")},
+      {"data.num_channels_used", channels_key()},
       {"data.dict_in_variables",
        part_of("data.train.sets variables", "names of the channels of each set")},
       {"data.batch_size", part_of("data.global_batch_size",
                                   "of one process there; times the data parallel ones here")},
       {"data.num_workers", to("data.threads", "threads, not processes")},
       {"data.pin_memory", refuse("batches are pinned where a GPU takes them")},
-      {"data.single_channel", part_of("model single_channel, data.train.sets single_channel")},
-      {"data.tile_overlap", part_of("data.tiling.tile_overlap")},
-      {"data.use_all_data", part_of("data.tiling.use_all_data")},
+      {"data.single_channel", single_channel_key()},
+      {"data.tile_overlap", tiling_key("data.tiling.tile_overlap")},
+      {"data.use_all_data", tiling_key("data.tiling.use_all_data")},
       {"data.num_classes",
        {"", "",
         [](Importer& in, const std::string&, const ConfigNode& value) {
@@ -287,7 +290,7 @@ ImportRules data_rules() {
           in.set("model.num_classes", value);
           in.mapped("model.num_classes");
         }}},
-      {"dataset_options.imagenet_resize", part_of("data.train.transforms", "resize")},
+      {"dataset_options.imagenet_resize", resize_key()},
   };
 }
 
@@ -308,13 +311,8 @@ void finish_model(Importer& in, const std::string& task) {
   if (in.flag(net("twoD"), true) && sides.size() > 2) sides.resize(2);
   std::reverse(sides.begin(), sides.end());  // x, y, z there; depth, height, width here
   if (!sides.empty()) in.set(vit + "img_size", fmt::format("[{}]", fmt::join(sides, ", ")));
-  const auto channels = first_of_ucf_dict(in.find("data.num_channels_used"));
   const auto* variables = in.find(net("default_vars"));
-  if (channels.kind == ConfigNode::Kind::kScalar) {
-    in.set(vit + "in_chans", channels);
-  } else if (variables) {
-    in.set(vit + "in_chans", static_cast<double>(variables->children.size()));
-  }
+  if (const double channels = ucf_channels(in); channels > 0) in.set(vit + "in_chans", channels);
   if (has_variables(in)) {
     in.set(vit + "variables", *variables);
     if (in.flag("data.single_channel", false)) in.set(vit + "single_channel", "true");
@@ -335,6 +333,11 @@ void finish_model(Importer& in, const std::string& task) {
     in.set(vit + "pos_embed", position);
     if (task == "mae") in.set("model.decoder_pos_embed", position);
     if (by_size) in.set(vit + "pos_in_pixels", "true");
+  }
+  if (has_pos_table(in)) in.set(vit + "pos_embed", "sincos_learn");
+  if (task == "mae" && !in.flag(net("linear_decoder"), false)) {
+    if (has_pos_table(in)) in.set("model.decoder_pos_embed", "sincos_learn");
+    in.set("model.decoder_norm_eps", "1e-5");  // torch's default, which its other norms do not have
   }
   if (task == "unetr") {
     in.set(vit + "class_token", "false");
@@ -362,8 +365,9 @@ void finish_task(Importer& in, const std::string& task) {
          fmt::format("[{}, {}]", in.number("model.beta_1", 0.9), in.number("model.beta_2", 0.999)));
   in.set("schedule.name", "cosine");
   if (in.flag("trainer.use_pretrained_mae_model", false)) {
-    in.set_text("init.weights", in.text("trainer.mae_checkpoint_path", ".") + "/" +
-                                    in.text("trainer.mae_checkpoint_filename"));
+    const auto name = in.text("trainer.mae_checkpoint_filename");
+    in.set_text("init.weights", in.text("trainer.mae_checkpoint_path", ".") + "/" + name +
+                                    (name.ends_with(".ckpt") ? "" : ".ckpt"));
     in.set("init.part", "encoder");
   }
 }

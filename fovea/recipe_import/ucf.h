@@ -13,10 +13,17 @@ constexpr const char* kNet = "model.net.init_args.";
 std::string ucf_task(const Importer& in);
 // Channels are variables, whose names the file has.
 bool has_variables(const Importer& in);
-// The first value of a dict by data set, or the value itself.
-ConfigNode first_of_ucf_dict(const ConfigNode* node);
+// Channels of the model's input; 0: the file does not say.
+double ucf_channels(const Importer& in);
 
-// data.*, from all keys that have to do with it.
+// Keys of the data section, whose values finish_ucf_data brings together.
+ImportRule dataset_key();
+ImportRule set_key(const std::string& target);
+ImportRule channels_key();
+ImportRule single_channel_key();
+ImportRule tile_size_key();
+ImportRule tiling_key(const std::string& target);
+ImportRule resize_key();
 void finish_ucf_data(Importer& in);
 
 }  // namespace fovea::recipe_import

@@ -163,6 +163,97 @@ TEST(RecipeImportTest, UcfChannelsBecomeVariables) {
   EXPECT_EQ(row_of(recipe, "model.net.init_args.use_varemb").outcome, ImportOutcome::kMapped);
 }
 
+// A sample of UCF-VIT's, with texts replaced.
+struct Edit {
+  std::string from, to;
+};
+
+ImportedRecipe imported_ucf(const std::string& file, const std::string& task,
+                            const std::vector<Edit>& edits) {
+  auto text = read_file(sample(file), 1 << 20);
+  for (const auto& [from, to] : edits) {
+    EXPECT_NE(text.find(from), text.npos) << from;
+    text.replace(text.find(from), from.size(), to);
+  }
+  const data::testing::TempDir folder;
+  ImportOptions options;
+  options.system = "ucf";
+  options.task = task;
+  return import_recipe(folder.write("ucf.yaml", text), options);
+}
+
+constexpr const char* kInitArgs = "model.net.init_args.";
+
+TEST(RecipeImportTest, UcfDatasetOfItsOwnIsRefused) {
+  const auto recipe = imported_ucf("ucf_ct.yaml", "", {{"dataset: basic_ct", "dataset: sst"}});
+  for (const char* key : {"data.dataset", "data.dict_root_dirs", "data.dict_start_idx"}) {
+    EXPECT_EQ(row_of(recipe, key).outcome, ImportOutcome::kRefused) << key;
+  }
+  EXPECT_EQ(value_in(recipe.yaml, "data.train"), "(none)");
+  EXPECT_EQ(value_in(recipe.yaml, "data.tiling.tile_size"), "[16, 32, 64]");
+}
+
+TEST(RecipeImportTest, UcfTilesOfResizedImagesAreRefused) {
+  const auto whole = imported_ucf("ucf.yaml", "mae", {});
+  EXPECT_EQ(row_of(whole, "data.tile_overlap").note, "an image is one tile");
+  const auto recipe =
+      imported_ucf("ucf.yaml", "mae", {{"tile_size: [256, 256]", "tile_size: [64, 64]"}});
+  for (const auto& key : {std::string(kInitArgs) + "tile_size", std::string("data.tile_overlap"),
+                          std::string("data.use_all_data")}) {
+    EXPECT_EQ(row_of(recipe, key).outcome, ImportOutcome::kRefused) << key;
+  }
+}
+
+TEST(RecipeImportTest, UcfSetsKeepTheirOwnSizes) {
+  const auto recipe =
+      imported_ucf("ucf.yaml", "mae",
+                   {{"dict_root_dirs: {imagenet: /data/imagenet/train}",
+                     "dict_root_dirs: {imagenet: /a, photos: /b}"},
+                    {"imagenet_resize: {imagenet: [256, 256]}",
+                     "imagenet_resize: {imagenet: [256, 256], photos: [320, 240]}"}});
+  EXPECT_THAT(value_in(recipe.yaml, "data.train.sets"),
+              ::testing::AllOf(HasSubstr("size: [256, 256]"), HasSubstr("size: [240, 320]")));
+}
+
+TEST(RecipeImportTest, UcfChannelsAreThoseOfTheModelOrRefused) {
+  const std::string used = "num_channels_used: {imagenet: 3}";
+  const auto fewer = imported_ucf("ucf.yaml", "mae", {{used, "num_channels_used: {imagenet: 2}"}});
+  EXPECT_THAT(row_of(fewer, "data.num_channels_used").note, HasSubstr("the first 2 of 3 channels"));
+  EXPECT_EQ(row_of(fewer, "data.num_channels_used").outcome, ImportOutcome::kRefused);
+  const auto single =
+      imported_ucf("ucf.yaml", "mae", {{"single_channel: False", "single_channel: True"}});
+  EXPECT_EQ(row_of(single, "data.single_channel").outcome, ImportOutcome::kRefused);
+  const auto many = imported_ucf(
+      "ucf_ct.yaml", "",
+      {{"default_vars: [ct_res1]", "use_varemb: True, default_vars: [ct, mri]"},
+       {"batch_size: 2", "dict_in_variables: {ct1: [ct], ct2: [mri]}\n  batch_size: 2"}});
+  EXPECT_EQ(value_in(many.yaml, "model.encoder.in_chans"), "2");  // of all sets, not of the first
+}
+
+TEST(RecipeImportTest, UcfSmallerSetsAreGoneThroughAgain) {
+  EXPECT_EQ(value_in(imported({"ucf_ct.yaml", "ucf", 0}).yaml, "data.mix"), "cycle_to_largest");
+  EXPECT_EQ(value_in(imported({"ucf.yaml", "ucf", 0, "mae"}).yaml, "data.mix"), "(none)");
+}
+
+TEST(RecipeImportTest, UcfGridsHaveLearnedPositions) {
+  const Edit grid{"adaptive_patching: True", "adaptive_patching: no"};  // PyYAML's false
+  const auto recipe = imported_ucf("ucf.yaml", "mae", {grid});
+  EXPECT_EQ(value_in(recipe.yaml, "model.encoder.pos_embed"), "sincos_learn");
+  EXPECT_EQ(value_in(recipe.yaml, "model.decoder_pos_embed"), "sincos_learn");
+  EXPECT_EQ(value_in(recipe.yaml, "model.decoder_norm_eps"), "1e-5");
+  EXPECT_EQ(value_in(recipe.yaml, "model.encoder.patching"), "(none)");
+}
+
+TEST(RecipeImportTest, UcfStartsFromTheFileThatIsThere) {
+  const auto recipe = imported_ucf("ucf_ct.yaml", "", {{"last.ckpt", "multi_last_even"}});
+  EXPECT_EQ(value_in(recipe.yaml, "init.weights"), "mae/multi_last_even.ckpt");
+}
+
+TEST(RecipeImportTest, AFlagThatIsNoneIsAnError) {
+  EXPECT_THROW(imported_ucf("ucf.yaml", "mae", {{"use_varemb: False", "use_varemb: perhaps"}}),
+               ConfigError);
+}
+
 TEST(RecipeImportTest, UcfSapTakesAdaptivePatches) {
   expect_values({"ucf_ct.yaml", "ucf", 0, "sap"}, {{"model.name", "sap"},
                                                    {"model.encoder.patching", "adaptive"},
