@@ -151,7 +151,7 @@ InputVolume open_input_volume(const std::string& path,
 }
 
 LabelMap in_stored_order(const LabelMap& mask, const InputVolume& volume) {
-  const auto& [stored, given] = volume;
+  const auto &stored = volume.stored, &given = volume.given;
   FOVEA_CHECK(mask.size == given.size, "a mask of {} voxels for a volume of {}", mask.size.voxels(),
               given.size.voxels());
   if (stored.strides == given.strides) return mask;
