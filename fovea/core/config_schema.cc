@@ -1,6 +1,7 @@
 #include "fovea/core/config_schema.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "fovea/core/config_describe.h"
 #include "fovea/core/config_node.h"
@@ -31,8 +32,8 @@ Json to_json(const ConfigNode& node) {
 }
 
 Json number_json(double value) {
-  const auto integer = static_cast<int64_t>(value);
-  return static_cast<double>(integer) == value ? Json(integer) : Json(value);
+  const bool is_whole = std::abs(value) < 0x1p53 && std::trunc(value) == value;
+  return is_whole ? Json(static_cast<int64_t>(value)) : Json(value);
 }
 
 Json scalar_schema(const ScalarBinding& scalar, const FieldOptions& declared) {
