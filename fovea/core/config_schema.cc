@@ -32,7 +32,7 @@ Json to_json(const ConfigNode& node) {
 }
 
 Json number_json(double value) {
-  const bool is_whole = std::abs(value) < 0x1p53 && std::trunc(value) == value;
+  const bool is_whole = std::abs(value) <= 0x1p53 && std::trunc(value) == value;
   return is_whole ? Json(static_cast<int64_t>(value)) : Json(value);
 }
 
