@@ -1,12 +1,12 @@
 #include "fovea/models/registry.h"
 
 #include <c10/util/Exception.h>
-#include <sys/sysinfo.h>
 
 #include <new>
 
 #include "fovea/core/config_describe.h"
 #include "fovea/core/error.h"
+#include "fovea/core/memory.h"
 #include "fovea/models/diffusion_vit.h"
 #include "fovea/models/mae.h"
 #include "fovea/models/sap.h"
@@ -61,17 +61,11 @@ int64_t count_parameters(const ModelConfig& config) {
   fail<ConfigError>("model: more parameters than can be counted; expected smaller sizes");
 }
 
-int64_t machine_memory_bytes() {
-  struct sysinfo info {};
-  if (sysinfo(&info) != 0) return 0;
-  return static_cast<int64_t>((info.totalram + info.totalswap) * info.mem_unit);
-}
-
 // Before anything is taken of it: the system ends a process that fills its memory without a word.
 void check_fits_machine(const ModelConfig& config) {
   const double bytes = 4.0 * static_cast<double>(count_parameters(config));
-  const auto memory = static_cast<double>(machine_memory_bytes());
-  if (memory == 0 || bytes <= memory) return;
+  const auto memory = static_cast<double>(usable_memory_bytes());
+  if (bytes <= memory) return;
   fail<ConfigError>(
       "model: {:.0f} parameters take {:.1f} GiB in float32, and this machine has {:.1f} GiB; "
       "expected a smaller embed_dim, depth, mlp_ratio, img_size or num_classes, or a larger "
