@@ -16,8 +16,6 @@
 #include <string_view>
 #include <system_error>
 
-#include "fovea/core/printable.h"
-
 namespace fovea::app {
 namespace {
 
@@ -113,7 +111,18 @@ void end_of_openmp(int code, void*) {
       "", ExitCode::kOutOfMemory);
 }
 
-Failure kind_of_failure(const std::exception& error) {
+}  // namespace
+
+void catch_last_failures() {
+  char folder[PATH_MAX];
+  if (getcwd(folder, sizeof folder) == nullptr && errno == ENOENT) {
+    end_now("the working directory is gone; change into one that is there", "", ExitCode::kUsage);
+  }
+  std::set_terminate(end_uncaught);
+  on_exit(end_of_openmp, nullptr);
+}
+
+Failure failure_of(const std::exception& error) {
   if (const auto* own = dynamic_cast<const Error*>(&error)) return {own->what(), own->exit_code()};
   if (const auto* torch = dynamic_cast<const c10::Error*>(&error)) return failure_of_torch(*torch);
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
@@ -127,24 +136,6 @@ Failure kind_of_failure(const std::exception& error) {
   if (auto failure = failure_of_library(error)) return *std::move(failure);
   return {fmt::format("{} (a fault of this program: please report it)", error.what()),
           ExitCode::kUsage};
-}
-
-}  // namespace
-
-void catch_last_failures() {
-  char folder[PATH_MAX];
-  if (getcwd(folder, sizeof folder) == nullptr && errno == ENOENT) {
-    end_now("the working directory is gone; change into one that is there", "", ExitCode::kUsage);
-  }
-  std::set_terminate(end_uncaught);
-  on_exit(end_of_openmp, nullptr);
-}
-
-// A message names files, classes and texts of others; no line of it steers a terminal.
-Failure failure_of(const std::exception& error) {
-  Failure failure = kind_of_failure(error);
-  failure.message = printable_lines(failure.message);
-  return failure;
 }
 
 }  // namespace fovea::app
