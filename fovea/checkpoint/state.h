@@ -25,6 +25,7 @@ struct State {
   // By "model", "optimizer" or "ema", by name: what is a part, where several processes share a
   // tensor out. All else is whole; so is what is loaded, but for WantedParts.
   std::map<std::string, std::map<std::string, nn::TensorPart>> parts = {};
+  std::string source = {};  // the manifest that it was read from
 };
 
 // What of a saved tensor a process needs: a part, as a tensor of these sizes.

@@ -103,6 +103,7 @@ State load_state(const fs::path& folder, const WantedParts& wanted) {
   const auto manifest = read_manifest(folder);
   State state;
   state.scalars = manifest.scalars;
+  state.source = (folder / "manifest.json").string();
   const auto read = [&](const std::string& part) {
     const auto of = wanted.find(part);
     if (of == wanted.end()) return read_tensors(folder, part, manifest);
@@ -389,7 +390,11 @@ State Store::load(int64_t step, const WantedParts& wanted) const {
         "{}: no checkpoint of step {} here; expected a run folder that all processes see",
         folder_.string(), step);
   }
-  return load_state(folder_ / found->second, wanted);
+  try {
+    return load_state(folder_ / found->second, wanted);
+  } catch (const DataError& error) {
+    throw CheckpointError(error.what());
+  }
 }
 
 std::string Store::weights_file(const std::string& which) const {

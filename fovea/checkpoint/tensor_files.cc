@@ -44,10 +44,48 @@ void check_inside(const std::string& name, const TensorEntry& tensor, const Slic
   bool fits =
       slice.offset.size() == tensor.shape.size() && slice.size.size() == slice.offset.size();
   for (size_t d = 0; fits && d < tensor.shape.size(); ++d) {
-    fits = slice.offset[d] >= 0 && slice.size[d] >= 0 &&
-           slice.offset[d] + slice.size[d] <= tensor.shape[d];
+    fits = slice.offset[d] >= 0 && slice.size[d] >= 0 && slice.offset[d] <= tensor.shape[d] &&
+           slice.size[d] <= tensor.shape[d] - slice.offset[d];
   }
   if (!fits) fail<CheckpointError>("'{}': a slice that is not inside of the tensor", name);
+}
+
+bool overlap(const Slice& a, const Slice& b) {
+  for (size_t d = 0; d < a.size.size(); ++d) {
+    if (a.offset[d] >= b.offset[d] + b.size[d] || b.offset[d] >= a.offset[d] + a.size[d]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Whether `slice` or one behind it, in order of offsets, can reach into `first`.
+bool may_overlap(const Slice& first, const Slice& slice) {
+  return first.offset.empty() || slice.offset[0] < first.offset[0] + first.size[0];
+}
+
+// Slices that are inside of a tensor, have as many elements as it and overlap nowhere, cover it.
+void check_cover(const std::string& name, const TensorEntry& tensor) {
+  std::vector<const Slice*> slices;
+  for (const auto& slice : tensor.slices) {
+    check_inside(name, tensor, slice);
+    if (elements_of(slice.size) > 0) slices.push_back(&slice);
+  }
+  std::sort(slices.begin(), slices.end(),
+            [](const Slice* a, const Slice* b) { return a->offset < b->offset; });
+  int64_t count = 0;
+  for (auto one = slices.begin(); one != slices.end(); ++one) {
+    count += elements_of((*one)->size);
+    for (auto other = one + 1; other != slices.end() && may_overlap(**one, **other); ++other) {
+      if (overlap(**one, **other)) {
+        fail<CheckpointError>("'{}': two of its slices overlap, so that a part is missing", name);
+      }
+    }
+  }
+  if (count != elements_of(tensor.shape)) {
+    fail<CheckpointError>("'{}': its slices have {} elements, expected {}; a part is missing", name,
+                          count, elements_of(tensor.shape));
+  }
 }
 
 // A tensor that is being put together: one box after the other holds these of the whole.
@@ -195,26 +233,16 @@ TensorMap read_tensors(const fs::path& folder, const std::string& part, const Ma
   std::map<std::string, std::map<std::string, SavedSlice>> by_file;  // by key
   std::map<std::string, Target> targets;
   for (const auto& [name, tensor] : found->second) {
-    int64_t count = 0;
+    check_cover(name, tensor);
     for (const auto& slice : tensor.slices) {
-      check_inside(name, tensor, slice);
-      count += elements_of(slice.size);
       by_file[slice.file].emplace(slice_key(name, tensor.shape, {slice.offset, slice.size}),
                                   SavedSlice{&tensor, &slice, name});
-    }
-    if (count != elements_of(tensor.shape)) {
-      fail<CheckpointError>("'{}': its slices have {} elements, expected {}; a part is missing",
-                            name, count, elements_of(tensor.shape));
     }
     const auto of = wanted.find(name);
     const bool has_part = of != wanted.end() && of->second.part.shape == tensor.shape;
     targets.emplace(name, Target(tensor, has_part ? &of->second : nullptr));
   }
-  try {
-    read_slices(folder, manifest, by_file, targets);
-  } catch (const DataError& error) {
-    throw CheckpointError(error.what());
-  }
+  read_slices(folder, manifest, by_file, targets);
   TensorMap tensors;
   for (auto& [name, target] : targets) {
     target.make();  // nothing of it is wanted

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "fovea/core/error.h"
+#include "fovea/core/json.h"
 #include "fovea/models/plans.h"
 #include "fovea/models/registry.h"
 #include "fovea/nn/give_data.h"
@@ -278,8 +279,9 @@ void load_into(models::Model& model, optim::Optimizer& optimizer, optim::Ema* em
   check_whole_shapes(model, sharing, saved);
   const auto weights = cut_weights(model, sharing, saved.model);
   const auto moments = optimizer.state();
+  const auto steps = JsonValue(saved.scalars, saved.source).at("optimizer_steps");
   optimizer.load_state(parts_of(saved.optimizer, moments, optimizer.params()),
-                       saved.scalars.at("optimizer_steps"));
+                       static_cast<int64_t>(steps.count()));
   if (ema != nullptr) ema->load_state(parts_of(saved.ema, ema->state(), optimizer.params()));
   if (sharing.shards == nullptr) return checkpoint::copy_into(model, weights);
   const at::NoGradGuard no_grad;

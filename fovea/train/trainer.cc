@@ -260,9 +260,9 @@ std::optional<checkpoint::State> Trainer::Run::load_latest() {
 void Trainer::Run::resume() {
   auto found = load_latest();
   if (!found) return take_over();
-  load_into(*model, *optimizer, ema.get(), sharing(), *found);
   try {
-    restore({found->scalars, "scalars of the checkpoint's manifest"});
+    load_into(*model, *optimizer, ema.get(), sharing(), *found);
+    restore({found->scalars, found->source});
   } catch (const DataError& error) {
     throw CheckpointError(error.what());
   }
@@ -270,8 +270,8 @@ void Trainer::Run::resume() {
 }
 
 void Trainer::Run::restore(const JsonValue& scalars) {
-  step = saved_step = scalars.at("step").integer();
-  position = scalars.at("position").integer();
+  step = saved_step = static_cast<int64_t>(scalars.at("step").count());
+  position = static_cast<int64_t>(scalars.at("position").count());
   evaluated_step = scalars.at("evaluated_step").integer();
   for (const auto& [name, value] : scalars.at("last_eval").members())
     last_eval[name] = value.number();

@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "fovea/core/error.h"
-#include "fovea/core/json.h"
-#include "fovea/core/sha256.h"
 #include "tests/checkpoint/support.h"
 
 namespace fovea::checkpoint {
@@ -60,21 +58,13 @@ TEST(ManifestTest, SaysWhatIsWrong) {
   EXPECT_THROW(read_manifest(folder.path()), CheckpointError);
 }
 
-// With a checksum that fits, as of a writer that was wrong itself.
-std::string with_checksum(const nlohmann::json& contents) {
-  const auto text = json_text(contents);
-  Sha256 hash;
-  hash.update(text.data(), text.size());
-  return json_text(nlohmann::json{{"manifest", contents}, {"sha256", hash.finish()}});
-}
-
 TEST(ManifestTest, WrongTypesAreNamed) {
   const TempDir folder;
   const auto good = nlohmann::json::parse(sample().to_text()).at("manifest");
   const auto fault = [&](const std::string& place, const nlohmann::json& value) {
     auto contents = good;
     contents[nlohmann::json::json_pointer(place)] = value;
-    return fault_of(folder.path(), with_checksum(contents));
+    return fault_of(folder.path(), signed_manifest(contents));
   };
   EXPECT_EQ(fault("/step", 7), "");
   EXPECT_THAT(fault("/step", "seven"),

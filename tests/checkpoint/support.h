@@ -6,10 +6,13 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 
 #include "fovea/checkpoint/state.h"
+#include "fovea/core/json.h"
+#include "fovea/core/sha256.h"
 #include "tests/support/temp_dir.h"
 
 namespace fovea::checkpoint {
@@ -50,6 +53,14 @@ inline std::string read_bytes(const std::filesystem::path& path) {
 
 inline void write_bytes(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
+}
+
+// A manifest with a checksum that fits, as of a writer that was wrong itself.
+inline std::string signed_manifest(const nlohmann::json& contents) {
+  const auto text = json_text(contents);
+  Sha256 hash;
+  hash.update(text.data(), text.size());
+  return json_text(nlohmann::json{{"manifest", contents}, {"sha256", hash.finish()}});
 }
 
 }  // namespace fovea::checkpoint
