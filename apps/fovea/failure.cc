@@ -22,12 +22,26 @@ namespace {
 // The first line of libtorch's message: below it stands a C++ stack that helps no user.
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
+// Files and recipes are checked before libtorch computes with what they say: but for memory and
+// devices, a refusal of its own is one that nobody foresaw.
 Failure failure_of_torch(const c10::Error& error) {
   const auto what = first_line(error.what_without_backtrace());
   const bool is_out_of_memory = dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
-                                what.find("not enough memory") != std::string::npos;
-  if (!is_out_of_memory) return {what, ExitCode::kUsage};
-  return {what + "; lower trainer.micro_batch_size", ExitCode::kOutOfMemory};
+                                what.find("not enough memory") != std::string::npos ||
+                                what.find("can't allocate memory") != std::string::npos;
+  if (is_out_of_memory) {
+    return {what + "; lower trainer.micro_batch_size", ExitCode::kOutOfMemory};
+  }
+  if (dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr) {
+    return {fmt::format("the device failed: {}; look at nvidia-smi and the system's log, and start "
+                        "again: a training goes on from its newest checkpoint",
+                        what),
+            ExitCode::kUsage};
+  }
+  return {fmt::format("libtorch cannot compute this: {} (a fault of this program: please report it "
+                      "with the command and what it read)",
+                      what),
+          ExitCode::kUsage};
 }
 
 // oneDNN's own class of exceptions, whose header libtorch does not carry.
