@@ -44,7 +44,10 @@ class ObservedTask : public train::Task {
       : task_(std::move(task)), on_loss_(std::move(on_loss)) {}
 
   std::vector<std::string> metric_names() const override { return task_->metric_names(); }
-  bool losses_add_up() const override { return task_->losses_add_up(); }
+  bool has_loss_of_batch() const override { return task_->has_loss_of_batch(); }
+  at::Tensor loss_of_statistics(const at::Tensor& statistics) const override {
+    return task_->loss_of_statistics(statistics);
+  }
   train::LossParts loss(models::Model& model, const train::TensorBatch& batch) const override {
     auto parts = task_->loss(model, batch);
     on_loss_();
@@ -159,19 +162,18 @@ void on_meta(const std::function<void()>& step) {
 
 }  // namespace
 
-// Rehearsed micro-batches: the first, one that is repeated, and the last.
+// Of three rehearsed micro-batches the second one is repeated, each time that they are gone over.
 void Rehearsal::take(const std::vector<Event>& events, int64_t rehearsed) {
-  std::vector<Event>* to = &first_;
+  stretches_ = {{}};
   int64_t begun = 0;
   for (const auto& event : events) {
-    if (event.kind == Event::Kind::kMicroBatch) {
-      begun += 1;
-      if (rehearsed == kRehearsedMicroBatches && begun == 2) to = &repeated_;
-      if (rehearsed == kRehearsedMicroBatches && begun == 3) to = &last_;
+    if (event.kind == Event::Kind::kMicroBatch && rehearsed == kRehearsedMicroBatches) {
+      const int64_t which = begun++ % rehearsed;
+      if (which > 0)
+        stretches_.push_back({.events = {}, .times = which == 1 ? num_micro_batches - 2 : 1});
     }
-    to->push_back(event);
+    stretches_.back().events.push_back(event);
   }
-  num_repeats_ = repeated_.empty() ? 0 : num_micro_batches - 2;
 }
 
 std::map<std::string, parallel::CollectiveCounts> Rehearsal::counts() const {

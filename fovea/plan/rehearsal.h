@@ -43,8 +43,9 @@ struct RankMemory : StateMemory {
 // compute_gradients and the optimizer, with tensors of the meta device, which have a shape and no
 // memory, and groups that note each collective and move nothing. So shapes, parts, the sequence of
 // collectives and the lifetime of every tensor are those of training, and no formula repeats them.
-// Three micro-batches stand for all: those between the first and the last are alike. The step is
-// the second one, since the first learns the order in which blocks are gathered.
+// Three micro-batches stand for all: those between the first and the last are alike, also where a
+// loss of the whole batch goes over them twice. The step is the second one, since the first learns
+// the order in which blocks are gathered.
 struct Rehearsal {
   parallel::MeshShape mesh;
   int64_t rank = 0;
@@ -58,11 +59,11 @@ struct Rehearsal {
   // Calls body(event) for every event of the step.
   template <class Body>
   void for_each(Body body) const {
-    for (const auto& event : first_) body(event);
-    for (int64_t i = 0; i < num_repeats_; ++i) {
-      for (const auto& event : repeated_) body(event);
+    for (const auto& stretch : stretches_) {
+      for (int64_t i = 0; i < stretch.times; ++i) {
+        for (const auto& event : stretch.events) body(event);
+      }
     }
-    for (const auto& event : last_) body(event);
   }
   // By axis; collectives of one rank's step.
   std::map<std::string, parallel::CollectiveCounts> counts() const;
@@ -73,8 +74,11 @@ struct Rehearsal {
                             Backend backend);
   void take(const std::vector<Event>& events, int64_t rehearsed);
 
-  std::vector<Event> first_, repeated_, last_;
-  int64_t num_repeats_ = 0;
+  struct Stretch {
+    std::vector<Event> events;
+    int64_t times = 1;
+  };
+  std::vector<Stretch> stretches_;
 };
 
 // config.parallel is that of `mesh`. Throws ConfigError for a recipe whose step cannot be rehearsed

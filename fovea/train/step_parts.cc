@@ -1,5 +1,8 @@
 #include "fovea/train/step_parts.h"
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
 
 #include <algorithm>
@@ -30,21 +33,46 @@ void sum_outcome(StepOutcome& outcome, parallel::Communicator& ranks) {
   for (auto& [name, sum] : outcome.sums) sum = numbers[next++];
 }
 
-void check_adds_up(const Task& task, int64_t micro, int64_t batch_size, int64_t num_ranks) {
-  if (task.losses_add_up()) return;
-  if (micro < batch_size) {
-    fail<ConfigError>(
-        "trainer.micro_batch_size: found {}, but the task's loss is one of the whole batch of {} "
-        "and does not add up over parts; set it to auto, or choose a loss of single samples",
-        micro, batch_size);
+// Note [Losses of the whole batch]
+// A loss that is no sum over samples is a function of sums that are (LossParts::statistics). Those
+// of the whole batch come first, over all micro-batches and ranks; the loss's gradient in them is
+// then what each part's own sums go backward with, and the parts' gradients add up to that of the
+// whole batch. A part that is one pass needs no more for it; several are run once more before, for
+// their sums alone.
+class LossOfBatch {
+ public:
+  LossOfBatch(const Task& task, parallel::Communicator& ranks) : task_(task), ranks_(ranks) {}
+
+  void add(const LossParts& parts) {
+    const auto sums = parts.statistics.detach();
+    sums_ = sums_.defined() ? sums_ + sums : sums;
+    weight_ += parts.weight;
   }
-  if (num_ranks > 1) {
-    fail<ConfigError>(
-        "task.loss: it is one of the whole batch and does not add up over the {} processes that "
-        "share the batch; start one, or choose a loss of single samples",
-        num_ranks);
+  // Once all passes are added. Collective.
+  void finish() {
+    const auto all = at::cat({sums_, at::full({1}, weight_, sums_.options())});
+    ranks_.all_reduce(all, "statistics of the loss");
+    const int64_t size = sums_.size(0);
+    const at::AutoGradMode with_graph(true);
+    const auto statistics = all.narrow(0, 0, size).clone().requires_grad_();
+    const auto loss = task_.loss_of_statistics(statistics);
+    loss.backward();
+    loss_ = loss.detach();
+    gradient_ = statistics.grad() * all[size];
+    is_whole_ = true;
   }
-}
+  bool is_whole() const { return is_whole_; }
+  const at::Tensor& loss() const { return loss_; }  // mean of the batch
+  // Of the batch's summed loss in the statistics.
+  const at::Tensor& gradient() const { return gradient_; }
+
+ private:
+  const Task& task_;
+  parallel::Communicator& ranks_;
+  at::Tensor sums_, loss_, gradient_;
+  double weight_ = 0;
+  bool is_whole_ = false;
+};
 
 // The first batch of a run has none before it.
 void expect_weight(optim::GradScaler& scaler, double of_first_pass, int64_t num_passes,
@@ -66,14 +94,23 @@ LossParts forward_pass(models::Model& model, const Task& task, const TensorBatch
   return task.loss(model, tensors);
 }
 
+// What backward starts from, with the gradient there; undefined: 1.
+struct BackwardRoot {
+  at::Tensor value, gradient;
+};
+
 // is_last: of the step; then gradients are exchanged while it runs.
-void backward_pass(const at::Tensor& loss_sum, bool is_last, const StepOptions& options) {
+void backward_pass(BackwardRoot root, bool is_last, const StepOptions& options) {
   if (options.reducer && is_last) options.reducer->overlap_next_backward();
   if (options.shards) options.shards->before_backward(is_last);
   {
     const trace::Scope backward("backward");
-    loss_sum.backward(options.scaler ? at::full_like(loss_sum, factor_of_sums(options))
-                                     : at::Tensor());
+    if (options.scaler) {
+      const double factor = factor_of_sums(options);
+      root.gradient =
+          root.gradient.defined() ? root.gradient * factor : at::full_like(root.value, factor);
+    }
+    root.value.backward(root.gradient);
   }
   if (options.shards) options.shards->after_backward();
 }
@@ -129,10 +166,9 @@ StepSums accumulate_gradients(models::Model& model, const Task& task, optim::Opt
   const int64_t micro = size_of_pass(batch, options);
   const int64_t num_passes = (batch.size + micro - 1) / micro;
   auto& ranks = options.ranks ? *options.ranks : parallel::one_rank();
-  check_adds_up(task, micro, batch.size, ranks.size());
   optimizer.zero_grad();
-  StepSums sums;
-  for (int64_t pass = 0; pass < num_passes; ++pass) {
+  // Calls then(parts) with what drops are drawn by still in place.
+  const auto in_pass = [&](int64_t pass, const auto& then) {
     auto tensors = batch.tensors(pass * micro, std::min(batch.size, (pass + 1) * micro));
     if (options.features) options.features->fill(tensors);
     if (options.compute.device.is_cuda() && !tensors.stamp.defined()) {  // once for all masks
@@ -146,12 +182,35 @@ StepSums accumulate_gradients(models::Model& model, const Task& task, optim::Opt
                                             .stamp = tensors.stamp,
                                             .host_stamp = tensors.host_stamp});
     const models::ChannelScope channels(model, tensors.variables);
-    const auto parts = forward_pass(model, task, tensors);
-    if (options.scaler) expect_weight(*options.scaler, parts.weight, num_passes, ranks);
-    backward_pass(parts.loss_sum, /*is_last=*/pass + 1 == num_passes, options);
-    add_to(sums.loss, parts.loss_sum);
-    sums.weight += parts.weight;
-    for (const auto& [name, sum] : parts.sums) add_to(sums.sums[name], sum);
+    then(forward_pass(model, task, tensors));
+  };
+  LossOfBatch of_batch(task, ranks);
+  if (task.has_loss_of_batch() && num_passes > 1) {
+    const at::NoGradGuard no_grad;
+    for (int64_t pass = 0; pass < num_passes; ++pass) {
+      in_pass(pass, [&](const LossParts& parts) { of_batch.add(parts); });
+    }
+    of_batch.finish();
+  }
+  StepSums sums;
+  for (int64_t pass = 0; pass < num_passes; ++pass) {
+    in_pass(pass, [&](const LossParts& parts) {
+      if (options.scaler) expect_weight(*options.scaler, parts.weight, num_passes, ranks);
+      BackwardRoot root{.value = parts.loss_sum, .gradient = {}};
+      auto loss_sum = parts.loss_sum;
+      if (task.has_loss_of_batch()) {
+        if (!of_batch.is_whole()) {
+          of_batch.add(parts);
+          of_batch.finish();
+        }
+        root = {.value = parts.statistics, .gradient = of_batch.gradient()};
+        loss_sum = of_batch.loss() * parts.weight;
+      }
+      backward_pass(root, /*is_last=*/pass + 1 == num_passes, options);
+      add_to(sums.loss, loss_sum);
+      sums.weight += parts.weight;
+      for (const auto& [name, sum] : parts.sums) add_to(sums.sums[name], sum);
+    });
   }
   if (options.reducer) options.reducer->finish();
   if (options.fp8) options.fp8->after_step();

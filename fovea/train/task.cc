@@ -14,4 +14,8 @@ at::Tensor forward(models::Model& model, const TensorBatch& batch) {
   return model.forward_patches(batch.patches);
 }
 
+at::Tensor Task::loss_of_statistics(const at::Tensor& /*statistics*/) const {
+  fail("a task whose loss() gives statistics of the batch; expected loss_of_statistics() too");
+}
+
 }  // namespace fovea::train

@@ -54,6 +54,10 @@ at::Tensor forward(models::Model& model, const TensorBatch& batch);
 struct LossParts {
   at::Tensor loss_sum;  // scalar float32, with a graph
   double weight = 0;    // samples, tokens or voxels that count
+  // Where the losses of a batch's parts do not add up to the batch's (a Dice over it): what does,
+  // [S] float64 sums with a graph, of which Task::loss_of_statistics is that loss; loss_sum is then
+  // the loss of this part alone. In training only; else undefined.
+  at::Tensor statistics = {};
   // Further sums by the metric's name, scalars on the model's device, where nobody waits for them;
   // divided by the summed weight they are logged in training.
   std::map<std::string, at::Tensor> sums;
@@ -89,9 +93,11 @@ class Task {
   virtual void check_data(const data::Dataset& /*dataset*/) const {}
   // Of an evaluation; the first one names the best checkpoint unless checkpoint.best_metric does.
   virtual std::vector<std::string> metric_names() const = 0;
-  // Whether the losses of the parts of a batch add up to the loss of the batch; where they do not
-  // (a Dice over the batch), the batch must be one pass.
-  virtual bool losses_add_up() const { return true; }
+  // Whether the loss of a batch in training is more than the sum of its parts' (a Dice over it):
+  // then loss() gives LossParts::statistics.
+  virtual bool has_loss_of_batch() const { return false; }
+  // statistics: those of the whole batch -> its mean loss, a scalar with a graph.
+  virtual at::Tensor loss_of_statistics(const at::Tensor& statistics) const;
   // Whether the loss in training takes all that differs between batches of equal shape from tensors
   // of the batch, on the model's device, and through kernels/host_part.h: then it may be part of a
   // recorded step.

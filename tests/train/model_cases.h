@@ -1,5 +1,5 @@
 // Every model that a recipe can name, with its task, of images and of volumes, with regular and
-// with adaptive patches, small enough for a test.
+// with adaptive patches, small enough for a test. Two of them have a loss of the whole batch.
 #pragma once
 
 #include <cstdint>
@@ -165,7 +165,11 @@ inline TrainConfig sap_of(const Folder& folder, bool is_3d) {
   auto sap = tiny_sap(is_3d ? std::vector<int64_t>{8, 8, 8} : std::vector<int64_t>{8});
   use_adaptive_patches(config, sap.encoder.vit, is_3d ? 50 : 13, {-1, 1});
   config.model = {sap};
-  if (!is_3d) return slices_of(config);
+  if (!is_3d) {
+    SegmentationConfig task{.loss = {.name = "ucf_dice_bce"}};
+    config.task = {task};
+    return slices_of(config);
+  }
   crop_for_evaluation(config);
   return config;
 }
@@ -175,7 +179,7 @@ inline TrainConfig unetr_2d(const Folder& folder) {
   auto unetr = tiny_unetr_config();
   unetr.encoder.vit.img_size = {8};
   config.model = {unetr};
-  SegmentationConfig task;
+  SegmentationConfig task{.loss = {.include_background = false, .batch = true}};
   config.task = {task};
   return slices_of(config);
 }

@@ -87,6 +87,34 @@ TEST(SegmentationLossTest, OfASampleDoesNotDependOnItsNeighbours) {
   }
 }
 
+// What makes a loss of the whole batch exact in parts: its value, and with the gradient in the sums
+// that in the logits, whatever the parts are.
+TEST(SegmentationLossTest, OfTheWholeBatchFollowsFromTheSumsOfItsParts) {
+  const auto labels = golden_losses().at("ignored/labels");
+  int64_t compared = 0;
+  for (const auto& [name, options] : golden_losses().config.at("cases").items()) {
+    const auto config = support::config_from_json<SegmentationLossConfig>(options);
+    if (config.adds_up()) continue;
+    const auto whole = input_of("ignored"), cut = input_of("ignored");
+    const auto expected = segmentation_losses(whole, labels, config).mean();
+    expected.backward();
+    const auto sums_of = [&](int64_t b) {
+      return batch_statistics(cut.narrow(0, b, 1), labels.narrow(0, b, 1), config);
+    };
+    auto all = sums_of(0).detach();
+    for (int64_t b = 1; b < cut.size(0); ++b) all = all + sums_of(b).detach();
+    all.requires_grad_();
+    const auto loss = loss_of_statistics(all, config);
+    loss.backward();
+    for (int64_t b = 0; b < cut.size(0); ++b) sums_of(b).backward(all.grad());
+    const NamedTensors found = {{name, loss.detach()}, {name + "/gradient", cut.grad()}};
+    const NamedTensors right = {{name, expected.detach()}, {name + "/gradient", whole.grad()}};
+    EXPECT_PARITY(found, right, at::kDouble);
+    compared += 1;
+  }
+  EXPECT_GE(compared, 2);
+}
+
 // A sample of weight 0 changes nothing in a Dice over the batch.
 TEST(SegmentationLossTest, LeavesSamplesOfNoWeightOutOfTheBatch) {
   const auto logits = golden_losses().at("3d/logits");

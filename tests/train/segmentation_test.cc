@@ -83,38 +83,32 @@ TEST(SegmentationTaskTest, EvaluationDoesNotDependOnTheBatchSize) {
   }
 }
 
+// Also of losses of the whole batch, whose parts' own losses do not add up.
 TEST(SegmentationTaskTest, MicroBatchesGiveTheGradientOfTheWholeBatch) {
   SegmentationFixture fixture;
   auto source = open_training_data(fixture.config);
   const auto model = make_model(fixture.config, {});
-  const auto task = make_task(fixture.config.task, *model);
+  model->to(at::kDouble);
   const auto optimizer = make_optimizer(fixture.config, *model);
   auto batch = source.loader->next();
-  const auto gradients_of = [&](int64_t micro) {
-    compute_gradients(*model, *task, *optimizer, batch, 0, {.micro_batch_size = micro});
-    support::NamedTensors gradients;
-    for (const auto& item : model->named_parameters()) {
-      gradients[item.key()] = item.value().grad().detach().clone();
-    }
-    return gradients;
-  };
-  const auto whole = gradients_of(0);
-  for (const int64_t micro : {1, 3}) EXPECT_PARITY(gradients_of(micro), whole, at::kFloat);
-}
-
-TEST(SegmentationTaskTest, RefusesALossOfTheWholeBatchInParts) {
-  SegmentationFixture fixture;
-  fixture.task().loss.batch = true;
-  auto source = open_training_data(fixture.config);
-  const auto model = make_model(fixture.config, {});
-  const auto task = make_task(fixture.config.task, *model);
-  const auto optimizer = make_optimizer(fixture.config, *model);
-  auto batch = source.loader->next();
-  EXPECT_THAT(message_of([&] {
-                compute_gradients(*model, *task, *optimizer, batch, 0, {.micro_batch_size = 2});
-              }),
-              HasSubstr("does not add up"));
-  compute_gradients(*model, *task, *optimizer, batch, 0, {});
+  for (const auto& loss : {SegmentationLossConfig{}, SegmentationLossConfig{.batch = true},
+                           SegmentationLossConfig{.name = "ucf_dice_bce"}}) {
+    fixture.task().loss = loss;
+    const auto task = make_task(fixture.config.task, *model);
+    StepOptions options;
+    options.compute.dtype = at::kDouble;
+    const auto results_of = [&](int64_t micro) {
+      options.micro_batch_size = micro;
+      const auto outcome = compute_gradients(*model, *task, *optimizer, batch, 0, options);
+      support::NamedTensors results = {{"loss", at::full({}, outcome.loss, at::kDouble)}};
+      for (const auto& item : model->named_parameters()) {
+        results[item.key()] = item.value().grad().detach().clone();
+      }
+      return results;
+    };
+    const auto whole = results_of(0);
+    for (const int64_t micro : {1, 3}) EXPECT_PARITY(results_of(micro), whole, at::kDouble);
+  }
 }
 
 TEST(SegmentationTaskTest, RefusesModelsAndDataThatDoNotFit) {

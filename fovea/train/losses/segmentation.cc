@@ -1,11 +1,15 @@
 #include "fovea/train/losses/segmentation.h"
 
 #include <ATen/ops/binary_cross_entropy_with_logits.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/ranges.h>
+
+#include <vector>
 
 #include "fovea/core/error.h"
 
@@ -56,54 +60,46 @@ at::Tensor mean_over_voxels(const at::Tensor& values, const Voxels& voxels) {
   return (values * voxels.counts).sum({1, 2}) / counted;
 }
 
-at::Tensor cross_entropies(const Voxels& voxels) {
-  const auto log_p = at::log_softmax(voxels.logits, 1);                           // [B, K, V]
-  return mean_over_voxels(-log_p.gather(1, voxels.labels.unsqueeze(1)), voxels);  // [B]
-}
-
 at::Tensor binary_cross_entropies(const at::Tensor& logits, const at::Tensor& one_hot) {
   return at::binary_cross_entropy_with_logits(logits, one_hot, {}, {}, at::Reduction::None);
 }
 
-// -> [B], or with config.batch [1].
-at::Tensor dice_losses(const Voxels& voxels, bool sigmoid, const SegmentationLossConfig& config) {
+// Of each class of the Dice part: sums over voxels, of each sample [B, K] or of the batch [K].
+struct DiceSums {
+  at::Tensor joint, predicted, labelled;
+};
+
+DiceSums dice_sums(const Voxels& voxels, const SegmentationLossConfig& config,
+                   at::IntArrayRef axes) {
+  const bool is_ucf = config.name == "ucf_dice_bce";
+  const bool sigmoid = config.sigmoid || config.name == "dice_bce" || is_ucf;
   auto p = sigmoid ? at::sigmoid(voxels.logits) : at::softmax(voxels.logits, 1);  // [B, K, V]
   auto t = voxels.one_hot;
   if (voxels.counts.defined()) p = p * voxels.counts;
-  if (!config.include_background) {
+  if (!config.include_background || is_ucf) {
     p = foreground(p);
     t = foreground(t);
   }
-  const std::vector<int64_t> axes =
-      config.batch ? std::vector<int64_t>{0, 2} : std::vector<int64_t>{2};
-  const auto joint = (p * t).sum(axes);  // [B, K] or [K]
-  const auto predicted = (config.squared_pred ? p.square() : p).sum(axes);
-  const auto numerator = 2 * joint + config.smooth_nr;
-  const auto denominator = predicted + t.sum(axes) + config.smooth_dr;
-  return (1 - numerator / denominator).mean(-1).reshape({-1});
+  return {.joint = (p * t).sum(axes),
+          .predicted = (config.squared_pred && !is_ucf ? p.square() : p).sum(axes),
+          .labelled = t.sum(axes)};
 }
 
-// UCF-VIT's DiceBLoss. -> [1].
-at::Tensor ucf_dice_bce(const Voxels& voxels) {
-  const auto logits = foreground(voxels.logits);
-  const auto t = foreground(voxels.one_hot);
-  auto p = at::sigmoid(logits);
-  auto bce = binary_cross_entropies(logits, t);
-  if (voxels.counts.defined()) {
-    p = p * voxels.counts;
-    bce = (bce * voxels.counts).sum() / (voxels.counts.sum() * t.size(1)).clamp_min(1.0);
-  } else {
-    bce = bce.mean();
+// Mean over classes.
+at::Tensor dice_losses(const DiceSums& sums, double smooth_nr, double smooth_dr) {
+  const auto numerator = 2 * sums.joint + smooth_nr;
+  return (1 - numerator / (sums.predicted + sums.labelled + smooth_dr)).mean(-1);
+}
+
+// [B, K or 1, V] of the part beside Dice; undefined: there is none.
+at::Tensor other_losses(const Voxels& voxels, const std::string& name) {
+  if (name == "dice") return {};
+  if (name == "dice_bce") return binary_cross_entropies(voxels.logits, voxels.one_hot);
+  if (name == "ucf_dice_bce") {
+    return binary_cross_entropies(foreground(voxels.logits), foreground(voxels.one_hot));
   }
-  const auto dice = 1 - (2 * (p * t).sum() + 1) / (p.sum() + t.sum() + 1);
-  return (0.5 * bce + 0.5 * dice).reshape({1});
-}
-
-// One mean over the voxels of the whole batch, as MONAI takes it, where Dice is of the batch too.
-at::Tensor over_batch(const at::Tensor& losses, const Voxels& voxels) {
-  if (!voxels.counts.defined()) return losses.mean(0, /*keepdim=*/true);
-  const auto counted = voxels.counts.sum({1, 2});  // [B]
-  return ((losses * counted).sum() / counted.sum().clamp_min(1.0)).reshape({1});
+  const auto log_p = at::log_softmax(voxels.logits, 1);  // [B, K, V]
+  return -log_p.gather(1, voxels.labels.unsqueeze(1));   // [B, 1, V]
 }
 
 }  // namespace
@@ -111,21 +107,57 @@ at::Tensor over_batch(const at::Tensor& losses, const Voxels& voxels) {
 at::Tensor segmentation_losses(const at::Tensor& logits, const at::Tensor& labels,
                                const SegmentationLossConfig& config, const at::Tensor& weights,
                                std::optional<bool> all_count) {
-  // What is not taken over the batch is weighted by the caller.
-  const auto voxels = flatten(logits, labels, config.adds_up() ? at::Tensor() : weights, all_count);
   const auto samples = logits.size(0);
-  if (config.name == "ucf_dice_bce") return ucf_dice_bce(voxels).expand({samples});
-  at::Tensor other;  // [B]
-  if (config.name == "dice_bce") {
-    other = mean_over_voxels(binary_cross_entropies(voxels.logits, voxels.one_hot), voxels);
-  } else if (config.name != "dice") {
-    other = cross_entropies(voxels);
+  if (!config.adds_up()) {
+    const auto statistics = batch_statistics(logits, labels, config, weights, all_count);
+    const auto dtype = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+    return loss_of_statistics(statistics, config).to(dtype).expand({samples});
   }
+  const auto voxels = flatten(logits, labels, /*weights=*/{}, all_count);  // the caller weighs
+  auto other = other_losses(voxels, config.name);
+  if (other.defined()) other = mean_over_voxels(other, voxels);  // [B]
   if (config.name == "ce") return other;
-  if (other.defined() && config.batch) other = over_batch(other, voxels);
-  auto losses = dice_losses(voxels, config.sigmoid || config.name == "dice_bce", config);
+  auto losses = dice_losses(dice_sums(voxels, config, {2}), config.smooth_nr, config.smooth_dr);
   if (other.defined()) losses = config.lambda_dice * losses + config.lambda_ce * other;
-  return losses.expand({samples});
+  return losses;
+}
+
+at::Tensor batch_statistics(const at::Tensor& logits, const at::Tensor& labels,
+                            const SegmentationLossConfig& config, const at::Tensor& weights,
+                            std::optional<bool> all_count) {
+  const auto voxels = flatten(logits, labels, weights, all_count);
+  const bool is_ucf = config.name == "ucf_dice_bce";
+  const auto dice =
+      dice_sums(voxels, config, is_ucf ? at::IntArrayRef({0, 1, 2}) : at::IntArrayRef({0, 2}));
+  auto other = other_losses(voxels, config.name);  // [B, K or 1, V]
+  const int64_t per_voxel = other.defined() ? other.size(1) : 1;
+  if (!other.defined()) {
+    other = at::zeros({1}, voxels.logits.options());
+  } else if (voxels.counts.defined()) {
+    other = other * voxels.counts;
+  }
+  const auto wide = voxels.logits.options().dtype(at::kDouble);
+  const auto counted = voxels.counts.defined()
+                           ? voxels.counts.sum(at::kDouble)
+                           : at::full({}, static_cast<double>(voxels.labels.numel()), wide);
+  std::vector<at::Tensor> sums;
+  for (const auto& sum : {dice.joint, dice.predicted, dice.labelled, other.sum()}) {
+    sums.push_back(sum.to(at::kDouble).reshape({-1}));
+  }
+  sums.push_back((counted * per_voxel).reshape({1}));
+  return at::cat(sums);
+}
+
+at::Tensor loss_of_statistics(const at::Tensor& statistics, const SegmentationLossConfig& config) {
+  const int64_t classes = (statistics.size(0) - 2) / 3;
+  const DiceSums sums{.joint = statistics.narrow(0, 0, classes),
+                      .predicted = statistics.narrow(0, classes, classes),
+                      .labelled = statistics.narrow(0, 2 * classes, classes)};
+  const auto other = statistics[3 * classes] / statistics[3 * classes + 1].clamp_min(1.0);
+  if (config.name == "ucf_dice_bce") return 0.5 * other + 0.5 * dice_losses(sums, 1, 1);
+  const auto dice = dice_losses(sums, config.smooth_nr, config.smooth_dr);
+  if (config.name == "dice") return dice;
+  return config.lambda_dice * dice + config.lambda_ce * other;
 }
 
 }  // namespace fovea::train

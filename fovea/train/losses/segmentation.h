@@ -37,15 +37,14 @@ struct SegmentationLossConfig {
     v.field("smooth_nr", self.smooth_nr, "added to the Dice numerator", not_negative);
     v.field("smooth_dr", self.smooth_dr, "added to the Dice denominator", not_negative);
     v.field("batch", self.batch,
-            "Dice over all voxels of the batch instead of the mean over its samples; needs the "
-            "whole batch in one pass");
+            "Dice over all voxels of the batch instead of the mean over its samples");
     v.field("lambda_dice", self.lambda_dice, "weight of the Dice part", not_negative);
     v.field("lambda_ce", self.lambda_ce, "weight of the other part", not_negative);
   }
 
   // Whether the losses of samples add up to that of the batch. A Dice over the batch is a quotient
   // of sums, and does not.
-  bool adds_up() const { return !batch && name != "ucf_dice_bce"; }
+  bool adds_up() const { return name == "ce" || (!batch && name != "ucf_dice_bce"); }
 };
 
 // Losses with MONAI's meaning (DiceLoss, DiceCELoss with to_onehot_y, jaccard off).
@@ -61,5 +60,16 @@ struct SegmentationLossConfig {
 at::Tensor segmentation_losses(const at::Tensor& logits, const at::Tensor& labels,
                                const SegmentationLossConfig& config, const at::Tensor& weights = {},
                                std::optional<bool> all_count = {});
+
+// What a loss with !adds_up is a function of: [S] float64 sums over voxels, with a graph, which add
+// up over parts of a batch. For the Dice part sum p t, sum p^e and sum t^e of each class (of
+// ucf_dice_bce one of each, of all its classes), then the sum of the other part and the number of
+// voxels that count, of ucf_dice_bce times classes. Arguments as those of segmentation_losses.
+at::Tensor batch_statistics(const at::Tensor& logits, const at::Tensor& labels,
+                            const SegmentationLossConfig& config, const at::Tensor& weights = {},
+                            std::optional<bool> all_count = {});
+
+// statistics: of the whole batch -> its loss, a scalar float64.
+at::Tensor loss_of_statistics(const at::Tensor& statistics, const SegmentationLossConfig& config);
 
 }  // namespace fovea::train

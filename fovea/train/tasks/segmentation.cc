@@ -164,11 +164,11 @@ at::Tensor SegmentationTask::without_ignored(const at::Tensor& labels) const {
   return labels.masked_fill(labels.eq(*config_.ignore_label), -1);
 }
 
-// [B]. A loss of the whole batch is taken sample by sample in evaluation, so that it does not
-// depend on the batch size.
+// [B]. A loss of the whole batch is taken sample by sample, so that an evaluation does not depend
+// on the batch size.
 at::Tensor SegmentationTask::losses_of(const at::Tensor& logits, const at::Tensor& labels,
-                                       const TensorBatch& batch, bool is_training) const {
-  if (is_training || config_.loss.adds_up()) {
+                                       const TensorBatch& batch) const {
+  if (config_.loss.adds_up()) {
     return segmentation_losses(logits, labels, config_.loss, batch.weights, all_count(batch));
   }
   std::vector<at::Tensor> losses;
@@ -179,6 +179,19 @@ at::Tensor SegmentationTask::losses_of(const at::Tensor& logits, const at::Tenso
   return at::cat(losses);
 }
 
+LossParts SegmentationTask::parts_of(const at::Tensor& logits, const at::Tensor& labels,
+                                     const TensorBatch& batch, bool is_training) const {
+  if (!is_training || config_.loss.adds_up()) {
+    return summed(losses_of(logits, labels, batch), batch);
+  }
+  const auto statistics =
+      batch_statistics(logits, labels, config_.loss, batch.weights, all_count(batch));
+  const auto loss = loss_of_statistics(statistics).to(at::kFloat);
+  auto parts = summed(loss.expand({logits.size(0)}), batch);
+  parts.statistics = statistics;
+  return parts;
+}
+
 LossParts SegmentationTask::loss_of_patches(models::Model& model, const TensorBatch& batch) const {
   const bool is_training = model.is_training();
   const auto logits = forward(model, batch);  // [B, K, L, p^d]
@@ -187,8 +200,7 @@ LossParts SegmentationTask::loss_of_patches(models::Model& model, const TensorBa
   }
   check_classes(batch.patch_labels, batch.host_patch_labels);
   const auto labels = without_ignored(batch.patch_labels);  // [B, L, p^d]
-  const auto losses = losses_of(logits, labels, batch, is_training);
-  auto parts = summed(losses, batch);
+  auto parts = parts_of(logits, labels, batch, is_training);
   parts.outputs = logits.detach();
   if (!is_training) {
     parts.outputs = logits_of_patches(logits, batch.trees, batch.images.sizes().slice(2));
@@ -204,7 +216,7 @@ LossParts SegmentationTask::loss(models::Model& model, const TensorBatch& batch)
   const auto logits =
       is_training ? forward(model, batch)
                   : segment_whole(model, batch, config_.sliding_window).to(batch.images.device());
-  auto parts = summed(losses_of(logits, labels, batch, is_training), batch);
+  auto parts = parts_of(logits, labels, batch, is_training);
   parts.outputs = logits.detach();
   return parts;
 }

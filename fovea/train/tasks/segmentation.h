@@ -99,7 +99,10 @@ class SegmentationTask : public Task {
   // Throws ConfigError: no masks, or another number of classes.
   void check_data(const data::Dataset& dataset) const override;
   std::vector<std::string> metric_names() const override;
-  bool losses_add_up() const override { return config_.loss.adds_up(); }
+  bool has_loss_of_batch() const override { return !config_.loss.adds_up(); }
+  at::Tensor loss_of_statistics(const at::Tensor& statistics) const override {
+    return train::loss_of_statistics(statistics, config_.loss);
+  }
   // Weights are samples. A model that takes patches learns in their pixels, and is evaluated in
   // those of the image. Throws DataError: masks are missing, of another shape than the images, or
   // hold a class that the model has not.
@@ -116,8 +119,10 @@ class SegmentationTask : public Task {
   at::Tensor without_ignored(const at::Tensor& labels) const;
   at::Tensor labels_of(const TensorBatch& batch) const;
   LossParts loss_of_patches(models::Model& model, const TensorBatch& batch) const;
-  at::Tensor losses_of(const at::Tensor& logits, const at::Tensor& labels, const TensorBatch& batch,
-                       bool is_training) const;
+  at::Tensor losses_of(const at::Tensor& logits, const at::Tensor& labels,
+                       const TensorBatch& batch) const;
+  LossParts parts_of(const at::Tensor& logits, const at::Tensor& labels, const TensorBatch& batch,
+                     bool is_training) const;
 
   SegmentationConfig config_;
   int64_t num_classes_;
