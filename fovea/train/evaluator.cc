@@ -46,6 +46,9 @@ std::unique_ptr<Evaluation> evaluate(models::Model& model, const Task& task, dat
     done += batch.global_size;
     loader.recycle(std::move(batch));
     if (options.on_progress) options.on_progress(done, total);
+    if (!options.should_stop || done >= total) continue;
+    inference.finish();  // ranks may differ in forwards
+    if (options.should_stop()) return nullptr;
   }
   inference.finish();
   join_over_ranks(*evaluation, options.ranks ? *options.ranks : parallel::one_rank());

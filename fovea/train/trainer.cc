@@ -93,12 +93,14 @@ struct Trainer::Run {
   void train_one_step();
   void log_steps();
   void evaluate_now();
+  void end_step();
   void save();
   void write_evaluation(const Evaluation& evaluation) const;
   void finish();
   LogPosition log_position() const;
   checkpoint::State state();
   bool eval_is_due() const;
+  bool is_over() const { return step == num_steps && !eval_is_due(); }
   bool anyone_is_told_to_stop();
   std::optional<checkpoint::State> load_latest();
   parallel::Communicator& data_ranks() const { return mesh.data_parallel(); }
@@ -307,7 +309,7 @@ void Trainer::Run::take_over() {
 
 // After resume, which knows what was chosen before.
 void Trainer::Run::start_fp8() {
-  if (step == num_steps) return;  // a finished run multiplies nothing
+  if (is_over()) return;  // it multiplies nothing
   const auto of_pass = options.micro_batch_size > 0
                            ? options.micro_batch_size
                            : config.data.global_batch_size / data_ranks().size();
@@ -329,7 +331,7 @@ void Trainer::Run::prepare_features() {
     return;
   }
   options.features = training_cache.get();
-  if (step == num_steps) return;  // a finished run needs none
+  if (is_over()) return;  // it needs none
   const auto pass = [&](FeatureCache& cache, const char* split) {
     cache.compute(*model, {.compute = options.compute,
                            .micro_batch_size = options.micro_batch_size,
@@ -404,9 +406,15 @@ void Trainer::Run::evaluate_now() {
                     [&](int64_t done, int64_t total) {
                       log.progress().update(fmt::format("evaluating {}/{}", done, total));
                     },
+                .should_stop = [&] { return anyone_is_told_to_stop(); },
                 .features = validation_cache.get(),
                 .ranks = &data_ranks(),
                 .shards = shards.get()});
+  if (!evaluation) {  // the next start evaluates
+    log.say(fmt::format("step {}: told to stop; the evaluation is left to the next start", step));
+    is_stopping = true;
+    return;
+  }
   share_bad_samples(*validation.loader, data_ranks());
   std::array left_out = {static_cast<double>(validation.loader->take_skipped_rows())};
   parallel::sum_over_ranks(data_ranks(), left_out, "samples left out");
@@ -451,6 +459,13 @@ void Trainer::Run::save() {
   saved_step = step;
 }
 
+// What follows a step, where it is due.
+void Trainer::Run::end_step() {
+  if (eval_is_due()) evaluate_now();
+  if (is_best || step % config.checkpoint.every_steps == 0) save();
+  store.check();
+}
+
 FitResult Trainer::Run::fit() {
   resume();
   start_fp8();
@@ -467,11 +482,13 @@ FitResult Trainer::Run::fit() {
   training.loader->seek(position);
   const StopSignals signals;
   is_stopping = anyone_is_told_to_stop();
+  if (step == saved_step && eval_is_due() && !is_stopping) {  // a stop broke it off
+    saved_step = -1;
+    end_step();
+  }
   while (step < num_steps && !is_stopping) {
     train_one_step();
-    if (eval_is_due()) evaluate_now();
-    if (is_best || step % config.checkpoint.every_steps == 0) save();
-    store.check();
+    end_step();
   }
   if (step != saved_step) save();
   timeline.finish();
@@ -480,7 +497,7 @@ FitResult Trainer::Run::fit() {
   FitResult result{.run_dir = folder.path().string(),
                    .step = step,
                    .epoch = log_position().epoch,
-                   .stopped = step < num_steps,
+                   .stopped = !is_over(),
                    .last_eval = last_eval};
   if (!result.stopped && has_writers_parts()) finish();
   if (result.stopped) folder.mark_stopped(step);

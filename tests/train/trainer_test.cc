@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +16,7 @@
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/core/stop_signals.h"
 #include "fovea/train/inference.h"
 #include "fovea/train/run_folder.h"
 #include "tests/train/run_check.h"
@@ -247,6 +249,59 @@ TEST(TrainerTest, ToldToStopSavesAndResumesBitwise) {
   for (const int signal : {SIGTERM, SIGUSR1, SIGINT}) {
     SCOPED_TRACE(signal);
     expect_resumes_bitwise(signal, 120000, true);
+  }
+}
+
+// The metrics of evaluations, as written.
+std::vector<std::string> evaluations(const std::string& run_dir) {
+  std::vector<std::string> result;
+  std::ifstream lines(run_dir + "/metrics.jsonl");
+  for (std::string line; std::getline(lines, line);) {
+    const auto record = nlohmann::json::parse(line);
+    if (record.at("split") == "train") continue;
+    result.push_back(record.at("step").dump() + " " + record.at("loss").dump());
+  }
+  return result;
+}
+
+// Evaluations take nearly all of this run's time, so that a stop comes in one of them, also in the
+// last one, behind the last step.
+TEST(TrainerTest, AStopBreaksAnEvaluationOffAndTheNextStartMakesIt) {
+  const data::testing::TempDir folder;
+  const auto make = [&](const std::string& run, int64_t steps) {
+    auto config = testing::tiny_config(folder, run);
+    config.data.val = testing::write_tiny_set(folder, "long", 6000, 3);
+    config.trainer.max_steps = steps;
+    config.trainer.eval_every_steps = 2;
+    config.trainer.ema.enabled = true;
+    return config;
+  };
+  for (const int64_t steps : {2, 4}) {
+    SCOPED_TRACE(steps);
+    const auto reference = make(fmt::format("whole_{}", steps), steps);
+    const auto start = std::chrono::steady_clock::now();
+    fit(reference);
+    const auto length = std::chrono::steady_clock::now() - start;
+    const auto cut = make(fmt::format("cut_{}", steps), steps);
+    int64_t broken_off = 0;
+    bool is_stopped = true;
+    for (int64_t attempt = 0; attempt < 20 && is_stopped; ++attempt) {
+      const StopSignals signals;
+      std::thread sender([&] {
+        if (attempt > 2) return;  // it may end
+        std::this_thread::sleep_for(length / (attempt + 2));
+        kill(getpid(), SIGTERM);
+      });
+      const auto result = fit(cut);
+      sender.join();
+      is_stopped = result.stopped;
+      const auto said = read_file(cut.run.dir + "/train.log", 1 << 20);
+      broken_off += said.find("the evaluation is left to the next start") != said.npos ? 1 : 0;
+    }
+    EXPECT_FALSE(is_stopped);
+    EXPECT_GT(broken_off, 0);
+    EXPECT_EQ(evaluations(cut.run.dir), evaluations(reference.run.dir));
+    expect_same_run(cut.run.dir, reference.run.dir);
   }
 }
 
