@@ -394,7 +394,7 @@ void Trainer::Run::log_steps() {
 
 bool Trainer::Run::eval_is_due() const {
   if (!validation.loader || evaluated_step == step) return false;
-  return step == num_steps || (eval_every_steps > 0 && step % eval_every_steps == 0);
+  return step == num_steps || (eval_every_steps > 0 && step > 0 && step % eval_every_steps == 0);
 }
 
 void Trainer::Run::evaluate_now() {

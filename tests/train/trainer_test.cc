@@ -305,6 +305,28 @@ TEST(TrainerTest, AStopBreaksAnEvaluationOffAndTheNextStartMakesIt) {
   }
 }
 
+TEST(TrainerTest, AStopBeforeTheFirstStepLeavesNothingToEvaluate) {
+  const data::testing::TempDir folder;
+  const auto make = [&](const std::string& run) {
+    auto config = testing::tiny_config(folder, run);
+    config.trainer.eval_every_steps = 2;
+    return config;
+  };
+  const auto reference = make("reference"), stopped = make("stopped");
+  fit(reference);
+  {
+    const StopSignals signals;
+    kill(getpid(), SIGTERM);
+    while (StopSignals::received() == 0) std::this_thread::yield();
+    const auto result = fit(stopped);
+    EXPECT_TRUE(result.stopped);
+    EXPECT_EQ(result.step, 0);
+  }
+  fit(stopped);
+  EXPECT_EQ(evaluations(stopped.run.dir), evaluations(reference.run.dir));
+  expect_same_run(stopped.run.dir, reference.run.dir);
+}
+
 // Where the recipe says how long the run is, before anything starts; where the data says it, before
 // there is a folder.
 TEST(TrainerTest, WarmupLongerThanTheRunLeavesNoFolder) {
