@@ -114,6 +114,21 @@ CastResult fp8_cast_cpu(const at::Tensor& x, const at::Tensor& largest, int64_t 
   return {codes, {}, inverse};
 }
 
+// On the meta device, which stands for a GPU that multiplies FP8.
+at::Tensor fp8_largest_meta(const at::Tensor& x) {
+  return at::empty({1}, x.options().dtype(at::kFloat));
+}
+
+CastResult fp8_cast_meta(const at::Tensor& x, const at::Tensor& largest, int64_t /*margin*/,
+                         at::ScalarType dtype, bool rows, bool columns,
+                         const std::optional<at::Tensor>& /*seen*/) {
+  const auto codes = x.options().dtype(dtype);
+  const int64_t padded = (x.size(0) + kFp8Alignment - 1) / kFp8Alignment * kFp8Alignment;
+  return {rows ? at::empty(x.sizes(), codes) : at::Tensor(),
+          columns ? at::empty({x.size(1), padded}, codes) : at::Tensor(),
+          at::empty({1}, largest.options())};
+}
+
 // On the CPU. -> [M, K] bfloat16, each value as it is: a product of 4 bits at most and a power of
 // two.
 at::Tensor values_of(const Fp8Matrix& matrix) {
@@ -184,6 +199,11 @@ TORCH_LIBRARY_IMPL(fovea, CPU, m) {
   m.impl("has_fp8_products", [](const at::Tensor& /*x*/) { return false; });
   m.impl("fp8_largest", fp8_largest_cpu);
   m.impl("fp8_cast", fp8_cast_cpu);
+}
+TORCH_LIBRARY_IMPL(fovea, Meta, m) {
+  m.impl("has_fp8_products", [](const at::Tensor& /*x*/) { return true; });
+  m.impl("fp8_largest", fp8_largest_meta);
+  m.impl("fp8_cast", fp8_cast_meta);
 }
 
 bool has_fp8_products(c10::Device device) {

@@ -51,8 +51,9 @@ Fp8Matrix logged_cast(const at::Tensor& x, const ScaleSource& source, Fp8Format 
 // Those of a weight as it is; empty ones where it has changed.
 Fp8WeightCodes& codes_of(const at::Tensor& weight, const Fp8LinearScaling& scaling) {
   auto& codes = *scaling.codes;
-  if (codes.data != weight.const_data_ptr() || codes.version != weight._version()) {
-    codes = {.data = weight.const_data_ptr(), .version = weight._version()};
+  const void* data = weight.is_meta() ? nullptr : weight.const_data_ptr();
+  if (codes.data != data || codes.version != weight._version()) {
+    codes = {.data = data, .version = weight._version()};
   }
   return codes;
 }

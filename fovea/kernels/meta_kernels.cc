@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/result_type.h>
+#include <ATen/ops/sum.h>
 #include <c10/core/WrapDimMinimal.h>
 
 #include <array>
@@ -79,7 +80,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
           wanted[2] ? at::empty({features}, dy.options()) : at::Tensor()};
 }
 
-at::Tensor& logical_not_out(const at::Tensor& x, at::Tensor& out) {
+at::Tensor& same_shape_out(const at::Tensor& x, at::Tensor& out) {
   out.resize_(x.sizes());
   return out;
 }
@@ -92,6 +93,40 @@ at::Tensor& logical_pair_out(const at::Tensor& a, const at::Tensor& b, at::Tenso
 at::Tensor where(const at::Tensor& condition, const at::Tensor& a, const at::Tensor& b) {
   const auto shape = at::infer_size(at::infer_size(a.sizes(), b.sizes()), condition.sizes());
   return at::empty(shape, condition.options().dtype(at::result_type(a, b)));
+}
+
+// What the second result is to backward, a GPU does without.
+std::tuple<at::Tensor, at::Tensor> log_sigmoid(const at::Tensor& x) {
+  return {at::empty_like(x), at::empty({0}, x.options())};
+}
+
+at::Tensor log_sigmoid_backward(const at::Tensor& dy, const at::Tensor& /*x*/,
+                                const at::Tensor& /*buffer*/) {
+  return at::empty_like(dy);
+}
+
+at::Tensor variance(const at::Tensor& x, at::OptionalIntArrayRef dims,
+                    const std::optional<at::Scalar>& /*correction*/, bool keeps_dims) {
+  return at::empty_like(at::sum(x, dims, keeps_dims));
+}
+
+// x: [..., normalized]; weight, bias: [normalized].
+std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm_backward(
+    const at::Tensor& /*dy*/, const at::Tensor& x, at::IntArrayRef normalized,
+    const at::Tensor& /*mean*/, const at::Tensor& /*rstd*/, const std::optional<at::Tensor>& weight,
+    const std::optional<at::Tensor>& /*bias*/, std::array<bool, 3> wanted) {
+  const auto options = weight && weight->defined() ? weight->options() : x.options();
+  return {wanted[0] ? at::empty_like(x) : at::Tensor(),
+          wanted[1] ? at::empty(normalized, options) : at::Tensor(),
+          wanted[2] ? at::empty(normalized, options) : at::Tensor()};
+}
+
+// a: [M, K], b: [K, N], codes of FP8 -> [M, N].
+at::Tensor scaled_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& /*of_a*/,
+                          const at::Tensor& /*of_b*/, const std::optional<at::Tensor>& /*bias*/,
+                          const std::optional<at::Tensor>& /*of_result*/,
+                          std::optional<at::ScalarType> dtype, bool /*sums_fast*/) {
+  return at::empty({a.size(0), b.size(1)}, a.options().dtype(dtype.value_or(a.scalar_type())));
 }
 
 // x: [B, C, sides] -> the same, and [C] of each channel twice.
@@ -133,7 +168,8 @@ MetaKernels::MetaKernels()
   library_.impl("max", least_or_largest);
   library_.impl("relu", relu);
   library_.impl("unfold_backward", unfold_backward);
-  library_.impl("logical_not.out", logical_not_out);
+  library_.impl("abs.out", same_shape_out);
+  library_.impl("logical_not.out", same_shape_out);
   library_.impl("logical_or.out", logical_pair_out);
   library_.impl("logical_and.out", logical_pair_out);
   library_.impl("where.self", where);
@@ -141,6 +177,11 @@ MetaKernels::MetaKernels()
   library_.impl("_embedding_bag", embedding_bag);
   library_.impl("_embedding_bag_forward_only", embedding_bag);
   library_.impl("_embedding_bag_backward", embedding_bag_backward);
+  library_.impl("log_sigmoid_forward", log_sigmoid);
+  library_.impl("log_sigmoid_backward", log_sigmoid_backward);
+  library_.impl("var.correction", variance);
+  library_.impl("native_layer_norm_backward", layer_norm_backward);
+  library_.impl("_scaled_mm", scaled_product);
   library_.impl("native_batch_norm", batch_norm);
   library_.impl("native_batch_norm_backward", batch_norm_backward);
   library_.impl("convolution_overrideable", convolution);

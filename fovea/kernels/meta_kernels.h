@@ -6,10 +6,11 @@
 
 namespace fovea::kernels {
 
-// While it lives: convolutions, batch norms, the gradient of unfolding, rows chosen and summed by
-// an index, `where`, logical operations, and the least and largest element have shapes there. A
-// number that is asked of a tensor, or copied out of it, is one on which no shape depends: 1 of
-// weights and norms, 0 of labels. One at a time.
+// While it lives: convolutions, batch norms, the gradients of layer norm and of unfolding,
+// variances, the logarithm of the sigmoid, products of FP8, rows chosen and summed by an index,
+// `where`, logical operations, and the least and largest element have shapes there. A number that
+// is asked of a tensor, or copied out of it, is one on which no shape depends: 1 of weights and
+// norms, 0 of labels. One at a time.
 class MetaKernels {
  public:
   MetaKernels();

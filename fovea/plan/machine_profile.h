@@ -17,6 +17,7 @@ struct MachineProfile {
   int64_t ranks_per_node = 8;
   double float32_tflops = 1;  // products
   double bfloat16_tflops = 1;
+  double fp8_tflops = 0;
   double memory_bandwidth = 100;     // GB/s
   double intra_node_bandwidth = 10;  // GB/s of one rank in one direction, to ranks of its node
   double inter_node_bandwidth = 1;   // GB/s of one rank in one direction, to other nodes
@@ -32,6 +33,9 @@ struct MachineProfile {
             {.min = 0, .exclusive_min = true, .unit = "TFLOP/s"});
     v.field("bfloat16_tflops", self.bfloat16_tflops, "rate of products in bfloat16 that is reached",
             {.min = 0, .exclusive_min = true, .unit = "TFLOP/s"});
+    v.field("fp8_tflops", self.fp8_tflops,
+            "rate of products in FP8 that is reached; 0: there are none",
+            {.min = 0, .unit = "TFLOP/s"});
     v.field("memory_bandwidth", self.memory_bandwidth, "of one rank's own memory",
             {.min = 0, .exclusive_min = true, .unit = "GB/s"});
     v.field("intra_node_bandwidth", self.intra_node_bandwidth,
@@ -51,6 +55,7 @@ struct MachineProfile {
     const bool is_half = dtype == c10::ScalarType::BFloat16 || dtype == c10::ScalarType::Half;
     return 1e12 * (is_half ? bfloat16_tflops : float32_tflops);
   }
+  double fp8_flops() const { return 1e12 * fp8_tflops; }
   double memory_bytes() const { return memory * double(int64_t{1} << 30); }
 };
 

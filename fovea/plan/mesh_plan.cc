@@ -78,6 +78,19 @@ train::TrainConfig with_mesh(const train::TrainConfig& config, const ParallelCon
   return result;
 }
 
+train::TrainConfig on_machine(train::TrainConfig config, const MachineProfile& machine) {
+  auto& fp8 = config.device.fp8;
+  if (machine.fp8_tflops > 0 || fp8 == "off") return config;
+  if (fp8 != "auto") {
+    fail<ConfigError>(
+        "device.fp8: found {}, but {} does not multiply FP8 (its fp8_tflops is 0); expected a "
+        "machine that does, or fp8=off",
+        fp8, machine.name);
+  }
+  fp8 = "off";
+  return config;
+}
+
 MeshPlan plan_mesh(const train::TrainConfig& config, int64_t num_ranks,
                    const MachineProfile& machine) {
   const auto mesh = parallel::mesh_shape(config.parallel, num_ranks, config.data.global_batch_size);

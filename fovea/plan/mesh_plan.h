@@ -18,6 +18,10 @@ namespace fovea::plan {
 train::TrainConfig with_mesh(const train::TrainConfig& config,
                              const parallel::ParallelConfig& parallel, int64_t num_ranks);
 
+// `config` as it would train there: device.fp8=auto is off on a machine that does not multiply FP8,
+// and another one but off is refused, with ConfigError.
+train::TrainConfig on_machine(train::TrainConfig config, const MachineProfile& machine);
+
 struct MeshPlan {
   parallel::ParallelConfig parallel;
   parallel::MeshShape mesh;

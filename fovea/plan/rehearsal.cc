@@ -15,6 +15,7 @@
 #include "fovea/parallel/mesh.h"
 #include "fovea/plan/live_memory.h"
 #include "fovea/train/example_batch.h"
+#include "fovea/train/fp8_start.h"
 #include "fovea/train/ranks.h"
 #include "fovea/train/session.h"
 #include "fovea/train/sharding.h"
@@ -64,7 +65,8 @@ class ObservedTask : public train::Task {
 
 // The pieces of a run, as Trainer has them.
 struct Pieces {
-  Pieces(const train::TrainConfig& run_config, const parallel::DeviceMesh& mesh)
+  Pieces(const train::TrainConfig& run_config, const parallel::DeviceMesh& mesh,
+         parallel::World& world)
       : config(run_config),
         model(train::make_model_without_values(config)),
         model_parallel(train::share_out_model(config, *model, mesh)),
@@ -80,6 +82,13 @@ struct Pieces {
                                          optim::EmaOptions{.decay = config.trainer.ema.decay,
                                                            .warmup = config.trainer.ema.warmup});
     }
+    if (config.device.fp8 == "off") return;
+    auto layers = train::fp8_candidates(*model);
+    if (config.device.fp8 != "auto") train::check_fp8_layers(config.device.fp8, layers);
+    const bool is_delayed = config.device.fp8 == "delayed";
+    fp8 = std::make_unique<train::Fp8Layers>(
+        std::move(layers), is_delayed ? train::Fp8Scale::kDelayed : train::Fp8Scale::kCurrent,
+        at::kMeta, world.all(), /*keeps_codes=*/shards == nullptr);
   }
 
   // Shares are in the memory of the host, but not where that is what computes.
@@ -112,6 +121,7 @@ struct Pieces {
   std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<parallel::GradientReducer> reducer;
   std::unique_ptr<optim::Ema> ema;
+  std::unique_ptr<train::Fp8Layers> fp8;
 };
 
 train::StepOptions options_of(const train::TrainConfig& config, const Pieces& pieces,
@@ -126,6 +136,7 @@ train::StepOptions options_of(const train::TrainConfig& config, const Pieces& pi
   options.reducer = pieces.reducer.get();
   options.shards = pieces.shards.get();
   options.model_parallel = pieces.model_parallel.get();
+  options.fp8 = pieces.fp8.get();
   return options;
 }
 
@@ -205,7 +216,7 @@ Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& 
     return trace.make_group(ranks, rank, backend);
   });
   const parallel::DeviceMesh mesh(world, mesh_shape);
-  Pieces pieces(config, mesh);
+  Pieces pieces(config, mesh, world);
   const auto shard = train::data_shard(mesh);
   Rehearsal result;
   result.mesh = mesh_shape;

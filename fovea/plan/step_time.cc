@@ -73,7 +73,8 @@ StepTime step_time(const Rehearsal& rehearsal, const MachineProfile& machine,
     is_one_node.push_back(placement_of(machine, group.ranks).is_one_node);
   }
   rehearsal.for_each([&](const Event& event) {
-    const double products = event.flops / machine.flops(dtype);
+    const double products = (event.flops - event.fp8_flops) / machine.flops(dtype) +
+                            (event.fp8_flops > 0 ? event.fp8_flops / machine.fp8_flops() : 0);
     const double memory =
         kTensorsMoved * static_cast<double>(event.made_bytes) / (1e9 * machine.memory_bandwidth);
     result.products += products;

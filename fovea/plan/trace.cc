@@ -17,7 +17,9 @@ using parallel::Collective;
 thread_local Trace* current_trace = nullptr;
 
 std::unique_ptr<at::ObserverContext> count_operation(const at::RecordFunction& function) {
-  if (current_trace != nullptr) current_trace->add_flops(train::product_flops(function));
+  if (current_trace != nullptr) {
+    current_trace->add_product(train::product_flops(function), train::is_fp8_product(function));
+  }
   return nullptr;
 }
 
@@ -80,14 +82,15 @@ Trace::~Trace() {
 
 void Trace::add(Event event) {
   const auto made = made_bytes_();
-  event.flops = std::exchange(flops_, 0);
+  event.fp8_flops = std::exchange(fp8_flops_, 0);
+  event.flops = std::exchange(flops_, 0) + event.fp8_flops;
   event.made_bytes = made - std::exchange(made_before_, made);
   events_.push_back(std::move(event));
 }
 
 void Trace::clear() {
   events_.clear();
-  flops_ = 0;
+  flops_ = fp8_flops_ = 0;
   made_before_ = made_bytes_();
 }
 

@@ -30,6 +30,7 @@ struct Event {
   Kind kind = Kind::kStart;
   // Work since the event before.
   double flops = 0;        // of products, 2 a multiply-add
+  double fp8_flops = 0;    // of those in FP8
   int64_t made_bytes = 0;  // of the tensors that were made
 
   // Of kStart; kWait has the id alone.
@@ -67,13 +68,13 @@ class Trace {
                                                      int64_t own_rank, Backend backend);
   std::vector<Group>& groups() { return groups_; }
 
-  void add_flops(double flops) { flops_ += flops; }
+  void add_product(double flops, bool is_fp8) { (is_fp8 ? fp8_flops_ : flops_) += flops; }
 
  private:
   std::function<int64_t()> made_bytes_;
   std::vector<Event> events_;
   std::vector<Group> groups_;
-  double flops_ = 0;
+  double flops_ = 0, fp8_flops_ = 0;  // since the last event
   int64_t made_before_ = 0;
   uint64_t callback_ = 0;
 };

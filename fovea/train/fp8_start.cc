@@ -77,12 +77,7 @@ void check_fp8(const std::string& mode, c10::Device device, const NamedLinears& 
         "8.9 or more. Set fp8=off, or auto",
         mode, device.str());
   }
-  if (layers.empty()) {
-    fail<ConfigError>(
-        "device.fp8: found {}, but no linear layer of a block has widths that are multiples of {}; "
-        "expected such a model, or fp8=off",
-        mode, kernels::kFp8Alignment);
-  }
+  check_fp8_layers(mode, layers);
 }
 
 // Every rank's device has it: they are not always alike.
@@ -92,6 +87,14 @@ bool all_have_fp8(c10::Device device, parallel::Communicator& all) {
 }
 
 }  // namespace
+
+void check_fp8_layers(const std::string& mode, const NamedLinears& layers) {
+  if (!layers.empty()) return;
+  fail<ConfigError>(
+      "device.fp8: found {}, but no linear layer of a block has widths that are multiples of {}; "
+      "expected such a model, or fp8=off",
+      mode, kernels::kFp8Alignment);
+}
 
 std::unique_ptr<Fp8Layers> make_fp8(const TrainConfig& config, models::Model& model,
                                     c10::Device device, const Fp8Start& start) {

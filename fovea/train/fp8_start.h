@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 
 #include "fovea/models/model.h"
 #include "fovea/train/config.h"
@@ -21,6 +22,9 @@ struct Fp8Start {
   // Of auto; null: measure_linear on the device.
   MeasureLinear measure = nullptr;
 };
+
+// Throws ConfigError where there is no layer for `mode`, which is neither off nor auto.
+void check_fp8_layers(const std::string& mode, const NamedLinears& layers);
 
 // Sets up the model, whose layers are shared out; null where device.fp8 is off, or auto and the
 // device of some rank does not multiply FP8. auto takes the layers of a checkpoint, whoever chose

@@ -11,6 +11,8 @@ namespace {
 
 using Inputs = c10::ArrayRef<const c10::IValue>;
 
+constexpr std::string_view kFp8Product = "aten::_scaled_mm";
+
 double count(at::IntArrayRef sizes) { return static_cast<double>(c10::multiply_integers(sizes)); }
 
 // a: [..., M, K], b: [..., K, N].
@@ -69,6 +71,7 @@ const std::map<std::string_view, double (*)(const Inputs&)>& counted_operations(
        [](const Inputs& in) { return flops_of(in[1].toTensor(), in[2].toTensor()); }},
       {"aten::baddbmm",
        [](const Inputs& in) { return flops_of(in[1].toTensor(), in[2].toTensor()); }},
+      {kFp8Product, [](const Inputs& in) { return flops_of(in[0].toTensor(), in[1].toTensor()); }},
       {"aten::convolution",
        [](const Inputs& in) { return convolution_flops(in[1].toTensor(), forward_places(in)); }},
       {"aten::convolution_backward", convolution_backward_flops},
@@ -86,5 +89,7 @@ double product_flops(const at::RecordFunction& function) {
   const auto found = counted_operations().find(function.name());
   return found == counted_operations().end() ? 0 : found->second(function.inputs());
 }
+
+bool is_fp8_product(const at::RecordFunction& function) { return function.name() == kFp8Product; }
 
 }  // namespace fovea::train

@@ -10,4 +10,7 @@ namespace fovea::train {
 // the padding, whatever algorithm runs. The callback must have asked for inputs.
 double product_flops(const at::RecordFunction& function);
 
+// Whether it multiplies FP8.
+bool is_fp8_product(const at::RecordFunction& function);
+
 }  // namespace fovea::train

@@ -1,24 +1,16 @@
 // Every recipe that stands in recipes/ can be read, and says in its header what came of it.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <set>
 #include <string>
 
 #include "fovea/core/files.h"
 #include "fovea/train/config.h"
+#include "tests/train/recipe_files.h"
 
 namespace fovea::train {
 namespace {
 
-std::set<std::string> recipe_files() {
-  std::set<std::string> files;
-  for (const auto& entry :
-       std::filesystem::recursive_directory_iterator(FOVEA_SOURCE_DIR "/recipes")) {
-    if (entry.path().extension() == ".yaml") files.insert(entry.path().string());
-  }
-  return files;
-}
+using testing::recipe_files;
 
 std::string header_of(const std::string& text) {
   std::string header;

@@ -310,7 +310,7 @@ void dry_run(const PlanArguments& arguments, const train::TrainConfig& config) {
 
 void run(const PlanArguments& arguments) {
   const auto machine = plan::machine_profile(arguments.machine);
-  auto config = load_recipe(arguments);
+  auto config = plan::on_machine(load_recipe(arguments), machine);
   if (arguments.mesh.empty()) {
     if (arguments.dry_run || arguments.sequence_parallel) {
       fail<ConfigError>("{}: is of one mesh; name it with --mesh, such as --mesh dp_shard=8,tp=2",
