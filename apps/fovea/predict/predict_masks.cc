@@ -1,18 +1,19 @@
 // Masks of images and volumes.
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/bincount.h>
-#include <ATen/ops/upsample_bilinear2d.h>
-#include <ATen/ops/upsample_trilinear3d.h>
+#include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "apps/fovea/output.h"
+#include "apps/fovea/predict/input_pixels.h"
 #include "apps/fovea/predict/output_files.h"
 #include "apps/fovea/predict/predict.h"
 #include "fovea/core/error.h"
@@ -20,6 +21,7 @@
 #include "fovea/core/json.h"
 #include "fovea/data/formats/nifti.h"
 #include "fovea/data/input_files.h"
+#include "fovea/models/segmenter.h"
 #include "fovea/train/mask_picture.h"
 #include "fovea/train/tasks/segmentation.h"
 
@@ -35,9 +37,6 @@ struct PredictedMask {
   std::vector<int64_t> sides = {};
   std::vector<int64_t> voxels = {};  // [K]
 };
-
-// "scans/a.nii.gz;scans/a_t2.nii.gz" -> "scans/a.nii.gz": what a mask is named and placed after.
-std::string first_file(const std::string& input) { return input.substr(0, input.find(';')); }
 
 // "scans/a.nii.gz" -> "a"
 std::string stem_of(const std::string& input) {
@@ -72,39 +71,6 @@ std::vector<int64_t> sides_of(const data::Sample& sample, data::SampleForm form)
   return {size.depth, size.height, size.width};
 }
 
-// Whether the transforms change the size by scaling alone, so that a mask can be scaled back.
-bool only_scales(const train::Inference& inference) {
-  if (!inference.config || !inference.config->data.val) return false;
-  for (const auto& transform : data::transforms_of(*inference.config->data.val)) {
-    const auto* resize = transform.get_if<data::ResizeConfig>();
-    const bool is_resize = (resize != nullptr && resize->size.size() == 2) ||
-                           transform.get_if<data::SpatialResizeConfig>() != nullptr;
-    const bool keeps_places = transform.get_if<data::NormalizeConfig>() != nullptr ||
-                              transform.get_if<data::NormalizeIntensityConfig>() != nullptr ||
-                              transform.get_if<data::ScaleIntensityConfig>() != nullptr ||
-                              transform.get_if<data::ScaleIntensityRangeConfig>() != nullptr;
-    if (!is_resize && !keeps_places) return false;
-  }
-  return true;
-}
-
-// Logits on the pixels of the input. logits: [1, K, sides of the transformed input]
-at::Tensor on_input_pixels(const at::Tensor& logits, const std::vector<int64_t>& sides,
-                           const train::Inference& inference, const std::string& input) {
-  const auto found = logits.sizes().slice(2);
-  if (found == at::IntArrayRef(sides)) return logits;
-  if (found.size() != sides.size() || !only_scales(inference)) {
-    fail<ConfigError>(
-        "{}: the transforms of data.val make it [{}] where it was [{}], so a mask would not lie on "
-        "its pixels; expected transforms that keep the size, or scale to one (resize with two "
-        "sides, spatial_resize)",
-        input, fmt::join(found, ", "), fmt::join(sides, ", "));
-  }
-  constexpr bool kAlignCorners = false;
-  return sides.size() == 3 ? at::upsample_trilinear3d(logits, sides, kAlignCorners)
-                           : at::upsample_bilinear2d(logits, sides, kAlignCorners);
-}
-
 std::string write_volume_mask(const std::string& input, const data::LabelMap& mask,
                               const fs::path& folder, const train::Inference& inference) {
   const auto path = (folder / (stem_of(input) + "_mask.nii.gz")).string();
@@ -126,22 +92,78 @@ std::vector<std::string> write_image_masks(const std::string& input, const data:
   return paths;
 }
 
+// Counts of each class, [K].
+std::vector<int64_t> voxels_of_classes(const data::LabelMap& mask, int64_t num_classes) {
+  std::vector<int64_t> counts(static_cast<size_t>(num_classes), 0);
+  for (const auto label : mask.classes) ++counts[static_cast<size_t>(label)];
+  return counts;
+}
+
+// -> [1, K, sides of sample `index`] float32 on the CPU.
+at::Tensor logits_of(const train::Inference& inference,
+                     const std::shared_ptr<const data::Dataset>& samples, int64_t index,
+                     const std::vector<int64_t>& sides, const std::string& input) {
+  const auto batch = inference.prepare(samples, index, 1);
+  const auto logits =
+      train::segment_whole(*inference.model, batch.tensors, task_of(inference).sliding_window);
+  return on_input_pixels(logits.to(at::kCPU, at::kFloat), sides, inference, input);
+}
+
+// Slice by slice, or tile by tile of each, as the model was trained.
+data::LabelMap mask_of_tiles(const train::Inference& inference,
+                             const std::shared_ptr<const data::TiledDataset>& tiles,
+                             const std::string& input) {
+  const auto tiling = tiles->tiling(0);
+  const auto size = tiling.sample_size();
+  const std::vector<int64_t> sides = {tiling.tile_size().height, tiling.tile_size().width};
+  data::LabelMap mask{size, std::vector<int32_t>(static_cast<size_t>(size.voxels()))};
+  const auto rows = size.depth > 1 ? size.depth : size.height;
+  const auto choose = [&](int64_t first, int64_t last, std::span<const float> values) {
+    const auto row = size.voxels() / rows, count = (last - first) * row;
+    const auto num_classes = static_cast<int64_t>(values.size()) / count;
+    const auto classes =
+        at::from_blob(const_cast<float*>(values.data()), {num_classes, count}, at::kFloat)
+            .argmax(0);
+    std::copy_n(classes.const_data_ptr<int64_t>(), count, mask.classes.begin() + first * row);
+  };
+  blend_sample(
+      *tiles, 0,
+      [&](int64_t tile) { return logits_of(inference, tiles, tile, sides, input).squeeze(0); },
+      choose);
+  return mask;
+}
+
+// Throws ConfigError where the classes are too many for a picture of bytes.
+void check_gray_values(const train::Inference& inference) {
+  constexpr int64_t kMostGrayValues = 256;
+  if (inference.model->num_classes() <= kMostGrayValues) return;
+  fail<ConfigError>("{} classes; a PNG mask holds at most {}", inference.model->num_classes(),
+                    kMostGrayValues);
+}
+
 PredictedMask predict_one(const std::string& input, const fs::path& folder,
                           const train::Inference& inference) {
   const auto samples = inference.open_files({input});
+  const bool is_volume = samples->form() == data::SampleForm::kVolume;
+  if (!is_volume) check_gray_values(inference);
+  // A model of patches has as many of them for any image: it is given what it was trained on.
+  const bool gives_patches = models::segmenter_of(*inference.model).gives_patches();
+  const auto tiles =
+      inference.takes_slices() ? inference.cut(samples, /*whole_slices=*/!gives_patches) : nullptr;
   data::Sample sample;
-  samples->read(0, sample);
-  const auto batch = inference.prepare(samples, 0, 1);
-  auto logits =
-      train::segment_whole(*inference.model, batch.tensors, task_of(inference).sliding_window);
-  PredictedMask predicted{.input = input, .sides = sides_of(sample, samples->form())};
-  logits = on_input_pixels(logits.to(at::kCPU, at::kFloat), predicted.sides, inference, input);
-  const auto classes = logits.argmax(1)[0];  // [sides]
-  const auto counts = at::bincount(classes.flatten(), {}, inference.model->num_classes());
-  predicted.voxels.assign(counts.const_data_ptr<int64_t>(),
-                          counts.const_data_ptr<int64_t>() + counts.numel());
-  const auto mask = train::to_label_map(classes);
-  if (samples->form() == data::SampleForm::kVolume) {
+  PredictedMask predicted{.input = input};
+  data::LabelMap mask;
+  if (tiles) {
+    mask = mask_of_tiles(inference, tiles, input);
+    predicted.sides = {mask.size.depth, mask.size.height, mask.size.width};
+  } else {
+    samples->read(0, sample);
+    predicted.sides = sides_of(sample, samples->form());
+    mask = train::to_label_map(
+        logits_of(inference, samples, 0, predicted.sides, input).argmax(1)[0]);  // [sides]
+  }
+  predicted.voxels = voxels_of_classes(mask, inference.model->num_classes());
+  if (is_volume) {
     predicted.files = {write_volume_mask(input, mask, folder, inference)};
   } else {
     predicted.files = write_image_masks(input, sample.image, mask, folder);
@@ -179,11 +201,6 @@ void predict_masks(const PredictArguments& arguments, const train::Inference& in
   const at::NoGradGuard no_grad;
   if (!arguments.intermediates.empty()) {
     fail<ConfigError>("--intermediates needs its images as a tensor file (.npy or .safetensors)");
-  }
-  constexpr int64_t kMostGrayValues = 256;
-  if (inference.input.spatial_dims == 2 && inference.model->num_classes() > kMostGrayValues) {
-    fail<ConfigError>("{} classes; a PNG mask holds at most {}", inference.model->num_classes(),
-                      kMostGrayValues);
   }
   check_stems(arguments.inputs);
   const fs::path folder = arguments.out.empty() ? "masks" : arguments.out;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "apps/fovea/output.h"
+#include "apps/fovea/predict/input_pixels.h"
 #include "apps/fovea/predict/output_files.h"
 #include "apps/fovea/predict/predict.h"
 #include "fovea/core/error.h"
@@ -27,18 +28,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "scans/a.nii.gz;scans/b.nii.gz" -> "a"; a number behind it where the name is taken.
-std::string free_name(const std::string& input, std::set<std::string>& taken) {
-  auto name = fs::path(input.substr(0, input.find(';'))).filename();
-  while (name.has_extension()) name = name.stem();
-  const auto stem = name.empty() ? std::string("input") : name.string();
-  auto chosen = stem;
-  for (int64_t number = 2; !taken.insert(chosen).second; ++number) {
-    chosen = fmt::format("{}_{}", stem, number);
-  }
-  return chosen;
-}
-
 struct Reconstruction {
   std::string input;
   double loss = 0;  // of the masked patches
@@ -47,8 +36,9 @@ struct Reconstruction {
 };
 
 struct Restored {
-  at::Tensor seen, image;  // [C, H, W] or [C, D, H, W]; masked patches of `seen` are NaN
-  double loss = 0;
+  // [C, H, W] or [C, D, H, W]; masked patches of `seen` are NaN
+  at::Tensor input, seen, image;
+  double loss = 0;  // mean over the masked patches
   int64_t num_masked = 0, num_patches = 0;
 };
 
@@ -84,11 +74,44 @@ Restored restore(models::Mae& mae, const train::MaskedAutoencodingConfig& task,
   masked.loss_on = "masked";
   const auto parts = train::adaptive_autoencoding_loss(batch, predictions, seen, masked);
   const auto pictures = train::restore_adaptive(batch, predictions, seen, task.norm_pix_loss);
-  Restored restored{.seen = pictures.hidden.squeeze(0), .image = pictures.restored.squeeze(0)};
+  Restored restored;
+  restored.seen = pictures.hidden.squeeze(0);
+  restored.image = pictures.restored.squeeze(0);
   restored.loss = parts.loss_sum.item<double>() / std::max(parts.weight, 1.0);
   restored.num_masked = std::llround(parts.weight);
   restored.num_patches = models::real_patches(batch.patches).sum().item<int64_t>();
   return restored;
+}
+
+Restored restore_sample(models::Mae& mae, const train::MaskedAutoencodingConfig& task,
+                        const train::Inference& inference,
+                        const std::shared_ptr<const data::Dataset>& samples, int64_t index) {
+  const auto prepared = inference.prepare(samples, index, 1);
+  auto restored = mae.takes_patches() ? restore(mae, task, prepared.tensors)
+                                      : restore(mae, task, prepared.tensors.images, index);
+  restored.input = prepared.tensors.images.squeeze(0).to(at::kCPU).clone();
+  return restored;
+}
+
+// Tile by tile of a volume, as the model was trained, and put together again.
+Restored restore_tiles(models::Mae& mae, const train::MaskedAutoencodingConfig& task,
+                       const train::Inference& inference,
+                       const std::shared_ptr<const data::TiledDataset>& tiles, int64_t sample,
+                       const std::string& input) {
+  Restored whole;
+  double loss_sum = 0;
+  const auto pictures = blend_pictures(*tiles, sample, inference, input, [&](int64_t tile) {
+    const auto one = restore_sample(mae, task, inference, tiles, tile);
+    loss_sum += one.loss * static_cast<double>(one.num_masked);
+    whole.num_masked += one.num_masked;
+    whole.num_patches += one.num_patches;
+    return std::vector{one.input, one.seen, one.image};
+  });
+  whole.loss = loss_sum / static_cast<double>(std::max<int64_t>(1, whole.num_masked));
+  whole.input = pictures[0];
+  whole.seen = pictures[1];
+  whole.image = pictures[2];
+  return whole;
 }
 
 void report_reconstruction(const Reconstruction& one, bool json) {
@@ -117,24 +140,18 @@ void predict_reconstructions(const PredictArguments& arguments, const train::Inf
   const auto samples = inference.open_files(arguments.inputs);
   fs::create_directories(folder);
   std::set<std::string> taken;
+  const auto tiles = inference.cut(samples);
   for (int64_t i = 0; i < samples->size(); ++i) {
-    const auto prepared = inference.prepare(samples, i, 1);
-    const auto& image = prepared.tensors.images;
-    const auto restored =
-        mae.takes_patches() ? restore(mae, task, prepared.tensors) : restore(mae, task, image, i);
-    Reconstruction one{.input = arguments.inputs[static_cast<size_t>(i)],
+    const auto& input = arguments.inputs[static_cast<size_t>(i)];
+    const auto restored = tiles ? restore_tiles(mae, task, inference, tiles, i, input)
+                                : restore_sample(mae, task, inference, samples, i);
+    Reconstruction one{.input = input,
                        .loss = restored.loss,
                        .num_masked = restored.num_masked,
                        .num_patches = restored.num_patches,
                        .files = {}};
-    const auto name = free_name(one.input, taken);
-    one.files.push_back((folder / (name + ".png")).string());
-    write_png_file(one.files.back(),
-                   train::side_by_side({image.squeeze(0), restored.seen, restored.image}));
-    if (restored.image.dim() == 4) {
-      one.files.push_back((folder / (name + ".nii.gz")).string());
-      write_grid_volume(one.files.back(), restored.image);
-    }
+    one.files = write_pictures(folder, free_name(input, taken),
+                               {restored.input, restored.seen, restored.image}, input, inference);
     report_reconstruction(one, arguments.json);
   }
 }
