@@ -50,14 +50,21 @@ bool has_ranks_beside_it() {
   }
 }
 
-// The OpenMP library under libtorch lets idle threads spin for milliseconds at every barrier. A
-// process by itself is faster for it; ranks that share cores spin away the time that the others
-// need, and a step takes ten times as long. The limit is read when the library is loaded, before
-// main, so a rank starts itself anew with it set. Whoever sets either variable has the choice.
-void limit_spinning(char** argv) {
-  if (!has_ranks_beside_it()) return;
+// What computes for so long that a second start of the process, 0.2 s, is nothing to it.
+bool is_long_command(const std::string& name) {
+  return name == "train" || name == "eval" || name == "bench";
+}
+
+// The OpenMP library under libtorch lets idle threads spin for milliseconds at every barrier. Where
+// cores are shared, with ranks of the same run or with other programs, they spin away the time that
+// the others need, and a step takes ten times as long; with this limit, which an idle machine does
+// not notice, it does not (benchmarks/busy_machine). It is read when the library is loaded, before
+// main, so the program starts itself anew with it set. Whoever sets either variable has the choice.
+void limit_spinning(int argc, char** argv) {
+  const bool is_rank = has_ranks_beside_it();
+  if (!is_rank && (argc < 2 || !is_long_command(argv[1]))) return;
   // Read at the same time: libtorch would tell of a rank that is not there yet with a C++ stack.
-  setenv("TORCH_CPP_LOG_LEVEL", "ERROR", /*overwrite=*/0);
+  if (is_rank) setenv("TORCH_CPP_LOG_LEVEL", "ERROR", /*overwrite=*/0);
   if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY")) return;
   setenv("GOMP_SPINCOUNT", "10000", /*overwrite=*/0);
   std::error_code error;  // by its own name, which ps and pkill then show
@@ -101,7 +108,7 @@ __attribute__((section(".preinit_array"), used)) void (*const catching)() = catc
 
 int main(int argc, char** argv) {
   fovea::app::hold_standard_streams();
-  fovea::app::limit_spinning(argv);
+  fovea::app::limit_spinning(argc, argv);
   fovea::hold_stop_signals();
   fovea::kernels::use_caching_cpu_allocator();
   return fovea::app::exit_code_after_output(fovea::app::run(argc, argv));

@@ -48,6 +48,7 @@ std::string format_progress(const ProgressStatus& status) {
   line += fmt::format("  {} img/s  data {:.0f} %  {} MiB  {} left",
                       with_commas(status.images_per_second), 100 * status.data_wait,
                       status.memory_bytes >> 20, format_duration(status.seconds_left));
+  if (!status.remark.empty()) line += "  " + status.remark;
   return line;
 }
 

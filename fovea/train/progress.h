@@ -17,6 +17,7 @@ struct ProgressStatus {
   double data_wait = 0;  // share of the time spent waiting on data
   int64_t memory_bytes = 0;
   double seconds_left = 0;
+  std::string remark = {};  // "others use 1.7 of 2 cores"; empty: there is none
 };
 
 // "epoch 2/5  step 310/1170  loss 0.4120  acc 85.1 %  1,450 img/s  data 1 %  812 MiB  2m10s left"

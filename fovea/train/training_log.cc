@@ -148,7 +148,19 @@ void TrainingLog::say(const std::string& text) {
   log_to_file(text);
 }
 
-std::string TrainingLog::progress_text(const LogPosition& position) const {
+// Ranks are not told from other programs.
+void TrainingLog::watch_machine() {
+  if (ranks_ && ranks_->size() > 1) return;
+  const auto load = meter_.read(std::chrono::seconds(2));
+  if (!load) return;
+  remark_ = load->is_busy() ? load->text() : "";
+  if (remark_.empty() || is_told_of_load_) return;
+  is_told_of_load_ = true;
+  log_to_file(fmt::format("the machine is busy: {}; steps take longer", remark_));
+}
+
+std::string TrainingLog::progress_text(const LogPosition& position) {
+  watch_machine();
   const auto top1 = window_.sums.find("top1");
   const double done =
       static_cast<double>(position.step - 1) / static_cast<double>(position.steps_per_epoch);
@@ -167,6 +179,7 @@ std::string TrainingLog::progress_text(const LogPosition& position) const {
       .data_wait = window_.cost.wait_seconds / std::max(window_.cost.seconds, 1e-9),
       .memory_bytes = peak_memory_bytes(),
       .seconds_left = left * images_per_step / images_per_second_,
+      .remark = remark_,
   });
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fovea/core/json.h"
+#include "fovea/core/machine_load.h"
 #include "fovea/data/loader.h"
 #include "fovea/train/config.h"
 #include "fovea/train/metrics_writer.h"
@@ -93,7 +94,8 @@ class TrainingLog {
 
   void write_line(const LogPosition& position);
   void add_rank_times(MetricsRecord& record);
-  std::string progress_text(const LogPosition& position) const;
+  std::string progress_text(const LogPosition& position);
+  void watch_machine();
   void write(MetricsRecord record);
   void write_bad_samples();
 
@@ -111,6 +113,9 @@ class TrainingLog {
   int64_t num_left_out_ = 0;
   int64_t times_written_ = 0;     // of bad samples in bad_samples.json
   double images_per_second_ = 0;  // smoothed, for the progress line
+  MachineLoadMeter meter_;
+  std::string remark_;  // of the progress line
+  bool is_told_of_load_ = false;
 };
 
 }  // namespace fovea::train

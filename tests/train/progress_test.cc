@@ -30,6 +30,8 @@ TEST(ProgressTest, ShowsEveryFigureOfTheStatus) {
   EXPECT_EQ(line,
             "epoch 2/5  step 310/1170  loss 0.4120  acc 85.1 %  1,450 img/s  data 1 %  812 MiB  "
             "2m10s left");
+  EXPECT_TRUE(format_progress({.remark = "others use 1.7 of 2 cores"})
+                  .ends_with("left  others use 1.7 of 2 cores"));
 }
 
 TEST(ProgressTest, LeavesAccuracyOutWhereThereIsNone) {

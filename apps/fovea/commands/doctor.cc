@@ -11,12 +11,14 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "apps/fovea/command.h"
@@ -24,6 +26,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/html.h"
 #include "fovea/core/json.h"
+#include "fovea/core/machine_load.h"
 #include "fovea/core/program_files.h"
 #include "fovea/kernels/device.h"
 #include "fovea/train/machine.h"
@@ -53,6 +56,21 @@ Finding check_processor(const train::Machine& machine) {
   return {.name = "processor",
           .found = fmt::format("{}, {} core{}", machine.cpu, machine.num_cores,
                                machine.num_cores == 1 ? "" : "s")};
+}
+
+// Over a quarter of a second, in which this process sleeps.
+Finding check_load() {
+  MachineLoadMeter meter;
+  constexpr auto kTime = std::chrono::milliseconds(250);
+  std::this_thread::sleep_for(kTime);
+  const auto load = meter.read(kTime);
+  Finding finding{.name = "load", .found = load ? load->text() : "unknown"};
+  if (!load || load->others < 0.25 * static_cast<double>(load->cores)) return finding;
+  finding.state = State::kOptional;
+  finding.advice =
+      "training is slower beside other programs; wait for them, or keep cores apart "
+      "with taskset";
+  return finding;
 }
 
 Finding check_simd(const train::Machine& machine) {
@@ -212,8 +230,8 @@ std::vector<Finding> examine() {
       {.name = "fovea", .found = FOVEA_VERSION},
       {.name = "system", .found = fmt::format("{}, Linux {}", machine.os, machine.kernel)}};
   for (auto&& finding :
-       {check_processor(machine), check_simd(machine), check_memory(machine), check_disk(),
-        check_torch(), check_gpu(machine), check_python(), check_data()}) {
+       {check_processor(machine), check_load(), check_simd(machine), check_memory(machine),
+        check_disk(), check_torch(), check_gpu(machine), check_python(), check_data()}) {
     findings.push_back(finding);
   }
   return findings;
