@@ -1,10 +1,14 @@
 #include "fovea/data/section.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <span>
 #include <type_traits>
 
 #include "fovea/core/error.h"
 #include "fovea/data/datasets/volume_axes.h"
+#include "fovea/data/subset.h"
 #include "fovea/data/tiled.h"
 #include "fovea/data/transforms/any_transform.h"
 #include "fovea/data/transforms/pipeline.h"
@@ -13,13 +17,41 @@
 namespace fovea::data {
 namespace {
 
-void open_single(const DataConfig& config, const DatasetConfig& section, int64_t in_chans,
-                 OpenedSection& opened) {
-  opened.dataset = build_dataset(section);
+constexpr size_t kMostNamed = 8;  // classes in a message
+
+// The dataset with the labels that the model has learned. A label is a position in the list of
+// classes, so that another list would count right answers as wrong ones.
+std::shared_ptr<const Dataset> with_classes(std::shared_ptr<const Dataset> dataset,
+                                            const std::vector<std::string>& expected) {
+  const auto& found = dataset->class_names();
+  const bool is_named = static_cast<int64_t>(found.size()) == dataset->num_classes();
+  if (expected.empty() || expected == found || !is_named || dataset->has_masks()) return dataset;
+  std::vector<int64_t> labels;
+  for (const std::string& name : found) {
+    const auto place = std::find(expected.begin(), expected.end(), name);
+    if (place == expected.end()) {
+      fail<ConfigError>(
+          "data.val: the class '{}' is none of the {} that the model has learned ({}{}); rename or "
+          "remove it, or give both data sets the same class_names",
+          name, expected.size(),
+          fmt::join(std::span(expected).first(std::min(expected.size(), kMostNamed)), ", "),
+          expected.size() > kMostNamed ? ", ..." : "");
+    }
+    labels.push_back(place - expected.begin());
+  }
+  return std::make_shared<RelabelledDataset>(std::move(dataset), std::move(labels), expected);
+}
+
+void open_single(const DataConfig& config, const DatasetConfig& section, const InputForm& input,
+                 bool is_training, OpenedSection& opened) {
+  opened.dataset =
+      build_dataset(section, is_training ? EmptyClasses::kRefused : EmptyClasses::kAllowed);
+  if (!is_training) opened.dataset = with_classes(opened.dataset, input.class_names);
   if (config.tiling) {
     opened.dataset = std::make_shared<TiledDataset>(opened.dataset, *config.tiling);
   }
-  opened.transforms = {make_transforms(transforms_of(section), opened.dataset->form(), in_chans)};
+  opened.transforms = {
+      make_transforms(transforms_of(section), opened.dataset->form(), input.in_chans)};
   opened.options.variables = {{}};
 }
 
@@ -42,13 +74,13 @@ MixOptions mix_options(const DataConfig& config, const MixConfig& mix, const Mix
   return options;
 }
 
-void open_mix(const DataConfig& config, const MixConfig& mix, int64_t in_chans, bool is_training,
-              OpenedSection& opened) {
+void open_mix(const DataConfig& config, const MixConfig& mix, const InputForm& input,
+              bool is_training, OpenedSection& opened) {
   const auto dataset = build_mix_dataset(mix, config.tiling);
   for (const MixSet& set : dataset->sets()) {
     const auto channels = static_cast<int64_t>(set.variables.size());
     opened.transforms.push_back(
-        make_transforms(set.transforms, dataset->form(), channels > 0 ? channels : in_chans));
+        make_transforms(set.transforms, dataset->form(), channels > 0 ? channels : input.in_chans));
     opened.options.variables.push_back(set.variables);
   }
   opened.options.mix = mix_options(config, mix, *dataset, is_training);
@@ -90,9 +122,9 @@ OpenedSection open_section(const DataConfig& config, const DataSectionConfig& se
   }
   section.visit_value([&](const auto& chosen) {
     if constexpr (std::is_same_v<std::decay_t<decltype(chosen)>, MixConfig>) {
-      open_mix(config, chosen, input.in_chans, is_training, opened);
+      open_mix(config, chosen, input, is_training, opened);
     } else {
-      open_single(config, DatasetConfig{chosen}, input.in_chans, opened);
+      open_single(config, DatasetConfig{chosen}, input, is_training, opened);
     }
   });
   return opened;

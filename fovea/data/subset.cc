@@ -44,6 +44,25 @@ std::string SubsetDataset::describe(int64_t index) const {
   return source_->describe(in_source(index));
 }
 
+void RelabelledDataset::read(int64_t index, Sample& sample) const {
+  source_->read(index, sample);
+  relabel(sample);
+}
+
+void RelabelledDataset::read_undecoded(int64_t index, Sample& sample) const {
+  source_->read_undecoded(index, sample);
+  relabel(sample);
+}
+
+void RelabelledDataset::read_in_place(int64_t index, Sample& sample) const {
+  source_->read_in_place(index, sample);
+  relabel(sample);
+}
+
+void RelabelledDataset::relabel(Sample& sample) const {
+  if (sample.label >= 0) sample.label = labels_.at(static_cast<size_t>(sample.label));
+}
+
 void ChannelDataset::read(int64_t index, Sample& sample) const {
   source_->read(index, sample);
   const bool is_volume = form() == SampleForm::kVolume;

@@ -3,6 +3,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "fovea/data/dataset.h"
 
@@ -45,6 +48,29 @@ class SubsetDataset : public DatasetView {
 
   int64_t first_;
   int64_t last_;
+};
+
+// Labels as another list of classes numbers them. Classes of voxels are left as they are.
+class RelabelledDataset : public DatasetView {
+ public:
+  // labels: for each class of `source` the one of class_names that it is.
+  RelabelledDataset(std::shared_ptr<const Dataset> source, std::vector<int64_t> labels,
+                    std::vector<std::string> class_names)
+      : DatasetView(std::move(source)),
+        labels_(std::move(labels)),
+        class_names_(std::move(class_names)) {}
+
+  void read(int64_t index, Sample& sample) const override;
+  void read_undecoded(int64_t index, Sample& sample) const override;
+  void read_in_place(int64_t index, Sample& sample) const override;
+  const std::vector<std::string>& class_names() const override { return class_names_; }
+  int64_t num_classes() const override { return static_cast<int64_t>(class_names_.size()); }
+
+ private:
+  void relabel(Sample& sample) const;
+
+  std::vector<int64_t> labels_;
+  std::vector<std::string> class_names_;
 };
 
 // One channel of each sample.

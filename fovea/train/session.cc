@@ -31,29 +31,7 @@ void check_variables_of(const models::Model& model, const data::OpenedSection& o
   }
 }
 
-data::OpenedSection open_data(const TrainConfig& config, const data::DataSectionConfig& section,
-                              bool is_training, data::Shard shard) {
-  const auto model = models::build_model(config.model, at::kMeta);  // its form alone
-  if (model->takes_patches() != config.data.adaptive_patching.has_value()) {
-    fail<ConfigError>("data.adaptive_patching: found {}, but the model takes {}; {}",
-                      model->takes_patches() ? "nothing" : "a section",
-                      model->takes_patches() ? "adaptive patches" : "images",
-                      model->takes_patches()
-                          ? "give it the model's fixed_length and patch_size"
-                          : "leave it out, or give the model patching: adaptive");
-  }
-  auto opened = data::open_section(config.data, section, input_form_of(*model), is_training);
-  make_task(config.task, *model)->check_data(*opened.dataset);
-  check_variables_of(*model, opened, is_training ? "data.train" : "data.val");
-  opened.options.seed = static_cast<uint64_t>(config.run.seed);
-  opened.options.shard = shard;
-  // A GPU makes floats of them in the pass that mixes, and a quarter travels.
-  if (kernels::resolve_device(config.device.type).is_cuda() && data::can_be_bytes(opened)) {
-    opened.options.pixel_type = data::PixelType::kUint8;
-  }
-  return opened;
-}
-
+// A mix is not matched by name, nor are the classes of voxels.
 void check_class_names(const std::vector<std::string>& expected,
                        const std::vector<std::string>& found) {
   if (expected.empty() || found.empty() || expected == found) return;
@@ -66,6 +44,33 @@ void check_class_names(const std::vector<std::string>& expected,
       "data.val: class {} is {}, but {} in training; give both the same class folders, or the same "
       "class_names in the same order",
       left - expected.begin(), name(right, found), name(left, expected));
+}
+
+data::OpenedSection open_data(const TrainConfig& config, const data::DataSectionConfig& section,
+                              bool is_training, data::Shard shard,
+                              const std::vector<std::string>& class_names = {}) {
+  const auto model = models::build_model(config.model, at::kMeta);  // its form alone
+  if (model->takes_patches() != config.data.adaptive_patching.has_value()) {
+    fail<ConfigError>("data.adaptive_patching: found {}, but the model takes {}; {}",
+                      model->takes_patches() ? "nothing" : "a section",
+                      model->takes_patches() ? "adaptive patches" : "images",
+                      model->takes_patches()
+                          ? "give it the model's fixed_length and patch_size"
+                          : "leave it out, or give the model patching: adaptive");
+  }
+  auto input = input_form_of(*model);
+  input.class_names = class_names;
+  auto opened = data::open_section(config.data, section, input, is_training);
+  check_class_names(class_names, opened.dataset->class_names());
+  make_task(config.task, *model)->check_data(*opened.dataset);
+  check_variables_of(*model, opened, is_training ? "data.train" : "data.val");
+  opened.options.seed = static_cast<uint64_t>(config.run.seed);
+  opened.options.shard = shard;
+  // A GPU makes floats of them in the pass that mixes, and a quarter travels.
+  if (kernels::resolve_device(config.device.type).is_cuda() && data::can_be_bytes(opened)) {
+    opened.options.pixel_type = data::PixelType::kUint8;
+  }
+  return opened;
 }
 
 // One overload a task.
@@ -113,9 +118,7 @@ data::OpenedSection open_validation_section(const TrainConfig& config,
   if (!config.data.val) {
     fail<ConfigError>("data.val is missing; expected a data set to evaluate on");
   }
-  auto section = open_data(config, *config.data.val, /*is_training=*/false, shard);
-  check_class_names(class_names, section.dataset->class_names());
-  return section;
+  return open_data(config, *config.data.val, /*is_training=*/false, shard, class_names);
 }
 
 DataSource make_source(data::OpenedSection section) {

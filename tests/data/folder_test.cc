@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fovea/data/datasets/registry.h"
+#include "fovea/data/section.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {
@@ -83,6 +84,50 @@ TEST_F(FolderTest, AnEmptyClassIsNamed) {
   dir_.write("bee/notes.txt", std::string("no image"));
   EXPECT_THAT(message_of<DataError>([&] { build_folder_dataset({.path = dir_.path()}); }),
               HasSubstr("/bee: the class \"bee\" has no image"));
+}
+
+TEST_F(FolderTest, InEvaluationAClassMayBeEmptyOrMissing) {
+  dir_.write("bee/notes.txt", std::string("no image"));
+  const auto dataset = build_folder_dataset(
+      {.path = dir_.path(), .class_names = {"zebra", "cat", "bee"}}, EmptyClasses::kAllowed);
+  EXPECT_EQ(dataset->num_classes(), 3);
+  EXPECT_EQ(dataset->size(), 2);
+  const TempDir empty;
+  empty.write("bee/notes.txt", std::string("no image"));
+  EXPECT_THAT(message_of<DataError>(
+                  [&] { build_folder_dataset({.path = empty.path()}, EmptyClasses::kAllowed); }),
+              HasSubstr("no image (.jpg, .jpeg, .png) in the folders of its classes"));
+}
+
+TEST_F(FolderTest, HiddenFoldersAreNoPartOfAClass) {
+  dir_.write("ant/.ipynb_checkpoints/1.jpg", golden("file.jpeg_gray").bytes);
+  EXPECT_EQ(build_folder_dataset({.path = dir_.path()})->size(), 3);
+}
+
+TEST_F(FolderTest, ValidationIsMatchedWithTheTrainedClassesByName) {
+  dir_.write("bee/notes.txt", std::string("no image"));
+  const DataConfig config;
+  const DataSectionConfig section = {FolderConfig{
+      .path = dir_.path(), .transforms = {{CenterCropConfig{.size = {8}}}, {NormalizeConfig{}}}}};
+  const auto open = [&](std::vector<std::string> names) {
+    return open_section(config, section, {.class_names = std::move(names)}, false).dataset;
+  };
+  const std::vector<std::string> learned = {"ape", "zebra", "bee", "ant"};
+  const auto dataset = open(learned);
+  EXPECT_EQ(dataset->class_names(), learned);
+  EXPECT_EQ(dataset->num_classes(), 4);
+  Sample sample;
+  dataset->read(0, sample);
+  EXPECT_EQ(sample.label, 3) << "ant";
+  dataset->read_undecoded(1, sample);
+  EXPECT_EQ(sample.label, 1) << "zebra";
+  dataset->read_in_place(2, sample);
+  EXPECT_EQ(sample.label, 1) << "zebra";
+  EXPECT_THAT(message_of<ConfigError>([&] {
+                open({"ape", "bee", "ant"});
+              }),
+              AllOf(HasSubstr("data.val: the class 'zebra' is none of the 3"),
+                    HasSubstr("(ape, bee, ant)")));
 }
 
 TEST_F(FolderTest, FoldersThatAreNone) {

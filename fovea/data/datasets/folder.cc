@@ -4,7 +4,9 @@
 #include <filesystem>
 
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/data/datasets/image_files.h"
+#include "fovea/data/files_below.h"
 #include "fovea/data/names.h"
 #include "fovea/data/unread_files.h"
 
@@ -53,30 +55,6 @@ std::vector<std::string> list_classes(const fs::path& root, UnreadFiles& outside
   return names;
 }
 
-// Paths below `folder` of all images in it, sorted as bytes; `unread` gets the other files.
-std::vector<std::string> list_images(const fs::path& folder, UnreadFiles& unread) {
-  std::vector<std::string> paths;
-  std::error_code error;
-  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    std::error_code ignored;
-    if (name[0] == '.') continue;
-    const std::string path = entry->path().lexically_relative(folder).string();
-    if (entry->is_directory(ignored)) {
-      if (entry->is_symlink(ignored))
-        unread.add_kind("links to folders", (folder.filename() / path).string());
-    } else if (is_image_name(name)) {
-      paths.push_back(path);
-    } else {
-      unread.add((folder.filename() / path).string());
-    }
-  }
-  if (error) fail_to_list(folder, error);
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
-
 }  // namespace
 
 void FolderConfig::validate(ConfigIssues& issues) const {
@@ -89,11 +67,13 @@ void FolderConfig::validate(ConfigIssues& issues) const {
   }
 }
 
-std::shared_ptr<const Dataset> build_folder_dataset(const FolderConfig& config) {
+std::shared_ptr<const Dataset> build_folder_dataset(const FolderConfig& config,
+                                                    EmptyClasses empty_classes) {
+  const bool is_strict = empty_classes == EmptyClasses::kRefused;
   UnreadFiles unread;
   std::vector<std::string> names = list_classes(config.path, unread);
   for (const std::string& name : config.class_names) {
-    if (!std::binary_search(names.begin(), names.end(), name)) {
+    if (is_strict && !std::binary_search(names.begin(), names.end(), name)) {
       fail<DataError>("{}: class_names lists \"{}\", but there is no such folder", config.path,
                       name);
     }
@@ -104,8 +84,10 @@ std::shared_ptr<const Dataset> build_folder_dataset(const FolderConfig& config) 
   files.num_classes = static_cast<int64_t>(files.class_names.size());
   for (int64_t label = 0; label < files.num_classes; ++label) {
     const std::string& name = files.class_names[static_cast<size_t>(label)];
-    const auto images = list_images(fs::path(config.path) / name, unread);
-    if (images.empty()) {
+    if (!is_folder(fs::path(config.path) / name)) continue;
+    const auto images =
+        list_files_below((fs::path(config.path) / name).string(), is_image_name, unread);
+    if (images.empty() && is_strict) {
       fail<DataError>(
           "{}/{}: the class \"{}\" has no image (.jpg, .jpeg, .png){}; add some or remove the "
           "folder",
@@ -116,6 +98,10 @@ std::shared_ptr<const Dataset> build_folder_dataset(const FolderConfig& config) 
       files.images.add((fs::path(name) / image).native());
       files.labels.push_back(label);
     }
+  }
+  if (files.images.size() == 0) {
+    fail<DataError>("{}: no image (.jpg, .jpeg, .png) in the folders of its classes{}",
+                    printable(config.path), unread.text().empty() ? "" : "; " + unread.text());
   }
   unread.warn(config.path, kImageKinds);
   return std::make_shared<ImageFilesDataset>(std::move(files));

@@ -30,9 +30,14 @@ struct FolderConfig {
   void validate(ConfigIssues& issues) const;
 };
 
+// Whether a class may have no image: not where a model is to learn it.
+enum class EmptyClasses { kRefused, kAllowed };
+
 // Lists the folder; images are read when asked for. Order: by class, then by path, as bytes. Throws
-// DataError: no such folder, no classes, a class without an image (by name), names that are not
-// UTF-8, folders that cannot be listed.
-std::shared_ptr<const Dataset> build_folder_dataset(const FolderConfig& config);
+// DataError: no such folder, no classes, no image; with kRefused a class without an image, or one
+// of class_names without a folder (by name); names that are not UTF-8, folders that cannot be
+// listed.
+std::shared_ptr<const Dataset> build_folder_dataset(
+    const FolderConfig& config, EmptyClasses empty_classes = EmptyClasses::kRefused);
 
 }  // namespace fovea::data

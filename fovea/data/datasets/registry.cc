@@ -1,5 +1,7 @@
 #include "fovea/data/datasets/registry.h"
 
+#include <type_traits>
+
 namespace fovea::data {
 namespace {
 
@@ -7,10 +9,6 @@ std::shared_ptr<const Dataset> build(const IdxConfig& config) { return build_idx
 
 std::shared_ptr<const Dataset> build(const CifarConfig& config) {
   return build_cifar_dataset(config);
-}
-
-std::shared_ptr<const Dataset> build(const FolderConfig& config) {
-  return build_folder_dataset(config);
 }
 
 std::shared_ptr<const Dataset> build(const FileListConfig& config) {
@@ -63,8 +61,15 @@ std::shared_ptr<const Dataset> build(const Hdf5Config& config) {
 
 }  // namespace
 
-std::shared_ptr<const Dataset> build_dataset(const DatasetConfig& config) {
-  return config.visit_value([](const auto& chosen) { return build(chosen); });
+std::shared_ptr<const Dataset> build_dataset(const DatasetConfig& config,
+                                             EmptyClasses empty_classes) {
+  return config.visit_value([&](const auto& chosen) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(chosen)>, FolderConfig>) {
+      return build_folder_dataset(chosen, empty_classes);
+    } else {
+      return build(chosen);
+    }
+  });
 }
 
 const std::vector<AnyTransformConfig>& transforms_of(const DatasetConfig& config) {

@@ -37,7 +37,8 @@ using DatasetConfig =
           RawConfig, NiftiConfig, BasicCtConfig, DicomConfig, Hdf5Config>;
 
 // Opens the data set; throws DataError naming what is missing or damaged.
-std::shared_ptr<const Dataset> build_dataset(const DatasetConfig& config);
+std::shared_ptr<const Dataset> build_dataset(const DatasetConfig& config,
+                                             EmptyClasses empty_classes = EmptyClasses::kRefused);
 
 // The `transforms` of whichever format was chosen.
 const std::vector<AnyTransformConfig>& transforms_of(const DatasetConfig& config);
