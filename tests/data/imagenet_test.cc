@@ -113,7 +113,7 @@ TEST_F(ImagenetTest, PacksWithoutUnpacking) {
     options_.out = dir_.path() + "/" + to;
     EXPECT_EQ(prepare_imagenet(options_).resumed, 0);
     EXPECT_EQ(prepare_imagenet(options_).resumed, 6);
-    const auto val = build_dataset(guess_dataset(options_.out + "/val"));
+    const auto val = build_dataset(find_datasets(options_.out + "/val").front().config);
     ASSERT_EQ(val->size(), 3);
     Sample sample;
     for (int64_t i = 0; i < 3; ++i) {
@@ -121,7 +121,7 @@ TEST_F(ImagenetTest, PacksWithoutUnpacking) {
       EXPECT_EQ(sample.label, i == 1 ? 1 : 0);
     }
     EXPECT_EQ(sample.image.pixels, golden("decoded.jpeg_cmyk").bytes);
-    const auto packed = build_dataset(guess_dataset(options_.out + "/train"));
+    const auto packed = build_dataset(find_datasets(options_.out + "/train").front().config);
     int64_t sum = 0;
     for (int64_t i = 0; i < 3; ++i) {
       packed->read(i, sample);

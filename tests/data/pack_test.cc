@@ -61,7 +61,7 @@ class PackTest : public ::testing::Test {
   }
 
   std::shared_ptr<const Dataset> open(const PackOptions& options) const {
-    return build_dataset(guess_dataset(options.out));
+    return build_dataset(find_datasets(options.out).front().config);
   }
 
   // All files of a folder and their bytes.

@@ -59,7 +59,7 @@ TEST_F(TinyImagenetTest, ClassesInTheOrderOfWnids) {
     EXPECT_EQ(sample.image.pixels, golden("decoded.jpeg_420").bytes);
   }
   EXPECT_EQ(testing::stored_bytes(*val, 1), golden("file.jpeg_420").bytes);
-  EXPECT_EQ(guess_dataset(dir_.path()).name(), "tiny_imagenet");
+  EXPECT_EQ(find_datasets(dir_.path()).front().config.name(), "tiny_imagenet");
 }
 
 TEST_F(TinyImagenetTest, WhatIsMissingIsNamed) {

@@ -45,7 +45,9 @@ std::vector<std::pair<std::string, data::DatasetConfig>> chosen_datasets(
       fail<ConfigError>("'{}' changes a recipe, but {} is none; give a recipe (.yaml)",
                         overrides.front(), source);
     }
-    return {{"", data::guess_dataset(source)}};
+    NamedDatasets found;
+    for (auto& [name, config] : data::find_datasets(source)) found.emplace_back(name, config);
+    return found;
   }
   const auto config = load_config<train::TrainConfig>(source, overrides).data;
   NamedDatasets chosen;

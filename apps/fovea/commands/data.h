@@ -22,12 +22,17 @@ void add_data_check(Command group);
 void add_data_prepare(Command group);
 void add_data_prepare_mni152(Command prepare);
 
-// Whether `source` names a recipe, rather than a folder or tars.
+// What commands say of the source that they take.
+inline constexpr const char* kDataSourceHelp =
+    "recipe (.yaml), or a data set: a folder (packed, of tars, class folders or volumes, or with a "
+    "folder for each split), a list (.csv, .jsonl), .tar, .npz, .h5 or .nii.gz";
+
+// Whether `source` names a recipe, rather than a data set.
 bool is_data_recipe(const std::string& source);
 
 // The data sets that a command works on: those of a recipe (data.train and data.val), by the names
-// "train" and "val" (of a mix "train/NAME"); or one, without a name, of a folder or of tars.
-// Overrides are for recipes only.
+// "train" and "val" (of a mix "train/NAME"); or those that are found in a file or folder, where the
+// only one has no name. Overrides are for recipes only.
 std::vector<std::pair<std::string, data::DatasetConfig>> chosen_datasets(
     const std::string& source, const std::vector<std::string>& overrides);
 

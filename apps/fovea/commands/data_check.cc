@@ -1,4 +1,4 @@
-// fovea data check RECIPE|DIR
+// fovea data check RECIPE|DATA
 #include <fmt/format.h>
 
 #include <memory>
@@ -47,7 +47,7 @@ void run(const CheckArguments& arguments) {
   for (const auto& [name, config] : chosen_datasets(arguments.source, arguments.overrides)) {
     auto checked = config;
     if (auto* packed = std::get_if<data::PackedConfig>(&checked.value)) packed->verify = true;
-    const auto dataset = data::build_dataset(checked);
+    const auto dataset = data::build_dataset(checked, data::EmptyClasses::kAllowed);
     ProgressCounter progress("checking", arguments.json);
     const auto report = data::check_dataset(*dataset, arguments.threads, progress.callback());
     progress.clear();
@@ -63,11 +63,9 @@ void add_data_check(Command group) {
   auto command = group.add_command(
       "check", "Read every sample and name those that are damaged; exit code 4 where one is");
   auto arguments = std::make_shared<CheckArguments>();
-  command
-      .add_option("source", arguments->source,
-                  "recipe (.yaml), or a folder: packed, of tars, or of class folders")
+  command.add_option("source", arguments->source, kDataSourceHelp)
       .required()
-      .type_name("RECIPE|DIR");
+      .type_name("RECIPE|DATA");
   add_overrides(command, arguments->overrides, "data.train.path=photos");
   command.add_option("--threads", arguments->threads, "0: one for each core").in_range(0, 1024);
   command.add_flag("--json", arguments->json,

@@ -1,4 +1,4 @@
-// fovea data inspect RECIPE|DIR [a.b=c ...]
+// fovea data inspect RECIPE|DATA [a.b=c ...]
 #include <fmt/format.h>
 
 #include <memory>
@@ -18,6 +18,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
 #include "fovea/data/config.h"
+#include "fovea/data/datasets/volume_axes.h"
 #include "fovea/data/inspect/inspection_page.h"
 #include "fovea/data/inspect/inspection_text.h"
 #include "fovea/data/section.h"
@@ -45,10 +46,8 @@ struct InspectSource {
   std::vector<std::string> notes;
 };
 
-// These two keep the file's axes x, y, z.
-data::SliceLayout layout_of(std::string_view format) {
-  const bool is_nifti = format == data::NiftiConfig::kName || format == data::BasicCtConfig::kName;
-  return is_nifti ? data::SliceLayout::kCartesian : data::SliceLayout::kMatrix;
+data::SliceLayout layout_of(const data::DatasetConfig& config) {
+  return data::slice_layout(data::volume_axes(config));
 }
 
 // A section's sets as their files hold them; of a mix each with its share of the samples.
@@ -60,14 +59,14 @@ void add_sets(const std::string& name, const data::DataSectionConfig& section,
         sets.push_back({.name = name + "/" + set.name,
                         .section = name,
                         .dataset = data::build_mix_source(set),
-                        .layout = layout_of(set.source.name())});
+                        .layout = layout_of(set.source)});
       }
     } else {
       const data::DatasetConfig config{chosen};
       sets.push_back({.name = name,
                       .section = name,
-                      .dataset = data::build_dataset(config),
-                      .layout = layout_of(config.name())});
+                      .dataset = data::build_dataset(config, data::EmptyClasses::kAllowed),
+                      .layout = layout_of(config)});
     }
   });
 }
@@ -114,16 +113,17 @@ InspectSource open_recipe(const InspectArguments& arguments, data::InspectionOpt
 
 InspectSource open_source(const InspectArguments& arguments, data::InspectionOptions& options) {
   if (is_data_recipe(arguments.source)) return open_recipe(arguments, options);
-  if (arguments.section != "both") {
-    fail<ConfigError>("--section {} is for recipes; {} is one data set", arguments.section,
-                      arguments.source);
-  }
   InspectSource source;
   for (const auto& [name, config] : chosen_datasets(arguments.source, arguments.overrides)) {
+    if (arguments.section != "both" && name != arguments.section) continue;
     source.sets.push_back({.name = name,
                            .section = name,
-                           .dataset = data::build_dataset(config),
-                           .layout = layout_of(config.name())});
+                           .dataset = data::build_dataset(config, data::EmptyClasses::kAllowed),
+                           .layout = layout_of(config)});
+  }
+  if (source.sets.empty()) {
+    fail<ConfigError>("--section {}: {} holds no such part; leave it out", arguments.section,
+                      arguments.source);
   }
   return source;
 }
@@ -225,14 +225,14 @@ void add_data_inspect(Command group) {
       "between train and val, pictures; exit code 4 where a sample cannot be read");
   auto arguments = std::make_shared<InspectArguments>();
   auto& options = arguments->options;
-  command
-      .add_option("source", arguments->source,
-                  "recipe (.yaml), or a folder: packed, of tars, or of class folders")
+  command.add_option("source", arguments->source, kDataSourceHelp)
       .required()
-      .type_name("RECIPE|DIR");
+      .type_name("RECIPE|DATA");
   add_overrides(command, arguments->overrides, "data.train.path=photos");
-  command.add_option("--section", arguments->section, "of a recipe: which data set")
-      .one_of({"train", "val", "both"})
+  command
+      .add_option("--section", arguments->section,
+                  "of a recipe, or of a folder with several: which data set")
+      .one_of({"train", "val", "test", "both"})
       .show_default();
   command.add_option("--out", arguments->out, "folder for inspect.html and the pictures")
       .show_default();

@@ -1,4 +1,4 @@
-// fovea data pack RECIPE|FOLDER --to packed|wds --out DIR
+// fovea data pack RECIPE|DATA --to packed|wds --out DIR
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -37,7 +37,9 @@ std::string recipe_line(const data::PackOptions& options, const data::Dataset& d
 
 void pack_one(const PackArguments& arguments, const std::string& name,
               const data::DatasetConfig& config) {
-  const auto dataset = data::build_dataset(config);
+  const auto empty_classes =
+      name == "val" ? data::EmptyClasses::kAllowed : data::EmptyClasses::kRefused;
+  const auto dataset = data::build_dataset(config, empty_classes);
   auto options = arguments.options;
   if (!name.empty()) options.out = (std::filesystem::path(options.out) / name).string();
   options.shard_bytes = static_cast<uint64_t>(arguments.shard_mib) << 20;
@@ -82,9 +84,9 @@ void add_data_pack(Command group) {
       group.add_command("pack", "A data set of images as shards that are read fast; resumable");
   auto arguments = std::make_shared<PackArguments>();
   auto& options = arguments->options;
-  command.add_option("source", arguments->source, "recipe (.yaml), or a folder of a data set")
+  command.add_option("source", arguments->source, kDataSourceHelp)
       .required()
-      .type_name("RECIPE|FOLDER");
+      .type_name("RECIPE|DATA");
   add_overrides(command, arguments->overrides, "data.train.path=photos");
   command.add_option("--to", options.to, "Fovea's packed format, or WebDataset tars")
       .one_of({"packed", "wds"})
@@ -93,8 +95,10 @@ void add_data_pack(Command group) {
       .add_option("--out", options.out,
                   "folder to write; of a recipe it gets the folders train and val")
       .required();
-  command.add_option("--part", arguments->part, "of a recipe: which data set")
-      .one_of({"all", "train", "val"})
+  command
+      .add_option("--part", arguments->part,
+                  "of a recipe, or of a folder with several: which data set")
+      .one_of({"all", "train", "val", "test"})
       .show_default();
   command
       .add_option("--max-side", options.max_side,

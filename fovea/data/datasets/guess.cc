@@ -1,34 +1,256 @@
 #include "fovea/data/datasets/guess.h"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
+#include "fovea/core/zip.h"
+#include "fovea/data/formats/dicom.h"
 #include "fovea/data/formats/packed.h"
 #include "fovea/data/names.h"
 
 namespace fovea::data {
+namespace {
 
 namespace fs = std::filesystem;
 
-DatasetConfig guess_dataset(const std::string& path) {
-  if (path.ends_with(".tar")) return {WdsConfig{.path = {path}}};
-  std::error_code error;
-  if (!fs::is_directory(path, error)) {
-    fail<DataError>(
-        "{}: no such folder; expected one of images in class folders, of tars, or packed",
-        printable(path));
+using Found = std::vector<FoundDataset>;
+
+// What folders of splits are called, and what the split is called here.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kSplitFolders = {
+    {{"train", "train"},
+     {"training", "train"},
+     {"val", "val"},
+     {"valid", "val"},
+     {"validation", "val"},
+     {"test", "test"}}};
+
+// Names under which files of arrays hold what; the first that is there.
+constexpr std::array<std::string_view, 8> kImageArrays = {"images", "image", "x",       "X",
+                                                          "data",   "raw",   "volumes", "volume"};
+constexpr std::array<std::string_view, 6> kLabelArrays = {"labels", "label",   "y",
+                                                          "Y",      "targets", "target"};
+
+constexpr size_t kStartOfList = 4096;
+
+Found only(DatasetConfig config) { return {{"", std::move(config)}}; }
+
+template <size_t N>
+std::string first_of(const std::array<std::string_view, N>& wanted,
+                     const std::vector<std::string>& there) {
+  for (const std::string_view name : wanted) {
+    if (std::find(there.begin(), there.end(), name) != there.end()) return std::string(name);
   }
+  return {};
+}
+
+// Where no array has a usual name, the only one is the images.
+template <class Config>
+DatasetConfig of_arrays(const std::string& path, const std::vector<std::string>& names) {
+  Config config{.path = path};
+  const std::string images = first_of(kImageArrays, names);
+  if (!images.empty()) config.images = images;
+  if (images.empty() && names.size() == 1) config.images = names.front();
+  config.labels = first_of(kLabelArrays, names);
+  return {config};
+}
+
+Found of_npz(const std::string& path) {
+  const ZipFile file(path);
+  Found found;
+  for (const char* split : {"train", "val", "test"}) {
+    if (file.find(fmt::format("{}_images.npy", split)) != nullptr) {
+      found.push_back({split, {MedMnistConfig{.path = path, .split = split}}});
+    }
+  }
+  if (!found.empty()) return found;
+  std::vector<std::string> names;
+  for (const ZipMember& member : file.members()) {
+    names.push_back(member.name.substr(0, member.name.rfind(".npy")));
+  }
+  return only(of_arrays<NpzConfig>(path, names));
+}
+
+// The file `name` of `folder`, alone.
+template <class Config>
+DatasetConfig of_volume_files(const fs::path& path) {
+  Config config;
+  config.path = path.has_parent_path() ? path.parent_path().string() : ".";
+  config.images = {path.filename().string()};
+  return {config};
+}
+
+Found of_list(const std::string& path) {
+  if (read_start(path, kStartOfList).find(".nii") == std::string::npos)
+    return only({FileListConfig{.path = path}});
+  NiftiConfig config;
+  const fs::path file = path;
+  config.path = file.has_parent_path() ? file.parent_path().string() : ".";
+  config.list = file.filename().string();
+  return only({config});
+}
+
+std::optional<Found> find_in_file(const std::string& path) {
+  const std::string ending = lower_ending(path);
+  if (ending == ".csv" || ending == ".jsonl") return of_list(path);
+  if (ending == ".npz") return of_npz(path);
+  if (ending == ".h5" || ending == ".hdf5" || ending == ".hdf") {
+    return only(of_arrays<Hdf5Config>(path, hdf5_array_names(path)));
+  }
+  if (is_nifti_name(path)) return only(of_volume_files<NiftiConfig>(path));
+  if (ending == ".npy") return only(of_volume_files<NpyConfig>(path));
+  if (path.ends_with("-python.tar.gz")) {
+    return Found{{"train", {CifarPythonConfig{.path = path}}},
+                 {"test", {CifarPythonConfig{.path = path, .split = "test"}}}};
+  }
+  return {};
+}
+
+bool has_any(const fs::path& folder, std::initializer_list<const char*> names) {
+  return std::any_of(names.begin(), names.end(),
+                     [&](const char* name) { return is_there(folder / name); });
+}
+
+// Those of a folder's splits whose files are there.
+template <class Config>
+Found splits_of(const std::string& path, bool has_train, bool has_test) {
+  Found found;
+  if (has_train) found.push_back({"train", {Config{.path = path}}});
+  if (has_test) found.push_back({"test", {Config{.path = path, .split = "test"}}});
+  return found;
+}
+
+// A folder that holds a published set under the names of its publisher; empty: none.
+Found of_published_files(const std::string& path) {
   const fs::path folder = path;
-  for (const char* name : {kPackedManifest, "plan.json", "shard_000000.fvp"}) {
-    const bool is_wds = fs::exists(folder / "shard-000000.tar", error);
-    if (!is_wds && fs::exists(folder / name, error)) return {PackedConfig{.path = path}};
+  if (is_there(folder / "wnids.txt")) {
+    Found found = {{"train", {TinyImagenetConfig{.path = path}}}};
+    if (is_folder(folder / "val"))
+      found.push_back({"val", {TinyImagenetConfig{.path = path, .split = "val"}}});
+    return found;
   }
-  if (fs::exists(folder / "wnids.txt", error)) return {TinyImagenetConfig{.path = path}};
+  const auto has_idx = [&](const std::string& stem) {
+    return has_any(
+        folder, {(stem + "-images-idx3-ubyte").c_str(), (stem + "-images-idx3-ubyte.gz").c_str(),
+                 (stem + "-images.idx3-ubyte").c_str(), (stem + "-images.idx3-ubyte.gz").c_str()});
+  };
+  auto found = splits_of<IdxConfig>(path, has_idx("train"), has_idx("t10k"));
+  if (!found.empty()) return found;
+  for (const fs::path& inner :
+       {folder, folder / "cifar-10-batches-bin", folder / "cifar-100-binary"}) {
+    found = splits_of<CifarConfig>(path, has_any(inner, {"data_batch_1.bin", "train.bin"}),
+                                   has_any(inner, {"test_batch.bin", "test.bin"}));
+    if (!found.empty()) return found;
+  }
+  const bool is_python =
+      has_any(folder, {"data_batch_1", "cifar-10-batches-py", "cifar-100-python"}) ||
+      (is_there(folder / "meta") && is_there(folder / "train") && !is_folder(folder / "train"));
+  return splits_of<CifarPythonConfig>(path, is_python, is_python);
+}
+
+struct FolderContents {
+  std::vector<std::string> folders;  // names, sorted; hidden ones left out
+  bool has_tars = false, has_images = false, has_nifti = false;
+};
+
+FolderContents contents_of(const fs::path& folder) {
+  FolderContents contents;
+  std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
-    if (entry->path().extension() == ".tar") return {WdsConfig{.path = {path}}};
+    const std::string name = entry->path().filename().string();
+    if (name[0] == '.') continue;
+    std::error_code ignored;
+    if (entry->is_directory(ignored)) {
+      contents.folders.push_back(name);
+      continue;
+    }
+    contents.has_tars |= lower_ending(name) == ".tar";
+    contents.has_images |= is_image_name(name);
+    contents.has_nifti |= is_nifti_name(name);
   }
-  return {FolderConfig{.path = path}};
+  std::sort(contents.folders.begin(), contents.folders.end());
+  return contents;
+}
+
+std::string_view split_named(std::string_view folder) {
+  for (const auto& [name, split] : kSplitFolders) {
+    if (name == folder) return split;
+  }
+  return {};
+}
+
+// A folder with one folder for each split, each of which is a data set by itself; empty: it is
+// none. Images right in "train" make it a class of that name.
+Found of_split_folders(const fs::path& folder, const FolderContents& contents) {
+  const auto is_split = [&](const std::string& name) {
+    return !split_named(name).empty() && !contents_of(folder / name).has_images;
+  };
+  const bool are_splits = !contents.has_images && !contents.folders.empty() &&
+                          std::all_of(contents.folders.begin(), contents.folders.end(), is_split);
+  Found found;
+  if (!are_splits) return found;
+  for (const std::string& name : contents.folders) {
+    for (FoundDataset& one : find_datasets((folder / name).string())) {
+      const std::string split(split_named(name));
+      found.push_back(
+          {one.name.empty() ? split : fmt::format("{}/{}", split, one.name), one.config});
+    }
+  }
+  return found;
+}
+
+Found find_in_folder(const std::string& path) {
+  const fs::path folder = path;
+  const FolderContents contents = contents_of(folder);
+  for (const char* name : {kPackedManifest, "plan.json", "shard_000000.fvp"}) {
+    const bool is_wds = is_there(folder / "shard-000000.tar");
+    if (!is_wds && is_there(folder / name)) return only({PackedConfig{.path = path}});
+  }
+  Found found = of_published_files(path);
+  if (!found.empty()) return found;
+  if (contents.has_tars) return only({WdsConfig{.path = {path}}});
+  found = of_split_folders(folder, contents);
+  if (!found.empty()) return found;
+  if (contents.has_nifti) {
+    NiftiConfig nifti;
+    nifti.path = path;
+    return only({nifti});
+  }
+  if (!contents.has_images && holds_dicom(path)) return only(of_volume_files<DicomConfig>(folder));
+  if (!contents.folders.empty() && holds_dicom((folder / contents.folders.front()).string())) {
+    DicomConfig dicom;
+    dicom.path = path;
+    return only({dicom});
+  }
+  return only({FolderConfig{.path = path}});
+}
+
+}  // namespace
+
+std::vector<FoundDataset> find_datasets(const std::string& path) {
+  if (path.ends_with(".tar")) return only({WdsConfig{.path = {path}}});  // with braces, too
+  if (!is_there(path)) {
+    fail<DataError>(
+        "{}: no such file or folder; expected a data set: a folder of class folders, of tars, of "
+        "volumes, or packed; a list (.csv, .jsonl); .npz, .h5 or .nii.gz; or a recipe (.yaml)",
+        printable(path));
+  }
+  if (is_folder(path)) {
+    fs::path folder = path;
+    if (!folder.has_filename()) folder = folder.parent_path();  // "scans/"
+    return find_in_folder(folder.string());
+  }
+  if (auto found = find_in_file(path)) return *std::move(found);
+  fail<DataError>(
+      "{}: not the file of a data set; expected a list (.csv, .jsonl), .tar, .npz, .h5 or .hdf5, "
+      ".nii or .nii.gz, .npy, or a recipe (.yaml)",
+      printable(path));
 }
 
 }  // namespace fovea::data

@@ -1,15 +1,24 @@
-// Which format a folder holds, for commands that take a folder where a recipe would name the
+// Which format a file or folder holds, for commands that take one where a recipe would name the
 // format.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "fovea/data/datasets/registry.h"
 
 namespace fovea::data {
 
-// packed (manifest.json), wds (*.tar, also with braces), tiny_imagenet (wnids.txt), else folder.
-// Throws DataError where `path` is none of these.
-DatasetConfig guess_dataset(const std::string& path);
+struct FoundDataset {
+  std::string name;  // "train", "val", "test"; empty: the only one there
+  DatasetConfig config;
+};
+
+// The data sets of a file or folder, with the defaults of their formats: a list (.csv, .jsonl) of
+// images or volumes, tars, HDF5, .npz, MedMNIST's, NIfTI; a folder that `fovea data pack` or
+// `prepare` wrote, of tars, IDX files, CIFAR's, Tiny-ImageNet, of volumes, or of class folders.
+// Files of several splits, and folders with one folder for each, are a set each. At least one.
+// Throws DataError where there is nothing, or nothing that is known.
+std::vector<FoundDataset> find_datasets(const std::string& path);
 
 }  // namespace fovea::data

@@ -7,6 +7,7 @@
 #include <hdf5.h>
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 
 #include "fovea/core/input_file.h"
@@ -261,18 +262,45 @@ std::shared_ptr<const Dataset> build_hdf5_dataset(const Hdf5Config& config) {
   return std::make_shared<Hdf5Dataset>(config);
 }
 
+std::vector<std::string> hdf5_array_names(const std::string& path) {
+  const std::scoped_lock lock(library_lock());
+  const Handle file = open_file(path);
+  H5G_info_t root;
+  if (H5Gget_info(file.get(), &root) < 0)
+    fail<DataError>("{}: its arrays cannot be listed; the file is damaged", printable(path));
+  std::vector<std::string> names;
+  for (hsize_t i = 0; i < root.nlinks; ++i) {
+    std::array<char, 256> name;
+    const auto length = H5Lget_name_by_idx(file.get(), ".", H5_INDEX_NAME, H5_ITER_INC, i,
+                                           name.data(), name.size(), H5P_DEFAULT);
+    if (length <= 0 || length >= static_cast<ssize_t>(name.size())) continue;
+    const Handle array(H5Dopen2(file.get(), name.data(), H5P_DEFAULT), H5Dclose);
+    if (array.is_open()) names.emplace_back(name.data());
+  }
+  return names;
+}
+
 }  // namespace fovea::data
 
 #else
 
 namespace fovea::data {
+namespace {
 
-std::shared_ptr<const Dataset> build_hdf5_dataset(const Hdf5Config& config) {
+[[noreturn]] void fail_without_hdf5(const std::string& path) {
   fail<ConfigError>(
       "{}: this fovea was built without HDF5; install libhdf5-dev and build again, or convert the "
       "arrays to .npz",
-      config.path);
+      path);
 }
+
+}  // namespace
+
+std::shared_ptr<const Dataset> build_hdf5_dataset(const Hdf5Config& config) {
+  fail_without_hdf5(config.path);
+}
+
+std::vector<std::string> hdf5_array_names(const std::string& path) { fail_without_hdf5(path); }
 
 }  // namespace fovea::data
 

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "fovea/data/dataset.h"
 #include "fovea/data/datasets/array_file_config.h"
@@ -21,5 +23,8 @@ using Hdf5Config = ArrayFileConfig<Hdf5Format>;
 // ConfigError where this build has no HDF5; DataError: no such file or array, another type than
 // numbers, counts that differ, labels that are no classes.
 std::shared_ptr<const Dataset> build_hdf5_dataset(const Hdf5Config& config);
+
+// The arrays that lie in no group, sorted. Throws ConfigError, DataError as above.
+std::vector<std::string> hdf5_array_names(const std::string& path);
 
 }  // namespace fovea::data

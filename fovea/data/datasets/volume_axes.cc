@@ -49,6 +49,11 @@ std::string_view text_of(VolumeAxes axes) {
   return "unknown";
 }
 
+SliceLayout slice_layout(VolumeAxes axes) {
+  const bool is_xyz = axes == VolumeAxes::kNifti || axes == VolumeAxes::kCanonical;
+  return is_xyz ? SliceLayout::kCartesian : SliceLayout::kMatrix;
+}
+
 void check_same_axes(VolumeAxes a, std::string_view a_name, VolumeAxes b, std::string_view b_name) {
   if (a == b || a == VolumeAxes::kUnknown || b == VolumeAxes::kUnknown) return;
   fail<ConfigError>(

@@ -7,6 +7,7 @@
 
 #include "fovea/data/datasets/mix.h"
 #include "fovea/data/datasets/registry.h"
+#include "fovea/data/slice_plane.h"
 
 namespace fovea::data {
 
@@ -22,6 +23,8 @@ VolumeAxes volume_axes(const DatasetConfig& config);
 VolumeAxes volume_axes(const DataSectionConfig& section);
 // "[slices, rows, columns] (format: dicom)"
 std::string_view text_of(VolumeAxes axes);
+// How planes of such volumes are drawn.
+SliceLayout slice_layout(VolumeAxes axes);
 
 // Throws ConfigError where both are known and differ; `a_name` and `b_name` are what messages call
 // the two.

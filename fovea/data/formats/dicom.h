@@ -53,4 +53,8 @@ struct DicomOptions {
 // slice that does not say how it lies in the patient.
 StoredVolume open_dicom_series(const std::string& path, const DicomOptions& options = {});
 
+// Whether slices lie right in `folder`: by the names of its files, or by what the first few without
+// a known ending begin with.
+bool holds_dicom(const std::string& folder);
+
 }  // namespace fovea::data

@@ -9,6 +9,7 @@
 #include "fovea/data/formats/byte_source.h"
 #include "fovea/data/formats/dicom.h"
 #include "fovea/data/names.h"
+#include "fovea/data/unread_files.h"
 
 namespace fovea::data {
 namespace {
@@ -167,6 +168,24 @@ void fill_affine(StoredVolume& stored, const std::vector<DicomSlice>& slices) {
 }
 
 }  // namespace
+
+bool holds_dicom(const std::string& folder) {
+  int64_t to_open = 8;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code unknown;
+    const auto& file = entry->path();
+    if (!entry->is_regular_file(unknown)) continue;
+    if (has_dicom_name(file)) return true;
+    if (is_image_name(file.native()) || is_clutter(file.native()) || to_open-- <= 0) continue;
+    try {
+      if (has_dicom_magic(file)) return true;
+    } catch (const DataError&) {  // who reads it says why it cannot be read
+    }
+  }
+  return false;
+}
 
 StoredVolume open_dicom_series(const std::string& path, const DicomOptions& options) {
   auto slices = read_slices(path, options.series_uid);
