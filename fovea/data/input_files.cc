@@ -1,6 +1,7 @@
 #include "fovea/data/input_files.h"
 
 #include <filesystem>
+#include <set>
 #include <utility>
 
 #include "fovea/core/error.h"
@@ -9,12 +10,17 @@
 #include "fovea/data/datasets/image_files.h"
 #include "fovea/data/datasets/volume_axes.h"
 #include "fovea/data/datasets/volume_files.h"
+#include "fovea/data/files_below.h"
 #include "fovea/data/formats/dicom.h"
+#include "fovea/data/formats/file_list.h"
 #include "fovea/data/formats/nifti.h"
 #include "fovea/data/names.h"
+#include "fovea/data/unread_files.h"
 
 namespace fovea::data {
 namespace {
+
+constexpr uint64_t kMaxInputListBytes = uint64_t{1} << 30;  // ten million paths
 
 bool is_volume(const std::string& path) { return is_nifti_name(path) || is_folder(path); }
 
@@ -114,16 +120,106 @@ std::shared_ptr<const Dataset> open_volumes(const std::vector<std::string>& inpu
                                     {open, open, is_scaled});
 }
 
+namespace fs = std::filesystem;
+
+// "sub/a.nii.gz" -> "sub/a"
+std::string without_ending(fs::path file) {
+  if (lower_ending(file.native()) == ".gz") file.replace_extension();
+  return file.replace_extension().string();
+}
+
+// "scans/a.nii.gz;scans/b.nii.gz" -> "a"; of a folder its whole name.
+std::string own_stem(const std::string& input) {
+  fs::path path = split_modalities(input).front();
+  if (path.filename().empty()) path = path.parent_path();  // a folder of slices with a slash
+  return is_folder(path) ? path.filename().string() : without_ending(path.filename());
+}
+
+// Folders, `folder` itself among them, that hold files; the names of outputs are below it.
+std::vector<ModelInput> series_below(const std::string& folder) {
+  UnreadFiles ignored;
+  const auto is_slice = [](const std::string& name) { return !is_clutter(name); };
+  std::set<std::string> parents;
+  for (const std::string& path : list_files_below(folder, is_slice, ignored)) {
+    parents.insert(fs::path(path).parent_path().string());
+  }
+  if (parents.empty() || parents.contains("")) return {{folder, own_stem(folder)}};
+  std::vector<ModelInput> series;
+  for (const std::string& parent : parents) {
+    series.push_back({(fs::path(folder) / parent).string(), parent});
+  }
+  return series;
+}
+
+std::vector<ModelInput> files_of_folder(const std::string& folder, bool wants_volumes) {
+  UnreadFiles unread;
+  const auto names =
+      list_files_below(folder, wants_volumes ? is_nifti_name : is_image_name, unread);
+  if (names.empty() && wants_volumes) return series_below(folder);
+  if (names.empty()) {
+    fail<DataError>("{}: no image (.jpg, .jpeg, .png) in it or below it{}; the model takes images",
+                    printable(folder), unread.text().empty() ? "" : ": " + unread.text());
+  }
+  unread.warn(folder, wants_volumes ? std::string_view("NIfTI") : kImageKinds);
+  std::vector<ModelInput> files;
+  for (const std::string& name : names) {
+    files.push_back({(fs::path(folder) / name).string(), without_ending(name)});
+  }
+  return files;
+}
+
+// Paths are relative to the list's own folder.
+std::vector<ModelInput> files_of_list(const std::string& list) {
+  const fs::path folder = fs::path(list).parent_path();
+  const auto full = [&](const std::string& files) {
+    std::string paths;
+    for (const std::string& file : split_modalities(files)) {
+      paths += (paths.empty() ? "" : ";") + (folder / file).string();
+    }
+    return paths;
+  };
+  const auto rows = read_file_list(list, kMaxInputListBytes, [&](const std::string& files) {
+    return is_there(folder / split_modalities(files).front());
+  });
+  std::vector<ModelInput> files;
+  for (const FileListRow& row : rows) {
+    const auto first = split_modalities(row.path).front();
+    const fs::path stem = fs::path(without_ending(first)).lexically_normal();
+    const bool is_below = stem.is_relative() && *stem.begin() != "..";
+    files.push_back({full(row.path), is_below ? stem.string() : stem.filename().string()});
+  }
+  if (files.empty()) fail<DataError>("{}: the list is empty", printable(list));
+  return files;
+}
+
 std::shared_ptr<const Dataset> open_images(const std::vector<std::string>& inputs) {
   ImageFiles files;
   for (const std::string& input : inputs) {
-    files.images.add(std::filesystem::absolute(input).string());
+    files.images.add(fs::absolute(input).string());
     files.labels.push_back(-1);
   }
   return std::make_shared<ImageFilesDataset>(std::move(files));
 }
 
 }  // namespace
+
+std::vector<ModelInput> find_input_files(const std::vector<std::string>& inputs,
+                                         bool wants_volumes) {
+  std::vector<ModelInput> files;
+  for (const std::string& input : inputs) {
+    const std::string ending = lower_ending(input);
+    std::vector<ModelInput> found;
+    if (is_folder(input)) {
+      found = files_of_folder(input, wants_volumes);
+    } else if (ending == ".csv" || ending == ".jsonl") {
+      found = files_of_list(input);
+    } else {
+      found = {{input, own_stem(input)}};
+    }
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  return files;
+}
 
 std::shared_ptr<const Dataset> open_input_files(const std::vector<std::string>& inputs,
                                                 const std::optional<DataSectionConfig>& like) {

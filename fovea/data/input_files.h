@@ -12,6 +12,18 @@
 
 namespace fovea::data {
 
+// One input of a model.
+struct ModelInput {
+  std::string path;  // "scans/sub/a.nii.gz"; the files of several modalities divided by ;
+  std::string stem;  // what is written for it is named after: "sub/a", or "a" where it was named
+};
+
+// The inputs themselves, and in place of folders the files below them: images, or where
+// wants_volumes NIfTI files, and without those folders of DICOM slices. In place of lists (.csv,
+// .jsonl) the files that they name. Throws DataError: a folder without any, a damaged list.
+std::vector<ModelInput> find_input_files(const std::vector<std::string>& inputs,
+                                         bool wants_volumes);
+
 // A sample for each input, images (JPEG, PNG) or volumes (NIfTI, or a folder of DICOM slices; the
 // files of several modalities divided by ;). like: the data set that the model was trained on,
 // whose orientation and scaling of volumes are taken over. Throws ConfigError: images and volumes

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -17,6 +18,7 @@
 namespace fovea {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::run_fovea;
 
@@ -95,6 +97,26 @@ TEST_F(PredictMasksTest, WritesNiftiOnTheInputsVoxels) {
   size_t agree = 0;
   for (size_t i = 0; i < found.size(); ++i) agree += found[i] == wanted[i];
   EXPECT_GT(agree, found.size() * 9 / 10);
+  // Three planes of 10 x 12, 9 x 12 and 9 x 10 voxels in their proportions.
+  const auto planes = line.at("files")[1].get<std::string>();
+  EXPECT_EQ(planes, out + "/1_overlay.png");
+  data::Image drawn;
+  const auto png = read_file(planes, 1 << 20);
+  data::decode_png({reinterpret_cast<const uint8_t*>(png.data()), png.size()}, drawn);
+  EXPECT_GT(drawn.width, drawn.height);
+  EXPECT_EQ(drawn.channels, 3);
+  // A folder, and one file of it that is none.
+  std::filesystem::create_directories(dir_.file("images/more"));
+  std::filesystem::rename(dir_.file("images/3.nii.gz"), dir_.file("images/more/0.nii.gz"));
+  dir_.write("images/more/bad.nii.gz", std::string("no volume"));
+  const auto folder = run_fovea(
+      fmt::format("predict {0}/run {0}/images --out {1} --json", dir_.path(), dir_.file("all")));
+  EXPECT_EQ(folder.exit_code, static_cast<int>(ExitCode::kData)) << folder.output;
+  EXPECT_THAT(folder.output, AllOf(HasSubstr("cannot be read: "), HasSubstr("more/bad.nii.gz"),
+                                   HasSubstr("1 of 5 inputs cannot be read")));
+  for (const char* mask : {"0", "1", "2", "more/0"}) {
+    EXPECT_TRUE(std::filesystem::exists(fmt::format("{}/{}_mask.nii.gz", dir_.file("all"), mask)));
+  }
   const auto twice = run_fovea(fmt::format("predict {0}/run {1} {1}", dir_.path(), input));
   EXPECT_EQ(twice.exit_code, static_cast<int>(ExitCode::kConfig));
   EXPECT_THAT(twice.output, HasSubstr("two inputs are named '1'"));

@@ -41,6 +41,39 @@ TEST(InputFilesTest, ImagesAreNamedByTheirPaths) {
   EXPECT_THAT(files->describe(1), HasSubstr("a b.png"));
 }
 
+TEST(InputFilesTest, FoldersStandForTheFilesBelowThem) {
+  const TempDir dir;
+  const auto png = encode_png({1, 2, 1, {3, 200}});
+  for (const char* name : {"b.png", "sub/a.v2.png", ".hidden/c.png"}) dir.write(name, png);
+  dir.write("notes.txt", std::string("x"));
+  const auto stems = [](const std::vector<ModelInput>& inputs) {
+    std::vector<std::string> all;
+    for (const auto& input : inputs) all.push_back(input.stem);
+    return all;
+  };
+  const auto images = find_input_files({dir.path(), dir.file("b.png")}, false);
+  EXPECT_EQ(stems(images), (std::vector<std::string>{"b", "sub/a.v2", "b"}));
+  EXPECT_EQ(images[1].path, dir.path() + "/sub/a.v2.png");
+  dir.write("empty/notes.txt", std::string("x"));
+  EXPECT_THAT(message_of<DataError>([&] { find_input_files({dir.path() + "/empty"}, false); }),
+              HasSubstr("empty: no image (.jpg, .jpeg, .png)"));
+  // Of a model of volumes: NIfTI files, or else folders of slices.
+  dir.write("scans/1/x.dcm", std::string("x"));
+  dir.write("scans/2/deep/x.dcm", std::string("x"));
+  const auto series = find_input_files({dir.path() + "/scans"}, true);
+  EXPECT_EQ(stems(series), (std::vector<std::string>{"1", "2/deep"}));
+  EXPECT_EQ(series[1].path, dir.path() + "/scans/2/deep");
+  EXPECT_EQ(stems(find_input_files({dir.path() + "/scans/1/"}, true)),
+            (std::vector<std::string>{"1"}));
+  const auto first = write_volume(dir, "t1.nii.gz", 1), second = write_volume(dir, "t2.nii", 2);
+  EXPECT_EQ(stems(find_input_files({first + ";" + second}, true)),
+            (std::vector<std::string>{"t1"}));
+  dir.write("list.csv", std::string("path\nt1.nii.gz;t2.nii\n../elsewhere/x.nii\n"));
+  const auto listed = find_input_files({dir.path() + "/list.csv"}, true);
+  EXPECT_EQ(stems(listed), (std::vector<std::string>{"t1", "x"}));
+  EXPECT_EQ(listed[0].path, first + ";" + second);
+}
+
 TEST(InputFilesTest, ModalitiesOfAVolumeAreItsChannels) {
   const TempDir dir;
   const auto first = write_volume(dir, "t1.nii", 1), second = write_volume(dir, "t2.nii.gz", 2);

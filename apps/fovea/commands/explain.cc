@@ -23,6 +23,7 @@
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
+#include "fovea/core/write_error.h"
 #include "fovea/data/png.h"
 #include "fovea/data/transforms/pipeline.h"
 #include "fovea/models/t2t_vit.h"
@@ -163,13 +164,6 @@ Attention attend(const train::Inference& inference, models::Model& model,
   return attention;
 }
 
-// A name for the files of an input that no other input has taken.
-std::string free_name(const std::string& wanted, std::set<std::string>& taken) {
-  auto name = wanted;
-  for (int i = 2; !taken.insert(name).second; ++i) name = fmt::format("{}_{}", wanted, i);
-  return name;
-}
-
 std::vector<std::string> explain_input(const ExplainArguments& arguments,
                                        const train::Inference& inference, const Input& input,
                                        const std::string& name) {
@@ -193,7 +187,7 @@ void run(const ExplainArguments& arguments) {
   std::error_code error;
   fs::create_directories(arguments.out, error);
   if (error) {
-    fail<Error>("--out {}: the folder cannot be made: {}", arguments.out, error.message());
+    fail<WriteError>("--out {}: the folder cannot be made: {}", arguments.out, error.message());
   }
   std::set<std::string> taken;
   for (const auto& path : arguments.inputs) {

@@ -1,10 +1,20 @@
 #include "apps/fovea/predict/output_files.h"
 
+#include <fmt/format.h>
+
 #include "fovea/core/atomic_file.h"
 #include "fovea/data/formats/nifti.h"
 #include "fovea/data/png.h"
 
 namespace fovea::app {
+
+std::string free_name(const std::string& wanted, std::set<std::string>& taken) {
+  auto name = wanted;
+  for (int64_t number = 2; !taken.insert(name).second; ++number) {
+    name = fmt::format("{}_{}", wanted, number);
+  }
+  return name;
+}
 
 void write_png_file(const std::filesystem::path& path, const data::Image& image) {
   const auto png = data::encode_png(image);

@@ -4,10 +4,15 @@
 #include <ATen/core/Tensor.h>
 
 #include <filesystem>
+#include <set>
+#include <string>
 
 #include "fovea/data/dataset.h"
 
 namespace fovea::app {
+
+// `wanted`, or with a number behind it where it is taken: "a", "a_2".
+std::string free_name(const std::string& wanted, std::set<std::string>& taken);
 
 // Whole or not at all.
 void write_png_file(const std::filesystem::path& path, const data::Image& image);

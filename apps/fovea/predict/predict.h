@@ -38,8 +38,9 @@ void predict_classes(const PredictArguments& arguments, const train::Inference& 
 void predict_reconstructions(const PredictArguments& arguments, const train::Inference& inference);
 
 // A mask of each image or volume file, into the folder --out (default: masks): STEM_mask.nii.gz
-// with the affine and the orientation of the input, or STEM_mask.png (the class as the gray value)
-// and STEM_overlay.png; and the voxels of each class on standard output.
+// with the affine and the orientation of the input, or STEM_mask.png (the class as the gray value);
+// STEM_overlay.png (of a volume its three middle planes); and the voxels of each class on standard
+// output.
 void predict_masks(const PredictArguments& arguments, const train::Inference& inference);
 // Samples of a diffusion run: one file each and a grid of all, in the folder --out.
 void predict_samples(const PredictArguments& arguments, const train::Inference& inference);

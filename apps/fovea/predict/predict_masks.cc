@@ -8,18 +8,21 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "apps/fovea/output.h"
+#include "apps/fovea/predict/inputs.h"
 #include "apps/fovea/predict/output_files.h"
 #include "apps/fovea/predict/predict.h"
 #include "fovea/core/error.h"
-#include "fovea/core/files.h"
 #include "fovea/core/json.h"
+#include "fovea/data/datasets/volume_axes.h"
+#include "fovea/data/datasets/volume_files.h"
 #include "fovea/data/formats/nifti.h"
 #include "fovea/data/input_files.h"
+#include "fovea/data/inspect/pictures.h"
+#include "fovea/data/names.h"
 #include "fovea/train/mask_picture.h"
 #include "fovea/train/tasks/segmentation.h"
 
@@ -35,30 +38,6 @@ struct PredictedMask {
   std::vector<int64_t> sides = {};
   std::vector<int64_t> voxels = {};  // [K]
 };
-
-// "scans/a.nii.gz;scans/a_t2.nii.gz" -> "scans/a.nii.gz": what a mask is named and placed after.
-std::string first_file(const std::string& input) { return input.substr(0, input.find(';')); }
-
-// "scans/a.nii.gz" -> "a"
-std::string stem_of(const std::string& input) {
-  auto path = fs::path(first_file(input));
-  if (path.filename().empty()) path = path.parent_path();  // a folder of slices with a slash
-  auto stem = path.filename();
-  if (stem.extension() == ".gz") stem = stem.stem();
-  return is_folder(path) ? stem.string() : stem.stem().string();
-}
-
-// Throws ConfigError where two masks would have one name.
-void check_stems(const std::vector<std::string>& inputs) {
-  std::set<std::string> stems;
-  for (const auto& input : inputs) {
-    if (stems.insert(stem_of(input)).second) continue;
-    fail<ConfigError>(
-        "two inputs are named '{}', and so would their masks be; give them one by "
-        "one, with folders of their own",
-        stem_of(input));
-  }
-}
 
 train::SegmentationConfig task_of(const train::Inference& inference) {
   const train::SegmentationConfig* found = nullptr;
@@ -105,47 +84,77 @@ at::Tensor on_input_pixels(const at::Tensor& logits, const std::vector<int64_t>&
                            : at::upsample_bilinear2d(logits, sides, kAlignCorners);
 }
 
-std::string write_volume_mask(const std::string& input, const data::LabelMap& mask,
-                              const fs::path& folder, const train::Inference& inference) {
-  const auto path = (folder / (stem_of(input) + "_mask.nii.gz")).string();
+// STEM_mask.nii.gz on the voxels of the file; of an array, which has no place in space, on its own.
+std::string write_volume_mask(const PredictInputs& inputs, int64_t index,
+                              const data::Volume& sample, const data::LabelMap& mask,
+                              const fs::path& base, const train::Inference& inference) {
+  const auto path = base.string() + "_mask.nii.gz";
   const auto like = inference.data_section();
-  const auto volume = data::open_input_volume(first_file(input), like);
-  data::write_nifti(path, data::in_stored_order(mask, volume), volume.stored.affine,
-                    {.label_offset = data::label_offset_of(like)});
+  const data::NiftiLabelOptions labels{.label_offset = data::label_offset_of(like)};
+  if (!inputs.are_files) {
+    data::write_nifti(path, mask, data::affine_of_spacing(sample.spacing), labels);
+    return path;
+  }
+  const auto file = data::split_modalities(inputs.at(index).path).front();
+  const auto volume = data::open_input_volume(file, like);
+  data::write_nifti(path, data::in_stored_order(mask, volume), volume.stored.affine, labels);
   return path;
 }
 
-std::vector<std::string> write_image_masks(const std::string& input, const data::Image& image,
-                                           const data::LabelMap& mask, const fs::path& folder) {
-  data::Image gray{image.height, image.width, 1, {}};
-  for (const auto label : mask.classes) gray.pixels.push_back(static_cast<uint8_t>(label));
-  const std::vector<std::string> paths = {(folder / (stem_of(input) + "_mask.png")).string(),
-                                          (folder / (stem_of(input) + "_overlay.png")).string()};
-  write_png_file(paths[0], gray);
-  write_png_file(paths[1], train::tinted(image, mask));
+// The three planes through the middle, with the classes in colour.
+data::Image planes_of(const data::Volume& volume, const data::LabelMap& mask,
+                      const PredictInputs& inputs, int64_t index, data::VolumeAxes like) {
+  constexpr int64_t kSide = 256;
+  const auto file = data::split_modalities(inputs.at(index).path).front();
+  const bool is_nifti = inputs.are_files && data::is_nifti_name(file);
+  const auto layout = data::slice_layout(is_nifti ? data::VolumeAxes::kNifti : like);
+  return data::volume_picture(volume, 0, mask, layout, kSide);
+}
+
+std::vector<std::string> write_masks(const PredictInputs& inputs, int64_t index,
+                                     const data::Sample& sample, const data::LabelMap& mask,
+                                     const fs::path& base, const train::Inference& inference) {
+  fs::create_directories(base.parent_path());
+  std::vector<std::string> paths;
+  const auto overlay = base.string() + "_overlay.png";
+  if (inputs.samples->form() == data::SampleForm::kVolume) {
+    paths.push_back(write_volume_mask(inputs, index, sample.volume, mask, base, inference));
+    const auto like = inference.data_section();
+    const auto axes = like ? data::volume_axes(*like) : data::VolumeAxes::kUnknown;
+    write_png_file(overlay, planes_of(sample.volume, mask, inputs, index, axes));
+  } else {
+    data::Image gray{sample.image.height, sample.image.width, 1, {}};
+    for (const auto label : mask.classes) gray.pixels.push_back(static_cast<uint8_t>(label));
+    paths.push_back(base.string() + "_mask.png");
+    write_png_file(paths.back(), gray);
+    write_png_file(overlay, train::tinted(sample.image, mask));
+  }
+  paths.push_back(overlay);
   return paths;
 }
 
-PredictedMask predict_one(const std::string& input, const fs::path& folder,
-                          const train::Inference& inference) {
-  const auto samples = inference.open_files({input});
-  data::Sample sample;
-  samples->read(0, sample);
-  const auto batch = inference.prepare(samples, 0, 1);
-  auto logits =
+// Throws DataError where the input cannot be read. -> [sides] classes
+at::Tensor classes_of(const PredictInputs& inputs, int64_t index, const train::Inference& inference,
+                      data::Sample& sample) {
+  inputs.samples->read(index, sample);
+  const auto batch = inference.prepare(inputs.samples, index, 1);
+  const auto logits =
       train::segment_whole(*inference.model, batch.tensors, task_of(inference).sliding_window);
-  PredictedMask predicted{.input = input, .sides = sides_of(sample, samples->form())};
-  logits = on_input_pixels(logits.to(at::kCPU, at::kFloat), predicted.sides, inference, input);
-  const auto classes = logits.argmax(1)[0];  // [sides]
+  const auto sides = sides_of(sample, inputs.samples->form());
+  return on_input_pixels(logits.to(at::kCPU, at::kFloat), sides, inference, inputs.at(index).path)
+      .argmax(1)[0];
+}
+
+PredictedMask write_prediction(const PredictInputs& inputs, int64_t index,
+                               const data::Sample& sample, const at::Tensor& classes,
+                               const fs::path& folder, const train::Inference& inference) {
+  PredictedMask predicted{.input = inputs.at(index).path,
+                          .sides = sides_of(sample, inputs.samples->form())};
   const auto counts = at::bincount(classes.flatten(), {}, inference.model->num_classes());
   predicted.voxels.assign(counts.const_data_ptr<int64_t>(),
                           counts.const_data_ptr<int64_t>() + counts.numel());
-  const auto mask = train::to_label_map(classes);
-  if (samples->form() == data::SampleForm::kVolume) {
-    predicted.files = {write_volume_mask(input, mask, folder, inference)};
-  } else {
-    predicted.files = write_image_masks(input, sample.image, mask, folder);
-  }
+  predicted.files = write_masks(inputs, index, sample, train::to_label_map(classes),
+                                folder / inputs.at(index).stem, inference);
   return predicted;
 }
 
@@ -185,17 +194,29 @@ void predict_masks(const PredictArguments& arguments, const train::Inference& in
     fail<ConfigError>("{} classes; a PNG mask holds at most {}", inference.model->num_classes(),
                       kMostGrayValues);
   }
-  check_stems(arguments.inputs);
+  const auto all = open_predict_inputs(arguments.inputs, inference);
+  check_stems(all);
   const fs::path folder = arguments.out.empty() ? "masks" : arguments.out;
-  fs::create_directories(folder);
-  for (const auto& input : arguments.inputs) {
-    const auto mask = predict_one(input, folder, inference);
-    if (arguments.json) {
-      say_as_is("{}", json_line(mask, inference));
-    } else {
-      say("{}", text_line(mask, inference));
+  UnreadableInputs unreadable(count_inputs(all), arguments.json);
+  data::Sample sample;
+  for (const auto& inputs : all) {
+    for (int64_t i = 0; i < inputs.size(); ++i) {
+      at::Tensor classes;
+      try {
+        classes = classes_of(inputs, i, inference, sample);
+      } catch (const DataError& error) {
+        unreadable.add(inputs.at(i).path, error);
+        continue;
+      }
+      const auto mask = write_prediction(inputs, i, sample, classes, folder, inference);
+      if (arguments.json) {
+        say_as_is("{}", json_line(mask, inference));
+      } else {
+        say("{}", text_line(mask, inference));
+      }
     }
   }
+  unreadable.finish();
 }
 
 }  // namespace fovea::app

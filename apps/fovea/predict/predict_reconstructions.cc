@@ -8,11 +8,13 @@
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "apps/fovea/output.h"
+#include "apps/fovea/predict/inputs.h"
 #include "apps/fovea/predict/output_files.h"
 #include "apps/fovea/predict/predict.h"
 #include "fovea/core/error.h"
@@ -26,18 +28,6 @@ namespace fovea::app {
 namespace {
 
 namespace fs = std::filesystem;
-
-// "scans/a.nii.gz;scans/b.nii.gz" -> "a"; a number behind it where the name is taken.
-std::string free_name(const std::string& input, std::set<std::string>& taken) {
-  auto name = fs::path(input.substr(0, input.find(';'))).filename();
-  while (name.has_extension()) name = name.stem();
-  const auto stem = name.empty() ? std::string("input") : name.string();
-  auto chosen = stem;
-  for (int64_t number = 2; !taken.insert(chosen).second; ++number) {
-    chosen = fmt::format("{}_{}", stem, number);
-  }
-  return chosen;
-}
 
 struct Reconstruction {
   std::string input;
@@ -104,6 +94,25 @@ void report_reconstruction(const Reconstruction& one, bool json) {
       one.num_patches, fmt::join(one.files, ", "));
 }
 
+// What `restored` is given as, in files whose names begin with `base`.
+Reconstruction write_reconstruction(const std::string& input, const at::Tensor& image,
+                                    const Restored& restored, const fs::path& base) {
+  Reconstruction one{.input = input,
+                     .loss = restored.loss,
+                     .num_masked = restored.num_masked,
+                     .num_patches = restored.num_patches,
+                     .files = {}};
+  fs::create_directories(base.parent_path());
+  one.files.push_back(base.string() + ".png");
+  write_png_file(one.files.back(),
+                 train::side_by_side({image.squeeze(0), restored.seen, restored.image}));
+  if (restored.image.dim() == 4) {
+    one.files.push_back(base.string() + ".nii.gz");
+    write_grid_volume(one.files.back(), restored.image);
+  }
+  return one;
+}
+
 }  // namespace
 
 void predict_reconstructions(const PredictArguments& arguments, const train::Inference& inference) {
@@ -114,29 +123,28 @@ void predict_reconstructions(const PredictArguments& arguments, const train::Inf
   auto& mae = dynamic_cast<models::Mae&>(*inference.model);
   const auto& task = *inference.config->task.get_if<train::MaskedAutoencodingConfig>();
   const fs::path folder = arguments.out.empty() ? "reconstructions" : arguments.out;
-  const auto samples = inference.open_files(arguments.inputs);
-  fs::create_directories(folder);
+  const auto all = open_predict_inputs(arguments.inputs, inference);
+  UnreadableInputs unreadable(count_inputs(all), arguments.json);
   std::set<std::string> taken;
-  for (int64_t i = 0; i < samples->size(); ++i) {
-    const auto prepared = inference.prepare(samples, i, 1);
-    const auto& image = prepared.tensors.images;
-    const auto restored =
-        mae.takes_patches() ? restore(mae, task, prepared.tensors) : restore(mae, task, image, i);
-    Reconstruction one{.input = arguments.inputs[static_cast<size_t>(i)],
-                       .loss = restored.loss,
-                       .num_masked = restored.num_masked,
-                       .num_patches = restored.num_patches,
-                       .files = {}};
-    const auto name = free_name(one.input, taken);
-    one.files.push_back((folder / (name + ".png")).string());
-    write_png_file(one.files.back(),
-                   train::side_by_side({image.squeeze(0), restored.seen, restored.image}));
-    if (restored.image.dim() == 4) {
-      one.files.push_back((folder / (name + ".nii.gz")).string());
-      write_grid_volume(one.files.back(), restored.image);
+  int64_t number = 0;  // over all inputs: what the masks follow from
+  for (const auto& inputs : all) {
+    for (int64_t i = 0; i < inputs.size(); ++i, ++number) {
+      std::optional<train::PreparedBatch> prepared;
+      try {
+        prepared = inference.prepare(inputs.samples, i, 1);
+      } catch (const DataError& error) {
+        unreadable.add(inputs.at(i).path, error);
+        continue;
+      }
+      const auto& image = prepared->tensors.images;
+      const auto restored = mae.takes_patches() ? restore(mae, task, prepared->tensors)
+                                                : restore(mae, task, image, number);
+      const auto base = folder / free_name(inputs.at(i).stem, taken);
+      report_reconstruction(write_reconstruction(inputs.at(i).path, image, restored, base),
+                            arguments.json);
     }
-    report_reconstruction(one, arguments.json);
   }
+  unreadable.finish();
 }
 
 }  // namespace fovea::app
