@@ -151,6 +151,7 @@ void read_config_text(const SectionBinding& config, std::string_view yaml,
   for (auto& key : list_keys(config)) all_keys.push_back(std::move(key.key));
   ConfigReader reader(source, std::move(all_keys));
   ConfigNode root = parse_config_yaml(yaml, source);
+  const ConfigNode written = overrides.empty() ? ConfigNode() : root;
   std::string malformed;  // overrides that could not be put into the tree
   for (const auto& text : overrides) {
     try {
@@ -159,6 +160,7 @@ void read_config_text(const SectionBinding& config, std::string_view yaml,
       malformed += std::string("\n") + error.what();
     }
   }
+  if (!overrides.empty()) drop_old_keys(config, written, root);
   reader.read_root(config, root);
   try {
     reader.throw_faults();

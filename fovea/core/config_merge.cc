@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
 #include <utility>
 
 namespace fovea::detail {
@@ -62,7 +63,88 @@ void merge_one_of(const OneOfBinding& one_of, const ConfigNode& changes, ConfigN
   if (!node.find(tag)) node.add(tag, name);
 }
 
+bool is_same_place(const ConfigOrigin& a, const ConfigOrigin& b) {
+  return a.source == b.source && a.line == b.line;
+}
+
+// The alternative that a map names, or the default one; nothing: there is none of that name.
+std::optional<size_t> alternative_of(const OneOfBinding& one_of, const ConfigNode& map) {
+  const ConfigNode* name = map.find(one_of.tag());
+  if (!name) return one_of.index();
+  const auto names = one_of.names();
+  const auto found = std::find(names.begin(), names.end(), name->scalar);
+  if (found == names.end()) return {};
+  return static_cast<size_t>(found - names.begin());
+}
+
+bool knows(const SectionBinding& section, const std::string& key) {
+  if (key == "preset" && section.has_presets()) return true;
+  const auto fields = section.fields();
+  return std::any_of(fields.begin(), fields.end(),
+                     [&](const ConfigField& field) { return field.name == key; });
+}
+
+void drop_old_keys_of_fields(const SectionBinding& section, const ConfigNode& before,
+                             ConfigNode& node) {
+  for (const ConfigField& field : section.fields()) {
+    const ConfigNode* old = before.find(field.name);
+    ConfigNode* current = node.find(field.name);
+    if (old && current) drop_old_keys(*field.binding, *old, *current);
+  }
+}
+
+void drop_old_keys_of_one_of(const OneOfBinding& one_of, const ConfigNode& before,
+                             ConfigNode& node) {
+  if (!is_map(before) || !is_map(node)) return;  // the short form has no keys
+  const auto old = alternative_of(one_of, before), chosen = alternative_of(one_of, node);
+  if (!old || !chosen) return;  // a fault, told where the tree is read
+  const ConfigPrototype old_type = one_of.prototype(*old), type = one_of.prototype(*chosen);
+  const auto& known_before = static_cast<const SectionBinding&>(*old_type.binding);
+  const auto& known = static_cast<const SectionBinding&>(*type.binding);
+  for (size_t i = node.keys.size(); *old != *chosen && i-- > 0;) {
+    const std::string key = node.keys[i];
+    const ConfigNode* written = before.find(key);
+    const bool is_old = written && is_same_place(written->origin, node.children[i].origin);
+    if (!is_old || key == one_of.tag() || knows(known, key) || !knows(known_before, key)) continue;
+    node.keys.erase(node.keys.begin() + static_cast<int64_t>(i));
+    node.children.erase(node.children.begin() + static_cast<int64_t>(i));
+  }
+  drop_old_keys_of_fields(known, before, node);
+}
+
 }  // namespace
+
+void drop_old_keys(const ConfigBinding& binding, const ConfigNode& before, ConfigNode& node) {
+  switch (binding.kind()) {
+    case ConfigBinding::Kind::kOneOf:
+      return drop_old_keys_of_one_of(static_cast<const OneOfBinding&>(binding), before, node);
+    case ConfigBinding::Kind::kSection:
+      return drop_old_keys_of_fields(static_cast<const SectionBinding&>(binding), before, node);
+    case ConfigBinding::Kind::kOptional: {
+      const auto inner = static_cast<const OptionalBinding&>(binding).prototype();
+      return drop_old_keys(*inner.binding, before, node);
+    }
+    case ConfigBinding::Kind::kList: {
+      if (before.kind != ConfigNode::Kind::kList || node.kind != before.kind) return;
+      const auto inner = static_cast<const ListBinding&>(binding).prototype();
+      const size_t count = std::min(before.children.size(), node.children.size());
+      for (size_t i = 0; i < count; ++i)
+        drop_old_keys(*inner.binding, before.children[i], node.children[i]);
+      return;
+    }
+    case ConfigBinding::Kind::kMap: {
+      if (!is_map(before) || !is_map(node)) return;
+      const auto inner = static_cast<const MapBinding&>(binding).prototype();
+      for (size_t i = 0; i < node.keys.size(); ++i) {
+        if (const ConfigNode* old = before.find(node.keys[i]))
+          drop_old_keys(*inner.binding, *old, node.children[i]);
+      }
+      return;
+    }
+    default:
+      return;
+  }
+}
 
 void put_value(ConfigNode& map, const std::string& key, ConfigNode value) {
   if (ConfigNode* current = map.find(key)) {

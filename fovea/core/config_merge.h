@@ -13,6 +13,11 @@ namespace fovea::detail {
 // reports them.
 void merge_changes(const ConfigBinding& binding, const ConfigNode& changes, ConfigNode& node);
 
+// `node` is the tree `before` with overrides put in. Where they chose another alternative of a
+// OneOf, its map loses the keys of `before` that the old alternative knows and the new one does
+// not. Keys that an override gave, and those that neither knows, stay for reading to report.
+void drop_old_keys(const ConfigBinding& binding, const ConfigNode& before, ConfigNode& node);
+
 // The entry of that key, which is there or is added.
 void put_value(ConfigNode& map, const std::string& key, ConfigNode value);
 

@@ -288,12 +288,26 @@ TEST(ConfigTest, OverridesReachListsMapsAndAlternatives) {
             16);
 }
 
-TEST(ConfigTest, SwitchingTheAlternativeNamesKeysThatDoNotCarryOver) {
-  EXPECT_NE(parse("dir: x\noptim: {lr: 1}", {"optim.name=sgd"}).optim.get_if<SgdConfig>(), nullptr);
-  EXPECT_EQ(
-      faults("dir: x\noptim:\n  betas: [0.9, 0.99]\n", {"optim.name=sgd"}),
-      "recipe.yaml:3: optim.betas: unknown key of optim.name=sgd; it belongs to optim.name=adamw; "
-      "known keys: name, lr, momentum");
+TEST(ConfigTest, SwitchingTheAlternativeDropsTheKeysOfTheOneBefore) {
+  const std::string recipe = "dir: x\noptim:\n  lr: 1\n  betas: [0.9, 0.99]\n";
+  const auto switched = parse(recipe, {"optim.name=sgd", "optim.momentum=0.5"});
+  ASSERT_NE(switched.optim.get_if<SgdConfig>(), nullptr);
+  EXPECT_EQ(switched.optim.get_if<SgdConfig>()->lr, 1) << "both know it";
+  EXPECT_EQ(switched.optim.get_if<SgdConfig>()->momentum, 0.5);
+  // In a list, too.
+  EXPECT_NE(parse("dir: x\ntransforms: [{name: resize, size: 8}]", {"transforms.0.name="
+                                                                    "horizontal_flip"})
+                .transforms[0]
+                .get_if<FlipConfig>(),
+            nullptr);
+  // Not those that neither knows, nor those that are given with the new one.
+  EXPECT_EQ(faults(recipe + "  wheel: 1\n", {"optim.name=sgd"}),
+            "recipe.yaml:5: optim.wheel: unknown key of optim.name=sgd; known keys: name, lr, "
+            "momentum");
+  EXPECT_THAT(faults(recipe, {"optim.name=sgd", "optim.betas=[0.9, 0.99]"}),
+              HasSubstr("command line: optim.betas=[0.9, 0.99]: optim.betas: unknown key of "
+                        "optim.name=sgd; it belongs to optim.name=adamw"));
+  EXPECT_THAT(faults("dir: x\noptim: {name: sgd, betas: [0.9, 0.99]}"), HasSubstr("unknown key"));
   EXPECT_THAT(faults("dir: x", {"optim.name=sdg"}),
               HasSubstr("found 'sdg', expected one of adamw, sgd; did you mean sgd?"));
 }
