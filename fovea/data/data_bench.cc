@@ -42,20 +42,27 @@ BenchWindow bench_window(double images, double seconds, double cpu) {
   return {.images_per_second = images / seconds, .cpu_ms = 1e3 * cpu / images};
 }
 
+void tell(const DataBenchOptions& options, const std::string& what) {
+  if (options.progress) options.progress(what);
+}
+
 // What the limit works on: some samples as they are stored.
 struct StoredSamples {
   std::vector<std::vector<uint8_t>> files;  // where they are image files
   double bytes = 0;                         // of one sample, on average
 };
 
-StoredSamples stored_samples(const Dataset& dataset) {
+StoredSamples stored_samples(const Dataset& dataset, const DataBenchOptions& options) {
   StoredSamples stored;
   Sample sample;
   Image decoded;
   size_t bytes = 0;
   const int64_t count = std::min(dataset.size(), kLimitSamples);
   int64_t done = 0;
-  for (; done < count && bytes < kLimitBytes; ++done) {
+  const auto start = BenchClock::now();
+  const auto is_time_left = [&] { return done == 0 || seconds_since(start) < options.seconds; };
+  for (; done < count && bytes < kLimitBytes && is_time_left(); ++done) {
+    tell(options, fmt::format("reading samples for the limit {}/{}", done, count));
     // Spread over the set: files of one class are alike.
     const int64_t index = done * (dataset.size() / count);
     dataset.read_in_place(index, sample);
@@ -91,22 +98,49 @@ double repeat_in_threads(int64_t threads, double seconds,
   return static_cast<double>(calls);
 }
 
+LoaderOptions loader_options(const OpenedSection& section, const DataBenchOptions& options,
+                             int64_t batch_size, int64_t threads) {
+  LoaderOptions chosen = section.options;
+  chosen.global_batch_size = std::min(batch_size, section.dataset->size());
+  chosen.seed = options.seed;
+  chosen.threads = threads;
+  chosen.pixel_type = options.pixel_type;
+  return chosen;
+}
+
+// Of one thread, after the first sample, which also opens files.
+double seconds_of_a_sample(const OpenedSection& section, const DataBenchOptions& options) {
+  tell(options, "timing a sample");
+  Loader loader(section.dataset, section.transforms, loader_options(section, options, 1, 0));
+  loader.next();
+  const auto start = BenchClock::now();
+  loader.next();
+  return seconds_since(start);
+}
+
 // A loader and its machine limit with so many threads.
 class BenchCase {
  public:
   BenchCase(const OpenedSection& section, const DataBenchOptions& options, int64_t threads,
-            const StoredSamples& stored)
-      : section_(section), options_(options), threads_(threads), stored_(stored) {}
+            const StoredSamples& stored, double sample_seconds)
+      : section_(section), options_(options), threads_(threads), stored_(stored) {
+    // A quarter of a window holds a batch.
+    const double fitting =
+        options.seconds / 4 * static_cast<double>(threads) / std::max(sample_seconds, 1e-9);
+    batch_size_ = fitting < static_cast<double>(options.batch_size)
+                      ? std::max<int64_t>(1, static_cast<int64_t>(fitting))
+                      : options.batch_size;
+    batch_size_ = std::min(batch_size_, section.dataset->size());
+  }
 
   // The loader lives no longer than its windows: its threads would fill their queue on while others
   // are measured.
-  void run_round() {
-    LoaderOptions chosen = section_.options;
-    chosen.global_batch_size = std::min(options_.batch_size, section_.dataset->size());
-    chosen.seed = options_.seed;
-    chosen.threads = threads_;
-    chosen.pixel_type = options_.pixel_type;
+  void run_round(int64_t round) {
+    title_ = fmt::format("round {} of {}, {} thread{}", round + 1, options_.rounds, threads_,
+                         threads_ == 1 ? "" : "s");
+    const auto chosen = loader_options(section_, options_, batch_size_, threads_);
     measure_loader(Loader(section_.dataset, section_.transforms, chosen), chosen.prefetch + 2);
+    tell(options_, title_ + ": the machine's limit");
     limits_.push_back(stored_.files.empty() ? measure_memory() : measure_decode());
   }
 
@@ -115,7 +149,7 @@ class BenchCase {
     result.name = options_.name;
     result.dtype = options_.pixel_type == PixelType::kUint8 ? "uint8" : "float32";
     result.threads = threads_;
-    result.batch_size = options_.batch_size;
+    result.batch_size = batch_size_;
     result.rounds = static_cast<int64_t>(windows_.size());
     const auto rates = column(windows_, &BenchWindow::images_per_second);
     result.images_per_second = median_of(rates);
@@ -139,17 +173,22 @@ class BenchCase {
     return values;
   }
 
-  int64_t take_batches(Loader& loader, int64_t count) {
-    int64_t images = 0;
-    for (int64_t i = 0; i < count; ++i) {
-      Batch batch = loader.next();
-      images += batch.size();
-      sample_bytes_ = static_cast<double>(batch.images.size() * sizeof(float) + batch.bytes.size() +
-                                          batch.masks.size() * sizeof(int32_t)) /
-                      static_cast<double>(std::max<int64_t>(batch.size(), 1));
-      loader.recycle(std::move(batch));
-    }
+  int64_t take_batch(Loader& loader) {
+    Batch batch = loader.next();
+    const int64_t images = batch.size();
+    sample_bytes_ = static_cast<double>(batch.images.size() * sizeof(float) + batch.bytes.size() +
+                                        batch.masks.size() * sizeof(int32_t)) /
+                    static_cast<double>(std::max<int64_t>(images, 1));
+    loader.recycle(std::move(batch));
     return images;
+  }
+
+  void warm_up(Loader& loader, int64_t batches) {
+    const auto start = BenchClock::now();
+    for (int64_t i = 0; i < batches && seconds_since(start) < options_.seconds; ++i) {
+      tell(options_, title_ + ": warming up");
+      take_batch(loader);
+    }
   }
 
   BenchWindow measure_window(Loader& loader, double seconds) {
@@ -157,17 +196,19 @@ class BenchCase {
     const double cpu = cpu_seconds();
     int64_t images = 0;
     do {
-      images += take_batches(loader, 1);
+      images += take_batch(loader);
+      tell(options_, fmt::format("{}: {:.0f} img/s", title_,
+                                 static_cast<double>(images) / seconds_since(start)));
     } while (seconds_since(start) < seconds);
     return bench_window(static_cast<double>(images), seconds_since(start), cpu_seconds() - cpu);
   }
 
   // A window for the speed and, with the clocks on, one for the stages.
   void measure_loader(Loader loader, int64_t warm_up_batches) {
-    take_batches(loader, warm_up_batches);
+    warm_up(loader, warm_up_batches);
     windows_.push_back(measure_window(loader, options_.seconds));
     loader.time_stages(true);
-    take_batches(loader, warm_up_batches);
+    warm_up(loader, warm_up_batches);
     loader.take_stage_times();
     measure_window(loader, options_.seconds / 4);
     const StageTimes times = loader.take_stage_times();
@@ -212,6 +253,8 @@ class BenchCase {
   const OpenedSection& section_;
   const DataBenchOptions& options_;
   int64_t threads_;
+  int64_t batch_size_ = 1;
+  std::string title_;  // of what is being done
   const StoredSamples& stored_;
   double sample_bytes_ = 0;  // of one sample in the batch
   std::vector<BenchWindow> windows_;
@@ -227,14 +270,15 @@ std::vector<DataBenchResult> bench_data(const OpenedSection& section,
   FOVEA_CHECK(options.rounds > 0 && options.seconds > 0 && options.batch_size > 0 &&
                   !options.threads.empty(),
               "{} rounds of {} seconds; expected more than 0", options.rounds, options.seconds);
-  const StoredSamples stored = stored_samples(*section.dataset);
+  const StoredSamples stored = stored_samples(*section.dataset, options);
+  const double sample_seconds = seconds_of_a_sample(section, options);
   std::vector<std::unique_ptr<BenchCase>> cases;
   for (const int64_t threads : options.threads) {
     FOVEA_CHECK(threads > 0, "a loader with {} threads; expected at least one", threads);
-    cases.push_back(std::make_unique<BenchCase>(section, options, threads, stored));
+    cases.push_back(std::make_unique<BenchCase>(section, options, threads, stored, sample_seconds));
   }
   for (int64_t round = 0; round < options.rounds; ++round) {
-    for (const auto& one : cases) one->run_round();
+    for (const auto& one : cases) one->run_round(round);
   }
   std::vector<DataBenchResult> results;
   for (const auto& one : cases) results.push_back(one->result());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,14 @@ struct DataBenchOptions {
   std::string name;                    // what the results are called
   std::vector<int64_t> threads = {1};  // loaders of so many threads, measured in turn
   int64_t rounds = 5;                  // of one window each
-  double seconds = 1.0;                // of a window, at least
-  int64_t batch_size = 64;  // whatever the recipe says: it changes the memory, not the work
+  double seconds = 1.0;                // of a window, and at most of each warming up
+  // At most, whatever the recipe says: it changes the memory, not the work. Batches are smaller
+  // where samples are so slow that a window would not hold several of these.
+  int64_t batch_size = 64;
   PixelType pixel_type = PixelType::kFloat32;
   uint64_t seed = 42;
+  // Called with what is being done, often enough for a progress line.
+  std::function<void(const std::string& what)> progress = {};
 };
 
 // What a loader is held against. Image files: decoding them whole into reused buffers, from memory,
@@ -48,7 +53,8 @@ struct DataBenchResult {
 };
 
 // One result for each number of threads. The rounds go over all of them and their limits, so that
-// whatever else the machine does hits all alike. Throws ConfigError or DataError as the loader
+// whatever else the machine does hits all alike. A round of one takes at most four times
+// options.seconds, and what a few samples take. Throws ConfigError or DataError as the loader
 // does.
 std::vector<DataBenchResult> bench_data(const OpenedSection& section,
                                         const DataBenchOptions& options);

@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "fovea/data/datasets/folder.h"
+#include "fovea/data/subset.h"
 #include "fovea/data/transforms/pipeline.h"
 #include "tests/data/jpeg_writer.h"
 #include "tests/data/support.h"
@@ -67,6 +71,30 @@ TEST(DataBenchTest, PixelsAreHeldAgainstMemory) {
   EXPECT_EQ(results[0].dtype, "uint8");
   EXPECT_GT(results[0].limit_images_per_second, results[0].images_per_second);
   EXPECT_EQ(results[0].stage_ms[static_cast<size_t>(Stage::kDecode)], 0);
+}
+
+// Half a minute were it to take as many samples as a fast set.
+TEST(DataBenchTest, ASlowSetIsMeasuredInBoundedTime) {
+  class SlowDataset : public DatasetView {
+   public:
+    using DatasetView::DatasetView;
+    void read(int64_t index, Sample& sample) const override {
+      std::this_thread::sleep_for(std::chrono::milliseconds(4));
+      reads += 1;
+      DatasetView::read(index, sample);
+    }
+    mutable std::atomic<int64_t> reads = 0;
+  };
+  const auto slow = std::make_shared<SlowDataset>(std::make_shared<testing::FakeDataset>(500, 12));
+  auto options = short_bench();
+  options.threads = {1};
+  options.batch_size = 64;
+  std::vector<std::string> told;
+  options.progress = [&](const std::string& what) { told.push_back(what); };
+  const auto result = bench_data(bench_section(slow, 1), options).front();
+  EXPECT_LT(slow->reads, 100) << "a window and a warming up hold a few samples each";
+  EXPECT_EQ(result.batch_size, 1);
+  EXPECT_THAT(told, ::testing::Contains(HasSubstr("round 2 of 2, 1 thread: ")));
 }
 
 TEST(DataBenchTest, ADamagedFileIsNamed) {

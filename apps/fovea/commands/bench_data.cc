@@ -1,19 +1,22 @@
-// fovea bench data RECIPE [a.b=c ...]
+// fovea bench data RECIPE|DATA [a.b=c ...]
 #include <fmt/format.h>
 
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/commands/bench.h"
+#include "apps/fovea/commands/data.h"
 #include "apps/fovea/output.h"
 #include "apps/fovea/overrides.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
 #include "fovea/data/data_bench.h"
 #include "fovea/train/config.h"
+#include "fovea/train/progress.h"
 #include "fovea/train/session.h"
 
 namespace fovea::app {
@@ -28,11 +31,48 @@ struct DataBenchArguments {
   bool json = false;
 };
 
+// What a data set without a recipe is measured with: timm's training crop, volumes to one size.
+std::vector<data::AnyTransformConfig> usual_transforms(data::SampleForm form) {
+  if (form == data::SampleForm::kVolume) {
+    data::SpatialResizeConfig resize;
+    resize.spatial_size = {96};
+    return {{resize}, {data::ScaleIntensityConfig{}}};
+  }
+  return {
+      {data::RandomResizedCropConfig{}}, {data::HorizontalFlipConfig{}}, {data::NormalizeConfig{}}};
+}
+
+data::OpenedSection open_found_section(const DataBenchArguments& arguments) {
+  for (const auto& [name, config] : chosen_datasets(arguments.recipe, arguments.overrides)) {
+    if (!name.empty() && name != arguments.section) continue;
+    const auto dataset = data::build_dataset(config);
+    data::Sample sample;
+    dataset->read(0, sample);
+    const bool is_volume = dataset->form() == data::SampleForm::kVolume;
+    data::InputForm input{.spatial_dims = is_volume ? 3 : 2};
+    if (is_volume) input.in_chans = sample.volume.channels;
+    auto chosen = config;
+    std::visit([&](auto& one) { one.transforms = usual_transforms(dataset->form()); },
+               chosen.value);
+    if (!arguments.json) {
+      say("{}: no recipe; measured with {}\n", arguments.recipe,
+          is_volume ? "volumes scaled to 96 x 96 x 96"
+                    : "random crops of 224 x 224, flips and normalize");
+    }
+    const auto section =
+        chosen.visit_value([](const auto& one) { return data::DataSectionConfig{one}; });
+    return data::open_section({}, section, input, /*is_training=*/true);
+  }
+  fail<ConfigError>("{}: holds no set named {}; choose another with --section", arguments.recipe,
+                    arguments.section);
+}
+
 data::OpenedSection open_chosen_section(const DataBenchArguments& arguments) {
+  if (!is_data_recipe(arguments.recipe)) return open_found_section(arguments);
   const auto config = load_config<train::TrainConfig>(arguments.recipe, arguments.overrides);
   const bool is_training = arguments.section == "train";
   const auto& section = is_training ? config.data.train : config.data.val;
-  if (!section) {
+  if (!section || arguments.section == "test") {
     fail<ConfigError>("{}: data.{} is not set, so there is nothing to measure", arguments.recipe,
                       arguments.section);
   }
@@ -60,7 +100,13 @@ void run_bench_data(DataBenchArguments& arguments) {
   auto& options = arguments.options;
   options.name = std::filesystem::path(arguments.recipe).stem().string();
   if (arguments.is_uint8) options.pixel_type = data::PixelType::kUint8;
-  for (const auto& result : data::bench_data(open_chosen_section(arguments), options)) {
+  const auto section = open_chosen_section(arguments);
+  train::ProgressLine progress(arguments.json ? train::ProgressLine::Mode::kSilent
+                                              : train::ProgressLine::Mode::kAuto);
+  options.progress = [&](const std::string& what) { progress.update("bench: " + what); };
+  const auto results = data::bench_data(section, options);
+  progress.clear();
+  for (const auto& result : results) {
     if (arguments.json) {
       say_as_is("{}\n", result.to_json());
     } else {
@@ -78,10 +124,12 @@ void add_bench_data(Command group) {
       "machine can do");
   auto arguments = std::make_shared<DataBenchArguments>();
   auto& options = arguments->options;
-  command.add_option("recipe", arguments->recipe, "recipe (.yaml)").required().type_name("RECIPE");
+  command.add_option("source", arguments->recipe, kDataSourceHelp)
+      .required()
+      .type_name("RECIPE|DATA");
   add_overrides(command, arguments->overrides, "data.train.path=photos");
-  command.add_option("--section", arguments->section, "which data set of the recipe")
-      .one_of({"train", "val"})
+  command.add_option("--section", arguments->section, "which data set, where there are several")
+      .one_of({"train", "val", "test"})
       .show_default();
   command.add_option("--threads", options.threads, "loader threads; several, to compare: 1,2")
       .delimiter(',')
@@ -91,8 +139,14 @@ void add_bench_data(Command group) {
   command.add_option("--rounds", options.rounds, "windows of each, by turns")
       .in_range(1, 1 << 20)
       .show_default();
-  command.add_option("--seconds", options.seconds, "length of a window").positive().show_default();
-  command.add_option("--batch-size", options.batch_size, "images of a batch")
+  command
+      .add_option("--seconds", options.seconds,
+                  "length of a window, which a slow set does not exceed either")
+      .positive()
+      .show_default();
+  command
+      .add_option("--batch-size", options.batch_size,
+                  "images of a batch, at most: slow ones are measured in smaller ones")
       .in_range(1, 1 << 20)
       .show_default();
   command.add_flag("--uint8", arguments->is_uint8,
