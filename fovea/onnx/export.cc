@@ -1,7 +1,9 @@
 #include "fovea/onnx/export.h"
 
 #include "fovea/core/error.h"
+#include "fovea/models/diffusion_vit.h"
 #include "fovea/models/mae.h"
+#include "fovea/models/sap.h"
 #include "fovea/models/t2t_vit.h"
 #include "fovea/models/unetr.h"
 #include "fovea/models/vit.h"
@@ -35,9 +37,21 @@ Target encoder_of(models::Vit& vit) {
           {"tokens", "features"}};
 }
 
+// model.name of a recipe.
+std::string_view recipe_name(const models::Model& model) {
+  if (dynamic_cast<const models::Vit*>(&model)) return models::VitConfig::kName;
+  if (dynamic_cast<const models::T2tVit*>(&model)) return models::T2tVitConfig::kName;
+  if (dynamic_cast<const models::Mae*>(&model)) return models::MaeConfig::kName;
+  if (dynamic_cast<const models::Unetr*>(&model)) return models::UnetrConfig::kName;
+  if (dynamic_cast<const models::Sap*>(&model)) return models::SapConfig::kName;
+  if (dynamic_cast<const models::DiffusionVit*>(&model)) return models::DiffusionVitConfig::kName;
+  return "of this kind";
+}
+
 [[noreturn]] void refuse(const models::Model& model, const std::string& why) {
-  fail<ConfigError>("{} cannot be exported to ONNX: {}; --to safetensors writes its weights",
-                    model.name(), why);
+  fail<ConfigError>(
+      "a model {} cannot be exported to ONNX: {}; --to safetensors writes its weights",
+      recipe_name(model), why);
 }
 
 void check_takes_images(const models::Model& model) {

@@ -349,12 +349,13 @@ TEST_F(OnnxExportTest, OtherModelsAreRefusedByName) {
   mae.decoder_embed_dim = 16;
   mae.decoder_depth = 1;
   mae.decoder_num_heads = 1;
-  EXPECT_THAT(message({mae}, Part::kAll), HasSubstr("Mae cannot be exported to ONNX"));
+  EXPECT_THAT(message({mae}, Part::kAll), HasSubstr("a model mae cannot be exported to ONNX"));
   EXPECT_EQ(message({mae}, Part::kEncoder), "");
   models::DiffusionVitConfig diffusion;
   diffusion.encoder.vit = models::EncoderConfig::headless(small_vit());
   diffusion.encoder.vit.class_token = false;
-  EXPECT_THAT(message({diffusion}, Part::kAll), HasSubstr("DiffusionVit cannot be exported"));
+  EXPECT_THAT(message({diffusion}, Part::kAll),
+              HasSubstr("a model diffusion_vit cannot be exported"));
   auto adaptive = small_vit();
   adaptive.patching = "adaptive";
   adaptive.fixed_length = 16;
