@@ -11,12 +11,13 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/input_file.h"
+#include "fovea/core/write_error.h"
 
 namespace fovea {
 
 void AtomicFile::fail_with_errno(const char* what) const {
-  fail<Error>("{}: cannot be {}: {}; free space or choose another folder", path_, what,
-              std::strerror(errno));
+  fail<WriteError>("{}: cannot be {}: {}; free space or choose another folder", path_, what,
+                   std::strerror(errno));
 }
 
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".XXXXXX") {

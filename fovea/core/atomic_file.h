@@ -10,7 +10,7 @@ namespace fovea {
 
 // Bytes go to a temporary file in the same folder; commit() brings them to the disk and gives the
 // file its name. Without commit() the temporary file is removed and an older file of that name
-// stays. All functions throw Error naming the path and the system's reason.
+// stays. All functions throw WriteError naming the path and the system's reason.
 class AtomicFile {
  public:
   explicit AtomicFile(std::string path);

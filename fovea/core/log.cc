@@ -1,15 +1,19 @@
 #include "fovea/core/log.h"
 
+#include <fmt/format.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/dist_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <atomic>
+#include <cstdio>
 #include <memory>
 
 #include "fovea/core/error.h"
 #include "fovea/core/input_file.h"
 #include "fovea/core/printable.h"
+#include "fovea/core/write_error.h"
 
 namespace fovea {
 namespace {
@@ -30,12 +34,21 @@ std::shared_ptr<spdlog::sinks::dist_sink_mt> files() {
   return sinks;
 }
 
+// The disk of a log file is full, say. The run goes on, and what it logs stands on the terminal.
+void tell_once(const std::string& fault) {
+  static std::atomic_flag told;
+  if (told.test_and_set() || terminal()->level() == spdlog::level::off) return;
+  fmt::print(stderr, "warning: the log file cannot be written any more: {}\n",
+             printable_lines(fault.substr(0, fault.find('\n'))));
+}
+
 spdlog::logger& logger() {
   static const auto only = [] {
     const std::initializer_list<spdlog::sink_ptr> sinks = {terminal(), files()};
     auto made = std::make_shared<spdlog::logger>("fovea", sinks);
     made->set_level(spdlog::level::debug);
     made->flush_on(spdlog::level::debug);
+    made->set_error_handler(tell_once);
     spdlog::set_default_logger(made);
     return made;
   }();
@@ -56,7 +69,7 @@ LogFile::LogFile(const std::string& path) {
   try {
     sink_ = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
   } catch (const spdlog::spdlog_ex& error) {
-    fail<Error>("{}: the log cannot be written: {}", path, error.what());
+    fail<WriteError>("{}: the log cannot be written: {}", path, error.what());
   }
   sink_->set_pattern("%Y-%m-%d %H:%M:%S %l: %v");
   files()->add_sink(sink_);

@@ -15,6 +15,7 @@
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
+#include "fovea/core/write_error.h"
 #include "fovea/data/datasets/image_files.h"
 #include "fovea/data/decode.h"
 #include "fovea/data/formats/byte_source.h"
@@ -257,8 +258,8 @@ void write_whole(const fs::path& path, std::span<const uint8_t> bytes) {
   if (is_good && rename(temporary.c_str(), path.c_str()) == 0) return;
   const std::error_code error(errno, std::generic_category());
   unlink(temporary.c_str());
-  fail<Error>("{}: cannot be written ({}); free space or choose another folder",
-              printable(path.string()), error.message());
+  fail<WriteError>("{}: cannot be written ({}); free space or choose another folder",
+                   printable(path.string()), error.message());
 }
 
 void sync_disk_of(const std::string& folder) {
@@ -362,7 +363,7 @@ ImagenetReport prepare_imagenet(const ImagenetOptions& options) {
   ImagenetReport report{static_cast<int64_t>(classes.wnids.size()), train->size(), val->size(), 0};
   std::error_code error;
   fs::create_directories(options.out, error);
-  if (error) fail<Error>("{}: cannot be made ({})", printable(options.out), error.message());
+  if (error) fail<WriteError>("{}: cannot be made ({})", printable(options.out), error.message());
   std::string lines;
   for (size_t c = 0; c < classes.wnids.size(); ++c) {
     lines += classes.wnids[c] + "\t" + classes.names[c] + "\n";

@@ -14,6 +14,7 @@
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
 #include "fovea/core/mapped_file.h"
+#include "fovea/core/write_error.h"
 #include "fovea/data/checksum.h"
 #include "fovea/data/decode.h"
 #include "fovea/data/jpeg_encode.h"
@@ -202,7 +203,7 @@ PackReport pack_dataset(const Dataset& dataset, const PackOptions& options) {
   check_options(dataset, options);
   std::error_code error;
   fs::create_directories(options.out, error);
-  if (error) fail<Error>("{}: cannot be made ({})", printable(options.out), error.message());
+  if (error) fail<WriteError>("{}: cannot be made ({})", printable(options.out), error.message());
   const FolderLock lock(options.out);
   remove_temporaries(options.out);
   open_folder(options, plan_of(dataset, options));

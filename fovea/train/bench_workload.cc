@@ -97,8 +97,9 @@ void BenchWorkload::train_classifier() {
 
 void BenchWorkload::train_recipe() {
   stepper_->take(batch_, step_++, /*lr=*/1e-4);
-  // As often as a run with the defaults of `log` asks.
-  const bool is_due = stepper_->num_taken() == LogConfig().every_steps;
+  // As often as a long run with the defaults of `log` asks.
+  constexpr int64_t kManySteps = 2000;
+  const bool is_due = stepper_->num_taken() == steps_of_a_line(LogConfig(), kManySteps);
   if (is_due || !stepper_->is_late()) stepper_->outcomes();
 }
 

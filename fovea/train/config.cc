@@ -13,6 +13,16 @@
 
 namespace fovea::train {
 
+int64_t steps_of_a_line(const LogConfig& config, int64_t num_steps) {
+  if (config.every_steps) return *config.every_steps;
+  constexpr int64_t kLines = 100;
+  int64_t steps = 1;
+  for (const int64_t more : {2, 5, 10, 20, 50}) {
+    if (num_steps >= kLines * more) steps = more;
+  }
+  return steps;
+}
+
 void DeviceConfig::validate(ConfigIssues& issues) const {
   if (fp8 == "off" || dtype == "bfloat16") return;
   issues.add("fp8",

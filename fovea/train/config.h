@@ -220,7 +220,7 @@ struct WandbConfig {
 };
 
 struct LogConfig {
-  int64_t every_steps = 20;
+  std::optional<int64_t> every_steps = {};
   std::optional<double> peak_tflops;
   bool tensorboard = true;
   int64_t trace_steps = 0;
@@ -228,8 +228,10 @@ struct LogConfig {
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
-    v.field("every_steps", self.every_steps, "steps averaged in one line of metrics.jsonl",
-            {.min = 1, .unit = "steps"});
+    v.field("every_steps", self.every_steps,
+            "steps averaged in one line of metrics.jsonl; auto: the most of 1, 2, 5, 10, 20 and 50 "
+            "with which the run has 100 lines, so that short runs have a curve, too",
+            {.min = 1, .unit = "steps", .null_word = "auto"});
     v.field(
         "peak_tflops", self.peak_tflops,
         "what the device of one process does at best, in the dtype of device.dtype, as its maker "
@@ -244,6 +246,9 @@ struct LogConfig {
             "send metrics to Weights & Biases through a helper that follows metrics.jsonl");
   }
 };
+
+// log.every_steps of a run of so many steps.
+int64_t steps_of_a_line(const LogConfig& config, int64_t num_steps);
 
 // One of several runs that follow each other.
 struct PhaseConfig {

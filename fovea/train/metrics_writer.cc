@@ -14,13 +14,14 @@
 #include "fovea/core/json.h"
 #include "fovea/core/lines.h"
 #include "fovea/core/log.h"
+#include "fovea/core/write_error.h"
 
 namespace fovea::train {
 namespace {
 
 [[noreturn]] void fail_write(const std::string& path) {
-  fail<Error>("{}: cannot be written: {}; free space, or choose another run.dir", path,
-              std::strerror(errno));
+  fail<WriteError>("{}: cannot be written: {}; free space, or choose another run.dir", path,
+                   std::strerror(errno));
 }
 
 // -1 for a line that is not a record.

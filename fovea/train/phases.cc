@@ -274,7 +274,7 @@ std::vector<PhaseResult> fit_phases(const TrainConfig& config, ProgressLine::Mod
   const fs::path run_dir = config.run.dir;
   check_begun_phases(config);
   check_can_start(phases, read_record(run_dir).size());
-  const RunFolder folder(config, role);
+  RunFolder folder(config, role);
   auto results = read_record(run_dir);
   for (size_t i = 0; i < std::min(results.size(), phases.size()); ++i) {
     const RunFolder compared(phases[i].config, role);  // refuses another config

@@ -17,6 +17,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/input_file.h"
+#include "fovea/core/write_error.h"
 
 namespace fovea::train {
 namespace {
@@ -54,6 +55,17 @@ bool is_free(std::string_view key) {
                      [&](std::string_view free) { return key.starts_with(free); });
 }
 
+// True also of an empty folder, and of one that is not there.
+bool holds_only_logs(const fs::path& folder) {
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const auto name = entry->path().filename().string();
+    if (name != ".lock" && !name.starts_with("train.rank")) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool is_run_folder(const fs::path& path) {
@@ -76,17 +88,12 @@ TrainConfig load_any_config(const std::string& source, const std::vector<std::st
 }
 
 RunFolder::Lock::Lock(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) {
-    fail<Error>("run.dir: cannot make the folder {}: {}; choose another run.dir", folder.string(),
-                error.message());
-  }
   const auto name = (folder / ".lock").string();
   check_output_file(name);
   file_ = open(name.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
   if (file_ < 0) {
-    fail<Error>("{}: cannot be written: {}; choose another run.dir", name, std::strerror(errno));
+    fail<WriteError>("{}: cannot be written: {}; choose another run.dir", name,
+                     std::strerror(errno));
   }
   if (flock(file_, LOCK_EX | LOCK_NB) == 0) return;
   close(file_);
@@ -103,15 +110,42 @@ RunFolder::RunFolder(const TrainConfig& config, FolderRole role) : path_(config.
     fs::create_directories(path_);  // for its log
     return;
   }
+  make_folder();
   lock_.emplace(path_);
   is_resumed_ = is_run_folder(path_);
   if (is_resumed_) compare_config(config);
 }
 
-void RunFolder::write_config(const TrainConfig& config) const {
+// Of several processes the others may have come first, each for its log.
+void RunFolder::make_folder() {
+  std::error_code error;
+  for (auto folder = fs::absolute(path_).lexically_normal();
+       folder.has_relative_path() && !is_there(folder); folder = folder.parent_path()) {
+    if (folder.has_filename()) made_.push_back(folder);
+  }
+  was_empty_ = !made_.empty() || holds_only_logs(path_);
+  fs::create_directories(path_, error);
+  if (!error) return;
+  fail<WriteError>("run.dir: cannot make the folder {}: {}; choose another run.dir", path_.string(),
+                   error.message());
+}
+
+RunFolder::~RunFolder() {
+  if (!lock_ || is_begun_ || !was_empty_) return;
+  std::error_code ignored;
+  for (fs::directory_iterator entry(path_, ignored), end; !ignored && entry != end;
+       entry.increment(ignored)) {
+    std::error_code stays;
+    fs::remove_all(entry->path(), stays);
+  }
+  for (const auto& folder : made_) fs::remove(folder, ignored);  // where nothing else is in it
+}
+
+void RunFolder::write_config(const TrainConfig& config) {
   if (!lock_) return;
   fs::remove(file(kStopped));
   write_file_atomic(file("config.yaml"), dump_config(config));
+  is_begun_ = true;
 }
 
 void RunFolder::mark_stopped(int64_t step) const {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "fovea/train/config.h"
 
@@ -23,10 +24,15 @@ class RunFolder {
   // checkpoint.*, threads, prefetch, how often it evaluates.
   // A guest holds and compares nothing.
   explicit RunFolder(const TrainConfig& config, FolderRole role = FolderRole::kOwner);
+  // A start that was refused before write_config leaves nothing: what was put into a folder that
+  // was empty or not there goes, and with it the folders that were made.
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
 
   // Writes config.yaml, where this process owns the folder: from now on the folder holds this run,
   // and is not stopped. Call when all else of the run stands.
-  void write_config(const TrainConfig& config) const;
+  void write_config(const TrainConfig& config);
   // Writes the file `stopped`, where this process owns the folder: the run was told to stop, its
   // state is saved, and the same command goes on. For those who cannot see the exit code: torchrun
   // takes 75 for a failure like any other.
@@ -52,9 +58,14 @@ class RunFolder {
 
   void compare_config(const TrainConfig& config) const;
 
+  void make_folder();
+
   std::filesystem::path path_;
-  std::optional<Lock> lock_;  // of an owner
+  bool was_empty_ = false;                   // or not there
+  std::vector<std::filesystem::path> made_;  // folders, the innermost one first
+  std::optional<Lock> lock_;                 // of an owner
   bool is_resumed_ = false;
+  bool is_begun_ = false;
 };
 
 // The config of the run in `folder`. Throws ConfigError when the folder holds none.

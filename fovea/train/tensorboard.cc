@@ -10,6 +10,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/protobuf.h"
+#include "fovea/core/write_error.h"
 
 namespace fovea::train {
 namespace {
@@ -112,7 +113,7 @@ void TensorboardWriter::restart_at(int64_t first_step) {
 
 void TensorboardWriter::flush() {
   if (!file_.flush()) {
-    fail<Error>("{}: cannot be written; free space, or set log.tensorboard=false", path_);
+    fail<WriteError>("{}: cannot be written; free space, or set log.tensorboard=false", path_);
   }
 }
 

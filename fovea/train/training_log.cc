@@ -23,7 +23,8 @@ TrainingLog::TrainingLog(const std::string& run_dir, const LogConfig& config,
 }
 
 bool TrainingLog::is_line_due(int64_t steps, const LogPosition& position) const {
-  return window_.steps + steps >= config_.every_steps || position.step == position.num_steps;
+  return window_.steps + steps >= steps_of_a_line(config_, position.num_steps) ||
+         position.step == position.num_steps;
 }
 
 void TrainingLog::add(const StepOutcome& outcome, const StepCost& cost,

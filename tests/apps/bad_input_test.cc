@@ -65,7 +65,7 @@ class BadInputTest : public ::testing::Test {
     for (const auto& part : parts) EXPECT_THAT(result.output, HasSubstr(part));
     EXPECT_THAT(result.output, HasSubstr("error: "));
     EXPECT_LT(std::count(result.output.begin(), result.output.end(), '\n'), 12) << result.output;
-    EXPECT_FALSE(fs::exists(dir_.path() + "/run/config.yaml")) << "the folder now holds a run";
+    EXPECT_FALSE(fs::exists(dir_.path() + "/run")) << "a run folder is left behind";
   }
 
   data::testing::TempDir dir_;
@@ -76,7 +76,13 @@ class BadInputTest : public ::testing::Test {
 TEST_F(BadInputTest, TheRecipeItselfIsGood) {
   const auto result = train();
   EXPECT_EQ(result.exit_code, 0) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("done: 8 steps"));
+  EXPECT_THAT(result.output, HasSubstr("done: 8 steps, 2.00 epochs; loss "));
+  const auto lines = read_file(dir_.path() + "/run/metrics.jsonl", 1 << 20);
+  size_t of_training = 0;
+  for (size_t at = 0; (at = lines.find("\"train\"", at)) != std::string::npos; ++at) ++of_training;
+  EXPECT_EQ(of_training, 8) << "a line for each step of a short run";
+  const auto once = train("trainer.max_steps=1 data.val=null run.dir=" + dir_.path() + "/once");
+  EXPECT_THAT(once.output, HasSubstr("done: 1 step, 0.25 epochs\n"));
 }
 
 TEST_F(BadInputTest, UnknownKeyAndWrongTypeComeTogether) {
@@ -101,6 +107,8 @@ TEST_F(BadInputTest, ImpossibleCombinations) {
 TEST_F(BadInputTest, DataThatIsNotThere) {
   expect_refused(train("data.train.images=/nowhere/images.gz"), ExitCode::kData,
                  {"/nowhere/images.gz"});
+  expect_refused(train("data.val.labels=/nowhere/labels.gz"), ExitCode::kData,
+                 {"/nowhere/labels.gz"});
   fs::create_directories(dir_.path() + "/set/cat");
   fs::create_directories(dir_.path() + "/set/dog");
   dir_.write("set/cat/1.png", std::string("x"));
@@ -177,6 +185,13 @@ TEST_F(BadInputTest, FullDiskDuringASave) {
   const auto again = train();
   EXPECT_EQ(again.exit_code, 0) << again.output;
   EXPECT_EQ(read_file(dir_.path() + "/run/checkpoints/latest", 4096), latest);
+}
+
+// Nothing can be written at all: not even the log.
+TEST_F(BadInputTest, FullDiskAtTheStart) {
+  const auto full = train("", "trap '' XFSZ; ulimit -f 0;");
+  expect_refused(full, ExitCode::kData, {"cannot be"});
+  EXPECT_THAT(full.output, Not(HasSubstr("LOG ERROR")));
 }
 
 TEST_F(BadInputTest, CheckpointWithAFlippedByteIsPassedOver) {

@@ -80,5 +80,17 @@ TEST(TrainConfigTest, NamesTheEndThatANumberIsBeyond) {
     EXPECT_THAT(fault_of(override_text), HasSubstr(range)) << override_text;
 }
 
+TEST(TrainConfigTest, LinesOfTheLogFollowFromTheLengthOfTheRun) {
+  const LogConfig automatic;
+  EXPECT_EQ(steps_of_a_line(automatic, 22), 1);
+  EXPECT_EQ(steps_of_a_line(automatic, 199), 1);
+  EXPECT_EQ(steps_of_a_line(automatic, 200), 2);
+  EXPECT_EQ(steps_of_a_line(automatic, 1170), 10);
+  EXPECT_EQ(steps_of_a_line(automatic, 1'000'000), 50);
+  LogConfig given;
+  given.every_steps = 7;
+  EXPECT_EQ(steps_of_a_line(given, 22), 7);
+}
+
 }  // namespace
 }  // namespace fovea::train
