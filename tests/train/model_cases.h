@@ -143,12 +143,6 @@ inline models::SapConfig tiny_sap(std::vector<int64_t> img_size) {
   return config;
 }
 
-inline void crop_for_evaluation(TrainConfig& config) {
-  auto val = *config.data.val->get_if<data::NiftiConfig>();
-  val.transforms.push_back({data::CenterSpatialCropConfig{.roi_size = {8}}});
-  config.data.val = data::DataSectionConfig{val};
-}
-
 // Slices of the volumes, as a model of images takes them.
 inline TrainConfig slices_of(TrainConfig config) {
   for (auto* section : {&config.data.train, &config.data.val}) {
@@ -170,7 +164,6 @@ inline TrainConfig sap_of(const Folder& folder, bool is_3d) {
     config.task = {task};
     return slices_of(config);
   }
-  crop_for_evaluation(config);
   return config;
 }
 

@@ -1,4 +1,6 @@
 // SAP as a run: patches in, Dice of whole volumes out.
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/one_hot.h>
 #include <gtest/gtest.h>
 
@@ -28,9 +30,6 @@ TrainConfig tiny_sap_run(const data::testing::TempDir& folder) {
   sap.num_classes = 3;
   sap.decoder_dim = 16;
   config.model = {sap};
-  auto val = *config.data.val->get_if<data::NiftiConfig>();
-  val.transforms.push_back({data::CenterSpatialCropConfig{.roi_size = {8}}});
-  config.data.val = data::DataSectionConfig{val};
   config.data.adaptive_patching = data::AdaptivePatchingConfig{
       .fixed_length = 50, .patch_size = 2, .criterion = "variance", .smoothing = {0}};
   config.data.adaptive_patching->value_range = {-1, 1};
@@ -83,6 +82,22 @@ TEST(SapRunTest, LogitsOfPatchesLieOnTheirLeaves) {
   EXPECT_GT(agreement, 0.95);  // leaves larger than a patch lose what is smaller
   const auto other = logits_of_patches(logits.flip(0), tensors.trees, {8, 8, 8}).argmax(1);
   EXPECT_LT(other.eq(tensors.masks).to(at::kFloat).mean().item<double>(), agreement);
+}
+
+// Each window of a larger volume is predicted with a tree of its own, as a volume of its size is.
+TEST(SapRunTest, LargerVolumesAreWindowsWithTreesOfTheirOwn) {
+  const at::NoGradGuard no_grad;
+  SapFixture fixture;
+  fixture.model->eval();
+  auto batch = fixture.source.loader->next();
+  auto tensors = to_tensors(batch, 0, 2, {});
+  const SlidingWindowConfig side_by_side{.overlap = 0, .blend = "constant"};
+  const auto apart = segment_whole(*fixture.model, tensors, side_by_side);  // [2, 3, 8, 8, 8]
+  auto whole = tensors;
+  whole.images = at::cat({tensors.images[0], tensors.images[1]}, 1).unsqueeze(0);
+  const auto together = segment_whole(*fixture.model, whole, side_by_side);  // [1, 3, 16, 8, 8]
+  EXPECT_PARITY(support::NamedTensors({{"logits", together.squeeze(0)}}),
+                support::NamedTensors({{"logits", at::cat({apart[0], apart[1]}, 1)}}), at::kFloat);
 }
 
 TEST(SapRunTest, ModelAndDataMustAgreeOnPatches) {

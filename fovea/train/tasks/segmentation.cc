@@ -46,7 +46,17 @@ at::Tensor segment_windows(models::Model& model, const at::Tensor& windows,
       values.sizes().vec());
   const auto tensors = to_tensors(batch, 0, batch.size(),
                                   {.device = windows.device(), .dtype = windows.scalar_type()});
-  return model.forward_patches(tensors.patches);
+  const auto logits = model.forward_patches(tensors.patches);
+  if (!models::segmenter_of(model).gives_patches()) return logits;
+  return logits_of_patches(logits, tensors.trees, windows.sizes().slice(2));
+}
+
+// Whether adaptive patches of the whole would be others than the model was trained on: those of
+// images are cut by their bytes, which a window has no longer.
+bool is_cut_into_windows(const models::Model& model, const TensorBatch& batch) {
+  const auto window = models::segmenter_of(model).window_size();
+  return model.takes_patches() && batch.patching != nullptr &&
+         batch.images.sizes().slice(2) != at::IntArrayRef(window);
 }
 
 }  // namespace
@@ -69,15 +79,14 @@ at::Tensor segment_whole(models::Model& model, const TensorBatch& batch,
   const auto& segmenter = models::segmenter_of(model);
   const auto window = segmenter.window_size();
   if (!model.takes_patches()) return segment_whole(model, batch.images, window, config);
-  const auto sides = batch.images.sizes().slice(2);
-  if (segmenter.gives_patches()) {
-    return logits_of_patches(forward(model, batch), batch.trees, sides);
+  if (is_cut_into_windows(model, batch)) {
+    return sliding_window(batch.images, window, config, [&](const at::Tensor& windows) {
+      return segment_windows(model, windows, *batch.patching);
+    });
   }
-  const bool fits = sides == at::IntArrayRef(window) || batch.patching == nullptr;
-  if (fits) return forward(model, batch);  // which refuses images of another size
-  return sliding_window(batch.images, window, config, [&](const at::Tensor& windows) {
-    return segment_windows(model, windows, *batch.patching);
-  });
+  const auto logits = forward(model, batch);  // of pixels: refuses images of another size
+  if (!segmenter.gives_patches()) return logits;
+  return logits_of_patches(logits, batch.trees, batch.images.sizes().slice(2));
 }
 
 at::Tensor logits_of_patches(const at::Tensor& logits, std::span<const data::PatchTree> trees,
@@ -209,14 +218,18 @@ LossParts SegmentationTask::loss_of_patches(models::Model& model, const TensorBa
 }
 
 LossParts SegmentationTask::loss(models::Model& model, const TensorBatch& batch) const {
-  if (gives_patches_) return loss_of_patches(model, batch);
-  const auto labels = labels_of(batch);
   const bool is_training = model.is_training();
+  if (gives_patches_ && (is_training || !is_cut_into_windows(model, batch))) {
+    return loss_of_patches(model, batch);
+  }
+  const auto labels = labels_of(batch);
   // [B, K, sides]
   const auto logits =
       is_training ? forward(model, batch)
                   : segment_whole(model, batch, config_.sliding_window).to(batch.images.device());
-  auto parts = parts_of(logits, labels, batch, is_training);
+  auto whole = batch;
+  whole.host_patch_labels.reset();  // what they say of patches is not said of voxels
+  auto parts = parts_of(logits, labels, whole, is_training);
   parts.outputs = logits.detach();
   return parts;
 }
