@@ -119,7 +119,10 @@ Markup table(const Table& content) {
   auto inner = element("caption", text(content.caption));
   if (!content.headers.empty()) inner += element("thead", element("tr", head));
   inner += element("tbody", rows);
-  const char* css_class = content.headers.empty() ? "scroll facts" : "scroll";
+  constexpr size_t kManyColumns = 9;  // which a page has no room for otherwise
+  const char* css_class = content.headers.empty()                  ? "scroll facts"
+                          : content.headers.size() >= kManyColumns ? "scroll dense"
+                                                                   : "scroll";
   return element(
       "div",
       {{"class", css_class}, {"tabindex", "0"}, {"role", "group"}, {"aria-label", content.caption}},

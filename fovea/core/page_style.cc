@@ -108,14 +108,19 @@ svg text { font: 12px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans
 .heat svg { max-width: 760px; margin: 0 auto; }
 .scroll { overflow: auto; max-height: 560px; }
 .scroll.plain { max-height: none; }
+.scroll + .scroll, .scroll + .charts { margin-top: 24px; }
 .scroll:focus-visible { outline: 2px solid var(--c0); outline-offset: 2px; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 caption { text-align: left; color: var(--muted); font-size: .85rem; padding-bottom: 6px; }
 th, td { text-align: left; padding: 5px 10px; border-bottom: 1px solid var(--line);
   vertical-align: top; max-width: 28em; overflow-wrap: break-word; }
+td:not(.number), thead th:not(.number) { overflow-wrap: anywhere; }
 thead th { position: sticky; top: 0; background: var(--card); }
 tbody th { font-weight: 500; min-width: 8em; }
 thead th { white-space: nowrap; }
+thead th.number { white-space: normal; vertical-align: bottom; }
+.dense th, .dense td { padding: 5px 6px; font-size: .85rem; }
+.dense tbody th { min-width: 5em; overflow-wrap: anywhere; }
 tbody tr:last-child > * { border-bottom: 0; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .facts { overflow: visible; max-height: none; }
@@ -153,6 +158,7 @@ tbody tr:last-child > * { border-bottom: 0; }
   padding: 1px 4px; }
 .scores li > * { position: relative; overflow: hidden; text-overflow: ellipsis;
   white-space: nowrap; }
+.scores li > :last-child { flex: none; overflow: visible; }
 .scores .fill { position: absolute; inset: 1px auto 1px 0; background: var(--c0); opacity: .22;
   border-radius: 3px; }
 .scores .is-label .fill { background: var(--right); opacity: .32; }

@@ -41,6 +41,13 @@ TEST(HtmlTest, PagesAreWellFormedAndForbidTheNetwork) {
   EXPECT_EQ(html.find("https://"), std::string::npos);
 }
 
+TEST(HtmlTest, TablesOfManyColumnsAreSetSmaller) {
+  Table content{.caption = "c", .headers = std::vector<std::string>(8, "x"), .rows = {}};
+  EXPECT_EQ(table(content).html.find("dense"), std::string::npos);
+  content.headers.emplace_back("y");
+  EXPECT_NE(table(content).html.find("class=\"scroll dense\""), std::string::npos);
+}
+
 TEST(HtmlTest, BodiesLinkThePartsThatThereAre) {
   const auto body = body_of_parts(
       "a <title>", "lead", figures({{"samples", "60,000"}}),

@@ -111,6 +111,16 @@ TEST(HeatMapTest, WritesCountsAndNames) {
   EXPECT_NE(map.html.find(">90</text>"), std::string::npos);
 }
 
+// Names of columns lean to the right, the last one beyond its cell.
+TEST(HeatMapTest, HasRoomForALongNameOfTheLastColumn) {
+  const auto width_of = [](const std::string& last) {
+    const auto html = heat_map({"m", {"a_long_name_here", last}, {{1, 0}, {0, 1}}}).html;
+    const auto at = html.find("viewBox=\"0 0 ");
+    return std::stod(html.substr(at + 13));
+  };
+  EXPECT_GE(width_of("another_long_one"), 2 * 44 + 18 + 16 * 6.6 + 0.7 * 16 * 6.6);
+}
+
 TEST(HeatMapTest, RefusesAMatrixThatIsNotSquare) {
   EXPECT_THROW(heat_map({"a", {"x", "y"}, {{1, 2}}}), Error);
   EXPECT_THROW(heat_map({"a", {"x"}, {{1, 2}}}), Error);

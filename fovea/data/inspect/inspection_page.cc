@@ -9,7 +9,9 @@
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/html.h"
+#include "fovea/core/write_error.h"
 #include "fovea/data/inspect/inspection_text.h"
+#include "fovea/data/inspect/size_histogram.h"
 #include "fovea/data/jpeg_encode.h"
 #include "fovea/data/names.h"
 #include "fovea/data/png.h"
@@ -167,7 +169,7 @@ Markup sizes_markup(const Inspection& inspection) {
       out.rows.push_back(
           {text(size_text(size, set.statistics.form)), count_cell(count, ordered.front().second)});
     }
-    tables += table(out);
+    tables += size_histograms(sizes, shown_title(set)) + table(out);
   }
   return tables.empty() ? tables : section("sizes", "Sizes", tables);
 }
@@ -318,7 +320,8 @@ std::vector<std::string> write_inspection(const Inspection& inspection, const st
   std::error_code error;
   fs::create_directories(folder, error);
   if (error)
-    fail("{}: cannot be made ({}); give another folder with --to", folder, error.message());
+    fail<WriteError>("{}: cannot be made ({}); give another folder with --out", folder,
+                     error.message());
   std::vector<std::string> written = {(fs::path(folder) / "inspect.html").string()};
   write_file_atomic(written[0], inspection_page(inspection, title));
   std::vector<Image> sheets;

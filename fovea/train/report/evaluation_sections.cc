@@ -74,7 +74,7 @@ Markup score_list(const SamplePrediction& sample, const std::vector<std::string>
     items += element(
         "li", {{"class", label == sample.label ? "is-label" : ""}},
         element("span", {{"class", "fill"}, {"style", fmt::format("width:{:.1f}%", percent)}}, {}) +
-            element("span", text(class_name(names, label))) +
+            element("span", {{"title", class_name(names, label)}}, text(class_name(names, label))) +
             element("span", text(format_fixed(percent, 1) + " %")));
   }
   return items.empty() ? items : element("ol", {{"class", "scores"}}, items);

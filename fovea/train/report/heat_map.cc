@@ -42,7 +42,8 @@ Layout make_layout(const HeatMap& map) {
   const double side = layout.cell * static_cast<double>(classes);
   layout.left = layout.has_numbers ? room + 20 : 30;
   layout.top = layout.has_numbers ? 0.75 * room + 24 : 30;
-  layout.width = layout.left + side + (layout.has_numbers ? 40 : 8);
+  // The name of the last column leans out to the right.
+  layout.width = layout.left + side + (layout.has_numbers ? std::max(40.0, 0.75 * room) : 8);
   layout.height = layout.top + side + 6;
   return layout;
 }
