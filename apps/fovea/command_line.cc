@@ -45,6 +45,11 @@ CommandOption& CommandOption::in_range(int64_t low, int64_t high) {
   return *this;
 }
 
+CommandOption& CommandOption::share() {
+  option_->check(CLI::Range(0.0, 1.0));
+  return *this;
+}
+
 CommandOption& CommandOption::positive() {
   option_->check(CLI::PositiveNumber);
   return *this;

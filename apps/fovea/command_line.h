@@ -28,6 +28,7 @@ class CommandOption {
   CommandOption& show_default();                      // help gives the value before parsing
   CommandOption& one_of(const std::vector<std::string>& words);
   CommandOption& in_range(int64_t low, int64_t high);  // both included
+  CommandOption& share();                              // a number in [0, 1]
   CommandOption& positive();
   CommandOption& non_negative();
   CommandOption& existing_file();

@@ -16,6 +16,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "fovea/kernels/out_of_memory.h"
+
 namespace fovea::app {
 namespace {
 
@@ -26,10 +28,7 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 // devices, a refusal of its own is one that nobody foresaw.
 Failure failure_of_torch(const c10::Error& error) {
   const auto what = first_line(error.what_without_backtrace());
-  const bool is_out_of_memory = dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
-                                what.find("not enough memory") != std::string::npos ||
-                                what.find("can't allocate memory") != std::string::npos;
-  if (is_out_of_memory) {
+  if (kernels::is_out_of_memory(error)) {
     return {what + "; lower trainer.micro_batch_size", ExitCode::kOutOfMemory};
   }
   if (dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr) {
@@ -42,14 +41,6 @@ Failure failure_of_torch(const c10::Error& error) {
                       "with the command and what it read)",
                       what),
           ExitCode::kUsage};
-}
-
-// oneDNN's own class of exceptions, whose header libtorch does not carry.
-bool is_of_onednn(const std::exception& error) {
-  const std::string what = error.what();
-  return what == "could not create a primitive" ||  // not "... primitive descriptor": not supported
-         what.find("could not execute a primitive") != std::string::npos ||
-         what.find("could not create a memory") != std::string::npos;
 }
 
 // Of a library below, which names no file: what a user can look at is said.
@@ -142,7 +133,7 @@ Failure failure_of(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
     return {std::string(kOutOfMemory), ExitCode::kOutOfMemory};
   }
-  if (is_of_onednn(error)) {
+  if (kernels::is_of_onednn(error)) {
     return {fmt::format("{}: oneDNN says so where memory runs out; lower trainer.micro_batch_size",
                         error.what()),
             ExitCode::kOutOfMemory};

@@ -1,7 +1,9 @@
 #include "fovea/data/input_files.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "fovea/core/error.h"
@@ -201,6 +203,37 @@ std::shared_ptr<const Dataset> open_images(const std::vector<std::string>& input
   return std::make_shared<ImageFilesDataset>(std::move(files));
 }
 
+void check_given_size(VolumeSize size, const InputVolume& volume) {
+  FOVEA_CHECK(size == volume.given.size, "{} voxels for a volume of {}", size.voxels(),
+              volume.given.size.voxels());
+}
+
+// One channel on volume.given -> on volume.stored.
+template <class T>
+void reorder(std::span<const T> values, const InputVolume& volume, std::span<T> ordered) {
+  const auto &stored = volume.stored, &given = volume.given;
+  if (stored.strides == given.strides) {
+    std::copy(values.begin(), values.end(), ordered.begin());
+    return;
+  }
+  size_t index = 0;
+  for (int64_t d = 0; d < given.size.depth; ++d) {
+    for (int64_t h = 0; h < given.size.height; ++h) {
+      for (int64_t w = 0; w < given.size.width; ++w) {
+        const int64_t element =
+            given.first + d * given.strides[1] + h * given.strides[2] + w * given.strides[3];
+        const auto place = [&](size_t axis, int64_t side) {
+          return element / stored.strides[axis] % side;
+        };
+        const int64_t row =
+            place(1, stored.size.depth) * stored.size.height + place(2, stored.size.height);
+        ordered[static_cast<size_t>(row * stored.size.width + place(3, stored.size.width))] =
+            values[index++];
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<ModelInput> find_input_files(const std::vector<std::string>& inputs,
@@ -247,27 +280,20 @@ InputVolume open_input_volume(const std::string& path,
 }
 
 LabelMap in_stored_order(const LabelMap& mask, const InputVolume& volume) {
-  const auto &stored = volume.stored, &given = volume.given;
-  FOVEA_CHECK(mask.size == given.size, "a mask of {} voxels for a volume of {}", mask.size.voxels(),
-              given.size.voxels());
-  if (stored.strides == given.strides) return mask;
-  LabelMap ordered{stored.size, std::vector<int32_t>(mask.classes.size())};
-  int64_t index = 0;
-  for (int64_t d = 0; d < mask.size.depth; ++d) {
-    for (int64_t h = 0; h < mask.size.height; ++h) {
-      for (int64_t w = 0; w < mask.size.width; ++w) {
-        const int64_t element =
-            given.first + d * given.strides[1] + h * given.strides[2] + w * given.strides[3];
-        const auto place = [&](size_t axis, int64_t side) {
-          return element / stored.strides[axis] % side;
-        };
-        const int64_t row =
-            place(1, stored.size.depth) * stored.size.height + place(2, stored.size.height);
-        ordered
-            .classes[static_cast<size_t>(row * stored.size.width + place(3, stored.size.width))] =
-            mask.classes[static_cast<size_t>(index++)];
-      }
-    }
+  check_given_size(mask.size, volume);
+  LabelMap ordered{volume.stored.size, std::vector<int32_t>(mask.classes.size())};
+  reorder<int32_t>(mask.classes, volume, ordered.classes);
+  return ordered;
+}
+
+Volume in_stored_order(const Volume& values, const InputVolume& volume) {
+  check_given_size(values.size, volume);
+  Volume ordered{values.channels, volume.stored.size, volume.stored.spacing,
+                 std::vector<float>(values.values.size())};
+  const auto voxels = static_cast<size_t>(values.size.voxels());
+  for (size_t first = 0; first < values.values.size(); first += voxels) {
+    reorder<float>(std::span(values.values).subspan(first, voxels), volume,
+                   std::span(ordered.values).subspan(first, voxels));
   }
   return ordered;
 }

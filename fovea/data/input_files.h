@@ -43,6 +43,8 @@ InputVolume open_input_volume(const std::string& path,
 
 // `mask`, which lies on volume.given, on the voxels of volume.stored.
 LabelMap in_stored_order(const LabelMap& mask, const InputVolume& volume);
+// The same of each channel of `values`.
+Volume in_stored_order(const Volume& values, const InputVolume& volume);
 
 // The number in masks that is class 0, as the set that the model was trained on has it.
 int64_t label_offset_of(const std::optional<DataSectionConfig>& like);

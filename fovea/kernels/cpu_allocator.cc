@@ -47,6 +47,11 @@ class BlockCache {
     kept_[block_size(block)].push_back({block, ++num_given_back_});
   }
 
+  void release_all() {
+    const std::lock_guard lock(mutex_);
+    while (!kept_.empty()) release_oldest();
+  }
+
   CpuMemory memory() {
     const std::lock_guard lock(mutex_);
     return memory_;
@@ -197,6 +202,8 @@ void use_caching_cpu_allocator() {
   c10::SetCPUAllocator(&allocator, /*priority=*/1);
 #endif
 }
+
+void release_kept_cpu_memory() { cache().release_all(); }
 
 CpuMemory cpu_memory() { return cache().memory(); }
 

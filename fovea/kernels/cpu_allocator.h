@@ -18,6 +18,9 @@ namespace fovea::kernels {
 // which wants to see each block freed.
 void use_caching_cpu_allocator();
 
+// What is kept goes back to the system: for those who ask it for memory by themselves.
+void release_kept_cpu_memory();
+
 struct CpuMemory {
   int64_t in_use_bytes = 0;       // of live tensors
   int64_t peak_in_use_bytes = 0;  // the most of that so far

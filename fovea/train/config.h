@@ -150,8 +150,7 @@ struct TrainerConfig {
             {.min = 1, .unit = "steps"});
     v.field("micro_batch_size", self.micro_batch_size,
             "samples in one forward pass; the gradients of a batch are summed over its passes and "
-            "equal those of the "
-            "whole batch; auto: the whole batch",
+            "equal those of the whole batch; auto: the whole batch, halved where memory runs out",
             {.min = 1, .unit = "samples", .null_word = "auto"});
     v.field("max_grad_norm", self.max_grad_norm, "clip the gradient to this global norm; 0: off",
             {.min = 0});

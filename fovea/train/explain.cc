@@ -43,6 +43,9 @@ at::Tensor query_weights(const TokenLayout& layout, int64_t batch) {
   } else if (layout.uses_class_token) {
     FOVEA_CHECK(layout.num_prefix > 0, "a class token without a prefix token; expected at least 1");
     weights.select(1, 0).fill_(1);
+  } else if (layout.real_patches.defined()) {
+    const auto real = layout.real_patches.to(at::kCPU, at::kFloat);  // [B, patches]
+    weights.narrow(1, layout.num_prefix, patches).copy_(real / real.sum(1, /*keepdim=*/true));
   } else {
     weights.narrow(1, layout.num_prefix, patches).fill_(1.0 / static_cast<double>(patches));
   }
@@ -255,7 +258,10 @@ data::Image to_image(const at::Tensor& picture) {
 
 ExplainPictures explain(const at::Tensor& image, const std::vector<at::Tensor>& probabilities,
                         const TokenLayout& layout, int64_t min_side) {
-  const auto rollout = rollout_map(attention_rollout(probabilities), layout)[0];
+  const auto in_image = [&](const at::Tensor& map) {
+    return layout.to_image ? layout.to_image(map) : map;
+  };
+  const auto rollout = in_image(rollout_map(attention_rollout(probabilities), layout)[0]);
   FOVEA_CHECK(image.dim() == rollout.dim() + 1,
               "an image of {} dims for a grid of {}; expected channels and the grid's sides",
               image.dim(), rollout.dim());
@@ -265,10 +271,10 @@ ExplainPictures explain(const at::Tensor& image, const std::vector<at::Tensor>& 
   };
   std::vector<at::Tensor> blocks, heads;
   for (const auto& block : probabilities) {
-    blocks.push_back(views.with_map(attention_maps(block, layout)[0].mean(0)));
+    blocks.push_back(views.with_map(in_image(attention_maps(block, layout)[0].mean(0))));
   }
   for (const auto& head : attention_maps(probabilities.back(), layout)[0].unbind(0)) {
-    heads.push_back(views.with_map(head));
+    heads.push_back(views.with_map(in_image(head)));
   }
   return {.rollout = picture_grid({views.picture(), views.with_map(rollout)}, 2),
           .blocks = picture_grid(blocks, columns_for(blocks.size())),

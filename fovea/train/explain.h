@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "fovea/data/dataset.h"
@@ -20,6 +21,12 @@ struct TokenLayout {
   bool uses_class_token = false;  // the prediction is made from token 0; else from all patches
   // Attention pooling: its probabilities [B, H, 1, M], with M the patches, or all N tokens.
   at::Tensor pool_probabilities = {};
+  // Which patches stand for something: [B, patches] bool; undefined: all do. The others are not
+  // among those that the prediction is made from.
+  at::Tensor real_patches = {};
+  // Patches that lie on no grid: one value for each of them, [G...], back on the sides of the
+  // image. Empty: the grid is spread over the image.
+  std::function<at::Tensor(const at::Tensor& map)> to_image = {};
 };
 
 // What share of the prediction's attention goes to each patch. probabilities: [B, H, N, N] of one
@@ -57,7 +64,8 @@ struct ExplainPictures {
 };
 
 // image: [C, H, W] or [C, D, H, W] in [0, 1]; probabilities: one [1, H, N, N] a block. Volumes are
-// shown by their three middle slices. Pictures under `min_side` pixels are enlarged by whole
+// shown by their three middle slices. Patches of unequal size are coloured by the attention that
+// goes to them as a whole. Pictures under `min_side` pixels are enlarged by whole
 // factors. Throws Error where shapes do not fit each other.
 ExplainPictures explain(const at::Tensor& image, const std::vector<at::Tensor>& probabilities,
                         const TokenLayout& layout, int64_t min_side = 224);

@@ -242,6 +242,32 @@ void load_values(models::Model& model, const WeightsSource& source, const std::s
   }
 }
 
+// data.tiling of the run, or that of the first set of a mix that has its own.
+std::optional<data::TilingConfig> tiling_of(const Inference& inference) {
+  if (!inference.config) return std::nullopt;
+  const auto section = inference.data_section();
+  if (const auto* mix = section ? section->get_if<data::MixConfig>() : nullptr) {
+    for (const auto& set : mix->sets) {
+      if (set.tiling) return set.tiling;
+    }
+  }
+  return inference.config->data.tiling;
+}
+
+// The run's transforms for samples of this form: a model of images may take slices of volumes.
+data::SampleTransforms transforms_for(const Inference& inference, data::SampleForm form) {
+  using Volumes = std::shared_ptr<const data::VolumePipeline>;
+  const bool fits =
+      std::holds_alternative<Volumes>(inference.transforms) == (form == data::SampleForm::kVolume);
+  if (fits || !inference.takes_slices()) return inference.transforms;
+  if (!inference.config->data.val) {
+    fail<ConfigError>(
+        "the run has no data.val, whose transforms would say what is done to slices of new files; "
+        "give its config.yaml a section data.val");
+  }
+  return data::make_transforms(inference.transform_list, form, inference.input.in_chans);
+}
+
 data::Batch read_batch(const Inference& inference,
                        const std::shared_ptr<const data::Dataset>& samples, int64_t first,
                        int64_t count) {
@@ -252,7 +278,7 @@ data::Batch read_batch(const Inference& inference,
       inference.config->data.adaptive_patching) {
     options.patching = {.config = *inference.config->data.adaptive_patching, .is_random = false};
   }
-  const data::BatchRows rows(samples, inference.transforms, first, options);
+  const data::BatchRows rows(samples, transforms_for(inference, samples->form()), first, options);
   data::Batch batch;
   data::BatchScratch scratch;
   rows.open(batch, count);
@@ -301,6 +327,26 @@ std::shared_ptr<const data::Dataset> Inference::open_files(
   return data::open_input_files(inputs, data_section());
 }
 
+bool Inference::takes_slices() const {
+  const auto tiling = tiling_of(*this);
+  return tiling && tiling->two_d && input.spatial_dims == 2;
+}
+
+std::shared_ptr<const data::TiledDataset> Inference::cut(
+    const std::shared_ptr<const data::Dataset>& samples, bool whole_slices) const {
+  auto tiling = tiling_of(*this);
+  if (!tiling || samples->form() != data::SampleForm::kVolume) return nullptr;
+  if (whole_slices && !takes_slices()) return nullptr;
+  tiling->tile_overlap = 0;
+  tiling->use_all_data = true;
+  tiling->upstream_compatible = false;
+  if (whole_slices) {
+    const auto size = samples->size_of(0);
+    tiling->tile_size = {size.height, size.width};
+  }
+  return std::make_shared<const data::TiledDataset>(samples, *tiling);
+}
+
 at::Tensor Inference::preprocess(const std::shared_ptr<const data::Dataset>& samples, int64_t first,
                                  int64_t count) const {
   auto batch = read_batch(*this, samples, first, count);
@@ -328,14 +374,15 @@ Inference load_inference(const std::string& target, const InferenceOptions& opti
   inference.model->eval();
   inference.copies = kernels::WeightCopies::of_model(inference.model->parameters());
   const bool has_val = source.config && source.config->data.val;
-  const auto transforms = has_val ? data::transforms_of(*source.config->data.val)
-                                  : default_transforms(inference.model->input_spec());
+  inference.transform_list = has_val ? data::transforms_of(*source.config->data.val)
+                                     : default_transforms(inference.model->input_spec());
   inference.input = input_form_of(*inference.model);
   inference.model->set_channels(options.variables);
   if (!options.variables.empty()) {
     inference.input.in_chans = static_cast<int64_t>(options.variables.size());
   }
-  inference.transforms = data::make_transforms(transforms, form_of(transforms, inference.input),
+  inference.transforms = data::make_transforms(inference.transform_list,
+                                               form_of(inference.transform_list, inference.input),
                                                inference.input.in_chans);
   inference.class_names = std::move(source.class_names);
   inference.config = std::move(source.config);

@@ -9,6 +9,7 @@
 
 #include "fovea/data/dataset.h"
 #include "fovea/data/section.h"
+#include "fovea/data/tiled.h"
 #include "fovea/kernels/weight_copies.h"
 #include "fovea/models/model.h"
 #include "fovea/train/config.h"
@@ -38,7 +39,10 @@ struct PreparedBatch {
 struct Inference {
   models::ModelPtr model;                         // in evaluation mode, on compute.device
   std::shared_ptr<kernels::WeightCopies> copies;  // of its weights, so that no pass casts them
-  data::SampleTransforms transforms;  // of images or of volumes, as the model was trained
+  // What is done to a sample, as the model was trained; `transforms` is the same, made for the
+  // samples that the model takes.
+  std::vector<data::AnyTransformConfig> transform_list;
+  data::SampleTransforms transforms;
   data::InputForm input;
   std::vector<std::string> class_names;  // empty where nobody names them
   std::optional<TrainConfig> config;     // of the run, where there was one
@@ -50,6 +54,13 @@ struct Inference {
   std::optional<data::DataSectionConfig> data_section() const;
   // Image or volume files as a data set; see data::open_input_files.
   std::shared_ptr<const data::Dataset> open_files(const std::vector<std::string>& inputs) const;
+  // Volumes cut as data.tiling cut those that the model was trained on, all of each, without
+  // overlap; nullptr: images, or a run without tiles. whole_slices: of slices as large as the
+  // volumes, which a segmenter sees in windows of its own; nullptr too where tiles are no slices.
+  std::shared_ptr<const data::TiledDataset> cut(const std::shared_ptr<const data::Dataset>& samples,
+                                                bool whole_slices = false) const;
+  // Whether the model was trained on slices of volumes.
+  bool takes_slices() const;
   // Samples [first, first + count) as the model takes them. -> [count, C, H, W] or
   // [count, C, D, H, W] float32. Throws ConfigError: images for a model of volumes;
   // DataError. Of a model of packed images one at a time, in its own size.

@@ -28,10 +28,15 @@ struct StepNotes {
   int64_t bad_samples = 0;    // met since the last time they were shared
 };
 
+class PassSize;
+
 struct StepOptions {
   uint64_t seed = 42;
   int64_t micro_batch_size = 0;  // 0: the whole batch in one pass
-  double max_grad_norm = 0;      // 0: no clipping
+  // In place of micro_batch_size, a size that is halved where memory runs out; the step is then
+  // taken anew. null: that memory runs out is an error.
+  PassSize* passes = nullptr;
+  double max_grad_norm = 0;  // 0: no clipping
   double max_grad_value = 0;
   double max_grad_ratio = 0;  // of each unit to its weights, but for the classifier's; 0: off
   ComputeOptions compute = {};

@@ -162,10 +162,10 @@ StepInput StepGraph::input_of_passes(const StepInput& batch,
                                      const std::vector<TensorBatch>& passes) const {
   return {.size = batch.size,
           .position = batch.position,
-          .tensors = [&passes, size = size_of_pass(batch, parts_.options)](int64_t begin,
-                                                                           int64_t /*end*/) {
-            return passes.at(static_cast<size_t>(begin / size));
-          }};
+          .tensors = [&passes, size = size_of_pass(batch, parts_.options)](
+                         int64_t begin,
+                         int64_t /*end*/) { return passes.at(static_cast<size_t>(begin / size)); },
+          .has_passes = true};
 }
 
 // False: it failed, and the step has not been taken.

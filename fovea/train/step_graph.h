@@ -66,6 +66,9 @@ class StepGraph {
 
   int64_t num_replays() const { return num_replays_; }
 
+  // No more steps are recorded or replayed; the log says why.
+  void give_up(const std::string& reason);
+
  private:
   std::vector<TensorBatch> passes_of(const StepInput& batch, int64_t step) const;
   StepInput input_of_passes(const StepInput& batch, const std::vector<TensorBatch>& passes) const;
@@ -75,7 +78,6 @@ class StepGraph {
   bool record(const StepInput& batch, const std::vector<TensorBatch>& passes,
               const LateStepOptions& how);
   LateStep replay(const std::vector<TensorBatch>& passes, const LateStepOptions& how);
-  void give_up(const std::string& reason);
 
   StepGraphParts parts_;
   kernels::MakeDeviceGraph make_;

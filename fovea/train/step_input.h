@@ -14,6 +14,7 @@ struct StepInput {
   int64_t position = 0;  // of the batch's first sample in the run's order; for messages
   // Samples [begin, end) of the part; what they refer to outlives the step.
   std::function<TensorBatch(int64_t begin, int64_t end)> tensors;
+  bool has_passes = false;  // `tensors` knows the passes of one size alone
 };
 
 // Of a loader's batch, which outlives it.

@@ -8,12 +8,15 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "fovea/core/error.h"
 #include "fovea/core/trace.h"
+#include "fovea/kernels/out_of_memory.h"
 #include "fovea/models/variables.h"
 #include "fovea/nn/replay_scope.h"
+#include "fovea/train/pass_size.h"
 
 namespace fovea::train {
 namespace {
@@ -77,7 +80,6 @@ class LossOfBatch {
 // The first batch of a run has none before it.
 void expect_weight(optim::GradScaler& scaler, double of_first_pass, int64_t num_passes,
                    parallel::Communicator& ranks) {
-  if (scaler.knows_weight()) return;
   std::array weight = {of_first_pass * static_cast<double>(num_passes)};
   parallel::sum_over_ranks(ranks, weight, "weight of the first batch");
   scaler.expect_weight(weight[0]);
@@ -155,14 +157,16 @@ void add_to(at::Tensor& sum, const at::Tensor& value) {
   sum = sum.defined() ? sum + wide : wide;
 }
 
-}  // namespace
-
-int64_t size_of_pass(const StepInput& batch, const StepOptions& options) {
-  return options.micro_batch_size > 0 ? options.micro_batch_size : std::max<int64_t>(1, batch.size);
+// Whether ranks wait for each other within a pass, so that one of them cannot take a step anew.
+bool meets_in_passes(const StepOptions& options) {
+  return options.shards || (options.model_parallel && options.model_parallel->is_on());
 }
 
-StepSums accumulate_gradients(models::Model& model, const Task& task, optim::Optimizer& optimizer,
-                              const StepInput& batch, int64_t step, const StepOptions& options) {
+// One try at a step's passes. trial: null, or where ranks agree before each exchange that all of
+// them have come to it.
+StepSums run_passes(models::Model& model, const Task& task, optim::Optimizer& optimizer,
+                    const StepInput& batch, int64_t step, const StepOptions& options,
+                    PassTrial* trial) {
   const int64_t micro = size_of_pass(batch, options);
   const int64_t num_passes = (batch.size + micro - 1) / micro;
   auto& ranks = options.ranks ? *options.ranks : parallel::one_rank();
@@ -190,31 +194,87 @@ StepSums accumulate_gradients(models::Model& model, const Task& task, optim::Opt
     for (int64_t pass = 0; pass < num_passes; ++pass) {
       in_pass(pass, [&](const LossParts& parts) { of_batch.add(parts); });
     }
+    if (trial) trial->agree();
     of_batch.finish();
   }
   StepSums sums;
   for (int64_t pass = 0; pass < num_passes; ++pass) {
     in_pass(pass, [&](const LossParts& parts) {
-      if (options.scaler) expect_weight(*options.scaler, parts.weight, num_passes, ranks);
+      if (options.scaler && !options.scaler->knows_weight()) {
+        if (trial) trial->agree();
+        expect_weight(*options.scaler, parts.weight, num_passes, ranks);
+      }
       BackwardRoot root{.value = parts.loss_sum, .gradient = {}};
       auto loss_sum = parts.loss_sum;
       if (task.has_loss_of_batch()) {
         if (!of_batch.is_whole()) {
           of_batch.add(parts);
+          if (trial) trial->agree();
           of_batch.finish();
         }
         root = {.value = parts.statistics, .gradient = of_batch.gradient()};
         loss_sum = of_batch.loss() * parts.weight;
       }
-      backward_pass(root, /*is_last=*/pass + 1 == num_passes, options);
+      // Not while a rank may run out of memory in it.
+      const bool is_last = pass + 1 == num_passes && trial == nullptr;
+      backward_pass(root, is_last, options);
       add_to(sums.loss, loss_sum);
       sums.weight += parts.weight;
       for (const auto& [name, sum] : parts.sums) add_to(sums.sums[name], sum);
     });
   }
+  if (trial) {
+    trial->agree();
+    trial->close();
+  }
   if (options.reducer) options.reducer->finish();
   if (options.fp8) options.fp8->after_step();
   return sums;
+}
+
+// The same until memory is enough. Every rank takes the step anew where one has to.
+StepSums run_smaller_passes(models::Model& model, const Task& task, optim::Optimizer& optimizer,
+                            const StepInput& batch, int64_t step, const StepOptions& options) {
+  auto& passes = *options.passes;
+  auto& ranks = options.ranks ? *options.ranks : parallel::one_rank();
+  const bool must_agree = ranks.size() > 1 && !passes.is_settled() && !meets_in_passes(options);
+  const bool can_retry = ranks.size() == 1 ? !meets_in_passes(options) : must_agree;
+  for (;;) {
+    const auto size = size_of_pass(batch, options);
+    PassTrial trial(ranks, size);
+    std::string fault;
+    try {
+      auto sums =
+          run_passes(model, task, optimizer, batch, step, options, must_agree ? &trial : nullptr);
+      passes.add_success();
+      return sums;
+    } catch (const PassTrial::TooLarge&) {
+      fault = "another process ran out of memory";
+    } catch (const std::exception& error) {
+      const bool is_known = kernels::is_out_of_memory(error);
+      if (!is_known || batch.has_passes || trial.is_closed()) throw;
+      fault = error.what();
+      fault = fault.substr(0, fault.find('\n'));
+    }
+    // Here nothing of the passes is alive any more.
+    const auto most = must_agree ? trial.say_too_large() : size;
+    passes.halve(most, fault, can_retry);
+    release_kept_memory(options.compute.device);
+  }
+}
+
+}  // namespace
+
+int64_t size_of_pass(const StepInput& batch, const StepOptions& options) {
+  const auto chosen = options.passes ? options.passes->size() : options.micro_batch_size;
+  return chosen > 0 ? chosen : std::max<int64_t>(1, batch.size);
+}
+
+StepSums accumulate_gradients(models::Model& model, const Task& task, optim::Optimizer& optimizer,
+                              const StepInput& batch, int64_t step, const StepOptions& options) {
+  return options.passes
+             ? run_smaller_passes(model, task, optimizer, batch, step, options)
+             : run_passes(model, task, optimizer, batch, step, options, /*trial=*/nullptr);
 }
 
 // What sums of losses are multiplied by before the backward pass.

@@ -2,6 +2,7 @@
 
 #include "fovea/core/trace.h"
 #include "fovea/kernels/adamw.h"
+#include "fovea/kernels/out_of_memory.h"
 
 namespace fovea::train {
 namespace {
@@ -62,10 +63,21 @@ void Stepper::take_at_once(const StepInput& batch, Step& taken, double lr) {
 
 void Stepper::take_late(const StepInput& batch, Step& taken, double lr) {
   const LateStepOptions how{.step = taken.step, .lr = lr, .clip_before = last_clip_};
-  auto late = graph_ ? graph_->take(batch, how) : take_eagerly(batch, how);
+  auto late = graph_ ? take_by_graph(batch, how) : take_eagerly(batch, how);
   taken.sums = std::move(late.sums);
   taken.clip = last_clip_ = late.clip;
   if (options_.notes) taken.outcome.notes = options_.notes();
+}
+
+// What a graph holds has the size of its passes: where memory runs out it makes room.
+LateStep Stepper::take_by_graph(const StepInput& batch, const LateStepOptions& how) {
+  try {
+    return graph_->take(batch, how);
+  } catch (const std::exception& error) {
+    if (options_.passes == nullptr || !kernels::is_out_of_memory(error)) throw;
+  }
+  graph_->give_up("memory ran out");
+  return take_eagerly(batch, how);
 }
 
 LateStep Stepper::take_eagerly(const StepInput& batch, const LateStepOptions& how) {

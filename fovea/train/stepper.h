@@ -69,6 +69,7 @@ class Stepper {
   };
   void take_at_once(const StepInput& batch, Step& taken, double lr);
   void take_late(const StepInput& batch, Step& taken, double lr);
+  LateStep take_by_graph(const StepInput& batch, const LateStepOptions& how);
   LateStep take_eagerly(const StepInput& batch, const LateStepOptions& how);
   void update(int64_t step, double lr, const at::Tensor& clip);
 

@@ -23,6 +23,7 @@
 #include "fovea/train/metric_names.h"
 #include "fovea/train/model_start.h"
 #include "fovea/train/model_summary.h"
+#include "fovea/train/pass_size.h"
 #include "fovea/train/ranks.h"
 #include "fovea/train/report/report.h"
 #include "fovea/train/run_clock.h"
@@ -89,6 +90,7 @@ struct Trainer::Run {
   void restore(const JsonValue& scalars);
   void take_over();
   void start_fp8();
+  void find_pass_size();
   void prepare_features();
   void train_one_step();
   void log_steps();
@@ -126,6 +128,7 @@ struct Trainer::Run {
   DataSource validation;
   std::unique_ptr<FeatureSource> backbone;  // frozen, without a cache
   StepOptions options;
+  std::unique_ptr<PassSize> passes;   // null: a size was given
   std::unique_ptr<ModelStart> start;  // null once the model has its values
   models::ModelPtr model;
   std::unique_ptr<parallel::ModelParallel> model_parallel;
@@ -198,6 +201,7 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode,
     return StepNotes{.stop_requests = StopSignals::received() != 0 ? 1 : 0,
                      .bad_samples = training.loader->num_bad_sample_events()};
   };
+  if (!config.trainer.micro_batch_size) find_pass_size();
   check_cacheable(config.trainer, *model);
   log.watch("train", *training.loader);
   if (validation.loader) log.watch("val", *validation.loader);
@@ -305,6 +309,26 @@ void Trainer::Run::take_over() {
   position = training.loader->position_of(step);
   log_info(fmt::format("{}: going on from step {} of {}, with learning rate {:.4g}",
                        folder.path().string(), step, num_steps, schedule.lr(step)));
+}
+
+// trainer.micro_batch_size: auto; from what an earlier start has come to.
+void Trainer::Run::find_pass_size() {
+  const auto path = folder.file("micro_batch.json").string();
+  const double kept = world.is_first() ? static_cast<double>(kept_pass_size(path)) : 0;
+  options.micro_batch_size =
+      std::llround(parallel::max_over_ranks(world.all(), kept, "the size of micro-batches"));
+  passes = std::make_unique<PassSize>(
+      options.micro_batch_size,
+      [this, path](int64_t size, int64_t from, const std::string& fault, bool goes_on) {
+        if (goes_on && !world.is_first()) return;
+        keep_pass_size(path, size);
+        if (!goes_on) return;  // the error says it
+        log.say(fmt::format(
+            "trainer.micro_batch_size: memory ran out in a pass of {} samples ({}); going on with "
+            "passes of {}, which {} keeps for the next start",
+            from, fault, size, path));
+      });
+  options.passes = passes.get();
 }
 
 // After resume, which knows what was chosen before.

@@ -107,10 +107,10 @@ TEST(PredictSamplesTest, TakesTheClassByNameAndSaysWhatItDrew) {
   const auto too_many = predict("--steps 1001");
   EXPECT_EQ(too_many.exit_code, 3);
   EXPECT_THAT(too_many.output, HasSubstr("1001 sampling steps of 1000"));
-  const auto with_input =
-      run_fovea(fmt::format("predict {} {}", folder.file("run"), folder.file("images")));
-  EXPECT_EQ(with_input.exit_code, 3);
-  EXPECT_THAT(with_input.output, HasSubstr("makes images"));
+  const auto with_tensor =
+      run_fovea(fmt::format("predict {} {}", folder.file("run"), folder.file("images.npy")));
+  EXPECT_EQ(with_tensor.exit_code, 3);
+  EXPECT_THAT(with_tensor.output, HasSubstr("takes noise away from image or volume files"));
 }
 
 }  // namespace

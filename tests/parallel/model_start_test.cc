@@ -4,15 +4,15 @@
 #include <gtest/gtest.h>
 
 #include "fovea/models/weights.h"
-#include "tests/parallel/counting_allocator.h"
 #include "tests/parallel/run_ranks.h"
 #include "tests/parallel/sharded_run.h"
+#include "tests/support/counting_allocator.h"
 
 namespace fovea::train {
 namespace {
 
-using parallel::testing::CountingAllocator;
 using parallel::testing::run_ranks;
+using support::CountingAllocator;
 
 // A model's start as Trainer goes about it.
 struct SharedStart {
@@ -97,7 +97,7 @@ TEST(ModelStartTest, MemoryOfAStartFallsWithTheNumberOfRanks) {
       for (const auto& parameter : models::build_model(config.model, at::kMeta)->parameters()) {
         whole += static_cast<double>(parameter.nbytes());
       }
-      parallel::testing::count_cpu_memory();
+      support::count_cpu_memory();
       const auto peak_on = [&](int64_t shards, int64_t tp) {
         config.parallel = {.dp_shard = shards, .tp = tp};
         const parallel::DeviceMesh mesh(world, parallel::MeshShape{{1, shards, 1, tp}});

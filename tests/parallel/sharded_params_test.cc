@@ -3,8 +3,8 @@
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
-#include "tests/parallel/counting_allocator.h"
 #include "tests/parallel/run_ranks.h"
+#include "tests/support/counting_allocator.h"
 #include "tests/support/gpu_test.h"
 
 namespace fovea::parallel {
@@ -223,27 +223,27 @@ TEST(ShardedParamsTest, PiecesOfAModel) {
 // its parameters.
 double peak_of_a_step(World& world, const ShardOptions& options, bool is_sharded) {
   constexpr int64_t kWidth = 200, kDepth = 16;
-  const auto before = testing::CountingAllocator::in_use.load();
+  const auto before = support::CountingAllocator::in_use.load();
   NetImpl net(kWidth, kDepth);
   std::unique_ptr<ShardedParams> shards;
   if (is_sharded) {
     shards = std::make_unique<ShardedParams>(pieces_by_unit(net), world.all(), one_rank(), options);
   }
   for (int step = 0; step < 2; ++step) {
-    testing::CountingAllocator::peak = testing::CountingAllocator::in_use.load();
+    support::CountingAllocator::peak = support::CountingAllocator::in_use.load();
     const auto loss = net.forward(input(0, kWidth)).sum();
     if (shards) shards->before_backward(true);
     loss.backward();
     if (shards) shards->after_backward();
   }
   const double parameters = 8.0 * kDepth * kWidth * (kWidth + 1);
-  return static_cast<double>(testing::CountingAllocator::peak - before) / parameters;
+  return static_cast<double>(support::CountingAllocator::peak - before) / parameters;
 }
 
 TEST(ShardedParamsTest, MemoryFallsWithTheNumberOfRanks) {
   for (const int64_t ranks : {2, 4}) {
     run_ranks(ranks, [ranks](World& world) {
-      testing::count_cpu_memory();
+      support::count_cpu_memory();
       EXPECT_NEAR(peak_of_a_step(world, {}, false), 2.0, 0.1);  // weights and gradients
       const double share = 1.0 / static_cast<double>(ranks), piece = 1.0 / 16;
       // Beside its share of both: two pieces gathered, the gradients of one, those of another on
@@ -265,8 +265,8 @@ double peak_of_inference(World& world, ShardedParams& shards, NetImpl& net, int6
   const at::NoGradGuard no_grad;
   ShardedParams::InferenceScope inference(&shards, net);
   NetImpl plain(width, static_cast<int64_t>(net.blocks.size()));
-  const auto before = testing::CountingAllocator::in_use.load();
-  testing::CountingAllocator::peak = before;
+  const auto before = support::CountingAllocator::in_use.load();
+  support::CountingAllocator::peak = before;
   for (int64_t i = 0; i <= world.rank(); ++i) {
     const auto x = input(static_cast<double>(i), width);
     EXPECT_TRUE(net.forward(x).equal(plain.forward(x)));
@@ -280,14 +280,14 @@ double peak_of_inference(World& world, ShardedParams& shards, NetImpl& net, int6
   EXPECT_TRUE(net.forward(input(7, width)).equal(plain.forward(input(7, width))));
   inference.finish();
   const double parameters = 8.0 * static_cast<double>(net.blocks.size() * width * (width + 1));
-  return static_cast<double>(testing::CountingAllocator::peak - before) / parameters;
+  return static_cast<double>(support::CountingAllocator::peak - before) / parameters;
 }
 
 TEST(ShardedParamsTest, ForwardsWithoutGradientsGatherPieceByPiece) {
   constexpr int64_t kWidth = 200, kDepth = 16;
   for (const int64_t ranks : {2, 4}) {
     run_ranks(ranks, [](World& world) {
-      testing::count_cpu_memory();
+      support::count_cpu_memory();
       for (const bool is_trained : {false, true}) {  // then it fetches ahead
         NetImpl net(kWidth, kDepth);
         ShardedParams shards(pieces_by_unit(net), world.all(), one_rank(), {});

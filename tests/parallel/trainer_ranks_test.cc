@@ -13,6 +13,7 @@
 #include "fovea/core/files.h"
 #include "fovea/train/bad_samples_file.h"
 #include "fovea/train/evaluator.h"
+#include "fovea/train/pass_size.h"
 #include "fovea/train/phases.h"
 #include "fovea/train/ranks.h"
 #include "fovea/train/session.h"
@@ -20,6 +21,7 @@
 #include "fovea/train/trainer.h"
 #include "tests/parallel/run_ranks.h"
 #include "tests/parallel/shared_run.h"
+#include "tests/support/counting_allocator.h"
 #include "tests/support/tolerance.h"
 #include "tests/train/model_cases.h"
 #include "tests/train/run_check.h"
@@ -63,6 +65,37 @@ TEST(TrainerRanksTest, TwoRanksTrainAsOneProcessDoes) {
     for (size_t i = 0; i < right.samples.size(); ++i) {
       EXPECT_EQ(left.samples[i].index, right.samples[i].index);
     }
+  });
+}
+
+// The second rank runs out of memory; both take their steps anew, in passes of one size.
+TEST(TrainerRanksTest, RanksHalveTheirPassesTogether) {
+  run_ranks(2, [](World& world) {
+    support::count_cpu_memory();
+    using Memory = support::CountingAllocator;
+    const testing::Folder own;
+    auto config = shared_config(world, own, "auto");
+    auto vit = *config.model.get_if<models::VitConfig>();
+    vit.patch_size = {1};  // activations take far more than weights
+    config.model = {vit};
+    config.data.val = {};
+    config.trainer.max_steps = 5;
+    const auto peak_of = [&](const std::string& run, int64_t micro_batch_size) {
+      auto fixed = config;
+      fixed.run.dir += run;
+      fixed.trainer.micro_batch_size = micro_batch_size;
+      const int64_t before = Memory::in_use;
+      Memory::peak = before;
+      fit_in(world, fixed);
+      return Memory::peak - before;
+    };
+    const auto three = peak_of("_three", 3), six = peak_of("_six", 6);
+    if (!world.is_first()) Memory::limit = Memory::in_use + (three + six) / 2;
+    fit_in(world, config);
+    Memory::limit = 0;
+    if (!world.is_first()) return;
+    testing::expect_same_run(config.run.dir, config.run.dir + "_three");
+    EXPECT_EQ(kept_pass_size(config.run.dir + "/micro_batch.json"), 3);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <iostream>
 
 #include "fovea/core/error.h"
@@ -155,6 +156,39 @@ TEST(SamplerTest, RefusesClassesThatTheModelDoesNotKnow) {
   const auto training = random_model();
   training->train();
   EXPECT_THROW(draw_tiny(*training, {.count = 1}), Error);
+}
+
+// A fresh model of adaLN-Zero predicts zeros: no noise, and the way back to any image is known.
+TEST(SamplerTest, RedrawsFromTheNoiseOfALevel) {
+  models::DiffusionVitConfig config;
+  config.encoder.vit.img_size = {4};
+  config.encoder.vit.patch_size = {2};
+  config.encoder.vit.in_chans = 1;
+  config.encoder.vit.embed_dim = 16;
+  config.encoder.vit.depth = 1;
+  config.encoder.vit.num_heads = 2;
+  models::DiffusionVit model(config);
+  model.init_weights(1);
+  model.eval();
+  const NoiseSchedule schedule({});
+  SampleRequest request{.count = 2, .seed = 5};
+  request.sampler.steps = 10;
+  request.sampler.clip = false;
+  const auto images = support::random({2, 1, 4, 4}, at::kFloat, 7);
+  const auto redrawn =
+      redraw(model, schedule, PredictionType::kEpsilon, request, images, 0.45, {at::kFloat});
+  EXPECT_EQ(redrawn.timestep, 399);
+  const double left = std::sqrt(schedule.alpha_bar(399));
+  support::expect_close(redrawn.images, redrawn.noisy / left, at::kFloat, "no noise predicted");
+  const auto noise =
+      (redrawn.noisy - left * images) / std::sqrt(1 - schedule.alpha_bar(399));  // that of samples
+  request.sampler.steps = 1;  // of which the first predicts the image from noise alone
+  const auto samples =
+      draw_samples(model, schedule, PredictionType::kEpsilon, request, {at::kFloat});
+  support::expect_close(samples, noise / std::sqrt(schedule.alpha_bar(999)), at::kFloat, "noise");
+  EXPECT_EQ(first_timestep({999, 499, 0}, 1000, 1.0), 0);
+  EXPECT_EQ(first_timestep({999, 499, 0}, 1000, 0.0), 2);
+  EXPECT_THROW(first_timestep({0}, 1000, 1.5), ConfigError);
 }
 
 }  // namespace

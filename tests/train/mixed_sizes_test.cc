@@ -11,6 +11,7 @@
 #include "fovea/train/evaluator.h"
 #include "fovea/train/session.h"
 #include "fovea/train/step.h"
+#include "tests/support/close.h"
 #include "tests/support/parity.h"
 #include "tests/support/tolerance.h"
 #include "tests/train/run_check.h"

@@ -32,7 +32,7 @@ struct SegmentationFixture {
 };
 
 template <class Call>
-std::string message_of(Call call) {
+std::string segmentation_message_of(Call call) {
   try {
     call();
   } catch (const Error& error) {
@@ -114,20 +114,22 @@ TEST(SegmentationTaskTest, MicroBatchesGiveTheGradientOfTheWholeBatch) {
 TEST(SegmentationTaskTest, RefusesModelsAndDataThatDoNotFit) {
   SegmentationFixture fixture;
   const models::Vit vit({}, at::kMeta);
-  EXPECT_THAT(message_of([&] { SegmentationTask({}, vit); }), HasSubstr("unetr"));
+  EXPECT_THAT(segmentation_message_of([&] { SegmentationTask({}, vit); }), HasSubstr("unetr"));
   auto few = testing::tiny_unetr_config();
   few.num_classes = 2;
   fixture.config.model = {few};
-  EXPECT_THAT(message_of([&] { open_training_data(fixture.config); }),
+  EXPECT_THAT(segmentation_message_of([&] { open_training_data(fixture.config); }),
               HasSubstr("set model.num_classes=3"));
   SegmentationConfig ignoring{.ignore_label = 7};
   const models::Unetr unetr(testing::tiny_unetr_config(), at::kMeta);
-  EXPECT_THAT(message_of([&] { SegmentationTask(ignoring, unetr); }), HasSubstr("ignore_label"));
+  EXPECT_THAT(segmentation_message_of([&] { SegmentationTask(ignoring, unetr); }),
+              HasSubstr("ignore_label"));
   auto train = *fixture.config.data.train->get_if<data::NiftiConfig>();
   train.masks.clear();
   fixture.config.data.train = data::DataSectionConfig{train};
   fixture.config.model = {testing::tiny_unetr_config()};
-  EXPECT_THAT(message_of([&] { open_training_data(fixture.config); }), HasSubstr("mask"));
+  EXPECT_THAT(segmentation_message_of([&] { open_training_data(fixture.config); }),
+              HasSubstr("mask"));
 }
 
 TensorBatch batch_of(const at::Tensor& masks) {
@@ -143,7 +145,7 @@ TEST(SegmentationTaskTest, RefusesMasksThatDoNotFit) {
   model.init_weights(1);
   const SegmentationTask task({}, model);
   const auto message = [&](const at::Tensor& masks) {
-    return message_of([&] { task.loss(model, batch_of(masks)); });
+    return segmentation_message_of([&] { task.loss(model, batch_of(masks)); });
   };
   EXPECT_THAT(message({}), HasSubstr("without masks"));
   EXPECT_THAT(message(at::zeros({1, 8, 8, 9}, at::kLong)), HasSubstr("[8, 8, 9]"));

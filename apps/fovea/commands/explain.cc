@@ -2,9 +2,9 @@
 #include "fovea/train/explain.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -19,6 +19,7 @@
 #include "apps/fovea/command.h"
 #include "apps/fovea/inference_options.h"
 #include "apps/fovea/output.h"
+#include "apps/fovea/predict/inputs.h"
 #include "apps/fovea/predict/output_files.h"
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
@@ -26,9 +27,8 @@
 #include "fovea/core/write_error.h"
 #include "fovea/data/png.h"
 #include "fovea/data/transforms/pipeline.h"
-#include "fovea/models/t2t_vit.h"
-#include "fovea/models/vit.h"
 #include "fovea/nn/tensor_file.h"
+#include "fovea/train/explained_attention.h"
 
 namespace fovea::app {
 namespace {
@@ -40,14 +40,16 @@ struct ExplainArguments {
   std::vector<std::string> inputs;
   std::string out = "explain";
   int64_t min_side = 224;
+  double noise_level = 0.5;
   bool json = false;
 };
 
 // What the model takes and what is shown of it.
 struct Input {
-  std::string name;      // of the files that are written
-  at::Tensor tensor;     // [1, C, sides...] float32, normalised
-  at::Tensor displayed;  // [C, sides...] in [0, 1]
+  std::string name;                                   // of the files that are written
+  std::shared_ptr<const train::PreparedBatch> batch;  // in one place: its tensors point into it
+  at::Tensor displayed;                               // [C, sides...] in [0, 1]
+  std::string part = {};  // of the file, where that is not all of it: "slice 5 of 10"
 };
 
 // The pixels that the model sees: cropped and resized, not normalised. -> [C, H, W] in [0, 1].
@@ -71,11 +73,55 @@ at::Tensor to_unit_range(const at::Tensor& values) {
   return (values - low) / range;
 }
 
-Input read_file(const train::Inference& inference, const std::string& path) {
-  const auto samples = inference.open_files({path});
-  Input input{fs::path(path).stem().string(), inference.preprocess(samples, 0, 1), {}};
+// The tile in the middle along each axis.
+int64_t middle_tile(const data::Tiling& tiling) {
+  int64_t index = 0;
+  for (const auto& axis : tiling.axes()) index = index * axis.count + axis.count / 2;
+  return index;
+}
+
+// "tile 5 of 10, from [5, 0, 0]", counted from 0.
+std::string part_of(const data::Tiling& tiling, int64_t tile) {
+  return fmt::format("tile {} of {}, from [{}]", tile, tiling.count(),
+                     fmt::join(tiling.tile(tile).start, ", "));
+}
+
+std::shared_ptr<const train::PreparedBatch> prepared(
+    const train::Inference& inference, const std::shared_ptr<const data::Dataset>& samples,
+    int64_t index) {
+  return std::shared_ptr<const train::PreparedBatch>(
+      new train::PreparedBatch(inference.prepare(samples, index, 1)));
+}
+
+std::shared_ptr<const train::PreparedBatch> only_images(const train::Inference& inference,
+                                                        const at::Tensor& images) {
+  auto batch = std::make_shared<train::PreparedBatch>();
+  batch->tensors.images = images.to(inference.compute.device, inference.compute.dtype);
+  return batch;
+}
+
+at::Tensor displayed_values(const at::Tensor& images) {
+  return to_unit_range(images.to(at::kCPU, at::kFloat)[0]);
+}
+
+Input read_file(const train::Inference& inference, const PredictInputs& inputs, int64_t i) {
+  const auto samples = inputs.only(i);
+  Input input;
+  input.name = inputs.at(i).stem;
+  if (const auto tiles = inference.cut(samples)) {
+    const auto tile = middle_tile(tiles->tiling(0));
+    input.batch = prepared(inference, tiles, tile);
+    input.part = part_of(tiles->tiling(0), tile);
+    input.displayed = displayed_values(input.batch->tensors.images);
+    return input;
+  }
+  if (inference.model->takes_packed()) {  // one image, which is seen as a grid
+    input.batch = only_images(inference, inference.preprocess(samples, 0, 1));
+  } else {
+    input.batch = prepared(inference, samples, 0);
+  }
   if (samples->form() == data::SampleForm::kVolume) {
-    input.displayed = to_unit_range(input.tensor[0]);
+    input.displayed = displayed_values(input.batch->tensors.images);
   } else {
     data::Sample sample;
     samples->read(0, sample);
@@ -84,8 +130,7 @@ Input read_file(const train::Inference& inference, const std::string& path) {
   return input;
 }
 
-std::vector<Input> read_inputs(const train::Inference& inference, const std::string& path) {
-  if (!nn::is_tensor_file(path)) return {read_file(inference, path)};
+std::vector<Input> read_tensor(const train::Inference& inference, const std::string& path) {
   const auto stem = fs::path(path).stem().string();
   std::vector<Input> inputs;
   const auto batch = nn::read_one_tensor(path, "images").to(at::kFloat);
@@ -94,85 +139,28 @@ std::vector<Input> read_inputs(const train::Inference& inference, const std::str
                     path, batch.dim());
   }
   for (int64_t b = 0; b < batch.size(0); ++b) {
-    inputs.push_back({batch.size(0) == 1 ? stem : fmt::format("{}_{}", stem, b),
-                      batch.narrow(0, b, 1), to_unit_range(batch[b])});
+    Input input;
+    input.name = batch.size(0) == 1 ? stem : fmt::format("{}_{}", stem, b);
+    input.displayed = to_unit_range(batch[b]);
+    input.batch = only_images(inference, batch.narrow(0, b, 1));
+    inputs.push_back(std::move(input));
   }
   return inputs;
-}
-
-struct Attention {
-  std::vector<at::Tensor> blocks;  // [1, H, N, N] each
-  train::TokenLayout layout;
-};
-
-// Where in the tokens of `images` each patch stands.
-train::TokenLayout layout_of(const models::Vit& model, const at::Tensor& images) {
-  const auto& config = model.config();
-  train::TokenLayout layout;
-  layout.num_prefix = config.num_prefix_tokens();
-  layout.uses_class_token = config.class_token && config.global_pool == "token";
-  const auto patch = config.patch_sides();
-  for (size_t side = 0; side < patch.size(); ++side) {
-    const int64_t pixels = images.size(static_cast<int64_t>(side) + 2);
-    const int64_t extra = config.dynamic_img_pad ? patch[side] - 1 : 0;
-    layout.grid.push_back((pixels + extra) / patch[side]);
-  }
-  return layout;
-}
-
-train::TokenLayout layout_of(const models::T2tVit& model) {
-  train::TokenLayout layout;
-  layout.num_prefix = 1;
-  layout.uses_class_token = true;
-  layout.grid = model.grid_size();
-  return layout;
-}
-
-// The depth of a model whose blocks' attention can be shown, and the layout of its tokens.
-std::pair<int64_t, train::TokenLayout> explained_part(const models::Model& model,
-                                                      const at::Tensor& images) {
-  if (const auto* vit = dynamic_cast<const models::Vit*>(&model)) {
-    return {vit->config().depth, layout_of(*vit, images)};
-  }
-  if (const auto* t2t = dynamic_cast<const models::T2tVit*>(&model)) {
-    return {t2t->config().depth, layout_of(*t2t)};
-  }
-  fail<ConfigError>("the model has no attention that explain knows; expected a vit or a t2t_vit");
-}
-
-Attention attend(const train::Inference& inference, models::Model& model,
-                 const at::Tensor& images) {
-  const at::NoGradGuard no_grad;
-  auto [depth, layout] = explained_part(model, images);
-  Attention attention{{}, std::move(layout)};
-  std::vector<std::string> names;
-  for (int64_t i = 0; i < depth; ++i) {
-    names.push_back(fmt::format("blocks.{}.attn.probs", i));
-  }
-  const std::string pool_name = "attn_pool.probs";
-  names.push_back(pool_name);
-  const nn::RecordScope recorder(names);
-  model.forward(images.to(inference.compute.device, inference.compute.dtype));
-  for (const auto& [name, probabilities] : recorder.intermediates()) {
-    const auto on_cpu = probabilities.to(at::kCPU, at::kFloat);
-    if (name == pool_name) {
-      attention.layout.pool_probabilities = on_cpu;
-    } else {
-      attention.blocks.push_back(on_cpu);
-    }
-  }
-  return attention;
 }
 
 std::vector<std::string> explain_input(const ExplainArguments& arguments,
                                        const train::Inference& inference, const Input& input,
                                        const std::string& name) {
-  const auto attention = attend(inference, *inference.model, input.tensor);
+  const auto attention =
+      train::explained_attention(inference, input.batch->tensors, arguments.noise_level);
+  const auto& displayed =
+      attention.seen.defined() ? displayed_values(attention.seen) : input.displayed;
   const auto pictures =
-      train::explain(input.displayed, attention.blocks, attention.layout, arguments.min_side);
+      train::explain(displayed, attention.blocks, attention.layout, arguments.min_side);
   std::vector<std::string> files;
   const auto put = [&](std::string_view what, const at::Tensor& picture) {
     const auto path = fs::path(arguments.out) / fmt::format("{}_{}.png", name, what);
+    fs::create_directories(path.parent_path());
     write_png_file(path, train::to_image(picture));
     files.push_back(path.string());
   };
@@ -180,6 +168,27 @@ std::vector<std::string> explain_input(const ExplainArguments& arguments,
   put("blocks", pictures.blocks);
   put("heads", pictures.heads);
   return files;
+}
+
+void report(const std::string& path, const Input& input, const std::vector<std::string>& files,
+            bool as_json) {
+  if (as_json) {
+    nlohmann::json line = {{"input", path}, {"files", files}};
+    if (!input.part.empty()) line["part"] = input.part;
+    say_as_is("{}\n", json_text(line));
+    return;
+  }
+  if (!input.part.empty()) say("{}: {}\n", path, input.part);
+  for (const auto& file : files) say("{}\n", file);
+}
+
+// Files of images and volumes, and files of tensors.
+std::pair<std::vector<std::string>, std::vector<std::string>> divided(
+    const std::vector<std::string>& inputs) {
+  std::pair<std::vector<std::string>, std::vector<std::string>> parts;
+  for (const auto& input : inputs)
+    (nn::is_tensor_file(input) ? parts.second : parts.first).push_back(input);
+  return parts;
 }
 
 void run(const ExplainArguments& arguments) {
@@ -190,16 +199,18 @@ void run(const ExplainArguments& arguments) {
     fail<WriteError>("--out {}: the folder cannot be made: {}", arguments.out, error.message());
   }
   std::set<std::string> taken;
-  for (const auto& path : arguments.inputs) {
-    for (const auto& input : read_inputs(inference, path)) {
-      const auto files = explain_input(arguments, inference, input, free_name(input.name, taken));
-      if (arguments.json) {
-        say_as_is("{}\n", json_text(nlohmann::json{{"input", path}, {"files", files}}));
-        continue;
-      }
-      for (const auto& file : files) say("{}\n", file);
-    }
+  const auto explain_one = [&](const std::string& path, const Input& input) {
+    const auto files = explain_input(arguments, inference, input, free_name(input.name, taken));
+    report(path, input, files, arguments.json);
+  };
+  const auto [files, tensors] = divided(arguments.inputs);
+  for (const auto& path : tensors) {
+    for (const auto& input : read_tensor(inference, path)) explain_one(path, input);
   }
+  for_each_input(open_predict_inputs(files, inference), arguments.json,
+                 [&](const PredictInputs& inputs, int64_t i) {
+                   explain_one(inputs.at(i).path, read_file(inference, inputs, i));
+                 });
 }
 
 }  // namespace
@@ -210,9 +221,11 @@ void add_explain(Command app) {
   auto arguments = std::make_shared<ExplainArguments>();
   add_inference_options(command, arguments->inference);
   command
-      .add_option("inputs", arguments->inputs,
-                  "image files, or .npy/.safetensors files of images [B, C, H, W] or volumes "
-                  "[B, C, D, H, W] float32, already normalised")
+      .add_option(
+          "inputs", arguments->inputs,
+          "image or volume files, folders or lists (.csv, .jsonl) of them, data sets, or "
+          ".npy/.safetensors files of images [B, C, H, W] or volumes [B, C, D, H, W] float32, "
+          "already normalised")
       .required()
       .type_name("IMAGE...");
   command
@@ -225,6 +238,11 @@ void add_explain(Command app) {
       .add_option("--min-side", arguments->min_side,
                   "pictures with smaller sides are enlarged by whole factors; pixels")
       .in_range(int64_t{1}, int64_t{4096})
+      .show_default();
+  command
+      .add_option("--noise-level", arguments->noise_level,
+                  "of a diffusion model: the noise in what it sees, as a share of the time steps")
+      .share()
       .show_default();
   command.add_flag("--json", arguments->json,
                    "print one JSON object an image on standard output and nothing else there");

@@ -1,5 +1,5 @@
 // fovea predict RUN_DIR|WEIGHTS|MODEL INPUT... [--out FILE]
-// fovea predict RUN_DIR --samples N [--out DIR], of a diffusion run
+// fovea predict RUN_DIR [INPUT...] --samples N [--out DIR], of a diffusion run
 #include "apps/fovea/predict/predict.h"
 
 #include <ATen/core/grad_mode.h>
@@ -70,11 +70,26 @@ void predict_tensor(const PredictArguments& arguments, const train::Inference& i
       outputs.intermediates.size());
 }
 
+void predict_of_diffusion(const PredictArguments& arguments, const train::Inference& inference) {
+  const bool has_tensor =
+      std::any_of(arguments.inputs.begin(), arguments.inputs.end(), nn::is_tensor_file);
+  if (has_tensor || !arguments.intermediates.empty()) {
+    fail<ConfigError>(
+        "{}: a diffusion run draws samples (fovea predict RUN --samples 64 --out DIR), or takes "
+        "noise away from image or volume files; expected no tensor file and no --intermediates",
+        arguments.inference.target);
+  }
+  if (arguments.inputs.empty()) return predict_samples(arguments, inference);
+  predict_denoised(arguments, inference);
+}
+
 void run(const PredictArguments& arguments) {
   const auto inference = arguments.inference.load();
   models::check_channels(*inference.model, inference.model->channels(), arguments.inference.target);
   const auto* task = inference.config ? &inference.config->task : nullptr;
-  if (task && task->get_if<train::DiffusionConfig>()) return predict_samples(arguments, inference);
+  if (task && task->get_if<train::DiffusionConfig>()) {
+    return predict_of_diffusion(arguments, inference);
+  }
   if (arguments.inputs.empty()) {
     fail<ConfigError>("no input; expected image files, or one .npy or .safetensors file");
   }
@@ -109,6 +124,12 @@ void add_sample_options(Command command, SampleArguments& samples) {
       .one_of({"ddim", "ddpm"});
   command.add_option("--class", samples.class_name,
                      "name or number of the samples' class; default: all classes in turn");
+  command
+      .add_option("--noise-level", samples.noise_level,
+                  "of a diffusion run with INPUT: how much noise is added and taken away again, as "
+                  "a share of the time steps")
+      .share()
+      .show_default();
   command
       .add_option("--guidance", samples.guidance,
                   "classifier-free guidance, 1: off; default: task.sampler.guidance")

@@ -11,6 +11,8 @@
 #include "fovea/core/json.h"
 #include "fovea/data/datasets/guess.h"
 #include "fovea/data/datasets/volume_axes.h"
+#include "fovea/data/datasets/volume_files.h"
+#include "fovea/data/subset.h"
 
 namespace fovea::app {
 namespace {
@@ -60,7 +62,29 @@ PredictInputs of_files(const std::vector<std::string>& arguments,
   return files;
 }
 
+class OneSample : public data::DatasetView {
+ public:
+  OneSample(std::shared_ptr<const data::Dataset> source, int64_t index)
+      : DatasetView(std::move(source)), index_(index) {}
+
+  int64_t size() const override { return 1; }
+  void read(int64_t, data::Sample& sample) const override { source_->read(index_, sample); }
+  data::VolumeSize size_of(int64_t) const override { return source_->size_of(index_); }
+  std::string describe(int64_t) const override { return source_->describe(index_); }
+
+ private:
+  int64_t index_;
+};
+
 }  // namespace
+
+std::shared_ptr<const data::Dataset> PredictInputs::only(int64_t i) const {
+  return std::make_shared<OneSample>(samples, i);
+}
+
+std::string PredictInputs::file(int64_t i) const {
+  return are_files ? data::split_modalities(at(i).path).front() : std::string();
+}
 
 std::vector<PredictInputs> open_predict_inputs(const std::vector<std::string>& arguments,
                                                const train::Inference& inference) {
@@ -101,6 +125,21 @@ int64_t count_inputs(const std::vector<PredictInputs>& all) {
   int64_t count = 0;
   for (const auto& part : all) count += part.size();
   return count;
+}
+
+void for_each_input(const std::vector<PredictInputs>& all, bool as_json,
+                    const std::function<void(const PredictInputs& inputs, int64_t i)>& predict) {
+  UnreadableInputs unreadable(count_inputs(all), as_json);
+  for (const auto& inputs : all) {
+    for (int64_t i = 0; i < inputs.size(); ++i) {
+      try {
+        predict(inputs, i);
+      } catch (const DataError& error) {
+        unreadable.add(inputs.at(i).path, error);
+      }
+    }
+  }
+  unreadable.finish();
 }
 
 std::string UnreadableInputs::add(const std::string& input, const DataError& error) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +20,10 @@ struct PredictInputs {
   std::shared_ptr<const data::Dataset> samples;  // one for each
   bool are_files = true;                         // what `path` of an input is
 
+  // Input i alone: what cannot be read of the others does not matter to it.
+  std::shared_ptr<const data::Dataset> only(int64_t i) const;
+  // The file that outputs of input i are placed after; empty: it is none.
+  std::string file(int64_t i) const;
   int64_t size() const { return static_cast<int64_t>(inputs.size()); }
   const data::ModelInput& at(int64_t i) const { return inputs[static_cast<size_t>(i)]; }
 };
@@ -49,5 +54,10 @@ class UnreadableInputs {
 };
 
 int64_t count_inputs(const std::vector<PredictInputs>& all);
+
+// Calls predict(inputs, i) for each input. Where it throws DataError the input counts as one that
+// cannot be read; throws that after the last one.
+void for_each_input(const std::vector<PredictInputs>& all, bool as_json,
+                    const std::function<void(const PredictInputs& inputs, int64_t i)>& predict);
 
 }  // namespace fovea::app

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "apps/fovea/inference_options.h"
+#include "fovea/train/diffusion/sampler.h"
+#include "fovea/train/tasks/diffusion.h"
 
 namespace fovea::app {
 
@@ -17,7 +19,8 @@ struct SampleArguments {
   std::optional<int64_t> steps;        // none: those of the run's task.sampler, as the next ones
   std::optional<std::string> sampler;  // ddim or ddpm
   std::optional<double> guidance;
-  std::string class_name;  // or its number; empty: all classes in turn
+  std::string class_name;    // or its number; empty: all classes in turn
+  double noise_level = 0.5;  // of inputs that are noised and denoised again
 };
 
 struct PredictArguments {
@@ -42,6 +45,18 @@ void predict_reconstructions(const PredictArguments& arguments, const train::Inf
 // STEM_overlay.png (of a volume its three middle planes); and the voxels of each class on standard
 // output.
 void predict_masks(const PredictArguments& arguments, const train::Inference& inference);
+// Of a diffusion run: inputs to which noise is added and taken away again, for each a PNG of input,
+// noisy input and result in the folder --out (default: denoised), and for volumes the result as
+// NIfTI.
+void predict_denoised(const PredictArguments& arguments, const train::Inference& inference);
+
+// What --seed, --steps, --sampler, --class and --guidance ask for, of `count` samples; all_classes:
+// in turn, where none is named.
+train::SampleRequest sample_request(const SampleArguments& samples,
+                                    const train::Inference& inference,
+                                    const train::DiffusionConfig& task, int64_t count,
+                                    bool all_classes);
+
 // Samples of a diffusion run: one file each and a grid of all, in the folder --out.
 void predict_samples(const PredictArguments& arguments, const train::Inference& inference);
 

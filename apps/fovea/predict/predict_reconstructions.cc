@@ -8,12 +8,12 @@
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "apps/fovea/output.h"
+#include "apps/fovea/predict/input_pixels.h"
 #include "apps/fovea/predict/inputs.h"
 #include "apps/fovea/predict/output_files.h"
 #include "apps/fovea/predict/predict.h"
@@ -37,8 +37,9 @@ struct Reconstruction {
 };
 
 struct Restored {
-  at::Tensor seen, image;  // [C, H, W] or [C, D, H, W]; masked patches of `seen` are NaN
-  double loss = 0;
+  // [C, H, W] or [C, D, H, W]; masked patches of `seen` are NaN
+  at::Tensor input, seen, image;
+  double loss = 0;  // mean over the masked patches
   int64_t num_masked = 0, num_patches = 0;
 };
 
@@ -74,11 +75,45 @@ Restored restore(models::Mae& mae, const train::MaskedAutoencodingConfig& task,
   masked.loss_on = "masked";
   const auto parts = train::adaptive_autoencoding_loss(batch, predictions, seen, masked);
   const auto pictures = train::restore_adaptive(batch, predictions, seen, task.norm_pix_loss);
-  Restored restored{.seen = pictures.hidden.squeeze(0), .image = pictures.restored.squeeze(0)};
+  Restored restored;
+  restored.seen = pictures.hidden.squeeze(0);
+  restored.image = pictures.restored.squeeze(0);
   restored.loss = parts.loss_sum.item<double>() / std::max(parts.weight, 1.0);
   restored.num_masked = std::llround(parts.weight);
   restored.num_patches = models::real_patches(batch.patches).sum().item<int64_t>();
   return restored;
+}
+
+Restored restore_sample(models::Mae& mae, const train::MaskedAutoencodingConfig& task,
+                        const train::Inference& inference,
+                        const std::shared_ptr<const data::Dataset>& samples, int64_t index,
+                        int64_t number) {
+  const auto prepared = inference.prepare(samples, index, 1);
+  auto restored = mae.takes_patches() ? restore(mae, task, prepared.tensors)
+                                      : restore(mae, task, prepared.tensors.images, number);
+  restored.input = prepared.tensors.images.squeeze(0).to(at::kCPU).clone();
+  return restored;
+}
+
+// Tile by tile of a volume, as the model was trained, and put together again.
+Restored restore_tiles(models::Mae& mae, const train::MaskedAutoencodingConfig& task,
+                       const train::Inference& inference,
+                       const std::shared_ptr<const data::TiledDataset>& tiles, int64_t sample,
+                       const std::string& input) {
+  Restored whole;
+  double loss_sum = 0;
+  const auto pictures = blend_pictures(*tiles, sample, inference, input, [&](int64_t tile) {
+    const auto one = restore_sample(mae, task, inference, tiles, tile, tile);
+    loss_sum += one.loss * static_cast<double>(one.num_masked);
+    whole.num_masked += one.num_masked;
+    whole.num_patches += one.num_patches;
+    return std::vector{one.input, one.seen, one.image};
+  });
+  whole.loss = loss_sum / static_cast<double>(std::max<int64_t>(1, whole.num_masked));
+  whole.input = pictures[0];
+  whole.seen = pictures[1];
+  whole.image = pictures[2];
+  return whole;
 }
 
 void report_reconstruction(const Reconstruction& one, bool json) {
@@ -94,25 +129,6 @@ void report_reconstruction(const Reconstruction& one, bool json) {
       one.num_patches, fmt::join(one.files, ", "));
 }
 
-// What `restored` is given as, in files whose names begin with `base`.
-Reconstruction write_reconstruction(const std::string& input, const at::Tensor& image,
-                                    const Restored& restored, const fs::path& base) {
-  Reconstruction one{.input = input,
-                     .loss = restored.loss,
-                     .num_masked = restored.num_masked,
-                     .num_patches = restored.num_patches,
-                     .files = {}};
-  fs::create_directories(base.parent_path());
-  one.files.push_back(base.string() + ".png");
-  write_png_file(one.files.back(),
-                 train::side_by_side({image.squeeze(0), restored.seen, restored.image}));
-  if (restored.image.dim() == 4) {
-    one.files.push_back(base.string() + ".nii.gz");
-    write_grid_volume(one.files.back(), restored.image);
-  }
-  return one;
-}
-
 }  // namespace
 
 void predict_reconstructions(const PredictArguments& arguments, const train::Inference& inference) {
@@ -123,28 +139,27 @@ void predict_reconstructions(const PredictArguments& arguments, const train::Inf
   auto& mae = dynamic_cast<models::Mae&>(*inference.model);
   const auto& task = *inference.config->task.get_if<train::MaskedAutoencodingConfig>();
   const fs::path folder = arguments.out.empty() ? "reconstructions" : arguments.out;
-  const auto all = open_predict_inputs(arguments.inputs, inference);
-  UnreadableInputs unreadable(count_inputs(all), arguments.json);
   std::set<std::string> taken;
-  int64_t number = 0;  // over all inputs: what the masks follow from
-  for (const auto& inputs : all) {
-    for (int64_t i = 0; i < inputs.size(); ++i, ++number) {
-      std::optional<train::PreparedBatch> prepared;
-      try {
-        prepared = inference.prepare(inputs.samples, i, 1);
-      } catch (const DataError& error) {
-        unreadable.add(inputs.at(i).path, error);
-        continue;
-      }
-      const auto& image = prepared->tensors.images;
-      const auto restored = mae.takes_patches() ? restore(mae, task, prepared->tensors)
-                                                : restore(mae, task, image, number);
-      const auto base = folder / free_name(inputs.at(i).stem, taken);
-      report_reconstruction(write_reconstruction(inputs.at(i).path, image, restored, base),
-                            arguments.json);
-    }
-  }
-  unreadable.finish();
+  int64_t number =
+      0;  // over all inputs: what the mask of one that is no volume of tiles follows from
+  const auto all = open_predict_inputs(arguments.inputs, inference);
+  for_each_input(all, arguments.json, [&](const PredictInputs& inputs, int64_t i) {
+    const auto& input = inputs.at(i).path;
+    const int64_t own_number = number++;
+    const auto tiles = inference.cut(inputs.only(i));
+    const auto restored = tiles
+                              ? restore_tiles(mae, task, inference, tiles, 0, input)
+                              : restore_sample(mae, task, inference, inputs.samples, i, own_number);
+    Reconstruction one{.input = input,
+                       .loss = restored.loss,
+                       .num_masked = restored.num_masked,
+                       .num_patches = restored.num_patches,
+                       .files = {}};
+    one.files =
+        write_pictures(folder, free_name(inputs.at(i).stem, taken),
+                       {restored.input, restored.seen, restored.image}, inputs.file(i), inference);
+    report_reconstruction(one, arguments.json);
+  });
 }
 
 }  // namespace fovea::app

@@ -38,31 +38,16 @@ int64_t class_number(const train::Inference& inference, const std::string& word)
 }
 
 // Empty where the model knows no classes and none was asked for.
-std::vector<int64_t> classes_of(const SampleArguments& samples, const train::Inference& inference) {
-  const auto num_classes = inference.model->num_classes();
+std::vector<int64_t> classes_of(const SampleArguments& samples, const train::Inference& inference,
+                                int64_t count, bool all_classes) {
+  const auto num_classes = all_classes ? inference.model->num_classes() : 0;
   std::vector<int64_t> classes;
   if (num_classes == 0 && samples.class_name.empty()) return classes;
-  for (int64_t i = 0; i < samples.count; ++i) {
+  for (int64_t i = 0; i < count; ++i) {
     classes.push_back(samples.class_name.empty() ? i % num_classes
                                                  : class_number(inference, samples.class_name));
   }
   return classes;
-}
-
-train::SampleRequest request_of(const SampleArguments& samples, const train::Inference& inference,
-                                const train::DiffusionConfig& task) {
-  train::SampleRequest request{.count = samples.count,
-                               .seed = samples.seed,
-                               .classes = classes_of(samples, inference),
-                               .value_range = task.value_range,
-                               .sampler = task.sampler};
-  if (samples.sampler) request.sampler.kind = *samples.sampler;
-  // As many as training had, unless asked for fewer: ancestral sampling needs them.
-  const bool is_other = samples.sampler && *samples.sampler != task.sampler.kind;
-  if (is_other && *samples.sampler == "ddpm") request.sampler.steps = task.num_time_steps;
-  if (samples.steps) request.sampler.steps = *samples.steps;
-  if (samples.guidance) request.sampler.guidance = *samples.guidance;
-  return request;
 }
 
 std::string write_sample(const std::filesystem::path& folder, int64_t number,
@@ -79,16 +64,30 @@ std::string write_sample(const std::filesystem::path& folder, int64_t number,
 
 }  // namespace
 
+train::SampleRequest sample_request(const SampleArguments& samples,
+                                    const train::Inference& inference,
+                                    const train::DiffusionConfig& task, int64_t count,
+                                    bool all_classes) {
+  train::SampleRequest request{.count = count,
+                               .seed = samples.seed,
+                               .classes = classes_of(samples, inference, count, all_classes),
+                               .value_range = task.value_range,
+                               .sampler = task.sampler};
+  if (samples.sampler) request.sampler.kind = *samples.sampler;
+  // As many as training had, unless asked for fewer: ancestral sampling needs them.
+  const bool is_other = samples.sampler && *samples.sampler != task.sampler.kind;
+  if (is_other && *samples.sampler == "ddpm") request.sampler.steps = task.num_time_steps;
+  if (samples.steps) request.sampler.steps = *samples.steps;
+  if (request.classes.empty()) request.sampler.guidance = 1;  // there is nothing to guide to
+  if (samples.guidance) request.sampler.guidance = *samples.guidance;
+  return request;
+}
+
 void predict_samples(const PredictArguments& arguments, const train::Inference& inference) {
-  if (!arguments.inputs.empty() || !arguments.intermediates.empty()) {
-    fail<ConfigError>(
-        "{}: a diffusion run makes images, it does not look at any; expected no INPUT and no "
-        "--intermediates: fovea predict RUN --samples 64 --out DIR",
-        arguments.inference.target);
-  }
   const auto& task = *inference.config->task.get_if<train::DiffusionConfig>();
   auto& model = dynamic_cast<models::DiffusionVit&>(*inference.model);
-  const auto request = request_of(arguments.samples, inference, task);
+  const auto request = sample_request(arguments.samples, inference, task, arguments.samples.count,
+                                      /*all_classes=*/true);
   const auto options =
       at::TensorOptions().device(inference.compute.device).dtype(inference.compute.dtype);
   const auto samples =

@@ -71,18 +71,24 @@ void check_request(const models::DiffusionVit& model, const SampleRequest& reque
   }
 }
 
-// rows: [B] int64.
-at::Tensor draw_batch(const Guided& model, const NoiseSchedule& schedule, PredictionType prediction,
-                      const SampleRequest& request, const at::Tensor& rows, at::IntArrayRef sides,
-                      const std::function<void()>& on_pass) {
+// Standard normals that the samples `rows` start from. -> [B, sides]
+at::Tensor initial_noise(const SampleRequest& request, const at::Tensor& rows,
+                         at::IntArrayRef sides) {
+  return normal_rows({philox_key(request.seed, "diffusion.sample.initial"), 0, rows}, sides);
+}
+
+// x: [B, ...], noisy as timesteps[first] has it; rows: [B] int64.
+at::Tensor denoise_from(const Guided& model, const NoiseSchedule& schedule,
+                        PredictionType prediction, const SampleRequest& request,
+                        const at::Tensor& rows, at::Tensor x, size_t first,
+                        const std::function<void()>& on_pass) {
   const auto& sampler = request.sampler;
   const bool is_ddim = sampler.kind == "ddim";
-  const auto initial = philox_key(request.seed, "diffusion.sample.initial");
   const auto on_the_way = philox_key(request.seed, "diffusion.sample.step");
   const auto timesteps =
       sampling_timesteps(schedule.num_time_steps(), sampler.steps, sampler.spacing);
-  auto x = normal_rows({initial, 0, rows}, sides);  // [B, ...]
-  for (size_t i = 0; i < timesteps.size(); ++i) {
+  const auto sides = x.sizes().slice(1).vec();
+  for (size_t i = first; i < timesteps.size(); ++i) {
     const auto t = timesteps[i];
     const bool is_last = i + 1 == timesteps.size();
     const AlphaBars alpha_bars{schedule.alpha_bar(t),
@@ -169,13 +175,50 @@ at::Tensor draw_samples(models::DiffusionVit& model, const NoiseSchedule& schedu
       classes = classes.to(images.device());
     }
     const Guided guided(model, request.sampler.guidance, classes, images);
-    parts.push_back(draw_batch(guided, schedule, prediction, request, rows, sides, [&] {
-      done += 1;
-      if (on_pass) on_pass(done, total);
-    }));
+    parts.push_back(denoise_from(guided, schedule, prediction, request, rows,
+                                 initial_noise(request, rows, sides), 0, [&] {
+                                   done += 1;
+                                   if (on_pass) on_pass(done, total);
+                                 }));
   }
   sides.insert(sides.begin(), 0);
   return parts.empty() ? at::empty(sides, at::kFloat) : at::cat(parts, 0);
+}
+
+size_t first_timestep(const std::vector<int64_t>& timesteps, int64_t num_time_steps,
+                      double noise_level) {
+  if (!(noise_level >= 0 && noise_level <= 1)) {
+    fail<ConfigError>("a noise level of {}; expected a share from 0 (none) to 1 (noise alone)",
+                      noise_level);
+  }
+  const double wanted = noise_level * static_cast<double>(num_time_steps - 1);
+  size_t first = 0;
+  while (first + 1 < timesteps.size() && static_cast<double>(timesteps[first]) > wanted) ++first;
+  return first;
+}
+
+Redrawn redraw(models::DiffusionVit& model, const NoiseSchedule& schedule,
+               PredictionType prediction, const SampleRequest& request, const at::Tensor& images,
+               double noise_level, const at::TensorOptions& options) {
+  const at::NoGradGuard no_grad;
+  FOVEA_CHECK(!model.is_training(), "images are redrawn by a model in evaluation mode");
+  check_request(model, request);
+  const auto timesteps =
+      sampling_timesteps(schedule.num_time_steps(), request.sampler.steps, request.sampler.spacing);
+  const auto first = first_timestep(timesteps, schedule.num_time_steps(), noise_level);
+  const auto clean = images.to(at::kCPU, at::kFloat);
+  const auto rows = at::arange(request.first, request.first + clean.size(0), at::kLong);
+  Redrawn redrawn{.timestep = timesteps[first], .noisy = {}, .images = {}};
+  redrawn.noisy = schedule.add_noise(clean, initial_noise(request, rows, clean.sizes().slice(1)),
+                                     at::full({clean.size(0)}, redrawn.timestep, at::kLong));
+  at::Tensor classes;
+  if (!request.classes.empty()) {
+    classes = at::tensor(request.classes, at::kLong).to(options.device());
+  }
+  const Guided guided(model, request.sampler.guidance, classes, options);
+  redrawn.images = denoise_from(guided, schedule, prediction, request, rows, redrawn.noisy, first,
+                                /*on_pass=*/{});
+  return redrawn;
 }
 
 }  // namespace fovea::train

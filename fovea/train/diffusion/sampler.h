@@ -57,4 +57,22 @@ at::Tensor draw_samples(models::DiffusionVit& model, const NoiseSchedule& schedu
                         const at::TensorOptions& images,
                         const std::function<void(int64_t, int64_t)>& on_pass = {});
 
+// Images to which noise was added, and what the sampler makes of them.
+struct Redrawn {
+  int64_t timestep = 0;      // whose noise was added
+  at::Tensor noisy, images;  // [B, C, sides] float32 on the CPU
+};
+
+// The step of the sampler's that is nearest to `noise_level` of all of them from below, 0 the least
+// noisy and 1 the most. Throws ConfigError: not in [0, 1].
+size_t first_timestep(const std::vector<int64_t>& timesteps, int64_t num_time_steps,
+                      double noise_level);
+
+// Noise of that time step is added to `images` [B, C, sides] and taken away again by the sampler's
+// steps from there on (SDEdit, Meng et al. 2022). Image i gets the noise of sample
+// request.first + i; request.count is B. Otherwise as draw_samples.
+Redrawn redraw(models::DiffusionVit& model, const NoiseSchedule& schedule,
+               PredictionType prediction, const SampleRequest& request, const at::Tensor& images,
+               double noise_level, const at::TensorOptions& options);
+
 }  // namespace fovea::train

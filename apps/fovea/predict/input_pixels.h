@@ -1,0 +1,44 @@
+// What a model says of an input, back on the input's own pixels or voxels.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fovea/data/tile_blend.h"
+#include "fovea/data/tiled.h"
+#include "fovea/train/inference.h"
+
+namespace fovea::app {
+
+// values: [1, K, sides of the transformed input] -> [1, K, sides], scaled where the transforms of
+// data.val scale. Throws ConfigError where they do more than that to the size.
+at::Tensor on_input_pixels(const at::Tensor& values, const std::vector<int64_t>& sides,
+                           const train::Inference& inference, const std::string& input);
+
+// Of the tiles of `sample`, in order, predict(tile) -> [K, D, H, W] of a tile, or [K, H, W] of a
+// slice; `sink` takes finished slabs of the whole, as TileBlender's.
+void blend_sample(const data::TiledDataset& tiles, int64_t sample,
+                  const std::function<at::Tensor(int64_t tile)>& predict,
+                  const data::TileBlender::Sink& sink);
+
+// Pictures [C, sides of a tile] that `draw` gives of each tile of `sample`, put together: as many,
+// each [C, D, H, W].
+std::vector<at::Tensor> blend_pictures(
+    const data::TiledDataset& tiles, int64_t sample, const train::Inference& inference,
+    const std::string& input, const std::function<std::vector<at::Tensor>(int64_t tile)>& draw);
+
+// Writes NAME.png of the pictures side by side into `folder`, and of volumes the last one as
+// NAME.nii.gz: on the voxels of `file` (empty: there is none) where it has as many, else on the
+// model's grid. -> the paths.
+std::vector<std::string> write_pictures(const std::filesystem::path& folder,
+                                        const std::string& name,
+                                        const std::vector<at::Tensor>& pictures,
+                                        const std::string& file, const train::Inference& inference);
+
+}  // namespace fovea::app
