@@ -1,10 +1,10 @@
 #include "fovea/data/datasets/guess.h"
 
 #include <filesystem>
+#include <system_error>
 
-#include "fovea/core/error.h"
+#include "fovea/core/input_file.h"
 #include "fovea/data/formats/packed.h"
-#include "fovea/data/names.h"
 
 namespace fovea::data {
 
@@ -12,12 +12,8 @@ namespace fs = std::filesystem;
 
 DatasetConfig guess_dataset(const std::string& path) {
   if (path.ends_with(".tar")) return {WdsConfig{.path = {path}}};
+  check_input_folder(path, "one of images in class folders, of tars, or packed");
   std::error_code error;
-  if (!fs::is_directory(path, error)) {
-    fail<DataError>(
-        "{}: no such folder; expected one of images in class folders, of tars, or packed",
-        printable(path));
-  }
   const fs::path folder = path;
   for (const char* name : {kPackedManifest, "plan.json", "shard_000000.fvp"}) {
     const bool is_wds = fs::exists(folder / "shard-000000.tar", error);
