@@ -1,4 +1,4 @@
-// A sub-command: one small file in commands/, one line in main.cc.
+// A sub-command: one small file in commands/, one line in command.cc.
 #pragma once
 
 #include "apps/fovea/command_line.h"
@@ -21,6 +21,9 @@ void add_plan(Command app);
 void add_report(Command app);
 void add_doctor(Command app);
 void add_data(Command app);
+
+// All of them, in the order of the help.
+void add_commands(Command app);
 
 struct ExitRequest {
   int code;

@@ -1,12 +1,19 @@
 #include "apps/fovea/command_line.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "fovea/core/files.h"
+#include "fovea/core/nearest.h"
 
 namespace fovea::app {
 
@@ -36,7 +43,13 @@ CommandOption& CommandOption::show_default() {
 }
 
 CommandOption& CommandOption::one_of(const std::vector<std::string>& words) {
-  option_->check(CLI::IsMember(words));
+  option_->check(CLI::Validator(
+      [words](std::string& word) {
+        if (std::find(words.begin(), words.end(), word) != words.end()) return std::string();
+        return fmt::format("found '{}', expected one of {}{}", word, fmt::join(words, ", "),
+                           or_did_you_mean(word, words));
+      },
+      fmt::format("{{{}}}", fmt::join(words, ","))));
   return *this;
 }
 
@@ -61,7 +74,14 @@ CommandOption& CommandOption::non_negative() {
 }
 
 CommandOption& CommandOption::existing_file() {
-  option_->check(CLI::ExistingFile);
+  option_->check(CLI::Validator(
+      [](std::string& path) {
+        if (is_there(path) && !is_folder(path)) return std::string();
+        return fmt::format("{}: {}{}", path,
+                           is_there(path) ? "a folder, not a file" : "no such file",
+                           or_nearest_path(path));
+      },
+      "FILE"));
   return *this;
 }
 
@@ -106,6 +126,13 @@ CommandOption Command::add_flag(const std::string& name, bool& target, const std
 CommandOption Command::add_flag(const std::string& name, std::string& target,
                                 const std::string& help) {
   return CommandOption(*parser_->add_flag(name, target, help));
+}
+
+Command& Command::examples(const std::vector<std::string>& lines) {
+  std::string text = "Examples:";
+  for (const auto& line : lines) text += "\n  " + line;
+  parser_->footer(text);
+  return *this;
 }
 
 void Command::require_command() { parser_->require_subcommand(1); }

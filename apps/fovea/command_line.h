@@ -53,6 +53,8 @@ class Command {
   // A flag that may bring a value, --tree or --tree=VALUE: target is then "true" or VALUE.
   CommandOption add_flag(const std::string& name, std::string& target, const std::string& help);
 
+  // Whole command lines, which its help ends in.
+  Command& examples(const std::vector<std::string>& lines);
   void require_command();  // one of its commands must be given
   void callback(std::function<void()> run);
 

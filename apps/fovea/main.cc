@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -11,10 +12,13 @@
 #include <sstream>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/failure.h"
 #include "apps/fovea/output.h"
+#include "apps/fovea/usage.h"
+#include "apps/fovea/version.h"
 #include "fovea/core/error.h"
 #include "fovea/core/stop_signals.h"
 #include "fovea/kernels/cpu_allocator.h"
@@ -22,23 +26,6 @@
 
 namespace fovea::app {
 namespace {
-
-void add_commands(Command app) {
-  add_train(app);
-  add_eval(app);
-  add_predict(app);
-  add_explain(app);
-  add_convert(app);
-  add_export(app);
-  add_summary(app);
-  add_config(app);
-  add_list(app);
-  add_bench(app);
-  add_plan(app);
-  add_report(app);
-  add_doctor(app);
-  add_data(app);
-}
 
 // Whether other ranks of the same run are on this machine. A launcher that says it wrongly is told
 // so where the ranks are needed.
@@ -72,21 +59,44 @@ void limit_spinning(int argc, char** argv) {
   if (!error) execv(program.c_str(), argv);  // returns only where it fails; all works as before
 }
 
+// `fovea help train` is `fovea train --help`.
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (words.empty() || words.front() != "help") return words;
+  words.erase(words.begin());
+  words.emplace_back("--help");
+  return words;
+}
+
+int parse_and_run(CLI::App& app, const std::vector<std::string>& words) {
+  try {
+    check_words(app, words);
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // the last word first
+    return static_cast<int>(ExitCode::kDone);
+  } catch (const CLI::CallForVersion&) {
+    say("{}", version_text());
+    return static_cast<int>(ExitCode::kDone);
+  } catch (const CLI::ParseError& error) {  // also --help
+    std::ostringstream output, message;
+    if (app.exit(error, output, message) == 0) {
+      say("{}", output.str());
+      return static_cast<int>(ExitCode::kDone);
+    }
+    tell("{}", usage_message(app, error, words));
+    return static_cast<int>(ExitCode::kUsage);
+  }
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Train and use vision transformers, 2-D and 3-D.", "fovea");
-  app.set_version_flag("--version", "fovea " FOVEA_VERSION);
+  app.set_version_flag("--version", "", "Print version, commit, libtorch and back ends");
   app.require_subcommand(1);
-  app.failure_message(CLI::FailureMessage::help);
-  add_commands(Command(app));
+  Command program(app);
+  add_commands(program);
+  program.examples({"fovea list recipes", "fovea train recipes/fashion_mnist/quickstart.yaml",
+                    "fovea predict vit_small_patch16_224 --weights model.safetensors cat.jpg"});
   try {
-    app.parse(argc, argv);
-    return static_cast<int>(ExitCode::kDone);
-  } catch (const CLI::ParseError& error) {  // also --help and --version
-    std::ostringstream output, message;
-    const int code = app.exit(error, output, message);
-    tell("{}", message.str());
-    std::fputs(output.str().c_str(), stdout);
-    return code == 0 ? 0 : static_cast<int>(ExitCode::kUsage);
+    return parse_and_run(app, words_of(argc, argv));
   } catch (const ExitRequest& request) {
     return request.code;
   } catch (const std::exception& error) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <vector>
 
+#include "apps/fovea/usage.h"
 #include "fovea/core/config.h"
 #include "fovea/train/config.h"
 
@@ -22,13 +23,12 @@ std::string cell(std::string text) {
 }
 
 std::string option_name(const CLI::Option& option) {
-  const bool is_positional = option.get_positional();
-  auto name = is_positional ? option.get_type_name() : option.get_name(false, true);
-  return is_positional ? (option.get_required() ? name : "[" + name + "]") : name;
+  const auto name = argument_name(option);
+  return option.get_positional() && !option.get_required() ? "[" + name + "]" : name;
 }
 
-std::string command_section(const CLI::App& command, const std::string& parent) {
-  const auto name = parent + " " + command.get_name();
+std::string command_section(const CLI::App& command) {
+  const auto name = full_name(command);
   auto text = fmt::format("### {}\n\n{}.\n\n", name, command.get_description());
   std::vector<std::string> rows;
   for (const auto* option : command.get_options()) {
@@ -42,7 +42,9 @@ std::string command_section(const CLI::App& command, const std::string& parent) 
     text += fmt::format("| argument | meaning | default |\n| --- | --- | --- |\n{}\n\n",
                         fmt::join(rows, "\n"));
   }
-  for (const auto* sub : command.get_subcommands({})) text += command_section(*sub, name);
+  const auto examples = examples_of(command);
+  if (!examples.empty()) text += fmt::format("```\n{}\n```\n\n", fmt::join(examples, "\n"));
+  for (const auto* sub : command.get_subcommands({})) text += command_section(*sub);
   return text;
 }
 
@@ -136,7 +138,7 @@ std::string reference_page(Command app) {
       "page against the "
       "program.\n\n## Commands\n\n";
   for (const auto* command : app.parser().get_subcommands({})) {
-    text += command_section(*command, "fovea");
+    text += command_section(*command);
   }
   return text + recipe_section();
 }

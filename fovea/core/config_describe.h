@@ -33,20 +33,4 @@ FieldOptions bounded(const ScalarBinding& number, FieldOptions options);
 std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
 std::string join_key(const std::string& prefix, const std::string& name);
 
-// Edits (insert, delete, replace, swap neighbours) that lead from a to b.
-size_t edit_distance(std::string_view a, std::string_view b);
-
-// The nearest of `known` if it is near enough to be meant, else empty.
-std::string nearest(std::string_view word, const std::vector<std::string>& known);
-
-// "did you mean X?" with the nearest of `known`, or nothing.
-std::string did_you_mean(std::string_view word, const std::vector<std::string>& known);
-// The same behind a clause: "; did you mean X?", or nothing.
-std::string or_did_you_mean(std::string_view word, const std::vector<std::string>& known);
-
-// For an unknown key of a section with keys `known`: the nearest there, or "optim.lr" where the key
-// (or one close to it) belongs to another section; else empty. all_keys: full keys of the config.
-std::string nearest_key(std::string_view key, const std::vector<std::string>& known,
-                        const std::vector<std::string>& all_keys);
-
 }  // namespace fovea::detail

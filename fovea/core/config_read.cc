@@ -10,6 +10,7 @@
 #include "fovea/core/config_describe.h"
 #include "fovea/core/config_merge.h"
 #include "fovea/core/error.h"
+#include "fovea/core/nearest.h"
 
 namespace fovea::detail {
 namespace {

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
+#include "fovea/core/nearest.h"
 #include "fovea/core/printable.h"
 
 namespace fovea {
@@ -27,8 +29,10 @@ const char* kind_of(mode_t mode) {
   if (reason == ENXIO && stat(path.c_str(), &status) == 0) {
     fail<DataError>("{}: {}, not a regular file", printable(path), kind_of(status.st_mode));
   }
-  fail<DataError>("{}: cannot open the file ({}); check the path and its permissions",
-                  printable(path), std::strerror(reason));
+  const bool is_absent = reason == ENOENT || reason == ENOTDIR;
+  const auto hint = is_absent ? or_nearest_path(path) : std::string();
+  fail<DataError>("{}: cannot open the file ({}){}", printable(path), std::strerror(reason),
+                  hint.empty() ? "; check the path and its permissions" : hint);
 }
 
 }  // namespace
@@ -86,6 +90,12 @@ void NamelessFile::read(uint64_t offset, std::span<uint8_t> out, const std::stri
 }
 
 std::string InputFile::name() const { return printable(path_); }
+
+void check_input_folder(const std::string& path, std::string_view expected) {
+  if (is_folder(path)) return;
+  fail<DataError>("{}: no such folder{}; expected {}", printable(path), or_nearest_path(path),
+                  expected);
+}
 
 void check_output_file(const std::string& path) {
   struct stat status {};

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace fovea {
@@ -55,6 +56,9 @@ class InputFile {
   std::string path_;
   NamelessFile file_;
 };
+
+// Throws DataError "x: no such folder; expected ..." where `path` is none.
+void check_input_folder(const std::string& path, std::string_view expected);
 
 // Throws Error where something else than a regular file stands under `path`, which would be written
 // to or replaced; nothing may stand there.

@@ -4,9 +4,9 @@
 
 #include <new>
 
-#include "fovea/core/config_describe.h"
 #include "fovea/core/error.h"
 #include "fovea/core/memory.h"
+#include "fovea/core/nearest.h"
 #include "fovea/models/diffusion_vit.h"
 #include "fovea/models/mae.h"
 #include "fovea/models/sap.h"
@@ -87,7 +87,7 @@ std::vector<std::string> list_models() {
 }
 
 std::string hint_for_model(const std::string& unknown) {
-  const std::string question = detail::did_you_mean(unknown, list_models());
+  const std::string question = did_you_mean(unknown, list_models());
   return question.empty() ? "`fovea list models` shows the names" : question;
 }
 

@@ -5,8 +5,8 @@
 
 #include <set>
 
-#include "fovea/core/config_describe.h"
 #include "fovea/core/error.h"
+#include "fovea/core/nearest.h"
 
 namespace fovea::models {
 namespace {
@@ -98,7 +98,7 @@ FittedWeights fit_weights(const Model& model, const nn::NamedTensors& tensors,
     }
     // Of those that are shown: each costs a comparison with every name of the model.
     const bool is_shown = report.unexpected.size() < kShownNames;
-    const auto nearest = is_shown ? detail::nearest(name, known) : std::string();
+    const auto nearest = is_shown ? fovea::nearest(name, known) : std::string();
     report.unexpected.push_back(nearest.empty() ? name
                                                 : fmt::format("{} (nearest: {})", name, nearest));
   }

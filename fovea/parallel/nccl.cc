@@ -6,11 +6,19 @@
 #include "fovea/parallel/process_group.h"
 
 namespace fovea::parallel {
+namespace {
+
+auto* find_nccl() {
+  return reinterpret_cast<decltype(&fovea_make_nccl)>(dlsym(RTLD_DEFAULT, "fovea_make_nccl"));
+}
+
+}  // namespace
+
+bool has_nccl() { return find_nccl() != nullptr; }
 
 std::shared_ptr<const DeviceBackend> nccl_backend(const Launch& launch, int num_devices) {
   if (launch.local_size > num_devices) return nullptr;
-  auto* const make =
-      reinterpret_cast<decltype(&fovea_make_nccl)>(dlsym(RTLD_DEFAULT, "fovea_make_nccl"));
+  auto* const make = find_nccl();
   if (make == nullptr) return nullptr;
   return std::make_shared<const DeviceBackend>(
       DeviceBackend{.make = [make](const KeyStore& store, const GroupOptions& options) {

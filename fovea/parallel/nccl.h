@@ -15,4 +15,7 @@ struct DeviceBackend;
 // process sees.
 std::shared_ptr<const DeviceBackend> nccl_backend(const Launch& launch, int num_devices);
 
+// Whether the CUDA module that is loaded brings NCCL.
+bool has_nccl();
+
 }  // namespace fovea::parallel

@@ -22,6 +22,7 @@
 #include "fovea/models/variables.h"
 #include "fovea/models/weights.h"
 #include "fovea/train/phases.h"
+#include "fovea/train/recipe_files.h"
 #include "fovea/train/run_folder.h"
 #include "fovea/train/session.h"
 #include "fovea/weights/read_weights.h"
@@ -165,8 +166,8 @@ WeightsSource find_source(const std::string& target, const InferenceOptions& opt
   }
   const auto presets = models::list_models();
   if (std::find(presets.begin(), presets.end(), target) == presets.end()) {
-    fail<ConfigError>("{}: neither a file, nor a run folder, nor the name of a model; {}", target,
-                      models::hint_for_model(target));
+    fail<ConfigError>("{}: neither a file, nor a run folder, nor the name of a model{}", target,
+                      or_nearest_target(target));
   }
   check_options(target, {.target = "a model's name", .weights = true}, options);
   if (!options.weights.empty()) {

@@ -18,6 +18,7 @@
 #include "fovea/core/files.h"
 #include "fovea/core/input_file.h"
 #include "fovea/core/write_error.h"
+#include "fovea/train/recipe_files.h"
 
 namespace fovea::train {
 namespace {
@@ -83,6 +84,10 @@ TrainConfig load_run_config(const fs::path& folder, const std::vector<std::strin
 }
 
 TrainConfig load_any_config(const std::string& source, const std::vector<std::string>& overrides) {
+  if (!is_there(source)) {
+    fail<ConfigError>("{}: neither a recipe nor a run folder is there{}", source,
+                      or_nearest_recipe(source));
+  }
   return is_folder(source) ? load_run_config(source, overrides)
                            : load_config<TrainConfig>(source, overrides);
 }

@@ -8,9 +8,9 @@
 #include <map>
 #include <set>
 
-#include "fovea/core/config_describe.h"
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
+#include "fovea/core/nearest.h"
 #include "fovea/models/weights.h"
 #include "fovea/train/sharding.h"
 #include "fovea/weights/moments.h"
@@ -82,7 +82,7 @@ models::LoadReport check_moments_fit(const weights::ForeignMoments& moments,
     }
     // Of those that are shown: each costs a comparison with every name of the model.
     const bool is_shown = report.unexpected.size() < models::kShownNames;
-    const auto nearest = is_shown ? detail::nearest(item.first, known) : std::string();
+    const auto nearest = is_shown ? fovea::nearest(item.first, known) : std::string();
     report.unexpected.push_back(
         nearest.empty() ? item.first : fmt::format("{} (nearest: {})", item.first, nearest));
   }

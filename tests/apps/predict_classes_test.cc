@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -88,6 +89,11 @@ TEST_F(PredictClassesTest, FoldersAndWhatCannotBeRead) {
   EXPECT_EQ(lines[0].at("classes").size(), 2);
   EXPECT_THAT(lines[1].at("error").get<std::string>(), HasSubstr("broken.jpg"));
   EXPECT_EQ(lines_of(read_file(out, 1 << 20)), lines);
+  const auto maps = run_fovea(
+      fmt::format("explain {} {} --out {} --device cpu", run(), folder, dir_.file("maps")));
+  EXPECT_EQ(maps.exit_code, static_cast<int>(ExitCode::kData)) << maps.output;
+  EXPECT_THAT(maps.output, AllOf(HasSubstr("cannot be read: "), HasSubstr("b_rollout.png")));
+  EXPECT_TRUE(std::filesystem::exists(dir_.file("maps") + "/deep/er/a_rollout.png"));
   // One input that cannot be read is the error itself, as is a folder without an image.
   EXPECT_THAT(predict(folder + "/deep/broken.jpg").output, HasSubstr("error: "));
   dir_.write("none/a.txt", std::string("x"));

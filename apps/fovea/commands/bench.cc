@@ -164,6 +164,8 @@ void run(const BenchArguments& arguments) {
 void add_bench(Command app) {
   auto bench = app.add_command("bench", "Measure the speed of a model or of its data");
   bench.require_command();
+  bench.examples({"fovea bench model vit_tiny_patch16_224",
+                  "fovea bench data recipes/fashion_mnist/vit.yaml"});
   add_bench_data(bench);
   auto command = bench.add_command(
       "model",
@@ -214,6 +216,10 @@ void add_bench(Command app) {
           "time nothing; write the training step after the warm-up, to be compared: images, "
           "labels, weights.NAME, gradients.NAME")
       .type_name("FILE.safetensors");
+  command.examples(
+      {"fovea bench model vit_tiny_patch16_224",
+       "fovea bench model vit_small_patch16_224 --mode infer --dtype bfloat16 --batch-size 64",
+       "fovea bench model recipes/fashion_mnist/vit.yaml --profile"});
   command.callback([arguments] { run(*arguments); });
 }
 

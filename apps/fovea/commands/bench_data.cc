@@ -153,6 +153,9 @@ void add_bench_data(Command group) {
                    "batches of bytes, for a device that normalises");
   command.add_flag("--json", arguments->json,
                    "print one JSON object for each result and nothing else");
+  command.examples(
+      {"fovea bench data recipes/fashion_mnist/vit.yaml",
+       "fovea bench data recipes/fashion_mnist/vit.yaml --section val --threads 1,2,4"});
   command.callback([arguments] { run_bench_data(*arguments); });
 }
 

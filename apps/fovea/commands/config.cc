@@ -33,6 +33,8 @@ void add_show(Command config) {
       .required()
       .type_name("RECIPE|RUN_DIR");
   add_overrides(command, arguments->overrides, "optim.lr=3e-4");
+  command.examples({"fovea config show recipes/fashion_mnist/vit.yaml",
+                    "fovea config show runs/flowers optim.lr=3e-4"});
   command.callback([arguments] {
     say_as_is("{}", dump_config(train::load_any_config(arguments->source, arguments->overrides)));
   });
@@ -47,6 +49,8 @@ void add_diff(Command config) {
   command.add_option("right", arguments->other, "recipe or run folder")
       .required()
       .type_name("RIGHT");
+  command.examples({"fovea config diff runs/low_lr runs/high_lr",
+                    "fovea config diff recipes/fashion_mnist/vit.yaml runs/flowers"});
   command.callback([arguments] {
     for (const auto& change : config_diff(train::load_any_config(arguments->source),
                                           train::load_any_config(arguments->other))) {
@@ -60,13 +64,16 @@ void add_diff(Command config) {
 void add_config(Command app) {
   auto command = app.add_command("config", "Look at recipes and their keys");
   command.require_command();
+  command.examples({"fovea config show recipes/fashion_mnist/vit.yaml",
+                    "fovea config import args.yaml --from timm --out recipe.yaml"});
   add_show(command);
-  command.add_command("schema", "Print the JSON schema of a recipe, for editors").callback([] {
-    say_as_is("{}\n", json_text(config_schema<train::TrainConfig>(), 2));
-  });
+  command.add_command("schema", "Print the JSON schema of a recipe, for editors")
+      .examples({"fovea config schema > recipe.schema.json"})
+      .callback([] { say_as_is("{}\n", json_text(config_schema<train::TrainConfig>(), 2)); });
   add_diff(command);
   add_config_import(command);
   command.add_command("reference", "Print the reference of commands, flags and keys as Markdown")
+      .examples({"fovea config reference > reference.md"})
       .callback([app] { say_as_is("{}", reference_page(app)); });
 }
 

@@ -131,6 +131,8 @@ void add_config_import(Command config) {
       .show_default();
   command.add_flag("--json", arguments->json,
                    "print one JSON object on standard output and nothing else there");
+  command.examples({"fovea config import args.yaml --from timm --out recipe.yaml",
+                    "fovea config import train.sh --from timm --gpus 8 --out recipe.yaml"});
   command.callback([arguments] { run_import(*arguments); });
 }
 

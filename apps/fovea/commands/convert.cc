@@ -242,6 +242,9 @@ void add_convert(Command app) {
                    "leave out tensors that no table knows, instead of refusing the file");
   command.add_flag("--json", arguments->json,
                    "print one JSON object on standard output and nothing else there");
+  command.examples({"fovea convert runs/flowers flowers.safetensors",
+                    "fovea convert vit_small.pth small.safetensors --model vit_small_patch16_224",
+                    "fovea convert runs/flowers hf.safetensors --to hf"});
   command.callback([arguments] { run_convert(*arguments); });
 }
 

@@ -70,6 +70,8 @@ std::function<void(int64_t, int64_t)> ProgressCounter::callback() {
 void add_data(Command app) {
   auto group = app.add_command("data", "Look at, index, pack, check and prepare data sets");
   group.require_command();
+  group.examples({"fovea data inspect photos", "fovea data check recipes/fashion_mnist/vit.yaml",
+                  "fovea data pack photos --out photos_packed"});
   add_data_inspect(group);
   add_data_index(group);
   add_data_pack(group);

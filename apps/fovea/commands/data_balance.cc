@@ -83,6 +83,8 @@ void add_data_balance(Command data) {
                                "print the load_balancing section of UCF-VIT's recipes");
   command.add_flag("--json", arguments->json, "print one JSON object on standard output")
       .excludes(yaml);
+  command.examples({"fovea data balance recipes/imagenet/ucf_vit_variables.yaml --gpus 8",
+                    "fovea data balance recipes/imagenet/ucf_vit_variables.yaml --gpus 8 --json"});
   command.callback([arguments] { run(*arguments); });
 }
 

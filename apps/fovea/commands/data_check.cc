@@ -70,6 +70,8 @@ void add_data_check(Command group) {
   command.add_option("--threads", arguments->threads, "0: one for each core").in_range(0, 1024);
   command.add_flag("--json", arguments->json,
                    "print one JSON object for each data set and nothing else");
+  command.examples(
+      {"fovea data check photos", "fovea data check recipes/fashion_mnist/vit.yaml --json"});
   command.callback([arguments] { run(*arguments); });
 }
 

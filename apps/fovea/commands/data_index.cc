@@ -77,6 +77,8 @@ void add_data_index(Command group) {
   command.add_option("--threads", arguments->threads, "0: one for each core").in_range(0, 1024);
   command.add_flag("--json", arguments->json,
                    "print one JSON object on standard output and nothing else there");
+  command.examples(
+      {"fovea data index 'shards/train-{0000..0146}.tar'", "fovea data index shards --out index"});
   command.callback([arguments] { run(*arguments); });
 }
 

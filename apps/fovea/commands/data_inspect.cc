@@ -253,6 +253,9 @@ void add_data_inspect(Command group) {
                    "--tree='{fixed_length: 256, criterion: variance}'");
   command.add_option("--threads", options.threads, "0: one for each core").in_range(0, 1024);
   command.add_flag("--json", arguments->json, "print one JSON object and nothing else");
+  command.examples(
+      {"fovea data inspect photos",
+       "fovea data inspect recipes/fashion_mnist/vit.yaml --section train --out look"});
   command.callback([arguments] { run(*arguments); });
 }
 

@@ -194,6 +194,8 @@ void add_data_patch(Command group) {
       .show_default();
   command.add_flag("--json", arguments->json,
                    "print one JSON object on standard output and nothing else there");
+  command.examples({"fovea data patch slide.tif --out slide fixed_length=4096 patch_size=32",
+                    "fovea data patch scan.raw --dtype uint16 --shape 8192,8192 --out scan"});
   command.callback([arguments] { run_patch(*arguments); });
 }
 
@@ -215,6 +217,9 @@ void add_data_unpatch(Command group) {
   command.add_option("--compression", arguments->options.compression, "of the TIFF")
       .one_of({"none", "lzw", "deflate"})
       .show_default();
+  command.examples({"fovea data unpatch slide values.safetensors --out values.tif",
+                    "fovea data unpatch slide values.safetensors --tensor classes --out "
+                    "classes.tif --compression deflate"});
   command.callback([arguments] { run_unpatch(*arguments); });
 }
 

@@ -53,6 +53,8 @@ void run(const PrepareArguments& arguments) {
 void add_data_prepare(Command group) {
   auto prepare = group.add_command("prepare", "Publishers' archives as a data set");
   prepare.require_command();
+  prepare.examples({"fovea data prepare mni152 nilearn-0.14.1-py3-none-any.whl --out mni152",
+                    "fovea data prepare imagenet train.tar val.tar devkit.tar.gz --out imagenet"});
   add_data_prepare_mni152(prepare);
   auto command = prepare.add_command(
       "imagenet", "ILSVRC2012 from its two image archives and its devkit; resumable");
@@ -85,6 +87,9 @@ void add_data_prepare(Command group) {
   command.add_option("--threads", options.pack.threads, "0: one for each core").in_range(0, 1024);
   command.add_flag("--json", arguments->json,
                    "print one JSON object on standard output and nothing else there");
+  command.examples(
+      {"fovea data prepare imagenet ILSVRC2012_img_train.tar ILSVRC2012_img_val.tar "
+       "ILSVRC2012_devkit_t12.tar.gz --out imagenet"});
   command.callback([arguments] { run(*arguments); });
 }
 

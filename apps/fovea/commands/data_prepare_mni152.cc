@@ -55,6 +55,7 @@ void add_data_prepare_mni152(Command prepare) {
       .show_default();
   command.add_flag("--json", arguments->json,
                    "print one JSON object on standard output and nothing else there");
+  command.examples({"fovea data prepare mni152 nilearn-0.14.1-py3-none-any.whl --out mni152"});
   command.callback([arguments] {
     const auto report = data::prepare_mni152(arguments->options);
     if (arguments->json) {

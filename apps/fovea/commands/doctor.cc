@@ -281,6 +281,7 @@ void add_doctor(Command app) {
   auto json = std::make_shared<bool>(false);
   command.add_flag("--json", *json,
                    "print one JSON object on standard output and nothing else there");
+  command.examples({"fovea doctor", "fovea doctor --json"});
   command.callback([json] { run(*json); });
 }
 

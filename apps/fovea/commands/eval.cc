@@ -141,6 +141,9 @@ void add_eval(Command app) {
       .show_default();
   command.add_flag("--json", arguments->json,
                    "print one JSON object on standard output and nothing else there");
+  command.examples({"fovea eval runs/fashion_mnist/vit",
+                    "fovea eval runs/fashion_mnist/vit --checkpoint best --json",
+                    "fovea eval runs/dinov2 --knn --knn-k 10,20"});
   command.callback([arguments] { run(*arguments); });
 }
 

@@ -246,6 +246,9 @@ void add_explain(Command app) {
       .show_default();
   command.add_flag("--json", arguments->json,
                    "print one JSON object an image on standard output and nothing else there");
+  command.examples(
+      {"fovea explain runs/flowers rose.jpg",
+       "fovea explain vit_small_patch16_224 --weights vit_small.safetensors cat.jpg --out maps"});
   command.callback([arguments] { run(*arguments); });
 }
 

@@ -165,6 +165,10 @@ void add_export(Command app) {
       .show_default();
   command.add_flag("--json", arguments->json,
                    "print one JSON object on standard output and nothing else there");
+  command.examples(
+      {"fovea export runs/flowers flowers.onnx",
+       "fovea export runs/flowers encoder.onnx --part encoder --batch-size 8",
+       "fovea export runs/flowers flowers.safetensors --to safetensors --checkpoint best"});
   command.callback([arguments] { run_export(*arguments); });
 }
 

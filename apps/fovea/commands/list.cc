@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -14,14 +13,12 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
-#include "fovea/core/program_files.h"
 #include "fovea/models/registry.h"
 #include "fovea/train/config.h"
+#include "fovea/train/recipe_files.h"
 
 namespace fovea::app {
 namespace {
-
-namespace fs = std::filesystem;
 
 struct Entry {
   std::string name;
@@ -45,19 +42,10 @@ std::vector<Entry> list_models() {
   return entries;
 }
 
-// The folder `recipes` here, or beside the program or one of the folders above it.
-fs::path recipes_folder() {
-  constexpr int kAll = 1000;  // and a folder, not a file
-  std::error_code error;
-  if (auto here = find_upwards(fs::current_path(error), {"recipes/"}, 1)) return *here;
-  if (auto found = find_near_program({"recipes/"}, kAll)) return *found;
-  fail<ConfigError>("no folder named recipes here or above the program; run this where Fovea is");
-}
-
 // The first words of the comment at the head of a recipe.
-std::string first_comment(const fs::path& path) {
+std::string first_comment(const std::string& path) {
   constexpr size_t kMostBytes = 1 << 10;
-  auto line = read_start(path.string(), kMostBytes);
+  auto line = read_start(path, kMostBytes);
   line.resize(std::min(line.find('\n'), line.size()));
   if (!line.starts_with("#")) return "";
   const auto start = line.find_first_not_of("# ");
@@ -65,14 +53,11 @@ std::string first_comment(const fs::path& path) {
 }
 
 std::vector<Entry> list_recipes() {
-  std::vector<Entry> entries;
-  for (const auto& file : fs::recursive_directory_iterator(recipes_folder())) {
-    if (file.path().extension() != ".yaml") continue;
-    entries.push_back(
-        {file.path().lexically_relative(fs::current_path()).string(), first_comment(file.path())});
+  if (!train::recipes_folder()) {
+    fail<ConfigError>("no folder named recipes here or above the program; run this where Fovea is");
   }
-  std::sort(entries.begin(), entries.end(),
-            [](const auto& a, const auto& b) { return a.name < b.name; });
+  std::vector<Entry> entries;
+  for (const auto& path : train::shipped_recipes()) entries.push_back({path, first_comment(path)});
   return entries;
 }
 
@@ -117,10 +102,13 @@ void print(const std::vector<Entry>& entries, bool json) {
 void add_list(Command app) {
   auto command = app.add_command("list", "What there is: models, recipes, formats, names");
   command.require_command();
+  command.examples({"fovea list models", "fovea list recipes", "fovea list transforms --json"});
   for (const auto& kind : kKinds) {
     auto sub = command.add_command(kind.name, kind.help);
     auto json = std::make_shared<bool>(false);
     sub.add_flag("--json", *json, "print one JSON list on standard output");
+    const auto line = fmt::format("fovea list {}", kind.name);
+    sub.examples({line, line + " --json"});
     sub.callback([json, &kind] { print(kind.list(), *json); });
   }
 }

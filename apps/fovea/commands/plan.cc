@@ -361,6 +361,10 @@ void add_plan(Command app) {
       .show_default();
   command.add_flag("--json", arguments->json,
                    "print one JSON object a result on standard output and nothing else there");
+  command.examples(
+      {"fovea plan recipes/imagenet/rosetta_vit_b16.yaml --gpus 64",
+       "fovea plan recipes/imagenet/rosetta_vit_g14.yaml --gpus 64 --mesh dp_shard=32,tp=2",
+       "fovea plan recipes/fashion_mnist/vit.yaml --gpus 4 --mesh dp_shard=4 --dry-run"});
   command.callback([arguments] { run(*arguments); });
 }
 

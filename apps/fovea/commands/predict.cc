@@ -165,6 +165,10 @@ void add_predict(Command app) {
   add_sample_options(command, arguments->samples);
   command.add_flag("--json", arguments->json,
                    "print one JSON object an image on standard output and nothing else there");
+  command.examples(
+      {"fovea predict runs/flowers rose.jpg tulip.jpg",
+       "fovea predict vit_small_patch16_224 --weights vit_small.safetensors cat.jpg --json",
+       "fovea predict runs/diffusion --samples 16 --out samples"});
   command.callback([arguments] { run(*arguments); });
 }
 

@@ -48,6 +48,8 @@ void add_report(Command app) {
                      "comparison.html here for several runs");
   command.add_flag("--json", arguments->json,
                    "print one JSON object on standard output and nothing else there");
+  command.examples(
+      {"fovea report runs/flowers", "fovea report runs/low_lr runs/high_lr --out comparison.html"});
   command.callback([arguments] { run(*arguments); });
 }
 

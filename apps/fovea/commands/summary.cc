@@ -21,6 +21,7 @@
 #include "fovea/core/json.h"
 #include "fovea/models/registry.h"
 #include "fovea/train/model_summary.h"
+#include "fovea/train/recipe_files.h"
 #include "fovea/train/run_folder.h"
 #include "fovea/train/session.h"
 
@@ -54,9 +55,8 @@ train::TrainConfig find_config(const SummaryArguments& arguments) {
   }
   const auto names = models::list_models();
   if (std::find(names.begin(), names.end(), target) == names.end()) {
-    fail<ConfigError>(
-        "{}: neither a recipe, nor a run folder, nor the name of a model (`fovea list models`)",
-        target);
+    fail<ConfigError>("{}: neither a recipe, nor a run folder, nor the name of a model{}", target,
+                      train::or_nearest_target(target));
   }
   const auto yaml =
       fmt::format("model: {{name: {}, preset: {}}}", models::named_config(target).name(), target);
@@ -218,6 +218,9 @@ void add_summary(Command app) {
       .show_default();
   command.add_flag("--json", arguments->json,
                    "print one JSON object on standard output and nothing else there");
+  command.examples({"fovea summary vit_base_patch16_224",
+                    "fovea summary vit_base_patch16_224 model.img_size=384 --depth 1",
+                    "fovea summary recipes/fashion_mnist/vit.yaml --json"});
   command.callback([arguments] { run(*arguments); });
 }
 

@@ -127,6 +127,9 @@ void add_train(Command app) {
   add_overrides(command, arguments->overrides, "optim.lr=3e-4");
   command.add_flag("--json", arguments->json,
                    "print one JSON object on standard output and nothing else there");
+  command.examples({"fovea train recipes/fashion_mnist/vit.yaml",
+                    "fovea train recipes/fashion_mnist/vit.yaml optim.lr=3e-4 run.dir=runs/low_lr",
+                    "fovea train runs/low_lr"});
   command.callback([arguments] { run(*arguments); });
 }
 

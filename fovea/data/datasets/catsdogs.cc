@@ -5,17 +5,14 @@
 #include <set>
 
 #include "fovea/core/error.h"
-#include "fovea/core/files.h"
+#include "fovea/core/input_file.h"
 #include "fovea/data/datasets/image_files.h"
 #include "fovea/data/names.h"
 
 namespace fovea::data {
 
 std::shared_ptr<const Dataset> build_catsdogs_dataset(const CatsdogsConfig& config) {
-  if (!is_folder(config.path)) {
-    fail<DataError>("{}: no such folder; expected one with images such as cat.0.jpg and dog.0.jpg",
-                    printable(config.path));
-  }
+  check_input_folder(config.path, "one with images such as cat.0.jpg and dog.0.jpg");
   UnreadFiles unread;
   const auto names = list_image_files(config.path, unread);
   if (names.empty()) {

@@ -7,6 +7,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/core/input_file.h"
 #include "fovea/core/printable.h"
 #include "fovea/data/gzip.h"
 #include "fovea/data/image_view.h"
@@ -148,9 +149,7 @@ void unpack_cifar_planes(const uint8_t* planes, Image& image) {
 }
 
 std::shared_ptr<const Dataset> build_cifar_dataset(const CifarConfig& config) {
-  if (!is_folder(config.path)) {
-    fail<DataError>("{}: no such folder; expected a folder with CIFAR's .bin files", config.path);
-  }
+  check_input_folder(config.path, "a folder with CIFAR's .bin files");
   for (const BinaryVariant& variant : {kCifar10, kCifar100}) {
     if (config.variant != "auto" && config.variant != fmt::format("cifar{}", variant.num_classes))
       continue;

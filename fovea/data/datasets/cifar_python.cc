@@ -6,6 +6,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/core/nearest.h"
 #include "fovea/data/datasets/cifar.h"
 #include "fovea/data/formats/numpy_pickle.h"
 #include "fovea/data/formats/tar.h"
@@ -91,7 +92,8 @@ Members read_folder(const fs::path& folder, const PythonVariant& variant) {
 }
 
 Members find_members(const std::string& path) {
-  if (!is_there(path)) fail<DataError>("{}: no such file or folder", printable(path));
+  if (!is_there(path))
+    fail<DataError>("{}: no such file or folder{}", printable(path), or_nearest_path(path));
   if (!is_folder(path)) return read_archive(path);
   for (const bool is_100 : {false, true}) {
     const PythonVariant& variant = variant_named(is_100, false);

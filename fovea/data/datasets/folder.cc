@@ -5,6 +5,8 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/core/input_file.h"
+#include "fovea/core/nearest.h"
 #include "fovea/data/datasets/image_files.h"
 #include "fovea/data/files_below.h"
 #include "fovea/data/names.h"
@@ -23,11 +25,8 @@ namespace fs = std::filesystem;
 // Names of the folders in `root`, sorted as bytes; hidden ones are left out. `outside`: gets the
 // files that stand beside the folders.
 std::vector<std::string> list_classes(const fs::path& root, UnreadFiles& outside) {
+  check_input_folder(root.string(), "one with a folder of images for each class");
   std::error_code error;
-  if (!fs::is_directory(root, error)) {
-    fail<DataError>("{}: no such folder; expected one with a folder of images for each class",
-                    root.string());
-  }
   std::vector<std::string> names;
   for (fs::directory_iterator entry(root, error), end; !error && entry != end;
        entry.increment(error)) {
@@ -74,8 +73,8 @@ std::shared_ptr<const Dataset> build_folder_dataset(const FolderConfig& config,
   std::vector<std::string> names = list_classes(config.path, unread);
   for (const std::string& name : config.class_names) {
     if (is_strict && !std::binary_search(names.begin(), names.end(), name)) {
-      fail<DataError>("{}: class_names lists \"{}\", but there is no such folder", config.path,
-                      name);
+      fail<DataError>("{}: class_names lists \"{}\", but there is no such folder{}", config.path,
+                      name, or_did_you_mean(name, names));
     }
   }
   ImageFiles files;

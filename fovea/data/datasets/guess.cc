@@ -9,6 +9,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/core/nearest.h"
 #include "fovea/core/zip.h"
 #include "fovea/data/formats/dicom.h"
 #include "fovea/data/formats/packed.h"
@@ -237,9 +238,9 @@ std::vector<FoundDataset> find_datasets(const std::string& path) {
   if (path.ends_with(".tar")) return only({WdsConfig{.path = {path}}});  // with braces, too
   if (!is_there(path)) {
     fail<DataError>(
-        "{}: no such file or folder; expected a data set: a folder of class folders, of tars, of "
+        "{}: no such file or folder{}; expected a data set: a folder of class folders, of tars, of "
         "volumes, or packed; a list (.csv, .jsonl); .npz, .h5 or .nii.gz; or a recipe (.yaml)",
-        printable(path));
+        printable(path), or_nearest_path(path));
   }
   if (is_folder(path)) {
     fs::path folder = path;

@@ -6,6 +6,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/core/input_file.h"
 #include "fovea/data/formats/input_stream.h"
 #include "fovea/data/gzip.h"
 #include "fovea/data/names.h"
@@ -190,9 +191,7 @@ std::shared_ptr<const Dataset> build_idx_dataset(const IdxConfig& config) {
   std::string images = config.images;
   std::string labels = config.labels;
   if (images.empty()) {
-    if (!is_folder(config.path)) {
-      fail<DataError>("{}: no such folder; expected a folder with IDX files", config.path);
-    }
+    check_input_folder(config.path, "a folder with IDX files");
     const std::string stem = config.split == "train" ? "train" : "t10k";
     images = find_idx_file(config.path, stem, "images-idx3");
     labels = find_idx_file(config.path, stem, "labels-idx1");

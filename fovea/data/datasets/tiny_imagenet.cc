@@ -6,6 +6,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/core/input_file.h"
 #include "fovea/core/log.h"
 #include "fovea/data/datasets/image_files.h"
 #include "fovea/data/names.h"
@@ -41,10 +42,7 @@ std::vector<std::vector<std::string>> read_table(const fs::path& path) {
 }
 
 std::vector<std::string> read_classes(const fs::path& root) {
-  if (!is_folder(root)) {
-    fail<DataError>("{}: no such folder; expected Tiny-ImageNet, unpacked",
-                    printable(root.string()));
-  }
+  check_input_folder(root.string(), "Tiny-ImageNet, unpacked");
   std::vector<std::string> all, there;
   for (const auto& fields : read_table(root / "wnids.txt")) {
     const auto& wnid = fields[0];

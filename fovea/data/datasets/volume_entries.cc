@@ -4,6 +4,7 @@
 #include <set>
 
 #include "fovea/core/error.h"
+#include "fovea/core/input_file.h"
 #include "fovea/data/datasets/volume_files.h"
 #include "fovea/data/formats/file_list.h"
 #include "fovea/data/formats/glob.h"
@@ -156,8 +157,7 @@ void VolumeFilesConfig::validate(ConfigIssues& issues) const {
 
 std::vector<VolumeEntry> find_volume_entries(const VolumeFilesConfig& config,
                                              const std::string& default_image) {
-  if (!is_folder(config.path))
-    fail<DataError>("{}: no such folder; expected a folder with volumes", printable(config.path));
+  check_input_folder(config.path, "a folder with volumes");
   if (!config.list.empty()) return entries_of_list(config);
   if (!config.images.empty()) return entries_of_patterns(config, config.images);
   // What the recipe does not name, it cannot have left out on purpose.
