@@ -116,7 +116,7 @@ def rows():
                 baseline_name="best linear guess from mean and variance of each pixel"),
         Row("mni152/mae", "mni152/mae", short(60, 15), [], "loss", False, "loss_mean_image", "mean image"),
         mni("mni152/unetr", "unetr", 60, 10, False),
-        mni("mni152/sap", "sap", 100, 20, True),
+        mni("mni152/sap", "sap", 100, 20, True, [CENTER]),
         mni("mni152/unetr, patch 4, as sap", "unetr", 100, 20, True,
             ["model.encoder.patch_size=4", "optim.lr=1e-3", CENTER]),
         fashion("vit", 100, 20, PROBE + ["init.weights={mae}/weights.safetensors", "init.part=encoder"])._replace(

@@ -37,6 +37,10 @@ void write_message(std::string_view text) {
   std::fwrite(shown.data(), 1, shown.size(), stderr);
 }
 
+std::string counted(int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 void hold_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(stream, F_GETFD) != -1 || errno != EBADF) continue;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,6 +37,9 @@ template <class... Args>
 void tell(fmt::format_string<Args...> format, Args&&... args) {
   write_message(fmt::format(format, std::forward<Args>(args)...));
 }
+
+// "1 sample", "2 samples".
+std::string counted(int64_t count, std::string_view noun);
 
 // A stream that the caller has closed is opened on nothing, so that no file that is opened later
 // takes its number and what is printed.

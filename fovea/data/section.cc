@@ -1,14 +1,10 @@
 #include "fovea/data/section.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <span>
 #include <type_traits>
 
 #include "fovea/core/error.h"
 #include "fovea/data/datasets/volume_axes.h"
-#include "fovea/data/subset.h"
 #include "fovea/data/tiled.h"
 #include "fovea/data/transforms/any_transform.h"
 #include "fovea/data/transforms/pipeline.h"
@@ -17,36 +13,10 @@
 namespace fovea::data {
 namespace {
 
-constexpr size_t kMostNamed = 8;  // classes in a message
-
-// The dataset with the labels that the model has learned. A label is a position in the list of
-// classes, so that another list would count right answers as wrong ones.
-std::shared_ptr<const Dataset> with_classes(std::shared_ptr<const Dataset> dataset,
-                                            const std::vector<std::string>& expected) {
-  const auto& found = dataset->class_names();
-  const bool is_named = static_cast<int64_t>(found.size()) == dataset->num_classes();
-  if (expected.empty() || expected == found || !is_named || dataset->has_masks()) return dataset;
-  std::vector<int64_t> labels;
-  for (const std::string& name : found) {
-    const auto place = std::find(expected.begin(), expected.end(), name);
-    if (place == expected.end()) {
-      fail<ConfigError>(
-          "data.val: the class '{}' is none of the {} that the model has learned ({}{}); rename or "
-          "remove it, or give both data sets the same class_names",
-          name, expected.size(),
-          fmt::join(std::span(expected).first(std::min(expected.size(), kMostNamed)), ", "),
-          expected.size() > kMostNamed ? ", ..." : "");
-    }
-    labels.push_back(place - expected.begin());
-  }
-  return std::make_shared<RelabelledDataset>(std::move(dataset), std::move(labels), expected);
-}
-
 void open_single(const DataConfig& config, const DatasetConfig& section, const InputForm& input,
                  bool is_training, OpenedSection& opened) {
   opened.dataset =
-      build_dataset(section, is_training ? EmptyClasses::kRefused : EmptyClasses::kAllowed);
-  if (!is_training) opened.dataset = with_classes(opened.dataset, input.class_names);
+      is_training ? build_dataset(section) : build_validation_set(section, input.class_names);
   if (config.tiling) {
     opened.dataset = std::make_shared<TiledDataset>(opened.dataset, *config.tiling);
   }
@@ -76,7 +46,8 @@ MixOptions mix_options(const DataConfig& config, const MixConfig& mix, const Mix
 
 void open_mix(const DataConfig& config, const MixConfig& mix, const InputForm& input,
               bool is_training, OpenedSection& opened) {
-  const auto dataset = build_mix_dataset(mix, config.tiling);
+  const auto dataset =
+      build_mix_dataset(mix, config.tiling, is_training ? nullptr : &input.class_names);
   for (const MixSet& set : dataset->sets()) {
     const auto channels = static_cast<int64_t>(set.variables.size());
     opened.transforms.push_back(

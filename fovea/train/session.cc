@@ -31,7 +31,7 @@ void check_variables_of(const models::Model& model, const data::OpenedSection& o
   }
 }
 
-// A mix is not matched by name, nor are the classes of voxels.
+// Classes of voxels are not matched by name.
 void check_class_names(const std::vector<std::string>& expected,
                        const std::vector<std::string>& found) {
   if (expected.empty() || found.empty() || expected == found) return;

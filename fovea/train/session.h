@@ -42,8 +42,8 @@ DataSource make_source(data::OpenedSection section);
 DataSource open_training_data(const TrainConfig& config, data::Shard shard = {});
 // data.val, in order and to the last sample; empty where the recipe has none. class_names: those of
 // the training data, with which those of data.val are matched by name; it may lack some of them.
-// Throws ConfigError for a class that training did not have (of a mix, and of masks: where the two
-// lists differ).
+// Throws ConfigError for a class that training did not have (of masks: where the two lists
+// differ).
 DataSource open_validation_data(const TrainConfig& config,
                                 const std::vector<std::string>& class_names,
                                 data::Shard shard = {});

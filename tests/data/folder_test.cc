@@ -123,6 +123,15 @@ TEST_F(FolderTest, ValidationIsMatchedWithTheTrainedClassesByName) {
   EXPECT_EQ(sample.label, 1) << "zebra";
   dataset->read_in_place(2, sample);
   EXPECT_EQ(sample.label, 1) << "zebra";
+  // The sets of a mix, too.
+  MixSetConfig set;
+  set.name = "a";
+  set.source = {*section.get_if<FolderConfig>()};
+  MixConfig mix;
+  mix.sets.push_back(set);
+  const auto mixed = open_section(config, {mix}, {.class_names = learned}, false).dataset;
+  mixed->read(0, sample);
+  EXPECT_EQ(sample.label, 3) << "ant";
   EXPECT_THAT(message_of<ConfigError>([&] {
                 open({"ape", "bee", "ant"});
               }),

@@ -39,7 +39,7 @@ void print(const CheckArguments& arguments, const std::string& name,
     return;
   }
   for (const auto& [index, reason] : report.damaged) say("{}[{}]: {}\n", title, index, reason);
-  say("{}: {} samples, {} damaged\n", title, report.samples, report.damaged.size());
+  say("{}: {}, {} damaged\n", title, counted(report.samples, "sample"), report.damaged.size());
 }
 
 void run(const CheckArguments& arguments) {

@@ -55,7 +55,8 @@ void run(const IndexArguments& arguments) {
     say_as_is("{}\n",
               json_text(nlohmann::ordered_json{{"shards", tars.size()}, {"num_samples", samples}}));
   } else {
-    say("{} tars, {} samples; indices {}\n", tars.size(), samples,
+    say("{}, {}; indices {}\n", counted(static_cast<int64_t>(tars.size()), "tar"),
+        counted(samples, "sample"),
         arguments.out.empty() ? "beside the tars" : "in " + arguments.out);
   }
 }

@@ -59,8 +59,9 @@ void pack_one(const PackArguments& arguments, const std::string& name,
     say_as_is("{}\n", json_text(out));
     return;
   }
-  say("{}: {} samples in {} shards, {:.1f} MiB{}\n  recipe: data.{}: {}\n", options.out,
-      report.samples, report.shards, static_cast<double>(report.bytes) / (1 << 20),
+  say("{}: {} in {}, {:.1f} MiB{}\n  recipe: data.{}: {}\n", options.out,
+      counted(report.samples, "sample"), counted(report.shards, "shard"),
+      static_cast<double>(report.bytes) / (1 << 20),
       report.resumed > 0 ? fmt::format(" ({} were there)", report.resumed) : "",
       name.empty() ? "train" : name, recipe_line(options, *dataset));
 }

@@ -38,8 +38,7 @@ std::string metrics_text(const std::map<std::string, double>& metrics) {
 
 // "22 steps, 1.00 epochs; loss 0.61, top1 83.2"; without an evaluation its first part.
 std::string length_text(const train::FitResult& result) {
-  const auto text = fmt::format("{} step{}, {:.2f} epochs", result.step,
-                                result.step == 1 ? "" : "s", result.epoch);
+  const auto text = fmt::format("{}, {:.2f} epochs", counted(result.step, "step"), result.epoch);
   return result.last_eval.empty() ? text : text + "; " + metrics_text(result.last_eval);
 }
 

@@ -112,8 +112,8 @@ void predict_samples(const PredictArguments& arguments, const train::Inference& 
       1, kMaxColumns);
   write_png_file(folder / "grid.png", train::sample_grid(samples, columns, task.value_range));
   if (!arguments.json) {
-    say("{}: {} samples and grid.png ({}, {} steps)\n", folder.string(), samples.size(0),
-        request.sampler.kind, request.sampler.steps);
+    say("{}: {} and grid.png ({}, {})\n", folder.string(), counted(samples.size(0), "sample"),
+        request.sampler.kind, counted(request.sampler.steps, "step"));
   }
 }
 

@@ -14,8 +14,9 @@ namespace {
 
 // A set, or one for each of its variables.
 void add_sets(const MixConfig& config, const MixSetConfig& set,
-              const std::optional<TilingConfig>& tiling, std::vector<MixSet>& sets) {
-  auto dataset = build_mix_source(set);
+              const std::optional<TilingConfig>& tiling, const std::vector<std::string>* learned,
+              std::vector<MixSet>& sets) {
+  auto dataset = build_mix_source(set, learned);
   const auto& cut = set.tiling ? set.tiling : tiling;
   if (cut) dataset = std::make_shared<TiledDataset>(dataset, *cut);
   const auto& own = transforms_of(set.source);
@@ -169,14 +170,17 @@ std::string MixDataset::describe(int64_t index) const {
   return name + ": " + dataset.describe(index);
 }
 
-std::shared_ptr<const Dataset> build_mix_source(const MixSetConfig& config) {
-  auto dataset = build_dataset(config.source);
+std::shared_ptr<const Dataset> build_mix_source(const MixSetConfig& config,
+                                                const std::vector<std::string>* learned) {
+  auto dataset = learned == nullptr ? build_dataset(config.source)
+                                    : build_validation_set(config.source, *learned);
   if (config.start == 0.0 && config.end == 1.0) return dataset;
   return std::make_shared<SubsetDataset>(dataset, config.start, config.end);
 }
 
 std::shared_ptr<const MixDataset> build_mix_dataset(const MixConfig& config,
-                                                    const std::optional<TilingConfig>& tiling) {
+                                                    const std::optional<TilingConfig>& tiling,
+                                                    const std::vector<std::string>* learned) {
   const MixSetConfig* known = nullptr;  // the last whose axes are known
   for (const MixSetConfig& set : config.sets) {
     const VolumeAxes axes = volume_axes(set.source);
@@ -185,7 +189,7 @@ std::shared_ptr<const MixDataset> build_mix_dataset(const MixConfig& config,
     known = &set;
   }
   std::vector<MixSet> sets;
-  for (const MixSetConfig& set : config.sets) add_sets(config, set, tiling, sets);
+  for (const MixSetConfig& set : config.sets) add_sets(config, set, tiling, learned, sets);
   return std::make_shared<MixDataset>(std::move(sets));
 }
 

@@ -119,11 +119,14 @@ class MixDataset : public Dataset {
   std::vector<int64_t> ends_;  // [sets]: samples of sets 0 to s
 };
 
-// One set's samples without tiles: its source, cut to [start, end).
-std::shared_ptr<const Dataset> build_mix_source(const MixSetConfig& config);
+// One set's samples without tiles: its source, cut to [start, end). learned: of validation, the
+// classes of the model (see build_validation_set).
+std::shared_ptr<const Dataset> build_mix_source(const MixSetConfig& config,
+                                                const std::vector<std::string>* learned = nullptr);
 // Opens every set. tiling: of the sets that name none.
-std::shared_ptr<const MixDataset> build_mix_dataset(const MixConfig& config,
-                                                    const std::optional<TilingConfig>& tiling = {});
+std::shared_ptr<const MixDataset> build_mix_dataset(
+    const MixConfig& config, const std::optional<TilingConfig>& tiling = {},
+    const std::vector<std::string>* learned = nullptr);
 // "3:5" as {3, 5}. Throws ConfigError: not numbers above 0, or not one for each of num_sets.
 std::vector<int64_t> parse_group_list(const std::string& text, int64_t num_sets);
 

@@ -1,6 +1,13 @@
 #include "fovea/data/datasets/registry.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <span>
 #include <type_traits>
+
+#include "fovea/core/error.h"
+#include "fovea/data/subset.h"
 
 namespace fovea::data {
 namespace {
@@ -59,6 +66,31 @@ std::shared_ptr<const Dataset> build(const Hdf5Config& config) {
   return build_hdf5_dataset(config);
 }
 
+constexpr size_t kMostNamed = 8;  // classes in a message
+
+// The dataset with the labels that the model has learned. A label is a position in the list of
+// classes, so that another list would count right answers as wrong ones.
+std::shared_ptr<const Dataset> with_classes(std::shared_ptr<const Dataset> dataset,
+                                            const std::vector<std::string>& expected) {
+  const auto& found = dataset->class_names();
+  const bool is_named = static_cast<int64_t>(found.size()) == dataset->num_classes();
+  if (expected.empty() || expected == found || !is_named || dataset->has_masks()) return dataset;
+  std::vector<int64_t> labels;
+  for (const std::string& name : found) {
+    const auto place = std::find(expected.begin(), expected.end(), name);
+    if (place == expected.end()) {
+      fail<ConfigError>(
+          "data.val: the class '{}' is none of the {} that the model has learned ({}{}); rename or "
+          "remove it, or give both data sets the same class_names",
+          name, expected.size(),
+          fmt::join(std::span(expected).first(std::min(expected.size(), kMostNamed)), ", "),
+          expected.size() > kMostNamed ? ", ..." : "");
+    }
+    labels.push_back(place - expected.begin());
+  }
+  return std::make_shared<RelabelledDataset>(std::move(dataset), std::move(labels), expected);
+}
+
 }  // namespace
 
 std::shared_ptr<const Dataset> build_dataset(const DatasetConfig& config,
@@ -70,6 +102,11 @@ std::shared_ptr<const Dataset> build_dataset(const DatasetConfig& config,
       return build(chosen);
     }
   });
+}
+
+std::shared_ptr<const Dataset> build_validation_set(const DatasetConfig& config,
+                                                    const std::vector<std::string>& class_names) {
+  return with_classes(build_dataset(config, EmptyClasses::kAllowed), class_names);
 }
 
 const std::vector<AnyTransformConfig>& transforms_of(const DatasetConfig& config) {
