@@ -499,6 +499,7 @@ FitResult Trainer::Run::fit() {
                    .epoch = log_position().epoch,
                    .stopped = !is_over(),
                    .last_eval = last_eval};
+  clock.reset();  // the report says when the run ended
   if (!result.stopped && has_writers_parts()) finish();
   if (result.stopped) folder.mark_stopped(step);
   world.at_operation("at the end");

@@ -64,7 +64,9 @@ TEST_F(MaeProgramTest, TrainsEvaluatesPredictsAndReports) {
   EXPECT_GT(metrics.at("loss").get<double>(), 0);
   EXPECT_TRUE(metrics.contains("psnr") && metrics.contains("loss_mean_image")) << metrics.dump();
   EXPECT_EQ(nlohmann::json::parse(run_well("eval " + run + " --json")), metrics);
-  EXPECT_THAT(read_file(run + "/report.html", 1 << 26), HasSubstr("input, masked, reconstruction"));
+  EXPECT_THAT(read_file(run + "/report.html", 1 << 26),
+              AllOf(HasSubstr("input, masked, reconstruction"), HasSubstr("duration"),
+                    ::testing::Not(HasSubstr("not yet, or it was stopped"))));
 
   data::Image image{8, 8, 1, std::vector<uint8_t>(64, 200)};
   const auto png = data::encode_png(image);
