@@ -13,6 +13,9 @@ namespace fovea::detail {
 // reports them.
 void merge_changes(const ConfigBinding& binding, const ConfigNode& changes, ConfigNode& node);
 
+// null, "", [] or {}: what turns a key off.
+bool says_nothing(const ConfigNode& value);
+
 // The entry of that key, which is there or is added.
 void put_value(ConfigNode& map, const std::string& key, ConfigNode value);
 
