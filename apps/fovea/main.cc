@@ -20,6 +20,7 @@
 #include "apps/fovea/usage.h"
 #include "apps/fovea/version.h"
 #include "fovea/core/error.h"
+#include "fovea/core/log.h"
 #include "fovea/core/stop_signals.h"
 #include "fovea/kernels/cpu_allocator.h"
 #include "fovea/parallel/launch_env.h"
@@ -34,6 +35,17 @@ bool has_ranks_beside_it() {
     return parallel::launch_from(parallel::process_environment()).local_size > 1;
   } catch (const std::exception&) {
     return false;
+  }
+}
+
+// Ranks of a run read the same command line and recipe: what is said of them is said once, by the
+// first, or by the process that has started them all. See run_in_world.
+void mute_other_ranks() {
+  const auto environment = parallel::process_environment();
+  const bool is_started_by_fovea = environment(parallel::kStoreVariable).has_value();
+  try {
+    if (is_started_by_fovea || parallel::launch_from(environment).rank > 0) mute_log();
+  } catch (const std::exception&) {  // said where the ranks are needed
   }
 }
 
@@ -119,6 +131,7 @@ __attribute__((section(".preinit_array"), used)) void (*const catching)() = catc
 int main(int argc, char** argv) {
   fovea::app::hold_standard_streams();
   fovea::app::limit_spinning(argc, argv);
+  fovea::app::mute_other_ranks();
   fovea::hold_stop_signals();
   fovea::kernels::use_caching_cpu_allocator();
   return fovea::app::exit_code_after_output(fovea::app::run(argc, argv));

@@ -90,7 +90,7 @@ void warn_of_strangers(const parallel::Launch& launch) {
 }
 
 void run_as_rank(parallel::World& world, const std::function<void(parallel::World&)>& body) {
-  if (!world.is_first()) mute_log();
+  world.is_first() ? set_log_verbose(true) : mute_log();
   std::optional<ExitRequest> request;
   try {
     try {

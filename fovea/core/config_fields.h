@@ -39,6 +39,10 @@ struct FieldOptions {
   bool required = false;                  // no default that makes sense: must be given
   bool one_is_list = false;               // of a list: a single value stands for a list of one
   std::string null_word = {};  // of an optional: what stands for "no value", such as "auto"
+  // Keys beside it that say the same otherwise: given on the command line, or in changes to a
+  // config, it takes the place of those that stand below. What both in one place mean is the
+  // config's own affair.
+  std::vector<std::string> instead_of = {};
 };
 
 // What `validate` of a config reports; keys are relative to the config that reports.

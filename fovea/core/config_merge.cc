@@ -18,6 +18,13 @@ bool names_another(const ConfigNode& changes, const ConfigNode& node, std::strin
   return !current || current->scalar != name->scalar;
 }
 
+void erase_key(ConfigNode& map, std::string_view key) {
+  const auto found = std::find(map.keys.begin(), map.keys.end(), key);
+  if (found == map.keys.end()) return;
+  map.children.erase(map.children.begin() + (found - map.keys.begin()));
+  map.keys.erase(found);
+}
+
 // A section with presets is given anew where another one is named: the keys that the old preset
 // filled in would otherwise hide those of the new one.
 void merge_section(const SectionBinding& section, const ConfigNode& changes, ConfigNode& node) {
@@ -36,6 +43,10 @@ void merge_section(const SectionBinding& section, const ConfigNode& changes, Con
     } else {
       merge_changes(*field->binding, changes.children[i], *current);
     }
+    if (field == fields.end() || says_nothing(changes.children[i])) continue;
+    for (const auto& other : field->options.instead_of) {
+      if (!changes.find(other)) erase_key(node, other);
+    }
   }
 }
 
@@ -53,12 +64,7 @@ void merge_one_of(const OneOfBinding& one_of, const ConfigNode& changes, ConfigN
   }
   const ConfigNode name = *node.find(tag);
   ConfigNode own = changes;  // the tag is no field of the alternative
-  for (size_t i = 0; i < own.keys.size(); ++i) {
-    if (own.keys[i] != tag) continue;
-    own.keys.erase(own.keys.begin() + static_cast<int64_t>(i));
-    own.children.erase(own.children.begin() + static_cast<int64_t>(i));
-    break;
-  }
+  erase_key(own, tag);
   merge_section(*one_of.chosen(), own, node);
   if (!node.find(tag)) node.add(tag, name);
 }
@@ -144,6 +150,19 @@ void drop_old_keys(const ConfigBinding& binding, const ConfigNode& before, Confi
     default:
       return;
   }
+}
+
+bool says_nothing(const ConfigNode& value) {
+  switch (value.kind) {
+    case ConfigNode::Kind::kNull:
+      return true;
+    case ConfigNode::Kind::kScalar:
+      return value.scalar.empty();
+    case ConfigNode::Kind::kList:
+    case ConfigNode::Kind::kMap:
+      return value.children.empty();
+  }
+  return false;
 }
 
 void put_value(ConfigNode& map, const std::string& key, ConfigNode value) {

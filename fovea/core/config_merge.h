@@ -18,6 +18,9 @@ void merge_changes(const ConfigBinding& binding, const ConfigNode& changes, Conf
 // not. Keys that an override gave, and those that neither knows, stay for reading to report.
 void drop_old_keys(const ConfigBinding& binding, const ConfigNode& before, ConfigNode& node);
 
+// null, "", [] or {}: what turns a key off.
+bool says_nothing(const ConfigNode& value);
+
 // The entry of that key, which is there or is added.
 void put_value(ConfigNode& map, const std::string& key, ConfigNode value);
 

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <set>
 
 #include "fovea/core/config_describe.h"
 #include "fovea/core/config_merge.h"
 #include "fovea/core/error.h"
+#include "fovea/core/log.h"
 #include "fovea/core/nearest.h"
 
 namespace fovea::detail {
@@ -101,11 +101,15 @@ ConfigOrigin ConfigReader::origin_of(const std::string& key) const {
   return source_;
 }
 
+bool ConfigReader::is_of_file(const ConfigOrigin& origin) const {
+  return !origin.source || *origin.source == *source_.source;
+}
+
 void ConfigReader::throw_faults() {
   if (faults_.empty()) return;
   std::stable_sort(faults_.begin(), faults_.end(), [&](const ConfigFault& a, const ConfigFault& b) {
     const auto rank = [&](const ConfigFault& fault) {
-      const bool in_file = !fault.origin.source || *fault.origin.source == *source_.source;
+      const bool in_file = is_of_file(fault.origin);
       return std::pair(in_file ? 0 : 1, in_file ? fault.origin.line : 0);
     };
     return rank(a) < rank(b);
@@ -322,6 +326,28 @@ void ConfigReader::read_one_of(const OneOfBinding& one_of, const ConfigNode& nod
   read_section(*one_of.chosen(), is_map ? &node : nullptr, key, &one_of);
 }
 
+// Of keys that exclude each other the command line's stands; those of the recipe are left out, and
+// that is said.
+std::set<std::string> ConfigReader::displaced_fields(const std::vector<ConfigField>& fields,
+                                                     const ConfigNode& node,
+                                                     const std::string& key) const {
+  std::set<std::string> displaced;
+  for (const auto& field : fields) {
+    const auto* chosen = node.find(field.name);
+    if (!chosen || is_of_file(chosen->origin) || says_nothing(*chosen)) continue;
+    for (const auto& name : field.options.instead_of) {
+      const auto* other = node.find(name);
+      if (!other || !is_of_file(other->origin)) continue;
+      displaced.insert(name);
+      if (says_nothing(*other)) continue;
+      log_info(fmt::format("{}={} takes the place of {}: {} ({})", join_key(key, field.name),
+                           emit_yaml_flow(*chosen), name, emit_yaml_flow(*other),
+                           other->origin.text()));
+    }
+  }
+  return displaced;
+}
+
 // A section that the recipe leaves out may still have keys that must be given.
 void ConfigReader::read_absent(const ConfigBinding& binding, const std::string& key) {
   if (binding.kind() == ConfigBinding::Kind::kSection) {
@@ -336,9 +362,12 @@ void ConfigReader::read_section(const SectionBinding& section, const ConfigNode*
                                 const std::string& key, const OneOfBinding* owner) {
   if (node && node->kind != ConfigNode::Kind::kMap) return expected(section, {}, *node, key);
   if (node) read_preset(section, *node, key);
-  for (const ConfigField& field : section.fields()) {
+  const auto fields = section.fields();
+  const auto displaced = node ? displaced_fields(fields, *node, key) : std::set<std::string>();
+  for (const ConfigField& field : fields) {
     const std::string field_key = join_key(key, field.name);
-    if (const ConfigNode* child = node ? node->find(field.name) : nullptr) {
+    const bool is_given = node && !displaced.contains(field.name);
+    if (const ConfigNode* child = is_given ? node->find(field.name) : nullptr) {
       read(*field.binding, field.options, *child, field_key);
     } else if (field.options.required) {
       faulty_keys_.push_back(field_key);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,8 @@ class ConfigReader {
   // a OneOf.
   void read_section(const SectionBinding& section, const ConfigNode* node, const std::string& key,
                     const OneOfBinding* owner = nullptr);
+  std::set<std::string> displaced_fields(const std::vector<ConfigField>& fields,
+                                         const ConfigNode& node, const std::string& key) const;
   void read_absent(const ConfigBinding& binding, const std::string& key);
   void read_preset(const SectionBinding& section, const ConfigNode& node, const std::string& key);
   void report_unknown_keys(const SectionBinding& section, const ConfigNode& node,
@@ -57,6 +60,7 @@ class ConfigReader {
   std::string unknown_key_message(const std::string& name, const std::vector<std::string>& known,
                                   const std::string& key, const OneOfBinding* owner);
   void validate(const SectionBinding& section, const std::string& key);
+  bool is_of_file(const ConfigOrigin& origin) const;
   bool concerns_fault(const std::string& section_key, const std::string& issue_key,
                       const std::string& message) const;
 

@@ -47,10 +47,8 @@ void InitConfig::validate(ConfigIssues& issues) const {
 }
 
 void TrainerConfig::validate(ConfigIssues& issues) const {
-  if (max_epochs.has_value() == max_steps.has_value()) {
-    issues.add(max_epochs ? "max_steps" : "max_epochs",
-               fmt::format("found {}; expected exactly one of max_epochs and max_steps",
-                           max_epochs ? "both max_epochs and max_steps" : "neither"));
+  if (!max_epochs && !max_steps) {
+    issues.add("max_epochs", "found neither max_epochs nor max_steps; expected one of them");
   }
   const bool is_frozen = std::find(freeze.begin(), freeze.end(), "backbone") != freeze.end();
   if (cache_features != "none" && !is_frozen) {

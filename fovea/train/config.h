@@ -144,10 +144,11 @@ struct TrainerConfig {
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
-    v.field("max_epochs", self.max_epochs, "passes over the training set (or give max_steps)",
-            {.min = 0, .exclusive_min = true, .unit = "epochs"});
+    v.field("max_epochs", self.max_epochs,
+            "passes over the training set (or give max_steps); with both, whichever ends first",
+            {.min = 0, .exclusive_min = true, .unit = "epochs", .instead_of = {"max_steps"}});
     v.field("max_steps", self.max_steps, "optimizer steps (or give max_epochs)",
-            {.min = 1, .unit = "steps"});
+            {.min = 1, .unit = "steps", .instead_of = {"max_epochs"}});
     v.field("micro_batch_size", self.micro_batch_size,
             "samples in one forward pass; the gradients of a batch are summed over its passes and "
             "equal those of the whole batch; auto: the whole batch, halved where memory runs out",
@@ -163,9 +164,10 @@ struct TrainerConfig {
             {.min = 0});
     v.field("eval_every_epochs", self.eval_every_epochs,
             "evaluate this often, and at the end; 0: only at the end",
-            {.min = 0, .unit = "epochs"});
+            {.min = 0, .unit = "epochs", .instead_of = {"eval_every_steps"}});
     v.field("eval_every_steps", self.eval_every_steps,
-            "the same in steps, instead of eval_every_epochs", {.min = 1, .unit = "steps"});
+            "the same in steps, instead of eval_every_epochs",
+            {.min = 1, .unit = "steps", .instead_of = {"eval_every_epochs"}});
     v.field("freeze", self.freeze,
             "parameters that stay as they are, by name or pattern (`blocks.*`); `backbone`: all "
             "but the head, and a classifier's backbone then runs without dropout and autograd");

@@ -79,15 +79,6 @@ void validate_start(const TrainConfig& config, size_t index, ConfigIssues& issue
   }
 }
 
-// One of max_epochs and max_steps takes the place of the other.
-void drop_other_length(ConfigTree& set) {
-  ConfigNode* trainer = set.root.find("trainer");
-  if (!trainer || trainer->kind != ConfigNode::Kind::kMap) return;
-  const bool has_epochs = trainer->find("max_epochs"), has_steps = trainer->find("max_steps");
-  if (has_epochs == has_steps) return;
-  trainer->add(has_epochs ? "max_steps" : "max_epochs", ConfigNode{});
-}
-
 Phase resolve(const TrainConfig& recipe, size_t index) {
   const auto& given = recipe.phases[index];
   Phase phase{
@@ -95,9 +86,7 @@ Phase resolve(const TrainConfig& recipe, size_t index) {
   phase.config.phases.clear();
   const bool follows = phase.start_from != "none";
   if (follows) phase.config.init = {};
-  auto set = given.set;
-  drop_other_length(set);
-  phase.config = changed_config(phase.config, set, fmt::format("phase {}", given.name));
+  phase.config = changed_config(phase.config, given.set, fmt::format("phase {}", given.name));
   phase.config.run.dir = phase_folder(recipe.run.dir, index, given.name);
   if (follows) {
     const auto before = phase_folder(recipe.run.dir, index - 1, recipe.phases[index - 1].name);

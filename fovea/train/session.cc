@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
@@ -246,9 +247,12 @@ void use_graphs(Stepper& stepper, const DeviceConfig& config, c10::Device device
 }
 
 int64_t total_steps(const TrainerConfig& config, int64_t batches_per_epoch) {
-  if (config.max_steps) return *config.max_steps;
-  return std::max<int64_t>(
-      1, std::llround(config.max_epochs.value() * static_cast<double>(batches_per_epoch)));
+  constexpr auto kNoEnd = std::numeric_limits<int64_t>::max();
+  const auto of_epochs = [&] {
+    const double steps = *config.max_epochs * static_cast<double>(batches_per_epoch);
+    return std::max<int64_t>(1, std::llround(steps));
+  };
+  return std::min(config.max_steps.value_or(kNoEnd), config.max_epochs ? of_epochs() : kNoEnd);
 }
 
 }  // namespace fovea::train

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
 
@@ -190,6 +192,81 @@ TEST(ConfigMergeTest, KeysAndSchemaNameATreeOnce) {
     EXPECT_EQ(key.type, "map of keys");
   }
   EXPECT_EQ(found, 1);
+}
+
+// Keys that say the same otherwise.
+struct LengthConfig {
+  std::optional<double> epochs;
+  std::optional<int64_t> steps;
+  std::string folder;
+  std::vector<std::string> files;
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("epochs", self.epochs, "passes", {.instead_of = {"steps"}});
+    v.field("steps", self.steps, "steps", {.instead_of = {"epochs"}});
+    v.field("folder", self.folder, "all files of a folder", {.instead_of = {"files"}});
+    v.field("files", self.files, "some files", {.instead_of = {"folder"}});
+  }
+};
+
+struct RunLengthConfig {
+  LengthConfig run;
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("run", self.run, "how long");
+  }
+};
+
+struct ReadLength {
+  LengthConfig run;
+  std::string said;
+};
+
+ReadLength read_length(const std::string& yaml, const std::vector<std::string>& overrides) {
+  ::testing::internal::CaptureStderr();
+  const auto config = parse_config<RunLengthConfig>(yaml, "length.yaml", overrides);
+  return {config.run, ::testing::internal::GetCapturedStderr()};
+}
+
+TEST(InsteadOfTest, TheCommandLineTakesThePlaceOfTheFile) {
+  const auto steps = read_length("run:\n  epochs: 3\n", {"run.steps=20"});
+  EXPECT_EQ(steps.run.steps, 20);
+  EXPECT_FALSE(steps.run.epochs);
+  EXPECT_THAT(steps.said, HasSubstr("run.steps=20 takes the place of epochs: 3 (length.yaml:2)"));
+  EXPECT_EQ(std::count(steps.said.begin(), steps.said.end(), '\n'), 1);
+  const auto epochs = read_length("run: {epochs: null, steps: 9}", {"run.epochs=2"});
+  EXPECT_EQ(epochs.run.epochs, 2);
+  EXPECT_FALSE(epochs.run.steps);
+  const auto files = read_length("run: {folder: /data}", {"run.files=[a, b]"});
+  EXPECT_EQ(files.run.folder, "");
+  EXPECT_EQ(files.run.files.size(), 2u);
+}
+
+TEST(InsteadOfTest, BothInOnePlaceStayAndNothingTakesNoPlace) {
+  const auto in_file = read_length("run: {epochs: 3, steps: 20}", {});
+  EXPECT_TRUE(in_file.run.epochs && in_file.run.steps);
+  const auto on_line = read_length("run: {epochs: 1}", {"run.epochs=3", "run.steps=20"});
+  EXPECT_EQ(on_line.run.epochs, 3);
+  EXPECT_EQ(on_line.run.steps, 20);
+  const auto none = read_length("run: {epochs: 3, folder: x}", {"run.steps=null", "run.files=[]"});
+  EXPECT_EQ(none.run.epochs, 3);
+  EXPECT_EQ(none.run.folder, "x");
+  EXPECT_EQ(none.said + in_file.said + on_line.said, "");
+}
+
+TEST(InsteadOfTest, ChangesTakeThePlaceOfWhatTheyChange) {
+  RunLengthConfig base;
+  base.run.epochs = 3;
+  base.run.folder = "x";
+  const auto change = [&](const char* yaml) {
+    return changed_config(base, {parse_config_yaml(yaml, "phases.yaml")}, "phase 2").run;
+  };
+  EXPECT_FALSE(change("run: {steps: 20}").epochs);
+  EXPECT_EQ(change("run: {steps: 20}").folder, "x");
+  EXPECT_EQ(change("run: {steps: 20, epochs: 5}").epochs, 5);
+  EXPECT_EQ(change("run: {steps: null}").epochs, 3);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "fovea/core/stop_signals.h"
 #include "fovea/train/inference.h"
 #include "fovea/train/run_folder.h"
+#include "fovea/train/session.h"
 #include "tests/train/run_check.h"
 #include "tests/train/tiny_run.h"
 
@@ -353,6 +354,16 @@ TEST(TrainerTest, WarmupLongerThanTheRunLeavesNoFolder) {
   config.trainer.max_epochs.reset();
   config.trainer.max_steps = 5;
   EXPECT_NO_THROW(parse_config<TrainConfig>(dump_config(config), "recipe.yaml", {}));
+}
+
+TEST(TrainerTest, OfTwoLengthsTheOneThatEndsFirstCounts) {
+  TrainerConfig config{.max_epochs = 2.5};
+  EXPECT_EQ(total_steps(config, 10), 25);
+  config.max_steps = 20;
+  EXPECT_EQ(total_steps(config, 10), 20);
+  EXPECT_EQ(total_steps(config, 4), 10);
+  config.max_epochs.reset();
+  EXPECT_EQ(total_steps(config, 4), 20);
 }
 
 TEST(TrainerTest, SecondProcessInTheSameFolderIsRefused) {

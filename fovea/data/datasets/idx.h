@@ -34,10 +34,12 @@ struct IdxConfig {
   static void visit(Visitor& v, Self& self) {
     v.field(
         "path", self.path,
-        "folder with {train,t10k}-{images-idx3,labels-idx1}-ubyte[.gz]; or give images and labels");
+        "folder with {train,t10k}-{images-idx3,labels-idx1}-ubyte[.gz]; or give images and labels",
+        {.instead_of = {"images", "labels"}});
     v.field("split", self.split, "which of the folder's two sets", {.choices = {"train", "test"}});
-    v.field("images", self.images, "images file, [N, H, W] or [N, H, W, C], plain or .gz");
-    v.field("labels", self.labels, "labels file, [N], plain or .gz");
+    v.field("images", self.images, "images file, [N, H, W] or [N, H, W, C], plain or .gz",
+            {.instead_of = {"path"}});
+    v.field("labels", self.labels, "labels file, [N], plain or .gz", {.instead_of = {"path"}});
     v.field("class_names", self.class_names, "names of the classes, in label order");
     v.field("num_classes", self.num_classes, "number of classes; default: largest label + 1",
             {.min = 1, .max = kMaxClasses});

@@ -36,11 +36,13 @@ struct VolumeFilesConfig {
     v.field(
         "images", self.images,
         "patterns with *, one a channel (modality); files of a sample agree in what * stands for",
-        {.one_is_list = true});
-    v.field("masks", self.masks, "pattern of the masks, with as many * as those of images");
+        {.one_is_list = true, .instead_of = {"list"}});
+    v.field("masks", self.masks, "pattern of the masks, with as many * as those of images",
+            {.instead_of = {"list"}});
     v.field("list", self.list,
             "in place of images and masks: CSV (path,label,mask) or .jsonl; several modalities: "
-            "paths divided by ;");
+            "paths divided by ;",
+            {.instead_of = {"images", "masks"}});
     v.field("class_names", self.class_names, "names of the classes, in label order");
     v.field(
         "num_classes", self.num_classes,
