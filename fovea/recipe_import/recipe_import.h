@@ -31,15 +31,21 @@ struct ImportOptions {
 struct ImportedRecipe {
   std::string yaml;             // holds as a recipe
   std::vector<ImportRow> rows;  // one for each key of the file, in its order
-  // What was told from the keys: a line in front of the table, or empty.
+  // What was told from the keys: lines in front of the table, or empty.
   std::string remark = {};
+  // The turn of a script's loop that it is, "lr-1e-3", for a file's name; empty: there is one
+  // recipe.
+  std::string turn = {};
 };
 
 // file: UCF-VIT's or BioNeMo's YAML, Rosetta's gin (included files lie beside it), timm's args.yaml
 // or a text file with its command line, the same of T2T-ViT and JABAS, or JABAS's JSON. Throws
 // ConfigError where the file cannot be read, or says something that no recipe can.
 // Several files, or several commands in one script, become the phases of one recipe, in their
-// order (docs/phases.md).
+// order (docs/phases.md). Each turn of a script's loops is a recipe with a run.dir of its own.
+std::vector<ImportedRecipe> import_recipes(const std::vector<std::string>& files,
+                                           const ImportOptions& options);
+// The same where that is one recipe; else throws ConfigError.
 ImportedRecipe import_recipe(const std::vector<std::string>& files, const ImportOptions& options);
 ImportedRecipe import_recipe(const std::string& file, const ImportOptions& options);
 

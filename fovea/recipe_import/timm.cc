@@ -9,17 +9,33 @@
 #include <cmath>
 #include <map>
 
+#include "fovea/core/error.h"
+
 namespace fovea::recipe_import {
 namespace {
 
 const TimmDefaults kTimm = {"resnet50", "sgd", 2e-5, 1e-5, 0,      5,  0,    128,
                             0,          0,     0,    0,    0.9998, "", false};
 
+// How many of them the launcher starts: --gpus, torchrun's (distributed_train.sh has its first
+// argument so), or srun's and mpirun's.
+double processes_of(const Importer& in) {
+  if (in.options().num_gpus > 0) return static_cast<double>(in.options().num_gpus);
+  const auto count = [&](const char* key, double otherwise) {
+    const auto* node = in.find(std::string("launch.") + key);
+    return node != nullptr && is_count(*node) ? as_number(key, *node) : otherwise;
+  };
+  const auto nodes = count("nodes", count("N", 1));
+  const auto tasks = count("ntasks", count("n", count("np", nodes * count("ntasks_per_node", 1))));
+  if (in.has("launch.nproc_per_node")) {
+    return count("nproc_per_node", 1) * count("nnodes", 1);
+  }
+  return tasks;
+}
+
 TimmRun run_of(const Importer& in, const TimmDefaults& defaults) {
   TimmRun run{};
-  run.processes = in.options().num_gpus > 0
-                      ? static_cast<double>(in.options().num_gpus)
-                      : in.number("launch.nproc_per_node", 1) * in.number("launch.nnodes", 1);
+  run.processes = processes_of(in);
   run.passes = std::max(1.0, in.number("grad_accum_steps", 1));
   double batch = in.number("batch_size", in.number("b", defaults.batch_size)) * run.passes;
   if (in.has("local_batch_size") || in.has("lbs")) {
@@ -36,6 +52,10 @@ TimmRun run_of(const Importer& in, const TimmDefaults& defaults) {
 }
 
 void set_model_of_timm(Importer& in, const TimmDefaults& defaults) {
+  if (const auto variable = in.unknown("model"); !variable.empty()) {
+    fail<ConfigError>("--model is {}, which only the shell knows; put the model's name there",
+                      variable);
+  }
   auto name = in_lower_case(in.text("model", defaults.model));
   const bool is_t2t = name.starts_with("t2t_vit");
   name = name.substr(0, name.find('.'));  // timm's tag of the weights
@@ -137,6 +157,11 @@ std::string schedule_of_timm(const std::string& sched) {
       {"multistep", "multistep"}, {"none", "constant"},   {"constant", "constant"}};
   const auto found = names.find(sched);
   return found == names.end() ? "" : found->second;
+}
+
+bool is_count(const ConfigNode& value) {
+  return value.kind == ConfigNode::Kind::kScalar && !value.scalar.empty() &&
+         value.scalar.find_first_not_of("0123456789") == std::string::npos;
 }
 
 std::string in_lower_case(std::string text) {

@@ -26,6 +26,8 @@ struct TimmRun {
 std::string optimizer_of_timm(const std::string& opt);
 std::string schedule_of_timm(const std::string& sched);
 
+// Digits alone: torchrun takes `gpu` and `1:4` too, and with these none knows how many there are.
+bool is_count(const ConfigNode& value);
 std::string in_lower_case(std::string text);
 ImportRules rules_of_many(const std::vector<const char*>& keys, const ImportRule& rule);
 

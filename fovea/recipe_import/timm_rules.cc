@@ -254,6 +254,14 @@ ImportRules timm_augmentation_rules() {
   return rules;
 }
 
+ImportRule processes_rule() {
+  return {"", "", [](Importer& in, const std::string&, const ConfigNode& value) {
+            if (in.options().num_gpus > 0) return in.mapped("data.global_batch_size", "as --gpus");
+            if (!is_count(value)) return in.refused("how many processes: --gpus says it");
+            in.changed("data.global_batch_size", "counted in the global batch");
+          }};
+}
+
 ImportRules timm_other_rules() {
   auto rules = rules_of_many({"sync_bn", "dist_bn", "split_bn", "bn_tf", "bn_momentum", "bn_eps"},
                              refuse(kNoBatchNorm));
@@ -288,17 +296,14 @@ ImportRules timm_other_rules() {
       {"wandb_tags", refuse_unless("[]", "a run has no tags")},
       {"wandb_resume_id", refuse_unless("\"\"", "a run is followed by its folder")},
       {"use_train_size", refuse("of validate.py")},
-      {"num_gpu", part_of("data.global_batch_size")},
+      {"num_gpu", part_of("data.global_batch_size", "-b is shared out among them there")},
   });
   rules.merge(rules_of_many(
       {"local_rank", "distributed", "world_size", "rank", "dist_url", "dist_backend", "gpu"},
       refuse("the launcher's matter, not the recipe's")));
-  rules.merge(rules_of_many({"launch.nproc_per_node", "launch.nnodes", "launch.nproc-per-node"},
-                            part_of("data.global_batch_size", "counted in the global batch")));
-  rules.merge(rules_of_many({"launch.node_rank", "launch.master_addr", "launch.master_port",
-                             "launch.rdzv_id", "launch.rdzv_backend", "launch.rdzv_endpoint",
-                             "launch.standalone", "launch.use_env", "launch.m"},
-                            refuse("the launcher's matter, not the recipe's")));
+  rules.merge(rules_of_many({"launch.nproc_per_node", "launch.nnodes", "launch.nodes", "launch.N",
+                             "launch.ntasks", "launch.n", "launch.np", "launch.ntasks_per_node"},
+                            processes_rule()));
   return rules;
 }
 

@@ -23,6 +23,8 @@
 namespace fovea::app {
 namespace {
 
+using recipe_import::ImportedRecipe;
+
 struct ImportArguments {
   std::vector<std::string> files;
   std::string out = "recipe.yaml";
@@ -53,9 +55,9 @@ const char* name_of(recipe_import::ImportOutcome outcome) {
   return "";
 }
 
-void print_json(const ImportArguments& arguments, const recipe_import::ImportedRecipe& recipe) {
-  nlohmann::ordered_json out = {
-      {"recipe", arguments.out}, {"remark", recipe.remark}, {"keys", nlohmann::json::array()}};
+nlohmann::ordered_json as_json(const std::string& out, const ImportedRecipe& recipe) {
+  nlohmann::ordered_json object = {
+      {"recipe", out}, {"remark", recipe.remark}, {"keys", nlohmann::json::array()}};
   for (const auto& row : recipe.rows) {
     nlohmann::ordered_json key = {{"key", row.key},
                                   {"value", row.value},
@@ -63,37 +65,61 @@ void print_json(const ImportArguments& arguments, const recipe_import::ImportedR
                                   {"target", row.target},
                                   {"note", row.note}};
     if (!row.phase.empty()) key["phase"] = row.phase;
-    out["keys"].push_back(std::move(key));
+    object["keys"].push_back(std::move(key));
   }
-  say_as_is("{}\n", json_text(out));
+  return object;
 }
 
-void run_import(const ImportArguments& arguments) {
-  if (is_there(arguments.out)) {
-    fail<ConfigError>("{} is there already; name another file with --out", arguments.out);
-  }
-  const auto recipe = recipe_import::import_recipe(arguments.files, arguments.options);
-  const auto files = fmt::format("{}", fmt::join(arguments.files, ", "));
+// Where a recipe goes: --out, and of a loop's turns each in a file of its own beside it.
+std::string path_of(const ImportArguments& arguments, const ImportedRecipe& recipe) {
+  if (recipe.turn.empty()) return arguments.out;
+  const std::filesystem::path out = arguments.out;
+  const auto name = out.stem().string() + "_" + recipe.turn + out.extension().string();
+  return (out.parent_path() / name).string();
+}
+
+void check_recipe(const std::string& files, const ImportedRecipe& recipe) {
   try {
     parse_config<train::TrainConfig>(recipe.yaml, "recipe");
   } catch (const ConfigError& error) {
     fail<ConfigError>("{}: what it says is no recipe; nothing was written\n{}", files,
                       error.what());
   }
-  const auto table = (recipe.remark.empty() ? "" : recipe.remark + "\n") +
-                     recipe_import::import_table(recipe.rows);
+}
+
+std::string table_of(const ImportedRecipe& recipe) {
+  return (recipe.remark.empty() ? "" : recipe.remark + "\n") +
+         recipe_import::import_table(recipe.rows);
+}
+
+void run_import(const ImportArguments& arguments) {
+  const auto recipes = recipe_import::import_recipes(arguments.files, arguments.options);
+  const auto files = fmt::format("{}", fmt::join(arguments.files, ", "));
+  for (const auto& recipe : recipes) {
+    check_recipe(files, recipe);
+    if (const auto out = path_of(arguments, recipe); is_there(out)) {
+      fail<ConfigError>("{} is there already; name another file with --out", out);
+    }
+  }
   std::vector<std::string> names;
   for (const auto& file : arguments.files)
     names.push_back(printable(std::filesystem::path(file).filename().string()));
-  write_file_atomic(
-      arguments.out,
-      fmt::format("# From {} by `fovea config import --from {}`.\n{}\n{}", fmt::join(names, ", "),
-                  arguments.options.system, commented(printable_lines(table)), recipe.yaml));
-  if (arguments.json) {
-    print_json(arguments, recipe);
-  } else {
-    say("{}{} -> {}\n", table, files, arguments.out);
+  auto objects = nlohmann::ordered_json::array();
+  for (const auto& recipe : recipes) {
+    const auto out = path_of(arguments, recipe);
+    const auto table = table_of(recipe);
+    write_file_atomic(out, fmt::format("# From {} by `fovea config import --from {}`.\n{}\n{}",
+                                       fmt::join(names, ", "), arguments.options.system,
+                                       commented(printable_lines(table)), recipe.yaml));
+    if (arguments.json) {
+      objects.push_back(as_json(out, recipe));
+    } else {
+      say("{}{} -> {}\n", table, files, out);
+    }
   }
+  if (!arguments.json) return;
+  say_as_is("{}\n", json_text(objects.size() == 1 ? objects[0]
+                                                  : nlohmann::ordered_json{{"recipes", objects}}));
 }
 
 }  // namespace
@@ -106,7 +132,8 @@ void add_config_import(Command config) {
       .add_option("files", arguments->files,
                   "UCF-VIT's or BioNeMo's YAML, Rosetta's gin, timm's args.yaml, JABAS's JSON, or "
                   "a text file with the command line of timm, T2T-ViT or JABAS; several, or a "
-                  "script with several commands, become the phases of one recipe")
+                  "script with several commands, become the phases of one recipe; each turn of a "
+                  "script's loop becomes a recipe of its own")
       .required()
       .type_name("FILE...");
   command.add_option("--from", arguments->options.system, "whose it is")
