@@ -5,7 +5,7 @@ namespace fovea::recipe_import {
 namespace {
 
 const TimmDefaults kT2t = {"t2t_vit_14", "adamw", 0.05, 1e-6, 1e-5, 10,      10,
-                           32,           0.25,    0.8,  1.0,  0.1,  0.99996, "rand-m9-mstd0.5-inc1",
+                           64,           0.25,    0.8,  1.0,  0.1,  0.99996, "rand-m9-mstd0.5-inc1",
                            true};
 
 ImportRules jabas_rules() {
@@ -48,6 +48,7 @@ ImportRules jabas_rules() {
 }  // namespace
 
 void import_jabas(Importer& in) {
+  if (in.has("script")) return import_transfer(in);
   auto rules = jabas_rules();
   rules.merge(timm_rules(kT2t));
   in.set("run.dir", "runs/jabas");

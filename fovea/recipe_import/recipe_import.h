@@ -1,6 +1,9 @@
 // Recipes out of other systems' configurations, with an account of every key.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,11 +24,23 @@ struct ImportRow {
   std::string phase = {};  // that its file or command became; empty: there is one
 };
 
+// What a model of timm takes where no flag says otherwise.
+struct ModelInput {
+  std::vector<int64_t> img_size = {224, 224};
+  std::vector<double> mean = {0.485, 0.456, 0.406}, std = {0.229, 0.224, 0.225};
+  double crop_pct = 0.9;
+  std::string crop_mode = "center";
+  std::string interpolation = "bicubic";
+  int64_t num_classes = 1000;
+};
+
 struct ImportOptions {
   std::string system = {};  // "ucf", "bionemo", "rosetta", "timm" or "jabas"
   std::string task = {};    // ucf: what its script does; empty: told from the keys
   int64_t num_gpus = 0;     // processes that each take a batch; 0: what the file says, else one
   int64_t train_samples = 1'281'167;  // for counts in epochs that become steps: ImageNet's
+  // By the name without a tag; the models' own table, which this folder does not see.
+  std::function<std::optional<ModelInput>(const std::string&)> model_input = {};
 };
 
 struct ImportedRecipe {

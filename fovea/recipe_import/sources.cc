@@ -13,6 +13,7 @@
 #include "fovea/recipe_import/command_line.h"
 #include "fovea/recipe_import/importer.h"
 #include "fovea/recipe_import/phases.h"
+#include "fovea/recipe_import/timm.h"
 
 namespace fovea::recipe_import {
 namespace {
@@ -110,6 +111,8 @@ std::vector<TrainingRun> runs_of(const std::string& file, const std::string& sys
   return {{"", {{read_settings(file, text, system)}}}};
 }
 
+bool has_kwargs(const std::string& system) { return system == "timm" || system == "jabas"; }
+
 // Turns of a loop that write to one folder would go on with each other.
 void give_folders(std::vector<ImportedRecipe>& recipes) {
   std::vector<ConfigNode> roots;
@@ -142,7 +145,9 @@ std::vector<ImportedRecipe> import_recipes(const std::vector<std::string>& files
                           file);
       }
       for (auto& settings : run.phases) {
-        Importer importer(std::move(settings), options);
+        Importer importer(
+            has_kwargs(options.system) ? with_kwargs(std::move(settings)) : std::move(settings),
+            options);
         import(importer);
         if (!importer.knows_any()) {
           fail<ConfigError>(

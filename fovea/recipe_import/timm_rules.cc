@@ -51,7 +51,7 @@ ImportRules timm_model_rules() {
       {"initial_checkpoint", part_of("init.weights")},
       {"resume", part_of("init.weights, init.optimizer", "the moments of adamw, without others")},
       {"no_resume_opt", part_of("init.optimizer", "left out where it is true")},
-      {"eval_checkpoint", refuse("`fovea eval` is its own command")},
+      {"eval_checkpoint", refuse_unless("\"\"", "`fovea eval` is its own command")},
       {"num_classes", to("model.num_classes")},
       {"gp",
        {"", "",
@@ -70,12 +70,17 @@ ImportRules timm_model_rules() {
       {"drop_path", to("model.drop_path_rate")},
       {"drop_connect", refuse_unless("null", "an old name of drop_path")},
       {"drop_block", refuse_unless("null", "of convolutional networks")},
-      {"grad_checkpointing", refuse_unless("false", "activations are kept")},
+      {"grad_checkpointing",
+       {"", "",
+        [](Importer& in, const std::string& key, const ConfigNode&) {
+          if (!in.flag(key, false)) return in.mapped("", "off, as here");
+          in.changed("parallel.recompute", "block: each block runs a second time, as there");
+        }}},
       {"channels_last", refuse_unless("false", "the layout of images is one")},
       {"fast_norm", refuse_unless("false", "norms are computed in float32")},
       {"head_init_scale", refuse_unless("null", "the head starts as model.weight_init says")},
       {"head_init_bias", refuse_unless("null", "the head starts as model.weight_init says")},
-      {"model_kwargs", refuse_unless("{}", "keys under model have the same names")},
+      {"model_kwargs", refuse_unless("{}", "expected KEY=VALUE")},
       {"torchcompile", refuse_unless("null", "nothing is compiled at run time")},
       {"torchcompile_mode", refuse_unless("null", "nothing is compiled at run time")},
       {"torchscript", refuse_unless("false", "nothing is compiled at run time")},
@@ -180,7 +185,7 @@ ImportRules timm_optimizer_rules(const TimmDefaults& defaults) {
       {"layer_decay", to("optim.layer_decay")},
       {"layer_decay_min_scale", to("optim.layer_decay_min_scale")},
       {"layer_decay_no_opt_scale", refuse_unless("null", "every layer that counts is optimised")},
-      {"opt_kwargs", refuse_unless("{}", "keys under optim have the same names")},
+      {"opt_kwargs", refuse_unless("{}", "expected KEY=VALUE")},
       {"opt_foreach", refuse_unless("null", "parameters lie in one piece of memory")},
       {"sched", schedule_rule()},
       {"sched_on_updates", part_of("schedule", "always: the rate changes with each update")},
@@ -317,6 +322,7 @@ ImportRules rules_of_many(const std::vector<const char*>& keys, const ImportRule
 
 ImportRules timm_rules(const TimmDefaults& defaults) {
   auto rules = timm_data_rules();
+  rules.merge(kwargs_rules(defaults));
   rules.merge(timm_model_rules());
   rules.merge(timm_optimizer_rules(defaults));
   rules.merge(timm_augmentation_rules());

@@ -101,8 +101,8 @@ std::vector<TrainingRun> training_runs(const std::string& text, const std::strin
   }
   if (commands.empty() && !evaluation.empty()) {
     fail<ConfigError>(
-        "{}: {} evaluates, and a recipe trains; no recipe was written. `fovea eval --model NAME "
-        "--weights FILE data.val.format=folder data.val.path=DIR` evaluates a weights file",
+        "{}: {} evaluates, and a recipe trains; no recipe was written. Import "
+        "the line without that, then `fovea eval recipe.yaml init.weights=FILE` evaluates the file",
         source, evaluation);
   }
   if (!evaluation.empty()) {

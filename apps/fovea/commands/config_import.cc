@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
 #include "fovea/core/printable.h"
+#include "fovea/models/vit_config.h"
 #include "fovea/recipe_import/recipe_import.h"
 #include "fovea/train/config.h"
 
@@ -92,8 +94,24 @@ std::string table_of(const ImportedRecipe& recipe) {
          recipe_import::import_table(recipe.rows);
 }
 
+// What timm's command lines leave to the model.
+std::optional<recipe_import::ModelInput> input_of_model(const std::string& preset) {
+  models::VitConfig model;
+  if (!model.apply_preset(preset)) return {};
+  recipe_import::ModelInput input;
+  input.img_size = model.img_size;
+  input.mean = model.input.mean;
+  input.std = model.input.std;
+  input.crop_pct = model.input.crop_pct;
+  input.interpolation = model.input.interpolation;
+  input.num_classes = model.num_classes;
+  return input;
+}
+
 void run_import(const ImportArguments& arguments) {
-  const auto recipes = recipe_import::import_recipes(arguments.files, arguments.options);
+  auto options = arguments.options;
+  options.model_input = input_of_model;
+  const auto recipes = recipe_import::import_recipes(arguments.files, options);
   const auto files = fmt::format("{}", fmt::join(arguments.files, ", "));
   for (const auto& recipe : recipes) {
     check_recipe(files, recipe);
