@@ -9,6 +9,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/core/foreign_yaml.h"
 #include "fovea/core/gin.h"
 #include "fovea/recipe_import/command_line.h"
 #include "fovea/recipe_import/importer.h"
@@ -64,7 +65,7 @@ ConfigNode read_settings(const std::string& file, const std::string& text,
       return read_file((folder / fs::path(name).filename()).string(), kMaxConfigBytes);
     });
   }
-  auto flat = flat_settings(parse_config_yaml(text, file), [&](const std::string& key) {
+  auto flat = flat_settings(parse_foreign_yaml(text, file), [&](const std::string& key) {
     return system == "ucf" ? is_dict_of_ucf(key) : system == "timm" || system == "jabas";
   });
   interpolate(flat);

@@ -212,6 +212,18 @@ TEST(RecipeImportTest, UcfGridsHaveLearnedPositions) {
   EXPECT_EQ(value_in(recipe.yaml, "model.encoder.patching"), "(none)");
 }
 
+// PyYAML's names for values.
+TEST(RecipeImportTest, FilesOfOthersMayNameValues) {
+  const auto recipe = imported_ucf("ucf_ct.yaml", "",
+                                   {{"max_epochs: 100", "max_epochs: &n 7"},
+                                    {"batch_size: 2", "batch_size: *n"},
+                                    {"{ct1: 0, ct2: 0}", "&zero {ct1: 0, ct2: 0}"},
+                                    {"{ct1: 0.5, ct2: 1}", "{<<: *zero, ct2: 1}"}});
+  EXPECT_EQ(value_in(recipe.yaml, "trainer.max_epochs"), "7");
+  EXPECT_EQ(value_in(recipe.yaml, "data.global_batch_size"), "56");
+  EXPECT_EQ(row_of(recipe, "data.dict_end_idx").value, "{ct2: 1, ct1: 0}");
+}
+
 TEST(RecipeImportTest, UcfStartsFromTheFileThatIsThere) {
   const auto recipe = imported_ucf("ucf_ct.yaml", "", {{"last.ckpt", "multi_last_even"}});
   EXPECT_EQ(value_in(recipe.yaml, "init.weights"), "mae/multi_last_even.ckpt");
