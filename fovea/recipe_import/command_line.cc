@@ -68,9 +68,9 @@ std::string flag_name(std::string_view word) {
 }
 
 // Settings out of words, in their order; the last of a name counts, as with argparse.
-class Reader {
+class CommandReader {
  public:
-  explicit Reader(const std::string& source)
+  explicit CommandReader(const std::string& source)
       : origin_{std::make_shared<const std::string>(source), 0} {
     settings_.values.kind = ConfigNode::Kind::kMap;
   }
@@ -165,7 +165,7 @@ class Reader {
 };
 
 // JABAS's script takes these in order, and has the rest in it.
-void read_jabas_run(const ShellWords& words, size_t at, Reader& reader) {
+void read_jabas_run(const ShellWords& words, size_t at, CommandReader& reader) {
   const char* const kArguments[] = {"rank",       "local_batch_size",   "num_models",
                                     "accum_step", "weight_sync_method", "jabas_config_file"};
   for (const auto* name : kArguments) {
@@ -184,7 +184,7 @@ void read_jabas_run(const ShellWords& words, size_t at, Reader& reader) {
 // `python -m jabas.elastic.launch --cmd "python main.py ..." ...`: the command with all flags that
 // its launcher adds.
 ShellWords without_jabas_launcher(const ShellWords& words, const std::string& source,
-                                  Reader& reader) {
+                                  CommandReader& reader) {
   const auto flag = std::find_if(words.begin(), words.end(),
                                  [](const ShellWord& word) { return word.text == "--cmd"; });
   if (flag == words.end() || flag + 1 == words.end()) return words;
@@ -198,7 +198,8 @@ ShellWords without_jabas_launcher(const ShellWords& words, const std::string& so
 }
 
 // With srun alone the batch script says how many processes there are.
-void read_batch(const ShellWords& words, size_t script, const ShellScript& lines, Reader& reader) {
+void read_batch(const ShellWords& words, size_t script, const ShellScript& lines,
+                CommandReader& reader) {
   bool has_srun = false, has_other = false;
   for (size_t i = 0; i < script; ++i) {
     const auto name = file_name(words[i]);
@@ -229,7 +230,7 @@ bool is_flag(const ShellWord& word) {
 
 Settings command_settings(const ShellCommand& command, const ShellScript& script,
                           const std::string& source) {
-  Reader reader(source);
+  CommandReader reader(source);
   const auto words = without_jabas_launcher(command.words, source, reader);
   const auto* const first = words.data();
   const auto* const last = first + words.size();

@@ -146,7 +146,7 @@ void Importer::apply(const ImportRules& rules) {
   };
   for (const auto& [key, value, unknown] : unknown_) {
     count(key);
-    const auto note = fmt::format("only the shell knows {}; left out{}", unknown,
+    const auto note = fmt::format("{} has no value in the file; left out{}", unknown,
                                   key.starts_with("launch.") ? "; --gpus says how many processes"
                                                              : ", as if it were not given");
     rows_.push_back({key, printable_start(value, 60), ImportOutcome::kRefused, "", note});
@@ -194,6 +194,20 @@ ImportRule refuse_unless(const std::string& harmless, const std::string& why) {
             } else {
               importer.refused(why);
             }
+          }};
+}
+
+ImportRule always(const std::string& there, const std::string& why) {
+  return {"", why, [=](Importer& importer, const std::string&, const ConfigNode& value) {
+            const auto found = emit_yaml_flow(normalised(value));
+            is_null(value) || found == there || value.scalar == there ? importer.mapped("", why)
+                                                                      : importer.refused(why);
+          }};
+}
+
+ImportRule needless(const std::string& why) {
+  return {"", why, [=](Importer& importer, const std::string&, const ConfigNode&) {
+            importer.mapped("", why);
           }};
 }
 

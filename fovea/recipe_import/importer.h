@@ -86,6 +86,10 @@ ImportRule to(const std::string& target, const std::string& note = "");
 ImportRule refuse(const std::string& why);
 // Nothing to do where the value is `harmless` (as YAML, or null); else refused.
 ImportRule refuse_unless(const std::string& harmless, const std::string& why);
+// What is so here at all times: nothing to do where the value is `there` or not said, else refused.
+ImportRule always(const std::string& there, const std::string& why);
+// Nothing to do, whatever the value: `why`.
+ImportRule needless(const std::string& why);
 // Read together with other keys, by the function that completes the recipe.
 ImportRule part_of(const std::string& target, const std::string& note = "");
 

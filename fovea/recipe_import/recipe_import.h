@@ -38,7 +38,9 @@ struct ImportOptions {
   std::string system = {};  // "ucf", "bionemo", "rosetta", "timm" or "jabas"
   std::string task = {};    // ucf: what its script does; empty: told from the keys
   int64_t num_gpus = 0;     // processes that each take a batch; 0: what the file says, else one
-  int64_t train_samples = 1'281'167;  // for counts in epochs that become steps: ImageNet's
+  int64_t train_samples = 1'281'167;           // for counts in epochs that become steps: ImageNet's
+  std::vector<std::string> overrides = {};     // bionemo: as on Hydra's command line
+  std::vector<std::string> search_paths = {};  // rosetta: gin's, for files that others include
   // By the name without a tag; the models' own table, which this folder does not see.
   std::function<std::optional<ModelInput>(const std::string&)> model_input = {};
 };

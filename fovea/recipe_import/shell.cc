@@ -18,7 +18,7 @@ namespace {
 
 using Words = ShellWords;
 
-constexpr int kMaxDepth = 16;
+constexpr int kMaxDefaults = 16;
 
 // As a part of a file's name.
 std::string in_a_name(const std::string& text) {
@@ -263,7 +263,7 @@ class Runner {
   // What `${NAME:-text}` gives where NAME has no value.
   Words default_of(const std::string& text) {
     Words words;
-    if (++depth_ > kMaxDepth) fail<ConfigError>("{}: ${{...}} nested too deep", source_);
+    if (++depth_ > kMaxDefaults) fail<ConfigError>("{}: ${{...}} nested too deep", source_);
     for (const auto& statement : shell_statements(text)) {
       for (const auto& word : statement) expand(word, words);
     }

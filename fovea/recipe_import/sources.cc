@@ -10,8 +10,9 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/foreign_yaml.h"
-#include "fovea/core/gin.h"
 #include "fovea/recipe_import/command_line.h"
+#include "fovea/recipe_import/gin_files.h"
+#include "fovea/recipe_import/hydra.h"
 #include "fovea/recipe_import/importer.h"
 #include "fovea/recipe_import/phases.h"
 #include "fovea/recipe_import/timm.h"
@@ -34,18 +35,6 @@ void flatten(const ConfigNode& node, const std::string& prefix,
   }
 }
 
-// What Hydra writes as ${dataset.num_classes}.
-void interpolate(ConfigNode& flat) {
-  for (auto& child : flat.children) {
-    const auto& text = child.scalar;
-    if (!text.starts_with("${") || !text.ends_with("}")) continue;
-    if (const auto* value = flat.find(text.substr(2, text.size() - 3))) {
-      const auto copy = *value;
-      child = copy;
-    }
-  }
-}
-
 bool is_dict_of_ucf(const std::string& key) {
   return key.starts_with("data.dict_") || key.starts_with("data.num_channels_") ||
          key.starts_with("dataset_options.") || key == "load_balancing.batches_per_rank_epoch";
@@ -57,19 +46,12 @@ bool is_yaml_name(const std::string& file) {
 }
 
 ConfigNode read_settings(const std::string& file, const std::string& text,
-                         const std::string& system) {
-  if (system == "rosetta") {
-    const auto folder = fs::path(file).parent_path();
-    return parse_gin(text, file, [&](const std::string& name) {
-      // Upstream's names start at its repository; the files lie side by side.
-      return read_file((folder / fs::path(name).filename()).string(), kMaxConfigBytes);
-    });
-  }
-  auto flat = flat_settings(parse_foreign_yaml(text, file), [&](const std::string& key) {
+                         const ImportOptions& options) {
+  const auto& system = options.system;
+  if (system == "rosetta") return read_gin_file(file, text, options.search_paths);
+  return flat_settings(parse_foreign_yaml(text, file), [&](const std::string& key) {
     return system == "ucf" ? is_dict_of_ucf(key) : system == "timm" || system == "jabas";
   });
-  interpolate(flat);
-  return flat;
 }
 
 }  // namespace
@@ -103,13 +85,19 @@ Import import_of(const std::string& system) {
 }
 
 // Of a file, or of a script's command for each turn of its loops.
-std::vector<TrainingRun> runs_of(const std::string& file, const std::string& system,
+std::vector<TrainingRun> runs_of(const std::string& file, const ImportOptions& options,
                                  std::string& remark) {
+  const auto& system = options.system;
   const auto text = read_file(file, kMaxConfigBytes);
+  if (system == "bionemo") {
+    return {{"",
+             {is_yaml_name(file) ? hydra_settings(file, options.overrides)
+                                 : hydra_command(text, file, options.overrides)}}};
+  }
   if (!is_yaml_name(file) && (system == "timm" || system == "jabas")) {
     return training_runs(text, file, remark);
   }
-  return {{"", {{read_settings(file, text, system)}}}};
+  return {{"", {{read_settings(file, text, options)}}}};
 }
 
 bool has_kwargs(const std::string& system) { return system == "timm" || system == "jabas"; }
@@ -136,11 +124,17 @@ void give_folders(std::vector<ImportedRecipe>& recipes) {
 std::vector<ImportedRecipe> import_recipes(const std::vector<std::string>& files,
                                            const ImportOptions& options) {
   const auto import = import_of(options.system);
-  std::vector<std::string> names, turns;
+  if (!options.overrides.empty() && options.system != "bionemo") {
+    fail<ConfigError>(
+        "{}: changes on the command line are Hydra's, of bionemo alone; change the "
+        "recipe by `fovea train recipe.yaml key=value`",
+        options.overrides.front());
+  }
+  std::vector<std::string> names;
   std::vector<ImportedRecipe> recipes;
   std::string remark;
   for (const auto& file : files) {
-    for (auto& run : runs_of(file, options.system, remark)) {
+    for (auto& run : runs_of(file, options, remark)) {
       if (!run.turn.empty() && files.size() > 1) {
         fail<ConfigError>("{}: it has a loop, whose turns are recipes of their own; give it alone",
                           file);

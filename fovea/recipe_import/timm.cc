@@ -71,7 +71,7 @@ void check_training(const Importer& in) {
 
 void set_model_of_timm(Importer& in, const TimmDefaults& defaults) {
   if (const auto variable = in.unknown("model"); !variable.empty()) {
-    fail<ConfigError>("--model is {}, which only the shell knows; put the model's name there",
+    fail<ConfigError>("--model is {}, which has no value in the file; put the model's name there",
                       variable);
   }
   auto name = in_lower_case(in.text("model", defaults.model));

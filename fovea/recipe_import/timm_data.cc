@@ -46,13 +46,12 @@ std::string train_transforms_of_timm(const Importer& in, const TimmDefaults& def
         side_of(in, model), interpolation, normalize_of(in, model));
   }
   const auto crop = in.text("train_crop_mode", "rrc");
-  auto list = crop == "rkrc" || crop == "rkrr"
-                  ? fmt::format("[{{name: {}, size: {}}}", crop, side_of(in, model))
-                  : fmt::format(
-                        "[{{name: random_resized_crop, size: {}, scale: [{}, {}], ratio: [{}, {}], "
-                        "interpolation: {}}}",
-                        side_of(in, model), scale.front(), scale.back(), ratio.front(),
-                        ratio.back(), interpolation);
+  const bool keeps_ratio = crop == "rkrc" || crop == "rkrr";
+  const auto given = in.text("train_interpolation", "random");
+  auto list = fmt::format(
+      "[{{name: {}, size: {}, scale: [{}, {}], ratio: [{}, {}], interpolation: {}}}",
+      keeps_ratio ? crop : "random_resized_crop", side_of(in, model), scale.front(), scale.back(),
+      ratio.front(), ratio.back(), keeps_ratio && !given.empty() ? given : interpolation);
   if (const auto p = in.number("hflip", 0.5); p > 0) {
     list += fmt::format(", {{name: horizontal_flip, p: {}}}", p);
   }

@@ -108,7 +108,7 @@ TEST(CommandLineTest, VariablesOfTheShell) {
   for (const auto& [key, name] :
        std::map<std::string, std::string>{{"weight_decay", "$WD"}, {"opt_betas", "$B2"}}) {
     EXPECT_EQ(row_of(recipe, key).outcome, ImportOutcome::kRefused);
-    EXPECT_THAT(row_of(recipe, key).note, HasSubstr("only the shell knows " + name));
+    EXPECT_THAT(row_of(recipe, key).note, HasSubstr(name + " has no value in the file"));
   }
   EXPECT_EQ(value_in(recipe.yaml, "optim.betas"), "(none)");
   EXPECT_THROW(from_script("python train.py data --model $MODEL"), ConfigError);

@@ -324,7 +324,7 @@ TEST(RecipeImportTest, Bionemo) {
                        {"trainer.max_grad_norm", "1.0"}});
   EXPECT_EQ(row_of(imported(item), "model.vit.pos_embed").outcome, ImportOutcome::kChanged);
   EXPECT_EQ(row_of(imported(item), "fsdp.zero_dp_strategy").outcome, ImportOutcome::kMapped);
-  EXPECT_EQ(row_of(imported(item), "fsdp.fsdp_unit_modules").outcome, ImportOutcome::kRefused);
+  EXPECT_EQ(row_of(imported(item), "fsdp.fsdp_unit_modules").outcome, ImportOutcome::kMapped);
   EXPECT_EQ(row_of(imported(item), "model.vit.depth").outcome, ImportOutcome::kMapped);
 }
 

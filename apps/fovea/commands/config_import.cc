@@ -111,8 +111,14 @@ std::optional<recipe_import::ModelInput> input_of_model(const std::string& prese
 void run_import(const ImportArguments& arguments) {
   auto options = arguments.options;
   options.model_input = input_of_model;
-  const auto recipes = recipe_import::import_recipes(arguments.files, options);
-  const auto files = fmt::format("{}", fmt::join(arguments.files, ", "));
+  std::vector<std::string> paths;  // and what is no file changes a key, as on Hydra's command line
+  for (const auto& argument : arguments.files) {
+    const bool is_change = argument.find('=') != std::string::npos || argument.starts_with('~');
+    (is_change && !is_there(argument) ? options.overrides : paths).push_back(argument);
+  }
+  if (paths.empty()) fail<ConfigError>("found changes alone; expected a file before them");
+  const auto recipes = recipe_import::import_recipes(paths, options);
+  const auto files = fmt::format("{}", fmt::join(paths, ", "));
   for (const auto& recipe : recipes) {
     check_recipe(files, recipe);
     if (const auto out = path_of(arguments, recipe); is_there(out)) {
@@ -120,7 +126,7 @@ void run_import(const ImportArguments& arguments) {
     }
   }
   std::vector<std::string> names;
-  for (const auto& file : arguments.files)
+  for (const auto& file : paths)
     names.push_back(printable(std::filesystem::path(file).filename().string()));
   auto objects = nlohmann::ordered_json::array();
   for (const auto& recipe : recipes) {
@@ -147,11 +153,13 @@ void add_config_import(Command config) {
       "import", "Write a recipe from another system's configuration, with an account of its keys");
   auto arguments = std::make_shared<ImportArguments>();
   command
-      .add_option("files", arguments->files,
-                  "UCF-VIT's or BioNeMo's YAML, Rosetta's gin, timm's args.yaml, JABAS's JSON, or "
-                  "a text file with the command line of timm, T2T-ViT or JABAS; several, or a "
-                  "script with several commands, become the phases of one recipe; each turn of a "
-                  "script's loop becomes a recipe of its own")
+      .add_option(
+          "files", arguments->files,
+          "UCF-VIT's or BioNeMo's YAML, Rosetta's gin, timm's args.yaml, JABAS's JSON, or "
+          "a text file with the command line of timm, T2T-ViT or JABAS; several, or a "
+          "script with several commands, become the phases of one recipe; each turn of a "
+          "script's loop becomes a recipe of its own; of bionemo changes too, as Hydra takes them: "
+          "a.b=c, +group=name, ~key")
       .required()
       .type_name("FILE...");
   command.add_option("--from", arguments->options.system, "whose it is")
@@ -174,6 +182,13 @@ void add_config_import(Command config) {
                   "size of the training set, by which epochs become steps")
       .positive()
       .show_default();
+  command
+      .add_option("--gin-search-paths", arguments->options.search_paths,
+                  "of rosetta: folders from which on the names of included files are looked for; "
+                  "by default the working folder, those around the file, and beside it")
+      .delimiter(',')
+      .one_word()
+      .type_name("DIR,...");
   command.add_flag("--json", arguments->json,
                    "print one JSON object on standard output and nothing else there");
   command.callback([arguments] { run_import(*arguments); });
