@@ -8,10 +8,6 @@
 namespace fovea::recipe_import {
 namespace {
 
-// Weights & Biases is written to the run folder; what leaves the machine is for the user to say.
-const char* const kOffline =
-    "offline, in the run folder; log.wandb.mode: online sends it as it comes";
-
 // Of the mesh: more than one of them is another recipe.
 ImportRule mesh_rule(const std::string& target, const std::string& note) {
   return {"", "", [=](Importer& in, const std::string& key, const ConfigNode&) {
@@ -127,7 +123,7 @@ ImportRule wandb_rule(const std::string& target) {
             if (!in.flag("profiling.wandb", false)) return in.mapped("", "profiling.wandb is off");
             if (target == "log.wandb") {
               return in.has("profiling.wandb_kwargs.mode") ? in.mapped(target)
-                                                           : in.changed(target, kOffline);
+                                                           : in.changed(target, kOfflineWandb);
             }
             if (value.kind != ConfigNode::Kind::kScalar) return in.mapped(target, "the default");
             in.set_text(target, value.scalar);

@@ -165,7 +165,7 @@ ImportRules bionemo_data_rules() {
       {"dataset.train.batch_size",
        part_of("data.global_batch_size", "of one process there; times the data parallel ones")},
       {"dataset.train.shuffle", always("true", "training data is always permuted")},
-      {"dataset.val.batch_size", refuse("an evaluation takes the batches of the training")},
+      {"dataset.val.batch_size", needless(kEvalBatch)},
       {"dataset.val.shuffle", needless("an evaluation has no order")},
   };
   for (const std::string part : {"dataset.train.", "dataset.val."}) {

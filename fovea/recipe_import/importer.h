@@ -90,6 +90,11 @@ ImportRule refuse_unless(const std::string& harmless, const std::string& why);
 ImportRule always(const std::string& there, const std::string& why);
 // Nothing to do, whatever the value: `why`.
 ImportRule needless(const std::string& why);
+// Of an evaluation's batches, and of Weights & Biases: what every table says.
+inline constexpr const char* kEvalBatch =
+    "an evaluation takes the batches of the training, and its results are the same with any";
+inline constexpr const char* kOfflineWandb =
+    "offline, in the run folder; log.wandb.mode: online sends it as it comes";
 // Read together with other keys, by the function that completes the recipe.
 ImportRule part_of(const std::string& target, const std::string& note = "");
 

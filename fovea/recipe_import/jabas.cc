@@ -40,7 +40,14 @@ ImportRules jabas_rules() {
       {"accum_step", part_of("data.global_batch_size", "passes before the last one")},
       {"checkpoint_path", part_of("run.dir")},
       {"num_minibatches", part_of("trainer.max_steps")},
-      {"no_validate", refuse_unless("false", "trainer.eval_every_epochs: 0 evaluates at the end")},
+      {"no_validate",
+       {"", "",
+        [](Importer& in, const std::string& key, const ConfigNode&) {
+          if (!in.flag(key, false)) return in.mapped("", "off, as here");
+          in.set("trainer.eval_every_epochs", 0);
+          in.changed("trainer.eval_every_epochs", "0: at the end alone");
+        }}},
+      {"log_dir", needless("lines of the log lie in the run folder")},
   });
   return rules;
 }

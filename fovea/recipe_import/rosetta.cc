@@ -241,9 +241,7 @@ ImportRules wds_rules() {
     const auto source = scope + "/wds_utils.WebDatasetConfig.";
     rules[source + "urls"] = part_of(target + ".path");
     rules[source + "index_dir"] = index_rule(target + ".index");
-    rules[source + "batch_size"] = is_train
-                                       ? to("data.global_batch_size")
-                                       : refuse("an evaluation takes the batches of the training");
+    rules[source + "batch_size"] = is_train ? to("data.global_batch_size") : needless(kEvalBatch);
     rules[source + "shuffle"] =
         refuse_unless(is_train ? "true" : "false", "training data is always permuted");
     rules[source + "seed"] = refuse_unless("null", "run.seed is the one seed");

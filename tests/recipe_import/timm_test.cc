@@ -130,6 +130,32 @@ TEST(TimmImportTest, KeysOfTheModelAndTheOptimizer) {
   EXPECT_THROW(from_model("vit_tiny_patch16_224", "--model-kwargs img_size 160"), ConfigError);
 }
 
+// Flags that say nothing of what is trained are no refusals.
+TEST(TimmImportTest, WhatChangesNothingIsMapped) {
+  const auto recipe = from_model(
+      "vit_tiny_patch16_224",
+      "--pin-mem --worker-seeding all --dist-bn reduce --validation-batch-size 8 --epoch-repeats "
+      "0. "
+      "--naflex-max-seq-len 576 --lr-noise-pct 0.67 --patience-epochs 10 --local_rank 0");
+  for (const auto& row : recipe.rows) EXPECT_NE(row.outcome, ImportOutcome::kRefused) << row.key;
+  const auto naflex = from_model("vit_tiny_patch16_224", "--naflex-loader --epoch-repeats 2");
+  EXPECT_EQ(row_of(naflex, "naflex_loader").outcome, ImportOutcome::kRefused);
+  EXPECT_EQ(row_of(naflex, "epoch_repeats").outcome, ImportOutcome::kRefused);
+}
+
+TEST(TimmImportTest, WeightsAndBiasesStayOffline) {
+  const auto recipe = from_model("vit_tiny_patch16_224", "--log-wandb --wandb-project p");
+  EXPECT_EQ(value_in(recipe.yaml, "log.wandb"), "{project: p}");
+  EXPECT_THAT(row_of(recipe, "log_wandb").note, HasSubstr("offline"));
+  const auto off = from_model("vit_tiny_patch16_224", "--wandb-project p");
+  EXPECT_EQ(row_of(off, "wandb_project").target, "");
+}
+
+TEST(TimmImportTest, NoValidateEvaluatesAtTheEnd) {
+  const auto recipe = from_command("main.py d --model t2t_vit_14 --no-validate", "jabas");
+  EXPECT_EQ(value_in(recipe.yaml, "trainer.eval_every_epochs"), "0");
+}
+
 TEST(TimmImportTest, EvaluationsInAFileAreRefused) {
   const support::TempDir folder;
   const auto file = folder.write("a.yaml", "model: t2t_vit_14\neval_checkpoint: best.pth.tar\n");
