@@ -7,22 +7,30 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <sstream>
 #include <unordered_set>
 #include <utility>
 
 #include "fovea/core/config_node.h"
 #include "fovea/core/error.h"
+#include "fovea/core/foreign_yaml.h"
 #include "fovea/core/utf8.h"
 
 namespace fovea {
 namespace {
 
+// Of the names that a file gives to values (&name, *name, <<): a recipe says each value where it
+// stands, and files of other programs may use them.
+enum class Aliases { kRefused, kTaken };
+
 class TreeBuilder : public YAML::EventHandler {
  public:
   // first_line: 1 for a file, 0 where lines mean nothing (an override).
-  TreeBuilder(std::string source, int first_line)
-      : source_(std::make_shared<const std::string>(std::move(source))), first_line_(first_line) {}
+  TreeBuilder(std::string source, int first_line, Aliases aliases = Aliases::kRefused)
+      : source_(std::make_shared<const std::string>(std::move(source))),
+        first_line_(first_line),
+        takes_aliases_(aliases == Aliases::kTaken) {}
 
   ConfigNode take_root() { return std::move(root_); }
   ConfigOrigin origin(const YAML::Mark& mark) const {
@@ -34,44 +42,47 @@ class TreeBuilder : public YAML::EventHandler {
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
-  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
-    refuse(mark, "found an alias (*name); expected plain values: write the value out");
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    if (!takes_aliases_) {
+      refuse(mark, "found an alias (*name); expected plain values: write the value out");
+    }
+    const auto found = anchors_.find(anchor);
+    if (found == anchors_.end()) refuse(mark, "found an alias of a value that holds it");
+    if (expects_key() && found->second.kind != ConfigNode::Kind::kScalar) {
+      refuse(mark, "found an alias of a list or map as a key");
+    }
+    if (expects_key()) return take_key(mark, found->second.scalar);
+    count(mark, num_nodes_of(found->second, open_.size()));
+    place(found->second, 0);
   }
   void OnAnchor(const YAML::Mark& mark, const std::string& name) override {
+    if (takes_aliases_) return;
     refuse(mark, fmt::format("found the anchor &{}; expected plain values: write the value out",
                              printable_start(name)));
   }
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     ConfigNode node = make(mark, ConfigNode::Kind::kNull);
     if (expects_key()) refuse(mark, "found null as a key; expected a name");
-    place(std::move(node));
+    place(std::move(node), anchor);
   }
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     check_tag(mark, tag);
     if (value.find('\0') != std::string::npos) refuse(mark, "found a NUL character in a string");
-    if (expects_key()) {
-      if (!open_.back().seen.insert(value).second) {
-        refuse(mark, fmt::format("the key '{}' comes twice in one map; keep one of them",
-                                 printable_start(value)));
-      }
-      open_.back().pending_key = value;
-      open_.back().pending_origin = origin(mark);
-      open_.back().has_key = true;
-      return;
-    }
     ConfigNode node = make(mark, ConfigNode::Kind::kScalar);
     node.scalar = value;
     node.quoted = tag == "!";
-    place(std::move(node));
+    if (!expects_key()) return place(std::move(node), anchor);
+    if (anchor != 0) anchors_[anchor] = std::move(node);
+    take_key(mark, value);
   }
-  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
-    open(mark, tag, ConfigNode::Kind::kList);
+    open(mark, tag, ConfigNode::Kind::kList, anchor);
   }
-  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value) override {
-    open(mark, tag, ConfigNode::Kind::kMap);
+    open(mark, tag, ConfigNode::Kind::kMap, anchor);
   }
   void OnSequenceEnd() override { close(); }
   void OnMapEnd() override { close(); }
@@ -83,6 +94,7 @@ class TreeBuilder : public YAML::EventHandler {
     std::string pending_key;
     ConfigOrigin pending_origin;
     bool has_key = false;
+    YAML::anchor_t anchor = 0;
   };
 
   bool expects_key() const {
@@ -94,16 +106,40 @@ class TreeBuilder : public YAML::EventHandler {
     refuse(mark, fmt::format("found the tag {}; expected plain values, without tags",
                              printable_start(tag)));
   }
-  ConfigNode make(const YAML::Mark& mark, ConfigNode::Kind kind) {
-    if (++num_nodes_ > kMaxConfigNodes) {
+  void take_key(const YAML::Mark& mark, const std::string& key) {
+    if (!open_.back().seen.insert(key).second) {
+      refuse(mark, fmt::format("the key '{}' comes twice in one map; keep one of them",
+                               printable_start(key)));
+    }
+    open_.back().pending_key = key;
+    open_.back().pending_origin = origin(mark);
+    open_.back().has_key = true;
+  }
+  void count(const YAML::Mark& mark, size_t num_nodes) {
+    num_nodes_ += num_nodes;
+    if (num_nodes_ > kMaxConfigNodes) {
       refuse(mark, fmt::format("more than {} values; a recipe has a few hundred", kMaxConfigNodes));
     }
+  }
+  // Of a value that is put in once more, `depth` levels deep.
+  size_t num_nodes_of(const ConfigNode& node, size_t depth) const {
+    if (depth > kMaxConfigDepth) {
+      fail<ConfigError>("{}: nested deeper than {} levels; a recipe needs fewer than 10",
+                        node.origin.text(), kMaxConfigDepth);
+    }
+    size_t sum = 1;
+    for (const auto& child : node.children) sum += num_nodes_of(child, depth + 1);
+    return sum;
+  }
+  ConfigNode make(const YAML::Mark& mark, ConfigNode::Kind kind) {
+    count(mark, 1);
     ConfigNode node;
     node.kind = kind;
     node.origin = origin(mark);
     return node;
   }
-  void open(const YAML::Mark& mark, const std::string& tag, ConfigNode::Kind kind) {
+  void open(const YAML::Mark& mark, const std::string& tag, ConfigNode::Kind kind,
+            YAML::anchor_t anchor) {
     check_tag(mark, tag);
     if (open_.size() >= kMaxConfigDepth) {
       refuse(mark, fmt::format("nested deeper than {} levels; a recipe needs fewer than 10",
@@ -112,15 +148,41 @@ class TreeBuilder : public YAML::EventHandler {
     if (expects_key()) {
       refuse(mark, "found a list or map as a key, or a bracket that is not closed");
     }
-    open_.push_back(
-        {.node = make(mark, kind), .seen = {}, .pending_key = {}, .pending_origin = {}});
+    open_.push_back({.node = make(mark, kind),
+                     .seen = {},
+                     .pending_key = {},
+                     .pending_origin = {},
+                     .anchor = anchor});
   }
   void close() {
     ConfigNode node = std::move(open_.back().node);
+    const auto anchor = open_.back().anchor;
     open_.pop_back();
-    place(std::move(node));
+    if (takes_aliases_) merge_keys(node);
+    place(std::move(node), anchor);
   }
-  void place(ConfigNode node) {
+  // `<<: *base`: what the map does not say itself; of several maps the first one that has it.
+  static void merge_keys(ConfigNode& node) {
+    const auto* found = node.kind == ConfigNode::Kind::kMap ? node.find("<<") : nullptr;
+    if (found == nullptr) return;
+    const ConfigNode merged = *found;
+    const auto at = std::find(node.keys.begin(), node.keys.end(), "<<") - node.keys.begin();
+    node.keys.erase(node.keys.begin() + at);
+    node.children.erase(node.children.begin() + at);
+    const auto add = [&](const ConfigNode& map) {
+      if (map.kind != ConfigNode::Kind::kMap) {
+        fail<ConfigError>("{}: found {} behind <<, expected maps", merged.origin.text(),
+                          describe_node(map));
+      }
+      for (size_t i = 0; i < map.keys.size(); ++i) {
+        if (node.find(map.keys[i]) == nullptr) node.add(map.keys[i], map.children[i]);
+      }
+    };
+    if (merged.kind != ConfigNode::Kind::kList) return add(merged);
+    for (const auto& map : merged.children) add(map);
+  }
+  void place(ConfigNode node, YAML::anchor_t anchor) {
+    if (anchor != 0) anchors_[anchor] = node;
     if (open_.empty()) {
       root_ = std::move(node);
       return;
@@ -137,6 +199,8 @@ class TreeBuilder : public YAML::EventHandler {
 
   std::shared_ptr<const std::string> source_;
   int first_line_;
+  bool takes_aliases_;
+  std::map<YAML::anchor_t, ConfigNode> anchors_;  // values that are whole
   std::vector<Open> open_;
   ConfigNode root_;
   size_t num_nodes_ = 0;
@@ -171,9 +235,10 @@ void check_text(std::string_view text, const std::string& source, bool is_file) 
   }
 }
 
-ConfigNode parse(std::string_view yaml, const std::string& source, bool is_file) {
+ConfigNode parse(std::string_view yaml, const std::string& source, bool is_file,
+                 Aliases aliases = Aliases::kRefused) {
   check_text(yaml, source, is_file);
-  TreeBuilder builder(source, is_file ? 1 : 0);
+  TreeBuilder builder(source, is_file ? 1 : 0, aliases);
   try {
     std::istringstream stream{std::string(yaml)};
     YAML::Parser parser(stream);
@@ -203,10 +268,7 @@ ConfigNode parse_plain_value(std::string_view text, const std::string& source) {
   return node;
 }
 
-}  // namespace
-
-ConfigNode parse_config_yaml(std::string_view yaml, const std::string& source) {
-  ConfigNode root = parse(yaml, source, /*is_file=*/true);
+ConfigNode as_map(ConfigNode root) {
   if (root.kind == ConfigNode::Kind::kNull) root.kind = ConfigNode::Kind::kMap;
   if (root.kind != ConfigNode::Kind::kMap) {
     fail<ConfigError>("{}: found {}, expected a map of keys such as `optim: {{lr: 1e-3}}`",
@@ -214,6 +276,16 @@ ConfigNode parse_config_yaml(std::string_view yaml, const std::string& source) {
   }
   root.origin.line = 0;
   return root;
+}
+
+}  // namespace
+
+ConfigNode parse_config_yaml(std::string_view yaml, const std::string& source) {
+  return as_map(parse(yaml, source, /*is_file=*/true));
+}
+
+ConfigNode parse_foreign_yaml(std::string_view yaml, const std::string& source) {
+  return as_map(parse(yaml, source, /*is_file=*/true, Aliases::kTaken));
 }
 
 ConfigNode parse_override_value(std::string_view text, const std::string& source) {

@@ -1,14 +1,39 @@
 // BioNeMo-Vision's Hydra configuration.
+#include "fovea/recipe_import/bionemo.h"
+
 #include <fmt/format.h>
 
 #include <map>
 
-#include "fovea/recipe_import/importer.h"
-
 namespace fovea::recipe_import {
 namespace {
 
-const char* const kOneProcess = "a recipe has no keys for sharded training";
+// Of the mesh: more than one of them is another recipe.
+ImportRule mesh_rule(const std::string& target, const std::string& note) {
+  return {"", "", [=](Importer& in, const std::string& key, const ConfigNode&) {
+            const auto count = in.number(key, 1);
+            if (count <= 1) return in.mapped(target, "the default");
+            in.set(target, count);
+            in.changed(target, note);
+          }};
+}
+
+bool has_transformer_engine(const Importer& in) {
+  return in.flag("model.transformer_engine", false);
+}
+
+// What TransformerEngine's layer has not, so that the model is without it there, whatever it says.
+ImportRule without_te(const std::string& target, const std::string& off) {
+  return {"", "", [=](Importer& in, const std::string&, const ConfigNode& value) {
+            if (has_transformer_engine(in)) {
+              in.set(target, off);
+              return in.changed(target, off + ": TransformerEngine's layers have none");
+            }
+            if (value.kind == ConfigNode::Kind::kNull) return in.mapped(target, "the default");
+            in.set(target, value);
+            in.mapped(target);
+          }};
+}
 
 ImportRules vit_rules() {
   ImportRules rules;
@@ -42,8 +67,28 @@ ImportRules vit_rules() {
                                       in.changed("model.weight_init", "null and '' are timm");
                                     }};
   rules["model.vit.init_variance_rescale"] = to("model.fix_init");
-  rules["model.transformer_engine"] =
-      refuse_unless("false", "another model: without qk_norm, scale norms and drop path");
+  for (const auto& [key, off] : std::map<std::string, std::string>{{"qk_norm", "false"},
+                                                                   {"scale_attn_norm", "false"},
+                                                                   {"scale_mlp_norm", "false"},
+                                                                   {"init_values", "null"},
+                                                                   {"drop_path_rate", "0"}}) {
+    rules["model.vit." + key] = without_te("model." + key, off);
+  }
+  rules["model.vit.proj_drop_rate"] = {
+      "", "", [](Importer& in, const std::string& key, const ConfigNode&) {
+        const bool is_te = has_transformer_engine(in);
+        in.set("model.proj_drop_rate", in.number(is_te ? "model.vit.drop_rate" : key, 0));
+        is_te ? in.changed("model.proj_drop_rate", "drop_rate, as TransformerEngine's layers")
+              : in.mapped("model.proj_drop_rate");
+      }};
+  rules["model.transformer_engine"] = {
+      "", "", [](Importer& in, const std::string& key, const ConfigNode&) {
+        if (!in.flag(key, false)) return in.mapped("", "off, as here");
+        in.set("model.act_layer", "gelu_tanh");
+        in.changed("model.act_layer",
+                   "its layers' gelu is the tanh approximation; their dropout stands behind "
+                   "attention and MLP alone, here within the MLP too");
+      }};
   rules["model.channels_last"] = refuse_unless("false", "the layout of images is one");
   return rules;
 }
@@ -55,9 +100,35 @@ void zero_of_bionemo(Importer& in, const std::string& key, const ConfigNode& /*v
       {"1", "1"},     {"2", "2"},           {"3", "3"},
       {"optim", "1"}, {"optim_grads", "2"}, {"optim_grads_params", "3"}};
   const auto level = levels.find(text);
-  if (level == levels.end()) return in.refused("nothing is shared out; parallel.dp_shard: 1");
+  if (level == levels.end()) return in.changed("parallel.dp_shard", "1: nothing is shared out");
   in.set("parallel.zero", level->second);
   in.mapped("parallel.zero");
+}
+
+// Optimizer states over the copies too: with one copy there is nothing to share out.
+void outer_of_bionemo(Importer& in, const std::string& key, const ConfigNode& /*value*/) {
+  const auto text = in.text(key);
+  const bool is_off = text.empty() || text == "0" || text == "no_shard";
+  if (is_off || in.number("distributed.dp_outer", 1) <= 1) {
+    return in.mapped("", is_off ? "off, as here" : "there is one copy (distributed.dp_outer)");
+  }
+  in.refused(
+      "the copies of dp_replicate have equal optimizer states; dp_shard over all processes "
+      "shares them out");
+}
+
+// Of the run in Weights & Biases, where it is asked for.
+ImportRule wandb_rule(const std::string& target) {
+  return {"", "", [=](Importer& in, const std::string&, const ConfigNode& value) {
+            if (!in.flag("profiling.wandb", false)) return in.mapped("", "profiling.wandb is off");
+            if (target == "log.wandb") {
+              return in.has("profiling.wandb_kwargs.mode") ? in.mapped(target)
+                                                           : in.changed(target, kOfflineWandb);
+            }
+            if (value.kind != ConfigNode::Kind::kScalar) return in.mapped(target, "the default");
+            in.set_text(target, value.scalar);
+            in.mapped(target);
+          }};
 }
 
 ImportRules training_rules() {
@@ -70,17 +141,25 @@ ImportRules training_rules() {
       {"distributed.dp_outer", part_of("data.global_batch_size", "counted in the global batch")},
       {"distributed.dp_shard",
        part_of("parallel.dp_shard", "where it is more than 1; counted in the global batch too")},
-      {"distributed.cp", refuse_unless("1", kOneProcess)},
-      {"distributed.tp", refuse_unless("1", kOneProcess)},
-      {"fsdp.init_model_with_meta_device", refuse("models are made without memory by themselves")},
+      {"distributed.cp",
+       mesh_rule("parallel.cp", "tokens are shared out; there the model does not know of it yet")},
+      {"distributed.tp",
+       mesh_rule("parallel.tp", "each layer is shared out; there those of TransformerEngine are")},
+      {"fsdp.init_model_with_meta_device",
+       needless("models are made without memory by themselves")},
       {"fsdp.zero_dp_strategy", {.target = "", .note = "", .apply = zero_of_bionemo}},
       {"fsdp.fsdp_unit_modules",
-       refuse("weights are gathered block by block, or by parallel.min_num_params")},
-      {"fsdp.outer_dp_sharding_strategy",
-       refuse("the copies of dp_replicate have equal optimizer states")},
-      {"fsdp.grad_reduce_in_fp32", refuse("gradients are summed in float32")},
-      {"fsdp.preserve_fp32_weights", refuse("master weights are float32")},
-      {"fsdp.use_hybrid_fsdp", refuse("dp_replicate x dp_shard says it")},
+       needless("weights are gathered block by block, or by parallel.min_num_params")},
+      {"fsdp.outer_dp_sharding_strategy", {.target = "", .note = "", .apply = outer_of_bionemo}},
+      {"fsdp.grad_reduce_in_fp32",
+       {"", "",
+        [](Importer& in, const std::string& key, const ConfigNode&) {
+          in.set("parallel.reduce_dtype", "float32");
+          in.mapped("parallel.reduce_dtype",
+                    in.flag(key, false) ? "" : "weights are float32 there, so gradients are");
+        }}},
+      {"fsdp.preserve_fp32_weights", always("true", "master weights are float32")},
+      {"fsdp.use_hybrid_fsdp", needless("dp_replicate x dp_shard says it")},
       {"training.steps", to("trainer.max_steps", "one update more is made there")},
       {"training.val_interval",
        to("trainer.eval_every_steps", "and a checkpoint as often, named by its loss")},
@@ -90,115 +169,21 @@ ImportRules training_rules() {
        part_of("checkpoint.best_metric",
                "a run goes on from its latest checkpoint, not from the "
                "best; --checkpoint best evaluates that one")},
-      {"inference.checkpoint.path", refuse("`fovea predict RUN_DIR|WEIGHTS`")},
-      {"inference.checkpoint.format", refuse("the format is told from the file")},
-      {"inference.checkpoint.megatron_fsdp", refuse("`module.` is taken off names by itself")},
+      {"inference.checkpoint.path", always("null", "`fovea predict RUN_DIR|WEIGHTS`")},
+      {"inference.checkpoint.format", needless("the format is told from the file")},
+      {"inference.checkpoint.megatron_fsdp", needless("`module.` is taken off names by itself")},
       {"random.seed", to("run.seed", "weights, order, augmentation and dropout; there the order")},
-      {"profiling.torch_memory_profile", refuse("`fovea bench model` measures memory")},
+      {"profiling.torch_memory_profile",
+       always("false", "`fovea bench model` and the report measure memory")},
       {"profiling.torch_memory_profile_kwargs.max_entries",
-       refuse("`fovea bench model` measures memory")},
-      {"profiling.wandb", part_of("log.wandb")},
-      {"profiling.wandb_kwargs.name", part_of("log.wandb.name")},
-      {"profiling.wandb_kwargs.project", part_of("log.wandb.project")},
-      {"profiling.wandb_kwargs.dir", refuse("it lies in the run folder")},
+       needless("of torch_memory_profile, which is not here")},
+      {"profiling.wandb", wandb_rule("log.wandb")},
+      {"profiling.wandb_kwargs.name", wandb_rule("log.wandb.name")},
+      {"profiling.wandb_kwargs.project", wandb_rule("log.wandb.project")},
+      {"profiling.wandb_kwargs.entity", wandb_rule("log.wandb.entity")},
+      {"profiling.wandb_kwargs.mode", wandb_rule("log.wandb.mode")},
+      {"profiling.wandb_kwargs.dir", always("null", "it lies in the run folder")},
   };
-}
-
-ImportRules dataset_rules() {
-  ImportRules rules = {
-      {"dataset.num_classes", to("model.num_classes")},
-      {"dataset.num_workers", to("data.threads", "threads, not processes")},
-      {"dataset.train.batch_size",
-       part_of("data.global_batch_size", "of one process there; times the data parallel ones")},
-      {"dataset.train.shuffle", refuse_unless("true", "training data is always permuted")},
-      {"dataset.val.batch_size", refuse("an evaluation takes the batches of the training")},
-      {"dataset.val.shuffle", refuse_unless("false", "an evaluation has no order")},
-  };
-  for (const std::string part : {"dataset.train.", "dataset.val."}) {
-    const auto target = part == "dataset.train." ? "data.train" : "data.val";
-    rules[part + "root"] = part_of(std::string(target) + ".path",
-                                   "the folder that holds train, "
-                                   "val and wnids.txt");
-    rules[part + "class_map"] =
-        refuse("classes are those of wnids.txt, 200 of them; the head has one output for each");
-    rules[part + "label_map"] = refuse("val/val_annotations.txt is read by itself");
-    rules[part + "class_filter"] = refuse("classes without images do no harm");
-  }
-  const std::string train = "dataset.train.transform_kwargs.",
-                    val = "dataset.val.transform_kwargs.";
-  const auto transform = part_of("data.train.transforms");
-  for (const auto* key : {"img_size", "scale", "ratio", "hflip", "vflip", "color_jitter", "re_prob",
-                          "re_mode", "re_count", "grayscale_prob", "gaussian_blur_prob",
-                          "interpolation", "train_crop_mode", "color_jitter_prob"}) {
-    rules[train + key] = transform;
-  }
-  rules[train + "re_num_splits"] = refuse_unless("0", "an erased image has no clean twin");
-  rules[train + "normalize"] = refuse_unless("true", "images are normalised");
-  rules[train + "separate"] = refuse_unless("false", "transforms are one list");
-  rules[train + "patch_size"] = refuse("of patchify, which is off");
-  rules[train + "patchify"] = refuse_unless("false", "the model cuts images into patches");
-  for (const auto* key : {"img_size", "crop_pct", "crop_mode", "interpolation", "mean", "std"}) {
-    rules[val + key] = part_of("data.val.transforms");
-  }
-  rules[val + "crop_border_pixels"] = refuse_unless("null", "borders come from crop_pct");
-  rules[val + "normalize"] = refuse_unless("true", "images are normalised");
-  rules[val + "patch_size"] = refuse("of patchify, which is off");
-  rules[val + "patchify"] = refuse_unless("false", "the model cuts images into patches");
-  return rules;
-}
-
-std::string size_of(const Importer& in) {
-  return fmt::format("{}", in.number("model.vit.img_size", 224));
-}
-
-std::string train_transforms_of_bionemo(const Importer& in) {
-  const std::string from = "dataset.train.transform_kwargs.";
-  const auto scale = in.numbers(from + "scale", {0.08, 1.0});
-  const auto ratio = in.numbers(from + "ratio", {3.0 / 4, 4.0 / 3});
-  const auto jitter = in.number(from + "color_jitter", 0.4);
-  auto list = fmt::format(
-      "[{{name: random_resized_crop, size: {}, scale: [{}, {}], ratio: [{}, {}]}}, "
-      "{{name: horizontal_flip, p: {}}}",
-      size_of(in), scale.front(), scale.back(), ratio.front(), ratio.back(),
-      in.number(from + "hflip", 0.5));
-  if (const auto p = in.number(from + "vflip", 0); p > 0) {
-    list += fmt::format(", {{name: vertical_flip, p: {}}}", p);
-  }
-  if (jitter > 0) {
-    list += fmt::format(
-        ", {{name: color_jitter, brightness: {0}, contrast: {0}, saturation: {0}, p: {1}}}", jitter,
-        in.number(from + "color_jitter_prob", 1));
-  }
-  if (const auto p = in.number(from + "grayscale_prob", 0); p > 0) {
-    list += fmt::format(", {{name: grayscale, p: {}}}", p);
-  }
-  if (const auto p = in.number(from + "gaussian_blur_prob", 0); p > 0) {
-    list += fmt::format(", {{name: gaussian_blur, p: {}, kernel_size: 23}}", p);
-  }
-  list += ", {name: normalize, preset: imagenet}";
-  if (const auto p = in.number(from + "re_prob", 0); p > 0) {
-    list += fmt::format(", {{name: random_erasing, p: {}, mode: {}, max_count: {}}}", p,
-                        in.text(from + "re_mode", "const"), in.number(from + "re_count", 1));
-  }
-  return list + "]";
-}
-
-std::string val_transforms_of_bionemo(const Importer& in) {
-  const std::string from = "dataset.val.transform_kwargs.";
-  return fmt::format(
-      "[{{name: eval_crop, size: {}, crop_pct: {}, crop_mode: {}, interpolation: {}}}, "
-      "{{name: normalize, preset: imagenet}}]",
-      size_of(in), in.number(from + "crop_pct", 0.875), in.text(from + "crop_mode", "center"),
-      in.text(from + "interpolation", "bilinear"));
-}
-
-// Its example set is in the layout of Tiny-ImageNet: one folder with train, val and wnids.txt.
-std::string tiny_imagenet_folder(const Importer& in) {
-  auto root = in.text("dataset.train.root", "data/tiny-imagenet");
-  for (const std::string end : {"/", "/train"}) {
-    if (root.ends_with(end)) root.resize(root.size() - end.size());
-  }
-  return root;
 }
 
 }  // namespace
@@ -206,19 +191,17 @@ std::string tiny_imagenet_folder(const Importer& in) {
 void import_bionemo(Importer& in) {
   auto rules = vit_rules();
   rules.merge(training_rules());
-  rules.merge(dataset_rules());
+  rules.merge(bionemo_data_rules());
   in.set("run.dir", "runs/bionemo_vit");
   in.set("model.name", "vit");
   in.set("model.norm_eps", "1e-5");  // torch's default, which its norms have
+  if (in.flag("profiling.wandb", false)) {
+    in.set("log.wandb.project", "bionemo-recipes");
+    in.set("log.wandb.name", "bionemo-vit");
+  }
   in.apply(rules);
   in.set("task.name", "classification");
-  for (const std::string part : {"train", "val"}) {
-    in.set("data." + part + ".format", "tiny_imagenet");
-    in.set_text("data." + part + ".path", tiny_imagenet_folder(in));
-    in.set("data." + part + ".split", part);
-  }
-  in.set("data.train.transforms", train_transforms_of_bionemo(in));
-  in.set("data.val.transforms", val_transforms_of_bionemo(in));
+  set_data_of_bionemo(in);
   const double ranks = in.options().num_gpus > 0 ? static_cast<double>(in.options().num_gpus)
                                                  : in.number("distributed.dp_outer", 1) *
                                                        in.number("distributed.dp_shard", 1);
@@ -233,10 +216,6 @@ void import_bionemo(Importer& in) {
   in.set("checkpoint.best_metric", "loss");
   in.set("checkpoint.label_metric", "loss");
   in.set("checkpoint.every_steps", in.number("training.val_interval", 500));
-  if (in.flag("profiling.wandb", false)) {
-    in.set("log.wandb.project", in.text("profiling.wandb_kwargs.project", "bionemo-recipes"));
-    in.set("log.wandb.name", in.text("profiling.wandb_kwargs.name", "bionemo-vit"));
-  }
 }
 
 }  // namespace fovea::recipe_import

@@ -55,8 +55,10 @@ ConfigNode normalised(ConfigNode node) {
 
 }  // namespace
 
-Importer::Importer(ConfigNode settings, const ImportOptions& options)
-    : settings_(std::move(settings)), options_(options) {
+Importer::Importer(Settings settings, const ImportOptions& options)
+    : settings_(std::move(settings.values)),
+      unknown_(std::move(settings.unknown)),
+      options_(options) {
   recipe_.kind = ConfigNode::Kind::kMap;
 }
 
@@ -93,6 +95,13 @@ std::vector<double> Importer::numbers(const std::string& key, std::vector<double
   std::vector<double> values;
   for (const auto& child : node->children) values.push_back(as_number(key, child));
   return values;
+}
+
+std::string Importer::unknown(const std::string& key) const {
+  for (const auto& setting : unknown_) {
+    if (setting.key == key) return setting.unknown;
+  }
+  return "";
 }
 
 void Importer::set(const std::string& target, const std::string& yaml) {
@@ -132,12 +141,25 @@ void Importer::changed(const std::string& target, const std::string& note) {
 void Importer::refused(const std::string& why) { add_row(ImportOutcome::kRefused, "", why); }
 
 void Importer::apply(const ImportRules& rules) {
+  const auto count = [&](const std::string& key) {
+    num_known_ += !key.starts_with("positional") && rules.contains(key) ? 1 : 0;
+  };
+  for (const auto& [key, value, unknown] : unknown_) {
+    count(key);
+    const auto note = fmt::format("{} has no value in the file; left out{}", unknown,
+                                  key.starts_with("launch.") ? "; --gpus says how many processes"
+                                                             : ", as if it were not given");
+    rows_.push_back({key, printable_start(value, 60), ImportOutcome::kRefused, "", note});
+  }
   for (size_t i = 0; i < settings_.keys.size(); ++i) {
     key_ = settings_.keys[i];
+    count(key_);
     const auto& value = settings_.children[i];
     const auto found = rules.find(key_);
     const auto before = rows_.size();
-    if (found == rules.end()) {
+    if (found == rules.end() && key_.starts_with("launch.")) {
+      refused("the launcher's matter, not the recipe's");
+    } else if (found == rules.end()) {
       refused("no key of this system that is known here");
     } else if (found->second.apply) {
       found->second.apply(*this, key_, value);
@@ -172,6 +194,20 @@ ImportRule refuse_unless(const std::string& harmless, const std::string& why) {
             } else {
               importer.refused(why);
             }
+          }};
+}
+
+ImportRule always(const std::string& there, const std::string& why) {
+  return {"", why, [=](Importer& importer, const std::string&, const ConfigNode& value) {
+            const auto found = emit_yaml_flow(normalised(value));
+            is_null(value) || found == there || value.scalar == there ? importer.mapped("", why)
+                                                                      : importer.refused(why);
+          }};
+}
+
+ImportRule needless(const std::string& why) {
+  return {"", why, [=](Importer& importer, const std::string&, const ConfigNode&) {
+            importer.mapped("", why);
           }};
 }
 

@@ -21,9 +21,20 @@ struct ImportRule {
 };
 using ImportRules = std::map<std::string, ImportRule>;
 
+// A setting whose value only the shell knows that runs the command.
+struct UnknownSetting {
+  std::string key, value, unknown;  // "lr", "$LR", "$LR"
+};
+
+// What a file or a command says.
+struct Settings {
+  ConfigNode values;  // a flat map
+  std::vector<UnknownSetting> unknown = {};
+};
+
 class Importer {
  public:
-  Importer(ConfigNode settings, const ImportOptions& options);
+  Importer(Settings settings, const ImportOptions& options);
 
   const ImportOptions& options() const { return options_; }
 
@@ -34,6 +45,8 @@ class Importer {
   double number(const std::string& key, double otherwise) const;
   bool flag(const std::string& key, bool otherwise) const;
   std::vector<double> numbers(const std::string& key, std::vector<double> otherwise = {}) const;
+  // What a setting is that only the shell knows, "$LR"; empty: it is none.
+  std::string unknown(const std::string& key) const;
 
   // Puts a value into the recipe. yaml: any YAML in one line.
   void set(const std::string& target, const std::string& yaml);
@@ -47,21 +60,25 @@ class Importer {
   void refused(const std::string& why);
 
   // A line in front of the table.
-  void say(std::string line) { remark_ = std::move(line); }
+  void say(const std::string& line) { remark_ += (remark_.empty() ? "" : "\n") + line; }
 
   // Reads every key by the rules. A key that has none is refused, as unknown.
   void apply(const ImportRules& rules);
+  // Of the file's keys at least one is the system's.
+  bool knows_any() const { return num_known_ > 0; }
   ImportedRecipe finish() &&;
 
  private:
   void add_row(ImportOutcome outcome, const std::string& target, const std::string& note);
 
   ConfigNode settings_;  // a flat map
+  std::vector<UnknownSetting> unknown_;
   ImportOptions options_;
   ConfigNode recipe_;
   std::vector<ImportRow> rows_;
   std::string key_;
   std::string remark_;
+  size_t num_known_ = 0;
 };
 
 // Rules that many tables need.
@@ -69,6 +86,15 @@ ImportRule to(const std::string& target, const std::string& note = "");
 ImportRule refuse(const std::string& why);
 // Nothing to do where the value is `harmless` (as YAML, or null); else refused.
 ImportRule refuse_unless(const std::string& harmless, const std::string& why);
+// What is so here at all times: nothing to do where the value is `there` or not said, else refused.
+ImportRule always(const std::string& there, const std::string& why);
+// Nothing to do, whatever the value: `why`.
+ImportRule needless(const std::string& why);
+// Of an evaluation's batches, and of Weights & Biases: what every table says.
+inline constexpr const char* kEvalBatch =
+    "an evaluation takes the batches of the training, and its results are the same with any";
+inline constexpr const char* kOfflineWandb =
+    "offline, in the run folder; log.wandb.mode: online sends it as it comes";
 // Read together with other keys, by the function that completes the recipe.
 ImportRule part_of(const std::string& target, const std::string& note = "");
 
@@ -78,10 +104,6 @@ double as_number(const std::string& key, const ConfigNode& node);
 // Nested maps as one, "trainer.max_epochs"; maps that `is_value` names stay values.
 ConfigNode flat_settings(const ConfigNode& root,
                          const std::function<bool(const std::string&)>& is_value);
-// A command line, or a script that holds one: flags without dashes and with underscores; the
-// launcher's before them as launch.NAME; arguments without a flag as positional.
-ConfigNode command_line_settings(const std::string& text, const std::string& source);
-
 // parallel.dp_shard from `key`, which counts processes; where the run is to have another number of
 // them, only if that can be divided by it.
 void set_shards(Importer& importer, const std::string& key);

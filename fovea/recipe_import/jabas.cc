@@ -5,7 +5,7 @@ namespace fovea::recipe_import {
 namespace {
 
 const TimmDefaults kT2t = {"t2t_vit_14", "adamw", 0.05, 1e-6, 1e-5, 10,      10,
-                           32,           0.25,    0.8,  1.0,  0.1,  0.99996, "rand-m9-mstd0.5-inc1",
+                           64,           0.25,    0.8,  1.0,  0.1,  0.99996, "rand-m9-mstd0.5-inc1",
                            true};
 
 ImportRules jabas_rules() {
@@ -40,7 +40,14 @@ ImportRules jabas_rules() {
       {"accum_step", part_of("data.global_batch_size", "passes before the last one")},
       {"checkpoint_path", part_of("run.dir")},
       {"num_minibatches", part_of("trainer.max_steps")},
-      {"no_validate", refuse_unless("false", "trainer.eval_every_epochs: 0 evaluates at the end")},
+      {"no_validate",
+       {"", "",
+        [](Importer& in, const std::string& key, const ConfigNode&) {
+          if (!in.flag(key, false)) return in.mapped("", "off, as here");
+          in.set("trainer.eval_every_epochs", 0);
+          in.changed("trainer.eval_every_epochs", "0: at the end alone");
+        }}},
+      {"log_dir", needless("lines of the log lie in the run folder")},
   });
   return rules;
 }
@@ -48,6 +55,7 @@ ImportRules jabas_rules() {
 }  // namespace
 
 void import_jabas(Importer& in) {
+  if (in.has("script")) return import_transfer(in);
   auto rules = jabas_rules();
   rules.merge(timm_rules(kT2t));
   in.set("run.dir", "runs/jabas");

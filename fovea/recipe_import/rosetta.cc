@@ -16,6 +16,25 @@ const char* const kT5x =
     "weights on, and init.weights takes an .npz";
 const char* const kMacro = "a name for a value, which stands where it is used";
 
+// Of upstream's own program, whose parts are those that the recipe has; another one is refused.
+ImportRule program_rule() {
+  return {"", "", [](Importer& in, const std::string& key, const ConfigNode& value) {
+            const auto text = in.text(key);
+            const auto name = text.substr(text.find_last_of("@/") + 1);
+            const char* const kParts[] = {"models.ViTModel", "layers.FlaxGViT", "config.",
+                                          "wds_utils.",      "dali.",           "dali_utils.",
+                                          "partitioning.",   "utils.",          "trainer.Trainer",
+                                          "gin_utils.",      "optimizers.chain"};
+            const bool is_known = std::any_of(
+                std::begin(kParts), std::end(kParts),
+                [&](const char* part) { return text.starts_with('@') && name.starts_with(part); });
+            const bool is_macro = text.starts_with('%');
+            is_known || is_macro || value.kind == ConfigNode::Kind::kNull || text == "None"
+                ? in.mapped("", "upstream's program, as this one is")
+                : in.refused(kProgram);
+          }};
+}
+
 ImportRules config_rules() {
   const std::string config = "config.GoogleViTConfig.";
   return {
@@ -33,18 +52,27 @@ ImportRules config_rules() {
       {config + "attention_probs_dropout_prob", to("model.attn_drop_rate")},
       {config + "patch_size", to("model.patch_size")},
       {config + "image_size", part_of("model.img_size")},
-      {config + "encoder_stride", refuse("not used there either")},
-      {config + "initializer_range", refuse("not used there either")},
-      {config + "head_bias_init", refuse("not used there either: the head starts at zero")},
+      {config + "encoder_stride", needless("not used there either")},
+      {config + "initializer_range", needless("not used there either")},
+      {config + "head_bias_init", needless("not used there either: the head starts at zero")},
       {config + "qkv_bias", to("model.qkv_bias")},
       {config + "pre_layernorm", to("model.pre_norm")},
       {config + "classifier",
        {"", "",
         [](Importer& in, const std::string& key, const ConfigNode&) {
           const auto kind = in.text(key, "token");
-          if (kind != "token" && kind != "gap") return in.refused("tokens without pooling");
-          in.set("model.global_pool", kind == "gap" ? "avg" : "token");
-          in.changed("model.global_pool", "gap is avg");
+          if (kind != "token" && kind != "gap") {
+            return in.refused(kind + ": tokens without pooling; the recipe has token");
+          }
+          if (kind == "token") {
+            in.set("model.global_pool", "token");
+            return in.mapped("model.global_pool");
+          }
+          in.set("model.global_pool", "avg");
+          in.set("model.class_token", "false");
+          in.set("model.fc_norm", "false");
+          in.changed("model.global_pool, model.class_token, model.fc_norm",
+                     "gap is avg, without class token, of tokens behind the last norm");
         }}},
       {config + "representation_size",
        {"", "",
@@ -98,10 +126,31 @@ ImportRules schedule_rules() {
   return rules;
 }
 
+// Processes that share out one model: a number, or the sides of a mesh of them.
+ImportRule partitions_rule() {
+  return {"", "", [](Importer& in, const std::string& key, const ConfigNode&) {
+            double count = 1;
+            for (const auto side : in.numbers(key, {1})) count *= side;
+            if (count <= 1) return in.mapped("parallel.tp", "the default");
+            in.set("parallel.tp", count);
+            in.mapped("parallel.tp");
+          }};
+}
+
+// A folder with an index of each tar, as `fovea data index --out` writes it too.
+ImportRule index_rule(const std::string& target) {
+  return {"", "", [=](Importer& in, const std::string& key, const ConfigNode&) {
+            const auto folder = in.text(key);
+            if (folder.empty() || folder.starts_with("%")) return in.mapped(target, "the default");
+            in.set_text(target, folder);
+            in.mapped(target);
+          }};
+}
+
 ImportRules train_rules() {
   const std::string train = "train_script.train.";
   ImportRules rules = {
-      {train + "model", refuse(kProgram)},
+      {train + "model", program_rule()},
       {train + "model_dir", part_of("run.dir")},
       {train + "total_steps", to("trainer.max_steps")},
       {train + "eval_period", to("trainer.eval_every_steps")},
@@ -112,38 +161,37 @@ ImportRules train_rules() {
           in.set("run.seed", in.number(key, 42));
           in.changed("run.seed", "None, the time of day there, is 42");
         }}},
-      {train + "use_hardware_rng", refuse("random numbers are a function of seed and position")},
-      {train + "run_eval_before_training", refuse("the first evaluation follows the first epoch")},
-      {train + "run_dali_eval", refuse("every evaluation is exact")},
+      {train + "use_hardware_rng", needless("random numbers are a function of seed and position")},
+      {train + "run_eval_before_training",
+       refuse_unless("false", "the first evaluation follows the first epoch")},
+      {train + "run_dali_eval", needless("every evaluation is exact")},
       {train + "eval_steps", refuse_unless("null", "an evaluation takes the whole set")},
-      {"partitioning.PjitPartitioner.num_partitions",
-       refuse_unless("1", "a recipe has no keys for model parallel training")},
-      {"partitioning.PjitPartitioner.model_parallel_submesh",
-       refuse_unless("null", "a recipe has no keys for model parallel training")},
-      {"partitioning.PjitPartitioner.logical_axis_rules", refuse(kProgram)},
+      {"partitioning.PjitPartitioner.num_partitions", partitions_rule()},
+      {"partitioning.PjitPartitioner.model_parallel_submesh", partitions_rule()},
+      {"partitioning.PjitPartitioner.logical_axis_rules", program_rule()},
       {"trainer.Trainer.num_microbatches",
        part_of("trainer.micro_batch_size",
                "the global batch over it; sums are divided by weights, "
                "so that it changes no result")},
       {"trainer.Trainer.learning_rate_fn", part_of("schedule.name")},
-      {"utils.CheckpointConfig.restore", refuse(kProgram)},
-      {"utils.CheckpointConfig.save", refuse(kProgram)},
+      {"utils.CheckpointConfig.restore", program_rule()},
+      {"utils.CheckpointConfig.save", program_rule()},
       {"utils.RestoreCheckpointConfig.path", refuse(kT5x)},
       {"utils.RestoreCheckpointConfig.fallback_to_scratch",
-       refuse("weights that are asked for and are not there are an error")},
-      {"utils.RestoreCheckpointConfig.strict", refuse("weights are loaded strictly")},
+       always("false", "weights that are asked for and are not there are an error")},
+      {"utils.RestoreCheckpointConfig.strict", always("true", "weights are loaded strictly")},
       {"utils.RestoreCheckpointConfig.state_transformation_fns",
        refuse("init.weights takes the weights alone, as the transform leaves them")},
       {"utils.SaveCheckpointConfig.period", to("checkpoint.every_steps")},
       {"utils.SaveCheckpointConfig.dtype", refuse_unless("float32", "master weights are float32")},
       {"utils.SaveCheckpointConfig.keep", to("checkpoint.keep")},
       {"utils.SaveCheckpointConfig.save_dataset",
-       refuse("the position in the data is always in the checkpoint")},
+       needless("the position in the data is always in the checkpoint")},
       {"ckpt_script.convert_t5x_finetune_to_pretrain.pretrain_ckpt_dir", refuse(kT5x)},
       {"ckpt_script.convert_t5x_finetune_to_pretrain.finetune_ckpt_dir",
-       refuse("nothing is written: the recipe that fine-tunes takes init.weights")},
-      {"ckpt_script.convert_t5x_finetune_to_pretrain.pretrained_model", refuse(kProgram)},
-      {"ckpt_script.convert_t5x_finetune_to_pretrain.partitioner", refuse(kProgram)},
+       needless("nothing is written: the recipe that fine-tunes takes init.weights")},
+      {"ckpt_script.convert_t5x_finetune_to_pretrain.pretrained_model", program_rule()},
+      {"ckpt_script.convert_t5x_finetune_to_pretrain.partitioner", program_rule()},
       {"ckpt_script.convert_t5x_finetune_to_pretrain.finetune_resolution",
        part_of("model.img_size")},
   };
@@ -152,12 +200,12 @@ ImportRules train_rules() {
         "partitioner", "trainer_cls", "summarize_config_fn", "get_dataset_fn",
         "train_eval_get_dataset_fn", "verify_matching_vocabs_fn", "prepare_train_iter_fn",
         "prepare_eval_iter_fn"}) {
-    rules[train + key] = refuse(kProgram);
+    rules[train + key] = program_rule();
   }
   for (const auto* key : {"dali.get_dali_dataset.pipeline", "dali.get_dali_eval_dataset.pipeline",
                           "layers.FlaxGViTForImageClassificationModule.config",
                           "models.ViTModel.module", "models.ViTModel.optimizer_def"}) {
-    rules[key] = refuse(kProgram);
+    rules[key] = program_rule();
   }
   for (const auto* macro : {"MIXTURE_OR_TASK_NAME",
                             "EVAL_MIXTURE_OR_TASK_NAME",
@@ -180,7 +228,7 @@ ImportRules train_rules() {
                             "CONFIG",
                             "PT_CKPT_DIR",
                             "FT_CKPT_DIR"}) {
-    rules[macro] = refuse(kMacro);
+    rules[macro] = needless(kMacro);
   }
   return rules;
 }
@@ -192,10 +240,8 @@ ImportRules wds_rules() {
     const auto target = is_train ? std::string("data.train") : std::string("data.val");
     const auto source = scope + "/wds_utils.WebDatasetConfig.";
     rules[source + "urls"] = part_of(target + ".path");
-    rules[source + "index_dir"] = refuse("`fovea data index` writes an index beside the tars");
-    rules[source + "batch_size"] = is_train
-                                       ? to("data.global_batch_size")
-                                       : refuse("an evaluation takes the batches of the training");
+    rules[source + "index_dir"] = index_rule(target + ".index");
+    rules[source + "batch_size"] = is_train ? to("data.global_batch_size") : needless(kEvalBatch);
     rules[source + "shuffle"] =
         refuse_unless(is_train ? "true" : "false", "training data is always permuted");
     rules[source + "seed"] = refuse_unless("null", "run.seed is the one seed");
@@ -269,6 +315,13 @@ void import_rosetta(Importer& in) {
   in.set("model.pos_embed_interp", "zoom");  // what its conversion to another size does
   const auto optimizer = optimizer_of(in);
   in.set("optim.name", optimizer);
+  in.set("task.name", "classification");
+  for (const std::string part : {"train", "val"}) {
+    const auto scope = part == "train" ? "train" : "train_eval";
+    in.set("data." + part + ".format", "wds");
+    in.set_text("data." + part + ".path",
+                in.text(std::string(scope) + "/wds_utils.WebDatasetConfig.urls", "shards"));
+  }
   in.apply(rules);
   const std::string config = "config.GoogleViTConfig.";
   in.set("model.mlp_ratio",
@@ -283,13 +336,6 @@ void import_rosetta(Importer& in) {
     const auto batch = in.number("train/wds_utils.WebDatasetConfig.batch_size", 128);
     const auto passes = in.number("trainer.Trainer.num_microbatches", 1);
     in.set("trainer.micro_batch_size", std::ceil(batch / std::max(passes, 1.0)));
-  }
-  in.set("task.name", "classification");
-  for (const std::string part : {"train", "val"}) {
-    const auto scope = part == "train" ? "train" : "train_eval";
-    in.set("data." + part + ".format", "wds");
-    in.set_text("data." + part + ".path",
-                in.text(std::string(scope) + "/wds_utils.WebDatasetConfig.urls", "shards"));
   }
   in.set("data.train.transforms",
          fmt::format("[{{name: random_resized_crop, size: {}, interpolation: bilinear}}, "

@@ -1,16 +1,21 @@
 // Files of other systems as flat settings.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cctype>
+#include <cstddef>
 #include <filesystem>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
-#include "fovea/core/gin.h"
+#include "fovea/core/foreign_yaml.h"
+#include "fovea/recipe_import/command_line.h"
+#include "fovea/recipe_import/gin_files.h"
+#include "fovea/recipe_import/hydra.h"
 #include "fovea/recipe_import/importer.h"
 #include "fovea/recipe_import/phases.h"
+#include "fovea/recipe_import/timm.h"
 
 namespace fovea::recipe_import {
 namespace {
@@ -30,82 +35,6 @@ void flatten(const ConfigNode& node, const std::string& prefix,
   }
 }
 
-// Words as a shell takes them apart: quotes, backslashes at ends of lines, comments.
-std::vector<std::string> shell_words(const std::string& text) {
-  std::vector<std::string> words;
-  std::string word;
-  bool is_open = false;
-  const auto close = [&] {
-    if (is_open) words.push_back(word);
-    word.clear();
-    is_open = false;
-  };
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '\\' && i + 1 < text.size()) {
-      i += 1;
-      if (text[i] == '\n') continue;
-      word += text[i];
-      is_open = true;
-    } else if (c == '\'' || c == '"') {
-      const auto end = text.find(c, i + 1);
-      word += text.substr(i + 1, end == std::string::npos ? end : end - i - 1);
-      is_open = true;
-      i = std::min(end, text.size() - 1);
-    } else if (c == '#' && !is_open) {
-      i = std::min(text.find('\n', i), text.size() - 1);
-    } else if (std::isspace(static_cast<unsigned char>(c))) {
-      close();
-    } else {
-      word += c;
-      is_open = true;
-    }
-  }
-  close();
-  return words;
-}
-
-bool is_flag(const std::string& word) {
-  return word.size() > 1 && word[0] == '-' && (word[1] == '-' || std::isalpha(word[1]));
-}
-
-std::string flag_name(std::string_view word) {
-  word.remove_prefix(word.starts_with("--") ? 2 : 1);
-  std::string name(word);
-  for (auto& c : name) c = c == '-' ? '_' : c;
-  return name;
-}
-
-ConfigNode scalar_node(const std::string& text, const ConfigOrigin& origin) {
-  ConfigNode node;
-  node.kind = ConfigNode::Kind::kScalar;
-  node.scalar = text;
-  node.origin = origin;
-  return node;
-}
-
-ConfigNode value_node(const std::vector<std::string>& words, const ConfigOrigin& origin) {
-  if (words.empty()) return scalar_node("true", origin);
-  if (words.size() == 1) return scalar_node(words.front(), origin);
-  ConfigNode list;
-  list.kind = ConfigNode::Kind::kList;
-  list.origin = origin;
-  for (const auto& word : words) list.children.push_back(scalar_node(word, origin));
-  return list;
-}
-
-// What Hydra writes as ${dataset.num_classes}.
-void interpolate(ConfigNode& flat) {
-  for (auto& child : flat.children) {
-    const auto& text = child.scalar;
-    if (!text.starts_with("${") || !text.ends_with("}")) continue;
-    if (const auto* value = flat.find(text.substr(2, text.size() - 3))) {
-      const auto copy = *value;
-      child = copy;
-    }
-  }
-}
-
 bool is_dict_of_ucf(const std::string& key) {
   return key.starts_with("data.dict_") || key.starts_with("data.num_channels_") ||
          key.starts_with("dataset_options.") || key == "load_balancing.batches_per_rank_epoch";
@@ -116,62 +45,13 @@ bool is_yaml_name(const std::string& file) {
   return ending == ".yaml" || ending == ".yml" || ending == ".json";
 }
 
-// Commands of a script that train; one text where there are fewer than two of them.
-std::vector<std::string> parts_of(const std::string& file, const std::string& text,
-                                  const std::string& system) {
-  std::vector<std::string> commands;
-  const bool is_script = !is_yaml_name(file) && (system == "timm" || system == "jabas");
-  std::string command;
-  const auto close = [&] {
-    const auto words = shell_words(command);
-    const bool trains = std::any_of(words.begin(), words.end(), [](const std::string& word) {
-      const auto name = fs::path(word).filename().string();
-      return name == "train.py" || name == "main.py";
-    });
-    if (trains) commands.push_back(command);
-    command.clear();
-  };
-  char quote = 0;
-  for (size_t i = 0; is_script && i < text.size(); ++i) {
-    const char c = text[i];
-    if (quote == 0 && c == '#' &&
-        (i == 0 || std::isspace(static_cast<unsigned char>(text[i - 1])))) {
-      i = std::min(text.find('\n', i), text.size()) - 1;
-      continue;
-    }
-    if (c == '\\' && i + 1 < text.size()) {
-      command += c;
-      command += text[++i];
-      continue;
-    }
-    if (quote != 0 ? c == quote : c == '\'' || c == '"') quote = quote != 0 ? 0 : c;
-    if (quote == 0 && (c == '\n' || c == ';' || c == '&' || c == '|')) {
-      close();
-    } else {
-      command += c;
-    }
-  }
-  close();
-  return commands.size() < 2 ? std::vector<std::string>{text} : commands;
-}
-
 ConfigNode read_settings(const std::string& file, const std::string& text,
-                         const std::string& system) {
-  if (system == "rosetta") {
-    const auto folder = fs::path(file).parent_path();
-    return parse_gin(text, file, [&](const std::string& name) {
-      // Upstream's names start at its repository; the files lie side by side.
-      return read_file((folder / fs::path(name).filename()).string(), kMaxConfigBytes);
-    });
-  }
-  if (!is_yaml_name(file) && (system == "timm" || system == "jabas")) {
-    return command_line_settings(text, file);
-  }
-  auto flat = flat_settings(parse_config_yaml(text, file), [&](const std::string& key) {
+                         const ImportOptions& options) {
+  const auto& system = options.system;
+  if (system == "rosetta") return read_gin_file(file, text, options.search_paths);
+  return flat_settings(parse_foreign_yaml(text, file), [&](const std::string& key) {
     return system == "ucf" ? is_dict_of_ucf(key) : system == "timm" || system == "jabas";
   });
-  interpolate(flat);
-  return flat;
 }
 
 }  // namespace
@@ -184,73 +64,119 @@ ConfigNode flat_settings(const ConfigNode& root,
   return flat;
 }
 
-ConfigNode command_line_settings(const std::string& text, const std::string& source) {
-  const ConfigOrigin origin{std::make_shared<const std::string>(source), 0};
-  const auto words = shell_words(text);
-  const auto script = std::find_if(words.begin(), words.end(),
-                                   [](const std::string& word) { return word.ends_with(".py"); });
-  ConfigNode flat;
-  flat.kind = ConfigNode::Kind::kMap;
-  const auto put = [&](const std::string& name, const std::vector<std::string>& values) {
-    if (auto* known = flat.find(name)) {
-      *known = value_node(values, origin);
-    } else {
-      flat.add(name, value_node(values, origin));
-    }
-  };
-  const auto read = [&](auto first, auto last, const std::string& prefix, bool keeps_positional) {
-    while (first != last) {
-      if (!is_flag(*first)) {
-        if (keeps_positional) put("positional", {*first});
-        ++first;
-        continue;
-      }
-      auto name = flag_name(*first++);
-      std::vector<std::string> values;
-      if (const auto equals = name.find('='); equals != std::string::npos) {
-        values.push_back((first - 1)->substr((first - 1)->find('=') + 1));
-        name = name.substr(0, equals);
-      }
-      while (first != last && values.size() < 16 && !is_flag(*first)) values.push_back(*first++);
-      put(prefix + name, values);
-    }
-  };
-  if (script == words.end()) {
-    read(words.begin(), words.end(), "", true);
-  } else {
-    read(words.begin(), script, "launch.", false);
-    read(script + 1, words.end(), "", true);
-  }
-  if (flat.keys.empty()) fail<ConfigError>("{}: found no flags (--name value)", source);
-  return flat;
-}
-
 std::vector<std::string> import_systems() { return {"ucf", "bionemo", "rosetta", "timm", "jabas"}; }
 
-ImportedRecipe import_recipe(const std::vector<std::string>& files, const ImportOptions& options) {
-  const std::map<std::string, void (*)(Importer&)> systems = {{"ucf", import_ucf},
-                                                              {"bionemo", import_bionemo},
-                                                              {"rosetta", import_rosetta},
-                                                              {"timm", import_timm},
-                                                              {"jabas", import_jabas}};
-  const auto chosen = systems.find(options.system);
+namespace {
+
+using Import = void (*)(Importer&);
+
+Import import_of(const std::string& system) {
+  const std::map<std::string, Import> systems = {{"ucf", import_ucf},
+                                                 {"bionemo", import_bionemo},
+                                                 {"rosetta", import_rosetta},
+                                                 {"timm", import_timm},
+                                                 {"jabas", import_jabas}};
+  const auto chosen = systems.find(system);
   if (chosen == systems.end()) {
     fail<ConfigError>("no system is called '{}'; expected ucf, bionemo, rosetta, timm or jabas",
-                      options.system);
+                      system);
+  }
+  return chosen->second;
+}
+
+// Of a file, or of a script's command for each turn of its loops.
+std::vector<TrainingRun> runs_of(const std::string& file, const ImportOptions& options,
+                                 std::string& remark) {
+  const auto& system = options.system;
+  const auto text = read_file(file, kMaxConfigBytes);
+  if (system == "bionemo") {
+    return {{"",
+             {is_yaml_name(file) ? hydra_settings(file, options.overrides)
+                                 : hydra_command(text, file, options.overrides)}}};
+  }
+  if (!is_yaml_name(file) && (system == "timm" || system == "jabas")) {
+    return training_runs(text, file, remark);
+  }
+  return {{"", {{read_settings(file, text, options)}}}};
+}
+
+bool has_kwargs(const std::string& system) { return system == "timm" || system == "jabas"; }
+
+// Turns of a loop that write to one folder would go on with each other.
+void give_folders(std::vector<ImportedRecipe>& recipes) {
+  std::vector<ConfigNode> roots;
+  std::set<std::string> folders;
+  for (const auto& recipe : recipes) {
+    roots.push_back(parse_config_yaml(recipe.yaml, "recipe"));
+    folders.insert(roots.back().find("run")->find("dir")->scalar);
+  }
+  if (folders.size() == recipes.size()) return;
+  for (size_t i = 0; i < recipes.size(); ++i) {
+    auto folder = *roots[i].find("run")->find("dir");
+    folder.scalar += "_" + recipes[i].turn;
+    apply_override(roots[i], "run.dir=" + emit_yaml_flow(folder));
+    recipes[i].yaml = emit_yaml(roots[i]);
+  }
+}
+
+}  // namespace
+
+std::vector<ImportedRecipe> import_recipes(const std::vector<std::string>& files,
+                                           const ImportOptions& options) {
+  const auto import = import_of(options.system);
+  if (!options.overrides.empty() && options.system != "bionemo") {
+    fail<ConfigError>(
+        "{}: changes on the command line are Hydra's, of bionemo alone; change the "
+        "recipe by `fovea train recipe.yaml key=value`",
+        options.overrides.front());
   }
   std::vector<std::string> names;
   std::vector<ImportedRecipe> recipes;
+  std::string remark;
   for (const auto& file : files) {
-    const auto text = read_file(file, kMaxConfigBytes);
-    for (const auto& part : parts_of(file, text, options.system)) {
-      Importer importer(read_settings(file, part, options.system), options);
-      chosen->second(importer);
-      recipes.push_back(std::move(importer).finish());
-      names.push_back(file);
+    for (auto& run : runs_of(file, options, remark)) {
+      if (!run.turn.empty() && files.size() > 1) {
+        fail<ConfigError>("{}: it has a loop, whose turns are recipes of their own; give it alone",
+                          file);
+      }
+      for (auto& settings : run.phases) {
+        Importer importer(
+            has_kwargs(options.system) ? with_kwargs(std::move(settings)) : std::move(settings),
+            options);
+        import(importer);
+        if (!importer.knows_any()) {
+          fail<ConfigError>(
+              "{}: it has no key of {}'s; expected its configuration. No recipe was written", file,
+              options.system);
+        }
+        recipes.push_back(std::move(importer).finish());
+        recipes.back().turn = run.turn;
+        names.push_back(file);
+      }
     }
   }
-  if (recipes.size() == 1) return std::move(recipes.front());
-  return joined_as_phases(phase_names(names), recipes);
+  std::vector<ImportedRecipe> joined;
+  for (size_t first = 0, last = 0; first < recipes.size(); first = last) {
+    while (last < recipes.size() && recipes[last].turn == recipes[first].turn) ++last;
+    const auto from = static_cast<std::ptrdiff_t>(first), to = static_cast<std::ptrdiff_t>(last);
+    auto recipe = last - first == 1
+                      ? recipes[first]
+                      : joined_as_phases(phase_names({names.begin() + from, names.begin() + to}),
+                                         {recipes.begin() + from, recipes.begin() + to});
+    recipe.turn = recipes[first].turn;
+    if (!remark.empty()) recipe.remark += (recipe.remark.empty() ? "" : "\n") + remark;
+    joined.push_back(std::move(recipe));
+  }
+  give_folders(joined);
+  return joined;
+}
+
+ImportedRecipe import_recipe(const std::vector<std::string>& files, const ImportOptions& options) {
+  auto recipes = import_recipes(files, options);
+  if (recipes.size() != 1) {
+    fail<ConfigError>("{}: its loops make {} recipes; expected one", files.front(), recipes.size());
+  }
+  return std::move(recipes.front());
 }
 
 ImportedRecipe import_recipe(const std::string& file, const ImportOptions& options) {

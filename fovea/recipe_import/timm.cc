@@ -9,20 +9,46 @@
 #include <cmath>
 #include <map>
 
+#include "fovea/core/error.h"
+
 namespace fovea::recipe_import {
 namespace {
 
 const TimmDefaults kTimm = {"resnet50", "sgd", 2e-5, 1e-5, 0,      5,  0,    128,
                             0,          0,     0,    0,    0.9998, "", false};
 
+// How many of them the launcher starts: --gpus, torchrun's (distributed_train.sh has its first
+// argument so), or srun's and mpirun's.
+double processes_of(const Importer& in) {
+  if (in.options().num_gpus > 0) return static_cast<double>(in.options().num_gpus);
+  const auto count = [&](const char* key, double otherwise) {
+    const auto* node = in.find(std::string("launch.") + key);
+    return node != nullptr && is_count(*node) ? as_number(key, *node) : otherwise;
+  };
+  const auto nodes = count("nodes", count("N", 1));
+  const auto tasks = count("ntasks", count("n", count("np", nodes * count("ntasks_per_node", 1))));
+  if (in.has("launch.nproc_per_node")) {
+    return count("nproc_per_node", 1) * count("nnodes", 1);
+  }
+  return tasks;
+}
+
+// Its program counts otherwise than T2T-ViT's, from which it comes.
+bool is_of_jabas(const Importer& in) {
+  const char* const kKeys[] = {"local_batch_size",   "lbs",
+                               "num_models",         "accum_step",
+                               "weight_sync_method", "jabas_config_file",
+                               "is_elastic_training"};
+  return std::any_of(std::begin(kKeys), std::end(kKeys),
+                     [&](const char* key) { return in.has(key); });
+}
+
 TimmRun run_of(const Importer& in, const TimmDefaults& defaults) {
   TimmRun run{};
-  run.processes = in.options().num_gpus > 0
-                      ? static_cast<double>(in.options().num_gpus)
-                      : in.number("launch.nproc_per_node", 1) * in.number("launch.nnodes", 1);
+  run.processes = processes_of(in);
   run.passes = std::max(1.0, in.number("grad_accum_steps", 1));
   double batch = in.number("batch_size", in.number("b", defaults.batch_size)) * run.passes;
-  if (in.has("local_batch_size") || in.has("lbs")) {
+  if (is_of_jabas(in)) {
     run.passes = in.number("num_models", 1) * (in.number("accum_step", 0) + 1);
     batch = in.number("local_batch_size", in.number("lbs", 32)) * run.passes;
   }
@@ -35,12 +61,29 @@ TimmRun run_of(const Importer& in, const TimmDefaults& defaults) {
   return run;
 }
 
+void check_training(const Importer& in) {
+  if (in.text("eval_checkpoint").empty()) return;
+  fail<ConfigError>(
+      "eval_checkpoint: it evaluates {}, and a recipe trains; no recipe was written. Import "
+      "the line without that, then `fovea eval recipe.yaml init.weights=FILE` evaluates the file",
+      in.text("eval_checkpoint"));
+}
+
 void set_model_of_timm(Importer& in, const TimmDefaults& defaults) {
+  if (const auto variable = in.unknown("model"); !variable.empty()) {
+    fail<ConfigError>("--model is {}, which has no value in the file; put the model's name there",
+                      variable);
+  }
   auto name = in_lower_case(in.text("model", defaults.model));
   const bool is_t2t = name.starts_with("t2t_vit");
+  const auto tagged = model_input_of(in, defaults);
   name = name.substr(0, name.find('.'));  // timm's tag of the weights
   in.set("model.name", is_t2t ? "t2t_vit" : "vit");
   in.set("model.preset", name);
+  const auto plain = in.options().model_input ? in.options().model_input(name) : std::nullopt;
+  if (!in.has("num_classes") && plain && tagged.num_classes != plain->num_classes) {
+    in.set("model.num_classes", static_cast<double>(tagged.num_classes));
+  }
   const auto size = in.numbers("input_size");
   if (size.size() == 3) in.set("model.img_size", fmt::format("[{}, {}]", size[1], size[2]));
   if (in.has("img_size")) in.set("model.img_size", *in.find("img_size"));
@@ -139,12 +182,25 @@ std::string schedule_of_timm(const std::string& sched) {
   return found == names.end() ? "" : found->second;
 }
 
+bool is_count(const ConfigNode& value) {
+  return value.kind == ConfigNode::Kind::kScalar && !value.scalar.empty() &&
+         value.scalar.find_first_not_of("0123456789") == std::string::npos;
+}
+
+ModelInput model_input_of(const Importer& in, const TimmDefaults& defaults) {
+  const auto name = in_lower_case(in.text("model", defaults.model));
+  const auto& known = in.options().model_input;
+  const auto plain = known ? known(name.substr(0, name.find('.'))) : std::nullopt;
+  return input_of_tag(name, plain.value_or(ModelInput()));
+}
+
 std::string in_lower_case(std::string text) {
   for (auto& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return text;
 }
 
 void finish_timm(Importer& in, const TimmDefaults& defaults) {
+  check_training(in);
   const auto run = run_of(in, defaults);
   set_model_of_timm(in, defaults);
   in.set("task.name", "classification");
@@ -155,6 +211,7 @@ void finish_timm(Importer& in, const TimmDefaults& defaults) {
   set_schedule_of_timm(in, defaults, run);
   in.set("trainer.ema.enabled", in.flag("model_ema", defaults.ema) ? "true" : "false");
   in.set("trainer.ema.decay", in.number("model_ema_decay", defaults.ema_decay));
+  if (in.flag("grad_checkpointing", false)) in.set("parallel.recompute", "block");
   if (const auto steps = in.number("recovery_interval", 0); steps > 0) {
     in.set("checkpoint.every_steps", steps);
   }
@@ -168,6 +225,7 @@ void finish_timm(Importer& in, const TimmDefaults& defaults) {
 }
 
 void import_timm(Importer& in) {
+  if (in.has("script")) return import_transfer(in);
   in.set("run.dir", "runs/timm");
   in.apply(timm_rules(kTimm));
   finish_timm(in, kTimm);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "fovea/recipe_import/importer.h"
+#include "fovea/recipe_import/timm_tags.h"
 
 namespace fovea::recipe_import {
 
@@ -26,8 +27,18 @@ struct TimmRun {
 std::string optimizer_of_timm(const std::string& opt);
 std::string schedule_of_timm(const std::string& sched);
 
+// Digits alone: torchrun takes `gpu` and `1:4` too, and with these none knows how many there are.
+bool is_count(const ConfigNode& value);
 std::string in_lower_case(std::string text);
 ImportRules rules_of_many(const std::vector<const char*>& keys, const ImportRule& rule);
+
+// Flags of key=value pairs, as model_kwargs.KEY.
+Settings with_kwargs(Settings settings);
+ImportRules kwargs_rules(const TimmDefaults& defaults);
+// What the model takes by itself.
+ModelInput model_input_of(const Importer& in, const TimmDefaults& defaults);
+// transfer_learning.py of T2T-ViT.
+void import_transfer(Importer& in);
 
 // Every flag of train.py.
 ImportRules timm_rules(const TimmDefaults& defaults);

@@ -9,6 +9,21 @@ namespace {
 const char* const kNoBatchNorm = "a vision transformer has no batch norm";
 const char* const kSteps = "in optimizer steps";
 
+ImportRule refuse_above_zero(const std::string& why) {
+  return {"", "", [=](Importer& in, const std::string& key, const ConfigNode&) {
+            in.number(key, 0) > 0 ? in.refused(why) : in.mapped("", "off, as here");
+          }};
+}
+
+ImportRule naflex_rule() {
+  return {"", "", [](Importer& in, const std::string&, const ConfigNode&) {
+            if (!in.flag("naflex_loader", false)) return in.mapped("", "naflex_loader is off");
+            in.refused(
+                "batches are of so many images, not tokens; images of mixed sizes are model "
+                "patching: packed with the transform resize_to_patches");
+          }};
+}
+
 ImportRules timm_data_rules() {
   ImportRules rules = {
       {"positional", part_of("data.train.path, data.val.path", "the folder with train and val")},
@@ -28,17 +43,16 @@ ImportRules timm_data_rules() {
       {"target_key", refuse_unless("null", "of hfds and wds: data.train.label")},
       {"batch_size", part_of("data.global_batch_size", "of one process there; times their number")},
       {"b", part_of("data.global_batch_size", "of one process there; times their number")},
-      {"validation_batch_size", refuse("an evaluation takes the batches of the training")},
-      {"vb", refuse("an evaluation takes the batches of the training")},
-      {"validation_batch_size_multiplier",
-       refuse("an evaluation takes the batches of the training")},
+      {"validation_batch_size", needless(kEvalBatch)},
+      {"vb", needless(kEvalBatch)},
+      {"validation_batch_size_multiplier", needless(kEvalBatch)},
       {"workers", to("data.threads", "threads, not processes")},
       {"j", to("data.threads", "threads, not processes")},
-      {"epoch_repeats", refuse_unless("0", "trainer.max_epochs counts passes")},
-      {"worker_seeding", refuse("each sample has its own random numbers")},
+      {"epoch_repeats", refuse_above_zero("trainer.max_epochs counts passes")},
+      {"worker_seeding", needless("each sample has its own random numbers")},
   };
   rules.merge(rules_of_many({"pin_mem", "no_prefetcher", "use_multi_epochs_loader", "prefetcher"},
-                            refuse("the loader has one way")));
+                            needless("the loader has one way")));
   return rules;
 }
 
@@ -51,7 +65,7 @@ ImportRules timm_model_rules() {
       {"initial_checkpoint", part_of("init.weights")},
       {"resume", part_of("init.weights, init.optimizer", "the moments of adamw, without others")},
       {"no_resume_opt", part_of("init.optimizer", "left out where it is true")},
-      {"eval_checkpoint", refuse("`fovea eval` is its own command")},
+      {"eval_checkpoint", refuse_unless("\"\"", "`fovea eval` is its own command")},
       {"num_classes", to("model.num_classes")},
       {"gp",
        {"", "",
@@ -70,12 +84,17 @@ ImportRules timm_model_rules() {
       {"drop_path", to("model.drop_path_rate")},
       {"drop_connect", refuse_unless("null", "an old name of drop_path")},
       {"drop_block", refuse_unless("null", "of convolutional networks")},
-      {"grad_checkpointing", refuse_unless("false", "activations are kept")},
+      {"grad_checkpointing",
+       {"", "",
+        [](Importer& in, const std::string& key, const ConfigNode&) {
+          if (!in.flag(key, false)) return in.mapped("", "off, as here");
+          in.changed("parallel.recompute", "block: each block runs a second time, as there");
+        }}},
       {"channels_last", refuse_unless("false", "the layout of images is one")},
       {"fast_norm", refuse_unless("false", "norms are computed in float32")},
       {"head_init_scale", refuse_unless("null", "the head starts as model.weight_init says")},
       {"head_init_bias", refuse_unless("null", "the head starts as model.weight_init says")},
-      {"model_kwargs", refuse_unless("{}", "keys under model have the same names")},
+      {"model_kwargs", refuse_unless("{}", "expected KEY=VALUE")},
       {"torchcompile", refuse_unless("null", "nothing is compiled at run time")},
       {"torchcompile_mode", refuse_unless("null", "nothing is compiled at run time")},
       {"torchscript", refuse_unless("false", "nothing is compiled at run time")},
@@ -180,7 +199,7 @@ ImportRules timm_optimizer_rules(const TimmDefaults& defaults) {
       {"layer_decay", to("optim.layer_decay")},
       {"layer_decay_min_scale", to("optim.layer_decay_min_scale")},
       {"layer_decay_no_opt_scale", refuse_unless("null", "every layer that counts is optimised")},
-      {"opt_kwargs", refuse_unless("{}", "keys under optim have the same names")},
+      {"opt_kwargs", refuse_unless("{}", "expected KEY=VALUE")},
       {"opt_foreach", refuse_unless("null", "parameters lie in one piece of memory")},
       {"sched", schedule_rule()},
       {"sched_on_updates", part_of("schedule", "always: the rate changes with each update")},
@@ -189,8 +208,8 @@ ImportRules timm_optimizer_rules(const TimmDefaults& defaults) {
       {"lr_base_size", part_of("optim.lr")},
       {"lr_base_scale", part_of("optim.lr")},
       {"lr_noise", refuse_unless("null", "the rate has no noise")},
-      {"lr_noise_pct", refuse("the rate has no noise")},
-      {"lr_noise_std", refuse("the rate has no noise")},
+      {"lr_noise_pct", needless("of lr_noise, which is not here")},
+      {"lr_noise_std", needless("of lr_noise, which is not here")},
       {"lr_cycle_mul", cycle_rule("schedule.cycle_mul")},
       {"lr_cycle_decay", part_of("schedule.cycle_decay", "where there is more than one cycle")},
       {"lr_cycle_limit", cycle_rule("schedule.cycle_limit")},
@@ -207,7 +226,7 @@ ImportRules timm_optimizer_rules(const TimmDefaults& defaults) {
       {"warmup_epochs", part_of("schedule.warmup_steps", kSteps)},
       {"warmup_prefix", to("schedule.warmup_prefix")},
       {"cooldown_epochs", part_of("trainer.max_epochs")},
-      {"patience_epochs", refuse("of the schedule plateau, which is not here")},
+      {"patience_epochs", needless("of the schedule plateau, which is not here")},
       {"grad_accum_steps", part_of("data.global_batch_size, trainer.micro_batch_size")},
       {"model_ema", part_of("trainer.ema.enabled")},
       {"model_ema_force_cpu", refuse_unless("false", "the average lies with the weights")},
@@ -254,17 +273,24 @@ ImportRules timm_augmentation_rules() {
   return rules;
 }
 
+ImportRule processes_rule() {
+  return {"", "", [](Importer& in, const std::string&, const ConfigNode& value) {
+            if (in.options().num_gpus > 0) return in.mapped("data.global_batch_size", "as --gpus");
+            if (!is_count(value)) return in.refused("how many processes: --gpus says it");
+            in.changed("data.global_batch_size", "counted in the global batch");
+          }};
+}
+
 ImportRules timm_other_rules() {
   auto rules = rules_of_many({"sync_bn", "dist_bn", "split_bn", "bn_tf", "bn_momentum", "bn_eps"},
-                             refuse(kNoBatchNorm));
+                             needless(kNoBatchNorm));
   rules.merge(rules_of_many({"train_img_sizes", "train_batch_sizes", "train_size_probs",
                              "train_size_schedule", "variable_batch_loss_scale"},
                             refuse_unless("null", "images of a run have one size")));
   rules.merge(rules_of_many(
       {"naflex_loader", "naflex_train_seq_lens", "naflex_max_seq_len", "naflex_patch_sizes",
-       "naflex_patch_size_probs", "naflex_loss_scale"},
-      refuse("batches are of so many images, not tokens; images of mixed sizes are model patching: "
-             "packed with the transform resize_to_patches")));
+       "naflex_patch_size_probs", "naflex_loss_scale", "naflex_patchify_channels_first"},
+      naflex_rule()));
   rules.merge(
       rules_of_many({"kd_model_name", "kd_model_kwargs", "kd_distill_type", "kd_temperature",
                      "distill_loss_weight", "task_loss_weight", "kd_loss_type",
@@ -283,22 +309,29 @@ ImportRules timm_other_rules() {
       {"experiment", part_of("run.dir")},
       {"eval_metric", to("checkpoint.best_metric")},
       {"tta", refuse_unless("0", "images are evaluated once")},
-      {"log_wandb", part_of("log.wandb")},
-      {"wandb_project", part_of("log.wandb.project")},
+      {"log_wandb",
+       {"", "",
+        [](Importer& in, const std::string& key, const ConfigNode&) {
+          if (!in.flag(key, false)) return in.mapped("", "off, as here");
+          in.changed("log.wandb", kOfflineWandb);
+        }}},
+      {"wandb_project",
+       {"", "",
+        [](Importer& in, const std::string&, const ConfigNode&) {
+          in.flag("log_wandb", false) ? in.mapped("log.wandb.project")
+                                      : in.mapped("", "log_wandb is off");
+        }}},
       {"wandb_tags", refuse_unless("[]", "a run has no tags")},
       {"wandb_resume_id", refuse_unless("\"\"", "a run is followed by its folder")},
       {"use_train_size", refuse("of validate.py")},
-      {"num_gpu", part_of("data.global_batch_size")},
+      {"num_gpu", part_of("data.global_batch_size", "-b is shared out among them there")},
   });
   rules.merge(rules_of_many(
       {"local_rank", "distributed", "world_size", "rank", "dist_url", "dist_backend", "gpu"},
-      refuse("the launcher's matter, not the recipe's")));
-  rules.merge(rules_of_many({"launch.nproc_per_node", "launch.nnodes", "launch.nproc-per-node"},
-                            part_of("data.global_batch_size", "counted in the global batch")));
-  rules.merge(rules_of_many({"launch.node_rank", "launch.master_addr", "launch.master_port",
-                             "launch.rdzv_id", "launch.rdzv_backend", "launch.rdzv_endpoint",
-                             "launch.standalone", "launch.use_env", "launch.m"},
-                            refuse("the launcher's matter, not the recipe's")));
+      needless("the launcher's matter, not the recipe's")));
+  rules.merge(rules_of_many({"launch.nproc_per_node", "launch.nnodes", "launch.nodes", "launch.N",
+                             "launch.ntasks", "launch.n", "launch.np", "launch.ntasks_per_node"},
+                            processes_rule()));
   return rules;
 }
 
@@ -312,6 +345,7 @@ ImportRules rules_of_many(const std::vector<const char*>& keys, const ImportRule
 
 ImportRules timm_rules(const TimmDefaults& defaults) {
   auto rules = timm_data_rules();
+  rules.merge(kwargs_rules(defaults));
   rules.merge(timm_model_rules());
   rules.merge(timm_optimizer_rules(defaults));
   rules.merge(timm_augmentation_rules());

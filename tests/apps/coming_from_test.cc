@@ -7,6 +7,7 @@
 #include <iostream>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fovea/core/files.h"
@@ -22,7 +23,7 @@ using testing::run_fovea;
 
 constexpr const char* kMark = "<!-- runs in tests/apps/coming_from_test.cc -->";
 
-// The lines of the marked block of a page, without the program's name.
+// The lines of the marked blocks of a page, without the program's name.
 std::vector<std::string> commands_of(const std::string& page) {
   std::istringstream text(read_file(FOVEA_SOURCE_DIR "/docs/" + page, 1 << 20));
   std::vector<std::string> commands;
@@ -30,14 +31,14 @@ std::vector<std::string> commands_of(const std::string& page) {
   for (std::string line; std::getline(text, line);) {
     if (line == kMark) is_marked = true;
     if (is_marked && line.starts_with("```")) {
-      if (is_open) return commands;
-      is_open = true;
+      if (is_open) is_marked = false;
+      is_open = !is_open;
     } else if (is_open) {
       EXPECT_TRUE(line.starts_with("fovea ")) << line;
       commands.push_back(line.substr(6));
     }
   }
-  ADD_FAILURE() << page << " has no block of commands behind " << kMark;
+  EXPECT_FALSE(commands.empty()) << page << " has no block of commands behind " << kMark;
   return commands;
 }
 
@@ -69,10 +70,11 @@ class ComingFromTest : public ::testing::Test {
     }
   }
 
-  // Runs the commands of a page; those that train get `tiny` too.
+  // Runs the commands of a page, each in the processes that it names; those that train get `tiny`
+  // too.
   void run_page(const std::string& page, const std::string& tiny) const {
     const auto commands = commands_of(page);
-    ASSERT_GE(commands.size(), 4u);
+    ASSERT_GE(commands.size(), 3u);
     for (const auto& command : commands) {
       const bool trains = command.starts_with("train ");
       const auto result =
@@ -114,7 +116,28 @@ TEST_F(ComingFromTest, Rosetta) {
                kTinyVit);
 }
 
-TEST_F(ComingFromTest, Bionemo) { run_page("coming_from_bionemo.md", ""); }
+TEST_F(ComingFromTest, Bionemo) {
+  const std::string transforms =
+      "transforms: [{name: resize, size: [32, 32]}, {name: normalize, preset: imagenet}]";
+  run_page("coming_from_bionemo.md",
+           fmt::format("'data.train={{format: folder, path: images/train, {0}}}' "
+                       "'data.val={{format: folder, path: images/val, {0}}}' model.img_size=32 "
+                       "model.patch_size=8 data.global_batch_size=4 data.threads=1 "
+                       "trainer.max_steps=2 device.type=cpu ",
+                       transforms) +
+               kTinyVit);
+}
+
+// The files of any user.
+TEST_F(ComingFromTest, AnySystem) {
+  for (const auto& [sample, name] :
+       std::vector<std::pair<std::string, std::string>>{{"ucf.yaml", "base_config.yaml"},
+                                                        {"rosetta_pretrain.gin", "pretrain.gin"},
+                                                        {"rosetta_finetune.gin", "finetune.gin"}}) {
+    fs::copy(fs::path(dir_.path()) / sample, fs::path(dir_.path()) / name);
+  }
+  run_page("coming_from.md", "");
+}
 
 TEST_F(ComingFromTest, Dinov2Tutorial) {
   const std::string transforms =

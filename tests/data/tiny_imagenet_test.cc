@@ -62,6 +62,36 @@ TEST_F(TinyImagenetTest, ClassesInTheOrderOfWnids) {
   EXPECT_EQ(find_datasets(dir_.path()).front().config.name(), "tiny_imagenet");
 }
 
+// As BioNeMo's class_map: the label is the number of the line.
+TEST_F(TinyImagenetTest, ClassesInTheOrderOfWords) {
+  dir_.write("words.txt", std::string("n9\tother\nn1\tgoldfish\n\nn2\tblack stork\n"));
+  TinyImagenetConfig config{.path = dir_.path(), .classes = "words", .num_classes = 6};
+  const auto train = build_dataset({config});
+  EXPECT_EQ(train->num_classes(), 6);
+  EXPECT_THAT(train->class_names(),
+              ElementsAre("other", "goldfish", "", "black stork", "unused 4", "unused 5"));
+  ASSERT_EQ(train->size(), 3);
+  Sample sample;
+  train->read(0, sample);
+  EXPECT_EQ(sample.label, 1);
+  train->read(2, sample);
+  EXPECT_EQ(sample.label, 3);
+  config.split = "val";
+  const auto val = build_dataset({config});
+  ASSERT_EQ(val->size(), 2);
+  val->read(0, sample);
+  EXPECT_EQ(sample.label, 3);
+  config.num_classes = 3;
+  EXPECT_THAT(message_of<ConfigError>([&] { build_tiny_imagenet_dataset(config); }),
+              HasSubstr("words.txt has 4 classes"));
+  config.num_classes = {};
+  EXPECT_EQ(build_dataset({config})->num_classes(), 4);
+  dir_.write("words.txt", std::string("n9\tother\n"));
+  config.split = "train";
+  EXPECT_THAT(message_of<DataError>([&] { build_tiny_imagenet_dataset(config); }),
+              HasSubstr("no image of a class"));
+}
+
 TEST_F(TinyImagenetTest, WhatIsMissingIsNamed) {
   std::filesystem::remove(dir_.path() + "/train/n2/images/n2_0.JPEG");
   EXPECT_THAT(error_of("train"), HasSubstr("train/n2/images: the class has no image"));

@@ -15,6 +15,7 @@
 #include "fovea/core/files.h"
 #include "fovea/recipe_import/phases.h"
 #include "tests/data/support.h"
+#include "tests/recipe_import/import_support.h"
 
 namespace fovea::recipe_import {
 namespace {
@@ -27,27 +28,11 @@ struct ImportCase {
   std::string task = {};
 };
 
-std::string sample(const std::string& file) {
-  return FOVEA_SOURCE_DIR "/tests/recipe_import/samples/" + file;
-}
-
 ImportedRecipe imported(const ImportCase& item) {
   ImportOptions options;
   options.system = item.system;
   options.task = item.task;
   return import_recipe(sample(item.file), options);
-}
-
-// The value of a key of the recipe, in one line of YAML; "(none)": it is not there.
-std::string value_in(const std::string& yaml, const std::string& key) {
-  const auto root = parse_config_yaml(yaml, "recipe");
-  const ConfigNode* node = &root;
-  for (size_t first = 0; node != nullptr && first <= key.size();) {
-    const auto dot = std::min(key.find('.', first), key.size());
-    node = node->find(key.substr(first, dot - first));
-    first = dot + 1;
-  }
-  return node ? emit_yaml_flow(*node) : "(none)";
 }
 
 struct Expected {
@@ -57,23 +42,6 @@ struct Expected {
 void expect_values(const ImportCase& item, const std::vector<Expected>& expected) {
   const auto recipe = imported(item);
   for (const auto& [key, value] : expected) EXPECT_EQ(value_in(recipe.yaml, key), value) << key;
-}
-
-// Each phase as a recipe of its own.
-std::vector<std::string> phases_in(const std::string& yaml) {
-  std::vector<std::string> texts;
-  const auto root = parse_config_yaml(yaml, "recipe");
-  const auto* phases = root.find("phases");
-  if (phases == nullptr) return texts;
-  for (const auto& phase : phases->children) texts.push_back(emit_yaml(phase));
-  return texts;
-}
-
-const ImportRow& row_of(const ImportedRecipe& recipe, const std::string& key) {
-  for (const auto& row : recipe.rows) {
-    if (row.key == key) return row;
-  }
-  throw std::runtime_error("no row of " + key);
 }
 
 std::vector<ImportCase> all_cases() {
@@ -244,6 +212,18 @@ TEST(RecipeImportTest, UcfGridsHaveLearnedPositions) {
   EXPECT_EQ(value_in(recipe.yaml, "model.encoder.patching"), "(none)");
 }
 
+// PyYAML's names for values.
+TEST(RecipeImportTest, FilesOfOthersMayNameValues) {
+  const auto recipe = imported_ucf("ucf_ct.yaml", "",
+                                   {{"max_epochs: 100", "max_epochs: &n 7"},
+                                    {"batch_size: 2", "batch_size: *n"},
+                                    {"{ct1: 0, ct2: 0}", "&zero {ct1: 0, ct2: 0}"},
+                                    {"{ct1: 0.5, ct2: 1}", "{<<: *zero, ct2: 1}"}});
+  EXPECT_EQ(value_in(recipe.yaml, "trainer.max_epochs"), "7");
+  EXPECT_EQ(value_in(recipe.yaml, "data.global_batch_size"), "56");
+  EXPECT_EQ(row_of(recipe, "data.dict_end_idx").value, "{ct2: 1, ct1: 0}");
+}
+
 TEST(RecipeImportTest, UcfStartsFromTheFileThatIsThere) {
   const auto recipe = imported_ucf("ucf_ct.yaml", "", {{"last.ckpt", "multi_last_even"}});
   EXPECT_EQ(value_in(recipe.yaml, "init.weights"), "mae/multi_last_even.ckpt");
@@ -344,7 +324,7 @@ TEST(RecipeImportTest, Bionemo) {
                        {"trainer.max_grad_norm", "1.0"}});
   EXPECT_EQ(row_of(imported(item), "model.vit.pos_embed").outcome, ImportOutcome::kChanged);
   EXPECT_EQ(row_of(imported(item), "fsdp.zero_dp_strategy").outcome, ImportOutcome::kMapped);
-  EXPECT_EQ(row_of(imported(item), "fsdp.fsdp_unit_modules").outcome, ImportOutcome::kRefused);
+  EXPECT_EQ(row_of(imported(item), "fsdp.fsdp_unit_modules").outcome, ImportOutcome::kMapped);
   EXPECT_EQ(row_of(imported(item), "model.vit.depth").outcome, ImportOutcome::kMapped);
 }
 
@@ -478,12 +458,23 @@ TEST(RecipeImportTest, WhatIsNotKnownIsRefusedByName) {
   const auto& row = row_of(recipe, "no_such_flag");
   EXPECT_EQ(row.outcome, ImportOutcome::kRefused);
   EXPECT_EQ(row.value, "3");
-  EXPECT_THROW(import_recipe(text("b.txt", "nothing here"), options).rows.at(1), std::exception);
+  EXPECT_THROW(import_recipe(text("b.txt", "nothing here"), options), ConfigError);
   EXPECT_THROW(import_recipe(text("c.yaml", "lr: [fast"), options), ConfigError);
   EXPECT_THROW(import_recipe(text("d.yaml", "epochs: many"), options), ConfigError);
   options.system = "rosetta";
   EXPECT_THROW(import_recipe(text("e.gin", "a = [1, 2"), options), ConfigError);
   EXPECT_THROW(import_recipe(folder.path() + "/none.gin", options), Error);
+}
+
+TEST(RecipeImportTest, AFileOfAnotherProgramIsNoRecipe) {
+  const data::testing::TempDir folder;
+  for (const auto& system : import_systems()) {
+    for (const auto* text : {"{\"node0\": [0, 1], \"server_group\": 3}", "{}"}) {
+      const auto file = folder.write(system == "rosetta" ? "a.gin" : "a.json",
+                                     system == "rosetta" ? "a.b = 1\n" : text);
+      EXPECT_THROW(import_recipe(file, {.system = system}), ConfigError) << system;
+    }
+  }
 }
 
 // Both files of Rosetta's flow: what they share stands in the recipe, the rest in its phases.

@@ -1,6 +1,7 @@
 #include "fovea/data/datasets/tiny_imagenet.h"
 
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <map>
 
@@ -41,23 +42,27 @@ std::vector<std::vector<std::string>> read_table(const fs::path& path) {
   return lines;
 }
 
-std::vector<std::string> read_classes(const fs::path& root) {
+void check_class(const fs::path& file, const std::string& wnid) {
+  if (wnid.find('/') == std::string::npos && wnid[0] != '.') return;
+  fail<DataError>("{}: \"{}\" cannot be the name of a class", printable(file.string()),
+                  printable(wnid));
+}
+
+// By label: of wnids.txt those that are there, of words.txt each line.
+std::vector<std::string> read_classes(const fs::path& root, bool by_words) {
   check_input_folder(root.string(), "Tiny-ImageNet, unpacked");
+  const auto file = root / (by_words ? "words.txt" : "wnids.txt");
   std::vector<std::string> all, there;
-  for (const auto& fields : read_table(root / "wnids.txt")) {
+  for (const auto& fields : read_table(file)) {
     const auto& wnid = fields[0];
-    if (wnid.empty()) continue;
-    if (wnid.find('/') != std::string::npos || wnid[0] == '.') {
-      fail<DataError>("{}: \"{}\" cannot be the name of a class",
-                      printable((root / "wnids.txt").string()), printable(wnid));
-    }
+    if (wnid.empty() && !by_words) continue;  // a line is a class there, whatever it holds
+    if (!wnid.empty()) check_class(file, wnid);
     all.push_back(wnid);
-    if (is_folder(root / "train" / wnid)) there.push_back(wnid);
+    if (!by_words && is_folder(root / "train" / wnid)) there.push_back(wnid);
   }
   const auto& classes = there.empty() ? all : there;
   if (classes.empty()) {
-    fail<DataError>("{}: no classes; expected one a line",
-                    printable((root / "wnids.txt").string()));
+    fail<DataError>("{}: no classes; expected one a line", printable(file.string()));
   }
   return classes;
 }
@@ -76,9 +81,12 @@ std::vector<std::string> names_of(const fs::path& root, const std::vector<std::s
   return names;
 }
 
-void add_train(const fs::path& root, const std::vector<std::string>& classes, ImageFiles& files) {
+void add_train(const fs::path& root, const std::vector<std::string>& classes, bool by_words,
+               ImageFiles& files) {
   UnreadFiles unread;
   for (size_t label = 0; label < classes.size(); ++label) {
+    const bool may_lack = by_words && !is_folder(root / "train" / classes[label]);
+    if (may_lack || classes[label].empty()) continue;
     const auto folder = fs::path("train") / classes[label] / "images";
     const auto names = list_image_files((root / folder).string(), unread);
     if (names.empty()) {
@@ -91,6 +99,9 @@ void add_train(const fs::path& root, const std::vector<std::string>& classes, Im
     }
   }
   unread.warn((root / "train").string(), kImageKinds);
+  if (files.images.size() == 0) {
+    fail<DataError>("{}: no image of a class that there is", printable((root / "train").string()));
+  }
 }
 
 void add_val(const fs::path& root, const std::vector<std::string>& classes, ImageFiles& files) {
@@ -103,6 +114,10 @@ void add_val(const fs::path& root, const std::vector<std::string>& classes, Imag
                       printable(fields[0]));
     }
   }
+  std::map<std::string, int64_t> label_of;
+  for (size_t i = 0; i < classes.size(); ++i) {
+    label_of.emplace(classes[i], static_cast<int64_t>(i));
+  }
   const auto folder = fs::path("val") / "images";
   int64_t others = 0;
   UnreadFiles unread;
@@ -112,13 +127,13 @@ void add_val(const fs::path& root, const std::vector<std::string>& classes, Imag
       fail<DataError>("{}: no line for the image {}", printable(annotations.string()),
                       printable(name));
     }
-    const auto label = std::find(classes.begin(), classes.end(), found->second);
-    if (label == classes.end()) {
+    const auto label = label_of.find(found->second);
+    if (label == label_of.end()) {
       ++others;
       continue;
     }
     files.images.add((folder / name).string());
-    files.labels.push_back(label - classes.begin());
+    files.labels.push_back(label->second);
   }
   unread.warn((root / folder).string(), kImageKinds);
   if (others > 0) {
@@ -135,13 +150,22 @@ void add_val(const fs::path& root, const std::vector<std::string>& classes, Imag
 
 std::shared_ptr<const Dataset> build_tiny_imagenet_dataset(const TinyImagenetConfig& config) {
   const fs::path root = config.path;
-  const auto classes = read_classes(root);
+  const bool by_words = config.classes == "words";
+  const auto classes = read_classes(root, by_words);
+  const auto count = static_cast<int64_t>(classes.size());
+  if (config.num_classes && *config.num_classes < count) {
+    fail<ConfigError>("num_classes={}, but {}.txt has {} classes; expected at least as many",
+                      *config.num_classes, config.classes, count);
+  }
   ImageFiles files;
   files.root = config.path;
   files.class_names = names_of(root, classes);
-  files.num_classes = static_cast<int64_t>(classes.size());
+  files.num_classes = config.num_classes.value_or(count);
+  for (auto i = count; i < files.num_classes; ++i) {
+    files.class_names.push_back(fmt::format("unused {}", i));
+  }
   if (config.split == "train") {
-    add_train(root, classes, files);
+    add_train(root, classes, by_words, files);
   } else {
     add_val(root, classes, files);
   }

@@ -1,0 +1,18 @@
+// Gin files and what they include.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "fovea/core/config_node.h"
+
+namespace fovea::recipe_import {
+
+// text: that of `file`. An included name is looked for as gin does, from the working folder and
+// from each of `search_paths` on; then from the folders around `file`, since upstream's names start
+// at its repository, and last beside files that were found. Throws ConfigError, which names the
+// places, where it is in none.
+ConfigNode read_gin_file(const std::string& file, const std::string& text,
+                         const std::vector<std::string>& search_paths);
+
+}  // namespace fovea::recipe_import
