@@ -158,6 +158,9 @@ std::vector<ModelInput> files_of_folder(const std::string& folder, bool wants_vo
   const auto names =
       list_files_below(folder, wants_volumes ? is_nifti_name : is_image_name, unread);
   if (names.empty() && wants_volumes) return series_below(folder);
+  UnreadFiles others;  // of a model of slices of arrays, whose volumes may be any files
+  if (names.empty() && !list_files_below(folder, is_nifti_name, others).empty())
+    return files_of_folder(folder, /*wants_volumes=*/true);
   if (names.empty()) {
     fail<DataError>("{}: no image (.jpg, .jpeg, .png) in it or below it{}; the model takes images",
                     printable(folder), unread.text().empty() ? "" : ": " + unread.text());

@@ -57,6 +57,9 @@ TEST(InputFilesTest, FoldersStandForTheFilesBelowThem) {
   dir.write("empty/notes.txt", std::string("x"));
   EXPECT_THAT(message_of<DataError>([&] { find_input_files({dir.path() + "/empty"}, false); }),
               HasSubstr("empty: no image (.jpg, .jpeg, .png)"));
+  write_volume(dir, "volumes/a.nii", 1);
+  EXPECT_EQ(stems(find_input_files({dir.path() + "/volumes"}, false)),
+            (std::vector<std::string>{"a"}));
   // Of a model of volumes: NIfTI files, or else folders of slices.
   dir.write("scans/1/x.dcm", std::string("x"));
   dir.write("scans/2/deep/x.dcm", std::string("x"));
