@@ -3,10 +3,11 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full_like.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/accumulate.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "fovea/core/error.h"
@@ -104,9 +105,17 @@ void DiffusionVit::register_decoder(at::Device device) {
   if (!config_.linear_decoder) {
     const auto decoder = decoder_vit(config_);
     decoder_embed_ = register_module("decoder_embed", nn::Linear(vit.embed_dim, dim, true, device));
-    decoder_pos_embed_ = register_parameter(
-        "decoder_pos_embed", at::empty({1, c10::multiply_integers(encoder().grid_size()), dim},
-                                       at::TensorOptions().dtype(at::kFloat).device(device)));
+    if (vit.pos_embed == "size_and_center") {
+      auto sides = vit.img_sides();  // H, W or D, H, W
+      std::reverse(sides.begin(), sides.end());
+      decoder_adaptive_pos_ =
+          register_module("decoder_adaptive_pos_embed",
+                          nn::AdaptivePosEmbed(sides, vit.pos_in_pixels, dim, device));
+    } else {
+      decoder_pos_embed_ = register_parameter(
+          "decoder_pos_embed", at::empty({1, c10::multiply_integers(encoder().grid_size()), dim},
+                                         at::TensorOptions().dtype(at::kFloat).device(device)));
+    }
     const auto list = register_module("decoder_blocks", std::make_shared<torch::nn::Module>());
     const auto rates = nn::drop_path_rates(vit.drop_path_rate, decoder.depth);
     for (int64_t i = 0; i < decoder.depth; ++i) {
@@ -139,45 +148,98 @@ at::Tensor DiffusionVit::forward(const at::Tensor& images) {
   return denoise(images, at::zeros({images.size(0)}, images.options().dtype(at::kLong)));
 }
 
-at::Tensor DiffusionVit::denoise(const at::Tensor& noisy, const at::Tensor& timesteps,
-                                 const at::Tensor& classes) {
+at::Tensor DiffusionVit::forward_patches(const PatchInput& patches) {
+  return denoise(patches,
+                 at::zeros({patches.tokens.size(0)}, patches.tokens.options().dtype(at::kLong)));
+}
+
+at::Tensor DiffusionVit::features_for(const at::Tensor& timesteps, const at::Tensor& noisy) const {
   FOVEA_CHECK(timesteps.dim() == 1 && timesteps.size(0) == noisy.size(0),
               "{} time steps for {} images; expected one for each", timesteps.numel(),
               noisy.size(0));
+  return time_features(timesteps).to(noisy.scalar_type());
+}
+
+at::Tensor DiffusionVit::denoise(const at::Tensor& noisy, const at::Tensor& timesteps,
+                                 const at::Tensor& classes) {
+  return denoise_with(noisy, features_for(timesteps, noisy), classes);
+}
+
+at::Tensor DiffusionVit::denoise_with(const at::Tensor& noisy, const at::Tensor& time_features,
+                                      const at::Tensor& classes) {
   return run([&] {
-    const auto c = condition(timesteps, classes, noisy.scalar_type());  // [B, E]
-    auto x = encoder().add_prefix(encoder().embed_patches(noisy));      // [B, prefix + N, D]
-    // A stem has no blocks: what is left of encode is norm_pre, if any.
-    x = encoder().encode(config_.has_adaln() ? x : x + c.unsqueeze(1));
-    for (auto& block : blocks_) x = block(x, c);
+    const auto c = condition(time_features, classes);                   // [B, E]
+    const auto x = encode_with(encoder().embed_patches(noisy), c, {});  // [B, prefix + N, D]
     const auto num_prefix = config_.encoder.vit.num_prefix_tokens();
-    x = x.narrow(1, num_prefix, x.size(1) - num_prefix);  // [B, N, D]
-    return nn::unpatchify(encoder().to_batch_channels(decode(x, c)),
+    const auto tokens = x.narrow(1, num_prefix, x.size(1) - num_prefix);  // [B, N, D]
+    return nn::unpatchify(encoder().to_batch_channels(decode(tokens, c, decoder_pos_embed_, {})),
                           config_.encoder.vit.patch_sides(), noisy.sizes().slice(2));
   });
 }
 
+at::Tensor DiffusionVit::denoise(const PatchInput& noisy, const at::Tensor& timesteps,
+                                 const at::Tensor& classes) {
+  return denoise_with(noisy, features_for(timesteps, noisy.tokens), classes);
+}
+
+at::Tensor DiffusionVit::denoise_with(const PatchInput& noisy, const at::Tensor& time_features,
+                                      const at::Tensor& classes) {
+  return run([&] {
+    auto& vit = encoder();
+    const auto c = condition(time_features, classes);  // [B, E]
+    const auto mask = vit.token_mask(noisy);           // [B, prefix + L]
+    const auto x = encode_with(vit.embed_patches(noisy), c, mask);
+    const auto num_prefix = vit.config().num_prefix_tokens(), length = noisy.tokens.size(2);
+    auto position = decoder_pos_embed_;
+    if (decoder_adaptive_pos_) {
+      const auto kind = noisy.tokens.scalar_type();
+      position = decoder_adaptive_pos_(noisy.sizes.to(kind), noisy.centers.to(kind));
+    }
+    const auto rows = decode(x.narrow(1, num_prefix, length), c, position,
+                             mask.defined() ? mask.narrow(1, num_prefix, length) : mask);
+    return vit
+        .to_batch_channels(rows)  // [B, L, S * C]
+        .unflatten(-1, {noisy.tokens.size(3), -1})
+        .permute({0, 3, 1, 2});  // [B, C, L, S]
+  });
+}
+
+// patches: [B, N, D], embedded; mask: [B, prefix + N], tokens that are attended to. ->
+// [B, prefix + N, D] after the blocks.
+at::Tensor DiffusionVit::encode_with(const at::Tensor& patches, const at::Tensor& condition,
+                                     const at::Tensor& mask) {
+  auto x = encoder().add_prefix(patches);
+  if (!config_.has_adaln()) x = x + condition.unsqueeze(1);
+  // A stem has no blocks: what is left of encode is norm_pre, if any.
+  x = encoder().encode(x, {}, nullptr, mask);
+  for (auto& block : blocks_) x = block(x, condition, mask);
+  return x;
+}
+
 // -> [B, E]: embedding of the time step, plus that of the class where the model has classes.
-at::Tensor DiffusionVit::condition(const at::Tensor& timesteps, const at::Tensor& classes,
-                                   at::ScalarType dtype) {
-  const auto time = time_embed_(timesteps, dtype);
+at::Tensor DiffusionVit::condition(const at::Tensor& time_features, const at::Tensor& classes) {
+  const auto time = time_embed_->embed(time_features);
   if (!class_embed_.defined()) {
     FOVEA_CHECK(!classes.defined(), "classes for a diffusion ViT without: set model.num_classes");
     return time;
   }
-  const auto rows = classes.defined() ? classes : at::full_like(timesteps, config_.num_classes);
-  return time + class_embed_.index_select(0, rows).to(dtype);
+  const auto rows = classes.defined() ? classes
+                                      : at::full({time.size(0)}, config_.num_classes,
+                                                 time.options().dtype(at::kLong));
+  return time + class_embed_.index_select(0, rows).to(time.scalar_type());
 }
 
-// tokens: [B, N, D], condition: [B, E] -> [B, N, P * P * C].
-at::Tensor DiffusionVit::decode(const at::Tensor& tokens, const at::Tensor& condition) {
+// tokens: [B, N, D], condition: [B, E], position: [1 or B, N, decoder D], mask: [B, N] ->
+// [B, N, P * P * C].
+at::Tensor DiffusionVit::decode(const at::Tensor& tokens, const at::Tensor& condition,
+                                const at::Tensor& position, const at::Tensor& mask) {
   auto x = tokens;
   if (decoder_embed_) {
     x = decoder_embed_(x);  // [B, N, decoder D]
-    x = x + decoder_pos_embed_.to(x.scalar_type());
+    x = x + position.to(x.scalar_type());
   }
-  for (auto& block : decoder_blocks_) x = block(x);
-  for (auto& block : decoder_conditioned_blocks_) x = block(x, condition);
+  for (auto& block : decoder_blocks_) x = block(x, mask);
+  for (auto& block : decoder_conditioned_blocks_) x = block(x, condition, mask);
   if (decoder_norm_) x = decoder_norm_(x);
   if (decoder_modulation_) {
     const auto m = decoder_modulation_(condition).unbind(0);  // two of [B, 1, D]
@@ -188,7 +250,9 @@ at::Tensor DiffusionVit::decode(const at::Tensor& tokens, const at::Tensor& cond
 
 void DiffusionVit::init_parameter(const std::string& name, const at::Tensor& value,
                                   uint64_t seed) const {
-  if (name != "decoder_pos_embed") return EncoderModel::init_parameter(name, value, seed);
+  if (name != "decoder_pos_embed" || config_.encoder.vit.is_adaptive()) {
+    return EncoderModel::init_parameter(name, value, seed);
+  }
   const at::NoGradGuard no_grad;
   value.copy_(
       nn::sincos_pos_embed(encoder().grid_size(), config_.decoder_embed_dim, /*num_prefix=*/0));
@@ -200,7 +264,7 @@ nn::ParameterInit DiffusionVit::own_init(const std::string& name, at::IntArrayRe
   if (is_last || name.find("modulation.") != std::string::npos) {
     return {nn::InitRule::constant(0.0)};
   }
-  if (name == "class_embed" ||
+  if (name == "class_embed" || name == "decoder_pos_embed" ||
       (config_.has_adaln() && name.starts_with("time_embed.") && name.ends_with(".weight"))) {
     return {nn::InitRule::normal(0.02)};
   }

@@ -28,6 +28,22 @@ class DiffusionVit : public EncoderModel {
   // -> the shape and dtype of noisy. What it means (noise, image, velocity) is the task's choice.
   at::Tensor denoise(const at::Tensor& noisy, const at::Tensor& timesteps,
                      const at::Tensor& classes = {});
+  // The same with the features of the time steps, time_features: [B, F] in the dtype of noisy.
+  at::Tensor denoise_with(const at::Tensor& noisy, const at::Tensor& time_features,
+                          const at::Tensor& classes);
+  // timesteps: [n] int64 -> [n, F] float64.
+  at::Tensor time_features(const at::Tensor& timesteps) const {
+    return time_embed_->features(timesteps);
+  }
+  // Of adaptive patches (encoder.patching: adaptive), of which padding takes part in no attention:
+  // -> [B, C, L, p^d], as patches.tokens, which are noisy. What it gives for padding means nothing.
+  at::Tensor denoise(const PatchInput& noisy, const at::Tensor& timesteps,
+                     const at::Tensor& classes = {});
+  at::Tensor denoise_with(const PatchInput& noisy, const at::Tensor& time_features,
+                          const at::Tensor& classes);
+  bool takes_patches() const override { return encoder().takes_patches(); }
+  // denoise at time step 0, without a class.
+  at::Tensor forward_patches(const PatchInput& patches) override;
   // denoise at time step 0, without a class.
   at::Tensor forward(const at::Tensor& images) override;
 
@@ -56,16 +72,20 @@ class DiffusionVit : public EncoderModel {
  private:
   void register_condition(at::Device device);
   void register_decoder(at::Device device);
-  at::Tensor condition(const at::Tensor& timesteps, const at::Tensor& classes,
-                       at::ScalarType dtype);
-  at::Tensor decode(const at::Tensor& tokens, const at::Tensor& condition);
+  at::Tensor condition(const at::Tensor& time_features, const at::Tensor& classes);
+  at::Tensor features_for(const at::Tensor& timesteps, const at::Tensor& noisy) const;
+  at::Tensor encode_with(const at::Tensor& patches, const at::Tensor& condition,
+                         const at::Tensor& mask);
+  at::Tensor decode(const at::Tensor& tokens, const at::Tensor& condition,
+                    const at::Tensor& position, const at::Tensor& mask);
 
   DiffusionVitConfig config_;
   nn::TimestepEmbed time_embed_ = nullptr;
   at::Tensor class_embed_;                    // [num_classes + 1, D]; the last row: no class
   std::vector<nn::ConditionedBlock> blocks_;  // adaln_zero
   nn::Linear decoder_embed_ = nullptr;
-  at::Tensor decoder_pos_embed_;                                  // [1, N, decoder D]
+  at::Tensor decoder_pos_embed_;                                  // [1, N, decoder D], or
+  nn::AdaptivePosEmbed decoder_adaptive_pos_ = nullptr;           // of adaptive patches
   std::vector<nn::Block> decoder_blocks_;                         // add
   std::vector<nn::ConditionedBlock> decoder_conditioned_blocks_;  // adaln_zero
   nn::Norm decoder_norm_ = nullptr;

@@ -14,7 +14,7 @@ void check_whole_images(const VitConfig& vit, ConfigIssues& issues) {
                     "set {}: {}",
                     found, key, instead));
   };
-  if (vit.is_adaptive()) refuse("patching", vit.patching, "grid");
+  if (vit.is_packed()) refuse("patching", vit.patching, "grid, or adaptive");
   if (vit.dynamic_img_size) refuse("dynamic_img_size", "true", "false");
   if (vit.dynamic_img_pad) refuse("dynamic_img_pad", "true", "false");
   if (vit.crop_to_patches) refuse("crop_to_patches", "true", "false");
@@ -47,7 +47,7 @@ void DiffusionVitConfig::validate(ConfigIssues& issues) const {
                            decoder_num_heads, decoder_embed_dim));
   }
   const auto multiple = static_cast<int64_t>(2 * encoder.vit.img_sides().size());
-  if (decoder_embed_dim % multiple != 0) {
+  if (!encoder.vit.is_adaptive() && decoder_embed_dim % multiple != 0) {
     issues.add("decoder_embed_dim",
                fmt::format("found {}; its position embedding starts as sines and cosines of each "
                            "side: use a multiple of {}",

@@ -24,7 +24,12 @@ void add_decoder(ParallelPlan& plan, const DiffusionVitConfig& config) {
   const auto decoder = decoder_vit(config);
   add_row_of_whole(plan, "decoder_embed", dim);
   add_units(plan, {"decoder_embed"});
-  add_whole(plan, {"decoder_pos_embed"});
+  if (config.encoder.vit.pos_embed == "size_and_center") {
+    add_whole(plan, {"decoder_adaptive_pos_embed.*"});
+    add_units(plan, {"decoder_adaptive_pos_embed"});
+  } else {
+    add_whole(plan, {"decoder_pos_embed"});
+  }
   if (has_adaln) {
     add_conditioned_blocks(plan, "decoder_blocks", decoder.depth, block_options(decoder, 0), dim);
   } else {

@@ -46,15 +46,16 @@ ConditionedBlockImpl::ConditionedBlockImpl(const ConditionedBlockOptions& option
       register_module("modulation", Modulation(options.condition_dim, dim, /*count=*/6, device));
 }
 
-at::Tensor ConditionedBlockImpl::forward(const at::Tensor& x, const at::Tensor& condition) {
+at::Tensor ConditionedBlockImpl::forward(const at::Tensor& x, const at::Tensor& condition,
+                                         const at::Tensor& key_mask) {
   return run(
-      [this](const at::Tensor& tokens, const at::Tensor& given) {
+      [this](const at::Tensor& tokens, const at::Tensor& given, const at::Tensor& mask) {
         const auto m = modulation_(given).unbind(0);  // six of [B, 1, D]
         using Tensors = std::vector<at::Tensor>;
-        const auto y = add_branch(*this, "drop_path1", drop_path_, {tokens, m[0], m[1], m[2]},
+        const auto y = add_branch(*this, "drop_path1", drop_path_, {tokens, m[0], m[1], m[2], mask},
                                   nullptr, [this](const Tensors& in, const at::Tensor& residual) {
                                     const auto branch =
-                                        attn_(modulate(norm1_(in[0]), in[1], in[2]));
+                                        attn_(modulate(norm1_(in[0]), in[1], in[2]), in[4]);
                                     return onto(residual, in[3] * branch);
                                   });  // [B, N, D]
         return add_branch(*this, "drop_path2", drop_path_, {y, m[3], m[4], m[5]}, nullptr,
@@ -63,7 +64,7 @@ at::Tensor ConditionedBlockImpl::forward(const at::Tensor& x, const at::Tensor& 
                             return onto(residual, in[3] * branch);
                           });  // [B, N, D]
       },
-      x, condition);
+      x, condition, key_mask);
 }
 
 }  // namespace fovea::nn

@@ -42,7 +42,9 @@ class ConditionedBlockImpl : public UnitImpl {
  public:
   ConditionedBlockImpl(const ConditionedBlockOptions& options, at::Device device);
 
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& condition);
+  // key_mask: [B, N] bool, tokens that are attended to; undefined: all.
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& condition,
+                     const at::Tensor& key_mask = {});
 
  private:
   DropPath drop_path_;

@@ -31,9 +31,12 @@ TimestepEmbedImpl::TimestepEmbedImpl(const TimestepEmbedOptions& options, at::De
 }
 
 at::Tensor TimestepEmbedImpl::forward(const at::Tensor& timesteps, at::ScalarType dtype) {
+  return embed(features(timesteps).to(dtype));
+}
+
+at::Tensor TimestepEmbedImpl::embed(const at::Tensor& features) {
   return run([&] {
-    const auto features = timestep_features(timesteps, options_.width, options_.layout);
-    const auto y = kernels::activate(fc1_(features.to(dtype)), options_.activation);  // [B, D]
+    const auto y = kernels::activate(fc1_(features), options_.activation);  // [B, D]
     return fc2_(dropout(y, options_.drop_rate, "drop"));
   });
 }

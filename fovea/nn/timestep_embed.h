@@ -30,6 +30,12 @@ class TimestepEmbedImpl : public UnitImpl {
   TimestepEmbedImpl(const TimestepEmbedOptions& options, at::Device device);
 
   at::Tensor forward(const at::Tensor& timesteps, at::ScalarType dtype);
+  // The same of features that are there already, [B, width] in the dtype of the embedding.
+  at::Tensor embed(const at::Tensor& features);
+  // Of time steps: [B] int64 -> [B, width] float64.
+  at::Tensor features(const at::Tensor& timesteps) const {
+    return timestep_features(timesteps, options_.width, options_.layout);
+  }
 
  private:
   TimestepEmbedOptions options_;

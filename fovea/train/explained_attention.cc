@@ -156,14 +156,21 @@ at::Tensor pass_noisy(const Inference& inference, models::DiffusionVit& model,
   const auto* found = inference.config ? inference.config->task.get_if<DiffusionConfig>() : nullptr;
   const NoiseSchedule schedule((found ? *found : DiffusionConfig()).schedule_options());
   const auto last = static_cast<double>(schedule.num_time_steps() - 1);
-  const auto images = batch.images.to(at::kCPU, at::kFloat);
+  const auto images = (model.takes_patches() ? batch.patches.tokens : batch.images)
+                          .to(at::kCPU, at::kFloat);  // or values of patches
   const auto timesteps = at::full({1}, static_cast<int64_t>(noise_level * last + 0.5), at::kLong);
   const auto noise =
       normal_rows({philox_key(0, "explain"), 0, at::arange(1)}, images.sizes().slice(1));
   const auto noisy = schedule.add_noise(images, noise, timesteps);
   const auto& compute = inference.compute;
-  model.denoise(noisy.to(compute.device, compute.dtype), timesteps.to(compute.device));
-  return noisy;
+  const auto given = noisy.to(compute.device, compute.dtype);
+  if (!model.takes_patches()) {
+    model.denoise(given, timesteps.to(compute.device));
+    return noisy;
+  }
+  model.denoise(with_tokens(batch.patches, given), timesteps.to(compute.device));
+  return images_of_patches(noisy, batch.trees, batch.images.sizes().slice(2),
+                           /*is_tree_of_channel=*/true);
 }
 
 void pass(models::Model& model, const TensorBatch& batch) {

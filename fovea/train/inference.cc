@@ -255,12 +255,13 @@ std::optional<data::TilingConfig> tiling_of(const Inference& inference) {
   return inference.config->data.tiling;
 }
 
-// The run's transforms for samples of this form: a model of images may take slices of volumes.
+// The run's transforms for samples of this form: those of slices of volumes may be none at all, or
+// such as images have too.
 data::SampleTransforms transforms_for(const Inference& inference, data::SampleForm form) {
-  using Volumes = std::shared_ptr<const data::VolumePipeline>;
-  const bool fits =
-      std::holds_alternative<Volumes>(inference.transforms) == (form == data::SampleForm::kVolume);
-  if (fits || !inference.takes_slices()) return inference.transforms;
+  using Images = std::shared_ptr<const data::TransformPipeline>;
+  const bool are_of_images = std::holds_alternative<Images>(inference.transforms);
+  const bool is_slice = form == data::SampleForm::kVolume && inference.takes_slices();
+  if (!are_of_images || !is_slice) return inference.transforms;
   if (!inference.config->data.val) {
     fail<ConfigError>(
         "the run has no data.val, whose transforms would say what is done to slices of new files; "

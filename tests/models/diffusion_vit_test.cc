@@ -2,8 +2,12 @@
 // (tools/golden/make_diffusion_vit.py), and on its own.
 #include "fovea/models/diffusion_vit.h"
 
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/mse_loss.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -11,6 +15,7 @@
 #include <regex>
 
 #include "fovea/core/error.h"
+#include "fovea/nn/patchify.h"
 #include "tests/support/close.h"
 #include "tests/support/fields_from_json.h"
 #include "tests/support/golden.h"
@@ -242,14 +247,104 @@ TEST(DiffusionVitTest, RefusesWhatCannotWork) {
   EXPECT_NE(issues_of(dynamic).find("dynamic_img_size"), std::string::npos);
   EXPECT_NE(issues_of(dynamic).find("patch_drop_rate"), std::string::npos);
   auto adaptive = config;
-  adaptive.encoder.vit.patching = "adaptive";
-  EXPECT_NE(issues_of(adaptive).find("set patching: grid"), std::string::npos);
+  adaptive.encoder.vit.patching = "packed";
+  EXPECT_NE(issues_of(adaptive).find("set patching: grid, or adaptive"), std::string::npos);
   auto without = config;
   without.num_classes = 0;
   DiffusionVit model(without);
   EXPECT_THROW(
       model.denoise(noisy_of(model, 1), at::tensor({1}, at::kLong), at::tensor({0}, at::kLong)),
       Error);
+}
+
+struct OnPatches {
+  DiffusionVitConfig grid, adaptive;
+};
+
+// A model of 8 x 8 images in 4 patches, and the same of 4 (or 6) adaptive patches.
+OnPatches on_patches(const std::string& conditioning, int64_t length) {
+  DiffusionVitConfig config;
+  auto& vit = config.encoder.vit;
+  vit.img_size = {8};
+  vit.patch_size = {4};
+  vit.in_chans = 1;
+  vit.embed_dim = 24;
+  vit.depth = 2;
+  vit.num_heads = 2;
+  vit.pos_embed = "learn";
+  config.conditioning = conditioning;
+  config.num_classes = 3;
+  config.time_drop_rate = 0;
+  config.linear_decoder = false;
+  config.decoder_embed_dim = 16;
+  config.decoder_depth = 1;
+  config.decoder_num_heads = 2;
+  auto adaptive = config;
+  adaptive.encoder.vit.patching = "adaptive";
+  adaptive.encoder.vit.fixed_length = length;
+  return {config, adaptive};
+}
+
+// Tables of positions are longer where there is room for padding.
+void copy_weights(DiffusionVit& from, DiffusionVit& to) {
+  const at::NoGradGuard no_grad;
+  const auto wanted = parameters_by_name(to);
+  uint64_t seed = 1;
+  for (auto& [name, weight] : parameters_by_name(from)) {
+    weight.copy_(0.3 * support::random(weight.sizes().vec(), at::kDouble, seed++));
+    auto target = wanted.at(name);
+    if (name.ends_with("pos_embed")) {
+      target.zero_();
+      target.narrow(1, 0, weight.size(1)).copy_(weight);
+    } else {
+      target.copy_(weight.view_as(target));
+    }
+  }
+}
+
+// values: [B, N, S] of one channel.
+PatchInput patches_of(const at::Tensor& values, int64_t length) {
+  const auto missing = length - values.size(1);
+  const auto tokens = at::constant_pad_nd(values, {0, 0, 0, missing}, 7);  // padding is not zero
+  auto padding = at::zeros({values.size(0), 1, length}, at::kBool);
+  padding.narrow(2, values.size(1), missing).fill_(true);
+  return {.tokens = tokens.unsqueeze(1),
+          .sizes = at::ones({values.size(0), 1, length}),
+          .centers = at::ones({values.size(0), 1, length, 2}),
+          .padding = padding};
+}
+
+// Where leaves are the cells of a grid it is the model on that grid, padding or not: output and
+// every gradient.
+TEST(DiffusionVitTest, OnAdaptivePatchesOfAGridIsThatOfTheGrid) {
+  for (const auto* conditioning : {"adaln_zero", "add"}) {
+    for (const int64_t length : {4, 6}) {
+      SCOPED_TRACE(fmt::format("{}, {} patches", conditioning, length));
+      const auto configs = on_patches(conditioning, length);
+      DiffusionVit grid(configs.grid), adaptive(configs.adaptive);
+      grid.to(at::kDouble);
+      adaptive.to(at::kDouble);
+      copy_weights(grid, adaptive);
+      const auto images = support::random({3, 1, 8, 8}, at::kDouble, 5);
+      const auto timesteps = at::tensor({0, 17, 999}, at::kLong);
+      const auto classes = at::tensor({2, 3, 0}, at::kLong);
+      const auto expected = nn::patchify(grid.denoise(images, timesteps, classes), {4, 4});
+      const auto found =
+          adaptive.denoise(patches_of(nn::patchify(images, {4, 4}), length), timesteps, classes)
+              .squeeze(1)
+              .narrow(1, 0, 4);  // [B, 4, S]
+      support::expect_close(found, expected, at::kDouble, "prediction");
+      const auto weights = support::random(expected.sizes().vec(), at::kDouble, 6);
+      (expected * weights).sum().backward();
+      (found * weights).sum().backward();
+      const auto gradients = parameters_by_name(adaptive);
+      for (const auto& [name, weight] : parameters_by_name(grid)) {
+        auto gradient = gradients.at(name).grad();
+        if (name.ends_with("pos_embed")) gradient = gradient.narrow(1, 0, weight.size(1));
+        support::expect_close(gradient.reshape(weight.sizes()), weight.grad(), at::kDouble, name);
+      }
+    }
+  }
 }
 
 }  // namespace

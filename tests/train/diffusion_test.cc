@@ -97,6 +97,36 @@ TEST(DiffusionTaskTest, MicroBatchesGiveTheGradientOfTheWholeBatch) {
   }
 }
 
+// Padding is no value of a sample, whatever stands in it.
+TEST(DiffusionTaskTest, OfAdaptivePatchesThoseWithALeafCount) {
+  auto denoiser = tiny_denoiser(8, 4, 0);
+  denoiser.encoder.vit.patching = "adaptive";
+  denoiser.encoder.vit.fixed_length = 7;
+  denoiser.encoder.vit.pos_embed = "size_and_center";
+  models::DiffusionVit model(denoiser);
+  model.init_weights(1);  // predicts zeros
+  model.eval();
+  DiffusionConfig config;
+  config.num_samples = 0;
+  config.prediction = "x0";
+  const DiffusionTask task(config, model);
+  TensorBatch batch;
+  batch.indices = batch.rows = at::arange(2);
+  auto& patches = batch.patches;
+  patches.tokens = support::random({2, 1, 7, 16}, at::kFloat, 3);
+  patches.sizes = at::ones({2, 1, 7});
+  patches.centers = at::ones({2, 1, 7, 2});
+  patches.padding = at::zeros({2, 1, 7}, at::kBool);
+  patches.padding[1].slice(1, 4).fill_(true);
+  const auto parts = task.loss(model, batch);
+  const auto squares = patches.tokens.square();
+  const auto expected = squares[0].mean() + squares[1].narrow(1, 0, 4).mean();
+  support::expect_close(parts.loss_sum.detach(), expected, at::kFloat, "loss");
+  EXPECT_EQ(parts.weight, 2);
+  config.num_samples = 3;
+  EXPECT_THROW(DiffusionTask(config, model), ConfigError);
+}
+
 // The loss is that of its definition, taken apart with the same draws.
 TEST(DiffusionTaskTest, LossIsTheMeanSquareOfWhatIsMissing) {
   models::DiffusionVit model(tiny_denoiser(8, 4, 0));

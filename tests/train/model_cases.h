@@ -128,6 +128,17 @@ inline models::DiffusionVitConfig denoiser_of(std::vector<int64_t> img_size, int
   return config;
 }
 
+// What it makes needs a tree: no samples are drawn.
+inline TrainConfig adaptive_denoiser(TrainConfig config, std::vector<double> range) {
+  auto model = *config.model.get_if<models::DiffusionVitConfig>();
+  use_adaptive_patches(config, model.encoder.vit, 13, std::move(range));
+  config.model = {model};
+  DiffusionConfig task;
+  task.num_samples = 0;
+  config.task = {task};
+  return config;
+}
+
 inline TaskConfig few_samples() {
   DiffusionConfig task;
   task.num_samples = 2;
@@ -236,6 +247,15 @@ inline std::vector<ModelCase> model_cases() {
       {"diffusion_vit_3d",
        [](const Folder& f) {
          return volumes_of(f, {denoiser_of({8, 8, 8}, 0)}, few_samples());
+       }},
+      {"diffusion_adaptive_2d",
+       [=](const Folder& f) {
+         return adaptive_denoiser(images_of(f, {denoiser_of({8}, 4)}, few_samples()), normalized);
+       }},
+      {"diffusion_adaptive_3d",
+       [=](const Folder& f) {
+         return adaptive_denoiser(volumes_of(f, {denoiser_of({8, 8, 8}, 0)}, few_samples()),
+                                  scaled);
        }},
   };
 }

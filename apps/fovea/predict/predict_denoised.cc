@@ -18,6 +18,7 @@
 #include "apps/fovea/predict/predict.h"
 #include "fovea/core/json.h"
 #include "fovea/train/diffusion/noise_schedule.h"
+#include "fovea/train/patch_images.h"
 
 namespace fovea::app {
 namespace {
@@ -36,15 +37,24 @@ class Denoiser {
   std::vector<at::Tensor> operator()(const std::shared_ptr<const data::Dataset>& samples,
                                      int64_t index) {
     const auto prepared = inference_.prepare(samples, index, 1);
-    const auto& images = prepared.tensors.images;
+    const auto& batch = prepared.tensors;
+    const bool has_patches = inference_.model->takes_patches();
     request_.first = index;
     const auto redrawn = train::redraw(
         dynamic_cast<models::DiffusionVit&>(*inference_.model), schedule_,
-        train::prediction_type_from_name(task_.prediction), request_, images, noise_level_,
-        at::TensorOptions().device(inference_.compute.device).dtype(inference_.compute.dtype));
+        train::prediction_type_from_name(task_.prediction), request_,
+        has_patches ? batch.patches.tokens : batch.images, noise_level_,
+        at::TensorOptions().device(inference_.compute.device).dtype(inference_.compute.dtype),
+        has_patches ? &batch.patches : nullptr);
     timestep_ = redrawn.timestep;
-    return {images.squeeze(0).to(at::kCPU, at::kFloat).clone(), redrawn.noisy.squeeze(0),
-            redrawn.images.squeeze(0)};
+    const auto clean = batch.images.squeeze(0).to(at::kCPU, at::kFloat).clone();
+    if (!has_patches) return {clean, redrawn.noisy.squeeze(0), redrawn.images.squeeze(0)};
+    const auto put_back = [&](const at::Tensor& tokens) {
+      return train::images_of_patches(tokens, batch.trees, batch.images.sizes().slice(2),
+                                      /*is_tree_of_channel=*/true)
+          .squeeze(0);
+    };
+    return {clean, put_back(redrawn.noisy), put_back(redrawn.images)};
   }
 
   int64_t timestep() const { return timestep_; }

@@ -84,6 +84,12 @@ train::SampleRequest sample_request(const SampleArguments& samples,
 }
 
 void predict_samples(const PredictArguments& arguments, const train::Inference& inference) {
+  if (inference.model->takes_patches()) {
+    fail<ConfigError>(
+        "{}: a model of adaptive patches makes an image along a tree, which only another image "
+        "has; give images: fovea predict RUN IMAGE... --noise-level 1",
+        arguments.inference.target);
+  }
   const auto& task = *inference.config->task.get_if<train::DiffusionConfig>();
   auto& model = dynamic_cast<models::DiffusionVit&>(*inference.model);
   const auto request = sample_request(arguments.samples, inference, task, arguments.samples.count,

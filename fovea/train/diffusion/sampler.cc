@@ -21,9 +21,14 @@ namespace {
 // A pass of the model over one batch, guided where asked.
 class Guided {
  public:
+  // patches: null, or those whose values are denoised.
   Guided(models::DiffusionVit& model, double guidance, at::Tensor classes,
-         const at::TensorOptions& options)
-      : model_(model), guidance_(guidance), classes_(std::move(classes)), options_(options) {}
+         const at::TensorOptions& options, const models::PatchInput* patches = nullptr)
+      : model_(model),
+        guidance_(guidance),
+        classes_(std::move(classes)),
+        options_(options),
+        patches_(patches) {}
 
   // noisy: [B, ...] float32 on the CPU -> the model's output, so too.
   at::Tensor operator()(const at::Tensor& noisy, int64_t timestep) const {
@@ -36,17 +41,31 @@ class Guided {
     }
     const auto steps =
         at::full({images.size(0)}, timestep, options_.dtype(at::kLong));  // [B] or [2 B]
-    const auto output = model_.denoise(images, steps, classes).to(at::kCPU, at::kFloat);
+    const auto output = (patches_ ? model_.denoise(along_trees(images, is_guided), steps, classes)
+                                  : model_.denoise(images, steps, classes))
+                            .to(at::kCPU, at::kFloat);
     if (!is_guided) return output;
     const auto halves = output.chunk(2, 0);
     return halves[1] + guidance_ * (halves[0] - halves[1]);
   }
 
  private:
+  // tokens: of the batch, or with is_twice of two of it.
+  models::PatchInput along_trees(const at::Tensor& tokens, bool is_twice) const {
+    auto patches = *patches_;
+    patches.tokens = tokens;
+    for (auto* part : {&patches.sizes, &patches.centers, &patches.padding}) {
+      *part = part->to(tokens.device());
+      if (is_twice) *part = at::cat({*part, *part}, 0);
+    }
+    return patches;
+  }
+
   models::DiffusionVit& model_;
   double guidance_;
   at::Tensor classes_;  // [B] int64, or undefined
   at::TensorOptions options_;
+  const models::PatchInput* patches_;
 };
 
 void check_request(const models::DiffusionVit& model, const SampleRequest& request) {
@@ -199,7 +218,8 @@ size_t first_timestep(const std::vector<int64_t>& timesteps, int64_t num_time_st
 
 Redrawn redraw(models::DiffusionVit& model, const NoiseSchedule& schedule,
                PredictionType prediction, const SampleRequest& request, const at::Tensor& images,
-               double noise_level, const at::TensorOptions& options) {
+               double noise_level, const at::TensorOptions& options,
+               const models::PatchInput* patches) {
   const at::NoGradGuard no_grad;
   FOVEA_CHECK(!model.is_training(), "images are redrawn by a model in evaluation mode");
   check_request(model, request);
@@ -215,7 +235,7 @@ Redrawn redraw(models::DiffusionVit& model, const NoiseSchedule& schedule,
   if (!request.classes.empty()) {
     classes = at::tensor(request.classes, at::kLong).to(options.device());
   }
-  const Guided guided(model, request.sampler.guidance, classes, options);
+  const Guided guided(model, request.sampler.guidance, classes, options, patches);
   redrawn.images = denoise_from(guided, schedule, prediction, request, rows, redrawn.noisy, first,
                                 /*on_pass=*/{});
   return redrawn;

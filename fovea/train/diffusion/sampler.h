@@ -70,9 +70,11 @@ size_t first_timestep(const std::vector<int64_t>& timesteps, int64_t num_time_st
 
 // Noise of that time step is added to `images` [B, C, sides] and taken away again by the sampler's
 // steps from there on (SDEdit, Meng et al. 2022). Image i gets the noise of sample
-// request.first + i; request.count is B. Otherwise as draw_samples.
+// request.first + i; request.count is B. With patches, images are their values [B, C, L, S].
+// Otherwise as draw_samples.
 Redrawn redraw(models::DiffusionVit& model, const NoiseSchedule& schedule,
                PredictionType prediction, const SampleRequest& request, const at::Tensor& images,
-               double noise_level, const at::TensorOptions& options);
+               double noise_level, const at::TensorOptions& options,
+               const models::PatchInput* patches = nullptr);
 
 }  // namespace fovea::train

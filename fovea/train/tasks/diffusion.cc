@@ -38,7 +38,32 @@ void check_diffusion_labels(const at::Tensor& labels, int64_t num_classes) {
       low < 0 ? low : high, num_classes);
 }
 
+// Over the values of a sample that have a leaf. squares: [B, C, L, S] -> [B].
+at::Tensor mean_of_leaves(const at::Tensor& squares, const models::PatchInput& patches) {
+  const auto counted = patches.padding.logical_not()
+                           .unsqueeze(-1)  // [B, 1 or C, L, 1]
+                           .to(squares.scalar_type())
+                           .expand_as(squares);
+  return (squares * counted).flatten(1).sum(1) / counted.flatten(1).sum(1).clamp_min(1);
+}
+
+// What needs no image to begin with is what a sample would need: there is no tree of noise.
+void check_no_samples(const DiffusionConfig& config) {
+  if (config.num_samples == 0 && config.fid_backbone.empty()) return;
+  fail<ConfigError>(
+      "task.{}: found {}, but a model of adaptive patches makes an image along a tree, which only "
+      "another image has; set task.num_samples: 0 and no fid_backbone (`fovea predict RUN IMAGE "
+      "--noise-level 1` draws along the tree of IMAGE)",
+      config.num_samples == 0 ? "fid_backbone" : "num_samples",
+      config.num_samples == 0 ? config.fid_backbone : std::to_string(config.num_samples));
+}
+
 }  // namespace
+
+models::PatchInput with_tokens(models::PatchInput patches, const at::Tensor& tokens) {
+  patches.tokens = tokens;
+  return patches;
+}
 
 void DiffusionConfig::validate(ConfigIssues& issues) const {
   if (beta_end < beta_start) {
@@ -62,6 +87,7 @@ DiffusionTask::DiffusionTask(const DiffusionConfig& config, const models::Model&
     fail<ConfigError>(
         "task: diffusion needs a model that sees time steps; set model.name: diffusion_vit");
   }
+  if (model.takes_patches()) check_no_samples(config);
   if (num_classes_ == 0 && config.sampler.guidance != 1.0) {
     fail<ConfigError>(
         "task.sampler.guidance: found {}, but the model has no classes to be guided "
@@ -85,34 +111,40 @@ std::vector<std::string> DiffusionTask::metric_names() const {
   return {"loss", "fid"};
 }
 
+// [B]; undefined: the model has none.
+at::Tensor DiffusionTask::classes_of(models::Model& model, const TensorBatch& batch) const {
+  if (num_classes_ == 0) return {};
+  check_one_class_each(batch.labels);
+  kernels::host_check(
+      [labels = batch.host_labels.defined() ? batch.host_labels : batch.labels,
+       num_classes = num_classes_] { check_diffusion_labels(labels, num_classes); });
+  if (!model.is_training() || config_.label_drop_rate <= 0) return batch.labels;
+  const auto dropped = bernoulli_rows(model.drop_key("diffusion_label"), config_.label_drop_rate,
+                                      batch.labels.device());
+  return at::where(dropped, at::full_like(batch.labels, num_classes_), batch.labels);
+}
+
 LossParts DiffusionTask::loss(models::Model& model, const TensorBatch& batch) const {
   auto& denoiser = dynamic_cast<models::DiffusionVit&>(model);
-  const auto kind = batch.images.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  const auto images = batch.images.to(kind);  // [B, C, ...]
-  const auto device = images.device();
+  const bool has_patches = model.takes_patches();
+  const auto& given = has_patches ? batch.patches.tokens : batch.images;
+  const auto kind = given.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const auto clean = given.to(kind);  // [B, C, ...]
+  const auto device = clean.device();
   const auto timesteps =
       integer_rows(stream(model, batch, "diffusion_time"), config_.num_time_steps, device);  // [B]
   const auto noise =
-      normal_rows(stream(model, batch, "diffusion_noise"), images.sizes().slice(1), device)
-          .to(kind);
-  at::Tensor classes;  // [B]
-  if (num_classes_ > 0) {
-    check_one_class_each(batch.labels);
-    kernels::host_check(
-        [labels = batch.host_labels.defined() ? batch.host_labels : batch.labels,
-         num_classes = num_classes_] { check_diffusion_labels(labels, num_classes); });
-    classes = batch.labels;
-    if (model.is_training() && config_.label_drop_rate > 0) {
-      const auto dropped =
-          bernoulli_rows(model.drop_key("diffusion_label"), config_.label_drop_rate, device);
-      classes = at::where(dropped, at::full_like(classes, num_classes_), classes);
-    }
-  }
-  const auto noisy = schedule_.add_noise(images, noise, timesteps);
+      normal_rows(stream(model, batch, "diffusion_noise"), clean.sizes().slice(1), device).to(kind);
+  const auto classes = classes_of(model, batch);
+  const auto noisy = schedule_.add_noise(clean, noise, timesteps).to(given.scalar_type());
   const auto output =
-      denoiser.denoise(noisy.to(batch.images.scalar_type()), timesteps, classes).to(kind);
-  const auto target = schedule_.target(prediction_, images, noise, timesteps);
-  auto losses = (output - target).square().flatten(1).mean(1);  // [B]
+      (has_patches ? denoiser.denoise(with_tokens(batch.patches, noisy), timesteps, classes)
+                   : denoiser.denoise(noisy, timesteps, classes))
+          .to(kind);
+  const auto target = schedule_.target(prediction_, clean, noise, timesteps);
+  const auto squares = (output - target).square();
+  auto losses =
+      has_patches ? mean_of_leaves(squares, batch.patches) : squares.flatten(1).mean(1);  // [B]
   LossParts parts;
   parts.outputs = losses.detach();
   parts.weight = static_cast<double>(losses.size(0));

@@ -13,6 +13,9 @@
 
 namespace fovea::train {
 
+// The same patches with other values.
+models::PatchInput with_tokens(models::PatchInput patches, const at::Tensor& tokens);
+
 struct DiffusionConfig {
   static constexpr std::string_view kName = "diffusion";
 
@@ -66,8 +69,10 @@ struct DiffusionConfig {
 };
 
 // Loss: the mean square over the values of a sample of prediction - target, averaged over samples.
-// Time steps, noise and dropped labels come from (seed, step, row of the global batch) in training,
-// and from the index of the sample in evaluations, which are the same each time.
+// Of adaptive patches noise is added to their values, along the tree of the image without noise,
+// and padding counts for nothing. Time steps, noise and dropped labels come from (seed, step, row
+// of the global batch) in training, and from the index of the sample in evaluations, which are the
+// same each time.
 class DiffusionTask : public Task {
  public:
   // Throws ConfigError where the model is no diffusion ViT.
@@ -80,6 +85,8 @@ class DiffusionTask : public Task {
   std::unique_ptr<Evaluation> start_evaluation() const override;
 
  private:
+  at::Tensor classes_of(models::Model& model, const TensorBatch& batch) const;
+
   DiffusionConfig config_;
   NoiseSchedule schedule_;
   PredictionType prediction_;
