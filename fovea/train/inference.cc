@@ -126,7 +126,7 @@ WeightsSource from_recipe(const std::string& path, const InferenceOptions& optio
   WeightsSource source;
   source.model = config.model;
   if (options.weights.empty()) {
-    source.weights = config.init.weights;
+    source.weights = weights_path(config.init.weights);
     source.load = load_options(config.init);
   } else {  // init says how init.weights are loaded, and nothing of these
     source.weights = options.weights;

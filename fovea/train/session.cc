@@ -16,6 +16,7 @@
 #include "fovea/models/registry.h"
 #include "fovea/models/variables.h"
 #include "fovea/optim/param_groups.h"
+#include "fovea/train/own_runs.h"
 #include "fovea/train/stepper.h"
 
 namespace fovea::train {
@@ -164,9 +165,9 @@ models::ModelPtr make_model(const TrainConfig& config, const ComputeOptions& com
   auto model = models::build_model(config.model);
   model->init_weights(static_cast<uint64_t>(config.run.seed));
   if (!config.init.weights.empty()) {
-    const auto report =
-        models::load_weights(*model, config.init.weights, load_options(config.init));
-    log_info(fmt::format("{}: {}", config.init.weights, report.text()));
+    const auto path = weights_path(config.init.weights);
+    const auto report = models::load_weights(*model, path, load_options(config.init));
+    log_info(fmt::format("{}: {}", path, report.text()));
   }
   model->to(compute.device);
   freeze_parameters(*model, config.trainer.freeze);

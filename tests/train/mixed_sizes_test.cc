@@ -11,6 +11,7 @@
 #include "fovea/train/evaluator.h"
 #include "fovea/train/session.h"
 #include "fovea/train/step.h"
+#include "tests/support/close.h"
 #include "tests/support/parity.h"
 #include "tests/support/tolerance.h"
 #include "tests/train/run_check.h"
@@ -18,7 +19,6 @@
 namespace fovea::train {
 namespace {
 
-using data::testing::message_of;
 using ::testing::HasSubstr;
 
 // Gradients of the first batch in float64, by name.
@@ -126,7 +126,7 @@ TEST(MixedSizesTest, SaysWhatIsMissing) {
   const data::testing::TempDir folder;
   const auto config = testing::mixed_sizes_config(folder);
   const auto fault_of = [](const TrainConfig& run) {
-    return message_of<ConfigError>([&] { open_training_data(run); });
+    return data::testing::message_of<ConfigError>([&] { open_training_data(run); });
   };
   auto plain = config;
   std::get<data::FolderConfig>(plain.data.train->value).transforms = {
