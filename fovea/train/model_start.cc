@@ -31,6 +31,7 @@ ModelStart::ModelStart(const TrainConfig& config, const ComputeOptions& compute)
   const auto path = weights_path(config.init.weights);
   auto fitted = models::fit_weights(*model_, path, load_options(config.init));
   log_info(fmt::format("{}: {}", path, fitted.report.text()));
+  warn_of_other_model(path, config.model);
   file_ = std::move(fitted);
 }
 

@@ -188,7 +188,9 @@ std::vector<std::string> explain_input(const ExplainArguments& arguments,
   return files;
 }
 
-void run(const ExplainArguments& arguments) {
+void run(ExplainArguments& arguments) {
+  arguments.inference.settle(arguments.inputs);
+  if (arguments.inputs.empty()) fail<Error>("no input; expected image files: IMAGE...");
   const auto inference = arguments.inference.load();
   std::error_code error;
   fs::create_directories(arguments.out, error);
@@ -219,7 +221,6 @@ void add_explain(Command app) {
       .add_option("inputs", arguments->inputs,
                   "image files, or .npy/.safetensors files of images [B, C, H, W] or volumes "
                   "[B, C, D, H, W] float32, already normalised")
-      .required()
       .type_name("IMAGE...");
   command
       .add_option("--out", arguments->out,

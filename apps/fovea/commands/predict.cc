@@ -70,9 +70,10 @@ void predict_tensor(const PredictArguments& arguments, const train::Inference& i
       outputs.intermediates.size());
 }
 
-void run(const PredictArguments& arguments) {
+void run(PredictArguments& arguments) {
+  arguments.inference.settle(arguments.inputs);
   const auto inference = arguments.inference.load();
-  models::check_channels(*inference.model, inference.model->channels(), arguments.inference.target);
+  models::check_channels(*inference.model, inference.model->channels(), arguments.inference.name());
   const auto* task = inference.config ? &inference.config->task : nullptr;
   if (task && task->get_if<train::DiffusionConfig>()) return predict_samples(arguments, inference);
   if (arguments.inputs.empty()) {

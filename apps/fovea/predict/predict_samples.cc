@@ -84,7 +84,7 @@ void predict_samples(const PredictArguments& arguments, const train::Inference& 
     fail<ConfigError>(
         "{}: a diffusion run makes images, it does not look at any; expected no INPUT and no "
         "--intermediates: fovea predict RUN --samples 64 --out DIR",
-        arguments.inference.target);
+        arguments.inference.name());
   }
   const auto& task = *inference.config->task.get_if<train::DiffusionConfig>();
   auto& model = dynamic_cast<models::DiffusionVit&>(*inference.model);
