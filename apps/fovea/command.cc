@@ -17,6 +17,8 @@ void add_commands(Command app) {
   add_report(app);
   add_doctor(app);
   add_data(app);
+  add_completion(app);
+  add_man(app);
 }
 
 }  // namespace fovea::app

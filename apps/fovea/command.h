@@ -21,6 +21,8 @@ void add_plan(Command app);
 void add_report(Command app);
 void add_doctor(Command app);
 void add_data(Command app);
+void add_completion(Command app);
+void add_man(Command app);
 
 // All of them, in the order of the help.
 void add_commands(Command app);

@@ -2,27 +2,62 @@
 
 #include <ATen/Parallel.h>
 
+#include <utility>
+
+#include "fovea/core/error.h"
+
 namespace fovea::app {
+
+const std::string& InferenceArguments::name() const {
+  if (!target.empty()) return target;
+  return options.weights.empty() ? options.model : options.weights;
+}
 
 train::Inference InferenceArguments::load() const {
   if (threads > 0) at::set_num_threads(static_cast<int>(threads));
   return train::load_inference(target, options);
 }
 
-void add_inference_options(Command command, InferenceArguments& arguments) {
+void settle_target(std::string& target, const train::InferenceOptions& options,
+                   std::vector<std::string>& rest) {
+  const bool may_be_left_out = !options.model.empty() || !options.weights.empty();
+  if (target.empty()) {
+    if (may_be_left_out) return;
+    fail<Error>("RUN_DIR|RECIPE|WEIGHTS|MODEL is missing; --help tells more");
+  }
+  if (train::is_target(target, options)) return;
+  rest.insert(rest.begin(), std::move(target));
+  target.clear();
+}
+
+void InferenceArguments::settle(std::vector<std::string>& rest) {
+  settle_target(target, options, rest);
+}
+
+void add_model_options(Command command, std::string& target, train::InferenceOptions& options) {
   command
-      .add_option("target", arguments.target,
-                  "run folder, recipe (the model before training), weights file or a model's name")
-      .required()
+      .add_option("target", target,
+                  "run folder, recipe (the model before training), weights file or a model's name; "
+                  "left out where --model and --weights say it all")
       .type_name("RUN_DIR|RECIPE|WEIGHTS|MODEL");
-  command.add_option("--model", arguments.options.model,
-                     "the model that the weights belong to, by timm's name: vit_small_patch16_224");
-  command.add_option("--weights", arguments.options.weights, "safetensors file with timm's names");
-  command
-      .add_option("--checkpoint", arguments.options.checkpoint,
-                  "of a run folder: final, best or latest")
+  command.add_option("--model", options.model,
+                     "the model that the weights belong to: timm's name (vit_small_patch16_224), a "
+                     "recipe, or a run folder");
+  command.add_option("--weights", options.weights,
+                     "weights file of any system that is known, a run folder or a checkpoint");
+  command.add_option("--checkpoint", options.checkpoint, "of a run folder: final, best or latest")
       .one_of({"final", "best", "latest"})
       .show_default();
+}
+
+void add_inference_options(Command command, InferenceArguments& arguments) {
+  add_model_options(command, arguments.target, arguments.options);
+  command
+      .add_option("--class-names", arguments.options.class_names,
+                  "file with the names of the classes, one a line, or JSON; default: those that "
+                  "the weights hold, or a file beside them (STEM.classes.txt, class_names.txt, "
+                  "classes.txt, config.json)")
+      .type_name("FILE");
   command
       .add_option("--variables", arguments.options.variables,
                   "of a model with variables: what the channels of the inputs are, such as "

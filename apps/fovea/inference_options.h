@@ -1,7 +1,8 @@
-// The options that predict, explain and eval share: which model, which weights, where.
+// The options that predict, explain, eval and export share: which model, which weights, where.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "apps/fovea/command_line.h"
 #include "fovea/train/inference.h"
@@ -13,12 +14,22 @@ struct InferenceArguments {
   train::InferenceOptions options;
   int64_t threads = 0;
 
-  // The target may be left out where --model names a preset.
+  // Where --model and --weights say it all, the first word of the command is no target: it goes to
+  // the front of `rest`, the words behind it. Throws Error where there is no target at all. Before
+  // load().
+  void settle(std::vector<std::string>& rest);
   train::Inference load() const;
+  // What messages call it.
+  const std::string& name() const;
 };
 
-// Adds the positional target, --model, --weights, --checkpoint, --variables, --device, --dtype and
-// --threads.
+// Adds the positional target, --model, --weights and --checkpoint, which mean the same wherever a
+// command uses a model.
+void add_model_options(Command command, std::string& target, train::InferenceOptions& options);
+// These, --class-names, --variables, --device, --dtype and --threads.
 void add_inference_options(Command command, InferenceArguments& arguments);
+// See InferenceArguments.
+void settle_target(std::string& target, const train::InferenceOptions& options,
+                   std::vector<std::string>& rest);
 
 }  // namespace fovea::app

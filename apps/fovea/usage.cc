@@ -102,6 +102,26 @@ std::string argument_name(const CLI::Option& option) {
   return option.get_positional() ? option.get_type_name() : option.get_name(false, true);
 }
 
+// The parser knows them as help shows them: "TEXT:{auto,cpu,cuda}".
+std::vector<std::string> option_choices(const CLI::Option& option) {
+  const auto type = option.get_type_name();
+  const auto begin = type.find('{'), end = type.find('}');
+  if (begin == type.npos || end == type.npos) return {};
+  std::istringstream words(type.substr(begin + 1, end - begin - 1));
+  std::vector<std::string> choices;
+  for (std::string word; std::getline(words, word, ',');) choices.push_back(word);
+  return choices;
+}
+
+std::vector<const CLI::App*> all_commands(const CLI::App& program) {
+  std::vector<const CLI::App*> all = {&program};
+  for (const auto* sub : program.get_subcommands({})) {
+    const auto below = all_commands(*sub);
+    all.insert(all.end(), below.begin(), below.end());
+  }
+  return all;
+}
+
 std::vector<std::string> examples_of(const CLI::App& command) {
   std::istringstream lines(command.get_footer());
   std::vector<std::string> examples;

@@ -24,6 +24,10 @@ std::string usage_message(const CLI::App& program, const CLI::ParseError& error,
 std::string full_name(const CLI::App& command);
 // What is written in place of a positional argument: "RECIPE|RUN_DIR"; of an option its name.
 std::string argument_name(const CLI::Option& option);
+// The words that an option takes, where there are such; else empty.
+std::vector<std::string> option_choices(const CLI::Option& option);
+// The program and all commands below it, each before those within it.
+std::vector<const CLI::App*> all_commands(const CLI::App& program);
 // The examples at the end of its help.
 std::vector<std::string> examples_of(const CLI::App& command);
 

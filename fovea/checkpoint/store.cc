@@ -47,6 +47,8 @@ std::optional<int64_t> step_of(const std::string& folder_name) {
   return error == std::errc() && is_whole && step >= 0 ? std::optional(step) : std::nullopt;
 }
 
+bool is_pointer(const std::string& which) { return which == "best" || which == "latest"; }
+
 std::string folder_name(int64_t step, const std::string& label) {
   return fmt::format("{}{:08d}{}{}", kStepPrefix, step, label.empty() ? "" : "_", label);
 }
@@ -397,10 +399,15 @@ State Store::load(int64_t step, const WantedParts& wanted) const {
   }
 }
 
+std::optional<int64_t> Store::step_named(const std::string& which) const {
+  const auto step = step_of(is_pointer(which) ? pointer(which) : which);
+  return step && folders().contains(*step) ? step : std::nullopt;
+}
+
 std::string Store::weights_file(const std::string& which) const {
-  FOVEA_CHECK(which == "best" || which == "latest", "checkpoint '{}'; expected best or latest",
+  FOVEA_CHECK(is_pointer(which) || step_of(which), "checkpoint '{}'; expected best or latest",
               which);
-  const auto name = pointer(which);
+  const auto name = is_pointer(which) ? pointer(which) : which;
   if (name.empty()) {
     fail<CheckpointError>("{}: no {} checkpoint yet", folder_.string(), which);
   }

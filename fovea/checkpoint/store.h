@@ -76,8 +76,12 @@ class Store {
   // It is damaged, as `fault` says: a warning, and it counts no more.
   void refuse(int64_t step, const std::string& fault);
 
-  // The safetensors file with the weights of "best" or "latest" (the averaged ones, where there are
-  // any), checked; where several processes wrote them, a file beside theirs into which they are
+  // The step of "best", of "latest" or of the checkpoint in a folder of that name; nothing where it
+  // is not there.
+  std::optional<int64_t> step_named(const std::string& which) const;
+
+  // The safetensors file with the weights of one that is named so (the averaged ones, where there
+  // are any), checked; where several processes wrote them, a file beside theirs into which they are
   // joined now. Throws CheckpointError.
   std::string weights_file(const std::string& which) const;
 

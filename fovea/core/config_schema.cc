@@ -5,6 +5,7 @@
 
 #include "fovea/core/config_describe.h"
 #include "fovea/core/config_node.h"
+#include "fovea/core/schema_definitions.h"
 
 namespace fovea::detail {
 namespace {
@@ -153,7 +154,7 @@ Json value_schema(const ConfigBinding& binding, const FieldOptions& options, boo
 Json section_schema(const SectionBinding& config, const std::string& title) {
   Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", title}};
   schema.update(section_object(config));
-  return schema;
+  return share_definitions(schema);
 }
 
 }  // namespace fovea::detail

@@ -13,7 +13,7 @@ nlohmann::ordered_json section_schema(const SectionBinding& config, const std::s
 }  // namespace detail
 
 // Draft 2020-12; keys in the order of the field lists. Ranges, choices, defaults, units and help
-// included.
+// included; what several places take stands once, under $defs.
 template <class T>
 nlohmann::ordered_json config_schema(const std::string& title = "Fovea recipe") {
   T config;

@@ -99,6 +99,13 @@ ModelConfig named_config(const std::string& preset) {
   fail<ConfigError>("no model is named '{}'; {}", preset, hint_for_model(preset));
 }
 
+std::set<std::string> names_of_parameters(const ModelConfig& config) {
+  std::set<std::string> names;
+  for (const auto& item : build_any(config, at::kMeta)->named_parameters())
+    names.insert(item.key());
+  return names;
+}
+
 ModelPtr build_named(const std::string& preset, at::Device device) {
   return build_model(named_config(preset), device);
 }

@@ -3,6 +3,7 @@
 
 #include <c10/core/Device.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ std::string hint_for_model(const std::string& unknown);
 
 // The config of a preset. Throws ConfigError with the nearest names.
 ModelConfig named_config(const std::string& preset);
+
+// The names of all its parameters.
+std::set<std::string> names_of_parameters(const ModelConfig& config);
 
 ModelPtr build_named(const std::string& preset, at::Device device = at::kCPU);
 

@@ -51,6 +51,21 @@ std::string section(const char* title, const std::vector<std::string>& names) {
   return text;
 }
 
+FittedWeights fit_file(const Model& model, const weights::FoveaWeights& file,
+                       const std::string& path, const LoadOptions& options) {
+  const auto source = file.naming.empty() || file.naming == "timm"
+                          ? path
+                          : fmt::format("{} ({})", path, weights::naming_named(file.naming).title);
+  auto fitted = fit_weights(model, file.tensors, source, options);
+  fitted.mapped = file.mapped;
+  fitted.check_unchanged();  // some were adapted already
+  auto& report = fitted.report;
+  for (const auto* others : {&file.left_out, &file.report.left_out})
+    report.left_out.insert(report.left_out.end(), others->begin(), others->end());
+  report.notes = file.report.notes;
+  return fitted;
+}
+
 LoadReport copy_into(Model& model, FittedWeights fitted) {
   const at::NoGradGuard no_grad;
   auto parameters = model.named_parameters();
@@ -115,23 +130,17 @@ FittedWeights fit_weights(const Model& model, const std::string& path, const Loa
                           const weights::ReadOptions& reading) {
   auto with_names = reading;
   for (const auto& item : model.named_parameters()) with_names.known.insert(item.key());
-  const auto file = weights::read_weights(path, with_names);
-  const auto source = file.naming.empty() || file.naming == "timm"
-                          ? path
-                          : fmt::format("{} ({})", path, weights::naming_named(file.naming).title);
-  auto fitted = fit_weights(model, file.tensors, source, options);
-  fitted.mapped = file.mapped;
-  fitted.check_unchanged();  // some were adapted already
-  auto& report = fitted.report;
-  for (const auto* others : {&file.left_out, &file.report.left_out})
-    report.left_out.insert(report.left_out.end(), others->begin(), others->end());
-  report.notes = file.report.notes;
-  return fitted;
+  return fit_file(model, weights::read_weights(path, with_names), path, options);
 }
 
 LoadReport load_weights(Model& model, const nn::NamedTensors& tensors, const std::string& source,
                         const LoadOptions& options) {
   return copy_into(model, fit_weights(model, tensors, source, options));
+}
+
+LoadReport load_weights(Model& model, const weights::FoveaWeights& file, const std::string& path,
+                        const LoadOptions& options) {
+  return copy_into(model, fit_file(model, file, path, options));
 }
 
 LoadReport load_weights(Model& model, const std::string& path, const LoadOptions& options,

@@ -74,6 +74,9 @@ FittedWeights fit_weights(const Model& model, const std::string& path,
 // the model is of no use then.
 LoadReport load_weights(Model& model, const nn::NamedTensors& tensors, const std::string& source,
                         const LoadOptions& options = {});
+// Of a file that was read already.
+LoadReport load_weights(Model& model, const weights::FoveaWeights& file, const std::string& path,
+                        const LoadOptions& options = {});
 LoadReport load_weights(Model& model, const std::string& path, const LoadOptions& options = {},
                         const weights::ReadOptions& reading = {});
 

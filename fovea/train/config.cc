@@ -5,13 +5,23 @@
 #include <algorithm>
 
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/data/randomness.h"
 #include "fovea/models/plans.h"
 #include "fovea/optim/schedule_check.h"
 #include "fovea/parallel/plan_check.h"
+#include "fovea/train/own_runs.h"
 #include "fovea/train/phases.h"
 
 namespace fovea::train {
+
+namespace {
+
+// Nothing is said of what is not there: a run that goes on needs it no more, and who opens it says
+// so.
+bool is_file_of_others(const std::string& path) { return is_there(path) && !is_own_run(path); }
+
+}  // namespace
 
 int64_t steps_of_a_line(const LogConfig& config, int64_t num_steps) {
   if (config.every_steps) return *config.every_steps;
@@ -34,7 +44,7 @@ void DeviceConfig::validate(ConfigIssues& issues) const {
 
 void InitConfig::validate(ConfigIssues& issues) const {
   if (optimizer.empty()) return;
-  if (weights.empty()) {
+  if (weights.empty() && is_file_of_others(optimizer)) {
     issues.add("optimizer",
                "found a file, but init.weights names none, so that its moments would belong to "
                "other weights; set init.weights to the same file");
@@ -91,10 +101,11 @@ void TrainConfig::validate(ConfigIssues& issues) const {
   if (parallel.tp * parallel.cp > 1) {
     parallel::check_plan(models::parallel_plan(model), parallel, issues);
   }
-  if (!init.optimizer.empty() && phases.empty() && optim.get_if<optim::AdamWConfig>() == nullptr) {
+  if (!init.optimizer.empty() && phases.empty() && is_file_of_others(init.optimizer) &&
+      optim.get_if<optim::AdamWConfig>() == nullptr) {
     issues.add("init.optimizer",
-               fmt::format("found a file, but optim.name is {}; moments are taken over by adamw "
-                           "alone: set it, or start with the weights alone",
+               fmt::format("found a file of another system, but optim.name is {}; its moments are "
+                           "taken over by adamw alone: set it, or start with the weights alone",
                            name_of(optim)));
   }
   const auto& kind = trainer.cache_features;

@@ -88,12 +88,12 @@ struct InitConfig {
   static void visit(Visitor& v, Self& self) {
     v.field("weights", self.weights,
             "weights file of Fovea, timm, Hugging Face, DINOv2, MAE or Google (safetensors, .pt, "
-            ".npz), or a DCP folder; empty: initialise from run.seed");
+            ".npz), a DCP folder, or a run folder; empty: initialise from run.seed");
     v.field(
         "optimizer", self.optimizer,
         "checkpoint of a torch run (a file, or a DCP folder; as a rule that of `weights`) whose "
-        "AdamW moments and number of steps are taken over, strictly; empty: moments start at "
-        "zero");
+        "AdamW moments and number of steps are taken over, strictly; or a run folder or checkpoint "
+        "of Fovea's, for all of its state; empty: moments start at zero");
     v.field("step", self.step,
             "optimizer steps that were done before: the schedule, the length of the run and the "
             "order of the samples go on behind them; auto: those of `optimizer`, without it 0",

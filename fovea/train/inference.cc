@@ -1,11 +1,12 @@
 #include "fovea/train/inference.h"
 
 #include <ATen/ops/from_blob.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "fovea/checkpoint/store.h"
 #include "fovea/core/config.h"
@@ -18,13 +19,17 @@
 #include "fovea/data/input_files.h"
 #include "fovea/data/transforms/pipeline.h"
 #include "fovea/kernels/device.h"
+#include "fovea/models/follow_weights.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/variables.h"
 #include "fovea/models/weights.h"
+#include "fovea/train/model_recipe.h"
+#include "fovea/train/own_runs.h"
 #include "fovea/train/phases.h"
 #include "fovea/train/recipe_files.h"
 #include "fovea/train/run_folder.h"
 #include "fovea/train/session.h"
+#include "fovea/train/weights_metadata.h"
 #include "fovea/weights/read_weights.h"
 
 namespace fovea::train {
@@ -32,14 +37,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Metadata of a weights file that a run wrote.
-constexpr const char* kConfigKey = "fovea.config";
-constexpr const char* kClassesKey = "fovea.class_names";
-
 // Where the weights lie and of which model they are.
 struct WeightsSource {
   models::ModelConfig model;
-  std::string weights;  // empty: step-0 weights
+  bool is_preset = false;  // classes, channels and size are those of the weights
+  std::string weights;     // empty: step-0 weights
   std::vector<std::string> class_names;
   std::optional<TrainConfig> config;
   models::LoadOptions load;
@@ -62,34 +64,23 @@ void check_options(const std::string& target, const OptionsOfTarget& kind,
   if (!kind.overrides && !options.overrides.empty()) refuse("a change to the config");
 }
 
-// What a file of a run says of its classes; empty where it says nothing.
-std::vector<std::string> class_names_of(const std::string& path) {
-  const auto metadata = weights::metadata_of(path);
-  const auto names = metadata.find(kClassesKey);
-  if (names == metadata.end()) return {};
-  const auto source = fmt::format("{}: {}", path, kClassesKey);
-  const auto list = parse_json(names->second, source, /*max_depth=*/2);
-  return JsonValue(list, source).texts();
+std::vector<std::string> class_names_in(const std::string& path) {
+  return class_names_of(weights::metadata_of(path), path);
 }
 
+// Weights that say themselves of which model they are.
 WeightsSource from_weights_file(const std::string& path, const InferenceOptions& options) {
   WeightsSource source;
   source.weights = path;
-  source.class_names = class_names_of(path);
-  if (!options.model.empty()) {
-    source.model = models::named_config(options.model);
-    return source;
-  }
   const auto metadata = weights::metadata_of(path);
-  const auto yaml = metadata.find(kConfigKey);
-  if (yaml == metadata.end()) {
+  source.class_names = class_names_of(metadata, path);
+  source.config = config_of(metadata, path, options.overrides);
+  if (!source.config) {
     fail<ConfigError>(
-        "{}: the file does not say of which model it is; name it as timm does: --model "
-        "vit_small_patch16_224",
+        "{}: the file does not say of which model it is; name it as timm does (--model "
+        "vit_small_patch16_224), or give a recipe: --model RECIPE",
         path);
   }
-  source.config =
-      parse_config<TrainConfig>(yaml->second, path + " (its config)", options.overrides);
   source.model = source.config->model;
   return source;
 }
@@ -106,37 +97,81 @@ WeightsSource from_run(const fs::path& run_folder, const InferenceOptions& optio
   WeightsSource source;
   source.config = load_run_config(folder, options.overrides);
   source.model = source.config->model;
-  source.weights =
-      options.weights.empty() ? weights_of_run(folder, options.checkpoint) : options.weights;
-  source.class_names = class_names_of(source.weights);
+  source.weights = options.weights.empty() ? weights_of_run(folder, options.checkpoint)
+                                           : weights_path(options.weights);
+  source.class_names = class_names_in(source.weights);
   const auto finished = folder / "weights.safetensors";
   if (source.class_names.empty() && is_there(finished))
-    source.class_names = class_names_of(finished.string());
+    source.class_names = class_names_in(finished.string());
   return source;
 }
 
-bool is_recipe(const std::string& path) {
-  return (path.ends_with(".yaml") || path.ends_with(".yml")) && is_there(path);
-}
-
-// The model as it is before the first step.
+// The model as it is before the first step, or with weights that are named.
 WeightsSource from_recipe(const std::string& path, const InferenceOptions& options) {
-  auto config = load_config<TrainConfig>(path, options.overrides);
+  auto config = load_model_recipe(path, options.overrides);
   if (!config.phases.empty()) config = resolve_phases(config).front().config;
   WeightsSource source;
   source.model = config.model;
   if (options.weights.empty()) {
-    source.weights = config.init.weights;
+    source.weights = weights_path(config.init.weights);
     source.load = load_options(config.init);
   } else {  // init says how init.weights are loaded, and nothing of these
-    source.weights = options.weights;
-    source.class_names = class_names_of(source.weights);
+    source.weights = weights_path(options.weights);
+    source.class_names = class_names_in(source.weights);
   }
   source.config = std::move(config);
   return source;
 }
 
+// A preset. With changes to the config, such as the data to evaluate on, it is a recipe that has
+// nothing else.
+WeightsSource from_name(const std::string& name, const InferenceOptions& options) {
+  WeightsSource source;
+  source.model = models::named_config(name);
+  source.is_preset = true;
+  if (!options.overrides.empty()) {
+    source.config = recipe_of_model(name, options.overrides);
+    source.model = source.config->model;
+  }
+  if (options.weights.empty()) return source;
+  source.weights = weights_path(options.weights);
+  source.class_names = class_names_in(source.weights);
+  return source;
+}
+
+bool is_weights(const std::string& path) {
+  return weights::is_weights_folder(path) || (is_there(path) && !is_folder(path));
+}
+
+bool is_name_of_model(const std::string& text) {
+  const auto names = models::list_models();
+  return std::find(names.begin(), names.end(), text) != names.end();
+}
+
+WeightsSource find_source(const std::string& target, const InferenceOptions& options);
+
+// A file of weights as the target, with the model that --model names.
+WeightsSource from_weights_and_model(const std::string& path, const InferenceOptions& options) {
+  auto swapped = options;
+  swapped.model.clear();
+  swapped.weights = path;
+  find_model(options.model);  // throws where it is neither a name, nor a recipe, nor a run
+  return find_source(options.model, swapped);
+}
+
+// --model and --weights alone: what the one is of, and what the other has in it.
+WeightsSource from_options(const InferenceOptions& options) {
+  auto rest = options;
+  if (options.weights.empty()) {
+    rest.model.clear();
+    return find_source(options.model, rest);
+  }
+  rest.weights.clear();
+  return find_source(weights_path(options.weights), rest);
+}
+
 WeightsSource find_source(const std::string& target, const InferenceOptions& options) {
+  if (target.empty()) return from_options(options);
   if (is_run_folder(target)) {
     const bool has_weights = !options.weights.empty();
     check_options(target,
@@ -151,33 +186,22 @@ WeightsSource find_source(const std::string& target, const InferenceOptions& opt
     check_options(target, {.target = "a recipe", .weights = true, .overrides = true}, options);
     return from_recipe(target, options);
   }
-  if (weights::is_weights_folder(target) || (is_there(target) && !is_folder(target))) {
-    check_options(target,
-                  {.target = "a weights file",
-                   .model = true,
-                   .overrides = options.model.empty()},  // a model by name has no config
-                  options);
-    return from_weights_file(target, options);
+  if (is_weights(target)) {
+    check_options(target, {.target = "a weights file", .model = true, .overrides = true}, options);
+    return options.model.empty() ? from_weights_file(target, options)
+                                 : from_weights_and_model(target, options);
   }
   if (is_folder(target)) {
     fail<ConfigError>(
         "{}: a folder without config.yaml; expected a run folder, a weights file or a model's name",
         target);
   }
-  const auto presets = models::list_models();
-  if (std::find(presets.begin(), presets.end(), target) == presets.end()) {
+  if (!is_name_of_model(target)) {
     fail<ConfigError>("{}: neither a file, nor a run folder, nor the name of a model{}", target,
                       or_nearest_target(target));
   }
-  check_options(target, {.target = "a model's name", .weights = true}, options);
-  if (!options.weights.empty()) {
-    auto with_model = options;
-    with_model.model = target;
-    return from_weights_file(options.weights, with_model);
-  }
-  WeightsSource source;
-  source.model = models::named_config(target);
-  return source;
+  check_options(target, {.target = "a model's name", .weights = true, .overrides = true}, options);
+  return from_name(target, options);
 }
 
 // timm's evaluation transform: the shorter edge to size / crop_pct, the centre, mean and std. Of a
@@ -220,27 +244,81 @@ data::SampleForm form_of(const std::vector<data::AnyTransformConfig>& transforms
   return has_volumes ? data::SampleForm::kVolume : data::SampleForm::kImage;
 }
 
-// Gives the model its values, and says what of them is not a file's, and what of the file is not
-// in the model.
-void load_values(models::Model& model, const WeightsSource& source, const std::string& target) {
+// What the file says of its own model, where that is another one than this of the same shapes.
+void check_own_model(const WeightsSource& source) {
+  const auto differences = differences_of_weights(source.weights, source.model);
+  if (differences.empty()) return;
+  fail<CheckpointError>(
+      "{}: the file holds the model that its weights are of, which is another one:\n  {}\nLeave "
+      "the model out, for the file knows its own, or set these keys as the file has them",
+      source.weights, fmt::join(differences, "\n  "));
+}
+
+// The preset with the sizes of the weights.
+void follow(WeightsSource& source, const weights::FoveaWeights& file) {
+  auto followed = models::follow_weights(source.model, file.tensors);
+  if (followed.changes.empty()) return;
+  log_info(fmt::format("{}: {}, as its tensors have them", source.weights,
+                       fmt::join(followed.changes, ", ")));
+  source.model = std::move(followed.config);
+  if (source.config) source.config->model = source.model;
+}
+
+// The model with its values; what of them is not a file's, and what of the file is not in the
+// model, is said.
+models::ModelPtr load_model(WeightsSource& source, const std::string& target) {
   const auto& load = source.load;
-  const bool is_partly_loaded = load.skip_head || load.part != models::WeightsPart::kAll;
-  if (source.weights.empty() || is_partly_loaded) {
-    const auto seed = source.config ? source.config->run.seed : 0;
-    model.init_weights(static_cast<uint64_t>(seed));
+  std::optional<weights::FoveaWeights> file;
+  if (!source.weights.empty()) {
+    check_own_model(source);
+    file =
+        weights::read_weights(source.weights, {.known = models::names_of_parameters(source.model)});
+    if (source.is_preset) follow(source, *file);
   }
-  if (source.weights.empty()) {
+  auto model = models::build_model(source.model);
+  const bool is_partly_loaded = load.skip_head || load.part != models::WeightsPart::kAll;
+  if (!file || is_partly_loaded) {
+    const auto seed = source.config ? source.config->run.seed : 0;
+    model->init_weights(static_cast<uint64_t>(seed));
+  }
+  if (!file) {
     log_warning(fmt::format(
         "{}: no file of weights is named: the model is as before its first step", target));
-    return;
+    return model;
   }
-  const auto report = models::load_weights(model, source.weights, load);
+  const auto report = models::load_weights(*model, *file, source.weights, load);
   const auto text = fmt::format("{}: {}", source.weights, report.text());
   if (!report.skipped.empty()) {
     log_warning(text + "\nWhat was skipped is as before the first step");
   } else if (!report.is_plain()) {
     log_info(text);
   }
+  return model;
+}
+
+// Data that is evaluated on with a preset alone is prepared as its weights expect.
+void use_default_transforms(WeightsSource& source, const models::Model& model) {
+  if (!source.is_preset || !source.config || !source.config->data.val) return;
+  std::visit(
+      [&](auto& section) {
+        if (section.transforms.empty()) section.transforms = default_transforms(model.input_spec());
+      },
+      source.config->data.val->value);
+}
+
+// Names that somebody gives, or that lie beside the weights.
+std::vector<std::string> find_class_names(const WeightsSource& source, const std::string& file,
+                                          const models::Model& model) {
+  if (file.empty()) {
+    const bool are_known = !source.class_names.empty() || source.weights.empty();
+    return are_known ? source.class_names : class_names_beside(source.weights, model.num_classes());
+  }
+  auto names = read_class_names(file);
+  if (static_cast<int64_t>(names.size()) != model.num_classes()) {
+    fail<ConfigError>("--class-names {}: {} names, but the model has {} classes; expected as many",
+                      file, names.size(), model.num_classes());
+  }
+  return names;
 }
 
 // data.tiling of the run, or that of the first set of a mix that has its own.
@@ -370,8 +448,8 @@ Inference load_inference(const std::string& target, const InferenceOptions& opti
   // Not compute_options: a training run that loads another model keeps its threads and kernels.
   const auto device = kernels::resolve_device(options.device);
   inference.compute = {.device = device, .dtype = dtype_from_name(options.dtype, device)};
-  inference.model = models::build_model(source.model);
-  load_values(*inference.model, source, target);
+  inference.model = load_model(source, target.empty() ? options.model : target);
+  use_default_transforms(source, *inference.model);
   inference.model->to(inference.compute.device);
   inference.model->eval();
   inference.copies = kernels::WeightCopies::of_model(inference.model->parameters());
@@ -386,7 +464,7 @@ Inference load_inference(const std::string& target, const InferenceOptions& opti
   inference.transforms = data::make_transforms(inference.transform_list,
                                                form_of(inference.transform_list, inference.input),
                                                inference.input.in_chans);
-  inference.class_names = std::move(source.class_names);
+  inference.class_names = find_class_names(source, options.class_names, *inference.model);
   inference.config = std::move(source.config);
   return inference;
 }
@@ -394,9 +472,20 @@ Inference load_inference(const std::string& target, const InferenceOptions& opti
 void save_inference_weights(const std::string& path, const models::Model& model,
                             const TrainConfig& config,
                             const std::vector<std::string>& class_names) {
-  models::save_weights(
-      model, path,
-      {{kConfigKey, dump_config(config)}, {kClassesKey, json_text(nlohmann::json(class_names))}});
+  models::save_weights(model, path, own_metadata(config, class_names));
+}
+
+bool is_target(const std::string& word, const InferenceOptions& options) {
+  if (!options.model.empty() && !options.weights.empty()) return false;
+  if (!options.weights.empty()) {
+    return is_run_folder(word) || is_recipe(word) || is_name_of_model(word);
+  }
+  if (options.model.empty()) return true;
+  if (weights::is_weights_folder(word) || is_own_run(word)) return true;
+  constexpr std::string_view kEndings[] = {".safetensors", ".pt",  ".pth", ".bin",
+                                           ".ckpt",        ".npz", ".tar"};
+  return std::any_of(std::begin(kEndings), std::end(kEndings),
+                     [&](std::string_view ending) { return word.ends_with(ending); });
 }
 
 }  // namespace fovea::train

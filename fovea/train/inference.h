@@ -18,14 +18,18 @@
 namespace fovea::train {
 
 struct InferenceOptions {
-  std::string model = {};    // preset, for weights that do not say of which model they are
-  std::string weights = {};  // other weights than the run's
+  // A preset, a recipe or a run folder: the model, for weights that do not say of which they are.
+  std::string model = {};
+  // A file that models::load_weights reads, a run folder or a checkpoint: other weights than those
+  // of a run or recipe, or those of a preset.
+  std::string weights = {};
   std::string checkpoint =
       "final";  // of a run folder: "final" (weights.safetensors), "best" or "latest"
   std::vector<std::string> overrides = {};  // a.b=c, of a run's config
   // What the channels of the inputs are, of a model with variables; empty: all of them, in its
   // order.
   std::vector<std::string> variables = {};
+  std::string class_names = {};  // a file with them; see weights_metadata.h
   std::string device = "auto";
   std::string dtype = "float32";
 };
@@ -71,15 +75,22 @@ struct Inference {
                         int64_t count) const;
 };
 
-// target: a run folder (of phases: the last that has begun); a recipe, for the model before its
-// first step; a weights file of a run (it carries its config and class names); any weights that
-// models::load_weights reads, with options.model; or a preset alone, with options.weights or step-0
-// weights. Throws ConfigError or CheckpointError.
+// target: a run folder (of phases: the last that has begun); a recipe, of which a model is enough,
+// for the model before its first step; a weights file of a run (it carries its config and class
+// names); any weights that models::load_weights reads, with options.model; or a preset alone, with
+// options.weights or step-0 weights. Empty: options.model and options.weights say it all. Of a
+// preset the classes, channels and the side of images follow from the weights. Throws ConfigError,
+// DataError or CheckpointError: weights of another model, also where only its config tells it.
 Inference load_inference(const std::string& target, const InferenceOptions& options = {});
 
 // Writes weights with timm's names; the file's metadata carries the config and the class names, so
 // that it can be used on its own.
 void save_inference_weights(const std::string& path, const models::Model& model,
                             const TrainConfig& config, const std::vector<std::string>& class_names);
+
+// Whether the first word behind a command is such a target, or already one of its inputs because
+// the options say it all: with both of --model and --weights it is an input; beside --weights a
+// run, a recipe or a preset is a target; beside --model what is called as weights are.
+bool is_target(const std::string& word, const InferenceOptions& options);
 
 }  // namespace fovea::train

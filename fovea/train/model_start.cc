@@ -5,6 +5,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
 #include "fovea/models/weights.h"
+#include "fovea/train/own_runs.h"
 #include "fovea/train/session.h"
 
 namespace fovea::train {
@@ -27,8 +28,10 @@ ModelStart::ModelStart(const TrainConfig& config, const ComputeOptions& compute)
     shapes_[item.key()] = item.value().sizes().vec();
   }
   if (config.init.weights.empty()) return;
-  auto fitted = models::fit_weights(*model_, config.init.weights, load_options(config.init));
-  log_info(fmt::format("{}: {}", config.init.weights, fitted.report.text()));
+  const auto path = weights_path(config.init.weights);
+  auto fitted = models::fit_weights(*model_, path, load_options(config.init));
+  log_info(fmt::format("{}: {}", path, fitted.report.text()));
+  warn_of_other_model(path, config.model);
   file_ = std::move(fitted);
 }
 

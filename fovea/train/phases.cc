@@ -188,6 +188,27 @@ void link_weights(const fs::path& from, const fs::path& to) {
   fs::rename(temporary, to);
 }
 
+// Whether a finished phase is to have another length than it had.
+bool has_other_length(const Phase& phase) {
+  const auto before = load_run_config(phase.config.run.dir).trainer;
+  const auto& now = phase.config.trainer;
+  return before.max_epochs != now.max_epochs || before.max_steps != now.max_steps;
+}
+
+// The last phase may go on longer. Of another one the weights have been handed on.
+void go_on_with_last(std::vector<PhaseResult>& results, const std::vector<Phase>& phases) {
+  for (size_t i = 0; i < std::min(results.size(), phases.size()); ++i) {
+    if (!has_other_length(phases[i])) continue;
+    if (i + 1 < phases.size() && is_run_folder(phases[i + 1].config.run.dir)) {
+      fail<ConfigError>(
+          "phases.{}: phase {} is finished, and {} has begun with its weights; leave its length as "
+          "it was, or choose another run.dir",
+          i, phases[i].name, phases[i + 1].name);
+    }
+    results.resize(i);
+  }
+}
+
 FitResult fit_one(const std::vector<Phase>& phases, size_t index, ProgressLine::Mode progress,
                   parallel::World& world) {
   const auto& phase = phases[index];
@@ -268,6 +289,7 @@ std::vector<PhaseResult> fit_phases(const TrainConfig& config, ProgressLine::Mod
   for (size_t i = 0; i < std::min(results.size(), phases.size()); ++i) {
     const RunFolder compared(phases[i].config, role);  // refuses another config
   }
+  go_on_with_last(results, phases);
   folder.write_config(config);
   for (size_t i = results.size(); i < phases.size(); ++i) {
     results.push_back({phases[i].name, fit_one(phases, i, progress, world)});

@@ -26,7 +26,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // What may change between two starts of one run: it touches no order of samples, and weights and
-// losses by rounding at most.
+// losses by rounding at most; but for the run's length, which the schedule may hang on: Trainer
+// says so.
 constexpr std::string_view kFreeKeys[] = {"run.dir",
                                           "log.",
                                           "checkpoint.",
@@ -36,6 +37,8 @@ constexpr std::string_view kFreeKeys[] = {"run.dir",
                                           "device.attention",
                                           "device.threads",
                                           "trainer.eval_every_",
+                                          "trainer.max_epochs",
+                                          "trainer.max_steps",
                                           "init.weights",
                                           "init.optimizer",
                                           "init.step",
@@ -118,7 +121,9 @@ RunFolder::RunFolder(const TrainConfig& config, FolderRole role) : path_(config.
   make_folder();
   lock_.emplace(path_);
   is_resumed_ = is_run_folder(path_);
-  if (is_resumed_) compare_config(config);
+  if (!is_resumed_) return;
+  before_ = load_run_config(path_);
+  compare_config(config);
 }
 
 // Of several processes the others may have come first, each for its log.
@@ -158,7 +163,7 @@ void RunFolder::mark_stopped(int64_t step) const {
 }
 
 void RunFolder::compare_config(const TrainConfig& config) const {
-  const auto before = load_run_config(path_);
+  const auto& before = *before_;
   // Each phase compares its own config, in its own folder; one that has not begun may change.
   if (!before.phases.empty() && !config.phases.empty()) return;
   std::vector<std::string> changes;

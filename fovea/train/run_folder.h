@@ -21,7 +21,7 @@ class RunFolder {
   // Creates or opens the folder and holds it until destruction: a second process that wants it gets
   // an Error naming the first. A folder that holds a run of another config is refused with the keys
   // that differ (ConfigError), except for keys that do not change the course of the run: log.*,
-  // checkpoint.*, threads, prefetch, how often it evaluates.
+  // checkpoint.*, threads, prefetch, how often it evaluates; and for its length.
   // A guest holds and compares nothing.
   explicit RunFolder(const TrainConfig& config, FolderRole role = FolderRole::kOwner);
   // A start that was refused before write_config leaves nothing: what was put into a folder that
@@ -42,6 +42,8 @@ class RunFolder {
   std::filesystem::path file(const std::string& name) const { return path_ / name; }
   // True when the folder held this run before.
   bool is_resumed() const { return is_resumed_; }
+  // The config of the run that it held, of an owner; null where it held none.
+  const TrainConfig* config_before() const { return before_ ? &*before_ : nullptr; }
 
  private:
   // A lock on the folder that goes with the object, also when the rest of a constructor throws.
@@ -66,6 +68,7 @@ class RunFolder {
   std::optional<Lock> lock_;                 // of an owner
   bool is_resumed_ = false;
   bool is_begun_ = false;
+  std::optional<TrainConfig> before_;
 };
 
 // The config of the run in `folder`. Throws ConfigError when the folder holds none.

@@ -16,7 +16,9 @@
 #include "fovea/models/registry.h"
 #include "fovea/models/variables.h"
 #include "fovea/optim/param_groups.h"
+#include "fovea/train/own_runs.h"
 #include "fovea/train/stepper.h"
+#include "fovea/train/weights_metadata.h"
 
 namespace fovea::train {
 namespace {
@@ -163,13 +165,21 @@ models::LoadOptions load_options(const InitConfig& config) {
           .part = models::weights_part_from_name(config.part)};
 }
 
+void warn_of_other_model(const std::string& path, const models::ModelConfig& model) {
+  const auto differences = differences_of_weights(path, model);
+  if (differences.empty()) return;
+  log_warning(fmt::format("{}: its weights are of a model that computes otherwise: {}", path,
+                          fmt::join(differences, "; ")));
+}
+
 models::ModelPtr make_model(const TrainConfig& config, const ComputeOptions& compute) {
   auto model = models::build_model(config.model);
   model->init_weights(static_cast<uint64_t>(config.run.seed));
   if (!config.init.weights.empty()) {
-    const auto report =
-        models::load_weights(*model, config.init.weights, load_options(config.init));
-    log_info(fmt::format("{}: {}", config.init.weights, report.text()));
+    const auto path = weights_path(config.init.weights);
+    const auto report = models::load_weights(*model, path, load_options(config.init));
+    log_info(fmt::format("{}: {}", path, report.text()));
+    warn_of_other_model(path, config.model);
   }
   model->to(compute.device);
   freeze_parameters(*model, config.trainer.freeze);

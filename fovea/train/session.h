@@ -61,6 +61,10 @@ MetricNames checkpoint_metrics(const CheckpointConfig& config, const Task& task)
 // How init.weights is loaded.
 models::LoadOptions load_options(const InitConfig& config);
 
+// Says where a weights file holds another model than this, of the same shapes: what a recipe
+// changes on purpose.
+void warn_of_other_model(const std::string& path, const models::ModelConfig& model);
+
 // The model of the recipe, with init.weights or step-0 weights, on the compute device, frozen
 // parameters marked.
 models::ModelPtr make_model(const TrainConfig& config, const ComputeOptions& compute);

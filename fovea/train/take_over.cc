@@ -8,11 +8,14 @@
 #include <map>
 #include <set>
 
+#include "fovea/checkpoint/store.h"
+#include "fovea/core/config.h"
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
 #include "fovea/core/nearest.h"
 #include "fovea/models/weights.h"
-#include "fovea/train/sharding.h"
+#include "fovea/train/own_runs.h"
+#include "fovea/train/run_folder.h"
 #include "fovea/weights/moments.h"
 #include "fovea/weights/weights_file.h"
 
@@ -149,12 +152,72 @@ std::map<std::string, at::Tensor> read_average(const TrainConfig& config,
   return average;
 }
 
+// Where the recipe's optimizer has other settings than that of the run whose moments it gets.
+void warn_of_differences(const TrainConfig& before, const TrainConfig& config,
+                         const std::string& path) {
+  std::vector<std::string> differences;
+  for (const auto& change : config_diff(before, config)) {
+    if (!change.key.starts_with("optim.") || change.key == "optim.lr") continue;
+    differences.push_back(fmt::format("{} {} there, {} here", change.key,
+                                      change.a.value_or("nothing"), change.b.value_or("nothing")));
+  }
+  if (differences.empty()) return;
+  log_warning(fmt::format("{}: the recipe's optim is not that of the run: {}", path,
+                          fmt::join(differences, "; ")));
+}
+
+// A whole state for a run with a moving average, of one without; or the other way round.
+void fit_average(checkpoint::State& state, optim::Ema* ema, const std::string& path) {
+  if (ema == nullptr && !state.ema.empty()) {
+    log_info(
+        fmt::format("{}: its averaged weights are left out: trainer.ema.enabled is false", path));
+    state.ema.clear();
+  } else if (ema != nullptr && state.ema.empty()) {
+    log_info(
+        fmt::format("{}: no averaged weights; the moving average starts from the weights", path));
+    for (const auto& item : ema->state()) {
+      const auto found = state.model.find(item.first);
+      if (found != state.model.end()) state.ema[item.first] = found->second;
+    }
+  }
+}
+
+// The state of a run of Fovea's, of any optimizer: weights, moments and average as one.
+int64_t take_over_own(const TrainConfig& config, models::Model& model, optim::Optimizer& optimizer,
+                      optim::Ema* ema, const Sharing& sharing) {
+  const auto& path = config.init.optimizer;
+  if (!config.init.weights.empty() && config.init.weights != path) {
+    fail<ConfigError>(
+        "init.weights: found {}, but init.optimizer names a run, {}, whose moments belong to its "
+        "own weights; leave init.weights out, or start with the weights alone",
+        config.init.weights, path);
+  }
+  const auto place = find_checkpoint(path);
+  auto state = checkpoint::Store(place.checkpoints()).load(place.step);
+  fit_average(state, ema, path);
+  const auto before = load_run_config(place.run_dir);
+  try {
+    load_into(model, optimizer, ema, sharing, state);
+  } catch (const CheckpointError& error) {
+    fail<CheckpointError>(
+        "{}: {}\nThe run has model {} and optim {}, the recipe {} and {}; expected the same, or "
+        "init.weights={} for the weights alone",
+        path, error.what(), before.model.name(), before.optim.name(), config.model.name(),
+        config.optim.name(), path);
+  }
+  log_info(fmt::format("{}: weights, moments of {}{} after {} steps", path, config.optim.name(),
+                       ema ? ", averaged weights" : "", place.step));
+  warn_of_differences(before, config, path);
+  return config.init.step.value_or(place.step);
+}
+
 }  // namespace
 
-int64_t take_over_run(const TrainConfig& config, const models::Model& model,
-                      optim::Optimizer& optimizer, optim::Ema* ema) {
+int64_t take_over_run(const TrainConfig& config, models::Model& model, optim::Optimizer& optimizer,
+                      optim::Ema* ema, const Sharing& sharing) {
   const auto& path = config.init.optimizer;
   if (path.empty()) return config.init.step.value_or(0);
+  if (is_own_run(path)) return take_over_own(config, model, optimizer, ema, sharing);
   const auto* adamw = config.optim.get_if<optim::AdamWConfig>();
   if (adamw == nullptr) {
     fail<ConfigError>(

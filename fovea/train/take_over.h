@@ -1,4 +1,5 @@
-// A run that another system began: its weights are loaded by session.h, the rest is here.
+// A run that another system, or another run of Fovea's, began. Of another system's the weights are
+// loaded by session.h, the rest is here.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include "fovea/optim/ema.h"
 #include "fovea/optim/optimizer.h"
 #include "fovea/train/config.h"
+#include "fovea/train/sharding.h"
 
 namespace fovea::train {
 
@@ -14,10 +16,13 @@ namespace fovea::train {
 // not null and the file has averaged weights (timm's state_dict_ema), those into `ema`. Nothing is
 // changed unless all of it fits. -> the step at which the run goes on: init.step, or the number of
 // steps taken; 0 without either.
-// Throws ConfigError: another optimizer than AdamW; DataError, CheckpointError: what
-// weights::read_moments throws, and a table of moments that are missing, unexpected, or of another
-// shape. What the recipe says otherwise than the file (betas, eps, weight decay) is a warning.
-int64_t take_over_run(const TrainConfig& config, const models::Model& model,
-                      optim::Optimizer& optimizer, optim::Ema* ema);
+// Of Fovea's own runs and checkpoints the state of any optimizer, with the weights; collective
+// where parameters are shared out.
+// Throws ConfigError: another optimizer than AdamW, weights of another file than a run's own state;
+// DataError, CheckpointError: what weights::read_moments throws, and a table of moments that are
+// missing, unexpected, or of another shape. What the recipe says otherwise than the file (betas,
+// eps, weight decay) is a warning.
+int64_t take_over_run(const TrainConfig& config, models::Model& model, optim::Optimizer& optimizer,
+                      optim::Ema* ema, const Sharing& sharing = {});
 
 }  // namespace fovea::train

@@ -28,6 +28,7 @@
 #include "fovea/train/report/report.h"
 #include "fovea/train/run_clock.h"
 #include "fovea/train/run_folder.h"
+#include "fovea/train/run_length.h"
 #include "fovea/train/session.h"
 #include "fovea/train/sharding.h"
 #include "fovea/train/step_trace.h"
@@ -272,7 +273,12 @@ void Trainer::Run::resume() {
   } catch (const DataError& error) {
     throw CheckpointError(error.what());
   }
+  check_not_beyond(step, num_steps);
   log_info(fmt::format("{}: going on from step {} of {}", folder.path().string(), step, num_steps));
+  if (const auto* before = folder.config_before()) {
+    const auto notice = length_notice(*before, config, steps_per_epoch, step);
+    if (!notice.empty()) log_info(fmt::format("{}: {}", folder.path().string(), notice));
+  }
 }
 
 void Trainer::Run::restore(const JsonValue& scalars) {
@@ -296,7 +302,7 @@ void Trainer::Run::restore(const JsonValue& scalars) {
 
 // The steps of another system's run count as this one's.
 void Trainer::Run::take_over() {
-  step = take_over_run(config, *model, *optimizer, ema.get());
+  step = take_over_run(config, *model, *optimizer, ema.get(), sharing());
   if (step == 0) return;
   if (step >= num_steps) {
     fail<ConfigError>(

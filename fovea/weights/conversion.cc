@@ -9,6 +9,7 @@
 #include <set>
 
 #include "fovea/core/error.h"
+#include "fovea/weights/parameter_names.h"
 
 namespace fovea::weights {
 namespace {
@@ -231,12 +232,28 @@ std::vector<std::string> fovea_names(const Naming& naming, const std::vector<std
   return found;
 }
 
+namespace {
+
+// A table passes some names on as they stand; what is no name of a model's parameter is unexpected
+// all the same.
+void report_unknown_names(Conversion& conversion) {
+  auto& report = conversion.report;
+  for (const auto& item : conversion.tensors) {
+    if (is_parameter_name(item.first)) continue;
+    report.unexpected.push_back(item.first);
+    std::erase(report.same, item.first);
+  }
+}
+
+}  // namespace
+
 Conversion to_fovea(const Naming& naming, nn::NamedTensors tensors) {
   Notes notes;
   if (naming.before_reading) tensors = naming.before_reading(std::move(tensors), notes);
   auto conversion = ForeignReader(naming).read(tensors);
   if (naming.after_reading)
     conversion.tensors = naming.after_reading(std::move(conversion.tensors), notes);
+  report_unknown_names(conversion);
   conversion.report.notes = std::move(notes);
   return conversion;
 }

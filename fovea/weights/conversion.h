@@ -16,7 +16,7 @@ struct ConversionReport {
   std::vector<std::string> converted;   // "vit.layernorm.weight -> norm.weight"
   std::vector<std::string> left_out;    // the other side has no such parameter
   std::vector<std::string> missing;     // what would have to stand beside others, and does not
-  std::vector<std::string> unexpected;  // no rule knows them
+  std::vector<std::string> unexpected;  // no rule knows them, or no model has what it makes of them
   Notes notes;
 
   bool is_complete() const { return missing.empty() && unexpected.empty(); }

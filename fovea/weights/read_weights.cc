@@ -7,6 +7,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/printable.h"
+#include "fovea/weights/parameter_names.h"
 
 namespace fovea::weights {
 namespace {
@@ -78,8 +79,14 @@ FoveaWeights read_weights(const std::string& path, const ReadOptions& options) {
     }
     weights.tensors = std::move(conversion.tensors);
     weights.report = std::move(conversion.report);
+    // Those that a rule passed on, though no model has them, are there already.
+    std::set<std::string> passed_on;
+    for (const auto& item : weights.tensors) {
+      if (!is_parameter_name(item.first)) passed_on.insert(item.first);
+    }
     for (const auto& name : weights.report.unexpected) {
-      if (by_name.contains(name)) weights.tensors.emplace_back(name, by_name.at(name));
+      if (!passed_on.contains(name) && by_name.contains(name))
+        weights.tensors.emplace_back(name, by_name.at(name));
     }
     check_names_differ(weights.tensors, path);
   }

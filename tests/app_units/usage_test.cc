@@ -94,7 +94,7 @@ TEST_F(UsageTest, EveryCommandHasExamplesThatParse) {
       EXPECT_THAT(example,
                   testing::StartsWith(
                       name + (command.get_subcommands({}).empty() && example != name ? " " : "")));
-      auto words = split(example.substr(0, example.find(" > ")));
+      auto words = split(example.substr(0, example.find_first_of(">|") - 1));
       words.erase(words.begin());  // fovea
       EXPECT_EQ(error(words), "") << example;
       EXPECT_EQ(refusal(words), "") << example;

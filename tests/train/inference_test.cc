@@ -111,15 +111,129 @@ TEST_F(NamedWeightsTest, AnOptionWithoutUseIsRefused) {
       {recipe("{}"), {.model = preset}, "--model"},
       {weights(), {.weights = weights()}, "--weights"},
       {weights(), {.checkpoint = "latest"}, "--checkpoint"},
-      {weights(), {.model = preset, .overrides = {"run.seed=1"}}, "a change to the config"},
       {preset, {.model = preset}, "--model"},
       {preset, {.checkpoint = "best"}, "--checkpoint"},
-      {preset, {.overrides = {"run.seed=1"}}, "a change to the config"},
   };
   for (const auto& item : cases) {
     EXPECT_THAT(said_of(item.target, item.options), HasSubstr(item.option + " says nothing of"))
         << item.target;
   }
+}
+
+// `model:` and nothing else, for what uses a model without training it.
+TEST_F(NamedWeightsTest, ARecipeOfAModelAloneIsEnough) {
+  const auto yaml = dump_config(config_);
+  const auto start = yaml.find("model:"), end = yaml.find("\ninit:");
+  const auto path = folder_.write("alone.yaml", yaml.substr(start, end - start) + "\n");
+  const auto inference = load(path, {.weights = weights()});
+  expect_trained(inference);
+  EXPECT_EQ(inference.class_names, kNames);
+  EXPECT_EQ(inference.config->run.dir, "runs/alone");
+  expect_trained(load("", {.model = path, .weights = weights()}));
+  EXPECT_EQ(load(path, {.overrides = {"run.dir=here"}}).config->run.dir, "here");
+  EXPECT_THAT(said_of("", {.model = folder_.file("aloen.yaml"), .weights = weights()}),
+              HasSubstr("did you mean " + path + "?"));
+}
+
+TEST_F(NamedWeightsTest, AFileThatKnowsItsModelNeedsNoOther) {
+  expect_trained(load("", {.weights = weights()}));
+  std::filesystem::create_directory(config_.run.dir);
+  std::filesystem::copy_file(recipe("{}"), config_.run.dir + "/config.yaml");
+  std::filesystem::copy_file(weights(), config_.run.dir + "/weights.safetensors");
+  expect_trained(load("", {.weights = config_.run.dir}));
+  expect_trained(load("", {.model = config_.run.dir, .weights = weights()}));
+  expect_trained(load("", {.model = config_.run.dir}));
+}
+
+TEST_F(NamedWeightsTest, WhatShapesDoNotShowIsHeldAgainstTheFile) {
+  const auto target = recipe("{}");
+  const auto refusal = [&](const std::string& change) {
+    return said_of(target, {.weights = weights(), .overrides = {change}});
+  };
+  EXPECT_THAT(refusal("model.num_heads=4"), HasSubstr("model.num_heads: 2 in the file, 4 here"));
+  EXPECT_THAT(refusal("model.act_layer=relu"),
+              HasSubstr("model.act_layer: gelu in the file, relu here"));
+  EXPECT_THAT(refusal("model.norm_eps=1e-5"),
+              HasSubstr("model.norm_eps: 1e-06 in the file, 1e-05 here"));
+  EXPECT_EQ(refusal("model.drop_path_rate=0.5"), "") << "of training alone";
+}
+
+class PresetWeightsTest : public ::testing::Test {
+ protected:
+  // A tiny preset that was fine-tuned on gray images of another size, for other classes.
+  PresetWeightsTest() {
+    auto vit = *models::named_config(kPreset).get_if<models::VitConfig>();
+    vit.num_classes = 3;
+    vit.in_chans = 1;
+    vit.img_size = {96};
+    tuned_ = models::build_model({vit});
+    tuned_->init_weights(5);
+    models::save_weights(*tuned_, file());
+  }
+
+  std::string file() const { return folder_.file("tuned.safetensors"); }
+  static Inference load(InferenceOptions options) {
+    options.device = "cpu";
+    return load_inference(kPreset, options);
+  }
+
+  static constexpr const char* kPreset = "vit_tiny_patch16_224";
+  data::testing::TempDir folder_;
+  models::ModelPtr tuned_;
+};
+
+TEST_F(PresetWeightsTest, ClassesChannelsAndSizeAreThoseOfTheWeights) {
+  const auto inference = load({.weights = file()});
+  const auto spec = inference.model->input_spec();
+  EXPECT_EQ(inference.model->num_classes(), 3);
+  EXPECT_EQ(spec.in_chans, 1);
+  EXPECT_EQ(spec.img_size, (std::vector<int64_t>{96, 96}));
+  EXPECT_EQ(spec.mean, (std::vector<double>{0.5}));
+  const auto expected = tuned_->named_parameters();
+  for (const auto& item : inference.model->named_parameters())
+    EXPECT_TRUE(at::equal(item.value(), expected[item.key()])) << item.key();
+}
+
+TEST_F(PresetWeightsTest, NamesOfClassesComeFromAFile) {
+  EXPECT_TRUE(load({.weights = file()}).class_names.empty());
+  const std::vector<std::string> names = {"cat", "dog", "red fox"};
+  folder_.write("classes.txt", std::string("too\nfew\n"));
+  folder_.write("config.json",
+                std::string(R"({"id2label": {"0": "cat", "2": "red fox", "1": "dog"}})"));
+  EXPECT_EQ(load({.weights = file()}).class_names, names) << "the one with as many";
+  folder_.write("tuned.classes.txt", std::string("a\r\nb\nc"));
+  EXPECT_EQ(load({.weights = file()}).class_names, (std::vector<std::string>{"a", "b", "c"}));
+  const auto list = folder_.write("list.json", std::string(R"(["cat", "dog", "red fox"])"));
+  EXPECT_EQ(load({.weights = file(), .class_names = list}).class_names, names);
+  EXPECT_THAT([&] { load({.weights = file(), .class_names = folder_.file("classes.txt")}); },
+              ::testing::ThrowsMessage<ConfigError>(HasSubstr("2 names, but the model has 3")));
+  const auto gap = folder_.write("gap.json", std::string(R"({"0": "cat", "2": "dog"})"));
+  EXPECT_THAT([&] { load({.weights = file(), .class_names = gap}); },
+              ::testing::ThrowsMessage<DataError>(HasSubstr("each number from 0 on once")));
+}
+
+TEST_F(PresetWeightsTest, OptionsThatSayItAllLeaveTheFirstWordToTheInputs) {
+  const auto first = [&](const std::string& word, const InferenceOptions& options) {
+    return is_target(word, options);
+  };
+  EXPECT_TRUE(first("x.jpg", {}));
+  EXPECT_FALSE(first("x.jpg", {.model = kPreset, .weights = file()}));
+  EXPECT_FALSE(first(file(), {.model = kPreset, .weights = file()})) << "a tensor file";
+  EXPECT_FALSE(first("x.jpg", {.model = kPreset}));
+  EXPECT_TRUE(first(file(), {.model = kPreset})) << "weights of that model";
+  EXPECT_TRUE(first(kPreset, {.weights = file()}));
+  EXPECT_FALSE(first("images.safetensors", {.weights = file()}));
+}
+
+// With data and a preset an evaluation needs no recipe.
+TEST_F(PresetWeightsTest, ChangesMakeARecipeOfIt) {
+  const auto inference =
+      load({.weights = file(),
+            .overrides = {"data.val={format: folder, path: " + folder_.path() + "}"}});
+  ASSERT_TRUE(inference.config && inference.config->data.val);
+  EXPECT_EQ(inference.config->model.get_if<models::VitConfig>()->num_classes, 3);
+  EXPECT_EQ(data::transforms_of(*inference.config->data.val).size(), 3u)
+      << "resize, crop, normalize";
 }
 
 TEST_F(NamedWeightsTest, NamesOfClassesThatAreNoListAreRefused) {

@@ -19,7 +19,6 @@
 namespace fovea::train {
 namespace {
 
-using data::testing::message_of;
 using ::testing::HasSubstr;
 
 // Gradients of the first batch in float64, by name.
@@ -127,7 +126,7 @@ TEST(MixedSizesTest, SaysWhatIsMissing) {
   const data::testing::TempDir folder;
   const auto config = testing::mixed_sizes_config(folder);
   const auto fault_of = [](const TrainConfig& run) {
-    return message_of<ConfigError>([&] { open_training_data(run); });
+    return data::testing::message_of<ConfigError>([&] { open_training_data(run); });
   };
   auto plain = config;
   std::get<data::FolderConfig>(plain.data.train->value).transforms = {

@@ -357,7 +357,8 @@ TEST(TrainerTest, WarmupLongerThanTheRunLeavesNoFolder) {
 }
 
 TEST(TrainerTest, OfTwoLengthsTheOneThatEndsFirstCounts) {
-  TrainerConfig config{.max_epochs = 2.5};
+  TrainerConfig config;
+  config.max_epochs = 2.5;
   EXPECT_EQ(total_steps(config, 10), 25);
   config.max_steps = 20;
   EXPECT_EQ(total_steps(config, 10), 20);

@@ -14,11 +14,14 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
+#include "fovea/models/follow_weights.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/weights.h"
 #include "fovea/nn/tensor_file.h"
 #include "fovea/train/inference.h"
+#include "fovea/train/model_recipe.h"
 #include "fovea/train/run_folder.h"
+#include "fovea/train/weights_metadata.h"
 #include "fovea/weights/dcp_writer.h"
 #include "fovea/weights/read_weights.h"
 #include "fovea/weights/torch_writer.h"
@@ -40,6 +43,7 @@ struct Loaded {
   models::LoadReport report;  // of the model that they were loaded into, where there was one
   weights::FoveaWeights file;
   std::string text;
+  train::Metadata metadata = {};  // by which a safetensors file can be used alone
 };
 
 // Weights of a run or step-0 weights of a preset.
@@ -57,6 +61,9 @@ Loaded load_run(const ConvertArguments& arguments) {
   options.device = "cpu";
   const auto inference = train::load_inference(arguments.source, options);
   Loaded loaded{models::weights_of(*inference.model), {}, {}, {}};
+  const auto config =
+      inference.config ? *inference.config : train::recipe_of_model(arguments.source);
+  loaded.metadata = train::own_metadata(config, inference.class_names);
   for (const auto& item : loaded.tensors) loaded.report.loaded.push_back(item.first);
   loaded.text = loaded.report.text();
   return loaded;
@@ -65,13 +72,24 @@ Loaded load_run(const ConvertArguments& arguments) {
 // A foreign file: loaded strictly into the model it is said to be of, so that nothing is written
 // that does not fit.
 Loaded load_into_model(const ConvertArguments& arguments) {
-  const auto model = models::build_named(arguments.model);
-  model->init_weights(0);
+  auto source = train::find_model(arguments.model);
   Loaded loaded;
-  loaded.report = models::load_weights(*model, arguments.source, {.skip_head = arguments.skip_head},
-                                       {.from = arguments.from, .key = arguments.key});
+  auto& file = loaded.file;
+  file = weights::read_weights(arguments.source,
+                               {.from = arguments.from,
+                                .key = arguments.key,
+                                .known = models::names_of_parameters(source.config.model)});
+  if (source.is_preset && !arguments.skip_head) {
+    source.config.model = models::follow_weights(source.config.model, file.tensors).config;
+  }
+  const auto model = models::build_model(source.config.model);
+  model->init_weights(0);
+  loaded.report =
+      models::load_weights(*model, file, arguments.source, {.skip_head = arguments.skip_head});
   loaded.tensors = models::weights_of(*model);
   loaded.text = loaded.report.text();
+  loaded.metadata =
+      train::own_metadata(source.config, train::class_names_of(file.metadata, arguments.source));
   return loaded;
 }
 
@@ -98,19 +116,20 @@ Loaded load_file(const ConvertArguments& arguments) {
     if (!is_unexpected && !(arguments.skip_head && is_head)) loaded.tensors.push_back(item);
   }
   loaded.text = loaded.file.text();
+  loaded.metadata = loaded.file.metadata;
   return loaded;
 }
 
 Loaded load(const ConvertArguments& arguments) {
   const auto& source = arguments.source;
-  const bool is_file =
-      weights::is_weights_folder(source) || (is_there(source) && !is_folder(source));
+  const bool is_file = weights::is_weights_folder(source) ||
+                       (is_there(source) && !is_folder(source) && !train::is_recipe(source));
   if (!is_file || train::is_run_folder(source)) return load_run(arguments);
   if (arguments.checkpoint != "final") {
     fail<ConfigError>("{}: --checkpoint is for a run folder; leave it out", source);
   }
   if (!arguments.model.empty()) return load_into_model(arguments);
-  const bool is_of_run = weights::metadata_of(source).contains("fovea.config");
+  const bool is_of_run = train::config_of(weights::metadata_of(source), source).has_value();
   return is_of_run && arguments.from == "auto" ? load_run(arguments) : load_file(arguments);
 }
 
@@ -149,7 +168,9 @@ weights::ConversionReport write(const ConvertArguments& arguments, const Loaded&
   } else if (arguments.to == "pt" || is_torch_name(arguments.target)) {
     weights::write_torch_file(arguments.target, written.tensors, check);
   } else if (arguments.target.ends_with(".safetensors")) {
-    nn::write_tensor_file(arguments.target, written.tensors, {{"format", "pt"}}, check);
+    auto metadata = loaded.metadata;
+    metadata["format"] = "pt";
+    nn::write_tensor_file(arguments.target, written.tensors, metadata, check);
   } else {
     fail<ConfigError>("{}: expected a name that ends in .safetensors, .pt, .pth, .bin or .ckpt",
                       arguments.target);
@@ -220,7 +241,8 @@ void add_convert(Command app) {
       .type_name("DST");
   command.add_option(
       "--model", arguments->model,
-      "the model that a foreign file belongs to, by timm's name: vit_small_patch16_224");
+      "the model that a foreign file belongs to: timm's name (vit_small_patch16_224), a recipe, or "
+      "a run folder");
   command.add_option("--from", arguments->from, "names in the source")
       .one_of(with_names({"auto", "hf", "torch"}, false))
       .show_default();

@@ -105,14 +105,15 @@ void evaluate_in(parallel::World& world, const EvalArguments& arguments,
   }
 }
 
-void run(const EvalArguments& arguments) {
+void run(EvalArguments& arguments) {
+  arguments.inference.settle(arguments.inference.options.overrides);
   auto inference = arguments.inference.load();
   if (!inference.config) {
     fail<ConfigError>(
-        "{}: no run's config stands with these weights, so there is no data to evaluate on; give a "
-        "run "
-        "folder, or a weights file that a run wrote",
-        arguments.inference.target);
+        "{}: no recipe stands with these weights, so there is no data to evaluate on; give a run "
+        "folder, a weights file that a run wrote, or the data: data.val.format=folder "
+        "data.val.path=photos",
+        arguments.inference.name());
   }
   inference.config->parallel = {};  // each process has the whole model, however it was trained
   run_in_world(*inference.config,

@@ -191,7 +191,9 @@ std::pair<std::vector<std::string>, std::vector<std::string>> divided(
   return parts;
 }
 
-void run(const ExplainArguments& arguments) {
+void run(ExplainArguments& arguments) {
+  arguments.inference.settle(arguments.inputs);
+  if (arguments.inputs.empty()) fail<Error>("no input; expected image files: IMAGE...");
   const auto inference = arguments.inference.load();
   std::error_code error;
   fs::create_directories(arguments.out, error);
@@ -226,7 +228,6 @@ void add_explain(Command app) {
           "image or volume files, folders or lists (.csv, .jsonl) of them, data sets, or "
           ".npy/.safetensors files of images [B, C, H, W] or volumes [B, C, D, H, W] float32, "
           "already normalised")
-      .required()
       .type_name("IMAGE...");
   command
       .add_option("--out", arguments->out,

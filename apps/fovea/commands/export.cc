@@ -7,8 +7,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "apps/fovea/command.h"
+#include "apps/fovea/inference_options.h"
 #include "apps/fovea/output.h"
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
@@ -21,6 +23,7 @@ namespace {
 
 struct ExportArguments {
   std::string target, file;
+  std::vector<std::string> files;  // as they are given: one
   train::InferenceOptions options;
   std::string to = "onnx";
   std::string part = "all";
@@ -119,7 +122,13 @@ void check_ending(const ExportArguments& arguments) {
                     arguments.to);
 }
 
-void run_export(const ExportArguments& arguments) {
+void run_export(ExportArguments& arguments) {
+  settle_target(arguments.target, arguments.options, arguments.files);
+  if (arguments.files.size() != 1) {
+    fail<Error>("{} files to write; expected one: FILE.onnx or FILE.safetensors",
+                arguments.files.size());
+  }
+  arguments.file = arguments.files.front();
   check_ending(arguments);
   const auto inference = train::load_inference(arguments.target, arguments.options);
   if (arguments.to == "onnx") {
@@ -135,13 +144,8 @@ void add_export(Command app) {
   auto command = app.add_command("export", "A trained model as one file for other programs");
   auto arguments = std::make_shared<ExportArguments>();
   arguments->options.device = "cpu";
-  command
-      .add_option("target", arguments->target,
-                  "run folder, weights file, or the name of a model: vit_tiny_patch16_224")
-      .required()
-      .type_name("RUN_DIR|WEIGHTS");
-  command.add_option("file", arguments->file, "file to write: .onnx or .safetensors")
-      .required()
+  add_model_options(command, arguments->target, arguments->options);
+  command.add_option("file", arguments->files, "file to write: .onnx or .safetensors")
       .type_name("FILE");
   command.add_option("--to", arguments->to, "format")
       .one_of({"onnx", "safetensors"})
@@ -155,14 +159,10 @@ void add_export(Command app) {
       .add_option("--batch-size", arguments->batch_size, "ONNX: images of a batch; 0: any number")
       .non_negative()
       .show_default();
-  command.add_option("--model", arguments->options.model,
-                     "the model that foreign weights belong to, by timm's name");
-  command.add_option("--weights", arguments->options.weights, "other weights than the run's");
   command
-      .add_option("--checkpoint", arguments->options.checkpoint,
-                  "of a run folder: final, best or latest")
-      .one_of({"final", "best", "latest"})
-      .show_default();
+      .add_option("--class-names", arguments->options.class_names,
+                  "file with the names of the classes, as for predict")
+      .type_name("FILE");
   command.add_flag("--json", arguments->json,
                    "print one JSON object on standard output and nothing else there");
   command.examples(

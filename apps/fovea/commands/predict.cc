@@ -77,15 +77,16 @@ void predict_of_diffusion(const PredictArguments& arguments, const train::Infere
     fail<ConfigError>(
         "{}: a diffusion run draws samples (fovea predict RUN --samples 64 --out DIR), or takes "
         "noise away from image or volume files; expected no tensor file and no --intermediates",
-        arguments.inference.target);
+        arguments.inference.name());
   }
   if (arguments.inputs.empty()) return predict_samples(arguments, inference);
   predict_denoised(arguments, inference);
 }
 
-void run(const PredictArguments& arguments) {
+void run(PredictArguments& arguments) {
+  arguments.inference.settle(arguments.inputs);
   const auto inference = arguments.inference.load();
-  models::check_channels(*inference.model, inference.model->channels(), arguments.inference.target);
+  models::check_channels(*inference.model, inference.model->channels(), arguments.inference.name());
   const auto* task = inference.config ? &inference.config->task : nullptr;
   if (task && task->get_if<train::DiffusionConfig>()) {
     return predict_of_diffusion(arguments, inference);

@@ -20,6 +20,7 @@
 #include "fovea/core/html.h"
 #include "fovea/core/json.h"
 #include "fovea/models/registry.h"
+#include "fovea/train/model_recipe.h"
 #include "fovea/train/model_summary.h"
 #include "fovea/train/recipe_files.h"
 #include "fovea/train/run_folder.h"
@@ -36,32 +37,19 @@ struct SummaryArguments {
   bool json = false;
 };
 
-// `model` alone, for overrides such as model.img_size=384.
-struct ModelOnlyConfig {
-  models::ModelConfig model;
-
-  template <class Visitor, class Self>
-  static void visit(Visitor& v, Self& self) {
-    v.field("model", self.model, "the model");
-  }
-};
-
 // The recipe; of a model's name, one that has nothing else.
 train::TrainConfig find_config(const SummaryArguments& arguments) {
   const auto& target = arguments.target;
   if (train::is_run_folder(target)) return train::load_run_config(target, arguments.overrides);
   if (is_there(target) && !is_folder(target)) {
-    return load_config<train::TrainConfig>(target, arguments.overrides);
+    return train::load_model_recipe(target, arguments.overrides);
   }
   const auto names = models::list_models();
   if (std::find(names.begin(), names.end(), target) == names.end()) {
     fail<ConfigError>("{}: neither a recipe, nor a run folder, nor the name of a model{}", target,
                       train::or_nearest_target(target));
   }
-  const auto yaml =
-      fmt::format("model: {{name: {}, preset: {}}}", models::named_config(target).name(), target);
-  train::TrainConfig config;
-  config.model = parse_config<ModelOnlyConfig>(yaml, target, arguments.overrides).model;
+  auto config = train::recipe_of_model(target, arguments.overrides);
   config.data.global_batch_size = 32;
   return config;
 }

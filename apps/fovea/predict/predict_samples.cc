@@ -88,7 +88,7 @@ void predict_samples(const PredictArguments& arguments, const train::Inference& 
     fail<ConfigError>(
         "{}: a model of adaptive patches makes an image along a tree, which only another image "
         "has; give images: fovea predict RUN IMAGE... --noise-level 1",
-        arguments.inference.target);
+        arguments.inference.name());
   }
   const auto& task = *inference.config->task.get_if<train::DiffusionConfig>();
   auto& model = dynamic_cast<models::DiffusionVit&>(*inference.model);
