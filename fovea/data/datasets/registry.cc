@@ -1,5 +1,9 @@
 #include "fovea/data/datasets/registry.h"
 
+#include <utility>
+
+#include "fovea/data/subset.h"
+
 namespace fovea::data {
 namespace {
 
@@ -64,7 +68,11 @@ std::shared_ptr<const Dataset> build(const Hdf5Config& config) {
 }  // namespace
 
 std::shared_ptr<const Dataset> build_dataset(const DatasetConfig& config) {
-  return config.visit_value([](const auto& chosen) { return build(chosen); });
+  return config.visit_value([](const auto& chosen) -> std::shared_ptr<const Dataset> {
+    auto dataset = build(chosen);
+    if (chosen.channels.empty()) return dataset;
+    return std::make_shared<ChannelsDataset>(std::move(dataset), chosen.channels);
+  });
 }
 
 const std::vector<AnyTransformConfig>& transforms_of(const DatasetConfig& config) {
