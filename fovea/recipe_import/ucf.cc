@@ -224,6 +224,9 @@ ImportRules optimizer_rules() {
       {"model.loss_fn",
        {"", "",
         [](Importer& in, const std::string&, const ConfigNode& value) {
+          if (ucf_task(in) == "diffusion" && value.scalar == "MSE") {
+            return in.mapped("", "the loss of diffusion here");
+          }
           if (ucf_task(in) != "mae") return in.refused("this task has one loss");
           const bool is_masked = value.scalar == "maskMSE";
           in.set("task.loss_on", is_masked ? "masked" : "all");
@@ -251,6 +254,8 @@ ImportRules net_rules() {
                            if (ucf_task(in) == "classification") {
                              in.set("model.drop_rate", value);
                              in.mapped("model.drop_rate");
+                           } else if (as_number("drop_rate", value) == 0) {
+                             in.mapped("", "0: nothing is dropped");
                            } else {
                              in.refused("it stands before a classifier's head, which is not here");
                            }

@@ -200,6 +200,15 @@ TEST(RecipeImportTest, UcfChannelsAreThoseOfTheModelOrRefused) {
   EXPECT_EQ(value_in(many.yaml, "model.encoder.in_chans"), "2");  // of all sets, not of the first
 }
 
+TEST(RecipeImportTest, UcfKeysThatSayNothingElseAreMapped) {
+  const auto diffusion = imported({"ucf.yaml", "ucf", 0, "diffusion"});
+  EXPECT_EQ(row_of(diffusion, "model.loss_fn").outcome, ImportOutcome::kMapped);
+  const auto drop = std::string(kInitArgs) + "drop_rate";
+  EXPECT_EQ(row_of(imported_ucf("ucf.yaml", "mae", {}), drop).outcome, ImportOutcome::kMapped);
+  const auto some = imported_ucf("ucf.yaml", "mae", {{"drop_rate: 0.0", "drop_rate: 0.1"}});
+  EXPECT_EQ(row_of(some, drop).outcome, ImportOutcome::kRefused);
+}
+
 TEST(RecipeImportTest, UcfOneOutputIsARegression) {
   const auto recipe = imported_ucf("ucf_ct.yaml", "", {{"num_classes: 4", "num_classes: 1"}});
   EXPECT_EQ(row_of(recipe, "data.num_classes").outcome, ImportOutcome::kRefused);
