@@ -1,6 +1,8 @@
 #include "fovea/data/subset.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <utility>
 
 #include "fovea/core/error.h"
 
@@ -63,27 +65,51 @@ void RelabelledDataset::relabel(Sample& sample) const {
   if (sample.label >= 0) sample.label = labels_.at(static_cast<size_t>(sample.label));
 }
 
-void ChannelDataset::read(int64_t index, Sample& sample) const {
+ChannelsDataset::ChannelsDataset(std::shared_ptr<const Dataset> source,
+                                 std::vector<int64_t> channels)
+    : DatasetView(std::move(source)), channels_(std::move(channels)) {
+  for (size_t i = 0; i < channels_.size(); ++i) {
+    const auto before = channels_.begin() + static_cast<std::ptrdiff_t>(i);
+    if (channels_[i] < 0) {
+      fail<ConfigError>("channels: found {}; expected numbers from 0", channels_[i]);
+    }
+    if (std::find(channels_.begin(), before, channels_[i]) != before) {
+      fail<ConfigError>("channels: {} comes twice; expected each channel once", channels_[i]);
+    }
+  }
+}
+
+void ChannelsDataset::read(int64_t index, Sample& sample) const {
   source_->read(index, sample);
   const bool is_volume = form() == SampleForm::kVolume;
-  const int64_t channels = is_volume ? sample.volume.channels : sample.image.channels;
-  if (channel_ >= channels) {
-    fail<DataError>("a sample of {} channels; channel {} is wanted: correct `variables`", channels,
-                    channel_);
+  const int64_t all = is_volume ? sample.volume.channels : sample.image.channels;
+  for (const auto channel : channels_) {
+    if (channel < all) continue;
+    fail<DataError>(
+        "{}: {} channels; expected at least {}, as `channels`, or a mix's variables, say",
+        describe(index), all, channel + 1);
   }
+  const auto kept = static_cast<int64_t>(channels_.size());
   if (is_volume) {
-    auto& values = sample.volume.values;
     const int64_t voxels = sample.volume.size.voxels();
-    std::copy_n(values.begin() + channel_ * voxels, voxels, values.begin());
-    values.resize(static_cast<size_t>(voxels));
-    sample.volume.channels = 1;
+    std::vector<float> values(static_cast<size_t>(kept * voxels));  // [C, D, H, W]
+    for (int64_t c = 0; c < kept; ++c) {
+      std::copy_n(sample.volume.values.begin() + channels_[c] * voxels, voxels,
+                  values.begin() + c * voxels);
+    }
+    sample.volume.values = std::move(values);
+    sample.volume.channels = kept;
     return;
   }
-  auto& pixels = sample.image.pixels;
   const int64_t count = sample.image.height * sample.image.width;
-  for (int64_t i = 0; i < count; ++i) pixels[i] = pixels[i * channels + channel_];
-  pixels.resize(static_cast<size_t>(count));
-  sample.image.channels = 1;
+  std::vector<uint8_t> pixels(static_cast<size_t>(kept * count));  // [H, W, C]
+  for (int64_t i = 0; i < count; ++i) {
+    for (int64_t c = 0; c < kept; ++c) {
+      pixels[i * kept + c] = sample.image.pixels[i * all + channels_[c]];
+    }
+  }
+  sample.image.pixels = std::move(pixels);
+  sample.image.channels = kept;
 }
 
 }  // namespace fovea::data

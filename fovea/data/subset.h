@@ -1,4 +1,4 @@
-// Views of a data set: some of its samples, or one of their channels.
+// Views of a data set: some of its samples, or some of their channels.
 #pragma once
 
 #include <cstdint>
@@ -73,17 +73,17 @@ class RelabelledDataset : public DatasetView {
   std::vector<std::string> class_names_;
 };
 
-// One channel of each sample.
-class ChannelDataset : public DatasetView {
+// Some channels of each sample, in an order of their own.
+class ChannelsDataset : public DatasetView {
  public:
-  ChannelDataset(std::shared_ptr<const Dataset> source, int64_t channel)
-      : DatasetView(std::move(source)), channel_(channel) {}
+  // Throws ConfigError: a channel below 0, or one that comes twice.
+  ChannelsDataset(std::shared_ptr<const Dataset> source, std::vector<int64_t> channels);
 
   // Throws DataError where the sample has no such channel.
   void read(int64_t index, Sample& sample) const override;
 
  private:
-  int64_t channel_;
+  std::vector<int64_t> channels_;
 };
 
 }  // namespace fovea::data

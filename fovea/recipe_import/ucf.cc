@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "fovea/core/error.h"
 #include "fovea/recipe_import/importer.h"
@@ -129,16 +130,29 @@ ImportRule patch_size_key() {
           }};
 }
 
+// Whether the recipe gets parallel.dp_shard, see set_shards.
+bool shards_of(const Importer& in) {
+  const auto shards = in.number("parallelism.fsdp_size", 1);
+  return shards > 1 && std::fmod(static_cast<double>(in.options().num_gpus), shards) == 0;
+}
+
 ImportRules trainer_rules() {
   return {
       {"trainer.max_epochs", to("trainer.max_epochs")},
       {"trainer.data_type", to("device.dtype")},
-      {"trainer.gpu_type", refuse("the kernel of the attention follows from the device")},
+      {"trainer.gpu_type", needless("the kernel of the attention follows from the device")},
       {"trainer.checkpoint_path", to("run.dir", "the run folder, which holds the checkpoints")},
-      {"trainer.checkpoint_filename", refuse("checkpoints have fixed names in the run folder")},
+      {"trainer.checkpoint_filename", needless("checkpoints have fixed names in the run folder")},
       {"trainer.checkpoint_filename_for_loading",
-       refuse("`fovea train` goes on with the run folder's latest checkpoint; weights of other "
-              "systems come by init.weights")},
+       {"", "",
+        [](Importer& in, const std::string&, const ConfigNode&) {
+          if (!in.flag("trainer.resume_from_checkpoint", false)) {
+            return in.mapped("", "resume_from_checkpoint is off");
+          }
+          in.refused(
+              "`fovea train` goes on with the run folder's latest checkpoint; weights of other "
+              "systems come by init.weights");
+        }}},
       {"trainer.resume_from_checkpoint",
        refuse_unless("false", "the same command goes on with a run by itself")},
       {"trainer.use_pretrained_mae_model",
@@ -146,7 +160,7 @@ ImportRules trainer_rules() {
       {"trainer.mae_checkpoint_path", part_of("init.weights", "folder of the weights file")},
       {"trainer.mae_checkpoint_filename",
        part_of("init.weights", "name of the weights file, to which .ckpt is added, as there")},
-      {"trainer.inference_path", refuse("`fovea predict --out` names the folder")},
+      {"trainer.inference_path", needless("`fovea predict --out` names the folder")},
       {"parallelism.fsdp_size",
        part_of("parallel.dp_shard", "where it is more than 1; counted in the global batch too")},
       {"parallelism.simple_ddp_size",
@@ -155,13 +169,23 @@ ImportRules trainer_rules() {
       {"parallelism.tensor_par_size", to("parallel.tp")},
       {"parallelism.seq_par_size",
        to("parallel.cp", "tokens shared out among processes; UCF-VIT names it, and takes 1 alone")},
-      {"parallelism.cpu_offloading", refuse_unless("false", "states stay where the model is")},
+      {"parallelism.cpu_offloading",
+       {"", "",
+        [](Importer& in, const std::string& key, const ConfigNode&) {
+          if (!in.flag(key, false)) return in.mapped("parallel.cpu_offload", "off, the default");
+          if (!shards_of(in)) {
+            return in.refused(
+                "parallel.cpu_offload goes with parallel.dp_shard above 1 (fsdp_size)");
+          }
+          in.set("parallel.cpu_offload", "true");
+          in.mapped("parallel.cpu_offload");
+        }}},
       {"load_balancing.auto_load_balancing",
-       refuse("`fovea data balance` computes shares; a mix needs none")},
+       needless("`fovea data balance` computes shares; a mix needs none")},
       {"load_balancing.batches_per_rank_epoch",
-       refuse("data.mix says how long an epoch is; see also `fovea data balance`")},
+       needless("data.mix says how long an epoch is; see also `fovea data balance`")},
       {"load_balancing.dataset_group_list",
-       refuse("a mix deals with sets of any size; see data.mix and `fovea data balance`")},
+       needless("a mix deals with sets of any size; see data.mix and `fovea data balance`")},
   };
 }
 
@@ -200,6 +224,9 @@ ImportRules optimizer_rules() {
       {"model.loss_fn",
        {"", "",
         [](Importer& in, const std::string&, const ConfigNode& value) {
+          if (ucf_task(in) == "diffusion" && value.scalar == "MSE") {
+            return in.mapped("", "the loss of diffusion here");
+          }
           if (ucf_task(in) != "mae") return in.refused("this task has one loss");
           const bool is_masked = value.scalar == "maskMSE";
           in.set("task.loss_on", is_masked ? "masked" : "all");
@@ -227,6 +254,8 @@ ImportRules net_rules() {
                            if (ucf_task(in) == "classification") {
                              in.set("model.drop_rate", value);
                              in.mapped("model.drop_rate");
+                           } else if (as_number("drop_rate", value) == 0) {
+                             in.mapped("", "0: nothing is dropped");
                            } else {
                              in.refused("it stands before a classifier's head, which is not here");
                            }
@@ -268,24 +297,31 @@ ImportRules data_rules() {
       {"data.dict_root_dirs", set_key("data.train.path")},
       {"data.dict_start_idx", set_key("data.train start")},
       {"data.dict_end_idx", set_key("data.train end")},
-      {"data.dict_buffer_sizes", refuse("an epoch is a permutation of all samples; no buffer")},
-      {"data.num_channels_available", part_of("model in_chans")},
+      {"data.dict_buffer_sizes", needless("an epoch is a permutation of all samples; no buffer")},
+      {"data.num_channels_available", needless("read with num_channels_used")},
       {"data.num_channels_used", channels_key()},
       {"data.dict_in_variables",
-       part_of("data.train.sets variables", "names of the channels of each set")},
+       {"", "",
+        [](Importer& in, const std::string&, const ConfigNode&) {
+          if (!has_variables(in)) return in.mapped("", "channels are one image's");
+          in.changed("data.train.sets variables", "names of the channels of each set");
+        }}},
       {"data.batch_size", part_of("data.global_batch_size",
                                   "of one process there; times the data parallel ones here")},
       {"data.num_workers", to("data.threads", "threads, not processes")},
-      {"data.pin_memory", refuse("batches are pinned where a GPU takes them")},
+      {"data.pin_memory", needless("batches are pinned where a GPU takes them")},
       {"data.single_channel", single_channel_key()},
       {"data.tile_overlap", tiling_key("data.tiling.tile_overlap")},
       {"data.use_all_data", tiling_key("data.tiling.use_all_data")},
       {"data.num_classes",
        {"", "",
-        [](Importer& in, const std::string&, const ConfigNode& value) {
+        [](Importer& in, const std::string& key, const ConfigNode& value) {
           const auto task = ucf_task(in);
           if (task == "mae" || task == "diffusion") {
             return in.refused("this task has no classes");
+          }
+          if (in.number(key, 0) == 1) {
+            return in.refused("one output is a regression, of which there is no task here");
           }
           in.set("model.num_classes", value);
           in.mapped("model.num_classes");

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "fovea/recipe_import/importer.h"
 #include "fovea/recipe_import/ucf.h"
@@ -83,13 +84,23 @@ std::string transforms_of_ucf(const Importer& in, const std::string& set) {
                                     fmt::join(size, ", "), values);
 }
 
+// Of a set whose files have more channels than are used: the first of them, as there.
+std::string first_channels_of(const Importer& in, const std::string& name) {
+  const double used = number_for(in.find("data.num_channels_used"), name, 0);
+  const double all = number_for(in.find("data.num_channels_available"), name, used);
+  if (used < 1 || used >= all) return "";
+  std::vector<int> channels(static_cast<size_t>(used));
+  std::iota(channels.begin(), channels.end(), 0);
+  return fmt::format(", channels: [{}]", fmt::join(channels, ", "));
+}
+
 // The source of one data set, as YAML in one line.
 std::string source_of(const Importer& in, const std::string& name, const std::string& path) {
   ConfigNode quoted;
   quoted.kind = ConfigNode::Kind::kScalar;
   quoted.scalar = path;
   quoted.quoted = true;
-  const auto place = "path: " + emit_yaml_flow(quoted);
+  const auto place = "path: " + emit_yaml_flow(quoted) + first_channels_of(in, name);
   if (reader_of(in) == Reader::kBasicCt) {
     const auto task = ucf_task(in);
     const bool has_masks = task == "unetr" || task == "sap";
@@ -185,16 +196,11 @@ ImportRule set_key(const std::string& target) {
 
 ImportRule channels_key() {
   return rule_of([](Importer& in, const ConfigNode& used) {
-    const auto* available = in.find("data.num_channels_available");
     const double channels = ucf_channels(in);
+    bool has_more = false;
     for (const auto& name : set_names(in)) {
       const double count = number_for(&used, name, channels);
-      if (const double all = number_for(available, name, count); count < all) {
-        return in.refused(
-            fmt::format("{}: the first {} of {} channels there; all that a file has "
-                        "are read here: write files with these alone",
-                        name, count, all));
-      }
+      has_more = has_more || !first_channels_of(in, name).empty();
       if (!has_variables(in) && count != channels) {
         return in.refused(
             fmt::format("{}: {} channels, another set has {}; without use_varemb all "
@@ -202,7 +208,7 @@ ImportRule channels_key() {
                         name, count, channels));
       }
     }
-    in.mapped("model in_chans");
+    in.mapped(has_more ? "model in_chans, data.train channels" : "model in_chans");
   });
 }
 

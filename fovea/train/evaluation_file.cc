@@ -150,20 +150,6 @@ double EvaluationFile::metric(const std::string& name) const {
   return found == metrics.end() ? std::numeric_limits<double>::quiet_NaN() : found->second;
 }
 
-std::vector<ConfusionCount> confusion_counts(std::span<const int64_t> matrix, int64_t num_classes) {
-  FOVEA_CHECK(static_cast<int64_t>(matrix.size()) == num_classes * num_classes,
-              "a confusion matrix of {} counts for {} classes; expected {}", matrix.size(),
-              num_classes, num_classes * num_classes);
-  std::vector<ConfusionCount> out;
-  for (int64_t label = 0; label < num_classes; ++label) {
-    for (int64_t predicted = 0; predicted < num_classes; ++predicted) {
-      const int64_t count = matrix[static_cast<size_t>(label * num_classes + predicted)];
-      if (count != 0) out.push_back({label, predicted, count});
-    }
-  }
-  return out;
-}
-
 std::string class_name(const std::vector<std::string>& names, int64_t label) {
   if (label < 0) return "no label";
   const auto place = static_cast<size_t>(label);

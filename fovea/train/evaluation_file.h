@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <limits>
 #include <map>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -58,9 +57,6 @@ struct EvaluationFile {
   // NaN where the evaluation has no such metric.
   double metric(const std::string& name) const;
 };
-
-// The counts above zero of a row-major matrix [num_classes, num_classes]: rows are labels.
-std::vector<ConfusionCount> confusion_counts(std::span<const int64_t> matrix, int64_t num_classes);
 
 // The name of a class: its own, or "class 7" where the data set has none.
 std::string class_name(const std::vector<std::string>& names, int64_t label);

@@ -92,6 +92,31 @@ TEST(ConfigImportProgramTest, WritesNothingWhereItIsNoRecipe) {
   EXPECT_EQ(result.exit_code, static_cast<int>(ExitCode::kConfig)) << result.output;
   EXPECT_THAT(result.output, AllOf(HasSubstr("nothing was written"), HasSubstr("resnet50")));
   EXPECT_FALSE(std::filesystem::exists(dir.path() + "/r.yaml"));
+  dir.write("other.json", std::string("{\"node0\": 4}"));
+  const auto other = run_fovea(
+      fmt::format("config import {0}/other.json --from jabas --out {0}/r.yaml", dir.path()));
+  EXPECT_EQ(other.exit_code, static_cast<int>(ExitCode::kConfig)) << other.output;
+  EXPECT_FALSE(std::filesystem::exists(dir.path() + "/r.yaml"));
+}
+
+// Each turn of a loop is a file; what no flag says is what the models' own table has.
+TEST(ConfigImportProgramTest, LoopsAreSeveralFiles) {
+  const data::testing::TempDir dir;
+  const auto script = dir.write(
+      "sweep.sh", std::string("for lr in 1e-3 5e-4; do\n  ./distributed_train.sh 4 data --model "
+                              "vit_base_patch16_384 --lr $lr\ndone\n"));
+  const auto out = dir.path() + "/r.yaml";
+  const auto imported =
+      run_fovea(fmt::format("config import {} --from timm --out {}", script, out));
+  ASSERT_EQ(imported.exit_code, 0) << imported.output;
+  EXPECT_FALSE(std::filesystem::exists(out));
+  const auto shown = run_fovea("config show " + dir.path() + "/r_lr-5e-4.yaml");
+  ASSERT_EQ(shown.exit_code, 0) << shown.output;
+  EXPECT_THAT(shown.output, AllOf(HasSubstr("lr: 0.0005"), HasSubstr("mean: [0.5, 0.5, 0.5]"),
+                                  HasSubstr("global_batch_size: 512"), HasSubstr("crop_pct: 1")));
+  const auto json = run_fovea(
+      fmt::format("config import {} --from timm --out {}/j.yaml --json", script, dir.path()));
+  EXPECT_THAT(json.output, HasSubstr("\"recipes\""));
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "fovea/data/datasets/registry.h"
+#include "fovea/data/png.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {
@@ -48,18 +50,48 @@ class TwoChannels : public FakeDataset {
   SampleForm form_;
 };
 
-TEST(ChannelDatasetTest, KeepsOneChannel) {
+using Channels = std::vector<int64_t>;
+
+TEST(ChannelsDatasetTest, KeepsSomeChannels) {
   Sample sample;
-  const ChannelDataset images(std::make_shared<TwoChannels>(SampleForm::kImage), 1);
+  const ChannelsDataset images(std::make_shared<TwoChannels>(SampleForm::kImage), Channels{1});
   images.read(0, sample);
   EXPECT_EQ(sample.image.channels, 1);
   EXPECT_EQ(sample.image.pixels, (std::vector<uint8_t>{11, 12, 13}));
-  const ChannelDataset volumes(std::make_shared<TwoChannels>(SampleForm::kVolume), 1);
+  const ChannelsDataset turned(std::make_shared<TwoChannels>(SampleForm::kImage), Channels{1, 0});
+  turned.read_in_place(0, sample);
+  EXPECT_TRUE(sample.stored.pixels.empty());
+  EXPECT_EQ(sample.image.channels, 2);
+  EXPECT_EQ(sample.image.pixels, (std::vector<uint8_t>{11, 1, 12, 2, 13, 3}));
+  const ChannelsDataset volumes(std::make_shared<TwoChannels>(SampleForm::kVolume), Channels{1});
   volumes.read(0, sample);
   EXPECT_EQ(sample.volume.channels, 1);
   EXPECT_EQ(sample.volume.values, (std::vector<float>{4, 5, 6}));
-  const ChannelDataset none(std::make_shared<TwoChannels>(SampleForm::kVolume), 2);
+  const ChannelsDataset both(std::make_shared<TwoChannels>(SampleForm::kVolume), Channels{1, 0});
+  both.read(0, sample);
+  EXPECT_EQ(sample.volume.values, (std::vector<float>{4, 5, 6, 1, 2, 3}));
+  const ChannelsDataset none(std::make_shared<TwoChannels>(SampleForm::kVolume), Channels{0, 2});
   EXPECT_THAT(message_of<DataError>([&] { none.read(0, sample); }), HasSubstr("variables"));
+  for (const auto& wrong : {Channels{-1}, Channels{0, 0}}) {
+    EXPECT_THAT(message_of<ConfigError>([&] {
+                  ChannelsDataset(std::make_shared<TwoChannels>(SampleForm::kImage), wrong);
+                }),
+                HasSubstr("channels:"));
+  }
+}
+
+// As a key of a format, whatever it is.
+TEST(ChannelsDatasetTest, IsAKeyOfEveryFormat) {
+  const testing::TempDir dir;
+  dir.write("a/0.png", encode_png({2, 2, 3, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}}));
+  FolderConfig folder;
+  folder.path = dir.path();
+  folder.channels = {2, 0};
+  const auto dataset = build_dataset({folder});
+  Sample sample;
+  dataset->read_in_place(0, sample);
+  EXPECT_EQ(sample.image.channels, 2);
+  EXPECT_EQ(sample.image.pixels, (std::vector<uint8_t>{3, 1, 6, 4, 9, 7, 12, 10}));
 }
 
 }  // namespace

@@ -186,8 +186,10 @@ TEST(RecipeImportTest, UcfSetsKeepTheirOwnSizes) {
 TEST(RecipeImportTest, UcfChannelsAreThoseOfTheModelOrRefused) {
   const std::string used = "num_channels_used: {imagenet: 3}";
   const auto fewer = imported_ucf("ucf.yaml", "mae", {{used, "num_channels_used: {imagenet: 2}"}});
-  EXPECT_THAT(row_of(fewer, "data.num_channels_used").note, HasSubstr("the first 2 of 3 channels"));
-  EXPECT_EQ(row_of(fewer, "data.num_channels_used").outcome, ImportOutcome::kRefused);
+  EXPECT_EQ(row_of(fewer, "data.num_channels_used").outcome, ImportOutcome::kMapped);
+  EXPECT_EQ(value_in(fewer.yaml, "data.train.channels"), "[0, 1]");
+  EXPECT_EQ(value_in(fewer.yaml, "model.encoder.in_chans"), "2");
+  EXPECT_EQ(value_in(imported_ucf("ucf.yaml", "mae", {}).yaml, "data.train.channels"), "(none)");
   const auto single =
       imported_ucf("ucf.yaml", "mae", {{"single_channel: False", "single_channel: True"}});
   EXPECT_EQ(row_of(single, "data.single_channel").outcome, ImportOutcome::kRefused);
@@ -196,6 +198,30 @@ TEST(RecipeImportTest, UcfChannelsAreThoseOfTheModelOrRefused) {
       {{"default_vars: [ct_res1]", "use_varemb: True, default_vars: [ct, mri]"},
        {"batch_size: 2", "dict_in_variables: {ct1: [ct], ct2: [mri]}\n  batch_size: 2"}});
   EXPECT_EQ(value_in(many.yaml, "model.encoder.in_chans"), "2");  // of all sets, not of the first
+}
+
+TEST(RecipeImportTest, UcfKeysThatSayNothingElseAreMapped) {
+  const auto diffusion = imported({"ucf.yaml", "ucf", 0, "diffusion"});
+  EXPECT_EQ(row_of(diffusion, "model.loss_fn").outcome, ImportOutcome::kMapped);
+  const auto drop = std::string(kInitArgs) + "drop_rate";
+  EXPECT_EQ(row_of(imported_ucf("ucf.yaml", "mae", {}), drop).outcome, ImportOutcome::kMapped);
+  const auto some = imported_ucf("ucf.yaml", "mae", {{"drop_rate: 0.0", "drop_rate: 0.1"}});
+  EXPECT_EQ(row_of(some, drop).outcome, ImportOutcome::kRefused);
+}
+
+TEST(RecipeImportTest, UcfOneOutputIsARegression) {
+  const auto recipe = imported_ucf("ucf_ct.yaml", "", {{"num_classes: 4", "num_classes: 1"}});
+  EXPECT_EQ(row_of(recipe, "data.num_classes").outcome, ImportOutcome::kRefused);
+  EXPECT_THAT(row_of(recipe, "data.num_classes").note, HasSubstr("regression"));
+}
+
+TEST(RecipeImportTest, UcfStatesInTheHostsMemory) {
+  const Edit on{"fsdp_size: 2", "cpu_offloading: True, fsdp_size: 2"};
+  const auto recipe = imported_ucf("ucf_ct.yaml", "", {on});
+  EXPECT_EQ(value_in(recipe.yaml, "parallel.cpu_offload"), "true");
+  const auto alone = imported_ucf("ucf_ct.yaml", "", {{"fsdp_size: 2", "cpu_offloading: True"}});
+  EXPECT_EQ(row_of(alone, "parallelism.cpu_offloading").outcome, ImportOutcome::kRefused);
+  EXPECT_EQ(value_in(alone.yaml, "parallel"), "(none)");
 }
 
 TEST(RecipeImportTest, UcfSmallerSetsAreGoneThroughAgain) {

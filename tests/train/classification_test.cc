@@ -109,9 +109,28 @@ TEST(ClassificationTest, EvaluationCountsTop1Top5AndConfusion) {
   EXPECT_NEAR(metrics.at("loss"), plain, 1e-6);  // smoothing is for training
 
   const auto& detail = dynamic_cast<const ClassificationEvaluation&>(*evaluation);
-  EXPECT_EQ(detail.confusion().sum().item<int64_t>(), 3);
-  EXPECT_EQ(detail.confusion()[6][0].item<int64_t>(), 1);
+  int64_t counted = 0;
+  for (const auto& entry : detail.confusion()) counted += entry.second;
+  EXPECT_EQ(counted, 3);
+  EXPECT_EQ(detail.confusion().at({6, 0}), 1);
   EXPECT_EQ(detail.predictions().at(1).classes, (std::vector<int64_t>{0, 1, 2, 3, 4}));
+}
+
+// A square of counts would take 80 GB.
+TEST(ClassificationTest, EvaluatesManyClasses) {
+  constexpr int64_t kClasses = 100'000;
+  auto logits = at::zeros({2, kClasses}, at::kFloat);
+  logits[0][99'999] = 5;
+  logits[1][7] = 5;
+  FixedModel model(logits);
+  const ClassificationTask task({}, kClasses);
+  const auto batch = batch_of(at::tensor({99'999, 3}, at::kLong));
+  const auto evaluation = task.start_evaluation();
+  evaluation->add(batch, task.loss(model, batch));
+  EXPECT_NEAR(evaluation->metrics().at("top1"), 50.0, 1e-9);
+  const auto& detail = dynamic_cast<const ClassificationEvaluation&>(*evaluation);
+  EXPECT_EQ(detail.confusion().at({99'999, 99'999}), 1);
+  EXPECT_EQ(detail.confusion().at({3, 7}), 1);
 }
 
 TEST(ClassificationTest, SamplesOfNoWeightCountForNothing) {

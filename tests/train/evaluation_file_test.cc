@@ -91,16 +91,6 @@ TEST(EvaluationFileTest, RefusesDamagedFilesByName) {
   }
 }
 
-TEST(EvaluationFileTest, CountsOnlyPairsThatCameUp) {
-  const std::vector<int64_t> matrix = {5, 0, 0, 0, 0, 2, 1, 0, 9};
-  const auto counts = confusion_counts(matrix, 3);
-  ASSERT_EQ(counts.size(), 4u);
-  EXPECT_EQ(counts[1].label, 1);
-  EXPECT_EQ(counts[1].predicted, 2);
-  EXPECT_EQ(counts[1].count, 2);
-  EXPECT_THROW(confusion_counts(matrix, 2), Error);
-}
-
 TEST(EvaluationFileTest, NamesEveryClass) {
   EXPECT_EQ(class_name({"cat"}, 0), "cat");
   EXPECT_EQ(class_name({"cat"}, 1), "class 1");

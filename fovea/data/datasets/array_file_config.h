@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fovea/core/config_fields.h"
+#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
 #include "fovea/data/unpack_limit.h"
@@ -27,6 +28,7 @@ struct ArrayFileConfig {
   int64_t label_offset = 0;
   std::vector<int64_t> ignore_values = {};
   int64_t max_unpacked_bytes = kDefaultUnpackedBytes;
+  std::vector<int64_t> channels = {};
   std::vector<AnyTransformConfig> transforms = {};
 
   template <class Visitor, class Self>
@@ -49,6 +51,7 @@ struct ArrayFileConfig {
             {.one_is_list = true});
     v.field("max_unpacked_bytes", self.max_unpacked_bytes, kUnpackedBytesHelp,
             {.min = 1, .unit = "bytes"});
+    visit_channels(v, self.channels);
     v.field("transforms", self.transforms, "what is done to an image or volume, in order");
   }
 };

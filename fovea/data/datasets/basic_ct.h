@@ -7,6 +7,7 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
+#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
 #include "fovea/data/unpack_limit.h"
@@ -25,6 +26,7 @@ struct BasicCtConfig {
   double end = 1;
   std::vector<std::string> class_names = {};
   int64_t max_unpacked_bytes = kDefaultUnpackedBytes;
+  std::vector<int64_t> channels = {};
   std::vector<AnyTransformConfig> transforms = {};
 
   template <class Visitor, class Self>
@@ -44,6 +46,7 @@ struct BasicCtConfig {
     v.field("class_names", self.class_names, "names of the classes, in label order");
     v.field("max_unpacked_bytes", self.max_unpacked_bytes, kUnpackedBytesHelp,
             {.min = 1, .unit = "bytes"});
+    visit_channels(v, self.channels);
     v.field("transforms", self.transforms, "what is done to a volume, in order");
   }
   void validate(ConfigIssues& issues) const;

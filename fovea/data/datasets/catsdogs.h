@@ -7,6 +7,7 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
+#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/transforms/any_transform.h"
 
 namespace fovea::data {
@@ -16,6 +17,7 @@ struct CatsdogsConfig {
   static constexpr std::string_view kName = "catsdogs";
   std::string path = {};
   std::vector<std::string> class_names = {};
+  std::vector<int64_t> channels = {};
   std::vector<AnyTransformConfig> transforms = {};
 
   template <class Visitor, class Self>
@@ -24,6 +26,7 @@ struct CatsdogsConfig {
             {.required = true});
     v.field("class_names", self.class_names,
             "the classes, in label order; default: all that there are, sorted by name");
+    visit_channels(v, self.channels);
     v.field("transforms", self.transforms, "what is done to an image, in order");
   }
 };

@@ -8,6 +8,7 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
+#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/transforms/any_transform.h"
 
 namespace fovea::data {
@@ -18,6 +19,7 @@ struct CifarConfig {
   std::string path = {};
   std::string split = "train";
   std::string variant = "auto";
+  std::vector<int64_t> channels = {};
   std::vector<AnyTransformConfig> transforms = {};
 
   template <class Visitor, class Self>
@@ -28,6 +30,7 @@ struct CifarConfig {
     v.field("split", self.split, "which of the folder's two sets", {.choices = {"train", "test"}});
     v.field("variant", self.variant, "which CIFAR; auto: told from the names of the files",
             {.choices = {"auto", "cifar10", "cifar100"}});
+    visit_channels(v, self.channels);
     v.field("transforms", self.transforms, "what is done to an image, in order");
   }
 };

@@ -8,6 +8,7 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
+#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/transforms/any_transform.h"
 
 namespace fovea::data {
@@ -18,6 +19,7 @@ struct CifarPythonConfig {
   std::string path = {};
   std::string split = "train";
   std::string labels = "fine";
+  std::vector<int64_t> channels = {};
   std::vector<AnyTransformConfig> transforms = {};
 
   template <class Visitor, class Self>
@@ -29,6 +31,7 @@ struct CifarPythonConfig {
     v.field("split", self.split, "which of the two sets", {.choices = {"train", "test"}});
     v.field("labels", self.labels, "of CIFAR-100: 100 fine or 20 coarse classes",
             {.choices = {"fine", "coarse"}});
+    visit_channels(v, self.channels);
     v.field("transforms", self.transforms, "what is done to an image, in order");
   }
 };

@@ -8,6 +8,7 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
+#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
 
@@ -22,6 +23,7 @@ struct FileListConfig {
   std::vector<std::string> class_names = {};
   std::optional<int64_t> num_classes = {};
   int64_t ignored_class = 255;
+  std::vector<int64_t> channels = {};
   std::vector<AnyTransformConfig> transforms = {};
 
   template <class Visitor, class Self>
@@ -39,6 +41,7 @@ struct FileListConfig {
             {.min = 1, .max = kMaxClasses});
     v.field("ignored_class", self.ignored_class, "value in masks that stands for no class",
             {.min = 0, .max = 255});
+    visit_channels(v, self.channels);
     v.field("transforms", self.transforms, "what is done to an image, in order");
   }
   void validate(ConfigIssues& issues) const;

@@ -7,6 +7,7 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
+#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/transforms/any_transform.h"
 
 namespace fovea::data {
@@ -16,6 +17,7 @@ struct FolderConfig {
   static constexpr std::string_view kName = "folder";
   std::string path = {};
   std::vector<std::string> class_names = {};
+  std::vector<int64_t> channels = {};
   std::vector<AnyTransformConfig> transforms = {};
 
   template <class Visitor, class Self>
@@ -25,6 +27,7 @@ struct FolderConfig {
             {.required = true});
     v.field("class_names", self.class_names,
             "folders that are classes, in label order; default: all, sorted by name, as bytes");
+    visit_channels(v, self.channels);
     v.field("transforms", self.transforms, "what is done to an image, in order");
   }
   void validate(ConfigIssues& issues) const;

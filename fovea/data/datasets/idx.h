@@ -12,6 +12,7 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
+#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
 #include "fovea/data/unpack_limit.h"
@@ -28,6 +29,7 @@ struct IdxConfig {
   std::vector<std::string> class_names = {};
   std::optional<int64_t> num_classes = {};
   int64_t max_unpacked_bytes = kDefaultUnpackedBytes;
+  std::vector<int64_t> channels = {};
   std::vector<AnyTransformConfig> transforms = {};
 
   template <class Visitor, class Self>
@@ -45,6 +47,7 @@ struct IdxConfig {
             {.min = 1, .max = kMaxClasses});
     v.field("max_unpacked_bytes", self.max_unpacked_bytes, kUnpackedBytesHelp,
             {.min = 1, .unit = "bytes"});
+    visit_channels(v, self.channels);
     v.field("transforms", self.transforms, "what is done to an image, in order");
   }
   void validate(ConfigIssues& issues) const;

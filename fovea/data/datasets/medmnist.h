@@ -9,6 +9,7 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
+#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
 #include "fovea/data/unpack_limit.h"
@@ -23,6 +24,7 @@ struct MedMnistConfig {
   std::vector<std::string> class_names = {};
   std::optional<int64_t> num_classes = {};
   int64_t max_unpacked_bytes = kDefaultUnpackedBytes;
+  std::vector<int64_t> channels = {};
   std::vector<AnyTransformConfig> transforms = {};
 
   template <class Visitor, class Self>
@@ -35,6 +37,7 @@ struct MedMnistConfig {
             {.min = 1, .max = kMaxClasses});
     v.field("max_unpacked_bytes", self.max_unpacked_bytes, kUnpackedBytesHelp,
             {.min = 1, .unit = "bytes"});
+    visit_channels(v, self.channels);
     v.field("transforms", self.transforms, "what is done to an image or volume, in order");
   }
 };

@@ -28,7 +28,8 @@ void add_sets(const MixConfig& config, const MixSetConfig& set,
   for (size_t channel = 0; channel < set.variables.size(); ++channel) {
     const std::string& variable = set.variables[channel];
     sets.push_back({set.name + "." + variable,
-                    std::make_shared<ChannelDataset>(dataset, static_cast<int64_t>(channel)),
+                    std::make_shared<ChannelsDataset>(
+                        dataset, std::vector<int64_t>{static_cast<int64_t>(channel)}),
                     {variable},
                     set.weight,
                     transforms});

@@ -7,6 +7,7 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
+#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/transforms/any_transform.h"
 
 namespace fovea::data {
@@ -17,6 +18,7 @@ struct PackedConfig {
   std::string path = {};
   bool unique_names = true;
   bool verify = true;
+  std::vector<int64_t> channels = {};
   std::vector<AnyTransformConfig> transforms = {};
 
   template <class Visitor, class Self>
@@ -25,6 +27,7 @@ struct PackedConfig {
             {.required = true});
     v.field("unique_names", self.unique_names, "two samples with one name are an error");
     v.field("verify", self.verify, "compare each sample with its checksum whenever it is read");
+    visit_channels(v, self.channels);
     v.field("transforms", self.transforms, "what is done to an image, in order");
   }
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include "fovea/core/error.h"
 #include "fovea/data/subset.h"
@@ -95,12 +96,15 @@ std::shared_ptr<const Dataset> with_classes(std::shared_ptr<const Dataset> datas
 
 std::shared_ptr<const Dataset> build_dataset(const DatasetConfig& config,
                                              EmptyClasses empty_classes) {
-  return config.visit_value([&](const auto& chosen) {
+  return config.visit_value([&](const auto& chosen) -> std::shared_ptr<const Dataset> {
+    std::shared_ptr<const Dataset> dataset;
     if constexpr (std::is_same_v<std::decay_t<decltype(chosen)>, FolderConfig>) {
-      return build_folder_dataset(chosen, empty_classes);
+      dataset = build_folder_dataset(chosen, empty_classes);
     } else {
-      return build(chosen);
+      dataset = build(chosen);
     }
+    if (chosen.channels.empty()) return dataset;
+    return std::make_shared<ChannelsDataset>(std::move(dataset), chosen.channels);
   });
 }
 

@@ -10,6 +10,7 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
+#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
 
@@ -22,6 +23,7 @@ struct TinyImagenetConfig {
   std::string split = "train";
   std::string classes = "wnids";
   std::optional<int64_t> num_classes = {};
+  std::vector<int64_t> channels = {};
   std::vector<AnyTransformConfig> transforms = {};
 
   template <class Visitor, class Self>
@@ -36,6 +38,7 @@ struct TinyImagenetConfig {
             "number of classes, where the head has more than the file has lines; default: the "
             "file's",
             {.min = 1, .max = kMaxClasses});
+    visit_channels(v, self.channels);
     v.field("transforms", self.transforms, "what is done to an image, in order");
   }
 };

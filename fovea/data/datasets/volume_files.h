@@ -10,6 +10,7 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
+#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/formats/stored_volume.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
@@ -27,6 +28,7 @@ struct VolumeFilesConfig {
   std::optional<int64_t> num_classes = {};
   int64_t label_offset = 0;
   std::vector<int64_t> ignore_values = {};
+  std::vector<int64_t> channels = {};
   std::vector<AnyTransformConfig> transforms = {};
 
   template <class Visitor, class Self>
@@ -52,6 +54,7 @@ struct VolumeFilesConfig {
     v.field("label_offset", self.label_offset, "number in masks that is class 0");
     v.field("ignore_values", self.ignore_values, "numbers in masks that stand for no class (-1)",
             {.one_is_list = true});
+    visit_channels(v, self.channels);
     v.field("transforms", self.transforms, "what is done to a volume, in order");
   }
   void validate(ConfigIssues& issues) const;

@@ -9,6 +9,7 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
+#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
 
@@ -25,6 +26,7 @@ struct WdsConfig {
   std::vector<std::string> class_names = {};
   std::optional<int64_t> num_classes = {};
   bool unique_keys = true;
+  std::vector<int64_t> channels = {};
   std::vector<AnyTransformConfig> transforms = {};
 
   template <class Visitor, class Self>
@@ -48,6 +50,7 @@ struct WdsConfig {
         {.min = 1, .max = kMaxClasses});
     v.field("unique_keys", self.unique_keys,
             "two samples with one key are an error; false: only where both are in one tar");
+    visit_channels(v, self.channels);
     v.field("transforms", self.transforms, "what is done to an image, in order");
   }
   void validate(ConfigIssues& issues) const;

@@ -112,7 +112,7 @@ std::unique_ptr<Evaluation> ClassificationTask::start_evaluation() const {
 
 ClassificationEvaluation::ClassificationEvaluation(const ClassificationConfig& config,
                                                    int64_t num_classes)
-    : config_(config), confusion_(at::zeros({num_classes, num_classes}, at::kLong)) {
+    : config_(config), num_classes_(num_classes) {
   config_.label_smoothing = 0;
 }
 
@@ -146,7 +146,7 @@ void ClassificationEvaluation::take(Prediction prediction) {
   loss_sum_ += prediction.loss;
   top5_ += std::count(classes.begin(), classes.end(), prediction.label);
   top1_ += classes.front() == prediction.label ? 1 : 0;
-  confusion_.accessor<int64_t, 2>()[prediction.label][classes.front()] += 1;
+  confusion_[{prediction.label, classes.front()}] += 1;
   predictions_.push_back(std::move(prediction));
 }
 
@@ -191,7 +191,7 @@ void ClassificationEvaluation::join(const std::vector<nlohmann::json>& parts) {
   std::stable_sort(all.begin(), all.end(),
                    [](const Prediction& a, const Prediction& b) { return a.index < b.index; });
   predictions_.clear();
-  confusion_.zero_();
+  confusion_.clear();
   loss_sum_ = 0;
   num_samples_ = top1_ = top5_ = 0;
   for (auto& prediction : all) take(std::move(prediction));

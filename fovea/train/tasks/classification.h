@@ -1,8 +1,10 @@
 // Image classification: one label, or a distribution over classes, for each image.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "fovea/core/config_fields.h"
 #include "fovea/train/task.h"
@@ -48,8 +50,10 @@ class ClassificationEvaluation : public Evaluation {
   // Samples spread evenly over the data, and the wrong ones with the highest loss.
   void describe(EvaluationFile& file, const data::Dataset& dataset) const override;
 
-  // [C, C] int64: rows are labels, columns predictions.
-  const at::Tensor& confusion() const { return confusion_; }
+  // How many samples of a label got a prediction, by both; those that there are, as a square of
+  // 100,000 classes has no place in memory.
+  using Confusion = std::map<std::pair<int64_t, int64_t>, int64_t>;
+  const Confusion& confusion() const { return confusion_; }
   // Of each sample, in the order added, or once parts are joined in that of the data set: its
   // index, label, loss and the top five classes with their probabilities.
   struct Prediction {
@@ -65,7 +69,8 @@ class ClassificationEvaluation : public Evaluation {
   void take(Prediction prediction);
 
   ClassificationConfig config_;
-  at::Tensor confusion_;
+  int64_t num_classes_;
+  Confusion confusion_;
   std::vector<Prediction> predictions_;
   double loss_sum_ = 0;
   int64_t num_samples_ = 0, top1_ = 0, top5_ = 0;

@@ -1,7 +1,7 @@
 // What a report shows of a classification: confusions, sample predictions, worst mistakes.
 #include <algorithm>
 #include <iterator>
-#include <span>
+#include <utility>
 
 #include "fovea/train/sample_picture.h"
 #include "fovea/train/tasks/classification.h"
@@ -42,10 +42,10 @@ std::vector<Prediction> worst_mistakes(const std::vector<Prediction>& prediction
 
 void ClassificationEvaluation::describe(EvaluationFile& file, const data::Dataset& dataset) const {
   file.class_names = dataset.class_names();
-  file.num_classes = confusion_.size(0);
-  const std::span counts(confusion_.const_data_ptr<int64_t>(),
-                         static_cast<size_t>(confusion_.numel()));
-  file.confusion = confusion_counts(counts, file.num_classes);
+  file.num_classes = num_classes_;
+  for (const auto& [pair, count] : confusion_) {
+    file.confusion.push_back({pair.first, pair.second, count});
+  }
   const auto total = static_cast<int64_t>(predictions_.size());
   const int64_t shown = std::min(kShownSamples, total);
   for (int64_t i = 0; i < shown; ++i) {
