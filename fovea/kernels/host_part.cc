@@ -1,5 +1,6 @@
 #include "fovea/kernels/host_part.h"
 
+#include <ATen/TracerMode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
@@ -61,6 +62,7 @@ void refuse_recording(const char* what) {
 at::Tensor host_values(at::IntArrayRef sizes, at::ScalarType dtype, c10::Device device,
                        FillValues fill) {
   if (!is_recording) {
+    const at::tracer::impl::NoTracerDispatchMode is_a_constant;  // to whoever traces a forward
     return made_by(fill, sizes, dtype, device).to(device, /*non_blocking=*/true);
   }
   const auto there = at::empty(sizes, at::TensorOptions().dtype(dtype).device(device));

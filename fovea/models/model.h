@@ -36,6 +36,9 @@ struct PatchInput {
   // [B, T, L, 2, d] int64 on the CPU: first pixel and sides of each leaf, in the order of the
   // images' sides; padding: zeros.
   at::Tensor boxes = {};
+  // In place of boxes, where a graph of operations is to say it all: [B, G, L] which share of the
+  // pixels of each cell of the model's grid lies in each leaf.
+  at::Tensor leaf_shares = {};
   // Whether a place of some sample holds no patch in any of its trees, where whoever made this
   // knows; without it a model looks at `padding`, and the host waits for a GPU.
   std::optional<bool> has_padding = {};

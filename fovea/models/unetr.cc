@@ -1,6 +1,7 @@
 // B batch, C channels, K classes, N tokens, D embed_dim, F feature_size, G grid sides.
 #include "fovea/models/unetr.h"
 
+#include <ATen/ops/matmul.h>
 #include <ATen/ops/upsample_bilinear2d.h>
 #include <ATen/ops/upsample_trilinear3d.h>
 #include <fmt/ranges.h>
@@ -152,6 +153,13 @@ Unetr::ToMap Unetr::map_of(const PatchInput& patches) const {
       return laid_out(tokens * is_real.to(tokens.scalar_type()), grid);
     };
   }
+  std::vector<int64_t> grid;
+  for (size_t i = 0; i < patch_.size(); ++i) grid.push_back(expected[i] / patch_[i]);
+  if (patches.leaf_shares.defined()) {
+    return [grid, shares = patches.leaf_shares](const at::Tensor& tokens) {
+      return laid_out(at::matmul(shares.to(tokens.scalar_type()), tokens), grid);
+    };
+  }
   kernels::refuse_recording("a map of leaves that the host makes for each batch");
   if (!patches.boxes.defined() || patches.boxes.size(1) != 1) {
     fail<ConfigError>(
@@ -159,8 +167,6 @@ Unetr::ToMap Unetr::map_of(const PatchInput& patches) const {
         "data.adaptive_patching.separate_channels to false, or adaptive_map: sequence",
         patches.boxes.defined() ? patches.boxes.size(1) : 0);
   }
-  std::vector<int64_t> grid;
-  for (size_t i = 0; i < patch_.size(); ++i) grid.push_back(expected[i] / patch_[i]);
   const auto cells = nn::to_device(nn::cells_of_leaves(patches.boxes.select(1, 0), grid, patch_),
                                    patches.tokens.device());
   return [cells](const at::Tensor& tokens) { return nn::tokens_on_cells(tokens, cells); };

@@ -88,6 +88,17 @@ std::function<void(Translator&)> reduced(const char* op_type) {
   };
 }
 
+// Whether one of several is true: ONNX's largest is of numbers.
+void any(Translator& to) {
+  auto& graph = to.graph();
+  const auto numbers = graph.cast(to.tensor("self"), at::kFloat);
+  const int64_t keeps = to.is_none("keepdim") ? 0 : to.flag("keepdim");
+  const auto largest =
+      graph.add("ReduceMax", {numbers},
+                {{"axes", std::vector<int64_t>{to.side("dim", "self")}}, {"keepdims", keeps}});
+  to.set(graph.cast(largest, at::kBool));
+}
+
 }  // namespace
 
 Operations arithmetic_operations() {
@@ -106,6 +117,10 @@ Operations arithmetic_operations() {
           {"aten::leaky_relu", leaky_relu},
           {"aten::square", square},
           {"aten::rsqrt", rsqrt},
+          {"aten::logical_not", unary("Not")},
+          {"aten::logical_or", binary("Or")},
+          {"aten::logical_and", binary("And")},
+          {"aten::any", any},
           {"aten::softmax", softmax},
           {"aten::mean", reduced("ReduceMean")},
           {"aten::sum", reduced("ReduceSum")},

@@ -19,7 +19,9 @@ enum class Part {
 struct ExportOptions {
   Part part = Part::kAll;
   std::optional<int64_t> batch_size = {};  // none: any
-  FileOptions file = {};
+  int64_t num_trees = 1;                   // of adaptive patches: 1, or a tree for each channel
+  int64_t num_time_steps = 1000;           // of a diffusion model
+  FileOptions file = {};                   // what each input is, is added to its metadata
 };
 
 struct ExportReport {
@@ -30,8 +32,17 @@ struct ExportReport {
 // Writes `model` (in evaluation mode, with values) for inputs of input_spec().img_size, normalised
 // as input_spec() says. Input: images [B, C, H, W] or [B, C, D, H, W]. Outputs: logits
 // [B, num_classes] (segmentation: [B, num_classes, sides]; without a head: features [B, D]); of the
-// encoder tokens [B, N, D] and, where it pools, features [B, D]. All float32. Known: ViT, T2T-ViT,
-// UNETR and its encoder, the encoder of a MAE. Throws ConfigError naming any other model.
+// encoder tokens [B, N, D] and, where it pools, features [B, D]. All float32.
+//
+// A model of adaptive patches takes what the tree gave: tokens [B, C, L, S], sizes [B, T, L],
+// centers [B, T, L, d] and padding [B, T, L] (bool), as models::PatchInput; UNETR the images too,
+// and with adaptive_map: image leaf_shares [B, cells, L], which part of each cell of the grid is
+// the leaf's. Of SAP come logits [B, num_classes, L, S] of the patches. A masked autoencoder takes
+// ids_keep [B, n] (int64), the patches that it sees, of adaptive ones with seen [B, n] (bool), and
+// gives its reconstruction, or predictions [B, L, S * C]. A diffusion model takes noisy images,
+// timesteps [B] (int64) and, where it has classes, classes [B] (int64; num_classes: none), and
+// gives its prediction. Inputs that nothing depends on are left out. Throws ConfigError naming any
+// other model.
 ExportReport export_model(models::Model& model, const std::string& path,
                           const ExportOptions& options = {});
 

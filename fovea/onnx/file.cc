@@ -26,7 +26,7 @@ constexpr uint64_t kInput = 1, kOutput = 2, kName = 3, kOpType = 4, kAttribute =
 namespace tensor {
 constexpr uint64_t kDims = 1, kDataType = 2, kName = 8, kRawData = 9, kExternalData = 13,
                    kDataLocation = 14;
-constexpr int64_t kFloat = 1, kInt64 = 7, kExternal = 1;
+constexpr int64_t kExternal = 1;
 }  // namespace tensor
 namespace graph_field {
 constexpr uint64_t kNode = 1, kName = 2, kInitializer = 5, kInput = 11, kOutput = 12;
@@ -74,8 +74,10 @@ std::string encoded(const Port& port) {
   for (const auto& size : port.shape) {
     sides += bytes(1, size.is_fixed() ? integer(1, size.fixed) : bytes(2, "batch"));
   }
-  const auto type = integer(1, tensor::kFloat) + bytes(2, sides);
-  return bytes(1, port.name) + bytes(2, bytes(1, type));
+  const auto type = integer(1, number_of_type(port.dtype)) + bytes(2, sides);
+  auto text = bytes(1, port.name) + bytes(2, bytes(1, type));
+  if (!port.help.empty()) text += bytes(3, port.help);
+  return text;
 }
 
 std::span<const std::byte> raw_bytes(const at::Tensor& value) {
@@ -86,8 +88,7 @@ std::span<const std::byte> raw_bytes(const at::Tensor& value) {
 std::string head_of(const Initializer& item) {
   std::string text;
   for (const auto side : item.value.sizes()) text += integer(tensor::kDims, side);
-  const bool is_real = item.value.scalar_type() == at::kFloat;
-  return text + integer(tensor::kDataType, is_real ? tensor::kFloat : tensor::kInt64) +
+  return text + integer(tensor::kDataType, number_of_type(item.value.scalar_type())) +
          bytes(tensor::kName, item.name);
 }
 

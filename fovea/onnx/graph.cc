@@ -11,6 +11,11 @@
 
 namespace fovea::onnx {
 
+int64_t number_of_type(at::ScalarType type) {
+  if (type == at::kBool) return 9;
+  return type == at::kLong ? 7 : 1;
+}
+
 std::string GraphBuilder::unique(const std::string& name) {
   const auto count = name_counts_[name]++;
   return count == 0 ? name : fmt::format("{}_{}", name, count);
@@ -77,7 +82,7 @@ std::string GraphBuilder::sizes(const Sizes& values) {
     }
     flush();
     if (batch_.empty()) {
-      batch_ = add("Shape", {images_}, {{"start", int64_t{0}}, {"end", int64_t{1}}});  // [1]
+      batch_ = add("Shape", {first_input_}, {{"start", int64_t{0}}, {"end", int64_t{1}}});  // [1]
     }
     parts.push_back(size.batches == 1 ? batch_ : add("Mul", {batch_, integers({size.batches})}));
   }
@@ -85,16 +90,19 @@ std::string GraphBuilder::sizes(const Sizes& values) {
   return parts.size() == 1 ? parts.front() : add("Concat", parts, {{"axis", int64_t{0}}});
 }
 
+std::string GraphBuilder::cast(const std::string& value, at::ScalarType to) {
+  return add("Cast", {value}, {{"to", number_of_type(to)}});
+}
+
 Graph GraphBuilder::finish(
-    const Sizes& input_shape,
+    const std::vector<Port>& inputs,
     const std::vector<std::tuple<std::string, std::string, Sizes>>& outputs) {
   path_.clear();
   Graph graph;
-  graph.inputs.push_back({images_, input_shape});
   std::set<std::string> needed;
   for (const auto& [value, name, shape] : outputs) {
     graph_.nodes.push_back({"Identity", "output." + name, {value}, {name}, {}});
-    graph.outputs.push_back({name, shape});
+    graph.outputs.push_back({.name = name, .shape = shape});
     needed.insert(name);
   }
   for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
@@ -105,6 +113,9 @@ Graph GraphBuilder::finish(
     graph.nodes.push_back(std::move(*node));
   }
   std::reverse(graph.nodes.begin(), graph.nodes.end());
+  for (const auto& input : inputs) {
+    if (needed.contains(input.name)) graph.inputs.push_back(input);
+  }
   for (auto& item : graph_.initializers) {
     if (needed.contains(item.name)) graph.initializers.push_back(std::move(item));
   }

@@ -36,8 +36,13 @@ struct Initializer {
 
 struct Port {
   std::string name;
-  Sizes shape;  // float32; sizes that are not fixed are called "batch"
+  Sizes shape;                        // sizes that are not fixed are called "batch"
+  at::ScalarType dtype = at::kFloat;  // or at::kLong, at::kBool
+  std::string help = {};
 };
+
+// TensorProto.DataType: of float32, int64 and bool.
+int64_t number_of_type(at::ScalarType type);
 
 struct Graph {
   std::vector<Node> nodes;
@@ -47,8 +52,8 @@ struct Graph {
 
 class GraphBuilder {
  public:
-  // images: the name of the input, whose first side is the batch.
-  explicit GraphBuilder(std::string images) : images_(std::move(images)) {}
+  // first_input: its first side is the batch.
+  explicit GraphBuilder(std::string first_input) : first_input_(std::move(first_input)) {}
 
   // The unit that nodes are named after from here on.
   void enter(const std::string& path) { path_ = path; }
@@ -68,16 +73,19 @@ class GraphBuilder {
   // A vector of sizes; where it depends on the batch it is computed from the input.
   std::string sizes(const Sizes& values);
 
-  // Without nodes and initialisers that no output needs. outputs: name of the value, name that it
-  // gets, shape.
-  Graph finish(const Sizes& input_shape,
+  // Numbers in another type.
+  std::string cast(const std::string& value, at::ScalarType to);
+
+  // Without inputs, nodes and initialisers that no output needs. outputs: name of the value, name
+  // that it gets, shape.
+  Graph finish(const std::vector<Port>& inputs,
                const std::vector<std::tuple<std::string, std::string, Sizes>>& outputs);
 
  private:
   std::string constant(const std::string& name, const at::Tensor& value);
   std::string unique(const std::string& name);
 
-  std::string images_, path_, batch_;
+  std::string first_input_, path_, batch_;
   Graph graph_;
   std::map<std::string, int64_t> name_counts_;
   std::map<std::string, std::string> constants_;

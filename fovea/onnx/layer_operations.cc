@@ -24,10 +24,10 @@ std::function<void(Translator&)> product(const char* other) {
   };
 }
 
-// softmax(q k^T * scale) v. q: [B, H, N, K], k and v: [B, H, M, K].
+// softmax(q k^T * scale + mask) v. q: [B, H, N, K], k and v: [B, H, M, K].
 void attention(Translator& to) {
-  if (!to.is_none("attn_mask") || to.number("dropout_p") != 0 || to.flag("is_causal")) {
-    to.refuse("a mask or dropout");
+  if (to.number("dropout_p") != 0 || to.flag("is_causal")) {
+    to.refuse("dropout or a causal mask");
   }
   auto& graph = to.graph();
   const auto width = static_cast<double>(to.shape("query").back().fixed);
@@ -35,7 +35,11 @@ void attention(Translator& to) {
   const auto keys =
       graph.add("Transpose", {to.tensor("key")}, {{"perm", std::vector<int64_t>{0, 1, 3, 2}}});
   const auto queries = graph.add("Mul", {to.tensor("query"), graph.number(scale)});
-  const auto scores = graph.add("MatMul", {queries, keys});  // [B, H, N, M]
+  auto scores = graph.add("MatMul", {queries, keys});  // [B, H, N, M]
+  if (!to.is_none("attn_mask")) {
+    if (!at::isFloatingType(to.dtype("attn_mask"))) to.refuse("a mask of truth values");
+    scores = graph.add("Add", {scores, to.tensor("attn_mask")});
+  }
   const auto probabilities = graph.add("Softmax", {scores}, {{"axis", int64_t{-1}}});
   to.set(graph.add("MatMul", {probabilities, to.tensor("value")}));
 }

@@ -27,9 +27,10 @@ std::vector<std::string> known_operations() {
   return names;
 }
 
-Graph to_graph(const Trace& trace, const std::map<std::string, at::Tensor>& parameters,
+Graph to_graph(const Trace& trace, const std::vector<TracedInput>& inputs,
+               const std::map<std::string, at::Tensor>& parameters,
                const std::vector<std::string>& output_names) {
-  Translator to(trace, parameters);
+  Translator to(trace, inputs, parameters);
   for (const auto& call : trace.calls) {
     const auto found = table().find(call.name);
     if (found == table().end()) {

@@ -35,14 +35,16 @@ void reshape(Translator& to) {
 
 void same(Translator& to) { to.set(to.tensor("self")); }
 
-// Of all floating types the graph has one.
+// Of all floating types the graph has one, and of integers one.
+at::ScalarType kind_of(at::ScalarType type) {
+  if (at::isFloatingType(type)) return at::kFloat;
+  return type == at::kBool ? at::kBool : at::kLong;
+}
+
 void cast(Translator& to) {
-  const bool was_real = at::isFloatingType(to.dtype("self"));
-  if (was_real != at::isFloatingType(to.output_dtype()) ||
-      (!was_real && to.dtype("self") != to.output_dtype())) {
-    to.refuse("a cast between integers and reals");
-  }
-  same(to);
+  const auto from = kind_of(to.dtype("self")), wanted = kind_of(to.output_dtype());
+  if (from == wanted) return same(to);
+  to.set(to.graph().cast(to.tensor("self"), wanted));
 }
 
 void transpose_by(Translator& to, const std::vector<int64_t>& order) {
@@ -166,7 +168,38 @@ void pad(Translator& to) {
 }
 
 void fill(Translator& to, double value) {
-  to.set(to.graph().add("Expand", {to.graph().number(value), to.graph().sizes(to.output_shape())}));
+  const auto filled =
+      to.graph().add("Expand", {to.graph().number(value), to.graph().sizes(to.output_shape())});
+  const auto wanted = kind_of(to.output_dtype());
+  to.set(wanted == at::kFloat ? filled : to.graph().cast(filled, wanted));
+}
+
+// Rows of a table.
+void index_select(Translator& to) {
+  to.set(to.graph().add("Gather", {to.tensor("self"), to.tensor("index")},
+                        {{"axis", to.side("dim", "self")}}));
+}
+
+void gather(Translator& to) {
+  to.set(to.graph().add("GatherElements", {to.tensor("self"), to.tensor("index")},
+                        {{"axis", to.side("dim", "self")}}));
+}
+
+void scatter(Translator& to) {
+  if (to.is_none("src")) to.refuse("a scatter of one number");
+  to.set(to.graph().add("ScatterElements",
+                        {to.tensor("self"), to.tensor("index"), to.tensor("src")},
+                        {{"axis", to.side("dim", "self")}}));
+}
+
+void where(Translator& to) {
+  to.set(to.graph().add("Where",
+                        {to.tensor("condition"), to.tensor("self"), to.tensor_or_number("other")}));
+}
+
+void masked_fill(Translator& to) {
+  to.set(to.graph().add("Where",
+                        {to.tensor("mask"), to.tensor_or_number("value"), to.tensor("self")}));
 }
 
 }  // namespace
@@ -185,6 +218,12 @@ Operations shape_operations() {
                     {"aten::expand", expand},
                     {"aten::unfold", unfold},
                     {"aten::constant_pad_nd", pad},
+                    {"aten::index_select", index_select},
+                    {"aten::gather", gather},
+                    {"aten::scatter", scatter},
+                    {"aten::where", where},
+                    {"aten::masked_fill", masked_fill},
+                    {"aten::masked_fill_", masked_fill},
                     {"aten::ones_like", [](Translator& to) { fill(to, 1); }},
                     {"aten::zeros_like", [](Translator& to) { fill(to, 0); }},
                     {"aten::ones", [](Translator& to) { fill(to, 1); }},

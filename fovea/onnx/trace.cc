@@ -204,22 +204,29 @@ class GraphReader {
 };
 
 Trace trace_once(models::Model& model, const TracedForward& forward,
-                 const std::vector<int64_t>& sides, int64_t batch_size) {
-  auto shape = sides;
-  shape.insert(shape.begin(), batch_size);
-  const auto images = at::zeros(shape, at::TensorOptions().dtype(at::kDouble));
+                 const std::vector<TracedInput>& inputs, int64_t batch_size) {
+  std::vector<at::Tensor> given;
+  for (const auto& input : inputs) {
+    auto shape = input.sides;
+    shape.insert(shape.begin(), batch_size);
+    const auto kind = input.dtype == at::kFloat ? at::kDouble : input.dtype;
+    given.push_back(at::zeros(shape, at::TensorOptions().dtype(kind)));
+  }
   GraphReader reader;
   TracingScope scope(model);
   auto& state = scope.state();
-  auto* input = scope.graph()->addInput("images");
-  state.setValue(images, input);
+  std::vector<jit::Value*> places;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    places.push_back(scope.graph()->addInput(inputs[i].name));
+    state.setValue(given[i], places.back());
+  }
   std::vector<std::pair<std::string, jit::Value*>> parameters;
   for (const auto& item : model.named_parameters()) {
     parameters.emplace_back(item.key(), scope.graph()->addInput());
     state.setValue(item.value(), parameters.back().second);
   }
-  const auto outputs = forward(images);
-  reader.trace.input = reader.add(input);
+  const auto outputs = forward(given);
+  for (const auto* place : places) reader.trace.inputs.push_back(reader.add(place));
   for (const auto& [name, value] : parameters) reader.add(value, name);
   reader.read_calls(*scope.graph());
   for (const auto& output : outputs)
@@ -284,12 +291,12 @@ Trace merged(Trace one, const Trace& other) {
 }  // namespace
 
 Trace trace_forward(models::Model& model, const TracedForward& forward,
-                    const std::vector<int64_t>& sides, std::optional<int64_t> batch_size) {
+                    const std::vector<TracedInput>& inputs, std::optional<int64_t> batch_size) {
   const at::NoGradGuard no_grad;
   const WithoutValues without_values(model);
-  if (batch_size) return trace_once(model, forward, sides, *batch_size);
-  return merged(trace_once(model, forward, sides, kOneBatch),
-                trace_once(model, forward, sides, kOtherBatch));
+  if (batch_size) return trace_once(model, forward, inputs, *batch_size);
+  return merged(trace_once(model, forward, inputs, kOneBatch),
+                trace_once(model, forward, inputs, kOtherBatch));
 }
 
 }  // namespace fovea::onnx

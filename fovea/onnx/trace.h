@@ -50,17 +50,24 @@ struct Call {
 struct Trace {
   std::vector<Value> values;
   std::vector<Call> calls;
-  ValueId input;
-  std::vector<ValueId> outputs;
+  std::vector<ValueId> inputs, outputs;
 };
 
-using TracedForward = std::function<std::vector<at::Tensor>(const at::Tensor& images)>;
+// What the model is given, behind the batch.
+struct TracedInput {
+  std::string name;  // "images"
+  std::vector<int64_t> sides;
+  at::ScalarType dtype = at::kFloat;  // or at::kLong, at::kBool
+  std::string help = {};              // what a program has to give
+};
 
-// Runs `forward` of `model` on images of `sides` ([C, H, W] or [C, D, H, W]) and writes down its
-// calls. batch_size: none: any; it runs with two sizes, and what differs is what depends on it.
-// Parameters take no memory meanwhile and come back as they were. Not for two threads at once with
-// one model. Throws ConfigError where the calls depend on the batch in another way.
+using TracedForward = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs)>;
+
+// Runs `forward` of `model` on zeros for `inputs` and writes down its calls. batch_size: none: any;
+// it runs with two sizes, and what differs is what depends on it. Parameters take no memory
+// meanwhile and come back as they were. Not for two threads at once with one model. Throws
+// ConfigError where the calls depend on the batch in another way.
 Trace trace_forward(models::Model& model, const TracedForward& forward,
-                    const std::vector<int64_t>& sides, std::optional<int64_t> batch_size);
+                    const std::vector<TracedInput>& inputs, std::optional<int64_t> batch_size);
 
 }  // namespace fovea::onnx

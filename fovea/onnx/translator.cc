@@ -5,15 +5,11 @@
 #include "fovea/core/error.h"
 
 namespace fovea::onnx {
-namespace {
 
-constexpr const char* kImages = "images";
-
-}  // namespace
-
-Translator::Translator(const Trace& trace, const std::map<std::string, at::Tensor>& parameters)
-    : trace_(trace), parameters_(parameters), graph_(kImages) {
-  names_[trace.input.index] = kImages;
+Translator::Translator(const Trace& trace, const std::vector<TracedInput>& inputs,
+                       const std::map<std::string, at::Tensor>& parameters)
+    : trace_(trace), inputs_(inputs), parameters_(parameters), graph_(inputs.front().name) {
+  for (size_t i = 0; i < inputs.size(); ++i) names_[trace.inputs[i].index] = inputs[i].name;
 }
 
 void Translator::begin(const Call& call) {
@@ -27,7 +23,14 @@ Graph Translator::finish(const std::vector<std::string>& output_names) {
     const auto id = trace_.outputs[i];
     outputs.emplace_back(name_of(id), output_names.at(i), trace_.values[id.index].shape);
   }
-  return graph_.finish(trace_.values[trace_.input.index].shape, outputs);
+  std::vector<Port> inputs;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    inputs.push_back({.name = inputs_[i].name,
+                      .shape = trace_.values[trace_.inputs[i].index].shape,
+                      .dtype = inputs_[i].dtype,
+                      .help = inputs_[i].help});
+  }
+  return graph_.finish(inputs, outputs);
 }
 
 void Translator::refuse(const std::string& what) const {
@@ -56,8 +59,9 @@ std::string Translator::name_of(ValueId id) {
     graph_.add_initializer(name, parameters_.at(name));
   } else if (value.constant.defined()) {
     name = fmt::format("constant.tensor_{}", id.index);
+    const bool is_bool = value.constant.scalar_type() == at::kBool;
     const auto kind = value.constant.is_floating_point() ? at::kFloat : at::kLong;
-    graph_.add_initializer(name, value.constant.to(kind));
+    graph_.add_initializer(name, value.constant.to(is_bool ? at::kBool : kind));
   } else {
     refuse(fmt::format("value {} has no source", id.index));
   }

@@ -14,7 +14,9 @@ namespace fovea::onnx {
 // One call at a time: its arguments, and the nodes that stand for it.
 class Translator {
  public:
-  Translator(const Trace& trace, const std::map<std::string, at::Tensor>& parameters);
+  // inputs: those of the trace.
+  Translator(const Trace& trace, const std::vector<TracedInput>& inputs,
+             const std::map<std::string, at::Tensor>& parameters);
 
   void begin(const Call& call);
   Graph finish(const std::vector<std::string>& output_names);
@@ -52,6 +54,7 @@ class Translator {
   std::string name_of(ValueId id);
 
   const Trace& trace_;
+  const std::vector<TracedInput>& inputs_;
   const std::map<std::string, at::Tensor>& parameters_;
   GraphBuilder graph_;
   std::map<size_t, std::string> names_;

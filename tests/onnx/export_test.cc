@@ -1,6 +1,8 @@
 #include "fovea/onnx/export.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,11 +12,15 @@
 #include <set>
 
 #include "fovea/core/error.h"
+#include "fovea/models/diffusion_vit.h"
+#include "fovea/models/mae.h"
 #include "fovea/models/registry.h"
+#include "fovea/models/sap.h"
 #include "fovea/models/t2t_vit.h"
 #include "fovea/models/unetr.h"
 #include "fovea/models/vit.h"
 #include "fovea/models/weights.h"
+#include "fovea/nn/patchify.h"
 #include "fovea/nn/tensor_file.h"
 #include "tests/data/support.h"
 #include "tests/onnx/onnx_file.h"
@@ -162,8 +168,86 @@ std::vector<ExportCase> vit_cases() {
   };
 }
 
+// Of 13 patches of 4 x 4 (x 4).
+models::VitConfig adaptive_vit(std::vector<int64_t> sides) {
+  auto vit = small_vit();
+  vit.img_size = std::move(sides);
+  vit.patch_size = {4};
+  vit.in_chans = 2;
+  vit.patching = "adaptive";
+  vit.fixed_length = 13;
+  vit.pos_embed = "size_and_center";
+  return vit;
+}
+
+models::ModelConfig small_mae(const models::VitConfig& vit) {
+  models::MaeConfig config;
+  config.encoder.vit = models::EncoderConfig::headless(vit);
+  config.mask_ratio = 0.6;
+  config.decoder_embed_dim = 24;
+  config.decoder_depth = 1;
+  config.decoder_num_heads = 2;
+  if (vit.is_adaptive()) config.decoder_pos_embed = "size_and_center";
+  return {config};
+}
+
+models::ModelConfig small_denoiser(const models::VitConfig& vit, const std::string& conditioning) {
+  models::DiffusionVitConfig config;
+  config.encoder.vit = models::EncoderConfig::headless(vit);
+  config.encoder.vit.class_token = false;
+  config.conditioning = conditioning;
+  config.linear_decoder = false;
+  config.decoder_embed_dim = 24;
+  config.decoder_depth = 1;
+  config.decoder_num_heads = 2;
+  config.num_classes = conditioning == "add" ? 0 : 4;
+  return {config};
+}
+
+models::ModelConfig adaptive_unetr(const std::string& map) {
+  models::UnetrConfig config;
+  auto vit = adaptive_vit({32, 32});
+  vit.depth = 4;
+  if (map == "sequence") vit.fixed_length = 16;
+  config.encoder.vit = models::EncoderConfig::headless(vit);
+  config.num_classes = 3;
+  config.feature_size = 4;
+  config.adaptive_map = map;
+  return {config};
+}
+
+models::ModelConfig small_sap() {
+  models::SapConfig config;
+  config.encoder.vit = models::EncoderConfig::headless(adaptive_vit({16, 24, 16}));
+  config.num_classes = 3;
+  config.decoder_dim = 8;
+  return {config};
+}
+
+// Of what a tree cuts, and of what is drawn.
+std::vector<ExportCase> cases_of_more_than_images() {
+  auto learned = adaptive_vit({32});
+  learned.pos_embed = "learn";
+  learned.global_pool = "avg";
+  auto volume = small_vit();
+  volume.img_size = {16, 16, 8};
+  volume.patch_size = {8, 8, 4};
+  return {{"adaptive_vit", {adaptive_vit({32})}},
+          {"adaptive_vit_learned_average", {learned}},
+          {"sap_volume", small_sap()},
+          {"unetr_sequence", adaptive_unetr("sequence")},
+          {"unetr_adaptive_map", adaptive_unetr("image")},
+          {"mae", small_mae(small_vit())},
+          {"mae_volume", small_mae(volume)},
+          {"mae_adaptive", small_mae(adaptive_vit({32}))},
+          {"diffusion_adaln", small_denoiser(small_vit(), "adaln_zero")},
+          {"diffusion_add", small_denoiser(volume, "add")},
+          {"diffusion_adaptive", small_denoiser(adaptive_vit({32}), "adaln_zero")}};
+}
+
 std::vector<ExportCase> all_cases() {
   auto cases = vit_cases();
+  for (auto& item : cases_of_more_than_images()) cases.push_back(std::move(item));
   cases.push_back({"t2t_performer", small_t2t("performer")});
   cases.push_back({"t2t_transformer", small_t2t("transformer")});
   cases.push_back({"t2t_encoder", small_t2t("performer"), Part::kEncoder});
@@ -193,16 +277,93 @@ at::Tensor images_for(const models::Model& model, int64_t count, uint64_t seed) 
   return support::random(shape, at::kFloat, seed);
 }
 
+at::Tensor integers_below(int64_t limit, const std::vector<int64_t>& shape, uint64_t seed) {
+  const auto values = support::random(shape, at::kFloat, seed).abs() * 1000;
+  return values.to(at::kLong).remainder(limit);
+}
+
+// One of an input of an exported model.
+at::Tensor input_for(const models::Model& model, const Port& port, int64_t count, uint64_t seed) {
+  auto shape = std::vector<int64_t>{count};
+  for (size_t i = 1; i < port.shape.size(); ++i) shape.push_back(port.shape[i].fixed);
+  if (port.name == "timesteps") return integers_below(1000, shape, seed);
+  if (port.name == "classes") return integers_below(model.num_classes() + 1, shape, seed);
+  if (port.name == "ids_keep") {  // each patch once
+    return support::random({count, 2 * shape[1]}, at::kFloat, seed)
+        .argsort(/*dim=*/int64_t{1})
+        .narrow(1, 0, shape[1]);
+  }
+  if (port.name == "padding") {  // the last patches of all samples but the first
+    auto padding = at::zeros(shape, at::kBool);
+    padding.slice(0, 1).slice(-1, 9).fill_(true);
+    return padding;
+  }
+  if (port.name == "seen") {
+    auto seen = at::ones(shape, at::kBool);
+    seen.slice(0, 1).slice(-1, 3).fill_(false);
+    return seen;
+  }
+  if (port.name == "sizes") return 2 + 4 * support::random(shape, at::kFloat, seed).abs();
+  if (port.name == "centers") return 16 + 8 * support::random(shape, at::kFloat, seed);
+  if (port.name == "leaf_shares") return support::random(shape, at::kFloat, seed).softmax(-1);
+  return support::random(shape, at::kFloat, seed);
+}
+
+support::NamedTensors inputs_for(const models::Model& model, const ExportReport& report,
+                                 int64_t count, uint64_t seed) {
+  support::NamedTensors inputs;
+  for (const auto& port : report.graph.inputs) {
+    inputs[port.name] = input_for(model, port, count, seed++);
+  }
+  return inputs;
+}
+
+at::Tensor or_nothing(const support::NamedTensors& inputs, const std::string& name) {
+  const auto found = inputs.find(name);
+  return found == inputs.end() ? at::Tensor() : found->second;
+}
+
+models::PatchInput patches_of(const support::NamedTensors& inputs) {
+  models::PatchInput patches{.tokens = inputs.at("tokens"),
+                             .sizes = or_nothing(inputs, "sizes"),
+                             .centers = or_nothing(inputs, "centers"),
+                             .padding = inputs.at("padding")};
+  patches.images = or_nothing(inputs, "images");
+  patches.leaf_shares = or_nothing(inputs, "leaf_shares");
+  return patches;
+}
+
+// Of a model that takes more than images.
+at::Tensor output_of(models::Model& model, const support::NamedTensors& inputs) {
+  if (auto* mae = dynamic_cast<models::Mae*>(&model)) {
+    const auto& ids = inputs.at("ids_keep");
+    if (mae->takes_patches()) {
+      return mae->predict(patches_of(inputs), {.ids = ids, .seen = inputs.at("seen")});
+    }
+    const auto& images = inputs.at("images");
+    return nn::unpatchify(mae->predict(images, ids), mae->encoder().config().patch_sides(),
+                          images.sizes().slice(2));
+  }
+  if (auto* denoiser = dynamic_cast<models::DiffusionVit*>(&model)) {
+    const auto &timesteps = inputs.at("timesteps"), classes = or_nothing(inputs, "classes");
+    return denoiser->takes_patches() ? denoiser->denoise(patches_of(inputs), timesteps, classes)
+                                     : denoiser->denoise(inputs.at("images"), timesteps, classes);
+  }
+  return model.takes_patches() ? model.forward_patches(patches_of(inputs))
+                               : model.forward(inputs.at("images"));
+}
+
 // What the exported outputs are in Fovea.
 support::NamedTensors outputs_of(models::Model& model, const ExportCase& item,
-                                 const ExportReport& report, const at::Tensor& images) {
+                                 const ExportReport& report, const support::NamedTensors& inputs) {
   const at::NoGradGuard no_grad;
   support::NamedTensors outputs;
+  const auto images = or_nothing(inputs, "images");
   auto* vit = dynamic_cast<models::Vit*>(&model);
   if (auto* unetr = dynamic_cast<models::Unetr*>(&model)) vit = &unetr->encoder();
   for (const auto& port : report.graph.outputs) {
     if (item.part == Part::kAll) {
-      outputs[port.name] = model.forward(images);
+      outputs[port.name] = output_of(model, inputs);
     } else if (auto* t2t = dynamic_cast<models::T2tVit*>(&model)) {
       outputs[port.name] = t2t->forward_features(images);
     } else {
@@ -246,8 +407,8 @@ TEST_F(OnnxExportTest, FileSaysWhatTheModelDoes) {
     }
     EXPECT_EQ(found.size() + num_heads, model->named_parameters().size());
     for (const int64_t count : {1, 3}) {
-      const auto images = images_for(*model, count, 7);
-      EXPECT_PARITY(file.run(images), outputs_of(*model, item, report, images), at::kFloat);
+      const auto inputs = inputs_for(*model, report, count, 7);
+      EXPECT_PARITY(file.run(inputs), outputs_of(*model, item, report, inputs), at::kFloat);
     }
   }
 }
@@ -283,8 +444,8 @@ TEST_F(OnnxExportTest, AFixedBatchHasNoShapeOperators) {
   EXPECT_EQ(file.inputs[0].shape[0], "2");
   EXPECT_EQ(file.outputs[0].shape[0], "2");
   EXPECT_EQ(file.count("Shape"), 0);
-  const auto images = images_for(*model, 2, 9);
-  EXPECT_PARITY(file.run(images), outputs_of(*model, item, report, images), at::kFloat);
+  const auto inputs = inputs_for(*model, report, 2, 9);
+  EXPECT_PARITY(file.run(inputs), outputs_of(*model, item, report, inputs), at::kFloat);
   export_model(*model, path("any.onnx"));
   EXPECT_EQ(OnnxFile::read(path("any.onnx")).count("Shape"), 1);
 }
@@ -331,36 +492,45 @@ TEST_F(OnnxExportTest, ValuesInAFileOfTheirOwn) {
   }
 }
 
-TEST_F(OnnxExportTest, OtherModelsAreRefusedByName) {
+TEST_F(OnnxExportTest, SaysWhatEachInputIs) {
+  for (const auto& item : cases_of_more_than_images()) {
+    SCOPED_TRACE(item.name);
+    const auto model = model_of(item);
+    export_model(*model, path("more.onnx"), {.num_time_steps = 50});
+    const auto file = OnnxFile::read(path("more.onnx"));
+    const auto described = nlohmann::json::parse(file.metadata.at("fovea.inputs"));
+    ASSERT_EQ(described.size(), file.inputs.size());
+    for (const auto& port : file.inputs) {
+      EXPECT_EQ(described.at(port.name), port.help);
+      EXPECT_FALSE(port.help.empty()) << port.name;
+    }
+  }
+  const auto learned = model_of(cases_of_more_than_images()[1]);
+  export_model(*learned, path("learned.onnx"));
+  const auto file = OnnxFile::read(path("learned.onnx"));
+  ASSERT_EQ(file.inputs.size(), 2u);  // nothing depends on sizes and centres
+  EXPECT_EQ(file.inputs[1].name, "padding");
+  EXPECT_EQ(file.inputs[1].dtype, at::kBool);
+}
+
+TEST_F(OnnxExportTest, PartsThatMeanNothingAreRefusedByName) {
   using ::testing::HasSubstr;
-  const auto message = [&](const models::ModelConfig& config, Part part) -> std::string {
+  const auto message = [&](const models::ModelConfig& config) -> std::string {
     const auto model = models::build_model(config);
     model->init_weights(0);
     model->eval();
     try {
-      export_model(*model, path("refused.onnx"), {.part = part});
+      export_model(*model, path("refused.onnx"), {.part = Part::kEncoder});
     } catch (const ConfigError& error) {
       return error.what();
     }
     return "";
   };
-  models::MaeConfig mae;
-  mae.encoder.vit = models::EncoderConfig::headless(small_vit());
-  mae.decoder_embed_dim = 16;
-  mae.decoder_depth = 1;
-  mae.decoder_num_heads = 1;
-  EXPECT_THAT(message({mae}, Part::kAll), HasSubstr("a model mae cannot be exported to ONNX"));
-  EXPECT_EQ(message({mae}, Part::kEncoder), "");
-  models::DiffusionVitConfig diffusion;
-  diffusion.encoder.vit = models::EncoderConfig::headless(small_vit());
-  diffusion.encoder.vit.class_token = false;
-  EXPECT_THAT(message({diffusion}, Part::kAll),
-              HasSubstr("a model diffusion_vit cannot be exported"));
-  auto adaptive = small_vit();
-  adaptive.patching = "adaptive";
-  adaptive.fixed_length = 16;
-  adaptive.pos_embed = "learn";
-  EXPECT_THAT(message({adaptive}, Part::kAll), HasSubstr("it takes adaptive patches"));
+  EXPECT_EQ(message(small_mae(small_vit())), "");
+  EXPECT_THAT(
+      message(small_denoiser(small_vit(), "add")),
+      HasSubstr("a model diffusion_vit cannot be exported to ONNX: its tokens mean nothing"));
+  EXPECT_THAT(message({adaptive_vit({32})}), HasSubstr("it takes adaptive patches"));
   EXPECT_TRUE(!fs::exists(path("refused.onnx.data")));
 }
 
@@ -375,9 +545,12 @@ TEST_F(OnnxExportTest, OnnxRuntimeGivesTheSame) {
     const int64_t limit = item.name == "unetr_volume" ? 1000 : 1 << 30;
     const auto report = export_model(*model, path(item.name + ".onnx"),
                                      {.part = item.part, .file = {.max_inline_bytes = limit}});
-    const auto images = images_for(*model, 3, 11);
-    nn::write_tensor_file(path(item.name + ".images.npy"), {{"array", images}});
-    for (const auto& [name, value] : outputs_of(*model, item, report, images)) {
+    const auto inputs = inputs_for(*model, report, 3, 11);
+    for (const auto& [name, value] : inputs) {
+      nn::write_tensor_file(path(item.name + "." + name + ".npy"),
+                            {{"array", value.to(at::kFloat)}});
+    }
+    for (const auto& [name, value] : outputs_of(*model, item, report, inputs)) {
       nn::write_tensor_file(path(item.name + "." + name + ".npy"), {{"array", value}});
     }
   }

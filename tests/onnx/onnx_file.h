@@ -25,6 +25,8 @@ struct FileNode {
 struct FilePort {
   std::string name;
   std::vector<std::string> shape;  // "3", or "batch"
+  at::ScalarType dtype = at::kFloat;
+  std::string help;
 };
 
 struct OnnxFile {
@@ -40,7 +42,7 @@ struct OnnxFile {
 
   // All outputs, by name. Throws std::runtime_error for an operator that is not known, or an input
   // that no node before makes.
-  std::map<std::string, at::Tensor> run(const at::Tensor& images) const;
+  std::map<std::string, at::Tensor> run(const std::map<std::string, at::Tensor>& given) const;
   int64_t count(const std::string& op_type) const;
 };
 

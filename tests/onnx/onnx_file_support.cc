@@ -56,7 +56,8 @@ at::Tensor read_tensor(const ProtobufMessage& message, const std::string& folder
     raw = bytes_of(folder + "/" + place.at("location"))
               .substr(std::stoull(place.at("offset")), std::stoull(place.at("length")));
   }
-  const auto kind = message.integer(2) == 1 ? at::kFloat : at::kLong;
+  const auto number = message.integer(2);
+  const auto kind = number == 1 ? at::kFloat : number == 7 ? at::kLong : at::kBool;
   auto value = at::empty(message.integers(1), kind);
   if (value.nbytes() != raw.size()) throw std::runtime_error("a tensor of another size");
   std::memcpy(value.data_ptr(), raw.data(), raw.size());
@@ -65,9 +66,13 @@ at::Tensor read_tensor(const ProtobufMessage& message, const std::string& folder
 
 FilePort read_port(std::string_view bytes) {
   const ProtobufMessage message(bytes);
-  FilePort port{message.text(1), {}};
+  FilePort port;
+  port.name = message.text(1);
   const ProtobufMessage type{ProtobufMessage{message.text(2)}.text(1)};
-  if (type.integer(1) != 1) throw std::runtime_error("a port that is not float32");
+  const auto kind = type.integer(1);
+  if (kind != 1 && kind != 7 && kind != 9) throw std::runtime_error("a port of another type");
+  port.dtype = kind == 1 ? at::kFloat : kind == 7 ? at::kLong : at::kBool;
+  if (message.has(3)) port.help = message.text(3);
   const std::string shape = type.text(2);
   for (const auto& side : ProtobufMessage(shape).texts(1)) {
     const ProtobufMessage size(side);
@@ -139,6 +144,10 @@ at::Tensor arithmetic(const FileNode& node, const std::vector<at::Tensor>& in) {
   if (op == "LeakyRelu") return at::leaky_relu(in[0], node.attributes.at("alpha").real);
   if (op == "Sqrt") return at::sqrt(in[0]);
   if (op == "Reciprocal") return at::reciprocal(in[0]);
+  if (op == "Not") return in[0].logical_not();
+  if (op == "And") return in[0].logical_and(in[1]);
+  if (op == "Or") return in[0].logical_or(in[1]);
+  if (op == "Where") return at::where(in[0], in[1], in[2]);
   if (op.starts_with("Reduce")) return reduce(node, in);
   return {};
 }
@@ -150,8 +159,14 @@ at::Tensor movement(const FileNode& node, const std::vector<at::Tensor>& in) {
   if (op == "Reshape") return in[0].reshape(list_of(in[1]));
   if (op == "Transpose") return in[0].permute(node.attributes.at("perm").integers).contiguous();
   if (op == "Gather") return gather(in[0], in[1], axis());
+  if (op == "GatherElements") return in[0].gather(axis(), in[1]);
+  if (op == "ScatterElements") return in[0].scatter(axis(), in[1], in[2]);
+  if (op == "Cast") {
+    const auto to = node.attributes.at("to").integer;
+    return in[0].to(to == 1 ? at::kFloat : to == 7 ? at::kLong : at::kBool);
+  }
   if (op == "Concat") return at::cat(in, axis());
-  if (op == "Expand") return in[0] * at::ones(list_of(in[1]), in[0].options());
+  if (op == "Expand") return at::broadcast_tensors({in[0], at::empty(list_of(in[1]))})[0];
   if (op == "Pad") return pad(in[0], list_of(in[1]), in[2].item<float>());
   if (op == "Slice") {
     return in[0].slice(in[3].item<int64_t>(), in[1].item<int64_t>(), in[2].item<int64_t>(),
@@ -214,9 +229,14 @@ OnnxFile OnnxFile::read(const std::string& path) {
   return file;
 }
 
-std::map<std::string, at::Tensor> OnnxFile::run(const at::Tensor& images) const {
+std::map<std::string, at::Tensor> OnnxFile::run(
+    const std::map<std::string, at::Tensor>& given) const {
   auto values = initializers;
-  values[inputs.at(0).name] = images;
+  for (const auto& port : inputs) {
+    const auto& value = given.at(port.name);
+    if (value.scalar_type() != port.dtype) throw std::runtime_error("another type " + port.name);
+    values[port.name] = value;
+  }
   for (const auto& node : nodes) {
     std::vector<at::Tensor> in;
     for (const auto& name : node.inputs) {

@@ -43,7 +43,7 @@ int64_t visit(const nlohmann::json& schema, const std::string& key,
 
 TEST(TrainConfigTest, EveryNumberHasBothEnds) {
   std::vector<std::string> open;
-  EXPECT_GT(visit(nlohmann::json(config_schema<TrainConfig>()), "", open), 500);
+  EXPECT_GT(visit(nlohmann::json(config_schema<TrainConfig>()), "", open), 350);
   EXPECT_THAT(open, ::testing::IsEmpty());
 }
 

@@ -40,12 +40,19 @@ std::string text_of(const onnx::Port& port) {
   return fmt::format("{} [{}]", port.name, fmt::join(sides, ", "));
 }
 
+const char* type_of(const onnx::Port& port) {
+  if (port.dtype == at::kBool) return "bool";
+  return port.dtype == at::kLong ? "int64" : "float32";
+}
+
 nlohmann::json json_of(const onnx::Port& port) {
   auto sides = nlohmann::json::array();
   for (const auto& size : port.shape) {
     sides.push_back(size.is_fixed() ? nlohmann::json(size.fixed) : nlohmann::json("batch"));
   }
-  return {{"name", port.name}, {"shape", sides}};
+  nlohmann::json line = {{"name", port.name}, {"shape", sides}, {"type", type_of(port)}};
+  if (!port.help.empty()) line["help"] = port.help;
+  return line;
 }
 
 // What a program that runs the file needs to know of its input and output.
@@ -69,6 +76,14 @@ void export_onnx(const ExportArguments& arguments, const train::Inference& infer
   options.part = arguments.part == "encoder" ? onnx::Part::kEncoder : onnx::Part::kAll;
   if (arguments.batch_size > 0) options.batch_size = arguments.batch_size;
   options.file.metadata = metadata_of(inference);
+  if (inference.config) {
+    const auto& patching = inference.config->data.adaptive_patching;
+    if (patching && patching->separate_channels) {
+      options.num_trees = inference.model->input_spec().in_chans;
+    }
+    const auto* diffusion = inference.config->task.get_if<train::DiffusionConfig>();
+    if (diffusion != nullptr) options.num_time_steps = diffusion->num_time_steps;
+  }
   const auto report = onnx::export_model(*inference.model, arguments.file, options);
   const auto& graph = report.graph;
   if (arguments.json) {
@@ -91,7 +106,7 @@ void export_onnx(const ExportArguments& arguments, const train::Inference& infer
     say("data:   {} (keep it beside the model)\n", report.file.data_file);
   }
   for (const auto& port : graph.inputs) {
-    say("input:  {} float32, normalised as for training\n", text_of(port));
+    say("input:  {} {}: {}\n", text_of(port), type_of(port), port.help);
   }
   for (const auto& port : graph.outputs) say("output: {} float32\n", text_of(port));
 }
@@ -152,7 +167,7 @@ void add_export(Command app) {
       .show_default();
   command
       .add_option("--part", arguments->part,
-                  "ONNX: all, images to logits; encoder, images to tokens and features")
+                  "ONNX: all, such as images to logits; encoder, images to tokens and features")
       .one_of({"all", "encoder"})
       .show_default();
   command
