@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -19,6 +20,12 @@ namespace fovea {
 namespace {
 
 constexpr int kSurvived = 42;
+
+// As in a terminal: in the background, or under nohup, a shell has had some of them ignored.
+const bool are_as_in_a_terminal = [] {
+  for (const int signal : kStopSignals) std::signal(signal, SIG_DFL);
+  return true;
+}();
 
 // The status, as waitpid gives it, of a process that runs `body` and, where that returns, exits
 // with kSurvived.
