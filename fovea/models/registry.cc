@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <new>
 
 #include "fovea/core/error.h"
@@ -84,6 +85,11 @@ std::vector<std::string> list_models() {
   auto names = VitConfig::preset_names();
   for (auto& name : T2tVitConfig::preset_names()) names.push_back(std::move(name));
   return names;
+}
+
+bool is_model_name(const std::string& text) {
+  const auto names = list_models();
+  return std::find(names.begin(), names.end(), text) != names.end();
 }
 
 std::string hint_for_model(const std::string& unknown) {

@@ -20,6 +20,8 @@ ModelPtr build_model(const ModelConfig& config, at::Device device = at::kCPU);
 // the tables.
 std::vector<std::string> list_models();
 
+bool is_model_name(const std::string& text);
+
 // What to say where no model has this name: the nearest one, or how to see them all.
 std::string hint_for_model(const std::string& unknown);
 

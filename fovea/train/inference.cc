@@ -143,11 +143,6 @@ bool is_weights(const std::string& path) {
   return weights::is_weights_folder(path) || (is_there(path) && !is_folder(path));
 }
 
-bool is_name_of_model(const std::string& text) {
-  const auto names = models::list_models();
-  return std::find(names.begin(), names.end(), text) != names.end();
-}
-
 WeightsSource find_source(const std::string& target, const InferenceOptions& options);
 
 // A file of weights as the target, with the model that --model names.
@@ -196,7 +191,7 @@ WeightsSource find_source(const std::string& target, const InferenceOptions& opt
         "{}: a folder without config.yaml; expected a run folder, a weights file or a model's name",
         target);
   }
-  if (!is_name_of_model(target)) {
+  if (!models::is_model_name(target)) {
     fail<ConfigError>("{}: neither a file, nor a run folder, nor the name of a model{}", target,
                       or_nearest_target(target));
   }
@@ -478,7 +473,7 @@ void save_inference_weights(const std::string& path, const models::Model& model,
 bool is_target(const std::string& word, const InferenceOptions& options) {
   if (!options.model.empty() && !options.weights.empty()) return false;
   if (!options.weights.empty()) {
-    return is_run_folder(word) || is_recipe(word) || is_name_of_model(word);
+    return is_run_folder(word) || is_recipe(word) || models::is_model_name(word);
   }
   if (options.model.empty()) return true;
   if (weights::is_weights_folder(word) || is_own_run(word)) return true;

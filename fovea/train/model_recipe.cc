@@ -65,8 +65,7 @@ TrainConfig recipe_of_model(const std::string& name, const std::vector<std::stri
 NamedModel find_model(const std::string& source) {
   if (is_run_folder(source)) return {.config = load_run_config(source)};
   if (is_recipe(source)) return {.config = load_model_recipe(source)};
-  const auto names = models::list_models();
-  if (std::find(names.begin(), names.end(), source) != names.end()) {
+  if (models::is_model_name(source)) {
     return {.config = recipe_of_model(source), .is_preset = true};
   }
   fail<ConfigError>("--model {}: neither the name of a model, nor a recipe, nor a run folder{}",

@@ -44,8 +44,7 @@ train::TrainConfig find_config(const SummaryArguments& arguments) {
   if (is_there(target) && !is_folder(target)) {
     return train::load_model_recipe(target, arguments.overrides);
   }
-  const auto names = models::list_models();
-  if (std::find(names.begin(), names.end(), target) == names.end()) {
+  if (!models::is_model_name(target)) {
     fail<ConfigError>("{}: neither a recipe, nor a run folder, nor the name of a model{}", target,
                       train::or_nearest_target(target));
   }
