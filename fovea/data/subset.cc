@@ -21,6 +21,13 @@ SubsetDataset::SubsetDataset(std::shared_ptr<const Dataset> source, double start
   }
 }
 
+std::shared_ptr<const Dataset> SubsetDataset::of_one(std::shared_ptr<const Dataset> source,
+                                                     int64_t index) {
+  FOVEA_CHECK(index >= 0 && index < source->size(), "index={}; expected 0 to {}", index,
+              source->size() - 1);
+  return std::shared_ptr<const Dataset>(new SubsetDataset(std::move(source), index));
+}
+
 int64_t SubsetDataset::in_source(int64_t index) const {
   FOVEA_CHECK(index >= 0 && index < size(), "index={}; expected 0 to {}", index, size() - 1);
   return first_ + index;

@@ -35,6 +35,9 @@ class SubsetDataset : public DatasetView {
  public:
   // Throws ConfigError: the shares leave no sample.
   SubsetDataset(std::shared_ptr<const Dataset> source, double start, double end);
+  // Sample `index` alone.
+  static std::shared_ptr<const Dataset> of_one(std::shared_ptr<const Dataset> source,
+                                               int64_t index);
 
   int64_t size() const override { return last_ - first_; }
   void read(int64_t index, Sample& sample) const override;
@@ -44,6 +47,8 @@ class SubsetDataset : public DatasetView {
   std::string describe(int64_t index) const override;
 
  private:
+  explicit SubsetDataset(std::shared_ptr<const Dataset> source, int64_t first)
+      : DatasetView(std::move(source)), first_(first), last_(first + 1) {}
   int64_t in_source(int64_t index) const;
 
   int64_t first_;

@@ -36,6 +36,19 @@ TEST(SubsetDatasetTest, SharesMeetWithoutGapOrOverlap) {
       HasSubstr("0 <= start < end <= 1"));
 }
 
+TEST(SubsetDatasetTest, OneSampleAlone) {
+  const auto source = std::make_shared<FakeDataset>(5, 4);
+  const auto third = SubsetDataset::of_one(source, 2);
+  ASSERT_EQ(third->size(), 1);
+  Sample a, b;
+  source->read(2, a);
+  third->read(0, b);
+  EXPECT_EQ(a.image.pixels, b.image.pixels);
+  EXPECT_EQ(third->describe(0), source->describe(2));
+  EXPECT_THROW(third->read(1, b), Error);
+  EXPECT_THROW(SubsetDataset::of_one(source, 5), Error);
+}
+
 // Samples of two channels, as image or volume.
 class TwoChannels : public FakeDataset {
  public:

@@ -62,24 +62,10 @@ PredictInputs of_files(const std::vector<std::string>& arguments,
   return files;
 }
 
-class OneSample : public data::DatasetView {
- public:
-  OneSample(std::shared_ptr<const data::Dataset> source, int64_t index)
-      : DatasetView(std::move(source)), index_(index) {}
-
-  int64_t size() const override { return 1; }
-  void read(int64_t, data::Sample& sample) const override { source_->read(index_, sample); }
-  data::VolumeSize size_of(int64_t) const override { return source_->size_of(index_); }
-  std::string describe(int64_t) const override { return source_->describe(index_); }
-
- private:
-  int64_t index_;
-};
-
 }  // namespace
 
 std::shared_ptr<const data::Dataset> PredictInputs::only(int64_t i) const {
-  return std::make_shared<OneSample>(samples, i);
+  return data::SubsetDataset::of_one(samples, i);
 }
 
 std::string PredictInputs::file(int64_t i) const {
