@@ -88,9 +88,4 @@ Inference load_inference(const std::string& target, const InferenceOptions& opti
 void save_inference_weights(const std::string& path, const models::Model& model,
                             const TrainConfig& config, const std::vector<std::string>& class_names);
 
-// Whether the first word behind a command is such a target, or already one of its inputs because
-// the options say it all: with both of --model and --weights it is an input; beside --weights a
-// run, a recipe or a preset is a target; beside --model what is called as weights are.
-bool is_target(const std::string& word, const InferenceOptions& options);
-
 }  // namespace fovea::train

@@ -11,6 +11,7 @@
 #include "fovea/core/error.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/weights.h"
+#include "fovea/train/inference_source.h"
 #include "tests/train/tiny_run.h"
 
 namespace fovea::train {
