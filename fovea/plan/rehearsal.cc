@@ -11,14 +11,13 @@
 #include "fovea/core/error.h"
 #include "fovea/kernels/meta_kernels.h"
 #include "fovea/models/registry.h"
-#include "fovea/optim/ema.h"
 #include "fovea/parallel/mesh.h"
 #include "fovea/plan/live_memory.h"
 #include "fovea/train/example_batch.h"
 #include "fovea/train/fp8_start.h"
+#include "fovea/train/mesh_state.h"
 #include "fovea/train/ranks.h"
 #include "fovea/train/session.h"
-#include "fovea/train/sharding.h"
 #include "fovea/train/step_input.h"
 
 namespace fovea::plan {
@@ -63,80 +62,47 @@ class ObservedTask : public train::Task {
   std::function<void()> on_loss_;
 };
 
-// The pieces of a run, as Trainer has them.
-struct Pieces {
-  Pieces(const train::TrainConfig& run_config, const parallel::DeviceMesh& mesh,
-         parallel::World& world)
-      : config(run_config),
-        model(train::make_model_without_values(config)),
-        model_parallel(train::share_out_model(config, *model, mesh)),
-        shards(train::make_shards(config, *model, mesh)),
-        optimizer(train::make_optimizer(config, *model,
-                                        {.shards = shards.get(), .layers = model_parallel.get()})) {
-    model->train();
-    if (!shards) {
-      reducer = train::make_reducer(config.parallel, *optimizer, mesh.data_parallel());
-    }
-    if (config.trainer.ema.enabled) {
-      ema = std::make_unique<optim::Ema>(*optimizer,
-                                         optim::EmaOptions{.decay = config.trainer.ema.decay,
-                                                           .warmup = config.trainer.ema.warmup});
-    }
-    if (config.device.fp8 == "off") return;
-    auto layers = train::fp8_candidates(*model);
-    if (config.device.fp8 != "auto") train::check_fp8_layers(config.device.fp8, layers);
-    const bool is_delayed = config.device.fp8 == "delayed";
-    fp8 = std::make_unique<train::Fp8Layers>(
-        std::move(layers), is_delayed ? train::Fp8Scale::kDelayed : train::Fp8Scale::kCurrent,
-        at::kMeta, world.all(), /*keeps_codes=*/shards == nullptr);
+// FP8 as on a GPU that has it.
+void start_fp8(train::MeshState& state) {
+  const auto& mode = state.config.device.fp8;
+  if (mode == "off") return;
+  auto layers = train::fp8_candidates(*state.model);
+  if (mode != "auto") train::check_fp8_layers(mode, layers);
+  state.fp8 = std::make_unique<train::Fp8Layers>(
+      std::move(layers), mode == "delayed" ? train::Fp8Scale::kDelayed : train::Fp8Scale::kCurrent,
+      at::kMeta, state.mesh.world().all(), /*keeps_codes=*/state.shards == nullptr);
+  state.options.fp8 = state.fp8.get();
+}
+
+// Shares are in the memory of the host, but not where that is what computes.
+bool is_offloaded(const train::MeshState& state) {
+  return state.shards && state.config.parallel.cpu_offload && state.config.device.type != "cpu";
+}
+
+RankMemory memory_of(const train::MeshState& state) {
+  std::vector<at::Tensor> parameters = state.model->parameters(), moments;
+  for (const auto& [name, tensor] : state.optimizer->state()) moments.push_back(tensor);
+  const auto flat = state.optimizer->flat_param();
+  const StateMemory shares{.parameters = bytes_of({flat}),
+                           .gradients = bytes_of({state.optimizer->flat_grad()}),
+                           .optimizer = bytes_of(moments),
+                           .average = state.ema ? bytes_of({flat}) : 0};
+  RankMemory result;
+  if (is_offloaded(state)) {
+    result.host = shares;
+  } else {
+    static_cast<StateMemory&>(result) = shares;
+    parameters.push_back(flat);
   }
+  result.parameters = bytes_of(parameters);
+  return result;
+}
 
-  // Shares are in the memory of the host, but not where that is what computes.
-  bool is_offloaded() const {
-    return shards && config.parallel.cpu_offload && config.device.type != "cpu";
-  }
-
-  RankMemory memory() const {
-    std::vector<at::Tensor> parameters = model->parameters(), moments;
-    for (const auto& [name, tensor] : optimizer->state()) moments.push_back(tensor);
-    const StateMemory shares{.parameters = bytes_of({optimizer->flat_param()}),
-                             .gradients = bytes_of({optimizer->flat_grad()}),
-                             .optimizer = bytes_of(moments),
-                             .average = ema ? bytes_of({optimizer->flat_param()}) : 0};
-    RankMemory result;
-    if (is_offloaded()) {
-      result.host = shares;
-    } else {
-      static_cast<StateMemory&>(result) = shares;
-      parameters.push_back(optimizer->flat_param());
-    }
-    result.parameters = bytes_of(parameters);
-    return result;
-  }
-
-  const train::TrainConfig& config;
-  models::ModelPtr model;
-  std::unique_ptr<parallel::ModelParallel> model_parallel;
-  std::unique_ptr<parallel::ShardedParams> shards;
-  std::unique_ptr<optim::Optimizer> optimizer;
-  std::unique_ptr<parallel::GradientReducer> reducer;
-  std::unique_ptr<optim::Ema> ema;
-  std::unique_ptr<train::Fp8Layers> fp8;
-};
-
-train::StepOptions options_of(const train::TrainConfig& config, const Pieces& pieces,
-                              const parallel::DeviceMesh& mesh) {
-  train::StepOptions options{.seed = static_cast<uint64_t>(config.run.seed),
-                             .max_grad_norm = config.trainer.max_grad_norm,
-                             .max_grad_value = config.trainer.max_grad_value,
-                             .max_grad_ratio = config.trainer.max_grad_ratio};
-  options.compute.device = at::kMeta;
-  options.compute.dtype = train::dtype_from_name(config.device.dtype, at::kMeta);
-  options.ranks = &mesh.data_parallel();
-  options.reducer = pieces.reducer.get();
-  options.shards = pieces.shards.get();
-  options.model_parallel = pieces.model_parallel.get();
-  options.fp8 = pieces.fp8.get();
+train::StepOptions options_of(const train::TrainConfig& config, int64_t micro_batch_size) {
+  auto options = train::step_options(
+      config,
+      {.device = at::kMeta, .dtype = train::dtype_from_name(config.device.dtype, at::kMeta)});
+  options.micro_batch_size = micro_batch_size;
   return options;
 }
 
@@ -216,7 +182,6 @@ Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& 
     return trace.make_group(ranks, rank, backend);
   });
   const parallel::DeviceMesh mesh(world, mesh_shape);
-  Pieces pieces(config, mesh, world);
   const auto shard = train::data_shard(mesh);
   Rehearsal result;
   result.mesh = mesh_shape;
@@ -230,9 +195,12 @@ Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& 
   for (const auto& parameter : models::build_model(config.model, at::kMeta)->parameters()) {
     result.num_parameters += parameter.numel();
   }
-  auto options = options_of(config, pieces, mesh);
-  options.micro_batch_size = result.micro_batch_size;
-  train::ExampleBatches examples(config, *pieces.model, options.compute.dtype);
+  train::MeshState state(config, mesh, train::ModelStart::without_values(config),
+                         options_of(config, result.micro_batch_size));
+  state.model->train();
+  state.options.scaler = nullptr;  // there are no numbers that a scale could follow from
+  start_fp8(state);
+  train::ExampleBatches examples(config, *state.model, state.options.compute.dtype);
   meta_kernels.set_conditions(examples.has_all_patches());
   // The last micro-batch may be a smaller one.
   const int64_t rehearsed = std::min(kRehearsedMicroBatches, result.num_micro_batches);
@@ -243,29 +211,29 @@ Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& 
                            trace.add({.kind = Event::Kind::kMicroBatch});
                            return examples.rows(begin, end);
                          }};
-  result.memory = pieces.memory();
+  result.memory = memory_of(state);
   int64_t at_rest = 0;
-  const ObservedTask task(train::make_task(config.task, *pieces.model), [&] {
+  const ObservedTask task(std::move(state.task), [&] {
     auto& most = result.memory.activations;
     most = std::max(most, memory.bytes() - at_rest);
   });
-  const int64_t state = result.memory.state() + result.memory.host.state();
+  const int64_t at_start = result.memory.state() + result.memory.host.state();
   for (int64_t step = 0; step < 2; ++step) {
     result.memory.activations = 0;
     at_rest = memory.bytes();
     trace.clear();
     memory.reset_peak();
     on_meta([&] {
-      train::compute_gradients(*pieces.model, task, *pieces.optimizer, input, step, options);
+      train::compute_gradients(*state.model, task, *state.optimizer, input, step, state.options);
     });
     trace.add({.kind = Event::Kind::kUpdate});
-    result.memory.working = memory.peak() - state;
-    if (pieces.is_offloaded()) memory.reset_peak();  // from here on the host works
-    pieces.optimizer->step(/*lr=*/1e-3);
-    if (pieces.ema) pieces.ema->update(step);
+    result.memory.working = memory.peak() - at_start;
+    if (is_offloaded(state)) memory.reset_peak();  // from here on the host works
+    state.optimizer->step(/*lr=*/1e-3);
+    if (state.ema) state.ema->update(step);
     trace.add({.kind = Event::Kind::kEnd});
-    (pieces.is_offloaded() ? result.memory.host_working : result.memory.working) =
-        memory.peak() - state;
+    (is_offloaded(state) ? result.memory.host_working : result.memory.working) =
+        memory.peak() - at_start;
   }
   result.groups = trace.groups();
   name_groups(result.groups, mesh_shape, rank);

@@ -14,7 +14,6 @@
 #include "fovea/optim/config.h"
 #include "fovea/optim/param_groups.h"
 #include "fovea/train/example_batch.h"
-#include "fovea/train/fp8_start.h"
 #include "fovea/train/session.h"
 
 namespace fovea::train {
@@ -27,6 +26,19 @@ void synchronize_with(c10::Device device) {
   c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
 }
 
+// A recipe's step-0 weights, whatever it starts from, in one process, whatever it asks for.
+BenchOptions for_one_process(BenchOptions options) {
+  auto& config = options.config;
+  config.run.seed = kBenchSeed;
+  config.init = {};
+  const auto recompute = config.parallel.recompute;
+  const auto every = config.parallel.recompute_every;
+  config.parallel = {};
+  config.parallel.recompute = recompute;
+  config.parallel.recompute_every = every;
+  return options;
+}
+
 }  // namespace
 
 double seconds_of(c10::Device device, const std::function<void()>& work) {
@@ -37,38 +49,32 @@ double seconds_of(c10::Device device, const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-BenchWorkload::BenchWorkload(const BenchOptions& options)
-    : options_(options),
-      step_options_(step_options(options.config)),
-      model_(models::build_model(options.config.model, step_options_.compute.device)),
-      batch_(noise_batch(options.config, *model_, options.batch_size)) {
-  model_->init_weights(kBenchSeed);
-  model_->train(options.is_training);
-  if (!options.is_training || !options.is_recipe) {
-    sample_ = to_tensors(batch_, 0, options.batch_size, step_options_.compute);
+BenchWorkload::BenchWorkload(const BenchOptions& options) : options_(for_one_process(options)) {
+  const auto& config = options_.config;
+  const auto step_options = train::step_options(config);
+  if (options_.is_training && options_.is_recipe) {
+    state_.emplace(config, mesh_, step_options);
+    state_->start_fp8(options_.batch_size, /*saved=*/nullptr);
+    model_ = state_->model;
+  } else {
+    model_ = models::build_model(config.model, step_options.compute.device);
+    model_->init_weights(kBenchSeed);
   }
-  if (!options.is_training) {
+  model_->train(options_.is_training);
+  batch_ = noise_batch(config, *model_, options_.batch_size);
+  if (state_) {
+    stepper_.emplace(*state_->model, *state_->task, *state_->optimizer, state_->ema.get(),
+                     state_->options, numbers_on(step_options.compute.device));
+    use_graphs(*stepper_, config.device, step_options.compute.device);
+    return;
+  }
+  sample_ = to_tensors(batch_, 0, options_.batch_size, step_options.compute);
+  if (options_.is_training) {
+    const optim::OptimConfig adamw{optim::AdamWConfig()};
+    optimizer_ = optim::make_optimizer(adamw, optim::param_groups(*model_, adamw));
+  } else {
     copies_ = kernels::WeightCopies::of_model(model_->parameters());
-    return;
   }
-  if (!options.is_recipe) {
-    const optim::OptimConfig config{optim::AdamWConfig()};
-    optimizer_ = optim::make_optimizer(config, optim::param_groups(*model_, config));
-    return;
-  }
-  if (!options.config.trainer.freeze.empty()) {
-    freeze_parameters(*model_, options.config.trainer.freeze);
-  }
-  task_ = make_task(options.config.task, *model_);
-  optimizer_ = make_optimizer(options.config, *model_);
-  scaler_ = make_grad_scaler(options.config);
-  step_options_.scaler = scaler_.get();
-  fp8_ = make_fp8(options.config, *model_, step_options_.compute.device,
-                  {.samples = options.batch_size});
-  step_options_.fp8 = fp8_.get();
-  stepper_.emplace(*model_, *task_, *optimizer_, /*ema=*/nullptr, step_options_,
-                   numbers_on(step_options_.compute.device));
-  use_graphs(*stepper_, options.config.device, step_options_.compute.device);
 }
 
 void BenchWorkload::step() {
@@ -117,13 +123,13 @@ nn::NamedTensors BenchWorkload::gradients() {
     named.emplace_back("weights." + item.key(), item.value().detach().clone());
   }
   if (options_.is_recipe) {
-    auto options = step_options_;
+    auto options = state_->options;
     options.max_grad_norm = options.max_grad_value = options.max_grad_ratio = 0;
-    compute_gradients(*model_, *task_, *optimizer_, batch_, step_++, options);
+    compute_gradients(*model_, *state_->task, *state_->optimizer, batch_, step_++, options);
   } else {
     classifier_gradients();
   }
-  for (const auto& spec : optimizer_->params()) {
+  for (const auto& spec : (state_ ? state_->optimizer : optimizer_)->params()) {
     named.emplace_back("gradients." + spec.name, spec.param.grad());
   }
   return named;

@@ -12,8 +12,8 @@
 #include "fovea/models/registry.h"
 #include "fovea/optim/optimizer.h"
 #include "fovea/train/bench.h"
+#include "fovea/train/mesh_state.h"
 #include "fovea/train/stepper.h"
-#include "fovea/train/task.h"
 
 namespace fovea::train {
 
@@ -38,15 +38,13 @@ class BenchWorkload {
   void train_recipe();
 
   BenchOptions options_;
-  StepOptions step_options_;
+  parallel::DeviceMesh mesh_{parallel::World::single(), {}};
+  std::optional<MeshState> state_;  // of training as a recipe says
   models::ModelPtr model_;
   data::Batch batch_;
   TensorBatch sample_;  // batch_ on the device; a recipe's training step makes its own
   std::unique_ptr<kernels::WeightCopies> copies_;  // of inference
-  std::unique_ptr<optim::Optimizer> optimizer_;    // of training, with copies of its own
-  std::unique_ptr<Task> task_;                     // of a recipe
-  std::unique_ptr<optim::GradScaler> scaler_;      // of a recipe; null: losses are not scaled
-  std::unique_ptr<Fp8Layers> fp8_;                 // of a recipe; null: off
+  std::unique_ptr<optim::Optimizer> optimizer_;    // of a classifier's training, with its copies
   std::optional<Stepper> stepper_;                 // of a recipe
   int64_t step_ = 0;
 };

@@ -35,6 +35,12 @@ ModelStart::ModelStart(const TrainConfig& config, const ComputeOptions& compute)
   file_ = std::move(fitted);
 }
 
+ModelStart::ModelStart(models::ModelPtr without_values) : model_(std::move(without_values)) {}
+
+ModelStart ModelStart::without_values(const TrainConfig& config) {
+  return ModelStart(make_model_without_values(config));
+}
+
 ModelStart::~ModelStart() = default;
 
 at::Tensor ModelStart::whole(const std::string& name) const {

@@ -27,6 +27,10 @@ class ModelStart {
   // Throws what make_model throws.
   ModelStart(const TrainConfig& config, const ComputeOptions& compute);
   ~ModelStart();
+  ModelStart(const ModelStart&) = delete;
+  ModelStart& operator=(const ModelStart&) = delete;
+  // A model that gets none: all of it stays on the meta device.
+  static ModelStart without_values(const TrainConfig& config);
 
   // On the meta device, or with values on the compute device; frozen parameters marked.
   const models::ModelPtr& model() const { return model_; }
@@ -35,10 +39,11 @@ class ModelStart {
   parallel::ParamValues values(const parallel::ModelParallel& layers) const;
 
  private:
+  explicit ModelStart(models::ModelPtr without_values);
   at::Tensor whole(const std::string& name) const;
 
-  uint64_t seed_;
-  at::Device device_;
+  uint64_t seed_ = 0;
+  at::Device device_ = at::kMeta;
   models::ModelPtr model_;
   std::map<std::string, std::vector<int64_t>> shapes_;  // of whole parameters; empty: has values
   models::FittedWeights file_;                          // what init.weights has of them

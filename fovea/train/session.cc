@@ -237,12 +237,16 @@ ComputeOptions compute_options(const DeviceConfig& config) {
 }
 
 StepOptions step_options(const TrainConfig& config) {
+  return step_options(config, compute_options(config.device));
+}
+
+StepOptions step_options(const TrainConfig& config, const ComputeOptions& compute) {
   return {.seed = static_cast<uint64_t>(config.run.seed),
           .micro_batch_size = config.trainer.micro_batch_size.value_or(0),
           .max_grad_norm = config.trainer.max_grad_norm,
           .max_grad_value = config.trainer.max_grad_value,
           .max_grad_ratio = config.trainer.max_grad_ratio,
-          .compute = compute_options(config.device)};
+          .compute = compute};
 }
 
 void use_graphs(Stepper& stepper, const DeviceConfig& config, c10::Device device) {

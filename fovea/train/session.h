@@ -83,6 +83,7 @@ std::unique_ptr<optim::GradScaler> make_grad_scaler(const TrainConfig& config);
 
 ComputeOptions compute_options(const DeviceConfig& config);
 StepOptions step_options(const TrainConfig& config);
+StepOptions step_options(const TrainConfig& config, const ComputeOptions& compute);
 
 class Stepper;
 // device.cuda_graph. Throws ConfigError for `on` where there is no GPU.

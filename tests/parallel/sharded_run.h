@@ -13,11 +13,9 @@
 
 #include "fovea/optim/ema.h"
 #include "fovea/parallel/mesh.h"
-#include "fovea/train/model_start.h"
+#include "fovea/train/mesh_state.h"
 #include "fovea/train/ranks.h"
 #include "fovea/train/session.h"
-#include "fovea/train/sharding.h"
-#include "fovea/train/step.h"
 #include "tests/support/parity.h"
 #include "tests/train/model_cases.h"
 
@@ -42,44 +40,38 @@ inline at::Tensor joined(const optim::ParamSpec& spec, const at::Tensor& values,
   return whole;
 }
 
-// The pieces of a training, all in float64; or with activations of another dtype and float32
-// weights.
-struct ShardedTraining {
-  // Without a mesh one process has all, whatever the config says.
-  static TrainConfig config_on(TrainConfig config, const parallel::DeviceMesh* mesh) {
-    if (mesh == nullptr) config.parallel = {};
+// What a training is made from. Without a mesh one process has all, whatever the config says.
+struct TrainingOrigin {
+  TrainingOrigin(TrainConfig run_config, const parallel::DeviceMesh* run_mesh, at::ScalarType dtype)
+      : own_config(run_mesh ? run_config : in_one_process(run_config)),
+        own_mesh(run_mesh ? *run_mesh : parallel::DeviceMesh(parallel::World::single(), {})),
+        start(own_config, {}) {
+    own_config.trainer.ema = {.enabled = true, .decay = 0.7, .warmup = false};
+    if (dtype == at::kDouble) start.model()->to(at::kDouble);
+  }
+
+  static TrainConfig in_one_process(TrainConfig config) {
+    config.parallel = {};
     return config;
   }
 
-  ShardedTraining(const TrainConfig& run_config, const parallel::DeviceMesh* mesh,
-                  at::ScalarType dtype = at::kDouble)
-      : config(run_config),
-        source(open_training_data(config, mesh ? data_shard(*mesh) : data::Shard{})),
-        start(config_on(config, mesh), {}),
-        model(start.model()),
-        task(make_task(config.task, *model)) {
-    if (dtype == at::kDouble) model->to(at::kDouble);
-    if (mesh != nullptr) {
-      layers = share_out_model(config, *model, *mesh);
-      shards = make_shards(config, *model, *mesh, start.values(*layers));
-    }
-    optimizer = make_optimizer(config, *model, sharing());
-    if (mesh != nullptr && !shards) {
-      reducer = make_reducer(config.parallel, *optimizer, mesh->data_parallel());
-    }
-    ema = std::make_unique<optim::Ema>(*optimizer, optim::EmaOptions{.decay = 0.7});
-    options = {.seed = 7,
-               .max_grad_norm = config.trainer.max_grad_norm,
-               .max_grad_value = config.trainer.max_grad_value,
-               .max_grad_ratio = config.trainer.max_grad_ratio};
-    options.compute.dtype = dtype;
-    if (mesh != nullptr) options.ranks = &mesh->data_parallel();
-    options.shards = shards.get();
-    options.reducer = reducer.get();
-    options.model_parallel = layers.get();
-  }
+  TrainConfig own_config;
+  parallel::DeviceMesh own_mesh;
+  ModelStart start;
+};
 
-  Sharing sharing() const { return {.shards = shards.get(), .layers = layers.get()}; }
+// The state of a training with its data, all in float64; or with activations of another dtype and
+// float32 weights.
+struct ShardedTraining : TrainingOrigin, MeshState {
+  ShardedTraining(const TrainConfig& run_config, const parallel::DeviceMesh* run_mesh,
+                  at::ScalarType dtype = at::kDouble)
+      : TrainingOrigin(run_config, run_mesh, dtype),
+        MeshState(own_config, own_mesh, start,
+                  step_options(own_config, {.device = at::kCPU, .dtype = dtype})),
+        source(open_training_data(own_config, data_shard(own_mesh))) {
+    options.seed = 7;
+    options.micro_batch_size = 0;
+  }
 
   StepOutcome compute(int64_t step) {
     auto batch = source.loader->next();
@@ -91,26 +83,16 @@ struct ShardedTraining {
     support::NamedTensors result;
     for (const auto& item : model->named_parameters()) {
       result[item.key()] = item.value().detach().clone();
-      const auto cut = layers ? layers->cut_of(item.key()) : std::nullopt;
+      const auto cut = model_parallel->cut_of(item.key());
       if (!cut) continue;
       const auto part = nn::all_of_cut(item.value().sizes(), *cut);
       result[item.key()] = nn::spread_part(part, item.value().detach());
-      layers->tp().all_reduce(result[item.key()], "a cut");
+      model_parallel->tp().all_reduce(result[item.key()], "a cut");
     }
     return result;
   }
 
-  TrainConfig config;
   DataSource source;
-  ModelStart start;
-  models::ModelPtr model;
-  std::unique_ptr<Task> task;
-  std::unique_ptr<parallel::ModelParallel> layers;
-  std::unique_ptr<parallel::ShardedParams> shards;
-  std::unique_ptr<optim::Optimizer> optimizer;
-  std::unique_ptr<parallel::GradientReducer> reducer;  // null with shards
-  std::unique_ptr<optim::Ema> ema;
-  StepOptions options;
 };
 
 // mesh: null is one process. Two steps, of which the second one goes by what the first one left:
@@ -134,9 +116,7 @@ inline ShardedRun run_sharded(const TrainConfig& config, const parallel::DeviceM
     training.ema->update(step);
   }
   result.weights = training.weights();
-  if (mesh != nullptr) {
-    check_same_weights(*training.model, *mesh, *training.layers, training.shards.get());
-  }
+  training.check_same_weights();
   const optim::EmaScope average(training.ema.get());
   result.averages = training.weights();
   return result;

@@ -5,13 +5,11 @@
 #include <iostream>
 
 #include "fovea/models/registry.h"
-#include "fovea/optim/ema.h"
 #include "fovea/plan/live_memory.h"
 #include "fovea/plan/rehearsal.h"
+#include "fovea/train/mesh_state.h"
 #include "fovea/train/ranks.h"
 #include "fovea/train/session.h"
-#include "fovea/train/sharding.h"
-#include "fovea/train/step.h"
 #include "tests/parallel/run_ranks.h"
 #include "tests/train/model_cases.h"
 
@@ -66,21 +64,10 @@ struct Measured {
 Measured train_two_steps(const train::TrainConfig& config, const DeviceMesh& mesh) {
   auto source = train::open_training_data(config, train::data_shard(mesh));
   LiveMemory memory(c10::DeviceType::CPU);
-  const auto model = train::make_model(config, {});
-  model->train();
-  const auto task = train::make_task(config.task, *model);
-  const auto model_parallel = train::share_out_model(config, *model, mesh);
-  const auto shards = train::make_shards(config, *model, mesh);
-  const auto optimizer = train::make_optimizer(
-      config, *model, {.shards = shards.get(), .layers = model_parallel.get()});
-  const auto reducer =
-      shards ? nullptr : train::make_reducer(config.parallel, *optimizer, mesh.data_parallel());
-  optim::Ema ema(*optimizer, {.decay = 0.9});
-  auto options = train::step_options(config);
-  options.ranks = &mesh.data_parallel();
-  options.reducer = reducer.get();
-  options.shards = shards.get();
-  options.model_parallel = model_parallel.get();
+  auto with_average = config;
+  with_average.trainer.ema = {.enabled = true, .decay = 0.9};
+  train::MeshState state(with_average, mesh, train::step_options(config));
+  state.model->train();
   Measured result{.counts = {}, .state = memory.bytes(), .peak = 0};
   std::map<std::string, parallel::Communicator*> groups = {
       {"dp_replicate x dp_shard", &mesh.data_parallel()}};
@@ -93,9 +80,10 @@ Measured train_two_steps(const train::TrainConfig& config, const DeviceMesh& mes
     for (auto& [axis, group] : groups) group->reset_counts();
     auto batch = source.loader->next();
     memory.reset_peak();
-    train::compute_gradients(*model, *task, *optimizer, batch, step, options);
-    optimizer->step(1e-3);
-    ema.update(step);
+    train::compute_gradients(*state.model, *state.task, *state.optimizer, batch, step,
+                             state.options);
+    state.optimizer->step(1e-3);
+    state.ema->update(step);
   }
   result.peak = memory.peak();
   for (const auto& [axis, group] : groups) {

@@ -1,0 +1,175 @@
+// A run until its first step: what it is made of, and where it goes on from.
+#include <algorithm>
+#include <cmath>
+
+#include "fovea/core/error.h"
+#include "fovea/core/stop_signals.h"
+#include "fovea/train/model_summary.h"
+#include "fovea/train/ranks.h"
+#include "fovea/train/run_length.h"
+#include "fovea/train/take_over.h"
+#include "fovea/train/trainer_run.h"
+
+namespace fovea::train {
+namespace {
+
+std::unique_ptr<FeatureCache> training_cache_of(const TrainConfig& config, data::Shard shard) {
+  if (config.trainer.cache_features == "none") return nullptr;
+  return std::make_unique<FeatureCache>(open_training_section(config, shard));
+}
+
+std::unique_ptr<FeatureCache> validation_cache_of(const TrainConfig& config,
+                                                  const data::Dataset& training,
+                                                  data::Shard shard) {
+  if (config.trainer.cache_features == "none" || !config.data.val) return nullptr;
+  return std::make_unique<FeatureCache>(
+      open_validation_section(config, training.class_names(), shard));
+}
+
+// "train.log" of the first process, "train.rank1.log" of the second.
+std::string own_file_name(const char* stem, const char* ending, const parallel::World& world) {
+  return world.is_first() ? fmt::format("{}.{}", stem, ending)
+                          : fmt::format("{}.rank{}.{}", stem, world.rank(), ending);
+}
+
+}  // namespace
+
+Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode,
+                  parallel::World& run_world)
+    : config(run_config),
+      world(run_world),
+      mesh(make_mesh(config, world)),
+      training_cache(training_cache_of(config, data_shard(mesh))),
+      training(training_cache ? training_cache->source()
+                              : open_training_data(config, data_shard(mesh))),
+      steps_per_epoch(training.loader->batches_per_epoch()),
+      num_steps(total_steps(config.trainer, steps_per_epoch)),
+      eval_every_steps(config.trainer.eval_every_steps.value_or(
+          std::llround(config.trainer.eval_every_epochs * static_cast<double>(steps_per_epoch)))),
+      schedule(config.schedule, optim::base_lr(config.optim), num_steps),
+      folder(config, world.is_first() ? FolderRole::kOwner : FolderRole::kGuest),
+      log_file(folder.file(own_file_name("train", "log", world)).string()),
+      attention(folder.file(own_file_name("attention", "json", world)).string()),
+      validation_cache(validation_cache_of(config, *training.dataset, data_shard(mesh))),
+      validation(validation_cache ? validation_cache->source()
+                                  : open_validation_data(config, training.dataset->class_names(),
+                                                         data_shard(mesh))),
+      state(config, mesh, step_options(config)),
+      checkpoint_metrics(train::checkpoint_metrics(config.checkpoint, *state.task)),
+      log(folder.path().string(), config.log, mode,
+          world.is_first() ? TrainingLog::Role::kWriter : TrainingLog::Role::kSilent),
+      timeline(folder.path(), config.log.trace_steps, world) {
+  state.open_checkpoints(folder.file("checkpoints").string());
+  state.options.notes = [this] {
+    return StepNotes{.stop_requests = StopSignals::received() != 0 ? 1 : 0,
+                     .bad_samples = training.loader->num_bad_sample_events()};
+  };
+  if (!config.trainer.micro_batch_size) find_pass_size();
+  check_cacheable(config.trainer, *state.model);
+  log.watch("train", *training.loader);
+  if (validation.loader) log.watch("val", *validation.loader);
+  if (world.size() > 1) log.compare(world.all());
+  if (config.log.peak_tflops) log.count_flops(training_flops_per_image(config), world.size());
+  stepper.emplace(*state.model, *state.task, *state.optimizer, state.ema.get(), state.options,
+                  numbers_on(state.options.compute.device));
+}
+
+void Trainer::Run::resume() {
+  auto found = state.load_latest();
+  if (!found) return take_over();
+  try {
+    state.load(*found);
+    restore({found->scalars, found->source});
+  } catch (const DataError& error) {
+    throw CheckpointError(error.what());
+  }
+  check_not_beyond(step, num_steps);
+  log_info(fmt::format("{}: going on from step {} of {}", folder.path().string(), step, num_steps));
+  if (const auto* before = folder.config_before()) {
+    const auto notice = length_notice(*before, config, steps_per_epoch, step);
+    if (!notice.empty()) log_info(fmt::format("{}: {}", folder.path().string(), notice));
+  }
+}
+
+void Trainer::Run::restore(const JsonValue& scalars) {
+  step = saved_step = static_cast<int64_t>(scalars.at("step").count());
+  position = static_cast<int64_t>(scalars.at("position").count());
+  evaluated_step = scalars.at("evaluated_step").integer();
+  for (const auto& [name, value] : scalars.at("last_eval").members())
+    last_eval[name] = value.number();
+  if (const auto found = scalars.find("best")) best = found->number();
+  if (const auto found = scalars.find("fp8")) saved_fp8 = found->raw();
+  log.restore(scalars.at("log"));
+}
+
+// The steps of another system's run count as this one's.
+void Trainer::Run::take_over() {
+  step = take_over_run(config, *state.model, *state.optimizer, state.ema.get(), state.sharing());
+  if (step == 0) return;
+  if (step >= num_steps) {
+    fail<ConfigError>(
+        "init.step: {} steps were done, and the run has {} in all; trainer.max_steps and "
+        "max_epochs "
+        "count from the first step of the run that is taken over: set more, or init.step=0 for a "
+        "new schedule",
+        step, num_steps);
+  }
+  position = training.loader->position_of(step);
+  log_info(fmt::format("{}: going on from step {} of {}, with learning rate {:.4g}",
+                       folder.path().string(), step, num_steps, schedule.lr(step)));
+}
+
+// trainer.micro_batch_size: auto; from what an earlier start has come to.
+void Trainer::Run::find_pass_size() {
+  const auto path = folder.file("micro_batch.json").string();
+  const double kept = world.is_first() ? static_cast<double>(kept_pass_size(path)) : 0;
+  state.options.micro_batch_size =
+      std::llround(parallel::max_over_ranks(world.all(), kept, "the size of micro-batches"));
+  passes = std::make_unique<PassSize>(
+      state.options.micro_batch_size,
+      [this, path](int64_t size, int64_t from, const std::string& fault, bool goes_on) {
+        if (goes_on && !world.is_first()) return;
+        keep_pass_size(path, size);
+        if (!goes_on) return;  // the error says it
+        log.say(fmt::format(
+            "trainer.micro_batch_size: memory ran out in a pass of {} samples ({}); going on with "
+            "passes of {}, which {} keeps for the next start",
+            from, fault, size, path));
+      });
+  state.options.passes = passes.get();
+}
+
+// After resume, which knows what was chosen before.
+void Trainer::Run::start_fp8() {
+  if (is_over()) return;  // it multiplies nothing
+  const auto of_pass = state.options.micro_batch_size > 0
+                           ? state.options.micro_batch_size
+                           : config.data.global_batch_size / data_ranks().size();
+  state.start_fp8(of_pass, saved_fp8 ? &*saved_fp8 : nullptr);
+}
+
+// After resume, which has the last word on the weights of the backbone.
+void Trainer::Run::prepare_features() {
+  if (!training_cache) {
+    if (!has_frozen_backbone(config.trainer, *state.model)) return;
+    backbone = std::make_unique<FrozenBackbone>(*state.model);
+    state.options.features = backbone.get();
+    return;
+  }
+  state.options.features = training_cache.get();
+  if (is_over()) return;  // it needs none
+  const auto pass = [&](FeatureCache& cache, const char* split) {
+    cache.compute(*state.model, {.compute = state.options.compute,
+                                 .micro_batch_size = state.options.micro_batch_size,
+                                 .on_progress =
+                                     [&](int64_t done, int64_t total) {
+                                       log.progress().update(
+                                           fmt::format("features of {} {}/{}", split, done, total));
+                                     },
+                                 .ranks = &data_ranks()});
+  };
+  pass(*training_cache, "train");
+  if (validation_cache) pass(*validation_cache, "val");
+}
+
+}  // namespace fovea::train
