@@ -14,6 +14,7 @@ struct ParallelConfig {
   std::optional<int64_t> dp_replicate = {};
   int64_t dp_shard = 1;
   int64_t zero = 3;
+  std::string shard_outer = "none";
   bool reshard_after_forward = true;
   int64_t min_num_params = 0;
   std::string param_dtype = "float32";
@@ -41,6 +42,11 @@ struct ParallelConfig {
     v.field("zero", self.zero,
             "what dp_shard shares out; 1: optimizer and averages; 2: and gradients; 3: and weights",
             {.min = 1, .max = 3});
+    v.field("shard_outer", self.shard_outer,
+            "what dp_replicate shares out as well; optimizer: each copy has its part of moments, "
+            "averages and the weights that are updated, and gathers the rest of the new weights "
+            "once a step",
+            {.choices = {"none", "optimizer"}});
     v.field("reshard_after_forward", self.reshard_after_forward,
             "with zero 3, free gathered weights after forward and gather them again for backward; "
             "false: keep them until then");

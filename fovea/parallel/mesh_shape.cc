@@ -22,6 +22,12 @@ void ParallelConfig::validate(ConfigIssues& issues) const {
         "found true with dp_shard: 1, but it is shares of dp_shard that lie in the memory of "
         "the host; set dp_shard, or leave it out");
   }
+  if (shard_outer != "none" && dp_replicate == 1) {
+    issues.add("shard_outer",
+               fmt::format("found {} with dp_replicate: 1, but it is among the copies of "
+                           "dp_replicate that it shares out; set dp_replicate, or leave it out",
+                           shard_outer));
+  }
 }
 
 const char* name_of(MeshAxis axis) {

@@ -1,5 +1,6 @@
 // Weights of pieces, whole while they are needed.
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 #include "fovea/parallel/sharded_params_state.h"
@@ -33,6 +34,37 @@ void ShardedParams::State::hook_unit(size_t k) {
   });
 }
 
+// This rank's part of the buffer: [part_size].
+at::Tensor ShardedParams::State::own_values(const Piece& piece) const {
+  const auto own = at::zeros({piece.layout.part_size}, piece.buffer.options());
+  for_each_part(piece, own, [](const ShardedParam& param, const at::Tensor& range) {
+    range.copy_(param.part.detach());
+  });
+  return own;
+}
+
+// The parts' new values, to the copies that have the same share.
+void ShardedParams::State::start_share(size_t k) {
+  auto& piece = pieces[k];
+  const at::NoGradGuard no_grad;
+  const bool is_offloaded = piece.share.device() != piece.buffer.device();
+  piece.gathered_share =
+      is_offloaded ? at::empty(piece.share.sizes(), piece.buffer.options()) : piece.share;
+  piece.own_part = own_values(piece);
+  piece.gathering_share =
+      copies.start_all_gather(piece.gathered_share, piece.own_part, "shares of " + piece.name);
+}
+
+void ShardedParams::State::finish_share(size_t k) {
+  auto& piece = pieces[k];
+  const at::NoGradGuard no_grad;
+  piece.gathering_share->wait();
+  piece.gathering_share.reset();
+  piece.own_part.reset();
+  piece.share.copy_(piece.gathered_share);  // nothing where it is the same
+  piece.gathered_share.reset();
+}
+
 // Also of a piece that is there, with its new values.
 void ShardedParams::State::start_gather(size_t k) {
   auto& piece = pieces[k];
@@ -40,10 +72,7 @@ void ShardedParams::State::start_gather(size_t k) {
   const at::NoGradGuard no_grad;
   if (!piece.is_there) take_memory(piece.buffer);
   piece.is_there = true;
-  piece.own = at::zeros({piece.part_size}, piece.buffer.options());
-  for_each_part(piece, piece.own, [](const ShardedParam& param, const at::Tensor& own) {
-    own.copy_(param.part.detach());
-  });
+  piece.own = has_outer_parts() ? piece.share.to(piece.buffer.device()) : own_values(piece);
   piece.gathering = shards.start_all_gather(piece.buffer, piece.own, "weights of " + piece.name);
 }
 
@@ -106,6 +135,10 @@ void ShardedParams::values_changed() {
   const std::lock_guard lock(state.mutex);
   for (size_t k = 0; k < state.pieces.size(); ++k) {
     state.finish_gather(k);
+    if (state.has_outer_parts()) state.start_share(k);
+  }
+  for (size_t k = 0; k < state.pieces.size(); ++k) {
+    if (state.has_outer_parts()) state.finish_share(k);
     if (state.pieces[k].is_there) state.start_gather(k);
   }
   for (size_t k = 0; k < state.pieces.size(); ++k) state.finish_gather(k);

@@ -37,28 +37,41 @@ void ShardedParams::State::add_piece(const ParamPiece& from, const ParamValues& 
     end += round_up(param.numel(), kPartAlignment);
   }
   piece.last = params.size();
-  piece.part_size = round_up(end, kPartAlignment * shards.size()) / shards.size();
+  piece.layout =
+      FlatLayout::of(end, shards.size(), has_outer_parts() ? copies.size() : 1, kPartAlignment);
   piece.dtype = from.params[0].second.scalar_type();
   for (size_t i = piece.first; i < piece.last; ++i) {
     const auto value = values ? values(params[i].name) : params[i].whole;
     if (i == piece.first) {
       const auto options = value.options().dtype(from.dtype.value_or(piece.dtype));
-      piece.buffer = at::zeros({piece.part_size * shards.size()}, options.requires_grad(false));
+      piece.buffer = at::zeros({piece.layout.size()}, options.requires_grad(false));
     }
     take_in(piece, i, value);
   }
+  if (has_outer_parts()) take_share(piece);
   piece.is_there = true;
   pieces.push_back(std::move(piece));
   release(pieces.size() - 1);
+}
+
+// Of the values that the buffer has.
+void ShardedParams::State::take_share(Piece& piece) {
+  const auto& layout = piece.layout;
+  piece.share = layout.num_shards == 1 ? piece.buffer
+                                       : piece.buffer.narrow(0, layout.shard_begin(shards.rank()),
+                                                             layout.shard_size());
+  if (piece.unit != nullptr) piece.share = piece.share.clone().to(home_of(piece));
 }
 
 // Moves a parameter into its piece's buffer; this rank's part of it stands by itself.
 void ShardedParams::State::take_in(const Piece& piece, size_t i, const at::Tensor& value) {
   auto& param = params[i];
   auto& place = places[i];
-  const auto size = param.whole.numel(), own_begin = shards.rank() * piece.part_size;
+  const auto size = param.whole.numel();
+  const auto own_begin =
+      piece.layout.part_begin(shards.rank(), has_outer_parts() ? copies.rank() : 0);
   const auto first = std::clamp<int64_t>(own_begin - place.begin, 0, size);
-  const auto last = std::clamp<int64_t>(own_begin + piece.part_size - place.begin, 0, size);
+  const auto last = std::clamp<int64_t>(own_begin + piece.layout.part_size - place.begin, 0, size);
   param.first = last > first ? first : 0;
   place.part_begin = place.begin + first - own_begin;
   param.part = value.detach().reshape({-1}).narrow(0, first, last - first).clone();
@@ -80,6 +93,9 @@ ShardedParams::ShardedParams(std::vector<ParamPiece> pieces, Communicator& shard
                              Communicator& copies, const ShardOptions& options,
                              const ParamValues& values)
     : state_(std::make_shared<State>(shards, copies, options)) {
+  FOVEA_CHECK(!options.outer || options.outer->size() == shards.size() * copies.size(),
+              "parts of {} ranks for {} copies of {} shards", options.outer->size(), copies.size(),
+              shards.size());
   for (const auto& piece : pieces) state_->add_piece(piece, values);
   FOVEA_CHECK(!state_->params.empty(), "no parameters to share out; unfreeze some");
   const auto count = state_->pieces.size();
@@ -98,6 +114,20 @@ ShardedParams::~ShardedParams() = default;
 const std::vector<ShardedParam>& ShardedParams::params() const { return state_->params; }
 Communicator& ShardedParams::shards() const { return state_->shards; }
 Communicator& ShardedParams::copies() const { return state_->copies; }
+Communicator& ShardedParams::owners() const {
+  return has_outer_parts() ? *state_->options.outer : state_->shards;
+}
+bool ShardedParams::has_outer_parts() const { return state_->has_outer_parts(); }
+
+std::vector<std::pair<std::string, at::Tensor>> ShardedParams::shares() const {
+  std::vector<std::pair<std::string, at::Tensor>> result;
+  if (has_outer_parts()) {
+    for (const auto& piece : state_->pieces) result.emplace_back(piece.name, piece.share);
+  } else {
+    for (const auto& param : state_->params) result.emplace_back(param.name, param.part);
+  }
+  return result;
+}
 
 int64_t ShardedParams::num_pieces() const { return static_cast<int64_t>(state_->pieces.size()); }
 

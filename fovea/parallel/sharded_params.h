@@ -51,7 +51,8 @@ struct ShardedParam {
   std::string name;
   at::Tensor whole;  // the model's leaf; without memory while its piece is not gathered
   std::vector<int64_t> shape;
-  at::Tensor part;  // a leaf of one dim: elements [first, first + numel) of the whole
+  at::Tensor part;  // what an optimizer updates: a leaf of one dim: elements [first, first + numel)
+                    // of the whole
   int64_t first = 0;
 };
 
@@ -67,6 +68,9 @@ struct ShardOptions {
   bool cpu_offload = false;
   // at::kBFloat16: gradients travel in it and are summed in float32. Else in their own dtype.
   at::ScalarType wire_dtype = at::kFloat;
+  // Not null: the copies have no equal parts, but each a part of its own of the share that they
+  // have in common; the ranks of all shards of all copies, copy by copy. See Note [Outer parts].
+  Communicator* outer = nullptr;
 };
 
 // Note [Pieces]
@@ -82,10 +86,19 @@ struct ShardOptions {
 // piece while backward goes on, in one order on all ranks: that of the forward turned round, then
 // the pieces of no unit from the last to the first. All ranks have to use units in one order; a
 // parameter that one of them did not use has a gradient of zeros.
+//
+// Note [Outer parts]
+// With ShardOptions::outer a rank's share of a piece, which it gathers from as above, is cut again:
+// each copy has a part of it, which alone has a gradient and what an optimizer keeps. Gradients are
+// reduce-scattered among the shards after every backward, as above, and added up there; after the
+// last one of a step, among the copies. When the parts have changed, the copies gather their share
+// from each other, once; the next forward then gathers among the shards alone. Of a piece that is
+// whole at all times the share is a view of the buffer. With one shard this is ZeRO 1 over the
+// copies.
 class ShardedParams {
  public:
   // Takes the parameters out of the model and leaves this rank's parts; collective over `shards`,
-  // the ranks that share out one copy. `copies`: the ranks that have the same parts, over which
+  // the ranks that share out one copy. `copies`: the ranks that have the same share, over which
   // gradients are summed as well. Both outlive it. The model's forward needs it from now on.
   // values: for parameters on the meta device, which get their memory here, piece by piece: beside
   // its parts, a rank has one piece and one whole parameter at a time. Empty: they have values.
@@ -99,6 +112,11 @@ class ShardedParams {
   const std::vector<ShardedParam>& params() const;
   Communicator& shards() const;
   Communicator& copies() const;
+  // The ranks that have different parts: those of shards(), with ShardOptions::outer of all copies.
+  Communicator& owners() const;
+  bool has_outer_parts() const;
+  // What the ranks of copies() have alike, by name: parts, or the shares that these are of.
+  std::vector<std::pair<std::string, at::Tensor>> shares() const;
 
   // Around every backward, on all ranks alike. After the last one of a step the parts' gradients
   // are the sums over all ranks, added to what they were. Collective; throws RankError.

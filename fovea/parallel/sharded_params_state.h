@@ -5,7 +5,9 @@
 #include <mutex>
 #include <optional>
 
+#include "fovea/parallel/flat_layout.h"
 #include "fovea/parallel/gradient_hooks.h"
+#include "fovea/parallel/part_sum.h"
 #include "fovea/parallel/sharded_params.h"
 
 namespace fovea::parallel {
@@ -15,19 +17,25 @@ struct ShardedParams::State : std::enable_shared_from_this<State> {
     std::string name;
     nn::UnitImpl* unit = nullptr;
     size_t first = 0, last = 0;  // its parameters: [first, last)
-    at::Tensor buffer;           // [N * part_size]; memory only while is_there
-    int64_t part_size = 0;
+    FlatLayout layout;
+    at::Tensor buffer;  // [layout.size()]; memory only while is_there
+    // With outer parts: [shard_size], of the buffer's dtype, where the parts are.
+    at::Tensor share;
     at::ScalarType dtype = at::kFloat;  // of the parts, and of sums of gradients
 
     bool is_there = false;               // or on its way
     std::unique_ptr<Pending> gathering;  // on its way
-    at::Tensor own;                      // [part_size] that is sent
+    at::Tensor own;                      // [shard_size] that is sent
+    // With outer parts: of the share, on its way; what it becomes, and the [part_size] sent.
+    std::unique_ptr<Pending> gathering_share;
+    at::Tensor gathered_share, own_part;
 
-    size_t num_missing = 0;  // gradients that are not there yet
-    std::unique_ptr<Pending> reducing;
-    at::Tensor sent,
-        received;  // [N * part_size]; received: [part_size], or as sent where converted
-    std::unique_ptr<Pending> joining;  // the sum over the copies
+    size_t num_missing = 0;                 // gradients that are not there yet
+    std::optional<PartSum> reducing;        // among the shards
+    std::unique_ptr<Pending> joining;       // the sum over the copies
+    at::Tensor joined;                      // [part_size] of that
+    std::optional<PartSum> reducing_outer;  // the same with outer parts
+    at::Tensor kept;  // [shard_size], with outer parts: sums of the backwards before the last one
   };
   struct Place {
     size_t piece = 0;
@@ -40,7 +48,12 @@ struct ShardedParams::State : std::enable_shared_from_this<State> {
 
   void add_piece(const ParamPiece& piece, const ParamValues& values);
   void take_in(const Piece& piece, size_t i, const at::Tensor& value);
+  void take_share(Piece& piece);
   void hook_unit(size_t k);
+
+  at::Tensor own_values(const Piece& piece) const;
+  void start_share(size_t k);
+  void finish_share(size_t k);
 
   void start_gather(size_t k);
   void finish_gather(size_t k);
@@ -55,10 +68,17 @@ struct ShardedParams::State : std::enable_shared_from_this<State> {
   void start_ready();
   void start_reduce(size_t k);
   void finish_reduce(size_t k);
+  void start_join(Piece& piece, const at::Tensor& sum);
+  void start_outer(Piece& piece, at::Tensor sum);
   void finish_join(size_t k);
 
   bool is_resident(size_t k) const { return pieces[k].unit == nullptr; }
+  bool has_outer_parts() const { return options.outer != nullptr; }
   bool is_converted() const { return options.wire_dtype == at::kBFloat16; }
+  at::ScalarType wire_of(const Piece& piece) const {
+    return is_converted() ? options.wire_dtype : piece.dtype;
+  }
+  at::Device home_of(const Piece& piece) const { return params[piece.first].part.device(); }
   template <class Body>
   void for_each_part(const Piece& piece, const at::Tensor& own, Body body) const;
 

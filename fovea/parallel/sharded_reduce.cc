@@ -63,63 +63,70 @@ void ShardedParams::State::start_reduce(size_t k) {
     under_way.pop_front();
   }
   auto& piece = pieces[k];
-  const auto options_sent =
-      piece.buffer.options().dtype(is_converted() ? options.wire_dtype : piece.dtype);
-  piece.sent = at::empty({piece.buffer.numel()}, options_sent);
+  const auto sent = at::empty({piece.layout.size()}, piece.buffer.options().dtype(wire_of(piece)));
   for (size_t i = piece.first; i < piece.last; ++i) {
     const int64_t begin = places[i].begin, size = params[i].whole.numel();
-    const int64_t end = i + 1 < piece.last ? places[i + 1].begin : piece.sent.numel();
+    const int64_t end = i + 1 < piece.last ? places[i + 1].begin : sent.numel();
     auto& grad = params[i].whole.mutable_grad();
-    auto target = piece.sent.narrow(0, begin, size);
+    auto target = sent.narrow(0, begin, size);
     if (grad.defined()) {
       target.copy_(grad.reshape({-1}));
     } else {
       target.zero_();
     }
-    piece.sent.narrow(0, begin + size, end - begin - size).zero_();
+    sent.narrow(0, begin + size, end - begin - size).zero_();
     grad.reset();
   }
-  const auto what = "gradients of " + piece.name;
-  piece.received = at::empty({is_converted() ? piece.sent.numel() : piece.part_size}, options_sent);
-  piece.reducing = is_converted() ? shards.start_all_to_all(piece.received, piece.sent, what)
-                                  : shards.start_reduce_scatter(piece.received, piece.sent, what);
+  piece.reducing.emplace(shards, sent, piece.dtype, "gradients of " + piece.name);
   under_way.push_back(k);
 }
 
 void ShardedParams::State::finish_reduce(size_t k) {
+  const at::NoGradGuard no_grad;
   auto& piece = pieces[k];
-  piece.reducing->wait();
+  const auto sum = piece.reducing->finish();  // [shard_size]
   piece.reducing.reset();
-  piece.sent.reset();
-  if (is_converted()) {
-    piece.received = piece.received.view({shards.size(), piece.part_size})
-                         .to(piece.dtype)
-                         .sum(0);  // [part_size]
-  }
-  const bool is_joined = is_last && copies.size() > 1;
-  for_each_part(piece, piece.received, [&](const ShardedParam& param, const at::Tensor& sum) {
-    if (is_joined) {
-      sum.add_(grad_of(param.part).to(sum.device()));
-    } else {
-      grad_of(param.part).add_(sum.to(param.part.device()));
-    }
+  if (has_outer_parts()) return start_outer(piece, sum);
+  if (is_last && copies.size() > 1) return start_join(piece, sum);
+  for_each_part(piece, sum, [](const ShardedParam& param, const at::Tensor& own) {
+    grad_of(param.part).add_(own.to(param.part.device()));
   });
-  if (is_joined) {
-    piece.joining = copies.start_all_reduce(piece.received, "gradients of " + piece.name);
-  } else {
-    piece.received.reset();
-  }
+}
+
+// The sum over the copies, which have equal parts.
+void ShardedParams::State::start_join(Piece& piece, const at::Tensor& sum) {
+  for_each_part(piece, sum, [](const ShardedParam& param, const at::Tensor& own) {
+    own.add_(grad_of(param.part).to(own.device()));
+  });
+  piece.joined = sum;
+  piece.joining = copies.start_all_reduce(sum, "gradients of " + piece.name);
+}
+
+// See Note [Outer parts].
+void ShardedParams::State::start_outer(Piece& piece, at::Tensor sum) {
+  if (piece.kept.defined()) sum.add_(piece.kept.to(sum.device()));
+  piece.kept = is_last ? at::Tensor() : sum.to(home_of(piece));
+  if (!is_last) return;
+  piece.reducing_outer.emplace(copies, sum.to(wire_of(piece)), piece.dtype,
+                               "gradients of " + piece.name);
 }
 
 void ShardedParams::State::finish_join(size_t k) {
   auto& piece = pieces[k];
+  if (piece.reducing_outer) {
+    const auto sum = piece.reducing_outer->finish();  // [part_size]
+    piece.reducing_outer.reset();
+    for_each_part(piece, sum, [](const ShardedParam& param, const at::Tensor& own) {
+      grad_of(param.part).add_(own.to(param.part.device()));
+    });
+  }
   if (!piece.joining) return;
   piece.joining->wait();
   piece.joining.reset();
-  for_each_part(piece, piece.received, [](const ShardedParam& param, const at::Tensor& sum) {
+  for_each_part(piece, piece.joined, [](const ShardedParam& param, const at::Tensor& sum) {
     grad_of(param.part).copy_(sum);
   });
-  piece.received.reset();
+  piece.joined.reset();
 }
 
 void ShardedParams::before_backward(bool is_last) {

@@ -25,9 +25,11 @@ std::vector<int64_t> divisors(int64_t number, int64_t most) {
 std::vector<std::string> overrides_of(const ParallelConfig& parallel) {
   std::vector<std::string> overrides = {
       fmt::format("parallel.dp_shard={}", parallel.dp_shard),
-      fmt::format("parallel.cp={}", parallel.cp), fmt::format("parallel.tp={}", parallel.tp),
+      fmt::format("parallel.cp={}", parallel.cp),
+      fmt::format("parallel.tp={}", parallel.tp),
       fmt::format("parallel.sequence_parallel={}", parallel.sequence_parallel),
-      fmt::format("parallel.recompute={}", parallel.recompute)};
+      fmt::format("parallel.recompute={}", parallel.recompute),
+      fmt::format("parallel.shard_outer={}", parallel.shard_outer)};
   overrides.push_back(parallel.dp_replicate
                           ? fmt::format("parallel.dp_replicate={}", *parallel.dp_replicate)
                           : "parallel.dp_replicate=auto");
@@ -51,6 +53,7 @@ std::vector<ParallelConfig> possible_meshes(const ParallelConfig& recipe, int64_
         parallel.dp_shard = dp_shard;
         parallel.dp_replicate = rest / dp_shard;
         parallel.sequence_parallel = tp > 1;
+        if (parallel.dp_replicate == 1) parallel.shard_outer = "none";
       }
     }
   }

@@ -92,9 +92,14 @@ RankMemory memory_of(const train::MeshState& state) {
     result.host = shares;
   } else {
     static_cast<StateMemory&>(result) = shares;
-    parameters.push_back(flat);
   }
   result.parameters = bytes_of(parameters);
+  parameters.push_back(flat);
+  if (state.shards && state.shards->has_outer_parts()) {
+    for (const auto& [name, share] : state.shards->shares()) parameters.push_back(share);
+  }
+  auto& of_parts = is_offloaded(state) ? result.host.parameters : result.parameters;
+  of_parts = bytes_of(parameters) - (is_offloaded(state) ? result.parameters : 0);
   return result;
 }
 

@@ -105,16 +105,18 @@ void zero_of_bionemo(Importer& in, const std::string& key, const ConfigNode& /*v
   in.mapped("parallel.zero");
 }
 
-// Optimizer states over the copies too: with one copy there is nothing to share out.
+// By number, or by what is shared out over the copies; of one copy there is nothing to share out.
 void outer_of_bionemo(Importer& in, const std::string& key, const ConfigNode& /*value*/) {
   const auto text = in.text(key);
   const bool is_off = text.empty() || text == "0" || text == "no_shard";
   if (is_off || in.number("distributed.dp_outer", 1) <= 1) {
     return in.mapped("", is_off ? "off, as here" : "there is one copy (distributed.dp_outer)");
   }
-  in.refused(
-      "the copies of dp_replicate have equal optimizer states; dp_shard over all processes "
-      "shares them out");
+  if (text != "1" && text != "optim") {
+    return in.refused(fmt::format("found {}; expected no_shard (0) or optim (1)", text));
+  }
+  in.set("parallel.shard_outer", "optimizer");
+  in.mapped("parallel.shard_outer");
 }
 
 // Of the run in Weights & Biases, where it is asked for.

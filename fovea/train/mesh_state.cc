@@ -22,18 +22,18 @@ std::unique_ptr<optim::Ema> make_ema(const TrainConfig& config, optim::Optimizer
                                       optim::EmaOptions{.decay = ema.decay, .warmup = ema.warmup});
 }
 
-// Of the ranks that share out the first copy.
-checkpoint::StoreOptions store_options(const TrainConfig& config,
-                                       const parallel::DeviceMesh& mesh) {
-  auto& shards = mesh.axis(MeshAxis::kDpShard);
+// Of the ranks that share out the first copy, with shard_outer all copies.
+checkpoint::StoreOptions store_options(const TrainConfig& config, const parallel::DeviceMesh& mesh,
+                                       const Sharing& sharing) {
+  auto& owners = sharing.owners();
   auto& tp = mesh.axis(MeshAxis::kTp);
   return {.keep = config.checkpoint.keep,
           .async = config.checkpoint.async,
-          .writer = shards.rank() * tp.size() + tp.rank(),
-          .num_writers = shards.size() * tp.size(),
+          .writer = owners.rank() * tp.size() + tp.rank(),
+          .num_writers = owners.size() * tp.size(),
           .barrier =
-              [&shards, &tp] {
-                shards.barrier("the folder of a checkpoint");
+              [&owners, &tp] {
+                owners.barrier("the folder of a checkpoint");
                 tp.barrier("the folder of a checkpoint");
               },
           .patience = config.launch.timeout};
@@ -99,11 +99,13 @@ void MeshState::load(const checkpoint::State& saved) {
 }
 
 void MeshState::open_checkpoints(const std::string& folder) {
-  checkpoints = std::make_unique<checkpoint::Store>(folder, store_options(config, mesh));
+  checkpoints = std::make_unique<checkpoint::Store>(folder, store_options(config, mesh, sharing()));
 }
 
 bool MeshState::has_writers_parts() const {
-  return mesh.coordinate(MeshAxis::kDpReplicate) == 0 && mesh.coordinate(MeshAxis::kCp) == 0;
+  const bool is_of_first =
+      sharing().has_outer_parts() || mesh.coordinate(MeshAxis::kDpReplicate) == 0;
+  return is_of_first && mesh.coordinate(MeshAxis::kCp) == 0;
 }
 
 std::optional<checkpoint::State> MeshState::load_latest() {

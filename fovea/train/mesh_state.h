@@ -55,7 +55,8 @@ struct MeshState {
   // Throws CheckpointError. Collective.
   void load(const checkpoint::State& saved);
 
-  // A folder of checkpoints, of which the ranks that share out the first copy write their parts.
+  // A folder of checkpoints, of which the ranks that share out the first copy write their parts,
+  // with shard_outer those of all copies.
   void open_checkpoints(const std::string& folder);
   bool has_writers_parts() const;
   // The newest one of which every rank finds whole what it needs: together that is all of it.

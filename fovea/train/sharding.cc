@@ -53,7 +53,7 @@ class PartsToSave {
       }
       const auto cut = spec == specs_.end() && sharing_.layers ? sharing_.layers->cut_of(key)
                                                                : std::nullopt;  // of a frozen one
-      if (cut && sharing_.shard_rank() == 0) parts[key] = nn::all_of_cut(tensor.sizes(), *cut);
+      if (cut && sharing_.owners().rank() == 0) parts[key] = nn::all_of_cut(tensor.sizes(), *cut);
       if (sharing_.is_first() || parts.contains(key)) to[key] = tensor;
     }
   }
@@ -120,7 +120,7 @@ void give_rest(models::Model& model, const parallel::ParamValues& values) {
 }  // namespace
 
 void Sharing::sum(const at::Tensor& x, const std::string& what) const {
-  if (shards != nullptr) shards->shards().all_reduce(x, what);
+  if (shards != nullptr) owners().all_reduce(x, what);
   if (layers != nullptr) layers->tp().all_reduce(x, what);
 }
 
@@ -129,11 +129,13 @@ std::unique_ptr<parallel::ShardedParams> make_shards(const TrainConfig& config,
                                                      const parallel::DeviceMesh& mesh,
                                                      const parallel::ParamValues& values) {
   auto& ranks = mesh.axis(parallel::MeshAxis::kDpShard);
+  auto& copies = mesh.axis(parallel::MeshAxis::kDpReplicate);
+  const auto& options = config.parallel;
+  const bool has_outer_parts = options.shard_outer == "optimizer" && copies.size() > 1;
   std::unique_ptr<parallel::ShardedParams> shards;
-  if (ranks.size() > 1) {
-    const auto& options = config.parallel;
+  if (ranks.size() > 1 || has_outer_parts) {
     auto pieces =
-        options.zero == 3
+        options.zero == 3 && ranks.size() > 1
             ? parallel::pieces_by_unit(model, {.min_num_params = options.min_num_params,
                                                .units = models::parallel_plan(config.model).units})
             : parallel::pieces_by_size(model);
@@ -141,12 +143,13 @@ std::unique_ptr<parallel::ShardedParams> make_shards(const TrainConfig& config,
       pieces = parallel::gathered_in(std::move(pieces), at::kBFloat16);
     }
     shards = std::make_unique<parallel::ShardedParams>(
-        std::move(pieces), ranks, mesh.axis(parallel::MeshAxis::kDpReplicate),
+        std::move(pieces), ranks, copies,
         parallel::ShardOptions{
-            .reduce_every_backward = options.zero >= 2,
+            .reduce_every_backward = options.zero >= 2 && ranks.size() > 1,
             .reshard_after_forward = options.reshard_after_forward,
             .cpu_offload = options.cpu_offload,
-            .wire_dtype = options.reduce_dtype == "bfloat16" ? at::kBFloat16 : at::kFloat},
+            .wire_dtype = options.reduce_dtype == "bfloat16" ? at::kBFloat16 : at::kFloat,
+            .outer = has_outer_parts ? &mesh.data_parallel() : nullptr},
         values);
   }
   if (values) give_rest(model, values);
@@ -224,7 +227,7 @@ models::ModelPtr whole_model(const TrainConfig& config, const models::ModelPtr& 
     const auto own = item.value().detach();
     const auto cut = sharing.layers ? sharing.layers->cut_of(item.key()) : std::nullopt;
     if (cut) {
-      join(item.key(), nn::all_of_cut(own.sizes(), *cut), own, sharing.shard_rank() == 0);
+      join(item.key(), nn::all_of_cut(own.sizes(), *cut), own, sharing.owners().rank() == 0);
     } else {
       weights[item.key()] = own;
     }

@@ -17,24 +17,29 @@
 namespace fovea::train {
 
 // Who has which parts of a model: a parameter is cut among the ranks of tp first, then each cut is
-// shared out over dp_shard. The ranks of both together have one copy.
+// shared out over dp_shard, and with shard_outer over dp_replicate. The ranks of all together have
+// one copy of what the optimizer keeps.
 struct Sharing {
-  parallel::ShardedParams* shards = nullptr;        // null: dp_shard is 1
+  parallel::ShardedParams* shards = nullptr;        // null: data parallel ranks have all alike
   const parallel::ModelParallel* layers = nullptr;  // null: tp is 1
 
   bool is_on() const { return shards != nullptr || tp_size() > 1; }
   // Of the ranks that have a copy: one counts and saves what all have alike.
-  bool is_first() const { return shard_rank() == 0 && tp_rank() == 0; }
-  int64_t shard_rank() const { return shards ? shards->shards().rank() : 0; }
+  bool is_first() const { return owners().rank() == 0 && tp_rank() == 0; }
+  // The ranks of data parallel that have different parts.
+  parallel::Communicator& owners() const {
+    return shards ? shards->owners() : parallel::one_rank();
+  }
+  bool has_outer_parts() const { return shards != nullptr && shards->has_outer_parts(); }
   int64_t tp_rank() const { return layers ? layers->tp().rank() : 0; }
   int64_t tp_size() const { return layers ? layers->tp().size() : 1; }
   // x becomes its sum over the ranks that have a copy. Collective over them.
   void sum(const at::Tensor& x, const std::string& what) const;
 };
 
-// Shares out the model's trained parameters, or what tp has left of them; null where dp_shard is 1.
-// The mesh outlives it. values: of a model on the meta device, of which every parameter has memory
-// and values then (see model_start.h). Collective.
+// Shares out the model's trained parameters, or what tp has left of them; null where the recipe
+// shares out nothing over data parallel ranks. The mesh outlives it. values: of a model on the meta
+// device, of which every parameter has memory and values then (see model_start.h). Collective.
 std::unique_ptr<parallel::ShardedParams> make_shards(const TrainConfig& config,
                                                      models::Model& model,
                                                      const parallel::DeviceMesh& mesh,

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "fovea/core/error.h"
+#include "fovea/core/log.h"
 #include "fovea/core/stop_signals.h"
 #include "fovea/core/trace.h"
 #include "fovea/train/inference.h"
@@ -167,6 +168,11 @@ void Trainer::Run::end_step() {
 }
 
 FitResult Trainer::Run::fit() {
+  if (config.parallel.shard_outer != "none" && !state.sharing().has_outer_parts()) {
+    log_info(fmt::format(
+        "parallel.shard_outer: {} has no effect, as there is one copy of the model (dp_replicate)",
+        config.parallel.shard_outer));
+  }
   resume();
   start_fp8();
   folder.write_config(config);

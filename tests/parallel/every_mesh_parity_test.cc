@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <iostream>
 #include <map>
 #include <optional>
@@ -23,9 +24,9 @@ using parallel::ParallelConfig;
 using parallel::testing::run_ranks;
 
 std::string text_of(const ParallelConfig& mesh) {
-  return fmt::format("dp_replicate {} dp_shard {} (zero {}) cp {} tp {}{}, recompute {}",
-                     mesh.dp_replicate.value_or(0), mesh.dp_shard, mesh.zero, mesh.cp, mesh.tp,
-                     mesh.sequence_parallel ? " sp" : "", mesh.recompute);
+  return fmt::format("dp_replicate {} dp_shard {} (zero {}, outer {}) cp {} tp {}{}, recompute {}",
+                     mesh.dp_replicate.value_or(0), mesh.dp_shard, mesh.zero, mesh.shard_outer,
+                     mesh.cp, mesh.tp, mesh.sequence_parallel ? " sp" : "", mesh.recompute);
 }
 
 TrainConfig whole_batches(TrainConfig config) {
@@ -97,7 +98,10 @@ TEST(EveryMeshParityTest, ThreeAxesOverEightRanks) {
         {{.dp_replicate = 2, .dp_shard = 2, .tp = 2, .sequence_parallel = true},
          {.dp_shard = 4, .tp = 2, .sequence_parallel = true, .recompute = "block"},
          {.dp_replicate = 2, .dp_shard = 2, .zero = 1, .cp = 2},
-         {.dp_replicate = 2, .dp_shard = 2, .min_num_params = 1, .tp = 2, .recompute = "mlp"}},
+         {.dp_replicate = 2, .dp_shard = 2, .min_num_params = 1, .tp = 2, .recompute = "mlp"},
+         {.dp_replicate = 2, .dp_shard = 2, .shard_outer = "optimizer", .tp = 2},
+         {.dp_replicate = 4, .shard_outer = "optimizer", .tp = 2, .sequence_parallel = true},
+         {.dp_replicate = 2, .dp_shard = 2, .shard_outer = "optimizer", .cp = 2}},
         {testing::model_cases().front()});
   });
 }
@@ -113,6 +117,8 @@ TEST(EveryMeshParityTest, EveryOptimizerAndEveryClippingOverFourRanks) {
           if (world.is_first()) alone = testing::run_sharded(config, nullptr);
           compare(world, config, {.tp = 2}, alone, dtype);
           compare(world, config, {.dp_shard = 2, .tp = 2, .sequence_parallel = true}, alone, dtype);
+          compare(world, config, {.dp_replicate = 2, .dp_shard = 2, .shard_outer = "optimizer"},
+                  alone, dtype);
         });
   });
 }
@@ -129,6 +135,7 @@ TEST(EveryMeshParityTest, FrozenParametersOverFourRanks) {
       std::optional<testing::ShardedRun> alone;
       if (world.is_first()) alone = testing::run_sharded(config, nullptr);
       compare(world, config, {.dp_shard = 2, .tp = 2, .sequence_parallel = true}, alone);
+      compare(world, config, {.dp_replicate = 2, .shard_outer = "optimizer", .tp = 2}, alone);
     }
   });
 }
@@ -165,6 +172,51 @@ TEST(EveryMeshParityTest, CollectivesOfAStepAreCountedOverFourRanks) {
       EXPECT_EQ(ranks.counts(), expected);
     }
     EXPECT_LT(bytes_of_blocks[2], 0.6 * static_cast<double>(bytes_of_blocks[1]));
+  });
+}
+
+// Over dp_replicate travel shares of gradients and weights, once a step, however many micro-batches
+// it has; what the optimizer keeps stands nowhere twice.
+TEST(EveryMeshParityTest, OuterPartsAreCountedOverFourRanks) {
+  run_ranks(4, [](parallel::World& world) {
+    using parallel::Collective;
+    const testing::Folder folder;
+    auto config = testing::tiny_config(folder);
+    int64_t whole = 0;
+    for (const auto& [name, moment] : testing::ShardedTraining(config, nullptr).optimizer->state())
+      whole += moment.numel();
+    for (const int64_t copies : {2, 4}) {
+      SCOPED_TRACE(copies);
+      const int64_t num_shards = 4 / copies;
+      config.parallel = {.dp_replicate = copies, .dp_shard = num_shards};
+      config.parallel.shard_outer = "optimizer";
+      const parallel::DeviceMesh mesh(world, parallel::mesh_shape(config.parallel, 4, 10));
+      testing::ShardedTraining training(config, &mesh);
+      training.options.micro_batch_size = 1;
+      training.compute(0);  // the order of the units is known after this
+      training.optimizer->step(1e-3);
+      auto& ranks = mesh.axis(parallel::MeshAxis::kDpReplicate);
+      ranks.reset_counts();
+      training.compute(1);
+      const auto of_step = ranks.counts();
+      ranks.reset_counts();
+      training.optimizer->step(1e-3);
+      const auto of_update = ranks.counts();
+      const auto& shards = *training.shards;
+      int64_t shares = 0;
+      for (int64_t k = 0; k < shards.num_pieces(); ++k) shares += shards.piece_bytes(k);
+      shares /= num_shards;
+      const parallel::CollectiveCount once{shards.num_pieces(), shares};
+      EXPECT_EQ(of_step.at(Collective::kReduceScatter), once);
+      EXPECT_FALSE(of_step.contains(Collective::kAllGather));
+      EXPECT_EQ(of_update, (parallel::CollectiveCounts{{Collective::kAllGather, once}}));
+      int64_t own = 0;
+      for (const auto& [name, moment] : training.optimizer->state()) own += moment.numel();
+      EXPECT_LT(static_cast<double>(own), 0.3 * static_cast<double>(whole));
+      std::array all = {static_cast<double>(own)};
+      parallel::sum_over_ranks(world.all(), all, "moments");
+      EXPECT_EQ(all[0], static_cast<double>(whole));
+    }
   });
 }
 

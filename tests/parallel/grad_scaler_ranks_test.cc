@@ -65,6 +65,7 @@ TEST(GradScalerRanksTest, AllRanksSkipTheSameSteps) {
     if (world.is_first()) alone = run_scaled(config, nullptr);
     for (const ParallelConfig& shared :
          {ParallelConfig{.dp_replicate = 2}, ParallelConfig{.dp_shard = 2, .zero = 3},
+          ParallelConfig{.dp_replicate = 2, .shard_outer = "optimizer"},
           ParallelConfig{.tp = 2, .sequence_parallel = true}, ParallelConfig{.cp = 2}}) {
       auto own = config;
       own.parallel = shared;

@@ -3,6 +3,8 @@
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "tests/parallel/run_ranks.h"
 #include "tests/support/counting_allocator.h"
 #include "tests/support/gpu_test.h"
@@ -68,7 +70,7 @@ Grads joined_grads(const ShardedParams& shards) {
     if (param.part.numel() > 0) {
       whole.narrow(0, param.first, param.part.numel()).copy_(param.part.grad());
     }
-    shards.shards().all_reduce(whole, "gradients");
+    shards.owners().all_reduce(whole, "gradients");
     grads[param.name] = whole.view(param.shape);
   }
   return grads;
@@ -328,31 +330,47 @@ TEST(ShardedParamsTest, BFloat16GradientsAreSummedInFloat32) {
     const auto grads = joined_grads(shards);
     EXPECT_TRUE(grads.at("head").equal(at::full({5}, 258, at::kDouble))) << grads.at("head");
     EXPECT_TRUE(grads.at("blocks.1.weight").equal(at::zeros({5, 5}, at::kDouble)));
+    // The same over copies that have parts of their own.
+    NetImpl outer_net;
+    ShardedParams outer(pieces_by_size(outer_net), one_rank(), world.all(),
+                        {.wire_dtype = at::kBFloat16, .outer = &world.all()});
+    outer.before_backward(true);
+    (outer_net.head.sum() * (world.rank() == 0 ? 256 : 1)).backward();
+    outer.after_backward();
+    EXPECT_TRUE(joined_grads(outer).at("head").equal(at::full({5}, 258, at::kDouble)));
   });
 }
 
 using CudaShardedParamsTest = support::GpuTest<>;
 
 // Parts and their gradients on the host, what is gathered on the GPU.
+void expect_offloaded(World& world, bool has_outer_parts) {
+  NetImpl plain, net;
+  net.to(at::kCUDA);
+  auto* outer = has_outer_parts ? &world.all() : nullptr;
+  ShardedParams shards(pieces_by_unit(net), outer ? one_rank() : world.all(),
+                       outer ? world.all() : one_rank(), {.cpu_offload = true, .outer = outer});
+  shards.values_changed();
+  const auto loss = net.forward(input(1).to(at::kCUDA)).sum();
+  shards.before_backward(true);
+  loss.backward();
+  shards.after_backward();
+  (plain.forward(input(1)).sum() * 2).backward();
+  const auto expected = plain_grads(plain);
+  for (const auto& [name, grad] : joined_grads(shards)) {
+    EXPECT_TRUE(at::allclose(grad, expected.at(name), 1e-9, 1e-12)) << name;
+  }
+  for (const auto& param : shards.params()) {
+    EXPECT_TRUE(param.part.is_cpu() && param.part.grad().is_cpu()) << param.name;
+    EXPECT_TRUE(param.part.numel() == 0 || param.part.is_pinned()) << param.name;
+    EXPECT_TRUE(param.whole.is_cuda()) << param.name;
+  }
+}
+
 TEST_F(CudaShardedParamsTest, OffloadedFromAGpu) {
   run_ranks(2, [](World& world) {
-    NetImpl plain, net;
-    net.to(at::kCUDA);
-    ShardedParams shards(pieces_by_unit(net), world.all(), one_rank(), {.cpu_offload = true});
-    const auto loss = net.forward(input(1).to(at::kCUDA)).sum();
-    shards.before_backward(true);
-    loss.backward();
-    shards.after_backward();
-    (plain.forward(input(1)).sum() * 2).backward();
-    const auto expected = plain_grads(plain);
-    for (const auto& [name, grad] : joined_grads(shards)) {
-      EXPECT_TRUE(at::allclose(grad, expected.at(name), 1e-9, 1e-12)) << name;
-    }
-    for (const auto& param : shards.params()) {
-      EXPECT_TRUE(param.part.is_cpu() && param.part.grad().is_cpu()) << param.name;
-      EXPECT_TRUE(param.part.numel() == 0 || param.part.is_pinned()) << param.name;
-      EXPECT_TRUE(param.whole.is_cuda()) << param.name;
-    }
+    expect_offloaded(world, false);
+    expect_offloaded(world, true);
   });
 }
 
@@ -362,22 +380,60 @@ TEST(ShardedParamsTest, CopiesOfShardsAddUp) {
                                                          : std::vector<int64_t>{2, 3});
     const auto copies = world.make_group(world.rank() % 2 == 0 ? std::vector<int64_t>{0, 2}
                                                                : std::vector<int64_t>{1, 3});
-    NetImpl plain, net;
-    ShardedParams shards(pieces_by_unit(net), *shard, *copies);
-    for (const bool is_last : {false, true}) {
-      const auto loss = net.forward(input(static_cast<double>(world.rank()))).sum();
-      shards.before_backward(is_last);
-      loss.backward();
-      shards.after_backward();
-    }
+    NetImpl plain;
     at::Tensor sum = at::zeros({}, at::kDouble);
     for (int rank = 0; rank < 4; ++rank) sum = sum + plain.forward(input(rank)).sum() * 2;
     sum.backward();
     const auto expected = plain_grads(plain);
-    for (const auto& [name, grad] : joined_grads(shards)) {
-      EXPECT_TRUE(at::allclose(grad, expected.at(name), 1e-12, 1e-14)) << name;
+    for (auto* outer : {static_cast<Communicator*>(nullptr), &world.all()}) {
+      NetImpl net;
+      ShardedParams shards(pieces_by_unit(net), *shard, *copies, {.outer = outer});
+      copies->reset_counts();
+      for (const bool is_last : {false, true}) {
+        const auto loss = net.forward(input(static_cast<double>(world.rank()))).sum();
+        shards.before_backward(is_last);
+        loss.backward();
+        shards.after_backward();
+      }
+      for (const auto& [name, grad] : joined_grads(shards)) {
+        EXPECT_TRUE(at::allclose(grad, expected.at(name), 1e-12, 1e-14)) << name;
+      }
+      const auto sums = outer ? Collective::kReduceScatter : Collective::kAllReduce;
+      EXPECT_EQ(copies->counts().at(sums).calls, shards.num_pieces());
+      EXPECT_EQ(copies->counts().size(), 1u);
     }
-    EXPECT_EQ(copies->counts().at(Collective::kAllReduce).calls, shards.num_pieces());
+  });
+}
+
+// What one copy's part became, all of them compute with.
+TEST(ShardedParamsTest, OuterPartsThatChangedReachEveryCopy) {
+  run_ranks(4, [](World& world) {
+    const auto shard = world.make_group(world.rank() < 2 ? std::vector<int64_t>{0, 1}
+                                                         : std::vector<int64_t>{2, 3});
+    const auto copies = world.make_group(world.rank() % 2 == 0 ? std::vector<int64_t>{0, 2}
+                                                               : std::vector<int64_t>{1, 3});
+    const at::NoGradGuard no_grad;
+    NetImpl plain, net;
+    ShardedParams shards(pieces_by_unit(net), *shard, *copies, {.outer = &world.all()});
+    for (const auto& item : plain.named_parameters()) {
+      item.value().copy_(at::arange(item.value().numel(), at::kDouble).sin().view_as(item.value()));
+    }
+    const auto weights = plain.named_parameters();
+    int64_t num_own = 0;
+    for (const auto& param : shards.params()) {
+      param.part.detach().copy_(
+          weights[param.name].reshape({-1}).narrow(0, param.first, param.part.numel()));
+      num_own += param.part.numel();
+    }
+    shards.values_changed();
+    EXPECT_TRUE(net.forward(input(3)).equal(plain.forward(input(3))));
+    const ShardedParams::WholeScope whole(&shards);
+    for (const auto& item : net.named_parameters()) {
+      EXPECT_TRUE(item.value().equal(weights[item.key()])) << item.key();
+    }
+    std::array all = {static_cast<double>(num_own)};
+    sum_over_ranks(world.all(), all, "elements");
+    EXPECT_EQ(all[0], 3 * 30 + 5);  // each once
   });
 }
 

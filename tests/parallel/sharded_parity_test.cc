@@ -64,6 +64,18 @@ TEST(ShardedParityTest, EveryModelOnCopiesOfShards) {
   run_ranks(4, [](parallel::World& world) {
     compare_modes(world, {{"zero 3", 1, {.zero = 3}}, {"hsdp, micro-batches", 2, {.zero = 3}, 2}},
                   testing::model_cases());
+    const parallel::ParallelConfig outer{.shard_outer = "optimizer"};
+    auto resident = outer, offloaded = outer, by_layer = outer;
+    resident.zero = 1;
+    offloaded.cpu_offload = true;
+    by_layer.min_num_params = 1;
+    compare_modes(world,
+                  {{"hsdp, outer parts, micro-batches", 2, outer, 2},
+                   {"hsdp, outer parts, every layer a piece", 2, by_layer},
+                   {"zero 1, outer parts", 2, resident, 2},
+                   {"outer parts, on the host", 2, offloaded, 2},
+                   {"copies alone, outer parts, micro-batches", 4, outer, 2}},
+                  {testing::model_cases().front()});
   });
 }
 

@@ -80,6 +80,20 @@ TrainConfig on_mesh(TrainConfig config, int64_t copies, int64_t shards, int64_t 
   return config;
 }
 
+TrainConfig with_outer_parts(TrainConfig config) {
+  config.parallel.shard_outer = "optimizer";
+  return config;
+}
+
+// Bytes of the files of one part of a checkpoint's state.
+uintmax_t bytes_of(const std::string& checkpoint, const std::string& part) {
+  uintmax_t bytes = 0;
+  for (const auto& file : fs::directory_iterator(checkpoint)) {
+    if (file.path().filename().string().starts_with(part + "-")) bytes += file.file_size();
+  }
+  return bytes;
+}
+
 FitResult fit_launched(World& world, const TrainConfig& config) {
   return Trainer(config, ProgressLine::Mode::kSilent, world).fit();
 }
@@ -157,8 +171,8 @@ TEST(ShardedTrainerTest, CheckpointsFitAnyMesh) {
   expect_about_same_run(moved.run.dir, whole.run.dir);
 }
 
-// 1 process -> 2 x tp 2 with tokens (and again, bitwise) -> 4 -> tp 2 -> 1, from the checkpoints of
-// steps 2, 5, 4, 6 and 9.
+// 1 process -> 2 x tp 2 with tokens (and again, bitwise) -> 4 -> 2 x 2 with outer parts (and again,
+// bitwise) -> tp 2 -> 1, from the checkpoints of steps 2, 5, 4, 3, 5, 6 and 9.
 TEST(ShardedTrainerTest, CheckpointsFitAnyMeshWithLayersSharedOut) {
   const testing::Folder own;
   const LaunchedFolder folder;
@@ -193,6 +207,20 @@ TEST(ShardedTrainerTest, CheckpointsFitAnyMeshWithLayersSharedOut) {
     go_on_from(5, world, of_layers(2));
     if (world.is_first()) testing::expect_same_run(moved.run.dir, copy);
     go_on_from(4, world, on_mesh(moved, 1, 4));
+    const auto outer = with_outer_parts(on_mesh(moved, 2, 2));
+    go_on_from(3, world, outer);
+    const auto outer_copy = folder.path() + "/outer_copy";
+    if (world.is_first()) {
+      for (const char* part : {"model", "optimizer", "ema"}) {
+        const auto parts = bytes_of(moved.run.dir + "/checkpoints/step_00000012", part);
+        const auto alone = bytes_of(whole.run.dir + "/checkpoints/step_00000012", part);
+        EXPECT_GE(parts, alone) << part;  // headers
+        EXPECT_LT(parts, alone + alone / 2) << part;
+      }
+      fs::copy(moved.run.dir, outer_copy, fs::copy_options::recursive);
+    }
+    go_on_from(5, world, outer);
+    if (world.is_first()) testing::expect_same_run(moved.run.dir, outer_copy);
   });
   run_ranks(2, [&](World& world) { go_on_from(6, world, of_layers(1)); });
   // Weights of a run whose layers were shared out, as eval and predict find them.
@@ -212,10 +240,14 @@ TEST(ShardedTrainerTest, ResumesBitwiseOnTheSameMesh) {
   auto cut = whole;
   cut.run.dir = folder.path() + "/cut";
   run_ranks(2, [&](World& world) {
-    for (const int64_t zero : {1, 3}) {
-      auto first = on_mesh(whole, 1, 2, zero), second = on_mesh(cut, 1, 2, zero);
-      first.run.dir += std::to_string(zero);
-      second.run.dir += std::to_string(zero);
+    for (const std::string mode : {"1", "3", "outer"}) {
+      const auto shared = [&](const TrainConfig& config) {
+        auto result = mode == "outer" ? with_outer_parts(on_mesh(config, 2, 1))
+                                      : on_mesh(config, 1, 2, std::stoll(mode));
+        result.run.dir += mode;
+        return result;
+      };
+      const auto first = shared(whole), second = shared(cut);
       fit_launched(world, first);
       fit_launched(world, second);
       if (world.is_first()) testing::go_back_to(second.run.dir, 5);

@@ -144,6 +144,11 @@ const auto kSequenceRecompute = with([](ParallelConfig& p) {
 const auto kRing = with([](ParallelConfig& p) { p.cp_method = "ring"; });
 const auto kHalfWire = with([](ParallelConfig& p) { p.reduce_dtype = "bfloat16"; });
 const auto kEveryLayer = with([](ParallelConfig& p) { p.min_num_params = 1; });
+const auto kOuter = with([](ParallelConfig& p) { p.shard_outer = "optimizer"; });
+const auto kOuterHalfWire = with([](ParallelConfig& p) {
+  p.shard_outer = "optimizer";
+  p.reduce_dtype = "bfloat16";
+});
 const auto kKept = with([](ParallelConfig& p) { p.reshard_after_forward = false; });
 
 TEST(PlanRanksTest, TwoRanksDoAsPredicted) {
@@ -172,10 +177,29 @@ TEST(PlanRanksTest, FourRanksDoAsPredicted) {
   parallel::testing::run_ranks(4, [](parallel::World& world) {
     compare_modes(world, {{"hsdp", {2, 2, 1, 1}},
                           {"hsdp, recompute, micro-batches", {2, 2, 1, 1}, kRecompute, 2},
+                          {"hsdp, outer parts, micro-batches", {2, 2, 1, 1}, kOuter, 2},
+                          {"copies, outer parts, bfloat16", {4, 1, 1, 1}, kOuterHalfWire},
+                          {"copies and tp, outer parts", {2, 1, 1, 2}, kOuter, 4},
                           {"ddp and tp", {2, 1, 1, 2}, kSequence, 4},
                           {"zero 3 and tp", {1, 2, 1, 2}, kSequence, 8},
                           {"zero 2 and cp", {1, 2, 2, 1}, kZero2},
                           {"cp and tp", {1, 1, 2, 2}, kSequenceRecompute}});
+  });
+}
+
+// Weights, gradients, two moments and averages; of all of them, beside the weights to compute
+// with, a rank has a fourth.
+TEST(PlanRanksTest, OuterPartsDivideTheStateOfACopy) {
+  parallel::testing::run_ranks(4, [](parallel::World& world) {
+    const data::testing::TempDir folder;
+    std::map<std::string, int64_t> state;
+    for (const Mode& mode : {Mode{"none", {4, 1, 1, 1}}, Mode{"outer", {4, 1, 1, 1}, kOuter}}) {
+      const DeviceMesh mesh(world, parallel::MeshShape{mode.mesh});
+      state[mode.name] = train_two_steps(config_of(folder, mode), mesh).state;
+    }
+    const auto ratio = static_cast<double>(state["outer"]) / static_cast<double>(state["none"]);
+    EXPECT_NEAR(ratio, (1 + 5.0 / 4) / 5, 0.01);
+    if (world.is_first()) std::cout << state["outer"] << " of " << state["none"] << " bytes\n";
   });
 }
 

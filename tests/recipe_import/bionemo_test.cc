@@ -64,10 +64,15 @@ TEST(BionemoImportTest, TheMeshIsTheRecipes) {
   EXPECT_EQ(row_of(recipe, "fsdp.grad_reduce_in_fp32").outcome, ImportOutcome::kMapped);
   EXPECT_EQ(row_of(recipe, "fsdp.outer_dp_sharding_strategy").outcome, ImportOutcome::kMapped);
   const auto outer = changed_bionemo({"distributed.dp_outer=2"});
-  EXPECT_EQ(row_of(outer, "fsdp.outer_dp_sharding_strategy").outcome, ImportOutcome::kRefused);
+  EXPECT_EQ(row_of(outer, "fsdp.outer_dp_sharding_strategy").outcome, ImportOutcome::kMapped);
+  EXPECT_EQ(value_in(outer.yaml, "parallel.shard_outer"), "optimizer");
   EXPECT_EQ(value_in(outer.yaml, "data.global_batch_size"), "64");
   const auto off = changed_bionemo({"distributed.dp_outer=2", "fsdp.outer_dp_sharding_strategy=0"});
   EXPECT_EQ(row_of(off, "fsdp.outer_dp_sharding_strategy").outcome, ImportOutcome::kMapped);
+  EXPECT_EQ(value_in(off.yaml, "parallel.shard_outer"), "(none)");
+  const auto other =
+      changed_bionemo({"distributed.dp_outer=2", "fsdp.outer_dp_sharding_strategy=optim_grads"});
+  EXPECT_EQ(row_of(other, "fsdp.outer_dp_sharding_strategy").outcome, ImportOutcome::kRefused);
 }
 
 // Whatever the file says of what its layers have not.

@@ -94,6 +94,7 @@ std::string mesh_text(const parallel::MeshShape& mesh) {
 std::string options_text(const parallel::ParallelConfig& parallel) {
   std::vector<std::string> words;
   if (parallel.dp_shard > 1) words.push_back(fmt::format("zero {}", parallel.zero));
+  if (parallel.shard_outer != "none") words.push_back("shard_outer " + parallel.shard_outer);
   if (parallel.sequence_parallel) words.emplace_back("sequence_parallel");
   if (parallel.recompute != "none") words.push_back("recompute " + parallel.recompute);
   return fmt::format("{}", fmt::join(words, ", "));
