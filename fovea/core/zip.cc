@@ -8,6 +8,7 @@
 
 #include "fovea/core/archive_name.h"
 #include "fovea/core/byte_reader.h"
+#include "fovea/core/decompress.h"
 #include "fovea/core/error.h"
 
 namespace fovea {
@@ -42,35 +43,6 @@ void read_zip64(std::span<const uint8_t> extra, ZipMember& member, const std::st
     }
     return;
   }
-}
-
-// All of `in` into exactly `bytes` bytes.
-std::string inflate_all(const std::string& in, uint64_t bytes, const std::string& what) {
-  z_stream stream{};
-  if (inflateInit2(&stream, -15) != Z_OK) fail<DataError>("{}: zlib: out of memory", what);
-  std::string out(bytes, '\0');
-  constexpr size_t kBlock = size_t{1} << 30;  // zlib counts in 32 bits
-  size_t read = 0, written = 0;
-  int code = Z_OK;
-  char beyond = 0;  // room to see that the stream goes on where it should end
-  while (code == Z_OK) {
-    const size_t in_count = std::min(kBlock, in.size() - read);
-    const size_t out_count = std::min(kBlock, out.size() - written);
-    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(in.data() + read));
-    stream.avail_in = static_cast<unsigned>(in_count);
-    stream.next_out = reinterpret_cast<Bytef*>(out_count > 0 ? out.data() + written : &beyond);
-    stream.avail_out = static_cast<unsigned>(std::max<size_t>(out_count, 1));
-    code = inflate(&stream, Z_NO_FLUSH);
-    read += in_count - stream.avail_in;
-    if (out_count == 0 && stream.avail_out == 0) break;
-    if (out_count > 0) written += out_count - stream.avail_out;
-  }
-  inflateEnd(&stream);
-  if (code != Z_STREAM_END || written != bytes || read != in.size()) {
-    fail<DataError>("{}: its deflate stream is damaged, or is not of the {} bytes announced", what,
-                    bytes);
-  }
-  return out;
 }
 
 }  // namespace
@@ -257,7 +229,7 @@ std::string ZipFile::read(const ZipMember& member, uint64_t max_bytes) const {
                     member.bytes, max_bytes);
   }
   std::string bytes = bytes_at(data_offset(member), member.stored_bytes);
-  if (member.is_deflated) bytes = inflate_all(bytes, member.bytes, what);
+  if (member.is_deflated) bytes = inflate_all(bytes, member.bytes, DeflateKind::kRaw, what);
   const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
   if (crc != member.crc) {
     fail<DataError>("{}: checksum {:08x}; expected {:08x}; fetch the file again", what, crc,
