@@ -112,6 +112,18 @@ std::set<std::string> names_of_parameters(const ModelConfig& config) {
   return names;
 }
 
+int64_t num_heads_of(const ModelConfig& config) {
+  return std::visit(
+      [](const auto& model) {
+        if constexpr (requires { model.num_heads; }) {
+          return model.num_heads;
+        } else {
+          return model.encoder.vit.num_heads;
+        }
+      },
+      config.value);
+}
+
 ModelPtr build_named(const std::string& preset, at::Device device) {
   return build_model(named_config(preset), device);
 }

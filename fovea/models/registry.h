@@ -3,6 +3,7 @@
 
 #include <c10/core/Device.h>
 
+#include <cstdint>
 #include <set>
 #include <string>
 #include <vector>
@@ -30,6 +31,8 @@ ModelConfig named_config(const std::string& preset);
 
 // The names of all its parameters.
 std::set<std::string> names_of_parameters(const ModelConfig& config);
+// Attention heads; of a model around an encoder those of the encoder.
+int64_t num_heads_of(const ModelConfig& config);
 
 ModelPtr build_named(const std::string& preset, at::Device device = at::kCPU);
 

@@ -8,7 +8,6 @@
 #include <memory>
 
 #include "fovea/core/error.h"
-#include "fovea/core/npy.h"
 #include "fovea/core/printable.h"
 
 namespace fovea::nn {
@@ -136,15 +135,17 @@ at::Tensor npy_tensor(std::string_view bytes, const std::string& source) {
                     dtype_in(kNpyDtypes, header.dtype, "npy"));
 }
 
+at::Tensor array_tensor(const NpyArray& array) {
+  return from_bytes(array.bytes, array.shape, dtype_in(kNpyDtypes, array.dtype, "npy"));
+}
+
 bool is_tensor_file(const std::string& path) {
   return has_ending(path, ".npy") || has_ending(path, ".safetensors");
 }
 
 NamedTensors read_tensor_file(const std::string& path) {
   if (has_ending(path, ".npy")) {
-    const auto array = read_npy(path);
-    return {
-        {"array", from_bytes(array.bytes, array.shape, dtype_in(kNpyDtypes, array.dtype, "npy"))}};
+    return {{"array", array_tensor(read_npy(path))}};
   }
   if (!has_ending(path, ".safetensors"))
     fail<DataError>("{}: expected a .npy or .safetensors file", path);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "fovea/core/npy.h"
 #include "fovea/core/safetensors.h"
 
 namespace fovea::nn {
@@ -32,6 +33,9 @@ SafetensorsEntry to_entry(const std::string& name, const at::Tensor& tensor);
 // The array of a .npy file's bytes, in C order; two bytes of no type ("|V2") are bfloat16, for
 // which NumPy has no name. Throws DataError naming `source`.
 at::Tensor npy_tensor(std::string_view bytes, const std::string& source);
+
+// An array that was read. Throws DataError where its dtype is none of a tensor's.
+at::Tensor array_tensor(const NpyArray& array);
 
 // True for names that end in .npy or .safetensors.
 bool is_tensor_file(const std::string& path);

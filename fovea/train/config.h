@@ -88,7 +88,8 @@ struct InitConfig {
   static void visit(Visitor& v, Self& self) {
     v.field("weights", self.weights,
             "weights file of Fovea, timm, Hugging Face, DINOv2, MAE or Google (safetensors, .pt, "
-            ".npz), a DCP folder, or a run folder; empty: initialise from run.seed");
+            ".npz), a DCP folder, a checkpoint of t5x, or a run folder; empty: initialise from "
+            "run.seed");
     v.field(
         "optimizer", self.optimizer,
         "checkpoint of a torch run (a file, or a DCP folder; as a rule that of `weights`) whose "

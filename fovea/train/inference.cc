@@ -93,7 +93,8 @@ models::ModelPtr load_model(WeightsSource& source, const std::string& target) {
   if (!source.weights.empty()) {
     check_own_model(source);
     file =
-        weights::read_weights(source.weights, {.known = models::names_of_parameters(source.model)});
+        weights::read_weights(source.weights, {.known = models::names_of_parameters(source.model),
+                                               .num_heads = models::num_heads_of(source.model)});
     if (source.is_preset) follow(source, *file);
   }
   auto model = models::build_model(source.model);

@@ -4,6 +4,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
+#include "fovea/models/registry.h"
 #include "fovea/models/weights.h"
 #include "fovea/train/own_runs.h"
 #include "fovea/train/session.h"
@@ -29,7 +30,8 @@ ModelStart::ModelStart(const TrainConfig& config, const ComputeOptions& compute)
   }
   if (config.init.weights.empty()) return;
   const auto path = weights_path(config.init.weights);
-  auto fitted = models::fit_weights(*model_, path, load_options(config.init));
+  auto fitted = models::fit_weights(*model_, path, load_options(config.init),
+                                    {.num_heads = models::num_heads_of(config.model)});
   log_info(fmt::format("{}: {}", path, fitted.report.text()));
   warn_of_other_model(path, config.model);
   file_ = std::move(fitted);

@@ -177,7 +177,8 @@ models::ModelPtr make_model(const TrainConfig& config, const ComputeOptions& com
   model->init_weights(static_cast<uint64_t>(config.run.seed));
   if (!config.init.weights.empty()) {
     const auto path = weights_path(config.init.weights);
-    const auto report = models::load_weights(*model, path, load_options(config.init));
+    const auto report = models::load_weights(*model, path, load_options(config.init),
+                                             {.num_heads = models::num_heads_of(config.model)});
     log_info(fmt::format("{}: {}", path, report.text()));
     warn_of_other_model(path, config.model);
   }

@@ -13,6 +13,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
 #include "fovea/core/nearest.h"
+#include "fovea/models/registry.h"
 #include "fovea/models/weights.h"
 #include "fovea/train/own_runs.h"
 #include "fovea/train/run_folder.h"
@@ -42,6 +43,7 @@ weights::ForeignMoments read_moments_for(const TrainConfig& config, const models
   weights::MomentsOptions options;
   options.weights = config.init.weights;
   options.reading.known = parameter_names_of(model);
+  options.reading.num_heads = models::num_heads_of(config.model);
   options.rules = {.is_trained = [names = trained_names(optimizer)](
                                      const std::string& name) { return names.contains(name); },
                    .has_no_weight_decay =

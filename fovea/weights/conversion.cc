@@ -37,7 +37,24 @@ std::vector<CompiledRule> compile(const Naming& naming) {
                         expected);
 }
 
-at::Tensor laid_out(const std::string& name, const at::Tensor& tensor, Layout layout) {
+// Rows [a, b, K] as [b, a, K], where K follows from their number.
+at::Tensor swapped_rows(const std::string& name, const at::Tensor& tensor, int64_t a, int64_t b,
+                        int64_t num_heads) {
+  if (num_heads == 0) {
+    fail<ConfigError>(
+        "{}: there queries, keys and values stand head by head, and the number of heads is not in "
+        "the weights; name the model that they are of: --model, or a recipe",
+        name);
+  }
+  if (tensor.dim() < 1 || tensor.size(0) % (3 * num_heads) != 0) {
+    refuse_shape(name, tensor,
+                 fmt::format("queries, keys and values of {} heads, as the model has", num_heads));
+  }
+  return tensor.unflatten(0, {a, b, -1}).transpose(0, 1).flatten(0, 2);
+}
+
+at::Tensor laid_out(const std::string& name, const at::Tensor& tensor, Layout layout,
+                    int64_t num_heads) {
   const auto dims = tensor.dim();
   switch (layout) {
     case Layout::kSame:
@@ -54,12 +71,16 @@ at::Tensor laid_out(const std::string& name, const at::Tensor& tensor, Layout la
     case Layout::kHeadsInFront:
       if (dims != 3) refuse_shape(name, tensor, "[heads, head_dim, outputs]");
       return tensor.flatten(0, 1).t();
+    case Layout::kInterleaved:
+      return swapped_rows(name, tensor, num_heads, 3, num_heads);
   }
   fail("layout {} is not in the table", static_cast<int>(layout));
 }
 
 // The inverse of laid_out where it is one.
-at::Tensor laid_back(const std::string& name, const at::Tensor& tensor, Layout layout) {
+at::Tensor laid_back(const std::string& name, const at::Tensor& tensor, Layout layout,
+                     int64_t num_heads) {
+  if (layout == Layout::kInterleaved) return swapped_rows(name, tensor, 3, num_heads, num_heads);
   FOVEA_CHECK(layout == Layout::kSame || layout == Layout::kTransposed,
               "{}: a layout that is only read", name);
   return layout == Layout::kSame ? tensor : tensor.t();
@@ -79,7 +100,8 @@ struct Group {
 
 class ForeignReader {
  public:
-  explicit ForeignReader(const Naming& naming) : rules_(compile(naming)) {}
+  ForeignReader(const Naming& naming, int64_t num_heads)
+      : rules_(compile(naming)), num_heads_(num_heads) {}
 
   Conversion read(const nn::NamedTensors& tensors) {
     for (const auto& [name, tensor] : tensors) {
@@ -113,7 +135,7 @@ class ForeignReader {
                                 *target);
         }
         group.names[part] = name;
-        group.parts[part] = laid_out(name, tensor, rule.rule->layout);
+        group.parts[part] = laid_out(name, tensor, rule.rule->layout, num_heads_);
         return true;
       }
     }
@@ -151,6 +173,7 @@ class ForeignReader {
   }
 
   std::vector<CompiledRule> rules_;
+  int64_t num_heads_;
   std::map<std::string, Group> groups_;
   std::vector<std::string> order_;
   Conversion conversion_;
@@ -158,7 +181,7 @@ class ForeignReader {
 
 // One of Fovea's tensors to the one or several that a rule makes of it; false: another rule.
 bool write_by(const CompiledRule& rule, const std::string& name, const at::Tensor& tensor,
-              Conversion& conversion) {
+              int64_t num_heads, Conversion& conversion) {
   if (rule.rule->fovea.empty()) return false;
   const auto captures = rule.fovea.match(name);
   if (!captures) return false;
@@ -173,7 +196,8 @@ bool write_by(const CompiledRule& rule, const std::string& name, const at::Tenso
     refuse_shape(name, tensor, fmt::format("{} equal parts", count));
   const auto parts = count > 1 ? tensor.chunk(count, 0) : std::vector<at::Tensor>{tensor};
   for (size_t i = 0; i < targets.size(); ++i)
-    conversion.tensors.emplace_back(targets[i], laid_back(name, parts[i], rule.rule->layout));
+    conversion.tensors.emplace_back(targets[i],
+                                    laid_back(name, parts[i], rule.rule->layout, num_heads));
   auto& report = conversion.report;
   if (count == 1 && targets.front() == name) {
     report.same.push_back(name);
@@ -247,10 +271,10 @@ void report_unknown_names(Conversion& conversion) {
 
 }  // namespace
 
-Conversion to_fovea(const Naming& naming, nn::NamedTensors tensors) {
+Conversion to_fovea(const Naming& naming, nn::NamedTensors tensors, int64_t num_heads) {
   Notes notes;
   if (naming.before_reading) tensors = naming.before_reading(std::move(tensors), notes);
-  auto conversion = ForeignReader(naming).read(tensors);
+  auto conversion = ForeignReader(naming, num_heads).read(tensors);
   if (naming.after_reading)
     conversion.tensors = naming.after_reading(std::move(conversion.tensors), notes);
   report_unknown_names(conversion);
@@ -258,7 +282,7 @@ Conversion to_fovea(const Naming& naming, nn::NamedTensors tensors) {
   return conversion;
 }
 
-Conversion from_fovea(const Naming& naming, nn::NamedTensors tensors) {
+Conversion from_fovea(const Naming& naming, nn::NamedTensors tensors, int64_t num_heads) {
   if (!naming.is_written) {
     fail<ConfigError>("{} is read, not written; write the names of another system", naming.title);
   }
@@ -268,7 +292,7 @@ Conversion from_fovea(const Naming& naming, nn::NamedTensors tensors) {
   const auto rules = compile(naming);
   for (const auto& [name, tensor] : tensors) {
     const bool is_known = std::any_of(rules.begin(), rules.end(), [&](const CompiledRule& rule) {
-      return write_by(rule, name, tensor, conversion);
+      return write_by(rule, name, tensor, num_heads, conversion);
     });
     if (!is_known) conversion.report.unexpected.push_back(name);
   }

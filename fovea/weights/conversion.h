@@ -1,6 +1,7 @@
 // Weights from one system's names to Fovea's and back, strictly: each tensor is accounted for.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,9 +37,10 @@ const Naming* find_naming(const nn::NamedTensors& tensors);
 // the same.
 std::vector<std::string> fovea_names(const Naming& naming, const std::vector<std::string>& names);
 
-// Throws CheckpointError where a tensor's shape does not fit its rule.
-Conversion to_fovea(const Naming& naming, nn::NamedTensors tensors);
-// Throws ConfigError: a naming that is only read; CheckpointError: shapes.
-Conversion from_fovea(const Naming& naming, nn::NamedTensors tensors);
+// num_heads: of the model, which a naming with Layout::kInterleaved needs; 0: it is not known.
+// Throws CheckpointError where a tensor's shape does not fit its rule; ConfigError: no num_heads.
+Conversion to_fovea(const Naming& naming, nn::NamedTensors tensors, int64_t num_heads = 0);
+// Throws ConfigError: a naming that is only read, no num_heads; CheckpointError: shapes.
+Conversion from_fovea(const Naming& naming, nn::NamedTensors tensors, int64_t num_heads = 0);
 
 }  // namespace fovea::weights

@@ -30,8 +30,12 @@ Weights weights_of_run(const std::string& path, const MomentsOptions& options) {
   std::vector<std::string> names;
   for (const auto& item : file.tensors) names.push_back(item.first);
   const auto here = weights.naming == nullptr ? names : fovea_names(*weights.naming, names);
-  for (size_t i = 0; i < names.size(); ++i)
+  for (size_t i = 0; i < names.size(); ++i) {
+    // No parameter, and so not counted: TransformerEngine's _extra_state, a norm's count of
+    // batches.
+    if (!file.tensors[i].second.is_floating_point()) continue;
     weights.parameters.push_back({names[i], here[i], file.tensors[i].second.sizes().vec()});
+  }
   return weights;
 }
 
@@ -75,7 +79,7 @@ void check_no_sums(const Naming& naming, const nn::NamedTensors& moments, const 
   }
 }
 
-Conversion to_fovea_names(const Naming* naming, const nn::NamedTensors& moments,
+Conversion to_fovea_names(const Naming* naming, const nn::NamedTensors& moments, int64_t num_heads,
                           const std::string& path) {
   Conversion conversion;
   if (naming == nullptr) {
@@ -84,7 +88,7 @@ Conversion to_fovea_names(const Naming* naming, const nn::NamedTensors& moments,
     return conversion;
   }
   check_no_sums(*naming, moments, path);
-  conversion = to_fovea(*naming, moments);
+  conversion = to_fovea(*naming, moments, num_heads);
   if (!conversion.report.missing.empty()) {
     fail<CheckpointError>("{}: read as moments of {}, but parts are missing: {}", path,
                           naming->title, fmt::join(conversion.report.missing, ", "));
@@ -108,9 +112,10 @@ ForeignMoments read_moments(const std::string& path, const MomentsOptions& optio
   const auto first = without_prefixes(named(state.exp_avg, names, weights.parameters));
   const auto second = without_prefixes(named(state.exp_avg_sq, names, weights.parameters));
   if (!state.is_by_index()) weights.naming = choose_naming(first, options.reading, path);
-  auto conversion = to_fovea_names(weights.naming, first, path);
+  auto conversion = to_fovea_names(weights.naming, first, options.reading.num_heads, path);
   ForeignMoments moments;
-  moments.exp_avg_sq = to_fovea_names(weights.naming, second, path).tensors;
+  moments.exp_avg_sq =
+      to_fovea_names(weights.naming, second, options.reading.num_heads, path).tensors;
   moments.exp_avg = std::move(conversion.tensors);
   moments.report = std::move(conversion.report);
   moments.steps = state.steps;

@@ -7,12 +7,18 @@
 namespace fovea::weights {
 
 const std::vector<Naming>& namings() {
-  static const std::vector<Naming> kNamings = {
-      huggingface_mae_naming(), huggingface_dinov2_naming(),
-      huggingface_vit_naming(), google_naming(),
-      t2t_vit_naming(),         bionemo_naming(),
-      ucf_vit_naming(),         mae_naming(),
-      dinov2_naming(),          timm_naming()};
+  static const std::vector<Naming> kNamings = {huggingface_mae_naming(),
+                                               huggingface_dinov2_naming(),
+                                               huggingface_vit_naming(),
+                                               google_naming(),
+                                               rosetta_naming(),
+                                               t2t_vit_naming(),
+                                               te_naming(),
+                                               bionemo_naming(),
+                                               ucf_vit_naming(),
+                                               mae_naming(),
+                                               dinov2_naming(),
+                                               timm_naming()};
   return kNamings;
 }
 

@@ -18,6 +18,9 @@ enum class Layout {
   kConvolution,   // [P, P, C, D] for [D, C, P, P]
   kHeadsBehind,   // [D, H, K] for [H * K, D]; a bias [H, K] for [H * K]
   kHeadsInFront,  // [H, K, O] for [O, H * K]
+  // [H, 3, K, D] for [3, H, K, D], both as one dimension in front of D (a bias: none): H must be
+  // known.
+  kInterleaved,
 };
 
 struct Rule {
@@ -56,10 +59,12 @@ Naming huggingface_dinov2_naming();
 Naming huggingface_mae_naming();
 Naming dinov2_naming();
 Naming google_naming();
+Naming rosetta_naming();
 Naming mae_naming();
 Naming ucf_vit_naming();
 Naming t2t_vit_naming();
 Naming bionemo_naming();
+Naming te_naming();
 Naming timm_naming();
 
 // Steps that several tables need.

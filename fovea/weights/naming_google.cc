@@ -1,5 +1,6 @@
 // Google's Flax models: vision_transformer (AugReg: MultiHeadDotProductAttention_1, MlpBlock_3) and
-// big_vision (.._0, MlpBlock_0; all blocks in one array where they were scanned; MAP head).
+// big_vision (.._0, MlpBlock_0; all blocks in one array where they were scanned; MAP head); and
+// Rosetta's ViT, which is Google's one module further in.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -54,7 +55,35 @@ nn::NamedTensors read_google_tree(nn::NamedTensors tensors, Notes& notes) {
   return out;
 }
 
+// The model lies within a classifier, and its class token and positions have no batch dimension.
+nn::NamedTensors read_rosetta_tree(nn::NamedTensors tensors, Notes& notes) {
+  constexpr std::array<std::string_view, 2> kModules = {"vision_model/", "VisionTransformer/"};
+  for (auto& [name, tensor] : tensors) {
+    for (const auto module : kModules) {
+      if (name.starts_with(module)) name.erase(0, module.size());
+    }
+    if (name == "cls" && tensor.dim() == 1) tensor = tensor.view({1, 1, -1});
+    if (name == "Transformer/posembed_input/pos_embedding" && tensor.dim() == 2)
+      tensor = tensor.unsqueeze(0);
+  }
+  notes.emplace_back(
+      "\"vision_model/VisionTransformer/\" taken off the names; flax's gelu is the tanh "
+      "approximation: model.act_layer=gelu_tanh");
+  return tensors;
+}
+
 }  // namespace
+
+Naming rosetta_naming() {
+  auto naming = google_naming();
+  naming.name = "rosetta";
+  naming.title = "Rosetta's ViT (t5x)";
+  naming.signs = {"vision_model/<VisionTransformer/|>Transformer/encoder_norm/scale"};
+  naming.rules.push_back({{"Transformer/pre_layernorm/scale"}, "norm_pre.weight"});
+  naming.rules.push_back({{"Transformer/pre_layernorm/bias"}, "norm_pre.bias"});
+  naming.before_reading = read_rosetta_tree;
+  return naming;
+}
 
 Naming google_naming() {
   constexpr auto kBehind = Layout::kHeadsBehind;

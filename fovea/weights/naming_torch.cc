@@ -53,6 +53,13 @@ nn::NamedTensors read_ucf_tensors(nn::NamedTensors tensors, Notes& notes) {
   return drop_unread_positions(std::move(tensors), notes);
 }
 
+nn::NamedTensors note_te_gelu(nn::NamedTensors tensors, Notes& notes) {
+  notes.emplace_back(
+      "TransformerEngine's gelu is the tanh approximation, and its norms' eps is 1e-5: "
+      "model.act_layer=gelu_tanh, model.norm_eps=1e-5");
+  return tensors;
+}
+
 }  // namespace
 
 nn::NamedTensors read_dinov2_tokens(nn::NamedTensors tensors, Notes& notes) {
@@ -185,6 +192,34 @@ Naming bionemo_naming() {
                     {{"pos_embed.cls_token"}, "cls_token"},
                     {{"pos_embed.reg_token"}, "reg_token"},
                     {{"{*}"}, "{*}"}}};
+}
+
+// The same model with TransformerEngine's TransformerLayer for a block: a norm is part of the layer
+// behind it. As fuse_qkv_params has it, rows of queries, keys and values stand head by head;
+// without it they are parameters of their own. _extra_state is of FP8's scales.
+Naming te_naming() {
+  auto naming = bionemo_naming();
+  naming.name = "te";
+  naming.title = "BioNeMo-Vision with TransformerEngine";
+  naming.signs = {"blocks.{i}.self_attention.layernorm_qkv.layer_norm_weight"};
+  std::vector<Rule> rules = {
+      {{"blocks.{i}.self_attention.layernorm_qkv.layer_norm_{p}"}, "blocks.{i}.norm1.{p}"},
+      {{"blocks.{i}.self_attention.layernorm_qkv.{p}"},
+       "blocks.{i}.attn.qkv.{p}",
+       Layout::kInterleaved},
+      {{"blocks.{i}.self_attention.layernorm_qkv.query_{p}",
+        "blocks.{i}.self_attention.layernorm_qkv.key_{p}",
+        "blocks.{i}.self_attention.layernorm_qkv.value_{p}"},
+       "blocks.{i}.attn.qkv.{p}"},
+      {{"blocks.{i}.self_attention.proj.{p}"}, "blocks.{i}.attn.proj.{p}"},
+      {{"blocks.{i}.layernorm_mlp.layer_norm_{p}"}, "blocks.{i}.norm2.{p}"},
+      {{"blocks.{i}.layernorm_mlp.fc1_{p}"}, "blocks.{i}.mlp.fc1.{p}"},
+      {{"blocks.{i}.layernorm_mlp.fc2_{p}"}, "blocks.{i}.mlp.fc2.{p}"},
+      {{"blocks.{i}.{*}._extra_state"}, ""}};
+  rules.insert(rules.end(), naming.rules.begin(), naming.rules.end());
+  naming.rules = std::move(rules);
+  naming.before_reading = note_te_gelu;
+  return naming;
 }
 
 Naming timm_naming() {

@@ -12,6 +12,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/weights/dcp_folder.h"
+#include "fovea/weights/t5x_folder.h"
 #include "fovea/weights/torch_file.h"
 
 namespace fovea::weights {
@@ -177,6 +178,54 @@ Source source_of(const DcpFolder& folder) {
   return source;
 }
 
+// The moments of optax's transformations in a checkpoint of t5x, by torch's names: what stands
+// there as "state/param_states/1/0/mu/head/kernel" belongs to the state "state/param_states/1/0".
+Source source_of(const T5xFolder& folder) {
+  constexpr std::string_view kStates = "state/param_states/";
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kMoments = {
+      {{"mu", kFirst},
+       {"nu", kSecond},
+       {"trace", "momentum_buffer"},
+       {"m", "exp_inf"},  // of t5x's own Adafactor, and factored second moments
+       {"v", "square_avg"},
+       {"v_row", "exp_avg_sq_row"},
+       {"v_col", "exp_avg_sq_col"}}};
+  Source source;
+  std::vector<const T5xArray*> arrays;
+  for (const auto& array : folder.arrays()) {
+    if (!array.name.starts_with(kStates)) continue;
+    size_t start = kStates.size();
+    for (size_t end = 0; end != std::string::npos && start < array.name.size(); start = end + 1) {
+      end = array.name.find('/', start);
+      const auto part = std::string_view(array.name).substr(start, end - start);
+      const auto* moment = std::find_if(kMoments.begin(), kMoments.end(),
+                                        [&](const auto& item) { return item.first == part; });
+      if (moment == kMoments.end()) continue;
+      // t5x's own optimizers keep a map for each parameter instead: "param_states/head/kernel/m".
+      const bool is_behind = end == std::string::npos;
+      const auto before = array.name.substr(0, start - 1);
+      source.tensors.push_back(
+          fmt::format("{}.state.{}.{}", is_behind ? "state/param_states" : before,
+                      is_behind ? before.substr(std::min(before.size(), kStates.size()))
+                                : array.name.substr(end + 1),
+                      moment->second));
+      arrays.push_back(&array);
+      break;
+    }
+  }
+  source.read = [&folder, arrays](size_t i) { return folder.read(*arrays[i]); };
+  source.groups = [](const std::string&) { return std::vector<OptimizerGroup>(); };
+  source.step = [&folder](const std::string& place, const std::string&) {
+    const auto* count = folder.find(place + "/count");
+    if (count == nullptr) count = folder.find("state/step");
+    const auto value = count == nullptr ? at::Tensor() : folder.read(*count);
+    return value.defined() && value.numel() == 1
+               ? std::optional<double>(value.to(at::kDouble).item<double>())
+               : std::nullopt;
+  };
+  return source;
+}
+
 class StateReader {
  public:
   StateReader(const Source& source, const std::string& path) : source_(source), path_(path) {}
@@ -322,10 +371,16 @@ bool OptimizerState::is_by_index() const {
 bool is_optimizer_tensor(std::string_view name) { return state_name(name).has_value(); }
 
 OptimizerState read_optimizer_state(const std::string& path) {
+  if (T5xFolder::is_one(path)) {
+    const T5xFolder folder(path);
+    return StateReader(source_of(folder), path).read();
+  }
   if (is_folder(path)) {
     if (!DcpFolder::is_one(path)) {
       fail<DataError>(
-          "{}: a folder without .metadata; expected one of torch.distributed.checkpoint", path);
+          "{}: a folder without .metadata; expected one of torch.distributed.checkpoint, or a "
+          "checkpoint of t5x",
+          path);
     }
     const DcpFolder folder(path);
     return StateReader(source_of(folder), path).read();

@@ -1,5 +1,6 @@
 // The state of torch's AdamW as training programs leave it: in a file of torch.save
-// ({"optimizer": optimizer.state_dict(), ...}), or in a folder of torch.distributed.checkpoint.
+// ({"optimizer": optimizer.state_dict(), ...}), or in a folder of torch.distributed.checkpoint; and
+// that of optax's in a checkpoint of t5x, which is the same.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -72,7 +72,7 @@ FoveaWeights read_weights(const std::string& path, const ReadOptions& options) {
   } else {
     weights.naming = naming->name;
     std::map<std::string, at::Tensor> by_name(file.tensors.begin(), file.tensors.end());
-    auto conversion = to_fovea(*naming, std::move(file.tensors));
+    auto conversion = to_fovea(*naming, std::move(file.tensors), options.num_heads);
     if (!conversion.report.missing.empty()) {
       fail<CheckpointError>("{}: read as weights of {}, but parts are missing: {}", path,
                             naming->title, fmt::join(conversion.report.missing, ", "));

@@ -17,6 +17,7 @@ struct ReadOptions {
   // Names of the model that the weights are for, where that is known: a file that has one of them
   // alone is taken to be in Fovea's own.
   std::set<std::string> known = {};
+  int64_t num_heads = 0;  // of that model; 0: not known
 };
 
 // The naming that the options ask for, or that the names tell. Null: the names stay. `path`: for

@@ -15,6 +15,7 @@
 #include "fovea/weights/dcp_folder.h"
 #include "fovea/weights/npz_file.h"
 #include "fovea/weights/optimizer_state.h"
+#include "fovea/weights/t5x_folder.h"
 #include "fovea/weights/torch_file.h"
 
 namespace fovea::weights {
@@ -114,6 +115,24 @@ void read_dcp(const std::string& path, const std::string& key, WeightsFile& file
   take(std::move(listed), key, path, file);
 }
 
+// The weights of the tree; state is left out as that of torch's optimizers is.
+void read_t5x(const std::string& path, WeightsFile& file) {
+  constexpr std::string_view kTarget = "target/";
+  file.format = "t5x";
+  const T5xFolder folder(path);
+  for (const auto& array : folder.arrays()) {
+    if (array.name.starts_with(kTarget)) {
+      file.tensors.emplace_back(array.name.substr(kTarget.size()), folder.read(array));
+    } else {
+      file.left_out.push_back(array.name);
+    }
+  }
+  if (file.tensors.empty())
+    fail<CheckpointError>("{}: no arrays under \"target\"; expected weights", folder.path());
+  if (folder.path() != path)
+    file.notes.push_back(fmt::format("{}, the latest checkpoint in the folder", folder.path()));
+}
+
 void read_safetensors(const std::string& path, WeightsFile& file) {
   file.format = "safetensors";
   const auto mapped = SafetensorsFile::open(path);
@@ -188,7 +207,9 @@ bool is_safetensors(const std::string& path) {
   return (start.size() == 9 && start[8] == '{') || path.ends_with(".safetensors");
 }
 
-bool is_weights_folder(const std::string& path) { return DcpFolder::is_one(path); }
+bool is_weights_folder(const std::string& path) {
+  return DcpFolder::is_one(path) || T5xFolder::is_one(path);
+}
 
 bool has_tensors_under(const std::string& path, std::string_view key) {
   if (!first_bytes(path).starts_with("PK\x03\x04") && !TorchFile::is_legacy(path)) return false;
@@ -200,11 +221,13 @@ bool has_tensors_under(const std::string& path, std::string_view key) {
 
 WeightsFile read_weights_file(const std::string& path, const std::string& key) {
   WeightsFile file;
-  if (is_folder(path)) {
+  if (T5xFolder::is_one(path)) {
+    read_t5x(path, file);
+  } else if (is_folder(path)) {
     if (!DcpFolder::is_one(path)) {
       fail<DataError>(
-          "{}: a folder without .metadata; expected a weights file, or a folder of "
-          "torch.distributed.checkpoint",
+          "{}: a folder without .metadata; expected a weights file, a folder of "
+          "torch.distributed.checkpoint, or a checkpoint of t5x (checkpoint_STEP)",
           path);
     }
     read_dcp(path, key, file);
@@ -230,7 +253,7 @@ WeightsFile read_weights_file(const std::string& path, const std::string& key) {
     fail<CheckpointError>("{}: a {} file has no keys; read it without \"{}\"", path, file.format,
                           shown(key));
   }
-  if (file.format != "npz") take_off_prefixes(file);
+  if (file.format != "npz" && file.format != "t5x") take_off_prefixes(file);
   return file;
 }
 

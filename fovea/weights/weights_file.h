@@ -14,7 +14,7 @@ namespace fovea::weights {
 
 struct WeightsFile {
   nn::NamedTensors tensors;
-  std::string format;                 // "safetensors", "torch", "npz", "DCP"
+  std::string format;                 // "safetensors", "torch", "npz", "DCP", "t5x"
   std::vector<std::string> notes;     // what was taken away from names, and why: for reports
   std::vector<std::string> left_out;  // tensors of the file that are no weights of one model
   std::map<std::string, std::string> metadata;  // of a safetensors file
@@ -23,8 +23,9 @@ struct WeightsFile {
   std::shared_ptr<const MappedFile> mapped;
 };
 
-// Reads a .safetensors, .npz or torch.save file, or a folder of torch.distributed.checkpoint; which
-// one is told from its bytes. Where the weights lie below a key of the saved dict, the rule is:
+// Reads a .safetensors, .npz or torch.save file, a folder of torch.distributed.checkpoint, or a
+// checkpoint of t5x, of which the arrays below "target" are the weights; which one is told from its
+// bytes. Where the weights lie below a key of the saved dict, the rule is:
 //   1. `key`, where it is given ("state_dict_ema"; nested: "a.b");
 //   2. none, where tensors lie in the outermost dict;
 //   3. the first of state_dict, model, model_state_dict, module, network, net, teacher, model_ema,
@@ -39,7 +40,8 @@ WeightsFile read_weights_file(const std::string& path, const std::string& key = 
 
 // True where the bytes, or else the name, say safetensors. Throws DataError: no such file.
 bool is_safetensors(const std::string& path);
-// True for what read_weights_file takes apart from files: a folder of torch.distributed.checkpoint.
+// True for what read_weights_file takes apart from files: folders of torch.distributed.checkpoint
+// and of t5x.
 bool is_weights_folder(const std::string& path);
 
 // Whether a file of torch.save has tensors under `key`; false for every other kind of file. Throws

@@ -14,6 +14,7 @@
 #include "fovea/data/png.h"
 #include "tests/apps/program.h"
 #include "tests/data/support.h"
+#include "tests/support/unpack.h"
 
 namespace fovea {
 namespace {
@@ -55,6 +56,7 @@ class ComingFromTest : public ::testing::Test {
          {"ucf_vit.ckpt", "google_augreg.npz", "dinov2_registers.pth", "timm.pth.tar", "dcp"}) {
       fs::copy(source / "tests/golden/weights" / name, fs::path(dir_.path()) / name, options);
     }
+    support::unpack((source / "tests/golden/moving/t5x.zip").string(), dir_);
   }
 
   void write_images(const std::string& folder) const {

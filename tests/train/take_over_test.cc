@@ -22,6 +22,7 @@
 #include "tests/support/close.h"
 #include "tests/support/fields_from_json.h"
 #include "tests/support/golden.h"
+#include "tests/support/unpack.h"
 #include "tests/train/tiny_run.h"
 
 namespace fovea::train {
@@ -44,7 +45,7 @@ TrainConfig moving_config(const support::Golden& golden, const std::string& file
   } else {
     config.schedule = {optim::ConstantScheduleConfig{}};
   }
-  config.init.weights = config.init.optimizer = left_behind(file);
+  config.init.weights = config.init.optimizer = file.starts_with('/') ? file : left_behind(file);
   config.trainer.max_steps = 17;
   return config;
 }
@@ -113,6 +114,18 @@ TEST(TakeOverTest, TenFurtherStepsOfHuggingFacesModel) {
 }
 
 TEST(TakeOverTest, TenFurtherStepsOfABioNeMoRun) { expect_ten_further_steps("bionemo", "bionemo"); }
+
+// Rows of queries, keys and values stand head by head there, and so do their moments.
+TEST(TakeOverTest, TenFurtherStepsOfABioNeMoRunWithTransformerEngine) {
+  expect_ten_further_steps("te", "te");
+}
+
+// A Rosetta ViT in JAX, stopped by t5x's checkpoint.
+TEST(TakeOverTest, TenFurtherStepsOfARosettaRun) {
+  const support::TempDir folder;
+  support::unpack(left_behind("t5x.zip"), folder);
+  expect_ten_further_steps("t5x", folder.file("checkpoint_7"));
+}
 
 class TakeOverRunTest : public ::testing::Test {
  protected:

@@ -256,15 +256,18 @@ TEST(ConversionTest, GoesBackExactly) {
       {"hf_dinov2.safetensors", "hf_dinov2"},
       {"mae.pth", "mae"},
       {"../moving/bionemo", "bionemo"},
+      {"../moving/te.pt", "te"},
       {"timm.pth.tar", "timm"}};
   for (const auto& [file, naming] : cases) {
     const auto source = read_weights_file(foreign_file(file)).tensors;
     auto original = by_name(source);
-    auto there = to_fovea(naming_named(naming), source);
+    auto there = to_fovea(naming_named(naming), source, 2);
     EXPECT_TRUE(there.report.is_complete()) << there.report.text();
-    const auto back = by_name(from_fovea(naming_named(naming), there.tensors).tensors);
+    const auto back = by_name(from_fovea(naming_named(naming), there.tensors, 2).tensors);
     // DINOv2's mask token is not kept: zeros come back.
     original.erase("embeddings.mask_token");
+    // TransformerEngine's FP8 scales are left out.
+    std::erase_if(original, [](const auto& item) { return item.first.ends_with("_extra_state"); });
     ASSERT_GT(original.size(), 25U) << file;
     for (const auto& [name, tensor] : original) {
       ASSERT_TRUE(back.contains(name)) << file << " " << name;
@@ -291,6 +294,28 @@ TEST(ConversionTest, RegistersGoBackToTheSameFunction) {
     const auto again = to_fovea(naming_named(naming), back);
     for (const auto& [name, tensor] : there.tensors)
       support::expect_same_bits(by_name(again.tensors).at(name), tensor, name);
+  }
+}
+
+// The layout is not in the weights: a model says it.
+TEST(ConversionTest, TransformerEngineNeedsTheNumberOfHeads) {
+  const auto file = foreign_file("../moving/te.pt");
+  EXPECT_THAT(refusal_of([&] { read_weights(file); }),
+              AllOf(HasSubstr("layernorm_qkv"), HasSubstr("head by head"), HasSubstr("--model")));
+  EXPECT_THAT(refusal_of([&] { read_weights(file, {.num_heads = 3}); }), HasSubstr("of 3 heads"));
+  const auto weights = read_weights(file, {.num_heads = 2});
+  EXPECT_EQ(weights.naming, "te");
+  EXPECT_THAT(weights.report.notes, ::testing::Contains(HasSubstr("gelu_tanh")));
+  EXPECT_EQ(weights.report.left_out.size(), 2U);  // _extra_state of each block
+  // Row by row: head h, of queries, keys or values c, feature k.
+  const auto there =
+      by_name(read_weights_file(file).tensors).at("blocks.1.self_attention.layernorm_qkv.weight");
+  const auto here = by_name(weights.tensors).at("blocks.1.attn.qkv.weight");
+  for (int64_t h = 0; h < 2; ++h) {
+    for (int64_t c = 0; c < 3; ++c) {
+      for (int64_t k = 0; k < 4; ++k)
+        EXPECT_TRUE(at::equal(here[(c * 2 + h) * 4 + k], there[(h * 3 + c) * 4 + k]));
+    }
   }
 }
 

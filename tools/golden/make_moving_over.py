@@ -3,7 +3,7 @@
 tests/golden/moving/ holds what they leave behind: a checkpoint as timm's CheckpointSaver writes it, with layer decay
 too; a file of torch.save in the old format with a Hugging Face model, whose query, key and value are one parameter each;
 folders of torch.distributed.checkpoint as torch's get_state_dict, its flattened form below a key "app", and BioNeMo's
-recipe write them. tests/golden/moving_*.safetensors: batches, losses, learning rates, and the weights and moments that
+recipe write them, with blocks of TransformerEngine too. tests/golden/moving_*.safetensors: batches, losses, learning rates, and the weights and moments that
 the ten steps end with. Every parameter is random before the first step, so that swapped moments, a permuted index or a
 lost count of steps shows.
 
@@ -240,6 +240,96 @@ def from_bionemo(upstream):
     write("bionemo", run, config, names)
 
 
+class TransformerLayer(torch.nn.Module):
+    """TransformerEngine's, which needs a GPU: its parameters, their names and its arithmetic, without its kernels.
+
+    TransformerEngine 2: transformer.py, attention/multi_head_attention.py (qkv_weight_interleaved: [heads, 3, head_dim]),
+    module/layernorm_linear.py, module/layernorm_mlp.py, common/util/math.h (gelu is the tanh approximation).
+    """
+
+    class LayerNormLinear(torch.nn.Module):
+        def __init__(self, inputs, outputs):
+            super().__init__()
+            self.layer_norm_weight = torch.nn.Parameter(torch.ones(inputs))
+            self.layer_norm_bias = torch.nn.Parameter(torch.zeros(inputs))
+            self.weight = torch.nn.Parameter(torch.zeros(outputs, inputs))
+            self.bias = torch.nn.Parameter(torch.zeros(outputs))
+
+        def get_extra_state(self):
+            return torch.empty(0, dtype=torch.uint8)
+
+        def set_extra_state(self, state):
+            del state
+
+        def forward(self, x):
+            x = F.layer_norm(x, x.shape[-1:], self.layer_norm_weight, self.layer_norm_bias, 1e-5)
+            return F.linear(x, self.weight, self.bias)
+
+    class LayerNormMLP(torch.nn.Module):
+        def __init__(self, dim, hidden):
+            super().__init__()
+            self.layer_norm_weight = torch.nn.Parameter(torch.ones(dim))
+            self.layer_norm_bias = torch.nn.Parameter(torch.zeros(dim))
+            self.fc1_weight = torch.nn.Parameter(torch.zeros(hidden, dim))
+            self.fc1_bias = torch.nn.Parameter(torch.zeros(hidden))
+            self.fc2_weight = torch.nn.Parameter(torch.zeros(dim, hidden))
+            self.fc2_bias = torch.nn.Parameter(torch.zeros(dim))
+
+        def forward(self, x):
+            x = F.layer_norm(x, x.shape[-1:], self.layer_norm_weight, self.layer_norm_bias, 1e-5)
+            x = F.gelu(F.linear(x, self.fc1_weight, self.fc1_bias), approximate="tanh")
+            return F.linear(x, self.fc2_weight, self.fc2_bias)
+
+    def __init__(self, hidden_size, ffn_hidden_size, num_attention_heads, **others):
+        super().__init__()
+        assert others["fuse_qkv_params"] and others["activation"] == "gelu" and not others["hidden_dropout"]
+        self.heads = num_attention_heads
+        self.self_attention = torch.nn.Module()
+        self.self_attention.layernorm_qkv = self.LayerNormLinear(hidden_size, 3 * hidden_size)
+        self.self_attention.proj = torch.nn.Linear(hidden_size, hidden_size)
+        self.layernorm_mlp = self.LayerNormMLP(hidden_size, ffn_hidden_size)
+
+    def forward(self, x):
+        batch, tokens, dim = x.shape
+        mixed = self.self_attention.layernorm_qkv(x).view(batch, tokens, self.heads, 3, dim // self.heads)
+        q, k, v = (part.squeeze(-2).transpose(1, 2) for part in mixed.split(1, dim=-2))
+        out = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(batch, tokens, dim)
+        x = x + self.self_attention.proj(out)
+        return x + self.layernorm_mlp(x)
+
+
+def from_transformer_engine(upstream):
+    sys.path.insert(0, str(upstream))
+    import vit
+    vit._TE_INSTALLED, vit.TransformerLayer = True, TransformerLayer
+    model = randomise(vit.VisionTransformer(**VIT, block_fn=TransformerLayer, weight_init=None, tp_group=None, tp_size=1, micro_batch_size=BATCH),
+                      torch.Generator().manual_seed(5))
+    lr, betas = 0.004, (0.9, 0.98)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lr, betas=betas, eps=EPS, weight_decay=0.01)
+    run = Run(model, optimizer, lambda step: lr, 105)
+    run.take(BEFORE)
+    save_dcp({"model": {f"module.{name}": tensor for name, tensor in model.state_dict().items()}, "optimizer": optimizer.state_dict()}, "te")
+    torch.save({"model": model.state_dict()}, FILES / "te.pt")
+
+    def names(tensors):
+        out = {}
+        for name, tensor in tensors.items():
+            name = name.replace("pos_embed.", "", 1) if name.startswith("pos_embed.") else name
+            if "layernorm_qkv." in name and "layer_norm" not in name:
+                rows = [tensor[(head * 3 + part) * (DIM // HEADS):][:DIM // HEADS] for part in range(3) for head in range(HEADS)]
+                tensor = torch.cat(rows)
+            for there, here in {"self_attention.layernorm_qkv.layer_norm_": "norm1.", "self_attention.layernorm_qkv.": "attn.qkv.",
+                                "self_attention.proj.": "attn.proj.", "layernorm_mlp.layer_norm_": "norm2.", "layernorm_mlp.fc1_": "mlp.fc1.",
+                                "layernorm_mlp.fc2_": "mlp.fc2."}.items():
+                name = name.replace(there, here)
+            out[name] = tensor
+        return out
+
+    config = {"vit": {**VIT, "img_size": [SIDE], "patch_size": [PATCH], "norm_eps": 1e-5, "act_layer": "gelu_tanh"},
+              "optim": {"lr": lr, "betas": list(betas), "eps": EPS, "weight_decay": 0.01, "decay_all": True}}
+    write("te", run, config, names)
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser()
@@ -251,6 +341,7 @@ if __name__ == "__main__":
     from_torch()
     from_huggingface()
     from_bionemo(arguments.upstream)
+    from_transformer_engine(arguments.upstream)
     for file in sorted(FILES.rglob("*")):
         if file.is_file():
             print(file.relative_to(OUT), file.stat().st_size)

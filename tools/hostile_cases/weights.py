@@ -2,6 +2,7 @@
 import json
 import shutil
 import struct
+import zipfile
 
 from . import layers
 from .arrays import numbers
@@ -52,6 +53,7 @@ def foreign(folder, program):
         shutil.copy(GOLDEN / "weights" / name, folder / name)
     for name in ("dcp", "dcp_sharded"):
         shutil.copytree(GOLDEN / "weights" / name, folder / name)
+    zipfile.ZipFile(GOLDEN / "moving/t5x.zip").extractall(folder / "t5x")
 
 
 def take_over(folder, program):
@@ -93,6 +95,9 @@ ORIGINALS = [
     convert("dcp", "dcp/.metadata", also_named=["dcp"]),
     convert("dcp_sharded", "dcp_sharded/.metadata", also_named=["dcp_sharded"]),
     convert("dcp_sharded", "dcp_sharded/__1_0.distcp"),
+    convert("t5x", "t5x/checkpoint_7/checkpoint", also_named=["t5x"]),
+    convert("t5x", "t5x/checkpoint_7/target.vision_model.head.kernel/.zarray", is_text=True),
+    convert("t5x", "t5x/checkpoint_7/target.vision_model.head.kernel/0.0"),
     Original("weights of a run to take over", "take_over", "last.pth.tar", ["train recipe.yaml"], **TORCH),
     imported("bionemo", "bionemo.yaml"), imported("jabas", "jabas.json"), imported("jabas", "jabas.sh"),
     imported("rosetta", "rosetta_pretrain.gin"), imported("rosetta", "rosetta_finetune.gin"), imported("timm", "timm.yaml"),

@@ -44,6 +44,7 @@ struct Loaded {
   weights::FoveaWeights file;
   std::string text;
   train::Metadata metadata = {};  // by which a safetensors file can be used alone
+  int64_t num_heads = 0;          // of the model; 0: not known
 };
 
 // Weights of a run or step-0 weights of a preset.
@@ -64,6 +65,7 @@ Loaded load_run(const ConvertArguments& arguments) {
   const auto config =
       inference.config ? *inference.config : train::recipe_of_model(arguments.source);
   loaded.metadata = train::own_metadata(config, inference.class_names);
+  loaded.num_heads = models::num_heads_of(config.model);
   for (const auto& item : loaded.tensors) loaded.report.loaded.push_back(item.first);
   loaded.text = loaded.report.text();
   return loaded;
@@ -78,7 +80,9 @@ Loaded load_into_model(const ConvertArguments& arguments) {
   file = weights::read_weights(arguments.source,
                                {.from = arguments.from,
                                 .key = arguments.key,
-                                .known = models::names_of_parameters(source.config.model)});
+                                .known = models::names_of_parameters(source.config.model),
+                                .num_heads = models::num_heads_of(source.config.model)});
+  loaded.num_heads = models::num_heads_of(source.config.model);
   if (source.is_preset && !arguments.skip_head) {
     source.config.model = models::follow_weights(source.config.model, file.tensors).config;
   }
@@ -156,7 +160,7 @@ weights::ConversionReport write(const ConvertArguments& arguments, const Loaded&
     if (loaded.file.mapped) loaded.file.mapped->check_unchanged();
   };
   const auto naming = target_naming(arguments, tensors);
-  auto written = weights::from_fovea(weights::naming_named(naming), tensors);
+  auto written = weights::from_fovea(weights::naming_named(naming), tensors, loaded.num_heads);
   if (!written.report.unexpected.empty() && !arguments.partial) {
     fail<CheckpointError>(
         "{}: {} has no name for: {}\nNothing was written. --partial leaves them out",
@@ -231,7 +235,9 @@ void add_convert(Command app) {
   auto arguments = std::make_shared<ConvertArguments>();
   command
       .add_option("source", arguments->source,
-                  "weights: a .safetensors, .pt, .pth or .npz file, a DCP folder, a run folder")
+                  "weights: a .safetensors, .pt, .pth or .npz file, a DCP folder, a checkpoint of "
+                  "t5x, a run "
+                  "folder")
       .required()
       .type_name("SRC");
   command
