@@ -14,8 +14,9 @@
 namespace fovea::recipe_import {
 namespace {
 
-// timm's, T2T-ViT's and JABAS's.
-const std::set<std::string> kTrainers = {"train.py",
+// timm's, T2T-ViT's, JABAS's and t5x's.
+const std::set<std::string> kTrainers = {"t5x.train",  // a module
+                                         "train.py",
                                          "legacy_train.py",
                                          "main.py",
                                          "transfer_learning.py",

@@ -1,6 +1,7 @@
 // Commands that train, and what they say, out of scripts and files with a command line.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,8 @@
 #include "fovea/recipe_import/shell.h"
 
 namespace fovea::recipe_import {
+
+using CommandSettings = std::function<Settings(const ShellCommand&, const ShellScript&)>;
 
 // What one turn of a script's loops trains: its commands, each a phase.
 struct TrainingRun {
@@ -17,8 +20,13 @@ struct TrainingRun {
 
 // Throws ConfigError where nothing trains but something evaluates, and where some commands stand in
 // a loop and others beside it. remark: what was left out, a line, or empty.
+// read: what a command says.
 std::vector<TrainingRun> training_runs(const std::string& text, const std::string& source,
-                                       std::string& remark);
+                                       const CommandSettings& read, std::string& remark);
+
+// Throws ConfigError where two of the commands stand in different branches of an `if` or `case`:
+// one of them runs, and only the shell knows which.
+void check_one_branch(const std::vector<ShellCommand>& commands, const std::string& source);
 
 std::string file_name(const ShellWord& word);
 // A program of timm, T2T-ViT or JABAS that trains, by its file's name.

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "fovea/core/config_node.h"
+#include "fovea/recipe_import/importer.h"
+#include "fovea/recipe_import/shell.h"
 
 namespace fovea::recipe_import {
 
@@ -14,5 +16,12 @@ namespace fovea::recipe_import {
 // places, where it is in none.
 ConfigNode read_gin_file(const std::string& file, const std::string& text,
                          const std::vector<std::string>& search_paths);
+
+// A command of t5x: the files of --gin_file, with --gin.KEY=VALUE, whose KEY may be the end of a
+// name, and --gin_search_paths; other flags under their own names with dashes. What only the shell
+// knows is unknown, with all that refers to it. Throws ConfigError: no --gin_file, or one that only
+// the shell knows.
+Settings gin_command(const ShellCommand& shell, const std::string& source,
+                     std::vector<std::string> search_paths);
 
 }  // namespace fovea::recipe_import

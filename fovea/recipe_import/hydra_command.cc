@@ -72,6 +72,11 @@ HydraCommand read_command(const ShellWords& words, size_t at) {
   return command;
 }
 
+ShellWords::const_iterator program_of(const ShellCommand& command) {
+  return std::find_if(command.words.begin(), command.words.end(),
+                      [](const auto& word) { return word.text.ends_with(".py"); });
+}
+
 // Flags of what starts the program.
 void add_launcher(const ShellCommand& launcher, const std::string& source, Settings& settings) {
   if (std::none_of(launcher.words.begin(), launcher.words.end(), is_flag)) return;
@@ -101,10 +106,12 @@ Settings hydra_settings(const std::string& file, const std::vector<std::string>&
 
 Settings hydra_command(const std::string& text, const std::string& source,
                        const std::vector<std::string>& overrides) {
-  for (const auto& shell : run_shell(text, source).commands) {
-    const auto script = std::find_if(shell.words.begin(), shell.words.end(),
-                                     [](const auto& word) { return word.text.ends_with(".py"); });
-    if (script == shell.words.end()) continue;
+  auto commands = run_shell(text, source).commands;
+  std::erase_if(commands,
+                [](const auto& command) { return program_of(command) == command.words.end(); });
+  check_one_branch(commands, source);
+  for (const auto& shell : commands) {
+    const auto script = program_of(shell);
     auto command = read_command(shell.words, static_cast<size_t>(script - shell.words.begin()) + 1);
     command.overrides.insert(command.overrides.end(), overrides.begin(), overrides.end());
     const auto beside = fs::path(source).parent_path();

@@ -11,9 +11,7 @@ namespace fovea::recipe_import {
 namespace {
 
 const char* const kProgram = "a function of the program that the file configures";
-const char* const kT5x =
-    "t5x's checkpoints are not read; both files together become phases, of which one hands its "
-    "weights on, and init.weights takes an .npz";
+const char* const kTransforms = "utils.RestoreCheckpointConfig.state_transformation_fns";
 const char* const kMacro = "a name for a value, which stands where it is used";
 
 // Of upstream's own program, whose parts are those that the recipe has; another one is refused.
@@ -147,6 +145,75 @@ ImportRule index_rule(const std::string& target) {
           }};
 }
 
+std::string optimizer_of(const Importer& in) {
+  std::string chain;
+  if (const auto* list = in.find("optimizers.chain.transformations")) {
+    chain = emit_yaml_flow(*list);
+  }
+  for (const std::string name : {"adamw", "sgd", "adafactor", "lamb"}) {
+    if (chain.find("optax." + name) != std::string::npos) return name;
+  }
+  return "adamw";
+}
+
+// Upstream's one transform leaves the weights alone.
+bool restores_weights_alone(const Importer& in) {
+  const auto* list = in.find(kTransforms);
+  return list != nullptr &&
+         emit_yaml_flow(*list).find("just_states_transform") != std::string::npos;
+}
+
+// A checkpoint that is gone on from: its weights, moments and count of steps.
+ImportRule restore_rule() {
+  return {"", "", [](Importer& in, const std::string& key, const ConfigNode& value) {
+            const bool is_list = value.kind == ConfigNode::Kind::kList;
+            if (is_list && value.children.size() > 1)
+              return in.refused("several checkpoints; expected one");
+            const auto path = is_list ? value.children.empty() ? "" : value.children.front().scalar
+                                      : in.text(key);
+            if (path.empty() || path.starts_with("%"))
+              return in.mapped("", "from scratch, the default");
+            in.set_text("init.weights", path);
+            if (restores_weights_alone(in)) return in.mapped("init.weights");
+            if (optimizer_of(in) != "adamw") {
+              return in.changed("init.weights",
+                                "the weights alone: of moments and steps, AdamW's are taken over");
+            }
+            in.set_text("init.optimizer", path);
+            in.mapped("init.weights, init.optimizer", "with moments and count of steps");
+          }};
+}
+
+ImportRule transforms_rule() {
+  return {"", "", [](Importer& in, const std::string&, const ConfigNode& value) {
+            if (restores_weights_alone(in))
+              return in.mapped("", "the weights alone, so no init.optimizer");
+            value.kind == ConfigNode::Kind::kNull || value.children.empty()
+                ? in.mapped("", "the default")
+                : in.refused("init.weights takes the weights as they are");
+          }};
+}
+
+// Weights that are not there are never begun anew without a word.
+ImportRule strict_rule(const std::string& there, const std::string& why) {
+  return {"", "", [=](Importer& in, const std::string& key, const ConfigNode&) {
+            in.flag(key, there == "true") == (there == "true") ? in.mapped("", why)
+                                                               : in.changed("", why);
+          }};
+}
+
+// What the conversion makes of a pre-training: another size of images, another head.
+ImportRule pretrained_rule() {
+  return {"", "", [](Importer& in, const std::string& key, const ConfigNode&) {
+            const auto path = in.text(key);
+            if (path.empty() || path.starts_with("%")) return in.mapped("", "not said");
+            in.set_text("init.weights", path);
+            in.set("init.skip_head", "true");
+            in.changed("init.weights, init.skip_head",
+                       "positions are interpolated when they are loaded, the head begins anew");
+          }};
+}
+
 ImportRules train_rules() {
   const std::string train = "train_script.train.";
   ImportRules rules = {
@@ -176,18 +243,26 @@ ImportRules train_rules() {
       {"trainer.Trainer.learning_rate_fn", part_of("schedule.name")},
       {"utils.CheckpointConfig.restore", program_rule()},
       {"utils.CheckpointConfig.save", program_rule()},
-      {"utils.RestoreCheckpointConfig.path", refuse(kT5x)},
+      {"utils.RestoreCheckpointConfig.path", restore_rule()},
+      {"utils.RestoreCheckpointConfig.mode",
+       {"", "",
+        [](Importer& in, const std::string& key, const ConfigNode&) {
+          const auto mode = in.text(key, "latest");
+          mode == "latest" || mode == "specific"
+              ? in.mapped("", "of a run's folder the latest checkpoint")
+              : in.refused("one checkpoint is read");
+        }}},
       {"utils.RestoreCheckpointConfig.fallback_to_scratch",
-       always("false", "weights that are asked for and are not there are an error")},
-      {"utils.RestoreCheckpointConfig.strict", always("true", "weights are loaded strictly")},
-      {"utils.RestoreCheckpointConfig.state_transformation_fns",
-       refuse("init.weights takes the weights alone, as the transform leaves them")},
+       strict_rule("false", "weights that are asked for and are not there are an error")},
+      {"utils.RestoreCheckpointConfig.strict",
+       strict_rule("true", "weights are loaded strictly; init.skip_head leaves the head out")},
+      {kTransforms, transforms_rule()},
       {"utils.SaveCheckpointConfig.period", to("checkpoint.every_steps")},
       {"utils.SaveCheckpointConfig.dtype", refuse_unless("float32", "master weights are float32")},
       {"utils.SaveCheckpointConfig.keep", to("checkpoint.keep")},
       {"utils.SaveCheckpointConfig.save_dataset",
        needless("the position in the data is always in the checkpoint")},
-      {"ckpt_script.convert_t5x_finetune_to_pretrain.pretrain_ckpt_dir", refuse(kT5x)},
+      {"ckpt_script.convert_t5x_finetune_to_pretrain.pretrain_ckpt_dir", pretrained_rule()},
       {"ckpt_script.convert_t5x_finetune_to_pretrain.finetune_ckpt_dir",
        needless("nothing is written: the recipe that fine-tunes takes init.weights")},
       {"ckpt_script.convert_t5x_finetune_to_pretrain.pretrained_model", program_rule()},
@@ -206,6 +281,10 @@ ImportRules train_rules() {
                           "layers.FlaxGViTForImageClassificationModule.config",
                           "models.ViTModel.module", "models.ViTModel.optimizer_def"}) {
     rules[key] = program_rule();
+  }
+  for (const auto* flag :
+       {"--multiprocess_gpu", "--coordinator_address", "--process_count", "--process_index"}) {
+    rules[flag] = needless("who is which rank, launch.processes or Slurm says");
   }
   for (const auto* macro : {"MIXTURE_OR_TASK_NAME",
                             "EVAL_MIXTURE_OR_TASK_NAME",
@@ -282,17 +361,6 @@ void finish_schedule(Importer& in) {
     in.set("schedule.min_lr", lr * in.number(cosine + "alpha", 0));
     in.set("schedule.total_steps", in.number(cosine + "decay_steps", 1));
   }
-}
-
-std::string optimizer_of(const Importer& in) {
-  std::string chain;
-  if (const auto* list = in.find("optimizers.chain.transformations")) {
-    chain = emit_yaml_flow(*list);
-  }
-  for (const std::string name : {"adamw", "sgd", "adafactor", "lamb"}) {
-    if (chain.find("optax." + name) != std::string::npos) return name;
-  }
-  return "adamw";
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "fovea/core/config_node.h"
 #include "fovea/core/error.h"
+#include "fovea/recipe_import/shell_branches.h"
 #include "fovea/recipe_import/shell_lists.h"
 #include "fovea/recipe_import/shell_text.h"
 
@@ -53,7 +54,7 @@ std::optional<Assignment> assignment_of(const ShellText& word) {
 
 class Runner {
  public:
-  explicit Runner(std::string source) : source_(std::move(source)) {}
+  explicit Runner(const std::string& source) : source_(source), branches_(source) {}
 
   void set(const std::string& name, Words values) {
     size_t size = 0;
@@ -62,6 +63,7 @@ class Runner {
       fail<ConfigError>("{}: the value of {} has more than {} bytes", source_, name,
                         kMaxConfigBytes);
     }
+    branches_.assigning(name, values_);
     values_[name] = std::move(values);
   }
   void run(const std::vector<ShellStatement>& statements) { run(statements, 0, statements.size()); }
@@ -96,6 +98,7 @@ class Runner {
 
   void run(const Statements& statements, size_t first, size_t last) {
     for (size_t i = first; i < last; ++i) {
+      tell_branches(statements[i]);
       if (opens_loop(statements[i])) {
         const auto end = end_of_loop(statements, i, last);
         run_loop(statements, i, end);
@@ -104,6 +107,12 @@ class Runner {
         run_one(statements[i]);
       }
     }
+  }
+
+  void tell_branches(const ShellStatement& statement) {
+    const auto head = head_of(statement);
+    for (size_t i = 0; i <= head; ++i) branches_.word(plain_text(statement[i]), values_);
+    branches_.statement();
   }
 
   // From `for NAME in ...` up to its `done`.
@@ -162,6 +171,7 @@ class Runner {
     }
     ShellCommand command;
     command.turn = turn_;
+    command.branches = branches_.now();
     for (; at < statement.size(); ++at) expand(statement[at], command.words);
     if (!command.words.empty()) commands_.push_back(std::move(command));
   }
@@ -278,6 +288,7 @@ class Runner {
 
   std::string source_, turn_;
   std::map<std::string, Words> values_;
+  ShellBranches branches_;
   std::vector<ShellCommand> commands_;
   size_t turns_ = 0;
   int depth_ = 0;

@@ -15,9 +15,15 @@ struct ShellWord {
 
 using ShellWords = std::vector<ShellWord>;
 
+// A branch of an `if` or `case`, of which only one runs.
+struct ShellBranch {
+  int of = 0, branch = 0;
+};
+
 struct ShellCommand {
   ShellWords words;
   std::string turn = {};  // of the loops around it, "lr-1e-3_wd-0.05"; empty: none of several
+  std::vector<ShellBranch> branches = {};  // around it, the outermost first
 };
 
 struct ShellScript {
@@ -27,7 +33,8 @@ struct ShellScript {
 
 // Variables, arrays, defaults (${LR:-1e-3}), `seq`, braces and loops over lists are expanded;
 // commands within others, arguments of the script and arithmetic are not, and are named in the
-// words. Both branches of an `if` are run. Throws ConfigError for loops of more than 1,000 turns.
+// words; so is a variable that an `if` gives one value or another. Commands of all branches are
+// there, each with those around it. Throws ConfigError for loops of more than 1,000 turns.
 ShellScript run_shell(const std::string& text, const std::string& source);
 
 }  // namespace fovea::recipe_import

@@ -45,6 +45,12 @@ bool is_yaml_name(const std::string& file) {
   return ending == ".yaml" || ending == ".yml" || ending == ".json";
 }
 
+// A shell's or Slurm's.
+bool is_script(const std::string& file, const std::string& text) {
+  const auto ending = fs::path(file).extension();
+  return text.starts_with("#!") || ending == ".sh" || ending == ".sub" || ending == ".sbatch";
+}
+
 ConfigNode read_settings(const std::string& file, const std::string& text,
                          const ImportOptions& options) {
   const auto& system = options.system;
@@ -95,7 +101,20 @@ std::vector<TrainingRun> runs_of(const std::string& file, const ImportOptions& o
                                  : hydra_command(text, file, options.overrides)}}};
   }
   if (!is_yaml_name(file) && (system == "timm" || system == "jabas")) {
-    return training_runs(text, file, remark);
+    return training_runs(
+        text, file,
+        [&](const ShellCommand& command, const ShellScript& script) {
+          return command_settings(command, script, file);
+        },
+        remark);
+  }
+  if (system == "rosetta" && is_script(file, text)) {
+    return training_runs(
+        text, file,
+        [&](const ShellCommand& command, const ShellScript&) {
+          return gin_command(command, file, options.search_paths);
+        },
+        remark);
   }
   return {{"", {{read_settings(file, text, options)}}}};
 }

@@ -6,7 +6,9 @@
 #include <set>
 
 #include "fovea/core/error.h"
+#include "fovea/core/printable.h"
 #include "fovea/recipe_import/command_line.h"
+#include "fovea/recipe_import/shell_branches.h"
 
 namespace fovea::recipe_import {
 namespace {
@@ -39,6 +41,13 @@ std::string text_of(const ShellCommand& command) {
   std::string text;
   for (const auto& word : command.words) text += word.text + "\n";
   return text;
+}
+
+// As a message shows it.
+std::string line_of(const ShellCommand& command) {
+  std::string line;
+  for (const auto& word : command.words) line += (line.empty() ? "" : " ") + word.text;
+  return printable_start(line, 160);
 }
 
 // Lines that begin with a flag go on with the command before them, as in a file of flags.
@@ -86,8 +95,20 @@ std::vector<Turn> different_turns(const std::vector<ShellCommand>& commands) {
 
 }  // namespace
 
+void check_one_branch(const std::vector<ShellCommand>& commands, const std::string& source) {
+  for (size_t i = 0; i < commands.size(); ++i) {
+    for (size_t k = 0; k < i; ++k) {
+      if (!exclude_each_other(commands[k], commands[i])) continue;
+      fail<ConfigError>(
+          "{}: an `if` or `case` trains in one way or in another, and which of them runs only the "
+          "shell knows:\n  {}\n  {}\nNo recipe was written; expected a file with the one that runs",
+          source, line_of(commands[k]), line_of(commands[i]));
+    }
+  }
+}
+
 std::vector<TrainingRun> training_runs(const std::string& text, const std::string& source,
-                                       std::string& remark) {
+                                       const CommandSettings& read, std::string& remark) {
   const auto script = run_shell(text, source);
   const auto all = joined(script.commands);
   std::vector<ShellCommand> commands;
@@ -115,6 +136,7 @@ std::vector<TrainingRun> training_runs(const std::string& text, const std::strin
                 std::back_inserter(commands.back().words));
     }
   }
+  check_one_branch(commands, source);
   const auto beside = std::count_if(commands.begin(), commands.end(),
                                     [](const auto& command) { return command.turn.empty(); });
   if (beside > 0 && beside < static_cast<std::ptrdiff_t>(commands.size())) {
@@ -127,7 +149,7 @@ std::vector<TrainingRun> training_runs(const std::string& text, const std::strin
   for (const auto& turn : different_turns(commands)) {
     runs.push_back({turn.name, {}});
     for (const auto& command : turn.commands) {
-      runs.back().phases.push_back(command_settings(command, script, source));
+      runs.back().phases.push_back(read(command, script));
     }
   }
   return runs;

@@ -76,6 +76,83 @@ TEST(RosettaImportTest, GapHasNoClassToken) {
   EXPECT_EQ(row_of(unpooled, "config.GoogleViTConfig.classifier").outcome, ImportOutcome::kRefused);
 }
 
+// A checkpoint of t5x as the start of a run.
+TEST(RosettaImportTest, CheckpointsAreTheStart) {
+  const std::string all = "utils.RestoreCheckpointConfig.state_transformation_fns = []\n";
+  const auto whole =
+      with_bindings(all + "utils.RestoreCheckpointConfig.path = '/ckpt/checkpoint_100'\n");
+  EXPECT_EQ(value_in(whole.yaml, "init"),
+            "{weights: /ckpt/checkpoint_100, optimizer: /ckpt/checkpoint_100}");
+  const auto weights = with_bindings(
+      "utils.RestoreCheckpointConfig.path = ['/ckpt']\n"
+      "utils.RestoreCheckpointConfig.mode = 'latest'\n"
+      "utils.RestoreCheckpointConfig.strict = False\n"
+      "utils.RestoreCheckpointConfig.fallback_to_scratch = True\n"
+      "utils.RestoreCheckpointConfig.state_transformation_fns = "
+      "[@v_utils.just_states_transform]\n");
+  EXPECT_EQ(value_in(weights.yaml, "init"), "{weights: /ckpt}");
+  for (const auto* key : {"strict", "fallback_to_scratch"}) {
+    EXPECT_EQ(row_of(weights, std::string("utils.RestoreCheckpointConfig.") + key).outcome,
+              ImportOutcome::kChanged);
+  }
+  const auto sgd = with_bindings(all +
+                                 "utils.RestoreCheckpointConfig.path = '/ckpt'\n"
+                                 "optimizers.chain.transformations = [@optax.sgd()]\n");
+  EXPECT_EQ(value_in(sgd.yaml, "init"), "{weights: /ckpt}");
+  EXPECT_THAT(row_of(sgd, "utils.RestoreCheckpointConfig.path").note, HasSubstr("weights alone"));
+  EXPECT_EQ(value_in(with_bindings("utils.RestoreCheckpointConfig.path = []\n").yaml, "init"),
+            "(none)");
+  const auto other = with_bindings(
+      "utils.RestoreCheckpointConfig.path = '/ckpt'\n"
+      "utils.RestoreCheckpointConfig.state_transformation_fns = [@mine.transform]\n");
+  EXPECT_EQ(row_of(other, "utils.RestoreCheckpointConfig.state_transformation_fns").outcome,
+            ImportOutcome::kRefused);
+  const auto converted = with_bindings(
+      "ckpt_script.convert_t5x_finetune_to_pretrain.pretrain_ckpt_dir = '/pretrained'\n");
+  EXPECT_EQ(value_in(converted.yaml, "init"), "{weights: /pretrained, skip_head: true}");
+}
+
+// The launch lines of upstream's scripts.
+TEST(RosettaImportTest, ScriptsAreTheirGinFilesWithBindings) {
+  const support::TempDir folder;
+  for (const auto* name : {"rosetta_pretrain.gin", "rosetta_base.gin"})
+    folder.write(std::string("configs/") + name, read_file(sample(name), 1 << 20));
+  const auto imported = [&](const std::string& text) {
+    return import_recipe(folder.write("run.sh", "#!/bin/bash\nset -x\n" + text),
+                         {.system = "rosetta"});
+  };
+  const std::string start =
+      "SIZE=rosetta\nPREC=\"bfloat16\"\npython3 -u -m t5x.train "
+      "--gin_file=\"configs/${SIZE}_pretrain.gin\" --multiprocess_gpu ";
+  const auto recipe =
+      imported("MODEL_DIR=/out/a\n" + start +
+               "--gin.MODEL_DIR=\\\"${MODEL_DIR}\\\" --gin.BATCH_SIZE=$1 "
+               "--gin.train.stats_period=50 --gin.config.GoogleViTConfig.dtype=\\\"${PREC}\\\" "
+               "--gin_search_paths=/opt/rosetta 2>&1 | tee log\n");
+  EXPECT_EQ(value_in(recipe.yaml, "run.dir"), "/out/a");
+  EXPECT_EQ(value_in(recipe.yaml, "log.every_steps"), "50");
+  EXPECT_EQ(value_in(recipe.yaml, "device.dtype"), "bfloat16");
+  // What only the shell knows is named, where it is used too.
+  EXPECT_EQ(row_of(recipe, "BATCH_SIZE").outcome, ImportOutcome::kRefused);
+  const auto batch = row_of(recipe, "train/wds_utils.WebDatasetConfig.batch_size");
+  EXPECT_EQ(batch.outcome, ImportOutcome::kRefused);
+  EXPECT_THAT(batch.note, HasSubstr("$1"));
+  const auto refusal = [&](const std::string& text) {
+    try {
+      imported(text);
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing was refused");
+  };
+  EXPECT_THAT(refusal("python3 -m t5x.train --gin_file=configs/$1.gin\n"),
+              ::testing::AllOf(HasSubstr("--gin_file is configs/$1.gin"), HasSubstr("$1")));
+  EXPECT_THAT(refusal("echo hello\n"), HasSubstr("no command of t5x"));
+  EXPECT_THAT(
+      refusal("if [ -e x ]; then\n" + start + "\nelse\n" + start + "--gin.BATCH_SIZE=3\nfi\n"),
+      ::testing::AllOf(HasSubstr("only the shell knows"), HasSubstr("BATCH_SIZE=3")));
+}
+
 // Upstream's own parts are this program's; another function is not.
 TEST(RosettaImportTest, AnotherProgramsFunctionsAreRefused) {
   const auto plain = with_bindings("");

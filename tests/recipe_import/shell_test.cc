@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "fovea/core/error.h"
+#include "fovea/recipe_import/shell_branches.h"
 #include "fovea/recipe_import/shell_text.h"
 
 namespace fovea::recipe_import {
@@ -50,6 +51,43 @@ TEST(ShellTest, WhatOnlyTheShellKnowsIsNamed) {
   for (const auto& word : script.commands.back().words) unknown.push_back(word.unknown);
   EXPECT_THAT(unknown, ElementsAre("", "$A", "$1", "$@", "$(hostname)", "`date`", "$((1+2))", "$A",
                                    "${C%.*}"));
+}
+
+// Of an `if` one branch runs, and which one only the shell knows.
+TEST(ShellTest, BranchesExcludeEachOther) {
+  const auto commands = run_shell(
+                            "a\nif x; then b; if y; then c; else d; fi\nelif z; then e; fi; f\n"
+                            "case $v in g) h;; i) j;; esac",
+                            "run.sh")
+                            .commands;
+  const auto of = [&](const std::string& name) {
+    return *std::find_if(commands.begin(), commands.end(),
+                         [&](const auto& command) { return command.words[0].text == name; });
+  };
+  const auto excluded = [&](const char* one, const char* other) {
+    return exclude_each_other(of(one), of(other));
+  };
+  EXPECT_TRUE(excluded("b", "e"));
+  EXPECT_TRUE(excluded("c", "d"));
+  EXPECT_TRUE(excluded("d", "e"));
+  EXPECT_TRUE(excluded("h", "j"));
+  for (const auto& [one, other] : std::vector<std::pair<const char*, const char*>>{
+           {"a", "b"}, {"b", "c"}, {"b", "d"}, {"f", "e"}, {"f", "h"}}) {
+    EXPECT_FALSE(excluded(one, other)) << one << other;
+  }
+  EXPECT_THAT(last_words("if x; then A=1; else A=2; fi; b $A"), ElementsAre("b", "$A"));
+  EXPECT_THAT(last_words("A=1; if x; then A=2; fi; b $A"), ElementsAre("b", "$A"));
+  EXPECT_THAT(last_words("if x; then A=1; else A=1; fi; b $A"), ElementsAre("b", "1"));
+  EXPECT_THAT(last_words("if [ -z \"$A\" ]; then A=3; fi; b $A"), ElementsAre("b", "3"));
+  EXPECT_THAT(last_words("A=0; if x; then A=1; else b $A; fi"), ElementsAre("b", "0"));
+  EXPECT_THROW(run_shell(
+                   [] {
+                     std::string text;
+                     for (int i = 0; i < 100; ++i) text += "if a; then\n";
+                     return text;
+                   }(),
+                   "run.sh"),
+               ConfigError);
 }
 
 TEST(ShellTest, LoopsAreTurns) {
