@@ -148,7 +148,8 @@ class MsgpackReader {
       if (key.kind != Kind::kText) refuse("{} for a key; a text belongs there", name_of(key.kind));
       if (!seen.insert(key.text).second)
         refuse("the key \"{}\" twice in one map", printable_start(key.text));
-      value.keys.emplace_back(key.text, read_value(depth + 1));
+      value.keys.push_back(key.text);
+      value.items.push_back(read_value(depth + 1));
     }
   }
 
@@ -160,9 +161,8 @@ class MsgpackReader {
 }  // namespace
 
 const MsgpackValue* MsgpackValue::find(std::string_view key) const {
-  const auto found =
-      std::find_if(keys.begin(), keys.end(), [&](const auto& item) { return item.first == key; });
-  return found == keys.end() ? nullptr : &found->second;
+  const auto found = std::find(keys.begin(), keys.end(), key);
+  return found == keys.end() ? nullptr : &items[static_cast<size_t>(found - keys.begin())];
 }
 
 std::string_view name_of(MsgpackValue::Kind kind) {

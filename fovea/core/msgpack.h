@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace fovea {
@@ -15,11 +14,11 @@ namespace fovea {
 struct MsgpackValue {
   enum class Kind { kNil, kBool, kInt, kFloat, kText, kBytes, kList, kMap, kExtension };
   Kind kind = Kind::kNil;
-  int64_t integer = 0;              // kInt, kBool; kExtension: its type
-  double number = 0;                // kFloat
-  std::string_view text;            // kText, kBytes, kExtension: of the bytes that were read
-  std::vector<MsgpackValue> items;  // kList
-  std::vector<std::pair<std::string_view, MsgpackValue>> keys;  // kMap, as they stand there
+  int64_t integer = 0;                 // kInt, kBool; kExtension: its type
+  double number = 0;                   // kFloat
+  std::string_view text;               // kText, kBytes, kExtension: of the bytes that were read
+  std::vector<MsgpackValue> items;     // kList; kMap: the value of each key
+  std::vector<std::string_view> keys;  // kMap, as they stand there
 
   // The value of a key of a map; null: there is none.
   const MsgpackValue* find(std::string_view key) const;

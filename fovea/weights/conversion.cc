@@ -290,11 +290,11 @@ Conversion from_fovea(const Naming& naming, nn::NamedTensors tensors, int64_t nu
   if (naming.before_writing) tensors = naming.before_writing(std::move(tensors), notes);
   Conversion conversion;
   const auto rules = compile(naming);
-  for (const auto& [name, tensor] : tensors) {
+  for (const auto& item : tensors) {
     const bool is_known = std::any_of(rules.begin(), rules.end(), [&](const CompiledRule& rule) {
-      return write_by(rule, name, tensor, num_heads, conversion);
+      return write_by(rule, item.first, item.second, num_heads, conversion);
     });
-    if (!is_known) conversion.report.unexpected.push_back(name);
+    if (!is_known) conversion.report.unexpected.push_back(item.first);
   }
   conversion.report.notes = std::move(notes);
   return conversion;

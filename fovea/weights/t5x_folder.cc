@@ -118,9 +118,10 @@ class T5xTree {
     } else if (value.kind == Kind::kMap && value.find(kChunked) != nullptr) {
       add(name, chunked(value, name));
     } else if (value.kind == Kind::kMap) {
-      for (const auto& item : value.keys)
-        read(item.second,
-             name.empty() ? std::string(item.first) : fmt::format("{}/{}", name, item.first));
+      for (size_t i = 0; i < value.keys.size(); ++i) {
+        const std::string key(value.keys[i]);
+        read(value.items[i], name.empty() ? key : fmt::format("{}/{}", name, key));
+      }
     } else if (value.kind == Kind::kInt) {
       add(name, at::scalar_tensor(value.integer, at::kLong));
     } else if (value.kind == Kind::kFloat) {
@@ -154,7 +155,7 @@ class T5xTree {
   // Sizes, of a list or of a map of "0", "1", ...
   std::vector<int64_t> sizes(const MsgpackValue& value, const std::string& name) const {
     std::vector<int64_t> sizes;
-    for (size_t i = 0; i < std::max(value.items.size(), value.keys.size()); ++i) {
+    for (size_t i = 0; i < value.items.size(); ++i) {
       const auto* size =
           value.kind == Kind::kList ? &value.items[i] : value.find(std::to_string(i));
       if (size == nullptr || size->kind != Kind::kInt || size->integer < 1 || i == 32)
@@ -301,8 +302,8 @@ T5xFolder::T5xFolder(const std::string& path) : path_(path) {
   const auto* tree = root.find("optimizer");
   if (tree == nullptr || tree->find("target") == nullptr) {
     std::vector<std::string> keys;
-    for (const auto& item : root.keys) {
-      if (keys.size() < 8) keys.push_back(printable_start(item.first));
+    for (const auto key : root.keys) {
+      if (keys.size() < 8) keys.push_back(printable_start(key));
     }
     fail<DataError>(
         "{}: it has the keys [{}]; expected {{\"version\", \"optimizer\": {{\"target\", "
