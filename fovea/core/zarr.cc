@@ -124,9 +124,9 @@ void read_zarr_compressor(const JsonValue& root, ZarrHeader& header) {
   if (const auto filters = root.find("filters");
       filters && !filters->raw().is_null() && !filters->raw().empty())
     filters->refuse("no filters");
-  const auto compressor = root.find("compressor");
-  if (!compressor || compressor->raw().is_null()) return;
-  const auto id = compressor->at("id");
+  const auto compressor = root.at("compressor");
+  if (compressor.raw().is_null()) return;
+  const auto id = compressor.at("id");
   header.compressor = id.text();
   if (header.compressor != "gzip" && header.compressor != "zlib" && header.compressor != "zstd")
     id.refuse("gzip, zlib, zstd or none; write the arrays again with one of these");
