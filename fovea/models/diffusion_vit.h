@@ -23,6 +23,8 @@ class DiffusionVit : public EncoderModel {
   // Throws ConfigError with every issue of the config.
   explicit DiffusionVit(const DiffusionVitConfig& config, at::Device device = at::kCPU);
 
+  std::string_view recipe_name() const override { return DiffusionVitConfig::kName; }
+
   // noisy: [B, C, H, W] or [B, C, D, H, W]; timesteps: [B] int64 from 0; classes: [B] int64 in
   // [0, num_classes], where num_classes stands for "no class"; undefined: no class for any.
   // -> the shape and dtype of noisy. What it means (noise, image, velocity) is the task's choice.

@@ -27,6 +27,8 @@ class Mae : public EncoderModel {
   // Throws ConfigError with every issue of the config.
   explicit Mae(const MaeConfig& config, at::Device device = at::kCPU);
 
+  std::string_view recipe_name() const override { return MaeConfig::kName; }
+
   // images: [B, C, H, W] or [B, C, D, H, W] -> the same shape: the prediction of every patch, seen
   // or not, from the patches that keep_patches() leaves. Under targets that are normalised patch by
   // patch the pixels are in those units.

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fovea/nn/unit.h"
@@ -64,6 +65,9 @@ PackedImages pack_images(const at::Tensor& images, int64_t patch_size);
 // precision: it computes in the dtype of its input.
 class Model : public nn::UnitImpl {
  public:
+  // What model.name of a recipe says: "vit", "mae" ...
+  virtual std::string_view recipe_name() const = 0;
+
   // images: [B, C, H, W] or [B, C, D, H, W] -> logits [B, num_classes] (features where the head is
   // the identity).
   virtual at::Tensor forward(const at::Tensor& images) = 0;

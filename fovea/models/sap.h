@@ -36,6 +36,8 @@ class Sap : public EncoderModel, public Segmenter {
  public:
   explicit Sap(const SapConfig& config, at::Device device = at::kCPU);
 
+  std::string_view recipe_name() const override { return SapConfig::kName; }
+
   // Throws ConfigError: the model takes patches.
   at::Tensor forward(const at::Tensor& images) override;
   bool takes_patches() const override { return true; }

@@ -17,6 +17,8 @@ class T2tVit : public Model {
  public:
   explicit T2tVit(const T2tVitConfig& config, at::Device device = at::kCPU);
 
+  std::string_view recipe_name() const override { return T2tVitConfig::kName; }
+
   at::Tensor forward(const at::Tensor& images) override;
   // images: [B, C, H, W] -> [B, N, D], after the final norm.
   at::Tensor forward_features(const at::Tensor& images);

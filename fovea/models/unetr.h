@@ -21,6 +21,8 @@ class Unetr : public EncoderModel, public Segmenter {
  public:
   explicit Unetr(const UnetrConfig& config, at::Device device = at::kCPU);
 
+  std::string_view recipe_name() const override { return UnetrConfig::kName; }
+
   // images: [B, C, H, W] or [B, C, D, H, W] -> logits [B, K, sides]. Throws Error for other sides
   // than encoder.img_size; with encoder.dynamic_img_size, for sides that are no multiple of the
   // patch size.

@@ -24,6 +24,8 @@ class Vit : public Model {
   // nothing is allocated.
   explicit Vit(const VitConfig& config, at::Device device = at::kCPU);
 
+  std::string_view recipe_name() const override { return VitConfig::kName; }
+
   at::Tensor forward(const at::Tensor& images) override;
   bool takes_patches() const override { return config_.is_adaptive(); }
   at::Tensor forward_patches(const PatchInput& patches) override;

@@ -30,21 +30,10 @@ struct Target {
   std::vector<std::string> outputs;
 };
 
-// model.name of a recipe.
-std::string_view recipe_name(const models::Model& model) {
-  if (dynamic_cast<const models::Vit*>(&model)) return models::VitConfig::kName;
-  if (dynamic_cast<const models::T2tVit*>(&model)) return models::T2tVitConfig::kName;
-  if (dynamic_cast<const models::Mae*>(&model)) return models::MaeConfig::kName;
-  if (dynamic_cast<const models::Unetr*>(&model)) return models::UnetrConfig::kName;
-  if (dynamic_cast<const models::Sap*>(&model)) return models::SapConfig::kName;
-  if (dynamic_cast<const models::DiffusionVit*>(&model)) return models::DiffusionVitConfig::kName;
-  return "of this kind";
-}
-
 [[noreturn]] void refuse(const models::Model& model, const std::string& why) {
   fail<ConfigError>(
       "a model {} cannot be exported to ONNX: {}; --to safetensors writes its weights",
-      recipe_name(model), why);
+      model.recipe_name(), why);
 }
 
 TracedInput images_of(const models::Model& model) {

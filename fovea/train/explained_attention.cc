@@ -50,7 +50,7 @@ Blocks blocks_of(const models::Model& model) {
   if (const auto* other = dynamic_cast<const models::EncoderModel*>(&model)) {
     return {"encoder.blocks", other->encoder().config().depth};
   }
-  fail<ConfigError>("{} has no attention that explain knows", model.name());
+  fail<ConfigError>("a model {} has no attention that explain knows", model.recipe_name());
 }
 
 // Where in the tokens of `images` each patch of the grid stands.

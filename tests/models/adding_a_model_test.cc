@@ -45,6 +45,7 @@ class BagOfPatches : public Model {
  public:
   explicit BagOfPatches(const BagOfPatchesConfig& config, at::Device device = at::kCPU);
 
+  std::string_view recipe_name() const override { return BagOfPatchesConfig::kName; }
   at::Tensor forward(const at::Tensor& images) override;  // [B, C, H, W] -> [B, num_classes]
   void init_parameter(const std::string& name, const at::Tensor& value,
                       uint64_t seed) const override;

@@ -21,6 +21,7 @@ class Projected : public EncoderModel {
         "proj", nn::Linear(config.vit.embed_dim, 3, /*has_bias=*/true, at::Device(at::kCPU)));
     nn::assign_names(*this);
   }
+  std::string_view recipe_name() const override { return "projected"; }
   at::Tensor forward(const at::Tensor& images) override {
     return run([&] { return proj_(encoder().forward_features(images)); });
   }
