@@ -41,6 +41,26 @@ void add_boxes(const std::vector<int64_t>& shape, std::vector<int64_t> offset, s
   if (end > last * row) piece_of(last, 0, end - last * row);
 }
 
+// A box of a cut of this shape, where its values stand in the whole.
+void add_pieces(const nn::TensorCut& cut, const std::vector<int64_t>& shape, const Box& box,
+                std::vector<Box>& pieces) {
+  const auto dim = static_cast<size_t>(cut.dim);
+  const int64_t own_lead = cut.lead / cut.count;
+  const int64_t own = (shape[dim] - own_lead) / cut.blocks;  // of each block
+  for (int64_t at = box.offset[dim], end = at + box.size[dim]; at < end;) {
+    const bool is_lead = at < own_lead;
+    const int64_t block = is_lead ? 0 : (at - own_lead) / own;
+    const int64_t first = is_lead ? 0 : own_lead + block * own;  // of the range that it begins in
+    const int64_t length = is_lead ? own_lead : own;
+    auto piece = box;
+    piece.size[dim] = std::min(end, first + length) - at;
+    piece.offset[dim] =
+        (is_lead ? 0 : cut.lead) + (block * cut.count + cut.index) * length + at - first;
+    at += piece.size[dim];
+    pieces.push_back(std::move(piece));
+  }
+}
+
 }  // namespace
 
 std::vector<Box> boxes_of_range(const std::vector<int64_t>& shape, int64_t first, int64_t count) {
@@ -58,19 +78,20 @@ std::vector<Box> boxes_of_part(const nn::TensorPart& part, int64_t count) {
   auto boxes = boxes_of_range(shape, part.first, count);
   if (!part.cut) return boxes;
   const auto& cut = *part.cut;
-  FOVEA_CHECK(cut.dim == 0 || cut.blocks == 1, "a cut of {} blocks along dim {}; expected dim 0",
+  FOVEA_CHECK(cut.blocks == 1 || cut.dim == 0, "a cut of {} blocks along dim {}; expected dim 0",
               cut.blocks, cut.dim);
-  const auto dim = static_cast<size_t>(cut.dim);
-  const int64_t own = shape[dim] / cut.blocks;  // of each block
   std::vector<Box> result;
   for (const auto& box : boxes) {
-    for (int64_t at = box.offset[dim], end = at + box.size[dim]; at < end;) {
-      const int64_t block = at / own;
-      auto piece = box;
-      piece.size[dim] = std::min(end, (block + 1) * own) - at;
-      piece.offset[dim] = (block * cut.count + cut.index) * own + at % own;
-      at += piece.size[dim];
-      result.push_back(std::move(piece));
+    if (cut.dim == 0 || cut.lead == 0) {
+      add_pieces(cut, shape, box, result);
+      continue;
+    }
+    // Row by row, for values stand in the order of the boxes.
+    auto row = box;
+    row.size[0] = 1;
+    for (int64_t i = 0; i < box.size[0]; ++i) {
+      row.offset[0] = box.offset[0] + i;
+      add_pieces(cut, shape, row, result);
     }
   }
   return result;

@@ -8,6 +8,19 @@ namespace {
 using parallel::ParallelPlan;
 using parallel::Split;
 
+constexpr const char* kHiddenWidth = "the hidden width of the MLP";
+
+// What every head is put through.
+void add_heads(ParallelPlan& plan, const std::string& path, const nn::AttentionOptions& attention) {
+  const auto add = [&](const char* name) {
+    plan.rules.push_back({.pattern = path + name, .split = Split::kByHead});
+  };
+  if (attention.qk_norm) add(".[qk]_norm.*");
+  if (attention.kind != nn::AttentionKind::kDifferential) return;
+  add(".lambda_*");
+  add(".sub_norm.*");
+}
+
 void add_attention(ParallelPlan& plan, const std::string& path,
                    const nn::AttentionOptions& attention) {
   const auto heads = attention.num_heads;
@@ -22,12 +35,48 @@ void add_attention(ParallelPlan& plan, const std::string& path,
                         .split = Split::kRow,
                         .groups = heads,
                         .groups_name = "num_heads"});
-  if (attention.qk_norm) {
-    plan.rules.push_back({.pattern = path + ".[qk]_norm.*", .split = Split::kByHead});
-  }
+  add_heads(plan, path, attention);
   if (attention.scale_norm) {
     plan.rules.push_back({.pattern = path + ".norm.*", .split = Split::kNormOfSplit});
   }
+}
+
+// An nn::ParallelScalingBlock: heads and hidden features stand next to each other.
+void add_parallel_scaling(ParallelPlan& plan, const std::string& path,
+                          const nn::BlockOptions& block) {
+  const auto dim = block.attention.dim, heads = block.attention.num_heads;
+  const auto features = block.mlp.hidden_dim;
+  const std::string name = kHiddenWidth;
+  plan.rules.push_back({.pattern = path + ".in_proj.*",
+                        .split = Split::kColumn,
+                        .blocks = 3,
+                        .lead = features,
+                        .groups = heads,
+                        .groups_name = "num_heads",
+                        .drop = "attn_drop",
+                        .drop_dim = 1});
+  if (!block.attention.qkv_bias) {
+    plan.rules.push_back({.pattern = path + ".mlp_bias",
+                          .split = Split::kColumn,
+                          .groups = features,
+                          .groups_name = name});
+  }
+  const bool is_one = block.attention.kind == nn::AttentionKind::kDifferential;
+  plan.rules.push_back({.pattern = path + (is_one ? ".out_proj.*" : ".mlp_out_proj.*"),
+                        .split = Split::kRow,
+                        .lead = is_one ? dim : 0,
+                        .groups = features,
+                        .groups_name = name,
+                        .drop = "mlp_drop"});
+  if (!is_one) {
+    plan.rules.push_back({.pattern = path + ".attn_out_proj.*",
+                          .split = Split::kRow,
+                          .groups = heads,
+                          .groups_name = "num_heads"});
+  }
+  add_heads(plan, path, block.attention);
+  add_whole(plan, {path + ".in_norm.*"});
+  if (block.has_layer_scale) add_whole(plan, {path + ".ls.gamma"});
 }
 
 // Between the taps: the model wants all tokens behind each of them.
@@ -49,7 +98,7 @@ void add_regions(ParallelPlan& plan, const std::string& list, int64_t depth,
 void add_mlp(ParallelPlan& plan, const std::string& path, const nn::MlpOptions& mlp) {
   const bool is_packed = mlp.kind == nn::MlpKind::kSwigluPacked;
   const auto features = is_packed ? mlp.hidden_dim / 2 : mlp.hidden_dim;
-  const std::string name = "the hidden width of the MLP";
+  const std::string name = kHiddenWidth;
   plan.rules.push_back(
       {.pattern = path + (mlp.kind == nn::MlpKind::kSwiglu ? ".fc1_[gx].*" : ".fc1.*"),
        .split = Split::kColumn,
@@ -83,11 +132,23 @@ void add_whole(ParallelPlan& plan, const std::vector<std::string>& patterns) {
 void add_blocks(ParallelPlan& plan, const std::string& list, int64_t depth,
                 const nn::BlockOptions& block, const std::vector<int64_t>& taps) {
   if (depth == 0) return;
-  add_attention(plan, list + ".*.attn", block.attention);
-  add_mlp(plan, list + ".*.mlp", block.mlp);
-  add_whole(plan, {list + ".*.norm[12].*"});
-  if (block.has_layer_scale) add_whole(plan, {list + ".*.ls[12].gamma"});
   add_regions(plan, list, depth, block.attention, taps);
+  const auto path = list + ".*";
+  if (block.kind == nn::BlockKind::kParallelScaling) {
+    add_parallel_scaling(plan, path, block);
+    return;
+  }
+  add_attention(plan, path + ".attn", block.attention);
+  add_mlp(plan, path + ".mlp", block.mlp);
+  if (block.kind == nn::BlockKind::kParallelThings) {
+    for (const auto* branches : {".attns.*", ".ffns.*"}) {
+      add_whole(plan, {path + branches + ".norm.*"});
+      if (block.has_layer_scale) add_whole(plan, {path + branches + ".ls.gamma"});
+    }
+    return;
+  }
+  add_whole(plan, {path + ".norm[12].*"});
+  if (block.has_layer_scale) add_whole(plan, {path + ".ls[12].gamma"});
 }
 
 void add_conditioned_blocks(ParallelPlan& plan, const std::string& list, int64_t depth,

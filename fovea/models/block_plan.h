@@ -10,9 +10,9 @@
 
 namespace fovea::models {
 
-// The nn::Blocks, or nn::ConditionedBlocks, `list`.0, `list`.1 ...: heads and hidden features are
-// split, and their tokens are regions. taps: ascending indices of blocks behind each of which the
-// model wants all tokens.
+// The blocks that nn::make_block makes, or nn::ConditionedBlocks, `list`.0, `list`.1 ...: heads and
+// hidden features are split, and their tokens are regions. taps: ascending indices of blocks behind
+// each of which the model wants all tokens.
 void add_blocks(parallel::ParallelPlan& plan, const std::string& list, int64_t depth,
                 const nn::BlockOptions& block, const std::vector<int64_t>& taps = {});
 void add_conditioned_blocks(parallel::ParallelPlan& plan, const std::string& list, int64_t depth,

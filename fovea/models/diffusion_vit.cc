@@ -49,9 +49,9 @@ nn::TimestepEmbedOptions time_options(const DiffusionVitConfig& config) {
           .drop_rate = config.time_drop_rate};
 }
 
-nn::ConditionedBlock conditioned_block(const VitConfig& vit, double drop_path_rate,
+nn::ConditionedBlock conditioned_block(const VitConfig& vit, double drop_path_rate, int64_t index,
                                        int64_t condition_dim, at::Device device) {
-  const auto plain = block_options(vit, drop_path_rate);
+  const auto plain = block_options(vit, drop_path_rate, index);
   return nn::ConditionedBlock(nn::ConditionedBlockOptions{.attention = plain.attention,
                                                           .mlp = plain.mlp,
                                                           .norm = plain.norm,
@@ -81,7 +81,7 @@ DiffusionVit::DiffusionVit(const DiffusionVitConfig& config, at::Device device)
     const auto rates = nn::drop_path_rates(vit.drop_path_rate, vit.depth);
     for (int64_t i = 0; i < vit.depth; ++i) {
       blocks_.push_back(list->register_module(
-          std::to_string(i), conditioned_block(vit, rates[i], vit.embed_dim, device)));
+          std::to_string(i), conditioned_block(vit, rates[i], i, vit.embed_dim, device)));
     }
   }
   register_decoder(device);
@@ -122,14 +122,14 @@ void DiffusionVit::register_decoder(at::Device device) {
       const auto name = std::to_string(i);
       if (has_adaln) {
         decoder_conditioned_blocks_.push_back(list->register_module(
-            name, conditioned_block(decoder, rates[i], condition_dim, device)));
+            name, conditioned_block(decoder, rates[i], i, condition_dim, device)));
       } else {
-        decoder_blocks_.push_back(
-            list->register_module(name, nn::Block(block_options(decoder, rates[i]), device)));
+        decoder_blocks_.push_back(list->register_module(
+            name, nn::make_block(block_options(decoder, rates[i], i), device)));
       }
     }
   }
-  auto norm = block_options(vit, 0).norm;
+  auto norm = block_options(vit, 0, 0).norm;
   if (has_adaln) {
     norm.has_affine = false;
     decoder_modulation_ = register_module("decoder_modulation",

@@ -88,7 +88,7 @@ class DiffusionVit : public EncoderModel {
   nn::Linear decoder_embed_ = nullptr;
   at::Tensor decoder_pos_embed_;                                  // [1, N, decoder D], or
   nn::AdaptivePosEmbed decoder_adaptive_pos_ = nullptr;           // of adaptive patches
-  std::vector<nn::Block> decoder_blocks_;                         // add
+  std::vector<nn::TransformerBlock> decoder_blocks_;              // add
   std::vector<nn::ConditionedBlock> decoder_conditioned_blocks_;  // adaln_zero
   nn::Norm decoder_norm_ = nullptr;
   nn::Modulation decoder_modulation_ = nullptr;

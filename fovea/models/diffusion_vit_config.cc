@@ -39,7 +39,21 @@ void DiffusionVitConfig::validate(ConfigIssues& issues) const {
                            "would: leave init_values out",
                            *encoder.vit.init_values));
   }
+  if (has_adaln() && encoder.vit.block_layer != "pre_norm") {
+    issues.add(
+        "encoder.block_layer",
+        fmt::format("found {}; the modulation of conditioning: adaln_zero stands behind the "
+                    "norms in front of attention and MLP: use pre_norm, or conditioning: add",
+                    encoder.vit.block_layer));
+  }
   if (linear_decoder) return;
+  if (encoder.vit.attn_layer == "diff" && decoder_embed_dim % (2 * decoder_num_heads) != 0) {
+    issues.add("decoder_num_heads",
+               fmt::format("found {} with encoder.attn_layer diff, which halves each head: use "
+                           "heads of which twice the number divides decoder_embed_dim {}",
+                           decoder_num_heads, decoder_embed_dim));
+    return;
+  }
   if (decoder_embed_dim % decoder_num_heads != 0) {
     issues.add("decoder_num_heads",
                fmt::format("decoder_num_heads {} does not divide decoder_embed_dim {}; use heads "

@@ -31,9 +31,10 @@ void add_decoder(ParallelPlan& plan, const DiffusionVitConfig& config) {
     add_whole(plan, {"decoder_pos_embed"});
   }
   if (has_adaln) {
-    add_conditioned_blocks(plan, "decoder_blocks", decoder.depth, block_options(decoder, 0), dim);
+    add_conditioned_blocks(plan, "decoder_blocks", decoder.depth, block_options(decoder, 0, 0),
+                           dim);
   } else {
-    add_blocks(plan, "decoder_blocks", decoder.depth, block_options(decoder, 0));
+    add_blocks(plan, "decoder_blocks", decoder.depth, block_options(decoder, 0, 0));
     add_whole(plan, {"decoder_norm.*"});
     add_units(plan, {"decoder_norm"});
   }
@@ -46,7 +47,7 @@ ParallelPlan parallel_plan(const DiffusionVitConfig& config) {
   ParallelPlan plan;
   auto vit = config.encoder.vit;
   if (config.has_adaln()) {
-    add_conditioned_blocks(plan, "blocks", vit.depth, block_options(vit, 0), vit.embed_dim);
+    add_conditioned_blocks(plan, "blocks", vit.depth, block_options(vit, 0, 0), vit.embed_dim);
     vit.depth = 0;
     vit.final_norm = false;
   }

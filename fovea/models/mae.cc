@@ -67,7 +67,7 @@ void Mae::register_transformer(at::Device device) {
   const auto decoder = config_.decoder_vit();
   const auto rates = nn::drop_path_rates(decoder.drop_path_rate, decoder.depth);
   for (int64_t i = 0; i < decoder.depth; ++i) {
-    nn::Block block(block_options(decoder, rates[i]), device);
+    const auto block = nn::make_block(block_options(decoder, rates[i], i), device);
     decoder_blocks_.push_back(list->register_module(std::to_string(i), block));
   }
   const nn::NormOptions norm{nn::norm_from_name(vit.norm_layer), config_.decoder_norm_eps};

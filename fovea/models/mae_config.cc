@@ -37,6 +37,12 @@ void check_mae_decoder(const MaeConfig& config, ConfigIssues& issues) {
                fmt::format("decoder_num_heads {} does not divide decoder_embed_dim {}; use one "
                            "that does",
                            config.decoder_num_heads, dim));
+  } else if (config.encoder.vit.attn_layer == "diff" && config.decoder_num_heads > 0 &&
+             dim % (2 * config.decoder_num_heads) != 0) {
+    issues.add("decoder_num_heads",
+               fmt::format("decoder_num_heads {} with encoder.attn_layer diff, which halves each "
+                           "head; use heads of which twice the number divides decoder_embed_dim {}",
+                           config.decoder_num_heads, dim));
   }
   const bool is_sincos = config.decoder_pos_embed.starts_with("sincos");
   const bool is_adaptive = config.encoder.vit.is_adaptive();

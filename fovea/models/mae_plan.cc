@@ -22,7 +22,7 @@ parallel::ParallelPlan parallel_plan(const MaeConfig& config) {
   if (!has_table) add_units(plan, {"decoder_adaptive_pos_embed"});
   add_units(plan, {"decoder_norm", "decoder_embed"});
   add_row_of_whole(plan, "decoder_embed", config.encoder.vit.embed_dim);
-  add_blocks(plan, "decoder_blocks", decoder.depth, block_options(decoder, 0));
+  add_blocks(plan, "decoder_blocks", decoder.depth, block_options(decoder, 0, 0));
   add_row_of_whole(plan, "decoder_pred", config.decoder_embed_dim, "decoder_embed_dim");
   return plan;
 }

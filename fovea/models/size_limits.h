@@ -5,6 +5,7 @@
 namespace fovea::models {
 
 inline constexpr double kMaxDepth = 1024;        // published: up to 1000 (DeepNet)
+inline constexpr double kMaxParallel = 64;       // published: 2
 inline constexpr double kMaxWidth = 1 << 17;     // published: below 2^15, an MLP's below 2^17
 inline constexpr double kMaxMlpRatio = 64;       // published: up to 8
 inline constexpr double kMaxSide = 1 << 16;      // of images: what a JPEG can have

@@ -82,10 +82,11 @@ int64_t own_product_flops(const torch::nn::Module& module, const std::string& pa
                sums = outputs.numel(path) + outputs.rows(path);
     return 2 * features * (2 * outputs.numel(path) + 2 * sums);
   }
-  if (dynamic_cast<const nn::AttentionImpl*>(&module) ||
-      dynamic_cast<const nn::TokenSoftmaxAttentionImpl*>(&module)) {
+  const auto* attention = dynamic_cast<const nn::HasAttention*>(&module);
+  if (attention || dynamic_cast<const nn::TokenSoftmaxAttentionImpl*>(&module)) {
     const auto tokens = outputs.rows(path);
-    return 2 * 2 * tokens * outputs.numel(path);  // q k^T and probabilities times v
+    const auto maps = attention ? attention->attention_core().maps_per_head() : 1;
+    return 2 * 2 * maps * tokens * outputs.numel(path);  // q k^T and probabilities times v
   }
   if (dynamic_cast<const nn::AttentionPoolImpl*>(&module)) {
     return 2 * 2 * outputs.rows(path + ".kv") * outputs.numel(path);  // one query
@@ -163,8 +164,10 @@ void count_activations(const nn::RecordScope& recorder, const Model& model, Mode
 int64_t count_attention_rows(const Model& model, const Outputs& outputs) {
   int64_t rows = 0;
   for (const auto& item : model.named_modules()) {
-    const auto* attention = dynamic_cast<const nn::AttentionImpl*>(item.value().get());
-    if (attention) rows += outputs.rows(item.key()) * attention->num_heads();
+    if (const auto* attends = dynamic_cast<const nn::HasAttention*>(item.value().get())) {
+      const auto& core = attends->attention_core();
+      rows += outputs.rows(item.key()) * core.num_heads() * core.maps_per_head();
+    }
     const bool is_token_attention =
         dynamic_cast<const nn::TokenSoftmaxAttentionImpl*>(item.value().get()) != nullptr;
     if (is_token_attention) rows += outputs.rows(item.key());  // one head

@@ -11,8 +11,8 @@
 
 namespace fovea::models {
 
-// The options of one of the config's blocks, for models that have more of their kind.
-nn::BlockOptions block_options(const VitConfig& config, double drop_path_rate);
+// The options of block `index` of the config, for models that have more of their kind.
+nn::BlockOptions block_options(const VitConfig& config, double drop_path_rate, int64_t index);
 
 // Which of these patches stand for something: [B, L] bool. All of a sample of nothing but padding.
 at::Tensor real_patches(const PatchInput& patches);
@@ -129,7 +129,7 @@ class Vit : public Model {
   std::vector<std::string> channels_;           // of batches, as set_channels was told
   std::vector<int64_t> channel_ids_;            // their indices in config_.variables
   nn::Norm norm_pre_ = nullptr;
-  std::vector<nn::Block> blocks_;
+  std::vector<nn::TransformerBlock> blocks_;
   nn::Norm norm_ = nullptr;
   nn::AttentionPool attn_pool_ = nullptr;
   nn::Norm fc_norm_ = nullptr;

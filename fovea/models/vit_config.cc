@@ -214,6 +214,39 @@ void check_widths(const VitConfig& config, ConfigIssues& issues) {
   }
 }
 
+// What a form of block leaves out in timm, too, but there without a word.
+void check_block(const VitConfig& config, ConfigIssues& issues) {
+  const auto refuse = [&](const char* key, const std::string& found, const char* why) {
+    report(issues, key,
+           fmt::format("{} {} with block_layer {}, {}", key, found, config.block_layer, why));
+  };
+  const bool is_scaling = config.block_layer == "parallel_scaling";
+  const char* inner = "whose outputs have no norm in front; expected false";
+  if (is_scaling && config.scale_attn_norm) refuse("scale_attn_norm", "true", inner);
+  if (is_scaling && config.scale_mlp_norm) refuse("scale_mlp_norm", "true", inner);
+  if (is_scaling && config.mlp_layer != "mlp") {
+    refuse("mlp_layer", config.mlp_layer, "whose MLP is part of its projections; expected mlp");
+  }
+  if (config.fix_init && config.block_layer.starts_with("parallel_")) {
+    refuse("fix_init", "true",
+           "which has not the one attn.proj and mlp.fc2 that it scales; expected false");
+  }
+  if (config.attn_layer == "diff" && config.num_heads > 0 &&
+      config.embed_dim % (2 * config.num_heads) != 0) {
+    report(issues, "attn_layer",
+           fmt::format("attn_layer diff with embed_dim {} and num_heads {}: each head is halved; "
+                       "expected an embed_dim divisible by {}, or other num_heads",
+                       config.embed_dim, config.num_heads, 2 * config.num_heads));
+  }
+  if (config.embed_norm && (config.is_adaptive() || config.has_variables())) {
+    report(
+        issues, "embed_norm",
+        fmt::format("embed_norm true with {}; expected false{}",
+                    config.is_adaptive() ? "patching: adaptive" : "variables",
+                    config.is_adaptive() ? ", and patch_norm for norms around the embedding" : ""));
+  }
+}
+
 }  // namespace
 
 std::vector<int64_t> VitConfig::img_sides() const { return sides(img_size, num_sides(*this)); }
@@ -222,6 +255,7 @@ std::vector<int64_t> VitConfig::patch_sides() const { return sides(patch_size, n
 
 void VitConfig::validate(ConfigIssues& issues) const {
   check_widths(*this, issues);
+  check_block(*this, issues);
   check_sides(*this, issues);
   check_pooling(*this, issues);
   check_position(*this, issues);

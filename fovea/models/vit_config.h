@@ -63,6 +63,7 @@ struct VitConfig {
   std::string pos_embed_interp = "bicubic";
   bool no_embed_class = false;
   int64_t reg_tokens = 0;
+  bool embed_norm = false;
   bool pre_norm = false;
   bool final_norm = true;
   std::optional<bool> fc_norm;
@@ -83,6 +84,9 @@ struct VitConfig {
   std::string norm_layer = "layer_norm";
   double norm_eps = 1e-6;
   std::string mlp_layer = "mlp";
+  std::string block_layer = "pre_norm";
+  int64_t num_parallel = 2;
+  std::string attn_layer = "attn";
   int64_t representation_size = 0;
   double logits_scale = 1.0;
   VitInputConfig input;
@@ -161,7 +165,9 @@ void VitConfig::visit_encoder(Visitor& v, Self& self) {
   v.field("qk_norm", self.qk_norm, "norm of queries and keys");
   v.field("scale_attn_norm", self.scale_attn_norm, "norm before the attention projection");
   v.field("scale_mlp_norm", self.scale_mlp_norm, "norm before the second MLP layer");
-  v.field("init_values", self.init_values, "start value of LayerScale; none: no LayerScale",
+  v.field("init_values", self.init_values,
+          "start value of LayerScale, of block_layer res_post_norm of the norms' weights; none: no "
+          "LayerScale, and 1",
           {.min = 0, .exclusive_min = true});
   v.field("class_token", self.class_token, "learned class token in front");
   v.field(
@@ -176,6 +182,7 @@ void VitConfig::visit_encoder(Visitor& v, Self& self) {
           {.choices = {"bicubic", "bilinear", "zoom", "dinov2"}});
   v.field("no_embed_class", self.no_embed_class, "no position embedding for prefix tokens");
   v.field("reg_tokens", self.reg_tokens, "register tokens", {.min = 0, .max = kMaxSequence});
+  v.field("embed_norm", self.embed_norm, "norm behind the patch embedding, before the position");
   v.field("pre_norm", self.pre_norm,
           "norm before the blocks; the patch embedding has no bias then");
   v.field("final_norm", self.final_norm, "norm after the blocks");
@@ -203,6 +210,17 @@ void VitConfig::visit_encoder(Visitor& v, Self& self) {
   v.field("norm_eps", self.norm_eps, "epsilon of every norm", {.min = 0, .exclusive_min = true});
   v.field("mlp_layer", self.mlp_layer, "MLP, or SwiGLU with packed or split first layer",
           {.choices = {"mlp", "swiglu_packed", "swiglu"}});
+  v.field("block_layer", self.block_layer,
+          "norms in front of attention and MLP; behind them (timm's ResPostBlock); num_parallel "
+          "attentions side by side, then MLPs (ParallelThingsBlock); or attention and MLP next to "
+          "each other behind one norm (ParallelScalingBlock)",
+          {.choices = {"pre_norm", "res_post_norm", "parallel_things", "parallel_scaling"}});
+  v.field("num_parallel", self.num_parallel,
+          "parallel_things: attentions, and MLPs, of a block side by side",
+          {.min = 1, .max = kMaxParallel});
+  v.field("attn_layer", self.attn_layer,
+          "attention by one softmax a head, or by the difference of two (differential attention)",
+          {.choices = {"attn", "diff"}});
   v.field("input", self.input, "preprocessing that the weights expect");
 }
 

@@ -67,6 +67,8 @@ void Vit::init_parameter(const std::string& name, const at::Tensor& value, uint6
       .num_classes = config_.num_classes,
       .packed_gate = config_.mlp_layer == "swiglu_packed",
       .layer_scale = config_.init_values.value_or(1.0),
+      .branch_norm =
+          config_.block_layer == "res_post_norm" ? config_.init_values.value_or(1.0) : 1.0,
       .scale_by_depth = config_.fix_init};
   nn::initialize(value, name, seed, nn::vit_init(init_name(name), value.sizes(), options));
 }

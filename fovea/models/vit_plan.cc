@@ -85,7 +85,7 @@ void add_head(ParallelPlan& plan, const VitConfig& config, const std::string& pr
 void add_vit(ParallelPlan& plan, const VitConfig& config, const std::string& prefix,
              const std::vector<int64_t>& taps) {
   add_stem(plan, config, prefix);
-  add_blocks(plan, prefix + "blocks", config.depth, block_options(config, 0), taps);
+  add_blocks(plan, prefix + "blocks", config.depth, block_options(config, 0, 0), taps);
   add_head(plan, config, prefix);
 }
 

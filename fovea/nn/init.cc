@@ -110,6 +110,11 @@ ParameterInit vit_init(const std::string& name, at::IntArrayRef shape,
     return {InitRule::truncated_normal(1.0 / std::sqrt(static_cast<double>(shape.back())))};
   }
   if (ends_with(name, ".gamma")) return {InitRule::constant(options.layer_scale)};
+  if (contains(name, ".lambda_")) return {InitRule::normal(0.1)};
+  if (ends_with(name, ".mlp_bias")) return {InitRule::constant(0.0)};
+  if (ends_with(name, ".norm1.weight") || ends_with(name, ".norm2.weight")) {
+    return {InitRule::constant(contains(name, "blocks.") ? options.branch_norm : 1.0)};
+  }
   const bool is_weight = ends_with(name, ".weight");
   if (contains(owner(name), "norm")) return {InitRule::constant(is_weight ? 1.0 : 0.0)};
   if (name.rfind("patch_embed.proj.", 0) == 0) {

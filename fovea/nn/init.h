@@ -59,6 +59,7 @@ struct VitInitOptions {
   int64_t num_classes = 0;      // for kJaxNlhb
   bool packed_gate = false;     // mlp.fc1 holds gate and value (MlpKind::kSwigluPacked)
   double layer_scale = 1e-5;    // gamma of every LayerScale
+  double branch_norm = 1.0;     // norm1.weight and norm2.weight of blocks (BlockKind::kResPostNorm)
   bool scale_by_depth = false;  // attn.proj and mlp.fc2 divided by sqrt(2 (block + 1)), as in BEiT
 };
 

@@ -22,6 +22,7 @@ PatchEmbedImpl::PatchEmbedImpl(const PatchEmbedOptions& options, at::Device devi
   if (options.has_bias) {
     bias_ = proj->register_parameter("bias", at::empty({options.dim}, tensor_options));
   }
+  if (options.norm) norm_ = register_module("norm", Norm(options.dim, *options.norm, device));
 }
 
 std::vector<int64_t> PatchEmbedImpl::grid_size(at::IntArrayRef img_size) const {
@@ -66,8 +67,9 @@ at::Tensor PatchEmbedImpl::forward_patches(const at::Tensor& patches) {
 }
 
 // [B, N, C * P * P] -> [B, N, dim].
-at::Tensor PatchEmbedImpl::project(const at::Tensor& patches) const {
-  return kernels::linear(patches, weight_.flatten(1), bias_);
+at::Tensor PatchEmbedImpl::project(const at::Tensor& patches) {
+  const auto tokens = kernels::linear(patches, weight_.flatten(1), bias_);
+  return norm_ ? norm_(tokens) : tokens;
 }
 
 }  // namespace fovea::nn

@@ -4,7 +4,9 @@
 #include <c10/core/Device.h>
 #include <torch/nn/pimpl.h>
 
-#include "fovea/nn/unit.h"
+#include <optional>
+
+#include "fovea/nn/norm.h"
 
 namespace fovea::nn {
 
@@ -13,6 +15,7 @@ struct PatchEmbedOptions {
   int64_t in_chans = 3;
   int64_t dim = 0;
   bool has_bias = true;
+  std::optional<NormOptions> norm = {};  // of the tokens
   // What happens to pixels beyond the last whole patch; with neither, such an image is an Error.
   bool crop_to_patches = false;  // dropped, as a strided convolution does
   bool pad_to_patches = false;   // the image is filled up with zeros
@@ -22,6 +25,7 @@ struct PatchEmbedOptions {
 //
 // A convolution with stride = kernel size is a product with the unfolded patches, done as one GEMM.
 // The weight keeps the convolution's shape: proj.weight [dim, C, P, P] or [dim, C, P, P, P].
+// Parameters beside it: proj.bias, norm.
 class PatchEmbedImpl : public UnitImpl {
  public:
   PatchEmbedImpl(const PatchEmbedOptions& options, at::Device device);
@@ -35,11 +39,12 @@ class PatchEmbedImpl : public UnitImpl {
 
  private:
   at::Tensor fit(const at::Tensor& images) const;
-  at::Tensor project(const at::Tensor& patches) const;
+  at::Tensor project(const at::Tensor& patches);
 
   PatchEmbedOptions options_;
   at::Tensor weight_;
   at::Tensor bias_;
+  Norm norm_ = nullptr;
 };
 TORCH_MODULE(PatchEmbed);
 

@@ -1,15 +1,24 @@
 #include "fovea/nn/tensor_part.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/accumulate.h>
 
 namespace fovea::nn {
 namespace {
 
-// [..., blocks, own entries, ...]: a view.
-at::Tensor view_of_cut(const TensorCut& cut, const at::Tensor& whole) {
-  return whole.unflatten(cut.dim, {cut.blocks, cut.count, -1}).select(cut.dim + 1, cut.index);
+// Views [..., ranges, own entries, ...], one behind another: of the lead, if any, and of the rest.
+std::vector<at::Tensor> views_of_cut(const TensorCut& cut, const at::Tensor& whole) {
+  const auto view_of = [&](int64_t first, int64_t length, int64_t ranges) {
+    return whole.narrow(cut.dim, first, length)
+        .unflatten(cut.dim, {ranges, cut.count, -1})
+        .select(cut.dim + 1, cut.index);
+  };
+  std::vector<at::Tensor> views;
+  if (cut.lead > 0) views.push_back(view_of(0, cut.lead, 1));
+  views.push_back(view_of(cut.lead, whole.size(cut.dim) - cut.lead, cut.blocks));
+  return views;
 }
 
 }  // namespace
@@ -35,7 +44,9 @@ at::Tensor indices_in_whole(const TensorPart& part, int64_t dim) {
 }
 
 at::Tensor take_cut(const TensorCut& cut, const at::Tensor& whole) {
-  return view_of_cut(cut, whole).flatten(cut.dim, cut.dim + 1).clone(at::MemoryFormat::Contiguous);
+  auto views = views_of_cut(cut, whole);
+  for (auto& view : views) view = view.flatten(cut.dim, cut.dim + 1);
+  return views.size() == 1 ? views[0].clone(at::MemoryFormat::Contiguous) : at::cat(views, cut.dim);
 }
 
 at::Tensor take_part(const TensorPart& part, const at::Tensor& whole, at::IntArrayRef sizes) {
@@ -48,9 +59,13 @@ at::Tensor spread_part(const TensorPart& part, const at::Tensor& values) {
   const auto whole = at::zeros(part.shape, options);
   const auto own = part.cut ? at::zeros(cut_shape(part), options) : whole;
   own.view({-1}).narrow(0, part.first, values.numel()).copy_(values.reshape({-1}));
-  if (part.cut) {
-    const auto target = view_of_cut(*part.cut, whole);
-    target.copy_(own.view(target.sizes()));
+  if (!part.cut) return whole;
+  const auto dim = part.cut->dim;
+  int64_t first = 0;
+  for (const auto& target : views_of_cut(*part.cut, whole)) {
+    const auto length = target.size(dim) * target.size(dim + 1);
+    target.copy_(own.narrow(dim, first, length).unflatten(dim, {target.size(dim), -1}));
+    first += length;
   }
   return whole;
 }

@@ -212,6 +212,7 @@ Operations shape_operations() {
                     {"aten::select", select},
                     {"aten::unbind", unbind},
                     {"aten::chunk", chunk},
+                    {"aten::split_with_sizes", chunk},
                     {"aten::narrow", narrow},
                     {"aten::slice", slice},
                     {"aten::cat", concatenate},

@@ -155,11 +155,14 @@ void ModelParallel::split_parameter(const std::string& name, at::Tensor& param,
   const nn::TensorCut how{.dim = is_column ? 0 : 1,
                           .blocks = is_column ? rule.blocks : 1,
                           .index = tp_.rank(),
-                          .count = tp_.size()};
-  FOVEA_CHECK(param.size(how.dim) % (how.blocks * tp_.size()) == 0 && !param.grad().defined(),
-              "{} has {} entries along dim {}, in {} blocks; expected a multiple of tp {}, and no "
-              "gradient yet",
-              name, param.size(how.dim), how.dim, how.blocks, tp_.size());
+                          .count = tp_.size(),
+                          .lead = rule.lead};
+  const auto rest = param.size(how.dim) - how.lead;
+  const bool is_even = rest % (how.blocks * tp_.size()) == 0 && how.lead % tp_.size() == 0;
+  FOVEA_CHECK(is_even && !param.grad().defined(),
+              "{} has {} entries along dim {}, {} in front of {} blocks; expected multiples of tp "
+              "{}, and no gradient yet",
+              name, param.size(how.dim), how.dim, how.lead, how.blocks, tp_.size());
   const at::NoGradGuard no_grad;
   param.set_data(nn::take_cut(how, param.detach()));
   split_[name] = how;

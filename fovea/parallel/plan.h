@@ -23,11 +23,12 @@ struct SplitRule {
   std::string pattern;  // glob over parameter names; * matches dots, too
   Split split = Split::kWhole;
   int64_t blocks = 1;  // kColumn: matrices on top of each other, each split by itself: 3 of qkv
+  int64_t lead = 0;    // kColumn: rows, kRow: columns in front of them that are split by themselves
   // What the split features are made of and what stays together, so that T divides their number.
   int64_t groups = 0;
   std::string groups_name = {};  // in messages: "num_heads"
-  // kColumn: the drop layer of the unit around this Linear whose tensor is split, too, and in which
-  // dim.
+  // kColumn, kRow: the drop layer of the unit around this Linear whose tensor is split, too, and in
+  // which dim.
   std::string drop = {};
   int64_t drop_dim = -1;
 };

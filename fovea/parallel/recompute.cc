@@ -108,7 +108,7 @@ at::Tensor recomputed(const nn::UnitImpl& unit, const UnitForward& forward,
 bool is_chosen(const torch::nn::Module& module, const std::string& what) {
   if (what == "attention") return dynamic_cast<const nn::AttentionImpl*>(&module) != nullptr;
   if (what == "mlp") return dynamic_cast<const nn::MlpImpl*>(&module) != nullptr;
-  return dynamic_cast<const nn::BlockImpl*>(&module) != nullptr ||
+  return dynamic_cast<const nn::TransformerBlockImpl*>(&module) != nullptr ||
          dynamic_cast<const nn::ConditionedBlockImpl*>(&module) != nullptr;
 }
 
@@ -129,9 +129,10 @@ void recompute_in_backward(torch::nn::Module& model, const std::string& what, in
         });
   }
   if (num_found == 0 || (what == "every_n" && num_found < every)) {
-    fail<ConfigError>("parallel.recompute: found {}, but the model has {} of such units; set none",
-                      what == "every_n" ? fmt::format("every_n with {} blocks", every) : what,
-                      num_found);
+    fail<ConfigError>(
+        "parallel.recompute: found {}, but the model has {} of such units; set none{}",
+        what == "every_n" ? fmt::format("every_n with {} blocks", every) : what, num_found,
+        what == "every_n" ? "" : ", or block where attention and MLP are one (parallel_scaling)");
   }
 }
 

@@ -3,8 +3,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/nn/adaln.h"
-#include "fovea/nn/attention.h"
-#include "fovea/nn/mlp.h"
+#include "fovea/nn/block.h"
 #include "fovea/parallel/ring_attention.h"
 
 namespace fovea::parallel {
@@ -32,30 +31,26 @@ kernels::DropPart tokens_part(const SequenceGroups& groups) {
           .count = groups.cp.size() * groups.sp.size()};
 }
 
-// qkv and what stands behind the heads: some heads of all tokens in between.
-void exchange_heads(nn::AttentionImpl& attention, const SequenceGroups& groups) {
-  const auto children = attention.named_children();
-  auto& qkv = dynamic_cast<nn::UnitImpl&>(*children["qkv"]);
-  auto& behind =
-      dynamic_cast<nn::UnitImpl&>(*children[children.contains("norm") ? "norm" : "proj"]);
-  const Exchange exchange{groups.cp, "heads of " + attention.path()};
-  qkv.around_forward.push_back([exchange](const UnitForward& forward, const Tensors& inputs) {
-    return exchange.tokens_to_features(forward(inputs), kQkvBlocks).narrow(1, 0, region_tokens());
-  });
-  behind.around_forward.push_back(
-      [exchange, &groups](const UnitForward& forward, const Tensors& inputs) {
-        const auto padded = pad_tokens(inputs[0], groups.padded_tokens());
-        return forward({exchange.features_to_tokens(padded, 1)});
-      });
+// Some heads of all tokens between qkv and what stands behind the heads.
+void exchange_heads(nn::UnitImpl& unit, nn::AttentionCore& attention,
+                    const SequenceGroups& groups) {
+  const Exchange exchange{groups.cp, "heads of " + unit.path()};
+  attention.tokens_to_heads = [exchange](const at::Tensor& qkv) {
+    return exchange.tokens_to_features(qkv, kQkvBlocks).narrow(1, 0, region_tokens());
+  };
+  attention.heads_to_tokens = [exchange, &groups](const at::Tensor& x) {
+    return exchange.features_to_tokens(pad_tokens(x, groups.padded_tokens()), 1);
+  };
   // Heads of tp, then of cp.
-  auto& parts = attention.drop_parts["attn_drop"];
+  auto& parts = unit.drop_parts["attn_drop"];
   if (parts.empty()) parts = {{.dim = 1}};
   parts[0].index = parts[0].index * groups.cp.size() + groups.cp.rank();
   parts[0].count *= groups.cp.size();
 }
 
-void attend_in_ring(nn::AttentionImpl& attention, const SequenceGroups& groups) {
-  const auto what = "keys of " + attention.path();
+void attend_in_ring(const nn::UnitImpl& unit, nn::AttentionCore& attention,
+                    const SequenceGroups& groups) {
+  const auto what = "keys of " + unit.path();
   attention.attention_elsewhere = [&groups, what](const at::Tensor& q, const at::Tensor& k,
                                                   const at::Tensor& v, double scale,
                                                   const at::Tensor& key_mask) {
@@ -64,19 +59,21 @@ void attend_in_ring(nn::AttentionImpl& attention, const SequenceGroups& groups) 
 }
 
 void set_up(nn::UnitImpl& unit, const SequenceGroups& groups) {
-  if (auto* attention = dynamic_cast<nn::AttentionImpl*>(&unit)) {
-    if (groups.cp.size() > 1) {
-      groups.cp_method == CpMethod::kRing ? attend_in_ring(*attention, groups)
-                                          : exchange_heads(*attention, groups);
-    }
+  const kernels::DropPart of_cp{.dim = 1, .index = groups.cp.rank(), .count = groups.cp.size()};
+  auto* attention = dynamic_cast<nn::HasAttention*>(&unit);
+  if (attention && groups.cp.size() > 1) {
+    auto& core = attention->attention_core();
+    groups.cp_method == CpMethod::kRing ? attend_in_ring(unit, core, groups)
+                                        : exchange_heads(unit, core, groups);
+  }
+  if (dynamic_cast<nn::AttentionImpl*>(&unit) != nullptr) {
     unit.drop_parts["proj_drop"].push_back(tokens_part(groups));
+  } else if (dynamic_cast<nn::ParallelScalingBlockImpl*>(&unit) != nullptr) {
+    if (groups.cp.size() > 1) unit.drop_parts["mlp_drop"].push_back(of_cp);
   } else if (dynamic_cast<nn::MlpImpl*>(&unit) != nullptr) {
     unit.drop_parts["drop2"].push_back(tokens_part(groups));
     // In front of it the ranks of sp have gathered theirs.
-    if (groups.cp.size() > 1) {
-      unit.drop_parts["drop1"].push_back(
-          {.dim = 1, .index = groups.cp.rank(), .count = groups.cp.size()});
-    }
+    if (groups.cp.size() > 1) unit.drop_parts["drop1"].push_back(of_cp);
   } else if (dynamic_cast<nn::ModulationImpl*>(&unit) != nullptr) {
     // One for all tokens: its gradient comes from those of all ranks.
     const Exchange over_cp{groups.cp, unit.path()}, over_sp{groups.sp, unit.path()};
@@ -134,7 +131,7 @@ std::vector<std::string> share_out_tokens(torch::nn::Module& model, const Parall
   for (const auto& region : plan.regions) {
     for (const auto& path : region.units) {
       auto& unit = unit_at(model, path);
-      for (const auto& module : unit.modules(/*include_self=*/false)) {
+      for (const auto& module : unit.modules()) {
         if (auto* inner = dynamic_cast<nn::UnitImpl*>(module.get())) set_up(*inner, groups);
       }
       paths.push_back(path);

@@ -115,6 +115,14 @@ ImportRules kwargs_rules(const TimmDefaults& defaults) {
                                        in.set("model.pos_embed", kind.empty() ? "none" : kind);
                                        in.mapped("model.pos_embed");
                                      }};
+  rules["model_kwargs.attn_layer"] = {"", "",
+                                      [](Importer& in, const std::string& key, const ConfigNode&) {
+                                        const auto kind = in.text(key, "attn");
+                                        if (kind != "attn" && kind != "diff" && !kind.empty())
+                                          return in.refused("attn or diff");
+                                        in.set("model.attn_layer", kind.empty() ? "attn" : kind);
+                                        in.mapped("model.attn_layer");
+                                      }};
   const std::map<std::string, std::set<std::string>> keys = {{"betas", {"adamw", "lamb", "muon"}},
                                                              {"eps", {"adamw", "lamb", "muon"}},
                                                              {"momentum", {"sgd", "muon"}},

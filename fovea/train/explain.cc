@@ -197,7 +197,7 @@ at::Tensor attention_rollout(const std::vector<at::Tensor>& probabilities) {
     check_probabilities(block);
     const auto heads = block.to(at::kCPU, at::kFloat).mean(1);  // [B, N, N]
     auto mixed = heads + at::eye(heads.size(1));
-    mixed = mixed / mixed.sum(-1, /*keepdim=*/true);
+    mixed = mixed / mixed.abs().sum(-1, /*keepdim=*/true);  // a difference may be negative
     rollout = rollout.defined() ? at::matmul(mixed, rollout) : mixed;
   }
   return rollout;

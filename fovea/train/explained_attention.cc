@@ -2,11 +2,14 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/full.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,6 +24,7 @@
 #include "fovea/models/t2t_vit.h"
 #include "fovea/models/unetr.h"
 #include "fovea/models/vit.h"
+#include "fovea/nn/attention_core.h"
 #include "fovea/train/diffusion/noise_schedule.h"
 #include "fovea/train/diffusion/row_draws.h"
 #include "fovea/train/patch_images.h"
@@ -51,6 +55,20 @@ Blocks blocks_of(const models::Model& model) {
     return {"encoder.blocks", other->encoder().config().depth};
   }
   fail<ConfigError>("a model {} has no attention that explain knows", model.recipe_name());
+}
+
+// Names of the maps by which each block mixes tokens, and the block's index: of attentions side by
+// side all are heads of the block.
+std::map<std::string, size_t> maps_of(const models::Model& model, const Blocks& blocks) {
+  std::map<std::string, size_t> maps;
+  for (const auto& item : model.named_modules("", /*include_self=*/false)) {
+    const auto* attends = dynamic_cast<const nn::HasAttention*>(item.value().get());
+    if (attends == nullptr || !item.key().starts_with(blocks.prefix + ".")) continue;
+    const auto* digits = item.key().c_str() + blocks.prefix.size() + 1;
+    const auto name = item.key() + "." + attends->attention_core().recorded_map();
+    maps[name] = static_cast<size_t>(std::atoll(digits));
+  }
+  return maps;
 }
 
 // Where in the tokens of `images` each patch of the grid stands.
@@ -205,10 +223,9 @@ ExplainedAttention explained_attention(const Inference& inference, const TensorB
     explained.seen = window.tensors.images.to(at::kCPU, at::kFloat).clone();
   }
   const auto& given = sides.empty() ? batch : window.tensors;
+  const auto block_of = maps_of(model, blocks);
   std::vector<std::string> names;
-  for (int64_t i = 0; i < blocks.depth; ++i) {
-    names.push_back(fmt::format("{}.{}.attn.probs", blocks.prefix, i));
-  }
+  for (const auto& map : block_of) names.push_back(map.first);
   const std::string pool_name = "attn_pool.probs";
   names.push_back(pool_name);
   const nn::RecordScope recorder(names);
@@ -218,13 +235,17 @@ ExplainedAttention explained_attention(const Inference& inference, const TensorB
     pass(model, given);
   }
   explained.layout = layout_of(model, given);
+  std::vector<std::vector<at::Tensor>> maps(static_cast<size_t>(blocks.depth));
   for (const auto& [name, probabilities] : recorder.intermediates()) {
     const auto on_cpu = probabilities.to(at::kCPU, at::kFloat);
     if (name == pool_name) {
       explained.layout.pool_probabilities = on_cpu;
     } else {
-      explained.blocks.push_back(on_cpu);
+      maps.at(block_of.at(name)).push_back(on_cpu);
     }
+  }
+  for (const auto& heads : maps) {
+    if (!heads.empty()) explained.blocks.push_back(at::cat(heads, 1));
   }
   return explained;
 }

@@ -12,7 +12,9 @@
 namespace fovea::train {
 
 struct ExplainedAttention {
-  std::vector<at::Tensor> blocks;  // [1, H, N, N] each, first block first
+  // [1, H, N, N] each, first block first; of differential attention the difference that acts, of
+  // attentions side by side the heads of all.
+  std::vector<at::Tensor> blocks;
   TokenLayout layout;
   // [1, C, sides], what the model saw where that is not the batch's images: a window of them, or
   // with noise; else undefined.

@@ -26,7 +26,7 @@ namespace {
 constexpr int64_t kTensors = 3;  // x, weight, gradient
 
 bool is_block(const torch::nn::Module& module) {
-  return dynamic_cast<const nn::BlockImpl*>(&module) != nullptr ||
+  return dynamic_cast<const nn::TransformerBlockImpl*>(&module) != nullptr ||
          dynamic_cast<const nn::ConditionedBlockImpl*>(&module) != nullptr;
 }
 
@@ -41,8 +41,8 @@ NamedLinears fp8_candidates(nn::UnitImpl& model) {
   NamedLinears found;
   for (const auto& block : model.modules(/*include_self=*/false)) {
     if (!is_block(*block)) continue;
-    for (const auto& part : block->modules(/*include_self=*/false)) {
-      const bool is_chosen = dynamic_cast<const nn::AttentionImpl*>(part.get()) != nullptr ||
+    for (const auto& part : block->modules()) {
+      const bool is_chosen = dynamic_cast<const nn::HasAttention*>(part.get()) != nullptr ||
                              dynamic_cast<const nn::MlpImpl*>(part.get()) != nullptr;
       if (!is_chosen) continue;
       for (const auto& child : part->children()) {

@@ -20,11 +20,30 @@ void add_mlp(PatternTexts& names, const std::string& prefix) {
   add_below(names, prefix, {"fc1.{p}", "fc2.{p}", "fc1_g.{p}", "fc1_x.{p}", "norm.{p}"});
 }
 
+// Of differential attention.
+void add_difference(PatternTexts& names, const std::string& prefix) {
+  add_below(names, prefix, {"lambda_q{i}", "lambda_k{i}", "sub_norm.{p}"});
+}
+
 void add_block(PatternTexts& names, const std::string& prefix) {
   add_below(names, prefix,
             {"norm1.{p}", "norm2.{p}", "attn.qkv.{p}", "attn.proj.{p}", "attn.q_norm.{p}",
              "attn.k_norm.{p}", "attn.norm.{p}", "ls1.gamma", "ls2.gamma", "modulation.proj.{p}"});
   add_mlp(names, prefix + "mlp.");
+  add_difference(names, prefix + "attn.");
+  // Of parallel things.
+  const auto attns = prefix + "attns.{i}.", ffns = prefix + "ffns.{i}.";
+  add_below(names, attns,
+            {"norm.{p}", "attn.qkv.{p}", "attn.proj.{p}", "attn.q_norm.{p}", "attn.k_norm.{p}",
+             "attn.norm.{p}", "ls.gamma"});
+  add_difference(names, attns + "attn.");
+  add_below(names, ffns, {"norm.{p}", "ls.gamma"});
+  add_mlp(names, ffns + "mlp.");
+  // Of parallel scaling.
+  add_below(names, prefix,
+            {"mlp_bias", "in_norm.{p}", "in_proj.{p}", "q_norm.{p}", "k_norm.{p}",
+             "attn_out_proj.{p}", "mlp_out_proj.{p}", "out_proj.{p}", "ls.gamma"});
+  add_difference(names, prefix);
 }
 
 void add_unet_block(PatternTexts& names, const std::string& prefix) {
@@ -41,6 +60,7 @@ void add_vit(PatternTexts& names, const std::string& prefix) {
              "pos_embed_x",
              "pos_embed_y",
              "patch_embed.proj.{p}",
+             "patch_embed.norm.{p}",
              "patch_embed.norm{i}.{p}",
              "patch_embed.var_embed",
              "patch_embed.var_query",

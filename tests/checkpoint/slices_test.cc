@@ -42,7 +42,11 @@ TEST(SlicesTest, BoxesCoverARangeOfACut) {
   const nn::TensorPart rows{.shape = {12, 3}, .cut = nn::TensorCut{0, 3, 1, 2}};
   const nn::TensorPart columns{.shape = {3, 8}, .cut = nn::TensorCut{1, 1, 3, 4}};
   const nn::TensorPart bias{.shape = {12}, .cut = nn::TensorCut{0, 3, 0, 2}};
-  for (auto part : {rows, columns, bias}) {
+  const nn::TensorPart rows_behind_others{.shape = {16, 3},
+                                          .cut = nn::TensorCut{0, 3, 1, 2, /*lead=*/4}};
+  const nn::TensorPart columns_behind_others{.shape = {3, 12},
+                                             .cut = nn::TensorCut{1, 1, 1, 2, /*lead=*/8}};
+  for (auto part : {rows, columns, bias, rows_behind_others, columns_behind_others}) {
     const auto total = c10::multiply_integers(part.shape);
     const auto whole = at::arange(total).view(part.shape);
     const auto own = nn::take_cut(*part.cut, whole).reshape({-1});

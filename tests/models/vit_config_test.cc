@@ -86,6 +86,19 @@ TEST(VitConfigTest, SaysWhatDoesNotFitAndWhatWould) {
   EXPECT_THAT(faults("global_pool: ''\nrepresentation_size: 4"), HasSubstr("use a pooling"));
 }
 
+// What a form of block has no place for is not dropped without a word.
+TEST(VitConfigTest, FormsOfBlocksSayWhatTheyHaveNotGot) {
+  const std::string scaling = "block_layer: parallel_scaling\n";
+  EXPECT_THAT(faults(scaling + "scale_attn_norm: true"), HasSubstr("scale_attn_norm true with"));
+  EXPECT_THAT(faults(scaling + "scale_mlp_norm: true"), HasSubstr("expected false"));
+  EXPECT_THAT(faults(scaling + "mlp_layer: swiglu"), HasSubstr("expected mlp"));
+  EXPECT_THAT(faults("block_layer: parallel_things\nfix_init: true"), HasSubstr("expected false"));
+  EXPECT_THAT(faults("attn_layer: diff\nembed_dim: 9\nnum_heads: 3"),
+              HasSubstr("expected an embed_dim divisible by 6"));
+  EXPECT_THAT(faults("embed_norm: true\npatching: adaptive"), HasSubstr("patch_norm"));
+  EXPECT_EQ(faults(scaling + "attn_layer: diff"), "no fault");
+}
+
 TEST(VitConfigTest, ReportsAllFaultsAtOnce) {
   const auto text = faults("embed_dim: 100\nnum_heads: 3\nimg_size: 30\ndrop_rate: 1.5\nheads: 2");
   for (const auto* part : {"num_heads 3", "img_size 30", "drop_rate: found 1.5", "heads"}) {

@@ -133,7 +133,21 @@ const std::vector<const char*> kGoldens = {"base",
                                            "distilled",
                                            "drops",
                                            "drops_gated",
-                                           "drops_distilled"};
+                                           "drops_distilled",
+                                           "res_post_norm",
+                                           "parallel_things",
+                                           "parallel_scaling",
+                                           "parallel_scaling_biases",
+                                           "diff",
+                                           "diff_norms",
+                                           "diff_parallel_scaling",
+                                           "diff_parallel_things",
+                                           "aimv2",
+                                           "drops_res_post_norm",
+                                           "drops_parallel_things",
+                                           "drops_parallel_scaling",
+                                           "drops_diff",
+                                           "drops_diff_parallel_scaling"};
 
 INSTANTIATE_TEST_SUITE_P(Golden, VitParityTest, testing::ValuesIn(kGoldens),
                          [](const auto& info) { return std::string(info.param); });

@@ -130,6 +130,24 @@ std::vector<ExportCase> vit_cases() {
                  c.act_layer = "relu";
                  c.qkv_bias = c.proj_bias = false;
                }),
+      vit_case("res_post_norm",
+               [](Config& c) {
+                 c.block_layer = "res_post_norm";
+                 c.embed_norm = true;
+               }),
+      vit_case("parallel_things", [](Config& c) { c.block_layer = "parallel_things"; }),
+      vit_case("parallel_scaling",
+               [](Config& c) {
+                 c.block_layer = "parallel_scaling";
+                 c.qkv_bias = false;
+                 c.qk_norm = true;
+               }),
+      vit_case("diff", [](Config& c) { c.attn_layer = "diff"; }),
+      vit_case("diff_parallel_scaling",
+               [](Config& c) {
+                 c.attn_layer = "diff";
+                 c.block_layer = "parallel_scaling";
+               }),
       vit_case("two_layer_head", [](Config& c) { c.representation_size = 24; }),
       vit_case("no_head", [](Config& c) { c.num_classes = 0; }),
       vit_case("sincos_without_class_token",

@@ -81,7 +81,10 @@ NamedTensors pass_of(const models::ModelConfig& config, const DeviceMesh& mesh, 
   const auto model = make_shared_model(config);
   const parallel::ModelParallel shared(*model, models::parallel_plan(config), mesh,
                                        mode.sequence_parallel, mode.cp_method);
-  parallel::recompute_in_backward(*model, mode.recompute, 2);
+  const auto* vit = config.get_if<models::VitConfig>();
+  const bool is_one_unit = vit && vit->block_layer == "parallel_scaling";
+  parallel::recompute_in_backward(
+      *model, is_one_unit && mode.recompute != std::string("none") ? "block" : mode.recompute, 2);
   auto result = pass_of(*model, config);
   const auto leaves = trained_leaves(*model);
   shared.sum_gradients(leaves);

@@ -119,6 +119,17 @@ TEST(RecomputeTest, KeepsLess) {
   EXPECT_LT(every_second, all);
 }
 
+TEST(RecomputeTest, FindsEveryFormOfBlock) {
+  for (const std::string form : {"res_post_norm", "parallel_things", "parallel_scaling"}) {
+    auto config = vit_with_drops();
+    config.block_layer = form;
+    models::Vit model(config);
+    recompute_in_backward(model, "block", 1);
+    if (form != "parallel_scaling") continue;
+    EXPECT_THROW(recompute_in_backward(model, "attention", 1), ConfigError);  // one with the MLP
+  }
+}
+
 TEST(RecomputeTest, RefusesWhatHasNoUnits) {
   auto config = vit_with_drops();
   config.depth = 1;

@@ -101,6 +101,31 @@ inline std::vector<SharedModel> vits_of_every_option(double attn_drop_rate = 0.2
          vit.class_token = false;
          vit.global_pool = "avgmax";
        })},
+      {"res_post_norm", of([](Vit& vit) {
+         vit.block_layer = "res_post_norm";
+         vit.init_values = 0.5;
+         vit.embed_norm = true;
+       })},
+      {"parallel_things", of([](Vit& vit) {
+         vit.block_layer = "parallel_things";
+         vit.init_values = 0.1;
+         vit.scale_attn_norm = true;
+       })},
+      {"parallel_scaling", of([](Vit& vit) {
+         vit.block_layer = "parallel_scaling";
+         vit.qkv_bias = false;
+         vit.qk_norm = true;
+         vit.init_values = 0.1;
+       })},
+      {"diff", of([](Vit& vit) {
+         vit.attn_layer = "diff";
+         vit.qk_norm = true;
+       })},
+      {"diff_parallel_scaling", of([](Vit& vit) {
+         vit.attn_layer = "diff";
+         vit.block_layer = "parallel_scaling";
+         vit.mlp_ratio = 3;
+       })},
       {"adaln", {denoiser}},
       {"denoiser", {added}},
   };

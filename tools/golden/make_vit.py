@@ -30,11 +30,15 @@ SMOOTHING = 0.1
 
 ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_tanh", "quick_gelu": "quick_gelu", "silu": "silu", "relu": "relu"}
 NORMS = {"layer_norm": LayerNorm, "rms_norm": RmsNorm}
+BLOCKS = {
+    "pre_norm": timm_vit.Block, "res_post_norm": timm_vit.ResPostBlock, "parallel_things": timm_vit.ParallelThingsBlock,
+    "parallel_scaling": timm_vit.ParallelScalingBlock}
 MLPS = {"mlp": Mlp, "swiglu_packed": SwiGLUPacked, "swiglu": SwiGLU}
 DEFAULTS = dict(
     img_size=[32], patch_size=[8], in_chans=3, num_classes=10, global_pool="token", embed_dim=32, depth=2, num_heads=2,
     mlp_ratio=2.0, norm_eps=1e-6)
 EMBED = dict(embed_dim=24, num_heads=2, depth=1)  # small enough for float64
+BLOCK = dict(EMBED, img_size=[24], in_chans=1)
 
 CASES = {
     "base": dict(),
@@ -78,6 +82,38 @@ CASES = {
         EMBED, train=True, dtype="float64", class_token=False, global_pool="avg", mlp_layer="swiglu", act_layer="silu",
         patch_drop_rate=0.5, proj_drop_rate=0.25, attn_drop_rate=0.125, drop_rate=0.125, depth=2, drop_path_rate=0.25,
         img_size=[16], patch_size=[4]),
+    "res_post_norm": dict(BLOCK, block_layer="res_post_norm", depth=2, dtype="float64", qkv_bias=False,
+                          class_token=False, global_pool="avg"),
+    "parallel_things": dict(BLOCK, block_layer="parallel_things", num_parallel=3, depth=2, init_values=0.5),
+    "parallel_scaling": dict(
+        BLOCK, block_layer="parallel_scaling", depth=2, dtype="float64", qkv_bias=False, qk_norm=True, pre_norm=True,
+        no_embed_class=True, norm_layer="rms_norm"),
+    "parallel_scaling_biases": dict(BLOCK, block_layer="parallel_scaling", init_values=0.5, act_layer="relu"),
+    "diff": dict(BLOCK, attn_layer="diff", depth=2, dtype="float64", init_values=0.5, reg_tokens=1, no_embed_class=True),
+    "diff_norms": dict(
+        BLOCK, attn_layer="diff", depth=2, qk_norm=True, scale_attn_norm=True, qkv_bias=False, block_layer="res_post_norm"),
+    "diff_parallel_scaling": dict(
+        BLOCK, attn_layer="diff", block_layer="parallel_scaling", depth=2, dtype="float64", qkv_bias=False, qk_norm=True,
+        init_values=0.5),
+    "diff_parallel_things": dict(BLOCK, attn_layer="diff", block_layer="parallel_things", mlp_layer="swiglu", act_layer="silu"),
+    "aimv2": dict(
+        BLOCK, embed_norm=True, class_token=False, fc_norm=False, global_pool="avg", qkv_bias=False, proj_bias=False,
+        act_layer="silu", norm_layer="rms_norm", norm_eps=1e-5, mlp_layer="swiglu", depth=2, dtype="float64"),
+    "drops_res_post_norm": dict(
+        BLOCK, block_layer="res_post_norm", depth=2, train=True, proj_drop_rate=0.125, attn_drop_rate=0.25,
+        drop_path_rate=0.5),
+    "drops_parallel_things": dict(
+        BLOCK, block_layer="parallel_things", depth=2, train=True, proj_drop_rate=0.125,
+        attn_drop_rate=0.25, drop_path_rate=0.5, init_values=0.5),
+    "drops_parallel_scaling": dict(
+        BLOCK, block_layer="parallel_scaling", depth=2, train=True, proj_drop_rate=0.125, attn_drop_rate=0.25,
+        drop_path_rate=0.5, init_values=0.5),
+    "drops_diff": dict(
+        BLOCK, attn_layer="diff", depth=2, train=True, dtype="float64", proj_drop_rate=0.125, attn_drop_rate=0.25,
+        drop_path_rate=0.5),
+    "drops_diff_parallel_scaling": dict(
+        BLOCK, attn_layer="diff", block_layer="parallel_scaling", depth=2, train=True, proj_drop_rate=0.125,
+        attn_drop_rate=0.25, drop_path_rate=0.5),
     "drops_distilled": dict(EMBED, train=True, distilled=True, drop_rate=0.25),
 }
 
@@ -174,6 +210,14 @@ def build(config):
         args[key] = tuple(args[key] * sides if len(args[key]) == 1 else args[key])
     args["norm_layer"] = functools.partial(NORMS[args.pop("norm_layer", "layer_norm")], eps=args.pop("norm_eps"))
     args["mlp_layer"] = MLPS[args.pop("mlp_layer", "mlp")]
+    block = args.pop("block_layer", "pre_norm")
+    args["block_fn"] = BLOCKS[block]
+    if block == "parallel_scaling" and args.get("attn_layer") == "diff":
+        args["block_fn"] = timm_vit.DiffParallelScalingBlock
+    if "num_parallel" in args:
+        args["block_fn"] = functools.partial(args["block_fn"], num_parallel=args.pop("num_parallel"))
+    if args.pop("embed_norm", False):
+        args["embed_norm_layer"] = args["norm_layer"]
     args["act_layer"] = ACTIVATIONS[args.pop("act_layer", "gelu")]
     is_sincos = args.get("pos_embed") == "sincos"
     if is_sincos:
@@ -206,6 +250,12 @@ def randomise(model, generator):
                 parameter.copy_(1.2 * noise / parameter[0].numel() ** 0.5)
 
 
+def exact_lambda(module):
+    """timm rounds it to float32, in a model of float64 too."""
+    first, second = (module.lambda_q1 * module.lambda_k1).sum(), (module.lambda_q2 * module.lambda_k2).sum()
+    return first.exp() - second.exp() + module.lambda_init
+
+
 def install_masks(model):
     for name, module in list(model.named_modules()):
         if isinstance(module, (nn.Dropout, DropPath)):
@@ -222,6 +272,7 @@ def install_masks(model):
 def record_intermediates(model, is_gated):
     """Hooks on every module that computes something; names are timm's module paths."""
     kept = {}
+    transposes_queries = isinstance(model.blocks[0], timm_vit.ParallelScalingBlock)
     skipped = (nn.Identity, nn.Dropout, DropPath, PatchDropout, MaskedDropout, MaskedPatchDropout, nn.Conv2d, nn.Conv3d)
 
     def keep(name, module, inputs, output):
@@ -229,6 +280,8 @@ def record_intermediates(model, is_gated):
             output = output.flatten(1, -2)
         if name == "attn_pool.q":
             output = output[:1]  # the same query for every sample
+        if name.endswith(("q_norm", "k_norm")) and transposes_queries:
+            output = output.transpose(1, 2)  # there normed before heads come to the front
         kept[name] = output.detach().clone()
 
     def keep_probabilities(name, module, inputs, output):
@@ -237,7 +290,8 @@ def record_intermediates(model, is_gated):
     for name, module in model.named_modules():
         if name.endswith(".attn_drop"):
             module.register_forward_hook(functools.partial(keep_probabilities, name.replace("attn_drop", "probs")))
-        if not name or name == "blocks" or isinstance(module, skipped) or name == "pre_logits.act":
+        is_branch = isinstance(module, nn.Sequential) and name != "pre_logits"  # of parallel things
+        if not name or name == "blocks" or is_branch or isinstance(module, skipped) or name == "pre_logits.act":
             continue
         if name.endswith(".act") and is_gated and name.startswith("blocks"):
             continue  # the gate alone: not an output of its own
@@ -269,6 +323,8 @@ def make(case, overrides):
     for module in model.modules():
         if hasattr(module, "fused_attn"):
             module.fused_attn = False
+        if hasattr(module, "_compute_lambda"):
+            module._compute_lambda = functools.partial(exact_lambda, module)
     if config.get("train"):
         install_masks(model)
     model.train(bool(config.get("train")))

@@ -33,6 +33,12 @@ CASES = {
     "moco_split": dict(SPLIT, weight_init="moco"),
     "jax_split": dict(SPLIT, weight_init="jax"),
     "distilled": dict(SIZE, distilled=True, weight_init=""),
+    "res_post_norm": dict(SIZE, block_layer="res_post_norm", init_values=0.25, weight_init=""),
+    "parallel_things": dict(SIZE, block_layer="parallel_things", init_values=0.25, weight_init="jax"),
+    "parallel_scaling": dict(SIZE, block_layer="parallel_scaling", qkv_bias=False, weight_init="jax"),
+    "parallel_scaling_moco": dict(SIZE, block_layer="parallel_scaling", init_values=0.25, weight_init="moco"),
+    "diff": dict(SIZE, attn_layer="diff", weight_init="moco"),
+    "diff_parallel_scaling": dict(SIZE, attn_layer="diff", block_layer="parallel_scaling", qkv_bias=False, weight_init=""),
     "depth_scaled": dict(SIZE, depth=2, fix_init=True, weight_init=""),
 }
 

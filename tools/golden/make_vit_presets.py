@@ -14,6 +14,9 @@ import timm
 OUT = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden" / "vit_presets.json"
 
 
+ACTIVATIONS = {"GELU": "gelu", "GELUTanh": "gelu_tanh", "QuickGELU": "quick_gelu", "SiLU": "silu"}
+
+
 def describe(name):
     import torch
     with torch.device("meta"):
@@ -30,7 +33,11 @@ def describe(name):
     assert sorted(blocks) == list(range(len(blocks))), name
     cfg = timm.get_pretrained_cfg(name)
     block = model.blocks[0]
-    activations = {"GELU": "gelu", "GELUTanh": "gelu_tanh", "QuickGELU": "quick_gelu", "SiLU": "silu"}
+    parts = [module for _, module in block.named_modules()]
+    attention = next(part for part in parts if hasattr(part, "num_heads"))
+    norm = next(part for part in parts if isinstance(part, (timm.layers.LayerNorm, timm.layers.RmsNorm)))
+    act = next(part for part in parts if type(part).__name__ in ACTIVATIONS)
+    start = next((part.init_values for part in parts if getattr(part, "init_values", None) is not None), None)
     return {
         "depth": len(blocks),
         "count": sum(p.numel() for p in model.parameters()),
@@ -38,10 +45,10 @@ def describe(name):
         # What the shapes do not show, as Fovea's config has it.
         "config": {
             "num_classes": model.num_classes,
-            "num_heads": block.attn.num_heads,
-            "norm_eps": block.norm1.eps,
-            "act_layer": activations[type(block.mlp.act).__name__],
-            "init_values": getattr(block.ls1, "init_values", None),
+            "num_heads": attention.num_heads,
+            "norm_eps": norm.eps,
+            "act_layer": ACTIVATIONS[type(act).__name__],
+            "init_values": start,
             "global_pool": model.global_pool,
             "no_embed_class": model.no_embed_class,
             "pool_include_prefix": model.pool_include_prefix,
