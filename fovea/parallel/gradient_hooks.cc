@@ -11,7 +11,7 @@ namespace fovea::parallel {
 using torch::autograd::variable_list;
 
 GradientHooks::~GradientHooks() {
-  for (const auto& hook : hooks_) hook.accumulator->del_post_hook(hook.key);
+  for (const auto& remove : removals_) remove();
 }
 
 void GradientHooks::add(const at::Tensor& param, const std::string& name,
@@ -24,7 +24,8 @@ void GradientHooks::add(const at::Tensor& param, const std::string& name,
             body();
             return outputs;
           }));
-  hooks_.push_back({std::move(accumulator), key});
+  removals_.push_back(
+      [accumulator = std::move(accumulator), key] { accumulator->del_post_hook(key); });
 }
 
 }  // namespace fovea::parallel

@@ -3,15 +3,9 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
-
-namespace torch::autograd {
-struct Node;
-}
 
 namespace fovea::parallel {
 
@@ -29,11 +23,9 @@ class GradientHooks {
   void add(const at::Tensor& param, const std::string& name, std::function<void()> body);
 
  private:
-  struct Hook {
-    std::shared_ptr<torch::autograd::Node> accumulator;  // nobody else keeps it alive
-    uintptr_t key = 0;
-  };
-  std::vector<Hook> hooks_;
+  // Each takes one callback away, and keeps alive what that hangs on: nobody else does, and
+  // versions of libtorch differ in the pointer that can.
+  std::vector<std::function<void()>> removals_;
 };
 
 }  // namespace fovea::parallel

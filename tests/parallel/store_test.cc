@@ -130,7 +130,8 @@ TEST(StoreTest, WhoHasNoSecretIsNotHeard) {
   }
   EXPECT_EQ(server.find("failure"), std::nullopt);
   try {
-    c10::make_intrusive<StoreClient>(place_of(server.port(), "another secret"), kLong);
+    const auto client =
+        c10::make_intrusive<StoreClient>(place_of(server.port(), "another secret"), kLong);
     FAIL() << "a wrong secret was taken";
   } catch (const RankError& error) {
     EXPECT_EQ(error.exit_code(), ExitCode::kConfig);
