@@ -8,6 +8,11 @@
 #include "fovea/models/vit_plan.h"
 
 namespace fovea::models {
+namespace {
+
+parallel::ParallelPlan parallel_plan(const OwnModelConfig& config) { return config.value().plan(); }
+
+}  // namespace
 
 parallel::ParallelPlan parallel_plan(const ModelConfig& config) {
   return config.visit_value([](const auto& chosen) { return parallel_plan(chosen); });

@@ -42,6 +42,10 @@ ModelPtr build(const DiffusionVitConfig& config, at::Device device) {
   return std::make_shared<DiffusionVit>(config, device);
 }
 
+ModelPtr build(const OwnModelConfig& config, at::Device device) {
+  return config.value().build(device);
+}
+
 ModelPtr build_any(const ModelConfig& config, at::Device device) {
   return config.visit_value([&](const auto& chosen) { return build(chosen, device); });
 }

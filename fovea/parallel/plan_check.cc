@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -23,6 +24,16 @@ std::vector<int64_t> divisors(int64_t number) {
 
 void check_plan(const ParallelPlan& plan, const ParallelConfig& config, ConfigIssues& issues) {
   const bool is_ring = config.cp_method == "ring";
+  const bool is_split = std::any_of(plan.rules.begin(), plan.rules.end(),
+                                    [](const auto& rule) { return rule.split != Split::kWhole; });
+  if (config.tp > 1 && !is_split) {
+    issues.add(
+        "parallel.tp",
+        fmt::format("found {}, but the model has no layer that can be shared out; expected 1, "
+                    "or a parallel_plan of the model that names such layers",
+                    config.tp));
+    return;
+  }
   int64_t common = 0, common_heads = 0;
   const SplitRule *misfit = nullptr, *misfit_of_heads = nullptr;
   for (const auto& rule : plan.rules) {

@@ -1,112 +1,76 @@
 // docs/adding_a_model.md, followed: its model compiles, learns and passes what every model must.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cross_entropy_loss.h>
-#include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "fovea/core/config_fields.h"
-#include "fovea/models/model.h"
-#include "fovea/nn/init.h"
-#include "fovea/nn/mlp.h"
-#include "fovea/nn/patch_embed.h"
+#include "examples/bag_of_patches.h"
+#include "fovea/core/config.h"
+#include "fovea/core/error.h"
+#include "fovea/models/own_model.h"
+#include "fovea/models/plans.h"
+#include "fovea/models/registry.h"
 #include "tests/support/close.h"
 
 namespace fovea::models {
+namespace {
 
-struct BagOfPatchesConfig {
-  static constexpr std::string_view kName = "bag_of_patches";
-  int64_t img_size = 28;
-  int64_t patch_size = 7;
-  int64_t in_chans = 1;
-  int64_t num_classes = 10;
-  int64_t embed_dim = 64;
-  int64_t depth = 2;
+using examples::BagOfPatches;
+using examples::BagOfPatchesConfig;
+
+// As a program would at its start.
+void register_bag_of_patches() {
+  [[maybe_unused]] static const bool is_done = [] {
+    register_model<BagOfPatches, BagOfPatchesConfig>();
+    return true;
+  }();
+}
+
+struct ModelSection {
+  ModelConfig model;
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
-    v.field("img_size", self.img_size, "side of the images", {.min = 1, .unit = "pixels"});
-    v.field("patch_size", self.patch_size, "side of a patch", {.min = 1, .unit = "pixels"});
-    v.field("in_chans", self.in_chans, "channels of the images", {.min = 1});
-    v.field("num_classes", self.num_classes, "outputs of the head", {.min = 1});
-    v.field("embed_dim", self.embed_dim, "token width D", {.min = 1});
-    v.field("depth", self.depth, "number of blocks", {.min = 1});
-  }
-
-  void validate(ConfigIssues& issues) const {
-    if (img_size % patch_size == 0) return;
-    issues.add("patch_size", fmt::format("{} does not divide img_size {}; choose one that does",
-                                         patch_size, img_size));
+    v.field("model", self.model, "the model");
   }
 };
 
-// B batch, C channels, N patches, D embed_dim. A vision transformer without attention: each patch
-// votes on its own.
-class BagOfPatches : public Model {
- public:
-  explicit BagOfPatches(const BagOfPatchesConfig& config, at::Device device = at::kCPU);
-
-  std::string_view recipe_name() const override { return BagOfPatchesConfig::kName; }
-  at::Tensor forward(const at::Tensor& images) override;  // [B, C, H, W] -> [B, num_classes]
-  void init_parameter(const std::string& name, const at::Tensor& value,
-                      uint64_t seed) const override;
-  InputSpec input_spec() const override;
-  std::vector<std::string> no_weight_decay() const override { return {}; }
-  int64_t layer_id(const std::string& parameter_name) const override;
-  int64_t num_layers() const override { return config_.depth + 2; }
-
- private:
-  BagOfPatchesConfig config_;
-  nn::PatchEmbed patch_embed_ = nullptr;
-  std::vector<nn::Mlp> blocks_;
-  nn::Norm norm_ = nullptr;
-  nn::Linear head_ = nullptr;
-};
-
-BagOfPatches::BagOfPatches(const BagOfPatchesConfig& config, at::Device device) : config_(config) {
-  const int64_t dim = config.embed_dim;
-  patch_embed_ = register_module(
-      "patch_embed",
-      nn::PatchEmbed(nn::PatchEmbedOptions{.patch_size = {config.patch_size, config.patch_size},
-                                           .in_chans = config.in_chans,
-                                           .dim = dim},
-                     device));
-  const auto list = register_module("blocks", std::make_shared<torch::nn::Module>());
-  for (int64_t i = 0; i < config.depth; ++i) {
-    const nn::MlpOptions options{.dim = dim, .hidden_dim = 4 * dim};
-    blocks_.push_back(list->register_module(std::to_string(i), nn::Mlp(options, device)));
-  }
-  norm_ = register_module("norm", nn::Norm(dim, nn::NormOptions{}, device));
-  head_ = register_module("head", nn::Linear(dim, config.num_classes, /*has_bias=*/true, device));
-  nn::assign_names(*this);
+TEST(AddingAModelTest, ARecipeNamesARegisteredModel) {
+  register_bag_of_patches();
+  const auto parse = [](const char* yaml) { return parse_config<ModelSection>(yaml, "a.yaml"); };
+  auto read = parse("model: {name: bag_of_patches, embed_dim: 32, depth: 3}");
+  const auto copy = read;
+  read = parse("model: {name: bag_of_patches}");
+  EXPECT_EQ(copy.model.name(), "bag_of_patches");
+  EXPECT_THAT(dump_config(copy), ::testing::HasSubstr("embed_dim: 32"));
+  EXPECT_EQ(config_diff(copy, read).size(), 2u);
+  const auto model = build_model(copy.model);
+  EXPECT_EQ(model->named_parameters()["head.weight"].sizes(), (at::IntArrayRef{10, 32}));
+  EXPECT_EQ(names_of_parameters(copy.model).count("blocks.2.fc2.bias"), 1u);
+  EXPECT_THAT([&] { parse("model: {name: bag_of_patchs}"); },
+              ::testing::ThrowsMessage<ConfigError>(::testing::HasSubstr("bag_of_patches")));
+  EXPECT_THAT([&] { parse("model: {name: bag_of_patches, num_heads: 2}"); },
+              ::testing::ThrowsMessage<ConfigError>(::testing::HasSubstr("model.num_heads")));
+  EXPECT_THAT([&] { parse("model: {name: bag_of_patches, patch_size: 5}"); },
+              ::testing::ThrowsMessage<ConfigError>(::testing::HasSubstr("5 does not divide")));
 }
 
-at::Tensor BagOfPatches::forward(const at::Tensor& images) {
-  auto x = patch_embed_->forward(images);                 // [B, N, D]
-  for (auto& block : blocks_) x = x + block->forward(x);  // [B, N, D]
-  return head_->forward(norm_->forward(x).mean(1));       // [B, num_classes]
+TEST(AddingAModelTest, NamesAreTakenOnce) {
+  register_bag_of_patches();
+  EXPECT_THAT((register_model<BagOfPatches, BagOfPatchesConfig>),
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("'bag_of_patches' is there")));
 }
 
-void BagOfPatches::init_parameter(const std::string& name, const at::Tensor& value,
-                                  uint64_t seed) const {
-  const nn::VitInitOptions options{.patch_elements =
-                                       config_.in_chans * config_.patch_size * config_.patch_size};
-  nn::initialize(value, name, seed, nn::vit_init(name, value.sizes(), options));
+TEST(AddingAModelTest, ThePlanIsTheOneBesideTheConfig) {
+  register_bag_of_patches();
+  const auto read = parse_config<ModelSection>("model: {name: bag_of_patches}", "a.yaml");
+  const auto plan = parallel_plan(read.model);
+  EXPECT_EQ(plan.units.size(), 2u);
+  const auto names = names_of_parameters(read.model);
+  EXPECT_EQ(
+      parallel::match_rules(plan, std::vector<std::string>(names.begin(), names.end())).size(),
+      names.size());
 }
-
-InputSpec BagOfPatches::input_spec() const {
-  return {.in_chans = config_.in_chans,
-          .img_size = {config_.img_size, config_.img_size},
-          .mean = std::vector<double>(config_.in_chans, 0.5),
-          .std = std::vector<double>(config_.in_chans, 0.5)};
-}
-
-int64_t BagOfPatches::layer_id(const std::string& parameter_name) const {
-  if (parameter_name.starts_with("patch_embed.")) return 0;
-  if (parameter_name.starts_with("blocks.")) return std::stoll(parameter_name.substr(7)) + 1;
-  return config_.depth + 1;
-}
-
-namespace {
 
 TEST(AddingAModelTest, MapsImagesToLogits) {
   BagOfPatches model({});

@@ -49,15 +49,28 @@ TEST(ParallelPlanTest, RefusesNamesWithoutARuleAndRulesWithoutAName) {
   }
 }
 
+std::string faults_of(const parallel::ParallelPlan& plan, const parallel::ParallelConfig& config) {
+  ConfigIssues issues;
+  parallel::check_plan(plan, config, issues);
+  std::string text;
+  for (const auto& [key, what] : issues.all()) text += key + ": " + what + "\n";
+  return text;
+}
+
+TEST(ParallelPlanTest, RefusesTpWhereNothingIsSharedOut) {
+  parallel::ParallelConfig config;
+  const parallel::ParallelPlan plan{.rules = {{.pattern = "*"}}, .regions = {}, .units = {}};
+  EXPECT_EQ(faults_of(plan, config), "");
+  config.tp = 2;
+  EXPECT_NE(faults_of(plan, config).find("parallel.tp: found 2, but the model has no layer"),
+            std::string::npos);
+}
+
 std::string faults_of(const models::VitConfig& vit, int64_t tp, int64_t cp) {
   parallel::ParallelConfig config;
   config.tp = tp;
   config.cp = cp;
-  ConfigIssues issues;
-  parallel::check_plan(models::parallel_plan(models::ModelConfig{vit}), config, issues);
-  std::string text;
-  for (const auto& [key, what] : issues.all()) text += key + ": " + what + "\n";
-  return text;
+  return faults_of(models::parallel_plan(models::ModelConfig{vit}), config);
 }
 
 TEST(ParallelPlanTest, SaysWhatWouldFit) {

@@ -168,6 +168,7 @@ class EncoderAlone : public models::EncoderModel {
   explicit EncoderAlone(const models::EncoderConfig& config) : EncoderModel(config, at::kCPU) {
     nn::assign_names(*this);
   }
+  std::string_view recipe_name() const override { return "encoder_alone"; }
   at::Tensor forward(const at::Tensor& images) override {
     return run([&] { return encoder().forward_features(images); });
   }
