@@ -44,8 +44,7 @@ if(cuda_wanted AND cuda_sources)
     "SHELL:-isystem ${FOVEA_TORCH_DIR}/include"
     "SHELL:-isystem ${FOVEA_TORCH_DIR}/include/torch/csrc/api/include"
     $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
-  target_link_options(fovea_cuda PRIVATE -Wl,--allow-shlib-undefined
-                      "-Wl,-rpath,${FOVEA_TORCH_DIR}/lib")
+  target_link_options(fovea_cuda PRIVATE -Wl,--allow-shlib-undefined)
   target_link_libraries(fovea_cuda PRIVATE
     "${FOVEA_TORCH_DIR}/lib/libtorch_cuda.so" "${FOVEA_TORCH_DIR}/lib/libc10_cuda.so"
     "${FOVEA_TORCH_DIR}/lib/libtorch_cpu.so" "${FOVEA_TORCH_DIR}/lib/libc10.so")

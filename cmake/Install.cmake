@@ -1,18 +1,19 @@
-# cmake --install: the program, its recipes and their schema, what it starts with Python, completion and manual pages. Libtorch
-# stays where it is.
-# One search path for libraries, in the build folder and installed: that of libtorch.
-set_target_properties(fovea PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "${FOVEA_TORCH_DIR}/lib")
-install(TARGETS fovea RUNTIME DESTINATION bin)
+# cmake --install: a tree that can be moved. Component `program`: fovea, its recipes and their schema, what it starts with
+# Python, completion and manual pages. `library`: headers, static libraries and find_package(Fovea). `libtorch`: what both
+# are linked with, in lib/fovea, where the program looks for it from its own place.
+set(torch_place lib/fovea)
+set_target_properties(fovea PROPERTIES INSTALL_RPATH "$ORIGIN/../${torch_place}/torch/lib")
+install(TARGETS fovea RUNTIME DESTINATION bin COMPONENT program)
 if(TARGET fovea_cuda)
-  set_target_properties(fovea_cuda PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "${FOVEA_TORCH_DIR}/lib")
-  install(TARGETS fovea_cuda LIBRARY DESTINATION lib)
+  set_target_properties(fovea_cuda PROPERTIES INSTALL_RPATH "$ORIGIN/fovea/torch/lib")
+  install(TARGETS fovea_cuda LIBRARY DESTINATION lib COMPONENT program)
 endif()
-install(DIRECTORY recipes DESTINATION share/fovea)
-install(FILES tools/wandb_follow.py DESTINATION share/fovea)
-install(FILES benchmarks/vs_timm.py DESTINATION share/fovea/benchmarks)
-install(FILES LICENSE README.md DESTINATION share/doc/fovea)
+install(DIRECTORY recipes DESTINATION share/fovea COMPONENT program)
+install(FILES tools/wandb_follow.py DESTINATION share/fovea COMPONENT program)
+install(FILES benchmarks/vs_timm.py DESTINATION share/fovea/benchmarks COMPONENT program)
+install(FILES LICENSE README.md DESTINATION share/doc/fovea COMPONENT program)
 # Made by the program that was built, at the moment of the installation.
-install(CODE "set(program \"$<TARGET_FILE:fovea>\")")
+install(CODE "set(program \"$<TARGET_FILE:fovea>\")" COMPONENT program)
 install(CODE [[
   set(root "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/share")
   foreach(place bash:bash-completion/completions/fovea zsh:zsh/site-functions/_fovea
@@ -25,4 +26,39 @@ install(CODE [[
     message(STATUS "Made: ${root}/${name}")
   endforeach()
   execute_process(COMMAND "${program}" man --out "${root}/man/man1" COMMAND_ERROR_IS_FATAL ANY)
-]])
+]] COMPONENT program)
+
+# The library.
+include(CMakePackageConfigHelpers)
+set(package lib/cmake/Fovea)
+get_property(folders GLOBAL PROPERTY FOVEA_LIBRARIES)
+list(TRANSFORM folders PREPEND fovea_ OUTPUT_VARIABLE libraries)
+set_target_properties(fovea_settings PROPERTIES EXPORT_NAME settings)
+install(TARGETS fovea_settings ${libraries} EXPORT fovea ARCHIVE DESTINATION lib COMPONENT library)
+install(EXPORT fovea NAMESPACE fovea:: FILE FoveaTargets.cmake DESTINATION ${package} COMPONENT library)
+install(DIRECTORY fovea DESTINATION include COMPONENT library FILES_MATCHING PATTERN "*.h" PATTERN cuda EXCLUDE)
+set(torch_folder ${torch_place}/torch)
+set(fovea_modules SPNG:spng)  # what is found by pkg-config
+if(TARGET PkgConfig::HDF5)
+  list(APPEND fovea_modules HDF5:hdf5-serial)
+endif()
+configure_package_config_file(cmake/FoveaConfig.cmake.in "${CMAKE_BINARY_DIR}/FoveaConfig.cmake"
+                              INSTALL_DESTINATION ${package} PATH_VARS torch_folder)
+write_basic_package_version_file("${CMAKE_BINARY_DIR}/FoveaConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${CMAKE_BINARY_DIR}/FoveaConfig.cmake" "${CMAKE_BINARY_DIR}/FoveaConfigVersion.cmake"
+              cmake/FoveaTorch.cmake DESTINATION ${package} COMPONENT library)
+
+# The libtorch that ./quickstart has fetched is copied, so that nothing leads back to the sources. Another one belongs to
+# somebody else, with the CUDA libraries around it, and stays where it is: a link leads there.
+install(CODE "file(REMOVE_RECURSE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${torch_place}\")" COMPONENT libtorch)
+if(FOVEA_TORCH_DIR STREQUAL fetched_torch)
+  install(DIRECTORY "${FOVEA_TORCH_DIR}/include" DESTINATION ${torch_place}/torch COMPONENT libtorch)
+  install(DIRECTORY "${FOVEA_TORCH_DIR}/lib" DESTINATION ${torch_place}/torch COMPONENT libtorch FILES_MATCHING
+          PATTERN "*.so" PATTERN "*.so.*" PATTERN "libtorch_python.so" EXCLUDE PATTERN "libshm*" EXCLUDE)
+  install(DIRECTORY "${FOVEA_TORCH_DIR}/../nvidia" DESTINATION ${torch_place} COMPONENT libtorch)
+else()
+  install(CODE "
+    file(MAKE_DIRECTORY \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${torch_place}\")
+    file(CREATE_LINK \"${FOVEA_TORCH_DIR}\" \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${torch_place}/torch\" SYMBOLIC)"
+    COMPONENT libtorch)
+endif()

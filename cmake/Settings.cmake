@@ -19,9 +19,13 @@ else()
 endif()
 
 add_library(fovea_settings INTERFACE)
-target_include_directories(fovea_settings INTERFACE "${CMAKE_SOURCE_DIR}")
-target_compile_options(fovea_settings INTERFACE -Wall -Wextra $<$<BOOL:${FOVEA_WERROR}>:-Werror>)
-target_compile_definitions(fovea_settings INTERFACE FOVEA_VERSION="${PROJECT_VERSION}")
+target_include_directories(fovea_settings INTERFACE "$<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>"
+                           "$<INSTALL_INTERFACE:include>")
+target_compile_features(fovea_settings INTERFACE cxx_std_20)
+# Warnings and the version are the house's own: what builds against it has others.
+target_compile_options(fovea_settings INTERFACE
+  "$<BUILD_INTERFACE:-Wall;-Wextra;$<$<BOOL:${FOVEA_WERROR}>:-Werror>>")
+target_compile_definitions(fovea_settings INTERFACE "$<BUILD_INTERFACE:FOVEA_VERSION=\"${PROJECT_VERSION}\">")
 if(FOVEA_AVX2_ONLY)  # Highway's targets are bits, the wider the lower
   target_compile_definitions(fovea_settings INTERFACE FOVEA_AVX2_ONLY "HWY_DISABLED_TARGETS=(HWY_AVX2-1)")
 endif()
