@@ -9,21 +9,25 @@ using namespace fovea;
 void train_by_hand(const train::TrainConfig& config, parallel::World& world) {
   const auto mesh = train::make_mesh(config, world);
   auto training = train::open_training_data(config, train::data_shard(mesh));
-  auto options = train::step_options(config);
-  const auto model = train::make_model(config, options.compute);
-  const auto task = train::make_task(config.task, *model);
-  const auto optimizer = train::make_optimizer(config, *model);
-  const auto reducer = train::make_reducer(config.parallel, *optimizer, mesh.data_parallel());
-  options.ranks = &mesh.data_parallel();
-  options.reducer = reducer.get();
+  train::MeshState state(config, mesh, train::step_options(config));
   const auto num_steps = train::total_steps(config.trainer, training.loader->batches_per_epoch());
   const optim::Schedule schedule(config.schedule, optim::base_lr(config.optim), num_steps);
   for (int64_t step = 0; step < num_steps; ++step) {
     auto batch = training.loader->next();
-    const auto outcome = train::compute_gradients(*model, *task, *optimizer, batch, step, options);
-    optimizer->step(schedule.lr(step));
+    const auto outcome = train::compute_gradients(*state.model, *state.task, *state.optimizer,
+                                                  batch, step, state.options);
+    if (!outcome.is_skipped) {  // as the loss scale of float16 may tell
+      state.optimizer->step(schedule.lr(step));
+      if (state.ema) state.ema->update(step);
+    }
     if (world.is_first()) fmt::print("{} {}\n", step + 1, outcome.loss);
     training.loader->recycle(std::move(batch));
+  }
+  const optim::EmaScope with_average(state.ema.get());
+  const auto whole = state.whole_model(world.is_first());  // of all processes' parts
+  if (world.is_first()) {
+    train::save_inference_weights(config.run.dir + ".safetensors", *whole, config,
+                                  training.dataset->class_names());
   }
 }
 
@@ -31,7 +35,12 @@ int main(int argc, char** argv) try {
   if (argc < 2) fail<ConfigError>("expected a recipe: train_by_hand RECIPE [a.b=c ...]");
   const auto config = train::load_any_config(argv[1], {argv + 2, argv + argc});
   parallel::World world(parallel::launch_from(parallel::process_environment()), config.launch);
-  train_by_hand(config, world);
+  try {
+    train_by_hand(config, world);
+  } catch (const Error& error) {
+    world.fail(error.what(), error.exit_code());  // the others end, too, and say why
+    throw;
+  }
   world.leave();
 } catch (const std::exception& error) {
   fmt::print(stderr, "error: {}\n", error.what());

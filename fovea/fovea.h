@@ -17,6 +17,7 @@
 #include "fovea/train/config.h"      // TrainConfig: a recipe
 #include "fovea/train/evaluator.h"   // metrics over a data set
 #include "fovea/train/inference.h"   // a trained model with its preprocessing
+#include "fovea/train/mesh_state.h"  // model, optimizer and the rest, on a mesh
 #include "fovea/train/phases.h"      // several trainings, one after the other
 #include "fovea/train/ranks.h"       // the mesh of a recipe, and which samples a process reads
 #include "fovea/train/run_folder.h"  // load_any_config: of a recipe or a run folder

@@ -99,7 +99,7 @@ def losses_of(run_folder):
     return [line["loss"] for line in lines if line["split"] == "train"]
 
 
-def by_hand(program, recipe, num_ranks):
+def by_hand(program, recipe, num_ranks, mesh):
     """The losses that its first process prints, of processes as torchrun starts them."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -108,7 +108,7 @@ def by_hand(program, recipe, num_ranks):
     for rank in range(num_ranks):
         env = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": num_ranks, "LOCAL_WORLD_SIZE": num_ranks,
                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        ranks.append(subprocess.Popen([program, recipe], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        ranks.append(subprocess.Popen([program, recipe, *mesh], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                       env={**os.environ, **{key: str(value) for key, value in env.items()}}))
     texts = [process.communicate(timeout=120) for process in ranks]
     check(all(process.returncode == 0 for process in ranks), *texts)
@@ -128,13 +128,15 @@ def write_png(path):
 
 
 def check_training(fovea, examples, folder):
-    for num_ranks in (1, 2):
+    for num_ranks, mesh in ((1, []), (2, ["parallel.dp_shard=2"])):
         data = folder / f"ranks_{num_ranks}"
         tiny_run.write(data, num_ranks, micro_batch_size=8, epochs=2)
-        run(fovea, "train", data / "recipe.yaml")
+        run(fovea, "train", data / "recipe.yaml", *mesh)
         expected = losses_of(data / "run")
-        found = by_hand(examples / "train_by_hand", data / "recipe.yaml", num_ranks)
+        found = by_hand(examples / "train_by_hand", data / "recipe.yaml", num_ranks, mesh)
         check(len(expected) == 2 * tiny_run.STEPS_PER_EPOCH and found == expected, "by hand", found, "expected", expected)
+        check(tiny_run.tensors(data / "run/weights.safetensors") == tiny_run.tensors(data / "run.safetensors"),
+              num_ranks, "processes by hand: other weights")
     return folder / "ranks_1"
 
 
