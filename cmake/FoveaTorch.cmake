@@ -1,6 +1,6 @@
 # libtorch without its own CMake package, which demands CUDA: what builds Fovea, and, installed, what builds against it.
 set(FOVEA_TORCH_OLDEST 2.11.0)  # what came before lacks headers that are used
-set(FOVEA_TORCH_NEWEST 2.15.0)  # the newest that all tests were run with; docs/dependencies.md says what differs
+set(FOVEA_TORCH_NEWEST 2.15.0)  # the newest that was tried; docs/dependencies.md says how, and what differs
 
 # fovea_torch_version(<folder> <variable>): "2.11.0"; empty where the folder holds no libtorch.
 function(fovea_torch_version folder variable)
@@ -24,11 +24,11 @@ function(fovea_check_torch_range folder)
     message(FATAL_ERROR "libtorch in ${folder} is version ${found}, older than Fovea builds with; expected "
       "${FOVEA_TORCH_OLDEST} to ${FOVEA_TORCH_NEWEST}. Set FOVEA_TORCH_DIR to such a version or run ./quickstart.")
   elseif(found VERSION_GREATER FOVEA_TORCH_NEWEST)
-    message(WARNING "libtorch in ${folder} is version ${found}, newer than Fovea was tested with; expected "
+    message(WARNING "libtorch in ${folder} is version ${found}, newer than Fovea was tried with; expected "
       "${FOVEA_TORCH_OLDEST} to ${FOVEA_TORCH_NEWEST}. Run all tests (ctest) before you rely on what it computes, or set "
       "FOVEA_TORCH_DIR to such a version.")
   else()
-    message(STATUS "libtorch ${found} in ${folder} (${FOVEA_TORCH_OLDEST} to ${FOVEA_TORCH_NEWEST} are tested)")
+    message(STATUS "libtorch ${found} in ${folder} (Fovea builds with ${FOVEA_TORCH_OLDEST} to ${FOVEA_TORCH_NEWEST})")
   endif()
 endfunction()
 

@@ -83,7 +83,7 @@ def check_range(folder):
         return words(done.stdout + done.stderr)
     check("libtorch 2.11.0 in" in say("2.11.0"), "2.11.0 is not named")
     check("is version 2.9.1, older than" in say("2.9.1", code=1), "2.9.1 is not refused")
-    check("Warning" in (text := say("2.99.0")) and "newer than Fovea was tested with" in text, text)
+    check("Warning" in (text := say("2.99.0")) and "newer than Fovea was tried with" in text, text)
 
 
 def build_examples(tree, folder, cxx):
