@@ -1,4 +1,5 @@
-# fovea_library(<folder> [TORCH] LIBS ...): fovea/<folder>/*.cc as static library fovea::<folder>.
+# fovea_library(<folder> [TORCH] [ROOMS folder...] LIBS ...): fovea/<folder>/*.cc as static library fovea::<folder>; with ROOMS
+# what is in these folders, which then is no part of the library of a folder around them.
 # fovea_test(<folder> [TORCH] [OPTIMIZED] [COST seconds] LIBS ...): tests/<folder>/*_test.cc as one GoogleTest program, which
 # is one test of ctest. COST: the longest start first, so that no processor waits at the end. OPTIMIZED: where the program is
 # more than its tests. Others are compiled without optimisation, in half the time; what they test is in libraries.
@@ -58,9 +59,21 @@ function(fovea_use_torch target)
 endfunction()
 
 function(fovea_library folder)
-  cmake_parse_arguments(ARG "TORCH" "" "LIBS" ${ARGN})
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/fovea/${folder}/*.cc")
+  cmake_parse_arguments(ARG "TORCH" "" "ROOMS;LIBS" ${ARGN})
+  set(patterns "${CMAKE_SOURCE_DIR}/fovea/${folder}/*.cc")
+  if(ARG_ROOMS)
+    list(TRANSFORM ARG_ROOMS PREPEND "${CMAKE_SOURCE_DIR}/fovea/" OUTPUT_VARIABLE patterns)
+    list(TRANSFORM patterns APPEND "/*.cc")
+    set_property(GLOBAL APPEND PROPERTY FOVEA_ROOMS ${ARG_ROOMS})
+  endif()
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${patterns})
   list(FILTER sources EXCLUDE REGEX "/cuda/[^/]*$")  # of the CUDA module
+  if(NOT ARG_ROOMS)
+    get_property(rooms GLOBAL PROPERTY FOVEA_ROOMS)
+    foreach(room ${rooms})
+      list(FILTER sources EXCLUDE REGEX "/fovea/${room}/")
+    endforeach()
+  endif()
   if(sources)
     add_library(fovea_${folder} STATIC ${sources})
     fovea_unity(fovea_${folder})

@@ -12,7 +12,7 @@
 #include "apps/fovea/usage.h"
 #include "fovea/core/config.h"
 #include "fovea/models/registry.h"
-#include "fovea/train/config.h"
+#include "fovea/train/recipe/config.h"
 
 namespace fovea::app {
 namespace {

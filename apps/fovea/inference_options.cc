@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "fovea/core/error.h"
-#include "fovea/train/inference_source.h"
+#include "fovea/train/recipe/inference_source.h"
 
 namespace fovea::app {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "apps/fovea/command_line.h"
-#include "fovea/train/inference.h"
+#include "fovea/train/recipe/inference.h"
 
 namespace fovea::app {
 

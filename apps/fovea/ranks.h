@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "fovea/parallel/world.h"
-#include "fovea/train/config.h"
+#include "fovea/train/recipe/config.h"
 
 namespace fovea::app {
 

@@ -6,7 +6,7 @@
 
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
-#include "fovea/train/tensor_batch.h"
+#include "fovea/train/tasks/tensor_batch.h"
 
 namespace fovea::plan {
 namespace {

@@ -9,7 +9,7 @@
 #include "fovea/plan/machine_profile.h"
 #include "fovea/plan/rehearsal.h"
 #include "fovea/plan/step_time.h"
-#include "fovea/train/config.h"
+#include "fovea/train/recipe/config.h"
 
 namespace fovea::plan {
 

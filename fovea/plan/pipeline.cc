@@ -10,8 +10,8 @@
 #include "fovea/models/variables.h"
 #include "fovea/nn/unit.h"
 #include "fovea/train/example_batch.h"
-#include "fovea/train/task.h"
-#include "fovea/train/tensor_batch.h"
+#include "fovea/train/tasks/task.h"
+#include "fovea/train/tasks/tensor_batch.h"
 
 namespace fovea::plan {
 namespace {

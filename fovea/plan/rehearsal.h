@@ -9,7 +9,7 @@
 #include "fovea/parallel/communicator.h"
 #include "fovea/parallel/mesh_shape.h"
 #include "fovea/plan/trace.h"
-#include "fovea/train/config.h"
+#include "fovea/train/recipe/config.h"
 
 namespace fovea::plan {
 

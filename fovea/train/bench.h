@@ -6,8 +6,8 @@
 #include <string>
 
 #include "fovea/nn/tensor_file.h"
-#include "fovea/train/config.h"
-#include "fovea/train/tensor_batch.h"
+#include "fovea/train/recipe/config.h"
+#include "fovea/train/tasks/tensor_batch.h"
 
 namespace fovea::train {
 

@@ -14,7 +14,7 @@
 #include "fovea/data/image_patch_rows.h"
 #include "fovea/data/patch_rows.h"
 #include "fovea/models/registry.h"
-#include "fovea/train/patch_boxes.h"
+#include "fovea/train/tasks/patch_boxes.h"
 
 namespace fovea::train {
 namespace {

@@ -9,8 +9,8 @@
 #include "fovea/data/batch.h"
 #include "fovea/data/patching/tree.h"
 #include "fovea/models/model.h"
-#include "fovea/train/config.h"
-#include "fovea/train/tensor_batch.h"
+#include "fovea/train/recipe/config.h"
+#include "fovea/train/tasks/tensor_batch.h"
 
 namespace fovea::train {
 

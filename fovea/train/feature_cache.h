@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "fovea/data/section.h"
-#include "fovea/train/features.h"
+#include "fovea/train/evaluate/features.h"
 #include "fovea/train/session.h"
 
 namespace fovea::train {

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "fovea/models/model.h"
-#include "fovea/train/config.h"
 #include "fovea/train/fp8_choice.h"
 #include "fovea/train/fp8_layers.h"
+#include "fovea/train/recipe/config.h"
 
 namespace fovea::train {
 

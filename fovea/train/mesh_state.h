@@ -16,12 +16,12 @@
 #include "fovea/parallel/mesh.h"
 #include "fovea/parallel/model_parallel.h"
 #include "fovea/parallel/sharded_params.h"
-#include "fovea/train/config.h"
 #include "fovea/train/fp8_layers.h"
 #include "fovea/train/model_start.h"
+#include "fovea/train/recipe/config.h"
 #include "fovea/train/sharding.h"
 #include "fovea/train/step.h"
-#include "fovea/train/task.h"
+#include "fovea/train/tasks/task.h"
 
 namespace fovea::train {
 

@@ -6,7 +6,7 @@
 #include "fovea/core/log.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/weights.h"
-#include "fovea/train/own_runs.h"
+#include "fovea/train/recipe/own_runs.h"
 #include "fovea/train/session.h"
 
 namespace fovea::train {

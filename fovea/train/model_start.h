@@ -11,7 +11,7 @@
 #include "fovea/models/weights.h"
 #include "fovea/parallel/model_parallel.h"
 #include "fovea/parallel/sharded_params.h"
-#include "fovea/train/config.h"
+#include "fovea/train/recipe/config.h"
 #include "fovea/train/step.h"
 
 namespace fovea::train {

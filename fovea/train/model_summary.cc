@@ -5,7 +5,7 @@
 #include "fovea/models/variables.h"
 #include "fovea/nn/unit.h"
 #include "fovea/train/example_batch.h"
-#include "fovea/train/task.h"
+#include "fovea/train/tasks/task.h"
 
 namespace fovea::train {
 

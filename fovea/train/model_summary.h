@@ -3,7 +3,7 @@
 
 #include "fovea/models/model.h"
 #include "fovea/models/summary.h"
-#include "fovea/train/config.h"
+#include "fovea/train/recipe/config.h"
 
 namespace fovea::train {
 

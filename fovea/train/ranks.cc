@@ -13,7 +13,7 @@
 #include "fovea/models/plans.h"
 #include "fovea/parallel/mesh_shape.h"
 #include "fovea/parallel/recompute.h"
-#include "fovea/train/evaluation_parts.h"
+#include "fovea/train/evaluate/evaluation_parts.h"
 
 namespace fovea::train {
 namespace {

@@ -10,7 +10,7 @@
 #include "fovea/parallel/mesh.h"
 #include "fovea/parallel/model_parallel.h"
 #include "fovea/parallel/sharded_params.h"
-#include "fovea/train/config.h"
+#include "fovea/train/recipe/config.h"
 
 namespace fovea::train {
 

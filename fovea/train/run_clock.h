@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "fovea/train/machine.h"
-#include "fovea/train/tensor_batch.h"
+#include "fovea/train/tasks/tensor_batch.h"
 
 namespace fovea::train {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "fovea/train/config.h"
+#include "fovea/train/recipe/config.h"
 
 namespace fovea::train {
 

@@ -15,10 +15,10 @@
 #include "fovea/parallel/ddp.h"
 #include "fovea/parallel/model_parallel.h"
 #include "fovea/parallel/sharded_params.h"
-#include "fovea/train/features.h"
+#include "fovea/train/evaluate/features.h"
 #include "fovea/train/fp8_layers.h"
-#include "fovea/train/task.h"
-#include "fovea/train/tensor_batch.h"
+#include "fovea/train/tasks/task.h"
+#include "fovea/train/tasks/tensor_batch.h"
 
 namespace fovea::train {
 

@@ -15,8 +15,8 @@
 #include "fovea/core/nearest.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/weights.h"
-#include "fovea/train/own_runs.h"
-#include "fovea/train/run_folder.h"
+#include "fovea/train/recipe/own_runs.h"
+#include "fovea/train/recipe/run_folder.h"
 #include "fovea/weights/moments.h"
 #include "fovea/weights/weights_file.h"
 

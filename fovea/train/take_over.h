@@ -7,7 +7,7 @@
 #include "fovea/models/model.h"
 #include "fovea/optim/ema.h"
 #include "fovea/optim/optimizer.h"
-#include "fovea/train/config.h"
+#include "fovea/train/recipe/config.h"
 #include "fovea/train/sharding.h"
 
 namespace fovea::train {

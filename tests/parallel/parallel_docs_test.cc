@@ -8,7 +8,7 @@
 
 #include "fovea/core/files.h"
 #include "fovea/parallel/mesh_shape.h"
-#include "fovea/train/config.h"
+#include "fovea/train/recipe/config.h"
 
 namespace fovea::train {
 namespace {

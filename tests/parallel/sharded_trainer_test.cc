@@ -11,7 +11,7 @@
 
 #include "fovea/checkpoint/store.h"
 #include "fovea/core/error.h"
-#include "fovea/train/inference.h"
+#include "fovea/train/recipe/inference.h"
 #include "fovea/train/trainer.h"
 #include "tests/parallel/run_ranks.h"
 #include "tests/support/tolerance.h"

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "fovea/parallel/world.h"
-#include "fovea/train/config.h"
+#include "fovea/train/recipe/config.h"
 #include "fovea/train/trainer.h"
 #include "tests/support/tolerance.h"
 #include "tests/train/model_cases.h"

@@ -12,7 +12,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/train/bad_samples_file.h"
-#include "fovea/train/evaluator.h"
+#include "fovea/train/evaluate/evaluator.h"
 #include "fovea/train/pass_size.h"
 #include "fovea/train/phases.h"
 #include "fovea/train/ranks.h"

@@ -18,8 +18,8 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/png.h"
-#include "fovea/train/evaluator.h"
-#include "fovea/train/patch_images.h"
+#include "fovea/train/evaluate/evaluator.h"
+#include "fovea/train/evaluate/patch_images.h"
 #include "fovea/train/session.h"
 #include "fovea/train/trainer.h"
 #include "tests/support/close.h"

@@ -7,10 +7,10 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/patch_rows.h"
-#include "fovea/train/evaluator.h"
+#include "fovea/train/evaluate/evaluator.h"
 #include "fovea/train/session.h"
 #include "fovea/train/tasks/segmentation.h"
-#include "fovea/train/tensor_batch.h"
+#include "fovea/train/tasks/tensor_batch.h"
 #include "fovea/train/trainer.h"
 #include "tests/support/close.h"
 #include "tests/support/parity.h"

@@ -1,4 +1,4 @@
-#include "fovea/train/config.h"
+#include "fovea/train/recipe/config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "fovea/train/evaluation_file.h"
+#include "fovea/train/evaluate/evaluation_file.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "fovea/train/evaluation_parts.h"
+#include "fovea/train/evaluate/evaluation_parts.h"
 
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>

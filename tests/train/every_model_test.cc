@@ -11,7 +11,7 @@
 #include "fovea/core/files.h"
 #include "fovea/models/registry.h"
 #include "fovea/train/bench_workload.h"
-#include "fovea/train/evaluator.h"
+#include "fovea/train/evaluate/evaluator.h"
 #include "fovea/train/model_summary.h"
 #include "fovea/train/operation_log.h"
 #include "fovea/train/session.h"

@@ -1,5 +1,5 @@
 // What explain shows of every model: each token's attention where the token was taken from.
-#include "fovea/train/explained_attention.h"
+#include "fovea/inference/explained_attention.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/ones.h>
@@ -37,7 +37,7 @@ class ExplainedAttentionTest : public ::testing::TestWithParam<testing::ModelCas
 };
 
 // Each leaf of the tree has its own token's value in all of its pixels.
-void expect_on_leaves(const TokenLayout& layout, const data::PatchTree& tree) {
+void expect_on_leaves(const inference::TokenLayout& layout, const data::PatchTree& tree) {
   const auto length = layout.grid.at(0);
   const auto image = layout.to_image(at::arange(1, length + 1, at::kFloat));
   ASSERT_FALSE(tree.leaves.empty());
@@ -54,7 +54,7 @@ TEST_P(ExplainedAttentionTest, IsThatOfEachTokenInItsPlace) {
   const auto prepared = inference_.prepare(samples(), 0, 1);
   auto batch = prepared.tensors;
   if (inference_.model->takes_packed()) batch.images = inference_.preprocess(samples(), 0, 1);
-  const auto explained = explained_attention(inference_, batch, /*noise_level=*/0.5);
+  const auto explained = inference::explained_attention(inference_, batch, /*noise_level=*/0.5);
   ASSERT_FALSE(explained.blocks.empty());
   const auto& layout = explained.layout;
   const auto tokens = layout.num_prefix + c10::multiply_integers(layout.grid);

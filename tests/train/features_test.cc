@@ -1,5 +1,5 @@
 // Features of frozen backbones, and the cache that a linear probe trains on.
-#include "fovea/train/features.h"
+#include "fovea/train/evaluate/features.h"
 
 #include <ATen/ops/randn.h>
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@
 #include "fovea/data/subset.h"
 #include "fovea/kernels/attention_choice.h"
 #include "fovea/train/feature_cache.h"
-#include "fovea/train/inference.h"
+#include "fovea/train/recipe/inference.h"
 #include "fovea/train/trainer.h"
 #include "tests/support/parity.h"
 #include "tests/train/tiny_run.h"

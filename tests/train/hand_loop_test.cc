@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/optim/schedules.h"
-#include "fovea/train/evaluator.h"
-#include "fovea/train/inference.h"
+#include "fovea/train/evaluate/evaluator.h"
+#include "fovea/train/recipe/inference.h"
 #include "fovea/train/session.h"
 #include "fovea/train/trainer.h"
 #include "tests/train/tiny_run.h"

@@ -1,5 +1,5 @@
 // Weights that are named by hand: all of them are loaded, or what is not is said.
-#include "fovea/train/inference.h"
+#include "fovea/train/recipe/inference.h"
 
 #include <ATen/ops/equal.h>
 #include <gmock/gmock.h>
@@ -11,7 +11,7 @@
 #include "fovea/core/error.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/weights.h"
-#include "fovea/train/inference_source.h"
+#include "fovea/train/recipe/inference_source.h"
 #include "tests/train/tiny_run.h"
 
 namespace fovea::train {

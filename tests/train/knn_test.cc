@@ -9,8 +9,8 @@
 
 #include "fovea/core/error.h"
 #include "fovea/models/registry.h"
-#include "fovea/train/inference.h"
-#include "fovea/train/knn_evaluation.h"
+#include "fovea/train/evaluate/knn_evaluation.h"
+#include "fovea/train/recipe/inference.h"
 #include "fovea/train/trainer.h"
 #include "tests/support/golden.h"
 #include "tests/train/tiny_run.h"

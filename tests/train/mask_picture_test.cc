@@ -1,5 +1,5 @@
 // Pictures of masks.
-#include "fovea/train/mask_picture.h"
+#include "fovea/train/evaluate/mask_picture.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/zeros.h>

@@ -17,7 +17,7 @@
 #include "fovea/core/error.h"
 #include "fovea/data/png.h"
 #include "fovea/nn/patchify.h"
-#include "fovea/train/inference.h"
+#include "fovea/train/recipe/inference.h"
 #include "fovea/train/session.h"
 #include "fovea/train/trainer.h"
 #include "tests/support/close.h"

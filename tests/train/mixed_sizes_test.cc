@@ -8,7 +8,7 @@
 #include <set>
 
 #include "fovea/core/error.h"
-#include "fovea/train/evaluator.h"
+#include "fovea/train/evaluate/evaluator.h"
 #include "fovea/train/session.h"
 #include "fovea/train/step.h"
 #include "tests/support/close.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "fovea/train/config.h"
+#include "fovea/train/recipe/config.h"
 #include "tests/train/tiny_run.h"
 #include "tests/train/tiny_segmentation.h"
 

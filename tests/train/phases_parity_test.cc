@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/nn/tensor_file.h"
-#include "fovea/train/features.h"
+#include "fovea/train/evaluate/features.h"
 #include "fovea/train/phases.h"
 #include "fovea/train/session.h"
 #include "tests/support/fields_from_json.h"

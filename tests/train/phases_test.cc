@@ -16,9 +16,9 @@
 #include "fovea/core/files.h"
 #include "fovea/models/weights.h"
 #include "fovea/nn/pos_embed.h"
-#include "fovea/train/inference.h"
+#include "fovea/train/recipe/inference.h"
+#include "fovea/train/recipe/run_folder.h"
 #include "fovea/train/report/report.h"
-#include "fovea/train/run_folder.h"
 #include "fovea/train/session.h"
 #include "tests/train/tiny_run.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "fovea/core/files.h"
-#include "fovea/train/config.h"
+#include "fovea/train/recipe/config.h"
 #include "tests/train/recipe_files.h"
 
 namespace fovea::train {

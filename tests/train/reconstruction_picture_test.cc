@@ -1,4 +1,4 @@
-#include "fovea/train/reconstruction_picture.h"
+#include "fovea/train/evaluate/reconstruction_picture.h"
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "fovea/train/inference.h"
+#include "fovea/train/recipe/inference.h"
 #include "fovea/train/trainer.h"
 
 namespace fovea::train::testing {

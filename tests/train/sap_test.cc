@@ -6,7 +6,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/section.h"
-#include "fovea/train/evaluator.h"
+#include "fovea/train/evaluate/evaluator.h"
 #include "fovea/train/session.h"
 #include "fovea/train/trainer.h"
 #include "tests/support/parity.h"

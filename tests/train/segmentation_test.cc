@@ -12,7 +12,7 @@
 #include "fovea/core/error.h"
 #include "fovea/models/unetr.h"
 #include "fovea/models/vit.h"
-#include "fovea/train/evaluator.h"
+#include "fovea/train/evaluate/evaluator.h"
 #include "fovea/train/session.h"
 #include "fovea/train/step.h"
 #include "fovea/train/trainer.h"

@@ -1,5 +1,5 @@
 // Blended windows against MONAI's sliding_window_inference.
-#include "fovea/train/sliding_window.h"
+#include "fovea/train/evaluate/sliding_window.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/stack.h>

@@ -7,7 +7,7 @@
 
 #include "fovea/core/philox.h"
 #include "fovea/data/formats/nifti.h"
-#include "fovea/train/config.h"
+#include "fovea/train/recipe/config.h"
 #include "tests/data/support.h"
 
 namespace fovea::train::testing {

@@ -20,7 +20,7 @@
 #include "fovea/nn/tensor_file.h"
 #include "fovea/train/bench.h"
 #include "fovea/train/bench_profile.h"
-#include "fovea/train/config.h"
+#include "fovea/train/recipe/config.h"
 #include "fovea/train/session.h"
 
 namespace fovea::app {

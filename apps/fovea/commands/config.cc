@@ -14,7 +14,7 @@
 #include "apps/fovea/reference.h"
 #include "fovea/core/config_schema.h"
 #include "fovea/core/json.h"
-#include "fovea/train/run_folder.h"
+#include "fovea/train/recipe/run_folder.h"
 
 namespace fovea::app {
 namespace {

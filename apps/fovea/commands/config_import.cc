@@ -20,7 +20,7 @@
 #include "fovea/core/printable.h"
 #include "fovea/models/vit_config.h"
 #include "fovea/recipe_import/recipe_import.h"
-#include "fovea/train/config.h"
+#include "fovea/train/recipe/config.h"
 
 namespace fovea::app {
 namespace {

@@ -12,7 +12,7 @@
 #include "fovea/core/error.h"
 #include "fovea/data/config.h"
 #include "fovea/data/datasets/guess.h"
-#include "fovea/train/config.h"
+#include "fovea/train/recipe/config.h"
 
 namespace fovea::app {
 namespace {

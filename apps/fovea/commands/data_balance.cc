@@ -15,7 +15,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
 #include "fovea/data/balance.h"
-#include "fovea/train/config.h"
+#include "fovea/train/recipe/config.h"
 
 namespace fovea::app {
 namespace {

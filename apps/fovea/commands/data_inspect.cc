@@ -22,7 +22,7 @@
 #include "fovea/data/inspect/inspection_page.h"
 #include "fovea/data/inspect/inspection_text.h"
 #include "fovea/data/section.h"
-#include "fovea/train/config.h"
+#include "fovea/train/recipe/config.h"
 #include "fovea/train/session.h"
 
 namespace fovea::app {

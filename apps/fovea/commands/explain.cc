@@ -1,5 +1,5 @@
 // fovea explain RUN_DIR|WEIGHTS|MODEL IMAGE... --out DIR
-#include "fovea/train/explain.h"
+#include "fovea/inference/explain.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
@@ -27,8 +27,8 @@
 #include "fovea/core/write_error.h"
 #include "fovea/data/png.h"
 #include "fovea/data/transforms/pipeline.h"
+#include "fovea/inference/explained_attention.h"
 #include "fovea/nn/tensor_file.h"
-#include "fovea/train/explained_attention.h"
 
 namespace fovea::app {
 namespace {
@@ -152,16 +152,16 @@ std::vector<std::string> explain_input(const ExplainArguments& arguments,
                                        const train::Inference& inference, const Input& input,
                                        const std::string& name) {
   const auto attention =
-      train::explained_attention(inference, input.batch->tensors, arguments.noise_level);
+      inference::explained_attention(inference, input.batch->tensors, arguments.noise_level);
   const auto& displayed =
       attention.seen.defined() ? displayed_values(attention.seen) : input.displayed;
   const auto pictures =
-      train::explain(displayed, attention.blocks, attention.layout, arguments.min_side);
+      inference::explain(displayed, attention.blocks, attention.layout, arguments.min_side);
   std::vector<std::string> files;
   const auto put = [&](std::string_view what, const at::Tensor& picture) {
     const auto path = fs::path(arguments.out) / fmt::format("{}_{}.png", name, what);
     fs::create_directories(path.parent_path());
-    write_png_file(path, train::to_image(picture));
+    write_png_file(path, inference::to_image(picture));
     files.push_back(path.string());
   };
   put("rollout", pictures.rollout);

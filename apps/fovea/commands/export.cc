@@ -16,7 +16,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
 #include "fovea/models/weights.h"
-#include "fovea/train/inference.h"
+#include "fovea/train/recipe/inference.h"
 
 namespace fovea::app {
 namespace {

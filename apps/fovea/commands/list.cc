@@ -14,8 +14,8 @@
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
 #include "fovea/models/registry.h"
-#include "fovea/train/config.h"
-#include "fovea/train/recipe_files.h"
+#include "fovea/train/recipe/config.h"
+#include "fovea/train/recipe/recipe_files.h"
 
 namespace fovea::app {
 namespace {

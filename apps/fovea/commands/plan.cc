@@ -19,7 +19,7 @@
 #include "fovea/plan/mesh_plan.h"
 #include "fovea/plan/pipeline.h"
 #include "fovea/train/phases.h"
-#include "fovea/train/run_folder.h"
+#include "fovea/train/recipe/run_folder.h"
 
 namespace fovea::app {
 namespace {

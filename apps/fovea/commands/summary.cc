@@ -20,10 +20,10 @@
 #include "fovea/core/html.h"
 #include "fovea/core/json.h"
 #include "fovea/models/registry.h"
-#include "fovea/train/model_recipe.h"
 #include "fovea/train/model_summary.h"
-#include "fovea/train/recipe_files.h"
-#include "fovea/train/run_folder.h"
+#include "fovea/train/recipe/model_recipe.h"
+#include "fovea/train/recipe/recipe_files.h"
+#include "fovea/train/recipe/run_folder.h"
 #include "fovea/train/session.h"
 
 namespace fovea::app {

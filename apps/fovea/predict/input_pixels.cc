@@ -13,7 +13,7 @@
 #include "fovea/core/error.h"
 #include "fovea/data/formats/nifti.h"
 #include "fovea/data/input_files.h"
-#include "fovea/train/reconstruction_picture.h"
+#include "fovea/train/evaluate/reconstruction_picture.h"
 
 namespace fovea::app {
 namespace {

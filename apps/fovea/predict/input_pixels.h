@@ -12,7 +12,7 @@
 
 #include "fovea/data/tile_blend.h"
 #include "fovea/data/tiled.h"
-#include "fovea/train/inference.h"
+#include "fovea/train/recipe/inference.h"
 
 namespace fovea::app {
 

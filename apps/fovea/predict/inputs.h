@@ -10,7 +10,7 @@
 #include "fovea/core/error.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/input_files.h"
-#include "fovea/train/inference.h"
+#include "fovea/train/recipe/inference.h"
 
 namespace fovea::app {
 

@@ -18,7 +18,7 @@
 #include "apps/fovea/predict/predict.h"
 #include "fovea/core/json.h"
 #include "fovea/train/diffusion/noise_schedule.h"
-#include "fovea/train/patch_images.h"
+#include "fovea/train/evaluate/patch_images.h"
 
 namespace fovea::app {
 namespace {

@@ -24,7 +24,7 @@
 #include "fovea/data/inspect/pictures.h"
 #include "fovea/data/names.h"
 #include "fovea/models/segmenter.h"
-#include "fovea/train/mask_picture.h"
+#include "fovea/train/evaluate/mask_picture.h"
 #include "fovea/train/tasks/segmentation.h"
 
 // K classes; sides are H, W or D, H, W.

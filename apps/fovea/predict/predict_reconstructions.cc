@@ -20,7 +20,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
 #include "fovea/models/mae.h"
-#include "fovea/train/reconstruction_picture.h"
+#include "fovea/train/evaluate/reconstruction_picture.h"
 #include "fovea/train/tasks/adaptive_autoencoding.h"
 #include "fovea/train/tasks/masked_autoencoding.h"
 

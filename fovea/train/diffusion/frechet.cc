@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/core/error.h"
-#include "fovea/train/evaluation_parts.h"
+#include "fovea/train/evaluate/evaluation_parts.h"
 
 namespace fovea::train {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "fovea/train/bad_samples_file.h"
-#include "fovea/train/evaluation_file.h"
+#include "fovea/train/evaluate/evaluation_file.h"
 #include "fovea/train/machine.h"
 #include "fovea/train/report/curve.h"
 

@@ -8,7 +8,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/philox.h"
-#include "fovea/train/patch_images.h"
+#include "fovea/train/evaluate/patch_images.h"
 
 namespace fovea::train {
 namespace {

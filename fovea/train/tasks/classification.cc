@@ -10,7 +10,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/host_part.h"
-#include "fovea/train/evaluation_parts.h"
+#include "fovea/train/evaluate/evaluation_parts.h"
 
 // B batch, C classes.
 namespace fovea::train {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "fovea/core/config_fields.h"
-#include "fovea/train/task.h"
+#include "fovea/train/tasks/task.h"
 
 namespace fovea::train {
 

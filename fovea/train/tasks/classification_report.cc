@@ -3,7 +3,7 @@
 #include <iterator>
 #include <utility>
 
-#include "fovea/train/sample_picture.h"
+#include "fovea/train/evaluate/sample_picture.h"
 #include "fovea/train/tasks/classification.h"
 
 namespace fovea::train {

@@ -9,7 +9,7 @@
 #include "fovea/models/diffusion_vit.h"
 #include "fovea/train/diffusion/noise_schedule.h"
 #include "fovea/train/diffusion/sampler_config.h"
-#include "fovea/train/task.h"
+#include "fovea/train/tasks/task.h"
 
 namespace fovea::train {
 

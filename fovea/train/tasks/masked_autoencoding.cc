@@ -13,8 +13,8 @@
 #include "fovea/core/philox.h"
 #include "fovea/data/png.h"
 #include "fovea/nn/patchify.h"
-#include "fovea/train/evaluation_parts.h"
-#include "fovea/train/reconstruction_picture.h"
+#include "fovea/train/evaluate/evaluation_parts.h"
+#include "fovea/train/evaluate/reconstruction_picture.h"
 #include "fovea/train/tasks/adaptive_autoencoding.h"
 
 namespace fovea::train {

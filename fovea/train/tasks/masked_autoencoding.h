@@ -10,7 +10,7 @@
 
 #include "fovea/core/config_fields.h"
 #include "fovea/models/mae.h"
-#include "fovea/train/task.h"
+#include "fovea/train/tasks/task.h"
 
 namespace fovea::train {
 

@@ -11,8 +11,8 @@
 #include "fovea/data/patch_rows.h"
 #include "fovea/kernels/host_part.h"
 #include "fovea/models/segmenter.h"
-#include "fovea/train/patch_images.h"
-#include "fovea/train/tensor_batch.h"
+#include "fovea/train/evaluate/patch_images.h"
+#include "fovea/train/tasks/tensor_batch.h"
 
 namespace fovea::train {
 

@@ -6,11 +6,11 @@
 #include <string_view>
 
 #include "fovea/core/config_fields.h"
+#include "fovea/train/evaluate/sliding_window.h"
 #include "fovea/train/losses/segmentation.h"
 #include "fovea/train/metrics/hausdorff.h"
 #include "fovea/train/metrics/overlap.h"
-#include "fovea/train/sliding_window.h"
-#include "fovea/train/task.h"
+#include "fovea/train/tasks/task.h"
 
 namespace fovea::train {
 

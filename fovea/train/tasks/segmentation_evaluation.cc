@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/data/png.h"
-#include "fovea/train/evaluation_parts.h"
-#include "fovea/train/mask_picture.h"
-#include "fovea/train/sample_picture.h"
+#include "fovea/train/evaluate/evaluation_parts.h"
+#include "fovea/train/evaluate/mask_picture.h"
+#include "fovea/train/evaluate/sample_picture.h"
 #include "fovea/train/tasks/segmentation.h"
 
 namespace fovea::train {

@@ -1,0 +1,137 @@
+#include "fovea/train/recipe/config.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "fovea/core/error.h"
+#include "fovea/core/files.h"
+#include "fovea/data/randomness.h"
+#include "fovea/models/plans.h"
+#include "fovea/optim/schedule_check.h"
+#include "fovea/parallel/plan_check.h"
+#include "fovea/train/recipe/own_runs.h"
+#include "fovea/train/recipe/phase_configs.h"
+
+namespace fovea::train {
+
+namespace {
+
+// Nothing is said of what is not there: a run that goes on needs it no more, and who opens it says
+// so.
+bool is_file_of_others(const std::string& path) { return is_there(path) && !is_own_run(path); }
+
+}  // namespace
+
+int64_t steps_of_a_line(const LogConfig& config, int64_t num_steps) {
+  if (config.every_steps) return *config.every_steps;
+  constexpr int64_t kLines = 100;
+  int64_t steps = 1;
+  for (const int64_t more : {2, 5, 10, 20, 50}) {
+    if (num_steps >= kLines * more) steps = more;
+  }
+  return steps;
+}
+
+void DeviceConfig::validate(ConfigIssues& issues) const {
+  if (fp8 == "off" || dtype == "bfloat16") return;
+  issues.add("fp8",
+             fmt::format("found {}, but dtype is {}: products of 8-bit floats give bfloat16, "
+                         "and what is around them works in it; set device.dtype=bfloat16, "
+                         "or fp8=off",
+                         fp8, dtype));
+}
+
+void InitConfig::validate(ConfigIssues& issues) const {
+  if (optimizer.empty()) return;
+  if (weights.empty() && is_file_of_others(optimizer)) {
+    issues.add("optimizer",
+               "found a file, but init.weights names none, so that its moments would belong to "
+               "other weights; set init.weights to the same file");
+  } else if (part != "all" || skip_head) {
+    issues.add("optimizer",
+               fmt::format("found a file together with {}, which leaves parameters as initialised: "
+                           "a run goes on with all of its own; leave one of them out",
+                           skip_head ? "skip_head" : "part: " + part));
+  }
+}
+
+void TrainerConfig::validate(ConfigIssues& issues) const {
+  if (!max_epochs && !max_steps) {
+    issues.add("max_epochs", "found neither max_epochs nor max_steps; expected one of them");
+  }
+  const bool is_frozen = std::find(freeze.begin(), freeze.end(), "backbone") != freeze.end();
+  if (cache_features != "none" && !is_frozen) {
+    issues.add(
+        "cache_features",
+        fmt::format("found {}, but the backbone is trained, so that its features change with "
+                    "every step; set freeze: [backbone], or cache_features: none",
+                    cache_features));
+  }
+}
+
+namespace {
+
+std::string name_of(const optim::OptimConfig& optim) {
+  return optim.visit_value(
+      [](const auto& chosen) { return std::string(std::decay_t<decltype(chosen)>::kName); });
+}
+
+// Where the length follows from the data, Trainer does it once that is open. Phases have lengths of
+// their own.
+void check_schedule(const TrainConfig& config, ConfigIssues& issues) {
+  if (!config.trainer.max_steps || !config.phases.empty()) return;
+  ConfigIssues of_schedule;
+  optim::check_run_steps(config.schedule, *config.trainer.max_steps, of_schedule);
+  for (const auto& [key, fault] : of_schedule.all()) issues.add("schedule." + key, fault);
+}
+
+}  // namespace
+
+void TrainConfig::validate(ConfigIssues& issues) const {
+  validate_phases(*this, issues);
+  check_schedule(*this, issues);
+  if (parallel.param_dtype == "bfloat16" && device.dtype != "bfloat16") {
+    issues.add(
+        "parallel.param_dtype",
+        fmt::format("found bfloat16, but device.dtype is {}, so that products would be of two "
+                    "dtypes; set device.dtype=bfloat16, or param_dtype=float32",
+                    device.dtype));
+  }
+  if (parallel.tp * parallel.cp > 1) {
+    parallel::check_plan(models::parallel_plan(model), parallel, issues);
+  }
+  if (!init.optimizer.empty() && phases.empty() && is_file_of_others(init.optimizer) &&
+      optim.get_if<optim::AdamWConfig>() == nullptr) {
+    issues.add("init.optimizer",
+               fmt::format("found a file of another system, but optim.name is {}; its moments are "
+                           "taken over by adamw alone: set it, or start with the weights alone",
+                           name_of(optim)));
+  }
+  const auto& kind = trainer.cache_features;
+  if (kind == "none") return;
+  if (data.mixup.is_on()) {
+    issues.add("trainer.cache_features",
+               fmt::format("found {}, but data.mixup mixes other images in every epoch; turn mixup "
+                           "off, or set cache_features: none",
+                           kind));
+    return;
+  }
+  const auto random = data::random_parts(data);
+  if (kind == "first_epoch" || random.empty()) return;
+  issues.add("trainer.cache_features",
+             fmt::format("found exact, but data.train gives another sample in every epoch, through "
+                         "{}; leave that out, set first_epoch to keep what is drawn for the first "
+                         "epoch, or none to run the backbone in every step",
+                         fmt::join(random, ", ")));
+}
+
+void TrainConfig::check() const { resolve_phases(*this); }
+
+}  // namespace fovea::train
+
+namespace fovea {
+
+template struct detail::BoundSection<train::TrainConfig>;
+
+}  // namespace fovea

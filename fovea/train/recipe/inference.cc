@@ -1,0 +1,300 @@
+#include "fovea/train/recipe/inference.h"
+
+#include <ATen/ops/from_blob.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "fovea/core/error.h"
+#include "fovea/core/log.h"
+#include "fovea/data/batch_rows.h"
+#include "fovea/data/input_files.h"
+#include "fovea/data/transforms/pipeline.h"
+#include "fovea/kernels/device.h"
+#include "fovea/models/follow_weights.h"
+#include "fovea/models/registry.h"
+#include "fovea/models/variables.h"
+#include "fovea/models/weights.h"
+#include "fovea/train/evaluate/data_source.h"
+#include "fovea/train/recipe/inference_source.h"
+#include "fovea/train/recipe/weights_metadata.h"
+#include "fovea/weights/read_weights.h"
+
+namespace fovea::train {
+namespace {
+
+// timm's evaluation transform: the shorter edge to size / crop_pct, the centre, mean and std. Of a
+// model of packed images: all of the image, with at most the patches of img_size.
+std::vector<data::AnyTransformConfig> default_transforms(const models::InputSpec& spec) {
+  if (spec.img_size.size() == 3) {
+    data::SpatialResizeConfig resize;
+    resize.spatial_size = spec.img_size;
+    return {{resize}, {data::NormalizeIntensityConfig{}}};
+  }
+  data::NormalizeConfig normalize;
+  normalize.mean = spec.mean;
+  normalize.std = spec.std;
+  if (spec.packed_patch_size) {
+    const int64_t patch = *spec.packed_patch_size;
+    data::ResizeToPatchesConfig to_patches;
+    to_patches.patch_size = patch;
+    to_patches.max_patches = (spec.img_size[0] / patch) * (spec.img_size[1] / patch);
+    to_patches.interpolation = spec.interpolation;
+    return {{to_patches}, {normalize}};
+  }
+  std::vector<int64_t> scaled;
+  for (const auto side : spec.img_size) {
+    scaled.push_back(static_cast<int64_t>(std::floor(static_cast<double>(side) / spec.crop_pct)));
+  }
+  const bool is_square = spec.img_size.front() == spec.img_size.back();
+  data::ResizeConfig resize;
+  resize.size = is_square ? std::vector<int64_t>{scaled.front()} : scaled;
+  resize.interpolation = spec.interpolation;
+  data::CenterCropConfig crop;
+  crop.size = spec.img_size;
+  return {{resize}, {crop}, {normalize}};
+}
+
+// Volumes where the model takes them, and where slices of them are its images.
+data::SampleForm form_of(const std::vector<data::AnyTransformConfig>& transforms,
+                         const data::InputForm& input) {
+  const bool has_volumes = input.spatial_dims == 3 ||
+                           std::any_of(transforms.begin(), transforms.end(), data::is_of_volumes);
+  return has_volumes ? data::SampleForm::kVolume : data::SampleForm::kImage;
+}
+
+// What the file says of its own model, where that is another one than this of the same shapes.
+void check_own_model(const WeightsSource& source) {
+  const auto differences = differences_of_weights(source.weights, source.model);
+  if (differences.empty()) return;
+  fail<CheckpointError>(
+      "{}: the file holds the model that its weights are of, which is another one:\n  {}\nLeave "
+      "the model out, for the file knows its own, or set these keys as the file has them",
+      source.weights, fmt::join(differences, "\n  "));
+}
+
+// The preset with the sizes of the weights.
+void follow(WeightsSource& source, const weights::FoveaWeights& file) {
+  auto followed = models::follow_weights(source.model, file.tensors);
+  if (followed.changes.empty()) return;
+  log_info(fmt::format("{}: {}, as its tensors have them", source.weights,
+                       fmt::join(followed.changes, ", ")));
+  source.model = std::move(followed.config);
+  if (source.config) source.config->model = source.model;
+}
+
+// The model with its values; what of them is not a file's, and what of the file is not in the
+// model, is said.
+models::ModelPtr load_model(WeightsSource& source, const std::string& target) {
+  const auto& load = source.load;
+  std::optional<weights::FoveaWeights> file;
+  if (!source.weights.empty()) {
+    check_own_model(source);
+    file =
+        weights::read_weights(source.weights, {.known = models::names_of_parameters(source.model),
+                                               .num_heads = models::num_heads_of(source.model)});
+    if (source.is_preset) follow(source, *file);
+  }
+  auto model = models::build_model(source.model);
+  const bool is_partly_loaded = load.skip_head || load.part != models::WeightsPart::kAll;
+  if (!file || is_partly_loaded) {
+    const auto seed = source.config ? source.config->run.seed : 0;
+    model->init_weights(static_cast<uint64_t>(seed));
+  }
+  if (!file) {
+    log_warning(fmt::format(
+        "{}: no file of weights is named: the model is as before its first step", target));
+    return model;
+  }
+  const auto report = models::load_weights(*model, *file, source.weights, load);
+  const auto text = fmt::format("{}: {}", source.weights, report.text());
+  if (!report.skipped.empty()) {
+    log_warning(text + "\nWhat was skipped is as before the first step");
+  } else if (!report.is_plain()) {
+    log_info(text);
+  }
+  return model;
+}
+
+// Data that is evaluated on with a preset alone is prepared as its weights expect.
+void use_default_transforms(WeightsSource& source, const models::Model& model) {
+  if (!source.is_preset || !source.config || !source.config->data.val) return;
+  std::visit(
+      [&](auto& section) {
+        if (section.transforms.empty()) section.transforms = default_transforms(model.input_spec());
+      },
+      source.config->data.val->value);
+}
+
+// Names that somebody gives, or that lie beside the weights.
+std::vector<std::string> find_class_names(const WeightsSource& source, const std::string& file,
+                                          const models::Model& model) {
+  if (file.empty()) {
+    const bool are_known = !source.class_names.empty() || source.weights.empty();
+    return are_known ? source.class_names : class_names_beside(source.weights, model.num_classes());
+  }
+  auto names = read_class_names(file);
+  if (static_cast<int64_t>(names.size()) != model.num_classes()) {
+    fail<ConfigError>("--class-names {}: {} names, but the model has {} classes; expected as many",
+                      file, names.size(), model.num_classes());
+  }
+  return names;
+}
+
+// data.tiling of the run, or that of the first set of a mix that has its own.
+std::optional<data::TilingConfig> tiling_of(const Inference& inference) {
+  if (!inference.config) return std::nullopt;
+  const auto section = inference.data_section();
+  if (const auto* mix = section ? section->get_if<data::MixConfig>() : nullptr) {
+    for (const auto& set : mix->sets) {
+      if (set.tiling) return set.tiling;
+    }
+  }
+  return inference.config->data.tiling;
+}
+
+// The run's transforms for samples of this form: those of slices of volumes may be none at all, or
+// such as images have too.
+data::SampleTransforms transforms_for(const Inference& inference, data::SampleForm form) {
+  using Images = std::shared_ptr<const data::TransformPipeline>;
+  const bool are_of_images = std::holds_alternative<Images>(inference.transforms);
+  const bool is_slice = form == data::SampleForm::kVolume && inference.takes_slices();
+  if (!are_of_images || !is_slice) return inference.transforms;
+  if (!inference.config->data.val) {
+    fail<ConfigError>(
+        "the run has no data.val, whose transforms would say what is done to slices of new files; "
+        "give its config.yaml a section data.val");
+  }
+  return data::make_transforms(inference.transform_list, form, inference.input.in_chans);
+}
+
+data::Batch read_batch(const Inference& inference,
+                       const std::shared_ptr<const data::Dataset>& samples, int64_t first,
+                       int64_t count) {
+  models::check_channels(*inference.model, inference.model->channels(), samples->describe(first));
+  data::LoaderOptions options{.spatial_dims = inference.input.spatial_dims,
+                              .packed_patch_size = inference.input.packed_patch_size};
+  if (inference.model->takes_patches() && inference.config &&
+      inference.config->data.adaptive_patching) {
+    options.patching = {.config = *inference.config->data.adaptive_patching, .is_random = false};
+  }
+  const data::BatchRows rows(samples, transforms_for(inference, samples->form()), first, options);
+  data::Batch batch;
+  data::BatchScratch scratch;
+  rows.open(batch, count);
+  batch.indices.resize(static_cast<size_t>(count));
+  batch.rows.resize(static_cast<size_t>(count));
+  batch.weights.assign(static_cast<size_t>(count), 1.0f);
+  for (int64_t row = 0; row < count; ++row) {
+    const int64_t index = first + row;
+    batch.indices[row] = index;
+    batch.rows[row] = row;
+    try {
+      rows.fill(batch, row, index, data::augmentation_stream(0, 0, index), scratch);
+    } catch (const DataError& error) {
+      throw DataError(data::named_message(*samples, index, error));
+    }
+  }
+  return batch;
+}
+
+// The image of a batch of one, put together from its patches: [1, C, H, W].
+at::Tensor only_image(data::Batch& batch) {
+  FOVEA_CHECK(batch.size() == 1, "{} packed images, which have no common size; expected one",
+              batch.size());
+  const auto packed = to_tensors(batch, 0, 1, {}).packed;
+  const auto [rows, columns] = packed.grids.front();
+  const auto channels = batch.image_shape[1], side = batch.image_patches.patch_size;
+  return packed.patches.view({rows, columns, channels, side, side})
+      .permute({2, 0, 3, 1, 4})
+      .reshape({1, channels, rows * side, columns * side});
+}
+
+}  // namespace
+
+std::string Inference::class_name(int64_t label) const {
+  const auto index = static_cast<size_t>(label);
+  return label >= 0 && index < class_names.size() ? class_names[index] : std::to_string(label);
+}
+
+std::optional<data::DataSectionConfig> Inference::data_section() const {
+  if (!config) return std::nullopt;
+  return config->data.val ? config->data.val : config->data.train;
+}
+
+std::shared_ptr<const data::Dataset> Inference::open_files(
+    const std::vector<std::string>& inputs) const {
+  return data::open_input_files(inputs, data_section());
+}
+
+bool Inference::takes_slices() const {
+  const auto tiling = tiling_of(*this);
+  return tiling && tiling->two_d && input.spatial_dims == 2;
+}
+
+std::shared_ptr<const data::TiledDataset> Inference::cut(
+    const std::shared_ptr<const data::Dataset>& samples, bool whole_slices) const {
+  auto tiling = tiling_of(*this);
+  if (!tiling || samples->form() != data::SampleForm::kVolume) return nullptr;
+  if (whole_slices && !takes_slices()) return nullptr;
+  tiling->tile_overlap = 0;
+  tiling->use_all_data = true;
+  tiling->upstream_compatible = false;
+  if (whole_slices) {
+    const auto size = samples->size_of(0);
+    tiling->tile_size = {size.height, size.width};
+  }
+  return std::make_shared<const data::TiledDataset>(samples, *tiling);
+}
+
+at::Tensor Inference::preprocess(const std::shared_ptr<const data::Dataset>& samples, int64_t first,
+                                 int64_t count) const {
+  auto batch = read_batch(*this, samples, first, count);
+  if (model->takes_packed()) return only_image(batch);
+  return at::from_blob(batch.images.data(), batch.image_shape, at::kFloat).clone();
+}
+
+PreparedBatch Inference::prepare(const std::shared_ptr<const data::Dataset>& samples, int64_t first,
+                                 int64_t count) const {
+  PreparedBatch prepared;
+  prepared.buffers = read_batch(*this, samples, first, count);
+  prepared.tensors = to_tensors(prepared.buffers, 0, count, compute);
+  return prepared;
+}
+
+Inference load_inference(const std::string& target, const InferenceOptions& options) {
+  auto source = find_source(target, options);
+  Inference inference;
+  // Not compute_options: a training run that loads another model keeps its threads and kernels.
+  const auto device = kernels::resolve_device(options.device);
+  inference.compute = {.device = device, .dtype = dtype_from_name(options.dtype, device)};
+  inference.model = load_model(source, target.empty() ? options.model : target);
+  use_default_transforms(source, *inference.model);
+  inference.model->to(inference.compute.device);
+  inference.model->eval();
+  inference.copies = kernels::WeightCopies::of_model(inference.model->parameters());
+  const bool has_val = source.config && source.config->data.val;
+  inference.transform_list = has_val ? data::transforms_of(*source.config->data.val)
+                                     : default_transforms(inference.model->input_spec());
+  inference.input = input_form_of(*inference.model);
+  inference.model->set_channels(options.variables);
+  if (!options.variables.empty()) {
+    inference.input.in_chans = static_cast<int64_t>(options.variables.size());
+  }
+  inference.transforms = data::make_transforms(inference.transform_list,
+                                               form_of(inference.transform_list, inference.input),
+                                               inference.input.in_chans);
+  inference.class_names = find_class_names(source, options.class_names, *inference.model);
+  inference.config = std::move(source.config);
+  return inference;
+}
+
+void save_inference_weights(const std::string& path, const models::Model& model,
+                            const TrainConfig& config,
+                            const std::vector<std::string>& class_names) {
+  models::save_weights(model, path, own_metadata(config, class_names));
+}
+
+}  // namespace fovea::train

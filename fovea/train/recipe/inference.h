@@ -1,0 +1,91 @@
+// A trained model with the preprocessing its weights expect: what predict, explain and eval start
+// from.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fovea/data/dataset.h"
+#include "fovea/data/section.h"
+#include "fovea/data/tiled.h"
+#include "fovea/kernels/weight_copies.h"
+#include "fovea/models/model.h"
+#include "fovea/train/recipe/config.h"
+#include "fovea/train/tasks/tensor_batch.h"
+
+namespace fovea::train {
+
+struct InferenceOptions {
+  // A preset, a recipe or a run folder: the model, for weights that do not say of which they are.
+  std::string model = {};
+  // A file that models::load_weights reads, a run folder or a checkpoint: other weights than those
+  // of a run or recipe, or those of a preset.
+  std::string weights = {};
+  std::string checkpoint =
+      "final";  // of a run folder: "final" (weights.safetensors), "best" or "latest"
+  std::vector<std::string> overrides = {};  // a.b=c, of a run's config
+  // What the channels of the inputs are, of a model with variables; empty: all of them, in its
+  // order.
+  std::vector<std::string> variables = {};
+  std::string class_names = {};  // a file with them; see weights_metadata.h
+  std::string device = "auto";
+  std::string dtype = "float32";
+};
+
+// A batch with the buffers that its tensors look at.
+struct PreparedBatch {
+  data::Batch buffers;
+  TensorBatch tensors;
+};
+
+struct Inference {
+  models::ModelPtr model;                         // in evaluation mode, on compute.device
+  std::shared_ptr<kernels::WeightCopies> copies;  // of its weights, so that no pass casts them
+  // What is done to a sample, as the model was trained; `transforms` is the same, made for the
+  // samples that the model takes.
+  std::vector<data::AnyTransformConfig> transform_list;
+  data::SampleTransforms transforms;
+  data::InputForm input;
+  std::vector<std::string> class_names;  // empty where nobody names them
+  std::optional<TrainConfig> config;     // of the run, where there was one
+  ComputeOptions compute;
+
+  // "Sneaker", or "7" where classes have no names.
+  std::string class_name(int64_t label) const;
+  // What the run evaluated on, or else was trained on: new files are read as it was.
+  std::optional<data::DataSectionConfig> data_section() const;
+  // Image or volume files as a data set; see data::open_input_files.
+  std::shared_ptr<const data::Dataset> open_files(const std::vector<std::string>& inputs) const;
+  // Volumes cut as data.tiling cut those that the model was trained on, all of each, without
+  // overlap; nullptr: images, or a run without tiles. whole_slices: of slices as large as the
+  // volumes, which a segmenter sees in windows of its own; nullptr too where tiles are no slices.
+  std::shared_ptr<const data::TiledDataset> cut(const std::shared_ptr<const data::Dataset>& samples,
+                                                bool whole_slices = false) const;
+  // Whether the model was trained on slices of volumes.
+  bool takes_slices() const;
+  // Samples [first, first + count) as the model takes them. -> [count, C, H, W] or
+  // [count, C, D, H, W] float32. Throws ConfigError: images for a model of volumes;
+  // DataError. Of a model of packed images one at a time, in its own size.
+  at::Tensor preprocess(const std::shared_ptr<const data::Dataset>& samples, int64_t first,
+                        int64_t count) const;
+  // The same on the compute device, as adaptive patches or packed where the model takes them so.
+  PreparedBatch prepare(const std::shared_ptr<const data::Dataset>& samples, int64_t first,
+                        int64_t count) const;
+};
+
+// target: a run folder (of phases: the last that has begun); a recipe, of which a model is enough,
+// for the model before its first step; a weights file of a run (it carries its config and class
+// names); any weights that models::load_weights reads, with options.model; or a preset alone, with
+// options.weights or step-0 weights. Empty: options.model and options.weights say it all. Of a
+// preset the classes, channels and the side of images follow from the weights. Throws ConfigError,
+// DataError or CheckpointError: weights of another model, also where only its config tells it.
+Inference load_inference(const std::string& target, const InferenceOptions& options = {});
+
+// Writes weights with timm's names; the file's metadata carries the config and the class names, so
+// that it can be used on its own.
+void save_inference_weights(const std::string& path, const models::Model& model,
+                            const TrainConfig& config, const std::vector<std::string>& class_names);
+
+}  // namespace fovea::train
