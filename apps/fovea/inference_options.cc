@@ -14,9 +14,9 @@ const std::string& InferenceArguments::name() const {
   return options.weights.empty() ? options.model : options.weights;
 }
 
-train::Inference InferenceArguments::load() const {
+inference::Predictor InferenceArguments::load() const {
   if (threads > 0) at::set_num_threads(static_cast<int>(threads));
-  return train::load_inference(target, options);
+  return inference::Predictor(target, options);
 }
 
 void settle_target(std::string& target, const train::InferenceOptions& options,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "apps/fovea/command_line.h"
+#include "fovea/inference/predictor.h"
 #include "fovea/train/recipe/inference.h"
 
 namespace fovea::app {
@@ -18,7 +19,7 @@ struct InferenceArguments {
   // the front of `rest`, the words behind it. Throws Error where there is no target at all. Before
   // load().
   void settle(std::vector<std::string>& rest);
-  train::Inference load() const;
+  inference::Predictor load() const;
   // What messages call it.
   const std::string& name() const;
 };

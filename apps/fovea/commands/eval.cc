@@ -107,7 +107,7 @@ void evaluate_in(parallel::World& world, const EvalArguments& arguments,
 
 void run(EvalArguments& arguments) {
   arguments.inference.settle(arguments.inference.options.overrides);
-  auto inference = arguments.inference.load();
+  auto inference = arguments.inference.load().loaded();
   if (!inference.config) {
     fail<ConfigError>(
         "{}: no recipe stands with these weights, so there is no data to evaluate on; give a run "

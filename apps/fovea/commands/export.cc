@@ -15,8 +15,8 @@
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
+#include "fovea/inference/predictor.h"
 #include "fovea/models/weights.h"
-#include "fovea/train/recipe/inference.h"
 
 namespace fovea::app {
 namespace {
@@ -145,7 +145,8 @@ void run_export(ExportArguments& arguments) {
   }
   arguments.file = arguments.files.front();
   check_ending(arguments);
-  const auto inference = train::load_inference(arguments.target, arguments.options);
+  const inference::Predictor predictor(arguments.target, arguments.options);
+  const auto& inference = predictor.loaded();
   if (arguments.to == "onnx") {
     export_onnx(arguments, inference);
   } else {

@@ -2,7 +2,6 @@
 // fovea predict RUN_DIR [INPUT...] --samples N [--out DIR], of a diffusion run
 #include "apps/fovea/predict/predict.h"
 
-#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,55 +12,36 @@
 #include "apps/fovea/command.h"
 #include "apps/fovea/output.h"
 #include "fovea/core/error.h"
-#include "fovea/models/mae.h"
-#include "fovea/models/segmenter.h"
 #include "fovea/models/variables.h"
 #include "fovea/nn/tensor_file.h"
 
 namespace fovea::app {
 namespace {
 
-struct Outputs {
-  at::Tensor logits;  // [B, num_classes] float32
-  nn::NamedTensors intermediates;
-};
-
-// One forward pass. images: [B, C, H, W] float32, already normalised.
-Outputs forward(const train::Inference& inference, const at::Tensor& images,
-                const std::vector<std::string>& wanted) {
-  const at::NoGradGuard no_grad;
-  const bool all = wanted == std::vector<std::string>{"all"};
-  std::optional<nn::RecordScope> recorder;
-  if (!wanted.empty()) recorder.emplace(all ? std::vector<std::string>{} : wanted);
-  Outputs outputs;
-  const auto input = images.to(inference.compute.device, inference.compute.dtype);
-  outputs.logits = inference.model->forward(input).to(at::kCPU, at::kFloat);
-  if (!recorder) return outputs;
-  for (const auto& [name, tensor] : recorder->intermediates()) {
-    outputs.intermediates.emplace_back(name, tensor.to(at::kCPU, at::kFloat));
-  }
+// Throws ConfigError for an intermediate that there is not.
+void check_intermediates(const inference::Logits& outputs, const std::vector<std::string>& wanted) {
+  if (wanted == std::vector<std::string>{"all"}) return;
   for (const auto& name : wanted) {
     const auto found = std::any_of(outputs.intermediates.begin(), outputs.intermediates.end(),
                                    [&](const auto& entry) { return entry.first == name; });
-    if (!all && !found) {
-      fail<ConfigError>(
-          "--intermediates: the model gives no '{}'; `--intermediates all --out FILE.safetensors` "
-          "lists "
-          "what there is",
-          name);
-    }
+    if (found) continue;
+    fail<ConfigError>(
+        "--intermediates: the model gives no '{}'; `--intermediates all --out FILE.safetensors` "
+        "lists "
+        "what there is",
+        name);
   }
-  return outputs;
 }
 
-void predict_tensor(const PredictArguments& arguments, const train::Inference& inference) {
+void predict_tensor(const PredictArguments& arguments, const inference::Predictor& predictor) {
   const auto images = nn::read_one_tensor(arguments.inputs.front(), "images");
   if (images.dim() < 4) {
     fail<DataError>(
         "{}: a tensor of {} dims; expected images [B, C, H, W] float32, already normalised",
         arguments.inputs.front(), images.dim());
   }
-  auto outputs = forward(inference, images.to(at::kFloat), arguments.intermediates);
+  const auto outputs = predictor.logits(images.to(at::kFloat), arguments.intermediates);
+  check_intermediates(outputs, arguments.intermediates);
   nn::NamedTensors named = {{"logits", outputs.logits}};
   named.insert(named.end(), outputs.intermediates.begin(), outputs.intermediates.end());
   const auto out = arguments.out.empty() ? std::string("predictions.npy") : arguments.out;
@@ -70,7 +50,8 @@ void predict_tensor(const PredictArguments& arguments, const train::Inference& i
       outputs.intermediates.size());
 }
 
-void predict_of_diffusion(const PredictArguments& arguments, const train::Inference& inference) {
+void predict_of_diffusion(const PredictArguments& arguments,
+                          const inference::Predictor& predictor) {
   const bool has_tensor =
       std::any_of(arguments.inputs.begin(), arguments.inputs.end(), nn::is_tensor_file);
   if (has_tensor || !arguments.intermediates.empty()) {
@@ -79,17 +60,28 @@ void predict_of_diffusion(const PredictArguments& arguments, const train::Infere
         "noise away from image or volume files; expected no tensor file and no --intermediates",
         arguments.inference.name());
   }
-  if (arguments.inputs.empty()) return predict_samples(arguments, inference);
-  predict_denoised(arguments, inference);
+  if (arguments.inputs.empty()) return predict_samples(arguments, predictor);
+  predict_denoised(arguments, predictor);
+}
+
+void predict_files(const PredictArguments& arguments, const inference::Predictor& predictor) {
+  switch (predictor.kind()) {
+    case inference::Kind::kMasks:
+      return predict_masks(arguments, predictor);
+    case inference::Kind::kReconstructions:
+      return predict_reconstructions(arguments, predictor);
+    default:
+      return predict_classes(arguments, predictor);
+  }
 }
 
 void run(PredictArguments& arguments) {
   arguments.inference.settle(arguments.inputs);
-  const auto inference = arguments.inference.load();
-  models::check_channels(*inference.model, inference.model->channels(), arguments.inference.name());
-  const auto* task = inference.config ? &inference.config->task : nullptr;
-  if (task && task->get_if<train::DiffusionConfig>()) {
-    return predict_of_diffusion(arguments, inference);
+  const auto predictor = arguments.inference.load();
+  const auto& model = *predictor.loaded().model;
+  models::check_channels(model, model.channels(), arguments.inference.name());
+  if (predictor.kind() == inference::Kind::kSamples) {
+    return predict_of_diffusion(arguments, predictor);
   }
   if (arguments.inputs.empty()) {
     fail<ConfigError>("no input; expected image files, or one .npy or .safetensors file");
@@ -97,16 +89,9 @@ void run(PredictArguments& arguments) {
   const auto is_tensor =
       std::count_if(arguments.inputs.begin(), arguments.inputs.end(), nn::is_tensor_file);
   if (is_tensor == 0) {
-    const auto* model = inference.model.get();
-    if (dynamic_cast<const models::Segmenter*>(model)) {
-      predict_masks(arguments, inference);
-    } else if (dynamic_cast<const models::Mae*>(model)) {
-      predict_reconstructions(arguments, inference);
-    } else {
-      predict_classes(arguments, inference);
-    }
+    predict_files(arguments, predictor);
   } else if (arguments.inputs.size() == 1) {
-    predict_tensor(arguments, inference);
+    predict_tensor(arguments, predictor);
   } else {
     fail<ConfigError>(
         "{} tensor files among {} inputs; expected image files only, or one tensor file", is_tensor,

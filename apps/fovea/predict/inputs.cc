@@ -12,7 +12,6 @@
 #include "fovea/data/datasets/guess.h"
 #include "fovea/data/datasets/volume_axes.h"
 #include "fovea/data/datasets/volume_files.h"
-#include "fovea/data/subset.h"
 
 namespace fovea::app {
 namespace {
@@ -64,8 +63,12 @@ PredictInputs of_files(const std::vector<std::string>& arguments,
 
 }  // namespace
 
-std::shared_ptr<const data::Dataset> PredictInputs::only(int64_t i) const {
-  return data::SubsetDataset::of_one(samples, i);
+std::vector<inference::Input> PredictInputs::given(int64_t i, int64_t count) const {
+  std::vector<inference::Input> all;
+  for (int64_t k = i; k < i + count; ++k) {
+    all.push_back({inference::SampleInput{samples, k, at(k).path}});
+  }
+  return all;
 }
 
 std::string PredictInputs::file(int64_t i) const {

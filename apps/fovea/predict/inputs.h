@@ -10,6 +10,7 @@
 #include "fovea/core/error.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/input_files.h"
+#include "fovea/inference/predictor.h"
 #include "fovea/train/recipe/inference.h"
 
 namespace fovea::app {
@@ -20,8 +21,8 @@ struct PredictInputs {
   std::shared_ptr<const data::Dataset> samples;  // one for each
   bool are_files = true;                         // what `path` of an input is
 
-  // Input i alone: what cannot be read of the others does not matter to it.
-  std::shared_ptr<const data::Dataset> only(int64_t i) const;
+  // Input i, or `count` from there on, for a predictor.
+  std::vector<inference::Input> given(int64_t i, int64_t count = 1) const;
   // The file that outputs of input i are placed after; empty: it is none.
   std::string file(int64_t i) const;
   int64_t size() const { return static_cast<int64_t>(inputs.size()); }

@@ -2,9 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "fovea/core/atomic_file.h"
 #include "fovea/data/formats/nifti.h"
+#include "fovea/data/input_files.h"
 #include "fovea/data/png.h"
+#include "fovea/inference/on_pixels.h"
+#include "fovea/train/evaluate/reconstruction_picture.h"
 
 namespace fovea::app {
 
@@ -27,6 +32,31 @@ void write_grid_volume(const std::filesystem::path& path, const at::Tensor& volu
   out.values.assign(values.const_data_ptr<float>(),
                     values.const_data_ptr<float>() + values.numel());
   data::write_nifti(path.string(), out, data::affine_of_spacing(out.spacing));
+}
+
+std::vector<std::string> write_pictures(const std::filesystem::path& folder,
+                                        const std::string& name,
+                                        const std::vector<at::Tensor>& pictures,
+                                        const std::string& file,
+                                        const train::Inference& inference) {
+  std::vector<std::string> files = {(folder / (name + ".png")).string()};
+  std::filesystem::create_directories((folder / name).parent_path());
+  write_png_file(files.back(), train::side_by_side(pictures));
+  const auto& volume = pictures.back();
+  if (volume.dim() != 4) return files;
+  files.push_back((folder / (name + ".nii.gz")).string());
+  const auto values = volume.to(at::kCPU, at::kFloat).contiguous();
+  data::Volume given{values.size(0), {values.size(1), values.size(2), values.size(3)}, {}, {}};
+  std::optional<data::InputVolume> place;
+  if (!file.empty()) place = data::open_input_volume(file, inference.data_section());
+  if (!place || given.size != place->given.size || !inference::only_scales(inference)) {
+    write_grid_volume(files.back(), values);
+    return files;
+  }
+  given.values.assign(values.const_data_ptr<float>(),
+                      values.const_data_ptr<float>() + values.numel());
+  data::write_nifti(files.back(), data::in_stored_order(given, *place), place->stored.affine);
+  return files;
 }
 
 }  // namespace fovea::app

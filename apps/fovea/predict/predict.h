@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "apps/fovea/inference_options.h"
-#include "fovea/train/diffusion/sampler.h"
-#include "fovea/train/tasks/diffusion.h"
+#include "fovea/inference/predictor.h"
 
 namespace fovea::app {
 
@@ -34,30 +33,28 @@ struct PredictArguments {
 };
 
 // Labels and scores of image or volume files.
-void predict_classes(const PredictArguments& arguments, const train::Inference& inference);
+void predict_classes(const PredictArguments& arguments, const inference::Predictor& predictor);
 
 // Of a masked autoencoder: for each input a PNG of input, masked input and reconstruction in the
 // folder --out, and for volumes the reconstruction as NIfTI on the model's grid.
-void predict_reconstructions(const PredictArguments& arguments, const train::Inference& inference);
+void predict_reconstructions(const PredictArguments& arguments,
+                             const inference::Predictor& predictor);
 
 // A mask of each image or volume file, into the folder --out (default: masks): STEM_mask.nii.gz
 // with the affine and the orientation of the input, or STEM_mask.png (the class as the gray value);
 // STEM_overlay.png (of a volume its three middle planes); and the voxels of each class on standard
 // output.
-void predict_masks(const PredictArguments& arguments, const train::Inference& inference);
+void predict_masks(const PredictArguments& arguments, const inference::Predictor& predictor);
 // Of a diffusion run: inputs to which noise is added and taken away again, for each a PNG of input,
 // noisy input and result in the folder --out (default: denoised), and for volumes the result as
 // NIfTI.
-void predict_denoised(const PredictArguments& arguments, const train::Inference& inference);
+void predict_denoised(const PredictArguments& arguments, const inference::Predictor& predictor);
 
-// What --seed, --steps, --sampler, --class and --guidance ask for, of `count` samples; all_classes:
-// in turn, where none is named.
-train::SampleRequest sample_request(const SampleArguments& samples,
-                                    const train::Inference& inference,
-                                    const train::DiffusionConfig& task, int64_t count,
-                                    bool all_classes);
+// What these options ask a predictor for. Throws ConfigError: a class that there is not.
+inference::SampleOptions sample_options(const SampleArguments& samples,
+                                        const train::Inference& inference);
 
 // Samples of a diffusion run: one file each and a grid of all, in the folder --out.
-void predict_samples(const PredictArguments& arguments, const train::Inference& inference);
+void predict_samples(const PredictArguments& arguments, const inference::Predictor& predictor);
 
 }  // namespace fovea::app

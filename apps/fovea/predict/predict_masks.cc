@@ -1,18 +1,13 @@
 // Masks of images and volumes.
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "apps/fovea/output.h"
-#include "apps/fovea/predict/input_pixels.h"
 #include "apps/fovea/predict/inputs.h"
 #include "apps/fovea/predict/output_files.h"
 #include "apps/fovea/predict/predict.h"
@@ -23,9 +18,7 @@
 #include "fovea/data/input_files.h"
 #include "fovea/data/inspect/pictures.h"
 #include "fovea/data/names.h"
-#include "fovea/models/segmenter.h"
 #include "fovea/train/evaluate/mask_picture.h"
-#include "fovea/train/tasks/segmentation.h"
 
 // K classes; sides are H, W or D, H, W.
 namespace fovea::app {
@@ -39,18 +32,6 @@ struct PredictedMask {
   std::vector<int64_t> sides = {};
   std::vector<int64_t> voxels = {};  // [K]
 };
-
-train::SegmentationConfig task_of(const train::Inference& inference) {
-  const train::SegmentationConfig* found = nullptr;
-  if (inference.config) found = inference.config->task.get_if<train::SegmentationConfig>();
-  return found != nullptr ? *found : train::SegmentationConfig();
-}
-
-std::vector<int64_t> sides_of(const data::Sample& sample, data::SampleForm form) {
-  if (form == data::SampleForm::kImage) return {sample.image.height, sample.image.width};
-  const auto size = sample.volume.size;
-  return {size.depth, size.height, size.width};
-}
 
 // BASE_mask.nii.gz on the voxels of the file; of an array, which has no place in space, on its own.
 std::string write_volume_mask(const std::string& file, const data::Volume& sample,
@@ -99,47 +80,6 @@ std::vector<std::string> write_masks(const std::string& file, const data::Sample
   return paths;
 }
 
-// Counts of each class, [K].
-std::vector<int64_t> voxels_of_classes(const data::LabelMap& mask, int64_t num_classes) {
-  std::vector<int64_t> counts(static_cast<size_t>(num_classes), 0);
-  for (const auto label : mask.classes) ++counts[static_cast<size_t>(label)];
-  return counts;
-}
-
-// -> [1, K, sides of sample `index`] float32 on the CPU.
-at::Tensor logits_of(const train::Inference& inference,
-                     const std::shared_ptr<const data::Dataset>& samples, int64_t index,
-                     const std::vector<int64_t>& sides, const std::string& input) {
-  const auto batch = inference.prepare(samples, index, 1);
-  const auto logits =
-      train::segment_whole(*inference.model, batch.tensors, task_of(inference).sliding_window);
-  return on_input_pixels(logits.to(at::kCPU, at::kFloat), sides, inference, input);
-}
-
-// Slice by slice, or tile by tile of each, as the model was trained.
-data::LabelMap mask_of_tiles(const train::Inference& inference,
-                             const std::shared_ptr<const data::TiledDataset>& tiles,
-                             const std::string& input) {
-  const auto tiling = tiles->tiling(0);
-  const auto size = tiling.sample_size();
-  const std::vector<int64_t> sides = {tiling.tile_size().height, tiling.tile_size().width};
-  data::LabelMap mask{size, std::vector<int32_t>(static_cast<size_t>(size.voxels()))};
-  const auto rows = size.depth > 1 ? size.depth : size.height;
-  const auto choose = [&](int64_t first, int64_t last, std::span<const float> values) {
-    const auto row = size.voxels() / rows, count = (last - first) * row;
-    const auto num_classes = static_cast<int64_t>(values.size()) / count;
-    const auto classes =
-        at::from_blob(const_cast<float*>(values.data()), {num_classes, count}, at::kFloat)
-            .argmax(0);
-    std::copy_n(classes.const_data_ptr<int64_t>(), count, mask.classes.begin() + first * row);
-  };
-  blend_sample(
-      *tiles, 0,
-      [&](int64_t tile) { return logits_of(inference, tiles, tile, sides, input).squeeze(0); },
-      choose);
-  return mask;
-}
-
 // Throws ConfigError where the classes are too many for a picture of bytes.
 void check_gray_values(const train::Inference& inference) {
   constexpr int64_t kMostGrayValues = 256;
@@ -149,26 +89,14 @@ void check_gray_values(const train::Inference& inference) {
 }
 
 PredictedMask predict_one(const PredictInputs& inputs, int64_t index, const fs::path& folder,
-                          const train::Inference& inference) {
-  const auto samples = inputs.only(index);
-  const auto& input = inputs.at(index).path;
-  if (samples->form() == data::SampleForm::kImage) check_gray_values(inference);
-  // A model of patches has as many of them for any image: it is given what it was trained on.
-  const bool gives_patches = models::segmenter_of(*inference.model).gives_patches();
-  const auto tiles =
-      inference.takes_slices() ? inference.cut(samples, /*whole_slices=*/!gives_patches) : nullptr;
-  data::Sample sample;
-  samples->read(0, sample);
-  PredictedMask predicted{.input = input, .sides = sides_of(sample, samples->form())};
-  const auto mask =
-      tiles
-          ? mask_of_tiles(inference, tiles, input)
-          : train::to_label_map(
-                logits_of(inference, samples, 0, predicted.sides, input).argmax(1)[0]);  // [sides]
-  predicted.voxels = voxels_of_classes(mask, inference.model->num_classes());
-  predicted.files =
-      write_masks(inputs.file(index), sample, mask, folder / inputs.at(index).stem, inference);
-  return predicted;
+                          const inference::Predictor& predictor) {
+  if (inputs.samples->form() == data::SampleForm::kImage) check_gray_values(predictor.loaded());
+  const auto mask = predictor.masks(inputs.given(index)).front().get();
+  return {.input = inputs.at(index).path,
+          .files = write_masks(inputs.file(index), mask.sample, mask.classes,
+                               folder / inputs.at(index).stem, predictor.loaded()),
+          .sides = mask.sides,
+          .voxels = mask.voxels};
 }
 
 std::string text_line(const PredictedMask& mask, const train::Inference& inference) {
@@ -197,20 +125,19 @@ std::string json_line(const PredictedMask& mask, const train::Inference& inferen
 
 }  // namespace
 
-void predict_masks(const PredictArguments& arguments, const train::Inference& inference) {
-  const at::NoGradGuard no_grad;
+void predict_masks(const PredictArguments& arguments, const inference::Predictor& predictor) {
   if (!arguments.intermediates.empty()) {
     fail<ConfigError>("--intermediates needs its images as a tensor file (.npy or .safetensors)");
   }
-  const auto all = open_predict_inputs(arguments.inputs, inference);
+  const auto all = open_predict_inputs(arguments.inputs, predictor.loaded());
   check_stems(all);
   const fs::path folder = arguments.out.empty() ? "masks" : arguments.out;
   for_each_input(all, arguments.json, [&](const PredictInputs& inputs, int64_t i) {
-    const auto mask = predict_one(inputs, i, folder, inference);
+    const auto mask = predict_one(inputs, i, folder, predictor);
     if (arguments.json) {
-      say_as_is("{}", json_line(mask, inference));
+      say_as_is("{}", json_line(mask, predictor.loaded()));
     } else {
-      say("{}", text_line(mask, inference));
+      say("{}", text_line(mask, predictor.loaded()));
     }
   });
 }

@@ -15,7 +15,6 @@
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
 #include "fovea/train/diffusion/sample_grid.h"
-#include "fovea/train/diffusion/sampler.h"
 
 namespace fovea::app {
 namespace {
@@ -37,19 +36,6 @@ int64_t class_number(const train::Inference& inference, const std::string& word)
       names.empty() ? std::string("its number") : fmt::format("one of {}", fmt::join(names, ", ")));
 }
 
-// Empty where the model knows no classes and none was asked for.
-std::vector<int64_t> classes_of(const SampleArguments& samples, const train::Inference& inference,
-                                int64_t count, bool all_classes) {
-  const auto num_classes = all_classes ? inference.model->num_classes() : 0;
-  std::vector<int64_t> classes;
-  if (num_classes == 0 && samples.class_name.empty()) return classes;
-  for (int64_t i = 0; i < count; ++i) {
-    classes.push_back(samples.class_name.empty() ? i % num_classes
-                                                 : class_number(inference, samples.class_name));
-  }
-  return classes;
-}
-
 std::string write_sample(const std::filesystem::path& folder, int64_t number,
                          const at::Tensor& sample, double value_range) {
   const bool is_volume = sample.dim() == 4;
@@ -64,45 +50,33 @@ std::string write_sample(const std::filesystem::path& folder, int64_t number,
 
 }  // namespace
 
-train::SampleRequest sample_request(const SampleArguments& samples,
-                                    const train::Inference& inference,
-                                    const train::DiffusionConfig& task, int64_t count,
-                                    bool all_classes) {
-  train::SampleRequest request{.count = count,
-                               .seed = samples.seed,
-                               .classes = classes_of(samples, inference, count, all_classes),
-                               .value_range = task.value_range,
-                               .sampler = task.sampler};
-  if (samples.sampler) request.sampler.kind = *samples.sampler;
-  // As many as training had, unless asked for fewer: ancestral sampling needs them.
-  const bool is_other = samples.sampler && *samples.sampler != task.sampler.kind;
-  if (is_other && *samples.sampler == "ddpm") request.sampler.steps = task.num_time_steps;
-  if (samples.steps) request.sampler.steps = *samples.steps;
-  if (request.classes.empty()) request.sampler.guidance = 1;  // there is nothing to guide to
-  if (samples.guidance) request.sampler.guidance = *samples.guidance;
-  return request;
+inference::SampleOptions sample_options(const SampleArguments& samples,
+                                        const train::Inference& inference) {
+  inference::SampleOptions options{.count = samples.count,
+                                   .seed = samples.seed,
+                                   .steps = samples.steps,
+                                   .sampler = samples.sampler,
+                                   .guidance = samples.guidance,
+                                   .noise_level = samples.noise_level};
+  if (!samples.class_name.empty()) options.label = class_number(inference, samples.class_name);
+  return options;
 }
 
-void predict_samples(const PredictArguments& arguments, const train::Inference& inference) {
-  if (inference.model->takes_patches()) {
+void predict_samples(const PredictArguments& arguments, const inference::Predictor& predictor) {
+  const auto& inference = predictor.loaded();
+  const auto& model = *inference.model;
+  if (model.takes_patches()) {
     fail<ConfigError>(
         "{}: a model of adaptive patches makes an image along a tree, which only another image "
         "has; give images: fovea predict RUN IMAGE... --noise-level 1",
         arguments.inference.name());
   }
-  const auto& task = *inference.config->task.get_if<train::DiffusionConfig>();
-  auto& model = dynamic_cast<models::DiffusionVit&>(*inference.model);
-  const auto request = sample_request(arguments.samples, inference, task, arguments.samples.count,
-                                      /*all_classes=*/true);
-  const auto options =
-      at::TensorOptions().device(inference.compute.device).dtype(inference.compute.dtype);
-  const auto samples =
-      train::draw_samples(model, train::NoiseSchedule(task.schedule_options()),
-                          train::prediction_type_from_name(task.prediction), request, options);
+  const auto value_range = inference.config->task.get_if<train::DiffusionConfig>()->value_range;
+  const auto [samples, request] = predictor.samples(sample_options(arguments.samples, inference));
   const std::filesystem::path folder = arguments.out.empty() ? "samples" : arguments.out;
   std::filesystem::create_directories(folder);
   for (int64_t i = 0; i < samples.size(0); ++i) {
-    const auto path = write_sample(folder, i, samples[i], task.value_range);
+    const auto path = write_sample(folder, i, samples[i], value_range);
     if (!arguments.json) continue;
     nlohmann::json line = {{"file", path}, {"seed", request.seed}, {"sample", i}};
     if (!request.classes.empty()) {
@@ -115,7 +89,7 @@ void predict_samples(const PredictArguments& arguments, const train::Inference& 
       model.num_classes() > 0 && arguments.samples.class_name.empty() ? model.num_classes()
                                                                       : std::llround(square),
       1, kMaxColumns);
-  write_png_file(folder / "grid.png", train::sample_grid(samples, columns, task.value_range));
+  write_png_file(folder / "grid.png", train::sample_grid(samples, columns, value_range));
   if (!arguments.json) {
     say("{}: {} and grid.png ({}, {})\n", folder.string(), counted(samples.size(0), "sample"),
         request.sampler.kind, counted(request.sampler.steps, "step"));

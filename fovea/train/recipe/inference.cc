@@ -1,6 +1,5 @@
 #include "fovea/train/recipe/inference.h"
 
-#include <ATen/ops/from_blob.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -9,7 +8,6 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
-#include "fovea/data/batch_rows.h"
 #include "fovea/data/input_files.h"
 #include "fovea/data/transforms/pipeline.h"
 #include "fovea/kernels/device.h"
@@ -17,6 +15,7 @@
 #include "fovea/models/registry.h"
 #include "fovea/models/variables.h"
 #include "fovea/models/weights.h"
+#include "fovea/nn/give_data.h"
 #include "fovea/train/evaluate/data_source.h"
 #include "fovea/train/recipe/inference_source.h"
 #include "fovea/train/recipe/weights_metadata.h"
@@ -155,61 +154,25 @@ std::optional<data::TilingConfig> tiling_of(const Inference& inference) {
   return inference.config->data.tiling;
 }
 
-// The run's transforms for samples of this form: those of slices of volumes may be none at all, or
-// such as images have too.
-data::SampleTransforms transforms_for(const Inference& inference, data::SampleForm form) {
-  using Images = std::shared_ptr<const data::TransformPipeline>;
-  const bool are_of_images = std::holds_alternative<Images>(inference.transforms);
-  const bool is_slice = form == data::SampleForm::kVolume && inference.takes_slices();
-  if (!are_of_images || !is_slice) return inference.transforms;
-  if (!inference.config->data.val) {
-    fail<ConfigError>(
-        "the run has no data.val, whose transforms would say what is done to slices of new files; "
-        "give its config.yaml a section data.val");
+// Of the weights, cast here and not in the first pass.
+std::shared_ptr<kernels::WeightCopies> copies_of(const Inference& inference) {
+  const auto weights = inference.model->parameters();
+  std::shared_ptr<kernels::WeightCopies> copies = kernels::WeightCopies::of_model(weights);
+  if (inference.compute.dtype != at::kBFloat16) return copies;
+  for (const auto& weight : weights) {
+    if (weight.dim() == 2) kernels::own_weight(weight, at::kBFloat16);  // a linear layer's
   }
-  return data::make_transforms(inference.transform_list, form, inference.input.in_chans);
+  return copies;
 }
 
-data::Batch read_batch(const Inference& inference,
-                       const std::shared_ptr<const data::Dataset>& samples, int64_t first,
-                       int64_t count) {
-  models::check_channels(*inference.model, inference.model->channels(), samples->describe(first));
-  data::LoaderOptions options{.spatial_dims = inference.input.spatial_dims,
-                              .packed_patch_size = inference.input.packed_patch_size};
-  if (inference.model->takes_patches() && inference.config &&
-      inference.config->data.adaptive_patching) {
-    options.patching = {.config = *inference.config->data.adaptive_patching, .is_random = false};
-  }
-  const data::BatchRows rows(samples, transforms_for(inference, samples->form()), first, options);
-  data::Batch batch;
-  data::BatchScratch scratch;
-  rows.open(batch, count);
-  batch.indices.resize(static_cast<size_t>(count));
-  batch.rows.resize(static_cast<size_t>(count));
-  batch.weights.assign(static_cast<size_t>(count), 1.0f);
-  for (int64_t row = 0; row < count; ++row) {
-    const int64_t index = first + row;
-    batch.indices[row] = index;
-    batch.rows[row] = row;
-    try {
-      rows.fill(batch, row, index, data::augmentation_stream(0, 0, index), scratch);
-    } catch (const DataError& error) {
-      throw DataError(data::named_message(*samples, index, error));
-    }
-  }
-  return batch;
-}
-
-// The image of a batch of one, put together from its patches: [1, C, H, W].
-at::Tensor only_image(data::Batch& batch) {
-  FOVEA_CHECK(batch.size() == 1, "{} packed images, which have no common size; expected one",
-              batch.size());
-  const auto packed = to_tensors(batch, 0, 1, {}).packed;
-  const auto [rows, columns] = packed.grids.front();
-  const auto channels = batch.image_shape[1], side = batch.image_patches.patch_size;
-  return packed.patches.view({rows, columns, channels, side, side})
-      .permute({2, 0, 3, 1, 4})
-      .reshape({1, channels, rows * side, columns * side});
+// channels: of the inputs to come; empty: all that the model has.
+void use_channels(Inference& inference, const std::vector<std::string>& channels) {
+  inference.model->set_channels(channels);
+  inference.input = input_form_of(*inference.model);
+  if (!channels.empty()) inference.input.in_chans = static_cast<int64_t>(channels.size());
+  inference.transforms = data::make_transforms(inference.transform_list,
+                                               form_of(inference.transform_list, inference.input),
+                                               inference.input.in_chans);
 }
 
 }  // namespace
@@ -227,6 +190,23 @@ std::optional<data::DataSectionConfig> Inference::data_section() const {
 std::shared_ptr<const data::Dataset> Inference::open_files(
     const std::vector<std::string>& inputs) const {
   return data::open_input_files(inputs, data_section());
+}
+
+Inference Inference::with_channels(const std::vector<std::string>& channels) const {
+  Inference other = *this;
+  other.model = models::build_model(model_config, at::kMeta);
+  const auto values = model->named_parameters();
+  for (const auto& parameter : other.model->named_parameters()) {
+    nn::give_data(parameter.value(), values[parameter.key()].detach());
+  }
+  other.model->eval();
+  use_channels(other, channels);
+  other.copies = copies_of(other);
+  return other;
+}
+
+bool Inference::cuts(data::SampleForm form) const {
+  return form == data::SampleForm::kVolume && tiling_of(*this).has_value();
 }
 
 bool Inference::takes_slices() const {
@@ -249,21 +229,6 @@ std::shared_ptr<const data::TiledDataset> Inference::cut(
   return std::make_shared<const data::TiledDataset>(samples, *tiling);
 }
 
-at::Tensor Inference::preprocess(const std::shared_ptr<const data::Dataset>& samples, int64_t first,
-                                 int64_t count) const {
-  auto batch = read_batch(*this, samples, first, count);
-  if (model->takes_packed()) return only_image(batch);
-  return at::from_blob(batch.images.data(), batch.image_shape, at::kFloat).clone();
-}
-
-PreparedBatch Inference::prepare(const std::shared_ptr<const data::Dataset>& samples, int64_t first,
-                                 int64_t count) const {
-  PreparedBatch prepared;
-  prepared.buffers = read_batch(*this, samples, first, count);
-  prepared.tensors = to_tensors(prepared.buffers, 0, count, compute);
-  return prepared;
-}
-
 Inference load_inference(const std::string& target, const InferenceOptions& options) {
   auto source = find_source(target, options);
   Inference inference;
@@ -274,18 +239,12 @@ Inference load_inference(const std::string& target, const InferenceOptions& opti
   use_default_transforms(source, *inference.model);
   inference.model->to(inference.compute.device);
   inference.model->eval();
-  inference.copies = kernels::WeightCopies::of_model(inference.model->parameters());
+  inference.model_config = source.model;
+  inference.copies = copies_of(inference);
   const bool has_val = source.config && source.config->data.val;
   inference.transform_list = has_val ? data::transforms_of(*source.config->data.val)
                                      : default_transforms(inference.model->input_spec());
-  inference.input = input_form_of(*inference.model);
-  inference.model->set_channels(options.variables);
-  if (!options.variables.empty()) {
-    inference.input.in_chans = static_cast<int64_t>(options.variables.size());
-  }
-  inference.transforms = data::make_transforms(inference.transform_list,
-                                               form_of(inference.transform_list, inference.input),
-                                               inference.input.in_chans);
+  use_channels(inference, options.variables);
   inference.class_names = find_class_names(source, options.class_names, *inference.model);
   inference.config = std::move(source.config);
   return inference;

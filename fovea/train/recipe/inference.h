@@ -4,9 +4,11 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "fovea/core/error.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/section.h"
 #include "fovea/data/tiled.h"
@@ -40,8 +42,17 @@ struct PreparedBatch {
   TensorBatch tensors;
 };
 
+// Samples that were read together, or why some of them cannot be: then there is no batch.
+struct ReadSamples {
+  std::shared_ptr<PreparedBatch> batch = {};          // in one place: its tensors point into it
+  std::vector<std::optional<DataError>> errors = {};  // for each sample
+
+  bool are_read() const;
+};
+
 struct Inference {
-  models::ModelPtr model;                         // in evaluation mode, on compute.device
+  models::ModelPtr model;  // in evaluation mode, on compute.device
+  models::ModelConfig model_config;
   std::shared_ptr<kernels::WeightCopies> copies;  // of its weights, so that no pass casts them
   // What is done to a sample, as the model was trained; `transforms` is the same, made for the
   // samples that the model takes.
@@ -63,6 +74,8 @@ struct Inference {
   // volumes, which a segmenter sees in windows of its own; nullptr too where tiles are no slices.
   std::shared_ptr<const data::TiledDataset> cut(const std::shared_ptr<const data::Dataset>& samples,
                                                 bool whole_slices = false) const;
+  // Whether cut() gives something, of samples of this form.
+  bool cuts(data::SampleForm form) const;
   // Whether the model was trained on slices of volumes.
   bool takes_slices() const;
   // Samples [first, first + count) as the model takes them. -> [count, C, H, W] or
@@ -73,6 +86,14 @@ struct Inference {
   // The same on the compute device, as adaptive patches or packed where the model takes them so.
   PreparedBatch prepare(const std::shared_ptr<const data::Dataset>& samples, int64_t first,
                         int64_t count) const;
+  // The same of any samples, decoded in threads; each that cannot be read is named. Throws
+  // ConfigError.
+  ReadSamples read(const std::shared_ptr<const data::Dataset>& samples,
+                   std::span<const int64_t> indices) const;
+
+  // The same weights for batches of these channels, of a model with variables: a model of its own
+  // around the tensors of this one, so that both may be used at once. Throws ConfigError.
+  Inference with_channels(const std::vector<std::string>& channels) const;
 };
 
 // target: a run folder (of phases: the last that has begun); a recipe, of which a model is enough,

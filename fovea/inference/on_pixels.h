@@ -4,9 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -14,7 +12,10 @@
 #include "fovea/data/tiled.h"
 #include "fovea/train/recipe/inference.h"
 
-namespace fovea::app {
+namespace fovea::inference {
+
+// Whether the transforms change the size by scaling alone, so that a mask can be scaled back.
+bool only_scales(const train::Inference& inference);
 
 // values: [1, K, sides of the transformed input] -> [1, K, sides], scaled where the transforms of
 // data.val scale. Throws ConfigError where they do more than that to the size.
@@ -33,12 +34,4 @@ std::vector<at::Tensor> blend_pictures(
     const data::TiledDataset& tiles, int64_t sample, const train::Inference& inference,
     const std::string& input, const std::function<std::vector<at::Tensor>(int64_t tile)>& draw);
 
-// Writes NAME.png of the pictures side by side into `folder`, and of volumes the last one as
-// NAME.nii.gz: on the voxels of `file` (empty: there is none) where it has as many, else on the
-// model's grid. -> the paths.
-std::vector<std::string> write_pictures(const std::filesystem::path& folder,
-                                        const std::string& name,
-                                        const std::vector<at::Tensor>& pictures,
-                                        const std::string& file, const train::Inference& inference);
-
-}  // namespace fovea::app
+}  // namespace fovea::inference

@@ -1,4 +1,4 @@
-#include "apps/fovea/predict/input_pixels.h"
+#include "fovea/inference/on_pixels.h"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -8,17 +8,12 @@
 #include <fmt/ranges.h>
 
 #include <optional>
+#include <span>
 
-#include "apps/fovea/predict/output_files.h"
 #include "fovea/core/error.h"
-#include "fovea/data/formats/nifti.h"
-#include "fovea/data/input_files.h"
-#include "fovea/train/evaluate/reconstruction_picture.h"
 
-namespace fovea::app {
-namespace {
+namespace fovea::inference {
 
-// Whether the transforms change the size by scaling alone, so that a mask can be scaled back.
 bool only_scales(const train::Inference& inference) {
   if (!inference.config || !inference.config->data.val) return false;
   for (const auto& transform : data::transforms_of(*inference.config->data.val)) {
@@ -33,8 +28,6 @@ bool only_scales(const train::Inference& inference) {
   }
   return true;
 }
-
-}  // namespace
 
 at::Tensor on_input_pixels(const at::Tensor& values, const std::vector<int64_t>& sides,
                            const train::Inference& inference, const std::string& input) {
@@ -95,29 +88,4 @@ std::vector<at::Tensor> blend_pictures(
       .chunk(static_cast<int64_t>(count));
 }
 
-std::vector<std::string> write_pictures(const std::filesystem::path& folder,
-                                        const std::string& name,
-                                        const std::vector<at::Tensor>& pictures,
-                                        const std::string& file,
-                                        const train::Inference& inference) {
-  std::vector<std::string> files = {(folder / (name + ".png")).string()};
-  std::filesystem::create_directories((folder / name).parent_path());
-  write_png_file(files.back(), train::side_by_side(pictures));
-  const auto& volume = pictures.back();
-  if (volume.dim() != 4) return files;
-  files.push_back((folder / (name + ".nii.gz")).string());
-  const auto values = volume.to(at::kCPU, at::kFloat).contiguous();
-  data::Volume given{values.size(0), {values.size(1), values.size(2), values.size(3)}, {}, {}};
-  std::optional<data::InputVolume> place;
-  if (!file.empty()) place = data::open_input_volume(file, inference.data_section());
-  if (!place || given.size != place->given.size || !only_scales(inference)) {
-    write_grid_volume(files.back(), values);
-    return files;
-  }
-  given.values.assign(values.const_data_ptr<float>(),
-                      values.const_data_ptr<float>() + values.numel());
-  data::write_nifti(files.back(), data::in_stored_order(given, *place), place->stored.affine);
-  return files;
-}
-
-}  // namespace fovea::app
+}  // namespace fovea::inference

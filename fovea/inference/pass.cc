@@ -1,0 +1,112 @@
+#include "fovea/inference/pass.h"
+
+#include <ATen/ops/cat.h>
+
+#include <algorithm>
+
+namespace fovea::inference {
+namespace {
+
+// One pass over samples that can be read together, the others left in `rest`.
+void pass_once(const std::shared_ptr<const data::Dataset>& samples,
+               std::span<const int64_t> indices, const train::Inference& inference,
+               const Pass& pass, std::span<Outcome<at::Tensor>> outcomes) {
+  std::vector<size_t> places(indices.size());
+  for (size_t i = 0; i < places.size(); ++i) places[i] = i;
+  std::vector<size_t> alone;  // cannot be read, or not with the others
+  while (!places.empty()) {
+    std::vector<int64_t> wanted;
+    for (const auto place : places) wanted.push_back(indices[place]);
+    const auto read = inference.read(samples, wanted);
+    if (read.are_read()) {
+      const auto rows = pass(inference, read.batch->tensors).to(at::kCPU, at::kFloat);
+      for (size_t row = 0; row < places.size(); ++row) {
+        outcomes[places[row]].value = rows[static_cast<int64_t>(row)];
+      }
+      break;
+    }
+    std::vector<size_t> others;
+    for (size_t row = 0; row < places.size(); ++row) {
+      const auto& error = read.errors[row];
+      if (error) outcomes[places[row]].error = error;
+      (error ? alone : others).push_back(places[row]);
+    }
+    places = std::move(others);
+  }
+  if (indices.size() == 1) return;
+  for (const auto place : alone) {
+    outcomes[place].error.reset();
+    pass_once(samples, indices.subspan(place, 1), inference, pass, outcomes.subspan(place, 1));
+  }
+}
+
+// How many inputs from `first` on can be computed together.
+size_t run_length(const std::vector<OpenInput>& inputs, size_t first) {
+  const auto& one = inputs[first];
+  size_t end = first + 1;
+  const auto is_like = [&](const OpenInput& other) {
+    if (other.error || other.samples != one.samples) return false;
+    return one.samples != nullptr || other.tensor.sizes() == one.tensor.sizes();
+  };
+  while (end < inputs.size() && end - first < kPassSize && is_like(inputs[end])) ++end;
+  return end - first;
+}
+
+}  // namespace
+
+at::Tensor forward(const train::Inference& inference, const train::TensorBatch& batch) {
+  auto& model = *inference.model;
+  const bool is_tensor = batch.packed.grids.empty() && model.takes_packed();
+  return is_tensor ? model.forward(batch.images) : train::forward(model, batch);
+}
+
+at::Tensor pooled_features(const train::Inference& inference, const train::TensorBatch& batch) {
+  auto& model = *inference.model;
+  if (model.takes_packed() && !batch.packed.grids.empty()) {
+    return model.pooled_packed_features(batch.packed);
+  }
+  return model.takes_patches() ? model.pooled_patch_features(batch.patches)
+                               : model.pooled_features(batch.images);
+}
+
+std::vector<Outcome<at::Tensor>> in_passes(const std::shared_ptr<const data::Dataset>& samples,
+                                           std::span<const int64_t> indices,
+                                           const train::Inference& inference, const Pass& pass) {
+  std::vector<Outcome<at::Tensor>> outcomes(indices.size());
+  for (size_t first = 0; first < indices.size(); first += kPassSize) {
+    const auto count = std::min<size_t>(kPassSize, indices.size() - first);
+    pass_once(samples, indices.subspan(first, count), inference, pass,
+              std::span(outcomes).subspan(first, count));
+  }
+  return outcomes;
+}
+
+std::vector<Outcome<at::Tensor>> in_batches(const std::vector<OpenInput>& inputs,
+                                            const train::Inference& inference, const Pass& pass) {
+  std::vector<Outcome<at::Tensor>> outcomes(inputs.size());
+  for (size_t first = 0; first < inputs.size();) {
+    if (inputs[first].error) {
+      outcomes[first].error = inputs[first].error;
+      ++first;
+      continue;
+    }
+    const auto count = run_length(inputs, first);
+    const auto own = std::span(outcomes).subspan(first, count);
+    if (inputs[first].samples) {
+      std::vector<int64_t> indices;
+      for (size_t i = first; i < first + count; ++i) indices.push_back(inputs[i].index);
+      pass_once(inputs[first].samples, indices, inference, pass, own);
+    } else {
+      std::vector<at::Tensor> images;
+      for (size_t i = first; i < first + count; ++i) images.push_back(inputs[i].tensor);
+      train::TensorBatch batch;
+      batch.images = at::cat(images).to(inference.compute.device, inference.compute.dtype);
+      const auto rows = pass(inference, batch).to(at::kCPU, at::kFloat);
+      for (size_t row = 0; row < count; ++row) own[row].value = rows[static_cast<int64_t>(row)];
+    }
+    first += count;
+  }
+  return outcomes;
+}
+
+}  // namespace fovea::inference

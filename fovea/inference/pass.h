@@ -1,0 +1,50 @@
+// Passes of the model over opened inputs.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "fovea/inference/predict_input.h"
+
+namespace fovea::inference {
+
+// In evaluation mode. -> logits, or what else forward gives.
+at::Tensor forward(const train::Inference& inference, const train::TensorBatch& batch);
+// -> [B, F] as train::features_of, which changes the model's mode on its way.
+at::Tensor pooled_features(const train::Inference& inference, const train::TensorBatch& batch);
+
+// compute(batch of B inputs) -> [B, ...]
+using Pass =
+    std::function<at::Tensor(const train::Inference& inference, const train::TensorBatch& batch)>;
+
+constexpr int64_t kPassSize = 32;  // inputs of one pass, at most
+
+// Samples of `indices` in passes of at most kPassSize: a row [...] float32 on the CPU for each.
+// Those that cannot be read with the others (they have another size) are tried alone.
+std::vector<Outcome<at::Tensor>> in_passes(const std::shared_ptr<const data::Dataset>& samples,
+                                           std::span<const int64_t> indices,
+                                           const train::Inference& inference, const Pass& pass);
+
+// The same of opened inputs: samples of one data set together, tensors of one size together.
+std::vector<Outcome<at::Tensor>> in_batches(const std::vector<OpenInput>& inputs,
+                                            const train::Inference& inference, const Pass& pass);
+
+// answer(input) of each; a DataError is that input's alone.
+template <class T, class Answer>
+std::vector<Outcome<T>> one_by_one(const std::vector<OpenInput>& inputs, const Answer& answer) {
+  std::vector<Outcome<T>> outcomes(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    try {
+      if (inputs[i].error) throw *inputs[i].error;
+      outcomes[i].value.emplace(answer(inputs[i]));
+    } catch (const DataError& error) {
+      outcomes[i].error = error;
+    }
+  }
+  return outcomes;
+}
+
+}  // namespace fovea::inference

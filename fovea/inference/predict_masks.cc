@@ -1,0 +1,108 @@
+// Masks of images and volumes. K classes; sides are H, W or D, H, W.
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+#include <span>
+
+#include "fovea/inference/on_pixels.h"
+#include "fovea/inference/pass.h"
+#include "fovea/inference/predictor.h"
+#include "fovea/models/segmenter.h"
+#include "fovea/train/evaluate/mask_picture.h"
+#include "fovea/train/tasks/segmentation.h"
+
+namespace fovea::inference {
+namespace {
+
+train::SegmentationConfig task_of(const train::Inference& inference) {
+  const train::SegmentationConfig* found = nullptr;
+  if (inference.config) found = inference.config->task.get_if<train::SegmentationConfig>();
+  return found != nullptr ? *found : train::SegmentationConfig();
+}
+
+std::vector<int64_t> sides_of(const data::Sample& sample, data::SampleForm form) {
+  if (form == data::SampleForm::kImage) return {sample.image.height, sample.image.width};
+  const auto size = sample.volume.size;
+  return {size.depth, size.height, size.width};
+}
+
+// Counts of each class, [K].
+std::vector<int64_t> voxels_of_classes(const data::LabelMap& mask, int64_t num_classes) {
+  std::vector<int64_t> counts(static_cast<size_t>(num_classes), 0);
+  for (const auto label : mask.classes) ++counts[static_cast<size_t>(label)];
+  return counts;
+}
+
+// -> [1, K, sides of the input] float32 on the CPU.
+at::Tensor logits_of(const train::Inference& inference, const OpenInput& input,
+                     const std::vector<int64_t>& sides) {
+  const auto batch = prepare(input, inference);
+  const auto logits =
+      train::segment_whole(*inference.model, batch.tensors, task_of(inference).sliding_window);
+  return on_input_pixels(logits.to(at::kCPU, at::kFloat), sides, inference, input.name);
+}
+
+// Slice by slice, or tile by tile of each, as the model was trained.
+data::LabelMap mask_of_tiles(const train::Inference& inference,
+                             const std::shared_ptr<const data::TiledDataset>& tiles,
+                             const std::string& input) {
+  const auto tiling = tiles->tiling(0);
+  const auto size = tiling.sample_size();
+  const std::vector<int64_t> sides = {tiling.tile_size().height, tiling.tile_size().width};
+  data::LabelMap mask{size, std::vector<int32_t>(static_cast<size_t>(size.voxels()))};
+  const auto rows = size.depth > 1 ? size.depth : size.height;
+  const auto choose = [&](int64_t first, int64_t last, std::span<const float> values) {
+    const auto row = size.voxels() / rows, count = (last - first) * row;
+    const auto num_classes = static_cast<int64_t>(values.size()) / count;
+    const auto classes =
+        at::from_blob(const_cast<float*>(values.data()), {num_classes, count}, at::kFloat)
+            .argmax(0);
+    std::copy_n(classes.const_data_ptr<int64_t>(), count, mask.classes.begin() + first * row);
+  };
+  const auto predict = [&](int64_t tile) {
+    const OpenInput one{.samples = tiles, .index = tile, .name = input};
+    return logits_of(inference, one, sides).squeeze(0);
+  };
+  blend_sample(*tiles, 0, predict, choose);
+  return mask;
+}
+
+data::LabelMap whole_mask(const train::Inference& inference, const OpenInput& input,
+                          const std::vector<int64_t>& sides) {
+  return train::to_label_map(logits_of(inference, input, sides).argmax(1)[0]);  // [sides]
+}
+
+Mask mask_of(const OpenInput& input, const train::Inference& inference) {
+  Mask mask;
+  if (!input.samples) {
+    mask.sides = input.tensor.sizes().slice(2).vec();
+    mask.classes = whole_mask(inference, input, mask.sides);
+  } else {
+    const auto samples = input.only();
+    // A model of patches has as many of them for any image: it is given what it was trained on.
+    const bool gives_patches = models::segmenter_of(*inference.model).gives_patches();
+    const auto tiles = inference.takes_slices()
+                           ? inference.cut(samples, /*whole_slices=*/!gives_patches)
+                           : nullptr;
+    samples->read(0, mask.sample);
+    mask.sides = sides_of(mask.sample, samples->form());
+    const OpenInput alone{.samples = samples, .name = input.name};
+    mask.classes = tiles ? mask_of_tiles(inference, tiles, input.name)
+                         : whole_mask(inference, alone, mask.sides);
+  }
+  mask.voxels = voxels_of_classes(mask.classes, inference.model->num_classes());
+  return mask;
+}
+
+}  // namespace
+
+std::vector<Outcome<Mask>> Predictor::masks(const std::vector<Input>& inputs) const {
+  const at::NoGradGuard no_grad;
+  expect(Kind::kMasks);
+  const auto loaded = loaded_for(inputs);
+  return one_by_one<Mask>(open_inputs(inputs, *loaded),
+                          [&](const OpenInput& input) { return mask_of(input, *loaded); });
+}
+
+}  // namespace fovea::inference

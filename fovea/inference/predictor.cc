@@ -1,0 +1,98 @@
+#include "fovea/inference/predictor.h"
+
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "fovea/core/error.h"
+#include "fovea/inference/pass.h"
+#include "fovea/models/mae.h"
+#include "fovea/models/segmenter.h"
+#include "fovea/nn/unit.h"
+
+namespace fovea::inference {
+namespace {
+
+Kind kind_of(const train::Inference& inference) {
+  if (inference.config && inference.config->task.get_if<train::DiffusionConfig>()) {
+    return Kind::kSamples;
+  }
+  const auto* model = inference.model.get();
+  if (dynamic_cast<const models::Segmenter*>(model) != nullptr) return Kind::kMasks;
+  if (dynamic_cast<const models::Mae*>(model) != nullptr) return Kind::kReconstructions;
+  return Kind::kClasses;
+}
+
+}  // namespace
+
+const char* to_text(Kind kind) {
+  switch (kind) {
+    case Kind::kMasks:
+      return "masks";
+    case Kind::kReconstructions:
+      return "reconstructions";
+    case Kind::kSamples:
+      return "samples";
+    default:
+      return "classes";
+  }
+}
+
+Predictor::Predictor(const std::string& target, const train::InferenceOptions& options)
+    : Predictor(train::load_inference(target, options)) {}
+
+Predictor::Predictor(train::Inference inference)
+    : loaded_(std::make_shared<const train::Inference>(std::move(inference))),
+      of_channels_(std::make_unique<OfChannels>()) {}
+
+Predictor::~Predictor() = default;
+Predictor::Predictor(Predictor&&) noexcept = default;
+
+Kind Predictor::kind() const { return kind_of(*loaded_); }
+
+void Predictor::expect(Kind kind) const {
+  if (kind_of(*loaded_) == kind) return;
+  fail<ConfigError>("{} of a model that gives {}; ask it for these", to_text(kind),
+                    to_text(kind_of(*loaded_)));
+}
+
+Predictor::Loaded Predictor::loaded_for(const std::vector<Input>& inputs) const {
+  const bool has_names = !inputs.empty() && !inputs.front().channels.empty();
+  if (!has_names || inputs.front().channels == loaded_->model->channels()) return loaded_;
+  const auto& channels = inputs.front().channels;
+  if (loaded_->model->variables().empty()) {
+    fail<ConfigError>(
+        "inputs with names of channels for a model without variables; leave the names out");
+  }
+  const std::lock_guard lock(of_channels_->mutex);
+  auto& loaded = of_channels_->loaded[channels];
+  if (!loaded) {
+    loaded = std::make_shared<const train::Inference>(loaded_->with_channels(channels));
+  }
+  return loaded;
+}
+
+std::vector<Outcome<at::Tensor>> Predictor::features(const std::vector<Input>& inputs) const {
+  const at::NoGradGuard no_grad;
+  const auto loaded = loaded_for(inputs);
+  return in_batches(open_inputs(inputs, *loaded), *loaded, pooled_features);
+}
+
+Logits Predictor::logits(const at::Tensor& images, const std::vector<std::string>& wanted) const {
+  const at::NoGradGuard no_grad;
+  const bool all = wanted == std::vector<std::string>{"all"};
+  std::optional<nn::RecordScope> recorder;
+  if (!wanted.empty()) recorder.emplace(all ? std::vector<std::string>{} : wanted);
+  const auto input = images.to(loaded_->compute.device, loaded_->compute.dtype);
+  Logits outputs;
+  outputs.logits = loaded_->model->forward(input).to(at::kCPU, at::kFloat);
+  if (!recorder) return outputs;
+  for (const auto& [name, tensor] : recorder->intermediates()) {
+    outputs.intermediates.emplace_back(name, tensor.to(at::kCPU, at::kFloat));
+  }
+  return outputs;
+}
+
+}  // namespace fovea::inference

@@ -1,0 +1,257 @@
+// Links fovea::inference alone: a predictor needs no trainer.
+#include "fovea/inference/predictor.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include "fovea/core/config.h"
+#include "fovea/core/files.h"
+#include "fovea/data/datasets/registry.h"
+#include "fovea/data/png.h"
+#include "tests/support/close.h"
+#include "tests/train/model_cases.h"
+
+namespace fovea::inference {
+namespace {
+
+using ::testing::HasSubstr;
+using train::testing::Folder;
+
+// Step-0 weights, which a warning says.
+Predictor load(const std::string& target, train::InferenceOptions options = {}) {
+  options.device = "cpu";
+  ::testing::internal::CaptureStderr();
+  Predictor predictor(target, options);
+  ::testing::internal::GetCapturedStderr();
+  return predictor;
+}
+
+std::string write_recipe(const Folder& folder, const train::TrainConfig& config) {
+  const auto path = folder.file("recipe.yaml");
+  std::ofstream(path) << dump_config(config);
+  return path;
+}
+
+template <class Call>
+std::string message_of(const Call& call) {
+  try {
+    call();
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no ConfigError";
+}
+
+// Bits, NaN among them.
+bool is_same(const at::Tensor& a, const at::Tensor& b) {
+  return a.sizes() == b.sizes() && a.dtype() == b.dtype() &&
+         std::memcmp(a.contiguous().const_data_ptr(), b.contiguous().const_data_ptr(),
+                     a.nbytes()) == 0;
+}
+
+class EveryPredictorTest : public ::testing::TestWithParam<train::testing::ModelCase> {
+ protected:
+  EveryPredictorTest()
+      : config_(GetParam().config(folder_)), predictor_(load(write_recipe(folder_, config_))) {
+    const auto* images = config_.data.val->get_if<data::IdxConfig>();
+    const auto samples =
+        images != nullptr ? data::build_dataset({*images})
+                          : data::build_dataset({*config_.data.val->get_if<data::NiftiConfig>()});
+    for (int64_t i = 0; i < 2; ++i) inputs_.push_back({SampleInput{samples, i}});
+  }
+
+  // All that is to be known of the inputs, as tensors.
+  std::vector<at::Tensor> answers() const {
+    std::vector<at::Tensor> all;
+    const auto add = [&](auto outcomes, const auto& tensors_of) {
+      for (auto& one : outcomes) {
+        for (const auto& tensor : tensors_of(one.get())) all.push_back(tensor);
+      }
+    };
+    using Tensors = std::vector<at::Tensor>;
+    switch (predictor_.kind()) {
+      case Kind::kClasses:
+        add(predictor_.classes(inputs_), [](const Classes& one) { return Tensors{one.scores}; });
+        break;
+      case Kind::kMasks:
+        add(predictor_.masks(inputs_), [](const Mask& one) {
+          return Tensors{at::tensor(one.classes.classes), at::tensor(one.voxels)};
+        });
+        break;
+      case Kind::kReconstructions:
+        add(predictor_.reconstructions(inputs_), [](const Reconstruction& one) {
+          return Tensors{one.input, one.seen, one.image};
+        });
+        break;
+      case Kind::kSamples:
+        add(predictor_.denoised(inputs_, {.steps = 2}), [](const Denoised& one) {
+          return Tensors{one.noisy, one.image};
+        });
+        break;
+    }
+    add(predictor_.attention(inputs_), [](const Attention& one) {
+      return Tensors{at::cat(one.attention.blocks), one.displayed};
+    });
+    // A segmenter's are those of one window; see masks.
+    const bool has_features = predictor_.loaded().model->num_features() > 0;
+    if (!has_features || predictor_.kind() == Kind::kMasks) return all;
+    add(predictor_.features(inputs_), [](const at::Tensor& one) { return Tensors{one}; });
+    return all;
+  }
+
+  Folder folder_;
+  train::TrainConfig config_;
+  Predictor predictor_;
+  std::vector<Input> inputs_;
+};
+
+TEST_P(EveryPredictorTest, TwoThreadsAtOnceAreBitwiseOne) {
+  const auto expected = answers();
+  std::vector<std::vector<at::Tensor>> found(2);
+  std::vector<std::thread> threads;
+  for (auto& own : found) threads.emplace_back([&own, this] { own = answers(); });
+  for (auto& thread : threads) thread.join();
+  for (const auto& own : found) {
+    ASSERT_EQ(own.size(), expected.size());
+    for (size_t i = 0; i < own.size(); ++i) EXPECT_TRUE(is_same(own[i], expected[i])) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryModel, EveryPredictorTest,
+                         ::testing::ValuesIn(train::testing::model_cases()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// Of 8 x 8 images in gray.
+class PredictorTest : public ::testing::Test {
+ protected:
+  PredictorTest() : predictor_(load(write_recipe(folder_, config()))) {}
+
+  train::TrainConfig config() const {
+    auto config = train::testing::tiny_config(folder_);
+    return config;
+  }
+
+  // A PNG file of one gray value and a brighter corner.
+  std::string write_image(const std::string& name, uint8_t value) const {
+    data::Image image{8, 8, 1, std::vector<uint8_t>(64, value)};
+    image.pixels[0] = 255;
+    const auto png = data::encode_png(image);
+    return folder_.write(name, {reinterpret_cast<const char*>(png.data()), png.size()});
+  }
+
+  static Input encoded(const std::string& path) {
+    const auto text = read_file(path, 1 << 20);
+    return {EncodedInput{{text.begin(), text.end()}, path}};
+  }
+
+  Folder folder_;
+  Predictor predictor_;
+};
+
+TEST_F(PredictorTest, FilesBytesAndTensorsSayTheSame) {
+  const std::vector<std::string> paths = {write_image("a.png", 10), write_image("b.png", 200)};
+  auto of_files = predictor_.classes(file_inputs(paths));
+  auto of_bytes = predictor_.classes({encoded(paths[0]), encoded(paths[1])});
+  std::vector<Input> tensors;
+  const auto samples = predictor_.loaded().open_files(paths);
+  for (int64_t i = 0; i < 2; ++i) {
+    tensors.push_back({predictor_.loaded().preprocess(samples, i, 1)[0]});
+  }
+  auto of_tensors = predictor_.classes(tensors);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(is_same(of_files[i].get().scores, of_bytes[i].get().scores));
+    EXPECT_TRUE(is_same(of_files[i].get().scores, of_tensors[i].get().scores));
+  }
+  EXPECT_FALSE(is_same(of_files[0].get().scores, of_files[1].get().scores));
+  const auto best_two = best(of_files[0].get().scores, 2);
+  ASSERT_EQ(best_two.size(), 2U);
+  EXPECT_GE(best_two[0].score, best_two[1].score);
+}
+
+TEST_F(PredictorTest, ABadInputFailsAlone) {
+  const auto good = write_image("good.png", 10), other = write_image("other.png", 90);
+  const auto bad = folder_.write("bad.png", "no image at all");
+  auto found = predictor_.classes(file_inputs({bad, good, folder_.file("absent.png"), other}));
+  auto expected = predictor_.classes(file_inputs({good, other}));
+  EXPECT_THAT(found[0].error.value().what(), HasSubstr("bad.png"));
+  EXPECT_THAT(found[2].error.value().what(), HasSubstr("absent.png"));
+  EXPECT_THROW(found[2].get(), DataError);
+  EXPECT_TRUE(is_same(found[1].get().scores, expected[0].get().scores));
+  EXPECT_TRUE(is_same(found[3].get().scores, expected[1].get().scores));
+  auto of_bytes = predictor_.features({encoded(good), encoded(bad), {EncodedInput{{}, "none"}}});
+  EXPECT_TRUE(of_bytes[0].value.has_value());
+  EXPECT_THAT(of_bytes[1].error.value().what(), HasSubstr("bad.png"));
+  EXPECT_THAT(of_bytes[2].error.value().what(), HasSubstr("none"));
+}
+
+TEST_F(PredictorTest, RefusesWhatTheModelDoesNotTake) {
+  const auto image = write_image("a.png", 10);
+  const auto said = [&](const std::vector<Input>& inputs) {
+    return message_of([&] { predictor_.classes(inputs); });
+  };
+  EXPECT_THAT(said({}), HasSubstr("no inputs"));
+  EXPECT_THAT(said({{FileInput{image}}, {at::ones({1, 8, 8})}}),
+              HasSubstr("input 1 is a tensor, but input 0 is a file"));
+  EXPECT_THAT(said({{at::ones({1, 8, 8})}, {at::ones({3, 8, 8})}}),
+              HasSubstr("input 1: a tensor of [3, 8, 8]; expected [1, H, W]"));
+  EXPECT_THAT(said({{at::ones({1, 8, 8, 8})}}), HasSubstr("expected [1, H, W]"));
+  EXPECT_THAT(said({{FileInput{image}, {"red"}}}), HasSubstr("without variables"));
+  EXPECT_THAT(message_of([&] { predictor_.masks(file_inputs({image})); }),
+              HasSubstr("masks of a model that gives classes"));
+  EXPECT_THAT(message_of([&] { predictor_.samples(); }), HasSubstr("samples of a model"));
+}
+
+TEST_F(PredictorTest, AModelOfVolumesTakesNoImages) {
+  const auto volumes = load(write_recipe(folder_, train::testing::tiny_volume_config(folder_)));
+  const auto image = write_image("a.png", 10);
+  EXPECT_THAT(message_of([&] { volumes.classes(file_inputs({image})); }),
+              HasSubstr("a.png is an image; expected NIfTI"));
+  EXPECT_THAT(message_of([&] { volumes.classes({encoded(image)}); }),
+              HasSubstr("a.png is an image; expected NIfTI"));
+}
+
+TEST_F(PredictorTest, ChannelsComeWithTheInput) {
+  auto config = train::testing::tiny_config(folder_);
+  auto vit = *config.model.get_if<models::VitConfig>();
+  vit.variables = {"a", "b", "c"};
+  vit.in_chans = 3;
+  config.model = {vit};
+  const auto recipe = write_recipe(folder_, config);
+  const auto any = load(recipe);
+  const std::vector<std::vector<std::string>> names = {{"c", "a"}, {"b"}};
+  std::vector<at::Tensor> expected, images, found(4);
+  for (const auto& channels : names) {
+    images.push_back(support::random({static_cast<int64_t>(channels.size()), 8, 8}, at::kFloat, 3));
+    const auto own = load(recipe, {.variables = channels});
+    expected.push_back(own.classes({{images.back()}}).front().get().scores);
+  }
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < found.size(); ++i) {
+    threads.emplace_back([&, i] {
+      found[i] = any.classes({{images[i % 2], names[i % 2]}}).front().get().scores;
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(is_same(found[i], expected[i % 2])) << i;
+  EXPECT_THAT(message_of([&] {
+                any.classes({{images[0], names[0]}, {images[1], names[1]}});
+              }),
+              HasSubstr("input 1 has the channels [b], but input 0 has [c, a]"));
+  EXPECT_THAT(message_of([&] { any.classes({{images[1], {"x"}}}); }), HasSubstr("[x]"));
+}
+
+TEST_F(PredictorTest, WeightsAreCastAtLoad) {
+  const auto predictor = load(write_recipe(folder_, config()), {.dtype = "bfloat16"});
+  EXPECT_TRUE(predictor.loaded().copies->flat().defined());
+  EXPECT_FALSE(predictor_.loaded().copies->flat().defined());
+}
+
+}  // namespace
+}  // namespace fovea::inference
