@@ -7,6 +7,24 @@
 #include "fovea/core/error.h"
 
 namespace fovea::nn {
+namespace {
+
+// Note [Convolutions of small volumes]
+// In bfloat16 oneDNN, as libtorch 2.11 has it for AVX-512, does not write all of a weight's
+// gradient where a volume has fewer slices than the kernel: what was in the memory before stays,
+// which may be anything. The lowest levels of a U-Net are so small, and are computed in float32
+// there, which costs next to nothing.
+at::ScalarType dtype_of_products(const at::Tensor& x, const ConvOptions& options) {
+  if (!x.is_cpu() || options.is_transposed || x.scalar_type() == at::kDouble) {
+    return x.scalar_type();
+  }
+  for (size_t i = 0; i < options.kernel_size.size(); ++i) {
+    if (x.size(static_cast<int64_t>(i) + 2) < options.kernel_size[i]) return at::kFloat;
+  }
+  return x.scalar_type();
+}
+
+}  // namespace
 
 ConvImpl::ConvImpl(const ConvOptions& options, at::Device device) : options_(options) {
   const auto tensor_options = at::TensorOptions().dtype(at::kFloat).device(device);
@@ -31,10 +49,12 @@ at::Tensor ConvImpl::forward(const at::Tensor& x) {
     const std::vector<int64_t> ones(sides, 1), zeros(sides, 0);
     std::vector<int64_t> padding(sides, 0);
     for (size_t i = 0; i < sides && !options_.is_transposed; ++i) padding[i] = (kernel[i] - 1) / 2;
-    const auto bias = bias_.defined() ? bias_.to(x.scalar_type()) : bias_;
-    return at::convolution(x, weight_.to(x.scalar_type()), bias,
-                           options_.is_transposed ? kernel : ones, padding, ones,
-                           options_.is_transposed, zeros, 1);
+    const auto dtype = dtype_of_products(x, options_);
+    const auto bias = bias_.defined() ? bias_.to(dtype) : bias_;
+    const auto y = at::convolution(x.to(dtype), weight_.to(dtype), bias,
+                                   options_.is_transposed ? kernel : ones, padding, ones,
+                                   options_.is_transposed, zeros, 1);
+    return y.to(x.scalar_type());
   });
 }
 

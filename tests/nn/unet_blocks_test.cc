@@ -2,10 +2,14 @@
 // numbers against MONAI.
 #include "fovea/nn/unet_blocks.h"
 
+#include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <set>
+#include <vector>
 
 #include "fovea/core/error.h"
 #include "tests/support/close.h"
@@ -54,6 +58,40 @@ TEST(ConvTest, ComputesInTheDtypeOfItsInput) {
   support::expect_close(y.to(at::kFloat), conv(x), at::kBFloat16, "bfloat16");
   y.sum().backward();
   EXPECT_EQ(conv->parameters()[0].grad().scalar_type(), at::kFloat);
+}
+
+// Blocks of memory of many sizes, all NaN, given back: what a kernel does not write shows.
+void leave_nan_in_memory() {
+  std::vector<at::Tensor> blocks;
+  for (int64_t size = 64; size <= int64_t{1} << 20; size *= 2) {
+    blocks.push_back(at::full({size}, std::numeric_limits<float>::quiet_NaN()));
+  }
+}
+
+// See Note [Convolutions of small volumes].
+TEST(ConvTest, GradientsOfSmallVolumesAreWhole) {
+  for (const auto dtype : {at::kBFloat16, at::kHalf}) {
+    for (const auto& sides : std::vector<std::vector<int64_t>>{
+             {1, 1, 1}, {2, 2, 2}, {2, 4, 4}, {4, 2, 4}, {4, 4, 2}, {3, 3, 3}, {2, 2}, {1, 4}}) {
+      const std::vector<int64_t> kernel(sides.size(), 3);
+      auto conv = with_values(
+          Conv(ConvOptions{.in_chans = 16, .out_chans = 16, .kernel_size = kernel}, at::kCPU));
+      std::vector<int64_t> shape = {3, 16};
+      shape.insert(shape.end(), sides.begin(), sides.end());
+      const auto x = support::random(shape, at::kFloat, 9).to(dtype);
+      const auto dy = support::random(shape, at::kFloat, 10).to(dtype);
+      const auto gradient = [&](at::ScalarType type) {
+        conv->zero_grad();
+        const auto y = conv(x.to(type));
+        leave_nan_in_memory();
+        y.backward(dy.to(type));
+        return conv->parameters()[0].grad().clone();
+      };
+      const auto expected = gradient(at::kFloat);
+      const auto difference = (gradient(dtype) - expected).norm() / expected.norm();
+      EXPECT_LT(difference.item<double>(), 0.01) << dtype << " [" << fmt::join(sides, ", ") << "]";
+    }
+  }
 }
 
 TEST(ConvTest, RefusesOtherChannelsAndSides) {
