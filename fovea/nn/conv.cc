@@ -15,7 +15,7 @@ namespace {
 // which may be anything. The lowest levels of a U-Net are so small, and are computed in float32
 // there, which costs next to nothing.
 at::ScalarType dtype_of_products(const at::Tensor& x, const ConvOptions& options) {
-  if (!x.is_cpu() || options.is_transposed || x.scalar_type() == at::kDouble) {
+  if (!x.is_cpu() || options.is_transposed || x.scalar_type() != at::kBFloat16) {
     return x.scalar_type();
   }
   for (size_t i = 0; i < options.kernel_size.size(); ++i) {
