@@ -1,10 +1,8 @@
 #include "fovea/train/take_over.h"
 
 #include <fmt/ranges.h>
-#include <fnmatch.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 
@@ -15,6 +13,8 @@
 #include "fovea/core/nearest.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/weights.h"
+#include "fovea/train/optimizer_settings.h"
+#include "fovea/train/parameter_rules.h"
 #include "fovea/train/recipe/own_runs.h"
 #include "fovea/train/recipe/run_folder.h"
 #include "fovea/weights/moments.h"
@@ -44,16 +44,9 @@ weights::ForeignMoments read_moments_for(const TrainConfig& config, const models
   options.weights = config.init.weights;
   options.reading.known = parameter_names_of(model);
   options.reading.num_heads = models::num_heads_of(config.model);
-  options.rules = {.is_trained = [names = trained_names(optimizer)](
-                                     const std::string& name) { return names.contains(name); },
-                   .has_no_weight_decay =
-                       [patterns = model.no_weight_decay()](const std::string& name) {
-                         return std::any_of(patterns.begin(), patterns.end(),
-                                            [&](const std::string& pattern) {
-                                              return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-                                            });
-                       },
-                   .layer_id = [&model](const std::string& name) { return model.layer_id(name); }};
+  options.rules = parameter_rules(
+      model,
+      [names = trained_names(optimizer)](const std::string& name) { return names.contains(name); });
   return weights::read_moments(config.init.optimizer, options);
 }
 
@@ -63,16 +56,16 @@ models::LoadReport check_moments_fit(const weights::ForeignMoments& moments,
                                      const models::Model& model, const optim::Optimizer& optimizer,
                                      const std::string& path) {
   models::LoadReport report;
-  std::map<std::string, at::Tensor> found(moments.exp_avg.begin(), moments.exp_avg.end());
+  auto found = moments.sizes();
   std::vector<std::string> known;
   for (const auto& spec : optimizer.params()) {
     known.push_back(spec.name);
     const auto moment = found.find(spec.name);
     if (moment == found.end()) {
       report.missing.push_back(spec.name);
-    } else if (moment->second.sizes() != spec.shape()) {
+    } else if (at::IntArrayRef(moment->second) != spec.shape()) {
       report.mismatched.push_back(fmt::format("{}: [{}] -> [{}]", spec.name,
-                                              fmt::join(moment->second.sizes(), ", "),
+                                              fmt::join(moment->second, ", "),
                                               fmt::join(spec.shape(), ", ")));
     } else {
       report.loaded.push_back(spec.name);
@@ -99,29 +92,55 @@ models::LoadReport check_moments_fit(const weights::ForeignMoments& moments,
 }
 
 // Settings stand in the recipe alone; where the file says otherwise, the run is another one.
-void warn_of_differences(const weights::ForeignMoments& moments, const optim::AdamWConfig& config,
+void warn_of_differences(const weights::ForeignMoments& moments, const optim::OptimConfig& config,
                          const std::string& path) {
-  std::vector<std::string> differences;
-  const auto compare = [&](const char* key, const char* name, double here) {
-    const auto found = moments.numbers.find(key);
-    if (found == moments.numbers.end()) return;
-    if (std::abs(found->second - here) > 1e-9 * std::max(std::abs(here), std::abs(found->second)))
-      differences.push_back(fmt::format("{} {} there, {} here", name, found->second, here));
-  };
-  compare("betas.0", "betas[0]", config.betas[0]);
-  compare("betas.1", "betas[1]", config.betas[1]);
-  compare("eps", "eps", config.eps);
-  if (!moments.weight_decays.empty() && moments.weight_decays.back() != config.weight_decay) {
-    differences.push_back(fmt::format("weight_decay {} there, {} here",
-                                      moments.weight_decays.back(), config.weight_decay));
-  }
+  const auto differences = differences_of_settings(moments, config);
   if (differences.empty()) return;
   log_warning(fmt::format("{}: the recipe's optim is not that of the file: {}", path,
                           fmt::join(differences, "; ")));
 }
 
-bool has_average(const std::string& path) {
-  return !weights::is_weights_folder(path) && weights::has_tensors_under(path, kAverageKey);
+// Throws where the moments are those of another optimizer.
+void check_optimizer(const weights::ForeignMoments& moments, const TrainConfig& config,
+                     optim::Optimizer& optimizer) {
+  const auto& path = config.init.optimizer;
+  const std::string here(config.optim.name());
+  if (moments.optimizer != here) {
+    fail<ConfigError>(
+        "init.optimizer: {} holds the state of {}, but optim.name is {}; set "
+        "optim.name={}, or start with the weights alone: init.optimizer=\"\"",
+        path, weights::optimizer_kind(moments.optimizer).title, here, moments.optimizer);
+  }
+  const bool has_moments = !moments.slots.empty(), wants_moments = !optimizer.state().empty();
+  if (has_moments == wants_moments) return;
+  fail<ConfigError>(
+      "init.optimizer: {} holds the state of SGD {} momentum, but optim.momentum is {}; set it as "
+      "it is there, or start with the weights alone: init.optimizer=\"\"",
+      path, has_moments ? "with" : "without", config.optim.get_if<optim::SgdConfig>()->momentum);
+}
+
+// The step to go on from. torch's SGD counts none, and a program may have kept none beside it.
+int64_t step_to_go_on_from(const weights::ForeignMoments& moments, const InitConfig& init) {
+  if (init.step) return *init.step;
+  if (moments.steps > 0) return moments.steps;
+  fail<ConfigError>(
+      "init.step: {} does not say how many steps were done: its {} keeps no count, and there is no "
+      "key step or global_step beside it; set init.step to the number of steps, or to 0 for a new "
+      "schedule",
+      init.optimizer, weights::optimizer_kind(moments.optimizer).title);
+}
+
+// By the names that `optimizer` saves them under.
+std::map<std::string, at::Tensor> state_of_moments(const weights::ForeignMoments& moments,
+                                                   const optim::Optimizer& optimizer) {
+  std::map<std::string, at::Tensor> state;
+  const auto trained = trained_names(optimizer);
+  for (const auto& [slot, tensors] : moments.slots) {
+    for (const auto& [name, tensor] : tensors) {
+      if (trained.contains(name)) state[slot + "/" + name] = tensor;
+    }
+  }
+  return state;
 }
 
 // The averaged weights of the trained parameters; empty: the file has none. What else lies with
@@ -130,7 +149,7 @@ std::map<std::string, at::Tensor> read_average(const TrainConfig& config,
                                                const models::Model& model,
                                                const optim::Optimizer& optimizer) {
   const auto& path = config.init.optimizer;
-  if (!has_average(path)) {
+  if (!weights::has_tensors_under(path, kAverageKey)) {
     log_info(fmt::format("{}: no {} in it; the moving average starts from the weights", path,
                          kAverageKey));
     return {};
@@ -195,7 +214,8 @@ int64_t take_over_own(const TrainConfig& config, models::Model& model, optim::Op
         config.init.weights, path);
   }
   const auto place = find_checkpoint(path);
-  auto state = checkpoint::Store(place.checkpoints()).load(place.step);
+  auto state = checkpoint::Store(place.checkpoints())
+                   .load(place.step, wanted_parts(model, optimizer, ema, sharing));
   fit_average(state, ema, path);
   const auto before = load_run_config(place.run_dir);
   try {
@@ -220,43 +240,37 @@ int64_t take_over_run(const TrainConfig& config, models::Model& model, optim::Op
   const auto& path = config.init.optimizer;
   if (path.empty()) return config.init.step.value_or(0);
   if (is_own_run(path)) return take_over_own(config, model, optimizer, ema, sharing);
-  const auto* adamw = config.optim.get_if<optim::AdamWConfig>();
-  if (adamw == nullptr) {
-    fail<ConfigError>(
-        "init.optimizer: found {}, but optim.name is not adamw; set it, or start with the weights "
-        "alone",
-        path);
-  }
   const auto moments = read_moments_for(config, model, optimizer);
-  const auto report = check_moments_fit(moments, model, optimizer, path);
+  check_optimizer(moments, config, optimizer);
+  const auto step = step_to_go_on_from(moments, config.init);
+  // SGD without momentum keeps none.
+  const auto report = moments.slots.empty() ? models::LoadReport()
+                                            : check_moments_fit(moments, model, optimizer, path);
   std::map<std::string, at::Tensor> average;
   if (ema != nullptr) {
     average = read_average(config, model, optimizer);
-  } else if (has_average(path)) {
+  } else if (weights::has_tensors_under(path, kAverageKey)) {
     log_info(
         fmt::format("{}: its {} is left out: trainer.ema.enabled is false", path, kAverageKey));
   }
   if (!average.empty()) ema->load_state(parts_of(average, ema->state(), optimizer.params()));
-  std::map<std::string, at::Tensor> state;
-  const auto trained = trained_names(optimizer);
-  for (const auto* list : {&moments.exp_avg, &moments.exp_avg_sq}) {
-    const std::string prefix = list == &moments.exp_avg ? "exp_avg/" : "exp_avg_sq/";
-    for (const auto& [name, tensor] : *list) {
-      if (trained.contains(name)) state[prefix + name] = tensor;
-    }
-  }
-  optimizer.load_state(parts_of(state, optimizer.state(), optimizer.params()), moments.steps);
-  const auto lr = moments.numbers.find("lr");
-  log_info(fmt::format(
-      "{}: moments of AdamW after {} steps{}{}{}: {}", path, moments.steps,
-      lr == moments.numbers.end() ? "" : fmt::format(", learning rate {:.4g}", lr->second),
-      average.empty() ? "" : ", averaged weights",
-      moments.naming.empty() || moments.naming == "timm"
-          ? ""
-          : ", names of " + std::string(weights::naming_named(moments.naming).title),
-      report.text()));
-  warn_of_differences(moments, *adamw, path);
-  return config.init.step.value_or(moments.steps);
+  // A momentum that is there is not at its first step.
+  const auto steps = std::max(moments.steps, moments.slots.empty() ? int64_t{0} : int64_t{1});
+  optimizer.load_state(
+      parts_of(state_of_moments(moments, optimizer), optimizer.state(), optimizer.params()), steps);
+  const auto lr = moments.groups.empty() ? std::nullopt : moments.groups.front().number("lr");
+  log_info(
+      fmt::format("{}: moments of {} after {} steps{}{}{}: {}", path,
+                  weights::optimizer_kind(moments.optimizer).title,
+                  moments.steps > 0 ? std::to_string(moments.steps) : "an unknown number of",
+                  lr ? fmt::format(", learning rate {:.4g}", *lr) : "",
+                  average.empty() ? "" : ", averaged weights",
+                  moments.naming.empty() || moments.naming == "timm"
+                      ? ""
+                      : ", names of " + std::string(weights::naming_named(moments.naming).title),
+                  report.text()));
+  warn_of_differences(moments, config.optim, path);
+  return step;
 }
 
 }  // namespace fovea::train

@@ -195,9 +195,11 @@ bool write_by(const CompiledRule& rule, const std::string& name, const at::Tenso
   if (count > 1 && (tensor.dim() < 1 || tensor.size(0) % count != 0))
     refuse_shape(name, tensor, fmt::format("{} equal parts", count));
   const auto parts = count > 1 ? tensor.chunk(count, 0) : std::vector<at::Tensor>{tensor};
-  for (size_t i = 0; i < targets.size(); ++i)
+  for (size_t i = 0; i < targets.size(); ++i) {
     conversion.tensors.emplace_back(targets[i],
                                     laid_back(name, parts[i], rule.rule->layout, num_heads));
+    conversion.origins.push_back(name);
+  }
   auto& report = conversion.report;
   if (count == 1 && targets.front() == name) {
     report.same.push_back(name);
@@ -251,7 +253,9 @@ std::vector<std::string> fovea_names(const Naming& naming, const std::vector<std
         captures = rule->foreign[part].match(name);
     }
     const bool has_name = captures && !rule->rule->fovea.empty();
-    found.push_back(has_name ? rule->fovea.expand(*captures).value_or("") : "");
+    auto target = has_name ? rule->fovea.expand(*captures).value_or("") : "";
+    if (naming.name_after_reading != nullptr) target = naming.name_after_reading(std::move(target));
+    found.push_back(std::move(target));
   }
   return found;
 }

@@ -27,7 +27,9 @@ struct ConversionReport {
 
 struct Conversion {
   nn::NamedTensors tensors;
-  ConversionReport report;
+  // Of from_fovea: the name here of what each of the tensors was made of.
+  std::vector<std::string> origins = {};
+  ConversionReport report = {};
 };
 
 // The naming whose signs occur among the names; null: none does, the names may be a model's own.

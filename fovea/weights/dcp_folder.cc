@@ -153,6 +153,11 @@ class DcpIndex {
       if (const auto joined = joined_keys(keys); joined != name)
         refuse("the name {} where its keys are {}", shown(name), shown(joined));
       order.emplace(name, i);
+      if (folder_.others_.contains(name)) {
+        auto& path = folder_.keys_of_others_[name];
+        for (const auto* key : keys)
+          path.push_back(key->kind == Kind::kInt ? TorchKey(key->integer) : key_text(*key));
+      }
       tops[name] = keys.size() > 1 ? key_text(*keys[0]) : "";
     }
     for (auto& tensor : folder_.tensors_) {
@@ -255,6 +260,11 @@ std::vector<std::string> DcpFolder::other_names() const {
   std::vector<std::string> names;
   for (const auto& item : others_) names.push_back(item.first);
   return names;
+}
+
+std::vector<TorchKey> DcpFolder::keys_of_other(const std::string& name) const {
+  const auto found = keys_of_others_.find(name);
+  return found == keys_of_others_.end() ? std::vector<TorchKey>{name} : found->second;
 }
 
 std::unique_ptr<TorchFile> DcpFolder::open_other(const std::string& name) const {

@@ -9,6 +9,7 @@
 
 #include "fovea/nn/tensor_file.h"
 #include "fovea/weights/torch_file.h"
+#include "fovea/weights/torch_object.h"
 
 namespace fovea::weights {
 
@@ -30,6 +31,9 @@ class DcpFolder {
   // What is no tensor: "optimizer.param_groups.0.lr".
   std::vector<std::string> other_names() const;
   int64_t num_others() const { return static_cast<int64_t>(others_.size()); }
+  // The keys on the way to one of the others, of a dict or a list; its name alone where the folder
+  // was saved without keys.
+  std::vector<TorchKey> keys_of_other(const std::string& name) const;
   // Puts the parts of a tensor together. Throws DataError.
   at::Tensor read(const DcpTensor& tensor) const;
   // The file whose root is one of the others; null: there is none of that name. Throws DataError.
@@ -52,6 +56,7 @@ class DcpFolder {
   std::vector<DcpTensor> tensors_;
   std::map<std::string, Whole> wholes_;
   std::map<std::string, Part> others_;
+  std::map<std::string, std::vector<TorchKey>> keys_of_others_;
 };
 
 }  // namespace fovea::weights

@@ -1,11 +1,12 @@
 #include "fovea/weights/moments.h"
 
+#include <ATen/ops/empty.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "fovea/core/error.h"
-#include "fovea/weights/optimizer_state.h"
 #include "fovea/weights/weights_file.h"
 
 namespace fovea::weights {
@@ -39,96 +40,225 @@ Weights weights_of_run(const std::string& path, const MomentsOptions& options) {
   return weights;
 }
 
-// In the order of `order`; what is not in it behind, under its key.
-nn::NamedTensors named(const std::map<std::string, at::Tensor>& moments,
-                       const std::map<std::string, std::string>& names,
-                       const std::vector<ForeignParameter>& order) {
-  std::map<std::string, at::Tensor> by_name;
-  for (const auto& [key, tensor] : moments) {
+// A parameter of the state: its key there, and its name without the prefixes that are taken off the
+// names of weights.
+struct Named {
+  std::string key, name;
+};
+
+// In the order of `order`; what is not in it behind, by name.
+std::vector<Named> named(const OptimizerState& state,
+                         const std::map<std::string, std::string>& names,
+                         const std::vector<ForeignParameter>& order) {
+  std::map<std::string, std::string> keys;  // by name
+  for (const auto& key : state.keys()) {
     const auto name = names.find(key);
-    by_name[name == names.end() ? key : name->second] = tensor;
+    keys[name == names.end() ? key : name->second] = key;
   }
-  nn::NamedTensors list;
+  WeightsFile file;  // its tensors: numbers of `list`, which go along with their names
+  std::vector<std::string> list;
+  const auto add = [&](const std::string& name, const std::string& key) {
+    file.tensors.emplace_back(name, at::empty({static_cast<int64_t>(list.size()), 0}));
+    list.push_back(key);
+  };
   for (const auto& parameter : order) {
-    const auto found = by_name.find(parameter.name);
-    if (found == by_name.end()) continue;
-    list.emplace_back(found->first, found->second);
-    by_name.erase(found);
+    const auto found = keys.find(parameter.name);
+    if (found == keys.end()) continue;
+    add(found->first, found->second);
+    keys.erase(found);
   }
-  list.insert(list.end(), by_name.begin(), by_name.end());
+  for (const auto& [name, key] : keys) add(name, key);
+  take_off_prefixes(file);
+  std::vector<Named> result;
+  for (const auto& [name, number] : file.tensors)
+    result.push_back({list[static_cast<size_t>(number.size(0))], name});
+  return result;
+}
+
+nn::NamedTensors slot_of(const std::map<std::string, at::Tensor>& tensors,
+                         const std::vector<Named>& parameters) {
+  nn::NamedTensors list;
+  for (const auto& [key, name] : parameters) {
+    const auto found = tensors.find(key);
+    if (found != tensors.end()) list.emplace_back(name, found->second);
+  }
   return list;
 }
 
-// Prefixes are taken off the names of moments as off those of weights.
-nn::NamedTensors without_prefixes(nn::NamedTensors tensors) {
-  WeightsFile file;
-  file.tensors = std::move(tensors);
-  take_off_prefixes(file);
-  return std::move(file.tensors);
-}
-
-void check_no_sums(const Naming& naming, const nn::NamedTensors& moments, const std::string& path) {
+void check_no_sums(const Naming& naming, const std::vector<Named>& parameters,
+                   const std::string& path) {
   if (naming.adds_up.empty()) return;
   const Pattern pattern(naming.adds_up);
-  for (const auto& item : moments) {
-    if (!pattern.match(item.first)) continue;
+  for (const auto& item : parameters) {
+    if (!pattern.match(item.name)) continue;
     fail<CheckpointError>(
         "{}: {} with {}, where the class token and its position become one parameter; their "
         "moments do not. Start with the weights alone: init.optimizer=\"\"",
-        path, naming.title, item.first);
+        path, naming.title, item.name);
   }
 }
 
-Conversion to_fovea_names(const Naming* naming, const nn::NamedTensors& moments, int64_t num_heads,
-                          const std::string& path) {
-  Conversion conversion;
-  if (naming == nullptr) {
-    conversion.tensors = moments;
-    for (const auto& item : moments) conversion.report.same.push_back(item.first);
-    return conversion;
+// Rows and columns of one matrix are not those of several that are joined, nor of its transpose.
+void check_factors(const nn::NamedTensors& before, const nn::NamedTensors& after,
+                   const std::string& slot, const std::string& source) {
+  if (!is_factor(slot)) return;
+  std::set<const void*> same;
+  for (const auto& item : before) same.insert(item.second.unsafeGetTensorImpl());
+  for (const auto& [name, tensor] : after) {
+    if (same.contains(tensor.unsafeGetTensorImpl())) continue;
+    fail<CheckpointError>(
+        "{}: {} of {} is of a matrix that is laid out otherwise here; such factors cannot follow "
+        "it. Take the weights alone",
+        source, slot, name);
   }
-  check_no_sums(*naming, moments, path);
-  conversion = to_fovea(*naming, moments, num_heads);
+}
+
+nn::NamedTensors to_fovea_names(const Naming* naming, const nn::NamedTensors& moments,
+                                const std::string& slot, int64_t num_heads,
+                                const std::string& path) {
+  if (naming == nullptr) return moments;
+  auto conversion = to_fovea(*naming, moments, num_heads);
   if (!conversion.report.missing.empty()) {
     fail<CheckpointError>("{}: read as moments of {}, but parts are missing: {}", path,
                           naming->title, fmt::join(conversion.report.missing, ", "));
   }
+  check_factors(moments, conversion.tensors, slot, path);
+  std::set<std::string> there;
+  for (const auto& item : conversion.tensors) there.insert(item.first);
   const std::map<std::string, at::Tensor> by_name(moments.begin(), moments.end());
-  for (const auto& name : conversion.report.unexpected)
-    conversion.tensors.emplace_back(name, by_name.at(name));
-  return conversion;
+  for (const auto& name : conversion.report.unexpected) {
+    if (!there.contains(name) && by_name.contains(name))
+      conversion.tensors.emplace_back(name, by_name.at(name));
+  }
+  return std::move(conversion.tensors);
+}
+
+// The groups with names here. Throws CheckpointError where what is joined here was in two.
+std::vector<OptimizerGroup> groups_by_name(const OptimizerState& state,
+                                           const std::vector<Named>& parameters,
+                                           const Naming* naming, const std::string& path) {
+  std::vector<std::string> names;
+  for (const auto& item : parameters) names.push_back(item.name);
+  const auto here = naming == nullptr ? names : fovea_names(*naming, names);
+  std::map<std::string, std::string> by_key;
+  for (size_t i = 0; i < parameters.size(); ++i)
+    by_key[parameters[i].key] = here[i].empty() ? names[i] : here[i];
+  std::map<std::string, size_t> group_of;
+  std::vector<OptimizerGroup> groups;
+  for (size_t g = 0; g < state.groups.size(); ++g) {
+    auto& group = groups.emplace_back();
+    group.settings = state.groups[g].settings;
+    for (const auto& key : state.groups[g].params) {
+      const auto found = by_key.find(key);
+      if (found == by_key.end()) continue;
+      const auto [place, is_new] = group_of.try_emplace(found->second, g);
+      if (is_new) group.params.push_back(found->second);
+      if (place->second == g) continue;
+      fail<CheckpointError>(
+          "{}: parts of {} are in two groups of its optimizer; expected them in one, for they are "
+          "one parameter here",
+          path, found->second);
+    }
+  }
+  return groups;
 }
 
 }  // namespace
+
+std::vector<std::string> NamedMoments::names() const {
+  std::vector<std::string> names;
+  std::set<std::string> done;
+  for (const auto& [slot, tensors] : slots) {
+    for (const auto& item : tensors) {
+      if (done.insert(item.first).second) names.push_back(item.first);
+    }
+  }
+  return names;
+}
+
+std::map<std::string, std::vector<int64_t>> NamedMoments::sizes() const {
+  OptimizerState state;
+  for (const auto& [slot, tensors] : slots)
+    state.slots[slot].insert(tensors.begin(), tensors.end());
+  std::map<std::string, std::vector<int64_t>> sizes;
+  for (const auto& name : names()) sizes[name] = *state.sizes_of(name);
+  return sizes;
+}
+
+std::vector<double> NamedMoments::weight_decays() const {
+  std::set<double> decays;
+  for (const auto& group : groups) {
+    if (const auto decay = group.number("weight_decay")) decays.insert(*decay);
+  }
+  return {decays.begin(), decays.end()};
+}
 
 ForeignMoments read_moments(const std::string& path, const MomentsOptions& options) {
   auto state = read_optimizer_state(path);
   Weights weights;
   std::map<std::string, std::string> names;
+  const bool has_order = state.is_by_index() && !are_names_told(state);
   if (state.is_by_index()) {
-    weights = weights_of_run(path, options);
+    if (has_order) weights = weights_of_run(path, options);
     names = parameter_names(state, weights.parameters, options.rules, path);
   }
-  const auto first = without_prefixes(named(state.exp_avg, names, weights.parameters));
-  const auto second = without_prefixes(named(state.exp_avg_sq, names, weights.parameters));
-  if (!state.is_by_index()) weights.naming = choose_naming(first, options.reading, path);
-  auto conversion = to_fovea_names(weights.naming, first, options.reading.num_heads, path);
-  ForeignMoments moments;
-  moments.exp_avg_sq =
-      to_fovea_names(weights.naming, second, options.reading.num_heads, path).tensors;
-  moments.exp_avg = std::move(conversion.tensors);
-  moments.report = std::move(conversion.report);
-  moments.steps = state.steps;
-  if (weights.naming != nullptr) moments.naming = weights.naming->name;
-  if (!state.groups.empty()) moments.numbers = state.groups.front().numbers;
-  for (const auto& group : state.groups) {
-    const auto found = group.numbers.find("weight_decay");
-    if (found != group.numbers.end()) moments.weight_decays.push_back(found->second);
+  const auto parameters = named(state, names, weights.parameters);
+  if (!has_order) {
+    nn::NamedTensors as_tensors;
+    for (const auto& item : parameters) as_tensors.emplace_back(item.name, at::Tensor());
+    weights.naming = choose_naming(as_tensors, options.reading, path);
   }
-  auto& decays = moments.weight_decays;
-  std::sort(decays.begin(), decays.end());
-  decays.erase(std::unique(decays.begin(), decays.end()), decays.end());
+  if (weights.naming != nullptr) check_no_sums(*weights.naming, parameters, path);
+  ForeignMoments moments;
+  moments.optimizer = state.optimizer;
+  moments.steps = state.steps;
+  moments.place = state.place;
+  for (const auto& [slot, tensors] : state.slots)
+    moments.slots[slot] = to_fovea_names(weights.naming, slot_of(tensors, parameters), slot,
+                                         options.reading.num_heads, path);
+  moments.groups = groups_by_name(state, parameters, weights.naming, path);
+  if (weights.naming != nullptr) moments.naming = weights.naming->name;
   return moments;
+}
+
+NamedMoments moments_from_fovea(const Naming& naming, const NamedMoments& moments,
+                                std::vector<std::string>& unexpected, int64_t num_heads) {
+  if (naming.before_writing != nullptr) {
+    fail<ConfigError>(
+        "{}: its tokens are not made of Fovea's one by one, and moments do not follow; write the "
+        "weights alone",
+        naming.title);
+  }
+  NamedMoments written;
+  written.optimizer = moments.optimizer;
+  written.steps = moments.steps;
+  std::map<std::string, std::vector<std::string>> targets;  // by the name here
+  std::set<std::string> without;
+  for (const auto& [slot, tensors] : moments.slots) {
+    auto conversion = from_fovea(naming, tensors, num_heads);
+    check_factors(tensors, conversion.tensors, slot, std::string(naming.title));
+    for (size_t i = 0; i < conversion.tensors.size(); ++i) {
+      auto& list = targets[conversion.origins[i]];
+      const auto& name = conversion.tensors[i].first;
+      if (std::find(list.begin(), list.end(), name) == list.end()) list.push_back(name);
+    }
+    without.insert(conversion.report.unexpected.begin(), conversion.report.unexpected.end());
+    written.slots[slot] = std::move(conversion.tensors);
+  }
+  for (const auto& group : moments.groups) {
+    auto& to = written.groups.emplace_back();
+    to.settings = group.settings;
+    for (const auto& name : group.params) {
+      const auto found = targets.find(name);
+      if (found != targets.end()) {
+        to.params.insert(to.params.end(), found->second.begin(), found->second.end());
+      } else if (!without.contains(name)) {  // without a state
+        to.params.push_back(name);
+      }
+    }
+  }
+  unexpected.assign(without.begin(), without.end());
+  return written;
 }
 
 }  // namespace fovea::weights

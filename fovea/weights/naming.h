@@ -42,6 +42,8 @@ struct Naming {
   Step before_reading = nullptr;        // on the foreign tensors
   Step after_reading = nullptr;         // on Fovea's
   Step before_writing = nullptr;        // on Fovea's, the inverse of after_reading
+  // What after_reading does to a name, where it changes names.
+  std::string (*name_after_reading)(std::string) = nullptr;
   // A pattern: where a name matches, the steps add tensors up, which moments of an optimizer do
   // not follow.
   std::string_view adds_up = {};
@@ -72,6 +74,7 @@ Naming timm_naming();
 // DINOv2's position embedding has a row for the class token although registers stand between it and
 // the patches; timm adds that row to the class token. mlp.w12, w3 become fc1, fc2.
 nn::NamedTensors read_dinov2_tokens(nn::NamedTensors tensors, Notes& notes);
+std::string read_dinov2_name(std::string name);
 // The inverse: a row of zeros, and a mask token of zeros, which no forward without masks reads.
 nn::NamedTensors write_dinov2_tokens(nn::NamedTensors tensors, Notes& notes);
 

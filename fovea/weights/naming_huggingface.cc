@@ -76,6 +76,7 @@ Naming huggingface_dinov2_naming() {
            {{"classifier.{p}"}, "head.{p}"}},
       .after_reading = read_dinov2_tokens,
       .before_writing = write_dinov2_tokens,
+      .name_after_reading = read_dinov2_name,
       .adds_up = "<|dinov2.|dinov2_with_registers.>embeddings.register_tokens"};
 }
 

@@ -16,11 +16,13 @@ at::Tensor* find_tensor(nn::NamedTensors& tensors, std::string_view name) {
   return nullptr;
 }
 
+void replace_in_name(std::string& name, std::string_view from, std::string_view to) {
+  const auto at = name.find(from);
+  if (at != std::string::npos) name.replace(at, from.size(), to);
+}
+
 void replace_in_names(nn::NamedTensors& tensors, std::string_view from, std::string_view to) {
-  for (auto& item : tensors) {
-    const auto at = item.first.find(from);
-    if (at != std::string::npos) item.first.replace(at, from.size(), to);
-  }
+  for (auto& item : tensors) replace_in_name(item.first, from, to);
 }
 
 // True for gates and values packed into one matrix: mlp.fc1 [2 F, D], mlp.fc2 [D, F].
@@ -62,9 +64,14 @@ nn::NamedTensors note_te_gelu(nn::NamedTensors tensors, Notes& notes) {
 
 }  // namespace
 
+std::string read_dinov2_name(std::string name) {
+  replace_in_name(name, ".mlp.w12.", ".mlp.fc1.");
+  replace_in_name(name, ".mlp.w3.", ".mlp.fc2.");
+  return name;
+}
+
 nn::NamedTensors read_dinov2_tokens(nn::NamedTensors tensors, Notes& notes) {
-  replace_in_names(tensors, ".mlp.w12.", ".mlp.fc1.");
-  replace_in_names(tensors, ".mlp.w3.", ".mlp.fc2.");
+  for (auto& item : tensors) item.first = read_dinov2_name(std::move(item.first));
   if (std::erase_if(tensors, [](const auto& item) { return item.first == "mask_token"; }) > 0)
     notes.emplace_back("mask_token left out: only pre-training reads it");
   auto* position = find_tensor(tensors, "pos_embed");
@@ -116,6 +123,7 @@ Naming dinov2_naming() {
                     {{"head.{p}"}, "head.{p}"}},
           .after_reading = read_dinov2_tokens,
           .before_writing = write_dinov2_tokens,
+          .name_after_reading = read_dinov2_name,
           .adds_up = "register_tokens"};
 }
 

@@ -3,7 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <set>
 
@@ -101,11 +103,6 @@ class Ways {
   const ParameterRules& rules_;
 };
 
-std::optional<double> number(const OptimizerGroup& group, const char* key) {
-  const auto found = group.numbers.find(key);
-  return found == group.numbers.end() ? std::optional<double>() : found->second;
-}
-
 std::string sizes_text(const std::vector<size_t>& sizes) {
   return fmt::format("{}", fmt::join(sizes, " + "));
 }
@@ -115,7 +112,7 @@ class Matcher {
   Matcher(const OptimizerState& state, const std::string& source) : state_(state), source_(source) {
     for (const auto& group : state.groups) {
       sizes_.push_back(group.params.size());
-      has_decay_ = has_decay_ || number(group, "weight_decay").value_or(0) != 0;
+      has_decay_ = has_decay_ || group.number("weight_decay").value_or(0) != 0;
     }
   }
 
@@ -148,7 +145,7 @@ class Matcher {
         "{}: its optimizer numbers {} parameters in groups of {}, and which they are cannot be "
         "decided from the weights:\n  {}\nExpected init.weights of the same run, and "
         "trainer.freeze as there",
-        source_, state_.exp_avg.size(), sizes_text(sizes_), fmt::join(reasons, "\n  "));
+        source_, state_.keys().size(), sizes_text(sizes_), fmt::join(reasons, "\n  "));
   }
 
  private:
@@ -156,7 +153,7 @@ class Matcher {
     for (size_t g = 0; g < way.groups.size(); ++g) {
       const auto& group = state_.groups[g];
       const auto& division = way.groups[g];
-      const auto weight_decay = number(group, "weight_decay");
+      const auto weight_decay = group.number("weight_decay");
       if (has_decay_ && division.decays && weight_decay && *division.decays != (*weight_decay != 0))
         return fmt::format("group {} has weight_decay {}", g, *weight_decay);
       for (size_t h = 0; h < g; ++h) {
@@ -164,13 +161,11 @@ class Matcher {
         if (!fault.empty()) return fault;
       }
       for (size_t i = 0; i < group.params.size(); ++i) {
-        const auto moment = state_.exp_avg.find(group.params[i]);
-        if (moment == state_.exp_avg.end()) continue;
+        const auto sizes = state_.sizes_of(group.params[i]);
         const auto& parameter = *division.parameters[i];
-        if (moment->second.sizes() != at::IntArrayRef(parameter.sizes)) {
+        if (sizes && *sizes != parameter.sizes) {
           return fmt::format("{} [{}] would have moments [{}]", parameter.name,
-                             fmt::join(parameter.sizes, ", "),
-                             fmt::join(moment->second.sizes(), ", "));
+                             fmt::join(parameter.sizes, ", "), fmt::join(*sizes, ", "));
         }
       }
     }
@@ -179,8 +174,8 @@ class Matcher {
 
   // A lower layer has a lower learning rate, the same layer the same.
   std::string layer_fault(const Way& way, size_t a, size_t b) const {
-    const auto scale_a = number(state_.groups[a], "lr_scale");
-    const auto scale_b = number(state_.groups[b], "lr_scale");
+    const auto scale_a = state_.groups[a].number("lr_scale");
+    const auto scale_b = state_.groups[b].number("lr_scale");
     if (!scale_a || !scale_b) return "";
     const auto layer_a = way.groups[a].layer, layer_b = way.groups[b].layer;
     const bool fits = layer_a == layer_b  ? *scale_a == *scale_b
@@ -199,15 +194,52 @@ class Matcher {
 
 }  // namespace
 
+ParameterRules rules_of_names(const std::vector<std::string>& names) {
+  const auto inner = [](std::string_view name) {
+    constexpr std::string_view kEncoder = "encoder.";
+    return name.starts_with(kEncoder) ? name.substr(kEncoder.size()) : name;
+  };
+  const auto block = [inner](std::string_view name) {
+    constexpr std::string_view kBlocks = "blocks.";
+    const auto own = inner(name);
+    int64_t number = -1;
+    if (own.starts_with(kBlocks))
+      std::from_chars(own.data() + kBlocks.size(), own.data() + own.size(), number);
+    return number;
+  };
+  int64_t depth = 0;
+  for (const auto& name : names) depth = std::max(depth, block(name) + 1);
+  const auto starts_with_any = [inner](const std::string& name,
+                                       std::initializer_list<std::string_view> stems) {
+    return std::any_of(stems.begin(), stems.end(),
+                       [&](std::string_view stem) { return inner(name).starts_with(stem); });
+  };
+  return {.is_trained = [](const std::string&) { return true; },
+          .has_no_weight_decay =
+              [starts_with_any](const std::string& name) {
+                return starts_with_any(name, {"pos_embed", "cls_token", "dist_token", "reg_token",
+                                              "mask_token", "decoder_pos_embed", "class_embed"});
+              },
+          .layer_id = [=](const std::string& name) -> int64_t {
+            if (starts_with_any(name, {"cls_token", "reg_token", "dist_token", "pos_embed",
+                                       "adaptive_pos_embed", "patch_embed", "norm_pre"}))
+              return 0;
+            if (block(name) >= 0) return block(name) + 1;
+            return starts_with_any(name, {"norm"}) ? depth : depth + 1;
+          }};
+}
+
+bool are_names_told(const OptimizerState& state) {
+  return std::all_of(state.groups.begin(), state.groups.end(),
+                     [](const auto& group) { return group.names.size() == group.params.size(); });
+}
+
 std::map<std::string, std::string> parameter_names(const OptimizerState& state,
                                                    const std::vector<ForeignParameter>& parameters,
                                                    const ParameterRules& rules,
                                                    const std::string& source) {
-  const bool are_told =
-      std::all_of(state.groups.begin(), state.groups.end(),
-                  [](const auto& group) { return group.names.size() == group.params.size(); });
   Names told;
-  if (are_told) {
+  if (are_names_told(state)) {
     for (const auto& group : state.groups) {
       for (size_t i = 0; i < group.params.size(); ++i) told[group.params[i]] = group.names[i];
     }

@@ -26,6 +26,12 @@ struct ParameterRules {
   std::function<int64_t(const std::string&)> layer_id;
 };
 
+// Those of a ViT of which Fovea's names of the parameters alone are known.
+ParameterRules rules_of_names(const std::vector<std::string>& names);
+
+// Whether torch was told the names, so that nothing is to be found out.
+bool are_names_told(const OptimizerState& state);
+
 // Key of the state -> name there. Where torch was told the names, those. Otherwise each of the ways
 // in which training programs divide parameters into groups is tried:
 //   one group; timm's two (without weight decay, then with; the model's embeddings without, or

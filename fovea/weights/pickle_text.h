@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -35,6 +36,13 @@ class PickleText {
     text_ += '\x8a';  // LONG1
     text_ += '\x08';
     little(static_cast<uint64_t>(value), 8);
+  }
+  void truth(bool value) { text_ += value ? '\x88' : '\x89'; }
+  void none() { text_ += 'N'; }
+  void number(double value) {
+    text_ += 'G';  // the bytes of largest weight first
+    const auto bits = std::bit_cast<uint64_t>(value);
+    for (int i = 7; i >= 0; --i) text_ += static_cast<char>(bits >> (8 * i));
   }
   void tuple(at::IntArrayRef values) {
     text_ += '(';

@@ -62,6 +62,7 @@ FoveaWeights read_weights(const std::string& path, const ReadOptions& options) {
   check_names_differ(file.tensors, path);
   FoveaWeights weights;
   weights.format = file.format;
+  weights.key = file.key;
   weights.left_out = std::move(file.left_out);
   weights.metadata = std::move(file.metadata);
   weights.mapped = std::move(file.mapped);

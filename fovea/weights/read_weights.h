@@ -28,6 +28,7 @@ const Naming* choose_naming(const nn::NamedTensors& tensors, const ReadOptions& 
 struct FoveaWeights {
   nn::NamedTensors tensors;
   std::string format;  // of the file
+  std::string key;     // see WeightsFile
   std::string naming;  // "hf_vit"; empty: names as they stand in the file
   ConversionReport report;
   std::vector<std::string> left_out;  // other tensors of the file

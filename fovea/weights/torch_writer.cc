@@ -57,24 +57,55 @@ void add_tensor(PickleText& pickle, const at::Tensor& tensor, size_t storage) {
   pickle.raw(")RtR");
 }
 
-std::string pickle_of(const nn::NamedTensors& tensors) {
+at::Tensor as_stored(const at::Tensor& tensor) { return tensor.detach().to(at::kCPU).contiguous(); }
+
+// One value of an object; `storages` gets its tensors.
+class ObjectPickle {
+ public:
+  ObjectPickle(PickleText& pickle, std::vector<at::Tensor>& storages)
+      : pickle_(pickle), storages_(storages) {}
+
+  void add(const TorchObject& object) { std::visit(*this, object.value); }
+
+  void operator()(std::monostate) { pickle_.none(); }
+  void operator()(bool value) { pickle_.truth(value); }
+  void operator()(int64_t value) { pickle_.integer(value); }
+  void operator()(double value) { pickle_.number(value); }
+  void operator()(const std::string& value) { pickle_.text(value); }
+  void operator()(const at::Tensor& tensor) {
+    storages_.push_back(as_stored(tensor));
+    add_tensor(pickle_, storages_.back(), storages_.size() - 1);
+  }
+  void operator()(const TorchList& list) {
+    pickle_.raw(list.is_tuple ? "(" : "](");
+    for (const auto& item : list.items) add(item);
+    pickle_.raw(list.is_tuple ? "t" : "e");
+  }
+  void operator()(const TorchDict& dict) {
+    pickle_.raw("}(");
+    for (size_t i = 0; i < dict.keys.size(); ++i) {
+      std::visit(*this, dict.keys[i]);
+      add(dict.values[i]);
+    }
+    pickle_.raw("u");
+  }
+
+ private:
+  PickleText& pickle_;
+  std::vector<at::Tensor>& storages_;
+};
+
+std::string pickle_of(const TorchObject& object, std::vector<at::Tensor>& storages) {
   PickleText pickle;
   pickle.raw("\x80\x02");
-  pickle.raw("}(");
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const auto& [name, tensor] = tensors[i];
-    pickle.text(name);
-    add_tensor(pickle, tensor, i);
-  }
-  pickle.raw("u.");
+  ObjectPickle(pickle, storages).add(object);
+  pickle.raw(".");
   return pickle.take();
 }
 
 std::span<const std::byte> as_bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
-
-at::Tensor as_stored(const at::Tensor& tensor) { return tensor.detach().to(at::kCPU).contiguous(); }
 
 // -> the archive's bytes. tensors: in the order of the storages that the pickle names.
 uint64_t write_archive(AtomicFile& file, const std::string& pickle,
@@ -94,24 +125,27 @@ uint64_t write_archive(AtomicFile& file, const std::string& pickle,
 
 }  // namespace
 
-uint64_t append_torch_tensor(AtomicFile& file, const at::Tensor& tensor) {
-  const auto stored = as_stored(tensor);
-  PickleText pickle;
-  pickle.raw("\x80\x02");
-  add_tensor(pickle, stored, 0);
-  pickle.raw(".");
-  return write_archive(file, pickle.take(), {stored});
+uint64_t append_torch_object(AtomicFile& file, const TorchObject& object) {
+  std::vector<at::Tensor> storages;
+  const auto pickle = pickle_of(object, storages);
+  return write_archive(file, pickle, storages);
+}
+
+TorchDict dict_of(const nn::NamedTensors& tensors) {
+  TorchDict dict;
+  for (const auto& [name, tensor] : tensors) dict.add(name, tensor);
+  return dict;
 }
 
 void write_torch_file(const std::string& path, const nn::NamedTensors& tensors,
                       const std::function<void()>& before_commit) {
-  nn::NamedTensors contiguous;
+  write_torch_file(path, TorchObject(dict_of(tensors)), before_commit);
+}
+
+void write_torch_file(const std::string& path, const TorchObject& root,
+                      const std::function<void()>& before_commit) {
   std::vector<at::Tensor> storages;
-  for (const auto& [name, tensor] : tensors) {
-    storages.push_back(as_stored(tensor));
-    contiguous.emplace_back(name, storages.back());
-  }
-  const auto pickle = pickle_of(contiguous);
+  const auto pickle = pickle_of(root, storages);
   try {
     AtomicFile file(path);
     write_archive(file, pickle, storages);

@@ -93,6 +93,7 @@ void take(std::vector<Listed> listed, const std::string& key, const std::string&
     fail<CheckpointError>("{}: no tensors under \"{}\"; it has {}", path, shown(chosen),
                           tops_text(listed));
   }
+  file.key = chosen;
   if (!chosen.empty()) file.notes.push_back(fmt::format("the tensors under \"{}\"", chosen));
 }
 
@@ -212,9 +213,15 @@ bool is_weights_folder(const std::string& path) {
 }
 
 bool has_tensors_under(const std::string& path, std::string_view key) {
+  const auto start = std::string(key) + ".";
+  if (DcpFolder::is_one(path)) {
+    const DcpFolder folder(path);
+    return std::any_of(folder.tensors().begin(), folder.tensors().end(),
+                       [&](const DcpTensor& tensor) { return tensor.name.starts_with(start); });
+  }
+  if (is_folder(path)) return false;
   if (!first_bytes(path).starts_with("PK\x03\x04") && !TorchFile::is_legacy(path)) return false;
   const TorchFile file(path);
-  const auto start = std::string(key) + ".";
   return std::any_of(file.tensors().begin(), file.tensors().end(),
                      [&](const StoredTensor& tensor) { return tensor.name.starts_with(start); });
 }

@@ -15,6 +15,7 @@ namespace fovea::weights {
 struct WeightsFile {
   nn::NamedTensors tensors;
   std::string format;                 // "safetensors", "torch", "npz", "DCP", "t5x"
+  std::string key;                    // of the saved dict that they lay under; empty: none
   std::vector<std::string> notes;     // what was taken away from names, and why: for reports
   std::vector<std::string> left_out;  // tensors of the file that are no weights of one model
   std::map<std::string, std::string> metadata;  // of a safetensors file
@@ -44,8 +45,8 @@ bool is_safetensors(const std::string& path);
 // and of t5x.
 bool is_weights_folder(const std::string& path);
 
-// Whether a file of torch.save has tensors under `key`; false for every other kind of file. Throws
-// DataError.
+// Whether a file of torch.save, or a folder of torch.distributed.checkpoint, has tensors under
+// `key`; false for every other kind of file. Throws DataError.
 bool has_tensors_under(const std::string& path, std::string_view key);
 
 // Steps of the rule above, on names alone: for tests, and for lists that were not in a file.

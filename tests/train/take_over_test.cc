@@ -29,6 +29,7 @@ namespace fovea::train {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 std::string left_behind(const std::string& file) { return support::golden_path("moving/" + file); }
@@ -38,7 +39,15 @@ TrainConfig moving_config(const support::Golden& golden, const std::string& file
   TrainConfig config;
   config.device = {.type = "cpu", .dtype = "float32", .threads = 1};
   config.model = {support::config_from_json<models::VitConfig>(golden.config.at("vit"))};
-  config.optim = {support::config_from_json<optim::AdamWConfig>(golden.config.at("optim"))};
+  const auto& settings = golden.config.at("optim");
+  const auto optimizer = golden.config.value("optimizer", std::string("adamw"));
+  if (optimizer == "sgd") {
+    config.optim = {support::config_from_json<optim::SgdConfig>(settings)};
+  } else if (optimizer == "lamb") {
+    config.optim = {support::config_from_json<optim::LambConfig>(settings)};
+  } else {
+    config.optim = {support::config_from_json<optim::AdamWConfig>(settings)};
+  }
   if (golden.config.contains("schedule")) {
     config.schedule = {
         support::config_from_json<optim::CosineScheduleConfig>(golden.config.at("schedule"))};
@@ -68,12 +77,16 @@ struct Taken {
   int64_t step = 0;
 };
 
-void expect_ten_further_steps(const std::string& name, const std::string& file) {
+// step: where the file does not tell it.
+void expect_ten_further_steps(const std::string& name, const std::string& file,
+                              std::optional<int64_t> step = {}) {
   SCOPED_TRACE(file);
   const auto golden = support::load_golden("moving_" + name + ".safetensors");
-  Taken run(moving_config(golden, file), golden.config.value("ema_decay", 0.0));
+  auto config = moving_config(golden, file);
+  config.init.step = step;
+  Taken run(config, golden.config.value("ema_decay", 0.0));
   EXPECT_EQ(run.step, golden.config.at("steps").get<int64_t>());
-  EXPECT_EQ(run.optimizer->steps_taken(), run.step);
+  EXPECT_EQ(run.optimizer->steps_taken(), step ? 1 : run.step);
   const auto losses = at::empty({10}, at::kDouble), rates = at::empty({10}, at::kDouble);
   for (int64_t i = 0; i < 10; ++i, ++run.step) {
     const auto logits = run.model->forward(golden.at("images")[i]);
@@ -101,6 +114,15 @@ TEST(TakeOverTest, TenFurtherStepsOfATimmRunWithItsAverage) {
 
 TEST(TakeOverTest, TenFurtherStepsOfATimmRunWithLayerDecay) {
   expect_ten_further_steps("timm_layer_decay", "timm_layer_decay.pth.tar");
+}
+
+// torch's SGD keeps no count of its steps, and timm none beside it.
+TEST(TakeOverTest, TenFurtherStepsOfATimmRunWithMomentum) {
+  expect_ten_further_steps("timm_sgd", "timm_sgd.pth.tar", 7);
+}
+
+TEST(TakeOverTest, TenFurtherStepsOfATimmRunWithLamb) {
+  expect_ten_further_steps("timm_lamb", "timm_lamb.pth.tar");
 }
 
 TEST(TakeOverTest, TenFurtherStepsOfATorchRunFromFolders) {
@@ -270,8 +292,10 @@ TEST_F(TakeOverRunTest, RefusesWhatCannotGoOn) {
   auto config = config_;
   config.init.optimizer = folder_.file("none.pth");
   EXPECT_THAT(refusal(config), HasSubstr("none.pth"));
+  config.init.optimizer = left_behind("timm.pth.tar");
   config.optim = {optim::SgdConfig{}};
-  EXPECT_THAT(refusal(config), HasSubstr("optim.name is not adamw"));
+  EXPECT_THAT(refusal(config), AllOf(HasSubstr("holds the state of AdamW, but optim.name is sgd"),
+                                     HasSubstr("set optim.name=adamw")));
   // Cut off.
   const auto bytes = read_file(left_behind("timm.pth.tar"), 1 << 20);
   std::ofstream(folder_.file("cut.pth"), std::ios::binary) << bytes.substr(0, bytes.size() / 2);
@@ -286,12 +310,30 @@ TEST_F(TakeOverRunTest, RefusesWhatCannotGoOn) {
   EXPECT_THAT(refusal(config), HasSubstr("does not keep the order"));
 }
 
+TEST_F(TakeOverRunTest, RefusesAnotherOptimizer) {
+  const auto golden = support::load_golden("moving_timm_sgd.safetensors");
+  auto config = moving_config(golden, "timm_sgd.pth.tar");
+  EXPECT_THAT(refusal(config),
+              AllOf(HasSubstr("does not say how many steps were done: its SGD keeps no count"),
+                    HasSubstr("set init.step to the number of steps, or to 0")));
+  config.init.step = 7;
+  config.optim = {optim::AdamWConfig{}};
+  EXPECT_THAT(refusal(config), HasSubstr("holds the state of SGD, but optim.name is adamw"));
+  optim::SgdConfig plain;
+  plain.momentum = 0;
+  config.optim = {plain};
+  EXPECT_THAT(refusal(config),
+              HasSubstr("holds the state of SGD with momentum, but optim.momentum is 0"));
+  config = moving_config(golden, "timm_lamb.pth.tar");
+  config.init.step = 7;
+  EXPECT_THAT(refusal(config), HasSubstr("holds the state of LAMB, but optim.name is sgd"));
+}
+
 TEST_F(TakeOverRunTest, ARecipeSaysWhatDoesNotGoTogether) {
-  const auto fault = [&](const std::string& init, const std::string& optim = "adamw") {
+  const auto fault = [&](const std::string& init) {
     try {
       parse_config<TrainConfig>(
-          "run: {dir: a}\nmodel: {name: vit}\ntrainer: {max_steps: 1}\noptim: {name: " + optim +
-              "}\ninit: " + init,
+          "run: {dir: a}\nmodel: {name: vit}\ntrainer: {max_steps: 1}\ninit: " + init,
           "recipe.yaml");
     } catch (const ConfigError& error) {
       return std::string(error.what());
@@ -303,8 +345,6 @@ TEST_F(TakeOverRunTest, ARecipeSaysWhatDoesNotGoTogether) {
   EXPECT_THAT(fault("{optimizer: " + file + "}"), HasSubstr("init.weights names none"));
   EXPECT_THAT(fault("{weights: a, optimizer: a, part: encoder}"), HasSubstr("part: encoder"));
   EXPECT_THAT(fault("{weights: a, optimizer: a, skip_head: true}"), HasSubstr("skip_head"));
-  EXPECT_THAT(fault("{weights: a, optimizer: " + file + "}", "sgd"),
-              HasSubstr("optim.name is sgd"));
   EXPECT_THAT(fault("{step: -1}"), HasSubstr("step"));
 }
 

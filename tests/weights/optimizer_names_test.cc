@@ -52,10 +52,10 @@ OptimizerState state_of(const std::vector<GroupOf>& groups) {
   int index = 0;
   for (const auto& [weight_decay, parameters, lr_scale] : groups) {
     auto& group = state.groups.emplace_back();
-    group.numbers = {{"weight_decay", weight_decay}, {"lr_scale", lr_scale}};
+    group.settings = {{"weight_decay", weight_decay}, {"lr_scale", lr_scale}};
     for (const auto& name : parameters) {
       group.params.push_back(std::to_string(index));
-      state.exp_avg[std::to_string(index++)] = at::ones(sizes.at(name));
+      state.slots["exp_avg"][std::to_string(index++)] = at::ones(sizes.at(name));
     }
   }
   return state;
@@ -84,6 +84,19 @@ TEST(OptimizerNamesTest, FindsTheWayThatGroupsWereMade) {
   auto frozen = six_rules();
   frozen.is_trained = [](const std::string& name) { return name != "pos_embed"; };
   expect_names({{0, {b0, norm}}, {0.1, {cls, w0, w1}}}, frozen);
+}
+
+// Without a model, by the names alone.
+TEST(OptimizerNamesTest, RulesOfNames) {
+  const auto rules =
+      rules_of_names({"cls_token", "blocks.0.attn.qkv.weight", "blocks.11.norm1.bias"});
+  EXPECT_TRUE(rules.has_no_weight_decay("pos_embed"));
+  EXPECT_TRUE(rules.has_no_weight_decay("encoder.cls_token"));
+  EXPECT_FALSE(rules.has_no_weight_decay("blocks.0.attn.qkv.weight"));
+  EXPECT_EQ(rules.layer_id("patch_embed.proj.weight"), 0);
+  EXPECT_EQ(rules.layer_id("blocks.11.norm1.bias"), 12);
+  EXPECT_EQ(rules.layer_id("norm.weight"), 12);
+  EXPECT_EQ(rules.layer_id("head.weight"), 13);
 }
 
 TEST(OptimizerNamesTest, TakesTheNamesThatTorchWasTold) {
@@ -124,7 +137,7 @@ TEST(OptimizerNamesTest, RefusesTwoAnswers) {
   state.groups.resize(2);
   for (int i = 0; i < 4; ++i) {
     state.groups[i / 2].params.push_back(std::to_string(i));
-    state.exp_avg[std::to_string(i)] = at::ones({4});
+    state.slots["exp_avg"][std::to_string(i)] = at::ones({4});
   }
   auto rules = six_rules();
   // By layer: {a.weight, b.weight}, {a.bias, b.bias}. Trained alone: the other way round.
@@ -132,7 +145,7 @@ TEST(OptimizerNamesTest, RefusesTwoAnswers) {
   const auto names = parameter_names(state, parameters, rules, "run.pth");
   EXPECT_EQ(names.at("1"), "b.weight");
   parameters[0].sizes = parameters[3].sizes = {2, 2};
-  for (auto& item : state.exp_avg) item.second = at::ones({2, 2});
+  for (auto& item : state.slots["exp_avg"]) item.second = at::ones({2, 2});
   for (auto& parameter : parameters) parameter.sizes = {2, 2};
   // All have two dims: weight decay tells biases from weights, in either order.
   EXPECT_THAT(refusal_of([&] { parameter_names(state, parameters, rules, "run.pth"); }),

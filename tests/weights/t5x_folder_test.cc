@@ -80,8 +80,9 @@ TEST_F(T5xCheckpointTest, WeightsAndMomentsAreThoseOfTheRun) {
   const auto moments = read_moments(path(), {.weights = path()});
   EXPECT_EQ(moments.steps, 7);
   EXPECT_EQ(moments.naming, "rosetta");
-  expect_same(moments.exp_avg, golden_.group("before_exp_avg"), "first moments");
-  expect_same(moments.exp_avg_sq, golden_.group("before_exp_avg_sq"), "second moments");
+  EXPECT_EQ(moments.optimizer, "adamw");
+  expect_same(moments.slots.at("exp_avg"), golden_.group("before_exp_avg"), "first moments");
+  expect_same(moments.slots.at("exp_avg_sq"), golden_.group("before_exp_avg_sq"), "second moments");
 }
 
 TEST_F(T5xCheckpointTest, OfARunTheLatestIsTaken) {
@@ -189,6 +190,19 @@ TEST_F(T5xCheckpointTest, LaterLayoutsAreRefusedByName) {
   // TensorFlow's folders have a file of that name too.
   orbax.write("tf/checkpoint", std::string("model_checkpoint_path: \"a\"\n"));
   EXPECT_FALSE(T5xFolder::is_one(orbax.file("tf")));
+}
+
+// optax.sgd keeps what torch's SGD keeps, and counts no steps of its own.
+TEST_F(T5xCheckpointTest, ATraceIsTheMomentumOfSgd) {
+  folder_.write("checkpoint_7/checkpoint",
+                "\x81\xA9optimizer\x82\xA6target\x80\xA5state\x82\xA4step\x07"
+                "\xACparam_states\x81\xA1"
+                "0\x81\xA5trace\x81\xA4head\xC7\x11\x01\x93\x91\x01\xA7"
+                "float32\xC4\x04\x00\x00\x00\x40"s);
+  const auto state = read_optimizer_state(path());
+  EXPECT_EQ(state.optimizer, "sgd");
+  EXPECT_EQ(state.steps, 7);
+  EXPECT_EQ(state.slots.at("momentum_buffer").at("head").item<float>(), 2);
 }
 
 TEST_F(T5xCheckpointTest, AnotherOptimizerIsNamed) {

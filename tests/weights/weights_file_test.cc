@@ -87,7 +87,7 @@ TEST(WeightsFileTest, AsksForTheKeyWhereItIsNotPlain) {
   // Dotted names of one dict are no keys of dicts in it.
   write_torch_file(folder.file("flat.pt"), {{"first.a", tensor}, {"second.a", tensor}});
   EXPECT_EQ(read_weights_file(folder.file("flat.pt")).tensors.size(), 2U);
-  write_torch_file(folder.file("none.pt"), {});
+  write_torch_file(folder.file("none.pt"), nn::NamedTensors{});
   EXPECT_THAT(refusal_of([&] { read_weights_file(folder.file("none.pt")); }),
               HasSubstr("no tensors"));
 }

@@ -87,7 +87,7 @@ class Run:
     def to_double(self):
         self.model.double()
         for state in self.optimizer.state.values():
-            for moment in ("exp_avg", "exp_avg_sq"):
+            for moment in set(state) - {"step"}:
                 state[moment] = state[moment].double()
         if self.ema is not None:
             self.ema.double()
@@ -98,7 +98,8 @@ def write(name, run, config, names):
     run.to_double()
     run.take(AFTER)
     parameters = dict(run.model.named_parameters())
-    of = {kind: {n: run.optimizer.state[p][kind] for n, p in parameters.items()} for kind in ("exp_avg", "exp_avg_sq")}
+    kinds = sorted(set(run.optimizer.state[next(iter(parameters.values()))]) - {"step"})
+    of = {kind: {n: run.optimizer.state[p][kind] for n, p in parameters.items()} for kind in kinds}
     tensors = {f"final/{n}": t for n, t in names({n: p.detach() for n, p in parameters.items()}).items()}
     for kind, moments in of.items():
         tensors |= {f"state/{kind}/{n}": t for n, t in names(moments).items()}
@@ -114,10 +115,12 @@ def write(name, run, config, names):
     print(name, [round(loss, 3) for loss in run.losses], path.stat().st_size)
 
 
-def timm_run(seed, weight_decay, layer_decay=None, **more):
+def timm_run(seed, weight_decay, layer_decay=None, opt="adamw", settings=None, **more):
+    """opt: timm's name of the optimizer; settings: its own, as timm and Fovea call them."""
     model = randomise(VisionTransformer(**(VIT | more)), torch.Generator().manual_seed(seed))
-    lr, betas = 0.01, (0.9, 0.95)
-    optimizer = create_optimizer_v2(model, "adamw", lr=lr, weight_decay=weight_decay, betas=betas, eps=EPS, layer_decay=layer_decay)
+    lr = 0.01
+    settings = {"betas": (0.9, 0.95), "eps": EPS} if settings is None else settings
+    optimizer = create_optimizer_v2(model, opt, lr=lr, weight_decay=weight_decay, layer_decay=layer_decay, **settings)
     scheduler = CosineLRScheduler(optimizer, t_initial=30, lr_min=1e-4, warmup_t=4, warmup_lr_init=1e-3, t_in_epochs=False)
 
     def rate(step):
@@ -126,7 +129,7 @@ def timm_run(seed, weight_decay, layer_decay=None, **more):
         return group["lr"] / group.get("lr_scale", 1.0)
 
     config = {"vit": {**VIT, **more, "img_size": [SIDE], "patch_size": [PATCH]},
-              "optim": {"lr": lr, "betas": list(betas), "eps": EPS, "weight_decay": weight_decay},
+              "optim": {"lr": lr, **settings, "weight_decay": weight_decay}, "optimizer": {"momentum": "sgd"}.get(opt, opt),
               "schedule": {"total_steps": 30, "min_lr": 1e-4, "warmup_steps": 4, "warmup_lr": 1e-3}}
     if layer_decay:
         config["optim"]["layer_decay"] = layer_decay
@@ -159,6 +162,19 @@ def from_timm():
     run.take(BEFORE)
     save_timm(run, "timm_layer_decay.pth.tar")
     write("timm_layer_decay", run, config, lambda tensors: tensors)
+
+
+def from_other_optimizers():
+    """SGD of torch, which counts no steps, and timm's LAMB, which counts them in its groups, as a tensor."""
+    run, config = timm_run(6, 0.05, opt="momentum", settings={"momentum": 0.9}, depth=1)
+    run.take(BEFORE)
+    save_timm(run, "timm_sgd.pth.tar")
+    write("timm_sgd", run, config, lambda tensors: tensors)
+
+    run, config = timm_run(7, 0.05, opt="lamb", settings={"betas": (0.9, 0.95), "eps": EPS}, depth=1)
+    run.take(BEFORE)
+    save_timm(run, "timm_lamb.pth.tar")
+    write("timm_lamb", run, config, lambda tensors: tensors)
 
 
 def from_torch():
@@ -338,6 +354,7 @@ if __name__ == "__main__":
     FILES.mkdir(exist_ok=True)
     torch.set_num_threads(1)
     from_timm()
+    from_other_optimizers()
     from_torch()
     from_huggingface()
     from_bionemo(arguments.upstream)

@@ -72,11 +72,6 @@ void TrainerConfig::validate(ConfigIssues& issues) const {
 
 namespace {
 
-std::string name_of(const optim::OptimConfig& optim) {
-  return optim.visit_value(
-      [](const auto& chosen) { return std::string(std::decay_t<decltype(chosen)>::kName); });
-}
-
 // Where the length follows from the data, Trainer does it once that is open. Phases have lengths of
 // their own.
 void check_schedule(const TrainConfig& config, ConfigIssues& issues) {
@@ -100,13 +95,6 @@ void TrainConfig::validate(ConfigIssues& issues) const {
   }
   if (parallel.tp * parallel.cp > 1) {
     parallel::check_plan(models::parallel_plan(model), parallel, issues);
-  }
-  if (!init.optimizer.empty() && phases.empty() && is_file_of_others(init.optimizer) &&
-      optim.get_if<optim::AdamWConfig>() == nullptr) {
-    issues.add("init.optimizer",
-               fmt::format("found a file of another system, but optim.name is {}; its moments are "
-                           "taken over by adamw alone: set it, or start with the weights alone",
-                           name_of(optim)));
   }
   const auto& kind = trainer.cache_features;
   if (kind == "none") return;

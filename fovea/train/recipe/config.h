@@ -93,8 +93,10 @@ struct InitConfig {
     v.field(
         "optimizer", self.optimizer,
         "checkpoint of a torch run (a file, or a DCP folder; as a rule that of `weights`) whose "
-        "AdamW moments and number of steps are taken over, strictly; or a run folder or checkpoint "
-        "of Fovea's, for all of its state; empty: moments start at zero");
+        "moments and number of steps are taken over, strictly, of the optimizer that `optim` "
+        "names; "
+        "or a run folder or checkpoint of Fovea's, for all of its state; empty: moments start at "
+        "zero");
     v.field("step", self.step,
             "optimizer steps that were done before: the schedule, the length of the run and the "
             "order of the samples go on behind them; auto: those of `optimizer`, without it 0",
