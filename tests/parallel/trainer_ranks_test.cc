@@ -68,6 +68,53 @@ TEST(TrainerRanksTest, TwoRanksTrainAsOneProcessDoes) {
   });
 }
 
+// Two ranks that share the state out leave a checkpoint; runs on other meshes begin with it, and go
+// on as one process that was not stopped.
+TEST(TrainerRanksTest, ARunBeginsWithTheStateOfAnother) {
+  run_ranks(2, [](World& world) {
+    const testing::Folder own;
+    auto before = shared_config(world, own, "before");
+    before.trainer.ema = {.enabled = true, .decay = 0.9};
+    before.trainer.max_steps = 6;
+    before.schedule = {optim::ConstantScheduleConfig{}};
+    before.parallel = {.dp_shard = 2};
+    fit_in(world, before);
+    auto one = before;
+    one.parallel = {};
+    one.trainer.max_steps = 9;
+    one.run.dir = shared_folder(world, own) + "/one";
+    if (world.is_first()) testing::fit(one);
+    world.all().barrier("one process has gone through");
+    const auto expected = testing::losses(one.run.dir);
+    const auto average = load_inference(one.run.dir).model->named_parameters();
+    for (const parallel::ParallelConfig& mesh :
+         {parallel::ParallelConfig{.dp_shard = 2}, parallel::ParallelConfig{.tp = 2},
+          parallel::ParallelConfig{}}) {
+      SCOPED_TRACE(fmt::format("dp_shard {}, tp {}", mesh.dp_shard, mesh.tp));
+      auto config = one;
+      config.parallel = mesh;
+      config.run.dir += fmt::format("_{}_{}", mesh.dp_shard, mesh.tp);
+      config.init.optimizer = before.run.dir;
+      EXPECT_EQ(fit_in(world, config).step, 9);
+      const auto actual = testing::losses(config.run.dir);
+      ASSERT_EQ(actual.size(), 3u);
+      // Rounding grows from step to step.
+      const auto tolerance = support::Tolerance::for_dtype(at::kFloat);
+      for (const auto& [step, text] : actual) {
+        const double loss = std::stod(expected.at(step));
+        EXPECT_NEAR(std::stod(text), loss, 100 * (tolerance.rtol * loss + tolerance.atol)) << step;
+      }
+      for (const auto& item : load_inference(config.run.dir).model->named_parameters()) {
+        // The gradient of a key's bias is zero but for rounding, which AdamW makes steps of.
+        if (item.key().ends_with("qkv.bias")) continue;
+        const auto wanted = average[item.key()];
+        EXPECT_TRUE(item.value().allclose(wanted, 100 * tolerance.rtol, 100 * tolerance.atol))
+            << item.key();
+      }
+    }
+  });
+}
+
 // The second rank runs out of memory; both take their steps anew, in passes of one size.
 TEST(TrainerRanksTest, RanksHalveTheirPassesTogether) {
   run_ranks(2, [](World& world) {
