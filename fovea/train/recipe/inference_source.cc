@@ -59,6 +59,7 @@ WeightsSource from_weights_file(const std::string& path, const InferenceOptions&
         path);
   }
   source.model = source.config->model;
+  source.is_of_file = options.overrides.empty();
   return source;
 }
 

@@ -15,8 +15,9 @@ namespace fovea::train {
 // Where the weights lie and of which model they are.
 struct WeightsSource {
   models::ModelConfig model;
-  bool is_preset = false;  // classes, channels and size are those of the weights
-  std::string weights;     // empty: step-0 weights
+  bool is_preset = false;   // classes, channels and size are those of the weights
+  bool is_of_file = false;  // the model is what the weights file says, as it stands there
+  std::string weights;      // empty: step-0 weights
   std::vector<std::string> class_names;
   std::optional<TrainConfig> config;
   models::LoadOptions load;
