@@ -39,6 +39,7 @@ checkpoint::State Trainer::Run::checkpoint() {
   auto saved = state.save();
   saved.scalars.update({{"step", step},
                         {"position", position},
+                        {"lr", schedule.lr(step)},  // of the next step
                         {"seed", config.run.seed},
                         {"evaluated_step", evaluated_step},
                         {"last_eval", last_eval},

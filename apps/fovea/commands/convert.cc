@@ -3,139 +3,24 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
 
 #include "apps/fovea/command.h"
+#include "apps/fovea/commands/convert_load.h"
 #include "apps/fovea/output.h"
 #include "fovea/core/error.h"
-#include "fovea/core/files.h"
 #include "fovea/core/json.h"
-#include "fovea/models/follow_weights.h"
-#include "fovea/models/registry.h"
-#include "fovea/models/weights.h"
 #include "fovea/nn/tensor_file.h"
-#include "fovea/train/recipe/inference.h"
-#include "fovea/train/recipe/model_recipe.h"
-#include "fovea/train/recipe/run_folder.h"
-#include "fovea/train/recipe/weights_metadata.h"
+#include "fovea/train/recipe/own_runs.h"
 #include "fovea/weights/dcp_writer.h"
 #include "fovea/weights/read_weights.h"
 #include "fovea/weights/torch_writer.h"
 
 namespace fovea::app {
 namespace {
-
-struct ConvertArguments {
-  std::string source, target, model, from = "auto", to = "timm", key;
-  std::string checkpoint = "final";
-  bool skip_head = false;
-  bool partial = false;
-  bool json = false;
-};
-
-// Fovea's names and what is said of them.
-struct Loaded {
-  nn::NamedTensors tensors;
-  models::LoadReport report;  // of the model that they were loaded into, where there was one
-  weights::FoveaWeights file;
-  std::string text;
-  train::Metadata metadata = {};  // by which a safetensors file can be used alone
-  int64_t num_heads = 0;          // of the model; 0: not known
-};
-
-// Weights of a run or step-0 weights of a preset.
-Loaded load_run(const ConvertArguments& arguments) {
-  const auto refuse = [&](const char* option) {
-    fail<ConfigError>("{}: {} is for a file of another system; leave it out", arguments.source,
-                      option);
-  };
-  if (!arguments.model.empty()) refuse("--model");
-  if (!arguments.key.empty()) refuse("--key");
-  if (arguments.from != "auto") refuse("--from");
-  if (arguments.skip_head) refuse("--skip-head");
-  train::InferenceOptions options;
-  options.checkpoint = arguments.checkpoint;
-  options.device = "cpu";
-  const auto inference = train::load_inference(arguments.source, options);
-  Loaded loaded{models::weights_of(*inference.model), {}, {}, {}};
-  const auto config =
-      inference.config ? *inference.config : train::recipe_of_model(arguments.source);
-  loaded.metadata = train::own_metadata(config, inference.class_names);
-  loaded.num_heads = models::num_heads_of(config.model);
-  for (const auto& item : loaded.tensors) loaded.report.loaded.push_back(item.first);
-  loaded.text = loaded.report.text();
-  return loaded;
-}
-
-// A foreign file: loaded strictly into the model it is said to be of, so that nothing is written
-// that does not fit.
-Loaded load_into_model(const ConvertArguments& arguments) {
-  auto source = train::find_model(arguments.model);
-  Loaded loaded;
-  auto& file = loaded.file;
-  file = weights::read_weights(arguments.source,
-                               {.from = arguments.from,
-                                .key = arguments.key,
-                                .known = models::names_of_parameters(source.config.model),
-                                .num_heads = models::num_heads_of(source.config.model)});
-  loaded.num_heads = models::num_heads_of(source.config.model);
-  if (source.is_preset && !arguments.skip_head) {
-    source.config.model = models::follow_weights(source.config.model, file.tensors).config;
-  }
-  const auto model = models::build_model(source.config.model);
-  model->init_weights(0);
-  loaded.report =
-      models::load_weights(*model, file, arguments.source, {.skip_head = arguments.skip_head});
-  loaded.tensors = models::weights_of(*model);
-  loaded.text = loaded.report.text();
-  loaded.metadata =
-      train::own_metadata(source.config, train::class_names_of(file.metadata, arguments.source));
-  return loaded;
-}
-
-// A foreign file of which no model is known: every name must be one that its system's table has.
-Loaded load_file(const ConvertArguments& arguments) {
-  Loaded loaded;
-  loaded.file =
-      weights::read_weights(arguments.source, {.from = arguments.from, .key = arguments.key});
-  const auto& report = loaded.file.report;
-  if (loaded.file.naming.empty()) {
-    fail<ConfigError>(
-        "{}: its names are of no system that is known ({}, ...); name the model with --model, or "
-        "the system with --from",
-        arguments.source, loaded.file.tensors.empty() ? "none" : loaded.file.tensors.front().first);
-  }
-  if (!report.unexpected.empty() && !arguments.partial) {
-    fail<CheckpointError>("{}: {}\nNothing was written. --partial leaves out what is unexpected",
-                          arguments.source, loaded.file.text());
-  }
-  const std::set<std::string> unexpected(report.unexpected.begin(), report.unexpected.end());
-  for (const auto& item : loaded.file.tensors) {
-    const bool is_unexpected = unexpected.contains(item.first);
-    const bool is_head = item.first.starts_with("head.") || item.first.starts_with("head_dist.");
-    if (!is_unexpected && !(arguments.skip_head && is_head)) loaded.tensors.push_back(item);
-  }
-  loaded.text = loaded.file.text();
-  loaded.metadata = loaded.file.metadata;
-  return loaded;
-}
-
-Loaded load(const ConvertArguments& arguments) {
-  const auto& source = arguments.source;
-  const bool is_file = weights::is_weights_folder(source) ||
-                       (is_there(source) && !is_folder(source) && !train::is_recipe(source));
-  if (!is_file || train::is_run_folder(source)) return load_run(arguments);
-  if (arguments.checkpoint != "final") {
-    fail<ConfigError>("{}: --checkpoint is for a run folder; leave it out", source);
-  }
-  if (!arguments.model.empty()) return load_into_model(arguments);
-  const bool is_of_run = train::config_of(weights::metadata_of(source), source).has_value();
-  return is_of_run && arguments.from == "auto" ? load_run(arguments) : load_file(arguments);
-}
 
 // "hf": that of Hugging Face's models which has such parameters.
 std::string target_naming(const ConvertArguments& arguments, const nn::NamedTensors& tensors) {
@@ -149,9 +34,21 @@ std::string target_naming(const ConvertArguments& arguments, const nn::NamedTens
   return has("blocks.0.ls1.gamma") ? "hf_dinov2" : "hf_vit";
 }
 
-bool is_torch_name(const std::string& path) {
-  const auto ending = std::filesystem::path(path).extension();
-  return ending == ".pt" || ending == ".pth" || ending == ".bin" || ending == ".ckpt";
+// A safetensors file, or weights alone.
+void write_weights(const ConvertArguments& arguments, const Loaded& loaded,
+                   const nn::NamedTensors& tensors, const std::function<void()>& check) {
+  if (arguments.is_to_dcp()) {
+    weights::write_dcp_folder(arguments.target, tensors, "model", check);
+  } else if (arguments.is_to_torch()) {
+    weights::write_torch_file(arguments.target, tensors, check);
+  } else if (arguments.target.ends_with(".safetensors")) {
+    auto metadata = loaded.metadata;
+    metadata["format"] = "pt";
+    nn::write_tensor_file(arguments.target, tensors, metadata, check);
+  } else {
+    fail<ConfigError>("{}: expected a name that ends in .safetensors, .pt, .pth, .bin or .ckpt",
+                      arguments.target);
+  }
 }
 
 weights::ConversionReport write(const ConvertArguments& arguments, const Loaded& loaded) {
@@ -167,19 +64,40 @@ weights::ConversionReport write(const ConvertArguments& arguments, const Loaded&
         arguments.target, weights::naming_named(naming).title,
         fmt::join(written.report.unexpected, ", "));
   }
-  if (arguments.to == "dcp") {
-    weights::write_dcp_folder(arguments.target, written.tensors, "model", check);
-  } else if (arguments.to == "pt" || is_torch_name(arguments.target)) {
-    weights::write_torch_file(arguments.target, written.tensors, check);
-  } else if (arguments.target.ends_with(".safetensors")) {
-    auto metadata = loaded.metadata;
-    metadata["format"] = "pt";
-    nn::write_tensor_file(arguments.target, written.tensors, metadata, check);
+  if (!loaded.state) {
+    write_weights(arguments, loaded, written.tensors, check);
+    return written.report;
+  }
+  const auto dict = saved_dict(arguments, weights::naming_named(naming), written.tensors,
+                               *loaded.state, loaded.num_heads);
+  if (arguments.is_to_dcp()) {
+    weights::write_dcp_folder(arguments.target, dict, check);
   } else {
-    fail<ConfigError>("{}: expected a name that ends in .safetensors, .pt, .pth, .bin or .ckpt",
-                      arguments.target);
+    weights::write_torch_file(arguments.target, weights::TorchObject(dict), check);
   }
   return written.report;
+}
+
+nlohmann::json optimizer_json(const Loaded& loaded) {
+  if (!loaded.state) return nullptr;
+  const auto& moments = loaded.state->moments;
+  return {{"name", moments.optimizer},
+          {"steps", moments.steps},
+          {"parameters", moments.names().size()},
+          {"left_out", loaded.state->left_out}};
+}
+
+// What the source has of an optimizer and the target does not.
+std::string hint_of_state(const ConvertArguments& arguments, const Loaded& loaded) {
+  if (loaded.state || arguments.weights_only) return "";
+  const auto& names = loaded.file.left_out;
+  const bool has_state = std::any_of(names.begin(), names.end(), weights::is_optimizer_tensor);
+  const bool has_place = arguments.is_to_dcp() || arguments.is_to_torch();
+  if (train::is_own_run(arguments.source) && has_place)
+    return "state:   weights alone; --optimizer takes a checkpoint with its optimizer's state\n";
+  if (!has_state) return "";
+  return fmt::format("state:   the optimizer's is left out{}\n",
+                     has_place ? "; --optimizer takes it along" : "");
 }
 
 void print_json(const ConvertArguments& arguments, const Loaded& loaded,
@@ -200,11 +118,12 @@ void print_json(const ConvertArguments& arguments, const Loaded& loaded,
                                      {"converted", read.converted.size()},
                                      {"left_out", left_out},
                                      {"unexpected", read.unexpected},
-                                     {"written", written.same.size() + written.converted.size()}}));
+                                     {"written", written.same.size() + written.converted.size()},
+                                     {"optimizer", optimizer_json(loaded)}}));
 }
 
 void run_convert(const ConvertArguments& arguments) {
-  const auto loaded = load(arguments);
+  const auto loaded = load_source(arguments);
   weights::ConversionReport written;
   try {
     written = write(arguments, loaded);
@@ -219,6 +138,8 @@ void run_convert(const ConvertArguments& arguments) {
   }
   say("{} -> {}\nread:    {}\n", arguments.source, arguments.target, loaded.text);
   if (arguments.to != "timm") say("written: {}\n", written.text());
+  if (loaded.state) say("state:   {}\n", loaded.state->text());
+  say("{}", hint_of_state(arguments, loaded));
 }
 
 std::vector<std::string> with_names(std::vector<std::string> names, bool is_target) {
@@ -266,13 +187,20 @@ void add_convert(Command app) {
       .show_default();
   command.add_flag("--skip-head", arguments->skip_head,
                    "leave the classifier of a foreign file out");
+  command.add_flag("--optimizer", arguments->optimizer,
+                   "the optimizer's state too, to a .pt file or a DCP folder: of a run its newest "
+                   "checkpoint's, or --checkpoint's; between such files and folders it goes along "
+                   "without this");
+  command.add_flag("--weights-only", arguments->weights_only,
+                   "between .pt files and DCP folders: without the optimizer's state");
   command.add_flag("--partial", arguments->partial,
                    "leave out tensors that no table knows, instead of refusing the file");
   command.add_flag("--json", arguments->json,
                    "print one JSON object on standard output and nothing else there");
   command.examples({"fovea convert runs/flowers flowers.safetensors",
                     "fovea convert vit_small.pth small.safetensors --model vit_small_patch16_224",
-                    "fovea convert runs/flowers hf.safetensors --to hf"});
+                    "fovea convert runs/flowers hf.safetensors --to hf",
+                    "fovea convert runs/flowers folder --to dcp --optimizer"});
   command.callback([arguments] { run_convert(*arguments); });
 }
 
