@@ -121,8 +121,10 @@ int64_t num_heads_of(const ModelConfig& config) {
       [](const auto& model) {
         if constexpr (requires { model.num_heads; }) {
           return model.num_heads;
-        } else {
+        } else if constexpr (requires { model.encoder; }) {
           return model.encoder.vit.num_heads;
+        } else {  // of a program's own model
+          return int64_t{0};
         }
       },
       config.value);

@@ -31,7 +31,8 @@ ModelConfig named_config(const std::string& preset);
 
 // The names of all its parameters.
 std::set<std::string> names_of_parameters(const ModelConfig& config);
-// Attention heads; of a model around an encoder those of the encoder.
+// Attention heads; of a model around an encoder those of the encoder; 0: of a model that another
+// program registers.
 int64_t num_heads_of(const ModelConfig& config);
 
 ModelPtr build_named(const std::string& preset, at::Device device = at::kCPU);
