@@ -59,6 +59,7 @@ OptimizerSettings settings_of(const optim::LambConfig& config) {
           {"caution", false},
           {"decoupled_decay", config.decoupled_decay},
           {"corrected_weight_decay", false},
+          {"max_lr_snapshot", config.lr},  // the peak, of timm's since 1.0.31
           {"foreach", kNone}};
 }
 
@@ -103,13 +104,14 @@ void compare_setting(const std::string& key, const TorchObject& there, const Tor
   if (!difference.empty()) differences.push_back(difference);
 }
 
-// How torch's loops run, which changes no result; or what weight_decay alone says.
+// How torch's loops run, which changes no result; or what weight_decay and lr say.
 bool is_no_difference(const std::string& key) {
   return key == "foreach" || key == "fused" || key == "capturable" || key == "differentiable" ||
-         key == "decoupled_weight_decay";
+         key == "decoupled_weight_decay" || key == "max_lr_snapshot";
 }
 
-// What tells the groups apart: of matrices, the layer, with weight decay.
+// What tells the groups apart: not of matrices, for torch's Muon comes before its AdamW; the layer;
+// with weight decay.
 using GroupKey = std::tuple<bool, int64_t, bool>;
 
 }  // namespace
@@ -153,7 +155,8 @@ std::vector<OptimizerGroup> torch_groups(const optim::OptimConfig& config,
   std::vector<std::pair<GroupKey, OptimizerGroup>> groups;
   for (const auto& spec : optim::param_groups(model, config)) {
     const bool is_matrix = of_muon.contains(spec.name);
-    const GroupKey key{is_matrix, by_layer ? model.layer_id(spec.name) : 0, spec.weight_decay != 0};
+    const GroupKey key{!is_matrix, by_layer ? model.layer_id(spec.name) : 0,
+                       spec.weight_decay != 0};
     auto found = std::find_if(groups.begin(), groups.end(),
                               [&](const auto& group) { return group.first == key; });
     if (found == groups.end()) {
@@ -167,10 +170,10 @@ std::vector<OptimizerGroup> torch_groups(const optim::OptimConfig& config,
     }
     found->second.params.push_back(spec.name);
   }
-  if (!by_layer) {
-    std::stable_sort(groups.begin(), groups.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
-  }
+  std::stable_sort(groups.begin(), groups.end(), [&](const auto& a, const auto& b) {
+    if (by_layer) return std::get<0>(a.first) < std::get<0>(b.first);  // as they occur
+    return a.first < b.first;
+  });
   std::vector<OptimizerGroup> list;
   for (auto& group : groups) list.push_back(std::move(group.second));
   return list;

@@ -89,7 +89,8 @@ TEST(ConvTest, GradientsOfSmallVolumesAreWhole) {
       };
       const auto expected = gradient(at::kFloat);
       const auto difference = (gradient(dtype) - expected).norm() / expected.norm();
-      EXPECT_LT(difference.item<double>(), 0.01) << dtype << " [" << fmt::join(sides, ", ") << "]";
+      EXPECT_LT(difference.item<double>(), 0.01)
+          << fmt::format("{} [{}]", c10::toString(dtype), fmt::join(sides, ", "));
     }
   }
 }
