@@ -72,8 +72,8 @@ class ConvertStateTest : public ::testing::Test {
     arguments.optimizer = true;
     if (is_folder) arguments.to = "dcp";
     const auto loaded = load_source(arguments);
-    const auto dict =
-        saved_dict(arguments, weights::naming_named("timm"), loaded.tensors, *loaded.state);
+    const auto dict = saved_dict(arguments, weights::naming_named("timm"), loaded.tensors,
+                                 *loaded.state, loaded.num_heads);
     if (is_folder) {
       weights::write_dcp_folder(arguments.target, dict);
     } else {
