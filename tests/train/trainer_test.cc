@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -280,20 +281,24 @@ TEST(TrainerTest, AStopBreaksAnEvaluationOffAndTheNextStartMakesIt) {
   for (const int64_t steps : {2, 4}) {
     SCOPED_TRACE(steps);
     const auto reference = make(fmt::format("whole_{}", steps), steps);
-    const auto start = std::chrono::steady_clock::now();
     fit(reference);
-    const auto length = std::chrono::steady_clock::now() - start;
     const auto cut = make(fmt::format("cut_{}", steps), steps);
     int64_t broken_off = 0;
     bool is_stopped = true;
     for (int64_t attempt = 0; attempt < 20 && is_stopped; ++attempt) {
       const StopSignals signals;
-      std::thread sender([&] {
-        if (attempt > 2) return;  // it may end
-        std::this_thread::sleep_for(length / (attempt + 2));
-        kill(getpid(), SIGTERM);
+      std::atomic<bool> is_over = false;
+      std::thread sender([&] {  // once the step is there that an evaluation follows; else never
+        const auto step = fmt::format("\"step\":{},", 2 * (attempt + 1));
+        const auto metrics = cut.run.dir + "/metrics.jsonl";
+        while (!is_over && (!std::filesystem::exists(metrics) ||
+                            read_file(metrics, 1 << 20).find(step) == std::string::npos)) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        if (!is_over) kill(getpid(), SIGTERM);
       });
       const auto result = fit(cut);
+      is_over = true;
       sender.join();
       is_stopped = result.stopped;
       const auto said = read_file(cut.run.dir + "/train.log", 1 << 20);

@@ -199,7 +199,6 @@ void add_convert(Command app) {
                    "print one JSON object on standard output and nothing else there");
   command.examples({"fovea convert runs/flowers flowers.safetensors",
                     "fovea convert vit_small.pth small.safetensors --model vit_small_patch16_224",
-                    "fovea convert runs/flowers hf.safetensors --to hf",
                     "fovea convert runs/flowers folder --to dcp --optimizer"});
   command.callback([arguments] { run_convert(*arguments); });
 }
