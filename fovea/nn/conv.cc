@@ -15,13 +15,9 @@ namespace {
 // which may be anything. The lowest levels of a U-Net are so small, and are computed in float32
 // there, which costs next to nothing.
 at::ScalarType dtype_of_products(const at::Tensor& x, const ConvOptions& options) {
-  if (!x.is_cpu() || options.is_transposed || x.scalar_type() != at::kBFloat16) {
-    return x.scalar_type();
-  }
-  for (size_t i = 0; i < options.kernel_size.size(); ++i) {
-    if (x.size(static_cast<int64_t>(i) + 2) < options.kernel_size[i]) return at::kFloat;
-  }
-  return x.scalar_type();
+  const bool is_small = options.kernel_size.size() == 3 && x.size(2) < options.kernel_size.front();
+  const bool is_wrong = is_small && x.is_cpu() && x.scalar_type() == at::kBFloat16;
+  return is_wrong && !options.is_transposed ? at::kFloat : x.scalar_type();
 }
 
 }  // namespace
