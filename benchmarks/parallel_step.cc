@@ -25,10 +25,8 @@
 #include "fovea/nn/tensor_file.h"
 #include "fovea/optim/adamw.h"
 #include "fovea/parallel/local_launch.h"
-#include "fovea/train/ranks.h"
+#include "fovea/train/mesh_state.h"
 #include "fovea/train/session.h"
-#include "fovea/train/sharding.h"
-#include "fovea/train/step.h"
 
 namespace fovea::train {
 namespace {
@@ -80,38 +78,21 @@ class Job {
  public:
   Job(const Arguments& arguments, parallel::World& world)
       : config_(config_of(arguments)),
-        options_(step_options(config_)),
         mesh_(world, parallel::mesh_shape(config_.parallel, world.size(), world.size())),
-        model_(make_model(config_, options_.compute)),
-        model_parallel_(share_out_model(config_, *model_, mesh_)),
-        task_(make_task(config_.task, *model_)),
-        shards_(make_shards(config_, *model_, mesh_)),
-        optimizer_(make_optimizer(config_, *model_,
-                                  {.shards = shards_.get(), .layers = model_parallel_.get()})),
-        batch_(batch_of(arguments, world)) {
-    if (!shards_) reducer_ = make_reducer(config_.parallel, *optimizer_, mesh_.data_parallel());
-    options_.ranks = &mesh_.data_parallel();
-    options_.reducer = reducer_.get();
-    options_.shards = shards_.get();
-    options_.model_parallel = model_parallel_.get();
-  }
+        state_(config_, mesh_, step_options(config_)),
+        batch_(batch_of(arguments, world)) {}
 
   double step() {  // -> the mean loss of the global batch
-    const auto outcome = compute_gradients(*model_, *task_, *optimizer_, batch_, step_++, options_);
-    optimizer_->step(/*lr=*/1e-3);
+    const auto outcome = compute_gradients(*state_.model, *state_.task, *state_.optimizer, batch_,
+                                           step_++, state_.options);
+    state_.optimizer->step(/*lr=*/1e-3);
     return outcome.loss;
   }
 
  private:
   TrainConfig config_;
-  StepOptions options_;
   parallel::DeviceMesh mesh_;
-  models::ModelPtr model_;
-  std::unique_ptr<parallel::ModelParallel> model_parallel_;
-  std::unique_ptr<Task> task_;
-  std::unique_ptr<parallel::ShardedParams> shards_;
-  std::unique_ptr<optim::Optimizer> optimizer_;
-  std::unique_ptr<parallel::GradientReducer> reducer_;
+  MeshState state_;
   data::Batch batch_;
   int64_t step_ = 0;
 };
