@@ -24,7 +24,7 @@
 #include "fovea/models/registry.h"
 #include "fovea/optim/adamw.h"
 #include "fovea/train/session.h"
-#include "fovea/train/step_input.h"
+#include "fovea/train/step/step_input.h"
 
 namespace fovea::train {
 namespace {

@@ -25,8 +25,8 @@
 #include "fovea/nn/tensor_file.h"
 #include "fovea/optim/adamw.h"
 #include "fovea/parallel/local_launch.h"
-#include "fovea/train/mesh_state.h"
 #include "fovea/train/session.h"
+#include "fovea/train/state/mesh_state.h"
 
 namespace fovea::train {
 namespace {

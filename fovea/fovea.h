@@ -15,12 +15,12 @@
 #include "fovea/parallel/mesh.h"             // processes as dp_replicate x dp_shard x cp x tp
 #include "fovea/parallel/world.h"            // all processes of a run
 #include "fovea/train/evaluate/evaluator.h"  // metrics over a data set
-#include "fovea/train/mesh_state.h"          // model, optimizer and the rest, on a mesh
-#include "fovea/train/phases.h"              // several trainings, one after the other
 #include "fovea/train/ranks.h"          // the mesh of a recipe, and which samples a process reads
 #include "fovea/train/recipe/config.h"  // TrainConfig: a recipe
 #include "fovea/train/recipe/inference.h"   // a trained model with its preprocessing
 #include "fovea/train/recipe/run_folder.h"  // load_any_config: of a recipe or a run folder
+#include "fovea/train/run/phases.h"         // several trainings, one after the other
 #include "fovea/train/session.h"            // a recipe's data, model, task and optimizer
-#include "fovea/train/step.h"               // the gradients of one step
+#include "fovea/train/state/mesh_state.h"   // model, optimizer and the rest, on a mesh
+#include "fovea/train/step/step.h"          // the gradients of one step
 #include "fovea/train/trainer.h"            // the whole run

@@ -83,7 +83,7 @@ class Mae : public EncoderModel {
 };
 
 // The patches that are seen, ascending: [B, n] int64 on `device`, each row a function of the key
-// and of the key's own row alone (Note [Drop masks] in kernels/drop.h).
+// and of the key's own row alone (Note [Drop masks] in kernels/elementwise/drop.h).
 at::Tensor keep_patches(const MaeConfig& config, const kernels::DropKey& key, int64_t num_patches,
                         at::Device device = at::kCPU);
 

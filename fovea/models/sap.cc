@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/linear.h"
+#include "fovea/kernels/linear/linear.h"
 
 namespace fovea::models {
 

@@ -1,7 +1,7 @@
 // B batch, N tokens, D width of the tokens, E of the condition.
 #include "fovea/nn/adaln.h"
 
-#include "fovea/kernels/activation.h"
+#include "fovea/kernels/elementwise/activation.h"
 
 namespace fovea::nn {
 namespace {

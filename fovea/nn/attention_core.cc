@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/attention.h"
+#include "fovea/kernels/attention/attention.h"
 #include "fovea/nn/replay_scope.h"
 
 namespace fovea::nn {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/attention.h"
+#include "fovea/kernels/attention/attention.h"
 #include "fovea/nn/cross_attention.h"
 
 namespace fovea::nn {

@@ -2,7 +2,7 @@
 
 #include <ATen/ops/empty.h>
 
-#include "fovea/kernels/linear.h"
+#include "fovea/kernels/linear/linear.h"
 
 namespace fovea::nn {
 

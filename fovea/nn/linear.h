@@ -7,7 +7,7 @@
 #include <functional>
 #include <optional>
 
-#include "fovea/kernels/activation.h"
+#include "fovea/kernels/elementwise/activation.h"
 #include "fovea/nn/unit.h"
 
 namespace fovea::nn {

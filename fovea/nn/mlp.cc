@@ -2,7 +2,7 @@
 #include "fovea/nn/mlp.h"
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/linear.h"
+#include "fovea/kernels/linear/linear.h"
 
 namespace fovea::nn {
 

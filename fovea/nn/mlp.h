@@ -1,7 +1,7 @@
 // The feed-forward part of a block, plain and gated.
 #pragma once
 
-#include "fovea/kernels/activation.h"
+#include "fovea/kernels/elementwise/activation.h"
 #include "fovea/nn/linear.h"
 #include "fovea/nn/norm.h"
 

@@ -3,7 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/norm.h"
+#include "fovea/kernels/elementwise/norm.h"
 
 namespace fovea::nn {
 

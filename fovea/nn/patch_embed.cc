@@ -6,7 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/linear.h"
+#include "fovea/kernels/linear/linear.h"
 #include "fovea/nn/patchify.h"
 
 namespace fovea::nn {

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/elementwise/residual.h"
 #include "fovea/kernels/host_part.h"
-#include "fovea/kernels/residual.h"
 #include "fovea/nn/replay_scope.h"
 
 namespace fovea::nn {

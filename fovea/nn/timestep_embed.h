@@ -1,7 +1,7 @@
 // Time steps of a diffusion process as vectors.
 #pragma once
 
-#include "fovea/kernels/activation.h"
+#include "fovea/kernels/elementwise/activation.h"
 #include "fovea/nn/linear.h"
 
 namespace fovea::nn {

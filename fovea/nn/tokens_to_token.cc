@@ -11,10 +11,10 @@
 #include <cmath>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/activation.h"
-#include "fovea/kernels/attention.h"
-#include "fovea/kernels/batched_product.h"
-#include "fovea/kernels/linear.h"
+#include "fovea/kernels/attention/attention.h"
+#include "fovea/kernels/elementwise/activation.h"
+#include "fovea/kernels/linear/batched_product.h"
+#include "fovea/kernels/linear/linear.h"
 #include "fovea/nn/init.h"
 
 namespace fovea::nn {

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "fovea/kernels/drop.h"
+#include "fovea/kernels/elementwise/drop.h"
 
 namespace fovea::nn {
 

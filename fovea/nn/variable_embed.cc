@@ -11,7 +11,7 @@
 #include <numeric>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/attention.h"
+#include "fovea/kernels/attention/attention.h"
 #include "fovea/nn/cross_attention.h"
 
 namespace fovea::nn {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "fovea/kernels/adamw.h"
+#include "fovea/kernels/elementwise/adamw.h"
 #include "fovea/optim/adamw_rule.h"
 
 namespace fovea::optim {

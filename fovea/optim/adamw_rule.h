@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "fovea/core/config_fields.h"
-#include "fovea/kernels/update_elements.h"
+#include "fovea/kernels/elementwise/update_elements.h"
 #include "fovea/optim/elementwise_optimizer.h"
 
 namespace fovea::optim {

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/adamw.h"
 #include "fovea/kernels/cpu/flat_loops.h"
+#include "fovea/kernels/elementwise/adamw.h"
 #include "fovea/optim/flat_params.h"
 #include "fovea/optim/part_rows.h"
 #include "fovea/optim/update_loops.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "fovea/kernels/weight_copies.h"
+#include "fovea/kernels/linear/weight_copies.h"
 #include "fovea/optim/flat_params.h"
 #include "fovea/optim/optimizer.h"
 

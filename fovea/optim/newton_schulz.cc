@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/linear.h"
+#include "fovea/kernels/linear/linear.h"
 #include "fovea/optim/clip.h"
 
 namespace fovea::optim {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/attention_choice.h"
+#include "fovea/kernels/attention/attention_choice.h"
 #include "fovea/nn/adaln.h"
 #include "fovea/nn/block.h"
 #include "fovea/nn/replay_scope.h"

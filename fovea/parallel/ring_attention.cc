@@ -14,7 +14,7 @@
 #include <optional>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/partial_attention.h"
+#include "fovea/kernels/attention/partial_attention.h"
 
 namespace fovea::parallel {
 namespace {

@@ -13,12 +13,12 @@
 #include "fovea/models/registry.h"
 #include "fovea/parallel/mesh.h"
 #include "fovea/plan/live_memory.h"
-#include "fovea/train/example_batch.h"
-#include "fovea/train/fp8_start.h"
-#include "fovea/train/mesh_state.h"
+#include "fovea/train/bench/example_batch.h"
 #include "fovea/train/ranks.h"
 #include "fovea/train/session.h"
-#include "fovea/train/step_input.h"
+#include "fovea/train/state/mesh_state.h"
+#include "fovea/train/step/fp8_start.h"
+#include "fovea/train/step/step_input.h"
 
 namespace fovea::plan {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "fovea/core/error.h"
-#include "fovea/train/product_flops.h"
+#include "fovea/train/bench/product_flops.h"
 
 namespace fovea::plan {
 namespace {

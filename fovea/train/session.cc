@@ -10,13 +10,13 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
-#include "fovea/kernels/attention_choice.h"
+#include "fovea/kernels/attention/attention_choice.h"
 #include "fovea/kernels/device.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/weights.h"
 #include "fovea/optim/param_groups.h"
 #include "fovea/train/recipe/own_runs.h"
-#include "fovea/train/stepper.h"
+#include "fovea/train/step/stepper.h"
 
 namespace fovea::train {
 

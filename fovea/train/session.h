@@ -12,7 +12,7 @@
 #include "fovea/train/evaluate/data_source.h"
 #include "fovea/train/recipe/config.h"
 #include "fovea/train/recipe/init_weights.h"
-#include "fovea/train/step.h"
+#include "fovea/train/step/step.h"
 #include "fovea/train/tasks/make_task.h"
 
 namespace fovea::train {

@@ -12,7 +12,7 @@
 #include "fovea/train/ranks.h"
 #include "fovea/train/recipe/inference.h"
 #include "fovea/train/report/report.h"
-#include "fovea/train/run_clock.h"
+#include "fovea/train/run/run_clock.h"
 #include "fovea/train/trainer_run.h"
 
 namespace fovea::train {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "fovea/parallel/world.h"
-#include "fovea/train/progress.h"
 #include "fovea/train/recipe/config.h"
+#include "fovea/train/run/progress.h"
 
 namespace fovea::train {
 

@@ -12,18 +12,18 @@
 
 #include "fovea/core/json.h"
 #include "fovea/core/log.h"
-#include "fovea/kernels/attention_table.h"
+#include "fovea/kernels/attention/attention_table.h"
 #include "fovea/optim/schedules.h"
 #include "fovea/train/evaluate/evaluator.h"
-#include "fovea/train/feature_cache.h"
-#include "fovea/train/mesh_state.h"
-#include "fovea/train/pass_size.h"
 #include "fovea/train/recipe/run_folder.h"
+#include "fovea/train/run/feature_cache.h"
+#include "fovea/train/run/step_trace.h"
+#include "fovea/train/run/training_log.h"
 #include "fovea/train/session.h"
-#include "fovea/train/step_trace.h"
-#include "fovea/train/stepper.h"
+#include "fovea/train/state/mesh_state.h"
+#include "fovea/train/step/pass_size.h"
+#include "fovea/train/step/stepper.h"
 #include "fovea/train/trainer.h"
-#include "fovea/train/training_log.h"
 
 namespace fovea::train {
 

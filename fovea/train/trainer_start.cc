@@ -4,10 +4,10 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/stop_signals.h"
-#include "fovea/train/model_summary.h"
+#include "fovea/train/bench/model_summary.h"
 #include "fovea/train/ranks.h"
-#include "fovea/train/run_length.h"
-#include "fovea/train/take_over.h"
+#include "fovea/train/run/run_length.h"
+#include "fovea/train/run/take_over.h"
 #include "fovea/train/trainer_run.h"
 
 namespace fovea::train {

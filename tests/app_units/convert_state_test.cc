@@ -8,9 +8,9 @@
 
 #include "apps/fovea/commands/convert_load.h"
 #include "fovea/core/error.h"
+#include "fovea/train/run/take_over.h"
 #include "fovea/train/session.h"
-#include "fovea/train/sharding.h"
-#include "fovea/train/take_over.h"
+#include "fovea/train/state/sharding.h"
 #include "fovea/weights/dcp_writer.h"
 #include "fovea/weights/torch_writer.h"
 #include "tests/support/close.h"

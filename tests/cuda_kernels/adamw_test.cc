@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "fovea/kernels/adamw.h"
+#include "fovea/kernels/elementwise/adamw.h"
 #include "tests/cuda_kernels/kernel_cases.h"
 #include "tests/cuda_kernels/simt.h"
 #include "tests/support/close.h"

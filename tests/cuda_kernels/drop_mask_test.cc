@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "fovea/kernels/cpu/drop_words.h"
-#include "fovea/kernels/drop.h"
+#include "fovea/kernels/elementwise/drop.h"
 #include "tests/cuda_kernels/simt.h"
 #include "tests/support/close.h"
 

@@ -1,6 +1,6 @@
 #include "fovea/kernels/cuda/fp8.h"
 
-#include "fovea/kernels/fp8.h"
+#include "fovea/kernels/linear/fp8.h"
 #include "tests/cuda_kernels/kernel_cases.h"
 #include "tests/cuda_kernels/simt.h"
 #include "tests/support/close.h"

@@ -1,6 +1,6 @@
 #include "fovea/kernels/cuda/images.h"
 
-#include "fovea/kernels/images.h"
+#include "fovea/kernels/elementwise/images.h"
 #include "tests/cuda_kernels/kernel_cases.h"
 #include "tests/cuda_kernels/simt.h"
 #include "tests/support/close.h"

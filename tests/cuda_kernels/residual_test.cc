@@ -1,6 +1,6 @@
 #include "fovea/kernels/cuda/residual.h"
 
-#include "fovea/kernels/residual.h"
+#include "fovea/kernels/elementwise/residual.h"
 #include "tests/cuda_kernels/kernel_cases.h"
 #include "tests/cuda_kernels/simt.h"
 #include "tests/support/close.h"

@@ -1,4 +1,4 @@
-#include "fovea/kernels/activation.h"
+#include "fovea/kernels/elementwise/activation.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>

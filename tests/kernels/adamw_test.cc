@@ -1,4 +1,4 @@
-#include "fovea/kernels/adamw.h"
+#include "fovea/kernels/elementwise/adamw.h"
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>

@@ -1,5 +1,5 @@
 // Which kernel of attention is taken for a shape, by times that the tests make up.
-#include "fovea/kernels/attention_table.h"
+#include "fovea/kernels/attention/attention_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/log.h"
-#include "fovea/kernels/attention_choice.h"
-#include "fovea/kernels/gpu_attention.h"
+#include "fovea/kernels/attention/attention_choice.h"
+#include "fovea/kernels/attention/gpu_attention.h"
 #include "tests/support/close.h"
 #include "tests/support/temp_dir.h"
 

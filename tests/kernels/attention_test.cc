@@ -1,4 +1,4 @@
-#include "fovea/kernels/attention.h"
+#include "fovea/kernels/attention/attention.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
@@ -12,7 +12,7 @@
 #include <string>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/attention_choice.h"
+#include "fovea/kernels/attention/attention_choice.h"
 #include "tests/reference/ops.h"
 #include "tests/support/close.h"
 #include "tests/support/gradcheck.h"

@@ -1,4 +1,4 @@
-#include "fovea/kernels/batched_product.h"
+#include "fovea/kernels/linear/batched_product.h"
 
 #include <ATen/ops/bmm.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "fovea/kernels/copy_beside.h"
+#include "fovea/kernels/linear/copy_beside.h"
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>

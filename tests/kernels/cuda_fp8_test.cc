@@ -3,8 +3,8 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "fovea/kernels/fp8.h"
-#include "fovea/kernels/fp8_linear.h"
+#include "fovea/kernels/linear/fp8.h"
+#include "fovea/kernels/linear/fp8_linear.h"
 #include "tests/support/close.h"
 #include "tests/support/gpu_test.h"
 

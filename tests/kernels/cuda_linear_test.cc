@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "fovea/kernels/attention.h"
-#include "fovea/kernels/attention_choice.h"
-#include "fovea/kernels/attention_table.h"
-#include "fovea/kernels/linear.h"
+#include "fovea/kernels/attention/attention.h"
+#include "fovea/kernels/attention/attention_choice.h"
+#include "fovea/kernels/attention/attention_table.h"
+#include "fovea/kernels/linear/linear.h"
 #include "tests/kernels/cuda_cases.h"
 
 namespace fovea {

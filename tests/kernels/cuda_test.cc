@@ -11,16 +11,16 @@
 #include <filesystem>
 #include <string>
 
-#include "fovea/kernels/activation.h"
-#include "fovea/kernels/adamw.h"
-#include "fovea/kernels/attention.h"
-#include "fovea/kernels/attention_choice.h"
+#include "fovea/kernels/attention/attention.h"
+#include "fovea/kernels/attention/attention_choice.h"
 #include "fovea/kernels/device.h"
-#include "fovea/kernels/drop.h"
-#include "fovea/kernels/images.h"
-#include "fovea/kernels/norm.h"
-#include "fovea/kernels/reduce.h"
-#include "fovea/kernels/residual.h"
+#include "fovea/kernels/elementwise/activation.h"
+#include "fovea/kernels/elementwise/adamw.h"
+#include "fovea/kernels/elementwise/drop.h"
+#include "fovea/kernels/elementwise/images.h"
+#include "fovea/kernels/elementwise/norm.h"
+#include "fovea/kernels/elementwise/reduce.h"
+#include "fovea/kernels/elementwise/residual.h"
 #include "tests/kernels/cuda_cases.h"
 #include "tests/support/close.h"
 

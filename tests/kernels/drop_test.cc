@@ -1,4 +1,4 @@
-#include "fovea/kernels/drop.h"
+#include "fovea/kernels/elementwise/drop.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>

@@ -1,4 +1,4 @@
-#include "fovea/kernels/fp8.h"
+#include "fovea/kernels/linear/fp8.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
@@ -16,8 +16,8 @@
 #include <functional>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/fp8_linear.h"
-#include "fovea/kernels/linear.h"
+#include "fovea/kernels/linear/fp8_linear.h"
+#include "fovea/kernels/linear/linear.h"
 #include "tests/reference/ops.h"
 #include "tests/support/close.h"
 #include "tests/support/threads.h"

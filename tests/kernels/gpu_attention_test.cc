@@ -1,6 +1,6 @@
 // How libtorch is told which kernel to take, on tensors of the CPU, of whose kernels it takes one
 // in the same way.
-#include "fovea/kernels/gpu_attention.h"
+#include "fovea/kernels/attention/gpu_attention.h"
 
 #include <ATen/Context.h>
 #include <ATen/SDPBackend.h>
@@ -11,7 +11,7 @@
 #include <array>
 #include <vector>
 
-#include "fovea/kernels/attention_table.h"
+#include "fovea/kernels/attention/attention_table.h"
 #include "tests/reference/ops.h"
 #include "tests/support/close.h"
 #include "tests/support/gradcheck.h"

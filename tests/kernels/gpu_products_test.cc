@@ -1,13 +1,13 @@
 // What of GPU products does not need a GPU: where they run, how they are put to cuBLASLt, and rows
 // with zeros behind them.
-#include "fovea/kernels/gpu_products.h"
+#include "fovea/kernels/linear/gpu_products.h"
 
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/gelu_backward.h>
 #include <gtest/gtest.h>
 
 #include "fovea/kernels/cuda/lt_call.h"
-#include "fovea/kernels/padded_products.h"
+#include "fovea/kernels/linear/padded_products.h"
 #include "tests/support/close.h"
 
 // M rows, K input width, N output width.

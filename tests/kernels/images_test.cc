@@ -1,4 +1,4 @@
-#include "fovea/kernels/images.h"
+#include "fovea/kernels/elementwise/images.h"
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>

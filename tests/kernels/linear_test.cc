@@ -1,4 +1,4 @@
-#include "fovea/kernels/linear.h"
+#include "fovea/kernels/linear/linear.h"
 
 #include <ATen/ops/empty.h>
 #include <gmock/gmock.h>
@@ -6,7 +6,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/norm.h"
+#include "fovea/kernels/elementwise/norm.h"
 #include "tests/reference/ops.h"
 #include "tests/support/close.h"
 #include "tests/support/dtype_case.h"

@@ -1,4 +1,4 @@
-#include "fovea/kernels/norm.h"
+#include "fovea/kernels/elementwise/norm.h"
 
 #include <ATen/ops/empty.h>
 #include <gmock/gmock.h>

@@ -8,10 +8,10 @@
 #include <string>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/attention.h"
-#include "fovea/kernels/attention_choice.h"
-#include "fovea/kernels/drop.h"
-#include "fovea/kernels/residual.h"
+#include "fovea/kernels/attention/attention.h"
+#include "fovea/kernels/attention/attention_choice.h"
+#include "fovea/kernels/elementwise/drop.h"
+#include "fovea/kernels/elementwise/residual.h"
 #include "tests/reference/ops.h"
 #include "tests/support/close.h"
 #include "tests/support/gradcheck.h"

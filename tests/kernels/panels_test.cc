@@ -12,10 +12,10 @@
 #include <limits>
 #include <vector>
 
-#include "fovea/kernels/bfloat16.h"
 #include "fovea/kernels/cpu/aligned_buffer.h"
 #include "fovea/kernels/cpu/panel_attention_head.h"
 #include "fovea/kernels/cpu/panel_product.h"
+#include "fovea/kernels/elementwise/bfloat16.h"
 #include "tests/support/close.h"
 #include "tests/support/threads.h"
 

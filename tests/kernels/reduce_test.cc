@@ -1,4 +1,4 @@
-#include "fovea/kernels/reduce.h"
+#include "fovea/kernels/elementwise/reduce.h"
 
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>

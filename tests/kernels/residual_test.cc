@@ -1,4 +1,4 @@
-#include "fovea/kernels/residual.h"
+#include "fovea/kernels/elementwise/residual.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>

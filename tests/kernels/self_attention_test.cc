@@ -6,8 +6,8 @@
 #include <hwy/highway.h>
 #include <hwy/targets.h>
 
-#include "fovea/kernels/attention.h"
-#include "fovea/kernels/attention_choice.h"
+#include "fovea/kernels/attention/attention.h"
+#include "fovea/kernels/attention/attention_choice.h"
 #include "fovea/kernels/cpu_allocator.h"
 #include "tests/reference/ops.h"
 #include "tests/support/close.h"

@@ -1,4 +1,4 @@
-#include "fovea/kernels/weight_copies.h"
+#include "fovea/kernels/linear/weight_copies.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/linear.h"
+#include "fovea/kernels/linear/linear.h"
 #include "tests/support/close.h"
 
 namespace fovea {

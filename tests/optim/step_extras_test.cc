@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/adamw.h"
-#include "fovea/kernels/weight_copies.h"
+#include "fovea/kernels/elementwise/adamw.h"
+#include "fovea/kernels/linear/weight_copies.h"
 #include "fovea/optim/adamw.h"
 #include "fovea/optim/clip.h"
 #include "fovea/optim/ema.h"

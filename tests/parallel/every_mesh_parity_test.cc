@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "fovea/models/plans.h"
-#include "fovea/train/take_over.h"
+#include "fovea/train/run/take_over.h"
 #include "tests/parallel/run_ranks.h"
 #include "tests/parallel/sharded_run.h"
 #include "tests/support/fields_from_json.h"

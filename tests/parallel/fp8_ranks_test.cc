@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/models/registry.h"
-#include "fovea/train/fp8_start.h"
+#include "fovea/train/step/fp8_start.h"
 #include "tests/parallel/run_ranks.h"
 #include "tests/parallel/shared_run.h"
 #include "tests/train/run_check.h"

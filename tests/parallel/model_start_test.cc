@@ -1,5 +1,5 @@
 // Models that are built without values and get those of this rank's parts.
-#include "fovea/train/model_start.h"
+#include "fovea/train/state/model_start.h"
 
 #include <gtest/gtest.h>
 

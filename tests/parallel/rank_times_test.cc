@@ -1,4 +1,4 @@
-#include "fovea/train/rank_times.h"
+#include "fovea/train/run/rank_times.h"
 
 #include <ATen/ops/ones.h>
 #include <gmock/gmock.h>

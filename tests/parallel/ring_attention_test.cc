@@ -3,7 +3,7 @@
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
-#include "fovea/kernels/attention.h"
+#include "fovea/kernels/attention/attention.h"
 #include "tests/parallel/run_ranks.h"
 #include "tests/support/parity.h"
 

@@ -13,9 +13,9 @@
 
 #include "fovea/optim/ema.h"
 #include "fovea/parallel/mesh.h"
-#include "fovea/train/mesh_state.h"
 #include "fovea/train/ranks.h"
 #include "fovea/train/session.h"
+#include "fovea/train/state/mesh_state.h"
 #include "tests/support/parity.h"
 #include "tests/train/model_cases.h"
 

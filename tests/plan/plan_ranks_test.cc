@@ -7,9 +7,9 @@
 #include "fovea/models/registry.h"
 #include "fovea/plan/live_memory.h"
 #include "fovea/plan/rehearsal.h"
-#include "fovea/train/mesh_state.h"
 #include "fovea/train/ranks.h"
 #include "fovea/train/session.h"
+#include "fovea/train/state/mesh_state.h"
 #include "tests/parallel/run_ranks.h"
 #include "tests/train/model_cases.h"
 

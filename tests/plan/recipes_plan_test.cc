@@ -6,8 +6,8 @@
 
 #include "fovea/core/error.h"
 #include "fovea/plan/mesh_plan.h"
-#include "fovea/train/phases.h"
 #include "fovea/train/recipe/run_folder.h"
+#include "fovea/train/run/phases.h"
 #include "tests/data/support.h"
 #include "tests/train/recipe_files.h"
 

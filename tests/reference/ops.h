@@ -5,7 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "fovea/core/philox.h"
-#include "fovea/kernels/activation.h"
+#include "fovea/kernels/elementwise/activation.h"
 
 namespace fovea::reference {
 
@@ -24,7 +24,7 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
 
 at::Tensor activate(const at::Tensor& x, kernels::Activation kind);
 
-// One word of Note [Drop masks] in fovea/kernels/drop.h, straight from its formula.
+// One word of Note [Drop masks] in fovea/kernels/elementwise/drop.h, straight from its formula.
 uint32_t drop_word(PhiloxKey key, uint32_t step, int64_t row, int64_t element);
 
 }  // namespace fovea::reference

@@ -1,4 +1,4 @@
-#include "fovea/train/bad_samples_file.h"
+#include "fovea/train/run/bad_samples_file.h"
 
 #include <gtest/gtest.h>
 

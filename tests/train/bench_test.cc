@@ -1,4 +1,4 @@
-#include "fovea/train/bench.h"
+#include "fovea/train/bench/bench.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
@@ -18,9 +18,9 @@
 #include "fovea/kernels/work_scope.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/summary.h"
-#include "fovea/train/bench_profile.h"
-#include "fovea/train/model_summary.h"
-#include "fovea/train/operation_log.h"
+#include "fovea/train/bench/bench_profile.h"
+#include "fovea/train/bench/model_summary.h"
+#include "fovea/train/bench/operation_log.h"
 
 namespace fovea {
 namespace {

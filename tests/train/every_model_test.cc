@@ -10,10 +10,10 @@
 
 #include "fovea/core/files.h"
 #include "fovea/models/registry.h"
-#include "fovea/train/bench_workload.h"
+#include "fovea/train/bench/bench_workload.h"
+#include "fovea/train/bench/model_summary.h"
+#include "fovea/train/bench/operation_log.h"
 #include "fovea/train/evaluate/evaluator.h"
-#include "fovea/train/model_summary.h"
-#include "fovea/train/operation_log.h"
 #include "fovea/train/session.h"
 #include "tests/support/html_checker.h"
 #include "tests/support/tolerance.h"

@@ -1,4 +1,4 @@
-#include "fovea/train/fp8_layers.h"
+#include "fovea/train/step/fp8_layers.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
@@ -11,10 +11,10 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/fp8_linear.h"
-#include "fovea/kernels/linear.h"
+#include "fovea/kernels/linear/fp8_linear.h"
+#include "fovea/kernels/linear/linear.h"
 #include "fovea/models/registry.h"
-#include "fovea/train/operation_log.h"
+#include "fovea/train/bench/operation_log.h"
 #include "tests/support/close.h"
 
 namespace fovea::train {

@@ -8,7 +8,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/models/registry.h"
-#include "fovea/train/fp8_start.h"
+#include "fovea/train/step/fp8_start.h"
 #include "tests/support/close.h"
 #include "tests/train/run_check.h"
 #include "tests/train/tiny_run.h"

@@ -14,8 +14,8 @@
 
 #include "fovea/core/log.h"
 #include "fovea/train/session.h"
-#include "fovea/train/step_graph.h"
-#include "fovea/train/stepper.h"
+#include "fovea/train/step/step_graph.h"
+#include "fovea/train/step/stepper.h"
 #include "tests/support/close.h"
 #include "tests/support/operator_tape.h"
 #include "tests/train/step_pieces.h"

@@ -10,7 +10,7 @@
 #include "fovea/core/files.h"
 #include "fovea/train/recipe/own_runs.h"
 #include "fovea/train/recipe/run_folder.h"
-#include "fovea/train/run_length.h"
+#include "fovea/train/run/run_length.h"
 #include "fovea/train/session.h"
 #include "tests/train/run_check.h"
 #include "tests/train/tiny_run.h"

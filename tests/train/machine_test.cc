@@ -1,4 +1,4 @@
-#include "fovea/train/machine.h"
+#include "fovea/train/bench/machine.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "fovea/core/error.h"
-#include "fovea/train/run_clock.h"
+#include "fovea/train/run/run_clock.h"
 #include "tests/support/temp_dir.h"
 
 namespace fovea::train {

@@ -1,4 +1,4 @@
-#include "fovea/train/metrics_writer.h"
+#include "fovea/train/run/metrics_writer.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

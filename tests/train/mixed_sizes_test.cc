@@ -10,7 +10,7 @@
 #include "fovea/core/error.h"
 #include "fovea/train/evaluate/evaluator.h"
 #include "fovea/train/session.h"
-#include "fovea/train/step.h"
+#include "fovea/train/step/step.h"
 #include "tests/support/close.h"
 #include "tests/support/parity.h"
 #include "tests/support/tolerance.h"

@@ -1,5 +1,5 @@
 // trainer.micro_batch_size: auto, on an allocator whose memory runs out.
-#include "fovea/train/pass_size.h"
+#include "fovea/train/step/pass_size.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 
 #include "fovea/nn/tensor_file.h"
 #include "fovea/train/evaluate/features.h"
-#include "fovea/train/phases.h"
+#include "fovea/train/run/phases.h"
 #include "fovea/train/session.h"
 #include "tests/support/fields_from_json.h"
 #include "tests/support/golden.h"

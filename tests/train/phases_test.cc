@@ -1,5 +1,5 @@
 // Runs of several phases: how they are resolved, trained, resumed and refused.
-#include "fovea/train/phases.h"
+#include "fovea/train/run/phases.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

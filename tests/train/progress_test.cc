@@ -1,4 +1,4 @@
-#include "fovea/train/progress.h"
+#include "fovea/train/run/progress.h"
 
 #include <gtest/gtest.h>
 

@@ -14,7 +14,7 @@
 #include "fovea/models/vit.h"
 #include "fovea/train/evaluate/evaluator.h"
 #include "fovea/train/session.h"
-#include "fovea/train/step.h"
+#include "fovea/train/step/step.h"
 #include "fovea/train/trainer.h"
 #include "tests/support/parity.h"
 #include "tests/train/tiny_segmentation.h"

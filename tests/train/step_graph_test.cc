@@ -1,6 +1,6 @@
 // Steps that are recorded and replayed, with a tape of operators in a graph's place: what a
 // recorded step has of the host's numbers is stale there, too.
-#include "fovea/train/step_graph.h"
+#include "fovea/train/step/step_graph.h"
 
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "fovea/train/step.h"
+#include "fovea/train/step/step.h"
 
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/ones.h>

@@ -1,5 +1,5 @@
 // Steps whose clipping and average are part of the optimizer's pass, and whose numbers come late.
-#include "fovea/train/stepper.h"
+#include "fovea/train/step/stepper.h"
 
 #include <gtest/gtest.h>
 

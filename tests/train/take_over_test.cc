@@ -1,7 +1,7 @@
 // Runs of timm, torch, Hugging Face's model and BioNeMo go on here: weights, moments, count of
 // steps and schedule are taken over, and ten further steps equal those of torch
 // (tools/golden/make_moving_over.py).
-#include "fovea/train/take_over.h"
+#include "fovea/train/run/take_over.h"
 
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/empty.h>

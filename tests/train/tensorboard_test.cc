@@ -1,4 +1,4 @@
-#include "fovea/train/tensorboard.h"
+#include "fovea/train/run/tensorboard.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "fovea/train/wandb.h"
+#include "fovea/train/run/wandb.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "fovea/train/metrics_writer.h"
+#include "fovea/train/run/metrics_writer.h"
 #include "tests/data/support.h"
 #include "tests/support/python.h"
 

@@ -1,4 +1,4 @@
-"""Goldens for fovea/train/phases.h: a linear probe on a frozen timm ViT, then fine-tuning of all of it from the probe, with
+"""Goldens for fovea/train/run/phases.h: a linear probe on a frozen timm ViT, then fine-tuning of all of it from the probe, with
 an eighth of the learning rate, layer decay and logits divided by 8, as torch and timm train it. Every batch is the whole set,
 so that the order of samples does not matter. In float64.
 

@@ -1,4 +1,4 @@
-"""Philox 4x32-10 and the drop masks of fovea/kernels/drop.h (Note [Drop masks]), in NumPy."""
+"""Philox 4x32-10 and the drop masks of fovea/kernels/elementwise/drop.h (Note [Drop masks]), in NumPy."""
 import numpy as np
 
 _MASK32 = np.uint64(0xFFFFFFFF)

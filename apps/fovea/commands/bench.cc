@@ -18,8 +18,8 @@
 #include "fovea/core/trace.h"
 #include "fovea/models/registry.h"
 #include "fovea/nn/tensor_file.h"
-#include "fovea/train/bench.h"
-#include "fovea/train/bench_profile.h"
+#include "fovea/train/bench/bench.h"
+#include "fovea/train/bench/bench_profile.h"
 #include "fovea/train/recipe/config.h"
 #include "fovea/train/session.h"
 

@@ -15,8 +15,8 @@
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
 #include "fovea/data/data_bench.h"
-#include "fovea/train/progress.h"
 #include "fovea/train/recipe/config.h"
+#include "fovea/train/run/progress.h"
 #include "fovea/train/session.h"
 
 namespace fovea::app {

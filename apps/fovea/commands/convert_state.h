@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "fovea/train/run_state.h"
+#include "fovea/train/state/run_state.h"
 #include "fovea/weights/moments.h"
 #include "fovea/weights/plain_values.h"
 #include "fovea/weights/read_weights.h"

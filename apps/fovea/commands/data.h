@@ -10,7 +10,7 @@
 #include "apps/fovea/command_line.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/datasets/registry.h"
-#include "fovea/train/progress.h"
+#include "fovea/train/run/progress.h"
 
 namespace fovea::app {
 

@@ -29,7 +29,7 @@
 #include "fovea/core/machine_load.h"
 #include "fovea/core/program_files.h"
 #include "fovea/kernels/device.h"
-#include "fovea/train/machine.h"
+#include "fovea/train/bench/machine.h"
 
 extern char** environ;
 

@@ -18,8 +18,8 @@
 #include "fovea/core/json.h"
 #include "fovea/train/evaluate/evaluator.h"
 #include "fovea/train/evaluate/knn_evaluation.h"
-#include "fovea/train/progress.h"
 #include "fovea/train/ranks.h"
+#include "fovea/train/run/progress.h"
 #include "fovea/train/session.h"
 
 namespace fovea::app {

@@ -18,8 +18,8 @@
 #include "fovea/core/json.h"
 #include "fovea/plan/mesh_plan.h"
 #include "fovea/plan/pipeline.h"
-#include "fovea/train/phases.h"
 #include "fovea/train/recipe/run_folder.h"
+#include "fovea/train/run/phases.h"
 
 namespace fovea::app {
 namespace {

@@ -20,7 +20,7 @@
 #include "fovea/core/html.h"
 #include "fovea/core/json.h"
 #include "fovea/models/registry.h"
-#include "fovea/train/model_summary.h"
+#include "fovea/train/bench/model_summary.h"
 #include "fovea/train/recipe/model_recipe.h"
 #include "fovea/train/recipe/recipe_files.h"
 #include "fovea/train/recipe/run_folder.h"

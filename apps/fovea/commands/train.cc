@@ -15,8 +15,8 @@
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
 #include "fovea/core/stop_signals.h"
-#include "fovea/train/phases.h"
 #include "fovea/train/recipe/run_folder.h"
+#include "fovea/train/run/phases.h"
 #include "fovea/train/trainer.h"
 
 namespace fovea::app {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "fovea/kernels/update_elements.h"
+#include "fovea/kernels/elementwise/update_elements.h"
 
 namespace fovea::kernels::cpu {
 

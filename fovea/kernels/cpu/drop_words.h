@@ -1,4 +1,4 @@
-// The words of Note [Drop masks] (drop.h) on the CPU, free of tensors.
+// The words of Note [Drop masks] (../elementwise/drop.h) on the CPU, free of tensors.
 #pragma once
 
 #include <algorithm>

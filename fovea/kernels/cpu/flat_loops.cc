@@ -1,7 +1,7 @@
 #include "fovea/kernels/cpu/flat_loops.h"
 
 #include "fovea/core/simd.h"
-#include "fovea/kernels/update_elements.h"
+#include "fovea/kernels/elementwise/update_elements.h"
 
 namespace fovea::kernels::cpu {
 

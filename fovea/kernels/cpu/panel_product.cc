@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "fovea/kernels/bfloat16.h"
 #include "fovea/kernels/cpu/aligned_buffer.h"
 #include "fovea/kernels/cpu/share_out.h"
 #include "fovea/kernels/cpu/tiles.h"
+#include "fovea/kernels/elementwise/bfloat16.h"
 
 // Note [Blocks of a product]
 // The second factor is packed whole (Note [Panels]), by all threads. Then each thread takes runs of

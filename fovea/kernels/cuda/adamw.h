@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "fovea/kernels/cuda/launch.h"
-#include "fovea/kernels/update_elements.h"
+#include "fovea/kernels/elementwise/update_elements.h"
 
 namespace fovea::kernels::cuda {
 

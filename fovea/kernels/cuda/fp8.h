@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "fovea/kernels/cuda/launch.h"
-#include "fovea/kernels/fp8_elements.h"
+#include "fovea/kernels/linear/fp8_elements.h"
 
 namespace fovea::kernels::cuda {
 

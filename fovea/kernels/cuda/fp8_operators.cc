@@ -9,7 +9,7 @@
 
 #include "fovea/kernels/cuda/fp8.h"
 #include "fovea/kernels/cuda/operators.h"
-#include "fovea/kernels/fp8.h"
+#include "fovea/kernels/linear/fp8.h"
 
 namespace fovea::kernels::cuda::operators {
 namespace {

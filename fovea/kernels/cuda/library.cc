@@ -7,7 +7,6 @@
 
 #include <tuple>
 
-#include "fovea/kernels/adamw.h"
 #include "fovea/kernels/cpu/drop_words.h"
 #include "fovea/kernels/cuda/adamw.h"
 #include "fovea/kernels/cuda/column_sums.h"
@@ -16,7 +15,8 @@
 #include "fovea/kernels/cuda/layer_norm.h"
 #include "fovea/kernels/cuda/operators.h"
 #include "fovea/kernels/cuda/residual.h"
-#include "fovea/kernels/images.h"
+#include "fovea/kernels/elementwise/adamw.h"
+#include "fovea/kernels/elementwise/images.h"
 
 namespace fovea::kernels::cuda::operators {
 namespace {

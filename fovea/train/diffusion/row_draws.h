@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "fovea/kernels/drop.h"
+#include "fovea/kernels/elementwise/drop.h"
 
 namespace fovea::train {
 

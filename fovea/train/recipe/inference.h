@@ -12,7 +12,7 @@
 #include "fovea/data/dataset.h"
 #include "fovea/data/section.h"
 #include "fovea/data/tiled.h"
-#include "fovea/kernels/weight_copies.h"
+#include "fovea/kernels/linear/weight_copies.h"
 #include "fovea/models/model.h"
 #include "fovea/train/recipe/config.h"
 #include "fovea/train/tasks/tensor_batch.h"

@@ -11,10 +11,10 @@
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/train/metric_names.h"
-#include "fovea/train/progress.h"
 #include "fovea/train/recipe/phase_configs.h"
 #include "fovea/train/recipe/run_folder.h"
 #include "fovea/train/report/sections.h"
+#include "fovea/train/run/progress.h"
 
 namespace fovea::train {
 namespace {

@@ -11,7 +11,7 @@
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
 #include "fovea/core/lines.h"
-#include "fovea/train/metrics_writer.h"
+#include "fovea/train/run/metrics_writer.h"
 
 namespace fovea::train {
 namespace {

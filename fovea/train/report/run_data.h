@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "fovea/train/bad_samples_file.h"
+#include "fovea/train/bench/machine.h"
 #include "fovea/train/evaluate/evaluation_file.h"
-#include "fovea/train/machine.h"
 #include "fovea/train/report/curve.h"
+#include "fovea/train/run/bad_samples_file.h"
 
 namespace fovea::train {
 

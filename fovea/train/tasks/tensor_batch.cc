@@ -7,9 +7,9 @@
 #include <algorithm>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/bfloat16.h"
-#include "fovea/kernels/copy_beside.h"
-#include "fovea/kernels/images.h"
+#include "fovea/kernels/elementwise/bfloat16.h"
+#include "fovea/kernels/elementwise/images.h"
+#include "fovea/kernels/linear/copy_beside.h"
 #include "fovea/train/tasks/patch_boxes.h"
 
 namespace fovea::train {

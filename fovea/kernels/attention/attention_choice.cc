@@ -1,0 +1,68 @@
+#include "fovea/kernels/attention/attention_choice.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <array>
+#include <atomic>
+#include <string_view>
+#include <utility>
+
+#include "fovea/core/error.h"
+
+namespace fovea::kernels {
+namespace {
+
+std::atomic<AttentionChoice> chosen_attention{AttentionChoice::kAuto};
+
+constexpr std::array<std::pair<std::string_view, AttentionChoice>, 6> kAttentionNames = {{
+    {"auto", AttentionChoice::kAuto},
+    {"own", AttentionChoice::kOwn},
+    {"flash", AttentionChoice::kFlash},
+    {"cudnn", AttentionChoice::kCudnn},
+    {"efficient", AttentionChoice::kEfficient},
+    {"math", AttentionChoice::kMath},
+}};
+
+AttentionChoice choice_of(const std::string& name) {
+  for (const auto& [known, choice] : kAttentionNames) {
+    if (name == known) return choice;
+  }
+  fail<ConfigError>(
+      "attention '{}' is unknown; expected auto, own, flash, cudnn, efficient or math", name);
+}
+
+thread_local bool attention_runs_again = false;
+
+}  // namespace
+
+void choose_attention(const std::string& name, const c10::Device& device) {
+  const auto choice = choice_of(name);
+  if (choice == AttentionChoice::kOwn && !device.is_cpu()) {
+    fail<ConfigError>(
+        "attention 'own' is there for the CPU alone, and the device is {}; expected auto, flash, "
+        "cudnn, efficient or math",
+        device.str());
+  }
+  const bool is_of_gpu = choice == AttentionChoice::kCudnn || choice == AttentionChoice::kEfficient;
+  if (is_of_gpu && device.is_cpu()) {
+    fail<ConfigError>(
+        "attention '{}' needs a GPU, and the device is cpu; expected auto, own, flash or math",
+        name);
+  }
+  chosen_attention = choice;
+}
+
+AttentionChoice attention_choice() { return chosen_attention; }
+
+AttentionRunsAgain::AttentionRunsAgain() : before_(attention_runs_again) {
+  attention_runs_again = true;
+}
+
+AttentionRunsAgain::~AttentionRunsAgain() { attention_runs_again = before_; }
+
+bool gradients_are_to_come(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+  const bool takes_them = q.requires_grad() || k.requires_grad() || v.requires_grad();
+  return attention_runs_again || (at::GradMode::is_enabled() && takes_them);
+}
+
+}  // namespace fovea::kernels

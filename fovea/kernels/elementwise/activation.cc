@@ -1,0 +1,202 @@
+#include "fovea/kernels/elementwise/activation.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/silu.h>
+#include <fmt/ranges.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+#include <utility>
+
+#include "fovea/core/error.h"
+#include "fovea/kernels/cpu/gelu.h"
+#include "fovea/kernels/elementwise/bfloat16.h"
+#include "fovea/kernels/operators.h"
+#include "fovea/kernels/work_scope.h"
+
+namespace fovea::kernels {
+namespace {
+
+constexpr std::array<std::pair<const char*, Activation>, 5> kActivations = {{
+    {"gelu", Activation::kGelu},
+    {"gelu_tanh", Activation::kGeluTanh},
+    {"quick_gelu", Activation::kQuickGelu},
+    {"silu", Activation::kSilu},
+    {"relu", Activation::kRelu},
+}};
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// What work(begin, count, out) writes to `out`, a tensor like x, in parallel. `begin` is at a cache
+// line.
+template <class Work>
+at::Tensor map_bfloat16(const at::Tensor& x, const Work& work) {
+  constexpr int64_t kUnit = 16384;
+  auto out = at::empty_like(x);
+  auto* to = mutable_bits_of(out);
+  const int64_t units = (x.numel() + kUnit - 1) / kUnit;
+  at::parallel_for(0, units, 1, [&](int64_t begin, int64_t end) {
+    const auto first = begin * kUnit;
+    work(first, std::min(end * kUnit, x.numel()) - first, to + first);
+  });
+  return out;
+}
+
+class GeluFunction : public torch::autograd::Function<GeluFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_in) {
+    const auto x = x_in.contiguous();
+    ctx->save_for_backward({x});
+    const WorkScope work("fovea::gelu", 0, 2 * bytes_of({x}));
+    return map_bfloat16(x, [data = bits_of(x)](int64_t begin, int64_t count, uint16_t* to) {
+      cpu::gelu_bfloat16(data + begin, count, to);
+    });
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    const auto x = ctx->get_saved_variables()[0], dy = gradients[0].contiguous();
+    const WorkScope work("fovea::gelu_backward", 0, 3 * bytes_of({x}));
+    const auto *values = bits_of(x), *given = bits_of(dy);
+    return {map_bfloat16(x, [=](int64_t begin, int64_t count, uint16_t* to) {
+      cpu::gelu_backward_bfloat16(given + begin, values + begin, count, to);
+    })};
+  }
+};
+
+const auto& gpu_gelu_op() {
+  static const auto op = find_operator<at::Tensor(const at::Tensor&, bool)>("fovea::gelu");
+  return op;
+}
+
+// dy, x -> dx, and gelu(x) where with_output.
+std::tuple<at::Tensor, at::Tensor> gpu_gelu_backward(const at::Tensor& dy, const at::Tensor& x,
+                                                     bool is_tanh, bool with_output) {
+  static const auto op = find_operator<std::tuple<at::Tensor, at::Tensor>(
+      const at::Tensor&, const at::Tensor&, bool, bool)>("fovea::gelu_backward");
+  const WorkScope work("fovea::gelu_backward", 0, (with_output ? 4 : 3) * bytes_of({x}));
+  return op.call(dy.contiguous(), x, is_tanh, with_output);
+}
+
+bool has_gpu_gelu(const at::Tensor& x) {
+  const auto type = x.scalar_type();
+  return x.is_cuda() && x.numel() > 0 &&
+         (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) &&
+         has_kernel(gpu_gelu_op(), x.device());
+}
+
+class GpuGeluFunction : public torch::autograd::Function<GpuGeluFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_in, bool is_tanh) {
+    const auto x = x_in.contiguous();
+    ctx->save_for_backward({x});
+    ctx->saved_data["is_tanh"] = is_tanh;
+    const WorkScope work("fovea::gelu", 0, 2 * bytes_of({x}));
+    return gpu_gelu_op().call(x, is_tanh);
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    const auto [dx, y] =
+        gpu_gelu_backward(gradients[0], ctx->get_saved_variables()[0],
+                          ctx->saved_data["is_tanh"].toBool(), /*with_output=*/false);
+    return {dx, at::Tensor()};
+  }
+};
+
+bool has_cpu_gelu(const at::Tensor& x) {
+  return x.is_cpu() && x.scalar_type() == at::kBFloat16 && x.numel() > 0 &&
+         cpu::has_bfloat16_gelu();
+}
+
+// libtorch's own takes three times as long as memory for bfloat16 on a CPU; for float32 it keeps
+// up.
+at::Tensor exact_gelu(const at::Tensor& x) {
+  return has_cpu_gelu(x) ? GeluFunction::apply(x) : at::gelu(x);
+}
+
+ActivatedAgain cpu_gelu_again(const at::Tensor& x, const at::Tensor& dy) {
+  const WorkScope work("fovea::gelu_backward", 0, 4 * bytes_of({x}));
+  auto y = at::empty_like(x);
+  const auto *values = bits_of(x), *given = bits_of(dy);
+  auto* again = mutable_bits_of(y);
+  auto dx = map_bfloat16(x, [=](int64_t begin, int64_t count, uint16_t* to) {
+    cpu::gelu_again_bfloat16(given + begin, values + begin, count, to, again + begin);
+  });
+  return {y, dx};
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(fovea, m) {
+  m.def("gelu(Tensor x, bool is_tanh) -> Tensor");
+  m.def("gelu_backward(Tensor dy, Tensor x, bool is_tanh, bool with_output) -> (Tensor, Tensor)");
+}
+
+Activation activation_from_name(const std::string& name) {
+  for (const auto& [known, kind] : kActivations) {
+    if (name == known) return kind;
+  }
+  fail<ConfigError>("activation '{}' is unknown; expected one of {}", name,
+                    fmt::join(activation_names(), ", "));
+}
+
+std::vector<std::string> activation_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : kActivations) names.emplace_back(entry.first);
+  return names;
+}
+
+at::Tensor activate(const at::Tensor& x, Activation kind) {
+  switch (kind) {
+    case Activation::kGelu:
+      return has_gpu_gelu(x) ? GpuGeluFunction::apply(x, /*is_tanh=*/false) : exact_gelu(x);
+    case Activation::kGeluTanh:
+      return has_gpu_gelu(x) ? GpuGeluFunction::apply(x, /*is_tanh=*/true) : at::gelu(x, "tanh");
+    case Activation::kQuickGelu:
+      return x * at::sigmoid(x * 1.702);
+    case Activation::kSilu:
+      return at::silu(x);
+    case Activation::kRelu:
+      return at::relu(x);
+  }
+  fail("activation {} is not in the table", static_cast<int>(kind));
+}
+
+at::Tensor gated_activate(const at::Tensor& packed, Activation kind) {
+  FOVEA_CHECK(packed.dim() >= 1 && packed.size(-1) % 2 == 0,
+              "gated activation of width {}; expected an even width: gate and value side by side",
+              packed.dim() ? packed.size(-1) : 0);
+  const auto halves = packed.chunk(2, -1);  // gate, value: [..., D]
+  return activate(halves[0], kind) * halves[1];
+}
+
+at::Tensor activate(const at::Tensor& x, const HiddenActivation& activation) {
+  return activation.is_gated ? gated_activate(x, activation.kind) : activate(x, activation.kind);
+}
+
+ActivatedAgain activate_again(const at::Tensor& x, const at::Tensor& dy,
+                              const HiddenActivation& activation) {
+  const bool is_tanh = activation.kind == Activation::kGeluTanh;
+  if (!activation.is_gated && (is_tanh || activation.kind == Activation::kGelu) &&
+      has_gpu_gelu(x)) {
+    auto [dx, y] = gpu_gelu_backward(dy, x.contiguous(), is_tanh, /*with_output=*/true);
+    return {y, dx};
+  }
+  if (!activation.is_gated && activation.kind == Activation::kGelu && has_cpu_gelu(x)) {
+    return cpu_gelu_again(x.contiguous(), dy.contiguous());
+  }
+  const at::AutoGradMode records(true);
+  const auto before = x.detach().set_requires_grad(true);
+  const auto after = activate(before, activation);
+  return {after.detach(), torch::autograd::grad({after}, {before}, {dy}).front()};
+}
+
+}  // namespace fovea::kernels

@@ -1,0 +1,252 @@
+#include "fovea/kernels/elementwise/norm.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/native_layer_norm.h>
+#include <ATen/ops/rsqrt.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "fovea/core/error.h"
+#include "fovea/kernels/cpu/bfloat16_norm_rows.h"
+#include "fovea/kernels/cpu/norm_rows.h"
+#include "fovea/kernels/cuda/layer_norm.h"
+#include "fovea/kernels/elementwise/bfloat16.h"
+#include "fovea/kernels/elementwise/float_rows.h"
+#include "fovea/kernels/elementwise/reduce.h"
+#include "fovea/kernels/operators.h"
+#include "fovea/kernels/work_scope.h"
+
+// M rows (all leading dims together), D row length.
+namespace fovea::kernels {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Rows summed into one partial gradient of weight and bias. A constant, so that the order of
+// summation, and with it every bit of the result, is the same for any number of threads.
+constexpr int64_t kNormRowsPerPartial = 64;
+
+using OptionalTensor = std::optional<at::Tensor>;
+using Tensors3 = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+
+// x: [M, D] -> y [M, D], mean and rstd [M] float32.
+const auto& norm_op() {
+  static const auto op =
+      find_operator<Tensors3(const at::Tensor&, const OptionalTensor&, const OptionalTensor&,
+                             double)>("fovea::layer_norm");
+  return op;
+}
+
+// dy, x: [M, D] -> dx [M, D], gradients of weight and bias [D] float32, undefined without one.
+const auto& norm_backward_op() {
+  static const auto op =
+      find_operator<Tensors3(const at::Tensor&, const at::Tensor&, const OptionalTensor&,
+                             const at::Tensor&, const at::Tensor&, bool)>(
+          "fovea::layer_norm_backward");
+  return op;
+}
+
+// Whether the operators are for x. On the meta device, where there are shapes alone, as on the CPU.
+bool has_norm_kernel(const at::Tensor& x) {
+  const auto type = x.scalar_type();
+  if (x.is_cpu() || x.is_meta()) return type == at::kFloat || type == at::kBFloat16;
+  return (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) &&
+         x.size(-1) <= cuda::kMaxNormWidth && has_kernel(norm_op(), x.device());
+}
+
+const float* data_or_null(const OptionalTensor& x) {
+  return x ? x->const_data_ptr<float>() : nullptr;
+}
+
+// Of rows that are normed as they are; null: they become floats first.
+const uint16_t* bits_in_vectors(const at::Tensor& x) {
+  return x.scalar_type() == at::kBFloat16 && cpu::has_bfloat16_norm() ? bits_of(x) : nullptr;
+}
+
+// fovea::layer_norm on the CPU and on the meta device.
+Tensors3 forward_cpu(const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
+                     double eps) {
+  const int64_t M = x.size(0), D = x.size(1);
+  const auto statistics = x.options().dtype(at::kFloat);
+  Tensors3 result{at::empty_like(x), at::empty({M}, statistics), at::empty({M}, statistics)};
+  if (x.is_meta()) return result;
+  auto* mean = std::get<1>(result).mutable_data_ptr<float>();
+  auto* rstd = std::get<2>(result).mutable_data_ptr<float>();
+  const auto* weights = data_or_null(weight);
+  const auto* biases = data_or_null(bias);
+  const FloatRows in(x, D), out(std::get<0>(result), D);
+  const auto* bits = bits_in_vectors(x);
+  auto* out_bits = bits ? mutable_bits_of(std::get<0>(result)) : nullptr;
+  at::parallel_for(0, M, kNormRowsPerPartial, [&](int64_t begin, int64_t end) {
+    std::vector<float> scratch_x(D), scratch_y(D);
+    for (int64_t m = begin; m < end; ++m) {
+      if (bits) {
+        cpu::bfloat16_layer_norm_row(bits + m * D, weights, biases, static_cast<float>(eps), D,
+                                     out_bits + m * D, mean + m, rstd + m);
+        continue;
+      }
+      const float* row = in.read(m, scratch_x.data());
+      out.write(m, scratch_y.data(), [&](float* y) {
+        cpu::layer_norm_row(row, weights, biases, static_cast<float>(eps), D, y, mean + m,
+                            rstd + m);
+      });
+    }
+  });
+  return result;
+}
+
+// fovea::layer_norm_backward on the CPU and on the meta device.
+Tensors3 backward_cpu(const at::Tensor& dy, const at::Tensor& x, const OptionalTensor& weight,
+                      const at::Tensor& mean, const at::Tensor& rstd, bool has_bias) {
+  const int64_t M = x.size(0), D = x.size(1);
+  const int64_t partials = (M + kNormRowsPerPartial - 1) / kNormRowsPerPartial;
+  const auto dx = at::empty_like(x);
+  const auto options = x.options().dtype(at::kFloat);
+  const auto dweight = weight ? at::zeros({partials, D}, options) : at::Tensor();
+  const auto dbias = has_bias ? at::zeros({partials, D}, options) : at::Tensor();
+  const auto sums = [&](const at::Tensor& x) { return x.defined() ? sum_rows(x) : x; };
+  if (x.is_meta()) return {dx, sums(dweight), sums(dbias)};
+  const auto* weights = data_or_null(weight);
+  const auto* means = mean.const_data_ptr<float>();
+  const auto* rstds = rstd.const_data_ptr<float>();
+  auto* dweights = dweight.defined() ? dweight.mutable_data_ptr<float>() : nullptr;
+  auto* dbiases = dbias.defined() ? dbias.mutable_data_ptr<float>() : nullptr;
+  const FloatRows in_dy(dy, D), in_x(x, D), out(dx, D);
+  const auto* bits = bits_in_vectors(x);
+  const auto* given = bits ? bits_of(dy) : nullptr;
+  auto* out_bits = bits ? mutable_bits_of(dx) : nullptr;
+  at::parallel_for(0, partials, 1, [&](int64_t begin, int64_t end) {
+    std::vector<float> scratch_dy(D), scratch_x(D), scratch_dx(D);
+    for (int64_t p = begin; p < end; ++p) {
+      float* dw = dweights ? dweights + p * D : nullptr;
+      float* db = dbiases ? dbiases + p * D : nullptr;
+      for (int64_t m = p * kNormRowsPerPartial; m < std::min(M, (p + 1) * kNormRowsPerPartial);
+           ++m) {
+        if (bits) {
+          cpu::bfloat16_layer_norm_row_backward(given + m * D, bits + m * D, weights, means[m],
+                                                rstds[m], D, out_bits + m * D, dw, db);
+          continue;
+        }
+        const float* row_dy = in_dy.read(m, scratch_dy.data());
+        const float* row_x = in_x.read(m, scratch_x.data());
+        out.write(m, scratch_dx.data(), [&](float* to) {
+          cpu::layer_norm_row_backward(row_dy, row_x, weights, means[m], rstds[m], D, to, dw, db);
+        });
+      }
+    }
+  });
+  return {dx, sums(dweight), sums(dbias)};
+}
+
+// Parameters are optional because Function does not take undefined tensors.
+class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const OptionalTensor& weight,
+                            const OptionalTensor& bias, double eps) {
+    const auto rows = x.reshape({-1, x.size(-1)}).contiguous();  // [M, D]
+    const WorkScope work("fovea::layer_norm", 0, 2 * bytes_of({rows}));
+    const auto [y, mean, rstd] = norm_op().call(rows, weight, bias, eps);
+    ctx->save_for_backward(
+        {rows, weight.value_or(at::Tensor()), mean, rstd, bias.value_or(at::Tensor())});
+    ctx->saved_data["eps"] = eps;
+    return y.view(x.sizes());
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    const auto saved = ctx->get_saved_variables();
+    const auto dy = gradients[0].reshape({-1, gradients[0].size(-1)}).contiguous();  // [M, D]
+    const WorkScope work("fovea::layer_norm_backward", 0, 3 * bytes_of({dy}));
+    const auto [dx, dweight, dbias] = norm_backward_op().call(
+        dy, saved[0], where_defined(saved[1]), saved[2], saved[3], saved[4].defined());
+    return {dx.view(gradients[0].sizes()), dweight, dbias, at::Tensor()};
+  }
+};
+
+OptionalTensor as_float(const at::Tensor& x) {
+  if (!x.defined()) return std::nullopt;
+  return x.to(at::kFloat).contiguous();
+}
+
+bool is_there(const at::Tensor& x) {
+  return !x.defined() || x.storage().nbytes() >= static_cast<size_t>(x.nbytes());
+}
+
+void check_length(const char* op, const char* name, const at::Tensor& x,
+                  const at::Tensor& parameter) {
+  FOVEA_CHECK(x.dim() >= 1 && (!parameter.defined() || parameter.numel() == x.size(-1)),
+              "{}: rows of {} against a {} of {}; expected equal lengths", op,
+              x.dim() ? x.size(-1) : 0, name, parameter.defined() ? parameter.numel() : 0);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(fovea, m) {
+  m.def(
+      "layer_norm(Tensor x, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)");
+  m.def(
+      "layer_norm_backward(Tensor dy, Tensor x, Tensor? weight, Tensor mean, Tensor rstd, bool "
+      "has_bias) -> (Tensor, Tensor, Tensor)");
+}
+TORCH_LIBRARY_IMPL(fovea, CPU, m) {
+  m.impl("layer_norm", forward_cpu);
+  m.impl("layer_norm_backward", backward_cpu);
+}
+TORCH_LIBRARY_IMPL(fovea, Meta, m) {
+  m.impl("layer_norm", forward_cpu);
+  m.impl("layer_norm_backward", backward_cpu);
+}
+
+at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                      double eps) {
+  check_length("layer_norm", "weight", x, weight);
+  check_length("layer_norm", "bias", x, bias);
+  if (has_norm_kernel(x) && x.numel() > 0) {
+    return LayerNormFunction::apply(x, as_float(weight), as_float(bias), eps);
+  }
+  // libtorch's own: float64, and a GPU without our module or with wider rows. It wants parameters
+  // in the dtype of x.
+  const auto& parameter = weight.defined() ? weight : bias;
+  const bool cast = parameter.defined() && parameter.scalar_type() != x.scalar_type();
+  const auto input = cast ? x.to(parameter.scalar_type()) : x;
+  const auto y = std::get<0>(at::native_layer_norm(input, {x.size(-1)}, weight, bias, eps));
+  return y.to(x.scalar_type());
+}
+
+std::optional<NormedRows> normed_rows(const at::Tensor& y) {
+  using Node = torch::autograd::CppNode<LayerNormFunction>;
+  const auto function = y.grad_fn();
+  const auto* node = dynamic_cast<const Node*>(function.get());
+  if (!node) return std::nullopt;
+  const auto saved = node->ctx_.get_saved_variables();
+  NormedRows normed{saved[0], saved[1], saved[4], node->ctx_.saved_data.at("eps").toDouble()};
+  if (!is_there(normed.weight) || !is_there(normed.bias)) return std::nullopt;
+  return normed;
+}
+
+at::Tensor norm_again(const NormedRows& normed) {
+  FOVEA_CHECK(is_there(normed.weight) && is_there(normed.bias),
+              "layer_norm again of {} rows: its weight is not there any more", normed.x.size(0));
+  const WorkScope work("fovea::layer_norm", 0, 2 * bytes_of({normed.x}));
+  return std::get<0>(norm_op().call(normed.x, where_defined(normed.weight),
+                                    where_defined(normed.bias), normed.eps));
+}
+
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
+  check_length("rms_norm", "weight", x, weight);
+  const auto kind = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const auto wide = x.to(kind);
+  auto y = wide * at::rsqrt(wide.square().mean({-1}, /*keepdim=*/true) + eps);
+  if (weight.defined()) y = y * weight;
+  return y.to(x.scalar_type());
+}
+
+}  // namespace fovea::kernels

@@ -1,0 +1,222 @@
+#include "fovea/kernels/linear/linear.h"
+
+#include <c10/util/StringUtil.h>
+#include <c10/util/accumulate.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <optional>
+
+#include "fovea/core/error.h"
+#include "fovea/kernels/elementwise/norm.h"
+#include "fovea/kernels/elementwise/reduce.h"
+#include "fovea/kernels/linear/gpu_products.h"
+#include "fovea/kernels/linear/matrix_products.h"
+#include "fovea/kernels/linear/weight_copies.h"
+#include "fovea/kernels/operators.h"
+#include "fovea/kernels/work_scope.h"
+
+// M rows (all leading dims together), K input width, N output width.
+namespace fovea::kernels {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// dy: [M, N], x: [M, K] -> [N, K], the shape of `weight`, and [N] where it costs nothing.
+WeightGradients logged_weight_gradients(const at::Tensor& dy, const at::Tensor& x,
+                                        const at::Tensor& weight, bool wants_bias) {
+  const WorkScope work("fovea::linear_backward_weight", flops_of_product(dy.size(0), weight),
+                       bytes_of({dy, x}) + weight.numel() * dy.itemsize());
+  return weight_gradients(dy, x, wants_bias);
+}
+
+// dy: [M, N], weight: [N, K] -> [M, K]; of gelu_input [M, K] where that is given.
+at::Tensor logged_input_gradient(const at::Tensor& dy, const at::Tensor& weight,
+                                 const at::Tensor& gelu_input = {}) {
+  const auto factor = own_weight(weight, dy.scalar_type());
+  const WorkScope work(
+      "fovea::linear_backward_input", flops_of_product(dy.size(0), weight),
+      bytes_of({dy, factor, gelu_input}) + dy.size(0) * weight.size(1) * dy.itemsize());
+  return gelu_input.defined() ? input_gradient_through_gelu(dy, factor, gelu_input)
+                              : input_gradient(dy, factor);
+}
+
+// [..., K] -> [M, K]; not by -1, which is ambiguous for an empty tensor.
+at::Tensor as_rows(const at::Tensor& x) {
+  return x.reshape({c10::multiply_integers(x.sizes().slice(0, x.dim() - 1)), x.size(-1)});
+}
+
+// What the backward pass makes of the x that the forward one kept.
+struct InputOfBackward {
+  at::Tensor rows;      // [M, K] as the product got them
+  at::Tensor gradient;  // of x as it was given; undefined where it is not needed
+};
+
+InputOfBackward input_of_backward(const at::Tensor& dy, const at::Tensor& weight,
+                                  const at::Tensor& kept,
+                                  const std::optional<HiddenActivation>& activation,
+                                  bool needs_gradient) {
+  if (!needs_gradient) return {activation ? activate(kept, *activation) : kept, {}};
+  if (!activation) return {kept, logged_input_gradient(dy, weight)};
+  if (takes_gelu_gradient(case_of_gradient(dy, weight.size(1)), *activation)) {
+    return {activate(kept, *activation), logged_input_gradient(dy, weight, kept)};
+  }
+  const auto [rows, gradient] =
+      activate_again(kept, logged_input_gradient(dy, weight), *activation);
+  return {rows, gradient};
+}
+
+// What is done besides a product.
+struct AroundProduct {
+  std::optional<HiddenActivation> activation{};  // of x
+  at::Tensor activated{};                        // that, where it is there
+  std::optional<NormedRows> normed{};            // what x was made of
+  at::Tensor* gelu = nullptr;                    // becomes gelu_tanh of the result
+};
+
+class LinearFunction : public torch::autograd::Function<LinearFunction> {
+ public:
+  // Bias and residual are optional because Function does not take undefined tensors.
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
+                            const std::optional<at::Tensor>& bias,
+                            const std::optional<at::Tensor>& residual,
+                            const AroundProduct& around) {
+    const auto& activation = around.activation;
+    const auto rows = as_rows(x);  // [M, K], or what the activation makes that of
+    ctx->saved_data["has_residual"] = residual.has_value();
+    keep(*ctx, rows, weight, around.normed);
+    if (bias) ctx->saved_data["bias_dtype"] = bias->scalar_type();
+    if (activation) {
+      ctx->saved_data["activation"] = static_cast<int64_t>(activation->kind);
+      ctx->saved_data["is_gated"] = activation->is_gated;
+    }
+    auto shape = x.sizes().vec();
+    shape.back() = weight.size(0);
+    return product_of(activated_rows(rows, around), weight, bias, residual, around).view(shape);
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    const auto saved = ctx->get_saved_variables();
+    const auto& weight = saved[1];  // [N, K]
+    const bool needs_weight = ctx->needs_input_grad(1);
+    const auto bias_dtype = ctx->saved_data.find("bias_dtype");
+    const bool needs_bias = bias_dtype != ctx->saved_data.end() && ctx->needs_input_grad(2);
+    const auto dy = as_rows(gradients[0]).contiguous();  // [M, N]
+    auto x = input_of_backward(dy, weight, saved[0], activation_of(*ctx), ctx->needs_input_grad(0));
+    const auto eps = ctx->saved_data.find("norm_eps");
+    if (needs_weight && eps != ctx->saved_data.end()) {
+      x.rows = norm_again({saved[0], saved[2], saved[3], eps->second.toDouble()});
+    }
+    variable_list result(5);
+    if (ctx->saved_data["has_residual"].toBool()) result[3] = gradients[0];
+    if (x.gradient.defined()) {
+      auto shape = gradients[0].sizes().vec();
+      shape.back() = saved[0].size(1);
+      result[0] = x.gradient.view(shape);
+    }
+    at::Tensor bias;
+    if (needs_weight) {
+      const auto found = logged_weight_gradients(dy, x.rows, weight, needs_bias);
+      result[1] = found.weight.to(weight.scalar_type());
+      bias = found.bias;
+    }
+    if (needs_bias) {
+      if (!bias.defined()) {
+        const WorkScope work("fovea::linear_backward_bias", 0, bytes_of({dy}));
+        bias = sum_rows(dy);
+      }
+      result[2] = bias.to(bias_dtype->second.toScalarType());
+    }
+    return result;
+  }
+
+ private:
+  // What a norm made can be made again of what the norm keeps anyhow.
+  static void keep(AutogradContext& ctx, const at::Tensor& rows, const at::Tensor& weight,
+                   const std::optional<NormedRows>& normed) {
+    if (!normed) return ctx.save_for_backward({rows, weight});
+    ctx.save_for_backward({normed->x, weight, normed->weight, normed->bias});
+    ctx.saved_data["norm_eps"] = normed->eps;
+  }
+
+  static at::Tensor activated_rows(const at::Tensor& x, const AroundProduct& around) {
+    if (around.activated.defined()) return as_rows(around.activated);
+    return around.activation ? activate(x, *around.activation) : x;
+  }
+
+  // rows: [M, K] -> [M, N].
+  static at::Tensor product_of(const at::Tensor& rows, const at::Tensor& weight,
+                               const std::optional<at::Tensor>& bias,
+                               const std::optional<at::Tensor>& residual,
+                               const AroundProduct& around) {
+    const auto factor = own_weight(weight, rows.scalar_type());
+    const auto own_bias = bias ? bias->to(rows.scalar_type()) : at::Tensor();
+    const auto added = residual ? as_rows(*residual) : at::Tensor();
+    const int64_t made = rows.size(0) * weight.size(0) * rows.itemsize();
+    const WorkScope work("fovea::linear", flops_of_product(rows.size(0), weight),
+                         bytes_of({rows, factor, own_bias, added}) + (around.gelu ? 2 : 1) * made);
+    if (!around.gelu) return product(rows, factor, own_bias, added);
+    const auto [y, gelu] = gpu_product_and_gelu(rows, factor, own_bias);
+    *around.gelu = gelu;
+    return y;
+  }
+
+  static std::optional<HiddenActivation> activation_of(AutogradContext& ctx) {
+    const auto kind = ctx.saved_data.find("activation");
+    if (kind == ctx.saved_data.end()) return {};
+    return HiddenActivation{.kind = static_cast<Activation>(kind->second.toInt()),
+                            .is_gated = ctx.saved_data["is_gated"].toBool()};
+  }
+};
+
+void check_widths(int64_t x, const at::Tensor& weight) {
+  FOVEA_CHECK(weight.dim() == 2 && x == weight.size(1),
+              "linear: x of width {} against a weight of {} x {}; expected equal widths", x,
+              weight.dim() ? weight.size(0) : 0, weight.dim() == 2 ? weight.size(1) : 0);
+}
+
+// residual: as what x makes.
+void check_residual(const at::Tensor& residual, const at::Tensor& x, const at::Tensor& weight) {
+  if (!residual.defined()) return;
+  auto expected = x.sizes().vec();
+  expected.back() = weight.size(0);
+  FOVEA_CHECK(
+      residual.sizes() == at::IntArrayRef(expected) && residual.scalar_type() == x.scalar_type(),
+      "linear: a residual {} of {} beside an output {} of {}; expected the same",
+      c10::str(residual.sizes()), c10::toString(residual.scalar_type()),
+      c10::str(at::IntArrayRef(expected)), c10::toString(x.scalar_type()));
+}
+
+}  // namespace
+
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                  const at::Tensor& residual) {
+  check_widths(x.dim() ? x.size(-1) : 0, weight);
+  check_residual(residual, x, weight);
+  return LinearFunction::apply(x, weight, where_defined(bias), where_defined(residual),
+                               AroundProduct{.normed = normed_rows(x)});
+}
+
+HiddenFeatures linear_to_activation(const at::Tensor& x, const HiddenActivation& activation,
+                                    const at::Tensor& weight, const at::Tensor& bias) {
+  check_widths(x.dim() ? x.size(-1) : 0, weight);
+  HiddenFeatures hidden;
+  const bool gives_gelu = takes_gelu(case_of_input(as_rows(x), weight.size(0)), activation);
+  hidden.before = LinearFunction::apply(
+      x, weight, where_defined(bias), where_defined({}),
+      AroundProduct{.normed = normed_rows(x), .gelu = gives_gelu ? &hidden.after : nullptr});
+  if (gives_gelu) hidden.after = hidden.after.view(hidden.before.sizes());
+  return hidden;
+}
+
+at::Tensor linear_of_activation(const HiddenFeatures& x, const HiddenActivation& activation,
+                                const at::Tensor& weight, const at::Tensor& bias,
+                                const at::Tensor& residual) {
+  const auto& given = x.before;
+  check_widths((given.dim() ? given.size(-1) : 0) / (activation.is_gated ? 2 : 1), weight);
+  check_residual(residual, given, weight);
+  return LinearFunction::apply(given, weight, where_defined(bias), where_defined(residual),
+                               AroundProduct{.activation = activation, .activated = x.after});
+}
+
+}  // namespace fovea::kernels

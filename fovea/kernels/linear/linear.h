@@ -1,0 +1,38 @@
+// Matrix products with the weight layout of torch.nn.Linear.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "fovea/kernels/elementwise/activation.h"
+
+namespace fovea::kernels {
+
+// y = x W^T + b (+ residual). x: [..., K], weight: [N, K], bias: [N] or undefined, residual: as y,
+// or undefined -> [..., N].
+// Computes in the dtype of x: float32 parameters are cast when x is bfloat16, and their gradients
+// come back in the parameters' own dtype, accumulated in float32. That rule is all that mixed
+// precision needs of a model. On a GPU bias and residual are added before the sum is rounded. Of an
+// x that layer_norm has made the backward pass keeps what the norm keeps anyhow, and norms again.
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                  const at::Tensor& residual = {});
+
+// The hidden features of a feed-forward layer.
+struct HiddenFeatures {
+  at::Tensor before;  // the activation
+  at::Tensor after;   // without a gradient of its own, or undefined: nobody has computed it
+};
+
+// linear(), with what the activation makes of it where that costs no pass over memory: gelu_tanh on
+// a GPU, of the sum before it is rounded.
+HiddenFeatures linear_to_activation(const at::Tensor& x, const HiddenActivation& activation,
+                                    const at::Tensor& weight, const at::Tensor& bias);
+
+// linear(activate(x.before, activation), weight, bias, residual), to the bit, its gradients too;
+// but on a GPU the gradient through gelu_tanh is taken before the product that it comes from is
+// rounded. The backward pass keeps x.before alone, and activates again what it needs: a third of
+// what a block of a ViT keeps is not kept, for a hundredth of the time.
+at::Tensor linear_of_activation(const HiddenFeatures& x, const HiddenActivation& activation,
+                                const at::Tensor& weight, const at::Tensor& bias,
+                                const at::Tensor& residual = {});
+
+}  // namespace fovea::kernels

@@ -1,0 +1,126 @@
+#include "fovea/train/bench/bench.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/randn.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "fovea/core/cpu_time.h"
+#include "fovea/core/error.h"
+#include "fovea/core/json.h"
+#include "fovea/core/memory.h"
+#include "fovea/kernels/linear/linear.h"
+#include "fovea/train/bench/bench_workload.h"
+#include "fovea/train/bench/model_summary.h"
+#include "fovea/train/session.h"
+
+namespace fovea::train {
+namespace {
+
+// Best rate of x w^T over a few repetitions, in FLOP/s. x: [M, K], w: [N, K].
+double product_rate(const ComputeOptions& compute, int64_t repeats, int64_t M, int64_t K,
+                    int64_t N) {
+  const auto options = at::TensorOptions().dtype(compute.dtype).device(compute.device);
+  const auto x = at::randn({M, K}, options), weight = at::randn({N, K}, options);
+  double best = 0;
+  for (int64_t repeat = 0; repeat < repeats; ++repeat) {
+    const double ours =
+        seconds_of(compute.device, [&] { kernels::linear(x, weight, at::Tensor()); });
+    const double libtorchs = seconds_of(compute.device, [&] { at::linear(x, weight); });
+    best = std::max(best, 2.0 * M * K * N / std::min(ours, libtorchs));
+  }
+  return best;
+}
+
+// Forward, and where asked backward too.
+double flops_per_image(const BenchOptions& options) {
+  return options.is_training ? training_flops_per_image(options.config)
+                             : inference_flops_per_image(options.config);
+}
+
+}  // namespace
+
+double measure_gemm_peak(const ComputeOptions& compute, int64_t repeats) {
+  // Wide, square, and as tall as a batch of tokens: no machine is best at the same one.
+  constexpr std::array<std::array<int64_t, 3>, 3> kShapes = {
+      {{2048, 2048, 2048}, {6304, 384, 1536}, {4096, 1024, 4096}}};
+  const c10::InferenceMode guard;
+  double best = 0;
+  for (const auto& [M, K, N] : kShapes)
+    best = std::max(best, product_rate(compute, repeats, M, K, N));
+  return best;
+}
+
+BenchResult bench_model(const BenchOptions& options) {
+  FOVEA_CHECK(options.batch_size > 0 && options.steps > 0 && options.warmup_steps >= 0,
+              "bench of {} steps of {} images after {}; expected at least one of each",
+              options.steps, options.batch_size, options.warmup_steps);
+  const auto compute = compute_options(options.config.device);
+  const double peak_before = measure_gemm_peak(compute, options.peak_repeats);
+  BenchWorkload workload(options);
+  reset_peak_memory();
+  for (int64_t i = 0; i < options.warmup_steps; ++i) workload.step();
+  std::vector<double> seconds;
+  const double cpu_start = cpu_seconds();
+  for (int64_t i = 0; i < options.steps; ++i) {
+    seconds.push_back(seconds_of(compute.device, [&] { workload.step(); }));
+  }
+  const double cpu = cpu_seconds() - cpu_start;
+  std::sort(seconds.begin(), seconds.end());
+  const double median = seconds[seconds.size() / 2];
+  const auto batch = static_cast<double>(options.batch_size);
+
+  BenchResult result;
+  result.name = options.name;
+  result.mode = options.is_training ? "train" : "infer";
+  result.dtype = dtype_name(compute.dtype);
+  result.device = compute.device.str();
+  result.threads = at::get_num_threads();
+  result.batch_size = options.batch_size;
+  result.steps = options.steps;
+  result.images_per_second = batch / median;
+  result.step_ms = 1e3 * median;
+  result.step_ms_min = 1e3 * seconds.front();
+  result.step_ms_max = 1e3 * seconds.back();
+  result.cpu_ms = 1e3 * cpu / static_cast<double>(options.steps);
+  result.gflops_per_second = 1e-9 * batch * flops_per_image(options) / median;
+  result.peak_memory_bytes = peak_memory_bytes();
+  result.gemm_gflops_per_second =
+      1e-9 * std::max(peak_before, measure_gemm_peak(compute, options.peak_repeats));
+  result.gemm_share = result.gflops_per_second / result.gemm_gflops_per_second;
+  return result;
+}
+
+nn::NamedTensors bench_gradients(const BenchOptions& options) {
+  FOVEA_CHECK(options.is_training, "gradients of inference; expected training");
+  BenchWorkload workload(options);
+  for (int64_t i = 0; i < options.warmup_steps; ++i) workload.step();
+  return workload.gradients();
+}
+
+std::string BenchResult::to_json() const {
+  const nlohmann::ordered_json object = {{"name", name},
+                                         {"mode", mode},
+                                         {"dtype", dtype},
+                                         {"device", device},
+                                         {"threads", threads},
+                                         {"batch_size", batch_size},
+                                         {"steps", steps},
+                                         {"images_per_second", images_per_second},
+                                         {"step_ms", step_ms},
+                                         {"step_ms_min", step_ms_min},
+                                         {"step_ms_max", step_ms_max},
+                                         {"cpu_ms", cpu_ms},
+                                         {"gflops_per_second", gflops_per_second},
+                                         {"gemm_gflops_per_second", gemm_gflops_per_second},
+                                         {"gemm_share", gemm_share},
+                                         {"peak_memory_bytes", peak_memory_bytes}};
+  return json_text(object);
+}
+
+}  // namespace fovea::train

@@ -1,0 +1,138 @@
+#include "fovea/train/bench/bench_workload.h"
+
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/tensor.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <chrono>
+
+#include "fovea/core/error.h"
+#include "fovea/models/variables.h"
+#include "fovea/nn/unit.h"
+#include "fovea/optim/adamw.h"
+#include "fovea/optim/config.h"
+#include "fovea/optim/param_groups.h"
+#include "fovea/train/bench/example_batch.h"
+#include "fovea/train/session.h"
+
+namespace fovea::train {
+namespace {
+
+constexpr uint64_t kBenchSeed = 42;
+
+void synchronize_with(c10::Device device) {
+  if (device.is_cpu()) return;
+  c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+}
+
+// A recipe's step-0 weights, whatever it starts from, in one process, whatever it asks for.
+BenchOptions for_one_process(BenchOptions options) {
+  auto& config = options.config;
+  config.run.seed = kBenchSeed;
+  config.init = {};
+  const auto recompute = config.parallel.recompute;
+  const auto every = config.parallel.recompute_every;
+  config.parallel = {};
+  config.parallel.recompute = recompute;
+  config.parallel.recompute_every = every;
+  return options;
+}
+
+}  // namespace
+
+double seconds_of(c10::Device device, const std::function<void()>& work) {
+  synchronize_with(device);
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  synchronize_with(device);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+BenchWorkload::BenchWorkload(const BenchOptions& options) : options_(for_one_process(options)) {
+  const auto& config = options_.config;
+  const auto step_options = train::step_options(config);
+  if (options_.is_training && options_.is_recipe) {
+    state_.emplace(config, mesh_, step_options);
+    state_->start_fp8(options_.batch_size, /*saved=*/nullptr);
+    model_ = state_->model;
+  } else {
+    model_ = models::build_model(config.model, step_options.compute.device);
+    model_->init_weights(kBenchSeed);
+  }
+  model_->train(options_.is_training);
+  batch_ = noise_batch(config, *model_, options_.batch_size);
+  if (state_) {
+    stepper_.emplace(*state_->model, *state_->task, *state_->optimizer, state_->ema.get(),
+                     state_->options, numbers_on(step_options.compute.device));
+    use_graphs(*stepper_, config.device, step_options.compute.device);
+    return;
+  }
+  sample_ = to_tensors(batch_, 0, options_.batch_size, step_options.compute);
+  if (options_.is_training) {
+    const optim::OptimConfig adamw{optim::AdamWConfig()};
+    optimizer_ = optim::make_optimizer(adamw, optim::param_groups(*model_, adamw));
+  } else {
+    copies_ = kernels::WeightCopies::of_model(model_->parameters());
+  }
+}
+
+void BenchWorkload::step() {
+  if (!options_.is_training) return infer();
+  options_.is_recipe ? train_recipe() : train_classifier();
+}
+
+void BenchWorkload::infer() {
+  const c10::InferenceMode guard;
+  const models::ChannelScope channels(*model_, sample_.variables);
+  forward(*model_, sample_);
+}
+
+void BenchWorkload::classifier_gradients() {
+  const nn::StepScope scope(kBenchSeed, step_++, sample_.rows);
+  const models::ChannelScope channels(*model_, sample_.variables);
+  optimizer_->zero_grad();
+  const auto logits = forward(*model_, sample_).to(at::kFloat);  // [B, num_classes]
+  at::cross_entropy_loss(logits, sample_.labels).backward();
+}
+
+void BenchWorkload::train_classifier() {
+  classifier_gradients();
+  optimizer_->step(/*lr=*/1e-3);
+}
+
+void BenchWorkload::train_recipe() {
+  stepper_->take(batch_, step_++, /*lr=*/1e-4);
+  // As often as a long run with the defaults of `log` asks.
+  constexpr int64_t kManySteps = 2000;
+  const bool is_due = stepper_->num_taken() == steps_of_a_line(LogConfig(), kManySteps);
+  if (is_due || !stepper_->is_late()) stepper_->outcomes();
+}
+
+nn::NamedTensors BenchWorkload::gradients() {
+  if (batch_.images.empty() || !batch_.masks.empty() || !batch_.targets.empty()) {
+    fail<ConfigError>(
+        "gradients for a comparison: expected a model of whole images and their classes; found {}",
+        batch_.images.empty()   ? "one of patches"
+        : !batch_.masks.empty() ? "a task with masks"
+                                : "labels that are mixed (data.mixup)");
+  }
+  nn::NamedTensors named = {{"images", at::tensor(batch_.images).view(batch_.image_shape)},
+                            {"labels", at::tensor(batch_.labels)}};
+  for (const auto& item : model_->named_parameters()) {
+    named.emplace_back("weights." + item.key(), item.value().detach().clone());
+  }
+  if (options_.is_recipe) {
+    auto options = state_->options;
+    options.max_grad_norm = options.max_grad_value = options.max_grad_ratio = 0;
+    compute_gradients(*model_, *state_->task, *state_->optimizer, batch_, step_++, options);
+  } else {
+    classifier_gradients();
+  }
+  for (const auto& spec : (state_ ? state_->optimizer : optimizer_)->params()) {
+    named.emplace_back("gradients." + spec.name, spec.param.grad());
+  }
+  return named;
+}
+
+}  // namespace fovea::train

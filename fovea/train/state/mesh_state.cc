@@ -1,0 +1,139 @@
+#include "fovea/train/state/mesh_state.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "fovea/core/error.h"
+#include "fovea/core/json.h"
+#include "fovea/train/ranks.h"
+#include "fovea/train/session.h"
+#include "fovea/train/step/fp8_start.h"
+
+namespace fovea::train {
+namespace {
+
+using parallel::MeshAxis;
+
+std::unique_ptr<optim::Ema> make_ema(const TrainConfig& config, optim::Optimizer& optimizer) {
+  const auto& ema = config.trainer.ema;
+  if (!ema.enabled) return nullptr;
+  return std::make_unique<optim::Ema>(optimizer,
+                                      optim::EmaOptions{.decay = ema.decay, .warmup = ema.warmup});
+}
+
+// Of the ranks that share out the first copy, with shard_outer all copies.
+checkpoint::StoreOptions store_options(const TrainConfig& config, const parallel::DeviceMesh& mesh,
+                                       const Sharing& sharing) {
+  auto& owners = sharing.owners();
+  auto& tp = mesh.axis(MeshAxis::kTp);
+  return {.keep = config.checkpoint.keep,
+          .async = config.checkpoint.async,
+          .writer = owners.rank() * tp.size() + tp.rank(),
+          .num_writers = owners.size() * tp.size(),
+          .barrier =
+              [&owners, &tp] {
+                owners.barrier("the folder of a checkpoint");
+                tp.barrier("the folder of a checkpoint");
+              },
+          .patience = config.launch.timeout};
+}
+
+}  // namespace
+
+MeshState::MeshState(const TrainConfig& run_config, const parallel::DeviceMesh& run_mesh,
+                     const StepOptions& step_options)
+    : MeshState(run_config, run_mesh, ModelStart(run_config, step_options.compute), step_options) {}
+
+MeshState::MeshState(const TrainConfig& run_config, const parallel::DeviceMesh& run_mesh,
+                     const ModelStart& start, const StepOptions& step_options)
+    : config(run_config),
+      mesh(run_mesh),
+      model(start.model()),
+      model_parallel(share_out_model(config, *model, mesh)),
+      task(make_task(config.task, *model)),
+      shards(make_shards(config, *model, mesh, start.values(*model_parallel))),
+      optimizer(make_optimizer(config, *model, sharing())),
+      reducer(shards ? nullptr : make_reducer(config.parallel, *optimizer, data_ranks())),
+      ema(make_ema(config, *optimizer)),
+      scaler(make_grad_scaler(config)),
+      options(step_options) {
+  options.ranks = &data_ranks();
+  options.reducer = reducer.get();
+  options.shards = shards.get();
+  options.scaler = scaler.get();
+  options.model_parallel = model_parallel.get();
+}
+
+void MeshState::start_fp8(int64_t samples_of_pass, const nlohmann::json* saved) {
+  fp8 = make_fp8(config, *model, options.compute.device,
+                 {.samples = std::max<int64_t>(1, samples_of_pass),
+                  .cp = mesh.axis(MeshAxis::kCp).size(),
+                  .all = &mesh.world().all(),
+                  .saved = saved,
+                  .are_gathered = shards != nullptr});
+  options.fp8 = fp8.get();
+}
+
+void MeshState::check_same_weights() const {
+  train::check_same_weights(*model, mesh, *model_parallel, shards.get());
+}
+
+checkpoint::State MeshState::save() const {
+  auto state = state_of(*model, *optimizer, ema.get(), sharing());
+  state.scalars = {{"optimizer_steps", optimizer->steps_taken()}};
+  if (scaler) state.scalars["grad_scaler"] = scaler->state();
+  if (fp8) state.scalars["fp8"] = fp8->state();
+  return state;
+}
+
+void MeshState::load(const checkpoint::State& saved) {
+  load_into(*model, *optimizer, ema.get(), sharing(), saved);
+  const auto of_scaler = JsonValue(saved.scalars, saved.source).find("grad_scaler");
+  if ((scaler != nullptr) != of_scaler.has_value()) {
+    fail<CheckpointError>(
+        "{}: the checkpoint has {} loss scale, and this run {}; expected the same settings",
+        saved.source, scaler ? "no" : "a", scaler ? "has one" : "has none");
+  }
+  if (scaler) scaler->load_state(of_scaler->raw());
+}
+
+void MeshState::open_checkpoints(const std::string& folder) {
+  checkpoints = std::make_unique<checkpoint::Store>(folder, store_options(config, mesh, sharing()));
+}
+
+bool MeshState::has_writers_parts() const {
+  const bool is_of_first =
+      sharing().has_outer_parts() || mesh.coordinate(MeshAxis::kDpReplicate) == 0;
+  return is_of_first && mesh.coordinate(MeshAxis::kCp) == 0;
+}
+
+std::optional<checkpoint::State> MeshState::load_latest() {
+  auto& world = mesh.world();
+  const auto wanted = wanted_parts(*model, *optimizer, ema.get(), sharing());
+  for (;;) {
+    const double newest =
+        world.is_first() ? static_cast<double>(checkpoints->newest().value_or(-1)) : -1;
+    const auto step =
+        std::llround(parallel::max_over_ranks(world.all(), newest, "the step to go on from"));
+    if (step < 0) return {};
+    std::optional<checkpoint::State> found;
+    std::string fault;
+    try {
+      found = checkpoints->load(step, wanted);
+    } catch (const CheckpointError& error) {
+      fault = error.what();
+    }
+    const auto faults = parallel::all_gather_text(world.all(), fault, "faults of a checkpoint");
+    const auto first = std::find_if(faults.begin(), faults.end(),
+                                    [](const std::string& text) { return !text.empty(); });
+    if (first == faults.end()) return found;
+    if (world.is_first()) checkpoints->refuse(step, *first);
+  }
+}
+
+models::ModelPtr MeshState::whole_model(bool is_wanted) const {
+  return train::whole_model(config, model, *optimizer, sharing(), is_wanted);
+}
+
+}  // namespace fovea::train

@@ -1,0 +1,233 @@
+#include "fovea/train/step/step_graph.h"
+
+#include <ATen/core/grad_mode.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+#include "fovea/core/error.h"
+#include "fovea/core/log.h"
+#include "fovea/core/trace.h"
+
+namespace fovea::train {
+namespace {
+
+struct BatchMember {
+  const char* name;
+  at::Tensor& (*of)(TensorBatch&);
+};
+
+// What a recorded step may read of a batch.
+constexpr std::array kBatchMembers = {
+    BatchMember{"images", [](TensorBatch& batch) -> at::Tensor& { return batch.images; }},
+    BatchMember{"labels", [](TensorBatch& batch) -> at::Tensor& { return batch.labels; }},
+    BatchMember{"host labels", [](TensorBatch& batch) -> at::Tensor& { return batch.host_labels; }},
+    BatchMember{"patches", [](TensorBatch& batch) -> at::Tensor& { return batch.patches.tokens; }},
+    BatchMember{"sizes", [](TensorBatch& batch) -> at::Tensor& { return batch.patches.sizes; }},
+    BatchMember{"centers", [](TensorBatch& batch) -> at::Tensor& { return batch.patches.centers; }},
+    BatchMember{"padding", [](TensorBatch& batch) -> at::Tensor& { return batch.patches.padding; }},
+    BatchMember{"patch labels",
+                [](TensorBatch& batch) -> at::Tensor& { return batch.patch_labels; }},
+    BatchMember{"host patch labels",
+                [](TensorBatch& batch) -> at::Tensor& { return batch.host_patch_labels; }},
+    BatchMember{"masks", [](TensorBatch& batch) -> at::Tensor& { return batch.masks; }},
+    BatchMember{"host masks", [](TensorBatch& batch) -> at::Tensor& { return batch.host_masks; }},
+    BatchMember{"rows", [](TensorBatch& batch) -> at::Tensor& { return batch.rows; }},
+    BatchMember{"indices", [](TensorBatch& batch) -> at::Tensor& { return batch.indices; }},
+    BatchMember{"stamp", [](TensorBatch& batch) -> at::Tensor& { return batch.stamp; }},
+    BatchMember{"host stamp", [](TensorBatch& batch) -> at::Tensor& { return batch.host_stamp; }}};
+
+// A batch of which nothing lies in another one's memory.
+TensorBatch own_copy(TensorBatch batch) {
+  for (const auto& [name, of] : kBatchMembers) {
+    if (of(batch).defined()) of(batch) = of(batch).clone();
+  }
+  if (batch.patches.images.defined()) batch.patches.images = batch.images;
+  batch.patches.boxes = at::Tensor();  // the rest is of the loader's buffers
+  batch.trees = {};
+  batch.patching = nullptr;
+  return batch;
+}
+
+bool has_weights(const std::vector<TensorBatch>& passes) {
+  return std::any_of(passes.begin(), passes.end(),
+                     [](const TensorBatch& pass) { return pass.weights.defined(); });
+}
+
+}  // namespace
+
+std::string why_not_recorded(const models::Model& model, const Task& task,
+                             const optim::Optimizer& optimizer, const StepOptions& options) {
+  const bool shares_model = options.model_parallel && options.model_parallel->is_on();
+  if ((options.ranks && options.ranks->size() > 1) || options.shards || shares_model) {
+    return "several processes train together";
+  }
+  if (options.scaler) return "the scale of the loss follows from numbers of the step before";
+  if (options.fp8) return "the host works out the scales of FP8";
+  if (options.features) return "the features of a frozen backbone come from the host";
+  if (model.takes_packed()) {
+    return "the numbers of patches of a batch are the host's";
+  }
+  if (!task.can_be_recorded()) return "the task's loss takes numbers of each step from the host";
+  if (!optimizer.can_be_recorded()) return "the optimizer has no update in one pass";
+  return {};
+}
+
+void say_not_recorded(const std::string& reason, bool is_asked_for) {
+  const auto text =
+      fmt::format("device.cuda_graph: steps are not recorded, as {}; results are the same", reason);
+  is_asked_for ? log_warning(text) : log_info(text);
+}
+
+StepGraph::StepGraph(StepGraphParts parts, kernels::MakeDeviceGraph make)
+    : parts_(std::move(parts)), make_(std::move(make)) {}
+
+// Equal for batches of which one step can be a replay of the other's.
+std::string StepGraph::layout_of(const std::vector<TensorBatch>& passes) const {
+  std::string text;
+  for (auto pass : passes) {
+    if (!text.empty()) text += "; ";
+    for (const auto& [name, of] : kBatchMembers) {
+      const auto& x = of(pass);
+      if (!x.defined()) continue;
+      text += fmt::format("{} {} [{}], ", name, c10::toString(x.scalar_type()),
+                          fmt::join(x.sizes(), ", "));
+    }
+    text += fmt::format("channels [{}]", fmt::join(pass.variables, ", "));
+    if (pass.patches.has_padding) text += *pass.patches.has_padding ? ", padding" : ", no padding";
+    const auto further = parts_.task.recorded_for(pass);
+    if (!further.empty()) text += ", " + further;
+  }
+  return text;
+}
+
+LateStep StepGraph::take(const StepInput& batch, const LateStepOptions& how) {
+  if (is_off_) return parts_.take(batch, how);
+  const auto passes = passes_of(batch, how.step);
+  const auto input = input_of_passes(batch, passes);
+  // The host adds weights of samples up; they are those of samples that could not be read.
+  if (has_weights(passes)) return parts_.take(input, how);
+  auto layout = layout_of(passes);
+  if (layout != layout_) {
+    if (is_recorded_) {
+      say_other_layout(layout, how.step);
+    } else {
+      layout_ = std::move(layout);
+      num_warm_ups_ = 0;
+    }
+  } else if (is_recorded_ || (num_warm_ups_ == kWarmUps && record(input, passes, how))) {
+    return replay(passes, how);
+  }
+  return is_recorded_ || is_off_ ? parts_.take(input, how) : warm_up(input, how);
+}
+
+// The last one where the recorded one will be.
+LateStep StepGraph::warm_up(const StepInput& batch, const LateStepOptions& how) {
+  if (++num_warm_ups_ < kWarmUps) return parts_.take(batch, how);
+  if (!graph_) graph_ = make_(parts_.options.compute.device);
+  if (!graph_) {
+    give_up("the device has no graphs");
+    return parts_.take(batch, how);
+  }
+  LateStep result;
+  graph_->rehearse([&] { result = parts_.take(batch, how); });
+  return result;
+}
+
+void StepGraph::say_other_layout(const std::string& layout, int64_t step) {
+  if (has_said_layout_) return;
+  has_said_layout_ = true;
+  log_info(
+      fmt::format("device.cuda_graph: step {} is not a replay, as its batch has {}, and that "
+                  "of the recorded one {}; nor are others like it",
+                  step, layout, layout_));
+}
+
+// With stamps, which the step's masks are drawn by.
+std::vector<TensorBatch> StepGraph::passes_of(const StepInput& batch, int64_t step) const {
+  const auto size = size_of_pass(batch, parts_.options);
+  std::vector<TensorBatch> passes;
+  for (int64_t begin = 0; begin < batch.size; begin += size) {
+    passes.push_back(batch.tensors(begin, std::min(batch.size, begin + size)));
+    auto& pass = passes.back();
+    const auto counter = static_cast<uint32_t>(step);
+    pass.host_stamp = kernels::drop_stamp(counter, pass.rows, at::kCPU);
+    pass.stamp = kernels::drop_stamp(counter, pass.rows, parts_.options.compute.device);
+  }
+  return passes;
+}
+
+StepInput StepGraph::input_of_passes(const StepInput& batch,
+                                     const std::vector<TensorBatch>& passes) const {
+  return {.size = batch.size,
+          .position = batch.position,
+          .tensors = [&passes, size = size_of_pass(batch, parts_.options)](
+                         int64_t begin,
+                         int64_t /*end*/) { return passes.at(static_cast<size_t>(begin / size)); },
+          .has_passes = true};
+}
+
+// False: it failed, and the step has not been taken.
+bool StepGraph::record(const StepInput& batch, const std::vector<TensorBatch>& passes,
+                       const LateStepOptions& how) {
+  passes_.clear();
+  for (const auto& pass : passes) passes_.push_back(own_copy(pass));
+  FOVEA_CHECK(how.clip_before.defined(), "step {}: no step before the one to record", how.step);
+  clip_before_ = how.clip_before.clone();
+  const LateStepOptions recorded{.step = how.step, .lr = how.lr, .clip_before = clip_before_};
+  const auto input = input_of_passes(batch, passes_);
+  try {
+    graph_->record([&] {
+      const kernels::RecordingScope scope(host_, *graph_);
+      result_ = parts_.take(input, recorded);
+    });
+  } catch (const std::exception& error) {
+    // An error of the batch itself comes again in the eager step.
+    const std::string what = error.what();
+    give_up(fmt::format("recording step {} failed: {}", how.step, what.substr(0, what.find('\n'))));
+    return false;
+  }
+  is_recorded_ = true;
+  log_info(fmt::format(
+      "device.cuda_graph: step {} and those after it are replays of one recorded step", how.step));
+  return true;
+}
+
+LateStep StepGraph::replay(const std::vector<TensorBatch>& passes, const LateStepOptions& how) {
+  const trace::Scope replays("replay");
+  const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < passes.size(); ++i) {
+    auto from = passes[i];
+    for (const auto& [name, of] : kBatchMembers) {
+      if (of(from).defined()) of(passes_[i]).copy_(of(from), /*non_blocking=*/true);
+    }
+  }
+  clip_before_.copy_(how.clip_before);
+  host_.check();
+  optim::StepExtras extras;
+  if (parts_.ema) parts_.ema->join(how.step, extras);
+  parts_.optimizer.step_by_replay(how.lr, extras, [&] {
+    host_.fill();
+    graph_->replay();
+  });
+  ++num_replays_;
+  // The next replay writes where this one did.
+  LateStep result{.sums = result_.sums, .clip = result_.clip.clone()};
+  result.sums.loss = result.sums.loss.clone();
+  for (auto& [name, sum] : result.sums.sums) sum = sum.clone();
+  return result;
+}
+
+void StepGraph::give_up(const std::string& reason) {
+  say_not_recorded(reason, parts_.is_asked_for);
+  is_off_ = true;
+  result_ = {};
+  graph_.reset();
+  host_ = {};
+  passes_.clear();
+  clip_before_ = at::Tensor();
+  parts_.optimizer.mark_changed();  // of copies of weights some may be noted only
+}
+
+}  // namespace fovea::train
