@@ -122,7 +122,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm_backward(
 }
 
 // a: [M, K], b: [K, N], codes of FP8 -> [M, N].
-at::Tensor scaled_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& /*of_a*/,
+at::Tensor meta_scaled_mm(const at::Tensor& a, const at::Tensor& b, const at::Tensor& /*of_a*/,
                           const at::Tensor& /*of_b*/, const std::optional<at::Tensor>& /*bias*/,
                           const std::optional<at::Tensor>& /*of_result*/,
                           std::optional<at::ScalarType> dtype, bool /*sums_fast*/) {
@@ -181,7 +181,7 @@ MetaKernels::MetaKernels()
   library_.impl("log_sigmoid_backward", log_sigmoid_backward);
   library_.impl("var.correction", variance);
   library_.impl("native_layer_norm_backward", layer_norm_backward);
-  library_.impl("_scaled_mm", scaled_product);
+  library_.impl("_scaled_mm", meta_scaled_mm);
   library_.impl("native_batch_norm", batch_norm);
   library_.impl("native_batch_norm_backward", batch_norm_backward);
   library_.impl("convolution_overrideable", convolution);
