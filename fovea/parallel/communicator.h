@@ -40,7 +40,8 @@ using CollectiveCounts = std::map<Collective, CollectiveCount>;
 class Pending {
  public:
   virtual ~Pending() = default;
-  // Throws RankError: another rank failed, is gone, or did not come in time.
+  // Of tensors on a device the current stream waits, and the host goes on where the device has a
+  // back end of its own. Throws RankError: another rank failed, is gone, or did not come in time.
   virtual void wait() = 0;
 };
 

@@ -6,32 +6,21 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/sum.h>
-#include <c10/util/Exception.h>
 
-#include <algorithm>
 #include <functional>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "fovea/core/trace.h"
+#include "fovea/parallel/device_work.h"
 #include "fovea/parallel/rank_wait.h"
 
 namespace fovea::parallel {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using std::chrono::microseconds;
 using std::chrono::milliseconds;
-
-constexpr microseconds kLongestPoll{500};  // between two looks at a device
-
-std::string reason_of(const std::exception& error) {
-  const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
-  const std::string text = of_torch ? of_torch->what_without_backtrace() : error.what();
-  return text.substr(0, text.find('\n'));
-}
 
 bool is_of_device(const at::Tensor& x) { return x.defined() && !x.device().is_cpu(); }
 
@@ -48,12 +37,10 @@ at::Tensor borrowed(const at::Tensor& x) {
 // What is under way, and what is left to do when it is there.
 struct Job {
   c10::intrusive_ptr<c10d::Work> work;
-  bool is_on_device = false;
   // Gloo's threads let go of their tensors some time after the work is done. They borrow these
   // instead, so that a wait frees them, and a step's peak memory is the same each time.
   std::vector<at::Tensor> lent{};
   std::vector<std::function<void()>> then{};  // one after another
-  std::optional<trace::Span> span{};  // of work on a device: ends when it has been waited for
 };
 
 class PendingWork : public Pending {
@@ -77,21 +64,14 @@ class PendingWork : public Pending {
     job_.then.clear();
     job_.lent.clear();
     watch_.add_wait(std::chrono::duration<double>(Clock::now() - start).count());
-    if (!job_.span) return;
-    job_.span->end = trace::now();
-    trace::add(*std::move(job_.span));
-    job_.span.reset();
   }
 
  private:
   // False: not yet. Throws where the work has failed.
   bool is_over(milliseconds patience) {
     const auto& work = job_.work;
-    if (job_.is_on_device && !is_done_on_device(patience)) return false;
     try {
-      // NCCL ends a group whose timed wait runs out; by now there is nothing to wait for but
-      // streams.
-      job_.is_on_device ? work->wait() : work->wait(patience);
+      work->wait(patience);
       return true;
     } catch (const std::exception& error) {
       // A wait that ran out of patience throws as well.
@@ -100,19 +80,36 @@ class PendingWork : public Pending {
     }
   }
 
-  bool is_done_on_device(milliseconds patience) const {
-    const auto deadline = Clock::now() + patience;
-    for (microseconds pause{10}; !job_.work->isCompleted();
-         pause = std::min(2 * pause, kLongestPoll)) {
-      if (Clock::now() > deadline) return false;
-      std::this_thread::sleep_for(pause);
-    }
-    return true;
-  }
-
   Job job_;
   RankWait wait_;
   Watch& watch_;
+};
+
+// Of a device: see Note [Waits on a device].
+class PendingOnDevice : public Pending {
+ public:
+  PendingOnDevice(c10::intrusive_ptr<c10d::Work> work, RankWait wait,
+                  std::optional<trace::Span> span, DeviceWork& device_work)
+      : work_(std::move(work)),
+        wait_(std::move(wait)),
+        span_(std::move(span)),
+        device_work_(device_work) {}
+
+  void wait() override {
+    if (!work_) return;
+    try {
+      work_->wait();
+    } catch (const std::exception& error) {
+      wait_.fail_broken(reason_of(error));
+    }
+    device_work_.follow(std::exchange(work_, {}), wait_, std::move(span_));
+  }
+
+ private:
+  c10::intrusive_ptr<c10d::Work> work_;
+  RankWait wait_;
+  std::optional<trace::Span> span_;
+  DeviceWork& device_work_;
 };
 
 class GroupCommunicator : public Communicator {
@@ -121,7 +118,11 @@ class GroupCommunicator : public Communicator {
       : Communicator(options.rank, options.size),
         backends_(std::move(backends)),
         timeout_(options.timeout),
-        watch_(watch) {}
+        watch_(watch) {
+    if (!backends_.device) return;
+    const auto give_up = [device = backends_.device] { device->abort(); };
+    device_work_ = std::make_unique<DeviceWork>(watch, give_up);
+  }
 
  private:
   std::unique_ptr<Pending> start(const Request& request) override {
@@ -129,20 +130,19 @@ class GroupCommunicator : public Communicator {
                   watch_);
     wait.check_failure();
     auto span = span_of(request, wait.operation());
+    if (is_of_device(request.in) && backends_.device) {
+      return std::make_unique<PendingOnDevice>(begin(request, *backends_.device), std::move(wait),
+                                               std::move(span), *device_work_);
+    }
     Job job;
-    job.is_on_device = is_of_device(request.in) && backends_.device;
-    if (job.is_on_device) {
-      job.work = begin(request, *backends_.device);
-    } else if (is_of_device(request.in)) {
+    if (is_of_device(request.in)) {
       const auto staged = through_host(request);
       begin_on_host(staged, job);
       job.then.push_back([to = request.out, from = staged.out] { to.copy_(from); });
     } else {
       begin_on_host(request, job);
     }
-    if (span && job.is_on_device) {
-      job.span = std::move(span);
-    } else if (span) {
+    if (span) {
       job.work->getFuture()->addCallback([done = *std::move(span)](c10::ivalue::Future&) mutable {
         done.end = trace::now();
         trace::add(std::move(done));
@@ -233,6 +233,7 @@ class GroupCommunicator : public Communicator {
   Backends backends_;
   milliseconds timeout_;
   Watch& watch_;
+  std::unique_ptr<DeviceWork> device_work_;  // null: no device has a back end
 };
 
 }  // namespace

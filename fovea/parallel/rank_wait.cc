@@ -1,5 +1,7 @@
 #include "fovea/parallel/rank_wait.h"
 
+#include <c10/util/Exception.h>
+
 #include <thread>
 #include <utility>
 
@@ -15,18 +17,23 @@ constexpr milliseconds kSlice{500};            // between two looks at how the o
 constexpr milliseconds kReasonPatience{4000};  // for the reason of a broken connection
 constexpr milliseconds kSilenceOfTheDead{2500};
 
-class LookAtOthers {
- public:
-  explicit LookAtOthers(Watch& watch) : watch_(watch) { watch_.look_at_others(true); }
-  ~LookAtOthers() { watch_.look_at_others(false); }
-  LookAtOthers(const LookAtOthers&) = delete;
-  LookAtOthers& operator=(const LookAtOthers&) = delete;
-
- private:
-  Watch& watch_;
-};
-
 }  // namespace
+
+std::string reason_of(const std::exception& error) {
+  const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+  const std::string text = of_torch ? of_torch->what_without_backtrace() : error.what();
+  return text.substr(0, text.find('\n'));
+}
+
+std::string reason_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& thrown) {
+    return reason_of(thrown);
+  } catch (...) {
+    return "an error without words";
+  }
+}
 
 RankWait::RankWait(std::string operation, milliseconds timeout, Watch& watch)
     : operation_(std::move(operation)), timeout_(timeout), watch_(watch) {}
@@ -37,13 +44,17 @@ void RankWait::until(const std::function<bool(milliseconds)>& is_over) {
   const LookAtOthers look(watch_);
   const auto start = WaitClock::now();
   while (!is_over(kSlice)) {
-    check_failure();
-    if (const auto silent = watch_.silent_ranks(watch_.stale()); !silent.empty()) {
-      throw RankError(fmt::format("{}: {}; it was stopped, killed or cut off", where(), silent));
-    }
-    if (WaitClock::now() - start > timeout_) fail_late();
+    check(std::chrono::duration_cast<milliseconds>(WaitClock::now() - start));
   }
   watch_.at_operation("computing");
+}
+
+void RankWait::check(milliseconds waited) const {
+  check_failure();
+  if (const auto silent = watch_.silent_ranks(watch_.stale()); !silent.empty()) {
+    throw RankError(fmt::format("{}: {}; it was stopped, killed or cut off", where(), silent));
+  }
+  if (waited > timeout_) fail_late();
 }
 
 std::string RankWait::where() const {
@@ -51,6 +62,7 @@ std::string RankWait::where() const {
 }
 
 void RankWait::check_failure() const {
+  watch_.check_fault();
   if (const auto failure = watch_.failure()) fail_because(*failure);
 }
 

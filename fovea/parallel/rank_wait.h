@@ -2,12 +2,29 @@
 #pragma once
 
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <string>
 
 #include "fovea/parallel/watch.h"
 
 namespace fovea::parallel {
+
+// While alive, the beats of the other ranks are read.
+class LookAtOthers {
+ public:
+  explicit LookAtOthers(Watch& watch) : watch_(watch) { watch_.look_at_others(true); }
+  ~LookAtOthers() { watch_.look_at_others(false); }
+  LookAtOthers(const LookAtOthers&) = delete;
+  LookAtOthers& operator=(const LookAtOthers&) = delete;
+
+ private:
+  Watch& watch_;
+};
+
+// What an exception of libtorch or the network says, in one line.
+std::string reason_of(const std::exception& error);
+std::string reason_of(const std::exception_ptr& error);
 
 class RankWait {
  public:
@@ -17,6 +34,8 @@ class RankWait {
   // Returns once `is_over` says so; it gets the longest time that it may wait by itself. Throws
   // RankError: another rank failed, is silent for too long, or `timeout` is over.
   void until(const std::function<bool(std::chrono::milliseconds)>& is_over);
+  // Throws RankError where there is no use in waiting on, so long after the start.
+  void check(std::chrono::milliseconds waited) const;
   // The connection to a rank is gone: that rank, or a third one, may have told why.
   [[noreturn]] void fail_broken(const std::string& reason) const;
   // Throws where a failure of another rank is known already.

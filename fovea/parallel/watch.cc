@@ -133,6 +133,26 @@ void Watch::on_alone(std::function<void(const std::string&)> end, milliseconds p
   wake_.notify_all();
 }
 
+void Watch::add_fault(std::exception_ptr fault) {
+  const std::lock_guard lock(mutex_);
+  if (!fault_) fault_ = std::move(fault);
+}
+
+void Watch::check_fault() const {
+  const std::lock_guard lock(mutex_);
+  if (fault_) std::rethrow_exception(fault_);
+}
+
+void Watch::end_alone(const std::string& why) {
+  post(why, ExitCode::kHang);
+  std::function<void(const std::string&)> end;
+  {
+    const std::lock_guard lock(mutex_);
+    end = end_alone_;
+  }
+  if (end) end(why);
+}
+
 void Watch::add_wait(double seconds) {
   const std::lock_guard lock(mutex_);
   wait_seconds_ += seconds;
@@ -146,8 +166,8 @@ double Watch::take_wait_seconds() {
 void Watch::look_at_others(bool is_wanted) {
   {
     const std::lock_guard lock(mutex_);
-    if (is_looking_ == is_wanted) return;
-    is_looking_ = is_wanted;
+    num_looking_ += is_wanted ? 1 : -1;
+    if (num_looking_ != (is_wanted ? 1 : 0)) return;
     for (auto& beat : beats_) beat = {"", Clock::now()};
   }
   wake_.notify_all();
@@ -203,7 +223,7 @@ void Watch::beat() {
   std::unique_lock lock(mutex_);
   const auto text = to_text(RankBeat{.count = ++count_, .step = step_, .operation = operation_});
   const auto to_post = to_post_;
-  const bool is_known = failure_.has_value(), is_looking = is_looking_;
+  const bool is_known = failure_.has_value(), is_looking = num_looking_ > 0;
   lock.unlock();
   store_->set(beat_key(rank_), text);
   std::optional<std::string> found;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -71,7 +72,7 @@ class Watch {
   // Those since the last call.
   double take_wait_seconds();
 
-  // From now on, or no longer, the other ranks' beats are read.
+  // The other ranks' beats are read while more asked for it than took it back.
   void look_at_others(bool is_wanted);
   // The first failure that a rank told of, if any. A store that does not answer is one of no rank.
   std::optional<RankFailure> failure() const;
@@ -80,10 +81,16 @@ class Watch {
   // What each rank was last known to do, in words; at most the first ones of many.
   std::string whereabouts() const;
   std::chrono::milliseconds stale() const { return stale_; }
+  // What this rank itself found to have failed on a device, for the host to hear of: the first one.
+  void add_fault(std::exception_ptr fault);
+  // Throws it, if there was any.
+  void check_fault() const;
   // Called once, from the thread of the watch, when this rank is alone and has not ended `patience`
   // later; empty: nobody is told.
   void on_alone(std::function<void(const std::string& why)> end,
                 std::chrono::milliseconds patience = std::chrono::milliseconds(6000));
+  // Tells the others `why`, and then calls what on_alone was given, if anything.
+  void end_alone(const std::string& why);
 
   // Tells the others. -> false where another rank's failure came first. Waits some seconds at most.
   bool post(const std::string& message, ExitCode code);
@@ -109,10 +116,12 @@ class Watch {
   int64_t count_ = 0, step_ = -1;
   std::string operation_ = "starting";
   double wait_seconds_ = 0;
-  bool is_looking_ = false, is_stopping_ = false, is_lost_ = false;
+  int num_looking_ = 0;
+  bool is_stopping_ = false, is_lost_ = false;
   Clock::time_point last_round_ = Clock::now();
   std::vector<Beat> beats_;
   std::optional<RankFailure> failure_, to_post_;
+  std::exception_ptr fault_;
   std::string loss_;  // why the store is gone
   std::function<void(const std::string&)> end_alone_;
   std::chrono::milliseconds alone_patience_{0};

@@ -208,6 +208,10 @@ void World::check(const std::vector<int64_t>& ranks, Communicator& group) {
   group.set_check([check](const std::string& collective) { check->agree(collective); });
 }
 
+void World::check() const {
+  if (links_) links_->watch->check_fault();
+}
+
 void World::at_step(int64_t step) {
   if (links_) links_->watch->at_step(step);
 }

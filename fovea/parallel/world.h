@@ -62,8 +62,13 @@ class World {
   // What it does besides collectives, such as "writing the report".
   void at_operation(const std::string& operation);
 
+  // After numbers came from a device: throws RankError where they are void, as a collective that it
+  // had still to do after its wait has failed. The next collective throws the same.
+  void check() const;
+
   // Seconds that this rank stood in collectives, of all groups, since the last call: for the
-  // exchange itself, and for ranks that came later. 0 for one process.
+  // exchange itself, and for ranks that came later. 0 for one process, and for what a device waits
+  // for by itself.
   double take_wait_seconds();
 
   // `end` is called, from another thread, some seconds after this rank has lost the place where the

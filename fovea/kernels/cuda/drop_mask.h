@@ -1,4 +1,5 @@
-// The words of Note [Drop masks] (../elementwise/drop.h) on a GPU, bit for bit as the CPU draws them.
+// The words of Note [Drop masks] (../elementwise/drop.h) on a GPU, bit for bit as the CPU draws
+// them.
 #pragma once
 
 #include <cstdint>
