@@ -118,14 +118,27 @@ std::vector<OpenInput> open_encoded(std::vector<EncodedInput> images) {
   return opened;
 }
 
+// A model of images has volumes where slices are cut out of them.
 void check_form(const std::vector<OpenInput>& inputs, const train::Inference& inference) {
-  if (inference.input.spatial_dims != 3) return;
+  const bool takes_images = inference.input.spatial_dims != 3;
+  const bool takes_volumes =
+      !takes_images ||
+      std::holds_alternative<std::shared_ptr<const data::VolumePipeline>>(inference.transforms);
   for (const auto& input : inputs) {
-    if (!input.samples || input.samples->form() == data::SampleForm::kVolume) continue;
-    fail<ConfigError>(
-        "the model takes volumes [D, H, W], but {} is an image; expected NIfTI files, folders of "
-        "DICOM slices, or tensors",
-        input.name);
+    if (!input.samples) continue;
+    const bool is_volume = input.samples->form() == data::SampleForm::kVolume;
+    if (is_volume && !takes_volumes) {
+      fail<ConfigError>(
+          "the model takes images [H, W], but {} is a volume; expected JPEG or PNG files, or "
+          "tensors: slices of volumes are for runs that were trained on them (data.tiling.two_d)",
+          input.name);
+    }
+    if (!is_volume && !takes_images) {
+      fail<ConfigError>(
+          "the model takes volumes [D, H, W], but {} is an image; expected NIfTI files, folders of "
+          "DICOM slices, or tensors",
+          input.name);
+    }
   }
 }
 

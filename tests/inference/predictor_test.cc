@@ -217,6 +217,15 @@ TEST_F(PredictorTest, AModelOfVolumesTakesNoImages) {
               HasSubstr("a.png is an image; expected NIfTI"));
 }
 
+TEST_F(PredictorTest, AModelOfImagesTakesNoVolumes) {
+  const auto config = train::testing::tiny_volume_config(folder_);
+  const auto scans = data::build_dataset({*config.data.val->get_if<data::NiftiConfig>()});
+  EXPECT_THAT(message_of([&] {
+                predictor_.classes({{SampleInput{scans, 0, "scan.nii"}}});
+              }),
+              HasSubstr("the model takes images [H, W], but scan.nii is a volume; expected JPEG"));
+}
+
 TEST_F(PredictorTest, ChannelsComeWithTheInput) {
   auto config = train::testing::tiny_config(folder_);
   auto vit = *config.model.get_if<models::VitConfig>();
