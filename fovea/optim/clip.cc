@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 #include <vector>
 
 #include "fovea/core/error.h"
@@ -160,40 +159,6 @@ void clip_gradients_adaptively(const std::vector<ParamSpec>& params, double max_
   }
 }
 
-namespace {
-
-double clip_gradients(const at::Tensor& flat_grad, double max_norm, double max_value,
-                      const std::function<double()>& norm_of) {
-  FOVEA_CHECK(max_norm >= 0 && max_value >= 0,
-              "clip_gradients: max_norm={}, max_value={}; expected 0 (off) or more", max_norm,
-              max_value);
-  const at::NoGradGuard no_grad;
-  const double norm = norm_of();
-  if (!std::isfinite(norm)) return norm;
-  const bool is_plain = is_plain_cpu(flat_grad);
-  const std::vector<Segment> whole = {{0, flat_grad.numel()}};
-  if (max_value > 0 && is_plain) {
-    for_each_tile(whole, [&](size_t, int64_t begin, int64_t end) {
-      clamp(flat_grad.data_ptr<float>() + begin, end - begin, static_cast<float>(max_value));
-    });
-  } else if (max_value > 0) {
-    flat_grad.clamp_(-max_value, max_value);
-  }
-  if (max_norm == 0) return norm;
-  const double factor = max_norm / ((max_value > 0 ? norm_of() : norm) + 1e-6);
-  if (factor >= 1) return norm;
-  if (is_plain) {
-    for_each_tile(whole, [&](size_t, int64_t begin, int64_t end) {
-      scale(flat_grad.data_ptr<float>() + begin, end - begin, static_cast<float>(factor));
-    });
-  } else {
-    flat_grad.mul_(factor);
-  }
-  return norm;
-}
-
-}  // namespace
-
 bool scale_gradients(const at::Tensor& flat_grad, const at::Tensor& clip_state) {
   const at::NoGradGuard no_grad;
   const auto host = clip_state.cpu();
@@ -212,13 +177,34 @@ bool scale_gradients(const at::Tensor& flat_grad, const at::Tensor& clip_state) 
   return true;
 }
 
-double clip_gradients(const at::Tensor& flat_grad, double max_norm, double max_value) {
-  return clip_gradients(flat_grad, max_norm, max_value, [&] { return global_norm(flat_grad); });
-}
-
 double clip_gradients(Optimizer& optimizer, double max_norm, double max_value) {
-  return clip_gradients(optimizer.flat_grad(), max_norm, max_value,
-                        [&] { return gradient_norm(optimizer); });
+  FOVEA_CHECK(max_norm >= 0 && max_value >= 0,
+              "clip_gradients: max_norm={}, max_value={}; expected 0 (off) or more", max_norm,
+              max_value);
+  const at::NoGradGuard no_grad;
+  const double norm = gradient_norm(optimizer);
+  if (!std::isfinite(norm)) return norm;
+  const auto flat_grad = optimizer.flat_grad();
+  const bool is_plain = is_plain_cpu(flat_grad);
+  const std::vector<Segment> whole = {{0, flat_grad.numel()}};
+  if (max_value > 0 && is_plain) {
+    for_each_tile(whole, [&](size_t, int64_t begin, int64_t end) {
+      clamp(flat_grad.data_ptr<float>() + begin, end - begin, static_cast<float>(max_value));
+    });
+  } else if (max_value > 0) {
+    flat_grad.clamp_(-max_value, max_value);
+  }
+  if (max_norm == 0) return norm;
+  const double factor = max_norm / ((max_value > 0 ? gradient_norm(optimizer) : norm) + 1e-6);
+  if (factor >= 1) return norm;
+  if (is_plain) {
+    for_each_tile(whole, [&](size_t, int64_t begin, int64_t end) {
+      scale(flat_grad.data_ptr<float>() + begin, end - begin, static_cast<float>(factor));
+    });
+  } else {
+    flat_grad.mul_(factor);
+  }
+  return norm;
 }
 
 }  // namespace fovea::optim

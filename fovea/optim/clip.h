@@ -15,13 +15,11 @@ double global_norm(const at::Tensor& flat);
 // That of all of an optimizer's gradients. Collective where parameters are parts.
 double gradient_norm(Optimizer& optimizer);
 
-// Clips each element to [-max_value, max_value], then scales all so that their norm is at most
-// max_norm (torch's clip_grad_norm_: factor max_norm / (norm + 1e-6), at most 1); 0 switches either
-// off. Returns the norm before both. Gradients whose norm is not finite are left as they are: the
-// caller decides.
-double clip_gradients(const at::Tensor& flat_grad, double max_norm, double max_value = 0);
-// The same of all of an optimizer's gradients. Collective where parameters are parts.
-double clip_gradients(Optimizer& optimizer, double max_norm, double max_value);
+// Clips each element of an optimizer's gradients to [-max_value, max_value], then scales all so
+// that their norm is at most max_norm (torch's clip_grad_norm_: factor max_norm / (norm + 1e-6), at
+// most 1); 0 switches either off. Returns the norm before both. Gradients whose norm is not finite
+// are left as they are: the caller decides. Collective where parameters are parts.
+double clip_gradients(Optimizer& optimizer, double max_norm, double max_value = 0);
 
 // Multiplies by what a kernels::clip_state says, to the bits that AdamW's pass multiplies; false,
 // and nothing done, where it says that something is not finite. Waits for the state.

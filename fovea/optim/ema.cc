@@ -33,12 +33,11 @@ bool is_fused(const at::Tensor& average) {
 }  // namespace
 
 double ema_decay(const EmaOptions& options, int64_t num_updates) {
-  const int64_t updates = std::max<int64_t>(0, num_updates - options.update_after_step - 1);
+  const int64_t updates = std::max<int64_t>(0, num_updates - 1);
   if (updates == 0) return 0;
   if (!options.warmup) return options.decay;
-  const double grown =
-      1 - std::pow(1 + static_cast<double>(updates) / options.warmup_gamma, -options.warmup_power);
-  return std::max(std::min(grown, options.decay), options.min_decay);
+  const double grown = 1 - std::pow(1 + static_cast<double>(updates), -2.0 / 3);
+  return std::min(grown, options.decay);
 }
 
 void move_average(const at::Tensor& average, const at::Tensor& param, double weight) {

@@ -13,11 +13,7 @@ namespace fovea::optim {
 
 struct EmaOptions {
   double decay = 0.9999;  // share of the old average kept at each step
-  double min_decay = 0;   // where warmup is on
-  bool warmup = false;    // decay grows as 1 - (1 + step / warmup_gamma)^-warmup_power
-  double warmup_gamma = 1;
-  double warmup_power = 2.0 / 3;
-  int64_t update_after_step = 0;  // until then the average is the weights
+  bool warmup = false;    // decay grows to that, as 1 - (1 + step)^(-2 / 3)
 };
 
 // The decay of an update after `num_updates` optimizer steps (timm's `step` argument).

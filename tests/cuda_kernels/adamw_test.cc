@@ -129,7 +129,7 @@ TEST(AdamWKernelTest, MatchesTheCpusUpdate) {
   step_by_kernel(actual, {.average_weight = 0.25});
   const auto tiles = at::tensor(kTiles, at::kLong).view({-1, 3});
   kernels::adamw_step({expected.param, expected.grad, expected.exp_avg, expected.exp_avg_sq}, tiles,
-                      groups(0.25f),
+                      kernels::adamw_coefficients(groups(0.25f), at::kCPU),
                       {.clip = {}, .average = expected.average, .copy = expected.copy});
   support::expect_close(actual.average, expected.average, at::kFloat, "average");
   support::expect_close(actual.copy, expected.copy, at::kBFloat16, "copy");

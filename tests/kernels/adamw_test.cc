@@ -30,13 +30,17 @@ const std::vector<kernels::AdamWCoefficients> kGroups = {{.decay = 0.99f,
                                                           .eps = 1e-8f,
                                                           .step_size = 0.02f}};
 
+at::Tensor coefficients(const std::vector<kernels::AdamWCoefficients>& groups = kGroups) {
+  return kernels::adamw_coefficients(groups, at::kCPU);
+}
+
 at::Tensor adamw_tiles(const std::vector<int64_t>& rows) {
   return at::tensor(rows, at::kLong).view({-1, kernels::kAdamWTileColumns});
 }
 
 TEST(AdamWStepTest, IsTheFormulaInFloat64) {
   const auto start = adamw_buffers(300), b = adamw_buffers(300);
-  kernels::adamw_step(b, adamw_tiles({0, 128, 0, 128, 172, 0}), kGroups);
+  kernels::adamw_step(b, adamw_tiles({0, 128, 0, 128, 172, 0}), coefficients());
   const auto g = start.grad.to(at::kDouble), m = start.exp_avg.to(at::kDouble) * 0.9 + g * 0.1;
   const auto v = start.exp_avg_sq.to(at::kDouble) * 0.999 + g * g * 0.001;
   const auto param = start.param.to(at::kDouble) * 0.99 - m / (v.sqrt() * 20.0 + 1e-8) * 0.02;
@@ -47,23 +51,24 @@ TEST(AdamWStepTest, IsTheFormulaInFloat64) {
 
 TEST(AdamWStepTest, TilesDecideNothing) {
   const auto whole = adamw_buffers(40000), cut = adamw_buffers(40000);
-  kernels::adamw_step(whole, adamw_tiles({0, 40000, 0}), kGroups);
-  kernels::adamw_step(cut, adamw_tiles({16, 20000, 0, 0, 16, 0, 20016, 19984, 0}), kGroups);
+  kernels::adamw_step(whole, adamw_tiles({0, 40000, 0}), coefficients());
+  kernels::adamw_step(cut, adamw_tiles({16, 20000, 0, 0, 16, 0, 20016, 19984, 0}), coefficients());
   support::expect_same_bits(cut.param, whole.param, "param");
   const auto untouched = adamw_buffers(40000), none = adamw_buffers(40000);
-  kernels::adamw_step(none, at::zeros({0, 3}, at::kLong), kGroups);
+  kernels::adamw_step(none, at::zeros({0, 3}, at::kLong), coefficients());
   support::expect_same_bits(none.param, untouched.param, "param without tiles");
 }
 
 TEST(AdamWStepTest, AveragesAndCopiesOnTheWay) {
   const auto plain = adamw_buffers(3000), b = adamw_buffers(3000);
   const auto tiles = adamw_tiles({0, 2000, 0, 2000, 1000, 0});
-  kernels::adamw_step(plain, tiles, kGroups);
+  kernels::adamw_step(plain, tiles, coefficients());
   const auto average = random({3000}, at::kFloat, 5), copy = random({3000}, at::kBFloat16, 6);
   const auto expected = average.lerp(plain.param, 0.25);
   auto groups = kGroups;
   for (auto& group : groups) group.average_weight = 0.25f;
-  kernels::adamw_step(b, tiles, groups, {.clip = {}, .average = average, .copy = copy});
+  kernels::adamw_step(b, tiles, coefficients(groups),
+                      {.clip = {}, .average = average, .copy = copy});
   support::expect_same_bits(b.param, plain.param, "param");
   support::expect_close(average, expected, at::kFloat, "average");
   support::expect_same_bits(copy, plain.param.to(at::kBFloat16), "copy");
@@ -81,10 +86,10 @@ TEST(AdamWStepTest, CopiesAreRoundedAsCastsAre) {
   b.param = values.clone();
   auto still = kGroups;
   still[0].decay = 1;
-  kernels::adamw_step(b, tiles, still, {.clip = {}, .average = {}, .copy = copy});
+  kernels::adamw_step(b, tiles, coefficients(still), {.clip = {}, .average = {}, .copy = copy});
   support::expect_same_bits(copy, values.to(at::kBFloat16), "copy");
   b.param[3] = NAN;
-  kernels::adamw_step(b, tiles, still, {.clip = {}, .average = {}, .copy = copy});
+  kernels::adamw_step(b, tiles, coefficients(still), {.clip = {}, .average = {}, .copy = copy});
   EXPECT_TRUE(std::isnan(copy[3].item<float>()));
 }
 
@@ -93,13 +98,13 @@ TEST(AdamWStepTest, GradientsCountTimesScaleAndFactor) {
   const auto tiles = adamw_tiles({0, 3000, 0});
   const auto clipped = adamw_buffers(3000), scaled = adamw_buffers(3000);
   const auto clip = kernels::clip_state(clipped.grad, {.max_norm = 1.0, .grad_scale = 1.0 / 7});
-  kernels::adamw_step(clipped, tiles, kGroups, {.clip = clip, .average = {}, .copy = {}});
+  kernels::adamw_step(clipped, tiles, coefficients(), {.clip = clip, .average = {}, .copy = {}});
   scaled.grad.mul_(1.0 / 7);
   EXPECT_EQ(clip[kernels::kClipNorm].item<double>(),
             kernels::clip_state(scaled.grad, {})[kernels::kClipNorm].item<double>());
   EXPECT_LT(clip[kernels::kClipFactor].item<double>(), 0.5);
   scaled.grad.mul_(clip[kernels::kClipFactor].to(at::kFloat));
-  kernels::adamw_step(scaled, tiles, kGroups);
+  kernels::adamw_step(scaled, tiles, coefficients());
   support::expect_same_bits(clipped.param, scaled.param, "param");
   support::expect_same_bits(clipped.exp_avg, scaled.exp_avg, "exp_avg");
   support::expect_same_bits(clipped.grad, adamw_buffers(3000).grad, "the gradients");
@@ -111,7 +116,7 @@ TEST(AdamWStepTest, LeavesOutWhatIsNotFinite) {
   const auto average = random({300}, at::kFloat, 5), copy = random({300}, at::kBFloat16, 6);
   bad.grad[7] = NAN;
   kernels::adamw_step(
-      bad, tiles, kGroups,
+      bad, tiles, coefficients(),
       {.clip = kernels::clip_state(bad.grad, {.max_norm = 1.0}), .average = average, .copy = copy});
   support::expect_same_bits(bad.param, adamw_buffers(300).param, "param");
   support::expect_same_bits(bad.exp_avg, adamw_buffers(300).exp_avg, "exp_avg");
@@ -157,12 +162,13 @@ TEST(AdamWStepTest, WrongBuffersAreRefused) {
   const auto tiles = adamw_tiles({0, 300, 0});
   auto short_grad = adamw_buffers(300), wide = adamw_buffers(300);
   short_grad.grad = short_grad.grad.narrow(0, 0, 299);
-  EXPECT_THROW(kernels::adamw_step(short_grad, tiles, kGroups), Error);
+  EXPECT_THROW(kernels::adamw_step(short_grad, tiles, coefficients()), Error);
   wide.exp_avg = wide.exp_avg.to(at::kDouble);
-  EXPECT_THROW(kernels::adamw_step(wide, tiles, kGroups), Error);
-  EXPECT_THROW(kernels::adamw_step(adamw_buffers(300), tiles.to(at::kInt), kGroups), Error);
-  const std::vector<kernels::AdamWCoefficients> no_groups;
-  EXPECT_THROW(kernels::adamw_step(adamw_buffers(300), tiles, no_groups), Error);
+  EXPECT_THROW(kernels::adamw_step(wide, tiles, coefficients()), Error);
+  EXPECT_THROW(kernels::adamw_step(adamw_buffers(300), tiles.to(at::kInt), coefficients()), Error);
+  EXPECT_THROW(kernels::adamw_step(adamw_buffers(300), tiles, coefficients().narrow(1, 0, 7)),
+               Error);
+  EXPECT_THROW(coefficients({}), Error);
 }
 
 }  // namespace

@@ -130,12 +130,14 @@ TEST_P(CudaTest, AdamWStep) {
     b.grad[17] += bad;
     const Result result{b.param, b.exp_avg_sq, buffer(5), buffer(6).to(at::kBFloat16)};
     const auto tiles = at::tensor({0, 4096, 0, 4096, 904, 1}, at::kLong).view({2, 3}).to(device);
-    kernels::adamw_step(b, tiles,
-                        {{0.99f, 0.999f, 0.1f, 0.001f, 20.0f, 1e-8f, 0.02f, 0.1f},
-                         {1.0f, 0.95f, 0.2f, 0.05f, 3.0f, 1e-6f, 0.3f, 0.1f}},
-                        {.clip = kernels::clip_state(b.grad, {.max_norm = 1.0, .grad_scale = 0.3}),
-                         .average = result.average,
-                         .copy = result.copy});
+    kernels::adamw_step(
+        b, tiles,
+        kernels::adamw_coefficients({{0.99f, 0.999f, 0.1f, 0.001f, 20.0f, 1e-8f, 0.02f, 0.1f},
+                                     {1.0f, 0.95f, 0.2f, 0.05f, 3.0f, 1e-6f, 0.3f, 0.1f}},
+                                    device),
+        {.clip = kernels::clip_state(b.grad, {.max_norm = 1.0, .grad_scale = 0.3}),
+         .average = result.average,
+         .copy = result.copy});
     return result;
   };
   for (const float bad : {0.0f, INFINITY}) {

@@ -26,11 +26,7 @@ TEST(EmaTest, DecaysAreTimms) {
   for (const auto& expected : document.at("ema")) {
     const auto& values = expected.at("options");
     const EmaOptions options{.decay = values.at("decay"),
-                             .min_decay = values.value("min_decay", 0.0),
-                             .warmup = values.value("use_warmup", false),
-                             .warmup_gamma = values.value("warmup_gamma", 1.0),
-                             .warmup_power = values.value("warmup_power", 2.0 / 3),
-                             .update_after_step = values.value("update_after_step", 0)};
+                             .warmup = values.value("use_warmup", false)};
     const auto decays = expected.at("decays").get<std::vector<double>>();
     for (size_t step = 0; step < decays.size(); ++step) {
       ASSERT_NEAR(ema_decay(options, static_cast<int64_t>(step)), decays[step], 1e-15)

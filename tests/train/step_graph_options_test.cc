@@ -85,12 +85,9 @@ TEST_P(StepGraphEmaTest, ReplaysAreTheEagerStepsBitForBit) {
 }
 
 // The average starts to move, reaches its decay and stops growing among the replays.
-INSTANTIATE_TEST_SUITE_P(
-    Kinds, StepGraphEmaTest,
-    ::testing::Values(std::nullopt, optim::EmaOptions{.decay = 0.9},
-                      optim::EmaOptions{.decay = 0.7, .warmup = true},
-                      optim::EmaOptions{.decay = 0.9, .min_decay = 0.8, .warmup = true},
-                      optim::EmaOptions{.decay = 0.9, .update_after_step = 6}));
+INSTANTIATE_TEST_SUITE_P(Kinds, StepGraphEmaTest,
+                         ::testing::Values(std::nullopt, optim::EmaOptions{.decay = 0.9},
+                                           optim::EmaOptions{.decay = 0.7, .warmup = true}));
 
 class StepGraphClipTest : public ::testing::TestWithParam<double> {};  // max_grad_norm
 

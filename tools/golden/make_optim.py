@@ -144,9 +144,7 @@ def make_schedules():
             scheduler.step()
         cases.append({"config": config, "source": source, "lrs": lrs})
     ema = []
-    for options in (dict(decay=0.99), dict(decay=0.9998, use_warmup=True),
-                    dict(decay=0.9, use_warmup=True, warmup_gamma=3.0, warmup_power=0.75, min_decay=0.2),
-                    dict(decay=0.95, update_after_step=5)):
+    for options in (dict(decay=0.99), dict(decay=0.9998, use_warmup=True), dict(decay=0.7, use_warmup=True)):
         average = ModelEmaV3(torch.nn.Linear(1, 1), **options)
         ema.append({"options": options, "decays": [average.get_decay(step) for step in range(40)]})
     document = {"versions": VERSIONS, "lr": lr, "run_steps": 60, "cases": cases, "ema": ema}

@@ -190,12 +190,6 @@ at::Tensor adamw_coefficients(const std::vector<AdamWCoefficients>& groups, c10:
 }
 
 void adamw_step(const AdamWBuffers& buffers, const at::Tensor& tiles,
-                const std::vector<AdamWCoefficients>& groups, const AdamWExtras& extras) {
-  refuse_recording("a step of AdamW whose coefficients do not last");
-  adamw_step(buffers, tiles, adamw_coefficients(groups, tiles.device()), extras);
-}
-
-void adamw_step(const AdamWBuffers& buffers, const at::Tensor& tiles,
                 const at::Tensor& coefficients, const AdamWExtras& extras) {
   const auto& param = buffers.param;
   FOVEA_CHECK(param.defined() && param.dim() == 1, "adamw_step: param is {}; expected one dim",

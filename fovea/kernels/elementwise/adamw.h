@@ -42,9 +42,6 @@ at::Tensor adamw_coefficients(const std::vector<AdamWCoefficients>& groups, c10:
 // of the buffers. Tiles decide nothing about the result.
 void adamw_step(const AdamWBuffers& buffers, const at::Tensor& tiles,
                 const at::Tensor& coefficients, const AdamWExtras& extras = {});
-// With the coefficients of these groups.
-void adamw_step(const AdamWBuffers& buffers, const at::Tensor& tiles,
-                const std::vector<AdamWCoefficients>& groups, const AdamWExtras& extras = {});
 
 struct ClipOptions {
   double max_norm = 0;  // 0: none
