@@ -17,7 +17,7 @@ def processor():
         facts.setdefault(key.strip(), value.strip())
     flags = facts.get("flags", "").split()
     simd = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if flag in flags]
-    if os.environ.get("ATEN_CPU_CAPABILITY") == "avx2":  # nor does libtorch use more: README.md has the build for it
+    if os.environ.get("ATEN_CPU_CAPABILITY") == "avx2":  # nor does libtorch use more: see README.md
         simd = simd[:1]
     return facts.get("model name", "unknown processor"), simd
 
@@ -65,4 +65,5 @@ def line():
                             check=False).stdout.strip() or "unknown"
     memory = int(pathlib.Path("/proc/meminfo").read_text().split()[1]) / 2**20
     return (f"{datetime.date.today().isoformat()}, commit {commit}. {os.cpu_count()}-core {name} "
-            f"({', '.join(simd) or 'no wide vectors'}), {memory:.0f} GiB.")
+            f"({', '.join(simd) or 'no wide vectors'}), {memory:.0f} GiB."
+            + (f" FOVEA_KERNELS={forced}." if (forced := os.environ.get("FOVEA_KERNELS")) else ""))

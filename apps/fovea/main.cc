@@ -23,6 +23,7 @@
 #include "fovea/core/log.h"
 #include "fovea/core/stop_signals.h"
 #include "fovea/kernels/cpu_allocator.h"
+#include "fovea/kernels/kernel_paths.h"
 #include "fovea/parallel/launch_env.h"
 
 namespace fovea::app {
@@ -108,6 +109,7 @@ int run(int argc, char** argv) {
   program.examples({"fovea list recipes", "fovea train recipes/fashion_mnist/quickstart.yaml",
                     "fovea predict vit_small_patch16_224 --weights model.safetensors cat.jpg"});
   try {
+    kernels::start_kernel_paths();
     return parse_and_run(app, words_of(argc, argv));
   } catch (const ExitRequest& request) {
     return request.code;

@@ -73,6 +73,18 @@ class BadInputTest : public ::testing::Test {
   std::string recipe_;
 };
 
+TEST_F(BadInputTest, AForcedKernelThatIsNotThereEndsEveryCommandAtItsStart) {
+  const auto refused = train("", "FOVEA_KERNELS=linear=avx_2");
+  EXPECT_EQ(refused.exit_code, static_cast<int>(ExitCode::kConfig)) << refused.output;
+  EXPECT_THAT(refused.output, AllOf(HasSubstr("error: FOVEA_KERNELS=linear=avx_2: the path 'avx_2' "
+                                              "is unknown; expected one of auto, reference, "),
+                                    HasSubstr("did you mean avx2?")));
+  EXPECT_FALSE(fs::exists(fs::path(dir_.path()) / "run"));
+  const auto forced = run_fovea("doctor", "FOVEA_KERNELS=linear=reference");
+  EXPECT_THAT(forced.output,
+              HasSubstr("linear     float32 reference, bfloat16 reference (forced)\n"));
+}
+
 TEST_F(BadInputTest, TheRecipeItselfIsGood) {
   const auto result = train();
   EXPECT_EQ(result.exit_code, 0) << result.output;

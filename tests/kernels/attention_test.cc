@@ -249,12 +249,12 @@ TEST_F(AttentionChoiceTest, TheChosenKernelRuns) {
     return gradient_steps(kernels::self_attention(qkv, 2, kScale));
   };
   for (const int64_t N : {17, 300}) {
-    EXPECT_TRUE(has_step(steps_of("own", N), "SelfAttentionFunction"));
+    EXPECT_TRUE(has_step(steps_of("own", N), "FloatHeads"));
     EXPECT_TRUE(has_step(steps_of("flash", N), "CpuAttentionFunction"));
     EXPECT_TRUE(has_step(steps_of("math", N), "Softmax"));
   }
-  EXPECT_TRUE(has_step(steps_of("auto", 17), "SelfAttentionFunction"));
-  EXPECT_TRUE(has_step(steps_of("auto", 2304), "SelfAttentionFunction"));
+  EXPECT_TRUE(has_step(steps_of("auto", 17), "FloatHeads"));
+  EXPECT_TRUE(has_step(steps_of("auto", 2304), "FloatHeads"));
   EXPECT_TRUE(has_step(steps_of("auto", 2305), "CpuAttentionFunction"));
 }
 

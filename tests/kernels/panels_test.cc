@@ -23,6 +23,7 @@ namespace fovea {
 namespace {
 
 using kernels::mutable_bits_of;
+using kernels::cpu::best_panel_unit;
 using kernels::cpu::Factor;
 using support::random;
 
@@ -85,7 +86,7 @@ TEST_F(PanelProductTest, FloatResultsMatchFloat64) {
           const auto shape = is_transposed ? expected.t() : expected;
           const auto out = at::full({shape.size(0), shape.size(1) + 1}, 77, at::kFloat);
           const auto sums = at::full({s.rows + 1}, 77, at::kFloat);
-          panel_product(a.factor, b.factor, {s.rows, s.columns, s.depth},
+          panel_product(best_panel_unit(), a.factor, b.factor, {s.rows, s.columns, s.depth},
                         kernels::cpu::FloatResult{.data = out.mutable_data_ptr<float>(),
                                                   .stride = out.size(1),
                                                   .is_transposed = is_transposed,
@@ -106,7 +107,7 @@ TEST_F(PanelProductTest, Bfloat16ResultsAreThoseOfFloat64Rounded) {
     for (const bool has_bias : {false, true}) {
       const auto out = at::full({s.rows, s.columns + 1}, 77, at::kBFloat16);
       panel_product(
-          a.factor, b.factor, {s.rows, s.columns, s.depth},
+          best_panel_unit(), a.factor, b.factor, {s.rows, s.columns, s.depth},
           kernels::cpu::Bfloat16Result{.data = mutable_bits_of(out),
                                        .stride = out.size(1),
                                        .bias = has_bias ? bias.const_data_ptr<float>() : nullptr});
@@ -128,7 +129,7 @@ TEST_F(PanelProductTest, RowsAndPackedPanelsGiveTheSameBits) {
     const auto multiply = [&](const Factor& first) {
       const auto out = at::zeros({s.rows, s.columns}, at::kFloat);
       panel_product(
-          first, second.factor, {s.rows, s.columns, s.depth},
+          best_panel_unit(), first, second.factor, {s.rows, s.columns, s.depth},
           kernels::cpu::FloatResult{.data = out.mutable_data_ptr<float>(), .stride = s.columns});
       return out;
     };
@@ -151,7 +152,7 @@ TEST_F(PanelProductTest, AResidualIsAddedToTheRoundedProduct) {
         const auto wide = random({s.rows, s.columns + 5}, at::kBFloat16, 4);
         const auto multiply = [&](const uint16_t* residual) {
           const auto out = at::full({s.rows, s.columns + 1}, 77, at::kBFloat16);
-          panel_product(a.factor, b.factor, {s.rows, s.columns, s.depth},
+          panel_product(best_panel_unit(), a.factor, b.factor, {s.rows, s.columns, s.depth},
                         kernels::cpu::Bfloat16Result{.data = mutable_bits_of(out),
                                                      .stride = out.size(1),
                                                      .bias = bias.const_data_ptr<float>(),
@@ -170,7 +171,8 @@ TEST_F(PanelProductTest, LargeResultsGoPastTheCachesWithTheSameBits) {
   const auto a = random({1100, 64}, at::kBFloat16, 1), b = random({64, 512}, at::kBFloat16, 2);
   const auto multiply = [&](int64_t stride) {
     const auto out = at::zeros({1100, stride}, at::kBFloat16);
-    panel_product({mutable_bits_of(a), 64}, {mutable_bits_of(b), 512}, {1100, 512, 64},
+    panel_product(best_panel_unit(), {mutable_bits_of(a), 64}, {mutable_bits_of(b), 512},
+                  {1100, 512, 64},
                   kernels::cpu::Bfloat16Result{.data = mutable_bits_of(out), .stride = stride});
     return out.narrow(1, 0, 512).contiguous();
   };
@@ -182,7 +184,8 @@ TEST_F(PanelProductTest, LargeFloatResultsGoPastTheCachesWithTheSameBits) {
   const auto multiply = [&](int64_t stride, bool is_transposed) {
     const auto rows = is_transposed ? 512 : 1100, columns = is_transposed ? 1100 : 512;
     const auto out = at::zeros({rows, stride}, at::kFloat);
-    panel_product({mutable_bits_of(a), 64}, {mutable_bits_of(b), 512}, {1100, 512, 64},
+    panel_product(best_panel_unit(), {mutable_bits_of(a), 64}, {mutable_bits_of(b), 512},
+                  {1100, 512, 64},
                   kernels::cpu::FloatResult{.data = out.mutable_data_ptr<float>(),
                                             .stride = stride,
                                             .is_transposed = is_transposed});
@@ -197,7 +200,7 @@ TEST_F(PanelProductTest, ANanStaysInItsRowAndColumn) {
   const auto a = random({40, 70}, at::kBFloat16, 1), b = random({70, 50}, at::kBFloat16, 2);
   a[37][69] = std::numeric_limits<float>::quiet_NaN();
   const auto out = at::zeros({40, 50}, at::kFloat);
-  panel_product({mutable_bits_of(a), 70}, {mutable_bits_of(b), 50}, {40, 50, 70},
+  panel_product(best_panel_unit(), {mutable_bits_of(a), 70}, {mutable_bits_of(b), 50}, {40, 50, 70},
                 kernels::cpu::FloatResult{.data = out.mutable_data_ptr<float>(), .stride = 50});
   EXPECT_TRUE(out[37].isnan().all().item<bool>());
   EXPECT_EQ(out.isnan().sum().item<int64_t>(), 50);
@@ -208,7 +211,8 @@ TEST_F(PanelProductTest, SameBitsForAnyNumberOfThreads) {
   support::expect_same_bits_for_any_threads(
       [&] {
         const auto out = at::zeros({500, 330}, at::kFloat), sums = at::zeros({500}, at::kFloat);
-        panel_product({mutable_bits_of(a), 1100}, {mutable_bits_of(b), 330}, {500, 330, 1100},
+        panel_product(best_panel_unit(), {mutable_bits_of(a), 1100}, {mutable_bits_of(b), 330},
+                      {500, 330, 1100},
                       kernels::cpu::FloatResult{.data = out.mutable_data_ptr<float>(),
                                                 .stride = 330,
                                                 .row_sums = sums.mutable_data_ptr<float>()});
@@ -217,11 +221,12 @@ TEST_F(PanelProductTest, SameBitsForAnyNumberOfThreads) {
       {2, 3, 7, 16});
 }
 
-// multiply_panels takes tiles where there is AMX, so vectors are tested by themselves. Of a part of
-// a panel the rest is noise that must not come in.
+// What is chosen is tiles where there is AMX, so vectors are tested by themselves. Of a part of a
+// panel the rest is noise that must not come in.
 TEST_F(PanelProductTest, VectorsAddWhatTheFactorsSay) {
   namespace cpu = kernels::cpu;
   constexpr int64_t kSteps = 3, kDepth = kSteps * cpu::kBlockSide;
+  const cpu::PanelScope scope(cpu::PanelUnit::kVectors);
   cpu::AlignedBuffer<uint16_t> first, second;
   cpu::AlignedBuffer<float> block;
   auto* sums = block.reserve(cpu::kBlockValues);
@@ -242,8 +247,8 @@ TEST_F(PanelProductTest, VectorsAddWhatTheFactorsSay) {
     const auto expected = part(a.to(at::kDouble).matmul(b.to(at::kDouble)));
     found.fill_(std::numeric_limits<float>::quiet_NaN());
     for (const bool adds : {false, true}) {
-      cpu::multiply_panels_in_vectors({first.data()}, second.data(), {depth, lines, columns}, adds,
-                                      sums);
+      cpu::multiply_panels(scope, {first.data()}, second.data(), {depth, lines, columns}, adds,
+                           sums);
       support::expect_close(part(found), adds ? 2 * expected : expected, at::kFloat, "product");
     }
   }
@@ -273,12 +278,13 @@ struct HeadCase {
   }
 
   Results on_panels() const {
-    const kernels::cpu::PanelScope scope;
+    const kernels::cpu::PanelScope scope(best_panel_unit());
     kernels::cpu::PanelAttentionScratch scratch;
     const auto r = empty();
     auto* sums = r.log_sums.mutable_data_ptr<float>();
-    panel_attention_forward(scratch, inputs(), N, K, kScale, {mutable_bits_of(r.out), K}, sums);
-    panel_attention_backward(scratch, inputs(), {mutable_bits_of(r.out), K},
+    panel_attention_forward(scope, scratch, inputs(), N, K, kScale, {mutable_bits_of(r.out), K},
+                            sums);
+    panel_attention_backward(scope, scratch, inputs(), {mutable_bits_of(r.out), K},
                              {mutable_bits_of(dout), K}, sums, N, K, kScale, gradients(r.dqkv));
     return r;
   }
@@ -316,14 +322,14 @@ TEST_F(PanelAttentionTest, ScratchMayComeFromAnotherSize) {
   const HeadCase small(20, 32), large(197, 64);
   const auto expected = small.on_panels();
   large.qkv.fill_(std::numeric_limits<float>::quiet_NaN());  // nothing of it may come in
-  const kernels::cpu::PanelScope scope;
+  const kernels::cpu::PanelScope scope(best_panel_unit());
   kernels::cpu::PanelAttentionScratch scratch;
   for (const auto* head : {&large, &small}) {
     const auto r = head->empty();
     auto* sums = r.log_sums.mutable_data_ptr<float>();
-    panel_attention_forward(scratch, head->inputs(), head->N, head->K, HeadCase::kScale,
+    panel_attention_forward(scope, scratch, head->inputs(), head->N, head->K, HeadCase::kScale,
                             {mutable_bits_of(r.out), head->K}, sums);
-    panel_attention_backward(scratch, head->inputs(), {mutable_bits_of(r.out), head->K},
+    panel_attention_backward(scope, scratch, head->inputs(), {mutable_bits_of(r.out), head->K},
                              {mutable_bits_of(head->dout), head->K}, sums, head->N, head->K,
                              HeadCase::kScale, head->gradients(r.dqkv));
     if (head == &large) continue;

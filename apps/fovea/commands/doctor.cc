@@ -29,6 +29,7 @@
 #include "fovea/core/machine_load.h"
 #include "fovea/core/program_files.h"
 #include "fovea/kernels/device.h"
+#include "fovea/kernels/kernel_paths.h"
 #include "fovea/train/bench/machine.h"
 
 extern char** environ;
@@ -49,7 +50,8 @@ struct Finding {
   std::string name;
   State state = State::kOk;
   std::string found = {};
-  std::string advice = {};  // what to do; empty: nothing
+  std::string advice = {};             // what to do; empty: nothing
+  std::vector<std::string> more = {};  // what was found besides, a line each
 };
 
 Finding check_processor(const train::Machine& machine) {
@@ -84,6 +86,22 @@ Finding check_simd(const train::Machine& machine) {
   } else if (!has("avx512_bf16") && !has("amx_bf16")) {
     finding.advice = "no bfloat16 instructions: device.dtype=float32 is the faster choice here";
   }
+  return finding;
+}
+
+// What computes each operation on the CPU.
+Finding check_kernels() {
+  Finding finding{.name = "kernels"};
+  const auto& paths = kernels::kernel_paths();
+  for (const auto op : kernels::kernel_ops()) {
+    finding.more.push_back(fmt::format("{:<10} {}{}", kernels::kernel_op_name(op), paths.text(op),
+                                       paths.is_forced(op) ? " (forced)" : ""));
+  }
+  const auto all = kernels::kernel_ops();
+  const bool is_forced = std::any_of(all.begin(), all.end(),
+                                     [&](kernels::KernelOp op) { return paths.is_forced(op); });
+  finding.found = is_forced ? "some are forced by FOVEA_KERNELS, which is for tests: unset it"
+                            : "by the processor";
   return finding;
 }
 
@@ -229,9 +247,9 @@ std::vector<Finding> examine() {
   std::vector<Finding> findings = {
       {.name = "fovea", .found = FOVEA_VERSION},
       {.name = "system", .found = fmt::format("{}, Linux {}", machine.os, machine.kernel)}};
-  for (auto&& finding :
-       {check_processor(machine), check_load(), check_simd(machine), check_memory(machine),
-        check_disk(), check_torch(), check_gpu(machine), check_python(), check_data()}) {
+  for (auto&& finding : {check_processor(machine), check_load(), check_simd(machine),
+                         check_kernels(), check_memory(machine), check_disk(), check_torch(),
+                         check_gpu(machine), check_python(), check_data()}) {
     findings.push_back(finding);
   }
   return findings;
@@ -242,22 +260,40 @@ const char* word_of(State state) {
 }
 
 void print_text(const std::vector<Finding>& findings, bool can_train) {
-  for (const auto& [name, state, found, advice] : findings) {
+  for (const auto& [name, state, found, advice, more] : findings) {
     const char* mark = state == State::kOk ? "ok" : state == State::kOptional ? "--" : "NO";
     say("{:<3} {:<13} {}\n", mark, name, found);
+    for (const auto& line : more) say("                  {}\n", line);
     if (!advice.empty()) say("                  {}\n", advice);
   }
   say("\n{}\n", can_train ? "Training can run on this machine."
                           : "Training cannot run here: see the lines marked NO.");
 }
 
+// {"linear": {"float32": "onednn", "bfloat16": "avx512_bf16", "forced": false}, ...}
+nlohmann::ordered_json kernels_json() {
+  auto json = nlohmann::ordered_json::object();
+  const auto& paths = kernels::kernel_paths();
+  for (const auto op : kernels::kernel_ops()) {
+    const auto name_of = [&](at::ScalarType dtype) {
+      const auto& [path, is_as_float] = paths.of(op, dtype);
+      return fmt::format("{}{}", is_as_float ? "float32 " : "", kernels::kernel_path_name(path));
+    };
+    json[kernels::kernel_op_name(op)] = {{"float32", name_of(at::kFloat)},
+                                         {"bfloat16", name_of(at::kBFloat16)},
+                                         {"forced", paths.is_forced(op)}};
+  }
+  return json;
+}
+
 void print_json(const std::vector<Finding>& findings, bool can_train) {
   auto list = nlohmann::ordered_json::array();
-  for (const auto& [name, state, found, advice] : findings) {
+  for (const auto& [name, state, found, advice, more] : findings) {
     list.push_back(
         {{"name", name}, {"state", word_of(state)}, {"found", found}, {"advice", advice}});
   }
-  const nlohmann::ordered_json out = {{"can_train", can_train}, {"findings", list}};
+  const nlohmann::ordered_json out = {
+      {"can_train", can_train}, {"findings", list}, {"kernels", kernels_json()}};
   say_as_is("{}\n", json_text(out));
 }
 

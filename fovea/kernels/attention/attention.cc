@@ -17,7 +17,7 @@
 #include "fovea/kernels/attention/attention_choice.h"
 #include "fovea/kernels/attention/gpu_attention.h"
 #include "fovea/kernels/cpu/one_mkl_thread.h"
-#include "fovea/kernels/elementwise/bfloat16.h"
+#include "fovea/kernels/kernel_paths.h"
 #include "fovea/kernels/operators.h"
 
 namespace fovea::kernels {
@@ -100,12 +100,16 @@ at::Tensor attention_probabilities(const at::Tensor& q, const at::Tensor& k, dou
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
                      const std::optional<AttentionDrop>& drop, const at::Tensor& key_mask) {
-  if (is_multiplied_as_float(q)) {
+  const auto dtype = q.scalar_type();
+  const auto [path, is_as_float] = kernel_paths().of(KernelOp::kAttention, dtype);
+  if (q.is_cpu() && dtype == at::kBFloat16 && is_as_float) {
     return attention(q.to(at::kFloat), k.to(at::kFloat), v.to(at::kFloat), scale, drop, key_mask)
         .to(at::kBFloat16);
   }
   const bool has_drop = drop && drop->rate > 0.0;
-  if (!has_drop && attention_choice() != AttentionChoice::kMath) {
+  const bool is_plain = attention_choice() == AttentionChoice::kMath ||
+                        (q.is_cpu() && path == KernelPath::kReference);
+  if (!has_drop && !is_plain) {
     std::optional<at::Tensor> mask;  // added to the scores
     if (key_mask.defined()) {
       const auto shown = for_scores(key_mask);

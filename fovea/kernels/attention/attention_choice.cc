@@ -3,16 +3,14 @@
 #include <ATen/core/grad_mode.h>
 
 #include <array>
-#include <atomic>
 #include <string_view>
 #include <utility>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/attention/attention_state.h"
 
 namespace fovea::kernels {
 namespace {
-
-std::atomic<AttentionChoice> chosen_attention{AttentionChoice::kAuto};
 
 constexpr std::array<std::pair<std::string_view, AttentionChoice>, 6> kAttentionNames = {{
     {"auto", AttentionChoice::kAuto},
@@ -49,10 +47,10 @@ void choose_attention(const std::string& name, const c10::Device& device) {
         "attention '{}' needs a GPU, and the device is cpu; expected auto, own, flash or math",
         name);
   }
-  chosen_attention = choice;
+  attention_state().choice = choice;
 }
 
-AttentionChoice attention_choice() { return chosen_attention; }
+AttentionChoice attention_choice() { return attention_state().choice; }
 
 AttentionRunsAgain::AttentionRunsAgain() : before_(attention_runs_again) {
   attention_runs_again = true;

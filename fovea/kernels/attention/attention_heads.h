@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -34,6 +35,14 @@ struct AttentionHeads {
   // Where a head begins in a tensor with one value for each head of each token.
   int64_t first_of_sums(int64_t head) const {
     return offsets[head / H] * H + (head % H) * tokens(head);
+  }
+
+  // For the result [B, N, H K], and for a value of each head of each token.
+  at::Tensor empty_out(const at::Tensor& qkv) const {
+    return at::empty({qkv.size(0), qkv.size(1), H * K}, qkv.options());
+  }
+  at::Tensor empty_sums(const at::Tensor& qkv) const {
+    return at::empty({qkv.size(0) * qkv.size(1) * H}, qkv.options().dtype(at::kFloat));
   }
 
   // Scores of one head of all sequences.

@@ -11,6 +11,7 @@
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
 #include "fovea/core/log.h"
+#include "fovea/kernels/attention/attention_state.h"
 
 namespace fovea::kernels {
 namespace {
@@ -125,9 +126,6 @@ void AttentionTable::stop_keeping() {
   path_.clear();
 }
 
-AttentionTable& attention_table() {
-  static AttentionTable table;
-  return table;
-}
+AttentionTable& attention_table() { return attention_state().table; }
 
 }  // namespace fovea::kernels

@@ -8,10 +8,6 @@
 
 namespace fovea::kernels {
 
-// qkv: [B, N, 3 D], or sequences of at most N tokens one behind another. Whether the function below
-// is for it.
-bool has_bfloat16_self_attention(const at::Tensor& qkv, int64_t N);
-
 // As self_attention, within each of the sequences at `offsets` (AttentionHeads). Probabilities and
 // gradients of scores are rounded to bfloat16 before they are multiplied, sums are float32. A head
 // is one thread's.

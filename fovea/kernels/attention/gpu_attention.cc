@@ -19,7 +19,7 @@
 #include <mutex>
 
 #include "fovea/core/log.h"
-#include "fovea/kernels/attention/attention_table.h"
+#include "fovea/kernels/attention/attention_state.h"
 #include "fovea/kernels/operators.h"
 
 namespace fovea::kernels {
@@ -50,7 +50,7 @@ at::SDPBackend backend_of(AttentionKernel kernel) {
 class LibtorchKernel {
  public:
   explicit LibtorchKernel(AttentionKernel kernel)
-      : lock_(mutex()),
+      : lock_(attention_state().libtorch_switches),
         order_(context_.sDPPriorityOrder()),
         has_flash_(context_.userEnabledFlashSDP()),
         has_cudnn_(context_.userEnabledCuDNNSDP()),
@@ -73,10 +73,6 @@ class LibtorchKernel {
  private:
   using Order = std::array<at::SDPBackend, at::num_sdp_backends>;
 
-  static std::mutex& mutex() {
-    static std::mutex mutex;
-    return mutex;
-  }
   void set_order(const Order& order) {
     std::vector<int64_t> numbers;
     for (const auto backend : order) numbers.push_back(static_cast<int64_t>(backend));

@@ -3,20 +3,16 @@
 #include <ATen/ops/_flash_attention_forward.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <tuple>
 
 #include "fovea/kernels/attention/attention_heads.h"
 #include "fovea/kernels/attention/gpu_attention.h"
-#include "fovea/kernels/work_scope.h"
+#include "fovea/kernels/attention/packed_attention_function.h"
 
 namespace fovea::kernels {
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 // [S + 1] int32 on the device. From pinned memory, so that the host does not wait for the copy.
 at::Tensor offsets_on_device(const std::vector<int64_t>& offsets, const at::Device& device) {
@@ -40,39 +36,32 @@ std::vector<at::Tensor> parts_of(const at::Tensor& qkv, int64_t num_heads) {
   return qkv.squeeze(0).unflatten(-1, {3, num_heads, -1}).unbind(1);
 }
 
-class PackedGpuAttentionFunction : public torch::autograd::Function<PackedGpuAttentionFunction> {
- public:
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& qkv_in, int64_t num_heads,
-                            double scale, const std::vector<int64_t>& offsets) {
-    const auto qkv = qkv_in.contiguous();
-    const auto parts = parts_of(qkv, num_heads);
+struct FlashHeads : AttentionHeads {
+  using AttentionHeads::AttentionHeads;
+  static constexpr const char* kForward = "fovea::packed_attention";
+  static constexpr const char* kBackward = "fovea::packed_attention_backward";
+
+  PackedAttention forward(const at::Tensor& qkv, double scale) const {
+    const auto parts = parts_of(qkv, H);
     const auto starts = offsets_on_device(offsets, qkv.device());
     const int64_t longest = longest_of(offsets);
-    const AttentionHeads heads(qkv, num_heads, offsets);
-    const WorkScope work("fovea::packed_attention", heads.flops(2), bytes_of({qkv}) / 3 * 4);
     const auto [out, log_sum, random_state, unused, mask] = at::_flash_attention_forward(
         parts[0], parts[1], parts[2], starts, starts, longest, longest, /*dropout_p=*/0.0,
         /*is_causal=*/false, /*return_debug_mask=*/false, scale);
-    ctx->save_for_backward({qkv, out, log_sum, starts, random_state, unused});
-    ctx->saved_data["num_heads"] = num_heads;
-    ctx->saved_data["scale"] = scale;
-    ctx->saved_data["longest"] = longest;
-    ctx->saved_data["flops"] = heads.flops(4);
-    return out.flatten(1).unsqueeze(0);  // [1, T, H K]
+    return {out.flatten(1).unsqueeze(0), {log_sum, starts, random_state, unused}};
   }
 
-  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
-    const auto saved = ctx->get_saved_variables();
-    const auto& qkv = saved[0];
-    const auto parts = parts_of(qkv, ctx->saved_data["num_heads"].toInt());
-    const auto longest = ctx->saved_data["longest"].toInt();
-    const WorkScope work("fovea::packed_attention_backward", ctx->saved_data["flops"].toDouble(),
-                         bytes_of({qkv}) / 3 * 7);
+  at::Tensor backward(const at::Tensor& dout, const at::Tensor& qkv, const PackedAttention& made,
+                      double scale) const {
+    const auto parts = parts_of(qkv, H);
+    const int64_t longest = longest_of(offsets);
+    const auto by_head = [&](const at::Tensor& x) { return x.view({-1, H, K}); };
+    const auto &log_sum = made.kept[0], &starts = made.kept[1];
     const auto [dq, dk, dv] = at::_flash_attention_backward(
-        gradients[0].reshape(saved[1].sizes()), parts[0], parts[1], parts[2], saved[1], saved[2],
-        saved[3], saved[3], longest, longest, /*dropout_p=*/0.0, /*is_causal=*/false, saved[4],
-        saved[5], ctx->saved_data["scale"].toDouble());
-    return {at::stack({dq, dk, dv}, 1).view(qkv.sizes()), at::Tensor(), at::Tensor(), at::Tensor()};
+        by_head(dout), parts[0], parts[1], parts[2], by_head(made.out), log_sum, starts, starts,
+        longest, longest, /*dropout_p=*/0.0, /*is_causal=*/false, made.kept[2], made.kept[3],
+        scale);
+    return at::stack({dq, dk, dv}, 1).view(qkv.sizes());
   }
 };
 
@@ -86,7 +75,7 @@ bool takes_packed_attention(at::ScalarType dtype, int64_t head_dim, AttentionCho
 
 at::Tensor packed_gpu_attention(const at::Tensor& qkv, int64_t num_heads, double scale,
                                 const std::vector<int64_t>& offsets) {
-  return PackedGpuAttentionFunction::apply(qkv, num_heads, scale, offsets);
+  return PackedAttentionFunction<FlashHeads>::apply(qkv, num_heads, scale, offsets);
 }
 
 }  // namespace fovea::kernels

@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "fovea/kernels/cpu/one_mkl_thread.h"
+#include "fovea/kernels/kernel_paths.h"
 
 namespace fovea::kernels {
 namespace {
@@ -22,7 +23,9 @@ at::ScalarType sum_dtype(const at::Tensor& x) {
 
 // libtorch's kernel for CPUs keeps no [N, M]; attention.cc has its shapes for the meta device.
 bool is_for_flash(const at::Tensor& q, const at::Tensor& key_mask) {
-  return (q.is_cpu() || q.is_meta()) && !key_mask.defined();
+  const auto path = kernel_paths().of(KernelOp::kAttention, q.scalar_type()).path;
+  const bool is_plain = q.is_cpu() && path == KernelPath::kReference;
+  return (q.is_cpu() || q.is_meta()) && !key_mask.defined() && !is_plain;
 }
 
 // [B, H, N, M]

@@ -67,8 +67,6 @@ FOVEA_AVX512 inline Wide zeros() { return {_mm512_setzero_ps(), _mm512_setzero_p
 
 }  // namespace
 
-bool has_bfloat16_norm() { return has_avx512_bfloat16(); }
-
 FOVEA_AVX512 void bfloat16_layer_norm_row(const uint16_t* x, const float* weight, const float* bias,
                                           float eps, int64_t D, uint16_t* y, float* mean,
                                           float* rstd) {
@@ -140,15 +138,21 @@ FOVEA_INTRINSICS_POP
 #else
 
 namespace fovea::kernels::cpu {
+namespace {
 
-bool has_bfloat16_norm() { return false; }
+[[noreturn]] void refuse_bfloat16_norm() {
+  fail("norms of bfloat16 on a processor without AVX-512 BF16; ask kernel_paths() first");
+}
+
+}  // namespace
+
 void bfloat16_layer_norm_row(const uint16_t*, const float*, const float*, float, int64_t, uint16_t*,
                              float*, float*) {
-  fail("ask has_bfloat16_norm first");
+  refuse_bfloat16_norm();
 }
 void bfloat16_layer_norm_row_backward(const uint16_t*, const uint16_t*, const float*, float, float,
                                       int64_t, uint16_t*, float*, float*) {
-  fail("ask has_bfloat16_norm first");
+  refuse_bfloat16_norm();
 }
 
 }  // namespace fovea::kernels::cpu

@@ -1,13 +1,10 @@
-// Layer norm over rows of bfloat16, as their 16-bit patterns, in vectors of AVX-512. D is the row
-// length, any.
+// Layer norm over rows of bfloat16, as their 16-bit patterns, in vectors of AVX-512, on a
+// processor with AVX-512 BF16. D is the row length, any.
 #pragma once
 
 #include <cstdint>
 
 namespace fovea::kernels::cpu {
-
-// Whether this processor has what the rest needs: AVX-512 BF16.
-bool has_bfloat16_norm();
 
 // layer_norm_row (norm_rows.h) with x and y in bfloat16, y rounded to nearest even.
 void bfloat16_layer_norm_row(const uint16_t* x, const float* weight, const float* bias, float eps,

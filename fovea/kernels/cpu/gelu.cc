@@ -48,11 +48,6 @@ FOVEA_AVX512 inline __m512 derivative_of(__m512 x, const Tail& tail) {
 
 }  // namespace
 
-bool has_bfloat16_gelu() {
-  static const bool has = has_avx512_bfloat16();
-  return has;
-}
-
 FOVEA_AVX512 void gelu_bfloat16(const uint16_t* x, int64_t count, uint16_t* y) {
   const bool is_streamed = goes_past_caches(y, count);
   for (int64_t i = 0; i < count; i += 32) {
@@ -106,14 +101,20 @@ FOVEA_INTRINSICS_POP
 #else
 
 namespace fovea::kernels::cpu {
+namespace {
 
-bool has_bfloat16_gelu() { return false; }
-void gelu_bfloat16(const uint16_t*, int64_t, uint16_t*) { fail("ask has_bfloat16_gelu first"); }
+[[noreturn]] void refuse_bfloat16_gelu() {
+  fail("GELU of bfloat16 on a processor without AVX-512 BF16; ask kernel_paths() first");
+}
+
+}  // namespace
+
+void gelu_bfloat16(const uint16_t*, int64_t, uint16_t*) { refuse_bfloat16_gelu(); }
 void gelu_backward_bfloat16(const uint16_t*, const uint16_t*, int64_t, uint16_t*) {
-  fail("ask has_bfloat16_gelu first");
+  refuse_bfloat16_gelu();
 }
 void gelu_again_bfloat16(const uint16_t*, const uint16_t*, int64_t, uint16_t*, uint16_t*) {
-  fail("ask has_bfloat16_gelu first");
+  refuse_bfloat16_gelu();
 }
 
 }  // namespace fovea::kernels::cpu

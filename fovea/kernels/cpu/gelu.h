@@ -1,13 +1,10 @@
-// GELU of bfloat16, computed in float32 with the normal distribution function Phi, rounded once.
-// bfloat16 values are their 16-bit patterns.
+// GELU of bfloat16, computed in float32 with the normal distribution function Phi, rounded once, on
+// a processor with AVX-512 BF16. bfloat16 values are their 16-bit patterns.
 #pragma once
 
 #include <cstdint>
 
 namespace fovea::kernels::cpu {
-
-// Whether this processor has what follows.
-bool has_bfloat16_gelu();
 
 // y = x Phi(x): relative error below 2e-5 before rounding, in the tails as well. y may be x.
 void gelu_bfloat16(const uint16_t* x, int64_t count, uint16_t* y);

@@ -106,6 +106,7 @@ FOVEA_AVX512 float dot(const uint16_t* a, const uint16_t* b, int64_t K) {
 
 // What both passes have at hand.
 struct Head {
+  const PanelScope& scope;
   PanelAttentionScratch& s;
   int64_t N, K;
   int64_t n = num_blocks(N), k = num_blocks(K);
@@ -141,7 +142,7 @@ struct Head {
   void multiply_columns(const uint16_t* lines, int64_t of, const uint16_t* columns,
                         float* to) const {
     for (int64_t panel = 0; panel < n; ++panel) {
-      multiply_panels({lines}, columns + panel * k * kStepValues,
+      multiply_panels(scope, {lines}, columns + panel * k * kStepValues,
                       {.depth = K, .lines = tokens(of), .columns = tokens(panel)}, false,
                       to + panel * kBlockValues);
     }
@@ -161,7 +162,7 @@ struct Head {
     auto* block = s.out.reserve(kBlockValues);
     for (int64_t i = 0; i < k; ++i) {
       const auto columns = std::min(kBlockSide, K - i * kBlockSide);
-      multiply_panels({lines}, rows + i * n * kStepValues,
+      multiply_panels(scope, {lines}, rows + i * n * kStepValues,
                       {.depth = N, .lines = tokens(panel), .columns = columns}, false, block);
       store_block(block, {.data = to.data + panel * kBlockSide * to.stride + i * kBlockSide,
                           .stride = to.stride,
@@ -195,9 +196,9 @@ struct Head {
 
 }  // namespace
 
-void panel_attention_forward(PanelAttentionScratch& s, const QkvRows& qkv, int64_t N, int64_t K,
-                             float scale, OutRows out, float* log_sums) {
-  const Head head{s, N, K};
+void panel_attention_forward(const PanelScope& scope, PanelAttentionScratch& s, const QkvRows& qkv,
+                             int64_t N, int64_t K, float scale, OutRows out, float* log_sums) {
+  const Head head{scope, s, N, K};
   const int64_t n = head.n;
   const auto *keys = head.pack_columns(qkv.k, 0), *values = head.pack_rows(qkv.v, 0);
   auto* scores = s.scores.reserve(2 * n * kBlockValues);
@@ -220,10 +221,10 @@ void panel_attention_forward(PanelAttentionScratch& s, const QkvRows& qkv, int64
 
 // Works on transposed scores, 32 keys by all queries, because those are the first factor of dV and
 // dK. dS itself, the first factor of dQ, is collected on the way.
-void panel_attention_backward(PanelAttentionScratch& s, const QkvRows& qkv, InRows out, InRows dout,
-                              const float* given_log_sums, int64_t N, int64_t K, float scale,
-                              const QkvGradientRows& gradients) {
-  const Head head{s, N, K};
+void panel_attention_backward(const PanelScope& scope, PanelAttentionScratch& s, const QkvRows& qkv,
+                              InRows out, InRows dout, const float* given_log_sums, int64_t N,
+                              int64_t K, float scale, const QkvGradientRows& gradients) {
+  const Head head{scope, s, N, K};
   const int64_t n = head.n;
   const auto sums = head.sums_of_queries(out, dout, given_log_sums);
   const auto *queries = head.pack_columns(qkv.q, 0), *dout_columns = head.pack_columns(dout, 1);
@@ -266,13 +267,14 @@ FOVEA_INTRINSICS_POP
 
 namespace fovea::kernels::cpu {
 
-void panel_attention_forward(PanelAttentionScratch&, const QkvRows&, int64_t, int64_t, float,
-                             OutRows, float*) {
+void panel_attention_forward(const PanelScope&, PanelAttentionScratch&, const QkvRows&, int64_t,
+                             int64_t, float, OutRows, float*) {
   fail("panels of bfloat16 on a processor that has no AVX-512 BF16; ask has_panel_products first");
 }
 
-void panel_attention_backward(PanelAttentionScratch&, const QkvRows&, InRows, InRows, const float*,
-                              int64_t, int64_t, float, const QkvGradientRows&) {
+void panel_attention_backward(const PanelScope&, PanelAttentionScratch&, const QkvRows&, InRows,
+                              InRows, const float*, int64_t, int64_t, float,
+                              const QkvGradientRows&) {
   fail("panels of bfloat16 on a processor that has no AVX-512 BF16; ask has_panel_products first");
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "fovea/kernels/cpu/aligned_buffer.h"
+#include "fovea/kernels/cpu/panels.h"
 
 namespace fovea::kernels::cpu {
 
@@ -39,15 +40,16 @@ struct PanelAttentionScratch {
 };
 
 // out = softmax(q k^T scale) v, and log_sums[n] = log(sum_m exp(q_n k_m scale)). Both functions
-// need has_panel_products(), and a PanelScope around them.
-void panel_attention_forward(PanelAttentionScratch& scratch, const QkvRows& qkv, int64_t N,
-                             int64_t K, float scale, OutRows out, float* log_sums);
+// need has_panel_products().
+void panel_attention_forward(const PanelScope& scope, PanelAttentionScratch& scratch,
+                             const QkvRows& qkv, int64_t N, int64_t K, float scale, OutRows out,
+                             float* log_sums);
 
 // From `out` and log_sums as forward has left them: the sums over keys of
 // probabilities times their gradients are those over head_dim of out and its gradient, so one pass
 // over the scores is enough (Dao et al., "FlashAttention", 2022).
-void panel_attention_backward(PanelAttentionScratch& scratch, const QkvRows& qkv, InRows out,
-                              InRows dout, const float* log_sums, int64_t N, int64_t K, float scale,
-                              const QkvGradientRows& gradients);
+void panel_attention_backward(const PanelScope& scope, PanelAttentionScratch& scratch,
+                              const QkvRows& qkv, InRows out, InRows dout, const float* log_sums,
+                              int64_t N, int64_t K, float scale, const QkvGradientRows& gradients);
 
 }  // namespace fovea::kernels::cpu

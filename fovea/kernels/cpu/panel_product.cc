@@ -8,7 +8,6 @@
 
 #include "fovea/kernels/cpu/aligned_buffer.h"
 #include "fovea/kernels/cpu/share_out.h"
-#include "fovea/kernels/cpu/tiles.h"
 #include "fovea/kernels/elementwise/bfloat16.h"
 
 // Note [Blocks of a product]
@@ -70,13 +69,13 @@ struct PanelScratch {
 template <class Result>
 class Product {
  public:
-  Product(const Factor& first, const Factor& second, const ProductSizes& sizes,
+  Product(PanelUnit unit, const Factor& first, const Factor& second, const ProductSizes& sizes,
           const Result& result)
-      : first_(first), second_(second), sizes_(sizes), result_(result) {
+      : unit_(unit), first_(first), second_(second), sizes_(sizes), result_(result) {
     // Whichever way a factor lies, it is packed from its first row to its last one.
     first_.ahead = kBlockSide * first_.stride;
     second_.ahead = kBlockSide * second_.stride;
-    reads_rows_ = multiplies_rows() && !first_.is_transposed && !wants_row_sums() &&
+    reads_rows_ = multiplies_rows(unit_) && !first_.is_transposed && !wants_row_sums() &&
                   sizes_.depth % kBlockSide == 0 && first_.stride % kStrideOfOneSet != 0;
   }
 
@@ -88,11 +87,11 @@ class Product {
     const int64_t parts = std::clamp<int64_t>(16 * at::get_num_threads() / down_, 1, across_);
     const int64_t most = panels_of_run();
     const auto body = [&](int64_t begin, int64_t end) {
-      const PanelScope scope;
+      const PanelScope scope(unit_);
       while (begin < end) {
         const auto part = begin / down_, panel = begin % down_;
         const auto count = std::min({most, end - begin, down_ - panel});
-        multiply(panel, count, across_ * part / parts, across_ * (part + 1) / parts);
+        multiply(scope, panel, count, across_ * part / parts, across_ * (part + 1) / parts);
         begin += count;
       }
     };
@@ -186,7 +185,7 @@ class Product {
   int64_t panels_of_run() const {
     if (steps_ <= kMostSteps) return kPanelsAtOnce;
     // Blocks: 1.25 MiB of the 2 MiB that processors with AMX have, 640 KiB of others' 1 MiB.
-    static const int64_t most_waiting = has_amx() ? 320 : 160;
+    const int64_t most_waiting = unit_ == PanelUnit::kTiles ? 320 : 160;
     return std::max(kPanelsAtOnce, most_waiting / across_ / kPanelsAtOnce * kPanelsAtOnce);
   }
 
@@ -198,7 +197,8 @@ class Product {
   }
 
   // Panels [begin, begin + count) of the first factor times panels [from, to) of the second one.
-  void multiply(int64_t begin, int64_t count, int64_t from, int64_t to) const {
+  void multiply(const PanelScope& scope, int64_t begin, int64_t count, int64_t from,
+                int64_t to) const {
     thread_local PanelScratch scratch;
     const int64_t stretches = (steps_ + kMostSteps - 1) / kMostSteps;
     const int64_t most = (steps_ + stretches - 1) / stretches;
@@ -211,7 +211,7 @@ class Product {
       pack_some_of_first(begin, count, step, num_steps, packed);
       if (from == 0) sum_packed(packed, begin, count, {step, num_steps});
       for (int64_t i = 0; i < count; i += kPanelsAtOnce) {
-        multiply_packed(packed + i * num_steps * kStepValues, begin + i,
+        multiply_packed(scope, packed + i * num_steps * kStepValues, begin + i,
                         std::min(kPanelsAtOnce, count - i), {from, to}, {step, num_steps},
                         [&](int64_t panel, int64_t j) {
                           return sums + ((panel - from) * count + i + j) % waiting * kBlockValues;
@@ -223,8 +223,9 @@ class Product {
   // block_of(panel, i): where the sums of panel begin + i of the first factor and of `panel` of the
   // second one are.
   template <class BlockOf>
-  void multiply_packed(const uint16_t* packed, int64_t begin, int64_t count, const Range& panels,
-                       const Steps& steps, const BlockOf& block_of) const {
+  void multiply_packed(const PanelScope& scope, const uint16_t* packed, int64_t begin,
+                       int64_t count, const Range& panels, const Steps& steps,
+                       const BlockOf& block_of) const {
     for (int64_t panel = panels.from; panel < panels.to; ++panel) {
       const auto* second = packed_ + (panel * steps_ + steps.first) * kStepValues;
       // The next panel of the second factor comes while this one is used, a part at each product.
@@ -240,7 +241,7 @@ class Product {
         const bool is_last = steps.first + steps.count == steps_;
         if (is_last) prefetch_residual(target);
         multiply_panels(
-            lines_of(begin + i, steps.first, packed + i * steps.count * kStepValues), second,
+            scope, lines_of(begin + i, steps.first, packed + i * steps.count * kStepValues), second,
             {.depth = steps.count * kBlockSide, .lines = part_of(sizes_.rows, begin + i)},
             steps.first > 0, block);
         if (is_last) store_block(block, target);
@@ -248,6 +249,7 @@ class Product {
     }
   }
 
+  PanelUnit unit_;
   Factor first_, second_;
   ProductSizes sizes_;
   Result result_;
@@ -259,14 +261,14 @@ class Product {
 
 }  // namespace
 
-void panel_product(const Factor& first, const Factor& second, const ProductSizes& sizes,
-                   const Bfloat16Result& result) {
-  Product(first, second, sizes, result).run();
+void panel_product(PanelUnit unit, const Factor& first, const Factor& second,
+                   const ProductSizes& sizes, const Bfloat16Result& result) {
+  Product(unit, first, second, sizes, result).run();
 }
 
-void panel_product(const Factor& first, const Factor& second, const ProductSizes& sizes,
-                   const FloatResult& result) {
-  Product(first, second, sizes, result).run();
+void panel_product(PanelUnit unit, const Factor& first, const Factor& second,
+                   const ProductSizes& sizes, const FloatResult& result) {
+  Product(unit, first, second, sizes, result).run();
 }
 
 }  // namespace fovea::kernels::cpu

@@ -32,9 +32,9 @@ struct FloatResult {
 
 // first [rows, depth] times second [depth, columns]; each of them is read once. Each sum is taken
 // in one order, whatever the number of threads. Needs has_panel_products().
-void panel_product(const Factor& first, const Factor& second, const ProductSizes& sizes,
-                   const Bfloat16Result& result);
-void panel_product(const Factor& first, const Factor& second, const ProductSizes& sizes,
-                   const FloatResult& result);
+void panel_product(PanelUnit unit, const Factor& first, const Factor& second,
+                   const ProductSizes& sizes, const Bfloat16Result& result);
+void panel_product(PanelUnit unit, const Factor& first, const Factor& second,
+                   const ProductSizes& sizes, const FloatResult& result);
 
 }  // namespace fovea::kernels::cpu

@@ -158,13 +158,13 @@ FOVEA_AVX512 inline __m512i add_rounded(__m512i values, __mmask32 mask, const ui
 
 bool has_panel_products() { return has_avx512_bfloat16(); }
 
-PanelScope::PanelScope() {
-  if (has_amx()) configure_tiles();
+PanelScope::PanelScope(PanelUnit unit) : unit_(unit) {
+  if (unit_ == PanelUnit::kTiles) configure_tiles();
 }
 
 PanelScope::~PanelScope() {
   _mm_sfence();  // what was streamed is there before anything that follows
-  if (has_amx()) release_tiles();
+  if (unit_ == PanelUnit::kTiles) release_tiles();
 }
 
 FOVEA_AVX512 void pack_first(const Factor& factor, int64_t begin, int64_t count, int64_t first,
@@ -181,6 +181,8 @@ FOVEA_AVX512 void pack_second(const Factor& factor, int64_t begin, int64_t count
              factor.is_transposed, factor.is_transposed, count, depth, to);
 }
 
+namespace {
+
 FOVEA_AVX512 void multiply_panels_in_vectors(const PanelLines& first, const uint16_t* second,
                                              const PanelExtent& extent, bool adds, float* block) {
   const bool is_packed = first.stride == kBlockSide && first.step == kStepValues;
@@ -193,6 +195,8 @@ FOVEA_AVX512 void multiply_panels_in_vectors(const PanelLines& first, const uint
              adds, block + line * kBlockSide);
   }
 }
+
+}  // namespace
 
 FOVEA_AVX512 void sum_lines(const uint16_t* panel, int64_t steps, int64_t lines, bool adds,
                             float* sums) {
@@ -271,17 +275,18 @@ namespace {
   fail("panels of bfloat16 on a processor that has no AVX-512 BF16; ask has_panel_products first");
 }
 
-}  // namespace
-
-bool has_panel_products() { return false; }
-PanelScope::PanelScope() { refuse_panels(); }
-PanelScope::~PanelScope() = default;
-void pack_first(const Factor&, int64_t, int64_t, int64_t, int64_t, uint16_t*) { refuse_panels(); }
-void pack_second(const Factor&, int64_t, int64_t, int64_t, int64_t, uint16_t*) { refuse_panels(); }
 void multiply_panels_in_vectors(const PanelLines&, const uint16_t*, const PanelExtent&, bool,
                                 float*) {
   refuse_panels();
 }
+
+}  // namespace
+
+bool has_panel_products() { return false; }
+PanelScope::PanelScope(PanelUnit unit) : unit_(unit) { refuse_panels(); }
+PanelScope::~PanelScope() = default;
+void pack_first(const Factor&, int64_t, int64_t, int64_t, int64_t, uint16_t*) { refuse_panels(); }
+void pack_second(const Factor&, int64_t, int64_t, int64_t, int64_t, uint16_t*) { refuse_panels(); }
 void sum_lines(const uint16_t*, int64_t, int64_t, bool, float*) { refuse_panels(); }
 void store_block(const float*, const BlockTarget&) { refuse_panels(); }
 void store_block(const float*, const FloatBlockTarget&) { refuse_panels(); }
@@ -306,17 +311,15 @@ void prefetch_residual(const BlockTarget& to) {
   }
 }
 
-bool multiplies_rows() {
-  static const bool has_tiles = has_amx();
-  return !has_tiles;
-}
+PanelUnit best_panel_unit() { return has_amx() ? PanelUnit::kTiles : PanelUnit::kVectors; }
 
-void multiply_panels(const PanelLines& first, const uint16_t* second, const PanelExtent& extent,
-                     bool adds, float* block) {
-  if (multiplies_rows()) {
-    multiply_panels_in_vectors(first, second, extent, adds, block);
-  } else {
-    multiply_panels_in_tiles(first.data, second, num_blocks(extent.depth), adds, block);
+void multiply_panels(const PanelScope& scope, const PanelLines& first, const uint16_t* second,
+                     const PanelExtent& extent, bool adds, float* block) {
+  switch (scope.unit()) {
+    case PanelUnit::kVectors:
+      return multiply_panels_in_vectors(first, second, extent, adds, block);
+    case PanelUnit::kTiles:
+      return multiply_panels_in_tiles(first.data, second, num_blocks(extent.depth), adds, block);
   }
 }
 

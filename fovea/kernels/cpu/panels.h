@@ -29,13 +29,23 @@ inline int64_t num_blocks(int64_t count) { return (count + kBlockSide - 1) / kBl
 // Whether this processor multiplies bfloat16: AVX-512 BF16, with or without AMX.
 bool has_panel_products();
 
-// What follows needs has_panel_products(), and a PanelScope of the same thread around products.
+// Who multiplies panels.
+enum class PanelUnit { kVectors, kTiles };
+// Tiles where there is AMX.
+PanelUnit best_panel_unit();
+
+// What follows needs has_panel_products(). Around products: the unit is ready for a thread, and
+// what was streamed is there when the scope ends.
 class PanelScope {
  public:
-  PanelScope();
+  explicit PanelScope(PanelUnit unit);
   ~PanelScope();
   PanelScope(const PanelScope&) = delete;
   PanelScope& operator=(const PanelScope&) = delete;
+  PanelUnit unit() const { return unit_; }
+
+ private:
+  PanelUnit unit_;
 };
 
 // A factor where it lies, rows `stride` values apart. First: [rows, depth]; second: [depth,
@@ -79,17 +89,14 @@ struct PanelLines {
 };
 inline constexpr int64_t kLinesAtOnce = 8;
 
-// Whether multiply_panels takes lines that are not packed: without AMX.
-bool multiplies_rows();
+// Whether multiply_panels takes lines that are not packed.
+inline bool multiplies_rows(PanelUnit unit) { return unit == PanelUnit::kVectors; }
 
 // block: [32, 32] = (adds ? block : 0) + the product of two panels. What is not wanted of it may be
 // left as it is, so it may be anything; the rest of the last step in depth has to be zero in both.
 // Sums are the same bits wherever lines lie.
-void multiply_panels(const PanelLines& first, const uint16_t* second, const PanelExtent& extent,
-                     bool adds, float* block);
-// The same where there is no AMX; works on either.
-void multiply_panels_in_vectors(const PanelLines& first, const uint16_t* second,
-                                const PanelExtent& extent, bool adds, float* block);
+void multiply_panels(const PanelScope& scope, const PanelLines& first, const uint16_t* second,
+                     const PanelExtent& extent, bool adds, float* block);
 
 // Where a block goes as bfloat16: its first `rows` rows and `columns` columns, rows `stride` values
 // apart.

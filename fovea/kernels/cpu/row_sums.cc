@@ -2,34 +2,40 @@
 
 #include <bit>
 
-#include "fovea/core/simd.h"
+#include "fovea/kernels/cpu/loop_clones.h"
 
 namespace fovea::kernels::cpu {
 
 // Four rows at a time, so that the sum is loaded and stored a quarter as often.
-FOVEA_SIMD void add_rows(const float* x, int64_t rows, int64_t N, float* sum) {
-  int64_t m = 0;
-  for (; m + 4 <= rows; m += 4, x += 4 * N) {
-    for (int64_t n = 0; n < N; ++n) {
-      sum[n] += (x[n] + x[N + n]) + (x[2 * N + n] + x[3 * N + n]);
+void add_rows(const float* first_row, int64_t rows, int64_t N, float* sum) {
+  run_loop<KernelOp::kLoops>([=]() FOVEA_LOOP {
+    const float* x = first_row;
+    int64_t m = 0;
+    for (; m + 4 <= rows; m += 4, x += 4 * N) {
+      for (int64_t n = 0; n < N; ++n) {
+        sum[n] += (x[n] + x[N + n]) + (x[2 * N + n] + x[3 * N + n]);
+      }
     }
-  }
-  for (; m < rows; ++m, x += N) {
-    for (int64_t n = 0; n < N; ++n) sum[n] += x[n];
-  }
+    for (; m < rows; ++m, x += N) {
+      for (int64_t n = 0; n < N; ++n) sum[n] += x[n];
+    }
+  });
 }
 
-FOVEA_SIMD void add_rows_bfloat16(const uint16_t* x, int64_t rows, int64_t N, float* sum) {
-  const auto widen = [](uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); };
-  int64_t m = 0;
-  for (; m + 4 <= rows; m += 4, x += 4 * N) {
-    for (int64_t n = 0; n < N; ++n) {
-      sum[n] += (widen(x[n]) + widen(x[N + n])) + (widen(x[2 * N + n]) + widen(x[3 * N + n]));
+void add_rows_bfloat16(const uint16_t* first_row, int64_t rows, int64_t N, float* sum) {
+  run_loop<KernelOp::kLoops>([=]() FOVEA_LOOP {
+    const uint16_t* x = first_row;
+    const auto widen = [](uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); };
+    int64_t m = 0;
+    for (; m + 4 <= rows; m += 4, x += 4 * N) {
+      for (int64_t n = 0; n < N; ++n) {
+        sum[n] += (widen(x[n]) + widen(x[N + n])) + (widen(x[2 * N + n]) + widen(x[3 * N + n]));
+      }
     }
-  }
-  for (; m < rows; ++m, x += N) {
-    for (int64_t n = 0; n < N; ++n) sum[n] += widen(x[n]);
-  }
+    for (; m < rows; ++m, x += N) {
+      for (int64_t n = 0; n < N; ++n) sum[n] += widen(x[n]);
+    }
+  });
 }
 
 }  // namespace fovea::kernels::cpu

@@ -19,6 +19,7 @@
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/gelu.h"
 #include "fovea/kernels/elementwise/bfloat16.h"
+#include "fovea/kernels/kernel_paths.h"
 #include "fovea/kernels/operators.h"
 #include "fovea/kernels/work_scope.h"
 
@@ -113,7 +114,7 @@ class GpuGeluFunction : public torch::autograd::Function<GpuGeluFunction> {
 
 bool has_cpu_gelu(const at::Tensor& x) {
   return x.is_cpu() && x.scalar_type() == at::kBFloat16 && x.numel() > 0 &&
-         cpu::has_bfloat16_gelu();
+         kernel_paths().of(KernelOp::kGelu, at::kBFloat16).path == KernelPath::kAvx512Bf16;
 }
 
 // libtorch's own takes three times as long as memory for bfloat16 on a CPU; for float32 it keeps

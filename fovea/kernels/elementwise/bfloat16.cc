@@ -1,15 +1,11 @@
 #include "fovea/kernels/elementwise/bfloat16.h"
 
-#include "fovea/kernels/cpu/panels.h"
+#include "fovea/kernels/kernel_paths.h"
 
 namespace fovea::kernels {
 
 bool has_bfloat16_products(c10::Device device) {
-  return device.is_cpu() ? cpu::has_panel_products() : true;
-}
-
-bool is_multiplied_as_float(const at::Tensor& x) {
-  return x.is_cpu() && x.scalar_type() == at::kBFloat16 && !has_bfloat16_products(x.device());
+  return device.is_cpu() ? kernel_paths().multiplies_bfloat16() : true;
 }
 
 const uint16_t* bits_of(const at::Tensor& x) {

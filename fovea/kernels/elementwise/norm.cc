@@ -21,6 +21,7 @@
 #include "fovea/kernels/elementwise/bfloat16.h"
 #include "fovea/kernels/elementwise/float_rows.h"
 #include "fovea/kernels/elementwise/reduce.h"
+#include "fovea/kernels/kernel_paths.h"
 #include "fovea/kernels/operators.h"
 #include "fovea/kernels/work_scope.h"
 
@@ -55,10 +56,17 @@ const auto& norm_backward_op() {
   return op;
 }
 
+KernelPath norm_path(const at::Tensor& x) {
+  return kernel_paths().of(KernelOp::kNorm, x.scalar_type()).path;
+}
+
 // Whether the operators are for x. On the meta device, where there are shapes alone, as on the CPU.
 bool has_norm_kernel(const at::Tensor& x) {
   const auto type = x.scalar_type();
-  if (x.is_cpu() || x.is_meta()) return type == at::kFloat || type == at::kBFloat16;
+  if (x.is_cpu() || x.is_meta()) {
+    const bool is_plain = x.is_cpu() && norm_path(x) == KernelPath::kReference;
+    return (type == at::kFloat || type == at::kBFloat16) && !is_plain;
+  }
   return (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) &&
          x.size(-1) <= cuda::kMaxNormWidth && has_kernel(norm_op(), x.device());
 }
@@ -69,7 +77,9 @@ const float* data_or_null(const OptionalTensor& x) {
 
 // Of rows that are normed as they are; null: they become floats first.
 const uint16_t* bits_in_vectors(const at::Tensor& x) {
-  return x.scalar_type() == at::kBFloat16 && cpu::has_bfloat16_norm() ? bits_of(x) : nullptr;
+  const bool is_in_vectors =
+      x.scalar_type() == at::kBFloat16 && norm_path(x) == KernelPath::kAvx512Bf16;
+  return is_in_vectors ? bits_of(x) : nullptr;
 }
 
 // fovea::layer_norm on the CPU and on the meta device.

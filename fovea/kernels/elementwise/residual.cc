@@ -17,6 +17,7 @@
 #include "fovea/kernels/cpu/residual_rows.h"
 #include "fovea/kernels/elementwise/float_rows.h"
 #include "fovea/kernels/elementwise/reduce.h"
+#include "fovea/kernels/kernel_paths.h"
 #include "fovea/kernels/operators.h"
 #include "fovea/kernels/work_scope.h"
 
@@ -52,6 +53,9 @@ const auto& residual_backward_op() {
 bool has_residual_kernel(const at::Tensor& x) {
   const auto type = x.scalar_type();
   const bool is_host = x.is_cpu() || x.is_meta();
+  if (x.is_cpu() && kernel_paths().of(KernelOp::kResidual, type).path == KernelPath::kReference) {
+    return false;
+  }
   if (x.numel() == 0 || x.numel() / x.size(-1) > std::numeric_limits<int32_t>::max()) return false;
   return (type == at::kFloat || type == at::kBFloat16 || (type == at::kHalf && !is_host)) &&
          has_kernel(residual_op(), x.device());

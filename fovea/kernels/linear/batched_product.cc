@@ -7,6 +7,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/one_mkl_thread.h"
+#include "fovea/kernels/kernel_paths.h"
 
 namespace fovea::kernels {
 namespace {
@@ -16,7 +17,8 @@ using torch::autograd::variable_list;
 
 at::Tensor each_product(const at::Tensor& a, const at::Tensor& b) {
   const bool is_cpu_float = a.is_cpu() && a.scalar_type() == at::kFloat && a.numel() > 0;
-  if (!is_cpu_float) return at::bmm(a, b.transpose(1, 2));
+  const auto path = kernel_paths().of(KernelOp::kLinear, at::kFloat).path;
+  if (!is_cpu_float || path == KernelPath::kReference) return at::bmm(a, b.transpose(1, 2));
   const int64_t B = a.size(0);
   auto out = at::empty({B, a.size(1), b.size(1)}, a.options());
   cpu::each_product(B, [&](int64_t i) {

@@ -241,7 +241,8 @@ at::Tensor fp8_input_gradient(const Fp8Matrix& dy, const Fp8Matrix& weight) {
 
 at::Tensor fp8_weight_gradient(const Fp8Matrix& dy, const Fp8Matrix& x) {
   const auto& device_of = dy.inverse_scale;
-  if (device_of.is_cpu()) return weight_gradient(values_of(dy), values_of(x));
+  if (device_of.is_cpu())
+    return weight_gradients(values_of(dy), values_of(x), /*wants_bias=*/false).weight;
   return scaled_product(dy.columns, dy, x.columns, x, {}, at::kFloat);
 }
 

@@ -2,13 +2,9 @@
 
 #include <torch/library.h>
 
-#include <algorithm>
-#include <cstdint>
-#include <limits>
 #include <optional>
 #include <tuple>
 
-#include "fovea/kernels/linear/padded_products.h"
 #include "fovea/kernels/operators.h"
 
 namespace fovea::kernels {
@@ -44,16 +40,6 @@ const auto& weight_gradient_op() {
   return op;
 }
 
-bool has_product_kernels(const at::Tensor& x) {
-  return x.is_cuda() && has_kernel(product_op(), x.device());
-}
-
-bool is_aligned(const at::Tensor& x) {
-  return reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0;
-}
-
-bool is_sixteen_bit(at::ScalarType dtype) { return dtype == at::kBFloat16 || dtype == at::kHalf; }
-
 OptionalTensor contiguous_or_none(const at::Tensor& x) {
   return x.defined() ? OptionalTensor(x.contiguous()) : std::nullopt;
 }
@@ -74,16 +60,8 @@ TORCH_LIBRARY_FRAGMENT(fovea, m) {
   m.def("linear_weight_gradient(Tensor dy, Tensor x, bool with_bias) -> (Tensor, Tensor)");
 }
 
-ProductPath product_path(const ProductCase& product) {
-  constexpr int64_t kLeastPadded = 64;  // below, the copy is a large part of the product
-  const auto& [dtype, has_kernels, M, N, K, is_aligned] = product;
-  const bool has_dtype = dtype == at::kFloat || is_sixteen_bit(dtype);
-  const auto [least, most] = std::minmax({M, N, K});
-  if (!has_kernels || !has_dtype || least == 0 || most > std::numeric_limits<int32_t>::max()) {
-    return ProductPath::kPlain;
-  }
-  const bool has_short_rows = is_sixteen_bit(dtype) && K % 8 != 0 && K >= kLeastPadded;
-  return has_short_rows ? ProductPath::kPadded : ProductPath::kFused;
+bool has_gpu_products(const at::Tensor& x) {
+  return x.is_cuda() && has_kernel(product_op(), x.device());
 }
 
 bool takes_gelu_gradient(const ProductCase& product, const HiddenActivation& activation) {
@@ -94,28 +72,10 @@ bool takes_gelu(const ProductCase& product, const HiddenActivation& activation) 
   return takes_gelu_of_rows(product, product.N, activation);
 }
 
-ProductCase case_of_input(const at::Tensor& x, int64_t N) {
-  const bool has_kernels = has_product_kernels(x);
-  return {x.scalar_type(), has_kernels, x.size(0), N, x.size(1), has_kernels && is_aligned(x)};
-}
-
-ProductCase case_of_gradient(const at::Tensor& dy, int64_t K) {
-  const bool has_kernels = has_product_kernels(dy);
-  return {dy.scalar_type(), has_kernels, dy.size(0), dy.size(1), K, has_kernels && is_aligned(dy)};
-}
-
 at::Tensor gpu_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                        const at::Tensor& residual) {
-  switch (product_path(case_of_input(x, weight.size(0)))) {
-    case ProductPath::kPlain:
-      return {};
-    case ProductPath::kPadded:
-      return padded_product(x, weight, bias, residual);
-    case ProductPath::kFused:
-      return product_op().call(x.contiguous(), weight.contiguous(), contiguous_or_none(bias),
-                               contiguous_or_none(residual));
-  }
-  return {};
+  return product_op().call(x.contiguous(), weight.contiguous(), contiguous_or_none(bias),
+                           contiguous_or_none(residual));
 }
 
 ProductAndGelu gpu_product_and_gelu(const at::Tensor& x, const at::Tensor& weight,
@@ -126,30 +86,12 @@ ProductAndGelu gpu_product_and_gelu(const at::Tensor& x, const at::Tensor& weigh
 }
 
 at::Tensor gpu_input_gradient(const at::Tensor& dy, const at::Tensor& weight) {
-  switch (product_path(case_of_gradient(dy, weight.size(1)))) {
-    case ProductPath::kPlain:
-      return {};
-    case ProductPath::kPadded:
-      return padded_input_gradient(dy, weight);
-    case ProductPath::kFused:
-      return input_gradient_op().call(dy.contiguous(), weight.contiguous(), std::nullopt);
-  }
-  return {};
+  return input_gradient_op().call(dy.contiguous(), weight.contiguous(), std::nullopt);
 }
 
-std::optional<WeightGradients> gpu_weight_gradients(const at::Tensor& dy, const at::Tensor& x,
-                                                    bool wants_bias) {
-  switch (product_path(case_of_input(x, dy.size(1)))) {
-    case ProductPath::kPlain:
-      return {};
-    case ProductPath::kPadded:
-      return padded_weight_gradients(dy, x, wants_bias);
-    case ProductPath::kFused: {
-      auto [weight, bias] = weight_gradient_op().call(dy.contiguous(), x.contiguous(), wants_bias);
-      return WeightGradients{weight, bias};
-    }
-  }
-  return {};
+WeightGradients gpu_weight_gradients(const at::Tensor& dy, const at::Tensor& x, bool wants_bias) {
+  auto [weight, bias] = weight_gradient_op().call(dy.contiguous(), x.contiguous(), wants_bias);
+  return {weight, bias};
 }
 
 at::Tensor input_gradient_through_gelu(const at::Tensor& dy, const at::Tensor& weight,

@@ -1,6 +1,6 @@
 // The three products of a linear layer, by the fastest way there is for their shape, dtype and
-// processor; on a CPU the same bits for any number of threads. M rows, K input width, N output
-// width.
+// processor; on a CPU the same bits for any number of threads, but for the plain operations of
+// libtorch. M rows, K input width, N output width.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,17 +16,14 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tens
 // dy: [M, N], weight: [N, K] -> dy weight: [M, K].
 at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight);
 
-// dy: [M, N], x: [M, K] -> dy^T x: [N, K]; float32 where bfloat16 is multiplied as float32, in
-// panels, or by cuBLASLt.
-at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x);
-
 struct WeightGradients {
-  at::Tensor weight;  // of weight_gradient()
+  at::Tensor weight;  // dy^T x: [N, K]
   at::Tensor bias;    // the sum of dy's rows: [N] float32, or undefined
 };
 
-// The gradient of the bias comes where it is wanted and costs no pass over dy, as with cuBLASLt,
-// and in panels for N >= K.
+// dy: [M, N], x: [M, K]. The gradient of the weight is float32 where bfloat16 is multiplied as
+// float32, in panels, or by cuBLASLt. That of the bias comes where it is wanted and costs no pass
+// over dy, as with cuBLASLt, and in panels for N >= K.
 WeightGradients weight_gradients(const at::Tensor& dy, const at::Tensor& x, bool wants_bias);
 
 }  // namespace fovea::kernels

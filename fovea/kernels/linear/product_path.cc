@@ -1,0 +1,70 @@
+#include "fovea/kernels/linear/product_path.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "fovea/core/error.h"
+#include "fovea/kernels/kernel_paths.h"
+#include "fovea/kernels/linear/gpu_products.h"
+
+namespace fovea::kernels {
+namespace {
+
+ProductCase case_of(const at::Tensor& rows, int64_t N, int64_t K) {
+  const bool has_kernels = has_gpu_products(rows);
+  const bool is_aligned =
+      has_kernels && reinterpret_cast<uintptr_t>(rows.const_data_ptr()) % 16 == 0;
+  return {rows.scalar_type(), has_kernels, rows.size(0), N, K, is_aligned, rows.is_cpu()};
+}
+
+ProductPath gpu_path(const ProductCase& product) {
+  constexpr int64_t kLeastPadded = 64;  // below, the copy is a large part of the product
+  const auto most = std::max({product.M, product.N, product.K});
+  if (!product.has_kernels || most > std::numeric_limits<int32_t>::max()) {
+    return ProductPath::kPlain;
+  }
+  const bool is_sixteen_bit = product.dtype == at::kBFloat16 || product.dtype == at::kHalf;
+  if (!is_sixteen_bit && product.dtype != at::kFloat) return ProductPath::kPlain;
+  const bool has_short_rows = is_sixteen_bit && product.K % 8 != 0 && product.K >= kLeastPadded;
+  return has_short_rows ? ProductPath::kPadded : ProductPath::kFused;
+}
+
+ProductPath cpu_path(const ProductCase& product) {
+  // Of fewer rows packing the other factor into panels costs more than it gives.
+  constexpr int64_t kLeastRowsOfPanels = 64;
+  const bool is_bfloat16 = product.dtype == at::kBFloat16;
+  if (!is_bfloat16 && product.dtype != at::kFloat) return ProductPath::kPlain;
+  const auto [path, is_as_float] = kernel_paths().of(KernelOp::kLinear, product.dtype);
+  if (is_as_float) return ProductPath::kAsFloat;
+  const bool has_few_rows = product.M < kLeastRowsOfPanels;
+  switch (path) {
+    case KernelPath::kReference:
+      return ProductPath::kPlain;
+    case KernelPath::kAvx512Bf16:
+      return has_few_rows ? ProductPath::kFewRows : ProductPath::kPanels;
+    case KernelPath::kAmx:
+      return has_few_rows ? ProductPath::kFewRows : ProductPath::kPanelsInTiles;
+    case KernelPath::kOneDnn:
+      return is_bfloat16 ? ProductPath::kFewRows : ProductPath::kOneDnn;
+    case KernelPath::kMkl:
+      return ProductPath::kMkl;
+    case KernelPath::kBaseline:
+    case KernelPath::kAvx2:
+    case KernelPath::kAvx512:
+      return ProductPath::kBlas;
+  }
+  fail("linear has no path {}", static_cast<int>(path));
+}
+
+}  // namespace
+
+ProductPath product_path(const ProductCase& product) {
+  if (std::min({product.M, product.N, product.K}) == 0) return ProductPath::kPlain;
+  return product.is_on_cpu ? cpu_path(product) : gpu_path(product);
+}
+
+ProductCase case_of_input(const at::Tensor& x, int64_t N) { return case_of(x, N, x.size(1)); }
+
+ProductCase case_of_gradient(const at::Tensor& dy, int64_t K) { return case_of(dy, dy.size(1), K); }
+
+}  // namespace fovea::kernels
