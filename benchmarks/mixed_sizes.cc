@@ -24,7 +24,7 @@
 #include "fovea/models/registry.h"
 #include "fovea/optim/adamw.h"
 #include "fovea/train/session.h"
-#include "fovea/train/step/step_input.h"
+#include "fovea/train/step/step.h"
 
 namespace fovea::train {
 namespace {
@@ -116,12 +116,12 @@ class MixJob {
   double measure(int64_t steps) {
     const double start = cpu_seconds();
     for (int64_t i = 0; i < steps; ++i) {
-      compute_gradients(*model_, *task_, *optimizer_,
-                        {.size = batch_.rows.size(0),
-                         .position = 0,
-                         .tensors = [this](int64_t, int64_t) { return batch_; }},
-                        step_++, options_);
-      optimizer_->step(/*lr=*/1e-3);
+      const StepParts parts{
+          .model = *model_, .task = *task_, .optimizer = *optimizer_, .options = options_};
+      const StepInput batch{.size = batch_.rows.size(0),
+                            .position = 0,
+                            .tensors = [this](int64_t, int64_t) { return batch_; }};
+      apply_step(parts, prepare_step(parts, batch, step_++), /*lr=*/1e-3);
     }
     return 1e3 * (cpu_seconds() - start) / static_cast<double>(steps);
   }

@@ -83,10 +83,9 @@ class Job {
         batch_(batch_of(arguments, world)) {}
 
   double step() {  // -> the mean loss of the global batch
-    const auto outcome = compute_gradients(*state_.model, *state_.task, *state_.optimizer, batch_,
-                                           step_++, state_.options);
-    state_.optimizer->step(/*lr=*/1e-3);
-    return outcome.loss;
+    const auto prepared = prepare_step(state_.step_parts(), batch_, step_++);
+    apply_step(state_.step_parts(), prepared, /*lr=*/1e-3);
+    return outcome_of(prepared, state_.options).loss;
   }
 
  private:

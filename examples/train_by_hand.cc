@@ -14,12 +14,10 @@ void train_by_hand(const train::TrainConfig& config, parallel::World& world) {
   const optim::Schedule schedule(config.schedule, optim::base_lr(config.optim), num_steps);
   for (int64_t step = 0; step < num_steps; ++step) {
     auto batch = training.loader->next();
-    const auto outcome = train::compute_gradients(*state.model, *state.task, *state.optimizer,
-                                                  batch, step, state.options);
-    if (!outcome.is_skipped) {  // as the loss scale of float16 may tell
-      state.optimizer->step(schedule.lr(step));
-      if (state.ema) state.ema->update(step);
-    }
+    const auto prepared = train::prepare_step(state.step_parts(), batch, step);
+    const auto outcome = train::outcome_of(prepared, state.options);
+    // The loss scale of float16 may leave a step out.
+    if (!outcome.is_skipped) train::apply_step(state.step_parts(), prepared, schedule.lr(step));
     if (world.is_first()) fmt::print("{} {}\n", step + 1, outcome.loss);
     training.loader->recycle(std::move(batch));
   }

@@ -22,5 +22,5 @@
 #include "fovea/train/run/phases.h"         // several trainings, one after the other
 #include "fovea/train/session.h"            // a recipe's data, model, task and optimizer
 #include "fovea/train/state/mesh_state.h"   // model, optimizer and the rest, on a mesh
-#include "fovea/train/step/step.h"          // the gradients of one step
+#include "fovea/train/step/step.h"          // one step: prepare, apply
 #include "fovea/train/trainer.h"            // the whole run

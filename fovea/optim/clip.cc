@@ -2,8 +2,10 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/accumulate.h>
@@ -27,6 +29,8 @@ bool is_plain_cpu(const at::Tensor& flat) {
   return flat.is_cpu() && flat.scalar_type() == at::kFloat && flat.is_contiguous();
 }
 
+bool is_counted(const ParamSpec& spec) { return spec.is_counted; }
+
 // values: [U, E] -> [U, 1]
 at::Tensor norm_of_rows(const at::Tensor& values) {
   return at::linalg_vector_norm(values, 2, 1, /*keepdim=*/true);
@@ -44,7 +48,6 @@ double global_norm(const at::Tensor& flat) {
 double gradient_norm(Optimizer& optimizer) {
   const auto grad = optimizer.flat_grad();
   const auto& params = optimizer.params();
-  const auto is_counted = [](const ParamSpec& spec) { return spec.is_counted; };
   std::array norm = {0.0};
   if (std::all_of(params.begin(), params.end(), is_counted)) {
     norm = {global_norm(grad)};
@@ -165,6 +168,7 @@ bool scale_gradients(const at::Tensor& flat_grad, const at::Tensor& clip_state) 
   const auto* state = host.const_data_ptr<double>();
   if (state[kernels::kClipBad] != 0) return false;
   const double first = state[kernels::kClipScale], second = state[kernels::kClipFactor];
+  if (first == 1 && second == 1) return true;
   if (is_plain_cpu(flat_grad)) {
     for_each_tile({{0, flat_grad.numel()}}, [&](size_t, int64_t begin, int64_t end) {
       auto* values = flat_grad.data_ptr<float>() + begin;
@@ -175,6 +179,50 @@ bool scale_gradients(const at::Tensor& flat_grad, const at::Tensor& clip_state) 
     flat_grad.mul_(first).mul_(second);
   }
   return true;
+}
+
+at::Tensor clip_state(Optimizer& optimizer, const kernels::ClipOptions& options) {
+  const auto grad = optimizer.flat_grad();
+  if (!optimizer.sum_over_parts()) return kernels::clip_state(grad, options);
+  const at::NoGradGuard no_grad;
+  const auto square_of = [&](const at::Tensor& own) {
+    return kernels::clip_state(own, {.grad_scale = options.grad_scale})
+        .narrow(0, kernels::kClipNorm, 1)
+        .square();
+  };
+  const auto& params = optimizer.params();
+  at::Tensor square;  // [1]
+  if (std::all_of(params.begin(), params.end(), is_counted)) {
+    square = square_of(grad);
+  } else {
+    square = at::zeros({1}, grad.options().dtype(at::kDouble));
+    for (const auto& spec : params) {
+      if (spec.is_counted) square += square_of(spec.param.grad().reshape({-1}));
+    }
+  }
+  optimizer.sum_over_parts()(square);
+  const auto norm = square.sqrt();
+  const auto factor =
+      options.max_norm == 0 ? at::ones_like(norm) : (options.max_norm / (norm + 1e-6)).clamp_max(1);
+  auto is_finite = norm.isfinite();
+  if (options.loss.defined()) is_finite = is_finite.logical_and(options.loss.isfinite());
+  if (options.before.defined()) {
+    is_finite = is_finite.logical_and(options.before.narrow(0, kernels::kClipBad, 1) == 0);
+  }
+  const auto state = at::empty({kernels::kClipElements}, norm.options());
+  state.narrow(0, kernels::kClipNorm, 1).copy_(norm);
+  state.narrow(0, kernels::kClipFactor, 1).copy_(factor);
+  state.narrow(0, kernels::kClipBad, 1).copy_(is_finite.logical_not());
+  state.narrow(0, kernels::kClipScale, 1).fill_(options.grad_scale);
+  return state;
+}
+
+at::Tensor clipped_state(double norm, bool is_finite, c10::Device device) {
+  std::array<double, kernels::kClipElements> state = {};
+  state[kernels::kClipNorm] = norm;
+  state[kernels::kClipFactor] = state[kernels::kClipScale] = 1;
+  state[kernels::kClipBad] = is_finite ? 0 : 1;
+  return at::tensor(at::ArrayRef<double>(state), at::kDouble).to(device);
 }
 
 double clip_gradients(Optimizer& optimizer, double max_norm, double max_value) {

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "fovea/kernels/elementwise/adamw.h"
 #include "fovea/optim/optimizer.h"
 
 namespace fovea::optim {
@@ -24,6 +25,14 @@ double clip_gradients(Optimizer& optimizer, double max_norm, double max_value = 
 // Multiplies by what a kernels::clip_state says, to the bits that AdamW's pass multiplies; false,
 // and nothing done, where it says that something is not finite. Waits for the state.
 bool scale_gradients(const at::Tensor& flat_grad, const at::Tensor& clip_state);
+
+// kernels::clip_state of all of an optimizer's gradients. Collective where parameters are parts,
+// and then the host waits for no device either.
+at::Tensor clip_state(Optimizer& optimizer, const kernels::ClipOptions& options);
+
+// A clip_state of gradients that are clipped already, by which they count as they are; norm: of
+// before. is_finite: false: no value is to change.
+at::Tensor clipped_state(double norm, bool is_finite, c10::Device device);
 
 // Adaptive gradient clipping (Brock et al., "High-performance large-scale image recognition without
 // normalization", ICML 2021) with timm's formula: of every parameter with two or more dims each

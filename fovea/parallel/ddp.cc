@@ -150,7 +150,8 @@ GradientReducer::GradientReducer(std::vector<FlatParameter> params, const at::Te
 
 GradientReducer::~GradientReducer() = default;
 
-void GradientReducer::overlap_next_backward() {
+void GradientReducer::before_backward(bool is_last) {
+  if (!is_last) return;
   const std::lock_guard lock(state_->mutex);
   state_->reset();
   state_->is_overlapping = true;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fovea/parallel/communicator.h"
+#include "fovea/parallel/gradient_sync.h"
 
 namespace fovea::parallel {
 
@@ -33,21 +34,21 @@ struct ReducerOptions {
 // rank starts the same buckets in the same order, whatever order backward took. A parameter that a
 // rank did not use has a gradient of zeros; its bucket goes when backward is over. The sum is
 // divided by nothing here: the weight of the batch is known when all ranks have told theirs.
-class GradientReducer {
+class GradientReducer final : public GradientSync {
  public:
   // params: in the order of the buffer, each a leaf whose .grad() is a view of `flat_grad`. Hooks
   // their gradients until destruction. `ranks` outlives it.
   GradientReducer(std::vector<FlatParameter> params, const at::Tensor& flat_grad,
                   Communicator& ranks, const ReducerOptions& options = {});
-  ~GradientReducer();
+  ~GradientReducer() override;
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
 
-  // Call before the last backward of a step; those before it only add up.
-  void overlap_next_backward();
-  // After the last backward: `flat_grad` is then the sum over the ranks. Collective; also on a rank
-  // that ran no backward. Throws RankError.
-  void finish();
+  // Backwards before the last one only add up; with that, sums travel while it runs.
+  void before_backward(bool is_last) override;
+  void after_backward() override {}
+  void finish() override;  // `flat_grad` is then the sum
+  bool meets_in_passes() const override { return false; }
 
   // The ranges of the buffer, in the order in which they travel.
   struct Range {

@@ -14,6 +14,7 @@
 
 #include "fovea/nn/unit.h"
 #include "fovea/parallel/communicator.h"
+#include "fovea/parallel/gradient_sync.h"
 #include "fovea/parallel/plan.h"
 
 namespace fovea::parallel {
@@ -95,7 +96,7 @@ struct ShardOptions {
 // from each other, once; the next forward then gathers among the shards alone. Of a piece that is
 // whole at all times the share is a view of the buffer. With one shard this is ZeRO 1 over the
 // copies.
-class ShardedParams {
+class ShardedParams final : public GradientSync {
  public:
   // Takes the parameters out of the model and leaves this rank's parts; collective over `shards`,
   // the ranks that share out one copy. `copies`: the ranks that have the same share, over which
@@ -104,7 +105,7 @@ class ShardedParams {
   // its parts, a rank has one piece and one whole parameter at a time. Empty: they have values.
   ShardedParams(std::vector<ParamPiece> pieces, Communicator& shards, Communicator& copies,
                 const ShardOptions& options = {}, const ParamValues& values = {});
-  ~ShardedParams();
+  ~ShardedParams() override;
   ShardedParams(const ShardedParams&) = delete;
   ShardedParams& operator=(const ShardedParams&) = delete;
 
@@ -120,8 +121,10 @@ class ShardedParams {
 
   // Around every backward, on all ranks alike. After the last one of a step the parts' gradients
   // are the sums over all ranks, added to what they were. Collective; throws RankError.
-  void before_backward(bool is_last);
-  void after_backward();
+  void before_backward(bool is_last) override;
+  void after_backward() override;
+  void finish() override {}
+  bool meets_in_passes() const override { return true; }
 
   // After the parts' values changed: gathers what is whole. Collective.
   void values_changed();

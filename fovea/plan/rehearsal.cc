@@ -18,7 +18,7 @@
 #include "fovea/train/session.h"
 #include "fovea/train/state/mesh_state.h"
 #include "fovea/train/step/fp8_start.h"
-#include "fovea/train/step/step_input.h"
+#include "fovea/train/step/step.h"
 
 namespace fovea::plan {
 namespace {
@@ -229,7 +229,11 @@ Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& 
     trace.clear();
     memory.reset_peak();
     on_meta([&] {
-      train::compute_gradients(*state.model, task, *state.optimizer, input, step, state.options);
+      train::prepare_step({.model = *state.model,
+                           .task = task,
+                           .optimizer = *state.optimizer,
+                           .options = state.options},
+                          input, step);
     });
     trace.add({.kind = Event::Kind::kUpdate});
     result.memory.working = memory.peak() - at_start;

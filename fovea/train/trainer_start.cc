@@ -70,8 +70,7 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode,
   if (validation.loader) log.watch("val", *validation.loader);
   if (world.size() > 1) log.compare(world.all());
   if (config.log.peak_tflops) log.count_flops(training_flops_per_image(config), world.size());
-  stepper.emplace(*state.model, *state.task, *state.optimizer, state.ema.get(), state.options,
-                  numbers_on(state.options.compute.device));
+  stepper.emplace(state.step_parts(), numbers_on(state.options.compute.device));
 }
 
 void Trainer::Run::resume() {

@@ -51,7 +51,7 @@ TEST(GradientReducerTest, OneRankReducesNothing) {
   const Leaves leaves({10, 20}, at::kFloat);
   GradientReducer reducer(leaves.params, leaves.flat, one_rank());
   EXPECT_TRUE(reducer.buckets().empty());
-  reducer.overlap_next_backward();
+  reducer.before_backward(/*is_last=*/true);
   leaves.loss(1, {0, 1}).backward();
   reducer.finish();
   leaves.expect_gradients({1, 2});
@@ -82,7 +82,7 @@ TEST(GradientReducerTest, SumsOverRanksAndMicroBatchesInOneRound) {
         world.all().reset_counts();
         // Rank r runs r + 1 micro-batches.
         for (int64_t micro = 0; micro <= world.rank(); ++micro) {
-          if (micro == world.rank()) reducer.overlap_next_backward();
+          reducer.before_backward(micro == world.rank());
           leaves.loss(1, {0, 1, 2, 3, 4}).backward();
         }
         reducer.finish();
@@ -102,10 +102,10 @@ TEST(GradientReducerTest, UnusedParametersCountAsZeros) {
     const Leaves leaves({10, 20, 30, 40, 50}, at::kFloat);
     GradientReducer reducer(leaves.params, leaves.flat, world.all(), kSmallBuckets);
     if (world.rank() == 0) {
-      reducer.overlap_next_backward();
+      reducer.before_backward(/*is_last=*/true);
       leaves.loss(1, {4, 0, 2}).backward();
     } else if (world.rank() == 1) {
-      reducer.overlap_next_backward();
+      reducer.before_backward(/*is_last=*/true);
       leaves.loss(10, {1, 2, 2}).backward();  // used twice
     }
     reducer.finish();
@@ -117,7 +117,7 @@ TEST(GradientReducerTest, ExchangeStartsBeforeBackwardEnds) {
   run_ranks(2, [](World& world) {
     const Leaves leaves({64, 64}, at::kFloat);
     GradientReducer reducer(leaves.params, leaves.flat, world.all(), kSmallBuckets);
-    reducer.overlap_next_backward();
+    reducer.before_backward(/*is_last=*/true);
     world.all().reset_counts();
     // The graph of the second leaf alone: its bucket goes though the first one has no gradient yet.
     leaves.loss(1, {1}).backward();
@@ -133,7 +133,7 @@ TEST(GradientReducerTest, AGradientAfterItsBucketIsRefused) {
   run_ranks(2, [](World& world) {
     const Leaves leaves({64, 64}, at::kFloat);
     GradientReducer reducer(leaves.params, leaves.flat, world.all(), kSmallBuckets);
-    reducer.overlap_next_backward();
+    reducer.before_backward(/*is_last=*/true);
     leaves.loss(1, {1}).backward();
     EXPECT_THROW(leaves.loss(1, {1}).backward(), Error);
     reducer.finish();
@@ -148,7 +148,7 @@ TEST(GradientReducerTest, BFloat16TravelsInHalfTheBytesAndSumsInFloat32) {
     world.all().reset_counts();
     for (int step = 0; step < 2; ++step) {
       leaves.flat.zero_();
-      reducer.overlap_next_backward();
+      reducer.before_backward(/*is_last=*/true);
       // 256 + 1 + 1: a sum in bfloat16 that rounds after each addition stays at 256.
       leaves.loss(world.rank() == 0 ? 256 : 1, {0, 1}).backward();
       reducer.finish();

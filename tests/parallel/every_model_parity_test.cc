@@ -11,6 +11,7 @@
 #include "tests/parallel/run_ranks.h"
 #include "tests/support/parity.h"
 #include "tests/train/model_cases.h"
+#include "tests/train/step_gradients.h"
 
 namespace fovea::train {
 namespace {
@@ -42,11 +43,12 @@ Trained train_some_steps(const TrainConfig& config, int64_t micro_batch_size,
   StepOptions options{.seed = 7, .micro_batch_size = micro_batch_size, .max_grad_norm = 1};
   options.compute.dtype = at::kDouble;
   options.ranks = &ranks;
-  options.reducer = reducer.get();
+  options.sync = reducer.get();
   Trained result;
   for (int64_t step = 0; step < kSteps; ++step) {
     auto batch = source.loader->next();
-    const auto outcome = compute_gradients(*model, *task, *optimizer, batch, step, options);
+    const auto outcome =
+        testing::gradients_of_step(*model, *task, *optimizer, batch, step, options);
     const auto name = std::to_string(step) + "/";
     const auto number = [](double value) { return at::full({1}, value, at::kDouble); };
     result.losses[name + "loss"] = number(outcome.loss);
@@ -120,10 +122,10 @@ TEST(EveryModelParityTest, CollectivesOfAStepAreCounted) {
     const auto reducer = make_reducer(config.parallel, *optimizer, ranks);
     StepOptions options{.micro_batch_size = 3};
     options.ranks = &ranks;
-    options.reducer = reducer.get();
+    options.sync = reducer.get();
     auto batch = source.loader->next();
     ranks.reset_counts();
-    compute_gradients(*model, *task, *optimizer, batch, 0, options);
+    testing::gradients_of_step(*model, *task, *optimizer, batch, 0, options);
     const auto num_buckets = static_cast<int64_t>(reducer->buckets().size());
     constexpr int64_t kNumbers = 5;  // loss, weight, two notes and top1, float64
     const auto bytes = static_cast<int64_t>(optimizer->flat_grad().nbytes()) + 8 * kNumbers;

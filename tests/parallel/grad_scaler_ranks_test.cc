@@ -9,6 +9,7 @@
 
 #include "tests/parallel/run_ranks.h"
 #include "tests/parallel/sharded_run.h"
+#include "tests/train/step_gradients.h"
 
 namespace fovea::train {
 namespace {
@@ -34,8 +35,8 @@ ScaledRun run_scaled(const TrainConfig& config, const parallel::DeviceMesh* mesh
     auto batch = training.source.loader->next();
     const bool has_last = shard.index + 1 == shard.count;
     if (step == 1 && has_last) batch.images.back() = std::numeric_limits<float>::quiet_NaN();
-    const auto outcome = compute_gradients(*training.model, *training.task, *training.optimizer,
-                                           batch, step, training.options);
+    const auto outcome = testing::gradients_of_step(
+        *training.model, *training.task, *training.optimizer, batch, step, training.options);
     run.skipped.push_back(outcome.is_skipped);
     run.scales.push_back(outcome.loss_scale);
     if (outcome.is_skipped) continue;

@@ -18,6 +18,7 @@
 #include "fovea/train/state/mesh_state.h"
 #include "tests/support/parity.h"
 #include "tests/train/model_cases.h"
+#include "tests/train/step_gradients.h"
 
 namespace fovea::train::testing {
 
@@ -75,7 +76,7 @@ struct ShardedTraining : TrainingOrigin, MeshState {
 
   StepOutcome compute(int64_t step) {
     auto batch = source.loader->next();
-    return compute_gradients(*model, *task, *optimizer, batch, step, options);
+    return testing::gradients_of_step(*model, *task, *optimizer, batch, step, options);
   }
 
   support::NamedTensors weights() {

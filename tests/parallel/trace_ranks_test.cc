@@ -89,7 +89,7 @@ TEST(TraceRanksTest, ABucketIsOnItsWayBeforeBackwardEnds) {
                                       {.bucket_bytes = 256, .first_bucket_bytes = 256});
     ASSERT_EQ(reducer.buckets().size(), 3u);
     trace::start();
-    reducer.overlap_next_backward();
+    reducer.before_backward(/*is_last=*/true);
     {
       const trace::Scope backward("backward");
       x.sum().backward();

@@ -112,6 +112,7 @@ TEST(TrainerRanksTest, ARunBeginsWithTheStateOfAnother) {
             << item.key();
       }
     }
+    world.all().barrier("all have read the folder, which is the first one's");
   });
 }
 

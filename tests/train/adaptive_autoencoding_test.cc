@@ -25,6 +25,7 @@
 #include "tests/support/close.h"
 #include "tests/support/gradcheck.h"
 #include "tests/support/parity.h"
+#include "tests/train/step_gradients.h"
 #include "tests/train/tiny_run.h"
 
 namespace fovea::train {
@@ -210,8 +211,8 @@ TEST(AdaptiveAutoencodingTest, MicroBatchesGiveTheGradientOfTheWholeBatch) {
     AdaptiveFixture fixture(task);
     const auto optimizer = make_optimizer(fixture.config, *fixture.model);
     const auto gradients = [&](int64_t micro) {
-      compute_gradients(*fixture.model, *fixture.task, *optimizer, fixture.batch, 3,
-                        {.micro_batch_size = micro});
+      testing::gradients_of_step(*fixture.model, *fixture.task, *optimizer, fixture.batch, 3,
+                                 {.micro_batch_size = micro});
       support::NamedTensors result;
       for (const auto& item : fixture.model->named_parameters())
         result[item.key()] = item.value().grad().detach().clone();

@@ -14,6 +14,7 @@
 #include "fovea/train/trainer.h"
 #include "tests/support/close.h"
 #include "tests/support/parity.h"
+#include "tests/train/step_gradients.h"
 #include "tests/train/step_pieces.h"
 #include "tests/train/tiny_segmentation.h"
 
@@ -68,8 +69,8 @@ TEST(AdaptiveUnetrRunTest, MicroBatchesGiveTheGradientOfTheWholeBatch) {
   AdaptiveUnetrFixture fixture;
   auto batch = fixture.source.loader->next();
   const auto gradients = [&](int64_t micro) {
-    compute_gradients(*fixture.model, *fixture.task, *fixture.optimizer, batch, 0,
-                      {.micro_batch_size = micro});
+    testing::gradients_of_step(*fixture.model, *fixture.task, *fixture.optimizer, batch, 0,
+                               {.micro_batch_size = micro});
     support::NamedTensors result;
     for (const auto& item : fixture.model->named_parameters()) {
       result[item.key()] = item.value().grad().detach().clone();

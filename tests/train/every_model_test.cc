@@ -19,6 +19,7 @@
 #include "tests/support/tolerance.h"
 #include "tests/train/model_cases.h"
 #include "tests/train/run_check.h"
+#include "tests/train/step_gradients.h"
 
 namespace fovea::train {
 namespace {
@@ -55,7 +56,7 @@ TEST_P(EveryModelTest, GradientsReachEveryParameter) {
   ASSERT_FALSE(waiting.empty());
   for (int64_t step = 0; step < 12 && !waiting.empty(); ++step) {
     auto batch = source.loader->next();
-    compute_gradients(*model, *task, *optimizer, batch, step, {});
+    testing::gradients_of_step(*model, *task, *optimizer, batch, step, {});
     optimizer->step(1e-3);  // weights that start at zero hold back those behind them
     for (const auto& item : model->named_parameters()) {
       const auto& gradient = item.value().grad();
@@ -99,7 +100,7 @@ TEST_P(EveryModelTest, AStepInFloat16IsCloseToOneInFloat32) {
     StepOutcome outcome;
     outcome.is_skipped = true;
     for (int attempt = 0; attempt < 12 && outcome.is_skipped; ++attempt) {
-      outcome = compute_gradients(*model, *task, *optimizer, batch, 0, options);
+      outcome = testing::gradients_of_step(*model, *task, *optimizer, batch, 0, options);
     }
     EXPECT_FALSE(outcome.is_skipped);
     outcomes.push_back(outcome);

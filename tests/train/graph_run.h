@@ -57,7 +57,12 @@ struct GraphRun : PiecesOnDevice {
       : PiecesOnDevice(setup.make, setup.options.compute, std::move(other_task)),
         options(std::move(setup.options)) {
     if (setup.ema) ema.emplace(*optimizer, *setup.ema);
-    stepper.emplace(*model, *task, *optimizer, ema ? &*ema : nullptr, options, Numbers::kLate);
+    stepper.emplace(StepParts{.model = *model,
+                              .task = *task,
+                              .optimizer = *optimizer,
+                              .options = options,
+                              .ema = ema ? &*ema : nullptr},
+                    Numbers::kLate);
   }
 
   StepOptions options;

@@ -9,6 +9,7 @@
 #include "fovea/train/evaluate/evaluator.h"
 #include "fovea/train/recipe/inference.h"
 #include "fovea/train/session.h"
+#include "fovea/train/state/mesh_state.h"
 #include "fovea/train/trainer.h"
 #include "tests/train/tiny_run.h"
 
@@ -24,21 +25,21 @@ struct HandRun {
 HandRun train_by_hand(const TrainConfig& config) {
   auto training = open_training_data(config);
   auto validation = open_validation_data(config, training.dataset->class_names());
-  const auto options = step_options(config);
-  auto model = make_model(config, options.compute);
-  const auto task = make_task(config.task, *model);
-  const auto optimizer = make_optimizer(config, *model);
+  const parallel::DeviceMesh mesh(parallel::World::single(), {});
+  MeshState state(config, mesh, step_options(config));
   const auto num_steps = total_steps(config.trainer, training.loader->batches_per_epoch());
   const optim::Schedule schedule(config.schedule, optim::base_lr(config.optim), num_steps);
   std::vector<double> losses;
   for (int64_t step = 0; step < num_steps; ++step) {
     auto batch = training.loader->next();
-    losses.push_back(compute_gradients(*model, *task, *optimizer, batch, step, options).loss);
-    optimizer->step(schedule.lr(step));
+    const auto prepared = prepare_step(state.step_parts(), batch, step);
+    losses.push_back(outcome_of(prepared, state.options).loss);
+    apply_step(state.step_parts(), prepared, schedule.lr(step));
     training.loader->recycle(std::move(batch));
   }
-  const auto result = evaluate(*model, *task, *validation.loader, options.compute);
-  return {std::move(model), std::move(losses), result->metrics()};
+  const auto result =
+      evaluate(*state.model, *state.task, *validation.loader, state.options.compute);
+  return {state.model, std::move(losses), result->metrics()};
 }
 
 TEST(HandLoopTest, GivesTheTrainersLossesMetricsAndWeights) {

@@ -15,6 +15,7 @@
 #include "tests/support/parity.h"
 #include "tests/support/tolerance.h"
 #include "tests/train/run_check.h"
+#include "tests/train/step_gradients.h"
 
 namespace fovea::train {
 namespace {
@@ -31,7 +32,7 @@ support::NamedTensors mixed_gradients(const TrainConfig& config, int64_t micro_b
   StepOptions options{.seed = 7, .micro_batch_size = micro_batch_size};
   options.compute.dtype = at::kDouble;
   auto batch = source.loader->next();
-  compute_gradients(*model, *task, *optimizer, batch, 3, options);
+  testing::gradients_of_step(*model, *task, *optimizer, batch, 3, options);
   support::NamedTensors gradients;
   for (const auto& item : model->named_parameters()) {
     gradients[item.key()] = item.value().grad().clone();

@@ -17,6 +17,7 @@
 #include "fovea/train/step/step.h"
 #include "fovea/train/trainer.h"
 #include "tests/support/parity.h"
+#include "tests/train/step_gradients.h"
 #include "tests/train/tiny_segmentation.h"
 
 namespace fovea::train {
@@ -99,7 +100,7 @@ TEST(SegmentationTaskTest, MicroBatchesGiveTheGradientOfTheWholeBatch) {
     options.compute.dtype = at::kDouble;
     const auto results_of = [&](int64_t micro) {
       options.micro_batch_size = micro;
-      const auto outcome = compute_gradients(*model, *task, *optimizer, batch, 0, options);
+      const auto outcome = testing::gradients_of_step(*model, *task, *optimizer, batch, 0, options);
       support::NamedTensors results = {{"loss", at::full({}, outcome.loss, at::kDouble)}};
       for (const auto& item : model->named_parameters()) {
         results[item.key()] = item.value().grad().detach().clone();

@@ -195,7 +195,7 @@ TEST(StepGraphFallBackTest, StepsGoOnEagerlyWhereRecordingFails) {
 TEST(StepGraphFallBackTest, SaysWhyNothingIsRecorded) {
   GraphRun run;
   const auto why = [&](const StepOptions& options) {
-    return why_not_recorded(*run.model, *run.task, *run.optimizer, options);
+    return why_not_recorded({*run.model, *run.task, *run.optimizer, options});
   };
   EXPECT_EQ(why({}), "");
   optim::GradScaler scaler({});
@@ -205,7 +205,7 @@ TEST(StepGraphFallBackTest, SaysWhyNothingIsRecorded) {
   config.optim = {sgd};
   const auto model = make_model(config, {});
   const auto optimizer = make_optimizer(config, *model);
-  EXPECT_NE(why_not_recorded(*model, *run.task, *optimizer, {}).find("optimizer"),
+  EXPECT_NE(why_not_recorded({*model, *run.task, *optimizer, {}}).find("optimizer"),
             std::string::npos);
   GraphRun at_once({.options = {.max_grad_value = 0.1}});
   const auto log = log_of([&] { at_once.use_tape(); });

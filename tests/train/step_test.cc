@@ -10,6 +10,7 @@
 #include "fovea/train/session.h"
 #include "tests/support/parity.h"
 #include "tests/support/tolerance.h"
+#include "tests/train/step_gradients.h"
 #include "tests/train/step_pieces.h"
 
 namespace fovea::train {
@@ -29,11 +30,11 @@ TEST(StepTest, MicroBatchesGiveTheGradientOfTheWholeBatch) {
   StepFixture fixture;
   auto batch = fixture.source.loader->next();
   const auto whole =
-      compute_gradients(*fixture.model, *fixture.task, *fixture.optimizer, batch, 0, {});
+      testing::gradients_of_step(*fixture.model, *fixture.task, *fixture.optimizer, batch, 0, {});
   const auto expected = fixture.gradients();
   for (const int64_t micro : {1, 5, 12, 23}) {  // 5 and 23 leave an uneven rest
-    const auto parts = compute_gradients(*fixture.model, *fixture.task, *fixture.optimizer, batch,
-                                         0, {.micro_batch_size = micro});
+    const auto parts = testing::gradients_of_step(*fixture.model, *fixture.task, *fixture.optimizer,
+                                                  batch, 0, {.micro_batch_size = micro});
     EXPECT_NEAR(parts.loss, whole.loss, 1e-5) << "micro_batch_size " << micro;
     EXPECT_EQ(parts.weight, whole.weight);
     EXPECT_EQ(parts.sums, whole.sums);
@@ -46,18 +47,18 @@ TEST(StepTest, MicroBatchesAreClippedAdaptivelyAsTheWholeBatch) {
   StepFixture fixture;
   auto batch = fixture.source.loader->next();
   const auto plain =
-      compute_gradients(*fixture.model, *fixture.task, *fixture.optimizer, batch, 0, {});
+      testing::gradients_of_step(*fixture.model, *fixture.task, *fixture.optimizer, batch, 0, {});
   const auto before = fixture.gradients();
-  const auto whole = compute_gradients(*fixture.model, *fixture.task, *fixture.optimizer, batch, 0,
-                                       {.max_grad_ratio = 0.01});
+  const auto whole = testing::gradients_of_step(*fixture.model, *fixture.task, *fixture.optimizer,
+                                                batch, 0, {.max_grad_ratio = 0.01});
   EXPECT_EQ(whole.grad_norm, plain.grad_norm) << "the norm before clipping";
   const auto expected = fixture.gradients();
   EXPECT_LT(expected.at("blocks.0.mlp.fc1.weight").norm().item<double>(),
             0.9 * before.at("blocks.0.mlp.fc1.weight").norm().item<double>());
   EXPECT_TRUE(at::allclose(expected.at("head.weight"), before.at("head.weight"), 0, 0));
   for (const int64_t micro : {5, 12}) {
-    compute_gradients(*fixture.model, *fixture.task, *fixture.optimizer, batch, 0,
-                      {.micro_batch_size = micro, .max_grad_ratio = 0.01});
+    testing::gradients_of_step(*fixture.model, *fixture.task, *fixture.optimizer, batch, 0,
+                               {.micro_batch_size = micro, .max_grad_ratio = 0.01});
     EXPECT_PARITY(fixture.gradients(), expected, at::kFloat);
   }
 }
@@ -81,10 +82,11 @@ TEST(StepTest, MicroBatchesOfUnequalWeightGiveTheGradientOfTheWholeBatch) {
   StepFixture fixture;
   const WeightedTask task;
   auto batch = fixture.source.loader->next();
-  const auto whole = compute_gradients(*fixture.model, task, *fixture.optimizer, batch, 0, {});
+  const auto whole =
+      testing::gradients_of_step(*fixture.model, task, *fixture.optimizer, batch, 0, {});
   const auto expected = fixture.gradients();
-  const auto parts = compute_gradients(*fixture.model, task, *fixture.optimizer, batch, 0,
-                                       {.micro_batch_size = 7});
+  const auto parts = testing::gradients_of_step(*fixture.model, task, *fixture.optimizer, batch, 0,
+                                                {.micro_batch_size = 7});
   EXPECT_EQ(parts.weight, whole.weight);
   EXPECT_NEAR(parts.loss, whole.loss, 1e-5);
   EXPECT_PARITY(fixture.gradients(), expected, at::kFloat);
@@ -102,7 +104,8 @@ TEST(StepTest, RowsOfNoWeightChangeNothing) {
   shorter.image_shape[0] = static_cast<int64_t>(rows);
   batch.weights[rows] = batch.weights[rows + 1] = 0;
   const auto compute = [&](data::Batch& input) {
-    return compute_gradients(*fixture.model, *fixture.task, *fixture.optimizer, input, 0, {});
+    return testing::gradients_of_step(*fixture.model, *fixture.task, *fixture.optimizer, input, 0,
+                                      {});
   };
   const auto expected = compute(shorter);
   const auto gradients = fixture.gradients();
@@ -127,7 +130,7 @@ TEST(StepTest, MixedTargetsReachTheLoss) {
 TEST(StepTest, GradientIsThatOfTheMeanLoss) {
   StepFixture fixture;
   auto batch = fixture.source.loader->next();
-  compute_gradients(*fixture.model, *fixture.task, *fixture.optimizer, batch, 3, {});
+  testing::gradients_of_step(*fixture.model, *fixture.task, *fixture.optimizer, batch, 3, {});
   const auto actual = fixture.gradients();
   fixture.optimizer->zero_grad();
   const auto tensors = to_tensors(batch, 0, batch.size(), {});
@@ -141,8 +144,8 @@ TEST(StepTest, GradientIsThatOfTheMeanLoss) {
 TEST(StepTest, ClipsToTheNormAsked) {
   StepFixture fixture;
   auto batch = fixture.source.loader->next();
-  const auto outcome = compute_gradients(*fixture.model, *fixture.task, *fixture.optimizer, batch,
-                                         0, {.max_grad_norm = 0.01});
+  const auto outcome = testing::gradients_of_step(*fixture.model, *fixture.task, *fixture.optimizer,
+                                                  batch, 0, {.max_grad_norm = 0.01});
   EXPECT_GT(outcome.grad_norm, 0.01);
   EXPECT_NEAR(fixture.optimizer->flat_grad().norm().item<double>(), 0.01, 1e-5);
 }
@@ -152,8 +155,9 @@ TEST(StepTest, NonFiniteLossIsRefusedBeforeAnyWeightChanges) {
   auto batch = fixture.source.loader->next();
   batch.images[5] = std::numeric_limits<float>::quiet_NaN();
   const auto before = fixture.optimizer->flat_param().clone();
-  EXPECT_THROW(compute_gradients(*fixture.model, *fixture.task, *fixture.optimizer, batch, 0, {}),
-               DivergedError);
+  EXPECT_THROW(
+      testing::gradients_of_step(*fixture.model, *fixture.task, *fixture.optimizer, batch, 0, {}),
+      DivergedError);
   EXPECT_TRUE(fixture.optimizer->flat_param().equal(before));
 }
 
@@ -163,13 +167,13 @@ TEST(StepTest, ScalingTheLossChangesNoBitInFloat32) {
   auto batch = fixture.source.loader->next();
   for (const int64_t micro : {0, 5}) {
     StepOptions options{.micro_batch_size = micro, .max_grad_norm = 0.01, .max_grad_value = 0.01};
-    const auto plain =
-        compute_gradients(*fixture.model, *fixture.task, *fixture.optimizer, batch, 0, options);
+    const auto plain = testing::gradients_of_step(*fixture.model, *fixture.task, *fixture.optimizer,
+                                                  batch, 0, options);
     const auto expected = fixture.optimizer->flat_grad().clone();
     optim::GradScaler scaler({});
     options.scaler = &scaler;
-    const auto scaled =
-        compute_gradients(*fixture.model, *fixture.task, *fixture.optimizer, batch, 0, options);
+    const auto scaled = testing::gradients_of_step(*fixture.model, *fixture.task,
+                                                   *fixture.optimizer, batch, 0, options);
     EXPECT_FALSE(scaled.is_skipped);
     EXPECT_EQ(scaled.loss_scale, 65536);
     EXPECT_EQ(scaled.loss, plain.loss);
@@ -186,7 +190,8 @@ TEST(StepTest, AScaledStepThatIsNotFiniteIsSkippedUntilNoScaleHelps) {
   optim::GradScaler scaler({.init_scale = 4});
   const StepOptions options{.scaler = &scaler};
   const auto compute = [&] {
-    return compute_gradients(*fixture.model, *fixture.task, *fixture.optimizer, batch, 0, options);
+    return testing::gradients_of_step(*fixture.model, *fixture.task, *fixture.optimizer, batch, 0,
+                                      options);
   };
   for (const double scale : {2.0, 1.0}) {
     const auto outcome = compute();
@@ -217,7 +222,8 @@ TEST(StepTest, SmallGradientsInFloat16NeedTheScale) {
   auto batch = fixture.source.loader->next();
   StepOptions options;
   const auto norm = [&] {
-    return compute_gradients(*fixture.model, task, *fixture.optimizer, batch, 0, options).grad_norm;
+    return testing::gradients_of_step(*fixture.model, task, *fixture.optimizer, batch, 0, options)
+        .grad_norm;
   };
   const auto expected = norm();
   EXPECT_GT(expected, 0);
@@ -242,7 +248,7 @@ TEST(StepTest, FrozenParametersGetNoGradientAndStay) {
   const auto model = make_model(fixture.config, {});
   const auto optimizer = make_optimizer(fixture.config, *model);
   auto batch = fixture.source.loader->next();
-  compute_gradients(*model, *fixture.task, *optimizer, batch, 0, {});
+  testing::gradients_of_step(*model, *fixture.task, *optimizer, batch, 0, {});
   int64_t trained = 0;
   for (const auto& item : model->named_parameters()) {
     const bool is_head = item.key().starts_with("head.");

@@ -8,6 +8,7 @@
 #include "fovea/core/error.h"
 #include "fovea/train/session.h"
 #include "tests/support/close.h"
+#include "tests/train/step_gradients.h"
 #include "tests/train/step_pieces.h"
 
 namespace fovea::train {
@@ -19,12 +20,15 @@ struct StepperRun : testing::StepPieces {
   optim::Ema ema{*optimizer, {.decay = 0.8}};
 
   Stepper stepper(const StepOptions& options, Numbers numbers) {
-    return {*model, *task, *optimizer, &ema, options, numbers};
+    return {
+        {.model = *model, .task = *task, .optimizer = *optimizer, .options = options, .ema = &ema},
+        numbers};
   }
 
   // The same from public pieces.
   StepOutcome take_by_hand(data::Batch& batch, int64_t step, const StepOptions& options) {
-    const auto outcome = compute_gradients(*model, *task, *optimizer, batch, step, options);
+    const auto outcome =
+        testing::gradients_of_step(*model, *task, *optimizer, batch, step, options);
     optimizer->step(kStepperLr);
     ema.update(step);
     return outcome;

@@ -20,6 +20,7 @@
 #include "fovea/train/trainer.h"
 #include "tests/support/close.h"
 #include "tests/support/parity.h"
+#include "tests/train/step_gradients.h"
 #include "tests/train/tiny_run.h"
 
 namespace fovea::train {
@@ -149,7 +150,7 @@ TEST(VariablesRunTest, MicroBatchesGiveTheGradientOfTheWholeBatch) {
   const auto optimizer = make_optimizer(config, *model);
   auto batch = source.loader->next();
   const auto gradients = [&](int64_t micro) {
-    compute_gradients(*model, *task, *optimizer, batch, 0, {.micro_batch_size = micro});
+    testing::gradients_of_step(*model, *task, *optimizer, batch, 0, {.micro_batch_size = micro});
     support::NamedTensors result;
     for (const auto& item : model->named_parameters())
       result[item.key()] = item.value().grad().detach().clone();

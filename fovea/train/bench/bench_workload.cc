@@ -11,6 +11,7 @@
 #include "fovea/models/variables.h"
 #include "fovea/nn/unit.h"
 #include "fovea/optim/adamw.h"
+#include "fovea/optim/clip.h"
 #include "fovea/optim/config.h"
 #include "fovea/optim/param_groups.h"
 #include "fovea/train/bench/example_batch.h"
@@ -63,8 +64,7 @@ BenchWorkload::BenchWorkload(const BenchOptions& options) : options_(for_one_pro
   model_->train(options_.is_training);
   batch_ = noise_batch(config, *model_, options_.batch_size);
   if (state_) {
-    stepper_.emplace(*state_->model, *state_->task, *state_->optimizer, state_->ema.get(),
-                     state_->options, numbers_on(step_options.compute.device));
+    stepper_.emplace(state_->step_parts(), numbers_on(step_options.compute.device));
     use_graphs(*stepper_, config.device, step_options.compute.device);
     return;
   }
@@ -125,7 +125,12 @@ nn::NamedTensors BenchWorkload::gradients() {
   if (options_.is_recipe) {
     auto options = state_->options;
     options.max_grad_norm = options.max_grad_value = options.max_grad_ratio = 0;
-    compute_gradients(*model_, *state_->task, *state_->optimizer, batch_, step_++, options);
+    const StepParts parts{.model = *model_,
+                          .task = *state_->task,
+                          .optimizer = *state_->optimizer,
+                          .options = options};
+    const auto prepared = prepare_step(parts, batch_, step_++);
+    optim::scale_gradients(parts.optimizer.flat_grad(), prepared.clip);
   } else {
     classifier_gradients();
   }

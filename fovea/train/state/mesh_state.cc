@@ -22,6 +22,13 @@ std::unique_ptr<optim::Ema> make_ema(const TrainConfig& config, optim::Optimizer
                                       optim::EmaOptions{.decay = ema.decay, .warmup = ema.warmup});
 }
 
+// What of each parameter this rank trains, by the parameter's name.
+std::vector<std::pair<std::string, at::Tensor>> leaves_of(const optim::Optimizer& optimizer) {
+  std::vector<std::pair<std::string, at::Tensor>> leaves;
+  for (const auto& spec : optimizer.params()) leaves.emplace_back(spec.name, spec.param);
+  return leaves;
+}
+
 // Of the ranks that share out the first copy, with shard_outer all copies.
 checkpoint::StoreOptions store_options(const TrainConfig& config, const parallel::DeviceMesh& mesh,
                                        const Sharing& sharing) {
@@ -59,8 +66,13 @@ MeshState::MeshState(const TrainConfig& run_config, const parallel::DeviceMesh& 
       scaler(make_grad_scaler(config)),
       options(step_options) {
   options.ranks = &data_ranks();
-  options.reducer = reducer.get();
-  options.shards = shards.get();
+  options.sync = shards ? static_cast<parallel::GradientSync*>(shards.get()) : reducer.get();
+  if (model_parallel->is_on()) {
+    sum_over_model = std::make_unique<parallel::SumOverModel>(*options.sync, *model_parallel,
+                                                              leaves_of(*optimizer));
+    options.sync = sum_over_model.get();
+  }
+  options.check_ranks = [this] { mesh.world().check(); };
   options.scaler = scaler.get();
   options.model_parallel = model_parallel.get();
 }

@@ -42,6 +42,15 @@ struct MeshState {
   Sharing sharing() const { return {.shards = shards.get(), .layers = model_parallel.get()}; }
   parallel::Communicator& data_ranks() const { return mesh.data_parallel(); }
 
+  // What prepare_step and apply_step work on.
+  StepParts step_parts() const {
+    return {.model = *model,
+            .task = *task,
+            .optimizer = *optimizer,
+            .options = options,
+            .ema = ema.get()};
+  }
+
   // device.fp8, with passes of so many samples. saved: of the checkpoint that the run goes on from,
   // or null. Collective. Throws ConfigError.
   void start_fp8(int64_t samples_of_pass, const nlohmann::json* saved);
@@ -74,12 +83,13 @@ struct MeshState {
   std::unique_ptr<Task> task;
   std::unique_ptr<parallel::ShardedParams> shards;  // null: every rank has all parameters
   std::unique_ptr<optim::Optimizer> optimizer;
-  std::unique_ptr<parallel::GradientReducer> reducer;  // null with shards
-  std::unique_ptr<optim::Ema> ema;                     // null: there is none
-  std::unique_ptr<optim::GradScaler> scaler;           // null: losses are not scaled
-  std::unique_ptr<Fp8Layers> fp8;                      // null: off, or not started
-  std::unique_ptr<checkpoint::Store> checkpoints;      // null until they are opened
-  StepOptions options;                                 // of steps on the above
+  std::unique_ptr<parallel::GradientReducer> reducer;      // null with shards
+  std::unique_ptr<parallel::SumOverModel> sum_over_model;  // null: layers are whole
+  std::unique_ptr<optim::Ema> ema;                         // null: there is none
+  std::unique_ptr<optim::GradScaler> scaler;               // null: losses are not scaled
+  std::unique_ptr<Fp8Layers> fp8;                          // null: off, or not started
+  std::unique_ptr<checkpoint::Store> checkpoints;          // null until they are opened
+  StepOptions options;                                     // of steps on the above
 };
 
 }  // namespace fovea::train

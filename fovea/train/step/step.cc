@@ -1,27 +1,74 @@
 #include "fovea/train/step/step.h"
 
-#include <cmath>
-#include <vector>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/tensor.h>
 
-#include "fovea/optim/clip.h"
-#include "fovea/train/step/step_parts.h"
+#include <cmath>
+
+#include "fovea/core/error.h"
+#include "fovea/core/trace.h"
+#include "fovea/kernels/elementwise/adamw.h"
+#include "fovea/train/step/clipping.h"
+#include "fovea/train/step/passes.h"
 
 namespace fovea::train {
 namespace {
 
-// On the gradients of the whole batch, however many passes it took. -> their norm before.
-double clip(optim::Optimizer& optimizer, const StepOptions& options) {
-  if (options.max_grad_ratio == 0) {
-    return optim::clip_gradients(optimizer, options.max_grad_norm, options.max_grad_value);
-  }
-  const double norm = optim::gradient_norm(optimizer);
-  if (!std::isfinite(norm)) return norm;
-  auto params = optimizer.params();
-  std::erase_if(params,
-                [](const optim::ParamSpec& spec) { return spec.name.starts_with("head."); });
-  optim::clip_gradients_adaptively(params, options.max_grad_ratio, optimizer.sum_over_parts());
-  optim::clip_gradients(optimizer, options.max_grad_norm, options.max_grad_value);
-  return norm;
+// One collective for all numbers of a step.
+void sum_at_once(PreparedStep& prepared, parallel::Communicator& ranks) {
+  auto& sums = prepared.sums;
+  std::vector<double> all = {0, sums.weight, static_cast<double>(prepared.notes.stop_requests),
+                             static_cast<double>(prepared.notes.bad_samples)};
+  const int64_t count = sums.numbers.defined() ? sums.numbers.size(0) : 0;
+  if (count > 0) all[0] = sums.numbers[0].item<double>();
+  for (int64_t i = 1; i < count; ++i) all.push_back(sums.numbers[i].item<double>());
+  parallel::sum_over_ranks(ranks, all, "losses");
+  sums.weight = all[1];
+  prepared.notes = {.stop_requests = std::llround(all[2]), .bad_samples = std::llround(all[3])};
+  all.erase(all.begin() + 1, all.begin() + 4);
+  sums.numbers = at::tensor(all, at::kDouble);
+}
+
+// What the host has by one collective of the host's, which waits for no device.
+void sum_late(PreparedStep& prepared, parallel::Communicator& ranks) {
+  if (ranks.size() == 1) return;
+  const auto losses = ranks.start_all_reduce(prepared.sums.numbers, "losses");
+  std::vector<double> known = {prepared.sums.weight,
+                               static_cast<double>(prepared.notes.stop_requests),
+                               static_cast<double>(prepared.notes.bad_samples)};
+  parallel::sum_over_ranks(ranks, known, "weights of the losses");
+  prepared.sums.weight = known[0];
+  prepared.notes = {.stop_requests = std::llround(known[1]), .bad_samples = std::llround(known[2])};
+  losses->wait();
+}
+
+void share_stop_requests(StepNotes& notes, const StepOptions& options) {
+  if (!options.model_parallel || !options.model_parallel->is_on()) return;
+  const auto most =
+      options.model_parallel->max_over_ranks(static_cast<double>(notes.stop_requests));
+  notes.stop_requests = std::llround(most);
+}
+
+void take_outcome(StepOutcome& outcome, optim::GradScaler& scaler) {
+  outcome.is_skipped = !std::isfinite(outcome.loss) || !std::isfinite(outcome.grad_norm);
+  scaler.update(!outcome.is_skipped);
+  scaler.expect_weight(outcome.weight);
+  outcome.loss_scale = scaler.scale();
+}
+
+void check_finite(const StepOutcome& outcome, const PreparedStep& prepared,
+                  const optim::GradScaler* scaler) {
+  if (std::isfinite(outcome.loss) && std::isfinite(outcome.grad_norm)) return;
+  if (scaler && !scaler->is_below_limit()) return;
+  fail<DivergedError>(
+      "step {}: loss {} and gradient norm {} are not both finite; expected finite numbers. The "
+      "samples of the batch start at position {}. {}",
+      prepared.step, outcome.loss, outcome.grad_norm, prepared.position,
+      scaler ? fmt::format("The loss scale has fallen to {}, below trainer.grad_scaler.min_scale, "
+                           "so that no scale helps: set device.dtype=bfloat16, lower optim.lr, or "
+                           "lengthen the warm-up",
+                           scaler->scale())
+             : "Lower optim.lr, lengthen the warm-up, or set trainer.max_grad_norm");
 }
 
 }  // namespace
@@ -34,20 +81,57 @@ StepInput input_of(data::Batch& batch, const StepOptions& options) {
           }};
 }
 
-StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Optimizer& optimizer,
-                              data::Batch& batch, int64_t step, const StepOptions& options) {
-  return compute_gradients(model, task, optimizer, input_of(batch, options), step, options);
+PreparedStep prepare_step(const StepParts& parts, const StepInput& batch, int64_t step,
+                          Numbers numbers, const at::Tensor& clip_before) {
+  const auto& options = parts.options;
+  PreparedStep prepared{.step = step,
+                        .position = batch.position,
+                        .sums = run_passes(parts, batch, step),
+                        .notes = {},
+                        .clip = {}};
+  if (options.notes) prepared.notes = options.notes();
+  auto& ranks = options.ranks ? *options.ranks : parallel::one_rank();
+  numbers == Numbers::kLate ? sum_late(prepared, ranks) : sum_at_once(prepared, ranks);
+  share_stop_requests(prepared.notes, options);
+  const double weight = prepared.sums.weight;
+  FOVEA_CHECK(weight > 0,
+              "step {}: the weights of the batch's losses sum to {}; expected more than 0", step,
+              weight);
+  prepared.clip = clip_of_step(parts, 1.0 / factor_of_sums(options) / weight,
+                               prepared.sums.numbers[0], clip_before);
+  return prepared;
 }
 
-StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Optimizer& optimizer,
-                              const StepInput& batch, int64_t step, const StepOptions& options) {
-  const auto sums = accumulate_gradients(model, task, optimizer, batch, step, options);
-  auto outcome = outcome_over_ranks(sums, optimizer, step, options);
-  // With the scale of this step: finish_outcome chooses the next one.
-  optimizer.flat_grad().mul_(1.0 / factor_of_sums(options) / outcome.weight);
-  outcome.grad_norm = clip(optimizer, options);
-  finish_outcome(outcome, step, batch.position, options.scaler);
+PreparedStep prepare_step(const StepParts& parts, data::Batch& batch, int64_t step) {
+  return prepare_step(parts, input_of(batch, parts.options), step);
+}
+
+StepOutcome outcome_of(const PreparedStep& prepared, const StepOptions& options) {
+  const auto& sums = prepared.sums;
+  const auto numbers = sums.numbers.cpu();
+  StepOutcome outcome;
+  outcome.weight = sums.weight;
+  outcome.loss = numbers[0].item<double>() / sums.weight;
+  for (size_t i = 0; i < sums.names.size(); ++i) {
+    outcome.sums[sums.names[i]] = numbers[static_cast<int64_t>(i) + 1].item<double>();
+  }
+  outcome.grad_norm = prepared.clip[kernels::kClipNorm].item<double>();
+  outcome.notes = prepared.notes;
+  if (options.check_ranks) options.check_ranks();
+  if (options.scaler) take_outcome(outcome, *options.scaler);
+  check_finite(outcome, prepared, options.scaler);
   return outcome;
+}
+
+void apply_step(const StepParts& parts, const PreparedStep& prepared, double lr) {
+  const trace::Scope update("optimizer");
+  optim::StepExtras extras{.clip = prepared.clip};
+  if (parts.ema) parts.ema->join(prepared.step, extras);
+  parts.optimizer.step(lr, extras);
+}
+
+bool can_be_late(const StepParts& parts) {
+  return !parts.options.scaler && clips_in_one_pass(parts);
 }
 
 }  // namespace fovea::train

@@ -1,20 +1,23 @@
-// One optimizer step, from public pieces: what Trainer::fit does again and again, and what a
-// hand-written loop calls.
+// One optimizer step in two halves. prepare_step changes no weight and has all that ranks exchange:
+// after it each knows that the others have come as far. apply_step is the update.
 #pragma once
+
+#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "fovea/data/batch.h"
 #include "fovea/models/model.h"
+#include "fovea/optim/ema.h"
 #include "fovea/optim/grad_scaler.h"
 #include "fovea/optim/optimizer.h"
 #include "fovea/parallel/communicator.h"
-#include "fovea/parallel/ddp.h"
+#include "fovea/parallel/gradient_sync.h"
 #include "fovea/parallel/model_parallel.h"
-#include "fovea/parallel/sharded_params.h"
 #include "fovea/train/evaluate/features.h"
 #include "fovea/train/step/fp8_layers.h"
 #include "fovea/train/tasks/task.h"
@@ -26,6 +29,13 @@ namespace fovea::train {
 struct StepNotes {
   int64_t stop_requests = 0;  // ranks that were told to stop
   int64_t bad_samples = 0;    // met since the last time they were shared
+};
+
+// When the host learns a step's numbers.
+enum class Numbers {
+  kAtOnce,  // before prepare_step returns
+  // When it asks for them, so that it need not wait for a GPU in between.
+  kLate,
 };
 
 class PassSize;
@@ -41,37 +51,87 @@ struct StepOptions {
   double max_grad_ratio = 0;  // of each unit to its weights, but for the classifier's; 0: off
   ComputeOptions compute = {};
   FeatureSource* features = nullptr;  // of a frozen backbone; null: the model runs as a whole
-  // The ranks that each have a part of the batch, and what sums their gradients: reducer, shards,
-  // or neither.
+  // The ranks that each have a part of the batch, and what sums their gradients.
   parallel::Communicator* ranks = nullptr;  // null: this process has the whole batch
-  parallel::GradientReducer* reducer = nullptr;
-  parallel::ShardedParams* shards = nullptr;  // the optimizer's parameters are its parts
-  // null: layers are whole. Else the optimizer is to know of it, too: see Sharing.
+  parallel::GradientSync* sync = nullptr;   // null: gradients are those of this process
+  // Whose ranks hear of each other's requests to stop; null: layers are whole.
   const parallel::ModelParallel* model_parallel = nullptr;
+  // Throws where numbers that came from a device are void; see World::check. Empty: they are not.
+  std::function<void()> check_ranks = {};
   std::function<StepNotes()> notes = {};  // asked when this rank's part of the step is done
   optim::GradScaler* scaler = nullptr;    // null: losses are not scaled
   Fp8Layers* fp8 = nullptr;               // null: all layers compute in compute.dtype
 };
 
-// Of the whole batch: equal on all ranks.
+// What a step works on. All of it outlives the step.
+struct StepParts {
+  models::Model& model;
+  const Task& task;
+  optim::Optimizer& optimizer;
+  const StepOptions& options;
+  optim::Ema* ema = nullptr;  // null: there is none
+};
+
+// One rank's part of a batch.
+struct StepInput {
+  int64_t size = 0;      // samples
+  int64_t position = 0;  // of the batch's first sample in the run's order; for messages
+  // Samples [begin, end) of the part; what they refer to outlives the step.
+  std::function<TensorBatch(int64_t begin, int64_t end)> tensors;
+  bool has_passes = false;  // `tensors` knows the passes of one size alone
+};
+
+// Of a loader's batch, which outlives it.
+StepInput input_of(data::Batch& batch, const StepOptions& options);
+
+// What the micro-batches of a step add up to.
+struct StepSums {
+  double weight = 0;               // what the loss is divided by
+  std::vector<std::string> names;  // of further sums: metrics
+  at::Tensor numbers;              // [1 + names] float64: the loss, then those
+};
+
+// Of the whole batch; gradients, which are the optimizer's, likewise.
+struct PreparedStep {
+  int64_t step = 0, position = 0;
+  StepSums sums;
+  StepNotes notes;
+  // Of kernels::clip_state, on the device of the gradients: what the update multiplies them by, so
+  // that they are those of the mean loss, clipped.
+  at::Tensor clip;
+};
+
+// Equal on all ranks.
 struct StepOutcome {
   double loss = 0;       // mean over the batch
   double weight = 0;     // what the loss was divided by
   double grad_norm = 0;  // before clipping
-  // With a scaler: the loss or the gradient is not finite, and the optimizer is to leave this step
-  // out.
+  // With a scaler: the loss or the gradient is not finite, and apply_step is to be left out.
   bool is_skipped = false;
   double loss_scale = 0;  // of the next step; 0 without a scaler
   std::map<std::string, double> sums;
   StepNotes notes;
 };
 
-// Forward and backward over the micro-batches of `batch`; gradients are those of the mean loss over
-// the whole batch, of which `batch` is this rank's part: the sum over micro-batches and ranks,
-// divided by the weight summed alike, so that parts may weigh differently. Throws DivergedError, on
-// all ranks at the same step and before any weight changes, when the loss or the gradient is not
-// finite; with a scaler, when the scale has then fallen below its limit.
-StepOutcome compute_gradients(models::Model& model, const Task& task, optim::Optimizer& optimizer,
-                              data::Batch& batch, int64_t step, const StepOptions& options);
+// Forward and backward over the micro-batches of `batch`, this rank's part of the whole batch, and
+// the sums over all ranks, so that parts may weigh differently. clip_before: of a late step before
+// this one, of which what was not finite stays so. Collective over the ranks of the options. Throws
+// Error where the batch's weights sum to nothing.
+PreparedStep prepare_step(const StepParts& parts, const StepInput& batch, int64_t step,
+                          Numbers numbers = Numbers::kAtOnce, const at::Tensor& clip_before = {});
+PreparedStep prepare_step(const StepParts& parts, data::Batch& batch, int64_t step);
+
+// The numbers of a step; waits for the device. Tells the scaler, so once for each step. Throws
+// DivergedError, on all ranks at the same step, when the loss or the gradient is not finite; with a
+// scaler, when the scale has then fallen below its limit.
+StepOutcome outcome_of(const PreparedStep& prepared, const StepOptions& options);
+
+// Clips, updates and averages, with learning rate `lr`. A step that is not finite changes no
+// weight. Collective where parameters are parts.
+void apply_step(const StepParts& parts, const PreparedStep& prepared, double lr);
+
+// Whether numbers can come late: where no scale follows from them, and clipping needs no more of
+// the gradients than their norm.
+bool can_be_late(const StepParts& parts);
 
 }  // namespace fovea::train

@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
+#include <utility>
 
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
@@ -13,38 +13,23 @@
 namespace fovea::train {
 namespace {
 
-struct BatchMember {
-  const char* name;
-  at::Tensor& (*of)(TensorBatch&);
-};
-
-// What a recorded step may read of a batch.
-constexpr std::array kBatchMembers = {
-    BatchMember{"images", [](TensorBatch& batch) -> at::Tensor& { return batch.images; }},
-    BatchMember{"labels", [](TensorBatch& batch) -> at::Tensor& { return batch.labels; }},
-    BatchMember{"host labels", [](TensorBatch& batch) -> at::Tensor& { return batch.host_labels; }},
-    BatchMember{"patches", [](TensorBatch& batch) -> at::Tensor& { return batch.patches.tokens; }},
-    BatchMember{"sizes", [](TensorBatch& batch) -> at::Tensor& { return batch.patches.sizes; }},
-    BatchMember{"centers", [](TensorBatch& batch) -> at::Tensor& { return batch.patches.centers; }},
-    BatchMember{"padding", [](TensorBatch& batch) -> at::Tensor& { return batch.patches.padding; }},
-    BatchMember{"patch labels",
-                [](TensorBatch& batch) -> at::Tensor& { return batch.patch_labels; }},
-    BatchMember{"host patch labels",
-                [](TensorBatch& batch) -> at::Tensor& { return batch.host_patch_labels; }},
-    BatchMember{"masks", [](TensorBatch& batch) -> at::Tensor& { return batch.masks; }},
-    BatchMember{"host masks", [](TensorBatch& batch) -> at::Tensor& { return batch.host_masks; }},
-    BatchMember{"rows", [](TensorBatch& batch) -> at::Tensor& { return batch.rows; }},
-    BatchMember{"indices", [](TensorBatch& batch) -> at::Tensor& { return batch.indices; }},
-    BatchMember{"stamp", [](TensorBatch& batch) -> at::Tensor& { return batch.stamp; }},
-    BatchMember{"host stamp", [](TensorBatch& batch) -> at::Tensor& { return batch.host_stamp; }}};
+// Those that a recorded step may read, in one order. Boxes are the loader's, and a task that looks
+// at them is not recorded; the images of patches are the batch's.
+std::vector<std::pair<const char*, at::Tensor*>> tensors_of(TensorBatch& batch) {
+  std::vector<std::pair<const char*, at::Tensor*>> tensors;
+  for_each_tensor(batch, [&](const char* name, at::Tensor& x) {
+    if (x.defined() && &x != &batch.patches.boxes && &x != &batch.patches.images) {
+      tensors.emplace_back(name, &x);
+    }
+  });
+  return tensors;
+}
 
 // A batch of which nothing lies in another one's memory.
 TensorBatch own_copy(TensorBatch batch) {
-  for (const auto& [name, of] : kBatchMembers) {
-    if (of(batch).defined()) of(batch) = of(batch).clone();
-  }
+  for (const auto& [name, x] : tensors_of(batch)) *x = x->clone();
   if (batch.patches.images.defined()) batch.patches.images = batch.images;
-  batch.patches.boxes = at::Tensor();  // the rest is of the loader's buffers
+  batch.patches.boxes = at::Tensor();
   batch.trees = {};
   batch.patching = nullptr;
   return batch;
@@ -57,20 +42,20 @@ bool has_weights(const std::vector<TensorBatch>& passes) {
 
 }  // namespace
 
-std::string why_not_recorded(const models::Model& model, const Task& task,
-                             const optim::Optimizer& optimizer, const StepOptions& options) {
-  const bool shares_model = options.model_parallel && options.model_parallel->is_on();
-  if ((options.ranks && options.ranks->size() > 1) || options.shards || shares_model) {
+std::string why_not_recorded(const StepParts& parts) {
+  const auto& options = parts.options;
+  if ((options.ranks && options.ranks->size() > 1) || meets_in_passes(options)) {
     return "several processes train together";
   }
   if (options.scaler) return "the scale of the loss follows from numbers of the step before";
   if (options.fp8) return "the host works out the scales of FP8";
   if (options.features) return "the features of a frozen backbone come from the host";
-  if (model.takes_packed()) {
+  if (parts.model.takes_packed()) {
     return "the numbers of patches of a batch are the host's";
   }
-  if (!task.can_be_recorded()) return "the task's loss takes numbers of each step from the host";
-  if (!optimizer.can_be_recorded()) return "the optimizer has no update in one pass";
+  if (!parts.task.can_be_recorded())
+    return "the task's loss takes numbers of each step from the host";
+  if (!parts.optimizer.can_be_recorded()) return "the optimizer has no update in one pass";
   return {};
 }
 
@@ -80,19 +65,18 @@ void say_not_recorded(const std::string& reason, bool is_asked_for) {
   is_asked_for ? log_warning(text) : log_info(text);
 }
 
-StepGraph::StepGraph(StepGraphParts parts, kernels::MakeDeviceGraph make)
-    : parts_(std::move(parts)), make_(std::move(make)) {}
+StepGraph::StepGraph(const StepParts& parts, TakeStep take, bool is_asked_for,
+                     kernels::MakeDeviceGraph make)
+    : parts_(parts), take_(std::move(take)), is_asked_for_(is_asked_for), make_(std::move(make)) {}
 
 // Equal for batches of which one step can be a replay of the other's.
 std::string StepGraph::layout_of(const std::vector<TensorBatch>& passes) const {
   std::string text;
   for (auto pass : passes) {
     if (!text.empty()) text += "; ";
-    for (const auto& [name, of] : kBatchMembers) {
-      const auto& x = of(pass);
-      if (!x.defined()) continue;
-      text += fmt::format("{} {} [{}], ", name, c10::toString(x.scalar_type()),
-                          fmt::join(x.sizes(), ", "));
+    for (const auto& [name, x] : tensors_of(pass)) {
+      text += fmt::format("{} {} [{}], ", name, c10::toString(x->scalar_type()),
+                          fmt::join(x->sizes(), ", "));
     }
     text += fmt::format("channels [{}]", fmt::join(pass.variables, ", "));
     if (pass.patches.has_padding) text += *pass.patches.has_padding ? ", padding" : ", no padding";
@@ -102,12 +86,12 @@ std::string StepGraph::layout_of(const std::vector<TensorBatch>& passes) const {
   return text;
 }
 
-LateStep StepGraph::take(const StepInput& batch, const LateStepOptions& how) {
-  if (is_off_) return parts_.take(batch, how);
+PreparedStep StepGraph::take(const StepInput& batch, const RecordedStepOptions& how) {
+  if (is_off_) return take_(batch, how);
   const auto passes = passes_of(batch, how.step);
   const auto input = input_of_passes(batch, passes);
   // The host adds weights of samples up; they are those of samples that could not be read.
-  if (has_weights(passes)) return parts_.take(input, how);
+  if (has_weights(passes)) return take_(input, how);
   auto layout = layout_of(passes);
   if (layout != layout_) {
     if (is_recorded_) {
@@ -117,21 +101,21 @@ LateStep StepGraph::take(const StepInput& batch, const LateStepOptions& how) {
       num_warm_ups_ = 0;
     }
   } else if (is_recorded_ || (num_warm_ups_ == kWarmUps && record(input, passes, how))) {
-    return replay(passes, how);
+    return replay(passes, how, batch.position);
   }
-  return is_recorded_ || is_off_ ? parts_.take(input, how) : warm_up(input, how);
+  return is_recorded_ || is_off_ ? take_(input, how) : warm_up(input, how);
 }
 
 // The last one where the recorded one will be.
-LateStep StepGraph::warm_up(const StepInput& batch, const LateStepOptions& how) {
-  if (++num_warm_ups_ < kWarmUps) return parts_.take(batch, how);
+PreparedStep StepGraph::warm_up(const StepInput& batch, const RecordedStepOptions& how) {
+  if (++num_warm_ups_ < kWarmUps) return take_(batch, how);
   if (!graph_) graph_ = make_(parts_.options.compute.device);
   if (!graph_) {
     give_up("the device has no graphs");
-    return parts_.take(batch, how);
+    return take_(batch, how);
   }
-  LateStep result;
-  graph_->rehearse([&] { result = parts_.take(batch, how); });
+  PreparedStep result;
+  graph_->rehearse([&] { result = take_(batch, how); });
   return result;
 }
 
@@ -170,17 +154,17 @@ StepInput StepGraph::input_of_passes(const StepInput& batch,
 
 // False: it failed, and the step has not been taken.
 bool StepGraph::record(const StepInput& batch, const std::vector<TensorBatch>& passes,
-                       const LateStepOptions& how) {
+                       const RecordedStepOptions& how) {
   passes_.clear();
   for (const auto& pass : passes) passes_.push_back(own_copy(pass));
   FOVEA_CHECK(how.clip_before.defined(), "step {}: no step before the one to record", how.step);
   clip_before_ = how.clip_before.clone();
-  const LateStepOptions recorded{.step = how.step, .lr = how.lr, .clip_before = clip_before_};
+  const RecordedStepOptions recorded{.step = how.step, .lr = how.lr, .clip_before = clip_before_};
   const auto input = input_of_passes(batch, passes_);
   try {
     graph_->record([&] {
       const kernels::RecordingScope scope(host_, *graph_);
-      result_ = parts_.take(input, recorded);
+      result_ = take_(input, recorded);
     });
   } catch (const std::exception& error) {
     // An error of the batch itself comes again in the eager step.
@@ -194,13 +178,15 @@ bool StepGraph::record(const StepInput& batch, const std::vector<TensorBatch>& p
   return true;
 }
 
-LateStep StepGraph::replay(const std::vector<TensorBatch>& passes, const LateStepOptions& how) {
+PreparedStep StepGraph::replay(const std::vector<TensorBatch>& passes,
+                               const RecordedStepOptions& how, int64_t position) {
   const trace::Scope replays("replay");
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < passes.size(); ++i) {
     auto from = passes[i];
-    for (const auto& [name, of] : kBatchMembers) {
-      if (of(from).defined()) of(passes_[i]).copy_(of(from), /*non_blocking=*/true);
+    const auto sources = tensors_of(from), targets = tensors_of(passes_[i]);
+    for (size_t k = 0; k < sources.size(); ++k) {
+      targets.at(k).second->copy_(*sources[k].second, /*non_blocking=*/true);
     }
   }
   clip_before_.copy_(how.clip_before);
@@ -213,14 +199,17 @@ LateStep StepGraph::replay(const std::vector<TensorBatch>& passes, const LateSte
   });
   ++num_replays_;
   // The next replay writes where this one did.
-  LateStep result{.sums = result_.sums, .clip = result_.clip.clone()};
-  result.sums.loss = result.sums.loss.clone();
-  for (auto& [name, sum] : result.sums.sums) sum = sum.clone();
+  auto result = result_;
+  result.step = how.step;
+  result.position = position;
+  result.clip = result_.clip.clone();
+  result.sums.numbers = result_.sums.numbers.clone();
+  if (parts_.options.notes) result.notes = parts_.options.notes();
   return result;
 }
 
 void StepGraph::give_up(const std::string& reason) {
-  say_not_recorded(reason, parts_.is_asked_for);
+  say_not_recorded(reason, is_asked_for_);
   is_off_ = true;
   result_ = {};
   graph_.reset();

@@ -15,41 +15,24 @@
 
 #include "fovea/kernels/device_graph.h"
 #include "fovea/kernels/host_part.h"
-#include "fovea/optim/ema.h"
-#include "fovea/train/step/step_parts.h"
+#include "fovea/train/step/step.h"
 
 namespace fovea::train {
 
-struct LateStepOptions {
+struct RecordedStepOptions {
   int64_t step = 0;
   double lr = 0;
   at::Tensor clip_before = {};  // of the step before; undefined: there was none
 };
 
-// A step whose numbers the device may not have yet.
-struct LateStep {
-  StepSums sums;
-  at::Tensor clip;  // of kernels::clip_state
-};
-
-using TakeLateStep = std::function<LateStep(const StepInput&, const LateStepOptions&)>;
+// A whole eager step with late numbers, which is what is recorded.
+using TakeStep = std::function<PreparedStep(const StepInput&, const RecordedStepOptions&)>;
 
 // Why no step of these can be recorded; empty: it may be tried.
-std::string why_not_recorded(const models::Model& model, const Task& task,
-                             const optim::Optimizer& optimizer, const StepOptions& options);
+std::string why_not_recorded(const StepParts& parts);
 
 // One line in the log; a warning where graphs were asked for by name.
 void say_not_recorded(const std::string& reason, bool is_asked_for);
-
-// All of it outlives the graph.
-struct StepGraphParts {
-  const Task& task;
-  optim::Optimizer& optimizer;
-  optim::Ema* ema = nullptr;  // null: there is none
-  const StepOptions& options;
-  TakeLateStep take;  // a whole eager step, which is what is recorded
-  bool is_asked_for = false;
-};
 
 class StepGraph {
  public:
@@ -57,12 +40,14 @@ class StepGraph {
   // use is there then.
   static constexpr int kWarmUps = 3;
 
-  StepGraph(StepGraphParts parts, kernels::MakeDeviceGraph make);
+  // The parts outlive it. is_asked_for: see Stepper::use_graphs.
+  StepGraph(const StepParts& parts, TakeStep take, bool is_asked_for,
+            kernels::MakeDeviceGraph make);
 
-  // As parts.take, to the bit. After kWarmUps steps whose batches are laid out alike such a step is
-  // recorded, and those that follow are replays of it; others are taken eagerly, as all are once
-  // recording has failed, and the log says why.
-  LateStep take(const StepInput& batch, const LateStepOptions& how);
+  // As the eager `take`, to the bit. After kWarmUps steps whose batches are laid out alike such a
+  // step is recorded, and those that follow are replays of it; others are taken eagerly, as all are
+  // once recording has failed, and the log says why.
+  PreparedStep take(const StepInput& batch, const RecordedStepOptions& how);
 
   int64_t num_replays() const { return num_replays_; }
 
@@ -72,14 +57,17 @@ class StepGraph {
  private:
   std::vector<TensorBatch> passes_of(const StepInput& batch, int64_t step) const;
   StepInput input_of_passes(const StepInput& batch, const std::vector<TensorBatch>& passes) const;
-  LateStep warm_up(const StepInput& batch, const LateStepOptions& how);
+  PreparedStep warm_up(const StepInput& batch, const RecordedStepOptions& how);
   std::string layout_of(const std::vector<TensorBatch>& passes) const;
   void say_other_layout(const std::string& layout, int64_t step);
   bool record(const StepInput& batch, const std::vector<TensorBatch>& passes,
-              const LateStepOptions& how);
-  LateStep replay(const std::vector<TensorBatch>& passes, const LateStepOptions& how);
+              const RecordedStepOptions& how);
+  PreparedStep replay(const std::vector<TensorBatch>& passes, const RecordedStepOptions& how,
+                      int64_t position);
 
-  StepGraphParts parts_;
+  StepParts parts_;
+  TakeStep take_;
+  bool is_asked_for_;
   kernels::MakeDeviceGraph make_;
   bool is_off_ = false;
   bool is_recorded_ = false;
@@ -92,7 +80,7 @@ class StepGraph {
   kernels::HostPart host_;
   std::vector<TensorBatch> passes_;
   at::Tensor clip_before_;
-  LateStep result_;
+  PreparedStep result_;
   std::unique_ptr<kernels::DeviceGraph> graph_;  // goes before its tensors
 };
 

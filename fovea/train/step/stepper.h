@@ -1,30 +1,17 @@
-// Training steps one after the other: gradients, the optimizer's update and the average's. Scaling,
-// clipping, the check for what is not finite and the average are part of the optimizer's pass over
-// memory where it has one for them; weights come out as by compute_gradients, Optimizer::step and
-// Ema::update, bit for bit.
+// Training steps one after the other, whose numbers may come late and whose operations may be
+// recorded.
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "fovea/optim/ema.h"
+#include "fovea/train/step/step.h"
 #include "fovea/train/step/step_graph.h"
-#include "fovea/train/step/step_parts.h"
 
 namespace fovea::train {
-
-// When the host learns a step's numbers.
-enum class Numbers {
-  kAtOnce,  // before take() returns
-  // When it asks for them, so that it need not wait for a GPU in between. A step that is not finite
-  // changes no weight, nor do those after it. At once nevertheless where several ranks add their
-  // numbers up, a loss scale follows from them, or clipping looks at each parameter.
-  kLate,
-};
 
 // Late on a GPU.
 inline Numbers numbers_on(const c10::Device& device) {
@@ -33,23 +20,23 @@ inline Numbers numbers_on(const c10::Device& device) {
 
 class Stepper {
  public:
-  // All of them outlive it. ema: null: there is none.
-  Stepper(models::Model& model, const Task& task, optim::Optimizer& optimizer, optim::Ema* ema,
-          const StepOptions& options, Numbers numbers);
+  // All of the parts outlive it. numbers: late where they can be (can_be_late). A late step that is
+  // not finite changes no weight, nor do those after it.
+  Stepper(const StepParts& parts, Numbers numbers);
 
   // From the next step on, steps are recorded and replayed where that can be (step_graph.h), with
   // what numbers come late; where not, the log says once why. is_asked_for: by name, so that it is
   // said as a warning. Changes no bit of any result.
   void use_graphs(kernels::MakeDeviceGraph make, bool is_asked_for);
 
-  // Takes step `step` on this rank's part of a batch, with learning rate `lr`. What the scaler or
-  // an exception leaves out changes no weight. Throws as compute_gradients does. Collective over
-  // the ranks of the options.
+  // Takes step `step` on this rank's part of a batch, with learning rate `lr`: prepare_step, then
+  // apply_step, unless the scaler or an exception leaves it out. Collective over the ranks of the
+  // options.
   StepNotes take(data::Batch& batch, int64_t step, double lr);
   StepNotes take(const StepInput& batch, int64_t step, double lr);
 
   // Steps whose outcomes are there to be taken, and whether the device must be waited for.
-  int64_t num_taken() const { return static_cast<int64_t>(steps_.size()); }
+  int64_t num_taken() const { return static_cast<int64_t>(late_.size() + outcomes_.size()); }
   bool is_late() const { return numbers_ == Numbers::kLate; }
 
   // Steps that were replays.
@@ -60,27 +47,14 @@ class Stepper {
   std::vector<StepOutcome> outcomes();
 
  private:
-  // A step whose numbers are with the device, or an outcome.
-  struct Step {
-    int64_t step = 0, position = 0;
-    StepOutcome outcome;
-    StepSums sums;
-    at::Tensor clip;  // undefined: the outcome is whole
-  };
-  void take_at_once(const StepInput& batch, Step& taken, double lr);
-  void take_late(const StepInput& batch, Step& taken, double lr);
-  LateStep take_by_graph(const StepInput& batch, const LateStepOptions& how);
-  LateStep take_eagerly(const StepInput& batch, const LateStepOptions& how);
-  void update(int64_t step, double lr, const at::Tensor& clip);
+  PreparedStep take_by_graph(const StepInput& batch, int64_t step, double lr);
+  PreparedStep take_late(const StepInput& batch, int64_t step, double lr,
+                         const at::Tensor& clip_before);
 
-  models::Model& model_;
-  const Task& task_;
-  optim::Optimizer& optimizer_;
-  optim::Ema* ema_;
-  const StepOptions& options_;
-  bool is_one_pass_;  // clipping is left to the optimizer
+  StepParts parts_;
   Numbers numbers_;
-  std::vector<Step> steps_;
+  std::vector<StepOutcome> outcomes_;  // at once
+  std::vector<PreparedStep> late_;
   at::Tensor last_clip_;  // of late steps: what was not finite stays so
   std::optional<StepGraph> graph_;
 };

@@ -44,6 +44,38 @@ struct TensorBatch {
   at::Tensor host_stamp;  // see kernels::DropKey
 };
 
+// Calls visit(name, tensor) for each tensor of a batch, defined or not. A new field is to be named
+// here as well, or this does not compile.
+template <class Visit>
+void for_each_tensor(TensorBatch& batch, const Visit& visit) {
+  auto& [variables, images, labels, host_labels, patches, packed, features, trees, patching,
+         patch_labels, masks, host_patch_labels, host_masks, weights, rows, indices, stamp,
+         host_stamp] = batch;
+  auto& [tokens, sizes, centers, padding, patch_images, boxes, leaf_shares, has_padding] = patches;
+  auto& [packed_patches, grids] = packed;
+  visit("images", images);
+  visit("labels", labels);
+  visit("host labels", host_labels);
+  visit("patches", tokens);
+  visit("sizes", sizes);
+  visit("centers", centers);
+  visit("padding", padding);
+  visit("images of patches", patch_images);
+  visit("boxes", boxes);
+  visit("leaf shares", leaf_shares);
+  visit("packed patches", packed_patches);
+  visit("features", features);
+  visit("patch labels", patch_labels);
+  visit("host patch labels", host_patch_labels);
+  visit("masks", masks);
+  visit("host masks", host_masks);
+  visit("weights", weights);
+  visit("rows", rows);
+  visit("indices", indices);
+  visit("stamp", stamp);
+  visit("host stamp", host_stamp);
+}
+
 // The model's forward of what it takes: images, packed images, or adaptive patches; where the batch
 // has features, the model's head on these. Throws ConfigError where the batch has none of these.
 at::Tensor forward(models::Model& model, const TensorBatch& batch);
