@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "fovea/core/checked_config.h"
 #include "fovea/core/error.h"
 #include "fovea/nn/patchify.h"
 #include "fovea/nn/pos_embed.h"
@@ -19,18 +20,9 @@ namespace {
 
 constexpr double kDecoderNormEps = 1e-5;  // as upstream's; DiT's is that of the blocks
 
-void check_valid_diffusion(const DiffusionVitConfig& config) {
-  ConfigIssues issues;
-  config.encoder.validate(issues);
-  config.validate(issues);
-  std::string message;
-  for (const auto& [key, text] : issues.all()) message += "\n  " + key + ": " + text;
-  if (!message.empty()) fail<ConfigError>("diffusion_vit:{}", message);
-}
-
 // Under adaln_zero the blocks are not the ViT's own: its stem is left.
 EncoderConfig encoder_config(const DiffusionVitConfig& config) {
-  check_valid_diffusion(config);
+  check_config("diffusion_vit", config, "encoder", config.encoder);
   auto encoder = config.encoder;
   if (config.has_adaln()) {
     encoder.vit.depth = 0;

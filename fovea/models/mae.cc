@@ -14,6 +14,7 @@
 
 #include <algorithm>
 
+#include "fovea/core/checked_config.h"
 #include "fovea/core/error.h"
 #include "fovea/kernels/host_part.h"
 #include "fovea/nn/patchify.h"
@@ -23,12 +24,7 @@ namespace fovea::models {
 namespace {
 
 const MaeConfig& checked_mae(const MaeConfig& config) {
-  ConfigIssues issues;
-  config.encoder.validate(issues);
-  config.validate(issues);
-  std::string message;
-  for (const auto& [key, text] : issues.all()) message += "\n  " + key + ": " + text;
-  if (!message.empty()) fail<ConfigError>("mae:{}", message);
+  check_config("mae", config, "encoder", config.encoder);
   return config;
 }
 

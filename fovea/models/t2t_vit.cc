@@ -11,6 +11,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "fovea/core/checked_config.h"
 #include "fovea/core/error.h"
 #include "fovea/models/channel_statistics.h"
 #include "fovea/nn/init.h"
@@ -18,14 +19,6 @@
 
 namespace fovea::models {
 namespace {
-
-void check_t2t_config(const T2tVitConfig& config) {
-  ConfigIssues issues;
-  config.validate(issues);
-  std::string message;
-  for (const auto& issue : issues.all()) message += "\n  " + issue.second;
-  if (!message.empty()) fail<ConfigError>("t2t_vit:{}", message);
-}
 
 nn::TokensToTokenOptions tokens_to_token_options(const T2tVitConfig& config) {
   const auto kind = nn::token_attention_from_name(config.token_attention);
@@ -64,7 +57,7 @@ nn::BlockOptions block_options(const T2tVitConfig& config, double drop_path_rate
 }
 
 T2tVit::T2tVit(const T2tVitConfig& config, at::Device device) : config_(config) {
-  check_t2t_config(config);
+  check_config("t2t_vit", config);
   const auto dim = config.embed_dim;
   const auto options = at::TensorOptions().dtype(at::kFloat).device(device);
   tokens_to_token_ = nn::TokensToToken(tokens_to_token_options(config), device);

@@ -8,6 +8,7 @@
 
 #include <cmath>
 
+#include "fovea/core/checked_config.h"
 #include "fovea/core/error.h"
 #include "fovea/kernels/host_part.h"
 #include "fovea/nn/init.h"
@@ -15,15 +16,6 @@
 
 namespace fovea::models {
 namespace {
-
-// Throws ConfigError with every issue of the config.
-void check_unetr(const UnetrConfig& config) {
-  ConfigIssues issues;
-  config.validate(issues);
-  std::string message;
-  for (const auto& issue : issues.all()) message += "\n  " + issue.first + ": " + issue.second;
-  if (!message.empty()) fail<ConfigError>("unetr:{}", message);
-}
 
 // Row by row. tokens: [B, n, D] -> [B, D, grid]
 at::Tensor laid_out(const at::Tensor& tokens, const std::vector<int64_t>& grid) {
@@ -38,7 +30,7 @@ Unetr::Unetr(const UnetrConfig& config, at::Device device)
     : EncoderModel(config.encoder, device),
       config_(config),
       patch_(config.encoder.vit.patch_sides()) {
-  check_unetr(config);
+  check_config("unetr", config);
   if (config.linear_decoder) {
     head_ = register_module(
         "head", nn::Linear(config.encoder.vit.embed_dim, config.num_classes, true, device));

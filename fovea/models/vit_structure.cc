@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "fovea/core/checked_config.h"
 #include "fovea/core/error.h"
 #include "fovea/models/vit.h"
 
@@ -16,15 +17,6 @@ bool is_averaging(const std::string& pool) {
 
 nn::NormOptions norm_options(const VitConfig& config) {
   return {nn::norm_from_name(config.norm_layer), config.norm_eps};
-}
-
-// Throws ConfigError with every issue of the config.
-void check_valid(const VitConfig& config) {
-  ConfigIssues issues;
-  config.validate(issues);
-  std::string message;
-  for (const auto& issue : issues.all()) message += "\n  " + issue.second;
-  if (!message.empty()) fail<ConfigError>("vit:{}", message);
 }
 
 nn::VariableEmbedOptions variable_options(const VitConfig& config) {
@@ -68,7 +60,7 @@ nn::BlockOptions block_options(const VitConfig& config, double drop_path_rate, i
 }
 
 Vit::Vit(const VitConfig& config, at::Device device) : config_(config) {
-  check_valid(config);
+  check_config("vit", config);
   // Parameters are registered in timm's order: the root's own, then children.
   if (config.is_adaptive()) {
     grid_size_ = {config.fixed_length};

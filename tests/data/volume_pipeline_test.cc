@@ -145,7 +145,7 @@ TEST(VolumePipelineTest, RefusesSamplesThatDoNotFit) {
   EXPECT_THAT(message_for(damaged), HasSubstr("769 values for a volume of 1x10x11x7"));
   EXPECT_THROW(VolumePipeline({}, 0), ConfigError);
   EXPECT_THAT(message_of<ConfigError>([] { VolumePipeline({{SpatialResizeConfig{}}}, 1); }),
-              HasSubstr("resize.spatial_size=[]; expected one number"));
+              HasSubstr("spatial_resize:\n  spatial_size: []; expected one number"));
   std::vector<float> out(770);
   std::vector<int32_t> mask(770);
   Sample no_mask = golden_sample("one");

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "fovea/core/checked_config.h"
 #include "fovea/core/error.h"
 #include "fovea/core/mapped_file.h"
 #include "fovea/data/formats/npy_volume.h"
@@ -127,10 +128,7 @@ void RawConfig::validate(ConfigIssues& issues) const {
 }
 
 std::shared_ptr<const Dataset> build_raw_dataset(const RawConfig& config) {
-  ConfigIssues issues;  // for callers that come without a recipe
-  config.validate(issues);
-  if (!issues.all().empty())
-    fail<ConfigError>("raw.{}: {}", issues.all()[0].first, issues.all()[0].second);
+  check_config("raw", config);  // for callers that come without a recipe
   const RawLayout layout = image_layout(config);
   auto images = std::make_shared<RawFiles>(layout);
   auto masks = std::make_shared<RawFiles>(mask_layout(config));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "fovea/core/checked_config.h"
 #include "fovea/core/error.h"
 
 namespace fovea::data {
@@ -30,14 +31,7 @@ ImageView channel_of(const ImageView& image, int64_t channel, Image& out) {
 }  // namespace
 
 AdaptivePatcher::AdaptivePatcher(AdaptivePatchingConfig config) : config_(std::move(config)) {
-  ConfigIssues issues;
-  config_.validate(issues);
-  std::string message;
-  for (const auto& [key, text] : issues.all()) message += key + ": " + text + "\n";
-  if (!message.empty()) {
-    message.pop_back();
-    fail<ConfigError>("adaptive patching: {}", message);
-  }
+  check_config("adaptive patching", config_);
 }
 
 void AdaptivePatcher::patch(const ImageView& image, RandomStream* random,

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "fovea/core/checked_config.h"
 #include "fovea/core/error.h"
 #include "fovea/core/simd.h"
 #include "fovea/data/transforms/volume_transforms.h"
@@ -40,13 +41,9 @@ void check_volume(const Volume& volume, int64_t in_chans) {
 }
 
 template <class Config>
-void check_config(std::string_view name, const Config& config) {
+void check_transform(std::string_view name, const Config& config) {
   if constexpr (requires(ConfigIssues & issues) { config.validate(issues); }) {
-    ConfigIssues issues;
-    config.validate(issues);
-    for (const auto& [key, message] : issues.all()) {
-      fail<ConfigError>("{}.{}={}", name, key, message);
-    }
+    check_config(name, config);
   }
 }
 
@@ -97,7 +94,7 @@ VolumePipeline::VolumePipeline(std::vector<VolumeTransformConfig> transforms, in
   if (in_chans < 1) fail<ConfigError>("in_chans={}; expected a number above 0", in_chans);
   // Recipes are checked when they are read; lists written in code are checked here.
   for (const auto& transform : transforms_) {
-    transform.visit_value([&](const auto& config) { check_config(transform.name(), config); });
+    transform.visit_value([&](const auto& config) { check_transform(transform.name(), config); });
   }
 }
 
