@@ -41,16 +41,22 @@ nn::TimestepEmbedOptions time_options(const DiffusionVitConfig& config) {
           .drop_rate = config.time_drop_rate};
 }
 
-nn::ConditionedBlock conditioned_block(const VitConfig& vit, double drop_path_rate, int64_t index,
-                                       int64_t condition_dim, at::Device device) {
-  const auto plain = block_options(vit, drop_path_rate, index);
-  return nn::ConditionedBlock(nn::ConditionedBlockOptions{.attention = plain.attention,
-                                                          .mlp = plain.mlp,
-                                                          .norm = plain.norm,
-                                                          .condition_dim = condition_dim,
-                                                          .drop_path_rate = drop_path_rate,
-                                                          .drop_path_skip = vit.drop_path_skip},
-                              device);
+// Those of a ViT, under a condition.
+nn::BlockList<nn::ConditionedBlock> conditioned_blocks(torch::nn::Module& parent,
+                                                       const std::string& name,
+                                                       const VitConfig& vit, int64_t condition_dim,
+                                                       at::Device device) {
+  return {parent, name, vit.depth, vit.drop_path_rate, [&](int64_t i, double rate) {
+            const auto plain = block_options(vit, rate, i);
+            return nn::ConditionedBlock(
+                nn::ConditionedBlockOptions{.attention = plain.attention,
+                                            .mlp = plain.mlp,
+                                            .norm = plain.norm,
+                                            .condition_dim = condition_dim,
+                                            .drop_path_rate = rate,
+                                            .drop_path_skip = vit.drop_path_skip},
+                device);
+          }};
 }
 
 }  // namespace
@@ -69,12 +75,7 @@ DiffusionVit::DiffusionVit(const DiffusionVitConfig& config, at::Device device)
   register_condition(device);
   if (config.has_adaln()) {
     const auto& vit = config.encoder.vit;
-    const auto list = register_module("blocks", std::make_shared<torch::nn::Module>());
-    const auto rates = nn::drop_path_rates(vit.drop_path_rate, vit.depth);
-    for (int64_t i = 0; i < vit.depth; ++i) {
-      blocks_.push_back(list->register_module(
-          std::to_string(i), conditioned_block(vit, rates[i], i, vit.embed_dim, device)));
-    }
+    blocks_ = conditioned_blocks(*this, "blocks", vit, vit.embed_dim, device);
   }
   register_decoder(device);
   nn::assign_names(*this);
@@ -108,17 +109,14 @@ void DiffusionVit::register_decoder(at::Device device) {
           "decoder_pos_embed", at::empty({1, c10::multiply_integers(encoder().grid_size()), dim},
                                          at::TensorOptions().dtype(at::kFloat).device(device)));
     }
-    const auto list = register_module("decoder_blocks", std::make_shared<torch::nn::Module>());
-    const auto rates = nn::drop_path_rates(vit.drop_path_rate, decoder.depth);
-    for (int64_t i = 0; i < decoder.depth; ++i) {
-      const auto name = std::to_string(i);
-      if (has_adaln) {
-        decoder_conditioned_blocks_.push_back(list->register_module(
-            name, conditioned_block(decoder, rates[i], i, condition_dim, device)));
-      } else {
-        decoder_blocks_.push_back(list->register_module(
-            name, nn::make_block(block_options(decoder, rates[i], i), device)));
-      }
+    if (has_adaln) {
+      decoder_conditioned_blocks_ =
+          conditioned_blocks(*this, "decoder_blocks", decoder, condition_dim, device);
+    } else {
+      decoder_blocks_ = {*this, "decoder_blocks", decoder.depth, decoder.drop_path_rate,
+                         [&](int64_t i, double rate) {
+                           return nn::make_block(block_options(decoder, rate, i), device);
+                         }};
     }
   }
   auto norm = block_options(vit, 0, 0).norm;
@@ -204,8 +202,7 @@ at::Tensor DiffusionVit::encode_with(const at::Tensor& patches, const at::Tensor
   if (!config_.has_adaln()) x = x + condition.unsqueeze(1);
   // A stem has no blocks: what is left of encode is norm_pre, if any.
   x = encoder().encode(x, {}, nullptr, mask);
-  for (auto& block : blocks_) x = block(x, condition, mask);
-  return x;
+  return blocks_(x, condition, mask);
 }
 
 // -> [B, E]: embedding of the time step, plus that of the class where the model has classes.
@@ -230,8 +227,8 @@ at::Tensor DiffusionVit::decode(const at::Tensor& tokens, const at::Tensor& cond
     x = decoder_embed_(x);  // [B, N, decoder D]
     x = x + position.to(x.scalar_type());
   }
-  for (auto& block : decoder_blocks_) x = block(x, mask);
-  for (auto& block : decoder_conditioned_blocks_) x = block(x, condition, mask);
+  x = config_.has_adaln() ? decoder_conditioned_blocks_(x, condition, mask)
+                          : decoder_blocks_(x, mask);
   if (decoder_norm_) x = decoder_norm_(x);
   if (decoder_modulation_) {
     const auto m = decoder_modulation_(condition).unbind(0);  // two of [B, 1, D]

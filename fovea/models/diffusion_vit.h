@@ -83,13 +83,13 @@ class DiffusionVit : public EncoderModel {
 
   DiffusionVitConfig config_;
   nn::TimestepEmbed time_embed_ = nullptr;
-  at::Tensor class_embed_;                    // [num_classes + 1, D]; the last row: no class
-  std::vector<nn::ConditionedBlock> blocks_;  // adaln_zero
+  at::Tensor class_embed_;                      // [num_classes + 1, D]; the last row: no class
+  nn::BlockList<nn::ConditionedBlock> blocks_;  // adaln_zero
   nn::Linear decoder_embed_ = nullptr;
-  at::Tensor decoder_pos_embed_;                                  // [1, N, decoder D], or
-  nn::AdaptivePosEmbed decoder_adaptive_pos_ = nullptr;           // of adaptive patches
-  std::vector<nn::TransformerBlock> decoder_blocks_;              // add
-  std::vector<nn::ConditionedBlock> decoder_conditioned_blocks_;  // adaln_zero
+  at::Tensor decoder_pos_embed_;                                    // [1, N, decoder D], or
+  nn::AdaptivePosEmbed decoder_adaptive_pos_ = nullptr;             // of adaptive patches
+  nn::BlockList<nn::TransformerBlock> decoder_blocks_;              // add
+  nn::BlockList<nn::ConditionedBlock> decoder_conditioned_blocks_;  // adaln_zero
   nn::Norm decoder_norm_ = nullptr;
   nn::Modulation decoder_modulation_ = nullptr;
   nn::Linear decoder_pred_ = nullptr;

@@ -59,13 +59,11 @@ void Mae::register_transformer(at::Device device) {
         /*requires_grad=*/config_.decoder_pos_embed != "sincos");
   }
   decoder_embed_ = register_module("decoder_embed", nn::Linear(vit.embed_dim, dim, true, device));
-  const auto list = register_module("decoder_blocks", std::make_shared<torch::nn::Module>());
   const auto decoder = config_.decoder_vit();
-  const auto rates = nn::drop_path_rates(decoder.drop_path_rate, decoder.depth);
-  for (int64_t i = 0; i < decoder.depth; ++i) {
-    const auto block = nn::make_block(block_options(decoder, rates[i], i), device);
-    decoder_blocks_.push_back(list->register_module(std::to_string(i), block));
-  }
+  decoder_blocks_ = {*this, "decoder_blocks", decoder.depth, decoder.drop_path_rate,
+                     [&](int64_t i, double rate) {
+                       return nn::make_block(block_options(decoder, rate, i), device);
+                     }};
   const nn::NormOptions norm{nn::norm_from_name(vit.norm_layer), config_.decoder_norm_eps};
   decoder_norm_ = register_module("decoder_norm", nn::Norm(dim, norm, device));
 }
@@ -168,7 +166,7 @@ at::Tensor Mae::decode(const at::Tensor& latent, const SeenPatches& seen, int64_
   x = add_mask_tokens(kept, seen, num_patches);  // [B, N, E]
   if (!decoder_embed_) return encoder().to_batch_channels(decoder_pred_(x));
   x = at::cat({prefix, x}, 1) + position.to(x.scalar_type());  // [B, prefix + N, E]
-  for (auto& block : decoder_blocks_) x = block(x, mask);
+  x = decoder_blocks_(x, mask);
   x = decoder_pred_(decoder_norm_(x));  // [B, prefix + N, P * P * C]
   return encoder().to_batch_channels(x.narrow(1, num_prefix, num_patches));
 }

@@ -77,7 +77,7 @@ class Mae : public EncoderModel {
   at::Tensor decoder_pos_embed_;  // [1, prefix + N, E], or
   nn::AdaptivePosEmbed decoder_adaptive_pos_ = nullptr;
   nn::Linear decoder_embed_ = nullptr;
-  std::vector<nn::TransformerBlock> decoder_blocks_;
+  nn::BlockList<nn::TransformerBlock> decoder_blocks_;
   nn::Norm decoder_norm_ = nullptr;
   nn::Linear decoder_pred_ = nullptr;
 };

@@ -67,22 +67,16 @@ T2tVit::T2tVit(const T2tVitConfig& config, at::Device device) : config_(config) 
   pos_embed_ = register_parameter("pos_embed", at::empty({1, num_tokens, dim}, options),
                                   /*requires_grad=*/false);
   register_module("tokens_to_token", tokens_to_token_);
-  register_blocks(device);
+  blocks_ = {*this, "blocks", config.depth, config.drop_path_rate,
+             [&](int64_t /*index*/, double rate) {
+               return nn::Block(block_options(config, rate), device);
+             }};
   norm_ = register_module(
       "norm", nn::Norm(dim, nn::NormOptions{nn::NormKind::kLayerNorm, config.norm_eps}, device));
   if (config.num_classes > 0) {
     head_ = register_module("head", nn::Linear(dim, config.num_classes, /*has_bias=*/true, device));
   }
   nn::assign_names(*this);
-}
-
-void T2tVit::register_blocks(at::Device device) {
-  const auto list = register_module("blocks", std::make_shared<torch::nn::Module>());
-  const auto rates = nn::drop_path_rates(config_.drop_path_rate, config_.depth);
-  for (int64_t i = 0; i < config_.depth; ++i) {
-    nn::Block block(block_options(config_, rates[i]), device);
-    blocks_.push_back(list->register_module(std::to_string(i), block));
-  }
 }
 
 at::Tensor T2tVit::forward(const at::Tensor& images) {
@@ -113,8 +107,7 @@ at::Tensor T2tVit::forward_features(const at::Tensor& images) {
   const auto cls = cls_token_.to(kind).expand({images.size(0), -1, -1});  // [B, 1, D]
   auto x = at::cat({cls, patches}, 1) + pos_embed_.to(kind);              // [B, N, D]
   x = dropout(x, config_.pos_drop_rate, "pos_drop");
-  for (auto& block : blocks_) x = block(x);
-  return norm_(x);
+  return norm_(blocks_(x));
 }
 
 void T2tVit::init_parameter(const std::string& name, const at::Tensor& value, uint64_t seed) const {

@@ -5,6 +5,7 @@
 #include "fovea/models/model.h"
 #include "fovea/models/t2t_vit_config.h"
 #include "fovea/nn/block.h"
+#include "fovea/nn/block_list.h"
 #include "fovea/nn/tokens_to_token.h"
 
 namespace fovea::models {
@@ -44,14 +45,12 @@ class T2tVit : public Model {
   const std::vector<int64_t>& grid_size() const { return grid_size_; }
 
  private:
-  void register_blocks(at::Device device);
-
   T2tVitConfig config_;
   std::vector<int64_t> grid_size_;
   at::Tensor cls_token_;  // [1, 1, D]
   at::Tensor pos_embed_;  // [1, N, D], fixed sinusoids
   nn::TokensToToken tokens_to_token_ = nullptr;
-  std::vector<nn::Block> blocks_;
+  nn::BlockList<nn::Block> blocks_;
   nn::Norm norm_ = nullptr;
   nn::Linear head_ = nullptr;
 };

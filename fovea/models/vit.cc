@@ -47,15 +47,7 @@ at::Tensor Vit::encode(const at::Tensor& tokens, at::IntArrayRef taps,
                        std::vector<at::Tensor>* tapped, const at::Tensor& mask,
                        const at::Tensor& offsets) {
   auto x = norm_pre_ ? norm_pre_(tokens) : tokens;  // [B, N, D]
-  size_t next = 0;
-  for (size_t i = 0; i < blocks_.size(); ++i) {
-    x = blocks_[i](x, mask, offsets);
-    if (next == taps.size() || taps[next] != static_cast<int64_t>(i)) continue;
-    tapped->push_back(x);
-    next += 1;
-  }
-  FOVEA_CHECK(next == taps.size(), "taps [{}] of {} blocks; expected ascending indices of blocks",
-              fmt::join(taps, ", "), blocks_.size());
+  x = blocks_.forward_tapped(taps, tapped, x, mask, offsets);
   return norm_ ? norm_(x) : x;
 }
 

@@ -6,6 +6,7 @@
 #include "fovea/nn/adaptive_embed.h"
 #include "fovea/nn/attention_pool.h"
 #include "fovea/nn/block.h"
+#include "fovea/nn/block_list.h"
 #include "fovea/nn/patch_embed.h"
 #include "fovea/nn/variable_embed.h"
 
@@ -93,7 +94,6 @@ class Vit : public Model {
  private:
   void register_patch_embed(at::Device device);
   void register_tokens(at::Device device);
-  void register_blocks(at::Device device);
   void register_head(at::Device device);
   void check_images(const at::Tensor& images) const;
   void check_num_channels(const at::Tensor& x) const;
@@ -129,7 +129,7 @@ class Vit : public Model {
   std::vector<std::string> channels_;           // of batches, as set_channels was told
   std::vector<int64_t> channel_ids_;            // their indices in config_.variables
   nn::Norm norm_pre_ = nullptr;
-  std::vector<nn::TransformerBlock> blocks_;
+  nn::BlockList<nn::TransformerBlock> blocks_;
   nn::Norm norm_ = nullptr;
   nn::AttentionPool attn_pool_ = nullptr;
   nn::Norm fc_norm_ = nullptr;

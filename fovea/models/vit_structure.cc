@@ -77,7 +77,9 @@ Vit::Vit(const VitConfig& config, at::Device device) : config_(config) {
     norm_pre_ =
         register_module("norm_pre", nn::Norm(config.embed_dim, norm_options(config), device));
   }
-  register_blocks(device);
+  blocks_ = {*this, "blocks", config.depth, config.drop_path_rate, [&](int64_t i, double rate) {
+               return nn::make_block(block_options(config, rate, i), device);
+             }};
   register_head(device);
   nn::assign_names(*this);
   set_channels({});
@@ -147,15 +149,6 @@ void Vit::register_tokens(at::Device device) {
   }
   if (config_.distilled) {
     dist_token_ = register_parameter("dist_token", at::empty({1, 1, dim}, options));
-  }
-}
-
-void Vit::register_blocks(at::Device device) {
-  const auto list = register_module("blocks", std::make_shared<torch::nn::Module>());
-  const auto rates = nn::drop_path_rates(config_.drop_path_rate, config_.depth);
-  for (int64_t i = 0; i < config_.depth; ++i) {
-    const auto block = nn::make_block(block_options(config_, rates[i], i), device);
-    blocks_.push_back(list->register_module(std::to_string(i), block));
   }
 }
 

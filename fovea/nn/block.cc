@@ -141,12 +141,4 @@ at::Tensor ParallelThingsBlockImpl::forward(const at::Tensor& x, const at::Tenso
       x, key_mask, offsets);
 }
 
-std::vector<double> drop_path_rates(double rate, int64_t depth) {
-  std::vector<double> rates(static_cast<size_t>(depth), 0.0);
-  for (int64_t i = 1; i < depth; ++i) {
-    rates[i] = rate * static_cast<double>(i) / static_cast<double>(depth - 1);
-  }
-  return rates;
-}
-
 }  // namespace fovea::nn

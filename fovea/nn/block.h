@@ -128,7 +128,4 @@ class ParallelScalingBlockImpl : public TransformerBlockImpl, public HasAttentio
 };
 TORCH_MODULE(ParallelScalingBlock);
 
-// Rates of `depth` blocks: linear from 0 to `rate` of the last one.
-std::vector<double> drop_path_rates(double rate, int64_t depth);
-
 }  // namespace fovea::nn

@@ -18,11 +18,6 @@ BlockOptions options(bool has_layer_scale) {
           .has_layer_scale = has_layer_scale};
 }
 
-TEST(BlockTest, RatesRiseLinearlyToTheLastBlock) {
-  EXPECT_EQ(drop_path_rates(0.5, 1), (std::vector<double>{0.0}));
-  EXPECT_EQ(drop_path_rates(0.5, 3), (std::vector<double>{0.0, 0.25, 0.5}));
-}
-
 TEST(BlockTest, AddsBothBranchesToItsInput) {
   Block block(options(true), at::kCPU);
   randomize(*block, 1);
