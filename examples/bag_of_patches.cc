@@ -1,6 +1,6 @@
 #include "bag_of_patches.h"
 
-#include "fovea/models/block_plan.h"
+#include "fovea/models/block_partitioning.h"
 #include "fovea/nn/init.h"
 
 namespace examples {
@@ -54,13 +54,13 @@ int64_t BagOfPatches::layer_id(const std::string& parameter_name) const {
   return config_.depth + 1;
 }
 
-parallel::ParallelPlan parallel_plan(const BagOfPatchesConfig& config) {
-  parallel::ParallelPlan plan;
-  add_whole(plan, {"patch_embed.*", "norm.*"});
-  add_mlp(plan, "blocks.*", {.dim = config.embed_dim, .hidden_dim = 4 * config.embed_dim});
-  add_row_of_whole(plan, "head", config.embed_dim);
-  add_units(plan, {"patch_embed", "head"});
-  return plan;
+parallel::Partitioning partitioning_of(const BagOfPatchesConfig& config) {
+  parallel::Partitioning partitioning;
+  add_whole(partitioning, {"patch_embed.*", "norm.*"});
+  add_mlp(partitioning, "blocks.*", {.dim = config.embed_dim, .hidden_dim = 4 * config.embed_dim});
+  add_row_of_whole(partitioning, "head", config.embed_dim);
+  add_units(partitioning, {"patch_embed", "head"});
+  return partitioning;
 }
 
 }  // namespace examples

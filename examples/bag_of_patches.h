@@ -14,7 +14,7 @@
 #include "fovea/nn/mlp.h"
 #include "fovea/nn/norm.h"
 #include "fovea/nn/patch_embed.h"
-#include "fovea/parallel/plan.h"
+#include "fovea/parallel/partitioning.h"
 
 namespace examples {
 
@@ -75,6 +75,6 @@ class BagOfPatches : public Model {
 };
 
 // How its layers are shared out over processes.
-parallel::ParallelPlan parallel_plan(const BagOfPatchesConfig& config);
+parallel::Partitioning partitioning_of(const BagOfPatchesConfig& config);
 
 }  // namespace examples

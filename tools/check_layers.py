@@ -19,7 +19,7 @@ MAY_INCLUDE = {
     "nn": {"core", "kernels"},
     "weights": {"core", "nn"},
     "parallel": {"core", "kernels", "nn"},
-    "models": {"core", "kernels", "nn", "weights"},  # and parallel/plan.h
+    "models": {"core", "kernels", "nn", "weights"},  # and parallel/partitioning.h
     "onnx": {"core", "models", "nn"},
     "optim": {"core", "kernels", "nn"},
     "checkpoint": {"core", "kernels", "nn"},
@@ -47,7 +47,7 @@ def faults_of(folder, header):
         yield "include the narrow headers (ATen/core/Tensor.h, torch/nn/module.h, ...) instead"
     if folder in TORCH_FREE and TORCH.match(header):
         yield f"{folder}/ is free of libtorch"
-    if folder == "models" and header == "fovea/parallel/plan.h":
+    if folder == "models" and header == "fovea/parallel/partitioning.h":
         return  # plain data
     target = folder_of(header.removeprefix("fovea/")) if re.match(r"fovea/\w+/", header) else None
     if folder and target and target != folder and target not in MAY_INCLUDE[folder]:

@@ -115,7 +115,7 @@ bool BatchMaker::has_all_partners() const {
   return options_.shard.count == 1 || options_.mixup->timm_local;
 }
 
-int64_t BatchMaker::set_of(const BatchPlan& plan) const {
+int64_t BatchMaker::set_of(const GlobalBatch& plan) const {
   return plan.set >= 0 ? plan.set : order_.place(plan, options_.shard.index).set;
 }
 
@@ -138,7 +138,7 @@ int64_t BatchMaker::position_of(int64_t batch) const {
 }
 
 void BatchMaker::open(int64_t position, Batch& batch) const {
-  const BatchPlan plan = order_.batch_at(position);
+  const GlobalBatch plan = order_.batch_at(position);
   const Shard& shard = options_.shard;
   const int64_t first = options_.pad_shards ? 0 : shard.index;  // shard 0 has the most rows
   const int64_t rows = std::max<int64_t>(plan.rows - first + shard.count - 1, 0) / shard.count;
@@ -162,7 +162,7 @@ void BatchMaker::open_rows(Batch& batch, int64_t rows) const {
 }
 
 void BatchMaker::fill(Batch& batch, int64_t first, int64_t last, BatchScratch& scratch) const {
-  const BatchPlan plan = order_.batch_at(batch.position);
+  const GlobalBatch plan = order_.batch_at(batch.position);
   for (int64_t row = first; row < last; ++row) {
     const int64_t global_row = options_.shard.index + row * options_.shard.count;
     batch.rows[row] = global_row;
@@ -240,7 +240,7 @@ int64_t BatchMaker::index_of(const SamplePlace& place) const {
 
 // The partner belongs to another process, so it is read here too: no process waits for another's
 // pixels, and the result is that of one process alone.
-void BatchMaker::mix_with_partner(Batch& batch, int64_t row, const BatchPlan& plan,
+void BatchMaker::mix_with_partner(Batch& batch, int64_t row, const GlobalBatch& plan,
                                   BatchScratch& scratch) const {
   const int64_t num_classes = dataset_->num_classes();
   RowMix mix = mixer_of(batch.set).plan_row(plan.position, batch.rows[row], plan.rows);

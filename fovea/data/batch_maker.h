@@ -42,12 +42,12 @@ class BatchMaker {
  private:
   const BatchRows& rows_of(int64_t set) const { return sets_[static_cast<size_t>(set)]; }
   // The set that this shard's rows of a batch come from.
-  int64_t set_of(const BatchPlan& plan) const;
+  int64_t set_of(const GlobalBatch& plan) const;
   void fill_row(Batch& batch, int64_t row, const SamplePlace& place, BatchScratch& scratch) const;
   void make_mixers();
   const BatchMixer& mixer_of(int64_t set) const { return mixers_[static_cast<size_t>(set)]; }
   bool has_all_partners() const;
-  void mix_with_partner(Batch& batch, int64_t row, const BatchPlan& plan,
+  void mix_with_partner(Batch& batch, int64_t row, const GlobalBatch& plan,
                         BatchScratch& scratch) const;
   int64_t index_of(const SamplePlace& place) const;
   void open_rows(Batch& batch, int64_t rows) const;

@@ -208,9 +208,10 @@ bool SampleOrder::is_start(int64_t position) const {
   return offset == 0;
 }
 
-BatchPlan SampleOrder::batch_at(int64_t position) const {
+GlobalBatch SampleOrder::batch_at(int64_t position) const {
   FOVEA_CHECK(is_start(position), "position={}: no batch starts there", position);
-  BatchPlan plan{.position = position, .epoch = position / samples_per_epoch_, .rows = batch_size_};
+  GlobalBatch plan{
+      .position = position, .epoch = position / samples_per_epoch_, .rows = batch_size_};
   const int64_t offset = position % samples_per_epoch_;
   if (mix_.mode == MixMode::kRankGroups) {
     plan.set = -1;
@@ -249,7 +250,7 @@ SamplePlace SampleOrder::in_stream(int64_t set, int64_t draw) const {
   return shuffled(set, draw % size, draw / size);
 }
 
-SamplePlace SampleOrder::place(const BatchPlan& batch, int64_t row) const {
+SamplePlace SampleOrder::place(const GlobalBatch& batch, int64_t row) const {
   FOVEA_CHECK(row >= 0 && row < batch.rows, "row {} of a batch of {}", row, batch.rows);
   if (mix_.mode == MixMode::kExact) {
     const int64_t draw = batch.number * batch_size_ + row;

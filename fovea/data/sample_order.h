@@ -53,7 +53,7 @@ struct SampleOrderOptions {
 };
 
 // One global batch.
-struct BatchPlan {
+struct GlobalBatch {
   int64_t position = 0;  // samples before it, over all epochs
   int64_t epoch = 0;
   int64_t rows = 0;    // global; below global_batch_size only in exact
@@ -81,9 +81,9 @@ class SampleOrder {
   // Whether a batch starts at `position`.
   bool is_start(int64_t position) const;
   // The batch that starts at `position`, which must be a start.
-  BatchPlan batch_at(int64_t position) const;
+  GlobalBatch batch_at(int64_t position) const;
   // Row `row` of the whole global batch, 0 <= row < batch.rows.
-  SamplePlace place(const BatchPlan& batch, int64_t row) const;
+  SamplePlace place(const GlobalBatch& batch, int64_t row) const;
 
  private:
   void plan_repeats(double num_repeats);

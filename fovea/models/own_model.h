@@ -22,9 +22,9 @@ struct OwnModelOf final : OwnModelValue {
   ModelPtr build(c10::Device device) const override {
     return std::make_shared<OwnModel>(config, device);
   }
-  parallel::ParallelPlan plan() const override {
-    if constexpr (requires { parallel_plan(config); }) {
-      return parallel_plan(config);
+  parallel::Partitioning partitioning() const override {
+    if constexpr (requires { partitioning_of(config); }) {
+      return partitioning_of(config);
     } else {
       return {.rules = {{.pattern = "*"}}};
     }
@@ -36,7 +36,7 @@ struct OwnModelOf final : OwnModelValue {
 }  // namespace detail
 
 // `model: {name: <Config::kName>}` in recipes is from now on an OwnModel(config, device). Config
-// has a field list, as config_fields.h says; OwnModel is a Model. A function `parallel_plan(const
+// has a field list, as config_fields.h says; OwnModel is a Model. A function `partitioning_of(const
 // Config&)` in the namespace of Config, declared before this is called, says how its layers are
 // shared out over parallel.tp and cp; without it every process of them has all parameters, which
 // both refuse. To be called before a recipe is read, from one thread. Throws Error where another

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "fovea/core/config_binding.h"
-#include "fovea/parallel/plan.h"
+#include "fovea/parallel/partitioning.h"
 
 namespace fovea::models {
 
@@ -23,7 +23,7 @@ class OwnModelValue {
   virtual std::unique_ptr<OwnModelValue> copy() const = 0;
   virtual std::unique_ptr<SectionBinding> bind() = 0;
   virtual std::shared_ptr<Model> build(c10::Device device) const = 0;
-  virtual parallel::ParallelPlan plan() const = 0;
+  virtual parallel::Partitioning partitioning() const = 0;
 };
 
 // The alternative of ModelConfig that all registered models share.

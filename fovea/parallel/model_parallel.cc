@@ -62,25 +62,25 @@ void sum_over(Communicator& ranks, const NamedParams& leaves, const std::set<std
 
 }  // namespace
 
-ModelParallel::ModelParallel(torch::nn::Module& model, const ParallelPlan& plan,
+ModelParallel::ModelParallel(torch::nn::Module& model, const Partitioning& partitioning,
                              const DeviceMesh& mesh, bool sequence_parallel, CpMethod cp_method)
     : tp_(mesh.axis(MeshAxis::kTp)),
       cp_(mesh.axis(MeshAxis::kCp)),
       sequence_{.cp = cp_, .sp = sequence_parallel ? tp_ : one_rank(), .cp_method = cp_method} {
   if (!is_on()) return;
-  share_out_layers(model, plan);
+  share_out_layers(model, partitioning);
   if (!sequence_.is_on()) return;
-  const auto regions = share_out_tokens(model, plan, sequence_);
+  const auto regions = share_out_tokens(model, partitioning, sequence_);
   const auto modulations = paths_of_modulations(model);
   std::vector<std::string> names;
   for (const auto& item : model.named_parameters()) names.push_back(item.key());
-  const auto rule_of = match_rules(plan, names);
+  const auto rule_of = match_rules(partitioning, names);
   for (size_t i = 0; i < names.size(); ++i) {
     const auto& name = names[i];
     if (!is_below(name, regions) || is_below(name, modulations)) continue;
     if (cp_.size() > 1) partial_over_cp_.insert(name);
     // Heads and joined features are of all tokens of sp's ranks.
-    const auto split = plan.rules[rule_of[i]].split;
+    const auto split = partitioning.rules[rule_of[i]].split;
     const bool sees_all = split == Split::kByHead || split == Split::kNormOfSplit;
     if (sequence_.sp.size() > 1 && !sees_all && !is_split(name)) {
       partial_over_tp_.insert(name);
@@ -88,19 +88,19 @@ ModelParallel::ModelParallel(torch::nn::Module& model, const ParallelPlan& plan,
   }
 }
 
-void ModelParallel::share_out_layers(torch::nn::Module& model, const ParallelPlan& plan) {
+void ModelParallel::share_out_layers(torch::nn::Module& model, const Partitioning& partitioning) {
   auto params = model.named_parameters();
   std::vector<std::string> names, in_regions;
   for (const auto& item : params) names.push_back(item.key());
-  const auto rule_of = match_rules(plan, names);
+  const auto rule_of = match_rules(partitioning, names);
   if (tp_.size() == 1) return;
-  for (const auto& region : plan.regions) {
+  for (const auto& region : partitioning.regions) {
     in_regions.insert(in_regions.end(), region.units.begin(), region.units.end());
   }
   const auto modules = model.named_modules("", /*include_self=*/false);
   for (size_t i = 0; i < names.size(); ++i) {
     const auto& name = names[i];
-    const auto& rule = plan.rules[rule_of[i]];
+    const auto& rule = partitioning.rules[rule_of[i]];
     if (rule.split == Split::kWhole) continue;
     if (rule.split == Split::kByHead) {
       partial_over_tp_.insert(name);

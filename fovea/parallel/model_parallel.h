@@ -1,4 +1,4 @@
-// Tensor, sequence and context parallel, applied to a model from outside by its plan.
+// Tensor, sequence and context parallel, applied to a model from outside by its partitioning.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +13,7 @@
 
 #include "fovea/nn/tensor_part.h"
 #include "fovea/parallel/mesh.h"
-#include "fovea/parallel/plan.h"
+#include "fovea/parallel/partitioning.h"
 #include "fovea/parallel/sequence.h"
 
 namespace fovea::parallel {
@@ -26,8 +26,9 @@ namespace fovea::parallel {
 class ModelParallel {
  public:
   // Cuts the parameters of `model`, which hold values and no gradients yet, and sets the model up.
-  // Both the mesh and this outlive the model's use. Throws Error where the plan does not fit.
-  ModelParallel(torch::nn::Module& model, const ParallelPlan& plan, const DeviceMesh& mesh,
+  // Both the mesh and this outlive the model's use. Throws Error where the partitioning does not
+  // fit.
+  ModelParallel(torch::nn::Module& model, const Partitioning& partitioning, const DeviceMesh& mesh,
                 bool sequence_parallel, CpMethod cp_method = CpMethod::kAllToAll);
   ModelParallel(const ModelParallel&) = delete;
   ModelParallel& operator=(const ModelParallel&) = delete;
@@ -50,7 +51,7 @@ class ModelParallel {
  private:
   void split_linear(torch::nn::Module& owner, const SplitRule& rule, bool is_in_region);
   void split_parameter(const std::string& name, at::Tensor& param, const SplitRule& rule);
-  void share_out_layers(torch::nn::Module& model, const ParallelPlan& plan);
+  void share_out_layers(torch::nn::Module& model, const Partitioning& partitioning);
 
   Communicator& tp_;
   Communicator& cp_;

@@ -87,7 +87,7 @@ class Ownership {
       const auto found = std::find_if(units.list.begin(), units.list.end(),
                                       [&](const auto& item) { return item.first == unit.path; });
       FOVEA_CHECK(found != units.list.end(),
-                  "the model's parallel plan gathers '{}', which is no unit of the model; expected "
+                  "the model's partitioning gathers '{}', which is no unit of the model; expected "
                   "the path of one",
                   unit.path);
       also_[unit.path] = unit.also;

@@ -20,7 +20,8 @@ nn::UnitImpl& unit_at(torch::nn::Module& model, const std::string& path) {
   const auto modules = model.named_modules("", /*include_self=*/false);
   const auto* found = modules.find(path);
   auto* unit = found ? dynamic_cast<nn::UnitImpl*>(found->get()) : nullptr;
-  FOVEA_CHECK(unit != nullptr, "the model's parallel plan names the unit {}, which is none", path);
+  FOVEA_CHECK(unit != nullptr, "the model's parallel partitioning names the unit {}, which is none",
+              path);
   return *unit;
 }
 
@@ -125,10 +126,11 @@ at::Tensor SequenceGroups::after_rows(const at::Tensor& x) const {
   return Exchange{sp, "tokens"}.scatter_sum(padded, 1);
 }
 
-std::vector<std::string> share_out_tokens(torch::nn::Module& model, const ParallelPlan& plan,
+std::vector<std::string> share_out_tokens(torch::nn::Module& model,
+                                          const Partitioning& partitioning,
                                           const SequenceGroups& groups) {
   std::vector<std::string> paths;
-  for (const auto& region : plan.regions) {
+  for (const auto& region : partitioning.regions) {
     for (const auto& path : region.units) {
       auto& unit = unit_at(model, path);
       for (const auto& module : unit.modules()) {

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "fovea/parallel/exchange.h"
-#include "fovea/parallel/plan.h"
+#include "fovea/parallel/partitioning.h"
 
 namespace fovea::parallel {
 
@@ -67,7 +67,8 @@ struct SequenceGroups {
 // Sets up the regions around the units of a model, and the parts that their drops are of. -> the
 // paths of the units whose parameters see the tokens of a rank alone; those below them do, too, but
 // for what is a function of a condition (nn::Modulation). `groups` outlives the model's use.
-std::vector<std::string> share_out_tokens(torch::nn::Module& model, const ParallelPlan& plan,
+std::vector<std::string> share_out_tokens(torch::nn::Module& model,
+                                          const Partitioning& partitioning,
                                           const SequenceGroups& groups);
 
 }  // namespace fovea::parallel

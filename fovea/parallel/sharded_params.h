@@ -15,7 +15,7 @@
 #include "fovea/nn/unit.h"
 #include "fovea/parallel/communicator.h"
 #include "fovea/parallel/gradient_sync.h"
-#include "fovea/parallel/plan.h"
+#include "fovea/parallel/partitioning.h"
 
 namespace fovea::parallel {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "fovea/kernels/meta_kernels.h"
-#include "fovea/models/plans.h"
+#include "fovea/models/partitionings.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/variables.h"
 #include "fovea/nn/unit.h"
@@ -26,9 +26,9 @@ struct Stem {
 
 Stem stem_of(const train::TrainConfig& config) {
   Stem stem;
-  const auto plan = models::parallel_plan(config.model);
-  if (plan.regions.empty()) return stem;
-  const auto& units = plan.regions.front().units;
+  const auto partitioning = models::partitioning_of(config.model);
+  if (partitioning.regions.empty()) return stem;
+  const auto& units = partitioning.regions.front().units;
   stem.num_blocks = static_cast<int64_t>(units.size());
   kernels::MetaKernels meta_kernels;
   const auto model = models::build_model(config.model, at::kMeta);

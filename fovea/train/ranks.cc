@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "fovea/core/error.h"
-#include "fovea/models/plans.h"
+#include "fovea/models/partitionings.h"
 #include "fovea/parallel/mesh_shape.h"
 #include "fovea/parallel/recompute.h"
 #include "fovea/train/evaluate/evaluation_parts.h"
@@ -112,7 +112,7 @@ std::unique_ptr<parallel::ModelParallel> share_out_model(const TrainConfig& conf
                                                          models::Model& model,
                                                          const parallel::DeviceMesh& mesh) {
   auto shared = std::make_unique<parallel::ModelParallel>(
-      model, models::parallel_plan(config.model), mesh, config.parallel.sequence_parallel,
+      model, models::partitioning_of(config.model), mesh, config.parallel.sequence_parallel,
       parallel::cp_method_of(config.parallel.cp_method));
   parallel::recompute_in_backward(model, config.parallel.recompute,
                                   config.parallel.recompute_every);

@@ -22,12 +22,12 @@ using testing::message_of;
 using Place = std::pair<int64_t, int64_t>;  // set, index
 
 // The batches of one epoch, from its first position on; checks what holds for every batch.
-std::vector<BatchPlan> epoch_of(const SampleOrder& order, int64_t epoch) {
-  std::vector<BatchPlan> batches;
+std::vector<GlobalBatch> epoch_of(const SampleOrder& order, int64_t epoch) {
+  std::vector<GlobalBatch> batches;
   int64_t position = epoch * order.samples_per_epoch();
   for (int64_t i = 0; i < order.batches_per_epoch(); ++i) {
     EXPECT_TRUE(order.is_start(position));
-    const BatchPlan batch = order.batch_at(position);
+    const GlobalBatch batch = order.batch_at(position);
     EXPECT_EQ(batch.position, position);
     EXPECT_EQ(batch.epoch, epoch);
     EXPECT_GT(batch.rows, 0);
@@ -43,7 +43,7 @@ std::vector<BatchPlan> epoch_of(const SampleOrder& order, int64_t epoch) {
 
 std::map<Place, int64_t> counts_of(const SampleOrder& order, int64_t epoch) {
   std::map<Place, int64_t> counts;
-  for (const BatchPlan& batch : epoch_of(order, epoch)) {
+  for (const GlobalBatch& batch : epoch_of(order, epoch)) {
     for (int64_t row = 0; row < batch.rows; ++row) {
       const SamplePlace place = order.place(batch, row);
       ++counts[{place.set, place.index}];
@@ -81,7 +81,7 @@ TEST(SampleOrderTest, ShardsOfAnyWorldSizeAreThePartsOfOneOrder) {
   for (const auto& sizes : kSizes) {
     const SampleOrder order({.mix = {.set_sizes = sizes}, .global_batch_size = 12});
     std::vector<Place> whole;
-    for (const BatchPlan& batch : epoch_of(order, 2)) {
+    for (const GlobalBatch& batch : epoch_of(order, 2)) {
       for (int64_t row = 0; row < batch.rows; ++row) {
         const auto place = order.place(batch, row);
         whole.push_back({place.set, place.index});
@@ -91,7 +91,7 @@ TEST(SampleOrderTest, ShardsOfAnyWorldSizeAreThePartsOfOneOrder) {
       std::set<Place> seen;
       size_t count = 0;
       for (int64_t rank = 0; rank < world; ++rank) {
-        for (const BatchPlan& batch : epoch_of(order, 2)) {
+        for (const GlobalBatch& batch : epoch_of(order, 2)) {
           for (int64_t row = rank; row < batch.rows; row += world, ++count) {
             const auto place = order.place(batch, row);
             EXPECT_TRUE(seen.insert({place.set, place.index}).second);
@@ -107,7 +107,7 @@ TEST(SampleOrderTest, OneSetIsThePlainOrder) {
   const SampleOrder order({.mix = {.set_sizes = {53}}, .global_batch_size = 10, .seed = 9});
   const Permutation permutation(53, 9, 3);
   int64_t place = 0;
-  for (const BatchPlan& batch : epoch_of(order, 3)) {
+  for (const GlobalBatch& batch : epoch_of(order, 3)) {
     for (int64_t row = 0; row < batch.rows; ++row, ++place) {
       ASSERT_EQ(order.place(batch, row).index, permutation(place));
     }
@@ -120,7 +120,7 @@ TEST(SampleOrderTest, BatchesOfSetsAreSpreadAndDifferByEpochAndSeed) {
     const SampleOrder order(
         {.mix = {.set_sizes = {400, 400}}, .global_batch_size = 4, .seed = seed});
     std::vector<int64_t> sets;
-    for (const BatchPlan& batch : epoch_of(order, epoch)) sets.push_back(batch.set);
+    for (const GlobalBatch& batch : epoch_of(order, epoch)) sets.push_back(batch.set);
     return sets;
   };
   const auto first = sets(1, 0);
@@ -133,7 +133,7 @@ TEST(SampleOrderTest, BatchesOfSetsAreSpreadAndDifferByEpochAndSeed) {
   // Two sets of one size do not come in the same order.
   const SampleOrder order({.mix = {.set_sizes = {400, 400}}, .global_batch_size = 400});
   std::map<int64_t, std::vector<int64_t>> orders;
-  for (const BatchPlan& batch : epoch_of(order, 0)) {
+  for (const GlobalBatch& batch : epoch_of(order, 0)) {
     for (int64_t row = 0; row < 400; ++row)
       orders[batch.set].push_back(order.place(batch, row).index);
   }
@@ -166,7 +166,7 @@ TEST(SampleOrderTest, CyclesToTheLargest) {
       std::map<std::pair<int64_t, int64_t>, std::set<int64_t>> cycles;  // set, cycle -> indices
       std::map<int64_t, int64_t> draws;
       for (int64_t epoch = 0; epoch < 3; ++epoch) {
-        for (const BatchPlan& plan : epoch_of(order, epoch)) {
+        for (const GlobalBatch& plan : epoch_of(order, epoch)) {
           ASSERT_EQ(plan.rows, batch);
           for (int64_t row = 0; row < batch; ++row, ++draws[plan.set]) {
             const auto place = order.place(plan, row);
@@ -196,7 +196,7 @@ TEST(SampleOrderTest, WeightsShareTheBatches) {
   EXPECT_EQ(order.batches_of(1), 101);  // 100.5: the largest remainder
   EXPECT_EQ(order.batches_of(2), 50);
   std::vector<int64_t> batches(3);
-  for (const BatchPlan& batch : epoch_of(order, 1)) ++batches[batch.set];
+  for (const GlobalBatch& batch : epoch_of(order, 1)) ++batches[batch.set];
   EXPECT_EQ(batches, (std::vector<int64_t>{50, 101, 50}));
   const auto counts = counts_of(order, 0);
   for (int64_t i = 0; i < 10; ++i) EXPECT_EQ(counts.at({2, i}), 50);
@@ -221,7 +221,7 @@ TEST(SampleOrderTest, RankGroupsReadOneSetEach) {
                            .global_batch_size = 16});
   EXPECT_EQ(order.batches_per_epoch(), 5);
   std::map<Place, int64_t> counts;
-  for (const BatchPlan& batch : epoch_of(order, 0)) {
+  for (const GlobalBatch& batch : epoch_of(order, 0)) {
     EXPECT_EQ(batch.set, -1);
     for (int64_t row = 0; row < 16; ++row) {
       const auto place = order.place(batch, row);

@@ -8,7 +8,7 @@
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
 #include "fovea/models/own_model.h"
-#include "fovea/models/plans.h"
+#include "fovea/models/partitionings.h"
 #include "fovea/models/registry.h"
 #include "tests/support/close.h"
 
@@ -64,11 +64,12 @@ TEST(AddingAModelTest, NamesAreTakenOnce) {
 TEST(AddingAModelTest, ThePlanIsTheOneBesideTheConfig) {
   register_bag_of_patches();
   const auto read = parse_config<ModelSection>("model: {name: bag_of_patches}", "a.yaml");
-  const auto plan = parallel_plan(read.model);
-  EXPECT_EQ(plan.units.size(), 2u);
+  const auto partitioning = partitioning_of(read.model);
+  EXPECT_EQ(partitioning.units.size(), 2u);
   const auto names = names_of_parameters(read.model);
   EXPECT_EQ(
-      parallel::match_rules(plan, std::vector<std::string>(names.begin(), names.end())).size(),
+      parallel::match_rules(partitioning, std::vector<std::string>(names.begin(), names.end()))
+          .size(),
       names.size());
 }
 

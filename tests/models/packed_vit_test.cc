@@ -11,8 +11,8 @@
 #include "fovea/core/error.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/vit.h"
-#include "fovea/models/vit_plan.h"
-#include "fovea/parallel/plan_check.h"
+#include "fovea/models/vit_partitioning.h"
+#include "fovea/parallel/partitioning_check.h"
 #include "tests/support/close.h"
 #include "tests/support/parity.h"
 
@@ -256,11 +256,11 @@ TEST(PackedVitModelTest, RefusesWhatNeedsOneSize) {
 }
 
 TEST(PackedVitModelTest, TokensAreNotSharedOut) {
-  const auto plan =
-      parallel_plan(parse_config<VitConfig>(kTinyPacked + "patching: packed\n", "test"));
+  const auto partitioning =
+      partitioning_of(parse_config<VitConfig>(kTinyPacked + "patching: packed\n", "test"));
   const auto issues_with = [&](const parallel::ParallelConfig& config) {
     ConfigIssues issues;
-    parallel::check_plan(plan, config, issues);
+    parallel::check_partitioning(partitioning, config, issues);
     return issues.all();
   };
   parallel::ParallelConfig config;

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "fovea/models/plans.h"
+#include "fovea/models/partitionings.h"
 #include "fovea/train/run/take_over.h"
 #include "tests/parallel/run_ranks.h"
 #include "tests/parallel/sharded_run.h"
@@ -60,7 +60,7 @@ void compare_meshes(parallel::World& world, const std::vector<ParallelConfig>& m
       std::cout << item.name << "\n";
       alone = testing::run_sharded(config, nullptr);
     }
-    const bool has_sequences = !models::parallel_plan(config.model).regions.empty();
+    const bool has_sequences = !models::partitioning_of(config.model).regions.empty();
     for (const auto& mesh : meshes) {
       const bool shares_tokens = mesh.cp > 1 || mesh.sequence_parallel;
       if (has_sequences || !shares_tokens) compare(world, config, mesh, alone);

@@ -6,7 +6,7 @@
 
 #include <iostream>
 
-#include "fovea/models/plans.h"
+#include "fovea/models/partitionings.h"
 #include "fovea/models/registry.h"
 #include "fovea/parallel/recompute.h"
 #include "tests/parallel/run_ranks.h"
@@ -79,7 +79,7 @@ std::vector<std::pair<std::string, at::Tensor>> trained_leaves(const models::Mod
 
 NamedTensors pass_of(const models::ModelConfig& config, const DeviceMesh& mesh, const Mode& mode) {
   const auto model = make_shared_model(config);
-  const parallel::ModelParallel shared(*model, models::parallel_plan(config), mesh,
+  const parallel::ModelParallel shared(*model, models::partitioning_of(config), mesh,
                                        mode.sequence_parallel, mode.cp_method);
   const auto* vit = config.get_if<models::VitConfig>();
   const bool is_one_unit = vit && vit->block_layer == "parallel_scaling";
@@ -176,7 +176,7 @@ TEST(ModelParallelTest, CollectivesAreCounted) {
       const DeviceMesh mesh(world, {{1, 1, mode.cp, mode.tp}});
       auto& ranks = mesh.axis(mode.tp > 1 ? MeshAxis::kTp : MeshAxis::kCp);
       const auto model = make_shared_model(config);
-      const parallel::ModelParallel shared(*model, models::parallel_plan(config), mesh,
+      const parallel::ModelParallel shared(*model, models::partitioning_of(config), mesh,
                                            mode.sequence_parallel, mode.cp_method);
       ranks.reset_counts();
       pass_of(*model, config);

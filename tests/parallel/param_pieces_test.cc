@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "fovea/core/error.h"
-#include "fovea/models/plans.h"
+#include "fovea/models/partitionings.h"
 #include "fovea/models/registry.h"
 #include "fovea/parallel/sharded_params.h"
 #include "tests/train/model_cases.h"
@@ -23,11 +23,11 @@ struct Pieces {
 
 Pieces pieces_of(const models::ModelConfig& config, int64_t min_num_params = 0) {
   const auto model = models::build_model(config, at::kMeta);
-  const auto plan = models::parallel_plan(config);
+  const auto partitioning = models::partitioning_of(config);
   Pieces result;
   double all = 0;
   for (const auto& piece :
-       pieces_by_unit(*model, {.min_num_params = min_num_params, .units = plan.units})) {
+       pieces_by_unit(*model, {.min_num_params = min_num_params, .units = partitioning.units})) {
     double size = 0;
     for (const auto& [name, param] : piece.params) size += static_cast<double>(param.numel());
     all += size;

@@ -7,9 +7,9 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/data/randomness.h"
-#include "fovea/models/plans.h"
+#include "fovea/models/partitionings.h"
 #include "fovea/optim/schedule_check.h"
-#include "fovea/parallel/plan_check.h"
+#include "fovea/parallel/partitioning_check.h"
 #include "fovea/train/recipe/own_runs.h"
 #include "fovea/train/recipe/phase_configs.h"
 
@@ -94,7 +94,7 @@ void TrainConfig::validate(ConfigIssues& issues) const {
                     device.dtype));
   }
   if (parallel.tp * parallel.cp > 1) {
-    parallel::check_plan(models::parallel_plan(model), parallel, issues);
+    parallel::check_partitioning(models::partitioning_of(model), parallel, issues);
   }
   const auto& kind = trainer.cache_features;
   if (kind == "none") return;

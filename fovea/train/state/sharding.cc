@@ -10,7 +10,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
-#include "fovea/models/plans.h"
+#include "fovea/models/partitionings.h"
 #include "fovea/models/registry.h"
 #include "fovea/nn/give_data.h"
 #include "fovea/optim/param_groups.h"
@@ -134,11 +134,11 @@ std::unique_ptr<parallel::ShardedParams> make_shards(const TrainConfig& config,
   const bool has_outer_parts = options.shard_outer == "optimizer" && copies.size() > 1;
   std::unique_ptr<parallel::ShardedParams> shards;
   if (ranks.size() > 1 || has_outer_parts) {
-    auto pieces =
-        options.zero == 3 && ranks.size() > 1
-            ? parallel::pieces_by_unit(model, {.min_num_params = options.min_num_params,
-                                               .units = models::parallel_plan(config.model).units})
-            : parallel::pieces_by_size(model);
+    auto pieces = options.zero == 3 && ranks.size() > 1
+                      ? parallel::pieces_by_unit(
+                            model, {.min_num_params = options.min_num_params,
+                                    .units = models::partitioning_of(config.model).units})
+                      : parallel::pieces_by_size(model);
     if (options.param_dtype == "bfloat16") {
       pieces = parallel::gathered_in(std::move(pieces), at::kBFloat16);
     }

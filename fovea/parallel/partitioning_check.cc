@@ -1,4 +1,4 @@
-#include "fovea/parallel/plan_check.h"
+#include "fovea/parallel/partitioning_check.h"
 
 #include <fmt/ranges.h>
 
@@ -22,21 +22,22 @@ std::vector<int64_t> divisors(int64_t number) {
 
 }  // namespace
 
-void check_plan(const ParallelPlan& plan, const ParallelConfig& config, ConfigIssues& issues) {
+void check_partitioning(const Partitioning& partitioning, const ParallelConfig& config,
+                        ConfigIssues& issues) {
   const bool is_ring = config.cp_method == "ring";
-  const bool is_split = std::any_of(plan.rules.begin(), plan.rules.end(),
+  const bool is_split = std::any_of(partitioning.rules.begin(), partitioning.rules.end(),
                                     [](const auto& rule) { return rule.split != Split::kWhole; });
   if (config.tp > 1 && !is_split) {
     issues.add(
         "parallel.tp",
         fmt::format("found {}, but the model has no layer that can be shared out; expected 1, "
-                    "or a parallel_plan of the model that names such layers",
+                    "or a partitioning_of of the model that names such layers",
                     config.tp));
     return;
   }
   int64_t common = 0, common_heads = 0;
   const SplitRule *misfit = nullptr, *misfit_of_heads = nullptr;
-  for (const auto& rule : plan.rules) {
+  for (const auto& rule : partitioning.rules) {
     if (rule.groups == 0) continue;
     common = std::gcd(common, rule.groups);
     if (rule.groups % config.tp != 0 && misfit == nullptr) misfit = &rule;
@@ -56,7 +57,7 @@ void check_plan(const ParallelPlan& plan, const ParallelConfig& config, ConfigIs
                     config.cp, config.tp, misfit_of_heads->groups_name, misfit_of_heads->groups,
                     misfit_of_heads->pattern, fmt::join(divisors(common_heads), ", ")));
   }
-  if (plan.regions.empty() && (config.cp > 1 || config.sequence_parallel)) {
+  if (partitioning.regions.empty() && (config.cp > 1 || config.sequence_parallel)) {
     issues.add(
         config.cp > 1 ? "parallel.cp" : "parallel.sequence_parallel",
         fmt::format("found {}, but the model has no sequences whose tokens can be shared out "
@@ -64,7 +65,7 @@ void check_plan(const ParallelPlan& plan, const ParallelConfig& config, ConfigIs
                     config.cp > 1 ? std::to_string(config.cp) : "true",
                     config.cp > 1 ? "1: use dp_shard or tp" : "false"));
   }
-  for (const auto& region : plan.regions) {
+  for (const auto& region : partitioning.regions) {
     if (!is_ring || config.cp == 1 || region.attn_drop_rate == 0) continue;
     issues.add("parallel.cp_method",
                fmt::format("found ring with an attn_drop_rate of {} ({}), but no process has all "

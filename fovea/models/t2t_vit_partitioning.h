@@ -1,10 +1,10 @@
 #pragma once
 
 #include "fovea/models/t2t_vit_config.h"
-#include "fovea/parallel/plan.h"
+#include "fovea/parallel/partitioning.h"
 
 namespace fovea::models {
 
-parallel::ParallelPlan parallel_plan(const T2tVitConfig& config);
+parallel::Partitioning partitioning_of(const T2tVitConfig& config);
 
 }  // namespace fovea::models

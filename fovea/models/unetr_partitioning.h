@@ -1,10 +1,10 @@
 #pragma once
 
 #include "fovea/models/unetr_config.h"
-#include "fovea/parallel/plan.h"
+#include "fovea/parallel/partitioning.h"
 
 namespace fovea::models {
 
-parallel::ParallelPlan parallel_plan(const UnetrConfig& config);
+parallel::Partitioning partitioning_of(const UnetrConfig& config);
 
 }  // namespace fovea::models

@@ -1,10 +1,10 @@
 #pragma once
 
 #include "fovea/models/mae_config.h"
-#include "fovea/parallel/plan.h"
+#include "fovea/parallel/partitioning.h"
 
 namespace fovea::models {
 
-parallel::ParallelPlan parallel_plan(const MaeConfig& config);
+parallel::Partitioning partitioning_of(const MaeConfig& config);
 
 }  // namespace fovea::models

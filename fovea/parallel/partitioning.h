@@ -47,7 +47,7 @@ struct GatheredUnit {
   std::vector<std::string> also = {};  // parameters of which the same holds but for their place
 };
 
-struct ParallelPlan {
+struct Partitioning {
   std::vector<SplitRule> rules;  // the first one that matches a name holds
   std::vector<SequenceRegion> regions;
   std::vector<GatheredUnit> units;
@@ -55,6 +55,7 @@ struct ParallelPlan {
 
 // The rule of each name, as an index. Throws Error naming the parameters without a rule and the
 // rules that hold for nothing.
-std::vector<size_t> match_rules(const ParallelPlan& plan, std::span<const std::string> names);
+std::vector<size_t> match_rules(const Partitioning& partitioning,
+                                std::span<const std::string> names);
 
 }  // namespace fovea::parallel

@@ -1,10 +1,10 @@
-// Every model's plan says of every parameter how it is shared out.
+// Every model's partitioning says of every parameter how it is shared out.
 #include <gtest/gtest.h>
 
 #include "fovea/core/error.h"
-#include "fovea/models/plans.h"
+#include "fovea/models/partitionings.h"
 #include "fovea/models/registry.h"
-#include "fovea/parallel/plan_check.h"
+#include "fovea/parallel/partitioning_check.h"
 #include "tests/train/model_cases.h"
 #include "tests/train/shared_vits.h"
 
@@ -12,35 +12,35 @@ namespace fovea::train {
 namespace {
 
 // Throws where a parameter has no rule, or a rule no parameter.
-void match_plan(const models::ModelConfig& config) {
+void match_partitioning(const models::ModelConfig& config) {
   std::vector<std::string> names;
   const auto model = models::build_model(config, at::kMeta);
   for (const auto& item : model->named_parameters()) names.push_back(item.key());
-  EXPECT_EQ(parallel::match_rules(models::parallel_plan(config), names).size(), names.size());
+  EXPECT_EQ(parallel::match_rules(models::partitioning_of(config), names).size(), names.size());
 }
 
-TEST(ParallelPlanTest, NamesEveryParameterOfEveryModel) {
+TEST(PartitioningTest, NamesEveryParameterOfEveryModel) {
   const testing::Folder folder;
   for (const auto& item : testing::model_cases()) {
     SCOPED_TRACE(item.name);
-    EXPECT_NO_THROW(match_plan(item.config(folder).model));
+    EXPECT_NO_THROW(match_partitioning(item.config(folder).model));
   }
   for (const auto& item : testing::vits_of_every_option()) {
     SCOPED_TRACE(item.name);
-    EXPECT_NO_THROW(match_plan(item.model));
+    EXPECT_NO_THROW(match_partitioning(item.model));
   }
   for (const auto& preset : models::list_models()) {
     SCOPED_TRACE(preset);
-    EXPECT_NO_THROW(match_plan(models::named_config(preset)));
+    EXPECT_NO_THROW(match_partitioning(models::named_config(preset)));
   }
 }
 
-TEST(ParallelPlanTest, RefusesNamesWithoutARuleAndRulesWithoutAName) {
-  const parallel::ParallelPlan plan{
+TEST(PartitioningTest, RefusesNamesWithoutARuleAndRulesWithoutAName) {
+  const parallel::Partitioning partitioning{
       .rules = {{.pattern = "a.*"}, {.pattern = "b"}}, .regions = {}, .units = {}};
   const std::vector<std::string> names = {"a.weight", "c"};
   try {
-    parallel::match_rules(plan, names);
+    parallel::match_rules(partitioning, names);
     FAIL();
   } catch (const Error& error) {
     const std::string text = error.what();
@@ -49,31 +49,34 @@ TEST(ParallelPlanTest, RefusesNamesWithoutARuleAndRulesWithoutAName) {
   }
 }
 
-std::string faults_of(const parallel::ParallelPlan& plan, const parallel::ParallelConfig& config) {
+std::string faults_of(const parallel::Partitioning& partitioning,
+                      const parallel::ParallelConfig& config) {
   ConfigIssues issues;
-  parallel::check_plan(plan, config, issues);
+  parallel::check_partitioning(partitioning, config, issues);
   std::string text;
   for (const auto& [key, what] : issues.all()) text += key + ": " + what + "\n";
   return text;
 }
 
-TEST(ParallelPlanTest, RefusesTpWhereNothingIsSharedOut) {
+TEST(PartitioningTest, RefusesTpWhereNothingIsSharedOut) {
   parallel::ParallelConfig config;
-  const parallel::ParallelPlan plan{.rules = {{.pattern = "*"}}, .regions = {}, .units = {}};
-  EXPECT_EQ(faults_of(plan, config), "");
+  const parallel::Partitioning partitioning{
+      .rules = {{.pattern = "*"}}, .regions = {}, .units = {}};
+  EXPECT_EQ(faults_of(partitioning, config), "");
   config.tp = 2;
-  EXPECT_NE(faults_of(plan, config).find("parallel.tp: found 2, but the model has no layer"),
-            std::string::npos);
+  EXPECT_NE(
+      faults_of(partitioning, config).find("parallel.tp: found 2, but the model has no layer"),
+      std::string::npos);
 }
 
 std::string faults_of(const models::VitConfig& vit, int64_t tp, int64_t cp) {
   parallel::ParallelConfig config;
   config.tp = tp;
   config.cp = cp;
-  return faults_of(models::parallel_plan(models::ModelConfig{vit}), config);
+  return faults_of(models::partitioning_of(models::ModelConfig{vit}), config);
 }
 
-TEST(ParallelPlanTest, SaysWhatWouldFit) {
+TEST(PartitioningTest, SaysWhatWouldFit) {
   models::VitConfig vit;
   vit.embed_dim = 48;
   vit.num_heads = 6;

@@ -1,10 +1,10 @@
 #pragma once
 
 #include "fovea/models/diffusion_vit_config.h"
-#include "fovea/parallel/plan.h"
+#include "fovea/parallel/partitioning.h"
 
 namespace fovea::models {
 
-parallel::ParallelPlan parallel_plan(const DiffusionVitConfig& config);
+parallel::Partitioning partitioning_of(const DiffusionVitConfig& config);
 
 }  // namespace fovea::models

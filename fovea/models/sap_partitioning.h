@@ -1,10 +1,10 @@
 #pragma once
 
 #include "fovea/models/sap_config.h"
-#include "fovea/parallel/plan.h"
+#include "fovea/parallel/partitioning.h"
 
 namespace fovea::models {
 
-parallel::ParallelPlan parallel_plan(const SapConfig& config);
+parallel::Partitioning partitioning_of(const SapConfig& config);
 
 }  // namespace fovea::models

@@ -2,12 +2,13 @@
 #pragma once
 
 #include "fovea/parallel/config.h"
-#include "fovea/parallel/plan.h"
+#include "fovea/parallel/partitioning.h"
 
 namespace fovea::parallel {
 
 // Issues of the keys tp, cp, cp_method and sequence_parallel: heads and widths that do not divide,
 // with the numbers that would, drops that a ring cannot draw, and tokens that cannot be shared out.
-void check_plan(const ParallelPlan& plan, const ParallelConfig& config, ConfigIssues& issues);
+void check_partitioning(const Partitioning& partitioning, const ParallelConfig& config,
+                        ConfigIssues& issues);
 
 }  // namespace fovea::parallel

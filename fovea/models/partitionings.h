@@ -2,11 +2,11 @@
 #pragma once
 
 #include "fovea/models/model_config.h"
-#include "fovea/parallel/plan.h"
+#include "fovea/parallel/partitioning.h"
 
 namespace fovea::models {
 
 // Of the model that build_model makes of this config: a rule for each of its parameters.
-parallel::ParallelPlan parallel_plan(const ModelConfig& config);
+parallel::Partitioning partitioning_of(const ModelConfig& config);
 
 }  // namespace fovea::models
