@@ -5,6 +5,8 @@ import shutil
 import subprocess
 import sys
 
+import check_globals
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = (".ci", "apps", "benchmarks", "cmake", "docs", "examples", "fovea", "recipes", "tests", "tools")
 CODE = {".h", ".cc", ".cu", ".cuh"}
@@ -96,6 +98,7 @@ def main():
     paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*"))
              if path.is_file() and "__pycache__" not in path.parts]
     faults = [f"{path.relative_to(ROOT)}:{number}: {fault}" for path in paths for number, fault in file_faults(path)]
+    faults += check_globals.faults_of(ROOT)
     code = [path for path in paths if path.suffix in CODE]
     if shutil.which("clang-format"):
         faults += format_faults(code)
