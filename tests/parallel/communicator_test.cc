@@ -85,6 +85,7 @@ TEST(CommunicatorTest, GroupsAlongTheAxesOfAMesh) {
 TEST(CommunicatorTest, TheReasonOfAFailureReachesAll) {
   run_ranks(2, [](World& world) {
     world.at_step(7);
+    world.all().barrier("all are there: else the start is what fails");
     if (world.rank() == 1) {
       EXPECT_TRUE(world.fail("the disk is full", ExitCode::kData));
       _exit(::testing::Test::HasFailure() ? 1 : 0);  // there is nobody to leave with
