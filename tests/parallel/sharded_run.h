@@ -1,11 +1,13 @@
 // Some training steps in float64 on any mesh, and what one process computes.
 #pragma once
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,14 +33,47 @@ inline parallel::DeviceMesh sharded_mesh(parallel::World& world, int64_t copies)
   return {world, parallel::MeshShape{.sizes = {copies, world.size() / copies, 1, 1}}};
 }
 
+// What this rank adds to the whole that a part's values are of.
+inline at::Tensor share_of_whole(const optim::ParamSpec& spec, const at::Tensor& values) {
+  if (!spec.part) return values.clone();
+  auto whole = nn::spread_part(*spec.part, values);
+  return spec.is_counted ? whole : whole.zero_();
+}
+
 // The whole that a part's values are of. Collective where it is a part.
 inline at::Tensor joined(const optim::ParamSpec& spec, const at::Tensor& values,
                          const Sharing& sharing) {
-  if (!spec.part) return values.clone();
-  auto whole = nn::spread_part(*spec.part, values);
-  if (!spec.is_counted) whole.zero_();
-  sharing.sum(whole, "a part");
+  auto whole = share_of_whole(spec, values);
+  if (spec.part) sharing.sum(whole, "a part");
   return whole;
+}
+
+// Sums all of them by one call of `sum`, in place: so small, a collective costs the same for each.
+inline void sum_at_once(const std::vector<at::Tensor>& tensors,
+                        const std::function<void(const at::Tensor&)>& sum) {
+  if (tensors.empty()) return;
+  std::vector<at::Tensor> flat;
+  for (const auto& tensor : tensors) flat.push_back(tensor.flatten());
+  const auto all = at::cat(flat);
+  sum(all);
+  int64_t begin = 0;
+  for (const auto& tensor : tensors) {
+    tensor.copy_(all.narrow(0, begin, tensor.numel()).view_as(tensor));
+    begin += tensor.numel();
+  }
+}
+
+// The whole gradients of parameters, by name. Collective where they are parts.
+inline support::NamedTensors joined_gradients(const std::vector<optim::ParamSpec>& params,
+                                              const Sharing& sharing) {
+  support::NamedTensors result;
+  std::vector<at::Tensor> parts;
+  for (const auto& spec : params) {
+    const auto& whole = result[spec.name] = share_of_whole(spec, spec.param.grad());
+    if (spec.part) parts.push_back(whole);
+  }
+  sum_at_once(parts, [&](const at::Tensor& all) { sharing.sum(all, "parts"); });
+  return result;
 }
 
 // What a training is made from. Without a mesh one process has all, whatever the config says.
@@ -82,14 +117,15 @@ struct ShardedTraining : TrainingOrigin, MeshState {
   support::NamedTensors weights() {
     const parallel::ShardedParams::WholeScope whole(shards.get());
     support::NamedTensors result;
+    std::vector<at::Tensor> cuts;
     for (const auto& item : model->named_parameters()) {
       result[item.key()] = item.value().detach().clone();
       const auto cut = model_parallel->cut_of(item.key());
       if (!cut) continue;
       const auto part = nn::all_of_cut(item.value().sizes(), *cut);
-      result[item.key()] = nn::spread_part(part, item.value().detach());
-      model_parallel->tp().all_reduce(result[item.key()], "a cut");
+      cuts.push_back(result[item.key()] = nn::spread_part(part, item.value().detach()));
     }
+    sum_at_once(cuts, [&](const at::Tensor& all) { model_parallel->tp().all_reduce(all, "cuts"); });
     return result;
   }
 
@@ -110,8 +146,9 @@ inline ShardedRun run_sharded(const TrainConfig& config, const parallel::DeviceM
     result.losses[name + "loss"] = number(outcome.loss);
     result.losses[name + "grad_norm"] = number(outcome.grad_norm);
     for (const auto& [sum, value] : outcome.sums) result.losses[name + sum] = number(value);
-    for (const auto& spec : training.optimizer->params()) {
-      result.gradients[name + spec.name] = joined(spec, spec.param.grad(), training.sharing());
+    for (auto& [param, gradient] :
+         joined_gradients(training.optimizer->params(), training.sharing())) {
+      result.gradients[name + param] = std::move(gradient);
     }
     training.optimizer->step(1e-3);
     training.ema->update(step);

@@ -1,0 +1,107 @@
+// Groups that come and go in one process, as where ranks of a run are lost or added.
+#include <ATen/ops/full.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "fovea/parallel/mesh.h"
+#include "fovea/parallel/mesh_shape.h"
+#include "fovea/parallel/rank_error.h"
+#include "tests/parallel/run_ranks.h"
+
+namespace fovea::parallel {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::run_ranks;
+
+int64_t entries_of(const std::string& folder) {
+  return std::distance(std::filesystem::directory_iterator(folder), {});
+}
+
+// The world of some ranks of `outer` in a new order, as a start of its own.
+Launch launch_of(const World& outer, const std::vector<int64_t>& ranks, const std::string& start) {
+  auto launch = outer.launch();
+  launch.rank = std::find(ranks.begin(), ranks.end(), outer.rank()) - ranks.begin();
+  launch.world_size = launch.local_size = static_cast<int64_t>(ranks.size());
+  launch.local_rank = launch.rank;
+  launch.run_id += "/" + start;
+  return launch;
+}
+
+// Runs `body` in the ranks that are named, in a world that is made for it and is gone afterwards.
+void with_ranks(const World& outer, const std::vector<int64_t>& ranks, const std::string& start,
+                const std::function<void(World&)>& body) {
+  if (std::find(ranks.begin(), ranks.end(), outer.rank()) == ranks.end()) return;
+  World world(launch_of(outer, ranks, start), {.processes = 1, .timeout = 60});
+  body(world);
+}
+
+// Each adds its bit of the outer ranks.
+void expect_all_are_there(const World& outer, World& world, const std::vector<int64_t>& ranks) {
+  const auto sum = at::full({3}, static_cast<double>(1 << outer.rank()), at::kDouble);
+  world.all().all_reduce(sum, "a sum");
+  double expected = 0;
+  for (const int64_t rank : ranks) expected += 1 << rank;
+  EXPECT_TRUE(sum.eq(expected).all().item<bool>()) << sum;
+  const auto gathered = at::full({world.size()}, 0.0, at::kDouble);
+  world.all().all_gather(gathered, at::full({1}, static_cast<double>(outer.rank()), at::kDouble),
+                         "the ranks");
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    EXPECT_EQ(gathered[static_cast<int64_t>(i)].item<double>(), static_cast<double>(ranks[i]));
+  }
+}
+
+TEST(WorldTest, AProcessLeavesOneGroupAndJoinsAnother) {
+  run_ranks(3, [](World& outer) {
+    const auto threads = entries_of("/proc/self/task"), files = entries_of("/proc/self/fd");
+    const std::vector<std::vector<int64_t>> starts = {{0, 1, 2}, {1, 2}, {2, 0}, {2, 1, 0}, {0, 1}};
+    for (size_t i = 0; i < starts.size(); ++i) {
+      with_ranks(outer, starts[i], std::to_string(i), [&](World& world) {
+        expect_all_are_there(outer, world, starts[i]);
+        const DeviceMesh mesh(world, mesh_shape({.dp_shard = world.size()}, world.size(), 6));
+        EXPECT_EQ(mesh.data_parallel().size(), world.size());
+        world.leave();
+      });
+      outer.all().barrier("the next start");
+      EXPECT_EQ(entries_of("/proc/self/task"), threads) << "after start " << i;
+      EXPECT_EQ(entries_of("/proc/self/fd"), files) << "after start " << i;
+    }
+  });
+}
+
+// A failure ends the start that it is of, and no other one.
+TEST(WorldTest, AFailureStaysInItsStart) {
+  run_ranks(3, [](World& outer) {
+    with_ranks(outer, {0, 1, 2}, "first", [&](World& world) {
+      const auto add = [&] { world.all().all_reduce(at::full({1}, 1.0), "a sum"); };
+      if (outer.rank() == 1) {
+        add();  // the others have started their group
+        world.fail("lost a disk", ExitCode::kData);
+        return;
+      }
+      try {
+        for (int i = 0; i < 100; ++i) add();
+        ADD_FAILURE() << "added up without rank 1";
+      } catch (const RankError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("lost a disk"));
+      }
+    });
+    with_ranks(outer, {0, 2}, "second", [&](World& world) {
+      expect_all_are_there(outer, world, {0, 2});
+      world.leave();
+    });
+    with_ranks(outer, {1, 2, 0}, "third", [&](World& world) {
+      expect_all_are_there(outer, world, {1, 2, 0});
+      world.leave();
+    });
+    expect_all_are_there(outer, outer, {0, 1, 2});
+  });
+}
+
+}  // namespace
+}  // namespace fovea::parallel
