@@ -346,16 +346,22 @@ std::string Store::pointer(const std::string& which) const {
   return step_of(name) && name.find('/') == name.npos ? name : std::string();
 }
 
-std::optional<State> Store::load_latest() {
+std::optional<State> Store::load_latest(const WantedParts& wanted, const Agreement& agreement) {
   wait();
-  while (const auto step = newest()) {
+  for (;;) {
+    const auto step = agreement.newest(agreement.is_first ? newest().value_or(-1) : -1);
+    if (step < 0) return {};
+    std::optional<State> found;
+    std::string own;
     try {
-      return load(*step);
+      found = load(step, wanted);
     } catch (const CheckpointError& error) {
-      refuse(*step, error.what());
+      own = error.what();
     }
+    const auto fault = agreement.fault(own);
+    if (fault.empty()) return found;
+    if (agreement.is_first) refuse(step, fault);
   }
-  return {};
 }
 
 std::optional<int64_t> Store::newest() const {

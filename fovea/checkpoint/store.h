@@ -43,6 +43,20 @@ struct StoreOptions {
   double patience = 600;               // seconds the first waits for the files of the others
 };
 
+// What several processes that load together say to each other; each function is collective. One
+// process has nobody to ask.
+struct Agreement {
+  // -> the newest step of which the folder, as the first process sees it, has a checkpoint that was
+  // not refused; -1: none.
+  std::function<int64_t(int64_t own)> newest = [](int64_t own) { return own; };
+  // -> what is wrong with a checkpoint, as the first process says that finds a fault; empty:
+  // nothing.
+  std::function<std::string(const std::string& own)> fault = [](const std::string& own) {
+    return own;
+  };
+  bool is_first = true;  // who refuses a damaged one, with a warning
+};
+
 class Store {
  public:
   // The folder need not exist before the first save.
@@ -63,19 +77,16 @@ class Store {
   // Waits for the save under way, then as check().
   void wait();
 
-  // The newest checkpoint that is whole; each newer one is named in a warning. Nothing where there
-  // is no checkpoint. Throws CheckpointError where there are some, and all are damaged.
-  std::optional<State> load_latest();
+  // The newest checkpoint of which every process finds whole what it needs; each newer one is named
+  // in a warning. Nothing where there is no checkpoint. wanted: see load. Throws CheckpointError
+  // where there are some, and all are damaged.
+  std::optional<State> load_latest(const WantedParts& wanted = {}, const Agreement& agreement = {});
 
-  // The same step by step, for several processes that have to agree on one. The newest checkpoint
-  // that was not refused:
+  // The newest checkpoint that was not refused.
   std::optional<int64_t> newest() const;
   // The checkpoint of a step; wanted: what this process needs of it, in State::parts then. Only
   // that is read, and checked. Throws CheckpointError where it is not here, or damaged.
   State load(int64_t step, const WantedParts& wanted = {}) const;
-  // It is damaged, as `fault` says: a warning, and it counts no more.
-  void refuse(int64_t step, const std::string& fault);
-
   // The step of "best", of "latest" or of the checkpoint in a folder of that name; nothing where it
   // is not there.
   std::optional<int64_t> step_named(const std::string& which) const;
@@ -90,6 +101,9 @@ class Store {
 
  private:
   struct Snapshot;
+
+  // It is damaged, as `fault` says: a warning, and it counts no more.
+  void refuse(int64_t step, const std::string& fault);
 
   void write(const Snapshot& snapshot) const;
   Manifest write_files(const Snapshot& snapshot, const std::filesystem::path& temporary) const;

@@ -58,7 +58,7 @@ void Trainer::Run::train_one_step() {
     return training.loader->next();
   }();
   const auto notes = stepper->take(batch, step, schedule.lr(step));
-  if (notes.bad_samples > 0) share_bad_samples(*training.loader, data_ranks());
+  if (notes.bad_samples > 0) share_bad_samples(*training.loader, state.data_ranks());
   is_stopping = notes.stop_requests > 0;
   step += 1;
   position += batch.global_size;
@@ -110,16 +110,16 @@ void Trainer::Run::evaluate_now() {
                     },
                 .should_stop = [&] { return anyone_is_told_to_stop(); },
                 .features = validation_cache.get(),
-                .ranks = &data_ranks(),
+                .ranks = &state.data_ranks(),
                 .shards = state.shards.get()});
   if (!evaluation) {  // the next start evaluates
     log.say(fmt::format("step {}: told to stop; the evaluation is left to the next start", step));
     is_stopping = true;
     return;
   }
-  share_bad_samples(*validation.loader, data_ranks());
+  share_bad_samples(*validation.loader, state.data_ranks());
   std::array left_out = {static_cast<double>(validation.loader->take_skipped_rows())};
-  parallel::sum_over_ranks(data_ranks(), left_out, "samples left out");
+  parallel::sum_over_ranks(state.data_ranks(), left_out, "samples left out");
   last_eval = evaluation->metrics();
   evaluated_step = step;
   const double value = last_eval.at(checkpoint_metrics.best);

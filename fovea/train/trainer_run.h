@@ -50,7 +50,6 @@ struct Trainer::Run {
   bool eval_is_due() const;
   bool is_over() const { return step == num_steps && !eval_is_due(); }
   bool anyone_is_told_to_stop();
-  parallel::Communicator& data_ranks() const { return mesh.data_parallel(); }
   bool is_writer() const { return world.is_first(); }
 
   TrainConfig config;

@@ -143,7 +143,7 @@ void Trainer::Run::start_fp8() {
   if (is_over()) return;  // it multiplies nothing
   const auto of_pass = state.options.micro_batch_size > 0
                            ? state.options.micro_batch_size
-                           : config.data.global_batch_size / data_ranks().size();
+                           : config.data.global_batch_size / state.data_ranks().size();
   state.start_fp8(of_pass, saved_fp8 ? &*saved_fp8 : nullptr);
 }
 
@@ -165,7 +165,7 @@ void Trainer::Run::prepare_features() {
                                        log.progress().update(
                                            fmt::format("features of {} {}/{}", split, done, total));
                                      },
-                                 .ranks = &data_ranks()});
+                                 .ranks = &state.data_ranks()});
   };
   pass(*training_cache, "train");
   if (validation_cache) pass(*validation_cache, "val");

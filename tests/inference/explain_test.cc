@@ -129,6 +129,43 @@ TEST(PictureTest, BecomesInterleavedBytes) {
   EXPECT_EQ(image.pixels[0], 0);
 }
 
+// Where a picture is lightest: row and column.
+std::pair<int64_t, int64_t> lightest(const at::Tensor& picture) {
+  const auto place = picture.sum(0).argmax().item<int64_t>();
+  return {place / picture.size(2), place % picture.size(2)};
+}
+
+// Every token looks at one patch, another one in each block and head, and that is where its picture
+// is lightest.
+TEST(ExplainTest, PicturesAreLightWhereAttentionGoes) {
+  const auto looking_at = [](std::vector<int64_t> patches) {  // one a head
+    const auto heads = static_cast<int64_t>(patches.size());
+    const auto result = at::zeros({1, heads, 7, 7});
+    for (int64_t head = 0; head < heads; ++head) {
+      result[0][head].select(1, 1 + patches[static_cast<size_t>(head)]).fill_(1);
+    }
+    return result;
+  };
+  // Patches of 8 x 8 pixels of the enlarged picture, in two rows of three.
+  const auto expect_patch = [](const at::Tensor& picture, int64_t patch, const char* what) {
+    SCOPED_TRACE(what);
+    const auto [row, column] = lightest(picture);
+    EXPECT_EQ(row / 8, patch / 3);
+    EXPECT_EQ(column / 8, patch % 3);
+  };
+  const auto pictures = explain(at::zeros({1, 8, 12}), {looking_at({0, 0}), looking_at({5, 2})},
+                                kClassLayout, /*min_side=*/24);
+  const auto part = [](const at::Tensor& picture, int64_t row, int64_t column) {
+    return picture.narrow(1, row * 18, 16).narrow(2, column * 26, 24);
+  };
+  expect_patch(part(pictures.blocks, 0, 0), 0, "the first block");
+  expect_patch(part(pictures.heads, 0, 0), 5, "the first head of the last block");
+  expect_patch(part(pictures.heads, 0, 1), 2, "the second head of the last block");
+  EXPECT_EQ(part(pictures.rollout, 0, 0).max().item<float>(), 0) << "the input is black";
+  // Over both blocks half of the class token's attention goes to patch 0, an eighth to 2 and to 5.
+  expect_patch(part(pictures.rollout, 0, 1), 0, "the rollout");
+}
+
 TEST(ExplainTest, DrawsImages) {
   const auto pictures = explain(at::zeros({1, 8, 12}), {attention(3, 7, 1), attention(3, 7, 2)},
                                 kClassLayout, /*min_side=*/24);

@@ -21,7 +21,8 @@ TEST(NoiseScheduleTest, EqualsHuggingFace) {
   const auto golden = support::load_golden("diffusion_schedulers.safetensors");
   for (const std::string name : {"linear", "cosine"}) {
     const NoiseSchedule schedule({.name = name});
-    const auto expected = golden.group(name);
+    auto expected = golden.group(name);
+    for (const char* input : {"images", "noise", "timesteps"}) expected.erase(input);
     std::vector<double> alpha_bars;
     for (int64_t t = 0; t < schedule.num_time_steps(); ++t) {
       alpha_bars.push_back(schedule.alpha_bar(t));
@@ -30,9 +31,6 @@ TEST(NoiseScheduleTest, EqualsHuggingFace) {
     const auto timesteps = golden.at(name + "/timesteps");
     const support::NamedTensors actual = {
         {"alpha_bar", at::tensor(alpha_bars, at::kDouble)},
-        {"images", images},
-        {"noise", noise},
-        {"timesteps", timesteps},
         {"noisy", schedule.add_noise(images, noise, timesteps)},
         {"velocity", schedule.target(PredictionType::kV, images, noise, timesteps)}};
     EXPECT_PARITY(actual, expected, at::kDouble);

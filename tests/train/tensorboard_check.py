@@ -9,16 +9,11 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 
 def main():
-    events = EventAccumulator(sys.argv[1], size_guidance={"scalars": 0, "images": 0, "tensors": 0})
+    events = EventAccumulator(sys.argv[1], size_guidance={"scalars": 0})
     events.Reload()
-    found = {"file_version": events.file_version, "scalars": {}, "images": {}, "texts": {}}
+    found = {"file_version": events.file_version, "scalars": {}}
     for tag in events.Tags()["scalars"]:
         found["scalars"][tag] = [[event.step, event.value] for event in events.Scalars(tag)]
-    for tag in events.Tags()["images"]:
-        found["images"][tag] = [[event.step, event.height, event.width, len(event.encoded_image_string)]
-                                for event in events.Images(tag)]
-    for tag in events.Tags()["tensors"]:
-        found["texts"][tag] = [[event.step, event.tensor_proto.string_val[0].decode()] for event in events.Tensors(tag)]
     json.dump(found, sys.stdout)
 
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "fovea/core/files.h"
 #include "fovea/core/zip.h"
 #include "fovea/weights/torch_file.h"
 #include "fovea/weights/weights_file.h"
@@ -37,7 +38,25 @@ TEST(TorchWriterTest, IsReadBackBitForBit) {
   }
 }
 
-// As torch lays its files out: each storage at a multiple of 64 bytes, so that it can be mapped.
+// As torch lays its files out, so that they can be mapped.
+TEST(TorchWriterTest, EveryStorageBeginsAtAMultipleOf64Bytes) {
+  const TempDir folder;
+  write_torch_file(folder.file("w.pt"), every_kind());
+  const auto bytes = read_file(folder.file("w.pt"), 1 << 24);
+  const auto number_at = [&](uint64_t at) {  // of two bytes
+    return static_cast<uint8_t>(bytes.at(at)) + 256U * static_cast<uint8_t>(bytes.at(at + 1));
+  };
+  size_t storages = 0;
+  for (const auto& member : ZipFile(folder.file("w.pt")).members()) {
+    if (member.name.find("/data/") == member.name.npos) continue;
+    // A local header has 30 bytes, then the name and the extra field that pads.
+    const auto at = member.header_offset;
+    EXPECT_EQ((at + 30 + number_at(at + 26) + number_at(at + 28)) % 64, 0U) << member.name;
+    ++storages;
+  }
+  EXPECT_EQ(storages, every_kind().size());
+}
+
 TEST(TorchWriterTest, EqualTensorsGiveEqualFiles) {
   const TempDir folder;
   write_torch_file(folder.file("a.pt"), every_kind());

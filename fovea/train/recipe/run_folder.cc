@@ -121,8 +121,7 @@ RunFolder::RunFolder(const TrainConfig& config, FolderRole role) : path_(config.
   }
   make_folder();
   lock_.emplace(path_);
-  is_resumed_ = is_run_folder(path_);
-  if (!is_resumed_) return;
+  if (!is_run_folder(path_)) return;
   before_ = load_run_config(path_);
   compare_config(config);
 }

@@ -40,8 +40,6 @@ class RunFolder {
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path file(const std::string& name) const { return path_ / name; }
-  // True when the folder held this run before.
-  bool is_resumed() const { return is_resumed_; }
   // The config of the run that it held, of an owner; null where it held none.
   const TrainConfig* config_before() const { return before_ ? &*before_ : nullptr; }
 
@@ -66,7 +64,6 @@ class RunFolder {
   bool was_empty_ = false;                   // or not there
   std::vector<std::filesystem::path> made_;  // folders, the innermost one first
   std::optional<Lock> lock_;                 // of an owner
-  bool is_resumed_ = false;
   bool is_begun_ = false;
   std::optional<TrainConfig> before_;
 };

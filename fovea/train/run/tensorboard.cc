@@ -21,12 +21,12 @@ using protobuf::little_endian;
 using protobuf::real32;
 using protobuf::real64;
 
-// Field numbers of tensorboard/compat/proto/{event,summary,tensor,tensor_shape,types}.proto.
+// Field numbers of tensorboard/compat/proto/{event,summary}.proto.
 namespace event {
 constexpr uint64_t kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7;
 }
 namespace summary {
-constexpr uint64_t kValue = 1, kTag = 1, kSimpleValue = 2, kImage = 4, kTensor = 8, kMetadata = 9;
+constexpr uint64_t kValue = 1, kTag = 1, kSimpleValue = 2;
 }
 
 std::string summary_of(std::string_view tag, std::string_view content) {
@@ -89,21 +89,6 @@ void TensorboardWriter::add_event(int64_t step, std::string_view fields) {
 
 void TensorboardWriter::add_scalar(std::string_view tag, double value, int64_t step) {
   add_event(step, summary_of(tag, real32(summary::kSimpleValue, static_cast<float>(value))));
-}
-
-void TensorboardWriter::add_text(std::string_view tag, std::string_view markdown, int64_t step) {
-  constexpr int64_t kStringDtype = 7;
-  const auto shape = bytes(2, bytes(2, integer(1, 1)));  // one dim of size 1
-  const auto tensor = integer(1, kStringDtype) + shape + bytes(8, markdown);
-  const auto metadata = bytes(1, bytes(1, "text"));  // the plugin that shows it
-  add_event(step,
-            summary_of(tag, bytes(summary::kTensor, tensor) + bytes(summary::kMetadata, metadata)));
-}
-
-void TensorboardWriter::add_image(std::string_view tag, const Image& image, int64_t step) {
-  const auto content = integer(1, image.height) + integer(2, image.width) +
-                       integer(3, image.channels) + bytes(4, image.png);
-  add_event(step, summary_of(tag, bytes(summary::kImage, content)));
 }
 
 void TensorboardWriter::restart_at(int64_t first_step) {

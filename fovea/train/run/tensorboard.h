@@ -1,4 +1,4 @@
-// Event files that TensorBoard reads: scalars, texts and images.
+// Event files that TensorBoard reads: scalars.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,6 @@ class TensorboardWriter {
   explicit TensorboardWriter(const std::string& folder);
 
   void add_scalar(std::string_view tag, double value, int64_t step);
-  void add_text(std::string_view tag, std::string_view markdown, int64_t step);
-
-  struct Image {
-    std::string_view png;  // the bytes of a PNG file
-    int64_t height = 0;    // pixels
-    int64_t width = 0;
-    int64_t channels = 3;  // 1 grey, 3 RGB, 4 RGBA
-  };
-  void add_image(std::string_view tag, const Image& image, int64_t step);
 
   // For a run that goes on: TensorBoard drops what earlier files say of `first_step` and later.
   void restart_at(int64_t first_step);

@@ -122,26 +122,23 @@ bool MeshState::has_writers_parts() const {
 
 std::optional<checkpoint::State> MeshState::load_latest() {
   auto& world = mesh.world();
-  const auto wanted = wanted_parts(*model, *optimizer, ema.get(), sharing());
-  for (;;) {
-    const double newest =
-        world.is_first() ? static_cast<double>(checkpoints->newest().value_or(-1)) : -1;
-    const auto step =
-        std::llround(parallel::max_over_ranks(world.all(), newest, "the step to go on from"));
-    if (step < 0) return {};
-    std::optional<checkpoint::State> found;
-    std::string fault;
-    try {
-      found = checkpoints->load(step, wanted);
-    } catch (const CheckpointError& error) {
-      fault = error.what();
-    }
-    const auto faults = parallel::all_gather_text(world.all(), fault, "faults of a checkpoint");
-    const auto first = std::find_if(faults.begin(), faults.end(),
-                                    [](const std::string& text) { return !text.empty(); });
-    if (first == faults.end()) return found;
-    if (world.is_first()) checkpoints->refuse(step, *first);
-  }
+  const checkpoint::Agreement agreement{
+      .newest =
+          [&](int64_t own) {
+            return std::llround(parallel::max_over_ranks(world.all(), static_cast<double>(own),
+                                                         "the step to go on from"));
+          },
+      .fault =
+          [&](const std::string& own) {
+            const auto faults =
+                parallel::all_gather_text(world.all(), own, "faults of a checkpoint");
+            const auto first = std::find_if(faults.begin(), faults.end(),
+                                            [](const auto& text) { return !text.empty(); });
+            return first == faults.end() ? std::string() : *first;
+          },
+      .is_first = world.is_first()};
+  return checkpoints->load_latest(wanted_parts(*model, *optimizer, ema.get(), sharing()),
+                                  agreement);
 }
 
 models::ModelPtr MeshState::whole_model(bool is_wanted) const {
