@@ -114,7 +114,8 @@ class LocalRanks {
                secret_) {
     for (int64_t rank = 0; rank < options.processes; ++rank) {
       const auto environment = environment_of(rank, options.processes, store_.port(), secret_);
-      processes_.push_back(start(command, environment));
+      processes_.push_back(options.start ? options.start(environment)
+                                         : start(command, environment));
     }
     if (options.on_started) options.on_started(processes_);
   }

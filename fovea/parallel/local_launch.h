@@ -18,6 +18,8 @@ struct LocalRun {
 struct LocalLaunchOptions {
   int64_t processes = 1;
   double grace = 15;  // s for the others to end by themselves once a rank has failed
+  // Starts a child with these variables (NAME=VALUE), in place of `command`.
+  std::function<pid_t(const std::vector<std::string>& environment)> start = {};
   // Told of the processes, once they run.
   std::function<void(const std::vector<pid_t>&)> on_started = {};
 };

@@ -8,9 +8,9 @@
 
 namespace fovea::parallel::testing {
 
-// Starts this test program once for each rank, for the running test alone; there the call runs
-// `body` and ends the process. Fails where a rank fails. One call of each number in a test: what
-// stands before it runs in every rank.
+// Starts this program once for each rank (rank_starter.h), for the running test alone; there the
+// call runs `body` and ends the process. Fails where a rank fails. One call of each number in a
+// test: what stands before it runs in every rank.
 void run_ranks(int64_t num_ranks, const std::function<void(World&)>& body);
 
 }  // namespace fovea::parallel::testing

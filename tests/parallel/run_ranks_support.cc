@@ -4,8 +4,10 @@
 
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "fovea/parallel/local_launch.h"
+#include "tests/parallel/rank_starter.h"
 #include "tests/parallel/run_ranks.h"
 
 namespace fovea::parallel::testing {
@@ -43,8 +45,11 @@ void run_ranks(int64_t num_ranks, const std::function<void(World&)>& body) {
   }
   const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
   const auto filter = fmt::format("--gtest_filter={}.{}", test->test_suite_name(), test->name());
-  const auto run = run_local_ranks({own_command().front(), filter, "--gtest_brief=1"},
-                                   {.processes = num_ranks, .grace = 5});
+  const std::vector<std::string> command = {own_command().front(), filter, "--gtest_brief=1"};
+  const auto start = [&](const std::vector<std::string>& environment) {
+    return start_from_copy({command, environment});
+  };
+  const auto run = run_local_ranks(command, {.processes = num_ranks, .grace = 5, .start = start});
   EXPECT_EQ(run.exit_code, 0) << "of " << num_ranks << " ranks; " << run.message;
 }
 
