@@ -25,6 +25,7 @@
 #include "fovea/models/unetr.h"
 #include "fovea/models/vit.h"
 #include "fovea/nn/attention_core.h"
+#include "fovea/nn/forward_context.h"
 #include "fovea/train/diffusion/noise_schedule.h"
 #include "fovea/train/diffusion/row_draws.h"
 #include "fovea/train/evaluate/patch_images.h"

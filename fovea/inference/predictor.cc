@@ -10,7 +10,7 @@
 #include "fovea/inference/pass.h"
 #include "fovea/models/mae.h"
 #include "fovea/models/segmenter.h"
-#include "fovea/nn/unit.h"
+#include "fovea/nn/forward_context.h"
 
 namespace fovea::inference {
 namespace {

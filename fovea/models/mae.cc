@@ -167,7 +167,7 @@ at::Tensor Mae::decode(const at::Tensor& latent, const SeenPatches& seen, int64_
   if (!decoder_embed_) return encoder().to_batch_channels(decoder_pred_(x));
   x = at::cat({prefix, x}, 1) + position.to(x.scalar_type());  // [B, prefix + N, E]
   x = decoder_blocks_(x, mask);
-  x = decoder_pred_(decoder_norm_(x));  // [B, prefix + N, P * P * C]
+  x = decoder_pred_(decoder_norm_->for_linear(x));  // [B, prefix + N, P * P * C]
   return encoder().to_batch_channels(x.narrow(1, num_prefix, num_patches));
 }
 

@@ -17,6 +17,7 @@
 #include "fovea/nn/attention.h"
 #include "fovea/nn/attention_pool.h"
 #include "fovea/nn/conv.h"
+#include "fovea/nn/forward_context.h"
 #include "fovea/nn/linear.h"
 #include "fovea/nn/norm.h"
 #include "fovea/nn/patch_embed.h"

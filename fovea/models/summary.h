@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fovea/models/model.h"
+#include "fovea/nn/forward_context.h"
 
 namespace fovea::models {
 

@@ -15,7 +15,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/models/vit.h"
-#include "fovea/nn/replay_scope.h"
+#include "fovea/nn/forward_context.h"
 
 namespace fovea::models {
 namespace {
@@ -29,7 +29,7 @@ std::vector<int64_t> offsets_of(const std::vector<int64_t>& lengths) {
 
 // The same rows of the global batch, packed as `lengths` say, for what is drawn in training.
 std::optional<nn::StepScope> packed_step(const std::vector<int64_t>& lengths) {
-  auto step = nn::current_step();
+  auto step = nn::forward_context().step;
   if (!step) return std::nullopt;
   step->offsets = offsets_of(lengths);
   return std::optional<nn::StepScope>(std::in_place, *std::move(step));

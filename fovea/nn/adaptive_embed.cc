@@ -32,7 +32,7 @@ at::Tensor AdaptivePatchEmbedImpl::forward(const at::Tensor& patches) {
   return run([&] {
     const auto rows = patches.permute({0, 2, 3, 1}).flatten(2);  // [B, L, S * C]
     if (!norm1_) return proj_(rows);                             // [B, L, D]
-    return norm2_(proj_(norm1_(rows)));
+    return norm2_(proj_(norm1_->for_linear(rows)));
   });
 }
 

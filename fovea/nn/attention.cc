@@ -17,14 +17,14 @@ AttentionImpl::AttentionImpl(const AttentionOptions& options, at::Device device)
   core_.register_sub_norm(device);
 }
 
-at::Tensor AttentionImpl::forward(const at::Tensor& x, const at::Tensor& key_mask,
+at::Tensor AttentionImpl::forward(const kernels::LinearInput& x, const at::Tensor& key_mask,
                                   const at::Tensor& offsets, const at::Tensor& residual) {
   return run_onto(
       residual,
-      [this](const at::Tensor& tokens, const at::Tensor& mask, const at::Tensor& starts,
+      [this](const kernels::LinearInput& tokens, const at::Tensor& mask, const at::Tensor& starts,
              const at::Tensor& added) {
-        auto y = core_.forward(qkv_(tokens), mask, starts);  // [B, N, D]
-        if (norm_) y = norm_(y);
+        const auto attended = core_.forward(qkv_(tokens), mask, starts);  // [B, N, D]
+        const auto y = norm_ ? norm_->for_linear(attended) : kernels::LinearInput(attended);
         const bool drops = is_training() && proj_drop_rate_ > 0;
         if (!drops) return proj_(y, std::nullopt, added);
         return onto(added, dropout(proj_(y), proj_drop_rate_, "proj_drop"));

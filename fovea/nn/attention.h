@@ -12,7 +12,7 @@ class AttentionImpl : public UnitImpl, public HasAttention {
  public:
   AttentionImpl(const AttentionOptions& options, at::Device device);
 
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {},
+  at::Tensor forward(const kernels::LinearInput& x, const at::Tensor& key_mask = {},
                      const at::Tensor& offsets = {}, const at::Tensor& residual = {});
   AttentionCore& attention_core() override { return core_; }
   const AttentionCore& attention_core() const override { return core_; }

@@ -11,12 +11,14 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/attention/attention.h"
-#include "fovea/nn/replay_scope.h"
+#include "fovea/nn/forward_context.h"
 
 namespace fovea::nn {
 namespace {
 
 constexpr double kSubNormEps = 1e-5;
+
+bool runs_again() { return forward_context().runs_again; }
 
 }  // namespace
 
@@ -90,8 +92,9 @@ int64_t AttentionCore::heads_of(const at::Tensor& qkv) const {
 at::Tensor AttentionCore::attend_packed(const at::Tensor& qkv, at::IntArrayRef offsets) {
   FOVEA_CHECK(!attention_elsewhere, "{}: samples in a row whose tokens are on several ranks",
               owner_.path());
-  if (is_plain()) return kernels::packed_self_attention(qkv, heads_of(qkv), scale_, offsets);
-  const auto step = current_step();
+  if (is_plain())
+    return kernels::packed_self_attention(qkv, heads_of(qkv), scale_, offsets, runs_again());
+  const auto step = forward_context().step;
   std::vector<at::Tensor> outs;
   std::vector<int64_t> lengths;
   for (size_t b = 0; b + 1 < offsets.size(); ++b) lengths.push_back(offsets[b + 1] - offsets[b]);
@@ -108,7 +111,8 @@ at::Tensor AttentionCore::attend_packed(const at::Tensor& qkv, at::IntArrayRef o
 at::Tensor AttentionCore::attend(const at::Tensor& qkv, const at::Tensor& key_mask) {
   const auto num_heads = heads_of(qkv);
   if (is_differential()) return attend_difference(qkv, key_mask);
-  if (is_plain() && !key_mask.defined()) return kernels::self_attention(qkv, num_heads, scale_);
+  if (is_plain() && !key_mask.defined())
+    return kernels::self_attention(qkv, num_heads, scale_, runs_again());
   const auto parts = qkv.unflatten(-1, {3, -1, head_dim_})  // [B, N, 3, H, K]
                          .permute({2, 0, 3, 1, 4})          // [3, B, H, N, K]
                          .unbind(0);  // one gradient of all three, where parts[i] has three
@@ -129,7 +133,7 @@ at::Tensor AttentionCore::attend_maps(const at::Tensor& q, const at::Tensor& k, 
   }
   std::optional<kernels::AttentionDrop> drop;
   if (drops) drop = kernels::AttentionDrop{options_.attn_drop_rate, owner_.drop_key("attn_drop")};
-  return kernels::attention(q, k, v, scale_, drop, key_mask);
+  return kernels::attention(q, k, v, scale_, drop, key_mask, runs_again());
 }
 
 // See Note [Differential attention]. qkv: [B, N, 3 D] -> [B, N, D].

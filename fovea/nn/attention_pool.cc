@@ -8,6 +8,7 @@
 #include "fovea/core/error.h"
 #include "fovea/kernels/attention/attention.h"
 #include "fovea/nn/cross_attention.h"
+#include "fovea/nn/forward_context.h"
 
 namespace fovea::nn {
 
@@ -39,7 +40,7 @@ at::Tensor AttentionPoolImpl::forward(const at::Tensor& x, const at::Tensor& key
     }
     const auto attended = kernels::attention(q, k, v, scale, {}, key_mask);  // [B, H, 1, K]
     const auto y = proj_(attended.transpose(1, 2).flatten(2));               // [B, 1, D]
-    return mlp_(norm_(y), y).squeeze(1);                                     // [B, D]
+    return mlp_(norm_->for_linear(y), y).squeeze(1);                         // [B, D]
   });
 }
 

@@ -64,12 +64,12 @@ BlockImpl::BlockImpl(const BlockOptions& options, at::Device device)
 // in: tokens and their mask.
 at::Tensor BlockImpl::attended(const Tensors& in, const at::Tensor& starts,
                                const at::Tensor& residual) {
-  if (!is_post_norm_) return attn_(norm1_(in[0]), in[1], starts, residual);
+  if (!is_post_norm_) return attn_(norm1_->for_linear(in[0]), in[1], starts, residual);
   return onto(residual, norm1_(attn_(in[0], in[1], starts)));
 }
 
 at::Tensor BlockImpl::fed_forward(const at::Tensor& x, const at::Tensor& residual) {
-  return is_post_norm_ ? onto(residual, norm2_(mlp_(x))) : mlp_(norm2_(x), residual);
+  return is_post_norm_ ? onto(residual, norm2_(mlp_(x))) : mlp_(norm2_->for_linear(x), residual);
 }
 
 at::Tensor BlockImpl::forward(const at::Tensor& x, const at::Tensor& key_mask,
@@ -126,14 +126,15 @@ at::Tensor ParallelThingsBlockImpl::forward(const at::Tensor& x, const at::Tenso
         for (auto& branch : attns_) {
           y = add_branch(*this, branch.drop_name.c_str(), drop_path_, {y, tokens, mask}, branch.ls,
                          [&](const Tensors& in, const at::Tensor& residual) {
-                           return branch.attn(branch.norm(in[1]), in[2], starts, residual);
+                           return branch.attn(branch.norm->for_linear(in[1]), in[2], starts,
+                                              residual);
                          });
         }
         const auto attended = y;
         for (auto& branch : ffns_) {
           y = add_branch(*this, branch.drop_name.c_str(), drop_path_, {y, attended}, branch.ls,
                          [&](const Tensors& in, const at::Tensor& residual) {
-                           return branch.mlp(branch.norm(in[1]), residual);
+                           return branch.mlp(branch.norm->for_linear(in[1]), residual);
                          });
         }
         return y;  // [B, N, D]

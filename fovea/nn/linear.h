@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "fovea/kernels/elementwise/activation.h"
+#include "fovea/kernels/linear/linear.h"
 #include "fovea/nn/unit.h"
 
 namespace fovea::nn {
@@ -20,7 +21,7 @@ class LinearImpl : public UnitImpl {
 
   // activation: of x, before the product; what it makes of x is not kept for the backward pass.
   // residual: added to y, which it is shaped as; undefined: none.
-  at::Tensor forward(const at::Tensor& x,
+  at::Tensor forward(const kernels::LinearInput& x,
                      const std::optional<kernels::HiddenActivation>& activation = {},
                      const at::Tensor& residual = {});
 
@@ -43,7 +44,8 @@ class LinearImpl : public UnitImpl {
       training_product;
 
  private:
-  at::Tensor product(const at::Tensor& x, std::optional<kernels::HiddenActivation> activation,
+  at::Tensor product(const kernels::LinearInput& x,
+                     std::optional<kernels::HiddenActivation> activation,
                      const at::Tensor& own_bias, const at::Tensor& residual) const;
 };
 TORCH_MODULE(Linear);

@@ -33,20 +33,20 @@ MlpImpl::MlpImpl(const MlpOptions& options, at::Device device) : options_(option
   fc2_ = register_module("fc2", Linear(features, options.dim, options.has_bias, device));
 }
 
-at::Tensor MlpImpl::forward(const at::Tensor& x, const at::Tensor& residual) {
+at::Tensor MlpImpl::forward(const kernels::LinearInput& x, const at::Tensor& residual) {
   return run_onto(
       residual,
-      [this](const at::Tensor& given, const at::Tensor& added) {
+      [this](const kernels::LinearInput& given, const at::Tensor& added) {
         if (!keeps_hidden()) return without_hidden(given, added);
-        auto y = dropout(hidden(given), options_.drop_rate, "drop1");  // [..., F]
-        if (norm_) y = norm_(y);
+        const auto kept = dropout(hidden(given), options_.drop_rate, "drop1");  // [..., F]
+        const auto y = norm_ ? norm_->for_linear(kept) : kernels::LinearInput(kept);
         return onto(added, dropout(fc2_(y), options_.drop_rate, "drop2"));  // [..., D]
       },
       x);
 }
 
 // x: [..., D] -> [..., D], plus the residual.
-at::Tensor MlpImpl::without_hidden(const at::Tensor& x, const at::Tensor& residual) {
+at::Tensor MlpImpl::without_hidden(const kernels::LinearInput& x, const at::Tensor& residual) {
   const kernels::HiddenActivation activation{options_.activation,
                                              options_.kind == MlpKind::kSwigluPacked};
   if (!fc1_->is_plain() || !fc2_->is_plain()) return fc2_(fc1_(x), activation, residual);
@@ -62,7 +62,7 @@ bool MlpImpl::keeps_hidden() const {
 }
 
 // x: [..., D] -> [..., F].
-at::Tensor MlpImpl::hidden(const at::Tensor& x) {
+at::Tensor MlpImpl::hidden(const kernels::LinearInput& x) {
   switch (options_.kind) {
     case MlpKind::kMlp: {
       const auto y = kernels::activate(fc1_(x), options_.activation);

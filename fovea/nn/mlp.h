@@ -34,11 +34,11 @@ class MlpImpl : public UnitImpl {
   MlpImpl(const MlpOptions& options, at::Device device);
 
   // residual: [..., D], added to the output; undefined: none.
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& residual = {});
+  at::Tensor forward(const kernels::LinearInput& x, const at::Tensor& residual = {});
 
  private:
-  at::Tensor without_hidden(const at::Tensor& x, const at::Tensor& residual);
-  at::Tensor hidden(const at::Tensor& x);
+  at::Tensor without_hidden(const kernels::LinearInput& x, const at::Tensor& residual);
+  at::Tensor hidden(const kernels::LinearInput& x);
   bool keeps_hidden() const;
 
   MlpOptions options_;

@@ -4,6 +4,7 @@
 #include <c10/core/Device.h>
 #include <torch/nn/pimpl.h>
 
+#include "fovea/kernels/linear/linear.h"
 #include "fovea/nn/unit.h"
 
 namespace fovea::nn {
@@ -27,6 +28,8 @@ class NormImpl : public UnitImpl {
   NormImpl(int64_t dim, const NormOptions& options, at::Device device);
 
   at::Tensor forward(const at::Tensor& x);
+  // The same where a Linear comes next, which then need not keep what the norm gives it.
+  kernels::LinearInput for_linear(const at::Tensor& x);
 
   at::Tensor weight;  // undefined without has_affine
   at::Tensor bias;    // undefined for RMS norm, too

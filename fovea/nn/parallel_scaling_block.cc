@@ -51,7 +51,7 @@ at::Tensor ParallelScalingBlockImpl::forward(const at::Tensor& x, const at::Tens
 // x: [B, N, D] -> [B, N, D], plus the residual where there is one.
 at::Tensor ParallelScalingBlockImpl::branch(const at::Tensor& x, const at::Tensor& key_mask,
                                             const at::Tensor& starts, const at::Tensor& residual) {
-  const auto y = in_proj_(in_norm_(x));  // [B, N, F + 3 D]; a part of both under tp
+  const auto y = in_proj_(in_norm_->for_linear(x));  // [B, N, F + 3 D]; a part of both under tp
   const auto hidden = y.size(-1) * mlp_.hidden_dim / (mlp_.hidden_dim + 3 * mlp_.dim);
   const auto parts = y.split_with_sizes({hidden, y.size(-1) - hidden}, -1);
   const auto attended = core_.forward(parts[1].contiguous(), key_mask, starts);  // [B, N, D]

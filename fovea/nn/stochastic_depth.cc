@@ -7,7 +7,7 @@
 #include "fovea/core/error.h"
 #include "fovea/kernels/elementwise/residual.h"
 #include "fovea/kernels/host_part.h"
-#include "fovea/nn/replay_scope.h"
+#include "fovea/nn/forward_context.h"
 
 namespace fovea::nn {
 namespace {
@@ -58,7 +58,7 @@ at::Tensor add_branch(const UnitImpl& unit, const char* name, const DropPath& dr
   for (const auto& tensor : tensors) {
     chosen.push_back(tensor.defined() ? tensor.index_select(0, indices) : tensor);
   }
-  const auto step = current_step().value();  // drop_key has found one
+  const auto step = forward_context().step.value();  // drop_key has found one
   const StepScope rows(step.seed, step.step, step.rows.index_select(0, kept->indices));
   const auto y = scaled(branch(chosen, {}));  // [n, ...]
   std::vector<int64_t> shape(static_cast<size_t>(y.dim()), 1);

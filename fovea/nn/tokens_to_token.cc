@@ -50,7 +50,7 @@ TokenSoftmaxAttentionImpl::TokenSoftmaxAttentionImpl(const TokenAttentionOptions
   proj_ = register_module("proj", Linear(dim, dim, /*has_bias=*/true, device));
 }
 
-at::Tensor TokenSoftmaxAttentionImpl::forward(const at::Tensor& x) {
+at::Tensor TokenSoftmaxAttentionImpl::forward(const kernels::LinearInput& x) {
   return run([&] {
     const auto qkv = qkv_(x);                            // [B, N, 3T]
     const auto values = qkv.chunk(3, /*dim=*/-1).at(2);  // [B, N, T]
@@ -75,8 +75,8 @@ TokenTransformerImpl::TokenTransformerImpl(const TokenAttentionOptions& options,
 
 at::Tensor TokenTransformerImpl::forward(const at::Tensor& x) {
   return run([&] {
-    const auto y = attn_(norm1_(x));  // [B, N, T]
-    return mlp_(norm2_(y), y);
+    const auto y = attn_(norm1_->for_linear(x));  // [B, N, T]
+    return mlp_(norm2_->for_linear(y), y);
   });
 }
 
@@ -98,8 +98,8 @@ TokenPerformerImpl::TokenPerformerImpl(const TokenAttentionOptions& options, at:
 
 at::Tensor TokenPerformerImpl::forward(const at::Tensor& x) {
   return run([&] {
-    const auto y = attend(norm1_(x));  // [B, N, T]
-    return y + mix(norm2_(y));
+    const auto y = attend(norm1_->for_linear(x));  // [B, N, T]
+    return y + mix(norm2_->for_linear(y));
   });
 }
 
@@ -111,10 +111,10 @@ at::Tensor TokenPerformerImpl::features(const at::Tensor& x) const {
 }
 
 // x: [B, N, E] -> [B, N, T].
-at::Tensor TokenPerformerImpl::attend(const at::Tensor& x) {
+at::Tensor TokenPerformerImpl::attend(const kernels::LinearInput& x) {
   constexpr double kEps = 1e-8;
   const auto kqv = kqv_(x).chunk(3, /*dim=*/-1);  // [B, N, T] each
-  const auto kind = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const auto kind = x.x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const auto k = features(kqv[0].to(kind)), q = features(kqv[1].to(kind));  // [B, N, M]
   // A value of one in front of the others gives the sum that the result is divided by.
   const auto v = kqv[2].to(kind);
@@ -123,11 +123,11 @@ at::Tensor TokenPerformerImpl::attend(const at::Tensor& x) {
       kernels::batched_product(values.transpose(1, 2), k.transpose(1, 2));  // [B, 1 + T, M]
   const auto mixed = kernels::batched_product(q, sums);                     // [B, N, 1 + T]
   const auto y = mixed.narrow(-1, 1, v.size(-1)) / (mixed.narrow(-1, 0, 1) + kEps);
-  return kqv[2] + dropout(proj_(y.to(x.scalar_type())), options_.drop_rate, "dp");
+  return kqv[2] + dropout(proj_(y.to(x.x.scalar_type())), options_.drop_rate, "dp");
 }
 
 // The feed-forward part. x: [B, N, T] -> [B, N, T].
-at::Tensor TokenPerformerImpl::mix(const at::Tensor& x) {
+at::Tensor TokenPerformerImpl::mix(const kernels::LinearInput& x) {
   const auto hidden = fc1_(x);
   if (is_recorded("mlp.1")) record("mlp.1", kernels::activate(hidden, kernels::Activation::kGelu));
   const auto y = dropout(fc2_(hidden, kernels::HiddenActivation{kernels::Activation::kGelu}),

@@ -48,7 +48,7 @@ class TokenSoftmaxAttentionImpl : public UnitImpl {
  public:
   TokenSoftmaxAttentionImpl(const TokenAttentionOptions& options, at::Device device);
 
-  at::Tensor forward(const at::Tensor& x);
+  at::Tensor forward(const kernels::LinearInput& x);
 
  private:
   TokenAttentionOptions options_;
@@ -85,8 +85,8 @@ class TokenPerformerImpl : public UnitImpl {
 
  private:
   at::Tensor features(const at::Tensor& x) const;
-  at::Tensor attend(const at::Tensor& x);
-  at::Tensor mix(const at::Tensor& x);
+  at::Tensor attend(const kernels::LinearInput& x);
+  at::Tensor mix(const kernels::LinearInput& x);
 
   TokenAttentionOptions options_;
   at::Tensor w_;  // [M, T]

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "fovea/kernels/elementwise/drop.h"
+#include "fovea/kernels/linear/linear.h"
 
 namespace fovea::nn {
 
@@ -80,16 +81,17 @@ class UnitImpl : public torch::nn::Module {
   }
 
   // The same for a body that depends on these tensors and the unit alone: it captures `this` and no
-  // more, and may be run again.
-  template <class Body, class... Inputs>
-  at::Tensor run(const Body& body, const at::Tensor& first, const Inputs&... rest) {
+  // more, and may be run again. What stands around the forward sees the tensor of a LinearInput,
+  // not what that was made of.
+  template <class Body, class First, class... Inputs>
+  at::Tensor run(const Body& body, const First& first, const Inputs&... rest) {
     return run([&] {
       if (around_forward.empty()) return at::Tensor(body(first, rest...));
       return run_around(
           [body](const std::vector<at::Tensor>& inputs) {
             return call(body, inputs, std::make_index_sequence<1 + sizeof...(Inputs)>());
           },
-          {first, rest...});
+          {tensor_of(first), tensor_of(rest)...});
     });
   }
 
@@ -104,6 +106,9 @@ class UnitImpl : public torch::nn::Module {
   }
 
  private:
+  static const at::Tensor& tensor_of(const at::Tensor& x) { return x; }
+  static const at::Tensor& tensor_of(const kernels::LinearInput& input) { return input.x; }
+
   template <class Body, size_t... kIndices>
   static at::Tensor call(const Body& body, const std::vector<at::Tensor>& inputs,
                          std::index_sequence<kIndices...>) {
@@ -116,35 +121,5 @@ class UnitImpl : public torch::nn::Module {
 
 // Gives every Unit below `root` its path.
 void assign_names(torch::nn::Module& root);
-
-struct StepState;
-
-// While alive, this thread's forwards belong to training step `step` and hold these rows of the
-// global batch.
-class StepScope {
- public:
-  StepScope(uint64_t seed, int64_t step, at::Tensor rows);  // rows: [B] int64
-  explicit StepScope(StepState state);                      // replay_scope.h
-  ~StepScope();
-  StepScope(const StepScope&) = delete;
-  StepScope& operator=(const StepScope&) = delete;
-};
-
-// While alive, named intermediates of this thread's forwards are collected, in the order they come
-// up.
-class RecordScope {
- public:
-  // Only names in `wanted` are kept; empty: all.
-  explicit RecordScope(std::vector<std::string> wanted = {});
-  ~RecordScope();
-  RecordScope(const RecordScope&) = delete;
-  RecordScope& operator=(const RecordScope&) = delete;
-
-  const std::vector<std::pair<std::string, at::Tensor>>& intermediates() const;
-};
-
-// True where someone asks by this name for an intermediate that costs extra (attention
-// probabilities): a recorder of "all" does not get those.
-bool is_recording(const std::string& name);
 
 }  // namespace fovea::nn

@@ -9,11 +9,9 @@
 #include <vector>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/attention/attention_choice.h"
 #include "fovea/nn/adaln.h"
 #include "fovea/nn/block.h"
-#include "fovea/nn/replay_scope.h"
-#include "fovea/parallel/sequence.h"
+#include "fovea/nn/forward_context.h"
 
 namespace fovea::parallel {
 namespace {
@@ -29,8 +27,7 @@ struct Replay : torch::CustomClassHolder {
   std::vector<size_t> defined;          // positions of the inputs that are tensors
   std::vector<bool> requires_gradient;  // of those
   size_t num_inputs = 0;
-  std::optional<nn::StepState> step;
-  int64_t region_tokens = 0;
+  nn::ForwardContext context;  // of the second run
 
   at::Tensor run(const at::TensorList tensors) const {
     std::vector<at::Tensor> inputs(num_inputs);
@@ -48,7 +45,9 @@ class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
     const auto inputs = tensors.slice(0, replay->defined.size());
     ctx->save_for_backward(inputs.vec());
     ctx->saved_data["replay"] = at::IValue::make_capsule(replay);
-    const kernels::AttentionRunsAgain again;
+    auto context = nn::forward_context();
+    context.runs_again = true;
+    const nn::ContextScope scope(std::move(context));
     return replay->run(inputs);
   }
 
@@ -69,9 +68,7 @@ class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
       place.push_back(1 + inputs.size() + i);
     }
     const at::AutoGradMode with_gradients(true);
-    const kernels::AttentionRunsAgain again;
-    const nn::ReplayScope scope(replay.step);
-    const RegionTokensScope tokens(replay.region_tokens);
+    const nn::ContextScope scope(replay.context);
     const auto y = replay.run(inputs);
     const auto found = torch::autograd::grad({y}, wanted, {gradients[0]}, /*retain_graph=*/false,
                                              /*create_graph=*/false, /*allow_unused=*/true);
@@ -100,8 +97,7 @@ at::Tensor recomputed(const nn::UnitImpl& unit, const UnitForward& forward,
   const bool is_on_tape = std::any_of(tensors.begin(), tensors.end(),
                                       [](const at::Tensor& x) { return x.requires_grad(); });
   if (!at::GradMode::is_enabled() || !is_on_tape) return forward(inputs);
-  replay->step = nn::current_step();
-  replay->region_tokens = region_tokens();
+  replay->context = nn::forward_context().of_second_run();
   return RecomputeFunction::apply(ReplayPtr(replay), at::TensorList(tensors));
 }
 

@@ -1,9 +1,12 @@
 // B batch, N tokens of a region, n of a rank, D width.
 #include "fovea/parallel/sequence.h"
 
+#include <utility>
+
 #include "fovea/core/error.h"
 #include "fovea/nn/adaln.h"
 #include "fovea/nn/block.h"
+#include "fovea/nn/forward_context.h"
 #include "fovea/parallel/ring_attention.h"
 
 namespace fovea::parallel {
@@ -13,8 +16,6 @@ using nn::UnitForward;
 using Tensors = std::vector<at::Tensor>;
 
 constexpr int64_t kQkvBlocks = 3;
-
-thread_local int64_t tokens_of_region = 0;
 
 nn::UnitImpl& unit_at(torch::nn::Module& model, const std::string& path) {
   const auto modules = model.named_modules("", /*include_self=*/false);
@@ -91,21 +92,19 @@ CpMethod cp_method_of(const std::string& name) {
   return name == "ring" ? CpMethod::kRing : CpMethod::kAllToAll;
 }
 
-int64_t region_tokens() { return tokens_of_region; }
-
-RegionTokensScope::RegionTokensScope(int64_t tokens) : before_(tokens_of_region) {
-  tokens_of_region = tokens;
+int64_t region_tokens() {
+  const auto tokens = nn::forward_context().sequence_length;
+  FOVEA_CHECK(tokens > 0, "a shared sequence is asked for outside of its first and last unit");
+  return tokens;
 }
-
-RegionTokensScope::~RegionTokensScope() { tokens_of_region = before_; }
 
 int64_t SequenceGroups::padded_tokens() const {
   const auto ranks = cp.size() * sp.size();
-  return (tokens_of_region + ranks - 1) / ranks * ranks;
+  return (region_tokens() + ranks - 1) / ranks * ranks;
 }
 
 at::Tensor SequenceGroups::enter(const at::Tensor& x) const {
-  tokens_of_region = x.size(1);
+  nn::forward_context().sequence_length = x.size(1);
   const auto padded = pad_tokens(x, padded_tokens());
   const Exchange over_cp{cp, "tokens of cp"}, over_sp{sp, "tokens"};
   return over_sp.split(over_cp.split(padded, 1), 1);
@@ -113,12 +112,13 @@ at::Tensor SequenceGroups::enter(const at::Tensor& x) const {
 
 at::Tensor SequenceGroups::leave(const at::Tensor& x) const {
   const Exchange over_cp{cp, "tokens of cp"}, over_sp{sp, "tokens"};
-  return over_cp.join(over_sp.join(x, 1), 1).narrow(1, 0, tokens_of_region);
+  const auto tokens = std::exchange(nn::forward_context().sequence_length, 0);
+  return over_cp.join(over_sp.join(x, 1), 1).narrow(1, 0, tokens);
 }
 
 at::Tensor SequenceGroups::before_columns(const at::Tensor& x) const {
   const auto gathered = Exchange{sp, "tokens"}.gather(x, 1);
-  return cp.size() > 1 ? gathered : gathered.narrow(1, 0, tokens_of_region);
+  return cp.size() > 1 ? gathered : gathered.narrow(1, 0, region_tokens());
 }
 
 at::Tensor SequenceGroups::after_rows(const at::Tensor& x) const {

@@ -28,18 +28,6 @@ namespace fovea::parallel {
 // N of the region that this thread's forward is in, before padding.
 int64_t region_tokens();
 
-// While alive it is this number.
-class RegionTokensScope {
- public:
-  explicit RegionTokensScope(int64_t tokens);
-  ~RegionTokensScope();
-  RegionTokensScope(const RegionTokensScope&) = delete;
-  RegionTokensScope& operator=(const RegionTokensScope&) = delete;
-
- private:
-  int64_t before_;
-};
-
 // How ranks of cp attend to each other's tokens.
 enum class CpMethod { kAllToAll, kRing };
 // Of ParallelConfig::cp_method.

@@ -8,7 +8,7 @@
 #include "fovea/models/partitionings.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/variables.h"
-#include "fovea/nn/unit.h"
+#include "fovea/nn/forward_context.h"
 #include "fovea/train/bench/example_batch.h"
 #include "fovea/train/tasks/task.h"
 #include "fovea/train/tasks/tensor_batch.h"

@@ -142,16 +142,12 @@ TEST(AttentionTableTest, AFileThatIsNoTableIsNamedAndMadeAnew) {
 
 TEST(AttentionTableTest, AForwardPassThatRunsAgainIsChosenAsWithGradients) {
   const auto x = support::random({1, 1, 2, 8}, at::kFloat, 1), y = x.clone().requires_grad_();
-  EXPECT_FALSE(kernels::gradients_are_to_come(x, x, x));
-  EXPECT_TRUE(kernels::gradients_are_to_come(x, x, y));
+  EXPECT_FALSE(kernels::gradients_are_to_come(x, x, x, /*runs_again=*/false));
+  EXPECT_TRUE(kernels::gradients_are_to_come(x, x, y, /*runs_again=*/false));
   {
     const at::NoGradGuard none;
-    EXPECT_FALSE(kernels::gradients_are_to_come(y, y, y));
-    {
-      const kernels::AttentionRunsAgain again;
-      EXPECT_TRUE(kernels::gradients_are_to_come(y, y, y));
-    }
-    EXPECT_FALSE(kernels::gradients_are_to_come(y, y, y));
+    EXPECT_FALSE(kernels::gradients_are_to_come(y, y, y, /*runs_again=*/false));
+    EXPECT_TRUE(kernels::gradients_are_to_come(x, x, x, /*runs_again=*/true));
   }
 }
 

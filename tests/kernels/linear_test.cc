@@ -152,16 +152,16 @@ void put_away(const at::Tensor& weight, bool is_away) {
   storage->set_nbytes(is_away ? 0 : static_cast<size_t>(weight.nbytes()));
 }
 
-// A clone is no norm's any more.
 TEST_P(LinearTest, OfANormIsNormedAgainToTheBit) {
   const Inputs inputs = {x({3, 30, 20}), weight(12, 20), bias(12), random({20}, at::kFloat, 5),
                          random({20}, at::kFloat, 6)};
   const auto run = [&](bool is_norms) {
     return support::gradients(
         [&](const Inputs& in) {
+          std::optional<kernels::NormedRows> rows;
           const auto y = kernels::layer_norm(in[0], in[3].to(GetParam().parameter),
-                                             in[4].to(GetParam().parameter), 1e-6);
-          return kernels::linear(is_norms ? y : y.clone(), in[1], in[2]);
+                                             in[4].to(GetParam().parameter), 1e-6, &rows);
+          return kernels::linear(is_norms ? kernels::LinearInput(y, rows) : y, in[1], in[2]);
         },
         inputs);
   };
@@ -174,13 +174,16 @@ TEST(LinearTest, OfANormKeepsNothing) {
     const auto weight = random({48, 32}, at::kFloat, 2).requires_grad_();
     const auto scale = random({32}, at::kFloat, 3).requires_grad_();
     const auto owners_of = [](const at::Tensor& y) { return y.storage().use_count(); };
-    const auto y = kernels::layer_norm(x, scale, {}, 1e-6), copy = y.clone();
+    std::optional<kernels::NormedRows> rows;
+    const auto y = kernels::layer_norm(x, scale, {}, 1e-6, &rows), copy = y.clone();
+    ASSERT_TRUE(rows.has_value());
     const auto alone = owners_of(y), alone_copy = owners_of(copy);
-    const auto out = kernels::linear(y, weight, {}), of_copy = kernels::linear(copy, weight, {});
+    const auto out = kernels::linear({y, rows}, weight, {});
+    const auto of_copy = kernels::linear(copy, weight, {});
     EXPECT_EQ(owners_of(y), alone);
     EXPECT_GT(owners_of(copy), alone_copy);
     put_away(scale, true);
-    const auto kept = kernels::linear(y, weight, {});
+    const auto kept = kernels::linear({y, rows}, weight, {});
     put_away(scale, false);
     EXPECT_GT(owners_of(y), alone) << "the weight of the norm is not there";
     const auto gradient = [&](const at::Tensor& z) {

@@ -9,6 +9,7 @@
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
 #include "fovea/models/mae.h"
+#include "fovea/nn/forward_context.h"
 #include "tests/support/close.h"
 
 namespace fovea::models {

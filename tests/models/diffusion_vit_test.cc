@@ -15,6 +15,7 @@
 #include <regex>
 
 #include "fovea/core/error.h"
+#include "fovea/nn/forward_context.h"
 #include "fovea/nn/patchify.h"
 #include "tests/support/close.h"
 #include "tests/support/fields_from_json.h"

@@ -10,6 +10,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/models/weights.h"
+#include "fovea/nn/forward_context.h"
 #include "fovea/nn/patchify.h"
 #include "fovea/nn/pos_embed.h"
 #include "tests/support/close.h"

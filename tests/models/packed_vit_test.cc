@@ -12,6 +12,7 @@
 #include "fovea/models/registry.h"
 #include "fovea/models/vit.h"
 #include "fovea/models/vit_partitioning.h"
+#include "fovea/nn/forward_context.h"
 #include "fovea/parallel/partitioning_check.h"
 #include "tests/support/close.h"
 #include "tests/support/parity.h"

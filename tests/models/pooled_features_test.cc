@@ -7,6 +7,7 @@
 #include "fovea/core/error.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/vit.h"
+#include "fovea/nn/forward_context.h"
 #include "tests/support/close.h"
 
 namespace fovea::models {

@@ -10,6 +10,7 @@
 
 #include "fovea/models/t2t_vit.h"
 #include "fovea/models/weights.h"
+#include "fovea/nn/forward_context.h"
 #include "tests/support/close.h"
 #include "tests/support/fields_from_json.h"
 #include "tests/support/golden.h"

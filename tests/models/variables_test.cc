@@ -20,6 +20,7 @@
 #include "fovea/models/summary.h"
 #include "fovea/models/vit.h"
 #include "fovea/models/weights.h"
+#include "fovea/nn/forward_context.h"
 #include "fovea/nn/patchify.h"
 #include "fovea/weights/conversion.h"
 #include "tests/support/close.h"

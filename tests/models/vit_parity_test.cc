@@ -8,6 +8,7 @@
 #include <set>
 
 #include "fovea/models/vit.h"
+#include "fovea/nn/forward_context.h"
 #include "tests/support/fields_from_json.h"
 #include "tests/support/golden.h"
 

@@ -5,6 +5,7 @@
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
+#include "fovea/nn/forward_context.h"
 #include "tests/nn/layers_common.h"
 #include "tests/support/parity.h"
 

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "fovea/core/error.h"
+#include "fovea/nn/forward_context.h"
 #include "tests/nn/layers_common.h"
 
 namespace fovea::nn {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "fovea/nn/forward_context.h"
 #include "tests/nn/layers_common.h"
 #include "tests/support/parity.h"
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "fovea/core/error.h"
+#include "fovea/nn/forward_context.h"
 
 namespace fovea::nn {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "fovea/models/partitionings.h"
 #include "fovea/models/registry.h"
+#include "fovea/nn/forward_context.h"
 #include "fovea/parallel/recompute.h"
 #include "tests/parallel/run_ranks.h"
 #include "tests/support/parity.h"

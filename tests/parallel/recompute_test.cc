@@ -12,6 +12,7 @@
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu_allocator.h"
 #include "fovea/models/vit.h"
+#include "fovea/nn/forward_context.h"
 
 namespace fovea::parallel {
 namespace {

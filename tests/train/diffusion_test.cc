@@ -15,6 +15,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/models/registry.h"
+#include "fovea/nn/forward_context.h"
 #include "fovea/optim/param_groups.h"
 #include "fovea/train/diffusion/evaluation.h"
 #include "fovea/train/diffusion/row_draws.h"

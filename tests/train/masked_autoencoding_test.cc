@@ -16,6 +16,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/png.h"
+#include "fovea/nn/forward_context.h"
 #include "fovea/nn/patchify.h"
 #include "fovea/train/recipe/inference.h"
 #include "fovea/train/session.h"

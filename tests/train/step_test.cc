@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "fovea/core/error.h"
+#include "fovea/nn/forward_context.h"
 #include "fovea/train/session.h"
 #include "tests/support/parity.h"
 #include "tests/support/tolerance.h"

@@ -99,7 +99,8 @@ at::Tensor attention_probabilities(const at::Tensor& q, const at::Tensor& k, dou
 }
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
-                     const std::optional<AttentionDrop>& drop, const at::Tensor& key_mask) {
+                     const std::optional<AttentionDrop>& drop, const at::Tensor& key_mask,
+                     bool runs_again) {
   const auto dtype = q.scalar_type();
   const auto [path, is_as_float] = kernel_paths().of(KernelOp::kAttention, dtype);
   if (q.is_cpu() && dtype == at::kBFloat16 && is_as_float) {
@@ -118,7 +119,7 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
                  .expand({-1, -1, q.size(2), -1});
     }
     if (is_for_cpu_attention(q, v)) return CpuAttentionFunction::apply(q, k, v, mask, scale);
-    if (q.is_cuda()) return gpu_attention(q, k, v, mask, scale);
+    if (q.is_cuda()) return gpu_attention(q, k, v, mask, scale, runs_again);
     return at::scaled_dot_product_attention(q, k, v, mask, /*dropout_p=*/0.0,
                                             /*is_causal=*/false, scale);
   }

@@ -29,8 +29,6 @@ AttentionChoice choice_of(const std::string& name) {
       "attention '{}' is unknown; expected auto, own, flash, cudnn, efficient or math", name);
 }
 
-thread_local bool attention_runs_again = false;
-
 }  // namespace
 
 void choose_attention(const std::string& name, const c10::Device& device) {
@@ -52,15 +50,10 @@ void choose_attention(const std::string& name, const c10::Device& device) {
 
 AttentionChoice attention_choice() { return attention_state().choice; }
 
-AttentionRunsAgain::AttentionRunsAgain() : before_(attention_runs_again) {
-  attention_runs_again = true;
-}
-
-AttentionRunsAgain::~AttentionRunsAgain() { attention_runs_again = before_; }
-
-bool gradients_are_to_come(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+bool gradients_are_to_come(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           bool runs_again) {
   const bool takes_them = q.requires_grad() || k.requires_grad() || v.requires_grad();
-  return attention_runs_again || (at::GradMode::is_enabled() && takes_them);
+  return runs_again || (at::GradMode::is_enabled() && takes_them);
 }
 
 }  // namespace fovea::kernels

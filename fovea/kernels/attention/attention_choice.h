@@ -25,20 +25,9 @@ void choose_attention(const std::string& name, const c10::Device& device);
 
 AttentionChoice attention_choice();
 
-// While alive, a forward pass without gradients of this thread chooses as one with them: it will
-// run once more in backward, and is to give the same bits then.
-class AttentionRunsAgain {
- public:
-  AttentionRunsAgain();
-  ~AttentionRunsAgain();
-  AttentionRunsAgain(const AttentionRunsAgain&) = delete;
-  AttentionRunsAgain& operator=(const AttentionRunsAgain&) = delete;
-
- private:
-  bool before_;
-};
-
-// Whether attention of these is chosen as one whose gradients will be taken.
-bool gradients_are_to_come(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
+// Whether attention of these is chosen as one whose gradients will be taken. runs_again: see
+// attention().
+bool gradients_are_to_come(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           bool runs_again);
 
 }  // namespace fovea::kernels

@@ -94,6 +94,7 @@ struct AttentionInputs {
   const at::Tensor &q, &k, &v;
   const std::optional<at::Tensor>& mask;
   double scale;
+  bool runs_again;
 };
 
 at::Tensor run(const AttentionInputs& in) {
@@ -131,7 +132,7 @@ double seconds_of(AttentionKernel kernel, const AttentionInputs& in, bool has_gr
   const at::AutoGradMode records(has_gradient);
   const auto leaf = [&](const at::Tensor& x) { return x.detach().set_requires_grad(has_gradient); };
   const auto q = leaf(in.q), k = leaf(in.k), v = leaf(in.v), direction = in.q.detach();
-  const AttentionInputs leaves{q, k, v, in.mask, in.scale};
+  const AttentionInputs leaves{q, k, v, in.mask, in.scale, in.runs_again};
   try {
     return seconds_on_device(q.device(), [&] {
       const auto out = [&] {
@@ -154,7 +155,7 @@ bool is_capturing(const at::Tensor& x) {
 
 // Nothing: as libtorch has it.
 std::optional<AttentionKernel> fastest_kernel(const AttentionInputs& in) {
-  const bool has_gradient = gradients_are_to_come(in.q, in.k, in.v);
+  const bool has_gradient = gradients_are_to_come(in.q, in.k, in.v, in.runs_again);
   const AttentionShape shape{in.q.scalar_type(), in.q.size(0), in.q.size(1),        in.q.size(2),
                              in.k.size(2),       in.q.size(3), in.mask.has_value(), has_gradient};
   if (const auto known = attention_table().find(shape)) return known;
@@ -189,8 +190,8 @@ std::optional<AttentionKernel> wanted_kernel(const AttentionInputs& in) {
 TORCH_LIBRARY_FRAGMENT(fovea, m) { m.def("is_capturing(Tensor x) -> bool"); }
 
 at::Tensor gpu_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                         const std::optional<at::Tensor>& mask, double scale) {
-  const AttentionInputs in{q, k, v, mask, scale};
+                         const std::optional<at::Tensor>& mask, double scale, bool runs_again) {
+  const AttentionInputs in{q, k, v, mask, scale, runs_again};
   if (q.numel() == 0 || v.numel() == 0) return run(in);
   const auto kernel = wanted_kernel(in);
   if (!kernel) return run(in);

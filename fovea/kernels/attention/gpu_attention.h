@@ -15,7 +15,8 @@ namespace fovea::kernels {
 // nothing is measured, and a shape that is new then runs as libtorch has it. q: [B, H, N, K], k and
 // v: [B, H, M, K], mask: [B, 1 or H, N, M] -> [B, H, N, K].
 at::Tensor gpu_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                         const std::optional<at::Tensor>& mask, double scale);
+                         const std::optional<at::Tensor>& mask, double scale,
+                         bool runs_again = false);
 
 // Whether packed_gpu_attention is for heads of K of a dtype.
 bool takes_packed_attention(at::ScalarType dtype, int64_t head_dim, AttentionChoice choice);

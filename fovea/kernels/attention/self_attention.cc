@@ -54,9 +54,9 @@ SelfAttentionPath self_attention_path(const at::Tensor& qkv, int64_t N) {
   fail("attention has no path {}", kernel_path_name(path));
 }
 
-// qkv, num_heads, scale, offsets: as self_attention, within each of the sequences.
+// qkv, num_heads, scale, runs_again: as self_attention; within each of the sequences.
 at::Tensor attend(SelfAttentionPath path, const at::Tensor& qkv, int64_t num_heads, double scale,
-                  const std::vector<int64_t>& offsets) {
+                  const std::vector<int64_t>& offsets, bool runs_again) {
   switch (path) {
     case SelfAttentionPath::kFloats:
       return float_self_attention(qkv, num_heads, scale, offsets);
@@ -68,10 +68,10 @@ at::Tensor attend(SelfAttentionPath path, const at::Tensor& qkv, int64_t num_hea
   // A single sequence, or a batch of equal ones. Not parts[0] and so on: each would give a gradient
   // as large as all three, to be added up.
   const auto parts = qkv.unflatten(-1, {3, num_heads, -1})
-                         .permute({2, 0, 3, 1, 4})                  // [3, B, H, N, K]
-                         .unbind(0);                                // each [B, H, N, K]
-  const auto out = attention(parts[0], parts[1], parts[2], scale);  // [B, H, N, K]
-  return out.transpose(1, 2).flatten(2);                            // [B, N, D]
+                         .permute({2, 0, 3, 1, 4})  // [3, B, H, N, K]
+                         .unbind(0);                // each [B, H, N, K]
+  const auto out = attention(parts[0], parts[1], parts[2], scale, {}, {}, runs_again);
+  return out.transpose(1, 2).flatten(2);  // [B, H, N, K] -> [B, N, D]
 }
 
 void check_qkv(const at::Tensor& qkv, int64_t num_heads, double scale) {
@@ -114,14 +114,14 @@ std::vector<SequenceRun> runs_of(const at::Tensor& qkv, at::IntArrayRef offsets)
 
 }  // namespace
 
-at::Tensor self_attention(const at::Tensor& qkv, int64_t num_heads, double scale) {
+at::Tensor self_attention(const at::Tensor& qkv, int64_t num_heads, double scale, bool runs_again) {
   check_qkv(qkv, num_heads, scale);
   return attend(self_attention_path(qkv, qkv.size(1)), qkv, num_heads, scale,
-                even_offsets(qkv.size(0), qkv.size(1)));
+                even_offsets(qkv.size(0), qkv.size(1)), runs_again);
 }
 
 at::Tensor packed_self_attention(const at::Tensor& qkv, int64_t num_heads, double scale,
-                                 at::IntArrayRef offsets) {
+                                 at::IntArrayRef offsets, bool runs_again) {
   check_qkv(qkv, num_heads, scale);
   check_offsets(qkv, offsets);
   const int64_t head_dim = qkv.size(2) / (3 * num_heads);
@@ -137,7 +137,7 @@ at::Tensor packed_self_attention(const at::Tensor& qkv, int64_t num_heads, doubl
     const auto& [first, last, path] = runs[r];
     std::vector<int64_t> within;
     for (size_t s = first; s <= last; ++s) within.push_back(offsets[s] - offsets[first]);
-    outs.push_back(attend(path, rows[r], num_heads, scale, within));
+    outs.push_back(attend(path, rows[r], num_heads, scale, within, runs_again));
   }
   return outs.size() == 1 ? outs.front() : at::cat(outs, 1);  // [1, T, D]
 }

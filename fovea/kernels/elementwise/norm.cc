@@ -161,13 +161,14 @@ Tensors3 backward_cpu(const at::Tensor& dy, const at::Tensor& x, const OptionalT
 class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const OptionalTensor& weight,
-                            const OptionalTensor& bias, double eps) {
+                            const OptionalTensor& bias, double eps,
+                            std::optional<NormedRows>* made_of) {
     const auto rows = x.reshape({-1, x.size(-1)}).contiguous();  // [M, D]
     const WorkScope work("fovea::layer_norm", 0, 2 * bytes_of({rows}));
     const auto [y, mean, rstd] = norm_op().call(rows, weight, bias, eps);
     ctx->save_for_backward(
         {rows, weight.value_or(at::Tensor()), mean, rstd, bias.value_or(at::Tensor())});
-    ctx->saved_data["eps"] = eps;
+    if (made_of) *made_of = {rows, weight.value_or(at::Tensor()), bias.value_or(at::Tensor()), eps};
     return y.view(x.sizes());
   }
 
@@ -177,7 +178,7 @@ class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
     const WorkScope work("fovea::layer_norm_backward", 0, 3 * bytes_of({dy}));
     const auto [dx, dweight, dbias] = norm_backward_op().call(
         dy, saved[0], where_defined(saved[1]), saved[2], saved[3], saved[4].defined());
-    return {dx.view(gradients[0].sizes()), dweight, dbias, at::Tensor()};
+    return {dx.view(gradients[0].sizes()), dweight, dbias, {}, {}};
   }
 };
 
@@ -216,11 +217,13 @@ TORCH_LIBRARY_IMPL(fovea, Meta, m) {
 }
 
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                      double eps) {
+                      double eps, std::optional<NormedRows>* rows) {
   check_length("layer_norm", "weight", x, weight);
   check_length("layer_norm", "bias", x, bias);
   if (has_norm_kernel(x) && x.numel() > 0) {
-    return LayerNormFunction::apply(x, as_float(weight), as_float(bias), eps);
+    auto y = LayerNormFunction::apply(x, as_float(weight), as_float(bias), eps, rows);
+    if (rows && !y.requires_grad()) rows->reset();
+    return y;
   }
   // libtorch's own: float64, and a GPU without our module or with wider rows. It wants parameters
   // in the dtype of x.
@@ -231,20 +234,11 @@ at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::T
   return y.to(x.scalar_type());
 }
 
-std::optional<NormedRows> normed_rows(const at::Tensor& y) {
-  using Node = torch::autograd::CppNode<LayerNormFunction>;
-  const auto function = y.grad_fn();
-  const auto* node = dynamic_cast<const Node*>(function.get());
-  if (!node) return std::nullopt;
-  const auto saved = node->ctx_.get_saved_variables();
-  NormedRows normed{saved[0], saved[1], saved[4], node->ctx_.saved_data.at("eps").toDouble()};
-  if (!is_there(normed.weight) || !is_there(normed.bias)) return std::nullopt;
-  return normed;
-}
+bool NormedRows::are_there() const { return is_there(weight) && is_there(bias); }
 
 at::Tensor norm_again(const NormedRows& normed) {
-  FOVEA_CHECK(is_there(normed.weight) && is_there(normed.bias),
-              "layer_norm again of {} rows: its weight is not there any more", normed.x.size(0));
+  FOVEA_CHECK(normed.are_there(), "layer_norm again of {} rows: its weight is not there any more",
+              normed.x.size(0));
   const WorkScope work("fovea::layer_norm", 0, 2 * bytes_of({normed.x}));
   return std::get<0>(norm_op().call(normed.x, where_defined(normed.weight),
                                     where_defined(normed.bias), normed.eps));

@@ -7,21 +7,21 @@
 
 namespace fovea::kernels {
 
-// x: [..., D], weight and bias: [D] or undefined -> [..., D] in the dtype of x.
-at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                      double eps);
-
-// What layer_norm made rows of. Whoever wants them in the backward pass keeps this, which
+// What layer_norm makes rows of. Whoever wants them in the backward pass keeps this, which
 // layer_norm keeps anyhow, and makes them again.
 struct NormedRows {
   at::Tensor x;             // [M, D]
   at::Tensor weight, bias;  // [D] float32 or undefined
   double eps;
+
+  // False: the weights have been put away since (parallel.dp_shard).
+  bool are_there() const;
 };
 
-// Of y as layer_norm returned it. None: another tensor, one without a gradient, or one whose
-// weights have been put away since (parallel.dp_shard).
-std::optional<NormedRows> normed_rows(const at::Tensor& y);
+// x: [..., D], weight and bias: [D] or undefined -> [..., D] in the dtype of x. rows: becomes what
+// they are made of; none where no gradient is taken of them, or where they cannot be made again.
+at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                      double eps, std::optional<NormedRows>* rows = nullptr);
 
 // -> [M, D], the bits that there were.
 at::Tensor norm_again(const NormedRows& normed);

@@ -210,7 +210,7 @@ at::Tensor fp8_linear(const at::Tensor& x, const std::optional<HiddenActivation>
   check_fp8_linear(x, activation, weight);
   if (x.numel() == 0) {  // there is nothing to scale
     return activation ? linear_of_activation({x, {}}, *activation, weight, bias)
-                      : linear(x, weight, bias);
+                      : kernels::linear(x, weight, bias);
   }
   auto layer = c10::make_intrusive<Fp8Layer>();
   layer->scaling = scaling;

@@ -187,24 +187,31 @@ void check_residual(const at::Tensor& residual, const at::Tensor& x, const at::T
       c10::str(at::IntArrayRef(expected)), c10::toString(x.scalar_type()));
 }
 
+std::optional<NormedRows> rows_that_are_there(const LinearInput& input) {
+  return input.normed && input.normed->are_there() ? input.normed : std::nullopt;
+}
+
 }  // namespace
 
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+at::Tensor linear(const LinearInput& input, const at::Tensor& weight, const at::Tensor& bias,
                   const at::Tensor& residual) {
+  const auto& x = input.x;
   check_widths(x.dim() ? x.size(-1) : 0, weight);
   check_residual(residual, x, weight);
   return LinearFunction::apply(x, weight, where_defined(bias), where_defined(residual),
-                               AroundProduct{.normed = normed_rows(x)});
+                               AroundProduct{.normed = rows_that_are_there(input)});
 }
 
-HiddenFeatures linear_to_activation(const at::Tensor& x, const HiddenActivation& activation,
+HiddenFeatures linear_to_activation(const LinearInput& input, const HiddenActivation& activation,
                                     const at::Tensor& weight, const at::Tensor& bias) {
+  const auto& x = input.x;
   check_widths(x.dim() ? x.size(-1) : 0, weight);
   HiddenFeatures hidden;
   const bool gives_gelu = takes_gelu(case_of_input(as_rows(x), weight.size(0)), activation);
-  hidden.before = LinearFunction::apply(
-      x, weight, where_defined(bias), where_defined({}),
-      AroundProduct{.normed = normed_rows(x), .gelu = gives_gelu ? &hidden.after : nullptr});
+  hidden.before =
+      LinearFunction::apply(x, weight, where_defined(bias), where_defined({}),
+                            AroundProduct{.normed = rows_that_are_there(input),
+                                          .gelu = gives_gelu ? &hidden.after : nullptr});
   if (gives_gelu) hidden.after = hidden.after.view(hidden.before.sizes());
   return hidden;
 }

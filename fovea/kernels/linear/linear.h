@@ -3,17 +3,31 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
+#include <utility>
+
 #include "fovea/kernels/elementwise/activation.h"
+#include "fovea/kernels/elementwise/norm.h"
 
 namespace fovea::kernels {
+
+// What a product is of: a tensor, or what layer_norm has made, of which the backward pass keeps
+// what the norm keeps anyhow, and norms again.
+struct LinearInput {
+  LinearInput(at::Tensor tensor) : x(std::move(tensor)) {}  // NOLINT: as a tensor
+  LinearInput(at::Tensor tensor, std::optional<NormedRows> rows)
+      : x(std::move(tensor)), normed(std::move(rows)) {}
+
+  at::Tensor x;  // [..., K]
+  std::optional<NormedRows> normed;
+};
 
 // y = x W^T + b (+ residual). x: [..., K], weight: [N, K], bias: [N] or undefined, residual: as y,
 // or undefined -> [..., N].
 // Computes in the dtype of x: float32 parameters are cast when x is bfloat16, and their gradients
 // come back in the parameters' own dtype, accumulated in float32. That rule is all that mixed
-// precision needs of a model. On a GPU bias and residual are added before the sum is rounded. Of an
-// x that layer_norm has made the backward pass keeps what the norm keeps anyhow, and norms again.
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+// precision needs of a model. On a GPU bias and residual are added before the sum is rounded.
+at::Tensor linear(const LinearInput& x, const at::Tensor& weight, const at::Tensor& bias,
                   const at::Tensor& residual = {});
 
 // The hidden features of a feed-forward layer.
@@ -24,7 +38,7 @@ struct HiddenFeatures {
 
 // linear(), with what the activation makes of it where that costs no pass over memory: gelu_tanh on
 // a GPU, of the sum before it is rounded.
-HiddenFeatures linear_to_activation(const at::Tensor& x, const HiddenActivation& activation,
+HiddenFeatures linear_to_activation(const LinearInput& x, const HiddenActivation& activation,
                                     const at::Tensor& weight, const at::Tensor& bias);
 
 // linear(activate(x.before, activation), weight, bias, residual), to the bit, its gradients too;

@@ -9,7 +9,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/models/variables.h"
-#include "fovea/nn/unit.h"
+#include "fovea/nn/forward_context.h"
 #include "fovea/optim/adamw.h"
 #include "fovea/optim/clip.h"
 #include "fovea/optim/config.h"

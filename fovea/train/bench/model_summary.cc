@@ -3,7 +3,7 @@
 #include "fovea/kernels/meta_kernels.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/variables.h"
-#include "fovea/nn/unit.h"
+#include "fovea/nn/forward_context.h"
 #include "fovea/train/bench/example_batch.h"
 #include "fovea/train/tasks/task.h"
 

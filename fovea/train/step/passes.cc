@@ -14,7 +14,7 @@
 #include "fovea/core/trace.h"
 #include "fovea/kernels/out_of_memory.h"
 #include "fovea/models/variables.h"
-#include "fovea/nn/replay_scope.h"
+#include "fovea/nn/forward_context.h"
 #include "fovea/train/step/loss_of_batch.h"
 #include "fovea/train/step/pass_size.h"
 
