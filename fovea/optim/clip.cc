@@ -163,6 +163,7 @@ void clip_gradients_adaptively(const std::vector<ParamSpec>& params, double max_
 }
 
 bool scale_gradients(const at::Tensor& flat_grad, const at::Tensor& clip_state) {
+  if (flat_grad.is_meta()) return true;  // no value is there to be scaled, or to be bad
   const at::NoGradGuard no_grad;
   const auto host = clip_state.cpu();
   const auto* state = host.const_data_ptr<double>();

@@ -41,7 +41,7 @@ void FlatOptimizer::step(double lr, const StepExtras& extras) {
     int64_t bytes = 3 * static_cast<int64_t>(flat_.param().nbytes()) +
                     2 * kernels::bytes_of({extras.average}) + kernels::bytes_of({copies});
     for (const auto& [name, moment] : state_) bytes += 2 * static_cast<int64_t>(moment.nbytes());
-    const kernels::WorkScope work("fovea::optimizer_update", 0, bytes);
+    const kernels::WorkScope work(kUpdateWork, 0, bytes);
     if (update_in_one_pass(lr, extras, copies)) return true;
     update_around(lr, extras);
     return false;

@@ -12,6 +12,9 @@
 
 namespace fovea::optim {
 
+// The update to those who listen to work (kernels/work_scope.h).
+inline constexpr const char* kUpdateWork = "fovea::optimizer_update";
+
 class FlatOptimizer : public Optimizer {
  public:
   void step(double lr, const StepExtras& extras) final;

@@ -17,7 +17,6 @@
 #include "fovea/train/ranks.h"
 #include "fovea/train/session.h"
 #include "fovea/train/state/mesh_state.h"
-#include "fovea/train/step/fp8_start.h"
 #include "fovea/train/step/step.h"
 
 namespace fovea::plan {
@@ -61,18 +60,6 @@ class ObservedTask : public train::Task {
   std::unique_ptr<train::Task> task_;
   std::function<void()> on_loss_;
 };
-
-// FP8 as on a GPU that has it.
-void start_fp8(train::MeshState& state) {
-  const auto& mode = state.config.device.fp8;
-  if (mode == "off") return;
-  auto layers = train::fp8_candidates(*state.model);
-  if (mode != "auto") train::check_fp8_layers(mode, layers);
-  state.fp8 = std::make_unique<train::Fp8Layers>(
-      std::move(layers), mode == "delayed" ? train::Fp8Scale::kDelayed : train::Fp8Scale::kCurrent,
-      at::kMeta, state.mesh.world().all(), /*keeps_codes=*/state.shards == nullptr);
-  state.options.fp8 = state.fp8.get();
-}
 
 // Shares are in the memory of the host, but not where that is what computes.
 bool is_offloaded(const train::MeshState& state) {
@@ -204,7 +191,7 @@ Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& 
                          options_of(config, result.micro_batch_size));
   state.model->train();
   state.options.scaler = nullptr;  // there are no numbers that a scale could follow from
-  start_fp8(state);
+  state.start_fp8(result.micro_batch_size, /*saved=*/nullptr);
   train::ExampleBatches examples(config, *state.model, state.options.compute.dtype);
   meta_kernels.set_conditions(examples.has_all_patches());
   // The last micro-batch may be a smaller one.
@@ -222,24 +209,23 @@ Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& 
     auto& most = result.memory.activations;
     most = std::max(most, memory.bytes() - at_rest);
   });
+  const train::StepParts parts{.model = *state.model,
+                               .task = task,
+                               .optimizer = *state.optimizer,
+                               .options = state.options,
+                               .ema = state.ema.get()};
   const int64_t at_start = result.memory.state() + result.memory.host.state();
   for (int64_t step = 0; step < 2; ++step) {
     result.memory.activations = 0;
     at_rest = memory.bytes();
     trace.clear();
     memory.reset_peak();
-    on_meta([&] {
-      train::prepare_step({.model = *state.model,
-                           .task = task,
-                           .optimizer = *state.optimizer,
-                           .options = state.options},
-                          input, step);
-    });
+    train::PreparedStep prepared;
+    on_meta([&] { prepared = train::prepare_step(parts, input, step); });
     trace.add({.kind = Event::Kind::kUpdate});
     result.memory.working = memory.peak() - at_start;
     if (is_offloaded(state)) memory.reset_peak();  // from here on the host works
-    state.optimizer->step(/*lr=*/1e-3);
-    if (state.ema) state.ema->update(step);
+    train::apply_step(parts, prepared, /*lr=*/1e-3);
     trace.add({.kind = Event::Kind::kEnd});
     (is_offloaded(state) ? result.memory.host_working : result.memory.working) =
         memory.peak() - at_start;

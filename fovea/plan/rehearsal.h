@@ -39,9 +39,9 @@ struct RankMemory : StateMemory {
 };
 
 // Note [Rehearsal]
-// The code that trains runs here as well: models, ModelParallel, ShardedParams, GradientReducer,
-// prepare_step and the optimizer, with tensors of the meta device, which have a shape and no
-// memory, and groups that note each collective and move nothing. So shapes, parts, the sequence of
+// The code that trains runs here as well: MeshState, prepare_step and apply_step, with tensors of
+// the meta device, which have a shape and no memory, and groups that note each collective and move
+// nothing. So shapes, parts, the sequence of
 // collectives and the lifetime of every tensor are those of training, and no formula repeats them.
 // Three micro-batches stand for all: those between the first and the last are alike, also where a
 // loss of the whole batch goes over them twice. The step is the second one, since the first learns

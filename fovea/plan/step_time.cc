@@ -75,8 +75,9 @@ StepTime step_time(const Rehearsal& rehearsal, const MachineProfile& machine,
   rehearsal.for_each([&](const Event& event) {
     const double products = (event.flops - event.fp8_flops) / machine.flops(dtype) +
                             (event.fp8_flops > 0 ? event.fp8_flops / machine.fp8_flops() : 0);
-    const double memory =
-        kTensorsMoved * static_cast<double>(event.made_bytes) / (1e9 * machine.memory_bandwidth);
+    const double memory = std::max(kTensorsMoved * static_cast<double>(event.made_bytes),
+                                   static_cast<double>(event.update_bytes)) /
+                          (1e9 * machine.memory_bandwidth);
     result.products += products;
     result.memory += memory;
     now += products + memory;

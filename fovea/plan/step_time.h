@@ -33,7 +33,8 @@ struct StepTime {
 
 // Note [Step time]
 // The rank's events are played one after the other. Work takes FLOPs / rate plus three times the
-// bytes of what was made / memory bandwidth: a tensor is written once, and two are read for it. A
+// bytes of what was made / memory bandwidth: a tensor is written once, and two are read for it; the
+// optimizer's update, which makes none, at least what it reads and writes in place. A
 // collective takes its link (within the node, or between nodes) from its start, or from the end of
 // the one before it on that link, while work goes on; waiting for it takes what is left. So what
 // overlaps and what does not is as the code has it. Loading data, launching kernels and ranks that

@@ -4,9 +4,11 @@
 #include <ATen/record_function.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "fovea/core/error.h"
+#include "fovea/optim/flat_optimizer.h"
 #include "fovea/train/bench/product_flops.h"
 
 namespace fovea::plan {
@@ -19,6 +21,9 @@ thread_local Trace* current_trace = nullptr;
 std::unique_ptr<at::ObserverContext> count_operation(const at::RecordFunction& function) {
   if (current_trace != nullptr) {
     current_trace->add_product(train::product_flops(function), train::is_fp8_product(function));
+    if (std::string_view(function.name()) == optim::kUpdateWork) {
+      current_trace->add_update(function.inputs().at(1).toInt());
+    }
   }
   return nullptr;
 }
@@ -85,6 +90,7 @@ void Trace::add(Event event) {
   event.fp8_flops = std::exchange(fp8_flops_, 0);
   event.flops = std::exchange(flops_, 0) + event.fp8_flops;
   event.made_bytes = made - std::exchange(made_before_, made);
+  event.update_bytes = std::exchange(update_bytes_, 0);
   events_.push_back(std::move(event));
 }
 
@@ -92,6 +98,7 @@ void Trace::clear() {
   events_.clear();
   flops_ = fp8_flops_ = 0;
   made_before_ = made_bytes_();
+  update_bytes_ = 0;
 }
 
 std::shared_ptr<parallel::Communicator> Trace::make_group(const std::vector<int64_t>& ranks,

@@ -29,9 +29,10 @@ struct Event {
   };
   Kind kind = Kind::kStart;
   // Work since the event before.
-  double flops = 0;        // of products, 2 a multiply-add
-  double fp8_flops = 0;    // of those in FP8
-  int64_t made_bytes = 0;  // of the tensors that were made
+  double flops = 0;          // of products, 2 a multiply-add
+  double fp8_flops = 0;      // of those in FP8
+  int64_t made_bytes = 0;    // of the tensors that were made
+  int64_t update_bytes = 0;  // that the optimizer's update reads and writes in place
 
   // Of kStart; kWait has the id alone.
   int64_t id = 0;
@@ -69,13 +70,14 @@ class Trace {
   std::vector<Group>& groups() { return groups_; }
 
   void add_product(double flops, bool is_fp8) { (is_fp8 ? fp8_flops_ : flops_) += flops; }
+  void add_update(int64_t bytes) { update_bytes_ += bytes; }
 
  private:
   std::function<int64_t()> made_bytes_;
   std::vector<Event> events_;
   std::vector<Group> groups_;
   double flops_ = 0, fp8_flops_ = 0;  // since the last event
-  int64_t made_before_ = 0;
+  int64_t made_before_ = 0, update_bytes_ = 0;
   uint64_t callback_ = 0;
 };
 

@@ -144,6 +144,7 @@ inline ShardedRun run_sharded(const TrainConfig& config, const parallel::DeviceM
     const auto name = std::to_string(step) + "/";
     const auto number = [](double value) { return at::full({1}, value, at::kDouble); };
     result.losses[name + "loss"] = number(outcome.loss);
+    result.losses[name + "weight"] = number(outcome.weight);
     result.losses[name + "grad_norm"] = number(outcome.grad_norm);
     for (const auto& [sum, value] : outcome.sums) result.losses[name + sum] = number(value);
     for (auto& [param, gradient] :

@@ -155,6 +155,38 @@ TEST(MeshPlanTest, OffloadedSharesAreMemoryOfTheHost) {
   EXPECT_EQ(rehearse(config, copies, 0).memory.host_peak(), 0);
 }
 
+// The update is the optimizer's one pass, with clipping, the average and the copies of weights: in
+// place, so that it makes nothing of the size of the model, and takes what it moves.
+TEST(MeshPlanTest, TheUpdateIsOnePass) {
+  const data::testing::TempDir folder;
+  auto config = large_config(folder);
+  const MeshShape mesh{{8, 1, 1, 1}};
+  config.parallel = mesh_of(mesh);
+  config.data.global_batch_size = 8;
+  config.trainer.micro_batch_size = 1;
+  config.trainer.max_grad_norm = 1;
+  config.trainer.ema.enabled = true;
+  const auto rehearsal = rehearse(config, mesh, 0);
+  int64_t made = 0, moved = 0;
+  bool is_update = false;
+  rehearsal.for_each([&](const Event& event) {
+    if (is_update) {
+      made += event.made_bytes;
+      moved += event.update_bytes;
+    }
+    is_update |= event.kind == Event::Kind::kUpdate;
+  });
+  const int64_t parameters = 4 * rehearsal.num_parameters;
+  EXPECT_LT(made, parameters / 100);
+  // Reads of all five, writes of all but the gradients.
+  EXPECT_NEAR(static_cast<double>(moved), 9.0 * static_cast<double>(parameters),
+              0.01 * 9.0 * static_cast<double>(parameters));
+  auto machine = machine_profile("h200x8");
+  machine.memory_bandwidth = 1e-6;
+  EXPECT_GE(step_time(rehearsal, machine, at::kFloat).memory,
+            static_cast<double>(moved) / (1e9 * machine.memory_bandwidth));
+}
+
 // UNETR's convolutions: three products of each, but for the gradient of the images.
 TEST(MeshPlanTest, FlopsOfConvolutionsAreCounted) {
   const data::testing::TempDir folder;

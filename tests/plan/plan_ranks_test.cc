@@ -12,7 +12,6 @@
 #include "fovea/train/state/mesh_state.h"
 #include "tests/parallel/run_ranks.h"
 #include "tests/train/model_cases.h"
-#include "tests/train/step_gradients.h"
 
 namespace fovea::plan {
 namespace {
@@ -81,10 +80,8 @@ Measured train_two_steps(const train::TrainConfig& config, const DeviceMesh& mes
     for (auto& [axis, group] : groups) group->reset_counts();
     auto batch = source.loader->next();
     memory.reset_peak();
-    train::testing::gradients_of_step(*state.model, *state.task, *state.optimizer, batch, step,
-                                      state.options);
-    state.optimizer->step(1e-3);
-    state.ema->update(step);
+    const auto prepared = train::prepare_step(state.step_parts(), batch, step);
+    train::apply_step(state.step_parts(), prepared, 1e-3);
   }
   result.peak = memory.peak();
   for (const auto& [axis, group] : groups) {

@@ -154,6 +154,16 @@ at::Tensor clip_state_cpu(const at::Tensor& grad, double max_norm, double grad_s
   return state;
 }
 
+// On the meta device: no element is touched, and nothing made but the state.
+void adamw_step_meta(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                     const at::Tensor&, const at::Tensor&, const OptionalTensor&,
+                     const OptionalTensor&, const OptionalTensor&) {}
+
+at::Tensor clip_state_meta(const at::Tensor& grad, double /*max_norm*/, double /*grad_scale*/,
+                           const OptionalTensor& /*loss*/, const OptionalTensor& /*before*/) {
+  return at::empty({kClipElements}, grad.options().dtype(at::kDouble));
+}
+
 void check_state(const char* name, const at::Tensor& x, int64_t size, const at::Tensor& grad) {
   if (!x.defined()) return;
   FOVEA_CHECK(x.numel() == size && x.scalar_type() == at::kDouble && x.device() == grad.device() &&
@@ -176,6 +186,10 @@ TORCH_LIBRARY_FRAGMENT(fovea, m) {
 TORCH_LIBRARY_IMPL(fovea, CPU, m) {
   m.impl("adamw_step", adamw_step_cpu);
   m.impl("clip_state", clip_state_cpu);
+}
+TORCH_LIBRARY_IMPL(fovea, Meta, m) {
+  m.impl("adamw_step", adamw_step_meta);
+  m.impl("clip_state", clip_state_meta);
 }
 
 bool has_adamw_step(c10::Device device) { return has_kernel(adamw_step_op(), device); }

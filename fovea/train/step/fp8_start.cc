@@ -69,6 +69,14 @@ NamedLinears named(const NamedLinears& layers, const std::vector<std::string>& n
   return chosen;
 }
 
+// Of auto.
+NamedLinears chosen(const NamedLinears& layers, const TrainConfig& config, c10::Device device,
+                    const Fp8Start& start, parallel::Communicator& all) {
+  if (start.saved) return named(layers, Fp8Layers::names_in(*start.saved));
+  if (device.is_meta()) return layers;
+  return named(layers, chosen_by_first(layers, config, device, start, all));
+}
+
 // Throws ConfigError where `mode` cannot be.
 void check_fp8(const std::string& mode, c10::Device device, const NamedLinears& layers) {
   if (!device.is_cpu() && !kernels::has_fp8_products(device)) {
@@ -77,7 +85,11 @@ void check_fp8(const std::string& mode, c10::Device device, const NamedLinears& 
         "8.9 or more. Set fp8=off, or auto",
         mode, device.str());
   }
-  check_fp8_layers(mode, layers);
+  if (!layers.empty()) return;
+  fail<ConfigError>(
+      "device.fp8: found {}, but no linear layer of a block has widths that are multiples of {}; "
+      "expected such a model, or fp8=off",
+      mode, kernels::kFp8Alignment);
 }
 
 // Every rank's device has it: they are not always alike.
@@ -87,14 +99,6 @@ bool all_have_fp8(c10::Device device, parallel::Communicator& all) {
 }
 
 }  // namespace
-
-void check_fp8_layers(const std::string& mode, const NamedLinears& layers) {
-  if (!layers.empty()) return;
-  fail<ConfigError>(
-      "device.fp8: found {}, but no linear layer of a block has widths that are multiples of {}; "
-      "expected such a model, or fp8=off",
-      mode, kernels::kFp8Alignment);
-}
 
 std::unique_ptr<Fp8Layers> make_fp8(const TrainConfig& config, models::Model& model,
                                     c10::Device device, const Fp8Start& start) {
@@ -107,15 +111,15 @@ std::unique_ptr<Fp8Layers> make_fp8(const TrainConfig& config, models::Model& mo
       log_info("device.fp8: off, for not every device here multiplies FP8");
       return nullptr;
     }
-    const auto names = start.saved ? Fp8Layers::names_in(*start.saved)
-                                   : chosen_by_first(layers, config, device, start, all);
-    return std::make_unique<Fp8Layers>(named(layers, names), Fp8Scale::kCurrent, device, all,
-                                       !start.are_gathered);
+    return std::make_unique<Fp8Layers>(chosen(layers, config, device, start, all),
+                                       Fp8Scale::kCurrent, device, all, !start.are_gathered);
   }
   check_fp8(mode, device, layers);
-  log_info(fmt::format(
-      "device.fp8: {} linear layers of blocks train in FP8, with {} scaling{}", layers.size(), mode,
-      device.is_cpu() ? "; a CPU has none, and takes longer than with fp8=off" : ""));
+  if (!device.is_meta()) {
+    log_info(fmt::format(
+        "device.fp8: {} linear layers of blocks train in FP8, with {} scaling{}", layers.size(),
+        mode, device.is_cpu() ? "; a CPU has none, and takes longer than with fp8=off" : ""));
+  }
   auto made = std::make_unique<Fp8Layers>(
       std::move(layers), mode == "delayed" ? Fp8Scale::kDelayed : Fp8Scale::kCurrent, device, all,
       !start.are_gathered);

@@ -23,12 +23,10 @@ struct Fp8Start {
   MeasureLinear measure = nullptr;
 };
 
-// Throws ConfigError where there is no layer for `mode`, which is neither off nor auto.
-void check_fp8_layers(const std::string& mode, const NamedLinears& layers);
-
 // Sets up the model, whose layers are shared out; null where device.fp8 is off, or auto and the
 // device of some rank does not multiply FP8. auto takes the layers of a checkpoint, whoever chose
-// them; else the first rank measures, for all of them. Model and ranks outlive what is returned.
+// them; else the first rank measures, for all of them; on the meta device, which stands for a GPU
+// that multiplies FP8, each layer counts as faster. Model and ranks outlive what is returned.
 // Collective. Throws ConfigError where a GPU has no FP8, or the model no layer for it.
 std::unique_ptr<Fp8Layers> make_fp8(const TrainConfig& config, models::Model& model,
                                     c10::Device device, const Fp8Start& start);
