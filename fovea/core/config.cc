@@ -147,9 +147,7 @@ std::vector<ConfigKey> list_keys(const SectionBinding& config) {
 
 void read_config_text(const SectionBinding& config, std::string_view yaml,
                       const std::string& source, const std::vector<std::string>& overrides) {
-  std::vector<std::string> all_keys;
-  for (auto& key : list_keys(config)) all_keys.push_back(std::move(key.key));
-  ConfigReader reader(source, std::move(all_keys));
+  ConfigReader reader(source, config);
   ConfigNode root = parse_config_yaml(yaml, source);
   const ConfigNode written = overrides.empty() ? ConfigNode() : root;
   std::string malformed;  // overrides that could not be put into the tree
@@ -173,11 +171,9 @@ void read_config_text(const SectionBinding& config, std::string_view yaml,
 
 void read_changed(const SectionBinding& base, const ConfigTree& changes, const std::string& source,
                   const SectionBinding& out) {
-  std::vector<std::string> all_keys;
-  for (auto& key : list_keys(base)) all_keys.push_back(std::move(key.key));
   ConfigNode root = to_node(base);
   if (!changes.empty()) merge_changes(base, changes.root, root);
-  ConfigReader reader(source, std::move(all_keys));
+  ConfigReader reader(source, base);
   reader.read_root(out, root);
   reader.throw_faults();
   out.check();

@@ -72,9 +72,8 @@ FieldOptions range_to_name(const ScalarBinding& number, const FieldOptions& opti
 
 }  // namespace
 
-ConfigReader::ConfigReader(std::string source, std::vector<std::string> all_keys)
-    : source_{std::make_shared<const std::string>(std::move(source)), 0},
-      all_keys_(std::move(all_keys)) {}
+ConfigReader::ConfigReader(std::string source, const SectionBinding& config)
+    : source_{std::make_shared<const std::string>(std::move(source)), 0}, config_(config) {}
 
 void ConfigReader::add_fault(const ConfigOrigin& origin, const std::string& key,
                              const std::string& message) {
@@ -200,7 +199,7 @@ void ConfigReader::read_optional(const OptionalBinding& optional, const FieldOpt
   if (value->kind() == ConfigBinding::Kind::kScalar) {
     // Say of an optional that it may be left empty: re-word the fault of the value inside.
     const ConfigPrototype probe = optional.prototype();
-    ConfigReader quiet(*source_.source, {});
+    ConfigReader quiet(*source_.source, config_);
     quiet.read(*probe.binding, options, node, key);
     if (quiet.num_faults_ > 0 && options.choices.empty()) {
       const auto& scalar = static_cast<const ScalarBinding&>(*probe.binding);
@@ -435,7 +434,9 @@ std::string ConfigReader::unknown_key_message(const std::string& name,
     }
   }
   if (elsewhere.empty()) {
-    const std::string guess = nearest_key(name, known, all_keys_);
+    std::vector<std::string> all_keys;  // listed here alone: it takes longer than reading does
+    for (auto& each : list_keys(config_)) all_keys.push_back(std::move(each.key));
+    const std::string guess = nearest_key(name, known, all_keys);
     if (!guess.empty()) elsewhere = fmt::format("; did you mean {}?", guess);
     if (std::find(known.begin(), known.end(), guess) != known.end()) {
       faulty_keys_.push_back(join_key(key, guess));

@@ -18,8 +18,8 @@ struct ConfigFault {
 
 class ConfigReader {
  public:
-  // all_keys: every key of the config, for suggestions across sections.
-  ConfigReader(std::string source, std::vector<std::string> all_keys);
+  // config: whose keys are suggested, across its sections; outlives this.
+  ConfigReader(std::string source, const SectionBinding& config);
 
   void read_root(const SectionBinding& config, const ConfigNode& root);
   void add_fault(const ConfigOrigin& origin, const std::string& key, const std::string& message);
@@ -69,7 +69,7 @@ class ConfigReader {
   ConfigOrigin origin_of(const std::string& key) const;
 
   ConfigOrigin source_;
-  std::vector<std::string> all_keys_;
+  const SectionBinding& config_;
   std::map<std::string, ConfigOrigin> origins_;  // by full key
   std::vector<ConfigFault> faults_;
   std::vector<std::string> faulty_keys_;  // full keys whose value could not be read
