@@ -29,9 +29,7 @@ void add_attention(Partitioning& partitioning, const std::string& path,
                                 .split = Split::kColumn,
                                 .blocks = 3,
                                 .groups = heads,
-                                .groups_name = "num_heads",
-                                .drop = "attn_drop",
-                                .drop_dim = 1});
+                                .groups_name = "num_heads"});
   partitioning.rules.push_back({.pattern = path + ".proj.*",
                                 .split = Split::kRow,
                                 .groups = heads,
@@ -53,9 +51,7 @@ void add_parallel_scaling(Partitioning& partitioning, const std::string& path,
                                 .blocks = 3,
                                 .lead = features,
                                 .groups = heads,
-                                .groups_name = "num_heads",
-                                .drop = "attn_drop",
-                                .drop_dim = 1});
+                                .groups_name = "num_heads"});
   if (!block.attention.qkv_bias) {
     partitioning.rules.push_back({.pattern = path + ".mlp_bias",
                                   .split = Split::kColumn,
@@ -67,8 +63,7 @@ void add_parallel_scaling(Partitioning& partitioning, const std::string& path,
                                 .split = Split::kRow,
                                 .lead = is_one ? dim : 0,
                                 .groups = features,
-                                .groups_name = name,
-                                .drop = "mlp_drop"});
+                                .groups_name = name});
   if (!is_one) {
     partitioning.rules.push_back({.pattern = path + ".attn_out_proj.*",
                                   .split = Split::kRow,
@@ -105,8 +100,7 @@ void add_mlp(Partitioning& partitioning, const std::string& path, const nn::MlpO
        .split = Split::kColumn,
        .blocks = is_packed ? 2 : 1,
        .groups = features,
-       .groups_name = name,
-       .drop = "drop1"});
+       .groups_name = name});
   partitioning.rules.push_back(
       {.pattern = path + ".fc2.*", .split = Split::kRow, .groups = features, .groups_name = name});
   if (mlp.scale_norm) {

@@ -56,8 +56,7 @@ Partitioning partitioning_of(const DiffusionVitConfig& config) {
   partitioning.rules.push_back({.pattern = "time_embed.fc1.*",
                                 .split = parallel::Split::kColumn,
                                 .groups = vit.embed_dim,
-                                .groups_name = "embed_dim",
-                                .drop = "drop"});
+                                .groups_name = "embed_dim"});
   partitioning.rules.push_back({.pattern = "time_embed.fc2.*",
                                 .split = parallel::Split::kRow,
                                 .groups = vit.embed_dim,

@@ -16,6 +16,7 @@ class ModulationImpl : public UnitImpl {
   ModulationImpl(int64_t condition_dim, int64_t dim, int64_t count, at::Device device);
 
   at::Tensor forward(const at::Tensor& condition);
+  bool is_one_for_all_tokens() const override { return true; }
 
  private:
   int64_t count_;

@@ -7,6 +7,7 @@ namespace fovea::nn {
 
 AttentionImpl::AttentionImpl(const AttentionOptions& options, at::Device device)
     : core_(*this, options), proj_drop_rate_(options.proj_drop_rate) {
+  declare_drop("proj_drop", DropOf::kTokens);
   core_.register_lambdas(device);
   qkv_ = register_module("qkv", Linear(options.dim, 3 * options.dim, options.qkv_bias, device));
   core_.register_query_norms(device);

@@ -40,6 +40,7 @@ AttentionCore::AttentionCore(UnitImpl& owner, const AttentionOptions& options)
   head_dim_ = options.dim / options.num_heads;
   query_dim_ = head_dim_ / maps;
   scale_ = options.scale > 0 ? options.scale : 1.0 / std::sqrt(static_cast<double>(query_dim_));
+  owner_.declare_drop("attn_drop", DropOf::kHeads);
   first_lambda_ = 0.8 - 0.6 * std::exp(-0.3 * static_cast<double>(options.block_index));
 }
 

@@ -16,6 +16,8 @@ MlpKind mlp_from_name(const std::string& name) {
 std::vector<std::string> mlp_names() { return {"mlp", "swiglu_packed", "swiglu"}; }
 
 MlpImpl::MlpImpl(const MlpOptions& options, at::Device device) : options_(options) {
+  declare_drop("drop1", DropOf::kHidden);
+  declare_drop("drop2", DropOf::kTokens);
   int64_t features = options.hidden_dim;
   if (options.kind == MlpKind::kSwiglu) {
     fc1_g_ = register_module("fc1_g", Linear(options.dim, features, options.has_bias, device));

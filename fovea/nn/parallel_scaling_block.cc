@@ -16,6 +16,7 @@ ParallelScalingBlockImpl::ParallelScalingBlockImpl(const BlockOptions& options, 
   FOVEA_CHECK(mlp_.kind == MlpKind::kMlp && !mlp_.scale_norm && !options.attention.scale_norm,
               "a parallel block with a gated MLP or norms in front of its outputs; expected an MLP "
               "and none");
+  declare_drop("mlp_drop", DropOf::kHidden);
   const auto dim = options.attention.dim, hidden = mlp_.hidden_dim;
   const bool has_bias = options.attention.qkv_bias, has_out_bias = options.attention.proj_bias;
   if (!has_bias) {

@@ -21,7 +21,7 @@ struct Kept {
 // None: all samples are kept, or, on the meta device, it isn't known which.
 std::optional<Kept> kept_samples(const UnitImpl& unit, const char* name, double rate,
                                  int64_t batch_size) {
-  auto key = unit.drop_key(name);
+  auto key = unit.sample_drop_key(name);
   kernels::refuse_recording("drop_path_skip, for which the host chooses samples");
   key.stamp = at::Tensor();  // drawn on the host
   FOVEA_CHECK(key.rows.defined() && key.rows.numel() == batch_size,

@@ -26,6 +26,7 @@ at::Tensor timestep_features(const at::Tensor& timesteps, int64_t width, Timeste
 
 TimestepEmbedImpl::TimestepEmbedImpl(const TimestepEmbedOptions& options, at::Device device)
     : options_(options) {
+  declare_drop("drop", DropOf::kHidden);
   fc1_ = register_module("fc1", Linear(options.width, options.dim, /*has_bias=*/true, device));
   fc2_ = register_module("fc2", Linear(options.dim, options.dim, /*has_bias=*/true, device));
 }

@@ -26,20 +26,32 @@ bool UnitImpl::is_recorded(const std::string& name) const {
 }
 
 kernels::DropKey UnitImpl::drop_key(const std::string& name) const {
+  auto key = sample_drop_key(name);
+  if (!drop_parts) return key;
+  const auto parts = drop_parts->find(name);
+  FOVEA_CHECK(parts != drop_parts->end(),
+              "drop layer {} is not declared, and the tokens, heads or hidden features of its unit "
+              "are shared out over processes, which then would draw masks of the wrong elements; "
+              "expected declare_drop(\"{}\", DropOf::...) in the constructor of the unit, or "
+              "sample_drop_key for one decision a sample",
+              join(path_, name), name);
+  key.parts = parts->second;
+  return key;
+}
+
+kernels::DropKey UnitImpl::sample_drop_key(const std::string& name) const {
   const auto full_name = join(path_, name);
   const auto& step = forward_context().step;
   FOVEA_CHECK(step.has_value(),
               "drop layer {} runs in training outside a training step; expected a StepScope with "
               "the seed, the step and the rows of the batch, or eval()",
               full_name);
-  const auto parts = drop_parts.find(name);
-  return {philox_key(step->seed, full_name),
-          step->step,
-          step->rows,
-          parts == drop_parts.end() ? std::vector<kernels::DropPart>() : parts->second,
-          step->offsets,
-          step->stamp,
-          step->host_stamp};
+  return {.key = philox_key(step->seed, full_name),
+          .step = step->step,
+          .rows = step->rows,
+          .offsets = step->offsets,
+          .stamp = step->stamp,
+          .host_stamp = step->host_stamp};
 }
 
 at::Tensor UnitImpl::dropout(const at::Tensor& x, double rate, const char* name) const {
@@ -48,7 +60,7 @@ at::Tensor UnitImpl::dropout(const at::Tensor& x, double rate, const char* name)
 
 at::Tensor UnitImpl::drop_path_mask(const at::Tensor& x, double rate, const char* name) const {
   if (!is_training() || rate == 0) return {};
-  return kernels::drop_path_mask(x, rate, drop_key(name));
+  return kernels::drop_path_mask(x, rate, sample_drop_key(name));
 }
 
 bool UnitImpl::is_watched() const {

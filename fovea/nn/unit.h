@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,13 @@ namespace fovea::nn {
 // The forward of a Unit as a function of the tensors that it was given, of which some may be
 // undefined. It can be called again for as long as the unit lives.
 using UnitForward = std::function<at::Tensor(const std::vector<at::Tensor>&)>;
+
+// What a drop layer that decides element by element is given.
+enum class DropOf {
+  kTokens,  // [B, N, D]: what the unit makes of the tokens that it is given, each by itself
+  kHidden,  // [B, N, F], or [B, F]: what one Linear of the unit makes for another one
+  kHeads,   // [B, H, N, N]: how much each head attends, from all tokens to all tokens
+};
 
 class UnitImpl : public torch::nn::Module {
  public:
@@ -39,8 +47,17 @@ class UnitImpl : public torch::nn::Module {
   // callbacks above.
   std::vector<std::function<at::Tensor(const UnitForward&, const std::vector<at::Tensor>&)>>
       around_forward;
-  // By name of a drop layer: the parts of its tensor that this unit sees; see kernels::DropKey.
-  std::map<std::string, std::vector<kernels::DropPart>> drop_parts;
+
+  // Called by the constructor of a unit for each drop layer that decides element by element. It is
+  // the unit that says it, and not the partitioning of each model that has such a unit: it alone
+  // knows where its drops stand.
+  void declare_drop(std::string name, DropOf of) { drops_.emplace(std::move(name), of); }
+  const std::map<std::string, DropOf>& drops() const { return drops_; }
+  // Whether what it gives is one for all tokens of a sample, which need not be together for it.
+  virtual bool is_one_for_all_tokens() const { return false; }
+  // Set from outside where this unit sees some of the tokens, heads or hidden features alone: for
+  // each drop layer that is declared, the parts of its tensor that are here; see kernels::DropKey.
+  std::optional<std::map<std::string, std::vector<kernels::DropPart>>> drop_parts;
 
   // Gives x to the recorder in force under "<path>.<name>" (or "<path>" where name is empty), if
   // there is one.
@@ -49,8 +66,11 @@ class UnitImpl : public torch::nn::Module {
   bool is_recorded(const std::string& name) const;
 
   // The key of a drop layer of this unit, e.g. drop_key("proj_drop") -> stream "<path>.proj_drop".
-  // Throws Error when called in training without a StepScope.
+  // Throws Error when called in training without a StepScope, or for a layer that is not declared
+  // where drop_parts are set.
   kernels::DropKey drop_key(const std::string& name) const;
+  // The same where one decision is made for a sample, so that nothing need be declared.
+  kernels::DropKey sample_drop_key(const std::string& name) const;
 
   // Dropout in training, x itself in evaluation or at rate 0. x: [B, ...]
   at::Tensor dropout(const at::Tensor& x, double rate, const char* name) const;
@@ -117,6 +137,7 @@ class UnitImpl : public torch::nn::Module {
   at::Tensor run_around(UnitForward forward, const std::vector<at::Tensor>& inputs) const;
 
   std::string path_;
+  std::map<std::string, DropOf> drops_;
 };
 
 // Gives every Unit below `root` its path.

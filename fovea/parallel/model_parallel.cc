@@ -8,9 +8,9 @@
 #include <algorithm>
 
 #include "fovea/core/error.h"
-#include "fovea/nn/adaln.h"
 #include "fovea/nn/linear.h"
 #include "fovea/nn/norm.h"
+#include "fovea/parallel/drop_parts.h"
 
 namespace fovea::parallel {
 namespace {
@@ -29,10 +29,32 @@ bool is_below(const std::string& name, const std::vector<std::string>& paths) {
                      [&](const auto& path) { return name.starts_with(path + "."); });
 }
 
-std::vector<std::string> paths_of_modulations(const torch::nn::Module& model) {
-  std::vector<std::string> paths;
+using UnitsByPath = std::map<std::string, nn::UnitImpl*>;
+
+// By path: all of a model, which is one without a path.
+UnitsByPath units_of(torch::nn::Module& model) {
+  UnitsByPath units;
+  if (auto* unit = dynamic_cast<nn::UnitImpl*>(&model)) units[""] = unit;
   for (const auto& item : model.named_modules("", /*include_self=*/false)) {
-    if (dynamic_cast<const nn::ModulationImpl*>(item.value().get())) paths.push_back(item.key());
+    auto* unit = dynamic_cast<nn::UnitImpl*>(item.value().get());
+    if (unit) units[item.key()] = unit;
+  }
+  return units;
+}
+
+// The innermost one that has the module at a path.
+const nn::UnitImpl* unit_around(const UnitsByPath& units, std::string path) {
+  while (!path.empty()) {
+    path = owner_of(path);
+    if (const auto found = units.find(path); found != units.end()) return found->second;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> paths_for_all_tokens(const UnitsByPath& units) {
+  std::vector<std::string> paths;
+  for (const auto& [path, unit] : units) {
+    if (unit->is_one_for_all_tokens()) paths.push_back(path);
   }
   return paths;
 }
@@ -69,15 +91,17 @@ ModelParallel::ModelParallel(torch::nn::Module& model, const Partitioning& parti
       sequence_{.cp = cp_, .sp = sequence_parallel ? tp_ : one_rank(), .cp_method = cp_method} {
   if (!is_on()) return;
   share_out_layers(model, partitioning);
+  std::vector<std::string> regions;
+  if (sequence_.is_on()) regions = share_out_tokens(model, partitioning, sequence_);
+  share_out_drops(model, regions);
   if (!sequence_.is_on()) return;
-  const auto regions = share_out_tokens(model, partitioning, sequence_);
-  const auto modulations = paths_of_modulations(model);
+  const auto for_all_tokens = paths_for_all_tokens(units_of(model));
   std::vector<std::string> names;
   for (const auto& item : model.named_parameters()) names.push_back(item.key());
   const auto rule_of = match_rules(partitioning, names);
   for (size_t i = 0; i < names.size(); ++i) {
     const auto& name = names[i];
-    if (!is_below(name, regions) || is_below(name, modulations)) continue;
+    if (!is_below(name, regions) || is_below(name, for_all_tokens)) continue;
     if (cp_.size() > 1) partial_over_cp_.insert(name);
     // Heads and joined features are of all tokens of sp's ranks.
     const auto split = partitioning.rules[rule_of[i]].split;
@@ -116,11 +140,6 @@ void ModelParallel::share_out_layers(torch::nn::Module& model, const Partitionin
             });
       } else {
         split_linear(owner, rule, is_below(name, in_regions));
-        if (!rule.drop.empty()) {
-          auto& unit = dynamic_cast<nn::UnitImpl&>(*modules[owner_of(owner_of(name))]);
-          unit.drop_parts[rule.drop] = {
-              {.dim = rule.drop_dim, .index = tp_.rank(), .count = tp_.size()}};
-        }
       }
     }
     if (rule.split != Split::kNormOfSplit) split_parameter(name, params[name], rule);
@@ -166,6 +185,25 @@ void ModelParallel::split_parameter(const std::string& name, at::Tensor& param,
   const at::NoGradGuard no_grad;
   param.set_data(nn::take_cut(how, param.detach()));
   split_[name] = how;
+}
+
+// Of the units that have columns of a Linear, and of those in regions, whose tokens are shared out.
+void ModelParallel::share_out_drops(torch::nn::Module& model,
+                                    const std::vector<std::string>& regions) {
+  const auto units = units_of(model);
+  std::set<const nn::UnitImpl*> with_columns;
+  for (const auto& [name, how] : split_) {
+    const bool is_column = how.dim == 0 && name.ends_with(".weight");
+    if (is_column) with_columns.insert(unit_around(units, owner_of(name)));
+  }
+  for (const auto& [path, unit] : units) {
+    const bool has_columns = with_columns.contains(unit);
+    const bool is_in_region = is_below(path + ".", regions);
+    if (!has_columns && !is_in_region) continue;
+    parallel::share_out_drops(*unit, {.layers = has_columns ? tp_ : one_rank(),
+                                      .cp = is_in_region ? cp_ : one_rank(),
+                                      .sp = is_in_region ? sequence_.sp : one_rank()});
+  }
 }
 
 std::optional<nn::TensorCut> ModelParallel::cut_of(const std::string& name) const {

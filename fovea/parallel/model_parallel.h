@@ -52,6 +52,7 @@ class ModelParallel {
   void split_linear(torch::nn::Module& owner, const SplitRule& rule, bool is_in_region);
   void split_parameter(const std::string& name, at::Tensor& param, const SplitRule& rule);
   void share_out_layers(torch::nn::Module& model, const Partitioning& partitioning);
+  void share_out_drops(torch::nn::Module& model, const std::vector<std::string>& regions);
 
   Communicator& tp_;
   Communicator& cp_;

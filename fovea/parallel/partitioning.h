@@ -27,10 +27,6 @@ struct SplitRule {
   // What the split features are made of and what stays together, so that T divides their number.
   int64_t groups = 0;
   std::string groups_name = {};  // in messages: "num_heads"
-  // kColumn, kRow: the drop layer of the unit around this Linear whose tensor is split, too, and in
-  // which dim.
-  std::string drop = {};
-  int64_t drop_dim = -1;
 };
 
 // Units that follow each other and work on single tokens but for self-attention, first to last:

@@ -4,8 +4,7 @@
 #include <utility>
 
 #include "fovea/core/error.h"
-#include "fovea/nn/adaln.h"
-#include "fovea/nn/block.h"
+#include "fovea/nn/attention_core.h"
 #include "fovea/nn/forward_context.h"
 #include "fovea/parallel/ring_attention.h"
 
@@ -26,15 +25,8 @@ nn::UnitImpl& unit_at(torch::nn::Module& model, const std::string& path) {
   return *unit;
 }
 
-// Which part of all tokens a rank has: cp outside, sp inside.
-kernels::DropPart tokens_part(const SequenceGroups& groups) {
-  return {.dim = 1,
-          .index = groups.cp.rank() * groups.sp.size() + groups.sp.rank(),
-          .count = groups.cp.size() * groups.sp.size()};
-}
-
 // Some heads of all tokens between qkv and what stands behind the heads.
-void exchange_heads(nn::UnitImpl& unit, nn::AttentionCore& attention,
+void exchange_heads(const nn::UnitImpl& unit, nn::AttentionCore& attention,
                     const SequenceGroups& groups) {
   const Exchange exchange{groups.cp, "heads of " + unit.path()};
   attention.tokens_to_heads = [exchange](const at::Tensor& qkv) {
@@ -43,11 +35,6 @@ void exchange_heads(nn::UnitImpl& unit, nn::AttentionCore& attention,
   attention.heads_to_tokens = [exchange, &groups](const at::Tensor& x) {
     return exchange.features_to_tokens(pad_tokens(x, groups.padded_tokens()), 1);
   };
-  // Heads of tp, then of cp.
-  auto& parts = unit.drop_parts["attn_drop"];
-  if (parts.empty()) parts = {{.dim = 1}};
-  parts[0].index = parts[0].index * groups.cp.size() + groups.cp.rank();
-  parts[0].count *= groups.cp.size();
 }
 
 void attend_in_ring(const nn::UnitImpl& unit, nn::AttentionCore& attention,
@@ -61,29 +48,19 @@ void attend_in_ring(const nn::UnitImpl& unit, nn::AttentionCore& attention,
 }
 
 void set_up(nn::UnitImpl& unit, const SequenceGroups& groups) {
-  const kernels::DropPart of_cp{.dim = 1, .index = groups.cp.rank(), .count = groups.cp.size()};
   auto* attention = dynamic_cast<nn::HasAttention*>(&unit);
   if (attention && groups.cp.size() > 1) {
     auto& core = attention->attention_core();
     groups.cp_method == CpMethod::kRing ? attend_in_ring(unit, core, groups)
                                         : exchange_heads(unit, core, groups);
   }
-  if (dynamic_cast<nn::AttentionImpl*>(&unit) != nullptr) {
-    unit.drop_parts["proj_drop"].push_back(tokens_part(groups));
-  } else if (dynamic_cast<nn::ParallelScalingBlockImpl*>(&unit) != nullptr) {
-    if (groups.cp.size() > 1) unit.drop_parts["mlp_drop"].push_back(of_cp);
-  } else if (dynamic_cast<nn::MlpImpl*>(&unit) != nullptr) {
-    unit.drop_parts["drop2"].push_back(tokens_part(groups));
-    // In front of it the ranks of sp have gathered theirs.
-    if (groups.cp.size() > 1) unit.drop_parts["drop1"].push_back(of_cp);
-  } else if (dynamic_cast<nn::ModulationImpl*>(&unit) != nullptr) {
-    // One for all tokens: its gradient comes from those of all ranks.
-    const Exchange over_cp{groups.cp, unit.path()}, over_sp{groups.sp, unit.path()};
-    unit.around_forward.push_back(
-        [over_cp, over_sp](const UnitForward& forward, const Tensors& inputs) {
-          return over_sp.sum_gradient(over_cp.sum_gradient(forward(inputs)));
-        });
-  }
+  if (!unit.is_one_for_all_tokens()) return;
+  // Its gradient comes from the tokens of all ranks.
+  const Exchange over_cp{groups.cp, unit.path()}, over_sp{groups.sp, unit.path()};
+  unit.around_forward.push_back(
+      [over_cp, over_sp](const UnitForward& forward, const Tensors& inputs) {
+        return over_sp.sum_gradient(over_cp.sum_gradient(forward(inputs)));
+      });
 }
 
 }  // namespace

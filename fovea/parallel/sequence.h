@@ -52,9 +52,9 @@ struct SequenceGroups {
   int64_t padded_tokens() const;
 };
 
-// Sets up the regions around the units of a model, and the parts that their drops are of. -> the
-// paths of the units whose parameters see the tokens of a rank alone; those below them do, too, but
-// for what is a function of a condition (nn::Modulation). `groups` outlives the model's use.
+// Sets up the regions around the units of a model. -> the paths of the units whose parameters see
+// the tokens of a rank alone; those below them do, too, but for what is one for all tokens
+// (nn::Modulation). `groups` outlives the model's use.
 std::vector<std::string> share_out_tokens(torch::nn::Module& model,
                                           const Partitioning& partitioning,
                                           const SequenceGroups& groups);

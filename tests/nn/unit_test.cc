@@ -94,6 +94,18 @@ TEST(UnitTest, DropKeysNameTheLayerAndTheStep) {
   EXPECT_TRUE(key.rows.is_same(rows));
 }
 
+TEST(UnitTest, WhereItSeesPartsOnlyDeclaredDropLayersDraw) {
+  LeafImpl leaf;
+  const StepScope scope(1, 0, at::arange(2));
+  EXPECT_TRUE(leaf.drop_key("drop").parts.empty());
+  leaf.declare_drop("drop", DropOf::kTokens);
+  EXPECT_EQ(leaf.drops().at("drop"), DropOf::kTokens);
+  leaf.drop_parts.emplace()["drop"] = {{.dim = 1, .index = 1, .count = 2}};
+  EXPECT_EQ(leaf.drop_key("drop").parts.size(), 1U);
+  EXPECT_THROW(leaf.drop_key("other"), Error);
+  EXPECT_TRUE(leaf.sample_drop_key("other").parts.empty());
+}
+
 TEST(UnitTest, DropsOnlyInTrainingAndOnlyInsideAStep) {
   LeafImpl leaf;
   const auto x = at::ones({2, 64});
