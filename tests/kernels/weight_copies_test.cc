@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <thread>
+#include <vector>
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/linear/linear.h"
@@ -76,6 +78,39 @@ TEST(WeightCopiesTest, OtherDtypesAndOtherTensorsAreCast) {
   const auto rows = weights.first.detach().narrow(0, 0, 2);
   expect_cast(rows);
   EXPECT_FALSE(weights.copies->flat().defined());
+}
+
+// What has the values of a weight under versions of its own, or is a weight of its own.
+TEST(WeightCopiesTest, TensorsMadeOfAWeightHaveNone) {
+  FlatWeights weights;
+  expect_cast(weights.first);
+  const auto flat = weights.copies->flat();
+  for (const auto& tensor : {weights.first.detach(), weights.first.data(), weights.first.alias(),
+                             weights.first.variable_data(), weights.first.clone()}) {
+    EXPECT_FALSE(own_weight(tensor, at::kBFloat16).is_alias_of(flat));
+  }
+  auto other = random({5, 8}, at::kFloat, 4);
+  other.set_data(weights.first);
+  EXPECT_FALSE(own_weight(other, at::kBFloat16).is_alias_of(flat));
+  EXPECT_TRUE(own_weight(weights.first, at::kBFloat16).is_alias_of(flat));
+}
+
+TEST(WeightCopiesTest, ThreadsThatAskAtOnceGetOneCopy) {
+  FlatWeights weights;
+  const at::NoGradGuard no_grad;
+  for (int round = 0; round < 20; ++round) {
+    weights.first.add_(1);
+    std::vector<at::Tensor> seen(4);
+    std::vector<std::thread> threads;
+    for (auto& one : seen) {
+      threads.emplace_back([&one, &weights] { one = own_weight(weights.first, at::kBFloat16); });
+    }
+    for (auto& thread : threads) thread.join();
+    for (const auto& one : seen) {
+      EXPECT_TRUE(one.is_alias_of(weights.copies->flat()));
+      support::expect_same_bits(one, weights.first.detach().to(at::kBFloat16), "copy");
+    }
+  }
 }
 
 TEST(WeightCopiesTest, AWeightThatLeavesTheBufferIsCast) {

@@ -4,46 +4,82 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/InferenceMode.h>
 
+#include <atomic>
 #include <mutex>
-#include <unordered_map>
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/work_scope.h"
 
 namespace fovea::kernels {
-namespace {
 
-struct Owner {
-  WeightCopies* copies;
-  size_t place;
+// Of all copies of an owner; there once the first one is asked for.
+struct WeightCopies::Buffer {
+  explicit Buffer(int64_t size) : num_elements(size) {}
+
+  std::mutex mutex;  // copies are made one by one: backward passes have threads of their own
+  int64_t num_elements;
+  at::Tensor flat;
 };
 
-// Whose copies are whose weights'. The mutex guards the copies as well: backward passes have
-// threads of their own.
-struct Owners {
-  std::mutex mutex;
-  std::unordered_map<const c10::TensorImpl*, Owner> by_weight;
+struct WeightCopies::Copy final : c10::BackendMeta {
+  Copy(const Place& place, std::shared_ptr<Buffer> all)
+      : begin(place.begin), data(place.weight.const_data_ptr()), buffer(std::move(all)) {}
+
+  // What libtorch hangs on a tensor that it makes of the weight.
+  c10::intrusive_ptr<c10::BackendMeta> clone(
+      const c10::intrusive_ptr<c10::BackendMeta>&) const override {
+    return {};
+  }
+
+  bool is_current(const at::Tensor& weight) const {
+    return version.load(std::memory_order_acquire) == weight._version() &&
+           weight.const_data_ptr() == data;
+  }
+  // Undefined where the weight has left the flat buffer.
+  at::Tensor of(const at::Tensor& weight);
+  void make(const at::Tensor& weight);
+
+  int64_t begin;
+  const void* data;                  // of the weight, within its flat buffer
+  std::atomic<int64_t> version{-1};  // of the weight when the copy was made; -1: never
+  at::Tensor values;                 // view of the buffer, shaped as the weight; set once
+  std::shared_ptr<Buffer> buffer;
 };
 
-Owners& owners() {
-  static auto* all = new Owners;  // outlives every optimizer
-  return *all;
+at::Tensor WeightCopies::Copy::of(const at::Tensor& weight) {
+  if (is_current(weight)) return values;
+  if (weight.const_data_ptr() != data) return {};
+  const std::lock_guard lock(buffer->mutex);
+  if (!is_current(weight)) make(weight);
+  return values;
 }
 
-}  // namespace
+void WeightCopies::Copy::make(const at::Tensor& weight) {
+  const c10::InferenceMode no_inference(false);  // the copies are written to outside of it, too
+  const at::NoGradGuard no_grad;
+  auto& flat = buffer->flat;
+  if (!flat.defined()) {
+    const auto options = weight.options().dtype(at::kBFloat16).requires_grad(false);
+    flat = at::empty({buffer->num_elements}, options);
+  }
+  if (!values.defined()) values = flat.narrow(0, begin, weight.numel()).view(weight.sizes());
+  const WorkScope work("fovea::weight_copy", 0, bytes_of({weight, values}));
+  values.copy_(weight);
+  version.store(weight._version(), std::memory_order_release);
+}
 
 WeightCopies::WeightCopies(const std::vector<Place>& places, int64_t num_elements)
-    : num_elements_(num_elements) {
-  const std::lock_guard lock(owners().mutex);
+    : buffer_(std::make_shared<Buffer>(num_elements)) {
   for (const auto& place : places) {
     FOVEA_CHECK(place.weight.scalar_type() == at::kFloat && place.weight.is_contiguous() &&
                     place.begin + place.weight.numel() <= num_elements,
                 "WeightCopies: a weight is {} at {} of {}; expected float32, contiguous, within",
                 place.weight.toString(), place.begin, num_elements);
+  }
+  for (const auto& place : places) {
+    copies_.push_back({place.weight, c10::make_intrusive<Copy>(place, buffer_)});
     // A later owner of the same weight has the last word.
-    owners().by_weight.insert_or_assign(place.weight.unsafeGetTensorImpl(),
-                                        Owner{this, copies_.size()});
-    copies_.push_back({.place = place, .data = place.weight.const_data_ptr(), .values = {}});
+    place.weight.unsafeGetTensorImpl()->set_backend_meta(copies_.back().copy);
   }
 }
 
@@ -60,72 +96,41 @@ std::unique_ptr<WeightCopies> WeightCopies::of_model(const std::vector<at::Tenso
 }
 
 WeightCopies::~WeightCopies() {
-  const std::lock_guard lock(owners().mutex);
-  for (const auto& copy : copies_) {
-    const auto found = owners().by_weight.find(copy.place.weight.unsafeGetTensorImpl());
-    if (found != owners().by_weight.end() && found->second.copies == this) {
-      owners().by_weight.erase(found);
-    }
+  for (const auto& [weight, copy] : copies_) {
+    auto& impl = *weight.unsafeGetTensorImpl();
+    if (impl.get_backend_meta() == copy.get()) impl.set_backend_meta({});
   }
 }
 
 at::Tensor WeightCopies::flat() const {
-  const std::lock_guard lock(owners().mutex);
-  return flat_;
-}
-
-bool WeightCopies::is_current(const Copy& copy) const {
-  return copy.version == copy.place.weight._version() &&
-         copy.place.weight.const_data_ptr() == copy.data;
+  const std::lock_guard lock(buffer_->mutex);
+  return buffer_->flat;
 }
 
 std::vector<bool> WeightCopies::are_current() const {
-  const std::lock_guard lock(owners().mutex);
   std::vector<bool> result;
-  for (const auto& copy : copies_) result.push_back(is_current(copy));
+  for (const auto& [weight, copy] : copies_) result.push_back(copy->is_current(weight));
   return result;
 }
 
 void WeightCopies::make_current() {
-  const std::lock_guard lock(owners().mutex);
-  for (size_t i = 0; i < copies_.size(); ++i) {
-    if (copies_[i].version >= 0) current(i);
+  for (const auto& [weight, copy] : copies_) {
+    if (copy->version >= 0) copy->of(weight);
   }
 }
 
 void WeightCopies::stay_current(const std::vector<bool>& were_current) {
-  const std::lock_guard lock(owners().mutex);
   for (size_t i = 0; i < copies_.size(); ++i) {
-    if (were_current.at(i)) copies_[i].version = copies_[i].place.weight._version();
+    if (were_current.at(i)) copies_[i].copy->version = copies_[i].weight._version();
   }
-}
-
-at::Tensor WeightCopies::current(size_t i) {
-  auto& copy = copies_[i];
-  const auto& weight = copy.place.weight;
-  if (weight.const_data_ptr() != copy.data) return {};
-  if (is_current(copy)) return copy.values;
-  const c10::InferenceMode no_inference(false);  // the copies are written to outside of it, too
-  const at::NoGradGuard no_grad;
-  if (!flat_.defined()) {
-    flat_ = at::empty({num_elements_}, weight.options().dtype(at::kBFloat16).requires_grad(false));
-  }
-  if (!copy.values.defined()) {
-    copy.values = flat_.narrow(0, copy.place.begin, weight.numel()).view(weight.sizes());
-  }
-  const WorkScope work("fovea::weight_copy", 0, bytes_of({weight, copy.values}));
-  copy.values.copy_(weight);
-  copy.version = weight._version();
-  return copy.values;
 }
 
 at::Tensor own_weight(const at::Tensor& weight, at::ScalarType dtype) {
   if (weight.scalar_type() == dtype) return weight;
-  if (dtype == at::kBFloat16 && weight.scalar_type() == at::kFloat) {
-    const std::lock_guard lock(owners().mutex);
-    const auto found = owners().by_weight.find(weight.unsafeGetTensorImpl());
-    if (found != owners().by_weight.end()) {
-      const auto copy = found->second.copies->current(found->second.place);
+  if (dtype == at::kBFloat16) {
+    auto* meta = weight.unsafeGetTensorImpl()->get_backend_meta();
+    if (auto* kept = dynamic_cast<WeightCopies::Copy*>(meta)) {
+      const auto copy = kept->of(weight);
       if (copy.defined()) return copy;
     }
   }

@@ -1,9 +1,16 @@
 // Weights in the dtype of a product. A float32 weight that is trained in bfloat16 would be cast in
 // each forward and backward pass of each micro-batch; a copy that is kept is made once after each
 // change, or by the pass that makes the change.
+//
+// Note [Copies of weights]. A copy hangs on its weight, so that the layer that has the weight has
+// both: as the tensor's BackendMeta, where libtorch itself has nothing on CPUs and GPUs. Whatever
+// multiplies by the weight finds the copy there: the forward pass, and the backward one, whose node
+// has saved the weight. It costs a pointer and a comparison of versions; a lock is taken to make a
+// copy alone. A view of the weight, or another tensor with its values, has none.
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
 #include <memory>
@@ -16,10 +23,10 @@ namespace fovea::kernels {
 // stays as it is.
 at::Tensor own_weight(const at::Tensor& weight, at::ScalarType dtype);
 
-// bfloat16 copies of float32 weights, an optimizer's or those of a loaded model, as long as it
-// lives. A copy is stale once its weight's version has moved on, whoever wrote to it; what changes
-// values without that says so (Optimizer::mark_changed). Not for weights that are gathered, whose
-// storage is filled again with other values in the same version.
+// bfloat16 copies of float32 weights, an optimizer's or those of a loaded model, side by side, as
+// long as it lives. A copy is stale once its weight's version has moved on, whoever wrote to it;
+// what changes values without that says so (Optimizer::mark_changed). Not for weights that are
+// gathered, whose storage is filled again with other values in the same version.
 class WeightCopies {
  public:
   // A weight and where it begins in a flat buffer, in elements.
@@ -48,19 +55,15 @@ class WeightCopies {
  private:
   friend at::Tensor own_weight(const at::Tensor& weight, at::ScalarType dtype);
 
-  struct Copy {
-    Place place;
-    const void* data = nullptr;  // of the weight, within the flat buffer
-    at::Tensor values;           // view of flat_, shaped as the weight
-    int64_t version = -1;        // of the weight when the copy was made; -1: never
+  struct Buffer;
+  struct Copy;
+  struct Copied {
+    at::Tensor weight;
+    c10::intrusive_ptr<Copy> copy;  // hangs on it, unless a later owner's does
   };
-  bool is_current(const Copy& copy) const;
-  // Undefined where the weight has left the flat buffer.
-  at::Tensor current(size_t i);
 
-  std::vector<Copy> copies_;
-  int64_t num_elements_;
-  at::Tensor flat_;
+  std::vector<Copied> copies_;
+  std::shared_ptr<Buffer> buffer_;
 };
 
 }  // namespace fovea::kernels
