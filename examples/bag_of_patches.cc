@@ -28,10 +28,10 @@ BagOfPatches::BagOfPatches(const BagOfPatchesConfig& config, at::Device device) 
   nn::assign_names(*this);
 }
 
-at::Tensor BagOfPatches::forward(const at::Tensor& images) {
-  auto x = patch_embed_->forward(images);                 // [B, N, D]
-  for (auto& block : blocks_) x = x + block->forward(x);  // [B, N, D]
-  return head_->forward(norm_->forward(x).mean(1));       // [B, num_classes]
+at::Tensor BagOfPatches::forward(const ModelInput& input) const {
+  auto x = patch_embed_(input.images());               // [B, N, D]
+  for (const auto& block : blocks_) x = x + block(x);  // [B, N, D]
+  return head_(norm_(x).mean(1));                      // [B, num_classes]
 }
 
 void BagOfPatches::init_parameter(const std::string& name, const at::Tensor& value,

@@ -21,6 +21,7 @@ namespace examples {
 using fovea::ConfigIssues;
 using fovea::models::InputSpec;
 using fovea::models::Model;
+using fovea::models::ModelInput;
 namespace nn = fovea::nn;
 namespace parallel = fovea::parallel;
 
@@ -57,7 +58,7 @@ class BagOfPatches : public Model {
   explicit BagOfPatches(const BagOfPatchesConfig& config, at::Device device = at::kCPU);
 
   std::string_view recipe_name() const override { return BagOfPatchesConfig::kName; }
-  at::Tensor forward(const at::Tensor& images) override;  // [B, C, H, W] -> [B, num_classes]
+  at::Tensor forward(const ModelInput& input) const override;  // [B, C, H, W] -> [B, num_classes]
   void init_parameter(const std::string& name, const at::Tensor& value,
                       uint64_t seed) const override;
   InputSpec input_spec() const override;

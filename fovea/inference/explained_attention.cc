@@ -150,6 +150,7 @@ void cut_window(const models::Model& model, const train::TensorBatch& batch, at:
   const auto images = middle_window(batch.images, sides, first);
   if (!model.takes_patches()) {
     window.tensors.images = images;
+    window.tensors.variables = batch.variables;
     return;
   }
   const auto values = images.to(at::kCPU, at::kFloat).contiguous();
@@ -158,6 +159,7 @@ void cut_window(const models::Model& model, const train::TensorBatch& batch, at:
       values.sizes().vec());
   window.tensors = train::to_tensors(window.buffers, 0, 1,
                                      {.device = images.device(), .dtype = images.scalar_type()});
+  window.tensors.variables = batch.variables;
 }
 
 // Of a segmentation model that gives images: the sides it takes, where these are others.
@@ -186,24 +188,17 @@ at::Tensor pass_noisy(const train::Inference& inference, models::DiffusionVit& m
   const auto noisy = schedule.add_noise(images, noise, timesteps);
   const auto& compute = inference.compute;
   const auto given = noisy.to(compute.device, compute.dtype);
-  if (!model.takes_patches()) {
-    model.denoise(given, timesteps.to(compute.device));
-    return noisy;
-  }
-  model.denoise(train::with_tokens(batch.patches, given), timesteps.to(compute.device));
+  model.denoise(train::input_of(model, batch).with_tensor(given), timesteps.to(compute.device));
+  if (!model.takes_patches()) return noisy;
   return train::images_of_patches(noisy, batch.trees, batch.images.sizes().slice(2),
                                   /*is_tree_of_channel=*/true);
 }
 
 void pass(models::Model& model, const train::TensorBatch& batch) {
-  if (model.takes_packed()) {  // one image, on a grid of its own
-    model.forward(batch.images);
-  } else if (dynamic_cast<models::EncoderModel*>(&model) == nullptr) {
+  if (dynamic_cast<models::EncoderModel*>(&model) == nullptr) {
     train::forward(model, batch);
-  } else if (model.takes_patches()) {
-    model.pooled_patch_features(batch.patches);
   } else {
-    model.pooled_features(batch.images);
+    model.pooled_features(train::input_of(model, batch));
   }
 }
 

@@ -55,18 +55,12 @@ size_t run_length(const std::vector<OpenInput>& inputs, size_t first) {
 }  // namespace
 
 at::Tensor forward(const train::Inference& inference, const train::TensorBatch& batch) {
-  auto& model = *inference.model;
-  const bool is_tensor = batch.packed.grids.empty() && model.takes_packed();
-  return is_tensor ? model.forward(batch.images) : train::forward(model, batch);
+  return train::forward(*inference.model, batch);
 }
 
 at::Tensor pooled_features(const train::Inference& inference, const train::TensorBatch& batch) {
-  auto& model = *inference.model;
-  if (model.takes_packed() && !batch.packed.grids.empty()) {
-    return model.pooled_packed_features(batch.packed);
-  }
-  return model.takes_patches() ? model.pooled_patch_features(batch.patches)
-                               : model.pooled_features(batch.images);
+  const auto& model = *inference.model;
+  return model.pooled_features(train::input_of(model, batch));
 }
 
 std::vector<Outcome<at::Tensor>> in_passes(const std::shared_ptr<const data::Dataset>& samples,
@@ -100,6 +94,7 @@ std::vector<Outcome<at::Tensor>> in_batches(const std::vector<OpenInput>& inputs
       std::vector<at::Tensor> images;
       for (size_t i = first; i < first + count; ++i) images.push_back(inputs[i].tensor);
       train::TensorBatch batch;
+      batch.variables = inference.channels;
       batch.images = at::cat(images).to(inference.compute.device, inference.compute.dtype);
       const auto rows = pass(inference, batch).to(at::kCPU, at::kFloat);
       for (size_t row = 0; row < count; ++row) own[row].value = rows[static_cast<int64_t>(row)];

@@ -65,6 +65,7 @@ train::PreparedBatch only_image(const std::shared_ptr<const data::Dataset>& samp
   train::PreparedBatch batch;
   batch.tensors.images =
       inference.preprocess(samples, 0, 1).to(inference.compute.device, inference.compute.dtype);
+  batch.tensors.variables = inference.channels;
   return batch;
 }
 

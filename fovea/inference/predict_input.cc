@@ -190,6 +190,7 @@ train::PreparedBatch prepare(const OpenInput& input, const train::Inference& inf
   if (input.samples) return inference.prepare(input.samples, input.index, 1);
   train::PreparedBatch prepared;
   prepared.tensors.images = input.tensor.to(inference.compute.device, inference.compute.dtype);
+  prepared.tensors.variables = inference.channels;
   return prepared;
 }
 

@@ -29,14 +29,15 @@ Autoencoder autoencoder_of(const train::Inference& inference) {
           task != nullptr ? *task : train::MaskedAutoencodingConfig()};
 }
 
-// Of a grid. image: [1, C, ...]; index: which input it is, from which its mask follows.
-Reconstruction restore(const Autoencoder& of, const at::Tensor& image, int64_t index) {
-  auto& mae = of.mae;
+// Of a grid. input: [1, C, ...]; index: which input it is, from which its mask follows.
+Reconstruction restore(const Autoencoder& of, const models::ModelInput& input, int64_t index) {
+  const auto& mae = of.mae;
+  const auto& image = input.images();
   const auto patch = mae.config().encoder.vit.patch_sides();
   const auto num_patches = mae.num_patches(image);
   const auto ids_keep =
       train::keep_patches_of_samples(mae.config(), at::arange(index, index + 1), num_patches);
-  const auto predictions = mae.predict(image, ids_keep).to(at::kCPU);
+  const auto predictions = mae.predict(input, {ids_keep}).to(at::kCPU);
   const auto mask = models::patch_mask(ids_keep, num_patches);
   const auto original = image.to(at::kCPU);
   const auto parts =
@@ -56,7 +57,7 @@ Reconstruction restore(const Autoencoder& of, const at::Tensor& image, int64_t i
 Reconstruction restore(const Autoencoder& of, const train::TensorBatch& batch) {
   auto& mae = of.mae;
   const auto seen = train::see_patches_of_samples(mae.config(), batch.indices, batch.patches);
-  const auto predictions = mae.predict(batch.patches, seen);
+  const auto predictions = mae.predict(train::input_of(mae, batch), seen);
   auto masked = of.task;
   masked.loss_on = "masked";
   const auto parts = train::adaptive_autoencoding_loss(batch, predictions, seen, masked);
@@ -72,8 +73,9 @@ Reconstruction restore(const Autoencoder& of, const train::TensorBatch& batch) {
 
 Reconstruction restore_input(const Autoencoder& of, const OpenInput& input, int64_t number) {
   const auto prepared = prepare(input, of.inference);
-  auto restored = of.mae.takes_patches() ? restore(of, prepared.tensors)
-                                         : restore(of, prepared.tensors.images, number);
+  auto restored = of.mae.takes_patches()
+                      ? restore(of, prepared.tensors)
+                      : restore(of, train::input_of(of.mae, prepared.tensors), number);
   restored.input = prepared.tensors.images.squeeze(0).to(at::kCPU).clone();
   return restored;
 }

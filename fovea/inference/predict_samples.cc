@@ -32,7 +32,8 @@ train::SampleRequest request_of(const SampleOptions& options, const train::Infer
                                .seed = options.seed,
                                .classes = labels_of(options, num_classes, count),
                                .value_range = task.value_range,
-                               .sampler = task.sampler};
+                               .sampler = task.sampler,
+                               .variables = inference.channels};
   if (options.sampler) request.sampler.kind = *options.sampler;
   // As many as training had, unless asked for fewer: ancestral sampling needs them.
   const bool is_other = options.sampler && *options.sampler != task.sampler.kind;
@@ -63,9 +64,8 @@ class Denoiser {
     const auto redrawn = train::redraw(
         dynamic_cast<models::DiffusionVit&>(*inference_.model), schedule_,
         train::prediction_type_from_name(task_.prediction), request,
-        has_patches ? batch.patches.tokens : batch.images, noise_level_,
-        at::TensorOptions().device(inference_.compute.device).dtype(inference_.compute.dtype),
-        has_patches ? &batch.patches : nullptr);
+        train::input_of(*inference_.model, batch), noise_level_,
+        at::TensorOptions().device(inference_.compute.device).dtype(inference_.compute.dtype));
     Denoised denoised{.input = batch.images.squeeze(0).to(at::kCPU, at::kFloat).clone(),
                       .noisy = redrawn.noisy.squeeze(0),
                       .image = redrawn.images.squeeze(0),

@@ -44,11 +44,7 @@ Predictor::Predictor(const std::string& target, const train::InferenceOptions& o
     : Predictor(train::load_inference(target, options)) {}
 
 Predictor::Predictor(train::Inference inference)
-    : loaded_(std::make_shared<const train::Inference>(std::move(inference))),
-      of_channels_(std::make_unique<OfChannels>()) {}
-
-Predictor::~Predictor() = default;
-Predictor::Predictor(Predictor&&) noexcept = default;
+    : loaded_(std::make_shared<const train::Inference>(std::move(inference))) {}
 
 Kind Predictor::kind() const { return kind_of(*loaded_); }
 
@@ -60,18 +56,13 @@ void Predictor::expect(Kind kind) const {
 
 Predictor::Loaded Predictor::loaded_for(const std::vector<Input>& inputs) const {
   const bool has_names = !inputs.empty() && !inputs.front().channels.empty();
-  if (!has_names || inputs.front().channels == loaded_->model->channels()) return loaded_;
+  if (!has_names || inputs.front().channels == loaded_->channels) return loaded_;
   const auto& channels = inputs.front().channels;
   if (loaded_->model->variables().empty()) {
     fail<ConfigError>(
         "inputs with names of channels for a model without variables; leave the names out");
   }
-  const std::lock_guard lock(of_channels_->mutex);
-  auto& loaded = of_channels_->loaded[channels];
-  if (!loaded) {
-    loaded = std::make_shared<const train::Inference>(loaded_->with_channels(channels));
-  }
-  return loaded;
+  return std::make_shared<const train::Inference>(loaded_->with_channels(channels));
 }
 
 std::vector<Outcome<at::Tensor>> Predictor::features(const std::vector<Input>& inputs) const {
@@ -87,7 +78,7 @@ Logits Predictor::logits(const at::Tensor& images, const std::vector<std::string
   if (!wanted.empty()) recorder.emplace(all ? std::vector<std::string>{} : wanted);
   const auto input = images.to(loaded_->compute.device, loaded_->compute.dtype);
   Logits outputs;
-  outputs.logits = loaded_->model->forward(input).to(at::kCPU, at::kFloat);
+  outputs.logits = loaded_->model->forward({input, loaded_->channels}).to(at::kCPU, at::kFloat);
   if (!recorder) return outputs;
   for (const auto& [name, tensor] : recorder->intermediates()) {
     outputs.intermediates.emplace_back(name, tensor.to(at::kCPU, at::kFloat));

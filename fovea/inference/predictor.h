@@ -99,8 +99,6 @@ class Predictor {
   // See train::load_inference.
   explicit Predictor(const std::string& target, const train::InferenceOptions& options = {});
   explicit Predictor(train::Inference inference);
-  ~Predictor();
-  Predictor(Predictor&&) noexcept;
 
   Kind kind() const;
   // What was loaded: the model, its config, the names of its classes.
@@ -130,12 +128,6 @@ class Predictor {
   Loaded loaded_for(const std::vector<Input>& inputs) const;
 
   Loaded loaded_;
-  // The same weights for other channels, made when they first come up.
-  struct OfChannels {
-    std::mutex mutex;
-    std::map<std::vector<std::string>, Loaded> loaded;
-  };
-  std::unique_ptr<OfChannels> of_channels_;
 };
 
 }  // namespace fovea::inference

@@ -134,70 +134,51 @@ void DiffusionVit::register_decoder(at::Device device) {
   decoder_pred_ = register_module("decoder_pred", nn::Linear(dim, values, true, device));
 }
 
-at::Tensor DiffusionVit::forward(const at::Tensor& images) {
-  return denoise(images, at::zeros({images.size(0)}, images.options().dtype(at::kLong)));
+at::Tensor DiffusionVit::forward(const ModelInput& input) const {
+  const auto& given = input.tensor();
+  return denoise(input, at::zeros({given.size(0)}, given.options().dtype(at::kLong)));
 }
 
-at::Tensor DiffusionVit::forward_patches(const PatchInput& patches) {
-  return denoise(patches,
-                 at::zeros({patches.tokens.size(0)}, patches.tokens.options().dtype(at::kLong)));
-}
-
-at::Tensor DiffusionVit::features_for(const at::Tensor& timesteps, const at::Tensor& noisy) const {
-  FOVEA_CHECK(timesteps.dim() == 1 && timesteps.size(0) == noisy.size(0),
+at::Tensor DiffusionVit::denoise(const ModelInput& noisy, const at::Tensor& timesteps,
+                                 const at::Tensor& classes) const {
+  const auto& given = noisy.tensor();
+  FOVEA_CHECK(timesteps.dim() == 1 && timesteps.size(0) == given.size(0),
               "{} time steps for {} images; expected one for each", timesteps.numel(),
-              noisy.size(0));
-  return time_features(timesteps).to(noisy.scalar_type());
+              given.size(0));
+  return denoise_with(noisy, time_features(timesteps).to(given.scalar_type()), classes);
 }
 
-at::Tensor DiffusionVit::denoise(const at::Tensor& noisy, const at::Tensor& timesteps,
-                                 const at::Tensor& classes) {
-  return denoise_with(noisy, features_for(timesteps, noisy), classes);
-}
-
-at::Tensor DiffusionVit::denoise_with(const at::Tensor& noisy, const at::Tensor& time_features,
-                                      const at::Tensor& classes) {
+at::Tensor DiffusionVit::denoise_with(const ModelInput& noisy, const at::Tensor& time_features,
+                                      const at::Tensor& classes) const {
   return run([&] {
-    const auto c = condition(time_features, classes);                   // [B, E]
-    const auto x = encode_with(encoder().embed_patches(noisy), c, {});  // [B, prefix + N, D]
-    const auto num_prefix = config_.encoder.vit.num_prefix_tokens();
-    const auto tokens = x.narrow(1, num_prefix, x.size(1) - num_prefix);  // [B, N, D]
-    return nn::unpatchify(encoder().to_batch_channels(decode(tokens, c, decoder_pos_embed_, {})),
-                          config_.encoder.vit.patch_sides(), noisy.sizes().slice(2));
-  });
-}
-
-at::Tensor DiffusionVit::denoise(const PatchInput& noisy, const at::Tensor& timesteps,
-                                 const at::Tensor& classes) {
-  return denoise_with(noisy, features_for(timesteps, noisy.tokens), classes);
-}
-
-at::Tensor DiffusionVit::denoise_with(const PatchInput& noisy, const at::Tensor& time_features,
-                                      const at::Tensor& classes) {
-  return run([&] {
-    auto& vit = encoder();
+    const auto& vit = encoder();
     const auto c = condition(time_features, classes);  // [B, E]
-    const auto mask = vit.token_mask(noisy);           // [B, prefix + L]
-    const auto x = encode_with(vit.embed_patches(noisy), c, mask);
-    const auto num_prefix = vit.config().num_prefix_tokens(), length = noisy.tokens.size(2);
-    auto position = decoder_pos_embed_;
-    if (decoder_adaptive_pos_) {
-      const auto kind = noisy.tokens.scalar_type();
-      position = decoder_adaptive_pos_(noisy.sizes.to(kind), noisy.centers.to(kind));
-    }
-    const auto rows = decode(x.narrow(1, num_prefix, length), c, position,
+    const auto mask = noisy.has_patches() ? vit.token_mask(noisy.patches()) : at::Tensor();
+    const auto x = encode_with(vit.embed_patches(noisy), c, mask);  // [B, prefix + N, D]
+    const auto num_prefix = vit.config().num_prefix_tokens(), length = x.size(1) - num_prefix;
+    const auto rows = decode(x.narrow(1, num_prefix, length), c, position_of(noisy),
                              mask.defined() ? mask.narrow(1, num_prefix, length) : mask);
-    return vit
-        .to_batch_channels(rows)  // [B, L, S * C]
-        .unflatten(-1, {noisy.tokens.size(3), -1})
-        .permute({0, 3, 1, 2});  // [B, C, L, S]
+    const auto values = vit.to_batch_channels(rows, noisy.channels);  // [B, N, P * P * C]
+    const auto& given = noisy.tensor();
+    if (!noisy.has_patches()) {
+      return nn::unpatchify(values, vit.config().patch_sides(), given.sizes().slice(2));
+    }
+    return values.unflatten(-1, {given.size(3), -1}).permute({0, 3, 1, 2});  // [B, C, L, S]
   });
+}
+
+// Of the decoder's tokens: [1 or B, N, decoder D].
+at::Tensor DiffusionVit::position_of(const ModelInput& input) const {
+  if (!decoder_adaptive_pos_) return decoder_pos_embed_;
+  const auto& patches = input.patches();
+  const auto kind = patches.tokens.scalar_type();
+  return decoder_adaptive_pos_(patches.sizes.to(kind), patches.centers.to(kind));
 }
 
 // patches: [B, N, D], embedded; mask: [B, prefix + N], tokens that are attended to. ->
 // [B, prefix + N, D] after the blocks.
 at::Tensor DiffusionVit::encode_with(const at::Tensor& patches, const at::Tensor& condition,
-                                     const at::Tensor& mask) {
+                                     const at::Tensor& mask) const {
   auto x = encoder().add_prefix(patches);
   if (!config_.has_adaln()) x = x + condition.unsqueeze(1);
   // A stem has no blocks: what is left of encode is norm_pre, if any.
@@ -206,7 +187,8 @@ at::Tensor DiffusionVit::encode_with(const at::Tensor& patches, const at::Tensor
 }
 
 // -> [B, E]: embedding of the time step, plus that of the class where the model has classes.
-at::Tensor DiffusionVit::condition(const at::Tensor& time_features, const at::Tensor& classes) {
+at::Tensor DiffusionVit::condition(const at::Tensor& time_features,
+                                   const at::Tensor& classes) const {
   const auto time = time_embed_->embed(time_features);
   if (!class_embed_.defined()) {
     FOVEA_CHECK(!classes.defined(), "classes for a diffusion ViT without: set model.num_classes");
@@ -221,7 +203,7 @@ at::Tensor DiffusionVit::condition(const at::Tensor& time_features, const at::Te
 // tokens: [B, N, D], condition: [B, E], position: [1 or B, N, decoder D], mask: [B, N] ->
 // [B, N, P * P * C].
 at::Tensor DiffusionVit::decode(const at::Tensor& tokens, const at::Tensor& condition,
-                                const at::Tensor& position, const at::Tensor& mask) {
+                                const at::Tensor& position, const at::Tensor& mask) const {
   auto x = tokens;
   if (decoder_embed_) {
     x = decoder_embed_(x);  // [B, N, decoder D]

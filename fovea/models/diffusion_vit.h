@@ -28,34 +28,25 @@ class DiffusionVit : public EncoderModel {
   // noisy: [B, C, H, W] or [B, C, D, H, W]; timesteps: [B] int64 from 0; classes: [B] int64 in
   // [0, num_classes], where num_classes stands for "no class"; undefined: no class for any.
   // -> the shape and dtype of noisy. What it means (noise, image, velocity) is the task's choice.
-  at::Tensor denoise(const at::Tensor& noisy, const at::Tensor& timesteps,
-                     const at::Tensor& classes = {});
+  // Of adaptive patches (encoder.patching: adaptive), of which padding takes part in no attention:
+  // -> [B, C, L, p^d], as patches.tokens, which are noisy. What it gives for padding means nothing.
+  at::Tensor denoise(const ModelInput& noisy, const at::Tensor& timesteps,
+                     const at::Tensor& classes = {}) const;
   // The same with the features of the time steps, time_features: [B, F] in the dtype of noisy.
-  at::Tensor denoise_with(const at::Tensor& noisy, const at::Tensor& time_features,
-                          const at::Tensor& classes);
+  at::Tensor denoise_with(const ModelInput& noisy, const at::Tensor& time_features,
+                          const at::Tensor& classes) const;
   // timesteps: [n] int64 -> [n, F] float64.
   at::Tensor time_features(const at::Tensor& timesteps) const {
     return time_embed_->features(timesteps);
   }
-  // Of adaptive patches (encoder.patching: adaptive), of which padding takes part in no attention:
-  // -> [B, C, L, p^d], as patches.tokens, which are noisy. What it gives for padding means nothing.
-  at::Tensor denoise(const PatchInput& noisy, const at::Tensor& timesteps,
-                     const at::Tensor& classes = {});
-  at::Tensor denoise_with(const PatchInput& noisy, const at::Tensor& time_features,
-                          const at::Tensor& classes);
   bool takes_patches() const override { return encoder().takes_patches(); }
   // denoise at time step 0, without a class.
-  at::Tensor forward_patches(const PatchInput& patches) override;
-  // denoise at time step 0, without a class.
-  at::Tensor forward(const at::Tensor& images) override;
+  at::Tensor forward(const ModelInput& input) const override;
 
   // Its tokens mean nothing without a time step.
   int64_t num_features() const override { return 0; }
-  at::Tensor pooled_features(const at::Tensor& images) override {
-    return Model::pooled_features(images);
-  }
-  at::Tensor pooled_patch_features(const PatchInput& patches) override {
-    return Model::pooled_patch_features(patches);
+  at::Tensor pooled_features(const ModelInput& input) const override {
+    return Model::pooled_features(input);
   }
 
   void init_parameter(const std::string& name, const at::Tensor& value,
@@ -74,12 +65,12 @@ class DiffusionVit : public EncoderModel {
  private:
   void register_condition(at::Device device);
   void register_decoder(at::Device device);
-  at::Tensor condition(const at::Tensor& time_features, const at::Tensor& classes);
-  at::Tensor features_for(const at::Tensor& timesteps, const at::Tensor& noisy) const;
+  at::Tensor condition(const at::Tensor& time_features, const at::Tensor& classes) const;
+  at::Tensor position_of(const ModelInput& input) const;
   at::Tensor encode_with(const at::Tensor& patches, const at::Tensor& condition,
-                         const at::Tensor& mask);
+                         const at::Tensor& mask) const;
   at::Tensor decode(const at::Tensor& tokens, const at::Tensor& condition,
-                    const at::Tensor& position, const at::Tensor& mask);
+                    const at::Tensor& position, const at::Tensor& mask) const;
 
   DiffusionVitConfig config_;
   nn::TimestepEmbed time_embed_ = nullptr;

@@ -30,14 +30,11 @@ at::Tensor EncoderModel::pool(const at::Tensor& tokens, const at::Tensor& mask) 
   return (patches * weights).sum(1) / weights.sum(1);
 }
 
-at::Tensor EncoderModel::pooled_features(const at::Tensor& images) {
-  return run([&] { return pool(encoder_->forward_features(images), {}); });
-}
-
-at::Tensor EncoderModel::pooled_patch_features(const PatchInput& patches) {
+at::Tensor EncoderModel::pooled_features(const ModelInput& input) const {
   return run([&] {
-    const auto mask = encoder_->token_mask(patches);
-    const auto tokens = encoder_->add_prefix(encoder_->embed_patches(patches));
+    if (!input.has_patches()) return pool(encoder_->forward_features(input), {});
+    const auto mask = encoder_->token_mask(input.patches());
+    const auto tokens = encoder_->add_prefix(encoder_->embed_patches(input));
     return pool(encoder_->encode(tokens, {}, nullptr, mask), mask);
   });
 }

@@ -17,13 +17,8 @@ class EncoderModel : public Model {
   InputSpec input_spec() const override { return encoder_->input_spec(); }
   // The encoder's class token, of everything it sees; without one, the mean of its patches.
   int64_t num_features() const override { return encoder_->config().embed_dim; }
-  at::Tensor pooled_features(const at::Tensor& images) override;
-  at::Tensor pooled_patch_features(const PatchInput& patches) override;
+  at::Tensor pooled_features(const ModelInput& input) const override;
   std::vector<std::string> variables() const override { return encoder_->variables(); }
-  void set_channels(const std::vector<std::string>& names) override {
-    encoder_->set_channels(names);
-  }
-  std::vector<std::string> channels() const override { return encoder_->channels(); }
   // The encoder's are those of a ViT by itself of the same seed.
   void init_parameter(const std::string& name, const at::Tensor& value,
                       uint64_t seed) const override;

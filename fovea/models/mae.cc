@@ -68,39 +68,31 @@ void Mae::register_transformer(at::Device device) {
   decoder_norm_ = register_module("decoder_norm", nn::Norm(dim, norm, device));
 }
 
-at::Tensor Mae::forward(const at::Tensor& images) {
-  const auto count = num_patches(images);
+at::Tensor Mae::forward(const ModelInput& input) const {
   // Outside of a training step there is no row of a global batch: that of this batch stands for it.
-  const auto ids_keep =
-      is_training() ? keep_patches(count, images.device())
-                    : models::keep_patches(
-                          config_, {philox_key(0, "mask"), 0, at::arange(images.size(0))}, count);
-  return nn::unpatchify(predict(images, ids_keep), encoder().config().patch_sides(),
+  const auto key = is_training() ? drop_key("mask")
+                                 : kernels::DropKey{philox_key(0, "mask"), 0,
+                                                    at::arange(input.tensor().size(0))};
+  if (input.has_patches()) {
+    return predict(input, see_patches(config_, key, real_patches(input.patches())));
+  }
+  const auto& images = input.images();
+  const auto device = is_training() ? images.device() : at::Device(at::kCPU);
+  const auto ids = models::keep_patches(config_, key, num_patches(images), device);
+  return nn::unpatchify(predict(input, {ids}), encoder().config().patch_sides(),
                         images.sizes().slice(2));
 }
 
-at::Tensor Mae::predict(const at::Tensor& images, const at::Tensor& ids_keep) {
-  FOVEA_CHECK(ids_keep.dim() == 2 && ids_keep.size(0) == images.size(0),
+at::Tensor Mae::predict(const ModelInput& input, const SeenPatches& seen) const {
+  const auto& given = input.tensor();
+  FOVEA_CHECK(seen.ids.dim() == 2 && seen.ids.size(0) == given.size(0),
               "patches to keep of shape [{}] for {} images; expected one row for each",
-              fmt::join(ids_keep.sizes(), ", "), images.size(0));
+              fmt::join(seen.ids.sizes(), ", "), given.size(0));
   return run([&] {
-    const auto ids = ids_keep.to(images.device());
-    const auto patches = encoder().embed_patches(images);  // [B, N, D]
-    const auto kept =
-        patches.gather(1, ids.unsqueeze(-1).expand({-1, -1, patches.size(2)}));  // [B, n, D]
-    const auto latent = encoder().encode(encoder().add_prefix(kept));  // [B, prefix + n, D]
-    const auto grid = grid_of(images);
-    return decode(latent, {ids, {}}, c10::multiply_integers(grid),
-                  grid_position(grid));  // [B, N, P * P * C]
-  });
-}
-
-at::Tensor Mae::predict(const PatchInput& patches, const SeenPatches& seen) {
-  return run([&] {
-    auto& vit = encoder();
-    const auto device = patches.tokens.device();
-    SeenPatches on_device{.ids = seen.ids.to(device), .seen = {}};
-    const auto tokens = vit.embed_patches(patches);  // [B, L, D]
+    const auto& vit = encoder();
+    const auto device = given.device();
+    SeenPatches on_device{.ids = seen.ids.to(device)};
+    const auto tokens = vit.embed_patches(input);  // [B, N, D]
     const auto kept = tokens.gather(
         1, on_device.ids.unsqueeze(-1).expand({-1, -1, tokens.size(2)}));  // [B, n, D]
     at::Tensor kept_mask;                                                  // [B, prefix + n]
@@ -111,17 +103,14 @@ at::Tensor Mae::predict(const PatchInput& patches, const SeenPatches& seen) {
       kept_mask = at::cat({prefix, on_device.seen}, 1);
     }
     const auto latent = vit.encode(vit.add_prefix(kept), {}, nullptr, kept_mask);
-    return decode(latent, on_device, tokens.size(1), patch_position(patches),
-                  vit.token_mask(patches));  // [B, L, p^d * C]
+    const auto decoded =
+        input.has_patches()
+            ? decode(latent, on_device, tokens.size(1), patch_position(input.patches()),
+                     vit.token_mask(input.patches()))
+            : decode(latent, on_device, tokens.size(1), grid_position(grid_of(given)),
+                     {});  // [B, N, P * P * C]
+    return vit.to_batch_channels(decoded, input.channels);
   });
-}
-
-at::Tensor Mae::forward_patches(const PatchInput& patches) {
-  const auto is_real = real_patches(patches);
-  const auto key = is_training()
-                       ? drop_key("mask")
-                       : kernels::DropKey{philox_key(0, "mask"), 0, at::arange(is_real.size(0))};
-  return predict(patches, see_patches(config_, key, is_real));
 }
 
 // kept: [B, n, E] -> [B, N, E], each token in its place and the mask token everywhere else.
@@ -145,7 +134,7 @@ at::Tensor Mae::grid_position(at::IntArrayRef grid) const {
 
 // -> [1, prefix + L, E] by the place in the sequence, or [B, prefix + L, E] with zeros for the
 // prefix.
-at::Tensor Mae::patch_position(const PatchInput& patches) {
+at::Tensor Mae::patch_position(const PatchInput& patches) const {
   if (!decoder_adaptive_pos_) return decoder_pos_embed_;
   const auto kind = patches.tokens.scalar_type();
   const auto position =
@@ -158,17 +147,17 @@ at::Tensor Mae::patch_position(const PatchInput& patches) {
 
 // position: [1 or B, prefix + N, E]; mask: [B, prefix + N] bool, tokens that are attended to.
 at::Tensor Mae::decode(const at::Tensor& latent, const SeenPatches& seen, int64_t num_patches,
-                       const at::Tensor& position, const at::Tensor& mask) {
+                       const at::Tensor& position, const at::Tensor& mask) const {
   const auto num_prefix = encoder().config().num_prefix_tokens();
   auto x = decoder_embed_ ? decoder_embed_(latent) : latent;  // [B, prefix + n, E]
   const auto prefix = x.narrow(1, 0, num_prefix);
   const auto kept = x.narrow(1, num_prefix, x.size(1) - num_prefix);
   x = add_mask_tokens(kept, seen, num_patches);  // [B, N, E]
-  if (!decoder_embed_) return encoder().to_batch_channels(decoder_pred_(x));
+  if (!decoder_embed_) return decoder_pred_(x);
   x = at::cat({prefix, x}, 1) + position.to(x.scalar_type());  // [B, prefix + N, E]
   x = decoder_blocks_(x, mask);
   x = decoder_pred_(decoder_norm_->for_linear(x));  // [B, prefix + N, P * P * C]
-  return encoder().to_batch_channels(x.narrow(1, num_prefix, num_patches));
+  return x.narrow(1, num_prefix, num_patches);
 }
 
 at::Tensor Mae::keep_patches(int64_t num_patches, at::Device device) const {

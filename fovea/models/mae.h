@@ -7,10 +7,12 @@
 
 namespace fovea::models {
 
-// The patches that the encoder sees, of sequences in which some are padding.
+// The patches that the encoder sees.
 struct SeenPatches {
-  at::Tensor ids;   // [B, n] int64, each once
-  at::Tensor seen;  // [B, n] bool: false for what only fills the row up; undefined: all are seen
+  at::Tensor ids;  // [B, n] int64, each once
+  // Of sequences in which some are padding: [B, n] bool, false for what only fills the row up;
+  // undefined: all are seen.
+  at::Tensor seen = {};
 };
 
 // The encoder sees a random share of the patches only; the decoder gets their tokens, a learned
@@ -32,18 +34,15 @@ class Mae : public EncoderModel {
   // images: [B, C, H, W] or [B, C, D, H, W] -> the same shape: the prediction of every patch, seen
   // or not, from the patches that keep_patches() leaves. Under targets that are normalised patch by
   // patch the pixels are in those units.
-  at::Tensor forward(const at::Tensor& images) override;
+  // Of adaptive patches -> [B, L, p^d * C], as predict, in the order (p^d, C).
+  at::Tensor forward(const ModelInput& input) const override;
 
-  // ids_keep: [B, n] int64, the patches that the encoder sees, each once -> [B, N, P * P * C]: the
-  // pixels of each patch in the order of nn::patchify. The order of ids_keep does not matter.
-  at::Tensor predict(const at::Tensor& images, const at::Tensor& ids_keep);
-
-  // The same of adaptive patches (encoder.patching: adaptive). Padding is masked as what is not
-  // seen, takes part in no attention, and its predictions mean nothing.
-  at::Tensor predict(const PatchInput& patches, const SeenPatches& seen);
+  // seen: what the encoder sees -> [B, N, P * P * C]: the pixels of each patch in the order of
+  // nn::patchify. The order of seen.ids does not matter. Padding of adaptive patches
+  // (encoder.patching: adaptive) is masked as what is not seen, takes part in no attention, and its
+  // predictions mean nothing.
+  at::Tensor predict(const ModelInput& input, const SeenPatches& seen) const;
   bool takes_patches() const override { return encoder().takes_patches(); }
-  // -> [B, L, p^d * C], as predict, in the order (p^d, C).
-  at::Tensor forward_patches(const PatchInput& patches) override;
 
   // The patches that are seen in a training step, drawn from (seed, step, "mask", row of the global
   // batch); see keep_patches below.
@@ -66,11 +65,11 @@ class Mae : public EncoderModel {
   void register_transformer(at::Device device);
   std::vector<int64_t> grid_of(const at::Tensor& images) const;
   at::Tensor grid_position(at::IntArrayRef grid) const;
-  at::Tensor patch_position(const PatchInput& patches);
+  at::Tensor patch_position(const PatchInput& patches) const;
   at::Tensor add_mask_tokens(const at::Tensor& kept, const SeenPatches& seen,
                              int64_t num_patches) const;
   at::Tensor decode(const at::Tensor& latent, const SeenPatches& seen, int64_t num_patches,
-                    const at::Tensor& position, const at::Tensor& mask = {});
+                    const at::Tensor& position, const at::Tensor& mask) const;
 
   MaeConfig config_;
   at::Tensor mask_token_;         // [1, 1, E], or D before a linear decoder

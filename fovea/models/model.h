@@ -3,7 +3,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "fovea/models/model_input.h"
 #include "fovea/nn/unit.h"
 
 namespace fovea::models {
@@ -25,42 +25,6 @@ struct InputSpec {
   std::optional<int64_t> packed_patch_size = {};  // with takes_packed(): side of a patch
 };
 
-// Adaptive patches of a batch (fovea/data/patching): what a model takes in place of images where
-// takes_patches().
-struct PatchInput {
-  at::Tensor tokens;   // [B, C, L, p^d], in the dtype of the activations
-  at::Tensor sizes;    // [B, T, L] longest side of each patch's leaf, in pixels
-  at::Tensor centers;  // [B, T, L, d] x, y(, z), in pixels
-  at::Tensor padding;  // [B, T, L] bool: no leaf, nothing to attend to
-  // For models that go back to the image; others leave them alone.
-  at::Tensor images = {};  // [B, C, sides] that the patches were cut from
-  // [B, T, L, 2, d] int64 on the CPU: first pixel and sides of each leaf, in the order of the
-  // images' sides; padding: zeros.
-  at::Tensor boxes = {};
-  // In place of boxes, where a graph of operations is to say it all: [B, G, L] which share of the
-  // pixels of each cell of the model's grid lies in each leaf.
-  at::Tensor leaf_shares = {};
-  // Whether a place of some sample holds no patch in any of its trees, where whoever made this
-  // knows; without it a model looks at `padding`, and the host waits for a GPU.
-  std::optional<bool> has_padding = {};
-};
-
-// Images of mixed sizes as one sequence of patches, image after image (Dehghani et al. 2023,
-// NaViT): what a model takes beside images where takes_packed().
-struct PackedImages {
-  // [1, T, C * P * P], in the dtype of the activations; each image's row by row over its grid, the
-  // values of a patch in the order (C, P, P).
-  at::Tensor patches;
-  // [B] rows and columns of patches; T is the sum of their products.
-  std::vector<std::array<int64_t, 2>> grids;
-
-  // Patches of each image.
-  std::vector<int64_t> lengths() const;
-};
-
-// [B, C, H, W] of one size, as a pack. Throws Error where a side is not a multiple of the patch's.
-PackedImages pack_images(const at::Tensor& images, int64_t patch_size);
-
 // Parameters are float32, with timm's names. Model code knows no rank, no process group and no
 // precision: it computes in the dtype of its input.
 class Model : public nn::UnitImpl {
@@ -68,33 +32,26 @@ class Model : public nn::UnitImpl {
   // What model.name of a recipe says: "vit", "mae" ...
   virtual std::string_view recipe_name() const = 0;
 
-  // images: [B, C, H, W] or [B, C, D, H, W] -> logits [B, num_classes] (features where the head is
-  // the identity).
-  virtual at::Tensor forward(const at::Tensor& images) = 0;
-
-  // Whether forward_patches is its forward, and of what: nothing, or the patches it was made for.
+  // images: [B, C, H, W] or [B, C, D, H, W], or what stands in their place -> logits
+  // [B, num_classes] (features where the head is the identity), one row for each sample. Throws
+  // ConfigError for another kind of input than the model takes. Changes nothing: several threads
+  // may call it at once.
+  virtual at::Tensor forward(const ModelInput& input) const = 0;
+  // Whether it takes adaptive patches in place of images: nothing, or the patches it was made for.
   virtual bool takes_patches() const { return false; }
-  // -> as forward. Throws ConfigError where the model takes images.
-  virtual at::Tensor forward_patches(const PatchInput& patches);
-
-  // Whether batches come to it packed: it then takes images of any size, all of one size (forward)
-  // or mixed.
+  // Whether batches come to it packed: it then takes images of any size, all of one size or mixed.
   virtual bool takes_packed() const { return false; }
-  // -> as forward, one row for each image. Throws ConfigError where the model takes none.
-  virtual at::Tensor forward_packed(const PackedImages& images);
 
   // Width F of the features of a sample, what a classifier would stand on; 0: it has none.
   virtual int64_t num_features() const { return 0; }
-  // images: as forward -> [B, F], as the head sees them in evaluation mode. Throws ConfigError
-  // where there are none, or the model takes the other kind of input.
-  virtual at::Tensor pooled_features(const at::Tensor& images);
-  virtual at::Tensor pooled_patch_features(const PatchInput& patches);
-  virtual at::Tensor pooled_packed_features(const PackedImages& images);
+  // input: as forward -> [B, F], as the head sees them in evaluation mode. Throws ConfigError where
+  // there are none.
+  virtual at::Tensor pooled_features(const ModelInput& input) const;
   // Whether forward, in evaluation mode, is classify of these features, and all parameters that
   // classify uses are the head's (not is_backbone).
   virtual bool has_classifier() const { return false; }
   // features: [B, F] -> logits [B, num_classes], with the head's dropout in training.
-  virtual at::Tensor classify(const at::Tensor& features);
+  virtual at::Tensor classify(const at::Tensor& features) const;
 
   // Step-0 values of the parameter `name`, into `value` of its whole shape: a function of (seed,
   // name, element index) alone. The model itself need not hold any.
@@ -106,13 +63,8 @@ class Model : public nn::UnitImpl {
   virtual InputSpec input_spec() const = 0;
 
   // Names of the channels that it has tokenisers for, of which a batch may hold any (see
-  // docs/variables.md); empty: channels have no names.
+  // docs/variables.md, ModelInput::channels); empty: channels have no names.
   virtual std::vector<std::string> variables() const { return {}; }
-  // Which variables the channels of the batches to come are, in their order; empty: all in that of
-  // variables(), of a model of single channels the first. Throws ConfigError for names that are not
-  // of variables(). A model without variables does not look at names. See ChannelScope.
-  virtual void set_channels(const std::vector<std::string>& /*names*/) {}
-  virtual std::vector<std::string> channels() const { return {}; }
 
   // Classes that it tells apart, or was told of; 0: it knows none.
   virtual int64_t num_classes() const { return 0; }

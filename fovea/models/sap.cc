@@ -27,7 +27,7 @@ SapHeadImpl::SapHeadImpl(int64_t embed_dim, int64_t decoder_dim, int64_t num_cla
   bias_ = register_parameter("bias", at::empty({num_classes}, options));
 }
 
-at::Tensor SapHeadImpl::forward(const at::Tensor& x, const at::Tensor& up) {
+at::Tensor SapHeadImpl::forward(const at::Tensor& x, const at::Tensor& up) const {
   return run([&] {
     const auto classes = weight_.matmul(up.flatten(1)).view({-1, x.size(2)});  // [K S, D]
     const auto logits =
@@ -50,15 +50,11 @@ Sap::Sap(const SapConfig& config, at::Device device)
   nn::assign_names(*this);
 }
 
-at::Tensor Sap::forward(const at::Tensor& /*images*/) {
-  fail<ConfigError>("sap takes adaptive patches, but was given images; set data.adaptive_patching");
-}
-
-at::Tensor Sap::forward_patches(const PatchInput& patches) {
+at::Tensor Sap::forward(const ModelInput& input) const {
   return run([&] {
-    auto& vit = encoder();
-    auto x = vit.encode(vit.add_prefix(vit.embed_patches(patches)), {}, nullptr,
-                        vit.token_mask(patches));
+    const auto& vit = encoder();
+    auto x = vit.encode(vit.add_prefix(vit.embed_patches(input)), {}, nullptr,
+                        vit.token_mask(input.patches()));
     x = x.narrow(1, vit.config().num_prefix_tokens(),
                  config_.encoder.vit.fixed_length);  // [B, L, D]
     return head_(x, up_);                            // [B, K, L, S]

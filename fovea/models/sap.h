@@ -18,14 +18,14 @@ class SapHeadImpl : public nn::UnitImpl {
   int64_t embed_dim() const { return embed_dim_; }
 
   // x: [B, L, D], up: [E, S, D] -> [B, K, L, S].
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& up);
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& up) const;
 
  private:
   int64_t embed_dim_;
   at::Tensor weight_;  // [K, E]
   at::Tensor bias_;    // [K]
 };
-TORCH_MODULE(SapHead);
+using SapHead = nn::UnitHolder<SapHeadImpl>;
 
 // B batch, C channels, L patches, S values of a patch (p^d), K classes, D embed_dim, E decoder_dim.
 //
@@ -38,11 +38,10 @@ class Sap : public EncoderModel, public Segmenter {
 
   std::string_view recipe_name() const override { return SapConfig::kName; }
 
-  // Throws ConfigError: the model takes patches.
-  at::Tensor forward(const at::Tensor& images) override;
+  // Adaptive patches -> logits [B, K, L, S], in the pixels of the patches. Throws ConfigError for
+  // images.
+  at::Tensor forward(const ModelInput& input) const override;
   bool takes_patches() const override { return true; }
-  // -> logits [B, K, L, S], in the pixels of the patches.
-  at::Tensor forward_patches(const PatchInput& patches) override;
 
   int64_t num_classes() const override { return config_.num_classes; }
   std::vector<int64_t> window_size() const override { return encoder().config().img_sides(); }

@@ -79,23 +79,23 @@ T2tVit::T2tVit(const T2tVitConfig& config, at::Device device) : config_(config) 
   nn::assign_names(*this);
 }
 
-at::Tensor T2tVit::forward(const at::Tensor& images) {
+at::Tensor T2tVit::forward(const ModelInput& input) const {
   return run([&] {
-    const auto features = forward_features(images).select(1, 0);  // [B, D]
-    return head_ ? head_(features) : features;                    // [B, num_classes]
+    const auto features = forward_features(input.images()).select(1, 0);  // [B, D]
+    return head_ ? head_(features) : features;                            // [B, num_classes]
   });
 }
 
-at::Tensor T2tVit::pooled_features(const at::Tensor& images) {
-  return run([&] { return forward_features(images).select(1, 0); });  // [B, D]
+at::Tensor T2tVit::pooled_features(const ModelInput& input) const {
+  return run([&] { return forward_features(input.images()).select(1, 0); });  // [B, D]
 }
 
-at::Tensor T2tVit::classify(const at::Tensor& features) {
+at::Tensor T2tVit::classify(const at::Tensor& features) const {
   if (!head_) fail<ConfigError>("the model has no head; set model.num_classes");
   return head_(features);  // [B, num_classes]
 }
 
-at::Tensor T2tVit::forward_features(const at::Tensor& images) {
+at::Tensor T2tVit::forward_features(const at::Tensor& images) const {
   const auto expected = config_.img_sides();
   FOVEA_CHECK(images.dim() == 4 && images.size(1) == config_.in_chans &&
                   images.sizes().slice(2) == at::IntArrayRef(expected),

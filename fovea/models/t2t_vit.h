@@ -20,15 +20,15 @@ class T2tVit : public Model {
 
   std::string_view recipe_name() const override { return T2tVitConfig::kName; }
 
-  at::Tensor forward(const at::Tensor& images) override;
+  at::Tensor forward(const ModelInput& input) const override;
   // images: [B, C, H, W] -> [B, N, D], after the final norm.
-  at::Tensor forward_features(const at::Tensor& images);
+  at::Tensor forward_features(const at::Tensor& images) const;
 
   // The class token after the final norm.
   int64_t num_features() const override { return config_.embed_dim; }
-  at::Tensor pooled_features(const at::Tensor& images) override;
+  at::Tensor pooled_features(const ModelInput& input) const override;
   bool has_classifier() const override { return static_cast<bool>(head_); }
-  at::Tensor classify(const at::Tensor& features) override;
+  at::Tensor classify(const at::Tensor& features) const override;
 
   void init_parameter(const std::string& name, const at::Tensor& value,
                       uint64_t seed) const override;

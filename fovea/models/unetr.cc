@@ -86,25 +86,23 @@ void Unetr::register_decoder(at::Device device) {
   out_ = register_module("out", nn::UnetOutBlock(options, device));
 }
 
-at::Tensor Unetr::forward(const at::Tensor& images) {
+at::Tensor Unetr::forward(const ModelInput& input) const {
   return run([&] {
-    const auto patches = encoder().embed_patches(images);  // [B, n, D]
-    return segment(images, patches, {}, map_of(images.sizes().slice(2)));
-  });
-}
-
-at::Tensor Unetr::forward_patches(const PatchInput& patches) {
-  if (!takes_patches()) return Model::forward_patches(patches);  // which says why not
-  return run([&] {
+    if (!takes_patches()) {
+      const auto& images = input.images();
+      const auto embedded = encoder().embed_patches(input);  // [B, n, D]
+      return segment({images, input.channels}, embedded, {}, map_of(images.sizes().slice(2)));
+    }
+    const auto& patches = input.patches();
     const auto to_map = map_of(patches);
-    return segment(patches.images, encoder().embed_patches(patches), encoder().token_mask(patches),
-                   to_map);
+    return segment({patches.images, input.channels}, encoder().embed_patches(input),
+                   encoder().token_mask(patches), to_map);
   });
 }
 
 // patches: [B, n, D], embedded; mask: see Vit::token_mask. -> [B, K, sides]
-at::Tensor Unetr::segment(const at::Tensor& images, const at::Tensor& patches,
-                          const at::Tensor& mask, const ToMap& to_map) {
+at::Tensor Unetr::segment(const NamedImages& images, const at::Tensor& patches,
+                          const at::Tensor& mask, const ToMap& to_map) const {
   const bool has_skips = config_.skip_connection && !config_.linear_decoder;
   const auto blocks = config_.skip_blocks();
   std::vector<at::Tensor> tapped;
@@ -114,7 +112,7 @@ at::Tensor Unetr::segment(const at::Tensor& images, const at::Tensor& patches,
   const auto on_map = [&](const at::Tensor& all) {
     return to_map(all.narrow(1, all.size(1) - patches.size(1), patches.size(1)));
   };
-  const auto sides = images.sizes().slice(2);
+  const auto sides = images.values.sizes().slice(2);
   if (config_.linear_decoder) return resized(on_map(head_(tokens)), sides);
   if (!has_skips) return upsample(on_map(tokens), sides);
   for (auto& features : tapped) features = on_map(features);
@@ -171,19 +169,20 @@ at::Tensor Unetr::resized(const at::Tensor& x, at::IntArrayRef sides) const {
                            : at::upsample_bilinear2d(x, sides, kAlignCorners);
 }
 
-at::Tensor Unetr::decode(const at::Tensor& images, const at::Tensor& x,
-                         const std::vector<at::Tensor>& tapped) {
+at::Tensor Unetr::decode(const NamedImages& images, const at::Tensor& x,
+                         const std::vector<at::Tensor>& tapped) const {
   auto decoded = x;
   for (size_t stage = 0; stage < skips_.size(); ++stage) {
     const auto skip = skips_[stage](tapped[skips_.size() - 1 - stage]);
     decoded = decoder_[stage](decoded, skip);  // [B, F << (3 - stage), G * strides so far]
   }
-  if (config_.is_resized()) decoded = resized(decoded, images.sizes().slice(2));
-  return out_(decoder_.back()(decoded, encoder1_(encoder().to_all_channels(images))));
+  if (config_.is_resized()) decoded = resized(decoded, images.values.sizes().slice(2));
+  return out_(decoder_.back()(
+      decoded, encoder1_(encoder().to_all_channels(images.values, images.channels))));
 }
 
 // Without skip connections. x: [B, D, G] -> [B, K, sides]
-at::Tensor Unetr::upsample(const at::Tensor& x, at::IntArrayRef sides) {
+at::Tensor Unetr::upsample(const at::Tensor& x, at::IntArrayRef sides) const {
   auto features = x;
   for (auto& upsampling : upsampling_) features = upsampling(features);
   if (config_.is_resized()) features = resized(features, sides);

@@ -26,11 +26,10 @@ class Unetr : public EncoderModel, public Segmenter {
   // images: [B, C, H, W] or [B, C, D, H, W] -> logits [B, K, sides]. Throws Error for other sides
   // than encoder.img_size; with encoder.dynamic_img_size, for sides that are no multiple of the
   // patch size.
-  at::Tensor forward(const at::Tensor& images) override;
-  bool takes_patches() const override { return encoder().config().is_adaptive(); }
-  // -> logits [B, K, sides] of patches.images. Throws ConfigError for images of other sides than
+  // Of adaptive patches: those of patches.images. Throws ConfigError for images of other sides than
   // encoder.img_size, and with adaptive_map: image for several trees a sample.
-  at::Tensor forward_patches(const PatchInput& patches) override;
+  at::Tensor forward(const ModelInput& input) const override;
+  bool takes_patches() const override { return encoder().config().is_adaptive(); }
 
   int64_t num_classes() const override { return config_.num_classes; }
 
@@ -48,13 +47,18 @@ class Unetr : public EncoderModel, public Segmenter {
   using ToMap = std::function<at::Tensor(const at::Tensor& tokens)>;
   ToMap map_of(at::IntArrayRef sides) const;
   ToMap map_of(const PatchInput& patches) const;
-  at::Tensor segment(const at::Tensor& images, const at::Tensor& patches, const at::Tensor& mask,
-                     const ToMap& to_map);
+  // Images, whose channels are what `channels` of a ModelInput says.
+  struct NamedImages {
+    at::Tensor values;  // [B, C, sides]
+    const std::vector<std::string>& channels;
+  };
+  at::Tensor segment(const NamedImages& images, const at::Tensor& patches, const at::Tensor& mask,
+                     const ToMap& to_map) const;
   at::Tensor resized(const at::Tensor& x, at::IntArrayRef sides) const;
   // x: [B, D, G], of the last tokens; tapped: of those that the skip connections take.
-  at::Tensor decode(const at::Tensor& images, const at::Tensor& x,
-                    const std::vector<at::Tensor>& tapped);
-  at::Tensor upsample(const at::Tensor& x, at::IntArrayRef sides);
+  at::Tensor decode(const NamedImages& images, const at::Tensor& x,
+                    const std::vector<at::Tensor>& tapped) const;
+  at::Tensor upsample(const at::Tensor& x, at::IntArrayRef sides) const;
 
   UnetrConfig config_;
   std::vector<int64_t> patch_;

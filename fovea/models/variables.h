@@ -22,20 +22,4 @@ std::vector<int64_t> variable_ids(const VitConfig& config,
 void check_channels(const Model& model, const std::vector<std::string>& channels,
                     const std::string& source);
 
-// While alive, the model's batches have these channels; then those that it had before.
-class ChannelScope {
- public:
-  ChannelScope(Model& model, const std::vector<std::string>& channels)
-      : model_(model), before_(model.channels()) {
-    model_.set_channels(channels);
-  }
-  ~ChannelScope() { model_.set_channels(before_); }
-  ChannelScope(const ChannelScope&) = delete;
-  ChannelScope& operator=(const ChannelScope&) = delete;
-
- private:
-  Model& model_;
-  std::vector<std::string> before_;
-};
-
 }  // namespace fovea::models

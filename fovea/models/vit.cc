@@ -15,16 +15,17 @@
 
 namespace fovea::models {
 
-at::Tensor Vit::forward(const at::Tensor& images) {
-  return run([&] { return forward_head(forward_features(images)); });
+at::Tensor Vit::forward(const ModelInput& input) const {
+  return run([&] { return head_of(input, /*pre_logits=*/false); });
 }
 
-at::Tensor Vit::forward_patches(const PatchInput& patches) {
-  return run([&] {
-    const auto mask = token_mask(patches);
-    return forward_head(encode(add_prefix(embed_patches(patches)), {}, nullptr, mask),
-                        /*pre_logits=*/false, mask);
-  });
+// -> [B, num_classes], or [B, F] with pre_logits.
+at::Tensor Vit::head_of(const ModelInput& input, bool pre_logits) const {
+  if (input.is_packed() && config_.is_packed()) return head_of_packed(input.packed(), pre_logits);
+  if (!input.has_patches()) return forward_head(forward_features(input), pre_logits);
+  const auto mask = token_mask(input.patches());
+  return forward_head(encode(add_prefix(embed_patches(input)), {}, nullptr, mask), pre_logits,
+                      mask);
 }
 
 at::Tensor real_patches(const PatchInput& patches) {
@@ -39,13 +40,13 @@ at::Tensor Vit::token_mask(const PatchInput& patches) const {
   return at::cat({prefix, is_real}, 1);  // [B, N]
 }
 
-at::Tensor Vit::forward_features(const at::Tensor& images) {
+at::Tensor Vit::forward_features(const ModelInput& images) const {
   return encode(drop_patches(add_prefix(embed_patches(images))));
 }
 
 at::Tensor Vit::encode(const at::Tensor& tokens, at::IntArrayRef taps,
                        std::vector<at::Tensor>* tapped, const at::Tensor& mask,
-                       const at::Tensor& offsets) {
+                       const at::Tensor& offsets) const {
   auto x = norm_pre_ ? norm_pre_(tokens) : tokens;  // [B, N, D]
   x = blocks_.forward_tapped(taps, tapped, x, mask, offsets);
   return norm_ ? norm_(x) : x;
@@ -69,14 +70,17 @@ int64_t Vit::num_embedded_prefix() const {
   return pos_embed_.defined() && !config_.no_embed_class ? config_.num_prefix_tokens() : 0;
 }
 
-at::Tensor Vit::embed_patches(const at::Tensor& images) {
-  check_images(images);
-  if (config_.is_adaptive()) {
-    fail<ConfigError>(
-        "the model takes adaptive patches, but was given images; set data.adaptive_patching");
+at::Tensor Vit::embed_patches(const ModelInput& input) const {
+  if (config_.is_adaptive() || input.has_patches()) {
+    return embed_adaptive(input.patches(), input.channels);
   }
-  check_num_channels(images);
-  const auto x = variable_embed_ ? variable_embed_(images, channel_ids_)
+  return embed_images(input.images(), input.channels);
+}
+
+at::Tensor Vit::embed_images(const at::Tensor& images,
+                             const std::vector<std::string>& channels) const {
+  check_images(images);
+  const auto x = variable_embed_ ? variable_embed_(images, ids_of(images, channels))
                                  : patch_embed_(images);  // [B, number of patches, D]
   const auto position = position_of(grid_of(images.sizes().slice(2)));
   return position.defined() ? x + position.to(x.scalar_type()) : x;
@@ -92,7 +96,8 @@ at::Tensor Vit::position_of(at::IntArrayRef grid) const {
   return table.narrow(1, prefix, table.size(1) - prefix);
 }
 
-at::Tensor Vit::embed_patches(const PatchInput& patches) {
+at::Tensor Vit::embed_adaptive(const PatchInput& patches,
+                               const std::vector<std::string>& channels) const {
   const auto& shape = patches.tokens.sizes();
   const bool has_channels = shape.size() == 4 && (variable_embed_ || shape[1] == config_.in_chans);
   if (!config_.is_adaptive() || !has_channels || shape[2] != config_.fixed_length) {
@@ -102,8 +107,7 @@ at::Tensor Vit::embed_patches(const PatchInput& patches) {
         "patching: adaptive",
         fmt::join(shape, ", "), config_.in_chans, config_.fixed_length);
   }
-  check_num_channels(patches.tokens);
-  auto x = variable_embed_ ? variable_embed_(patches.tokens, channel_ids_)
+  auto x = variable_embed_ ? variable_embed_(patches.tokens, ids_of(patches.tokens, channels))
                            : adaptive_embed_(patches.tokens);  // [B, L, D]
   const auto kind = x.scalar_type();
   if (adaptive_pos_) {
@@ -127,7 +131,7 @@ at::Tensor Vit::prefix_rows(c10::ScalarType dtype) const {
   return rows.to(dtype);
 }
 
-at::Tensor Vit::add_prefix(const at::Tensor& patches) {
+at::Tensor Vit::add_prefix(const at::Tensor& patches) const {
   const auto rows = prefix_rows(patches.scalar_type());
   if (!rows.defined()) return drop_positions(patches);
   return drop_positions(at::cat({rows.expand({patches.size(0), -1, -1}), patches}, 1));
@@ -160,7 +164,7 @@ at::Tensor Vit::drop_patches(const at::Tensor& tokens) const {
 }
 
 // tokens: [B, N, D] -> [B, D]; [B, N, D] where global_pool is ''. mask: [B, N], see token_mask.
-at::Tensor Vit::pool(const at::Tensor& tokens, const at::Tensor& mask) {
+at::Tensor Vit::pool(const at::Tensor& tokens, const at::Tensor& mask) const {
   const auto& kind = config_.global_pool;
   if (kind.empty()) return tokens;
   if (kind == "token") return tokens.select(1, 0);
@@ -183,7 +187,8 @@ at::Tensor Vit::pool(const at::Tensor& tokens, const at::Tensor& mask) {
   return 0.5 * (at::amax(x, 1) + x.mean(1));  // avgmax
 }
 
-at::Tensor Vit::forward_head(const at::Tensor& tokens, bool pre_logits, const at::Tensor& mask) {
+at::Tensor Vit::forward_head(const at::Tensor& tokens, bool pre_logits,
+                             const at::Tensor& mask) const {
   if (config_.distilled) {
     const auto cls = dropout(tokens.select(1, 0), config_.drop_rate, "head_drop");
     const auto dist = dropout(tokens.select(1, 1), config_.drop_rate, "head_drop_dist");
@@ -203,7 +208,7 @@ at::Tensor Vit::scale_logits(const at::Tensor& logits) const {
   return config_.logits_scale == 1 ? logits : logits * config_.logits_scale;
 }
 
-at::Tensor Vit::classify(const at::Tensor& features) {
+at::Tensor Vit::classify(const at::Tensor& features) const {
   if (!head_) fail<ConfigError>("the model has no head; set model.num_classes");
   return scale_logits(head_(dropout(features, config_.drop_rate, "head_drop")));
 }
@@ -213,18 +218,9 @@ int64_t Vit::num_features() const {
   return config_.representation_size > 0 ? config_.representation_size : config_.embed_dim;
 }
 
-at::Tensor Vit::pooled_features(const at::Tensor& images) {
-  if (num_features() == 0) return Model::pooled_features(images);  // which says why not
-  return run([&] { return forward_head(forward_features(images), /*pre_logits=*/true); });
-}
-
-at::Tensor Vit::pooled_patch_features(const PatchInput& patches) {
-  if (num_features() == 0) return Model::pooled_patch_features(patches);
-  return run([&] {
-    const auto mask = token_mask(patches);
-    return forward_head(encode(add_prefix(embed_patches(patches)), {}, nullptr, mask),
-                        /*pre_logits=*/true, mask);
-  });
+at::Tensor Vit::pooled_features(const ModelInput& input) const {
+  if (num_features() == 0) return Model::pooled_features(input);  // which says why not
+  return run([&] { return head_of(input, /*pre_logits=*/true); });
 }
 
 }  // namespace fovea::models

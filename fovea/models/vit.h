@@ -27,54 +27,47 @@ class Vit : public Model {
 
   std::string_view recipe_name() const override { return VitConfig::kName; }
 
-  at::Tensor forward(const at::Tensor& images) override;
+  at::Tensor forward(const ModelInput& input) const override;
   bool takes_patches() const override { return config_.is_adaptive(); }
-  at::Tensor forward_patches(const PatchInput& patches) override;
   bool takes_packed() const override { return config_.is_packed(); }
-  at::Tensor forward_packed(const PackedImages& images) override;
   // images: [B, C, H, W] or [B, C, D, H, W] -> [B, N, D], after the final norm (fc_norm: without).
-  at::Tensor forward_features(const at::Tensor& images);
+  at::Tensor forward_features(const ModelInput& images) const;
 
   // The pieces of forward_features, for models that have a ViT as their encoder.
-  // images -> [B, number of patches, D] with their position, without prefix tokens.
-  at::Tensor embed_patches(const at::Tensor& images);
-  at::Tensor embed_patches(const PatchInput& patches);
+  // images or adaptive patches -> [B, number of patches, D] with their position, without prefix
+  // tokens.
+  at::Tensor embed_patches(const ModelInput& input) const;
   // Which tokens of these patches, prefix included, stand for something: [B, N] bool; undefined
   // where all do. A sample of nothing but padding attends to all of it.
   at::Tensor token_mask(const PatchInput& patches) const;
   // patches: [B, n, D], any choice of them -> [B, prefix + n, D]: class and register tokens with
   // their position in front.
-  at::Tensor add_prefix(const at::Tensor& patches);
+  at::Tensor add_prefix(const at::Tensor& patches) const;
   // tokens: [B, N, D] -> [B, N, D] after the final norm. tapped: the tokens after the blocks of the
   // indices `taps`, without a norm, in that order; taps ascend. mask: see token_mask. offsets: of
   // samples in a row, see nn::Attention.
   at::Tensor encode(const at::Tensor& tokens, at::IntArrayRef taps = {},
                     std::vector<at::Tensor>* tapped = nullptr, const at::Tensor& mask = {},
-                    const at::Tensor& offsets = {});
+                    const at::Tensor& offsets = {}) const;
 
   // tokens: [B, N, D] -> [B, num_classes]; pre_logits: what the head would see, [B, D].
   // mask: tokens that pooling leaves out, see token_mask.
   at::Tensor forward_head(const at::Tensor& tokens, bool pre_logits = false,
-                          const at::Tensor& mask = {});
+                          const at::Tensor& mask = {}) const;
 
   // Pooled, normed and, where there is one, through the tanh layer; 0 features without pooling.
   int64_t num_features() const override;
-  at::Tensor pooled_features(const at::Tensor& images) override;
-  at::Tensor pooled_patch_features(const PatchInput& patches) override;
-  at::Tensor pooled_packed_features(const PackedImages& images) override;
+  at::Tensor pooled_features(const ModelInput& input) const override;
   bool has_classifier() const override { return head_ && !config_.distilled && num_features() > 0; }
-  at::Tensor classify(const at::Tensor& features) override;
-  // With config().variables: what the channels of a batch are; see Model.
+  at::Tensor classify(const at::Tensor& features) const override;
   std::vector<std::string> variables() const override { return config_.variables; }
-  void set_channels(const std::vector<std::string>& names) override;
-  std::vector<std::string> channels() const override { return channels_; }
   // For what stands around an encoder and has a value for each of in_chans channels. Without
-  // variables, and with single_channel, x itself.
+  // variables, and with single_channel, x itself. channels: see ModelInput.
   // x: [B, C', ...], the channels of a batch -> [B, in_chans, ...], zeros for variables that it
   // does not hold.
-  at::Tensor to_all_channels(const at::Tensor& x) const;
+  at::Tensor to_all_channels(const at::Tensor& x, const std::vector<std::string>& channels) const;
   // x: [B, N, S * in_chans], channels last -> [B, N, S * C'], those of the batch in its order.
-  at::Tensor to_batch_channels(const at::Tensor& x) const;
+  at::Tensor to_batch_channels(const at::Tensor& x, const std::vector<std::string>& channels) const;
 
   void init_parameter(const std::string& name, const at::Tensor& value,
                       uint64_t seed) const override;
@@ -96,7 +89,11 @@ class Vit : public Model {
   void register_tokens(at::Device device);
   void register_head(at::Device device);
   void check_images(const at::Tensor& images) const;
-  void check_num_channels(const at::Tensor& x) const;
+  std::vector<int64_t> ids_of(const at::Tensor& x, const std::vector<std::string>& channels) const;
+  at::Tensor embed_images(const at::Tensor& images, const std::vector<std::string>& channels) const;
+  at::Tensor embed_adaptive(const PatchInput& patches,
+                            const std::vector<std::string>& channels) const;
+  at::Tensor head_of(const ModelInput& input, bool pre_logits) const;
   nn::PatchEmbedOptions grid_options() const;
   std::vector<int64_t> grid_of(at::IntArrayRef img_size) const;
   int64_t num_embedded_prefix() const;
@@ -106,12 +103,12 @@ class Vit : public Model {
   int64_t num_kept(int64_t num_patches) const;
   at::Tensor drop_patches(const at::Tensor& tokens) const;
   void check_packed(const PackedImages& images) const;
-  at::Tensor embed_packed(const PackedImages& images);
+  at::Tensor embed_packed(const PackedImages& images) const;
   at::Tensor add_prefixes(const at::Tensor& patches, std::vector<int64_t>& lengths) const;
   at::Tensor drop_packed_patches(const at::Tensor& tokens, std::vector<int64_t>& lengths) const;
-  at::Tensor encode_packed(const PackedImages& images, std::vector<int64_t>& lengths);
-  at::Tensor head_of_packed(const PackedImages& images, bool pre_logits);
-  at::Tensor pool(const at::Tensor& tokens, const at::Tensor& mask);
+  at::Tensor encode_packed(const PackedImages& images, std::vector<int64_t>& lengths) const;
+  at::Tensor head_of_packed(const PackedImages& images, bool pre_logits) const;
+  at::Tensor pool(const at::Tensor& tokens, const at::Tensor& mask) const;
   at::Tensor scale_logits(const at::Tensor& logits) const;
   at::Tensor adapt_pos_embed(const at::Tensor& saved) const;
 
@@ -126,8 +123,6 @@ class Vit : public Model {
   nn::AdaptivePatchEmbed adaptive_embed_ = nullptr;  // or of adaptive patches
   nn::AdaptivePosEmbed adaptive_pos_ = nullptr;
   nn::VariableEmbed variable_embed_ = nullptr;  // or of channels as variables, either way
-  std::vector<std::string> channels_;           // of batches, as set_channels was told
-  std::vector<int64_t> channel_ids_;            // their indices in config_.variables
   nn::Norm norm_pre_ = nullptr;
   nn::BlockList<nn::TransformerBlock> blocks_;
   nn::Norm norm_ = nullptr;

@@ -61,10 +61,6 @@ PaddedTokens padded(const at::Tensor& tokens, const std::vector<int64_t>& length
 }  // namespace
 
 void Vit::check_packed(const PackedImages& images) const {
-  if (!config_.is_packed()) {
-    fail<ConfigError>(
-        "the model takes images of one size, not packed ones; set the model's patching: packed");
-  }
   const auto lengths = images.lengths();
   const auto total = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
   const auto values = config_.in_chans * config_.patch_size[0] * config_.patch_size[0];
@@ -79,7 +75,7 @@ void Vit::check_packed(const PackedImages& images) const {
 }
 
 // -> [1, T, D], without prefix tokens.
-at::Tensor Vit::embed_packed(const PackedImages& images) {
+at::Tensor Vit::embed_packed(const PackedImages& images) const {
   check_packed(images);
   const auto x = patch_embed_->forward_patches(images.patches);
   std::map<std::array<int64_t, 2>, at::Tensor> of_grid;
@@ -130,7 +126,7 @@ at::Tensor Vit::drop_packed_patches(const at::Tensor& tokens, std::vector<int64_
 }
 
 // -> [1, T, D] after the final norm; lengths: tokens of each image, prefix included.
-at::Tensor Vit::encode_packed(const PackedImages& images, std::vector<int64_t>& lengths) {
+at::Tensor Vit::encode_packed(const PackedImages& images, std::vector<int64_t>& lengths) const {
   lengths = images.lengths();
   auto x = add_prefixes(embed_packed(images), lengths);
   {
@@ -143,7 +139,7 @@ at::Tensor Vit::encode_packed(const PackedImages& images, std::vector<int64_t>& 
 }
 
 // -> [B, num_classes], or [B, F] with pre_logits.
-at::Tensor Vit::head_of_packed(const PackedImages& images, bool pre_logits) {
+at::Tensor Vit::head_of_packed(const PackedImages& images, bool pre_logits) const {
   std::vector<int64_t> lengths;
   const auto tokens = encode_packed(images, lengths);
   const bool sees_prefix_alone = config_.global_pool == "token";
@@ -151,14 +147,6 @@ at::Tensor Vit::head_of_packed(const PackedImages& images, bool pre_logits) {
                                       : *std::max_element(lengths.begin(), lengths.end());
   const auto [rows, mask] = padded(tokens, lengths, seen);
   return forward_head(rows, pre_logits, mask);
-}
-
-at::Tensor Vit::forward_packed(const PackedImages& images) {
-  return run([&] { return head_of_packed(images, /*pre_logits=*/false); });
-}
-
-at::Tensor Vit::pooled_packed_features(const PackedImages& images) {
-  return run([&] { return head_of_packed(images, /*pre_logits=*/true); });
 }
 
 }  // namespace fovea::models

@@ -82,7 +82,6 @@ Vit::Vit(const VitConfig& config, at::Device device) : config_(config) {
              }};
   register_head(device);
   nn::assign_names(*this);
-  set_channels({});
 }
 
 nn::PatchEmbedOptions Vit::grid_options() const {

@@ -18,7 +18,7 @@ ModulationImpl::ModulationImpl(int64_t condition_dim, int64_t dim, int64_t count
   proj_ = register_module("proj", Linear(condition_dim, count * dim, /*has_bias=*/true, device));
 }
 
-at::Tensor ModulationImpl::forward(const at::Tensor& condition) {
+at::Tensor ModulationImpl::forward(const at::Tensor& condition) const {
   return run(
       [this](const at::Tensor& given) {
         return proj_(kernels::activate(given, kernels::Activation::kSilu))
@@ -47,7 +47,7 @@ ConditionedBlockImpl::ConditionedBlockImpl(const ConditionedBlockOptions& option
 }
 
 at::Tensor ConditionedBlockImpl::forward(const at::Tensor& x, const at::Tensor& condition,
-                                         const at::Tensor& key_mask) {
+                                         const at::Tensor& key_mask) const {
   return run(
       [this](const at::Tensor& tokens, const at::Tensor& given, const at::Tensor& mask) {
         const auto m = modulation_(given).unbind(0);  // six of [B, 1, D]

@@ -15,14 +15,14 @@ class ModulationImpl : public UnitImpl {
  public:
   ModulationImpl(int64_t condition_dim, int64_t dim, int64_t count, at::Device device);
 
-  at::Tensor forward(const at::Tensor& condition);
+  at::Tensor forward(const at::Tensor& condition) const;
   bool is_one_for_all_tokens() const override { return true; }
 
  private:
   int64_t count_;
   Linear proj_ = nullptr;
 };
-TORCH_MODULE(Modulation);
+using Modulation = UnitHolder<ModulationImpl>;
 
 // x (1 + scale) + shift. x: [B, N, D], shift and scale: [B, 1, D].
 at::Tensor modulate(const at::Tensor& x, const at::Tensor& shift, const at::Tensor& scale);
@@ -45,7 +45,7 @@ class ConditionedBlockImpl : public UnitImpl {
 
   // key_mask: [B, N] bool, tokens that are attended to; undefined: all.
   at::Tensor forward(const at::Tensor& x, const at::Tensor& condition,
-                     const at::Tensor& key_mask = {});
+                     const at::Tensor& key_mask = {}) const;
 
  private:
   DropPath drop_path_;
@@ -55,6 +55,6 @@ class ConditionedBlockImpl : public UnitImpl {
   Mlp mlp_ = nullptr;
   Modulation modulation_ = nullptr;
 };
-TORCH_MODULE(ConditionedBlock);
+using ConditionedBlock = UnitHolder<ConditionedBlockImpl>;
 
 }  // namespace fovea::nn

@@ -28,7 +28,7 @@ AdaptivePatchEmbedImpl::AdaptivePatchEmbedImpl(int64_t patch_values, int64_t in_
   if (has_norms) norm2_ = register_module("norm2", Norm(dim, kPatchNorm, device));
 }
 
-at::Tensor AdaptivePatchEmbedImpl::forward(const at::Tensor& patches) {
+at::Tensor AdaptivePatchEmbedImpl::forward(const at::Tensor& patches) const {
   return run([&] {
     const auto rows = patches.permute({0, 2, 3, 1}).flatten(2);  // [B, L, S * C]
     if (!norm1_) return proj_(rows);                             // [B, L, D]
@@ -43,7 +43,7 @@ AdaptivePosEmbedImpl::AdaptivePosEmbedImpl(std::vector<int64_t> sides, bool in_p
       "fc", Linear(1 + static_cast<int64_t>(sides_.size()), dim, /*has_bias=*/true, device));
 }
 
-at::Tensor AdaptivePosEmbedImpl::forward(const at::Tensor& sizes, const at::Tensor& centers) {
+at::Tensor AdaptivePosEmbedImpl::forward(const at::Tensor& sizes, const at::Tensor& centers) const {
   FOVEA_CHECK(sizes.size(1) == 1 && centers.size(-1) == static_cast<int64_t>(sides_.size()),
               "position embedding of {} trees with {} sides; expected one tree and {} sides",
               sizes.size(1), centers.size(-1), sides_.size());

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <c10/core/Device.h>
-#include <torch/nn/pimpl.h>
 
 #include "fovea/nn/linear.h"
 #include "fovea/nn/norm.h"
@@ -18,14 +17,14 @@ class AdaptivePatchEmbedImpl : public UnitImpl {
  public:
   AdaptivePatchEmbedImpl(int64_t patch_values, int64_t in_chans, int64_t dim, bool has_norms,
                          at::Device device);
-  at::Tensor forward(const at::Tensor& patches);
+  at::Tensor forward(const at::Tensor& patches) const;
 
  private:
   Norm norm1_ = nullptr;
   Linear proj_ = nullptr;
   Norm norm2_ = nullptr;
 };
-TORCH_MODULE(AdaptivePatchEmbed);
+using AdaptivePatchEmbed = UnitHolder<AdaptivePatchEmbedImpl>;
 
 // sizes: [B, 1, L], centers: [B, 1, L, d], both in pixels -> [B, L, dim]: gelu(fc([size, x, y(,
 // z)])), each over `sides` (the image's, in the order x, y, z; the size over the longest), or, with
@@ -33,13 +32,13 @@ TORCH_MODULE(AdaptivePatchEmbed);
 class AdaptivePosEmbedImpl : public UnitImpl {
  public:
   AdaptivePosEmbedImpl(std::vector<int64_t> sides, bool in_pixels, int64_t dim, at::Device device);
-  at::Tensor forward(const at::Tensor& sizes, const at::Tensor& centers);
+  at::Tensor forward(const at::Tensor& sizes, const at::Tensor& centers) const;
 
  private:
   std::vector<int64_t> sides_;
   bool in_pixels_;
   Linear fc_ = nullptr;
 };
-TORCH_MODULE(AdaptivePosEmbed);
+using AdaptivePosEmbed = UnitHolder<AdaptivePosEmbedImpl>;
 
 }  // namespace fovea::nn

@@ -19,7 +19,7 @@ AttentionImpl::AttentionImpl(const AttentionOptions& options, at::Device device)
 }
 
 at::Tensor AttentionImpl::forward(const kernels::LinearInput& x, const at::Tensor& key_mask,
-                                  const at::Tensor& offsets, const at::Tensor& residual) {
+                                  const at::Tensor& offsets, const at::Tensor& residual) const {
   return run_onto(
       residual,
       [this](const kernels::LinearInput& tokens, const at::Tensor& mask, const at::Tensor& starts,

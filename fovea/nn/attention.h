@@ -13,7 +13,7 @@ class AttentionImpl : public UnitImpl, public HasAttention {
   AttentionImpl(const AttentionOptions& options, at::Device device);
 
   at::Tensor forward(const kernels::LinearInput& x, const at::Tensor& key_mask = {},
-                     const at::Tensor& offsets = {}, const at::Tensor& residual = {});
+                     const at::Tensor& offsets = {}, const at::Tensor& residual = {}) const;
   AttentionCore& attention_core() override { return core_; }
   const AttentionCore& attention_core() const override { return core_; }
 
@@ -24,6 +24,6 @@ class AttentionImpl : public UnitImpl, public HasAttention {
   Norm norm_ = nullptr;
   Linear proj_ = nullptr;
 };
-TORCH_MODULE(Attention);
+using Attention = UnitHolder<AttentionImpl>;
 
 }  // namespace fovea::nn

@@ -65,7 +65,7 @@ void AttentionCore::register_sub_norm(at::Device device) {
 }
 
 at::Tensor AttentionCore::forward(const at::Tensor& qkv, const at::Tensor& key_mask,
-                                  const at::Tensor& offsets) {
+                                  const at::Tensor& offsets) const {
   FOVEA_CHECK(!offsets.defined() || !key_mask.defined(), "{}: samples in a row and a mask",
               owner_.path());
   const auto given = tokens_to_heads ? tokens_to_heads(qkv) : qkv;
@@ -90,7 +90,7 @@ int64_t AttentionCore::heads_of(const at::Tensor& qkv) const {
 }
 
 // qkv: [1, T, 3 D] -> [1, T, D].
-at::Tensor AttentionCore::attend_packed(const at::Tensor& qkv, at::IntArrayRef offsets) {
+at::Tensor AttentionCore::attend_packed(const at::Tensor& qkv, at::IntArrayRef offsets) const {
   FOVEA_CHECK(!attention_elsewhere, "{}: samples in a row whose tokens are on several ranks",
               owner_.path());
   if (is_plain())
@@ -109,7 +109,7 @@ at::Tensor AttentionCore::attend_packed(const at::Tensor& qkv, at::IntArrayRef o
 }
 
 // qkv: [B, N, 3 D] -> [B, N, D].
-at::Tensor AttentionCore::attend(const at::Tensor& qkv, const at::Tensor& key_mask) {
+at::Tensor AttentionCore::attend(const at::Tensor& qkv, const at::Tensor& key_mask) const {
   const auto num_heads = heads_of(qkv);
   if (is_differential()) return attend_difference(qkv, key_mask);
   if (is_plain() && !key_mask.defined())
@@ -125,7 +125,7 @@ at::Tensor AttentionCore::attend(const at::Tensor& qkv, const at::Tensor& key_ma
 
 // Every map by itself. q, k, v: [B, maps, N, K] -> [B, maps, N, K].
 at::Tensor AttentionCore::attend_maps(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                      const at::Tensor& key_mask) {
+                                      const at::Tensor& key_mask) const {
   const bool drops = owner_.is_training() && options_.attn_drop_rate > 0;
   if (attention_elsewhere) {
     FOVEA_CHECK(!drops && !is_recording(owner_.path() + ".probs"),
@@ -138,7 +138,8 @@ at::Tensor AttentionCore::attend_maps(const at::Tensor& q, const at::Tensor& k, 
 }
 
 // See Note [Differential attention]. qkv: [B, N, 3 D] -> [B, N, D].
-at::Tensor AttentionCore::attend_difference(const at::Tensor& qkv, const at::Tensor& key_mask) {
+at::Tensor AttentionCore::attend_difference(const at::Tensor& qkv,
+                                            const at::Tensor& key_mask) const {
   const auto parts = qkv.unflatten(-1, {3, -1, query_dim_})  // [B, N, 3, 2 H, K / 2]
                          .permute({2, 0, 3, 1, 4})           // [3, B, 2 H, N, K / 2]
                          .unbind(0);

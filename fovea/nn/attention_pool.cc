@@ -31,7 +31,7 @@ AttentionPoolImpl::AttentionPoolImpl(const AttentionPoolOptions& options, at::De
   mlp_ = register_module("mlp", Mlp(mlp, device));
 }
 
-at::Tensor AttentionPoolImpl::forward(const at::Tensor& x, const at::Tensor& key_mask) {
+at::Tensor AttentionPoolImpl::forward(const at::Tensor& x, const at::Tensor& key_mask) const {
   return run([&] {
     const auto [q, k, v] = cross_heads(latent_, x, q_, kv_, head_dim_);
     const auto scale = 1.0 / std::sqrt(static_cast<double>(head_dim_));

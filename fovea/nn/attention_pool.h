@@ -20,7 +20,7 @@ class AttentionPoolImpl : public UnitImpl {
  public:
   AttentionPoolImpl(const AttentionPoolOptions& options, at::Device device);
 
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {});
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {}) const;
 
  private:
   int64_t head_dim_;
@@ -31,6 +31,6 @@ class AttentionPoolImpl : public UnitImpl {
   Norm norm_ = nullptr;
   Mlp mlp_ = nullptr;
 };
-TORCH_MODULE(AttentionPool);
+using AttentionPool = UnitHolder<AttentionPoolImpl>;
 
 }  // namespace fovea::nn

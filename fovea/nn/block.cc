@@ -63,17 +63,17 @@ BlockImpl::BlockImpl(const BlockOptions& options, at::Device device)
 
 // in: tokens and their mask.
 at::Tensor BlockImpl::attended(const Tensors& in, const at::Tensor& starts,
-                               const at::Tensor& residual) {
+                               const at::Tensor& residual) const {
   if (!is_post_norm_) return attn_(norm1_->for_linear(in[0]), in[1], starts, residual);
   return onto(residual, norm1_(attn_(in[0], in[1], starts)));
 }
 
-at::Tensor BlockImpl::fed_forward(const at::Tensor& x, const at::Tensor& residual) {
+at::Tensor BlockImpl::fed_forward(const at::Tensor& x, const at::Tensor& residual) const {
   return is_post_norm_ ? onto(residual, norm2_(mlp_(x))) : mlp_(norm2_->for_linear(x), residual);
 }
 
 at::Tensor BlockImpl::forward(const at::Tensor& x, const at::Tensor& key_mask,
-                              const at::Tensor& offsets) {
+                              const at::Tensor& offsets) const {
   return run(
       [this](const at::Tensor& tokens, const at::Tensor& mask, const at::Tensor& starts) {
         const auto y = add_branch(*this, "drop_path1", drop_path_, {tokens, mask}, ls1_,
@@ -118,7 +118,7 @@ ParallelThingsBlockImpl::Branch ParallelThingsBlockImpl::register_branch(
 }
 
 at::Tensor ParallelThingsBlockImpl::forward(const at::Tensor& x, const at::Tensor& key_mask,
-                                            const at::Tensor& offsets) {
+                                            const at::Tensor& offsets) const {
   return run(
       [this](const at::Tensor& tokens, const at::Tensor& mask, const at::Tensor& starts) {
         auto y = tokens;

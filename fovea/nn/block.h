@@ -39,9 +39,9 @@ struct BlockOptions {
 class TransformerBlockImpl : public UnitImpl {
  public:
   virtual at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {},
-                             const at::Tensor& offsets = {}) = 0;
+                             const at::Tensor& offsets = {}) const = 0;
 };
-TORCH_MODULE(TransformerBlock);
+using TransformerBlock = UnitHolder<TransformerBlockImpl>;
 
 // Of the options' kind.
 TransformerBlock make_block(const BlockOptions& options, at::Device device);
@@ -53,12 +53,12 @@ class BlockImpl : public TransformerBlockImpl {
   BlockImpl(const BlockOptions& options, at::Device device);
 
   at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {},
-                     const at::Tensor& offsets = {}) override;
+                     const at::Tensor& offsets = {}) const override;
 
  private:
   at::Tensor attended(const std::vector<at::Tensor>& in, const at::Tensor& starts,
-                      const at::Tensor& residual);
-  at::Tensor fed_forward(const at::Tensor& x, const at::Tensor& residual);
+                      const at::Tensor& residual) const;
+  at::Tensor fed_forward(const at::Tensor& x, const at::Tensor& residual) const;
 
   bool is_post_norm_;
   DropPath drop_path_;
@@ -69,7 +69,7 @@ class BlockImpl : public TransformerBlockImpl {
   Mlp mlp_ = nullptr;
   LayerScale ls2_ = nullptr;
 };
-TORCH_MODULE(Block);
+using Block = UnitHolder<BlockImpl>;
 
 // x += the sum of drop_path(ls(attn(norm(x)))) over attns.0, attns.1 ..., then the same with mlp
 // over ffns.
@@ -78,7 +78,7 @@ class ParallelThingsBlockImpl : public TransformerBlockImpl {
   ParallelThingsBlockImpl(const BlockOptions& options, at::Device device);
 
   at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {},
-                     const at::Tensor& offsets = {}) override;
+                     const at::Tensor& offsets = {}) const override;
 
  private:
   struct Branch {
@@ -94,7 +94,7 @@ class ParallelThingsBlockImpl : public TransformerBlockImpl {
   DropPath drop_path_;
   std::vector<Branch> attns_, ffns_;
 };
-TORCH_MODULE(ParallelThingsBlock);
+using ParallelThingsBlock = UnitHolder<ParallelThingsBlockImpl>;
 
 // x += drop_path(ls(attention and MLP of norm(x), next to each other)): one product in front, whose
 // rows are the MLP's hidden features, then q, k and v, and behind them one of each, or with
@@ -105,15 +105,15 @@ class ParallelScalingBlockImpl : public TransformerBlockImpl, public HasAttentio
   ParallelScalingBlockImpl(const BlockOptions& options, at::Device device);
 
   at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {},
-                     const at::Tensor& offsets = {}) override;
+                     const at::Tensor& offsets = {}) const override;
   AttentionCore& attention_core() override { return core_; }
   const AttentionCore& attention_core() const override { return core_; }
 
  private:
   at::Tensor branch(const at::Tensor& x, const at::Tensor& key_mask, const at::Tensor& starts,
-                    const at::Tensor& residual);
-  at::Tensor activated(const at::Tensor& hidden);
-  at::Tensor mlp_out(const at::Tensor& hidden, const at::Tensor& residual);
+                    const at::Tensor& residual) const;
+  at::Tensor activated(const at::Tensor& hidden) const;
+  at::Tensor mlp_out(const at::Tensor& hidden, const at::Tensor& residual) const;
 
   AttentionCore core_;
   MlpOptions mlp_;
@@ -126,6 +126,6 @@ class ParallelScalingBlockImpl : public TransformerBlockImpl, public HasAttentio
   Linear out_proj_ = nullptr;
   LayerScale ls_ = nullptr;
 };
-TORCH_MODULE(ParallelScalingBlock);
+using ParallelScalingBlock = UnitHolder<ParallelScalingBlockImpl>;
 
 }  // namespace fovea::nn

@@ -36,14 +36,14 @@ class BlockList {
 
   // x through all of them, each with the same further inputs; without blocks x itself.
   template <class... Inputs>
-  at::Tensor operator()(const at::Tensor& x, const Inputs&... inputs) {
+  at::Tensor operator()(const at::Tensor& x, const Inputs&... inputs) const {
     return forward_tapped({}, nullptr, x, inputs...);
   }
 
   // The same. tapped: what comes out of the blocks of the indices `taps`, which ascend.
   template <class... Inputs>
   at::Tensor forward_tapped(at::IntArrayRef taps, std::vector<at::Tensor>* tapped, at::Tensor x,
-                            const Inputs&... inputs) {
+                            const Inputs&... inputs) const {
     size_t next = 0;
     for (size_t i = 0; i < blocks_.size(); ++i) {
       x = blocks_[i](x, inputs...);

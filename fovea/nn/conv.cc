@@ -35,7 +35,7 @@ ConvImpl::ConvImpl(const ConvOptions& options, at::Device device) : options_(opt
   }
 }
 
-at::Tensor ConvImpl::forward(const at::Tensor& x) {
+at::Tensor ConvImpl::forward(const at::Tensor& x) const {
   const auto& kernel = options_.kernel_size;
   const auto sides = kernel.size();
   FOVEA_CHECK(x.dim() == static_cast<int64_t>(sides) + 2 && x.size(1) == options_.in_chans,

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <c10/core/Device.h>
-#include <torch/nn/pimpl.h>
 
 #include <vector>
 
 #include "fovea/nn/unit.h"
+#include "fovea/nn/unit_holder.h"
 
 namespace fovea::nn {
 
@@ -28,7 +28,7 @@ class ConvImpl : public UnitImpl {
  public:
   ConvImpl(const ConvOptions& options, at::Device device);
 
-  at::Tensor forward(const at::Tensor& x);
+  at::Tensor forward(const at::Tensor& x) const;
 
   const ConvOptions& options() const { return options_; }
 
@@ -37,6 +37,6 @@ class ConvImpl : public UnitImpl {
   at::Tensor weight_;
   at::Tensor bias_;  // undefined where has_bias is false
 };
-TORCH_MODULE(Conv);
+using Conv = UnitHolder<ConvImpl>;
 
 }  // namespace fovea::nn

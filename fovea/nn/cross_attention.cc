@@ -3,8 +3,8 @@
 
 namespace fovea::nn {
 
-CrossHeads cross_heads(const at::Tensor& query, const at::Tensor& x, Linear& q, Linear& kv,
-                       int64_t head_dim) {
+CrossHeads cross_heads(const at::Tensor& query, const at::Tensor& x, const Linear& q,
+                       const Linear& kv, int64_t head_dim) {
   const auto queries = q(query.to(x.scalar_type()))
                            .unflatten(-1, {-1, head_dim})     // [1, M, H, K]
                            .transpose(1, 2)                   // [1, H, M, K]

@@ -12,7 +12,7 @@ struct CrossHeads {
 
 // query: [1, M, D], one for all samples and projected once; x: [B, N, D]; q: [D, D]; kv: [2 D, D],
 // keys before values, each by head. D = H * head_dim.
-CrossHeads cross_heads(const at::Tensor& query, const at::Tensor& x, Linear& q, Linear& kv,
-                       int64_t head_dim);
+CrossHeads cross_heads(const at::Tensor& query, const at::Tensor& x, const Linear& q,
+                       const Linear& kv, int64_t head_dim);
 
 }  // namespace fovea::nn

@@ -9,7 +9,7 @@ LayerScaleImpl::LayerScaleImpl(int64_t dim, at::Device device) {
       "gamma", at::empty({dim}, at::TensorOptions().dtype(at::kFloat).device(device)));
 }
 
-at::Tensor LayerScaleImpl::forward(const at::Tensor& x) {
+at::Tensor LayerScaleImpl::forward(const at::Tensor& x) const {
   return run([&] { return x * gamma.to(x.scalar_type()); });
 }
 

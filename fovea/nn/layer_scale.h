@@ -3,9 +3,9 @@
 #pragma once
 
 #include <c10/core/Device.h>
-#include <torch/nn/pimpl.h>
 
 #include "fovea/nn/unit.h"
+#include "fovea/nn/unit_holder.h"
 
 namespace fovea::nn {
 
@@ -14,10 +14,10 @@ class LayerScaleImpl : public UnitImpl {
  public:
   LayerScaleImpl(int64_t dim, at::Device device);
 
-  at::Tensor forward(const at::Tensor& x);
+  at::Tensor forward(const at::Tensor& x) const;
 
   at::Tensor gamma;  // [dim]
 };
-TORCH_MODULE(LayerScale);
+using LayerScale = UnitHolder<LayerScaleImpl>;
 
 }  // namespace fovea::nn

@@ -13,7 +13,7 @@ LinearImpl::LinearImpl(int64_t in_features, int64_t out_features, bool has_bias,
 
 at::Tensor LinearImpl::forward(const kernels::LinearInput& x,
                                const std::optional<kernels::HiddenActivation>& activation,
-                               const at::Tensor& residual) {
+                               const at::Tensor& residual) const {
   return run_onto(
       residual,
       [this, activation](const kernels::LinearInput& given, const at::Tensor& added) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <c10/core/Device.h>
-#include <torch/nn/pimpl.h>
 
 #include <functional>
 #include <optional>
@@ -10,6 +9,7 @@
 #include "fovea/kernels/elementwise/activation.h"
 #include "fovea/kernels/linear/linear.h"
 #include "fovea/nn/unit.h"
+#include "fovea/nn/unit_holder.h"
 
 namespace fovea::nn {
 
@@ -23,7 +23,7 @@ class LinearImpl : public UnitImpl {
   // residual: added to y, which it is shaped as; undefined: none.
   at::Tensor forward(const kernels::LinearInput& x,
                      const std::optional<kernels::HiddenActivation>& activation = {},
-                     const at::Tensor& residual = {});
+                     const at::Tensor& residual = {}) const;
 
   // Whether forward() is the kernel's product and nothing else.
   bool is_plain() const;
@@ -48,6 +48,6 @@ class LinearImpl : public UnitImpl {
                      std::optional<kernels::HiddenActivation> activation,
                      const at::Tensor& own_bias, const at::Tensor& residual) const;
 };
-TORCH_MODULE(Linear);
+using Linear = UnitHolder<LinearImpl>;
 
 }  // namespace fovea::nn

@@ -35,7 +35,7 @@ MlpImpl::MlpImpl(const MlpOptions& options, at::Device device) : options_(option
   fc2_ = register_module("fc2", Linear(features, options.dim, options.has_bias, device));
 }
 
-at::Tensor MlpImpl::forward(const kernels::LinearInput& x, const at::Tensor& residual) {
+at::Tensor MlpImpl::forward(const kernels::LinearInput& x, const at::Tensor& residual) const {
   return run_onto(
       residual,
       [this](const kernels::LinearInput& given, const at::Tensor& added) {
@@ -48,7 +48,8 @@ at::Tensor MlpImpl::forward(const kernels::LinearInput& x, const at::Tensor& res
 }
 
 // x: [..., D] -> [..., D], plus the residual.
-at::Tensor MlpImpl::without_hidden(const kernels::LinearInput& x, const at::Tensor& residual) {
+at::Tensor MlpImpl::without_hidden(const kernels::LinearInput& x,
+                                   const at::Tensor& residual) const {
   const kernels::HiddenActivation activation{options_.activation,
                                              options_.kind == MlpKind::kSwigluPacked};
   if (!fc1_->is_plain() || !fc2_->is_plain()) return fc2_(fc1_(x), activation, residual);
@@ -64,7 +65,7 @@ bool MlpImpl::keeps_hidden() const {
 }
 
 // x: [..., D] -> [..., F].
-at::Tensor MlpImpl::hidden(const kernels::LinearInput& x) {
+at::Tensor MlpImpl::hidden(const kernels::LinearInput& x) const {
   switch (options_.kind) {
     case MlpKind::kMlp: {
       const auto y = kernels::activate(fc1_(x), options_.activation);

@@ -34,11 +34,11 @@ class MlpImpl : public UnitImpl {
   MlpImpl(const MlpOptions& options, at::Device device);
 
   // residual: [..., D], added to the output; undefined: none.
-  at::Tensor forward(const kernels::LinearInput& x, const at::Tensor& residual = {});
+  at::Tensor forward(const kernels::LinearInput& x, const at::Tensor& residual = {}) const;
 
  private:
-  at::Tensor without_hidden(const kernels::LinearInput& x, const at::Tensor& residual);
-  at::Tensor hidden(const kernels::LinearInput& x);
+  at::Tensor without_hidden(const kernels::LinearInput& x, const at::Tensor& residual) const;
+  at::Tensor hidden(const kernels::LinearInput& x) const;
   bool keeps_hidden() const;
 
   MlpOptions options_;
@@ -48,6 +48,6 @@ class MlpImpl : public UnitImpl {
   Norm norm_ = nullptr;
   Linear fc2_ = nullptr;
 };
-TORCH_MODULE(Mlp);
+using Mlp = UnitHolder<MlpImpl>;
 
 }  // namespace fovea::nn

@@ -24,7 +24,7 @@ NormImpl::NormImpl(int64_t dim, const NormOptions& options, at::Device device) :
   }
 }
 
-at::Tensor NormImpl::forward(const at::Tensor& x) {
+at::Tensor NormImpl::forward(const at::Tensor& x) const {
   return run(
       [this](const at::Tensor& given) {
         return options_.kind == NormKind::kLayerNorm
@@ -34,7 +34,7 @@ at::Tensor NormImpl::forward(const at::Tensor& x) {
       x);
 }
 
-kernels::LinearInput NormImpl::for_linear(const at::Tensor& x) {
+kernels::LinearInput NormImpl::for_linear(const at::Tensor& x) const {
   // What stands around the forward may give another tensor than the norm's.
   if (options_.kind != NormKind::kLayerNorm || !around_forward.empty()) return forward(x);
   std::optional<kernels::NormedRows> rows;

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <c10/core/Device.h>
-#include <torch/nn/pimpl.h>
 
 #include "fovea/kernels/linear/linear.h"
 #include "fovea/nn/unit.h"
+#include "fovea/nn/unit_holder.h"
 
 namespace fovea::nn {
 
@@ -27,9 +27,9 @@ class NormImpl : public UnitImpl {
  public:
   NormImpl(int64_t dim, const NormOptions& options, at::Device device);
 
-  at::Tensor forward(const at::Tensor& x);
+  at::Tensor forward(const at::Tensor& x) const;
   // The same where a Linear comes next, which then need not keep what the norm gives it.
-  kernels::LinearInput for_linear(const at::Tensor& x);
+  kernels::LinearInput for_linear(const at::Tensor& x) const;
 
   at::Tensor weight;  // undefined without has_affine
   at::Tensor bias;    // undefined for RMS norm, too
@@ -37,6 +37,6 @@ class NormImpl : public UnitImpl {
  private:
   NormOptions options_;
 };
-TORCH_MODULE(Norm);
+using Norm = UnitHolder<NormImpl>;
 
 }  // namespace fovea::nn

@@ -38,7 +38,7 @@ ParallelScalingBlockImpl::ParallelScalingBlockImpl(const BlockOptions& options, 
 }
 
 at::Tensor ParallelScalingBlockImpl::forward(const at::Tensor& x, const at::Tensor& key_mask,
-                                             const at::Tensor& offsets) {
+                                             const at::Tensor& offsets) const {
   return run(
       [this](const at::Tensor& tokens, const at::Tensor& mask, const at::Tensor& starts) {
         return add_branch(*this, "drop_path", drop_path_, {tokens, mask}, ls_,
@@ -51,7 +51,8 @@ at::Tensor ParallelScalingBlockImpl::forward(const at::Tensor& x, const at::Tens
 
 // x: [B, N, D] -> [B, N, D], plus the residual where there is one.
 at::Tensor ParallelScalingBlockImpl::branch(const at::Tensor& x, const at::Tensor& key_mask,
-                                            const at::Tensor& starts, const at::Tensor& residual) {
+                                            const at::Tensor& starts,
+                                            const at::Tensor& residual) const {
   const auto y = in_proj_(in_norm_->for_linear(x));  // [B, N, F + 3 D]; a part of both under tp
   const auto hidden = y.size(-1) * mlp_.hidden_dim / (mlp_.hidden_dim + 3 * mlp_.dim);
   const auto parts = y.split_with_sizes({hidden, y.size(-1) - hidden}, -1);
@@ -62,14 +63,15 @@ at::Tensor ParallelScalingBlockImpl::branch(const at::Tensor& x, const at::Tenso
   return out_proj_(at::cat({attended, activated(given)}, -1), std::nullopt, residual);
 }
 
-at::Tensor ParallelScalingBlockImpl::activated(const at::Tensor& hidden) {
+at::Tensor ParallelScalingBlockImpl::activated(const at::Tensor& hidden) const {
   const auto y = kernels::activate(hidden, mlp_.activation);
   record("mlp_act", y);
   return dropout(y, mlp_.drop_rate, "mlp_drop");
 }
 
 // hidden: [B, N, F], before the activation -> [B, N, D].
-at::Tensor ParallelScalingBlockImpl::mlp_out(const at::Tensor& hidden, const at::Tensor& residual) {
+at::Tensor ParallelScalingBlockImpl::mlp_out(const at::Tensor& hidden,
+                                             const at::Tensor& residual) const {
   const bool drops = is_training() && mlp_.drop_rate > 0;
   if (drops || is_recorded("mlp_act")) {
     return mlp_out_proj_(activated(hidden), std::nullopt, residual);

@@ -58,16 +58,16 @@ at::Tensor PatchEmbedImpl::fit(const at::Tensor& images) const {
   return options_.pad_to_patches ? at::constant_pad_nd(fitted, padding) : fitted;
 }
 
-at::Tensor PatchEmbedImpl::forward(const at::Tensor& images) {
+at::Tensor PatchEmbedImpl::forward(const at::Tensor& images) const {
   return run([&] { return project(unfold_patches(fit(images), options_.patch_size)); });
 }
 
-at::Tensor PatchEmbedImpl::forward_patches(const at::Tensor& patches) {
+at::Tensor PatchEmbedImpl::forward_patches(const at::Tensor& patches) const {
   return run([&] { return project(patches); });
 }
 
 // [B, N, C * P * P] -> [B, N, dim].
-at::Tensor PatchEmbedImpl::project(const at::Tensor& patches) {
+at::Tensor PatchEmbedImpl::project(const at::Tensor& patches) const {
   const auto tokens = kernels::linear(patches, weight_.flatten(1), bias_);
   return norm_ ? norm_(tokens) : tokens;
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <c10/core/Device.h>
-#include <torch/nn/pimpl.h>
 
 #include <optional>
 
@@ -30,22 +29,22 @@ class PatchEmbedImpl : public UnitImpl {
  public:
   PatchEmbedImpl(const PatchEmbedOptions& options, at::Device device);
 
-  at::Tensor forward(const at::Tensor& images);
+  at::Tensor forward(const at::Tensor& images) const;
   // The same from patches: [B, N, C * P * P], values in the order of the weight (unfold_patches).
-  at::Tensor forward_patches(const at::Tensor& patches);
+  at::Tensor forward_patches(const at::Tensor& patches) const;
 
   // Tokens along each side for an image of this size, e.g. [H, W] -> [h, w].
   std::vector<int64_t> grid_size(at::IntArrayRef img_size) const;
 
  private:
   at::Tensor fit(const at::Tensor& images) const;
-  at::Tensor project(const at::Tensor& patches);
+  at::Tensor project(const at::Tensor& patches) const;
 
   PatchEmbedOptions options_;
   at::Tensor weight_;
   at::Tensor bias_;
   Norm norm_ = nullptr;
 };
-TORCH_MODULE(PatchEmbed);
+using PatchEmbed = UnitHolder<PatchEmbedImpl>;
 
 }  // namespace fovea::nn

@@ -31,11 +31,11 @@ TimestepEmbedImpl::TimestepEmbedImpl(const TimestepEmbedOptions& options, at::De
   fc2_ = register_module("fc2", Linear(options.dim, options.dim, /*has_bias=*/true, device));
 }
 
-at::Tensor TimestepEmbedImpl::forward(const at::Tensor& timesteps, at::ScalarType dtype) {
+at::Tensor TimestepEmbedImpl::forward(const at::Tensor& timesteps, at::ScalarType dtype) const {
   return embed(features(timesteps).to(dtype));
 }
 
-at::Tensor TimestepEmbedImpl::embed(const at::Tensor& features) {
+at::Tensor TimestepEmbedImpl::embed(const at::Tensor& features) const {
   return run([&] {
     const auto y = kernels::activate(fc1_(features), options_.activation);  // [B, D]
     return fc2_(dropout(y, options_.drop_rate, "drop"));

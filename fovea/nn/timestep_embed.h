@@ -29,9 +29,9 @@ class TimestepEmbedImpl : public UnitImpl {
  public:
   TimestepEmbedImpl(const TimestepEmbedOptions& options, at::Device device);
 
-  at::Tensor forward(const at::Tensor& timesteps, at::ScalarType dtype);
+  at::Tensor forward(const at::Tensor& timesteps, at::ScalarType dtype) const;
   // The same of features that are there already, [B, width] in the dtype of the embedding.
-  at::Tensor embed(const at::Tensor& features);
+  at::Tensor embed(const at::Tensor& features) const;
   // Of time steps: [B] int64 -> [B, width] float64.
   at::Tensor features(const at::Tensor& timesteps) const {
     return timestep_features(timesteps, options_.width, options_.layout);
@@ -42,6 +42,6 @@ class TimestepEmbedImpl : public UnitImpl {
   Linear fc1_ = nullptr;
   Linear fc2_ = nullptr;
 };
-TORCH_MODULE(TimestepEmbed);
+using TimestepEmbed = UnitHolder<TimestepEmbedImpl>;
 
 }  // namespace fovea::nn

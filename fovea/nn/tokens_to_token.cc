@@ -50,7 +50,7 @@ TokenSoftmaxAttentionImpl::TokenSoftmaxAttentionImpl(const TokenAttentionOptions
   proj_ = register_module("proj", Linear(dim, dim, /*has_bias=*/true, device));
 }
 
-at::Tensor TokenSoftmaxAttentionImpl::forward(const kernels::LinearInput& x) {
+at::Tensor TokenSoftmaxAttentionImpl::forward(const kernels::LinearInput& x) const {
   return run([&] {
     const auto qkv = qkv_(x);                            // [B, N, 3T]
     const auto values = qkv.chunk(3, /*dim=*/-1).at(2);  // [B, N, T]
@@ -73,7 +73,7 @@ TokenTransformerImpl::TokenTransformerImpl(const TokenAttentionOptions& options,
                                     device));
 }
 
-at::Tensor TokenTransformerImpl::forward(const at::Tensor& x) {
+at::Tensor TokenTransformerImpl::forward(const at::Tensor& x) const {
   return run([&] {
     const auto y = attn_(norm1_->for_linear(x));  // [B, N, T]
     return mlp_(norm2_->for_linear(y), y);
@@ -96,7 +96,7 @@ TokenPerformerImpl::TokenPerformerImpl(const TokenAttentionOptions& options, at:
   fc2_ = mlp->register_module("2", Linear(dim, dim, /*has_bias=*/true, device));
 }
 
-at::Tensor TokenPerformerImpl::forward(const at::Tensor& x) {
+at::Tensor TokenPerformerImpl::forward(const at::Tensor& x) const {
   return run([&] {
     const auto y = attend(norm1_->for_linear(x));  // [B, N, T]
     return y + mix(norm2_->for_linear(y));
@@ -111,7 +111,7 @@ at::Tensor TokenPerformerImpl::features(const at::Tensor& x) const {
 }
 
 // x: [B, N, E] -> [B, N, T].
-at::Tensor TokenPerformerImpl::attend(const kernels::LinearInput& x) {
+at::Tensor TokenPerformerImpl::attend(const kernels::LinearInput& x) const {
   constexpr double kEps = 1e-8;
   const auto kqv = kqv_(x).chunk(3, /*dim=*/-1);  // [B, N, T] each
   const auto kind = x.x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
@@ -127,7 +127,7 @@ at::Tensor TokenPerformerImpl::attend(const kernels::LinearInput& x) {
 }
 
 // The feed-forward part. x: [B, N, T] -> [B, N, T].
-at::Tensor TokenPerformerImpl::mix(const kernels::LinearInput& x) {
+at::Tensor TokenPerformerImpl::mix(const kernels::LinearInput& x) const {
   const auto hidden = fc1_(x);
   if (is_recorded("mlp.1")) record("mlp.1", kernels::activate(hidden, kernels::Activation::kGelu));
   const auto y = dropout(fc2_(hidden, kernels::HiddenActivation{kernels::Activation::kGelu}),
@@ -193,11 +193,11 @@ std::vector<int64_t> TokensToTokenImpl::grid_size(at::IntArrayRef img_size) cons
   return grid;
 }
 
-at::Tensor TokensToTokenImpl::attend(size_t i, const at::Tensor& tokens) {
+at::Tensor TokensToTokenImpl::attend(size_t i, const at::Tensor& tokens) const {
   return performers_.empty() ? transformers_[i](tokens) : performers_[i](tokens);
 }
 
-at::Tensor TokensToTokenImpl::forward(const at::Tensor& images) {
+at::Tensor TokensToTokenImpl::forward(const at::Tensor& images) const {
   return run([&] {
     auto x = images;  // [B, C, H, W]
     for (size_t i = 0; i < 2; ++i) {

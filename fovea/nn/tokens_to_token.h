@@ -48,21 +48,21 @@ class TokenSoftmaxAttentionImpl : public UnitImpl {
  public:
   TokenSoftmaxAttentionImpl(const TokenAttentionOptions& options, at::Device device);
 
-  at::Tensor forward(const kernels::LinearInput& x);
+  at::Tensor forward(const kernels::LinearInput& x) const;
 
  private:
   TokenAttentionOptions options_;
   Linear qkv_ = nullptr;
   Linear proj_ = nullptr;
 };
-TORCH_MODULE(TokenSoftmaxAttention);
+using TokenSoftmaxAttention = UnitHolder<TokenSoftmaxAttentionImpl>;
 
 // x: [B, N, E] -> [B, N, T]: y = attn(norm1(x)), then y + mlp(norm2(y)).
 class TokenTransformerImpl : public UnitImpl {
  public:
   TokenTransformerImpl(const TokenAttentionOptions& options, at::Device device);
 
-  at::Tensor forward(const at::Tensor& x);
+  at::Tensor forward(const at::Tensor& x) const;
 
  private:
   Norm norm1_ = nullptr;
@@ -70,7 +70,7 @@ class TokenTransformerImpl : public UnitImpl {
   Norm norm2_ = nullptr;
   Mlp mlp_ = nullptr;
 };
-TORCH_MODULE(TokenTransformer);
+using TokenTransformer = UnitHolder<TokenTransformerImpl>;
 
 // The same with attention in time linear in N (Choromanski et al., "Rethinking attention with
 // performers", ICLR 2021): exp(q k) is estimated by M = T / 2 positive random features of either.
@@ -80,13 +80,13 @@ class TokenPerformerImpl : public UnitImpl {
  public:
   TokenPerformerImpl(const TokenAttentionOptions& options, at::Device device);
 
-  at::Tensor forward(const at::Tensor& x);
+  at::Tensor forward(const at::Tensor& x) const;
   int64_t num_features() const { return w_.size(0); }
 
  private:
   at::Tensor features(const at::Tensor& x) const;
-  at::Tensor attend(const kernels::LinearInput& x);
-  at::Tensor mix(const kernels::LinearInput& x);
+  at::Tensor attend(const kernels::LinearInput& x) const;
+  at::Tensor mix(const kernels::LinearInput& x) const;
 
   TokenAttentionOptions options_;
   at::Tensor w_;  // [M, T]
@@ -97,7 +97,7 @@ class TokenPerformerImpl : public UnitImpl {
   Linear fc1_ = nullptr;  // mlp.0
   Linear fc2_ = nullptr;  // mlp.2
 };
-TORCH_MODULE(TokenPerformer);
+using TokenPerformer = UnitHolder<TokenPerformerImpl>;
 
 // The start value of a performer's `w`: orthogonal rows of length sqrt(M), a function of (seed,
 // name) alone. -> [num_features, dim] float32 on the CPU; num_features <= dim.
@@ -119,19 +119,19 @@ class TokensToTokenImpl : public UnitImpl {
  public:
   TokensToTokenImpl(const TokensToTokenOptions& options, at::Device device);
 
-  at::Tensor forward(const at::Tensor& images);
+  at::Tensor forward(const at::Tensor& images) const;
 
   // Tokens along each side of an image with sides [H, W].
   std::vector<int64_t> grid_size(at::IntArrayRef img_size) const;
 
  private:
-  at::Tensor attend(size_t i, const at::Tensor& tokens);
+  at::Tensor attend(size_t i, const at::Tensor& tokens) const;
 
   TokensToTokenOptions options_;
   std::vector<TokenPerformer> performers_;      // two, or none
   std::vector<TokenTransformer> transformers_;  // two, or none
   Linear project_ = nullptr;
 };
-TORCH_MODULE(TokensToToken);
+using TokensToToken = UnitHolder<TokensToTokenImpl>;
 
 }  // namespace fovea::nn

@@ -46,7 +46,7 @@ UnetBlockImpl::UnetBlockImpl(const UnetBlockOptions& options, at::Device device)
   }
 }
 
-at::Tensor UnetBlockImpl::forward(const at::Tensor& x) {
+at::Tensor UnetBlockImpl::forward(const at::Tensor& x) const {
   return run([&] {
     auto y = leaky(instance_normed(conv1_(x)));  // [B, out, sides]
     y = instance_normed(conv2_(y));
@@ -59,7 +59,7 @@ UnetrBasicBlockImpl::UnetrBasicBlockImpl(const UnetBlockOptions& options, at::De
   layer_ = register_module("layer", UnetBlock(options, device));
 }
 
-at::Tensor UnetrBasicBlockImpl::forward(const at::Tensor& x) {
+at::Tensor UnetrBasicBlockImpl::forward(const at::Tensor& x) const {
   return run([&] { return layer_(x); });
 }
 
@@ -72,7 +72,7 @@ UnetrUpBlockImpl::UnetrUpBlockImpl(const UnetBlockOptions& options,
   conv_block_ = register_module("conv_block", UnetBlock(joined, device));
 }
 
-at::Tensor UnetrUpBlockImpl::forward(const at::Tensor& x, const at::Tensor& skip) {
+at::Tensor UnetrUpBlockImpl::forward(const at::Tensor& x, const at::Tensor& skip) const {
   return run([&] {
     return conv_block_(at::cat({transp_conv_(x), skip}, 1));  // [B, 2 out, sides * stride] -> out
   });
@@ -99,7 +99,7 @@ UnetrPrUpBlockImpl::UnetrPrUpBlockImpl(const UnetBlockOptions& options,
   }
 }
 
-at::Tensor UnetrPrUpBlockImpl::forward(const at::Tensor& x) {
+at::Tensor UnetrPrUpBlockImpl::forward(const at::Tensor& x) const {
   return run([&] {
     auto y = transp_conv_init_(x);
     for (size_t i = 0; i < upsample_.size(); ++i) {
@@ -119,7 +119,7 @@ UnetOutBlockImpl::UnetOutBlockImpl(const UnetBlockOptions& options, at::Device d
   conv_ = register_module("conv", Conv(pointwise, device));
 }
 
-at::Tensor UnetOutBlockImpl::forward(const at::Tensor& x) {
+at::Tensor UnetOutBlockImpl::forward(const at::Tensor& x) const {
   return run([&] { return conv_(x); });
 }
 

@@ -23,7 +23,7 @@ class UnetBlockImpl : public UnitImpl {
  public:
   UnetBlockImpl(const UnetBlockOptions& options, at::Device device);
 
-  at::Tensor forward(const at::Tensor& x);
+  at::Tensor forward(const at::Tensor& x) const;
 
  private:
   bool is_residual_;
@@ -31,19 +31,19 @@ class UnetBlockImpl : public UnitImpl {
   Conv conv2_ = nullptr;
   Conv conv3_ = nullptr;
 };
-TORCH_MODULE(UnetBlock);
+using UnetBlock = UnitHolder<UnetBlockImpl>;
 
 // A UnetBlock under the name `layer`: MONAI's UnetrBasicBlock.
 class UnetrBasicBlockImpl : public UnitImpl {
  public:
   UnetrBasicBlockImpl(const UnetBlockOptions& options, at::Device device);
 
-  at::Tensor forward(const at::Tensor& x);  // [B, in, sides] -> [B, out, sides]
+  at::Tensor forward(const at::Tensor& x) const;  // [B, in, sides] -> [B, out, sides]
 
  private:
   UnetBlock layer_ = nullptr;
 };
-TORCH_MODULE(UnetrBasicBlock);
+using UnetrBasicBlock = UnitHolder<UnetrBasicBlockImpl>;
 
 // Upsamples and joins what the encoder had at that size: MONAI's UnetrUpBlock.
 class UnetrUpBlockImpl : public UnitImpl {
@@ -53,13 +53,13 @@ class UnetrUpBlockImpl : public UnitImpl {
                    at::Device device);
 
   // x: [B, in, sides], skip: [B, out, sides * stride] -> [B, out, sides * stride].
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& skip);
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& skip) const;
 
  private:
   Conv transp_conv_ = nullptr;
   UnetBlock conv_block_ = nullptr;
 };
-TORCH_MODULE(UnetrUpBlock);
+using UnetrUpBlock = UnitHolder<UnetrUpBlockImpl>;
 
 // Brings a grid of tokens to a skip connection's size: MONAI's UnetrPrUpBlock.
 class UnetrPrUpBlockImpl : public UnitImpl {
@@ -71,25 +71,25 @@ class UnetrPrUpBlockImpl : public UnitImpl {
                      at::Device device);
 
   // x: [B, in, sides] -> [B, out, sides times all strides].
-  at::Tensor forward(const at::Tensor& x);
+  at::Tensor forward(const at::Tensor& x) const;
 
  private:
   Conv transp_conv_init_ = nullptr;
   std::vector<Conv> upsample_;
   std::vector<UnetBlock> conv_blocks_;  // as many as upsample_, or none
 };
-TORCH_MODULE(UnetrPrUpBlock);
+using UnetrPrUpBlock = UnitHolder<UnetrPrUpBlockImpl>;
 
 // A 1 x 1 (x 1) convolution with a bias: MONAI's UnetOutBlock.
 class UnetOutBlockImpl : public UnitImpl {
  public:
   UnetOutBlockImpl(const UnetBlockOptions& options, at::Device device);
 
-  at::Tensor forward(const at::Tensor& x);  // [B, in, sides] -> [B, out, sides]
+  at::Tensor forward(const at::Tensor& x) const;  // [B, in, sides] -> [B, out, sides]
 
  private:
   Conv conv_ = nullptr;
 };
-TORCH_MODULE(UnetOutBlock);
+using UnetOutBlock = UnitHolder<UnetOutBlockImpl>;
 
 }  // namespace fovea::nn

@@ -38,8 +38,8 @@ class UnitImpl : public torch::nn::Module {
   const std::string& path() const { return path_; }
   void set_path(std::string path) { path_ = std::move(path); }
 
-  std::vector<std::function<void(UnitImpl&)>> before_forward;
-  std::vector<std::function<void(UnitImpl&)>> after_forward;
+  std::vector<std::function<void(const UnitImpl&)>> before_forward;
+  std::vector<std::function<void(const UnitImpl&)>> after_forward;
   // Given what the forward returns, after the callbacks above.
   std::vector<std::function<void(const at::Tensor&)>> on_output;
   // What stands around the forward of a unit that names its inputs: each gets the forward within it
@@ -91,7 +91,7 @@ class UnitImpl : public torch::nn::Module {
   // What the forward of a Unit is wrapped in: the callbacks before, the body, the callbacks after;
   // then its output is recorded under the unit's path.
   template <class Body>
-  at::Tensor run(Body&& body) {
+  at::Tensor run(Body&& body) const {
     for (const auto& callback : before_forward) callback(*this);
     at::Tensor y = body();
     for (const auto& callback : after_forward) callback(*this);
@@ -104,7 +104,7 @@ class UnitImpl : public torch::nn::Module {
   // more, and may be run again. What stands around the forward sees the tensor of a LinearInput,
   // not what that was made of.
   template <class Body, class First, class... Inputs>
-  at::Tensor run(const Body& body, const First& first, const Inputs&... rest) {
+  at::Tensor run(const Body& body, const First& first, const Inputs&... rest) const {
     return run([&] {
       if (around_forward.empty()) return at::Tensor(body(first, rest...));
       return run_around(
@@ -118,7 +118,7 @@ class UnitImpl : public torch::nn::Module {
   // The same plus `residual`, if that is defined, for a body that adds its last argument where it
   // is defined. Somebody who watches the unit sees what it makes without.
   template <class Body, class... Inputs>
-  at::Tensor run_onto(const at::Tensor& residual, const Body& body, const Inputs&... inputs) {
+  at::Tensor run_onto(const at::Tensor& residual, const Body& body, const Inputs&... inputs) const {
     if (!is_watched()) return body(inputs..., residual);
     const auto y =
         run([body](const auto&... given) { return body(given..., at::Tensor()); }, inputs...);

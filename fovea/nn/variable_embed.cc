@@ -39,7 +39,7 @@ VariableAggregationImpl::VariableAggregationImpl(int64_t dim, int64_t num_heads,
   proj_ = register_module("proj", Linear(dim, dim, /*has_bias=*/true, device));
 }
 
-at::Tensor VariableAggregationImpl::forward(const at::Tensor& x, const at::Tensor& query) {
+at::Tensor VariableAggregationImpl::forward(const at::Tensor& x, const at::Tensor& query) const {
   return run([&] {
     const auto heads = cross_heads(query, x.flatten(0, 1), q_, kv_, head_dim_);
     const auto scale = 1.0 / std::sqrt(static_cast<double>(head_dim_));
@@ -89,13 +89,13 @@ std::vector<int64_t> VariableEmbedImpl::grid_size(at::IntArrayRef img_size) cons
   return grid_.front()->grid_size(img_size);
 }
 
-at::Tensor VariableEmbedImpl::tokenize(int64_t tokenizer, const at::Tensor& channel) {
+at::Tensor VariableEmbedImpl::tokenize(int64_t tokenizer, const at::Tensor& channel) const {
   const auto i = static_cast<size_t>(tokenizer);
   return grid_.empty() ? adaptive_[i](channel) : grid_[i](channel);
 }
 
 // -> [B, L, V, D]
-at::Tensor VariableEmbedImpl::tokens_of(const at::Tensor& input, at::IntArrayRef variables) {
+at::Tensor VariableEmbedImpl::tokens_of(const at::Tensor& input, at::IntArrayRef variables) const {
   if (options_.is_shared) {  // channels as samples, in one pass
     const auto tokens = tokenize(0, input.flatten(0, 1).unsqueeze(1));  // [B * V, L, D]
     return tokens.unflatten(0, {input.size(0), input.size(1)}).transpose(1, 2);
@@ -107,7 +107,7 @@ at::Tensor VariableEmbedImpl::tokens_of(const at::Tensor& input, at::IntArrayRef
   return at::stack(tokens, 2);
 }
 
-at::Tensor VariableEmbedImpl::forward(const at::Tensor& input, at::IntArrayRef variables) {
+at::Tensor VariableEmbedImpl::forward(const at::Tensor& input, at::IntArrayRef variables) const {
   const auto count = static_cast<int64_t>(variables.size());
   FOVEA_CHECK(input.dim() >= 4 && input.size(1) == count && count > 0,
               "input of shape [{}] for the variables [{}]; expected a channel for each",

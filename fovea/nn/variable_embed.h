@@ -19,7 +19,7 @@ namespace fovea::nn {
 class VariableAggregationImpl : public UnitImpl {
  public:
   VariableAggregationImpl(int64_t dim, int64_t num_heads, at::Device device);
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& query);
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& query) const;
 
  private:
   int64_t head_dim_;
@@ -27,7 +27,7 @@ class VariableAggregationImpl : public UnitImpl {
   Linear kv_ = nullptr;
   Linear proj_ = nullptr;
 };
-TORCH_MODULE(VariableAggregation);
+using VariableAggregation = UnitHolder<VariableAggregationImpl>;
 
 struct VariableEmbedOptions {
   int64_t num_variables = 1;
@@ -54,15 +54,15 @@ class VariableEmbedImpl : public UnitImpl {
 
   // input: images [B, V, H, W] or [B, V, D, H, W], or adaptive patches [B, V, L, S]; variables: the
   // variable of each channel, each once. Their order does not matter, bit for bit.
-  at::Tensor forward(const at::Tensor& input, at::IntArrayRef variables);
+  at::Tensor forward(const at::Tensor& input, at::IntArrayRef variables) const;
 
   // Tokens along each side; see PatchEmbed.
   std::vector<int64_t> grid_size(at::IntArrayRef img_size) const;
 
  private:
   void register_embeddings(at::Device device);
-  at::Tensor tokenize(int64_t tokenizer, const at::Tensor& channel);
-  at::Tensor tokens_of(const at::Tensor& input, at::IntArrayRef variables);
+  at::Tensor tokenize(int64_t tokenizer, const at::Tensor& channel) const;
+  at::Tensor tokens_of(const at::Tensor& input, at::IntArrayRef variables) const;
 
   VariableEmbedOptions options_;
   std::vector<PatchEmbed> grid_;  // or
@@ -71,7 +71,7 @@ class VariableEmbedImpl : public UnitImpl {
   at::Tensor var_query_;
   VariableAggregation var_agg_ = nullptr;
 };
-TORCH_MODULE(VariableEmbed);
+using VariableEmbed = UnitHolder<VariableEmbedImpl>;
 
 // Entries of x along `dim` in this order; x itself where they are all of them in theirs.
 at::Tensor take(const at::Tensor& x, int64_t dim, at::IntArrayRef entries);

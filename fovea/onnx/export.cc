@@ -83,7 +83,7 @@ models::PatchInput patches_from(const Inputs& in) {
 
 Target of_patches(models::Model& model, const models::VitConfig& config, int64_t num_trees,
                   bool has_head) {
-  return {[&](const Inputs& in) { return Inputs{model.forward_patches(patches_from(in))}; },
+  return {[&](const Inputs& in) { return Inputs{model.forward(patches_from(in))}; },
           patch_inputs(config, num_trees),
           {has_head ? "logits" : "features"}};
 }
@@ -105,7 +105,7 @@ Target of_unetr_patches(models::Unetr& unetr, int64_t num_trees) {
             auto patches = patches_from(in);
             patches.images = in[4];
             if (in.size() > 5) patches.leaf_shares = in[5];
-            return Inputs{unetr.forward_patches(patches)};
+            return Inputs{unetr.forward(patches)};
           },
           inputs,
           {"logits"}};
@@ -124,7 +124,7 @@ Target of_mae(models::Mae& mae, int64_t num_trees) {
   const auto ids = kept_ids(mae.config().num_kept(num_patches));
   if (!mae.takes_patches()) {
     return {[&](const Inputs& in) {
-              return Inputs{nn::unpatchify(mae.predict(in[0], in[1]), config.patch_sides(),
+              return Inputs{nn::unpatchify(mae.predict(in[0], {in[1]}), config.patch_sides(),
                                            in[0].sizes().slice(2))};
             },
             {images_of(mae), ids},

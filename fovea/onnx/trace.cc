@@ -61,11 +61,11 @@ class TracingScope {
       auto* unit = dynamic_cast<nn::UnitImpl*>(module.get());
       if (unit == nullptr) continue;
       units_.push_back(unit);
-      unit->before_forward.emplace_back([this](nn::UnitImpl& current) {
+      unit->before_forward.emplace_back([this](const nn::UnitImpl& current) {
         paths_.push_back(current.path());
         enter(current.path());
       });
-      unit->after_forward.emplace_back([this](nn::UnitImpl&) {
+      unit->after_forward.emplace_back([this](const nn::UnitImpl&) {
         paths_.pop_back();
         enter(paths_.empty() ? "" : paths_.back());
       });

@@ -26,7 +26,7 @@ void give_memory_back(const at::Tensor& buffer) {
 void ShardedParams::State::hook_unit(size_t k) {
   if (is_resident(k)) return;
   const std::weak_ptr<State> weak = weak_from_this();
-  pieces[k].unit->before_forward.emplace_back([weak, k](nn::UnitImpl&) {
+  pieces[k].unit->before_forward.emplace_back([weak, k](const nn::UnitImpl&) {
     if (const auto state = weak.lock()) state->before_unit(k);
   });
   pieces[k].unit->on_output.emplace_back([weak, k](const at::Tensor& y) {

@@ -20,7 +20,7 @@ ShardedParams::InferenceScope::InferenceScope(ShardedParams* params, nn::UnitImp
     params_ = nullptr;
     return;
   }
-  model_.before_forward.emplace_back([this](nn::UnitImpl&) {
+  model_.before_forward.emplace_back([this](const nn::UnitImpl&) {
     anyone_has_a_forward(true);
     order_.clear();
   });

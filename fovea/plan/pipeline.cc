@@ -7,7 +7,6 @@
 #include "fovea/kernels/meta_kernels.h"
 #include "fovea/models/partitionings.h"
 #include "fovea/models/registry.h"
-#include "fovea/models/variables.h"
 #include "fovea/nn/forward_context.h"
 #include "fovea/train/bench/example_batch.h"
 #include "fovea/train/tasks/task.h"
@@ -38,7 +37,6 @@ Stem stem_of(const train::TrainConfig& config) {
   meta_kernels.set_conditions(examples.has_all_patches());
   const auto sample = examples.rows(0, 1);
   const at::NoGradGuard no_grad;
-  const models::ChannelScope channels(*model, sample.variables);
   const nn::RecordScope recorder({units.front()});
   train::forward(*model, sample);
   for (const auto& [path, tokens] : recorder.intermediates()) {

@@ -142,7 +142,7 @@ void expect_equal_to_grid(const std::string& encoder, const std::string& rest, i
   std::vector<int64_t> shape = {2, 2};
   for (const auto side : adaptive_config.encoder.vit.img_sides()) shape.push_back(side);
   const auto images = support::random(shape, at::kDouble, 1);
-  const auto found = adaptive.forward_patches(shuffled_grid(images, 4));
+  const auto found = adaptive.forward(shuffled_grid(images, 4));
   const auto expected = grid.forward(images);
   (found * found).sum().backward();
   (expected * expected).sum().backward();
@@ -200,7 +200,7 @@ TEST(AdaptiveUnetrTest, GradientsReachEveryParameterFromItsStart) {
   for (const auto* rest :
        {"", "adaptive_map: sequence\n", "skip_connection: false\n", "linear_decoder: true\n"}) {
     auto model = adaptive_unetr(rest);
-    const auto logits = model.forward_patches(quartered());
+    const auto logits = model.forward(quartered());
     EXPECT_EQ(logits.sizes(), (std::vector<int64_t>{2, 3, 16, 16}));
     logits.square().sum().backward();
     for (const auto& item : model.named_parameters()) {
@@ -214,10 +214,10 @@ TEST(AdaptiveUnetrTest, PaddingDoesNotMatter) {
   for (const auto* rest : {"", "adaptive_map: sequence\n"}) {
     auto model = adaptive_unetr(rest);
     auto input = quartered();
-    const auto expected = model.forward_patches(input);
+    const auto expected = model.forward(input);
     input.tokens.narrow(2, 7, 2).fill_(50);
     input.centers.narrow(2, 7, 2).fill_(7);
-    support::expect_same_bits(model.forward_patches(input), expected, rest);
+    support::expect_same_bits(model.forward(input), expected, rest);
   }
 }
 
@@ -229,11 +229,10 @@ TEST(AdaptiveUnetrTest, OrderMattersToTheSequenceOnly) {
     return input;
   };
   auto on_image = adaptive_unetr();
-  support::expect_close(on_image.forward_patches(reversed(quartered())),
-                        on_image.forward_patches(quartered()), at::kFloat, "image");
+  support::expect_close(on_image.forward(reversed(quartered())), on_image.forward(quartered()),
+                        at::kFloat, "image");
   auto in_order = adaptive_unetr("adaptive_map: sequence\n");
-  const auto change =
-      in_order.forward_patches(reversed(quartered())) - in_order.forward_patches(quartered());
+  const auto change = in_order.forward(reversed(quartered())) - in_order.forward(quartered());
   EXPECT_GT(change.abs().max().item<double>(), 1e-3);
 }
 
@@ -243,17 +242,17 @@ TEST(AdaptiveUnetrTest, ASampleOfPaddingAloneHasFiniteLogits) {
     auto input = quartered();
     input.padding[1].fill_(true);
     input.boxes[1].zero_();
-    EXPECT_TRUE(model.forward_patches(input).isfinite().all().item<bool>()) << rest;
+    EXPECT_TRUE(model.forward(input).isfinite().all().item<bool>()) << rest;
   }
 }
 
 TEST(AdaptiveUnetrTest, ComputesInBfloat16) {
   auto model = adaptive_unetr();
   auto input = quartered();
-  const auto expected = model.forward_patches(input);
+  const auto expected = model.forward(input);
   input.tokens = input.tokens.to(at::kBFloat16);
   input.images = input.images.to(at::kBFloat16);
-  const auto logits = model.forward_patches(input);
+  const auto logits = model.forward(input);
   EXPECT_EQ(logits.scalar_type(), at::kBFloat16);
   const auto error = (logits.to(at::kFloat) - expected).square().mean().sqrt();
   EXPECT_LT(error.item<double>(), 0.1 * expected.square().mean().sqrt().item<double>());
@@ -284,14 +283,12 @@ TEST(AdaptiveUnetrTest, SaysWhatDoesNotFit) {
   EXPECT_THAT(images, HasSubstr("data.adaptive_patching"));
   auto input = quartered();
   input.images = at::zeros({2, 2, 32, 32});
-  EXPECT_THAT(fault_of_unetr([&] { model.forward_patches(input); }), HasSubstr("data.tiling"));
+  EXPECT_THAT(fault_of_unetr([&] { model.forward(input); }), HasSubstr("data.tiling"));
   input = quartered();
   input.boxes = input.boxes.expand({-1, 2, -1, -1, -1});
-  EXPECT_THAT(fault_of_unetr([&] { model.forward_patches(input); }),
-              HasSubstr("separate_channels"));
+  EXPECT_THAT(fault_of_unetr([&] { model.forward(input); }), HasSubstr("separate_channels"));
   Unetr grid(parse_unetr("encoder: {img_size: 16, patch_size: 4, embed_dim: 12, num_heads: 2}"));
-  EXPECT_THAT(fault_of_unetr([&] { grid.forward_patches(quartered()); }),
-              HasSubstr("takes images"));
+  EXPECT_THAT(fault_of_unetr([&] { grid.forward(quartered()); }), HasSubstr("takes images"));
 }
 
 // A tree for each channel, of tokens that are laid in their order.
@@ -302,7 +299,7 @@ TEST(AdaptiveUnetrTest, TheSequenceTakesATreeForEachChannel) {
   auto input = quartered();
   input.padding = input.padding.expand({-1, 2, -1});
   input.boxes = input.boxes.expand({-1, 2, -1, -1, -1});
-  EXPECT_EQ(model.forward_patches(input).sizes(), (std::vector<int64_t>{2, 3, 16, 16}));
+  EXPECT_EQ(model.forward(input).sizes(), (std::vector<int64_t>{2, 3, 16, 16}));
 }
 
 TEST(AdaptiveUnetrTest, TakesAnySubsetOfVariables) {
@@ -314,14 +311,11 @@ TEST(AdaptiveUnetrTest, TakesAnySubsetOfVariables) {
     model.init_weights(1);
     model.eval();
     auto input = quartered();
-    model.set_channels({"c", "a"});
-    const auto logits = model.forward_patches(input);
+    const auto logits = model.forward({input, {"c", "a"}});
     input.tokens = input.tokens.flip(1);
     input.images = input.images.flip(1);
-    model.set_channels({"a", "c"});
-    support::expect_same_bits(model.forward_patches(input), logits, map);
-    model.set_channels({"a", "b"});
-    EXPECT_FALSE(at::equal(model.forward_patches(input), logits)) << map;
+    support::expect_same_bits(model.forward({input, {"a", "c"}}), logits, map);
+    EXPECT_FALSE(at::equal(model.forward({input, {"a", "b"}}), logits)) << map;
   }
 }
 

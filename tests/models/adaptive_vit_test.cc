@@ -46,7 +46,7 @@ TEST_P(AdaptiveVitTest, EqualsTimmsBlocksWithMaskedAttention) {
   const auto golden = adaptive_golden(GetParam());
   auto model = adaptive_vit(golden);
   ASSERT_TRUE(model->takes_patches());
-  const auto logits = model->forward_patches(patches_of(golden));
+  const auto logits = model->forward(patches_of(golden));
   const auto loss =
       at::cross_entropy_loss(logits, golden.at("labels"), {}, at::Reduction::Mean, -100, 0.1);
   loss.backward();
@@ -63,11 +63,11 @@ TEST_P(AdaptiveVitTest, WhatStandsInThePaddingDoesNotMatter) {
   const auto golden = adaptive_golden(GetParam());
   auto model = adaptive_vit(golden);
   auto patches = patches_of(golden);
-  const auto expected = model->forward_patches(patches);
+  const auto expected = model->forward(patches);
   const auto is_padding = patches.padding.unsqueeze(-1).to(at::kDouble);  // [B, 1, L, 1]
   patches.tokens = patches.tokens + 3.0 * is_padding;
   patches.centers = patches.centers + 50.0 * is_padding.to(at::kFloat);
-  support::expect_same_bits(model->forward_patches(patches), expected, "logits");
+  support::expect_same_bits(model->forward(patches), expected, "logits");
 }
 
 INSTANTIATE_TEST_SUITE_P(Goldens, AdaptiveVitTest,
@@ -79,7 +79,7 @@ TEST(AdaptiveVitModelTest, ASampleOfPaddingAloneGivesNumbers) {
   auto model = adaptive_vit(golden);
   auto patches = patches_of(golden);
   patches.padding.fill_(true);
-  EXPECT_TRUE(model->forward_patches(patches).isfinite().all().item<bool>());
+  EXPECT_TRUE(model->forward(patches).isfinite().all().item<bool>());
 }
 
 TEST(AdaptiveVitModelTest, GradientsReachEveryParameterFromItsStart) {
@@ -88,10 +88,10 @@ TEST(AdaptiveVitModelTest, GradientsReachEveryParameterFromItsStart) {
       "embed_dim: 16\ndepth: 2\nnum_heads: 2\nnum_classes: 3\npos_embed: size_and_center",
       "test"));
   model.init_weights(1);
-  const auto logits = model.forward_patches({.tokens = at::randn({2, 1, 7, 16}),
-                                             .sizes = at::randn({2, 1, 7}).abs() * 8,
-                                             .centers = at::randn({2, 1, 7, 2}).abs() * 15,
-                                             .padding = at::zeros({2, 1, 7}, at::kBool)});
+  const auto logits = model.forward(PatchInput{.tokens = at::randn({2, 1, 7, 16}),
+                                               .sizes = at::randn({2, 1, 7}).abs() * 8,
+                                               .centers = at::randn({2, 1, 7, 2}).abs() * 15,
+                                               .padding = at::zeros({2, 1, 7}, at::kBool)});
   logits.square().sum().backward();
   for (const auto& item : model.named_parameters()) {
     ASSERT_TRUE(item.value().grad().defined()) << item.key();
@@ -121,9 +121,9 @@ TEST(AdaptiveVitModelTest, RefusesOtherInputs) {
   EXPECT_THROW(model->forward(at::zeros({1, 2, 32, 48}, at::kDouble)), ConfigError);
   auto patches = patches_of(golden);
   patches.tokens = patches.tokens.narrow(2, 0, 5);
-  EXPECT_THROW(model->forward_patches(patches), ConfigError);
+  EXPECT_THROW(model->forward(patches), ConfigError);
   Vit on_grid(parse_config<VitConfig>("preset: vit_tiny_patch16_224", "test"), at::kMeta);
-  EXPECT_THROW(on_grid.forward_patches(patches), ConfigError);
+  EXPECT_THROW(on_grid.forward(patches), ConfigError);
 }
 
 }  // namespace

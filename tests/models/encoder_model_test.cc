@@ -23,7 +23,7 @@ class Projected : public EncoderModel {
     nn::assign_names(*this);
   }
   std::string_view recipe_name() const override { return "projected"; }
-  at::Tensor forward(const at::Tensor& images) override {
+  at::Tensor forward(const ModelInput& images) const override {
     return run([&] { return proj_(encoder().forward_features(images)); });
   }
 

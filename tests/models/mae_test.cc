@@ -131,7 +131,7 @@ TEST(MaeTest, GivesImagesOfTheSameShape) {
     const auto whole = model.forward(images);
     EXPECT_EQ(whole.sizes(), images.sizes());
     EXPECT_TRUE(whole.equal(model.forward(images))) << "evaluation masks alike each time";
-    const auto patches = model.predict(images, keep_for(model, images));
+    const auto patches = model.predict(images, {keep_for(model, images)});
     EXPECT_EQ(patches.size(1), model.num_patches(images));
     EXPECT_EQ(patches.size(2), images[0].numel() / model.num_patches(images));
   }
@@ -148,9 +148,9 @@ TEST(MaeTest, DoesNotSeeMaskedPatches) {
   auto patches = nn::patchify(images, {4, 4});
   const auto mask = patch_mask(ids_keep, 16).unsqueeze(-1) > 0;  // [B, N, 1]
   const auto others = nn::unpatchify(patches.masked_fill(mask, 1e6), {4, 4}, {16, 16});
-  EXPECT_TRUE(model.predict(images, ids_keep).equal(model.predict(others, ids_keep)));
+  EXPECT_TRUE(model.predict(images, {ids_keep}).equal(model.predict(others, {ids_keep})));
   const auto seen = nn::unpatchify(patches.masked_fill(mask.logical_not(), 2), {4, 4}, {16, 16});
-  EXPECT_FALSE(model.predict(images, ids_keep).equal(model.predict(seen, ids_keep)));
+  EXPECT_FALSE(model.predict(images, {ids_keep}).equal(model.predict(seen, {ids_keep})));
 }
 
 TEST(MaeTest, EncoderRunsOnTheKeptTokensAlone) {
@@ -160,7 +160,7 @@ TEST(MaeTest, EncoderRunsOnTheKeptTokensAlone) {
   model.eval();
   const auto images = images_for(config, 2, 1);
   const nn::RecordScope recorder({"encoder.blocks.0", "decoder_blocks.0"});
-  model.predict(images, keep_for(model, images));
+  model.predict(images, {keep_for(model, images)});
   ASSERT_EQ(recorder.intermediates().size(), 2U);
   EXPECT_EQ(recorder.intermediates()[0].second.sizes(), (at::IntArrayRef{2, 5, 24}));
   EXPECT_EQ(recorder.intermediates()[1].second.sizes(), (at::IntArrayRef{2, 17, 16}));
@@ -174,8 +174,8 @@ TEST(MaeTest, OrderOfKeptPatchesDoesNotMatter) {
   model.to(at::kDouble);
   const auto images = images_for(config, 2, 1).to(at::kDouble);
   const auto ids_keep = keep_for(model, images);
-  support::expect_close(model.predict(images, ids_keep.flip(1)), model.predict(images, ids_keep),
-                        at::kDouble, "predictions");
+  support::expect_close(model.predict(images, {ids_keep.flip(1)}),
+                        model.predict(images, {ids_keep}), at::kDouble, "predictions");
 }
 
 TEST(MaeTest, MasksARowByItsPlaceInTheGlobalBatch) {
@@ -225,7 +225,7 @@ TEST(MaeTest, EveryParameterGetsAGradientAndALayer) {
     model.init_weights(1);
     const auto images = images_for(config, 4, 1);
     const auto target = nn::patchify(images, config.encoder.vit.patch_sides());
-    (model.predict(images, keep_for(model, images)) - target).square().mean().backward();
+    (model.predict(images, {keep_for(model, images)}) - target).square().mean().backward();
     int64_t count = 0;
     for (const auto& item : model.named_parameters()) {
       EXPECT_LT(model.layer_id(item.key()), model.num_layers()) << item.key();
@@ -342,7 +342,7 @@ TEST(MaeTest, RefusesPatchesOfAnotherBatch) {
   Mae model(config);
   model.init_weights(1);
   const auto images = images_for(config, 3, 1);
-  EXPECT_THROW(model.predict(images, keep_for(model, images).narrow(0, 0, 2)), Error);
+  EXPECT_THROW(model.predict(images, {keep_for(model, images).narrow(0, 0, 2)}), Error);
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ void expect_as_each_alone(const std::string& options, bool is_training) {
   at::Tensor logits;
   {
     const nn::StepScope step(3, 11, rows);
-    logits = together->forward_packed(pack_of(images));
+    logits = together->forward(pack_of(images));
     (logits * direction).sum().backward();
   }
   std::vector<at::Tensor> expected;
@@ -152,8 +152,8 @@ TEST(PackedVitModelTest, PooledFeaturesAreWhatTheHeadStandsOn) {
   for (const std::string options : {"", "global_pool: avg\n", "global_pool: map\n"}) {
     auto vit = packed_vit(options);
     const auto images = pack_of(mixed_images());
-    support::expect_close(vit->classify(vit->pooled_packed_features(images)),
-                          vit->forward_packed(images), at::kDouble, options);
+    support::expect_close(vit->classify(vit->pooled_features(images)), vit->forward(images),
+                          at::kDouble, options);
   }
 }
 
@@ -161,9 +161,8 @@ TEST(PackedVitModelTest, TakesImagesOfOneSizeToo) {
   auto vit = packed_vit("");
   for (const auto& image : mixed_images()) {
     const auto twice = at::cat({image, -image});
-    support::expect_close(vit->forward(twice),
-                          vit->forward_packed(pack_images(twice, kPackedPatch)), at::kDouble,
-                          "logits");
+    support::expect_close(vit->forward(twice), vit->forward(pack_images(twice, kPackedPatch)),
+                          at::kDouble, "logits");
   }
 }
 
@@ -174,7 +173,7 @@ TEST(PackedVitModelTest, NeighboursDoNotMatter) {
   const auto logits_of = [&] {
     auto all = pack_of(images);
     all.patches = all.patches.to(at::kFloat);
-    return vit->forward_packed(all);
+    return vit->forward(all);
   };
   const auto before = logits_of();
   images[1] = images[1] * 3 + 1;
@@ -191,12 +190,12 @@ TEST(PackedVitModelTest, NeighboursDoNotMatter) {
 TEST(PackedVitModelTest, IsCloseInBfloat16) {
   auto vit = packed_vit("");
   auto images = pack_of(mixed_images());
-  const auto expected = vit->forward_packed(images);
+  const auto expected = vit->forward(images);
   vit->to(at::kFloat);
   images.patches = images.patches.to(at::kBFloat16);
   // Rounding adds up over two blocks.
-  support::expect_close(vit->forward_packed(images).to(at::kDouble) / 4, expected / 4,
-                        at::kBFloat16, "logits");
+  support::expect_close(vit->forward(images).to(at::kDouble) / 4, expected / 4, at::kBFloat16,
+                        "logits");
 }
 
 TEST(PackedVitModelTest, FactorizedPositionsAreTablesOfRowsAndColumns) {
@@ -215,19 +214,19 @@ TEST(PackedVitModelTest, FactorizedPositionsAreTablesOfRowsAndColumns) {
 TEST(PackedVitModelTest, RefusesOtherPacks) {
   auto vit = packed_vit("");
   const auto good = pack_of(mixed_images());
-  EXPECT_NO_THROW(vit->forward_packed(good));
+  EXPECT_NO_THROW(vit->forward(good));
   auto images = good;
   images.grids.pop_back();
-  EXPECT_THROW(vit->forward_packed(images), Error);
+  EXPECT_THROW(vit->forward(images), Error);
   images = good;
   images.patches = images.patches.narrow(2, 0, 16);
-  EXPECT_THROW(vit->forward_packed(images), Error);
+  EXPECT_THROW(vit->forward(images), Error);
   images = good;
   images.grids.push_back({0, 3});
-  EXPECT_THROW(vit->forward_packed(images), Error);
-  EXPECT_THROW(vit->forward_packed({}), Error);
-  EXPECT_THROW(plain_vit("")->forward_packed(good), ConfigError);
-  EXPECT_THROW(plain_vit("")->pooled_packed_features(good), ConfigError);
+  EXPECT_THROW(vit->forward(images), Error);
+  EXPECT_THROW(vit->forward(PackedImages{}), Error);
+  EXPECT_THROW(plain_vit("")->forward(good), ConfigError);
+  EXPECT_THROW(plain_vit("")->pooled_features(good), ConfigError);
 }
 
 std::string faults_of_packed(const std::string& yaml) {

@@ -103,10 +103,10 @@ TEST(PooledFeaturesTest, PaddingOfAdaptivePatchesIsNoPartOfThem) {
                        .centers = at::zeros({2, 1, 6, 2}),
                        .padding = at::zeros({2, 1, 6}, at::kBool)};
     patches.padding.narrow(2, 4, 2).fill_(true);
-    const auto features = model->pooled_patch_features(patches);
-    support::expect_same_bits(model->classify(features), model->forward_patches(patches), keys);
+    const auto features = model->pooled_features(patches);
+    support::expect_same_bits(model->classify(features), model->forward(patches), keys);
     patches.tokens.narrow(2, 4, 2).fill_(100);
-    EXPECT_TRUE(features.allclose(model->pooled_patch_features(patches), 0, 0)) << keys;
+    EXPECT_TRUE(features.allclose(model->pooled_features(patches), 0, 0)) << keys;
     EXPECT_THROW(model->pooled_features(images()), ConfigError);
   }
 }

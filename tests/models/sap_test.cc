@@ -35,10 +35,10 @@ TEST_P(SapParityTest, EqualsConvolutionsOnASquareOfPatches) {
     const at::NoGradGuard no_grad;
     for (const auto& [name, weight] : weights) parameters[name].copy_(weight);
   }
-  const auto logits = model.forward_patches({.tokens = golden.at("tokens"),
-                                             .sizes = golden.at("sizes"),
-                                             .centers = golden.at("centers"),
-                                             .padding = golden.at("padding").to(at::kBool)});
+  const auto logits = model.forward(PatchInput{.tokens = golden.at("tokens"),
+                                               .sizes = golden.at("sizes"),
+                                               .centers = golden.at("centers"),
+                                               .padding = golden.at("padding").to(at::kBool)});
   const auto slope = at::linspace(0.5, 1.5, logits.numel(), at::kFloat).to(at::kDouble);
   const auto loss = (logits.square() * slope.view_as(logits)).mean();
   loss.backward();
@@ -88,7 +88,7 @@ PatchInput random_patches(int64_t length) {
 TEST(SapTest, GradientsReachEveryParameterFromItsStart) {
   Sap model(small_sap());
   model.init_weights(1);
-  const auto logits = model.forward_patches(random_patches(7));
+  const auto logits = model.forward(random_patches(7));
   EXPECT_EQ(logits.sizes(), (std::vector<int64_t>{2, 3, 7, 16}));
   logits.square().sum().backward();
   for (const auto& item : model.named_parameters()) {
@@ -123,7 +123,7 @@ TEST(SapTest, RefusesAGridAndImages) {
   }
   Sap model(small_sap());
   EXPECT_THROW(model.forward(at::zeros({1, 1, 32, 32})), ConfigError);
-  EXPECT_THROW(model.forward_patches(random_patches(9)), ConfigError);
+  EXPECT_THROW(model.forward(random_patches(9)), ConfigError);
 }
 
 }  // namespace

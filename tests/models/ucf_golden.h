@@ -73,9 +73,10 @@ struct Run {
 inline Run run(EncoderModel& model, const support::Golden& golden) {
   model.to(at::kDouble);
   model.eval();
-  const ChannelScope scope(model, golden.config.at("channels").get<std::vector<std::string>>());
-  const auto logits = model.takes_patches() ? model.forward_patches(patches(golden))
-                                            : model.forward(golden.at("images").to(at::kDouble));
+  const auto channels = golden.config.at("channels").get<std::vector<std::string>>();
+  const auto logits = model.takes_patches()
+                          ? model.forward({patches(golden), channels})
+                          : model.forward({golden.at("images").to(at::kDouble), channels});
   const auto loss = at::cross_entropy_loss(logits, golden.at("labels").to(at::kLong));
   loss.backward();
   Run run;

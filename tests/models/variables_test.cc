@@ -11,7 +11,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <iostream>
+#include <thread>
 
 #include "fovea/core/config.h"
 #include "fovea/core/error.h"
@@ -111,10 +113,10 @@ TEST_P(VariablesParityTest, EqualsUcfVit) {
   const auto config = support::config_from_json<VitConfig>(golden.config.at("model"));
   Vit model(config);
   load_ucf(model, golden, config);
-  const ChannelScope scope(model, golden.config.at("channels").get<Channels>());
+  const auto channels = golden.config.at("channels").get<Channels>();
   const nn::RecordScope recorder({"patch_embed"});
-  const auto logits = config.is_adaptive() ? model.forward_patches(ucf_patches(golden))
-                                           : model.forward(golden.at("images"));
+  const auto logits = config.is_adaptive() ? model.forward({ucf_patches(golden), channels})
+                                           : model.forward({golden.at("images"), channels});
   const auto rows = logits.flatten(0, -2);  // of every token where nothing is pooled
   const auto labels = golden.at("labels").repeat_interleave(rows.size(0) / 2);
   const auto loss = at::cross_entropy_loss(rows, labels, {}, at::Reduction::Mean, -100, 0.1);
@@ -146,12 +148,12 @@ TEST_P(VariablesMaeParityTest, EqualsUcfVit) {
   const auto& vit = config.encoder.vit;
   Mae model(config);
   load_ucf(model, golden, vit);
-  const ChannelScope scope(model, golden.config.at("channels").get<Channels>());
+  const auto channels = golden.config.at("channels").get<Channels>();
   const nn::RecordScope recorder({"encoder.patch_embed"});
   const auto ids = golden.at("ids_keep");
   const auto predictions = vit.is_adaptive()
-                               ? model.predict(ucf_patches(golden), SeenPatches{ids, {}})
-                               : model.predict(golden.at("images"), ids);
+                               ? model.predict({ucf_patches(golden), channels}, {ids})
+                               : model.predict({golden.at("images"), channels}, {ids});
   const auto target = vit.is_adaptive() ? golden.at("tokens").permute({0, 2, 3, 1}).flatten(2)
                                         : nn::patchify(golden.at("images"), vit.patch_sides());
   const auto loss = at::mse_loss(predictions, target);
@@ -226,8 +228,9 @@ Input random_input(const VitConfig& config, int64_t channels) {
   return input;
 }
 
-at::Tensor forward_of(Vit& model, const Input& input) {
-  return model.takes_patches() ? model.forward_patches(input.patches) : model.forward(input.images);
+at::Tensor forward_of(const Vit& model, const Input& input, const Channels& channels = {}) {
+  return model.takes_patches() ? model.forward({input.patches, channels})
+                               : model.forward({input.images, channels});
 }
 
 Input reordered(const Input& input, const std::vector<int64_t>& order) {
@@ -245,13 +248,12 @@ class VariablesVitTest : public ::testing::TestWithParam<const char*> {};
 TEST_P(VariablesVitTest, TheOrderOfChannelsDoesNotMatter) {
   auto model = fresh_vit(std::string(GetParam()) + "in_chans: 4\nvariables: [a, b, c, d]");
   const auto input = random_input(model->config(), 3);
-  model->set_channels({"d", "a", "c"});
-  const auto expected = forward_of(*model, input);
-  model->set_channels({"a", "c", "d"});
-  support::expect_same_bits(forward_of(*model, reordered(input, {1, 2, 0})), expected, "logits");
+  const auto expected = forward_of(*model, input, {"d", "a", "c"});
+  support::expect_same_bits(forward_of(*model, reordered(input, {1, 2, 0}), {"a", "c", "d"}),
+                            expected, "logits");
   // And it does matter which variable a channel is.
-  model->set_channels({"a", "c", "b"});
-  EXPECT_FALSE(at::equal(forward_of(*model, reordered(input, {1, 2, 0})), expected));
+  EXPECT_FALSE(
+      at::equal(forward_of(*model, reordered(input, {1, 2, 0}), {"a", "c", "b"}), expected));
 }
 
 TEST_P(VariablesVitTest, ASubsetIsWhatAModelOfTheSubsetAloneGives) {
@@ -272,8 +274,7 @@ TEST_P(VariablesVitTest, ASubsetIsWhatAModelOfTheSubsetAloneGives) {
     }
   }
   const auto input = random_input(model->config(), 2);
-  model->set_channels({"b", "d"});
-  const auto logits = forward_of(*model, input);
+  const auto logits = forward_of(*model, input, {"b", "d"});
   const auto expected = forward_of(*subset, input);
   support::expect_same_bits(logits, expected, "logits");
   logits.square().sum().backward();
@@ -300,8 +301,7 @@ TEST_P(VariablesVitTest, UnnamedChannelsAreAllVariablesInOrder) {
   auto model = fresh_vit(std::string(GetParam()) + "in_chans: 2\nvariables: [a, b]");
   const auto input = random_input(model->config(), 2);
   const auto unnamed = forward_of(*model, input);
-  const ChannelScope scope(*model, {"a", "b"});
-  support::expect_same_bits(forward_of(*model, input), unnamed, "logits");
+  support::expect_same_bits(forward_of(*model, input, {"a", "b"}), unnamed, "logits");
 }
 
 TEST_P(VariablesVitTest, ASharedTokenizerIsEqualOnesForEach) {
@@ -318,8 +318,9 @@ TEST_P(VariablesVitTest, ASharedTokenizerIsEqualOnesForEach) {
     }
   }
   const auto input = random_input(own->config(), 2);
-  for (auto* model : {shared.get(), own.get()}) model->set_channels({"c", "a"});
-  support::expect_close(forward_of(*shared, input), forward_of(*own, input), at::kFloat, "logits");
+  const Channels channels = {"c", "a"};
+  support::expect_close(forward_of(*shared, input, channels), forward_of(*own, input, channels),
+                        at::kFloat, "logits");
 }
 
 TEST_P(VariablesVitTest, OneChannelAtATimeHasNoAggregation) {
@@ -328,12 +329,10 @@ TEST_P(VariablesVitTest, OneChannelAtATimeHasNoAggregation) {
   for (const auto& item : model->named_parameters())
     EXPECT_EQ(item.key().find("var_agg"), std::string::npos) << item.key();
   const auto input = random_input(model->config(), 1);
-  model->set_channels({"a"});
-  const auto of_a = forward_of(*model, input);
-  model->set_channels({"b"});
-  const auto of_b = forward_of(*model, input);
+  const auto of_a = forward_of(*model, input, {"a"});
+  const auto of_b = forward_of(*model, input, {"b"});
   EXPECT_FALSE(at::equal(of_a, of_b));
-  EXPECT_THROW(model->set_channels({"a", "b"}), ConfigError);
+  EXPECT_THROW(forward_of(*model, input, {"a", "b"}), ConfigError);
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, VariablesVitTest,
@@ -381,9 +380,8 @@ TEST(VariablesModelTest, GradientsReachEveryParameterOfEveryModel) {
           "name: diffusion_vit, conditioning: adaln_zero, linear_decoder: true, "}) {
       const auto model = model_from(keys + encoder);
       perturb(*model);
-      model->set_channels({"b", "a"});
       const nn::StepScope step(1, 1, at::arange(2));
-      model->forward(images).square().sum().backward();
+      model->forward({images, {"b", "a"}}).square().sum().backward();
       expect_gradients_everywhere(*model, keys + sides);
     }
   }
@@ -401,16 +399,13 @@ TEST(VariablesModelTest, GradientsReachEveryParameterOfModelsOfAdaptivePatches) 
     perturb(*model);
     const nn::StepScope step(1, 1, at::arange(2));
     const auto input = random_input(vit_with(std::string(kSmallAdaptive) + "in_chans: 2"), 2);
-    model->set_channels({"b", "a"});
-    const auto output = model->forward_patches(input.patches);
+    const auto output = model->forward({input.patches, {"b", "a"}});
     output.square().sum().backward();
     expect_gradients_everywhere(*model, keys);
     // Predictions of a MAE are in the order of the channels of the batch, those of SAP have none.
     model->eval();
-    model->set_channels({"a", "b"});
-    const auto expected = model->forward_patches(reordered(input, {1, 0}).patches);
-    model->set_channels({"b", "a"});
-    const auto found = model->forward_patches(input.patches);
+    const auto expected = model->forward({reordered(input, {1, 0}).patches, {"a", "b"}});
+    const auto found = model->forward({input.patches, {"b", "a"}});
     const bool has_channels = keys.starts_with("name: mae");
     support::expect_same_bits(
         has_channels ? found.unflatten(-1, {-1, 2}).flip(-1).flatten(-2) : found, expected, keys);
@@ -423,11 +418,10 @@ TEST(VariablesModelTest, DiffusionPredictsTheChannelsOfTheBatch) {
       "patch_size: 4, in_chans: 3, variables: [a, b, c], embed_dim: 24, depth: 1, num_heads: 2}");
   model->eval();
   const auto images = support::random({2, 2, 16, 16}, at::kFloat, 4);
-  model->set_channels({"c", "a"});
-  const auto predicted = model->forward(images);
+  const auto predicted = model->forward({images, {"c", "a"}});
   EXPECT_EQ(predicted.sizes(), images.sizes());
-  model->set_channels({"a", "c"});
-  support::expect_same_bits(model->forward(images.flip(1)).flip(1), predicted, "prediction");
+  support::expect_same_bits(model->forward({images.flip(1), {"a", "c"}}).flip(1), predicted,
+                            "prediction");
 }
 
 // A decoder with a value for each variable gives those of the batch, in the batch's order.
@@ -439,11 +433,10 @@ TEST(VariablesModelTest, PredictionsAreOfTheChannelsOfTheBatch) {
   mae.init_weights(1);
   mae.eval();
   const auto images = support::random({2, 2, 16, 16}, at::kFloat, 4);
-  mae.set_channels({"c", "a"});
-  const auto predicted = mae.forward(images);
+  const auto predicted = mae.forward({images, {"c", "a"}});
   EXPECT_EQ(predicted.sizes(), images.sizes());
-  mae.set_channels({"a", "c"});
-  support::expect_same_bits(mae.forward(images.flip(1)).flip(1), predicted, "prediction");
+  support::expect_same_bits(mae.forward({images.flip(1), {"a", "c"}}).flip(1), predicted,
+                            "prediction");
 }
 
 TEST(VariablesModelTest, UnetrSeesZerosForAbsentVariables) {
@@ -453,10 +446,8 @@ TEST(VariablesModelTest, UnetrSeesZerosForAbsentVariables) {
   const auto model = model_from(recipe);
   model->eval();
   const auto images = support::random({2, 2, 16, 16}, at::kFloat, 4);
-  model->set_channels({"c", "a"});
-  const auto expected = model->forward(images);
-  model->set_channels({"a", "c"});
-  support::expect_same_bits(model->forward(images.flip(1)), expected, "logits");
+  const auto expected = model->forward({images, {"c", "a"}});
+  support::expect_same_bits(model->forward({images.flip(1), {"a", "c"}}), expected, "logits");
 }
 
 TEST(VariablesModelTest, StartsAsAMeanWithSineAndCosineOfEachVariable) {
@@ -486,11 +477,27 @@ TEST(VariablesModelTest, EmbeddingsGetNoWeightDecayAndBelongToTheStem) {
   EXPECT_EQ(model.layer_id("patch_embed.var_agg.kv.weight"), 0);
 }
 
-TEST(VariablesModelTest, TheScopeGivesBackWhatWasBefore) {
-  Vit model(vit_with(std::string(kSmallGrid) + "in_chans: 2\nvariables: [a, b]"));
-  model.set_channels({"b"});
-  { const ChannelScope scope(model, {"a"}); }
-  EXPECT_EQ(model.channels(), Channels{"b"});
+TEST(VariablesModelTest, ThreadsGiveOneModelDifferentChannels) {
+  Vit model(vit_with(std::string(kSmallGrid) + "in_chans: 3\nvariables: [a, b, c]"));
+  model.init_weights(1);
+  model.eval();
+  const auto images = support::random({2, 2, 8, 8}, at::kFloat, 4);
+  const auto logits_of = [&](const Channels& channels) {
+    const at::NoGradGuard no_grad;
+    return model.forward({images, channels});
+  };
+  const std::vector<Channels> named = {{"a", "b"}, {"c", "a"}};
+  const std::vector<at::Tensor> expected = {logits_of(named[0]), logits_of(named[1])};
+  ASSERT_FALSE(at::equal(expected[0], expected[1]));
+  std::vector<std::thread> threads;
+  std::atomic<int> num_equal = 0;
+  for (size_t t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 20; ++i) num_equal += at::equal(logits_of(named[t]), expected[t]) ? 1 : 0;
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(num_equal, 40);
 }
 
 TEST(VariablesModelTest, CountsTheProductsOfEveryVariable) {
@@ -561,10 +568,9 @@ TEST(VariablesModelTest, RefusesBatchesOfAnotherNumberOfChannels) {
     EXPECT_THAT(error.what(),
                 AllOf(HasSubstr("1 channels, without names"), HasSubstr("[red, green]")));
   }
-  model.set_channels({"green"});
-  EXPECT_NO_THROW(model.forward(at::zeros({1, 1, 8, 8})));
-  EXPECT_THROW(model.forward(at::zeros({1, 2, 8, 8})), ConfigError);
-  EXPECT_THROW(model.set_channels({"blue"}), ConfigError);
+  EXPECT_NO_THROW(model.forward({at::zeros({1, 1, 8, 8}), {"green"}}));
+  EXPECT_THROW(model.forward({at::zeros({1, 2, 8, 8}), {"green"}}), ConfigError);
+  EXPECT_THROW(model.forward({at::zeros({1, 1, 8, 8}), {"blue"}}), ConfigError);
 }
 
 }  // namespace

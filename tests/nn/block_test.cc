@@ -120,5 +120,32 @@ TEST(BlockTest, SkippingComputesTheKeptSamplesAlone) {
   EXPECT_EQ(seen.back(), 64);
 }
 
+// What a Linear gets of a norm can be normed again, but where somebody stands around the norm and
+// may give another tensor.
+TEST(NormTest, TellsALinearWhatItsRowsAreMadeOf) {
+  Norm norm(8, NormOptions{}, at::Device(at::kCPU));
+  {
+    const at::NoGradGuard no_grad;
+    norm->weight.fill_(2);
+    norm->bias.fill_(1);
+  }
+  const auto x = support::random({3, 8}, at::kFloat, 1);
+  const auto input = norm->for_linear(x);
+  support::expect_same_bits(input.x, norm(x), "rows");
+  ASSERT_TRUE(input.normed.has_value());
+  support::expect_same_bits(kernels::norm_again(*input.normed), input.x, "rows made again");
+  {
+    const at::NoGradGuard no_grad;
+    EXPECT_FALSE(norm->for_linear(x).normed.has_value()) << "nobody takes gradients";
+  }
+  norm->around_forward.push_back(
+      [](const UnitForward& forward, const std::vector<at::Tensor>& inputs) {
+        return forward(inputs) * 3;
+      });
+  const auto changed = norm->for_linear(x);
+  support::expect_same_bits(changed.x, input.x * 3, "rows");
+  EXPECT_FALSE(changed.normed.has_value());
+}
+
 }  // namespace
 }  // namespace fovea::nn

@@ -12,7 +12,7 @@ namespace {
 
 class LeafImpl : public UnitImpl {
  public:
-  at::Tensor forward(const at::Tensor& x) {
+  at::Tensor forward(const at::Tensor& x) const {
     return run([&] {
       order.push_back("body");
       record("half", x / 2);
@@ -20,7 +20,7 @@ class LeafImpl : public UnitImpl {
       return x + 1;
     });
   }
-  std::vector<std::string> order;
+  mutable std::vector<std::string> order;
 };
 
 class RootImpl : public UnitImpl {
@@ -31,7 +31,7 @@ class RootImpl : public UnitImpl {
     nested = list->register_module("0", std::make_shared<LeafImpl>());
     assign_names(*this);
   }
-  at::Tensor forward(const at::Tensor& x) {
+  at::Tensor forward(const at::Tensor& x) const {
     return run([&] { return nested->forward(leaf->forward(x)); });
   }
   std::shared_ptr<LeafImpl> leaf, nested;
@@ -52,8 +52,8 @@ TEST(UnitTest, KnowsItsPath) {
 
 TEST(UnitTest, CallsBackAroundTheBody) {
   LeafImpl leaf;
-  leaf.before_forward.emplace_back([&](UnitImpl&) { leaf.order.emplace_back("before"); });
-  leaf.after_forward.emplace_back([&](UnitImpl&) { leaf.order.emplace_back("after"); });
+  leaf.before_forward.emplace_back([&](const UnitImpl&) { leaf.order.emplace_back("before"); });
+  leaf.after_forward.emplace_back([&](const UnitImpl&) { leaf.order.emplace_back("after"); });
   leaf.forward(at::ones({1}));
   EXPECT_EQ(leaf.order, (std::vector<std::string>{"before", "body", "after"}));
 }

@@ -359,7 +359,7 @@ at::Tensor output_of(models::Model& model, const support::NamedTensors& inputs) 
       return mae->predict(patches_of(inputs), {.ids = ids, .seen = inputs.at("seen")});
     }
     const auto& images = inputs.at("images");
-    return nn::unpatchify(mae->predict(images, ids), mae->encoder().config().patch_sides(),
+    return nn::unpatchify(mae->predict(images, {ids}), mae->encoder().config().patch_sides(),
                           images.sizes().slice(2));
   }
   if (auto* denoiser = dynamic_cast<models::DiffusionVit*>(&model)) {
@@ -367,7 +367,7 @@ at::Tensor output_of(models::Model& model, const support::NamedTensors& inputs) 
     return denoiser->takes_patches() ? denoiser->denoise(patches_of(inputs), timesteps, classes)
                                      : denoiser->denoise(inputs.at("images"), timesteps, classes);
   }
-  return model.takes_patches() ? model.forward_patches(patches_of(inputs))
+  return model.takes_patches() ? model.forward(patches_of(inputs))
                                : model.forward(inputs.at("images"));
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 class DroppingImpl : public nn::UnitImpl {
  public:
-  at::Tensor forward(const at::Tensor& x) {
+  at::Tensor forward(const at::Tensor& x) const {
     return run([this](const at::Tensor& tokens) { return dropout(tokens, 0.5, "drop"); }, x);
   }
 };
@@ -27,7 +27,7 @@ class RegionImpl : public nn::UnitImpl {
     if (is_declared) unit->declare_drop("drop", nn::DropOf::kTokens);
     nn::assign_names(*this);
   }
-  at::Tensor forward(const at::Tensor& x) {
+  at::Tensor forward(const at::Tensor& x) const {
     const nn::StepScope step(3, 1, at::arange(x.size(0)));
     return unit->forward(x);
   }

@@ -21,7 +21,7 @@ class LayerImpl : public nn::UnitImpl {
     weight = register_parameter("weight", at::ones({width, width}, at::kDouble) * 0.1);
     bias = register_parameter("bias", at::ones({width}, at::kDouble) * 0.2);
   }
-  at::Tensor forward(const at::Tensor& x) {
+  at::Tensor forward(const at::Tensor& x) const {
     return run([&] {
       const auto y = at::linear(x, weight, bias);
       return at::tanh(also.defined() ? at::matmul(y, also) : y);

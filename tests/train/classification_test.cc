@@ -72,7 +72,7 @@ class FixedModel : public models::Model {
  public:
   explicit FixedModel(at::Tensor logits) : logits_(std::move(logits)) {}
   std::string_view recipe_name() const override { return "fixed"; }
-  at::Tensor forward(const at::Tensor&) override { return logits_; }
+  at::Tensor forward(const models::ModelInput&) const override { return logits_; }
   void init_parameter(const std::string&, const at::Tensor&, uint64_t) const override {}
   models::InputSpec input_spec() const override { return {}; }
   std::vector<std::string> no_weight_decay() const override { return {}; }

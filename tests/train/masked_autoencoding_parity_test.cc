@@ -53,7 +53,7 @@ MaeRun run_golden(models::Mae& model, const Golden& golden) {
   const auto images = golden.at("input").to(dtype);
   const auto& ids_keep = golden.at("ids_keep");
   const auto mask = models::patch_mask(ids_keep, model.num_patches(images));
-  const auto predictions = model.predict(images, ids_keep);
+  const auto predictions = model.predict(images, {ids_keep});
   const auto parts = autoencoding_loss(images, predictions, {mask},
                                        model.config().encoder.vit.patch_sides(), task);
   const auto loss = parts.loss_sum / parts.weight;

@@ -204,7 +204,7 @@ TEST(MaskedAutoencodingTest, MetricsAreThoseOfPlainLoops) {
   const auto metrics = metrics_in_batches(*model, task, batch, {4, 6});
   const auto ids = keep_patches_of_samples(tiny_mae(), batch.indices, 16);
   const at::NoGradGuard no_grad;
-  const auto predictions = model->predict(batch.images, ids);
+  const auto predictions = model->predict(batch.images, {ids});
   const auto patches = nn::patchify(batch.images, {2, 2});
   const auto mask = models::patch_mask(ids, 16);
   double error = 0, around_mean = 0, count = 0;

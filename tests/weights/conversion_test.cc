@@ -169,7 +169,7 @@ class EncoderAlone : public models::EncoderModel {
     nn::assign_names(*this);
   }
   std::string_view recipe_name() const override { return "encoder_alone"; }
-  at::Tensor forward(const at::Tensor& images) override {
+  at::Tensor forward(const models::ModelInput& images) const override {
     return run([&] { return encoder().forward_features(images); });
   }
 
@@ -225,7 +225,7 @@ TEST(ConversionTest, MaskedAutoencodersPredictWhatTheirOwnSystemsPredict) {
     model.eval();
     const auto golden = expected().group(name);
     const auto predictions =
-        model.predict(expected().at("images"), golden.at("ids_keep").to(at::kLong));
+        model.predict(expected().at("images"), {golden.at("ids_keep").to(at::kLong)});
     support::expect_close(predictions, golden.at("predictions"), at::kFloat, name);
   }
 }

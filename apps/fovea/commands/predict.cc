@@ -79,7 +79,7 @@ void run(PredictArguments& arguments) {
   arguments.inference.settle(arguments.inputs);
   const auto predictor = arguments.inference.load();
   const auto& model = *predictor.loaded().model;
-  models::check_channels(model, model.channels(), arguments.inference.name());
+  models::check_channels(model, predictor.loaded().channels, arguments.inference.name());
   if (predictor.kind() == inference::Kind::kSamples) {
     return predict_of_diffusion(arguments, predictor);
   }

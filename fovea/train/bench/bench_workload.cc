@@ -8,7 +8,6 @@
 #include <chrono>
 
 #include "fovea/core/error.h"
-#include "fovea/models/variables.h"
 #include "fovea/nn/forward_context.h"
 #include "fovea/optim/adamw.h"
 #include "fovea/optim/clip.h"
@@ -84,13 +83,11 @@ void BenchWorkload::step() {
 
 void BenchWorkload::infer() {
   const c10::InferenceMode guard;
-  const models::ChannelScope channels(*model_, sample_.variables);
   forward(*model_, sample_);
 }
 
 void BenchWorkload::classifier_gradients() {
   const nn::StepScope scope(kBenchSeed, step_++, sample_.rows);
-  const models::ChannelScope channels(*model_, sample_.variables);
   optimizer_->zero_grad();
   const auto logits = forward(*model_, sample_).to(at::kFloat);  // [B, num_classes]
   at::cross_entropy_loss(logits, sample_.labels).backward();

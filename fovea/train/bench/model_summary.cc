@@ -2,7 +2,6 @@
 
 #include "fovea/kernels/meta_kernels.h"
 #include "fovea/models/registry.h"
-#include "fovea/models/variables.h"
 #include "fovea/nn/forward_context.h"
 #include "fovea/train/bench/example_batch.h"
 #include "fovea/train/tasks/task.h"
@@ -16,7 +15,6 @@ models::ModelSummary summarize(const TrainConfig& config, models::Model& model, 
   ExampleBatches examples(config, model, c10::ScalarType::Float);
   meta_kernels.set_conditions(examples.has_all_patches());
   const auto sample = examples.rows(0, 1);
-  const models::ChannelScope channels(model, sample.variables);
   const nn::StepScope step(/*seed=*/0, /*step=*/0, at::zeros({1}, at::kLong));
   return models::summarize(
       model, sample.images.sizes().vec(), [&] { forward(model, sample); }, is_training);

@@ -21,14 +21,14 @@ namespace {
 // A pass of the model over one batch, guided where asked.
 class Guided {
  public:
-  // patches: null, or those whose values are denoised.
-  Guided(models::DiffusionVit& model, double guidance, at::Tensor classes,
-         const at::TensorOptions& options, const models::PatchInput* patches = nullptr)
+  // like: what is denoised is of its kind, of its channels and patches.
+  Guided(const models::DiffusionVit& model, double guidance, at::Tensor classes,
+         const at::TensorOptions& options, models::ModelInput like)
       : model_(model),
         guidance_(guidance),
         classes_(std::move(classes)),
         options_(options),
-        patches_(patches) {}
+        like_(std::move(like)) {}
 
   // noisy: [B, ...] float32 on the CPU -> the model's output, so too.
   at::Tensor operator()(const at::Tensor& noisy, int64_t timestep) const {
@@ -41,31 +41,31 @@ class Guided {
     }
     const auto steps =
         at::full({images.size(0)}, timestep, options_.dtype(at::kLong));  // [B] or [2 B]
-    const auto output = (patches_ ? model_.denoise(along_trees(images, is_guided), steps, classes)
-                                  : model_.denoise(images, steps, classes))
-                            .to(at::kCPU, at::kFloat);
+    const auto output =
+        model_.denoise(input_of(images, is_guided), steps, classes).to(at::kCPU, at::kFloat);
     if (!is_guided) return output;
     const auto halves = output.chunk(2, 0);
     return halves[1] + guidance_ * (halves[0] - halves[1]);
   }
 
  private:
-  // tokens: of the batch, or with is_twice of two of it.
-  models::PatchInput along_trees(const at::Tensor& tokens, bool is_twice) const {
-    auto patches = *patches_;
-    patches.tokens = tokens;
-    for (auto* part : {&patches.sizes, &patches.centers, &patches.padding}) {
-      *part = part->to(tokens.device());
-      if (is_twice) *part = at::cat({*part, *part}, 0);
+  // values: of the batch, or with is_twice of two of it.
+  models::ModelInput input_of(const at::Tensor& values, bool is_twice) const {
+    auto input = like_.with_tensor(values);
+    if (auto* patches = std::get_if<models::PatchInput>(&input.values)) {
+      for (auto* part : {&patches->sizes, &patches->centers, &patches->padding}) {
+        *part = part->to(values.device());
+        if (is_twice) *part = at::cat({*part, *part}, 0);
+      }
     }
-    return patches;
+    return input;
   }
 
-  models::DiffusionVit& model_;
+  const models::DiffusionVit& model_;
   double guidance_;
   at::Tensor classes_;  // [B] int64, or undefined
   at::TensorOptions options_;
-  const models::PatchInput* patches_;
+  models::ModelInput like_;
 };
 
 void check_request(const models::DiffusionVit& model, const SampleRequest& request) {
@@ -169,7 +169,7 @@ at::Tensor ddpm_step(const at::Tensor& image, const at::Tensor& noisy, const Alp
   return mean + std::sqrt(variance) * noise;
 }
 
-at::Tensor draw_samples(models::DiffusionVit& model, const NoiseSchedule& schedule,
+at::Tensor draw_samples(const models::DiffusionVit& model, const NoiseSchedule& schedule,
                         PredictionType prediction, const SampleRequest& request,
                         const at::TensorOptions& images,
                         const std::function<void(int64_t, int64_t)>& on_pass) {
@@ -177,7 +177,7 @@ at::Tensor draw_samples(models::DiffusionVit& model, const NoiseSchedule& schedu
   FOVEA_CHECK(!model.is_training(), "samples are drawn from a model in evaluation mode");
   check_request(model, request);
   const auto spec = model.input_spec();
-  const auto channels = model.channels();  // of variables; none named: all
+  const auto& channels = request.variables;  // none named: all
   std::vector<int64_t> sides = {channels.empty() ? spec.in_chans
                                                  : static_cast<int64_t>(channels.size())};
   sides.insert(sides.end(), spec.img_size.begin(), spec.img_size.end());
@@ -193,7 +193,7 @@ at::Tensor draw_samples(models::DiffusionVit& model, const NoiseSchedule& schedu
       classes = at::tensor(request.classes, at::kLong).narrow(0, begin, end - begin);
       classes = classes.to(images.device());
     }
-    const Guided guided(model, request.sampler.guidance, classes, images);
+    const Guided guided(model, request.sampler.guidance, classes, images, {at::Tensor(), channels});
     parts.push_back(denoise_from(guided, schedule, prediction, request, rows,
                                  initial_noise(request, rows, sides), 0, [&] {
                                    done += 1;
@@ -216,17 +216,17 @@ size_t first_timestep(const std::vector<int64_t>& timesteps, int64_t num_time_st
   return first;
 }
 
-Redrawn redraw(models::DiffusionVit& model, const NoiseSchedule& schedule,
-               PredictionType prediction, const SampleRequest& request, const at::Tensor& images,
-               double noise_level, const at::TensorOptions& options,
-               const models::PatchInput* patches) {
+Redrawn redraw(const models::DiffusionVit& model, const NoiseSchedule& schedule,
+               PredictionType prediction, const SampleRequest& request,
+               const models::ModelInput& images, double noise_level,
+               const at::TensorOptions& options) {
   const at::NoGradGuard no_grad;
   FOVEA_CHECK(!model.is_training(), "images are redrawn by a model in evaluation mode");
   check_request(model, request);
   const auto timesteps =
       sampling_timesteps(schedule.num_time_steps(), request.sampler.steps, request.sampler.spacing);
   const auto first = first_timestep(timesteps, schedule.num_time_steps(), noise_level);
-  const auto clean = images.to(at::kCPU, at::kFloat);
+  const auto clean = images.tensor().to(at::kCPU, at::kFloat);
   const auto rows = at::arange(request.first, request.first + clean.size(0), at::kLong);
   Redrawn redrawn{.timestep = timesteps[first], .noisy = {}, .images = {}};
   redrawn.noisy = schedule.add_noise(clean, initial_noise(request, rows, clean.sizes().slice(1)),
@@ -235,7 +235,7 @@ Redrawn redraw(models::DiffusionVit& model, const NoiseSchedule& schedule,
   if (!request.classes.empty()) {
     classes = at::tensor(request.classes, at::kLong).to(options.device());
   }
-  const Guided guided(model, request.sampler.guidance, classes, options, patches);
+  const Guided guided(model, request.sampler.guidance, classes, options, images);
   redrawn.images = denoise_from(guided, schedule, prediction, request, rows, redrawn.noisy, first,
                                 /*on_pass=*/{});
   return redrawn;

@@ -46,13 +46,14 @@ struct SampleRequest {
   int64_t batch_size = 64;
   double value_range = 1.0;  // images are within [-value_range, value_range]
   SamplerConfig sampler = {};
+  std::vector<std::string> variables = {};  // see models::ModelInput::channels
 };
 
 // -> [count, C, H, W] or [count, C, D, H, W] float32 on the CPU, without a graph. Sample i is a
 // function of seed and first + i alone, up to rounding: any batch size gives the same. The model is
 // in evaluation mode; images: options (device, dtype) that it computes in. on_pass(done, total)
 // after each pass of the model. Throws ConfigError: classes or guidance that the model cannot give.
-at::Tensor draw_samples(models::DiffusionVit& model, const NoiseSchedule& schedule,
+at::Tensor draw_samples(const models::DiffusionVit& model, const NoiseSchedule& schedule,
                         PredictionType prediction, const SampleRequest& request,
                         const at::TensorOptions& images,
                         const std::function<void(int64_t, int64_t)>& on_pass = {});
@@ -70,11 +71,11 @@ size_t first_timestep(const std::vector<int64_t>& timesteps, int64_t num_time_st
 
 // Noise of that time step is added to `images` [B, C, sides] and taken away again by the sampler's
 // steps from there on (SDEdit, Meng et al. 2022). Image i gets the noise of sample
-// request.first + i; request.count is B. With patches, images are their values [B, C, L, S].
-// Otherwise as draw_samples.
-Redrawn redraw(models::DiffusionVit& model, const NoiseSchedule& schedule,
-               PredictionType prediction, const SampleRequest& request, const at::Tensor& images,
-               double noise_level, const at::TensorOptions& options,
-               const models::PatchInput* patches = nullptr);
+// request.first + i; request.count is B. Of adaptive patches: their values. Otherwise as
+// draw_samples.
+Redrawn redraw(const models::DiffusionVit& model, const NoiseSchedule& schedule,
+               PredictionType prediction, const SampleRequest& request,
+               const models::ModelInput& images, double noise_level,
+               const at::TensorOptions& options);
 
 }  // namespace fovea::train

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "fovea/models/model.h"
-#include "fovea/models/variables.h"
 #include "fovea/train/evaluate/eval_mode.h"
 #include "fovea/train/evaluate/evaluation_parts.h"
 
@@ -41,7 +40,6 @@ std::unique_ptr<Evaluation> evaluate(models::Model& model, const Task& task, dat
     auto batch = loader.next();
     auto tensors = to_tensors(batch, 0, batch.size(), compute);
     if (features) features->fill(tensors);
-    const models::ChannelScope channels(model, tensors.variables);
     evaluation->add(tensors, task.loss(model, tensors));
     done += batch.global_size;
     loader.recycle(std::move(batch));

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/core/error.h"
-#include "fovea/models/variables.h"
 #include "fovea/train/evaluate/eval_mode.h"
 #include "fovea/train/evaluate/evaluation_parts.h"
 
@@ -57,10 +56,7 @@ void join_features(SampleFeatures& part, parallel::Communicator& ranks) {
 at::Tensor features_of(models::Model& model, const TensorBatch& batch) {
   const at::NoGradGuard no_grad;
   const EvalModeScope eval_mode(model);
-  const models::ChannelScope channels(model, batch.variables);
-  if (model.takes_packed()) return model.pooled_packed_features(batch.packed);
-  return model.takes_patches() ? model.pooled_patch_features(batch.patches)
-                               : model.pooled_features(batch.images);
+  return model.pooled_features(input_of(model, batch));
 }
 
 bool has_frozen_backbone(const TrainerConfig& config, const models::Model& model) {

@@ -168,7 +168,8 @@ std::shared_ptr<kernels::WeightCopies> copies_of(const Inference& inference) {
 
 // channels: of the inputs to come; empty: all that the model has.
 void use_channels(Inference& inference, const std::vector<std::string>& channels) {
-  inference.model->set_channels(channels);
+  if (!channels.empty()) models::check_channels(*inference.model, channels, "the inputs");
+  inference.channels = channels;
   inference.input = input_form_of(*inference.model);
   if (!channels.empty()) inference.input.in_chans = static_cast<int64_t>(channels.size());
   inference.transforms = data::make_transforms(inference.transform_list,
@@ -195,14 +196,7 @@ std::shared_ptr<const data::Dataset> Inference::open_files(
 
 Inference Inference::with_channels(const std::vector<std::string>& channels) const {
   Inference other = *this;
-  other.model = models::build_model(model_config, at::kMeta);
-  const auto values = model->named_parameters();
-  for (const auto& parameter : other.model->named_parameters()) {
-    nn::give_data(parameter.value(), values[parameter.key()].detach());
-  }
-  other.model->eval();
   use_channels(other, channels);
-  other.copies = copies_of(other);
   return other;
 }
 

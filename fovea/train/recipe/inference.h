@@ -59,6 +59,7 @@ struct Inference {
   std::vector<data::AnyTransformConfig> transform_list;
   data::SampleTransforms transforms;
   data::InputForm input;
+  std::vector<std::string> channels;     // of inputs; see models::ModelInput
   std::vector<std::string> class_names;  // empty where nobody names them
   std::optional<TrainConfig> config;     // of the run, where there was one
   ComputeOptions compute;
@@ -91,8 +92,7 @@ struct Inference {
   ReadSamples read(const std::shared_ptr<const data::Dataset>& samples,
                    std::span<const int64_t> indices) const;
 
-  // The same weights for batches of these channels, of a model with variables: a model of its own
-  // around the tensors of this one, so that both may be used at once. Throws ConfigError.
+  // The same model for inputs of these channels, of a model with variables. Throws ConfigError.
   Inference with_channels(const std::vector<std::string>& channels) const;
 };
 

@@ -33,7 +33,7 @@ data::SampleTransforms transforms_for(const Inference& inference, data::SampleFo
 // What the samples' rows are made by.
 data::BatchRows rows_of(const Inference& inference,
                         const std::shared_ptr<const data::Dataset>& samples, int64_t first) {
-  models::check_channels(*inference.model, inference.model->channels(), samples->describe(first));
+  models::check_channels(*inference.model, inference.channels, samples->describe(first));
   data::LoaderOptions options{.spatial_dims = inference.input.spatial_dims,
                               .packed_patch_size = inference.input.packed_patch_size};
   if (inference.model->takes_patches() && inference.config &&
@@ -125,6 +125,7 @@ ReadSamples Inference::read(const std::shared_ptr<const data::Dataset>& samples,
   }
   if (!result.are_read()) return result;
   batch->tensors = to_tensors(batch->buffers, 0, static_cast<int64_t>(indices.size()), compute);
+  batch->tensors.variables = channels;
   result.batch = std::move(batch);
   return result;
 }
@@ -141,6 +142,7 @@ PreparedBatch Inference::prepare(const std::shared_ptr<const data::Dataset>& sam
   PreparedBatch prepared;
   prepared.buffers = read_batch(*this, samples, first, count);
   prepared.tensors = to_tensors(prepared.buffers, 0, count, compute);
+  prepared.tensors.variables = channels;
   return prepared;
 }
 

@@ -13,7 +13,6 @@
 
 #include "fovea/core/trace.h"
 #include "fovea/kernels/out_of_memory.h"
-#include "fovea/models/variables.h"
 #include "fovea/nn/forward_context.h"
 #include "fovea/train/step/loss_of_batch.h"
 #include "fovea/train/step/pass_size.h"
@@ -97,7 +96,6 @@ class Passes {
                                             .offsets = {},
                                             .stamp = tensors.stamp,
                                             .host_stamp = tensors.host_stamp});
-    const models::ChannelScope channels(parts_.model, tensors.variables);
     const auto loss = [&] {
       const trace::Scope forward("forward");
       return parts_.task.loss(parts_.model, tensors);

@@ -60,11 +60,6 @@ void check_no_samples(const DiffusionConfig& config) {
 
 }  // namespace
 
-models::PatchInput with_tokens(models::PatchInput patches, const at::Tensor& tokens) {
-  patches.tokens = tokens;
-  return patches;
-}
-
 void DiffusionConfig::validate(ConfigIssues& issues) const {
   if (beta_end < beta_start) {
     issues.add("beta_end", fmt::format("beta_end {} is below beta_start {}; noise grows with time",
@@ -138,9 +133,7 @@ LossParts DiffusionTask::loss(models::Model& model, const TensorBatch& batch) co
   const auto classes = classes_of(model, batch);
   const auto noisy = schedule_.add_noise(clean, noise, timesteps).to(given.scalar_type());
   const auto output =
-      (has_patches ? denoiser.denoise(with_tokens(batch.patches, noisy), timesteps, classes)
-                   : denoiser.denoise(noisy, timesteps, classes))
-          .to(kind);
+      denoiser.denoise(input_of(model, batch).with_tensor(noisy), timesteps, classes).to(kind);
   const auto target = schedule_.target(prediction_, clean, noise, timesteps);
   const auto squares = (output - target).square();
   auto losses =

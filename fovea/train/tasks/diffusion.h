@@ -13,9 +13,6 @@
 
 namespace fovea::train {
 
-// The same patches with other values.
-models::PatchInput with_tokens(models::PatchInput patches, const at::Tensor& tokens);
-
 struct DiffusionConfig {
   static constexpr std::string_view kName = "diffusion";
 

@@ -147,7 +147,7 @@ LossParts MaskedAutoencodingTask::loss(models::Model& model, const TensorBatch& 
   const auto ids_keep = mae.is_training()
                             ? mae.keep_patches(num_patches, batch.images.device())
                             : keep_patches_of_samples(model_, batch.indices, num_patches);
-  const auto predictions = mae.predict(batch.images, ids_keep);  // [B, N, L]
+  const auto predictions = mae.predict(input_of(model, batch), {ids_keep});  // [B, N, L]
   const PatchesMasked masked{.mask = models::patch_mask(ids_keep, num_patches),
                              .count = ids_keep.size(0) * (num_patches - ids_keep.size(1))};
   return autoencoding_loss(batch.images, predictions, masked, model_.encoder.vit.patch_sides(),
@@ -157,13 +157,11 @@ LossParts MaskedAutoencodingTask::loss(models::Model& model, const TensorBatch& 
 LossParts MaskedAutoencodingTask::loss_of_patches(models::Mae& mae,
                                                   const TensorBatch& batch) const {
   const auto& patches = batch.patches;
-  if (!patches.tokens.defined()) {
-    fail<ConfigError>("the model takes adaptive patches; set data.adaptive_patching");
-  }
+  const auto input = input_of(mae, batch);
   const auto seen = mae.is_training() ? models::see_patches(model_, mae.drop_key("mask"),
                                                             models::real_patches(patches))
                                       : see_patches_of_samples(model_, batch.indices, patches);
-  return adaptive_autoencoding_loss(batch, mae.predict(patches, seen), seen, config_);
+  return adaptive_autoencoding_loss(batch, mae.predict(input, seen), seen, config_);
 }
 
 std::unique_ptr<Evaluation> MaskedAutoencodingTask::start_evaluation() const {

@@ -38,7 +38,8 @@ void check_range(const at::Tensor& labels, int64_t num_classes) {
 }
 
 // Each window is cut into patches of its own. windows: [n, C, window] -> [n, K, window]
-at::Tensor segment_windows(models::Model& model, const at::Tensor& windows,
+at::Tensor segment_windows(const models::Model& model, const at::Tensor& windows,
+                           const std::vector<std::string>& channels,
                            const data::AdaptivePatchingConfig& patching) {
   const auto values = windows.to(at::kCPU, at::kFloat).contiguous();
   auto batch = data::cut_volumes(
@@ -46,7 +47,7 @@ at::Tensor segment_windows(models::Model& model, const at::Tensor& windows,
       values.sizes().vec());
   const auto tensors = to_tensors(batch, 0, batch.size(),
                                   {.device = windows.device(), .dtype = windows.scalar_type()});
-  const auto logits = model.forward_patches(tensors.patches);
+  const auto logits = model.forward({tensors.patches, channels});
   if (!models::segmenter_of(model).gives_patches()) return logits;
   return logits_of_patches(logits, tensors.trees, windows.sizes().slice(2));
 }
@@ -67,21 +68,25 @@ void SegmentationConfig::validate(ConfigIssues& issues) const {
              fmt::format("{} numbers; expected one, or one for each axis", spacing.size()));
 }
 
-at::Tensor segment_whole(models::Model& model, const at::Tensor& images, at::IntArrayRef window,
-                         const SlidingWindowConfig& config) {
-  if (images.sizes().slice(2) == window) return model.forward(images);
-  return sliding_window(images, window, config,
-                        [&](const at::Tensor& windows) { return model.forward(windows); });
+at::Tensor segment_whole(const models::Model& model, const models::ModelInput& images,
+                         at::IntArrayRef window, const SlidingWindowConfig& config) {
+  const auto& values = images.images();
+  if (values.sizes().slice(2) == window) return model.forward(images);
+  return sliding_window(values, window, config, [&](const at::Tensor& windows) {
+    return model.forward(images.with_tensor(windows));
+  });
 }
 
-at::Tensor segment_whole(models::Model& model, const TensorBatch& batch,
+at::Tensor segment_whole(const models::Model& model, const TensorBatch& batch,
                          const SlidingWindowConfig& config) {
   const auto& segmenter = models::segmenter_of(model);
   const auto window = segmenter.window_size();
-  if (!model.takes_patches()) return segment_whole(model, batch.images, window, config);
+  if (!model.takes_patches()) {
+    return segment_whole(model, input_of(model, batch), window, config);
+  }
   if (is_cut_into_windows(model, batch)) {
     return sliding_window(batch.images, window, config, [&](const at::Tensor& windows) {
-      return segment_windows(model, windows, *batch.patching);
+      return segment_windows(model, windows, batch.variables, *batch.patching);
     });
   }
   const auto logits = forward(model, batch);  // of pixels: refuses images of another size

@@ -43,14 +43,14 @@ struct SegmentationConfig {
 
 // Logits of whole images. images: [B, C, sides] -> [B, K, sides]: one pass where the sides are
 // `window`, else windows of it, blended; float32 on the CPU then.
-at::Tensor segment_whole(models::Model& model, const at::Tensor& images, at::IntArrayRef window,
-                         const SlidingWindowConfig& config);
+at::Tensor segment_whole(const models::Model& model, const models::ModelInput& images,
+                         at::IntArrayRef window, const SlidingWindowConfig& config);
 
 // The same of a batch. A model of patches that gives patches sees the whole image in one pass, and
 // its logits are put back through each sample's tree; for one that gives images each window of a
 // volume is cut by itself. Throws ConfigError: images, which are cut by their bytes, of another
 // size than the model's.
-at::Tensor segment_whole(models::Model& model, const TensorBatch& batch,
+at::Tensor segment_whole(const models::Model& model, const TensorBatch& batch,
                          const SlidingWindowConfig& config);
 
 // logits: [B, K, L, p^d] float, of the patches along trees[b * T], p = patch_size -> [B, K, sides]

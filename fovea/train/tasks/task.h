@@ -76,9 +76,13 @@ void for_each_tensor(TensorBatch& batch, const Visit& visit) {
   visit("host stamp", host_stamp);
 }
 
+// What of a batch the model takes. Throws ConfigError for a batch without the patches that it
+// takes.
+models::ModelInput input_of(const models::Model& model, const TensorBatch& batch);
+
 // The model's forward of what it takes: images, packed images, or adaptive patches; where the batch
 // has features, the model's head on these. Throws ConfigError where the batch has none of these.
-at::Tensor forward(models::Model& model, const TensorBatch& batch);
+at::Tensor forward(const models::Model& model, const TensorBatch& batch);
 
 // A loss as a sum and the weight it is to be divided by. Both add up over micro-batches and ranks,
 // so the gradient divided by the summed weight is that of the whole batch, also when the parts
