@@ -21,7 +21,7 @@ MAY_INCLUDE = {
     "parallel": {"core", "kernels", "nn"},
     "models": {"core", "kernels", "nn", "weights"},  # and parallel/partitioning.h
     "onnx": {"core", "models", "nn"},
-    "optim": {"core", "kernels", "nn"},
+    "optim": {"core", "kernels"},
     "checkpoint": {"core", "kernels", "nn"},
     "recipe_import": {"core"},
     **{room: MODELS | TASKS for room in TASKS},

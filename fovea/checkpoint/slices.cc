@@ -42,7 +42,7 @@ void add_boxes(const std::vector<int64_t>& shape, std::vector<int64_t> offset, s
 }
 
 // A box of a cut of this shape, where its values stand in the whole.
-void add_pieces(const nn::TensorCut& cut, const std::vector<int64_t>& shape, const Box& box,
+void add_pieces(const kernels::TensorCut& cut, const std::vector<int64_t>& shape, const Box& box,
                 std::vector<Box>& pieces) {
   const auto dim = static_cast<size_t>(cut.dim);
   const int64_t own_lead = cut.lead / cut.count;
@@ -73,8 +73,8 @@ std::vector<Box> boxes_of_range(const std::vector<int64_t>& shape, int64_t first
   return boxes;
 }
 
-std::vector<Box> boxes_of_part(const nn::TensorPart& part, int64_t count) {
-  const auto shape = nn::cut_shape(part);
+std::vector<Box> boxes_of_part(const kernels::TensorPart& part, int64_t count) {
+  const auto shape = kernels::cut_shape(part);
   auto boxes = boxes_of_range(shape, part.first, count);
   if (!part.cut) return boxes;
   const auto& cut = *part.cut;

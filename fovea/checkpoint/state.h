@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "fovea/nn/tensor_part.h"
+#include "fovea/kernels/tensor_part.h"
 
 namespace fovea::checkpoint {
 
@@ -24,13 +24,13 @@ struct State {
       nlohmann::json::object();  // step, data position, seed ...; finite numbers
   // By "model", "optimizer" or "ema", by name: what is a part, where several processes share a
   // tensor out. All else is whole; so is what is loaded, but for WantedParts.
-  std::map<std::string, std::map<std::string, nn::TensorPart>> parts = {};
+  std::map<std::string, std::map<std::string, kernels::TensorPart>> parts = {};
   std::string source = {};  // the manifest that it was read from
 };
 
 // What of a saved tensor a process needs: a part, as a tensor of these sizes.
 struct WantedPart {
-  nn::TensorPart part;
+  kernels::TensorPart part;
   std::vector<int64_t> sizes;
 };
 // By "model", "optimizer" or "ema", by name. All else is wanted whole.

@@ -293,7 +293,7 @@ Manifest Store::write_files(const Snapshot& snapshot, const fs::path& temporary)
     const auto parts = state.parts.find(part);
     write_tensors(
         temporary, file_name(part, options_.writer), part, tensors, manifest,
-        parts == state.parts.end() ? std::map<std::string, nn::TensorPart>() : parts->second);
+        parts == state.parts.end() ? std::map<std::string, kernels::TensorPart>() : parts->second);
   };
   write_one("model", state.model);
   write_one("optimizer", state.optimizer);

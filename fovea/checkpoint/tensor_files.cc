@@ -156,7 +156,7 @@ struct Target {
 
 // By key in the file, views of `tensors`; and where they lie, in the manifest.
 TensorMap slices_of(const std::string& file_name, const TensorMap& tensors,
-                    const std::map<std::string, nn::TensorPart>& parts,
+                    const std::map<std::string, kernels::TensorPart>& parts,
                     std::map<std::string, TensorEntry>& entries) {
   TensorMap slices;
   for (const auto& [name, tensor] : tensors) {
@@ -212,7 +212,7 @@ void read_slices(const fs::path& folder, const Manifest& manifest,
 
 void write_tensors(const fs::path& folder, const std::string& file_name, const std::string& part,
                    const TensorMap& tensors, Manifest& manifest,
-                   const std::map<std::string, nn::TensorPart>& parts) {
+                   const std::map<std::string, kernels::TensorPart>& parts) {
   const auto slices = slices_of(file_name, tensors, parts, manifest.tensors[part]);
   const auto entries = entries_of(slices);
   DurableFile file(folder / file_name);

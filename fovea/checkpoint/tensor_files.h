@@ -14,7 +14,7 @@ namespace fovea::checkpoint {
 // written as boxes, under slice_key. Throws CheckpointError where the system refuses.
 void write_tensors(const std::filesystem::path& folder, const std::string& file_name,
                    const std::string& part, const TensorMap& tensors, Manifest& manifest,
-                   const std::map<std::string, nn::TensorPart>& parts = {});
+                   const std::map<std::string, kernels::TensorPart>& parts = {});
 
 // The tensors of one part on the CPU, put together from their slices after a check of sizes and
 // checksums. wanted: by name, what is needed of a tensor, where that is not the whole; only the

@@ -78,8 +78,8 @@ class Adafactor final : public FlatOptimizer {
     item.matrices = c10::multiply_integers(shape.begin(), shape.end() - 2);
     const auto part = params()[i].whole_part();
     const auto last = static_cast<int64_t>(shape.size()) - 1;
-    item.row_indices = nn::indices_in_whole(part, last - 1).to(value.device());
-    item.column_indices = nn::indices_in_whole(part, last).to(value.device());
+    item.row_indices = kernels::indices_in_whole(part, last - 1).to(value.device());
+    item.column_indices = kernels::indices_in_whole(part, last).to(value.device());
     const auto row_var = at::zeros(rows, value.options());     // [..., R, 1]
     const auto col_var = at::zeros(columns, value.options());  // [..., 1, C]
     item.row_var = row_var.view({item.matrices, item.rows});

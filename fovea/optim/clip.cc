@@ -83,8 +83,9 @@ struct UnitRows {
 
 UnitRows unit_rows(const ParamSpec& spec, const at::Tensor& part) {
   const auto whole = spec.whole_part();
-  const auto shape = nn::cut_shape(whole);
-  const auto units = shape.size() > 1 ? nn::indices_in_whole(whole, 0) : at::zeros({1}, at::kLong);
+  const auto shape = kernels::cut_shape(whole);
+  const auto units =
+      shape.size() > 1 ? kernels::indices_in_whole(whole, 0) : at::zeros({1}, at::kLong);
   const auto rows = whole_rows(part, spec.first(), c10::multiply_integers(shape) / units.size(0));
   return {rows, units.narrow(0, rows.begin, rows.values.size(0))};
 }

@@ -22,7 +22,7 @@ namespace {
 
 struct Matrix {
   at::Tensor value, grad, momentum_buffer;  // [M, N], or a part of it
-  std::optional<nn::TensorPart> part;
+  std::optional<kernels::TensorPart> part;
   bool is_counted;
   double lr_scale, weight_decay;
   int64_t num_parts;  // along M, each orthogonalised by itself
@@ -108,7 +108,7 @@ class Muon final : public FlatOptimizer {
     matrix.value.mul_(1 - own_lr * matrix.weight_decay);
     if (matrix.part) {
       const auto step = orthogonalized(matrix, joined(matrix, update));
-      matrix.value.add_(nn::take_part(*matrix.part, step, matrix.value.sizes()), -own_lr);
+      matrix.value.add_(kernels::take_part(*matrix.part, step, matrix.value.sizes()), -own_lr);
       return;
     }
     const auto parts = matrix.value.chunk(matrix.num_parts);
@@ -120,7 +120,7 @@ class Muon final : public FlatOptimizer {
 
   // The whole of an update of which each process has a part. -> [M, N]
   at::Tensor joined(const Matrix& matrix, const at::Tensor& update) const {
-    const auto whole = matrix.is_counted ? nn::spread_part(*matrix.part, update)
+    const auto whole = matrix.is_counted ? kernels::spread_part(*matrix.part, update)
                                          : at::zeros(matrix.part->shape, update.options());
     sum_over_parts()(whole);
     return whole;

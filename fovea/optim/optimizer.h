@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "fovea/nn/tensor_part.h"
+#include "fovea/kernels/tensor_part.h"
 
 namespace fovea::optim {
 
@@ -27,7 +27,7 @@ struct ParamSpec {
   double weight_decay = 0.0;  // 0 for biases, norms and the model's no_weight_decay()
   // Where several processes share the parameter out: which part of it `param`, of one dim or of the
   // cut's shape, is. That may be empty. None: it is the whole.
-  std::optional<nn::TensorPart> part = {};
+  std::optional<kernels::TensorPart> part = {};
   // False where another process has the same values and adds them to sums over parts.
   bool is_counted = true;
 
@@ -35,8 +35,8 @@ struct ParamSpec {
   at::IntArrayRef shape() const { return part ? at::IntArrayRef(part->shape) : param.sizes(); }
   int64_t first() const { return part ? part->first : 0; }
   // The part, all of it where there is none.
-  nn::TensorPart whole_part() const {
-    return part ? *part : nn::TensorPart{.shape = param.sizes().vec()};
+  kernels::TensorPart whole_part() const {
+    return part ? *part : kernels::TensorPart{.shape = param.sizes().vec()};
   }
 };
 

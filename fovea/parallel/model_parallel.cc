@@ -171,11 +171,11 @@ void ModelParallel::split_parameter(const std::string& name, at::Tensor& param,
                                     const SplitRule& rule) {
   const bool is_column = rule.split == Split::kColumn;
   if (!is_column && param.dim() < 2) return;  // the bias of a row split is added once, to the sum
-  const nn::TensorCut how{.dim = is_column ? 0 : 1,
-                          .blocks = is_column ? rule.blocks : 1,
-                          .index = tp_.rank(),
-                          .count = tp_.size(),
-                          .lead = rule.lead};
+  const kernels::TensorCut how{.dim = is_column ? 0 : 1,
+                               .blocks = is_column ? rule.blocks : 1,
+                               .index = tp_.rank(),
+                               .count = tp_.size(),
+                               .lead = rule.lead};
   const auto rest = param.size(how.dim) - how.lead;
   const bool is_even = rest % (how.blocks * tp_.size()) == 0 && how.lead % tp_.size() == 0;
   FOVEA_CHECK(is_even && !param.grad().defined(),
@@ -183,7 +183,7 @@ void ModelParallel::split_parameter(const std::string& name, at::Tensor& param,
               "{}, and no gradient yet",
               name, param.size(how.dim), how.dim, how.lead, how.blocks, tp_.size());
   const at::NoGradGuard no_grad;
-  param.set_data(nn::take_cut(how, param.detach()));
+  param.set_data(kernels::take_cut(how, param.detach()));
   split_[name] = how;
 }
 
@@ -206,7 +206,7 @@ void ModelParallel::share_out_drops(torch::nn::Module& model,
   }
 }
 
-std::optional<nn::TensorCut> ModelParallel::cut_of(const std::string& name) const {
+std::optional<kernels::TensorCut> ModelParallel::cut_of(const std::string& name) const {
   const auto found = split_.find(name);
   return found == split_.end() ? std::nullopt : std::optional(found->second);
 }

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "fovea/nn/tensor_part.h"
+#include "fovea/kernels/tensor_part.h"
 #include "fovea/parallel/mesh.h"
 #include "fovea/parallel/partitioning.h"
 #include "fovea/parallel/sequence.h"
@@ -36,7 +36,7 @@ class ModelParallel {
   // False where tp and cp are 1: then nothing was changed, and all below does nothing.
   bool is_on() const { return tp_.size() * cp_.size() > 1; }
   // What this rank has of a parameter: nothing where that is whole.
-  std::optional<nn::TensorCut> cut_of(const std::string& name) const;
+  std::optional<kernels::TensorCut> cut_of(const std::string& name) const;
   bool is_split(const std::string& name) const { return split_.contains(name); }
   // The ranks that have the other parts of split parameters, and the same of all others.
   Communicator& tp() const { return tp_; }
@@ -57,7 +57,7 @@ class ModelParallel {
   Communicator& tp_;
   Communicator& cp_;
   SequenceGroups sequence_;
-  std::map<std::string, nn::TensorCut> split_;
+  std::map<std::string, kernels::TensorCut> split_;
   std::set<std::string> partial_over_tp_, partial_over_cp_;
 };
 

@@ -54,9 +54,10 @@ WantedParts wanted_by(int64_t shard, int64_t cut_index, const Mesh& mesh) {
       const auto first = std::clamp(begin - at, int64_t{0}, count);
       const auto last = std::clamp(end - at, int64_t{0}, count);
       at += count;
-      nn::TensorPart part{.shape = {kMatrixRows}, .first = last > first ? first : 0};
+      kernels::TensorPart part{.shape = {kMatrixRows}, .first = last > first ? first : 0};
       if (is_weight) part.shape.push_back(kMatrixColumns);
-      if (mesh.tp > 1) part.cut = nn::TensorCut{.blocks = 3, .index = cut_index, .count = mesh.tp};
+      if (mesh.tp > 1)
+        part.cut = kernels::TensorCut{.blocks = 3, .index = cut_index, .count = mesh.tp};
       const auto name = fmt::format("{}.{}", i, is_weight ? "weight" : "bias");
       const WantedPart one{part, {last - first}};
       wanted["model"][name] = wanted["ema"][name] = wanted["optimizer"]["exp_avg/" + name] = one;
@@ -83,7 +84,7 @@ void save_on(const std::string& folder, const Mesh& mesh) {
             if (rank == 0) to[name] = tensor;
             continue;
           }
-          to[name] = nn::take_part(found->second.part, tensor, found->second.sizes);
+          to[name] = kernels::take_part(found->second.part, tensor, found->second.sizes);
           state.parts[part][name] = found->second.part;
         }
       };
@@ -120,8 +121,9 @@ void expect_parts(const State& found, const WantedParts& wanted) {
     for (const auto& [name, tensor] : from) {
       const auto& parts = wanted.at(part);
       const auto own = parts.find(name);
-      const auto expected =
-          own == parts.end() ? tensor : nn::take_part(own->second.part, tensor, own->second.sizes);
+      const auto expected = own == parts.end()
+                                ? tensor
+                                : kernels::take_part(own->second.part, tensor, own->second.sizes);
       EXPECT_TRUE(of.at(name).equal(expected)) << part << " " << name;
       const auto is_part = found.parts.contains(part) && found.parts.at(part).contains(name);
       EXPECT_EQ(is_part, own != parts.end()) << name;

@@ -39,17 +39,17 @@ TEST(SlicesTest, BoxesCoverARange) {
 
 // Every range of every cut: the boxes of the whole hold its elements, in order.
 TEST(SlicesTest, BoxesCoverARangeOfACut) {
-  const nn::TensorPart rows{.shape = {12, 3}, .cut = nn::TensorCut{0, 3, 1, 2}};
-  const nn::TensorPart columns{.shape = {3, 8}, .cut = nn::TensorCut{1, 1, 3, 4}};
-  const nn::TensorPart bias{.shape = {12}, .cut = nn::TensorCut{0, 3, 0, 2}};
-  const nn::TensorPart rows_behind_others{.shape = {16, 3},
-                                          .cut = nn::TensorCut{0, 3, 1, 2, /*lead=*/4}};
-  const nn::TensorPart columns_behind_others{.shape = {3, 12},
-                                             .cut = nn::TensorCut{1, 1, 1, 2, /*lead=*/8}};
+  const kernels::TensorPart rows{.shape = {12, 3}, .cut = kernels::TensorCut{0, 3, 1, 2}};
+  const kernels::TensorPart columns{.shape = {3, 8}, .cut = kernels::TensorCut{1, 1, 3, 4}};
+  const kernels::TensorPart bias{.shape = {12}, .cut = kernels::TensorCut{0, 3, 0, 2}};
+  const kernels::TensorPart rows_behind_others{.shape = {16, 3},
+                                               .cut = kernels::TensorCut{0, 3, 1, 2, /*lead=*/4}};
+  const kernels::TensorPart columns_behind_others{
+      .shape = {3, 12}, .cut = kernels::TensorCut{1, 1, 1, 2, /*lead=*/8}};
   for (auto part : {rows, columns, bias, rows_behind_others, columns_behind_others}) {
     const auto total = c10::multiply_integers(part.shape);
     const auto whole = at::arange(total).view(part.shape);
-    const auto own = nn::take_cut(*part.cut, whole).reshape({-1});
+    const auto own = kernels::take_cut(*part.cut, whole).reshape({-1});
     for (part.first = 0; part.first <= own.numel(); ++part.first) {
       for (int64_t count = 0; part.first + count <= own.numel(); ++count) {
         int64_t next = part.first;
@@ -65,7 +65,8 @@ TEST(SlicesTest, BoxesCoverARangeOfACut) {
       }
     }
   }
-  const nn::TensorPart blocks_of_columns{.shape = {3, 8}, .cut = nn::TensorCut{1, 2, 0, 2}};
+  const kernels::TensorPart blocks_of_columns{.shape = {3, 8},
+                                              .cut = kernels::TensorCut{1, 2, 0, 2}};
   EXPECT_THROW(boxes_of_part(blocks_of_columns, 12), Error);
 }
 

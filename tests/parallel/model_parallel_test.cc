@@ -94,8 +94,8 @@ NamedTensors pass_of(const models::ModelConfig& config, const DeviceMesh& mesh, 
     result[name] = leaf.grad().clone();
     const auto cut = shared.cut_of(name);
     if (!cut) continue;
-    const auto part = nn::all_of_cut(leaf.sizes(), *cut);
-    result[name] = nn::spread_part(part, leaf.grad());
+    const auto part = kernels::all_of_cut(leaf.sizes(), *cut);
+    result[name] = kernels::spread_part(part, leaf.grad());
     shared.tp().all_reduce(result[name], "a cut");
   }
   return result;

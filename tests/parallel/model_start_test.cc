@@ -38,7 +38,8 @@ void expect_parts_of(const models::Model& whole, const SharedStart& shared) {
   for (const auto& item : whole.named_parameters()) {
     const auto& name = item.key();
     const auto cut = shared.layers->cut_of(name);
-    const auto expected = cut ? nn::take_cut(*cut, item.value().detach()) : item.value().detach();
+    const auto expected =
+        cut ? kernels::take_cut(*cut, item.value().detach()) : item.value().detach();
     const auto part = parts.find(name);
     EXPECT_EQ(part != parts.end(), item.value().requires_grad()) << name;
     EXPECT_EQ(own.at(name).requires_grad(), item.value().requires_grad()) << name;

@@ -36,7 +36,7 @@ inline parallel::DeviceMesh sharded_mesh(parallel::World& world, int64_t copies)
 // What this rank adds to the whole that a part's values are of.
 inline at::Tensor share_of_whole(const optim::ParamSpec& spec, const at::Tensor& values) {
   if (!spec.part) return values.clone();
-  auto whole = nn::spread_part(*spec.part, values);
+  auto whole = kernels::spread_part(*spec.part, values);
   return spec.is_counted ? whole : whole.zero_();
 }
 
@@ -122,8 +122,8 @@ struct ShardedTraining : TrainingOrigin, MeshState {
       result[item.key()] = item.value().detach().clone();
       const auto cut = model_parallel->cut_of(item.key());
       if (!cut) continue;
-      const auto part = nn::all_of_cut(item.value().sizes(), *cut);
-      cuts.push_back(result[item.key()] = nn::spread_part(part, item.value().detach()));
+      const auto part = kernels::all_of_cut(item.value().sizes(), *cut);
+      cuts.push_back(result[item.key()] = kernels::spread_part(part, item.value().detach()));
     }
     sum_at_once(cuts, [&](const at::Tensor& all) { model_parallel->tp().all_reduce(all, "cuts"); });
     return result;

@@ -60,7 +60,7 @@ parallel::ParamValues ModelStart::values(const parallel::ModelParallel& layers) 
   if (shapes_.empty()) return {};
   return [this, &layers, parameters = model_->named_parameters()](const std::string& name) {
     const auto cut = layers.cut_of(name);
-    const auto value = cut ? nn::take_cut(*cut, whole(name)) : whole(name);
+    const auto value = cut ? kernels::take_cut(*cut, whole(name)) : whole(name);
     return value.to(device_, parameters[name].scalar_type());
   };
 }

@@ -42,7 +42,7 @@ class PartsToSave {
       : specs_(by_name(params)), sharing_(sharing) {}
 
   void add(const TensorMap& tensors, TensorMap& to,
-           std::map<std::string, nn::TensorPart>& parts) const {
+           std::map<std::string, kernels::TensorPart>& parts) const {
     for (const auto& [key, tensor] : tensors) {
       const auto spec = specs_.find(param_of(key));
       if (spec != specs_.end() && is_part(tensor, *spec->second)) {
@@ -53,7 +53,8 @@ class PartsToSave {
       }
       const auto cut = spec == specs_.end() && sharing_.layers ? sharing_.layers->cut_of(key)
                                                                : std::nullopt;  // of a frozen one
-      if (cut && sharing_.owners().rank() == 0) parts[key] = nn::all_of_cut(tensor.sizes(), *cut);
+      if (cut && sharing_.owners().rank() == 0)
+        parts[key] = kernels::all_of_cut(tensor.sizes(), *cut);
       if (sharing_.is_first() || parts.contains(key)) to[key] = tensor;
     }
   }
@@ -70,7 +71,7 @@ std::vector<optim::ParamSpec> specs_of_shards(const parallel::ShardedParams& sha
   std::vector<optim::ParamSpec> specs;
   for (const auto& param : shards.params()) {
     auto& spec = specs.emplace_back(*leaves.at(param.name));
-    if (!spec.part) spec.part = nn::TensorPart{.shape = param.shape};
+    if (!spec.part) spec.part = kernels::TensorPart{.shape = param.shape};
     spec.part->first = param.first;
     spec.param = param.part;
   }
@@ -86,8 +87,8 @@ TensorMap cut_weights(const models::Model& model, const Sharing& sharing, const 
     const auto found = result.find(item.key());
     if (!cut || found == result.end()) continue;
     // Others are no weights of this model; who compares shapes will say so.
-    if (found->second.sizes() == nn::all_of_cut(item.value().sizes(), *cut).shape) {
-      found->second = nn::take_cut(*cut, found->second);
+    if (found->second.sizes() == kernels::all_of_cut(item.value().sizes(), *cut).shape) {
+      found->second = kernels::take_cut(*cut, found->second);
     }
   }
   return result;
@@ -100,7 +101,7 @@ void check_whole_shapes(const models::Model& model, const Sharing& sharing,
   for (const auto& item : model.named_parameters()) {
     const auto sizes = item.value().sizes();
     const auto cut = sharing.layers ? sharing.layers->cut_of(item.key()) : std::nullopt;
-    expected[item.key()] = cut ? nn::all_of_cut(sizes, *cut).shape : sizes.vec();
+    expected[item.key()] = cut ? kernels::all_of_cut(sizes, *cut).shape : sizes.vec();
   }
   const auto parts = saved.parts.find("model");
   for (const auto& [name, tensor] : saved.model) {
@@ -162,7 +163,7 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config, mode
   auto specs = optim::param_groups(model, config.optim);
   for (auto& spec : specs) {
     const auto cut = sharing.layers ? sharing.layers->cut_of(spec.name) : std::nullopt;
-    if (cut) spec.part = nn::all_of_cut(spec.param.sizes(), *cut);
+    if (cut) spec.part = kernels::all_of_cut(spec.param.sizes(), *cut);
     spec.is_counted = cut || sharing.tp_rank() == 0;
   }
   auto* const shards = sharing.shards;
@@ -191,7 +192,7 @@ TensorMap parts_of(const TensorMap& saved, const TensorMap& target,
                           is_part(own->second, *spec->second) &&
                           tensor.sizes() == spec->second->shape();
     result[key] =
-        has_part ? nn::take_part(*spec->second->part, tensor, own->second.sizes()) : tensor;
+        has_part ? kernels::take_part(*spec->second->part, tensor, own->second.sizes()) : tensor;
   }
   return result;
 }
@@ -215,10 +216,10 @@ models::ModelPtr whole_model(const TrainConfig& config, const models::ModelPtr& 
   if (!sharing.is_on()) return model;
   const at::NoGradGuard no_grad;
   TensorMap weights;
-  const auto join = [&](const std::string& name, const nn::TensorPart& part, const at::Tensor& own,
-                        bool is_counted) {
+  const auto join = [&](const std::string& name, const kernels::TensorPart& part,
+                        const at::Tensor& own, bool is_counted) {
     const auto whole =
-        is_counted ? nn::spread_part(part, own) : at::zeros(part.shape, own.options());
+        is_counted ? kernels::spread_part(part, own) : at::zeros(part.shape, own.options());
     sharing.sum(whole, "weights to write");
     if (is_wanted) weights[name] = whole;
   };
@@ -227,7 +228,7 @@ models::ModelPtr whole_model(const TrainConfig& config, const models::ModelPtr& 
     const auto own = item.value().detach();
     const auto cut = sharing.layers ? sharing.layers->cut_of(item.key()) : std::nullopt;
     if (cut) {
-      join(item.key(), nn::all_of_cut(own.sizes(), *cut), own, sharing.owners().rank() == 0);
+      join(item.key(), kernels::all_of_cut(own.sizes(), *cut), own, sharing.owners().rank() == 0);
     } else {
       weights[item.key()] = own;
     }
@@ -266,7 +267,7 @@ checkpoint::WantedParts wanted_parts(const models::Model& model, optim::Optimize
     const auto cut = sharing.layers ? sharing.layers->cut_of(item.key()) : std::nullopt;
     if (!cut || specs.contains(item.key())) continue;
     const auto sizes = item.value().sizes();
-    wanted["model"][item.key()] = {nn::all_of_cut(sizes, *cut), sizes.vec()};
+    wanted["model"][item.key()] = {kernels::all_of_cut(sizes, *cut), sizes.vec()};
   }
   return wanted;
 }
@@ -291,7 +292,7 @@ void load_into(models::Model& model, optim::Optimizer& optimizer, optim::Ema* em
   for (const auto& spec : optimizer.params()) {
     const auto& values = saved.model.at(spec.name);
     spec.param.detach().copy_(values.sizes() == spec.shape()
-                                  ? nn::take_part(*spec.part, values, spec.param.sizes())
+                                  ? kernels::take_part(*spec.part, values, spec.param.sizes())
                                   : values);
   }
   for (const auto& item : model.named_parameters()) {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-namespace fovea::nn {
+namespace fovea::kernels {
 
 // What one of `count` processes has of a tensor that they share out along `dim`: of each of
 // `blocks` equal ranges of it (of qkv's q, k and v) its own of `count` equal parts. The first
@@ -40,4 +40,4 @@ at::Tensor take_part(const TensorPart& part, const at::Tensor& whole, at::IntArr
 // A part's values in their places, zeros elsewhere: [shape]. The sum over all parts is the whole.
 at::Tensor spread_part(const TensorPart& part, const at::Tensor& values);
 
-}  // namespace fovea::nn
+}  // namespace fovea::kernels

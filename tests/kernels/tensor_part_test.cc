@@ -1,4 +1,4 @@
-#include "fovea/nn/tensor_part.h"
+#include "fovea/kernels/tensor_part.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/tensor.h>
@@ -6,7 +6,7 @@
 #include <c10/util/accumulate.h>
 #include <gtest/gtest.h>
 
-namespace fovea::nn {
+namespace fovea::kernels {
 namespace {
 
 // Every rank's own of q, k and v.
@@ -41,4 +41,4 @@ TEST(TensorPartTest, PartsAddUpToTheWhole) {
 }
 
 }  // namespace
-}  // namespace fovea::nn
+}  // namespace fovea::kernels

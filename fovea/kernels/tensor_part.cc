@@ -1,11 +1,11 @@
-#include "fovea/nn/tensor_part.h"
+#include "fovea/kernels/tensor_part.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/accumulate.h>
 
-namespace fovea::nn {
+namespace fovea::kernels {
 namespace {
 
 // Views [..., ranges, own entries, ...], one behind another: of the lead, if any, and of the rest.
@@ -70,4 +70,4 @@ at::Tensor spread_part(const TensorPart& part, const at::Tensor& values) {
   return whole;
 }
 
-}  // namespace fovea::nn
+}  // namespace fovea::kernels
