@@ -28,6 +28,7 @@ class EncoderModel : public Model {
   // Everything behind the encoder is its last layer.
   int64_t layer_id(const std::string& parameter_name) const override;
   int64_t num_layers() const override { return encoder_->num_layers(); }
+  kernels::Recordable can_be_recorded() const override { return encoder_->can_be_recorded(); }
 
   Vit& encoder() { return *encoder_; }
   const Vit& encoder() const { return *encoder_; }

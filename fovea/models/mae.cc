@@ -16,7 +16,6 @@
 
 #include "fovea/core/checked_config.h"
 #include "fovea/core/error.h"
-#include "fovea/kernels/host_part.h"
 #include "fovea/nn/patchify.h"
 #include "fovea/nn/pos_embed.h"
 
@@ -196,6 +195,13 @@ nn::ParameterInit Mae::own_init(const std::string& name, at::IntArrayRef shape) 
                        .scale_by_depth = vit.fix_init});
 }
 
+kernels::Recordable Mae::can_be_recorded() const {
+  if (takes_patches()) {
+    return {"the host counts the real ones of adaptive patches to be masked"};
+  }
+  return EncoderModel::can_be_recorded();
+}
+
 std::vector<std::string> Mae::own_no_weight_decay() const {
   if (!decoder_pos_embed_.defined()) return {"mask_token"};
   return {"mask_token", "decoder_pos_embed"};
@@ -217,8 +223,6 @@ at::Tensor keep_patches(const MaeConfig& config, const kernels::DropKey& key, in
 
 SeenPatches see_patches(const MaeConfig& config, const kernels::DropKey& key,
                         const at::Tensor& is_real) {
-  kernels::refuse_recording(
-      "adaptive patches to be masked, of which the host counts the real ones");
   const auto real = is_real.to(at::kCPU);  // [B, L]
   const auto length = real.size(1);
   const auto num_kept = config.num_kept(length);

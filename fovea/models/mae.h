@@ -53,6 +53,8 @@ class Mae : public EncoderModel {
   // Position embeddings of another grid of equal sides, the encoder's and the decoder's.
   at::Tensor adapt_parameter(const std::string& name, const at::Tensor& saved) const override;
 
+  kernels::Recordable can_be_recorded() const override;
+
   const MaeConfig& config() const { return config_; }
   // Patches of images of this shape.
   int64_t num_patches(const at::Tensor& images) const;

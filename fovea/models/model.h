@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "fovea/kernels/recordable.h"
 #include "fovea/models/model_input.h"
 #include "fovea/nn/unit.h"
 
@@ -37,6 +38,11 @@ class Model : public nn::UnitImpl {
   // ConfigError for another kind of input than the model takes. Changes nothing: several threads
   // may call it at once.
   virtual at::Tensor forward(const ModelInput& input) const = 0;
+
+  // Whether the forward and backward pass of a training step take all that differs between batches
+  // of equal shape from tensors: then they may be part of a recorded step.
+  virtual kernels::Recordable can_be_recorded() const { return {}; }
+
   // Whether it takes adaptive patches in place of images: nothing, or the patches it was made for.
   virtual bool takes_patches() const { return false; }
   // Whether batches come to it packed: it then takes images of any size, all of one size or mixed.

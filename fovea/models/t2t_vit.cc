@@ -159,4 +159,9 @@ int64_t T2tVit::layer_id(const std::string& parameter_name) const {
   return parameter_name.starts_with("norm.") ? config_.depth : config_.depth + 1;
 }
 
+kernels::Recordable T2tVit::can_be_recorded() const {
+  if (!config_.drop_path_skip || config_.drop_path_rate == 0) return {};
+  return {"with drop_path_skip the host chooses the samples of each block"};
+}
+
 }  // namespace fovea::models

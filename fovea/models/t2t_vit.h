@@ -39,6 +39,7 @@ class T2tVit : public Model {
   at::Tensor adapt_parameter(const std::string& name, const at::Tensor& saved) const override;
   int64_t layer_id(const std::string& parameter_name) const override;
   int64_t num_layers() const override { return config_.depth + 2; }
+  kernels::Recordable can_be_recorded() const override;
 
   const T2tVitConfig& config() const { return config_; }
   // Tokens along each side of an image of config().img_size.

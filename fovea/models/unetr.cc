@@ -10,7 +10,6 @@
 
 #include "fovea/core/checked_config.h"
 #include "fovea/core/error.h"
-#include "fovea/kernels/host_part.h"
 #include "fovea/nn/init.h"
 #include "fovea/nn/leaf_map.h"
 
@@ -126,6 +125,13 @@ Unetr::ToMap Unetr::map_of(at::IntArrayRef sides) const {
   return [grid](const at::Tensor& tokens) { return laid_out(tokens, grid); };
 }
 
+kernels::Recordable Unetr::can_be_recorded() const {
+  if (takes_patches() && !config_.is_sequence_map()) {
+    return {"the host makes a map of leaves for each batch"};
+  }
+  return EncoderModel::can_be_recorded();
+}
+
 Unetr::ToMap Unetr::map_of(const PatchInput& patches) const {
   const auto expected = encoder().config().img_sides();
   if (!patches.images.defined() || patches.images.sizes().slice(2) != at::IntArrayRef(expected)) {
@@ -150,7 +156,6 @@ Unetr::ToMap Unetr::map_of(const PatchInput& patches) const {
       return laid_out(at::matmul(shares.to(tokens.scalar_type()), tokens), grid);
     };
   }
-  kernels::refuse_recording("a map of leaves that the host makes for each batch");
   if (!patches.boxes.defined() || patches.boxes.size(1) != 1) {
     fail<ConfigError>(
         "unetr: adaptive_map: image with {} trees a sample; expected one: set "

@@ -78,6 +78,7 @@ class Vit : public Model {
   at::Tensor adapt_parameter(const std::string& name, const at::Tensor& saved) const override;
   int64_t layer_id(const std::string& parameter_name) const override;
   int64_t num_layers() const override;
+  kernels::Recordable can_be_recorded() const override;
 
   const VitConfig& config() const { return config_; }
   // Tokens along each side of an image of config().img_size (packed: that of the position table);

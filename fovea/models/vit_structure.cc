@@ -98,6 +98,14 @@ std::vector<int64_t> Vit::grid_of(at::IntArrayRef img_size) const {
   return variable_embed_ ? variable_embed_->grid_size(img_size) : patch_embed_->grid_size(img_size);
 }
 
+kernels::Recordable Vit::can_be_recorded() const {
+  if (config_.is_packed()) return {"the numbers of patches of a batch are the host's"};
+  if (config_.drop_path_skip && config_.drop_path_rate > 0) {
+    return {"with drop_path_skip the host chooses the samples of each block"};
+  }
+  return {};
+}
+
 void Vit::register_patch_embed(at::Device device) {
   if (variable_embed_) {
     register_module("patch_embed", variable_embed_);

@@ -6,7 +6,6 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/elementwise/residual.h"
-#include "fovea/kernels/host_part.h"
 #include "fovea/nn/forward_context.h"
 
 namespace fovea::nn {
@@ -22,7 +21,6 @@ struct Kept {
 std::optional<Kept> kept_samples(const UnitImpl& unit, const char* name, double rate,
                                  int64_t batch_size) {
   auto key = unit.sample_drop_key(name);
-  kernels::refuse_recording("drop_path_skip, for which the host chooses samples");
   key.stamp = at::Tensor();  // drawn on the host
   FOVEA_CHECK(key.rows.defined() && key.rows.numel() == batch_size,
               "{}.{}: {} rows named for a batch of {}; expected one for each sample", unit.path(),

@@ -53,7 +53,9 @@ class AdamW final : public ElementwiseOptimizer {
     update_in_one_pass(lr, {}, {});
   }
 
-  bool can_be_recorded() const override { return is_fused(); }
+  kernels::Recordable can_be_recorded() const override {
+    return is_fused() ? kernels::Recordable() : Optimizer::can_be_recorded();
+  }
 
   void prepare(double lr, const StepExtras& extras) override {
     if (!is_fused()) return;

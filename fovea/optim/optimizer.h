@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "fovea/kernels/recordable.h"
 #include "fovea/kernels/tensor_part.h"
 
 namespace fovea::optim {
@@ -68,7 +69,9 @@ class Optimizer {
   virtual void step(double lr, const StepExtras& extras = {}) = 0;
   // Whether step() may be part of a recorded step (kernels/host_part.h). While it is recorded it
   // counts nothing.
-  virtual bool can_be_recorded() const { return false; }
+  virtual kernels::Recordable can_be_recorded() const {
+    return {"the optimizer has no update in one pass"};
+  }
   // step() of a recorded step: `replay` does its work on the device and all that the step has
   // besides. extras: of the tensors that were recorded.
   virtual void step_by_replay(double lr, const StepExtras& extras,

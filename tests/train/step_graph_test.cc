@@ -131,7 +131,7 @@ class HostTask : public Task {
   enum class Fault { kBakesIn, kWaits, kDraws };
   HostTask(std::unique_ptr<Task> inner, Fault fault) : inner_(std::move(inner)), fault_(fault) {}
   std::vector<std::string> metric_names() const override { return inner_->metric_names(); }
-  bool can_be_recorded() const override { return true; }  // wrongly
+  kernels::Recordable can_be_recorded() const override { return {}; }  // wrongly
   LossParts loss(models::Model& model, const TensorBatch& batch) const override {
     auto parts = inner_->loss(model, batch);
     ++num_losses_;
@@ -207,6 +207,16 @@ TEST(StepGraphFallBackTest, SaysWhyNothingIsRecorded) {
   const auto optimizer = make_optimizer(config, *model);
   EXPECT_NE(why_not_recorded({*model, *run.task, *optimizer, {}}).find("optimizer"),
             std::string::npos);
+  auto* vit = config.model.get_if<models::VitConfig>();
+  const auto of_model = [&] {
+    const auto other = make_model(config, {});
+    return why_not_recorded({*other, *run.task, *run.optimizer, {}});
+  };
+  EXPECT_EQ(of_model(), "");
+  vit->drop_path_skip = true;
+  EXPECT_EQ(of_model(), "with drop_path_skip the host chooses the samples of each block");
+  vit->drop_path_rate = 0;
+  EXPECT_EQ(of_model(), "");
   GraphRun at_once({.options = {.max_grad_value = 0.1}});
   const auto log = log_of([&] { at_once.use_tape(); });
   EXPECT_NE(log.find("steps are not recorded, as the host has each step's numbers at once"),

@@ -50,12 +50,10 @@ std::string why_not_recorded(const StepParts& parts) {
   if (options.scaler) return "the scale of the loss follows from numbers of the step before";
   if (options.fp8) return "the host works out the scales of FP8";
   if (options.features) return "the features of a frozen backbone come from the host";
-  if (parts.model.takes_packed()) {
-    return "the numbers of patches of a batch are the host's";
+  for (const auto& each : {parts.model.can_be_recorded(), parts.task.can_be_recorded(),
+                           parts.optimizer.can_be_recorded()}) {
+    if (!each) return each.why_not;
   }
-  if (!parts.task.can_be_recorded())
-    return "the task's loss takes numbers of each step from the host";
-  if (!parts.optimizer.can_be_recorded()) return "the optimizer has no update in one pass";
   return {};
 }
 

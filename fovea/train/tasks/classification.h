@@ -83,7 +83,7 @@ class ClassificationTask : public Task {
   void check_data(const data::Dataset& dataset) const override;
   std::vector<std::string> metric_names() const override { return {"top1", "top5", "loss"}; }
   LossParts loss(models::Model& model, const TensorBatch& batch) const override;
-  bool can_be_recorded() const override { return true; }
+  kernels::Recordable can_be_recorded() const override { return {}; }
   std::unique_ptr<Evaluation> start_evaluation() const override;
 
  private:

@@ -78,7 +78,7 @@ class DiffusionTask : public Task {
   void check_data(const data::Dataset& dataset) const override;
   std::vector<std::string> metric_names() const override;
   LossParts loss(models::Model& model, const TensorBatch& batch) const override;
-  bool can_be_recorded() const override { return true; }
+  kernels::Recordable can_be_recorded() const override { return {}; }
   std::unique_ptr<Evaluation> start_evaluation() const override;
 
  private:

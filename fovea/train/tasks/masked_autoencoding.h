@@ -86,7 +86,7 @@ class MaskedAutoencodingTask : public Task {
   std::vector<std::string> metric_names() const override { return {"loss", "psnr"}; }
   // The weight counts patches. outputs: predictions [B, N, L].
   LossParts loss(models::Model& model, const TensorBatch& batch) const override;
-  bool can_be_recorded() const override { return true; }
+  kernels::Recordable can_be_recorded() const override { return {}; }
   std::unique_ptr<Evaluation> start_evaluation() const override;
 
  private:

@@ -107,7 +107,7 @@ class SegmentationTask : public Task {
   // those of the image. Throws DataError: masks are missing, of another shape than the images, or
   // hold a class that the model has not.
   LossParts loss(models::Model& model, const TensorBatch& batch) const override;
-  bool can_be_recorded() const override { return true; }
+  kernels::Recordable can_be_recorded() const override { return {}; }
   // Whether every pixel counts.
   std::string recorded_for(const TensorBatch& batch) const override;
   std::unique_ptr<Evaluation> start_evaluation() const override;

@@ -137,7 +137,9 @@ class Task {
   // Whether the loss in training takes all that differs between batches of equal shape from tensors
   // of the batch, on the model's device, and through kernels/host_part.h: then it may be part of a
   // recorded step.
-  virtual bool can_be_recorded() const { return false; }
+  virtual kernels::Recordable can_be_recorded() const {
+    return {"the task's loss takes numbers of each step from the host"};
+  }
   // What the recorded loss of a batch is made for beside its shapes, in words for the log: a batch
   // for which it is another text is not a replay of that one.
   virtual std::string recorded_for(const TensorBatch& /*batch*/) const { return {}; }
