@@ -18,11 +18,7 @@
 #include "fovea/core/philox.h"
 #include "fovea/data/patch_rows.h"
 #include "fovea/models/diffusion_vit.h"
-#include "fovea/models/mae.h"
-#include "fovea/models/sap.h"
 #include "fovea/models/segmenter.h"
-#include "fovea/models/t2t_vit.h"
-#include "fovea/models/unetr.h"
 #include "fovea/models/vit.h"
 #include "fovea/nn/attention_core.h"
 #include "fovea/nn/forward_context.h"
@@ -35,53 +31,18 @@
 namespace fovea::inference {
 namespace {
 
-// Of which unit the attention is, and how many blocks there are.
-struct Blocks {
-  std::string prefix;  // "encoder.blocks"
-  int64_t depth = 0;
-};
-
-Blocks blocks_of(const models::Model& model) {
-  if (const auto* vit = dynamic_cast<const models::Vit*>(&model)) {
-    return {"blocks", vit->config().depth};
-  }
-  if (const auto* t2t = dynamic_cast<const models::T2tVit*>(&model)) {
-    return {"blocks", t2t->config().depth};
-  }
-  if (const auto* denoiser = dynamic_cast<const models::DiffusionVit*>(&model)) {
-    return {denoiser->config().has_adaln() ? "blocks" : "encoder.blocks",
-            denoiser->config().encoder.vit.depth};
-  }
-  if (const auto* other = dynamic_cast<const models::EncoderModel*>(&model)) {
-    return {"encoder.blocks", other->encoder().config().depth};
-  }
-  fail<ConfigError>("a model {} has no attention that explain knows", model.recipe_name());
-}
-
 // Names of the maps by which each block mixes tokens, and the block's index: of attentions side by
 // side all are heads of the block.
-std::map<std::string, size_t> maps_of(const models::Model& model, const Blocks& blocks) {
+std::map<std::string, size_t> maps_of(const models::Model& model, const std::string& blocks) {
   std::map<std::string, size_t> maps;
   for (const auto& item : model.named_modules("", /*include_self=*/false)) {
     const auto* attends = dynamic_cast<const nn::HasAttention*>(item.value().get());
-    if (attends == nullptr || !item.key().starts_with(blocks.prefix + ".")) continue;
-    const auto* digits = item.key().c_str() + blocks.prefix.size() + 1;
+    if (attends == nullptr || !item.key().starts_with(blocks + ".")) continue;
+    const auto* digits = item.key().c_str() + blocks.size() + 1;
     const auto name = item.key() + "." + attends->attention_core().recorded_map();
     maps[name] = static_cast<size_t>(std::atoll(digits));
   }
   return maps;
-}
-
-// Where in the tokens of `images` each patch of the grid stands.
-std::vector<int64_t> grid_of(const models::VitConfig& config, const at::Tensor& images) {
-  const auto patch = config.patch_sides();
-  std::vector<int64_t> grid;
-  for (size_t side = 0; side < patch.size(); ++side) {
-    const int64_t pixels = images.size(static_cast<int64_t>(side) + 2);
-    const int64_t extra = config.dynamic_img_pad ? patch[side] - 1 : 0;
-    grid.push_back((pixels + extra) / patch[side]);
-  }
-  return grid;
 }
 
 // The tree that all tokens of the sample lie on; of channels with trees of their own, the first's.
@@ -101,23 +62,15 @@ void lay_on_tree(const train::TensorBatch& batch, TokenLayout& layout) {
   };
 }
 
-TokenLayout layout_of(const models::Model& model, const train::TensorBatch& batch) {
+TokenLayout layout_of(const models::Model& model, const models::AttentionView& view,
+                      const train::TensorBatch& batch) {
   TokenLayout layout;
-  if (const auto* t2t = dynamic_cast<const models::T2tVit*>(&model)) {
-    layout.num_prefix = 1;
-    layout.uses_class_token = true;
-    layout.grid = t2t->grid_size();
-    return layout;
-  }
-  const auto* vit = dynamic_cast<const models::Vit*>(&model);
-  const auto& config =
-      vit ? vit->config() : dynamic_cast<const models::EncoderModel&>(model).encoder().config();
-  layout.num_prefix = config.num_prefix_tokens();
-  layout.uses_class_token = vit && config.class_token && config.global_pool == "token";
+  layout.num_prefix = view.num_prefix;
+  layout.uses_class_token = view.uses_class_token;
   if (model.takes_patches()) {
     lay_on_tree(batch, layout);
   } else {
-    layout.grid = grid_of(config, batch.images);
+    layout.grid = model.token_grid(batch.images.sizes().slice(2));
   }
   return layout;
 }
@@ -164,7 +117,7 @@ void cut_window(const models::Model& model, const train::TensorBatch& batch, at:
 
 // Of a segmentation model that gives images: the sides it takes, where these are others.
 std::vector<int64_t> other_sides(const models::Model& model, const train::TensorBatch& batch) {
-  const auto* segmenter = dynamic_cast<const models::Segmenter*>(&model);
+  const auto* segmenter = model.as_segmenter();
   if (segmenter == nullptr || segmenter->gives_patches()) return {};
   const auto sides = segmenter->window_size();
   const bool can_be_cut = !model.takes_patches() || batch.patching != nullptr;
@@ -194,8 +147,8 @@ at::Tensor pass_noisy(const train::Inference& inference, models::DiffusionVit& m
                                   /*is_tree_of_channel=*/true);
 }
 
-void pass(models::Model& model, const train::TensorBatch& batch) {
-  if (dynamic_cast<models::EncoderModel*>(&model) == nullptr) {
+void pass(models::Model& model, bool is_of_features, const train::TensorBatch& batch) {
+  if (!is_of_features) {
     train::forward(model, batch);
   } else {
     model.pooled_features(train::input_of(model, batch));
@@ -208,7 +161,10 @@ ExplainedAttention explained_attention(const train::Inference& inference,
                                        const train::TensorBatch& batch, double noise_level) {
   const at::NoGradGuard no_grad;
   auto& model = *inference.model;
-  const auto blocks = blocks_of(model);
+  const auto view = model.attention_view();
+  if (view.blocks.empty()) {
+    fail<ConfigError>("a model {} has no attention that explain knows", model.recipe_name());
+  }
   if (model.takes_patches() && !batch.patches.tokens.defined()) {
     fail<ConfigError>(
         "the model takes adaptive patches, which are cut from files; expected images or volumes as "
@@ -222,19 +178,19 @@ ExplainedAttention explained_attention(const train::Inference& inference,
     explained.seen = window.tensors.images.to(at::kCPU, at::kFloat).clone();
   }
   const auto& given = sides.empty() ? batch : window.tensors;
-  const auto block_of = maps_of(model, blocks);
+  const auto block_of = maps_of(model, view.blocks);
   std::vector<std::string> names;
   for (const auto& map : block_of) names.push_back(map.first);
   const std::string pool_name = "attn_pool.probs";
   names.push_back(pool_name);
   const nn::RecordScope recorder(names);
-  if (auto* denoiser = dynamic_cast<models::DiffusionVit*>(&model)) {
+  if (auto* denoiser = model.as_denoiser()) {
     explained.seen = pass_noisy(inference, *denoiser, given, noise_level);
   } else {
-    pass(model, given);
+    pass(model, view.is_of_features, given);
   }
-  explained.layout = layout_of(model, given);
-  std::vector<std::vector<at::Tensor>> maps(static_cast<size_t>(blocks.depth));
+  explained.layout = layout_of(model, view, given);
+  std::vector<std::vector<at::Tensor>> maps(static_cast<size_t>(view.depth));
   for (const auto& [name, probabilities] : recorder.intermediates()) {
     const auto on_cpu = probabilities.to(at::kCPU, at::kFloat);
     if (name == pool_name) {

@@ -25,7 +25,7 @@ struct Autoencoder {
 Autoencoder autoencoder_of(const train::Inference& inference) {
   const train::MaskedAutoencodingConfig* task = nullptr;
   if (inference.config) task = inference.config->task.get_if<train::MaskedAutoencodingConfig>();
-  return {inference, dynamic_cast<models::Mae&>(*inference.model),
+  return {inference, *inference.model->as_autoencoder(),
           task != nullptr ? *task : train::MaskedAutoencodingConfig()};
 }
 

@@ -62,7 +62,7 @@ class Denoiser {
     auto request = request_;
     request.first = input.index;
     const auto redrawn = train::redraw(
-        dynamic_cast<models::DiffusionVit&>(*inference_.model), schedule_,
+        *inference_.model->as_denoiser(), schedule_,
         train::prediction_type_from_name(task_.prediction), request,
         train::input_of(*inference_.model, batch), noise_level_,
         at::TensorOptions().device(inference_.compute.device).dtype(inference_.compute.dtype));
@@ -120,7 +120,7 @@ std::vector<Outcome<Denoised>> Predictor::denoised(const std::vector<Input>& inp
 Samples Predictor::samples(const SampleOptions& options) const {
   const at::NoGradGuard no_grad;
   expect(Kind::kSamples);
-  auto& model = dynamic_cast<models::DiffusionVit&>(*loaded_->model);
+  auto& model = *loaded_->model->as_denoiser();
   if (model.takes_patches()) {
     fail<ConfigError>(
         "samples of a model of adaptive patches, which makes an image along a tree that only "

@@ -8,20 +8,17 @@
 
 #include "fovea/core/error.h"
 #include "fovea/inference/pass.h"
-#include "fovea/models/mae.h"
-#include "fovea/models/segmenter.h"
 #include "fovea/nn/forward_context.h"
 
 namespace fovea::inference {
 namespace {
 
 Kind kind_of(const train::Inference& inference) {
-  if (inference.config && inference.config->task.get_if<train::DiffusionConfig>()) {
-    return Kind::kSamples;
-  }
-  const auto* model = inference.model.get();
-  if (dynamic_cast<const models::Segmenter*>(model) != nullptr) return Kind::kMasks;
-  if (dynamic_cast<const models::Mae*>(model) != nullptr) return Kind::kReconstructions;
+  const bool is_diffusion =
+      inference.config && inference.config->task.get_if<train::DiffusionConfig>() != nullptr;
+  if (is_diffusion && inference.model->as_denoiser() != nullptr) return Kind::kSamples;
+  if (inference.model->as_segmenter() != nullptr) return Kind::kMasks;
+  if (inference.model->as_autoencoder() != nullptr) return Kind::kReconstructions;
   return Kind::kClasses;
 }
 

@@ -4,7 +4,7 @@
 // were given. So whatever the host makes anew for each step is either written into tensors that the
 // step is given before it is recorded, or asked for here: host_values() for tensors and
 // host_check() for checks, which are done at once in an eager step, and again before each replay of
-// a recorded one. What can be neither says refuse_recording().
+// a recorded one. What can be neither is told by can_be_recorded(), else by refuse_recording().
 #pragma once
 
 #include <ATen/core/Tensor.h>

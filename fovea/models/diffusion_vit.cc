@@ -273,4 +273,11 @@ int64_t DiffusionVit::num_layers() const {
   return config_.has_adaln() ? config_.encoder.vit.depth + 2 : EncoderModel::num_layers();
 }
 
+AttentionView DiffusionVit::attention_view() const {
+  auto view = EncoderModel::attention_view();
+  if (config_.has_adaln()) view.blocks = "blocks";
+  view.depth = config_.encoder.vit.depth;
+  return view;
+}
+
 }  // namespace fovea::models

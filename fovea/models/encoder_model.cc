@@ -70,4 +70,12 @@ int64_t EncoderModel::layer_id(const std::string& parameter_name) const {
   return inner ? encoder_->layer_id(*inner) : num_layers() - 1;
 }
 
+AttentionView EncoderModel::attention_view() const {
+  auto view = encoder_->attention_view();
+  view.blocks = std::string(kEncoderPrefix) + view.blocks;
+  view.uses_class_token = false;
+  view.is_of_features = true;
+  return view;
+}
+
 }  // namespace fovea::models

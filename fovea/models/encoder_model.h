@@ -29,6 +29,11 @@ class EncoderModel : public Model {
   int64_t layer_id(const std::string& parameter_name) const override;
   int64_t num_layers() const override { return encoder_->num_layers(); }
   kernels::Recordable can_be_recorded() const override { return encoder_->can_be_recorded(); }
+  // That of the encoder.
+  AttentionView attention_view() const override;
+  std::vector<int64_t> token_grid(at::IntArrayRef sides) const override {
+    return encoder_->token_grid(sides);
+  }
 
   Vit& encoder() { return *encoder_; }
   const Vit& encoder() const { return *encoder_; }

@@ -16,6 +16,10 @@
 
 namespace fovea::models {
 
+class DiffusionVit;
+class Mae;
+class Segmenter;
+
 // What preprocessing a model's weights expect (timm's default_cfg); recipes may override it.
 struct InputSpec {
   int64_t in_chans = 3;
@@ -24,6 +28,15 @@ struct InputSpec {
   double crop_pct = 0.9;
   std::string interpolation = "bicubic";
   std::optional<int64_t> packed_patch_size = {};  // with takes_packed(): side of a patch
+};
+
+// Which blocks of a model show what it looks at, and what their tokens are.
+struct AttentionView {
+  std::string blocks = {};  // path of the blocks: "encoder.blocks"; empty: none do
+  int64_t depth = 0;
+  int64_t num_prefix = 0;         // tokens in front of those of patches
+  bool uses_class_token = false;  // the prediction is made from the first of them
+  bool is_of_features = false;    // a pass over them is that of pooled features
 };
 
 // Parameters are float32, with timm's names. Model code knows no rank, no process group and no
@@ -42,6 +55,16 @@ class Model : public nn::UnitImpl {
   // Whether the forward and backward pass of a training step take all that differs between batches
   // of equal shape from tensors: then they may be part of a recorded step.
   virtual kernels::Recordable can_be_recorded() const { return {}; }
+
+  // Itself as what a command asks for; null where it is something else.
+  virtual const Segmenter* as_segmenter() const { return nullptr; }
+  virtual Mae* as_autoencoder() { return nullptr; }
+  virtual DiffusionVit* as_denoiser() { return nullptr; }
+
+  virtual AttentionView attention_view() const { return {}; }
+  // Tokens of patches along each side of images of these sides. Of models with an AttentionView
+  // that take no adaptive patches.
+  virtual std::vector<int64_t> token_grid(at::IntArrayRef /*sides*/) const { return {}; }
 
   // Whether it takes adaptive patches in place of images: nothing, or the patches it was made for.
   virtual bool takes_patches() const { return false; }

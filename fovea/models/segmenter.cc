@@ -5,7 +5,7 @@
 namespace fovea::models {
 
 const Segmenter& segmenter_of(const Model& model) {
-  const auto* segmenter = dynamic_cast<const Segmenter*>(&model);
+  const auto* segmenter = model.as_segmenter();
   if (segmenter == nullptr) {
     fail<ConfigError>(
         "task: segmentation needs a model that gives a class to each pixel, such as unetr; set "

@@ -40,6 +40,10 @@ class T2tVit : public Model {
   int64_t layer_id(const std::string& parameter_name) const override;
   int64_t num_layers() const override { return config_.depth + 2; }
   kernels::Recordable can_be_recorded() const override;
+  AttentionView attention_view() const override {
+    return {.blocks = "blocks", .depth = config_.depth, .num_prefix = 1, .uses_class_token = true};
+  }
+  std::vector<int64_t> token_grid(at::IntArrayRef /*sides*/) const override { return grid_size_; }
 
   const T2tVitConfig& config() const { return config_; }
   // Tokens along each side of an image of config().img_size.

@@ -79,6 +79,8 @@ class Vit : public Model {
   int64_t layer_id(const std::string& parameter_name) const override;
   int64_t num_layers() const override;
   kernels::Recordable can_be_recorded() const override;
+  AttentionView attention_view() const override;
+  std::vector<int64_t> token_grid(at::IntArrayRef sides) const override;
 
   const VitConfig& config() const { return config_; }
   // Tokens along each side of an image of config().img_size (packed: that of the position table);

@@ -106,6 +106,23 @@ kernels::Recordable Vit::can_be_recorded() const {
   return {};
 }
 
+AttentionView Vit::attention_view() const {
+  return {.blocks = "blocks",
+          .depth = config_.depth,
+          .num_prefix = config_.num_prefix_tokens(),
+          .uses_class_token = config_.class_token && config_.global_pool == "token"};
+}
+
+std::vector<int64_t> Vit::token_grid(at::IntArrayRef sides) const {
+  const auto patch = config_.patch_sides();
+  std::vector<int64_t> grid;
+  for (size_t side = 0; side < patch.size(); ++side) {
+    const int64_t extra = config_.dynamic_img_pad ? patch[side] - 1 : 0;
+    grid.push_back((sides[side] + extra) / patch[side]);
+  }
+  return grid;
+}
+
 void Vit::register_patch_embed(at::Device device) {
   if (variable_embed_) {
     register_module("patch_embed", variable_embed_);
