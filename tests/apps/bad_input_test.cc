@@ -13,8 +13,8 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/safetensors.h"
+#include "tests/apps/idx_images.h"
 #include "tests/apps/program.h"
-#include "tests/apps/striped_images.h"
 #include "tests/data/support.h"
 
 namespace fovea {

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "fovea/core/json.h"
+#include "tests/apps/idx_images.h"
 #include "tests/apps/program.h"
-#include "tests/apps/striped_images.h"
 #include "tests/data/support.h"
 
 namespace fovea {
@@ -27,9 +27,7 @@ std::map<int64_t, int64_t> memory_by_step(const std::string& metrics) {
 
 TEST(FlatMemoryTest, OverThreeThousandSteps) {
   const data::testing::TempDir folder;
-  const testing::StripedImages images(64, 8);
-  folder.write("images", images.image_file());
-  folder.write("labels", images.label_file());
+  testing::StripedImages(64, 8).write(folder);
   const auto recipe = folder.write(
       "recipe.yaml",
       fmt::format("run: {{dir: {0}/run}}\n"

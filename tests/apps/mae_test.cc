@@ -12,8 +12,8 @@
 #include "fovea/core/files.h"
 #include "fovea/data/formats/nifti.h"
 #include "fovea/data/png.h"
+#include "tests/apps/idx_images.h"
 #include "tests/apps/program.h"
-#include "tests/apps/striped_images.h"
 #include "tests/data/support.h"
 
 namespace fovea {

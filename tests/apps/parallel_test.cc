@@ -20,6 +20,7 @@
 
 #include "fovea/core/files.h"
 #include "fovea/core/philox.h"
+#include "tests/apps/idx_images.h"
 #include "tests/apps/program.h"
 #include "tests/data/support.h"
 
@@ -37,7 +38,7 @@ using testing::run_fovea;
 class ParallelProgramTest : public ::testing::Test {
  protected:
   ParallelProgramTest() {
-    for (const auto& [name, count] : std::map<std::string, int>{{"train", 96}, {"test", 30}}) {
+    for (const auto& [name, count] : std::map<std::string, uint32_t>{{"train", 96}, {"test", 30}}) {
       write_images(name, count);
     }
     recipe_ = dir_.write("recipe.yaml",
@@ -60,19 +61,11 @@ class ParallelProgramTest : public ::testing::Test {
                                      dir_.path()));
   }
 
-  void write_images(const std::string& name, int count) const {
-    constexpr int64_t kSide = 8;
+  void write_images(const std::string& name, uint32_t count) const {
     RandomStream random(philox_key(1, name), 0);
-    std::vector<uint8_t> pixels, labels;
-    for (int i = 0; i < count; ++i) {
-      labels.push_back(static_cast<uint8_t>(i % 4));
-      for (int64_t p = 0; p < kSide * kSide; ++p) {
-        pixels.push_back(static_cast<uint8_t>(40 * (i % 4) + random.below(60)));
-      }
-    }
-    const auto size = static_cast<uint32_t>(count);
-    dir_.write(name + "-images", data::testing::idx_bytes({size, kSide, kSide}, pixels));
-    dir_.write(name + "-labels", data::testing::idx_bytes({size}, labels));
+    const testing::IdxImages images(
+        count, 8, 4, [&](uint32_t i, uint32_t) { return 40 * (i % 4) + random.below(60); });
+    images.write(dir_, name + "-");
   }
 
   std::string train(const std::string& overrides) const {

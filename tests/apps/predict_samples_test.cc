@@ -11,6 +11,7 @@
 
 #include "fovea/core/files.h"
 #include "fovea/data/png.h"
+#include "tests/apps/idx_images.h"
 #include "tests/apps/program.h"
 #include "tests/data/support.h"
 
@@ -48,13 +49,7 @@ trainer: {{max_steps: 2}}
 
 // A run of two steps in the folder `run`.
 void train_tiny_diffusion(const data::testing::TempDir& folder) {
-  std::vector<uint8_t> pixels, labels;
-  for (int i = 0; i < 8; ++i) {
-    labels.push_back(static_cast<uint8_t>(i % 2));
-    pixels.insert(pixels.end(), 64, static_cast<uint8_t>(i % 2 * 200 + i));
-  }
-  folder.write("images", data::testing::idx_bytes({8, 8, 8}, pixels));
-  folder.write("labels", data::testing::idx_bytes({8}, labels));
+  testing::IdxImages(8, 8, 2, [](uint32_t i, uint32_t) { return i % 2 * 200 + i; }).write(folder);
   folder.write("recipe.yaml", fmt::format(kDiffusionRecipe, folder.path()));
   const auto trained = run_fovea("train " + folder.file("recipe.yaml"));
   ASSERT_EQ(trained.exit_code, 0) << trained.output;

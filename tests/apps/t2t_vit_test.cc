@@ -7,8 +7,8 @@
 #include <string>
 
 #include "fovea/data/png.h"
+#include "tests/apps/idx_images.h"
 #include "tests/apps/program.h"
-#include "tests/apps/striped_images.h"
 #include "tests/data/support.h"
 
 namespace fovea {

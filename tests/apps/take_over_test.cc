@@ -9,6 +9,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "tests/apps/idx_images.h"
 #include "tests/apps/program.h"
 #include "tests/data/support.h"
 
@@ -24,12 +25,10 @@ class TakeOverProgramTest : public ::testing::Test {
  protected:
   // The model of tools/golden/make_moving_over.py.
   TakeOverProgramTest() {
-    constexpr uint32_t kCount = 40, kSide = 8;
-    std::vector<uint8_t> pixels(kCount * kSide * kSide), labels(kCount);
-    for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i * 37 % 251);
-    for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<uint8_t>(i % 5);
-    dir_.write("images", data::testing::idx_bytes({kCount, kSide, kSide}, pixels));
-    dir_.write("labels", data::testing::idx_bytes({kCount}, labels));
+    constexpr uint32_t kSide = 8;
+    const testing::IdxImages images(
+        40, kSide, 5, [](uint32_t i, uint32_t p) { return (i * kSide * kSide + p) * 37 % 251; });
+    images.write(dir_);
     recipe_ = dir_.write(
         "recipe.yaml",
         fmt::format(
