@@ -170,6 +170,7 @@ at::Tensor drop_mask(const DropKey& key, int64_t elements, double rate) {
   FOVEA_CHECK(rate >= 0.0 && rate < 1.0, "drop rate {}; expected a rate in [0, 1)", rate);
   check_key(key);
   const auto packed = static_cast<int64_t>(uint64_t{key.key[1]} << 32 | key.key[0]);
+  if (!key.stamp.defined()) refuse_recording("a drop mask that the host draws for itself");
   const auto stamp =
       key.stamp.defined() ? key.stamp : drop_stamp(key.step, key.rows, key.rows.device());
   return drop_mask_op().call(stamp, packed, elements, rate);
