@@ -22,6 +22,11 @@ std::vector<kernels::WeightCopies::Place> copied_weights(const FlatParams& flat)
   return places;
 }
 
+// Whether the pass that updates `param` can write `copy` as well.
+bool is_bfloat16_of_float(const at::Tensor& copy, const at::Tensor& param) {
+  return copy.defined() && copy.scalar_type() == at::kBFloat16 && param.scalar_type() == at::kFloat;
+}
+
 }  // namespace
 
 FlatOptimizer::FlatOptimizer(std::string name, std::vector<ParamSpec> params)
@@ -34,7 +39,8 @@ void FlatOptimizer::step(double lr, const StepExtras& extras) {
   flat_.grad();  // takes in what stands beside the buffer
   if (!kernels::is_step_recorded()) ++steps_taken_;
   prepare(lr, extras);
-  const auto copies = copies_.flat();
+  const bool is_copied_for_others = is_bfloat16_of_float(flat_.copy(), flat_.param());
+  const auto copies = is_copied_for_others ? flat_.copy() : copies_.flat();
   const auto were_current = copies_.are_current();
   const bool is_one_pass = [&] {
     // Gradients are read, parameters, moments and the average read and written, copies written.
@@ -46,7 +52,7 @@ void FlatOptimizer::step(double lr, const StepExtras& extras) {
     update_around(lr, extras);
     return false;
   }();
-  mark_changed();
+  mark_changed(is_one_pass && is_copied_for_others);
   if (is_one_pass && copies.defined()) copies_.stay_current(were_current);
 }
 
@@ -71,9 +77,9 @@ void FlatOptimizer::update_around(double lr, const StepExtras& extras) {
   }
 }
 
-void FlatOptimizer::mark_changed() {
+void FlatOptimizer::mark_changed(bool has_copy) {
   flat_.mark_changed();
-  tell_changed();
+  tell_changed(has_copy);
 }
 
 void FlatOptimizer::add_state(const std::string& moment, size_t i, const at::Tensor& tensor) {

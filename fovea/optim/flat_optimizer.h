@@ -24,7 +24,7 @@ class FlatOptimizer : public Optimizer {
   at::Tensor flat_grad() final { return flat_.grad(); }
   at::Tensor flat_param() final { return flat_.param(); }
   const std::vector<ParamSpec>& params() const final { return flat_.params(); }
-  void mark_changed() final;
+  void mark_changed() final { mark_changed(/*has_copy=*/false); }
   std::map<std::string, at::Tensor> state() final { return state_; }
   int64_t steps_taken() const final { return steps_taken_; }
   void load_state(const std::map<std::string, at::Tensor>& state, int64_t steps_taken) final;
@@ -56,6 +56,7 @@ class FlatOptimizer : public Optimizer {
 
  private:
   void update_around(double lr, const StepExtras& extras);
+  void mark_changed(bool has_copy);
 
   std::string name_;
   FlatParams flat_;

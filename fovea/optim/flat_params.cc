@@ -1,7 +1,6 @@
 #include "fovea/optim/flat_params.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/ranges.h>
@@ -14,7 +13,6 @@
 namespace fovea::optim {
 namespace {
 
-constexpr int64_t kAlignment = 16;      // elements: 64 bytes, a cache line and an AVX-512 register
 constexpr int64_t kTileSize = 1 << 14;  // elements: four streams of it fit in a core's second cache
 
 void check_param(const ParamSpec& spec, const at::Tensor& first) {
@@ -40,23 +38,46 @@ FlatParams::FlatParams(std::vector<ParamSpec> params) : params_(std::move(params
     check_param(spec, params_[0].param);
     FOVEA_CHECK(seen.insert(spec.param.unsafeGetTensorImpl()).second,
                 "optimizer: {} is given twice; expected each parameter once", spec.name);
-    segments_.push_back({num_elements_, spec.param.numel()});
-    num_elements_ += (spec.param.numel() + kAlignment - 1) / kAlignment * kAlignment;
   }
   const at::NoGradGuard no_grad;
+  if (params_[0].place) {
+    take_over_buffers();
+  } else {
+    make_buffers();
+  }
+  grad_views_ = views(buffers_.gradients);
+  grad();
+}
+
+void FlatParams::take_over_buffers() {
+  buffers_ = params_[0].place->buffers;
+  num_elements_ = buffers_.values.numel();
+  for (const auto& spec : params_) {
+    const auto& param = spec.param;
+    FOVEA_CHECK(spec.place && param.is_alias_of(buffers_.values) &&
+                    param.storage_offset() == spec.place->begin,
+                "optimizer: {} is not where its flat buffer has it; expected all parameters in "
+                "views of one buffer, or none",
+                spec.name);
+    segments_.push_back({spec.place->begin, param.numel()});
+  }
+}
+
+void FlatParams::make_buffers() {
+  for (const auto& spec : params_) {
+    segments_.push_back({num_elements_, spec.param.numel()});
+    num_elements_ += kernels::flat_size(spec.param.numel());
+  }
   // Of parameters in pinned memory, which travel to a device and whose gradients come from there.
   const bool is_pinned = std::any_of(params_.begin(), params_.end(), [](const ParamSpec& spec) {
     return spec.param.is_cpu() && spec.param.is_pinned();
   });
-  param_ = make_buffer(is_pinned);
-  grad_ = make_buffer(is_pinned);
-  grad_views_ = views(grad_);
-  const auto param_views = views(param_);
+  buffers_ = {.values = make_buffer(is_pinned), .gradients = make_buffer(is_pinned), .copy = {}};
+  const auto param_views = views(buffers_.values);
   for (size_t i = 0; i < params_.size(); ++i) {
     param_views[i].copy_(params_[i].param);
     params_[i].param.set_data(param_views[i]);
   }
-  grad();
 }
 
 at::Tensor FlatParams::make_buffer(bool is_pinned) const {
@@ -66,13 +87,9 @@ at::Tensor FlatParams::make_buffer(bool is_pinned) const {
 }
 
 std::vector<at::Tensor> FlatParams::views(const at::Tensor& buffer) const {
-  // Below ADInplaceOrView a view has its own version counter, so that an in-place change of one
-  // gradient says nothing of the others.
-  const at::AutoDispatchBelowADInplaceOrView guard;
   std::vector<at::Tensor> result;
   for (size_t i = 0; i < params_.size(); ++i) {
-    result.push_back(
-        buffer.narrow(0, segments_[i].begin, segments_[i].size).view(params_[i].param.sizes()));
+    result.push_back(kernels::flat_view(buffer, segments_[i].begin, params_[i].param.sizes()));
   }
   return result;
 }
@@ -80,21 +97,18 @@ std::vector<at::Tensor> FlatParams::views(const at::Tensor& buffer) const {
 const at::Tensor& FlatParams::grad() {
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < params_.size(); ++i) {
-    auto& grad = params_[i].param.mutable_grad();
-    if (grad.defined() && grad.is_same(grad_views_[i])) continue;
-    if (grad.defined()) {
-      grad_views_[i].copy_(grad);
-    } else {
-      grad_views_[i].zero_();
-    }
-    grad = grad_views_[i];
+    kernels::move_gradient(params_[i].param, grad_views_[i]);
   }
-  return grad_;
+  return buffers_.gradients;
 }
 
 void FlatParams::zero_grad() {
+  if (params_[0].place) {
+    for (const auto& spec : params_) spec.param.mutable_grad().reset();
+    return;
+  }
   grad();
-  grad_.zero_();
+  buffers_.gradients.zero_();
 }
 
 void FlatParams::mark_changed() {

@@ -23,13 +23,16 @@ struct Segment {
 class FlatParams {
  public:
   // Moves the parameters' values into one buffer and re-points each parameter (the same autograd
-  // leaf) and its gradient at views of the buffers. Throws Error for anything but distinct
-  // leaves of one device, all float32 or all float64 (which tests compare in).
+  // leaf) and its gradient at views of the buffers; or takes over the buffers that they lie in
+  // (ParamSpec::place). Throws Error for anything but distinct leaves of one device, all float32 or
+  // all float64 (which tests compare in).
   explicit FlatParams(std::vector<ParamSpec> params);
 
   const std::vector<ParamSpec>& params() const { return params_; }
   const std::vector<Segment>& segments() const { return segments_; }
-  const at::Tensor& param() const { return param_; }
+  const at::Tensor& param() const { return buffers_.values; }
+  // Of buffers that were taken over: see FlatBuffers; else undefined.
+  const at::Tensor& copy() const { return buffers_.copy; }
 
   // The gradients. A gradient that someone dropped or replaced since the last call is taken in
   // (none: zeros) and becomes a view again.
@@ -47,10 +50,13 @@ class FlatParams {
   void mark_changed();
 
  private:
+  void make_buffers();
+  void take_over_buffers();
+
   std::vector<ParamSpec> params_;
   std::vector<Segment> segments_;
   int64_t num_elements_ = 0;
-  at::Tensor param_, grad_;             // [num_elements_]
+  kernels::FlatBuffers buffers_;        // [num_elements_] each
   std::vector<at::Tensor> grad_views_;  // shaped as the parameters
 };
 

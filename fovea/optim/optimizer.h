@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "fovea/kernels/flat_buffers.h"
 #include "fovea/kernels/recordable.h"
 #include "fovea/kernels/tensor_part.h"
 
@@ -19,6 +20,12 @@ namespace fovea::optim {
 // x becomes its sum over the processes that have the other parts, in place; one of them counts what
 // several have alike (ParamSpec::is_counted). Collective.
 using SumOverParts = std::function<void(const at::Tensor& x)>;
+
+// Where a parameter lies already, in flat buffers of whoever shares parameters out.
+struct FlatPlace {
+  kernels::FlatBuffers buffers;  // the same of all parameters
+  int64_t begin = 0;             // in elements; aligned
+};
 
 // One parameter with what the groups say of it; plain data, made by `param_groups.h`.
 struct ParamSpec {
@@ -31,6 +38,9 @@ struct ParamSpec {
   std::optional<kernels::TensorPart> part = {};
   // False where another process has the same values and adds them to sums over parts.
   bool is_counted = true;
+  // An optimizer works in these buffers then, and has none of its own. Of all parameters or of
+  // none.
+  std::optional<FlatPlace> place = {};
 
   // Of the whole parameter.
   at::IntArrayRef shape() const { return part ? at::IntArrayRef(part->shape) : param.sizes(); }
@@ -44,8 +54,9 @@ struct ParamSpec {
 // What an optimizer of parts is given by who shares them out. All processes have the same specs in
 // the same order, so that they call `sum` alike.
 struct PartLinks {
-  SumOverParts sum;               // norms and averages are of whole parameters
-  std::function<void()> changed;  // called after the values changed; may be collective
+  SumOverParts sum;  // norms and averages are of whole parameters
+  // Called after the values changed; may be collective. has_copy: FlatBuffers::copy did alike.
+  std::function<void(bool has_copy)> changed;
 };
 
 // What a step does besides its update, in the same pass over memory where the optimizer has one for
@@ -76,7 +87,8 @@ class Optimizer {
   // besides. extras: of the tensors that were recorded.
   virtual void step_by_replay(double lr, const StepExtras& extras,
                               const std::function<void()>& replay);
-  // Gradients to zero (kept allocated).
+  // Gradients to zero (kept allocated). Those in buffers of others (FlatPlace) are dropped instead:
+  // zeros for whoever reads them, and to be written, not added to, by whoever has new ones.
   virtual void zero_grad() = 0;
   // All gradients as one flat float32 tensor, in parameter order, each parameter padded with zeros
   // to 64 bytes: for scaling and clipping.
@@ -99,8 +111,8 @@ class Optimizer {
   virtual void load_state(const std::map<std::string, at::Tensor>& state, int64_t steps_taken) = 0;
 
  protected:
-  void tell_changed() const {
-    if (links_.changed) links_.changed();
+  void tell_changed(bool has_copy) const {
+    if (links_.changed) links_.changed(has_copy);
   }
 
  private:

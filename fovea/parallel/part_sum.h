@@ -13,17 +13,19 @@ namespace fovea::parallel {
 class PartSum {
  public:
   // Starts it. sent: [ranks.size() * part]; where it is not of `dtype`, the numbers travel as they
-  // are, once, and are summed in that. A group of one exchanges nothing.
+  // are, once, and are summed in that. A group of one exchanges nothing. out: [part] of `dtype` on
+  // the device of `sent`, which becomes the sum; undefined: a tensor of its own does.
   PartSum(Communicator& ranks, const at::Tensor& sent, at::ScalarType dtype,
-          const std::string& what);
+          const std::string& what, const at::Tensor& out = {});
 
-  // Waits for it: [part] of `dtype`. To be called once.
+  // Waits for it: [part] of `dtype`, `out` where there is one. To be called once.
   at::Tensor finish();
 
  private:
   int64_t num_ranks_;
   at::ScalarType dtype_;
-  at::Tensor sent_, received_;  // received: [part], or all ranks' where it is summed here
+  at::Tensor sent_, out_;
+  at::Tensor received_;  // all ranks', where it is summed here
   std::unique_ptr<Pending> pending_;
 };
 

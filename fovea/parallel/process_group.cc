@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/core/ivalue.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
@@ -169,10 +170,51 @@ class GroupCommunicator : public Communicator {
     return staged;
   }
 
+  void begin_on_host(const Request& request, Job& job) const {
+    const bool is_sum = request.collective == Collective::kReduceScatter;
+    if (size() == 2 && is_sum) return sum_with_other(request, job);
+    if (size() == 2 && request.collective == Collective::kAllGather) {
+      return gather_with_other(request, job);
+    }
+    if (is_sum) return sum_of_parts(request, job);
+    lend(request, job);
+  }
+
+  // Note [Two ranks]
+  // Gloo gathers into memory of its own, of which the result is a copy, and an exchange moves a
+  // rank's own part as well. Of two ranks each sends the other what that needs, and no more.
+  void gather_with_other(const Request& request, Job& job) const {
+    const at::NoGradGuard no_grad;
+    const auto parts = request.out.view({size(), -1});
+    const auto own = parts[rank()], in = request.in.view({-1});
+    if (own.data_ptr() != in.data_ptr()) own.copy_(in);
+    swap_with_other(parts[1 - rank()], in, request, job);
+  }
+
+  void sum_with_other(const Request& request, Job& job) const {
+    const at::NoGradGuard no_grad;
+    const auto parts = request.in.view({size(), -1});
+    const auto of_other = at::empty_like(parts[rank()]);
+    swap_with_other(of_other, parts[1 - rank()], request, job);
+    job.then.push_back([out = request.out, own = parts[rank()], of_other] {
+      const at::NoGradGuard no_grad;
+      auto sum = out.view({-1});
+      at::add_out(sum, own, of_other);
+    });
+  }
+
+  void swap_with_other(const at::Tensor& out, const at::Tensor& in, const Request& request,
+                       Job& job) const {
+    Request swap = request;
+    swap.collective = Collective::kShift;  // of two ranks: both get what the other has
+    swap.out = out;
+    swap.in = in;
+    lend(swap, job);
+  }
+
   // Gloo's reduce_scatter is its all_reduce, of which a rank keeps a part: about twice the bytes of
   // an exchange of parts, which each rank then sums up itself, in the order of the ranks.
-  void begin_on_host(const Request& request, Job& job) const {
-    if (request.collective != Collective::kReduceScatter) return lend(request, job);
+  void sum_of_parts(const Request& request, Job& job) const {
     Request exchange = request;
     exchange.collective = Collective::kAllToAll;
     exchange.out = at::empty_like(request.in);

@@ -1,7 +1,7 @@
 // Weights of pieces, whole while they are needed.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
+#include <c10/core/DeviceGuard.h>
 
 #include "fovea/parallel/sharded_params_state.h"
 
@@ -11,6 +11,7 @@ namespace {
 void take_memory(const at::Tensor& buffer) {
   auto* storage = buffer.storage().unsafeGetStorageImpl();
   const auto bytes = static_cast<size_t>(buffer.numel()) * buffer.element_size();
+  const c10::DeviceGuard of_buffer(buffer.device());  // allocators of GPUs take the current one
   storage->set_data_ptr_noswap(storage->allocator()->allocate(bytes));
   storage->set_nbytes(bytes);
 }
@@ -34,13 +35,15 @@ void ShardedParams::State::hook_unit(size_t k) {
   });
 }
 
-// This rank's part of the buffer: [part_size].
+// Of one of the flat buffers: [part_size].
+at::Tensor ShardedParams::State::own_part(const Piece& piece, const at::Tensor& flat) const {
+  return flat.narrow(0, piece.own_begin, piece.layout.part_size);
+}
+
+// What this rank adds to the buffer, [part_size]: a view where parts are on the device that
+// computes.
 at::Tensor ShardedParams::State::own_values(const Piece& piece) const {
-  const auto own = at::zeros({piece.layout.part_size}, piece.buffer.options());
-  for_each_part(piece, own, [](const ShardedParam& param, const at::Tensor& range) {
-    range.copy_(param.part.detach());
-  });
-  return own;
+  return own_part(piece, piece.dtype ? buffers.copy : buffers.values).to(piece.buffer.device());
 }
 
 // The parts' new values, to the copies that have the same share.
@@ -50,9 +53,8 @@ void ShardedParams::State::start_share(size_t k) {
   const bool is_offloaded = piece.share.device() != piece.buffer.device();
   piece.gathered_share =
       is_offloaded ? at::empty(piece.share.sizes(), piece.buffer.options()) : piece.share;
-  piece.own_part = own_values(piece);
   piece.gathering_share =
-      copies.start_all_gather(piece.gathered_share, piece.own_part, "shares of " + piece.name);
+      copies.start_all_gather(piece.gathered_share, own_values(piece), "shares of " + piece.name);
 }
 
 void ShardedParams::State::finish_share(size_t k) {
@@ -60,7 +62,6 @@ void ShardedParams::State::finish_share(size_t k) {
   const at::NoGradGuard no_grad;
   piece.gathering_share->wait();
   piece.gathering_share.reset();
-  piece.own_part.reset();
   piece.share.copy_(piece.gathered_share);  // nothing where it is the same
   piece.gathered_share.reset();
 }
@@ -72,8 +73,8 @@ void ShardedParams::State::start_gather(size_t k) {
   const at::NoGradGuard no_grad;
   if (!piece.is_there) take_memory(piece.buffer);
   piece.is_there = true;
-  piece.own = has_outer_parts() ? piece.share.to(piece.buffer.device()) : own_values(piece);
-  piece.gathering = shards.start_all_gather(piece.buffer, piece.own, "weights of " + piece.name);
+  const auto own = has_outer_parts() ? piece.share.to(piece.buffer.device()) : own_values(piece);
+  piece.gathering = shards.start_all_gather(piece.buffer, own, "weights of " + piece.name);
 }
 
 void ShardedParams::State::finish_gather(size_t k) {
@@ -81,7 +82,6 @@ void ShardedParams::State::finish_gather(size_t k) {
   if (!piece.gathering) return;
   piece.gathering->wait();
   piece.gathering.reset();
-  piece.own.reset();
 }
 
 void ShardedParams::State::need(size_t k) {
@@ -130,9 +130,13 @@ void ShardedParams::State::before_unit_backward(size_t k) {
   if (previous_of[k] && !pieces[*previous_of[k]].is_there) start_gather(*previous_of[k]);
 }
 
-void ShardedParams::values_changed() {
+void ShardedParams::values_changed(bool has_copy) {
   State& state = *state_;
   const std::lock_guard lock(state.mutex);
+  if (state.buffers.copy.defined() && !has_copy) {
+    const at::NoGradGuard no_grad;
+    state.buffers.copy.copy_(state.buffers.values);
+  }
   for (size_t k = 0; k < state.pieces.size(); ++k) {
     state.finish_gather(k);
     if (state.has_outer_parts()) state.start_share(k);

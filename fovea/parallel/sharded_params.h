@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "fovea/kernels/flat_buffers.h"
 #include "fovea/nn/unit.h"
 #include "fovea/parallel/communicator.h"
 #include "fovea/parallel/gradient_sync.h"
@@ -53,8 +54,9 @@ struct ShardedParam {
   at::Tensor whole;  // the model's leaf; without memory while its piece is not gathered
   std::vector<int64_t> shape;
   at::Tensor part;  // what an optimizer updates: a leaf of one dim: elements [first, first + numel)
-                    // of the whole
+                    // of the whole; a view of FlatBuffers::values
   int64_t first = 0;
+  int64_t begin = 0;  // of the part in the flat buffers
 };
 
 // The value of a parameter by name, of the shape that the model's has, on the device that computes.
@@ -77,7 +79,9 @@ struct ShardOptions {
 // Note [Pieces]
 // The parameters of a piece are views of one buffer, each aligned to 16 elements, of which the
 // ranks have equal contiguous parts, so gathering needs no copy behind it and no rank has more than
-// its share; a parameter may be cut anywhere. Gathered weights are written below autograd, into
+// its share; a parameter may be cut anywhere. What a rank has of all pieces stands in flat buffers
+// (FlatBuffers), piece after piece, in which an optimizer works: what a rank sends is a view of
+// them, and sums of gradients arrive in them. Gathered weights are written below autograd, into
 // memory that is taken and given back under the same tensors: what backward saved is still that
 // tensor, at the same version, whatever was freed in between.
 //
@@ -111,6 +115,8 @@ class ShardedParams final : public GradientSync {
 
   // In the order of the pieces: the same on all ranks.
   const std::vector<ShardedParam>& params() const;
+  // Of the parts, in that order. There is a copy where pieces are gathered in another dtype.
+  const kernels::FlatBuffers& buffers() const;
   Communicator& shards() const;
   Communicator& copies() const;
   // The ranks that have different parts: those of shards(), with ShardOptions::outer of all copies.
@@ -120,14 +126,16 @@ class ShardedParams final : public GradientSync {
   std::vector<std::pair<std::string, at::Tensor>> shares() const;
 
   // Around every backward, on all ranks alike. After the last one of a step the parts' gradients
-  // are the sums over all ranks, added to what they were. Collective; throws RankError.
+  // are the sums over all ranks, added to what they were; a part without a gradient gets one.
+  // Collective; throws RankError.
   void before_backward(bool is_last) override;
   void after_backward() override;
   void finish() override {}
   bool meets_in_passes() const override { return true; }
 
-  // After the parts' values changed: gathers what is whole. Collective.
-  void values_changed();
+  // After the parts' values changed, and FlatBuffers::copy alike if has_copy: gathers what is
+  // whole. Collective.
+  void values_changed(bool has_copy = false);
 
   // While alive all parameters are whole. Making it is collective.
   class WholeScope {

@@ -5,7 +5,6 @@
 #include <mutex>
 #include <optional>
 
-#include "fovea/parallel/flat_layout.h"
 #include "fovea/parallel/gradient_hooks.h"
 #include "fovea/parallel/part_sum.h"
 #include "fovea/parallel/sharded_params.h"
@@ -17,21 +16,22 @@ struct ShardedParams::State : std::enable_shared_from_this<State> {
     std::string name;
     nn::UnitImpl* unit = nullptr;
     size_t first = 0, last = 0;  // its parameters: [first, last)
-    FlatLayout layout;
-    at::Tensor buffer;  // [layout.size()]; memory only while is_there
+    kernels::FlatLayout layout;
+    int64_t own_begin = 0;  // of this rank's part in the flat buffers
+    at::Tensor buffer;      // [layout.size()]; memory only while is_there
     // With outer parts: [shard_size], of the buffer's dtype, where the parts are.
     at::Tensor share;
-    at::ScalarType dtype = at::kFloat;  // of the parts, and of sums of gradients
+    std::optional<at::ScalarType> dtype = {};  // of the buffer; none: that of the parts
 
     bool is_there = false;               // or on its way
     std::unique_ptr<Pending> gathering;  // on its way
-    at::Tensor own;                      // [shard_size] that is sent
-    // With outer parts: of the share, on its way; what it becomes, and the [part_size] sent.
+    // With outer parts: of the share, on its way; what it becomes.
     std::unique_ptr<Pending> gathering_share;
-    at::Tensor gathered_share, own_part;
+    at::Tensor gathered_share;
 
     size_t num_missing = 0;                 // gradients that are not there yet
     std::optional<PartSum> reducing;        // among the shards
+    bool is_first = false;                  // there were no gradients: they become the sum
     std::unique_ptr<Pending> joining;       // the sum over the copies
     at::Tensor joined;                      // [part_size] of that
     std::optional<PartSum> reducing_outer;  // the same with outer parts
@@ -39,18 +39,22 @@ struct ShardedParams::State : std::enable_shared_from_this<State> {
   };
   struct Place {
     size_t piece = 0;
-    int64_t begin = 0;       // in the piece's buffer
-    int64_t part_begin = 0;  // of the part, in this rank's part of the buffer
+    int64_t begin = 0;  // in the piece's buffer
   };
 
   State(Communicator& shard_ranks, Communicator& copy_ranks, const ShardOptions& shard_options)
       : shards(shard_ranks), copies(copy_ranks), options(shard_options) {}
 
-  void add_piece(const ParamPiece& piece, const ParamValues& values);
+  void add_piece(const ParamPiece& piece);
+  void place_part(const Piece& piece, size_t i);
+  void fill_piece(size_t k, const ParamValues& values);
+  void make_buffers(const at::TensorOptions& of_value);
+  void make_gradients();
   void take_in(const Piece& piece, size_t i, const at::Tensor& value);
   void take_share(Piece& piece);
   void hook_unit(size_t k);
 
+  at::Tensor own_part(const Piece& piece, const at::Tensor& flat) const;
   at::Tensor own_values(const Piece& piece) const;
   void start_share(size_t k);
   void finish_share(size_t k);
@@ -71,16 +75,15 @@ struct ShardedParams::State : std::enable_shared_from_this<State> {
   void start_join(Piece& piece, const at::Tensor& sum);
   void start_outer(Piece& piece, at::Tensor sum);
   void finish_join(size_t k);
+  at::Tensor direct_target(Piece& piece);
+  at::Tensor add_gradients(Piece& piece, const at::Tensor& sum);
+  void have_gradients(const Piece& piece);
 
   bool is_resident(size_t k) const { return pieces[k].unit == nullptr; }
   bool has_outer_parts() const { return options.outer != nullptr; }
   bool is_converted() const { return options.wire_dtype == at::kBFloat16; }
-  at::ScalarType wire_of(const Piece& piece) const {
-    return is_converted() ? options.wire_dtype : piece.dtype;
-  }
-  at::Device home_of(const Piece& piece) const { return params[piece.first].part.device(); }
-  template <class Body>
-  void for_each_part(const Piece& piece, const at::Tensor& own, Body body) const;
+  at::ScalarType wire() const { return is_converted() ? options.wire_dtype : dtype; }
+  at::Device home() const { return buffers.values.device(); }
 
   Communicator& shards;
   Communicator& copies;
@@ -88,7 +91,11 @@ struct ShardedParams::State : std::enable_shared_from_this<State> {
   std::mutex mutex;  // hooks run in the threads of backward
   std::vector<Piece> pieces;
   std::vector<ShardedParam> params;
-  std::vector<Place> places;  // by parameter
+  std::vector<Place> places;           // by parameter
+  at::ScalarType dtype = at::kFloat;   // of parts, and of sums of gradients
+  kernels::FlatBuffers buffers;        // this rank's parts of all pieces
+  std::vector<int64_t> part_sizes;     // by parameter
+  std::vector<at::Tensor> grad_views;  // by parameter: where its part's gradient belongs
   int64_t whole_scopes = 0;
 
   // Of forward: which piece followed which, for fetching ahead.
@@ -106,15 +113,5 @@ struct ShardedParams::State : std::enable_shared_from_this<State> {
 
   GradientHooks hooks;  // of all of `params`
 };
-
-// body(parameter, its range of `own`): own is laid out as this rank's part of the piece.
-template <class Body>
-void ShardedParams::State::for_each_part(const Piece& piece, const at::Tensor& own,
-                                         Body body) const {
-  for (size_t i = piece.first; i < piece.last; ++i) {
-    const auto size = params[i].part.numel();
-    if (size > 0) body(params[i], own.narrow(0, places[i].part_begin, size));
-  }
-}
 
 }  // namespace fovea::parallel

@@ -1,7 +1,6 @@
 // Gradients of pieces, summed over the ranks while backward goes on.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros_like.h>
 
 #include "fovea/core/error.h"
 #include "fovea/parallel/sharded_params_state.h"
@@ -10,12 +9,6 @@ namespace fovea::parallel {
 namespace {
 
 constexpr size_t kMostUnderWay = 1;  // reductions, each with buffers of its own
-
-at::Tensor& grad_of(const at::Tensor& part) {
-  auto& grad = part.mutable_grad();
-  if (!grad.defined()) grad = at::zeros_like(part.detach());
-  return grad;
-}
 
 }  // namespace
 
@@ -63,7 +56,7 @@ void ShardedParams::State::start_reduce(size_t k) {
     under_way.pop_front();
   }
   auto& piece = pieces[k];
-  const auto sent = at::empty({piece.layout.size()}, piece.buffer.options().dtype(wire_of(piece)));
+  const auto sent = at::empty({piece.layout.size()}, piece.buffer.options().dtype(wire()));
   for (size_t i = piece.first; i < piece.last; ++i) {
     const int64_t begin = places[i].begin, size = params[i].whole.numel();
     const int64_t end = i + 1 < piece.last ? places[i + 1].begin : sent.numel();
@@ -77,8 +70,18 @@ void ShardedParams::State::start_reduce(size_t k) {
     sent.narrow(0, begin + size, end - begin - size).zero_();
     grad.reset();
   }
-  piece.reducing.emplace(shards, sent, piece.dtype, "gradients of " + piece.name);
+  piece.reducing.emplace(shards, sent, dtype, "gradients of " + piece.name, direct_target(piece));
   under_way.push_back(k);
+}
+
+// The parts' gradients, where the sum may become them as they are; else nothing.
+at::Tensor ShardedParams::State::direct_target(Piece& piece) {
+  piece.is_first = true;
+  for (size_t i = piece.first; i < piece.last; ++i) {
+    if (params[i].part.grad().defined()) piece.is_first = false;
+  }
+  const bool is_direct = piece.is_first && !has_outer_parts() && home() == piece.buffer.device();
+  return is_direct ? own_part(piece, buffers.gradients) : at::Tensor();
 }
 
 void ShardedParams::State::finish_reduce(size_t k) {
@@ -87,28 +90,45 @@ void ShardedParams::State::finish_reduce(size_t k) {
   const auto sum = piece.reducing->finish();  // [shard_size]
   piece.reducing.reset();
   if (has_outer_parts()) return start_outer(piece, sum);
-  if (is_last && copies.size() > 1) return start_join(piece, sum);
-  for_each_part(piece, sum, [](const ShardedParam& param, const at::Tensor& own) {
-    grad_of(param.part).add_(own.to(param.part.device()));
-  });
+  const auto gradients = add_gradients(piece, sum);
+  if (is_last && copies.size() > 1) start_join(piece, gradients);
 }
 
-// The sum over the copies, which have equal parts.
-void ShardedParams::State::start_join(Piece& piece, const at::Tensor& sum) {
-  for_each_part(piece, sum, [](const ShardedParam& param, const at::Tensor& own) {
-    own.add_(grad_of(param.part).to(own.device()));
-  });
-  piece.joined = sum;
-  piece.joining = copies.start_all_reduce(sum, "gradients of " + piece.name);
+// sum: [part_size] -> the same of the parts' gradients, which have it in them now.
+at::Tensor ShardedParams::State::add_gradients(Piece& piece, const at::Tensor& sum) {
+  const auto gradients = own_part(piece, buffers.gradients);
+  if (piece.is_first) {
+    if (!sum.is_alias_of(gradients)) gradients.copy_(sum);
+    for (size_t i = piece.first; i < piece.last; ++i) params[i].part.mutable_grad() = grad_views[i];
+    piece.is_first = false;
+  } else {
+    have_gradients(piece);
+    gradients.add_(sum.to(home()));
+  }
+  return gradients;
+}
+
+// In the flat buffer, each of them.
+void ShardedParams::State::have_gradients(const Piece& piece) {
+  for (size_t i = piece.first; i < piece.last; ++i) {
+    kernels::move_gradient(params[i].part, grad_views[i]);
+  }
+}
+
+// The sum over the copies, which have equal parts. gradients: [part_size], of the parts.
+void ShardedParams::State::start_join(Piece& piece, const at::Tensor& gradients) {
+  piece.joined = gradients.to(piece.buffer.device());
+  piece.joining = copies.start_all_reduce(piece.joined, "gradients of " + piece.name);
 }
 
 // See Note [Outer parts].
 void ShardedParams::State::start_outer(Piece& piece, at::Tensor sum) {
   if (piece.kept.defined()) sum.add_(piece.kept.to(sum.device()));
-  piece.kept = is_last ? at::Tensor() : sum.to(home_of(piece));
+  piece.kept = is_last ? at::Tensor() : sum.to(home());
   if (!is_last) return;
-  piece.reducing_outer.emplace(copies, sum.to(wire_of(piece)), piece.dtype,
-                               "gradients of " + piece.name);
+  const auto target =
+      piece.is_first && home() == sum.device() ? own_part(piece, buffers.gradients) : at::Tensor();
+  piece.reducing_outer.emplace(copies, sum.to(wire()), dtype, "gradients of " + piece.name, target);
 }
 
 void ShardedParams::State::finish_join(size_t k) {
@@ -116,22 +136,20 @@ void ShardedParams::State::finish_join(size_t k) {
   if (piece.reducing_outer) {
     const auto sum = piece.reducing_outer->finish();  // [part_size]
     piece.reducing_outer.reset();
-    for_each_part(piece, sum, [](const ShardedParam& param, const at::Tensor& own) {
-      grad_of(param.part).add_(own.to(param.part.device()));
-    });
+    add_gradients(piece, sum);
   }
   if (!piece.joining) return;
   piece.joining->wait();
   piece.joining.reset();
-  for_each_part(piece, piece.joined, [](const ShardedParam& param, const at::Tensor& sum) {
-    grad_of(param.part).copy_(sum);
-  });
+  const auto gradients = own_part(piece, buffers.gradients);
+  if (!piece.joined.is_alias_of(gradients)) gradients.copy_(piece.joined);
   piece.joined.reset();
 }
 
 void ShardedParams::before_backward(bool is_last) {
   State& state = *state_;
   const std::lock_guard lock(state.mutex);
+  state.make_gradients();
   state.is_backward = true;
   state.is_last = is_last;
   state.is_reducing = state.options.reduce_every_backward || is_last;

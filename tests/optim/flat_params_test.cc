@@ -44,6 +44,50 @@ TEST(FlatParamsTest, TakesBackGradientsThatWereDroppedOrReplaced) {
   EXPECT_EQ(grads[1].sum().item<float>(), 12);
 }
 
+// Of three parameters, the second of which is a part without elements.
+std::vector<ParamSpec> placed_params(const kernels::FlatBuffers& buffers) {
+  std::vector<ParamSpec> specs;
+  for (const auto& [begin, size] :
+       std::vector<std::pair<int64_t, int64_t>>{{0, 5}, {16, 0}, {32, 20}}) {
+    const auto part = kernels::flat_view(buffers.values, begin, {size}).set_requires_grad(true);
+    auto& spec = specs.emplace_back(ParamSpec{std::to_string(begin), part});
+    spec.part = nn::TensorPart{.shape = {40}, .first = 3};
+    spec.place = FlatPlace{.buffers = buffers, .begin = begin};
+  }
+  return specs;
+}
+
+kernels::FlatBuffers buffers_of(int64_t num_elements) {
+  kernels::FlatBuffers buffers{.values = support::random({num_elements}, at::kFloat, 1),
+                               .gradients = at::zeros({num_elements}),
+                               .copy = at::zeros({num_elements}, at::kBFloat16)};
+  return buffers;
+}
+
+TEST(FlatParamsTest, TakesOverTheBuffersThatParametersLieIn) {
+  const auto buffers = buffers_of(64);
+  const auto before = buffers.values.clone();
+  FlatParams flat(placed_params(buffers));
+  EXPECT_TRUE(flat.param().is_same(buffers.values) && flat.grad().is_same(buffers.gradients));
+  support::expect_same_bits(flat.param(), before, "values");
+  EXPECT_EQ(flat.params()[2].param.grad().data_ptr<float>(), flat.grad().data_ptr<float>() + 32);
+  // A gradient that somebody writes where it belongs is not copied onto itself.
+  flat.zero_grad();
+  EXPECT_FALSE(flat.params()[2].param.grad().defined());
+  const auto written = kernels::flat_view(buffers.gradients, 32, {20}).fill_(3);
+  flat.params()[2].param.mutable_grad() = written;
+  buffers.gradients.narrow(0, 0, 5).fill_(7);  // of nobody
+  EXPECT_EQ(flat.grad().sum().item<float>(), 60);
+  EXPECT_TRUE(flat.params()[2].param.grad().is_same(written));
+
+  auto elsewhere = placed_params(buffers);
+  elsewhere[2].place->begin = 16;
+  EXPECT_THROW(FlatParams{elsewhere}, Error);
+  auto without = placed_params(buffers);
+  without[2].place.reset();
+  EXPECT_THROW(FlatParams{without}, Error);
+}
+
 TEST(FlatParamsTest, AChangeBetweenForwardAndBackwardIsAnError) {
   const auto a = leaf({4}, 1);
   FlatParams flat({{"a", a}});

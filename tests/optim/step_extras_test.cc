@@ -64,6 +64,36 @@ TEST_P(StepExtrasTest, AreWhatPassesOfTheirOwnDo) {
   }
 }
 
+// The copy in bfloat16 that those who share out parameters send is written by the same pass; who
+// has no such pass says so.
+TEST(StepExtrasTest, TheCopyOfSharedOutParametersIsOfTheOnePass) {
+  for (const auto implementation : {Implementation::kFused, Implementation::kPlain}) {
+    const kernels::FlatBuffers buffers{.values = random({96}, at::kFloat, 1),
+                                       .gradients = at::zeros({96}),
+                                       .copy = at::zeros({96}, at::kBFloat16)};
+    std::vector<ParamSpec> specs;
+    for (const int64_t begin : {0, 48}) {
+      auto& spec = specs.emplace_back();
+      spec.name = std::to_string(begin);
+      spec.param = kernels::flat_view(buffers.values, begin, {48}).set_requires_grad(true);
+      spec.part = nn::TensorPart{.shape = {48}};
+      spec.place = FlatPlace{.buffers = buffers, .begin = begin};
+    }
+    const auto optimizer = make_adamw({}, specs, implementation);
+    std::vector<bool> had_copy;
+    optimizer->connect({.sum = [](const at::Tensor&) {},
+                        .changed = [&](bool has_copy) { had_copy.push_back(has_copy); }});
+    draw_gradients(*optimizer, 5);
+    optimizer->step(1e-2);
+    optimizer->mark_changed();
+    const bool is_fused = implementation == Implementation::kFused;
+    EXPECT_EQ(had_copy, (std::vector<bool>{is_fused, false}));
+    if (is_fused) {
+      support::expect_same_bits(buffers.copy, buffers.values.to(at::kBFloat16), "copy");
+    }
+  }
+}
+
 // A replay finds the copies of weights current, also after an evaluation with other weights, and
 // they are so after it.
 TEST(StepByReplayTest, HasTheHostsPartOfAStep) {

@@ -316,6 +316,65 @@ TEST(ShardedParamsTest, ForwardsWithoutGradientsGatherPieceByPiece) {
   }
 }
 
+// What a rank has of all pieces is one buffer, in which sums of gradients arrive: the first of a
+// step written, others added.
+TEST(ShardedParamsTest, PartsAndTheirGradientsAreViewsOfFlatBuffers) {
+  run_ranks(2, [](World& world) {
+    NetImpl plain, net;
+    ShardedParams shards(pieces_by_unit(net), world.all(), one_rank());
+    const auto& buffers = shards.buffers();
+    buffers.gradients.fill_(1e9);  // of nobody: no part has a gradient yet
+    for (int pass = 1; pass <= 2; ++pass) {
+      const auto loss = net.forward(input(1)).sum();
+      shards.before_backward(true);
+      loss.backward();
+      shards.after_backward();
+      (plain.forward(input(1)).sum() * 2).backward();
+      const auto expected = plain_grads(plain);
+      for (const auto& [name, grad] : joined_grads(shards)) {
+        EXPECT_TRUE(at::allclose(grad, expected.at(name), 1e-12, 1e-14)) << name << " " << pass;
+      }
+    }
+    auto between = buffers.values.clone(), of_gradients = buffers.gradients.clone();
+    for (const auto& param : shards.params()) {
+      EXPECT_TRUE(param.part.is_alias_of(buffers.values)) << param.name;
+      EXPECT_TRUE(param.part.grad().is_alias_of(buffers.gradients)) << param.name;
+      EXPECT_EQ(param.part.storage_offset(), param.begin) << param.name;
+      EXPECT_EQ(param.part.grad().storage_offset(), param.begin) << param.name;
+      EXPECT_EQ(param.begin % kernels::kFlatAlignment, 0) << param.name;
+      for (auto* buffer : {&between, &of_gradients}) {
+        buffer->narrow(0, param.begin, param.part.numel()).zero_();
+      }
+    }
+    EXPECT_TRUE(between.eq(0).all().item<bool>() && of_gradients.eq(0).all().item<bool>());
+  });
+}
+
+// A copy in bfloat16 is what is gathered; values_changed() makes it anew unless it is told that
+// somebody has.
+TEST(ShardedParamsTest, ACopyInAnotherDtypeIsGathered) {
+  run_ranks(2, [](World& world) {
+    NetImpl net;
+    ShardedParams shards(gathered_in(pieces_by_unit(net), at::kBFloat16), world.all(), one_rank());
+    const at::NoGradGuard no_grad;
+    const auto& buffers = shards.buffers();
+    const auto gathered = [&] {
+      const ShardedParams::WholeScope whole(&shards);
+      EXPECT_EQ(net.blocks[1]->weight.scalar_type(), at::kBFloat16);
+      return net.blocks[1]->weight.to(at::kDouble);
+    };
+    const auto one_tenth = at::full({5, 5}, 0.1, at::kDouble).to(at::kBFloat16).to(at::kDouble);
+    EXPECT_TRUE(gathered().equal(one_tenth));
+    buffers.values.fill_(2);
+    buffers.copy.fill_(3);
+    shards.values_changed(/*has_copy=*/true);
+    EXPECT_TRUE(gathered().equal(at::full({5, 5}, 3, at::kDouble)));
+    shards.values_changed();
+    EXPECT_TRUE(gathered().equal(at::full({5, 5}, 2, at::kDouble)));
+    EXPECT_TRUE(net.blocks[1]->bias.scalar_type() == at::kDouble);
+  });
+}
+
 TEST(ShardedParamsTest, BFloat16GradientsAreSummedInFloat32) {
   run_ranks(3, [](World& world) {
     NetImpl net;

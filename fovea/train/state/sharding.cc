@@ -74,6 +74,7 @@ std::vector<optim::ParamSpec> specs_of_shards(const parallel::ShardedParams& sha
     if (!spec.part) spec.part = kernels::TensorPart{.shape = param.shape};
     spec.part->first = param.first;
     spec.param = param.part;
+    spec.place = optim::FlatPlace{.buffers = shards.buffers(), .begin = param.begin};
   }
   return specs;
 }
@@ -172,9 +173,9 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config, mode
   optim::PartLinks links;
   links.sum = [sharing](const at::Tensor& x) { sharing.sum(x, "sums over parts"); };
   if (shards != nullptr) {
-    links.changed = [shards] {
+    links.changed = [shards](bool has_copy) {
       // An error on this rank alone: the others will hear of it, not join in.
-      if (std::uncaught_exceptions() == 0) shards->values_changed();
+      if (std::uncaught_exceptions() == 0) shards->values_changed(has_copy);
     };
   }
   optimizer->connect(std::move(links));
