@@ -51,7 +51,7 @@ std::vector<ParamSpec> placed_params(const kernels::FlatBuffers& buffers) {
        std::vector<std::pair<int64_t, int64_t>>{{0, 5}, {16, 0}, {32, 20}}) {
     const auto part = kernels::flat_view(buffers.values, begin, {size}).set_requires_grad(true);
     auto& spec = specs.emplace_back(ParamSpec{std::to_string(begin), part});
-    spec.part = nn::TensorPart{.shape = {40}, .first = 3};
+    spec.part = kernels::TensorPart{.shape = {40}, .first = 3};
     spec.place = FlatPlace{.buffers = buffers, .begin = begin};
   }
   return specs;

@@ -76,7 +76,7 @@ TEST(StepExtrasTest, TheCopyOfSharedOutParametersIsOfTheOnePass) {
       auto& spec = specs.emplace_back();
       spec.name = std::to_string(begin);
       spec.param = kernels::flat_view(buffers.values, begin, {48}).set_requires_grad(true);
-      spec.part = nn::TensorPart{.shape = {48}};
+      spec.part = kernels::TensorPart{.shape = {48}};
       spec.place = FlatPlace{.buffers = buffers, .begin = begin};
     }
     const auto optimizer = make_adamw({}, specs, implementation);

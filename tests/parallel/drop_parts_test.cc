@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "fovea/core/error.h"
+#include "fovea/nn/forward_context.h"
 #include "fovea/parallel/model_parallel.h"
 #include "tests/parallel/run_ranks.h"
 

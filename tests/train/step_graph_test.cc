@@ -207,15 +207,15 @@ TEST(StepGraphFallBackTest, SaysWhyNothingIsRecorded) {
   const auto optimizer = make_optimizer(config, *model);
   EXPECT_NE(why_not_recorded({*model, *run.task, *optimizer, {}}).find("optimizer"),
             std::string::npos);
-  auto* vit = config.model.get_if<models::VitConfig>();
+  auto& vit = std::get<models::VitConfig>(config.model.value);
   const auto of_model = [&] {
     const auto other = make_model(config, {});
     return why_not_recorded({*other, *run.task, *run.optimizer, {}});
   };
   EXPECT_EQ(of_model(), "");
-  vit->drop_path_skip = true;
+  vit.drop_path_skip = true;
   EXPECT_EQ(of_model(), "with drop_path_skip the host chooses the samples of each block");
-  vit->drop_path_rate = 0;
+  vit.drop_path_rate = 0;
   EXPECT_EQ(of_model(), "");
   GraphRun at_once({.options = {.max_grad_value = 0.1}});
   const auto log = log_of([&] { at_once.use_tape(); });
