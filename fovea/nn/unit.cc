@@ -77,11 +77,18 @@ at::Tensor UnitImpl::run_around(UnitForward forward, const std::vector<at::Tenso
   return forward(inputs);
 }
 
-void assign_names(torch::nn::Module& root) {
-  if (auto* unit = dynamic_cast<UnitImpl*>(&root)) unit->set_path("");
+UnitsByPath units_of(torch::nn::Module& root) {
+  UnitsByPath units("Unit");
+  if (auto* unit = dynamic_cast<UnitImpl*>(&root)) units.insert("", unit);
   for (const auto& item : root.named_modules(/*name_prefix=*/"", /*include_self=*/false)) {
-    if (auto* unit = dynamic_cast<UnitImpl*>(item.value().get())) unit->set_path(item.key());
+    auto* unit = dynamic_cast<UnitImpl*>(item.value().get());
+    if (unit) units.insert(item.key(), unit);
   }
+  return units;
+}
+
+void assign_names(torch::nn::Module& root) {
+  for (const auto& unit : units_of(root)) unit.value()->set_path(unit.key());
 }
 
 }  // namespace fovea::nn

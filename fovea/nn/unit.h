@@ -140,7 +140,13 @@ class UnitImpl : public torch::nn::Module {
   std::map<std::string, DropOf> drops_;
 };
 
-// Gives every Unit below `root` its path.
+using UnitsByPath = torch::OrderedDict<std::string, UnitImpl*>;
+
+// Every Unit of `root` with its path below it, in the order of registration: the root itself, where
+// it is one, first and without a path.
+UnitsByPath units_of(torch::nn::Module& root);
+
+// Gives every Unit of `root` its path.
 void assign_names(torch::nn::Module& root);
 
 }  // namespace fovea::nn

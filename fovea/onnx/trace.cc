@@ -57,9 +57,7 @@ class TracingScope {
   explicit TracingScope(models::Model& model)
       : state_(std::make_shared<jit::tracer::TracingState>()) {
     state_->graph = std::make_shared<jit::Graph>();
-    for (const auto& module : model.modules()) {
-      auto* unit = dynamic_cast<nn::UnitImpl*>(module.get());
-      if (unit == nullptr) continue;
+    for (auto* unit : nn::units_of(model).values()) {
       units_.push_back(unit);
       unit->before_forward.emplace_back([this](const nn::UnitImpl& current) {
         paths_.push_back(current.path());

@@ -29,32 +29,19 @@ bool is_below(const std::string& name, const std::vector<std::string>& paths) {
                      [&](const auto& path) { return name.starts_with(path + "."); });
 }
 
-using UnitsByPath = std::map<std::string, nn::UnitImpl*>;
-
-// By path: all of a model, which is one without a path.
-UnitsByPath units_of(torch::nn::Module& model) {
-  UnitsByPath units;
-  if (auto* unit = dynamic_cast<nn::UnitImpl*>(&model)) units[""] = unit;
-  for (const auto& item : model.named_modules("", /*include_self=*/false)) {
-    auto* unit = dynamic_cast<nn::UnitImpl*>(item.value().get());
-    if (unit) units[item.key()] = unit;
-  }
-  return units;
-}
-
 // The innermost one that has the module at a path.
-const nn::UnitImpl* unit_around(const UnitsByPath& units, std::string path) {
+const nn::UnitImpl* unit_around(const nn::UnitsByPath& units, std::string path) {
   while (!path.empty()) {
     path = owner_of(path);
-    if (const auto found = units.find(path); found != units.end()) return found->second;
+    if (const auto* found = units.find(path)) return *found;
   }
   return nullptr;
 }
 
-std::vector<std::string> paths_for_all_tokens(const UnitsByPath& units) {
+std::vector<std::string> paths_for_all_tokens(torch::nn::Module& model) {
   std::vector<std::string> paths;
-  for (const auto& [path, unit] : units) {
-    if (unit->is_one_for_all_tokens()) paths.push_back(path);
+  for (const auto& unit : nn::units_of(model)) {
+    if (unit.value()->is_one_for_all_tokens()) paths.push_back(unit.key());
   }
   return paths;
 }
@@ -95,7 +82,7 @@ ModelParallel::ModelParallel(torch::nn::Module& model, const Partitioning& parti
   if (sequence_.is_on()) regions = share_out_tokens(model, partitioning, sequence_);
   share_out_drops(model, regions);
   if (!sequence_.is_on()) return;
-  const auto for_all_tokens = paths_for_all_tokens(units_of(model));
+  const auto for_all_tokens = paths_for_all_tokens(model);
   std::vector<std::string> names;
   for (const auto& item : model.named_parameters()) names.push_back(item.key());
   const auto rule_of = match_rules(partitioning, names);
@@ -190,15 +177,16 @@ void ModelParallel::split_parameter(const std::string& name, at::Tensor& param,
 // Of the units that have columns of a Linear, and of those in regions, whose tokens are shared out.
 void ModelParallel::share_out_drops(torch::nn::Module& model,
                                     const std::vector<std::string>& regions) {
-  const auto units = units_of(model);
+  const auto units = nn::units_of(model);
   std::set<const nn::UnitImpl*> with_columns;
   for (const auto& [name, how] : split_) {
     const bool is_column = how.dim == 0 && name.ends_with(".weight");
     if (is_column) with_columns.insert(unit_around(units, owner_of(name)));
   }
-  for (const auto& [path, unit] : units) {
+  for (const auto& item : units) {
+    auto* unit = item.value();
     const bool has_columns = with_columns.contains(unit);
-    const bool is_in_region = is_below(path + ".", regions);
+    const bool is_in_region = is_below(item.key() + ".", regions);
     if (!has_columns && !is_in_region) continue;
     parallel::share_out_drops(*unit, {.layers = has_columns ? tp_ : one_rank(),
                                       .cp = is_in_region ? cp_ : one_rank(),

@@ -30,13 +30,14 @@ struct Units {
   std::set<std::string> blocks, others;                     // elements of lists
 
   explicit Units(nn::UnitImpl& model) {
-    for (const auto& item : model.named_modules(/*name_prefix=*/"", /*include_self=*/false)) {
-      auto* unit = dynamic_cast<nn::UnitImpl*>(item.value().get());
-      if (unit == nullptr) continue;
-      list.emplace_back(item.key(), unit);
-      const auto element = list_element(item.key());
-      if (element == ListElement::kBlock) blocks.insert(item.key());
-      if (element == ListElement::kOther) others.insert(item.key());
+    for (const auto& item : nn::units_of(model)) {
+      const auto& path = item.key();
+      auto* unit = item.value();
+      if (unit == &model) continue;
+      list.emplace_back(path, unit);
+      const auto element = list_element(path);
+      if (element == ListElement::kBlock) blocks.insert(path);
+      if (element == ListElement::kOther) others.insert(path);
     }
   }
 

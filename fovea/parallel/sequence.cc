@@ -16,13 +16,11 @@ using Tensors = std::vector<at::Tensor>;
 
 constexpr int64_t kQkvBlocks = 3;
 
-nn::UnitImpl& unit_at(torch::nn::Module& model, const std::string& path) {
-  const auto modules = model.named_modules("", /*include_self=*/false);
-  const auto* found = modules.find(path);
-  auto* unit = found ? dynamic_cast<nn::UnitImpl*>(found->get()) : nullptr;
-  FOVEA_CHECK(unit != nullptr, "the model's parallel partitioning names the unit {}, which is none",
-              path);
-  return *unit;
+nn::UnitImpl& unit_at(const nn::UnitsByPath& units, const std::string& path) {
+  const auto* found = path.empty() ? nullptr : units.find(path);
+  FOVEA_CHECK(found != nullptr,
+              "the model's parallel partitioning names the unit {}, which is none", path);
+  return **found;
 }
 
 // Some heads of all tokens between qkv and what stands behind the heads.
@@ -106,22 +104,20 @@ at::Tensor SequenceGroups::after_rows(const at::Tensor& x) const {
 std::vector<std::string> share_out_tokens(torch::nn::Module& model,
                                           const Partitioning& partitioning,
                                           const SequenceGroups& groups) {
+  const auto units = nn::units_of(model);
   std::vector<std::string> paths;
   for (const auto& region : partitioning.regions) {
     for (const auto& path : region.units) {
-      auto& unit = unit_at(model, path);
-      for (const auto& module : unit.modules()) {
-        if (auto* inner = dynamic_cast<nn::UnitImpl*>(module.get())) set_up(*inner, groups);
-      }
+      for (auto* inner : nn::units_of(unit_at(units, path)).values()) set_up(*inner, groups);
       paths.push_back(path);
     }
-    unit_at(model, region.units.front())
+    unit_at(units, region.units.front())
         .around_forward.push_back([&groups](const UnitForward& forward, const Tensors& inputs) {
           auto own = inputs;
           own[0] = groups.enter(inputs[0]);
           return forward(own);
         });
-    unit_at(model, region.units.back())
+    unit_at(units, region.units.back())
         .around_forward.push_back([&groups](const UnitForward& forward, const Tensors& inputs) {
           return groups.leave(forward(inputs));
         });
