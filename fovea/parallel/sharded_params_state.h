@@ -31,7 +31,6 @@ struct ShardedParams::State : std::enable_shared_from_this<State> {
 
     size_t num_missing = 0;                 // gradients that are not there yet
     std::optional<PartSum> reducing;        // among the shards
-    bool is_first = false;                  // there were no gradients: they become the sum
     std::unique_ptr<Pending> joining;       // the sum over the copies
     at::Tensor joined;                      // [part_size] of that
     std::optional<PartSum> reducing_outer;  // the same with outer parts
@@ -75,9 +74,9 @@ struct ShardedParams::State : std::enable_shared_from_this<State> {
   void start_join(Piece& piece, const at::Tensor& sum);
   void start_outer(Piece& piece, at::Tensor sum);
   void finish_join(size_t k);
-  at::Tensor direct_target(Piece& piece);
-  at::Tensor add_gradients(Piece& piece, const at::Tensor& sum);
-  void have_gradients(const Piece& piece);
+  bool has_gradients(const Piece& piece) const;
+  at::Tensor direct_target(const Piece& piece, const at::Device& of_sum) const;
+  at::Tensor add_gradients(const Piece& piece, const at::Tensor& sum);
 
   bool is_resident(size_t k) const { return pieces[k].unit == nullptr; }
   bool has_outer_parts() const { return options.outer != nullptr; }

@@ -2,6 +2,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
+
 #include "fovea/core/error.h"
 #include "fovea/parallel/sharded_params_state.h"
 
@@ -70,18 +72,22 @@ void ShardedParams::State::start_reduce(size_t k) {
     sent.narrow(0, begin + size, end - begin - size).zero_();
     grad.reset();
   }
-  piece.reducing.emplace(shards, sent, dtype, "gradients of " + piece.name, direct_target(piece));
+  const auto target =
+      has_outer_parts() ? at::Tensor() : direct_target(piece, piece.buffer.device());
+  piece.reducing.emplace(shards, sent, dtype, "gradients of " + piece.name, target);
   under_way.push_back(k);
 }
 
-// The parts' gradients, where the sum may become them as they are; else nothing.
-at::Tensor ShardedParams::State::direct_target(Piece& piece) {
-  piece.is_first = true;
-  for (size_t i = piece.first; i < piece.last; ++i) {
-    if (params[i].part.grad().defined()) piece.is_first = false;
-  }
-  const bool is_direct = piece.is_first && !has_outer_parts() && home() == piece.buffer.device();
-  return is_direct ? own_part(piece, buffers.gradients) : at::Tensor();
+// Whether any of its parts has one, to which the sum is to be added.
+bool ShardedParams::State::has_gradients(const Piece& piece) const {
+  return std::any_of(params.begin() + piece.first, params.begin() + piece.last,
+                     [](const ShardedParam& param) { return param.part.grad().defined(); });
+}
+
+// The parts' gradients, where the sum may become them as it is; else nothing.
+at::Tensor ShardedParams::State::direct_target(const Piece& piece, const at::Device& of_sum) const {
+  if (has_gradients(piece) || home() != of_sum) return {};
+  return own_part(piece, buffers.gradients);
 }
 
 void ShardedParams::State::finish_reduce(size_t k) {
@@ -95,24 +101,17 @@ void ShardedParams::State::finish_reduce(size_t k) {
 }
 
 // sum: [part_size] -> the same of the parts' gradients, which have it in them now.
-at::Tensor ShardedParams::State::add_gradients(Piece& piece, const at::Tensor& sum) {
+at::Tensor ShardedParams::State::add_gradients(const Piece& piece, const at::Tensor& sum) {
   const auto gradients = own_part(piece, buffers.gradients);
-  if (piece.is_first) {
+  if (!has_gradients(piece)) {
     if (!sum.is_alias_of(gradients)) gradients.copy_(sum);
     for (size_t i = piece.first; i < piece.last; ++i) params[i].part.mutable_grad() = grad_views[i];
-    piece.is_first = false;
-  } else {
-    have_gradients(piece);
-    gradients.add_(sum.to(home()));
+    return gradients;
   }
-  return gradients;
-}
-
-// In the flat buffer, each of them.
-void ShardedParams::State::have_gradients(const Piece& piece) {
   for (size_t i = piece.first; i < piece.last; ++i) {
     kernels::move_gradient(params[i].part, grad_views[i]);
   }
+  return gradients.add_(sum.to(home()));
 }
 
 // The sum over the copies, which have equal parts. gradients: [part_size], of the parts.
@@ -126,9 +125,8 @@ void ShardedParams::State::start_outer(Piece& piece, at::Tensor sum) {
   if (piece.kept.defined()) sum.add_(piece.kept.to(sum.device()));
   piece.kept = is_last ? at::Tensor() : sum.to(home());
   if (!is_last) return;
-  const auto target =
-      piece.is_first && home() == sum.device() ? own_part(piece, buffers.gradients) : at::Tensor();
-  piece.reducing_outer.emplace(copies, sum.to(wire()), dtype, "gradients of " + piece.name, target);
+  piece.reducing_outer.emplace(copies, sum.to(wire()), dtype, "gradients of " + piece.name,
+                               direct_target(piece, sum.device()));
 }
 
 void ShardedParams::State::finish_join(size_t k) {
