@@ -76,6 +76,22 @@ Grads joined_grads(const ShardedParams& shards) {
   return grads;
 }
 
+// One backward pass of a step.
+void go_backward(ShardedParams& shards, const at::Tensor& loss, bool is_last = true) {
+  shards.before_backward(is_last);
+  loss.backward();
+  shards.after_backward();
+}
+
+// Of a net in one process.
+void expect_gradients_of(const NetImpl& plain, const ShardedParams& shards,
+                         const std::string& what = "") {
+  const auto expected = plain_grads(plain);
+  for (const auto& [name, grad] : joined_grads(shards)) {
+    EXPECT_TRUE(at::allclose(grad, expected.at(name), 1e-12, 1e-14)) << name << " " << what;
+  }
+}
+
 bool has_memory(const at::Tensor& x) { return x.storage().nbytes() > 0; }
 
 at::Tensor input(double seed, int64_t width = 5) {
@@ -89,16 +105,11 @@ void expect_same_gradients(World& world, const ShardOptions& options,
   ShardedParams shards(pieces_by_unit(net), world.all(), one_rank(), options);
   for (int step = 1; step <= 2; ++step) {  // the second one fetches ahead
     const auto own = loss(net, world.rank());
-    shards.before_backward(true);
-    own.backward();
-    shards.after_backward();
+    go_backward(shards, own);
     at::Tensor sum = at::zeros({}, at::kDouble);
     for (int64_t rank = 0; rank < world.size(); ++rank) sum = sum + loss(plain, rank);
     sum.backward();
-    const auto expected = plain_grads(plain);
-    for (const auto& [name, grad] : joined_grads(shards)) {  // of both steps
-      EXPECT_TRUE(at::allclose(grad, expected.at(name), 1e-12, 1e-14)) << name << " " << step;
-    }
+    expect_gradients_of(plain, shards, std::to_string(step));
     for (const auto& param : shards.params()) {
       EXPECT_EQ(has_memory(param.whole), param.name == "head") << param.name;
       EXPECT_FALSE(param.whole.grad().defined()) << param.name;
@@ -154,15 +165,10 @@ TEST(ShardedParamsTest, TwoForwardsThenTwoBackwards) {
     ShardedParams shards(pieces_by_unit(net), world.all(), one_rank());
     const auto first = net.forward(input(1)).sum(), second = net.forward(input(2)).sum();
     for (const auto& loss : {second, first}) {
-      shards.before_backward(loss.is_same(first));
-      loss.backward();
-      shards.after_backward();
+      go_backward(shards, loss, loss.is_same(first));
     }
     ((plain.forward(input(1)) + plain.forward(input(2))).sum() * 2).backward();
-    const auto expected = plain_grads(plain);
-    for (const auto& [name, grad] : joined_grads(shards)) {
-      EXPECT_TRUE(at::allclose(grad, expected.at(name), 1e-12, 1e-14)) << name;
-    }
+    expect_gradients_of(plain, shards);
   });
 }
 
@@ -185,14 +191,9 @@ TEST(ShardedParamsTest, SharedParameters) {
     }
     ShardedParams shards(pieces_by_unit(net), world.all(), one_rank());
     const auto loss = net.forward(input(1)).sum();
-    shards.before_backward(true);
-    loss.backward();
-    shards.after_backward();
+    go_backward(shards, loss);
     (plain.forward(input(1)).sum() * 2).backward();
-    const auto expected = plain_grads(plain);
-    for (const auto& [name, grad] : joined_grads(shards)) {
-      EXPECT_TRUE(at::allclose(grad, expected.at(name), 1e-12, 1e-14)) << name;
-    }
+    expect_gradients_of(plain, shards);
     EXPECT_TRUE(has_memory(net.blocks[0]->weight));
     EXPECT_FALSE(has_memory(net.blocks[0]->bias));
   });
@@ -295,9 +296,7 @@ TEST(ShardedParamsTest, ForwardsWithoutGradientsGatherPieceByPiece) {
         ShardedParams shards(pieces_by_unit(net), world.all(), one_rank(), {});
         if (is_trained) {
           const auto loss = net.forward(input(0, kWidth)).sum();
-          shards.before_backward(true);
-          loss.backward();
-          shards.after_backward();
+          go_backward(shards, loss);
         }
         world.all().reset_counts();
         const double peak = peak_of_inference(world, shards, net, kWidth, {});
@@ -326,14 +325,9 @@ TEST(ShardedParamsTest, PartsAndTheirGradientsAreViewsOfFlatBuffers) {
     buffers.gradients.fill_(1e9);  // of nobody: no part has a gradient yet
     for (int pass = 1; pass <= 2; ++pass) {
       const auto loss = net.forward(input(1)).sum();
-      shards.before_backward(true);
-      loss.backward();
-      shards.after_backward();
+      go_backward(shards, loss);
       (plain.forward(input(1)).sum() * 2).backward();
-      const auto expected = plain_grads(plain);
-      for (const auto& [name, grad] : joined_grads(shards)) {
-        EXPECT_TRUE(at::allclose(grad, expected.at(name), 1e-12, 1e-14)) << name << " " << pass;
-      }
+      expect_gradients_of(plain, shards, std::to_string(pass));
     }
     auto between = buffers.values.clone(), of_gradients = buffers.gradients.clone();
     for (const auto& param : shards.params()) {
@@ -411,9 +405,7 @@ void expect_offloaded(World& world, bool has_outer_parts) {
                        outer ? world.all() : one_rank(), {.cpu_offload = true, .outer = outer});
   shards.values_changed();
   const auto loss = net.forward(input(1).to(at::kCUDA)).sum();
-  shards.before_backward(true);
-  loss.backward();
-  shards.after_backward();
+  go_backward(shards, loss);
   (plain.forward(input(1)).sum() * 2).backward();
   const auto expected = plain_grads(plain);
   for (const auto& [name, grad] : joined_grads(shards)) {
@@ -450,9 +442,7 @@ TEST(ShardedParamsTest, CopiesOfShardsAddUp) {
       copies->reset_counts();
       for (const bool is_last : {false, true}) {
         const auto loss = net.forward(input(static_cast<double>(world.rank()))).sum();
-        shards.before_backward(is_last);
-        loss.backward();
-        shards.after_backward();
+        go_backward(shards, loss, is_last);
       }
       for (const auto& [name, grad] : joined_grads(shards)) {
         EXPECT_TRUE(at::allclose(grad, expected.at(name), 1e-12, 1e-14)) << name;
