@@ -27,6 +27,11 @@ class DeviceGraph {
   // is left out where they do not run while they are noted.
   virtual void aside(const std::function<void()>& work) = 0;
 
+  // Within record(): work that makes tensors which the host writes before each replay. Their memory
+  // is no recorded operation's: what a replay has not yet come to is overwritten by what it does
+  // before, where both have the same memory one after the other.
+  virtual void apart(const std::function<void()>& work) = 0;
+
   // Has the device do it all, behind what it was given before.
   virtual void replay() = 0;
 };

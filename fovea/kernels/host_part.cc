@@ -65,7 +65,9 @@ at::Tensor host_values(at::IntArrayRef sizes, at::ScalarType dtype, c10::Device 
     const at::tracer::impl::NoTracerDispatchMode is_a_constant;  // to whoever traces a forward
     return made_by(fill, sizes, dtype, device).to(device, /*non_blocking=*/true);
   }
-  const auto there = at::empty(sizes, at::TensorOptions().dtype(dtype).device(device));
+  at::Tensor there;
+  recording.graph->apart(
+      [&] { there = at::empty(sizes, at::TensorOptions().dtype(dtype).device(device)); });
   recording.part->values_.push_back({there, std::move(fill)});
   recording.graph->aside([] { recording.part->values_.back().send(); });
   return there;

@@ -1,4 +1,5 @@
 // Linear layers and attention on a GPU against float64; skipped, and said so, where there is none.
+#include <ATen/ops/cat.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -85,8 +86,8 @@ TEST_P(CudaLinearTest, AResidualIsAdded) {
   compare(
       [](const Inputs& given) { return kernels::linear(given[0], given[1], given[2], given[3]); },
       in);
-  compare([](const Inputs& given) { return kernels::linear(given[0], given[1], {}, given[3]); },
-          in);
+  compare([](const Inputs& given) { return kernels::linear(given[0], given[1], {}, given[2]); },
+          {in[0], in[1], in[3]});
 }
 
 TEST_P(CudaLinearTest, HasTheSameBitsEachTime) {
@@ -112,6 +113,27 @@ TEST_P(CudaLinearTest, AttentionIsMeasuredOnceForAShape) {
   auto with_gradient = shape;
   with_gradient.has_gradient = true;
   EXPECT_FALSE(kernels::attention_table().find(with_gradient));
+}
+
+// Gradients that lie as the output does, as an expanded value, and as queries in all three parts
+// do: a kernel's plan for one of them is not taken for another.
+TEST_P(CudaLinearTest, SelfAttentionMatchesWhateverTheGradientsLayout) {
+  for (const auto* name : {"auto", "cudnn", "flash", "efficient", "math"}) {
+    SCOPED_TRACE(name);
+    kernels::choose_attention(name, c10::Device(c10::kCUDA, 0));
+    const auto attended = [](const Inputs& in) { return kernels::self_attention(in[0], 3, 0.125); };
+    const auto qkv = random({2, 197, 3 * 3 * 64}, GetParam(), 1);
+    compare(attended, {qkv});
+    compare([&](const Inputs& in) { return attended(in) * in[1]; },
+            {qkv, random({2, 197, 3 * 64}, GetParam(), 2)});
+    compare([&](const Inputs& in) { return attended(in).sum(at::IntArrayRef{0, 1}); }, {qkv});
+    compare(
+        [&](const Inputs& in) {
+          return at::cat({attended(in), in[1], in[1]}, 2);
+        },
+        {qkv, random({2, 197, 3 * 64}, GetParam(), 3)});
+  }
+  kernels::choose_attention("auto", c10::Device(c10::kCUDA, 0));
 }
 
 TEST_P(CudaLinearTest, PackedAttentionMatches) {

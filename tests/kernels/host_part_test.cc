@@ -60,6 +60,33 @@ TEST(HostPartTest, ValuesAndChecksAreThoseOfEachReplay) {
   EXPECT_EQ(checks, 2);
 }
 
+// A graph that notes nothing but who asks it.
+class AskedGraph final : public kernels::DeviceGraph {
+ public:
+  void rehearse(const std::function<void()>& work) override { work(); }
+  void record(const std::function<void()>& work) override { work(); }
+  void aside(const std::function<void()>& work) override { work(); }
+  void apart(const std::function<void()>& work) override {
+    ++num_apart;
+    work();
+  }
+  void replay() override {}
+
+  int num_apart = 0;
+};
+
+TEST(HostPartTest, ValuesOfARecordedStepLieApartFromWhatTheGraphUses) {
+  const double value = 2;
+  AskedGraph graph;
+  kernels::HostPart part;
+  graph.record([&] {
+    const kernels::RecordingScope scope(part, graph);
+    EXPECT_EQ(numbers(value).sum().item<double>(), 6);
+    EXPECT_EQ(numbers(value).sum().item<double>(), 6);
+  });
+  EXPECT_EQ(graph.num_apart, 2);
+}
+
 TEST(OperatorTapeTest, NumbersOfTheHostStayAsTheyWere) {
   double factor = 2;
   const auto x = at::full({4}, 1.0);

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/attention/attention_choice.h"
 #include "tests/support/gpu_test.h"
 #include "tests/train/graph_run.h"
 
@@ -43,6 +44,8 @@ using StepGraphCudaTest = support::GpuTest<>;
 // The same on a GPU, with CUDA's graphs.
 TEST_F(StepGraphCudaTest, ReplaysAreTheEagerStepsBitForBit) {
   const c10::Device gpu(c10::kCUDA, 0);
+  // The others' backward passes may add with atomics.
+  kernels::choose_attention("math", gpu);
   for (const auto dtype : {c10::ScalarType::Float, c10::ScalarType::BFloat16}) {
     for (const int64_t micro_batch_size : {0, 7}) {
       const StepOptions options{.micro_batch_size = micro_batch_size,
@@ -53,6 +56,7 @@ TEST_F(StepGraphCudaTest, ReplaysAreTheEagerStepsBitForBit) {
       expect_replays_are_eager_steps(replayed, eager);
     }
   }
+  kernels::choose_attention("auto", gpu);
 }
 
 TEST(StepGraphDropTest, DrawsOtherMasksForEachReplay) {

@@ -5,6 +5,7 @@
 #include <ATen/SDPBackend.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_fused_sdp_choice.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -131,7 +132,7 @@ double seconds_on_device(const at::Device& device, const std::function<void()>& 
 double seconds_of(AttentionKernel kernel, const AttentionInputs& in, bool has_gradient) {
   const at::AutoGradMode records(has_gradient);
   const auto leaf = [&](const at::Tensor& x) { return x.detach().set_requires_grad(has_gradient); };
-  const auto q = leaf(in.q), k = leaf(in.k), v = leaf(in.v), direction = in.q.detach();
+  const auto q = leaf(in.q), k = leaf(in.k), v = leaf(in.v);
   const AttentionInputs leaves{q, k, v, in.mask, in.scale, in.runs_again};
   try {
     return seconds_on_device(q.device(), [&] {
@@ -139,7 +140,7 @@ double seconds_of(AttentionKernel kernel, const AttentionInputs& in, bool has_gr
         const LibtorchKernel only(kernel);
         return run(leaves);
       }();
-      if (has_gradient) torch::autograd::grad({out}, {q, k, v}, {direction});
+      if (has_gradient) torch::autograd::grad({out}, {q, k, v}, {out.detach()});
     });
   } catch (const c10::Error& error) {
     log_warning(fmt::format("attention by {} fails and is left out: {}",
@@ -185,7 +186,23 @@ std::optional<AttentionKernel> wanted_kernel(const AttentionInputs& in) {
   return fastest_kernel(in);
 }
 
+// See Note [Layout of attention's gradient].
+at::Tensor with_gradient_as_it_lies(const at::Tensor& out) {
+  if (!out.requires_grad()) return out;
+  out.register_hook([strides = out.strides().vec()](const at::Tensor& gradient) {
+    if (gradient.strides() == at::IntArrayRef(strides)) return gradient;
+    return at::empty_strided(gradient.sizes(), strides, gradient.options()).copy_(gradient);
+  });
+  return out;
+}
+
 }  // namespace
+
+// Note [Layout of attention's gradient]
+// libtorch keeps the plans that cuDNN makes of a backward pass, and finds them again by the layouts
+// of q, k and v, but not by that of the output's gradient: a gradient that lies otherwise than the
+// first one of its shape is read by the first one's strides, past its end. So every gradient gets
+// the layout of the output before the kernel sees it; nearly all have it anyway.
 
 TORCH_LIBRARY_FRAGMENT(fovea, m) { m.def("is_capturing(Tensor x) -> bool"); }
 
@@ -194,9 +211,9 @@ at::Tensor gpu_attention(const at::Tensor& q, const at::Tensor& k, const at::Ten
   const AttentionInputs in{q, k, v, mask, scale, runs_again};
   if (q.numel() == 0 || v.numel() == 0) return run(in);
   const auto kernel = wanted_kernel(in);
-  if (!kernel) return run(in);
+  if (!kernel) return with_gradient_as_it_lies(run(in));
   const LibtorchKernel only(*kernel);
-  return run(in);
+  return with_gradient_as_it_lies(run(in));
 }
 
 }  // namespace fovea::kernels

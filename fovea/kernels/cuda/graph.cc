@@ -1,10 +1,12 @@
 // DeviceGraph as a CUDA graph.
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <torch/library.h>
@@ -32,25 +34,35 @@ class CudaGraph final : public DeviceGraph {
     // While a stream is recorded, free memory does not go back to the device for the graph's pool.
     c10::cuda::CUDACachingAllocator::emptyCache();
     graph_ = std::make_unique<at::cuda::CUDAGraph>();
+    const auto pool = at::cuda::graph_pool_handle();
     on_stream([&] {
       // Other threads may go on, such as one that writes a checkpoint.
-      graph_->capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+      graph_->capture_begin(pool, cudaStreamCaptureModeThreadLocal);
       try {
         work();
       } catch (...) {
-        give_up();
+        end_in_vain();
+        give_up(pool);
         throw;
       }
       try {
         graph_->capture_end();
       } catch (...) {
-        give_up_ended();
+        give_up(pool);
         throw;
       }
     });
   }
 
   void aside(const std::function<void()>& /*work*/) override {}
+
+  // Memory for a stream that is not recorded is none of the graph's pool. The allocator may ask the
+  // device for it, which this thread may not, while it records, but for this mode.
+  void apart(const std::function<void()>& work) override {
+    const c10::cuda::CUDAStreamCaptureModeGuard may_allocate(cudaStreamCaptureModeRelaxed);
+    const c10::cuda::CUDAStreamGuard guard(c10::cuda::getDefaultCUDAStream(device_.index()));
+    work();
+  }
 
   void replay() override {
     const c10::cuda::CUDAGuard guard(device_);
@@ -77,18 +89,28 @@ class CudaGraph final : public DeviceGraph {
   }
 
   // Ends a recording whose work has thrown. What the end throws says nothing new.
-  void give_up() {
+  void end_in_vain() {
     try {
       graph_->capture_end();
     } catch (const std::exception&) {
       // The error of the work is the one to tell.
     }
-    give_up_ended();
   }
 
-  void give_up_ended() {
-    graph_.reset();
+  // libtorch leaves its allocators as they were in a recording where the recording's end has
+  // thrown: blocks that other streams have used would never be free again.
+  void give_up(const at::cuda::MempoolId_t& pool) {
     C10_CUDA_CLEAR_ERROR();  // an invalid recording leaves one behind
+    auto& host = *at::getHostAllocator(at::kCUDA);
+    try {
+      c10::cuda::CUDACachingAllocator::endAllocateToPool(device_.index(), pool);
+      host.end_allocate_to_pool(pool);
+      c10::cuda::CUDACachingAllocator::releasePool(device_.index(), pool);
+      host.release_pool(pool);
+    } catch (const c10::Error&) {
+      // It had ended: the graph gives the pool back.
+    }
+    graph_.reset();
   }
 
   c10::Device device_;
