@@ -64,12 +64,15 @@ BlockImpl::BlockImpl(const BlockOptions& options, at::Device device)
 // in: tokens and their mask.
 at::Tensor BlockImpl::attended(const Tensors& in, const at::Tensor& starts,
                                const at::Tensor& residual) const {
-  if (!is_post_norm_) return attn_(norm1_->for_linear(in[0]), in[1], starts, residual);
-  return onto(residual, norm1_(attn_(in[0], in[1], starts)));
+  if (is_post_norm_) return onto(residual, norm1_(attn_(in[0], in[1], starts)));
+  const auto normed = norm1_->for_linear(in[0]);
+  return attn_(normed, in[1], starts, normed.skip_for(residual, in[0]));
 }
 
 at::Tensor BlockImpl::fed_forward(const at::Tensor& x, const at::Tensor& residual) const {
-  return is_post_norm_ ? onto(residual, norm2_(mlp_(x))) : mlp_(norm2_->for_linear(x), residual);
+  if (is_post_norm_) return onto(residual, norm2_(mlp_(x)));
+  const auto normed = norm2_->for_linear(x);
+  return mlp_(normed, normed.skip_for(residual, x));
 }
 
 at::Tensor BlockImpl::forward(const at::Tensor& x, const at::Tensor& key_mask,

@@ -37,9 +37,9 @@ at::Tensor NormImpl::forward(const at::Tensor& x) const {
 kernels::LinearInput NormImpl::for_linear(const at::Tensor& x) const {
   // What stands around the forward may give another tensor than the norm's.
   if (options_.kind != NormKind::kLayerNorm || !around_forward.empty()) return forward(x);
-  std::optional<kernels::NormedRows> rows;
-  auto y = run([&] { return kernels::layer_norm(x, weight, bias, options_.eps, &rows); });
-  return {std::move(y), std::move(rows)};
+  kernels::NormedInput made_of;
+  auto y = run([&] { return kernels::layer_norm(x, weight, bias, options_.eps, &made_of); });
+  return {std::move(y), std::move(made_of)};
 }
 
 }  // namespace fovea::nn

@@ -12,6 +12,7 @@
 #include "fovea/core/log.h"
 #include "fovea/kernels/attention/attention_choice.h"
 #include "fovea/kernels/device.h"
+#include "fovea/kernels/recompute_cheap.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/weights.h"
 #include "fovea/optim/param_groups.h"
@@ -94,6 +95,7 @@ ComputeOptions compute_options(const DeviceConfig& config) {
   if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
   const auto device = kernels::resolve_device(config.type);
   kernels::choose_attention(config.attention, device);
+  kernels::choose_recompute_cheap(config.recompute_cheap);
   return {.device = device, .dtype = dtype_from_name(config.dtype, device)};
 }
 

@@ -15,16 +15,16 @@ using Inputs = std::vector<at::Tensor>;
 constexpr double kEps = 1e-6;
 
 struct NormResults {
-  at::Tensor y, mean, rstd, dx, dweight, dbias;
+  at::Tensor y, mean, rstd, dx, dweight, dbias, dx_sums;
 };
 
 class LayerNormKernelTest : public testing::TestWithParam<support::KernelCase> {
  protected:
   static at::Tensor rows_of_nans(int64_t M, int64_t D) { return at::full({M, D}, NAN, at::kFloat); }
 
-  // x, dy: [M, D]; weight, bias: [D] or undefined.
+  // x, dy, dskip: [M, D]; weight, bias: [D]; dskip, weight and bias may be undefined.
   NormResults run(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                  const at::Tensor& dy) const {
+                  const at::Tensor& dy, const at::Tensor& dskip = {}) const {
     const kernels::cuda::NormShape shape{
         .rows = x.size(0), .width = x.size(1), .type = GetParam().type};
     NormResults r{.y = support::unwritten_like(x),
@@ -32,7 +32,8 @@ class LayerNormKernelTest : public testing::TestWithParam<support::KernelCase> {
                   .rstd = rows_of_nans(x.size(0), 1),
                   .dx = support::unwritten_like(x),
                   .dweight = {},
-                  .dbias = {}};
+                  .dbias = {},
+                  .dx_sums = {}};
     kernels::cuda::layer_norm_forward({.x = x.const_data_ptr(),
                                        .weight = support::floats_or_null(weight),
                                        .bias = support::floats_or_null(bias),
@@ -41,20 +42,25 @@ class LayerNormKernelTest : public testing::TestWithParam<support::KernelCase> {
                                        .mean = r.mean.mutable_data_ptr<float>(),
                                        .rstd = r.rstd.mutable_data_ptr<float>()},
                                       shape, nullptr);
-    const int64_t P = kernels::cuda::layer_norm_parts(shape);
-    const auto dweight = rows_of_nans(P, x.size(1)), dbias = rows_of_nans(P, x.size(1));
-    kernels::cuda::layer_norm_backward(
-        {.dy = dy.const_data_ptr(),
-         .x = x.const_data_ptr(),
-         .weight = support::floats_or_null(weight),
-         .mean = r.mean.const_data_ptr<float>(),
-         .rstd = r.rstd.const_data_ptr<float>(),
-         .dx = r.dx.mutable_data_ptr(),
-         .dweight_parts = weight.defined() ? dweight.mutable_data_ptr<float>() : nullptr,
-         .dbias_parts = bias.defined() ? dbias.mutable_data_ptr<float>() : nullptr},
-        shape, nullptr);
-    r.dweight = dweight.sum(0);
-    r.dbias = dbias.sum(0);
+    const int64_t P = kernels::cuda::layer_norm_parts(shape), D = x.size(1);
+    const auto parts = rows_of_nans(P, 3 * D);
+    auto* places = parts.mutable_data_ptr<float>();
+    kernels::cuda::layer_norm_backward({.dy = dy.const_data_ptr(),
+                                        .x = x.const_data_ptr(),
+                                        .dskip = dskip.defined() ? dskip.const_data_ptr() : nullptr,
+                                        .weight = support::floats_or_null(weight),
+                                        .mean = r.mean.const_data_ptr<float>(),
+                                        .rstd = r.rstd.const_data_ptr<float>(),
+                                        .dx = r.dx.mutable_data_ptr(),
+                                        .dweight_parts = weight.defined() ? places : nullptr,
+                                        .dbias_parts = bias.defined() ? places + D : nullptr,
+                                        .dx_parts = dskip.defined() ? places + 2 * D : nullptr,
+                                        .parts_stride = 3 * D},
+                                       shape, nullptr);
+    const auto sums = parts.sum(0).view({3, D});
+    r.dweight = sums[0];
+    r.dbias = sums[1];
+    r.dx_sums = sums[2];
     return r;
   }
 
@@ -105,6 +111,25 @@ TEST_P(LayerNormKernelTest, ParametersAreOptional) {
   compare(rows(5, 24), {}, {});
   compare(rows(5, 24), weight(24), {});
   compare(rows(5, 24), {}, bias(24));
+}
+
+TEST_P(LayerNormKernelTest, AddsTheSkipsGradientAndSumsUp) {
+  for (const int64_t D : {24, 197, 768}) {
+    SCOPED_TRACE(D);
+    const auto x = rows(37, D), dy = random({37, D}, GetParam().dtype, 4);
+    const auto dskip = random({37, D}, GetParam().dtype, 5);
+    const auto leaf = x.to(at::kDouble).set_requires_grad(true);
+    const auto wide = [](const at::Tensor& t) { return t.to(at::kDouble); };
+    const auto y = reference::layer_norm(leaf, wide(weight(D)), wide(bias(D)), kEps);
+    (y * wide(dy) + leaf * wide(dskip)).sum().backward();
+    const auto actual = run(x, weight(D), bias(D), dy, dskip);
+    support::expect_close(actual.dx, leaf.grad(), GetParam().dtype, "dx");
+    support::expect_close(actual.dx_sums, leaf.grad().sum(0), at::kFloat, "sums of dx");
+    const auto without = run(x, weight(D), bias(D), dy);
+    support::expect_same_bits(actual.dweight, without.dweight, "dweight");
+    const auto shifted = run(x, weight(D), bias(D), dy, support::shifted(dskip));
+    support::expect_close(shifted.dx, leaf.grad(), GetParam().dtype, "dx of what is not aligned");
+  }
 }
 
 TEST_P(LayerNormKernelTest, TakesRowsThatAreNotAligned) {

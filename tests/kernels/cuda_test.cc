@@ -190,6 +190,7 @@ TEST(CudaModuleTest, RegistersItsKernels) {
                            "linear_weight_gradient",
                            "gelu",
                            "gelu_backward",
+                           "join_columns",
                            "is_capturing",
                            "has_fp8_products",
                            "fp8_largest",

@@ -7,6 +7,8 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/elementwise/norm.h"
+#include "fovea/kernels/elementwise/reduce.h"
+#include "fovea/kernels/recompute_cheap.h"
 #include "tests/reference/ops.h"
 #include "tests/support/close.h"
 #include "tests/support/dtype_case.h"
@@ -158,14 +160,61 @@ TEST_P(LinearTest, OfANormIsNormedAgainToTheBit) {
   const auto run = [&](bool is_norms) {
     return support::gradients(
         [&](const Inputs& in) {
-          std::optional<kernels::NormedRows> rows;
+          kernels::NormedInput made_of;
           const auto y = kernels::layer_norm(in[0], in[3].to(GetParam().parameter),
-                                             in[4].to(GetParam().parameter), 1e-6, &rows);
-          return kernels::linear(is_norms ? kernels::LinearInput(y, rows) : y, in[1], in[2]);
+                                             in[4].to(GetParam().parameter), 1e-6, &made_of);
+          return kernels::linear(is_norms ? kernels::LinearInput(y, made_of) : y, in[1], in[2]);
         },
         inputs);
   };
   expect_same_gradients(run(true), run(false));
+}
+
+// Kept or made again: of a norm and of an activation.
+TEST(LinearTest, WhatIsKeptForBackwardChangesNoBit) {
+  const Inputs inputs = {random({4, 9, 32}, at::kBFloat16, 1), random({64, 32}, at::kFloat, 2),
+                         random({64}, at::kFloat, 3),          random({32}, at::kFloat, 4),
+                         random({32}, at::kFloat, 5),          random({48, 64}, at::kFloat, 6)};
+  const auto run = [&](const char* choice) {
+    kernels::choose_recompute_cheap(choice);
+    auto found = support::gradients(
+        [](const Inputs& in) {
+          const kernels::HiddenActivation gelu{kernels::Activation::kGelu};
+          kernels::NormedInput made_of;
+          const auto y = kernels::layer_norm(in[0], in[3], in[4], 1e-6, &made_of);
+          const auto hidden = kernels::linear_to_activation({y, made_of}, gelu, in[1], in[2]);
+          return kernels::linear_of_activation(hidden, gelu, in[5], {});
+        },
+        inputs);
+    kernels::choose_recompute_cheap("auto");
+    return found;
+  };
+  const auto again = run("on");
+  expect_same_gradients(run("off"), again);
+  expect_same_gradients(run("auto"), again);
+  EXPECT_THROW(kernels::choose_recompute_cheap("sometimes"), ConfigError);
+}
+
+// The sums stand for the tensor that they hang on, until somebody writes to it.
+TEST(RowSumsTest, HangOnOneTensorUntilItChanges) {
+  const auto x = random({5, 3}, at::kFloat, 1), sums = kernels::sum_rows(x);
+  EXPECT_FALSE(kernels::hanging_row_sums(x).defined());
+  kernels::hang_row_sums(x, sums);
+  EXPECT_TRUE(kernels::hanging_row_sums(x).is_same(sums));
+  EXPECT_FALSE(kernels::hanging_row_sums(x.view({5, 3})).defined());
+  EXPECT_FALSE(kernels::hanging_row_sums(x.detach()).defined());
+  x.add_(1);
+  EXPECT_FALSE(kernels::hanging_row_sums(x).defined());
+}
+
+// A bias's gradient is the sums that hang on what comes back, as they are.
+TEST(RowSumsTest, AreTheGradientOfABias) {
+  const auto bias = at::zeros({3}).requires_grad_();
+  const auto y =
+      kernels::linear(random({2, 4, 5}, at::kFloat, 1), random({3, 5}, at::kFloat, 2), bias);
+  const auto dy = random({2, 4, 3}, at::kFloat, 3), sums = random({3}, at::kFloat, 4);
+  kernels::hang_row_sums(dy, sums);
+  support::expect_same_bits(torch::autograd::grad({y}, {bias}, {dy})[0], sums, "bias");
 }
 
 TEST(LinearTest, OfANormKeepsNothing) {
@@ -174,16 +223,16 @@ TEST(LinearTest, OfANormKeepsNothing) {
     const auto weight = random({48, 32}, at::kFloat, 2).requires_grad_();
     const auto scale = random({32}, at::kFloat, 3).requires_grad_();
     const auto owners_of = [](const at::Tensor& y) { return y.storage().use_count(); };
-    std::optional<kernels::NormedRows> rows;
-    const auto y = kernels::layer_norm(x, scale, {}, 1e-6, &rows), copy = y.clone();
-    ASSERT_TRUE(rows.has_value());
+    kernels::NormedInput made_of;
+    const auto y = kernels::layer_norm(x, scale, {}, 1e-6, &made_of), copy = y.clone();
+    ASSERT_TRUE(made_of.rows.has_value());
     const auto alone = owners_of(y), alone_copy = owners_of(copy);
-    const auto out = kernels::linear({y, rows}, weight, {});
+    const auto out = kernels::linear({y, made_of}, weight, {});
     const auto of_copy = kernels::linear(copy, weight, {});
     EXPECT_EQ(owners_of(y), alone);
     EXPECT_GT(owners_of(copy), alone_copy);
     put_away(scale, true);
-    const auto kept = kernels::linear({y, rows}, weight, {});
+    const auto kept = kernels::linear({y, made_of}, weight, {});
     put_away(scale, false);
     EXPECT_GT(owners_of(y), alone) << "the weight of the norm is not there";
     const auto gradient = [&](const at::Tensor& z) {

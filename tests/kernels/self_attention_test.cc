@@ -8,6 +8,7 @@
 
 #include "fovea/kernels/attention/attention.h"
 #include "fovea/kernels/attention/attention_choice.h"
+#include "fovea/kernels/attention/gpu_self_attention.h"
 #include "fovea/kernels/cpu_allocator.h"
 #include "tests/reference/ops.h"
 #include "tests/support/close.h"
@@ -124,6 +125,33 @@ TEST_F(SelfAttentionTest, KeepsNoScoresForTheBackwardPass) {
   // The output, one number for each token, and what the allocator rounds up.
   EXPECT_LT(kernels::cpu_memory().in_use_bytes - before, 3 * N * K * kValue);
   EXPECT_GE(kernels::cpu_memory().in_use_bytes - before, N * K * kValue);
+}
+
+// As on a GPU, with the kernels of the CPU: the graph within the operator, and gradients side by
+// side.
+TEST(GpuSelfAttentionTest, HasTheValuesAndGradientsOfTheOneTakenApart) {
+  const auto qkv = random({2, 7, 3 * 24}, at::kDouble, 1);
+  for (const bool runs_again : {false, true}) {
+    const auto found = support::gradients(
+        [&](const auto& in) { return kernels::gpu_self_attention(in[0], 3, 0.3, runs_again); },
+        {qkv});
+    const auto expected = support::gradients(
+        [&](const auto& in) { return kernels::self_attention(in[0], 3, 0.3, runs_again); }, {qkv});
+    support::expect_close(found.output, expected.output, at::kDouble, "output");
+    support::expect_close(found.inputs[0], expected.inputs[0], at::kDouble, "gradient of qkv");
+  }
+  const at::NoGradGuard none;
+  support::expect_close(kernels::gpu_self_attention(qkv, 3, 0.3, false),
+                        kernels::self_attention(qkv, 3, 0.3), at::kDouble, "without gradients");
+}
+
+TEST(GpuSelfAttentionTest, JoinsGradientsByTokenThenPartThenHead) {
+  const auto part = [](uint64_t seed) { return random({2, 3, 5, 4}, at::kFloat, seed); };
+  const auto dq = part(1), dk = part(2), dv = part(3);
+  const auto joined = kernels::join_gradients(dq, dk, dv).view({2, 5, 3, 3, 4});
+  for (int64_t i = 0; const auto& each : {dq, dk, dv}) {
+    support::expect_same_bits(joined.select(2, i++), each.transpose(1, 2), "part");
+  }
 }
 
 }  // namespace

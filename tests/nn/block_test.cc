@@ -132,11 +132,11 @@ TEST(NormTest, TellsALinearWhatItsRowsAreMadeOf) {
   const auto x = support::random({3, 8}, at::kFloat, 1);
   const auto input = norm->for_linear(x);
   support::expect_same_bits(input.x, norm(x), "rows");
-  ASSERT_TRUE(input.normed.has_value());
-  support::expect_same_bits(kernels::norm_again(*input.normed), input.x, "rows made again");
+  ASSERT_TRUE(input.normed.rows.has_value());
+  support::expect_same_bits(kernels::norm_again(*input.normed.rows), input.x, "rows made again");
   {
     const at::NoGradGuard no_grad;
-    EXPECT_FALSE(norm->for_linear(x).normed.has_value()) << "nobody takes gradients";
+    EXPECT_FALSE(norm->for_linear(x).normed.rows.has_value()) << "nobody takes gradients";
   }
   norm->around_forward.push_back(
       [](const UnitForward& forward, const std::vector<at::Tensor>& inputs) {
@@ -144,7 +144,7 @@ TEST(NormTest, TellsALinearWhatItsRowsAreMadeOf) {
       });
   const auto changed = norm->for_linear(x);
   support::expect_same_bits(changed.x, input.x * 3, "rows");
-  EXPECT_FALSE(changed.normed.has_value());
+  EXPECT_FALSE(changed.normed.rows.has_value());
 }
 
 }  // namespace

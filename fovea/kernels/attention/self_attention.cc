@@ -12,6 +12,7 @@
 #include "fovea/kernels/attention/bfloat16_self_attention.h"
 #include "fovea/kernels/attention/float_self_attention.h"
 #include "fovea/kernels/attention/gpu_attention.h"
+#include "fovea/kernels/attention/gpu_self_attention.h"
 #include "fovea/kernels/kernel_paths.h"
 
 // B batch, S sequences, N tokens of one, T of all, H heads, K head_dim, D = H K.
@@ -65,7 +66,9 @@ at::Tensor attend(SelfAttentionPath path, const at::Tensor& qkv, int64_t num_hea
     case SelfAttentionPath::kTakenApart:
       break;
   }
-  // A single sequence, or a batch of equal ones. Not parts[0] and so on: each would give a gradient
+  // A single sequence, or a batch of equal ones.
+  if (qkv.is_cuda()) return gpu_self_attention(qkv, num_heads, scale, runs_again);
+  // Not parts[0] and so on: each would give a gradient
   // as large as all three, to be added up.
   const auto parts = qkv.unflatten(-1, {3, num_heads, -1})
                          .permute({2, 0, 3, 1, 4})  // [3, B, H, N, K]

@@ -18,6 +18,8 @@ inline int64_t rows_of_part(int64_t M) {
   return std::max(kMinRowsOfPart, (M + kMaxPartsOfRows - 1) / kMaxPartsOfRows);
 }
 
+inline int64_t parts_of_rows(int64_t M) { return (M + rows_of_part(M) - 1) / rows_of_part(M); }
+
 // For N columns, W at a time, and so many parts; shared memory is sum_over_y's.
 inline LaunchShape stripes(int64_t N, int W, int64_t parts) {
   const int64_t columns = int64_t{kWarp} * W;

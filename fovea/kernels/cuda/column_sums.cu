@@ -35,9 +35,7 @@ void sum_parts(const T* x, int64_t M, int64_t N, int64_t rows, float* sums, Stre
 
 }  // namespace
 
-int64_t column_sum_parts(int64_t rows) {
-  return (rows + rows_of_part(rows) - 1) / rows_of_part(rows);
-}
+int64_t column_sum_parts(int64_t rows) { return parts_of_rows(rows); }
 
 void sum_columns(const void* x, const MatrixShape& shape, float* parts, float* sums,
                  Stream stream) {

@@ -1,4 +1,5 @@
-// GELU (../activation.h) on a GPU, exact or by tanh. Computed in float32.
+// GELU (../activation.h) on a GPU, exact or by tanh. Computed in float32; of bfloat16 and float16
+// Phi to 4e-5 of itself, far below what their rounding is.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +9,24 @@
 namespace fovea::kernels::cuda {
 
 struct GeluShape {
-  int64_t count;     // above 0
-  ElementType type;  // of all tensors
-  bool is_tanh;      // 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), else x Phi(x)
+  int64_t rows, columns;  // M, F, both above 0
+  ElementType type;       // of all tensors
+  bool is_tanh;           // 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), else x Phi(x)
 };
 
-// x, y: [count], contiguous on the current device.
+// x, y: [M, F], contiguous on the current device.
 void gelu_forward(const void* x, const GeluShape& shape, void* y, Stream stream);
 
-// All [count], contiguous on the current device.
+// All contiguous on the current device.
 struct GeluBackward {
-  const void *dy, *x;
-  void* dx;
-  void* y;  // what the forward pass made of x, to the bit; or null: not wanted
+  const void *dy, *x;  // [M, F]
+  void* dx;            // [M, F]
+  void* y;             // what the forward pass made of x, to the bit; or null: not wanted
+  // [P, F], or null: sums of dx, before it is rounded, over the rows of each part.
+  float* dx_parts;
 };
+// P: parts that the rows are cut into, by their number alone.
+int64_t gelu_parts(int64_t rows);
 void gelu_backward(const GeluBackward& gelu, const GeluShape& shape, Stream stream);
 
 }  // namespace fovea::kernels::cuda

@@ -29,10 +29,13 @@ void layer_norm_forward(const NormForward& norm, const NormShape& shape, Stream 
 
 struct NormBackward {
   const void *dy, *x;                 // [M, D]
+  const void* dskip;                  // [M, D], added to dx before that is rounded; or null
   const float *weight, *mean, *rstd;  // [D] or null, [M], [M]
   void* dx;                           // [M, D]
-  // [P, D] each, or null: sums over the rows of each part. Their sums over parts are the gradients.
-  float *dweight_parts, *dbias_parts;
+  // P rows of D each, parts_stride apart, or null: sums over the rows of each part. Their sums over
+  // parts are the gradients, and the sums of dx, before it is rounded, over all rows.
+  float *dweight_parts, *dbias_parts, *dx_parts;
+  int64_t parts_stride;  // a multiple of D
 };
 
 // P: parts that the rows are cut into, by their number alone.

@@ -5,13 +5,17 @@
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <array>
 #include <tuple>
+#include <utility>
 
 #include "fovea/kernels/cpu/drop_words.h"
 #include "fovea/kernels/cuda/adamw.h"
 #include "fovea/kernels/cuda/column_sums.h"
 #include "fovea/kernels/cuda/drop_mask.h"
 #include "fovea/kernels/cuda/images.h"
+#include "fovea/kernels/cuda/join_columns.h"
 #include "fovea/kernels/cuda/layer_norm.h"
 #include "fovea/kernels/cuda/operators.h"
 #include "fovea/kernels/cuda/residual.h"
@@ -22,6 +26,7 @@ namespace fovea::kernels::cuda::operators {
 namespace {
 
 using Tensors3 = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+using Tensors4 = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 template <class T>
 const T* data_or_null(const OptionalTensor& x) {
@@ -86,30 +91,62 @@ Tensors3 layer_norm(const at::Tensor& x, const OptionalTensor& weight, const Opt
   return result;
 }
 
-// dy, x: [M, D] -> dx [M, D], dweight [D], dbias [D].
-Tensors3 layer_norm_backward(const at::Tensor& dy, const at::Tensor& x,
+// dy, x, dskip: [M, D] -> dx [M, D], and [D] each: dweight, dbias, with dskip the sums of dx. The
+// parts of the sums lie side by side, so that one pass adds them all up.
+Tensors4 layer_norm_backward(const at::Tensor& dy, const at::Tensor& x,
                              const OptionalTensor& weight, const at::Tensor& mean,
-                             const at::Tensor& rstd, bool has_bias) {
+                             const at::Tensor& rstd, bool has_bias, const OptionalTensor& dskip) {
   const Launch launch(x);
-  const NormShape shape{.rows = x.size(0), .width = x.size(1), .type = element_type(x)};
-  const auto new_parts = [&](bool is_wanted) {
-    return is_wanted ? OptionalTensor(at::empty({layer_norm_parts(shape), shape.width},
-                                                x.options().dtype(at::kFloat)))
-                     : std::nullopt;
-  };
-  const auto dweight = new_parts(weight.has_value()), dbias = new_parts(has_bias);  // [P, D]
+  const int64_t D = x.size(1);
+  const NormShape shape{.rows = x.size(0), .width = D, .type = element_type(x)};
+  const std::array<bool, 3> wanted = {weight.has_value(), has_bias, dskip.has_value()};
+  const auto num_wanted = std::count(wanted.begin(), wanted.end(), true);
+  at::Tensor parts;  // [P, num_wanted D]
+  std::array<float*, 3> places{};
+  if (num_wanted > 0) {
+    const auto options = x.options().dtype(at::kFloat);
+    parts = at::empty({layer_norm_parts(shape), num_wanted * D}, options);
+    auto* place = parts.mutable_data_ptr<float>();
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (wanted[i]) places[i] = std::exchange(place, place + D);
+    }
+  }
   const auto dx = at::empty_like(x);
   cuda::layer_norm_backward({.dy = dy.const_data_ptr(),
                              .x = x.const_data_ptr(),
+                             .dskip = dskip ? dskip->const_data_ptr() : nullptr,
                              .weight = data_or_null<float>(weight),
                              .mean = mean.const_data_ptr<float>(),
                              .rstd = rstd.const_data_ptr<float>(),
                              .dx = dx.mutable_data_ptr(),
-                             .dweight_parts = mutable_data_or_null<float>(dweight),
-                             .dbias_parts = mutable_data_or_null<float>(dbias)},
+                             .dweight_parts = places[0],
+                             .dbias_parts = places[1],
+                             .dx_parts = places[2],
+                             .parts_stride = num_wanted * D},
                             shape, launch.stream());
   launch.check();
-  return {dx, dweight ? sum_rows(*dweight) : at::Tensor(), dbias ? sum_rows(*dbias) : at::Tensor()};
+  std::array<at::Tensor, 3> sums;
+  const auto all = num_wanted > 0 ? sum_rows(parts) : at::Tensor();
+  for (size_t i = 0, at = 0; i < wanted.size(); ++i) {
+    if (wanted[i]) sums[i] = all.narrow(0, static_cast<int64_t>(at++) * D, D);
+  }
+  return {dx, sums[0], sums[1], sums[2]};
+}
+
+// Each [M, N] -> [M, 3 N], and its sums over rows [3 N].
+std::tuple<at::Tensor, at::Tensor> join_columns(const at::Tensor& first, const at::Tensor& second,
+                                                const at::Tensor& third) {
+  const Launch launch(first);
+  const int64_t M = first.size(0), N = first.size(1);
+  const auto joined = at::empty({M, kJoined * N}, first.options());
+  const auto parts = at::empty({join_parts(M), kJoined * N}, first.options().dtype(at::kFloat));
+  cuda::join_columns(
+      {.from = {first.const_data_ptr(), second.const_data_ptr(), third.const_data_ptr()},
+       .to = joined.mutable_data_ptr(),
+       .sum_parts = parts.mutable_data_ptr<float>()},
+      {.rows = M, .columns = N, .type = element_type(first)}, launch.stream());
+  launch.check();
+  return {joined, sum_rows(parts)};
 }
 
 ResidualShape residual_shape(const at::Tensor& x, const OptionalTensor& mask) {
@@ -226,6 +263,7 @@ TORCH_LIBRARY_IMPL(fovea, CUDA, m) {
   m.impl("sum_rows", sum_rows);
   m.impl("layer_norm", layer_norm);
   m.impl("layer_norm_backward", layer_norm_backward);
+  m.impl("join_columns", join_columns);
   m.impl("residual", residual);
   m.impl("residual_backward", residual_backward);
   m.impl("adamw_step", adamw_step);

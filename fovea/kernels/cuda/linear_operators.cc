@@ -21,6 +21,7 @@ namespace fovea::kernels::cuda::operators {
 namespace {
 
 using Tensors2 = std::tuple<at::Tensor, at::Tensor>;
+using Tensors3 = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 LtCall as_allowed(LtCall call) {
   call.may_use_tf32 = at::globalContext().allowTF32CuBLAS();
@@ -45,27 +46,32 @@ at::Tensor linear_product(const at::Tensor& x, const at::Tensor& weight, const O
   return residual ? at::add(product, *residual) : product;
 }
 
-// x: any shape -> as x.
+// x: [M, F] -> as x.
 at::Tensor gelu(const at::Tensor& x, bool is_tanh) {
   const Launch launch(x);
   const auto y = at::empty_like(x);
-  gelu_forward(x.const_data_ptr(), {x.numel(), element_type(x), is_tanh}, y.mutable_data_ptr(),
-               launch.stream());
+  gelu_forward(x.const_data_ptr(), {x.size(0), x.size(1), element_type(x), is_tanh},
+               y.mutable_data_ptr(), launch.stream());
   launch.check();
   return y;
 }
 
-// dy, x: of one shape -> dx, and y where it is wanted.
-Tensors2 gelu_backward(const at::Tensor& dy, const at::Tensor& x, bool is_tanh, bool with_output) {
+// dy, x: [M, F] -> dx, y where it is wanted, and the sums of dx over rows [F] where they are.
+Tensors3 gelu_backward(const at::Tensor& dy, const at::Tensor& x, bool is_tanh, bool with_output,
+                       bool with_sums) {
   const Launch launch(x);
   const auto dx = at::empty_like(x), y = with_output ? at::empty_like(x) : at::Tensor();
+  const auto parts =
+      with_sums ? at::empty({gelu_parts(x.size(0)), x.size(1)}, x.options().dtype(at::kFloat))
+                : at::Tensor();
   cuda::gelu_backward({.dy = dy.const_data_ptr(),
                        .x = x.const_data_ptr(),
                        .dx = dx.mutable_data_ptr(),
-                       .y = with_output ? y.mutable_data_ptr() : nullptr},
-                      {x.numel(), element_type(x), is_tanh}, launch.stream());
+                       .y = with_output ? y.mutable_data_ptr() : nullptr,
+                       .dx_parts = with_sums ? parts.mutable_data_ptr<float>() : nullptr},
+                      {x.size(0), x.size(1), element_type(x), is_tanh}, launch.stream());
   launch.check();
-  return {dx, y};
+  return {dx, y, with_sums ? sum_rows(parts) : at::Tensor()};
 }
 
 // x: [M, K], weight: [N, K], bias: [N] -> [M, N], and gelu_tanh of that.
@@ -99,7 +105,8 @@ at::Tensor linear_input_gradient(const at::Tensor& dy, const at::Tensor& weight,
   if (run_lt_call(call, operands)) return dx;
   const auto product = at::matmul(dy, weight);
   if (!gelu_input) return product;
-  return std::get<0>(gelu_backward(product, *gelu_input, /*is_tanh=*/true, /*with_output=*/false));
+  return std::get<0>(gelu_backward(product, *gelu_input, /*is_tanh=*/true, /*with_output=*/false,
+                                   /*with_sums=*/false));
 }
 
 // dy: [M, N], x: [M, K] -> [N, K] float32, and [N] float32 where it is wanted.

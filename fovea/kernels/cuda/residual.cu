@@ -92,9 +92,7 @@ void residual_forward(const ResidualForward& residual, const ResidualShape& shap
   });
 }
 
-int64_t residual_parts(int64_t rows) {
-  return (rows + rows_of_part(rows) - 1) / rows_of_part(rows);
-}
+int64_t residual_parts(int64_t rows) { return parts_of_rows(rows); }
 
 void residual_backward(const ResidualBackward& residual, const ResidualShape& shape,
                        Stream stream) {

@@ -14,8 +14,10 @@
 #error "kernels are compiled by nvcc, or by tests that name an emulation"
 #endif
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "fovea/kernels/cuda/launch.h"
 
@@ -70,6 +72,22 @@ __device__ __forceinline__ float rounded_product(float a, float b) {
 #endif
 }
 
+// e^x and 1 / x to some 22 bits, in one instruction of the unit for special functions each.
+__device__ __forceinline__ float fast_exp(float x) {
+#if defined(__CUDACC__)
+  return __expf(x);
+#else
+  return std::exp(x);
+#endif
+}
+__device__ __forceinline__ float fast_reciprocal(float x) {
+#if defined(__CUDACC__)
+  return __fdividef(1.0f, x);
+#else
+  return 1.0f / x;
+#endif
+}
+
 // f(element) with a value of the type, for templates to be chosen by.
 template <class F>
 void with_element_type(ElementType type, const F& f) {
@@ -111,6 +129,18 @@ __device__ __forceinline__ void store(const float* from, T* to) {
   Vector<T, N> packed;
 #pragma unroll
   for (int i = 0; i < N; ++i) packed.values[i] = static_cast<T>(from[i]);
+#if defined(__CUDACC__)
+  // nvcc stores a struct of small members one by one, whatever its alignment.
+  if constexpr (sizeof(packed) % sizeof(uint4) == 0) {
+    uint4 words[sizeof(packed) / sizeof(uint4)];
+    memcpy(words, &packed, sizeof(packed));
+#pragma unroll
+    for (size_t i = 0; i < sizeof(packed) / sizeof(uint4); ++i) {
+      reinterpret_cast<uint4*>(to)[i] = words[i];
+    }
+    return;
+  }
+#endif
   *reinterpret_cast<Vector<T, N>*>(to) = packed;
 }
 

@@ -78,13 +78,28 @@ const auto& gpu_gelu_op() {
   return op;
 }
 
-// dy, x -> dx, and gelu(x) where with_output.
-std::tuple<at::Tensor, at::Tensor> gpu_gelu_backward(const at::Tensor& dy, const at::Tensor& x,
-                                                     bool is_tanh, bool with_output) {
-  static const auto op = find_operator<std::tuple<at::Tensor, at::Tensor>(
-      const at::Tensor&, const at::Tensor&, bool, bool)>("fovea::gelu_backward");
-  const WorkScope work("fovea::gelu_backward", 0, (with_output ? 4 : 3) * bytes_of({x}));
-  return op.call(dy.contiguous(), x, is_tanh, with_output);
+at::Tensor as_matrix(const at::Tensor& x) {
+  return x.dim() == 0 ? x.view({1, 1}) : x.view({x.numel() / x.size(-1), x.size(-1)});
+}
+
+// x: contiguous, of any shape.
+at::Tensor gpu_gelu(const at::Tensor& x, bool is_tanh) {
+  const WorkScope work("fovea::gelu", 0, 2 * bytes_of({x}));
+  return gpu_gelu_op().call(as_matrix(x), is_tanh).view(x.sizes());
+}
+
+// What a gradient through GELU gives besides it.
+struct GeluWants {
+  bool output = false, row_sums = false;
+};
+ActivatedAgain gpu_gelu_backward(const at::Tensor& dy, const at::Tensor& x, bool is_tanh,
+                                 const GeluWants& wants) {
+  static const auto op = find_operator<std::tuple<at::Tensor, at::Tensor, at::Tensor>(
+      const at::Tensor&, const at::Tensor&, bool, bool, bool)>("fovea::gelu_backward");
+  const WorkScope work("fovea::gelu_backward", 0, (wants.output ? 4 : 3) * bytes_of({x}));
+  auto [dx, y, sums] =
+      op.call(as_matrix(dy.contiguous()), as_matrix(x), is_tanh, wants.output, wants.row_sums);
+  return {wants.output ? y.view(x.sizes()) : y, dx.view(x.sizes()), sums};
 }
 
 bool has_gpu_gelu(const at::Tensor& x) {
@@ -100,15 +115,14 @@ class GpuGeluFunction : public torch::autograd::Function<GpuGeluFunction> {
     const auto x = x_in.contiguous();
     ctx->save_for_backward({x});
     ctx->saved_data["is_tanh"] = is_tanh;
-    const WorkScope work("fovea::gelu", 0, 2 * bytes_of({x}));
-    return gpu_gelu_op().call(x, is_tanh);
+    return gpu_gelu(x, is_tanh);
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
-    const auto [dx, y] =
-        gpu_gelu_backward(gradients[0], ctx->get_saved_variables()[0],
-                          ctx->saved_data["is_tanh"].toBool(), /*with_output=*/false);
-    return {dx, at::Tensor()};
+    return {gpu_gelu_backward(gradients[0], ctx->get_saved_variables()[0],
+                              ctx->saved_data["is_tanh"].toBool(), {})
+                .dx,
+            at::Tensor()};
   }
 };
 
@@ -131,14 +145,16 @@ ActivatedAgain cpu_gelu_again(const at::Tensor& x, const at::Tensor& dy) {
   auto dx = map_bfloat16(x, [=](int64_t begin, int64_t count, uint16_t* to) {
     cpu::gelu_again_bfloat16(given + begin, values + begin, count, to, again + begin);
   });
-  return {y, dx};
+  return {y, dx, {}};
 }
 
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(fovea, m) {
   m.def("gelu(Tensor x, bool is_tanh) -> Tensor");
-  m.def("gelu_backward(Tensor dy, Tensor x, bool is_tanh, bool with_output) -> (Tensor, Tensor)");
+  m.def(
+      "gelu_backward(Tensor dy, Tensor x, bool is_tanh, bool with_output, bool with_sums) -> "
+      "(Tensor, Tensor, Tensor)");
 }
 
 Activation activation_from_name(const std::string& name) {
@@ -184,12 +200,12 @@ at::Tensor activate(const at::Tensor& x, const HiddenActivation& activation) {
 }
 
 ActivatedAgain activate_again(const at::Tensor& x, const at::Tensor& dy,
-                              const HiddenActivation& activation) {
+                              const HiddenActivation& activation, bool wants_output) {
   const bool is_tanh = activation.kind == Activation::kGeluTanh;
   if (!activation.is_gated && (is_tanh || activation.kind == Activation::kGelu) &&
       has_gpu_gelu(x)) {
-    auto [dx, y] = gpu_gelu_backward(dy, x.contiguous(), is_tanh, /*with_output=*/true);
-    return {y, dx};
+    return gpu_gelu_backward(dy, x.contiguous(), is_tanh,
+                             {.output = wants_output, .row_sums = true});
   }
   if (!activation.is_gated && activation.kind == Activation::kGelu && has_cpu_gelu(x)) {
     return cpu_gelu_again(x.contiguous(), dy.contiguous());
@@ -197,7 +213,7 @@ ActivatedAgain activate_again(const at::Tensor& x, const at::Tensor& dy,
   const at::AutoGradMode records(true);
   const auto before = x.detach().set_requires_grad(true);
   const auto after = activate(before, activation);
-  return {after.detach(), torch::autograd::grad({after}, {before}, {dy}).front()};
+  return {after.detach(), torch::autograd::grad({after}, {before}, {dy}).front(), {}};
 }
 
 }  // namespace fovea::kernels

@@ -29,12 +29,13 @@ struct HiddenActivation {
 at::Tensor activate(const at::Tensor& x, const HiddenActivation& activation);
 
 struct ActivatedAgain {
-  at::Tensor y;   // activate(x), to the bit
-  at::Tensor dx;  // the gradient of x
+  at::Tensor y;         // activate(x), to the bit; undefined where it is not wanted
+  at::Tensor dx;        // the gradient of x
+  at::Tensor row_sums;  // of dx over all dims but the last, [F] float32; undefined: nobody has them
 };
-// For a backward pass that did not keep y. dy: the gradient of y. GELU is one pass over memory on a
-// GPU, and in bfloat16 with AVX-512 BF16.
+// Of a backward pass that kept x. dy: the gradient of y. GELU is one pass over memory on a GPU,
+// which gives the sums as well, and in bfloat16 with AVX-512 BF16.
 ActivatedAgain activate_again(const at::Tensor& x, const at::Tensor& dy,
-                              const HiddenActivation& activation);
+                              const HiddenActivation& activation, bool wants_output = true);
 
 }  // namespace fovea::kernels

@@ -38,6 +38,7 @@ constexpr int64_t kNormRowsPerPartial = 64;
 
 using OptionalTensor = std::optional<at::Tensor>;
 using Tensors3 = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+using Tensors4 = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 // x: [M, D] -> y [M, D], mean and rstd [M] float32.
 const auto& norm_op() {
@@ -47,11 +48,12 @@ const auto& norm_op() {
   return op;
 }
 
-// dy, x: [M, D] -> dx [M, D], gradients of weight and bias [D] float32, undefined without one.
+// dy, x, dskip: [M, D] -> dx + dskip [M, D], gradients of weight and bias [D] float32, undefined
+// without one; with dskip, which is for GPUs, the sums of the first over rows [D] float32.
 const auto& norm_backward_op() {
   static const auto op =
-      find_operator<Tensors3(const at::Tensor&, const at::Tensor&, const OptionalTensor&,
-                             const at::Tensor&, const at::Tensor&, bool)>(
+      find_operator<Tensors4(const at::Tensor&, const at::Tensor&, const OptionalTensor&,
+                             const at::Tensor&, const at::Tensor&, bool, const OptionalTensor&)>(
           "fovea::layer_norm_backward");
   return op;
 }
@@ -115,8 +117,10 @@ Tensors3 forward_cpu(const at::Tensor& x, const OptionalTensor& weight, const Op
 }
 
 // fovea::layer_norm_backward on the CPU and on the meta device.
-Tensors3 backward_cpu(const at::Tensor& dy, const at::Tensor& x, const OptionalTensor& weight,
-                      const at::Tensor& mean, const at::Tensor& rstd, bool has_bias) {
+Tensors4 backward_cpu(const at::Tensor& dy, const at::Tensor& x, const OptionalTensor& weight,
+                      const at::Tensor& mean, const at::Tensor& rstd, bool has_bias,
+                      const OptionalTensor& dskip) {
+  FOVEA_CHECK(!dskip, "layer_norm_backward on the CPU is of the norm alone");
   const int64_t M = x.size(0), D = x.size(1);
   const int64_t partials = (M + kNormRowsPerPartial - 1) / kNormRowsPerPartial;
   const auto dx = at::empty_like(x);
@@ -124,7 +128,7 @@ Tensors3 backward_cpu(const at::Tensor& dy, const at::Tensor& x, const OptionalT
   const auto dweight = weight ? at::zeros({partials, D}, options) : at::Tensor();
   const auto dbias = has_bias ? at::zeros({partials, D}, options) : at::Tensor();
   const auto sums = [&](const at::Tensor& x) { return x.defined() ? sum_rows(x) : x; };
-  if (x.is_meta()) return {dx, sums(dweight), sums(dbias)};
+  if (x.is_meta()) return {dx, sums(dweight), sums(dbias), {}};
   const auto* weights = data_or_null(weight);
   const auto* means = mean.const_data_ptr<float>();
   const auto* rstds = rstd.const_data_ptr<float>();
@@ -154,31 +158,49 @@ Tensors3 backward_cpu(const at::Tensor& dy, const at::Tensor& x, const OptionalT
       }
     }
   });
-  return {dx, sums(dweight), sums(dbias)};
+  return {dx, sums(dweight), sums(dbias), {}};
 }
 
 // Parameters are optional because Function does not take undefined tensors.
 class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
  public:
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const OptionalTensor& weight,
-                            const OptionalTensor& bias, double eps,
-                            std::optional<NormedRows>* made_of) {
+  // -> the output, and where the skip is wanted x.
+  static variable_list forward(AutogradContext* ctx, const at::Tensor& x,
+                               const OptionalTensor& weight, const OptionalTensor& bias, double eps,
+                               bool wants_skip, std::optional<NormedRows>* made_of) {
     const auto rows = x.reshape({-1, x.size(-1)}).contiguous();  // [M, D]
     const WorkScope work("fovea::layer_norm", 0, 2 * bytes_of({rows}));
     const auto [y, mean, rstd] = norm_op().call(rows, weight, bias, eps);
     ctx->save_for_backward(
         {rows, weight.value_or(at::Tensor()), mean, rstd, bias.value_or(at::Tensor())});
+    ctx->set_materialize_grads(false);
     if (made_of) *made_of = {rows, weight.value_or(at::Tensor()), bias.value_or(at::Tensor()), eps};
-    return y.view(x.sizes());
+    variable_list results = {y.view(x.sizes())};
+    if (wants_skip) results.push_back(x);
+    return results;
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const auto saved = ctx->get_saved_variables();
-    const auto dy = gradients[0].reshape({-1, gradients[0].size(-1)}).contiguous();  // [M, D]
-    const WorkScope work("fovea::layer_norm_backward", 0, 3 * bytes_of({dy}));
-    const auto [dx, dweight, dbias] = norm_backward_op().call(
-        dy, saved[0], where_defined(saved[1]), saved[2], saved[3], saved[4].defined());
-    return {dx.view(gradients[0].sizes()), dweight, dbias, {}, {}};
+    const bool has_skip = gradients.size() > 1 && gradients[1].defined();
+    variable_list result(6);
+    if (!gradients[0].defined()) {  // nobody has used the output
+      if (has_skip) result[0] = gradients[1];
+      return result;
+    }
+    const auto as_rows = [](const at::Tensor& x) {
+      return x.reshape({-1, x.size(-1)}).contiguous();  // [M, D]
+    };
+    const auto dy = as_rows(gradients[0]);
+    const auto dskip = has_skip ? OptionalTensor(as_rows(gradients[1])) : std::nullopt;
+    const WorkScope work("fovea::layer_norm_backward", 0, (has_skip ? 4 : 3) * bytes_of({dy}));
+    const auto [dx, dweight, dbias, sums] = norm_backward_op().call(
+        dy, saved[0], where_defined(saved[1]), saved[2], saved[3], saved[4].defined(), dskip);
+    result[0] = dx.view(gradients[0].sizes());
+    if (sums.defined()) hang_row_sums(result[0], sums);
+    result[1] = dweight;
+    result[2] = dbias;
+    return result;
   }
 };
 
@@ -205,7 +227,7 @@ TORCH_LIBRARY_FRAGMENT(fovea, m) {
       "layer_norm(Tensor x, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)");
   m.def(
       "layer_norm_backward(Tensor dy, Tensor x, Tensor? weight, Tensor mean, Tensor rstd, bool "
-      "has_bias) -> (Tensor, Tensor, Tensor)");
+      "has_bias, Tensor? dskip) -> (Tensor, Tensor, Tensor, Tensor)");
 }
 TORCH_LIBRARY_IMPL(fovea, CPU, m) {
   m.impl("layer_norm", forward_cpu);
@@ -217,13 +239,16 @@ TORCH_LIBRARY_IMPL(fovea, Meta, m) {
 }
 
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                      double eps, std::optional<NormedRows>* rows) {
+                      double eps, NormedInput* told) {
   check_length("layer_norm", "weight", x, weight);
   check_length("layer_norm", "bias", x, bias);
   if (has_norm_kernel(x) && x.numel() > 0) {
-    auto y = LayerNormFunction::apply(x, as_float(weight), as_float(bias), eps, rows);
-    if (rows && !y.requires_grad()) rows->reset();
-    return y;
+    const bool wants_skip = told && x.is_cuda();
+    const auto made = LayerNormFunction::apply(x, as_float(weight), as_float(bias), eps, wants_skip,
+                                               told ? &told->rows : nullptr);
+    if (told && !made[0].requires_grad()) told->rows.reset();
+    if (wants_skip) told->skip = made[1];
+    return made[0];
   }
   // libtorch's own: float64, and a GPU without our module or with wider rows. It wants parameters
   // in the dtype of x.

@@ -18,10 +18,18 @@ struct NormedRows {
   bool are_there() const;
 };
 
-// x: [..., D], weight and bias: [D] or undefined -> [..., D] in the dtype of x. rows: becomes what
-// they are made of; none where no gradient is taken of them, or where they cannot be made again.
+// What layer_norm tells whoever takes its output into a product, and adds x to what comes of that.
+struct NormedInput {
+  std::optional<NormedRows> rows;  // none where no gradient is taken, or they cannot be made again
+  // x once more, where its gradient joins that of the norm in the pass that makes it (on a GPU);
+  // undefined elsewhere.
+  at::Tensor skip;
+};
+
+// x: [..., D], weight and bias: [D] or undefined -> [..., D] in the dtype of x. input: what of it
+// is told.
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                      double eps, std::optional<NormedRows>* rows = nullptr);
+                      double eps, NormedInput* told = nullptr);
 
 // -> [M, D], the bits that there were.
 at::Tensor norm_again(const NormedRows& normed);

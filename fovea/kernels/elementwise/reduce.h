@@ -11,4 +11,10 @@ namespace fovea::kernels {
 // on M alone; elsewhere it is libtorch's.
 at::Tensor sum_rows(const at::Tensor& x);
 
+// Sums over all dims but the last one of x, [N] float32, that came on the way when x was written:
+// whoever gets x, as a gradient that a bias was added to, need not read it for them. They hang on
+// this tensor alone, on no view or copy of it, until it is written to again.
+void hang_row_sums(const at::Tensor& x, const at::Tensor& sums);
+at::Tensor hanging_row_sums(const at::Tensor& x);  // undefined: none
+
 }  // namespace fovea::kernels

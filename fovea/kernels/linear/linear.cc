@@ -13,6 +13,7 @@
 #include "fovea/kernels/linear/matrix_products.h"
 #include "fovea/kernels/linear/weight_copies.h"
 #include "fovea/kernels/operators.h"
+#include "fovea/kernels/recompute_cheap.h"
 #include "fovea/kernels/work_scope.h"
 
 // M rows (all leading dims together), K input width, N output width.
@@ -46,24 +47,34 @@ at::Tensor as_rows(const at::Tensor& x) {
   return x.reshape({c10::multiply_integers(x.sizes().slice(0, x.dim() - 1)), x.size(-1)});
 }
 
-// What the backward pass makes of the x that the forward one kept.
+// What a product was of, as far as the forward pass kept it.
+struct KeptInput {
+  at::Tensor x;     // [M, K] as it was given, or what a norm made that of
+  at::Tensor rows;  // [M, K] as the product got them; undefined: to be made again
+};
+
+// What the backward pass makes of that.
 struct InputOfBackward {
   at::Tensor rows;      // [M, K] as the product got them
   at::Tensor gradient;  // of x as it was given; undefined where it is not needed
+  at::Tensor row_sums;  // of the gradient, where they came on the way
 };
 
 InputOfBackward input_of_backward(const at::Tensor& dy, const at::Tensor& weight,
-                                  const at::Tensor& kept,
+                                  const KeptInput& kept,
                                   const std::optional<HiddenActivation>& activation,
                                   bool needs_gradient) {
-  if (!needs_gradient) return {activation ? activate(kept, *activation) : kept, {}};
-  if (!activation) return {kept, logged_input_gradient(dy, weight)};
-  if (takes_gelu_gradient(case_of_gradient(dy, weight.size(1)), *activation)) {
-    return {activate(kept, *activation), logged_input_gradient(dy, weight, kept)};
+  const auto rows = [&] { return kept.rows.defined() ? kept.rows : activate(kept.x, *activation); };
+  if (!activation) {
+    return {kept.rows, needs_gradient ? logged_input_gradient(dy, weight) : at::Tensor(), {}};
   }
-  const auto [rows, gradient] =
-      activate_again(kept, logged_input_gradient(dy, weight), *activation);
-  return {rows, gradient};
+  if (!needs_gradient) return {rows(), {}, {}};
+  if (takes_gelu_gradient(case_of_gradient(dy, weight.size(1)), *activation)) {
+    return {rows(), logged_input_gradient(dy, weight, kept.x), {}};
+  }
+  const auto again = activate_again(kept.x, logged_input_gradient(dy, weight), *activation,
+                                    /*wants_output=*/!kept.rows.defined());
+  return {kept.rows.defined() ? kept.rows : again.y, again.dx, again.row_sums};
 }
 
 // What is done besides a product.
@@ -82,9 +93,10 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
                             const std::optional<at::Tensor>& residual,
                             const AroundProduct& around) {
     const auto& activation = around.activation;
-    const auto rows = as_rows(x);  // [M, K], or what the activation makes that of
+    const auto given = as_rows(x);                    // [M, K], or what is activated to that
+    const auto rows = activated_rows(given, around);  // [M, K]
     ctx->saved_data["has_residual"] = residual.has_value();
-    keep(*ctx, rows, weight, around.normed);
+    keep(*ctx, {.x = given, .rows = rows}, weight, around);
     if (bias) ctx->saved_data["bias_dtype"] = bias->scalar_type();
     if (activation) {
       ctx->saved_data["activation"] = static_cast<int64_t>(activation->kind);
@@ -92,33 +104,36 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     }
     auto shape = x.sizes().vec();
     shape.back() = weight.size(0);
-    return product_of(activated_rows(rows, around), weight, bias, residual, around).view(shape);
+    return product_of(rows, weight, bias, residual, around).view(shape);
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const auto saved = ctx->get_saved_variables();
-    const auto& weight = saved[1];  // [N, K]
+    const auto& weight = saved[kWeight];  // [N, K]
     const bool needs_weight = ctx->needs_input_grad(1);
     const auto bias_dtype = ctx->saved_data.find("bias_dtype");
     const bool needs_bias = bias_dtype != ctx->saved_data.end() && ctx->needs_input_grad(2);
     const auto dy = as_rows(gradients[0]).contiguous();  // [M, N]
-    auto x = input_of_backward(dy, weight, saved[0], activation_of(*ctx), ctx->needs_input_grad(0));
-    const auto eps = ctx->saved_data.find("norm_eps");
-    if (needs_weight && eps != ctx->saved_data.end()) {
-      x.rows = norm_again({saved[0], saved[2], saved[3], eps->second.toDouble()});
+    const auto norm_eps = ctx->saved_data.find("norm_eps");
+    auto x = input_of_backward(dy, weight, {saved[kX], saved[kRows]}, activation_of(*ctx),
+                               ctx->needs_input_grad(0));
+    if (needs_weight && norm_eps != ctx->saved_data.end()) {
+      x.rows = norm_again(
+          {saved[kX], saved[kNormWeight], saved[kNormBias], norm_eps->second.toDouble()});
     }
     variable_list result(5);
     if (ctx->saved_data["has_residual"].toBool()) result[3] = gradients[0];
     if (x.gradient.defined()) {
       auto shape = gradients[0].sizes().vec();
-      shape.back() = saved[0].size(1);
+      shape.back() = x.gradient.size(1);
       result[0] = x.gradient.view(shape);
+      if (x.row_sums.defined()) hang_row_sums(result[0], x.row_sums);
     }
-    at::Tensor bias;
+    auto bias = needs_bias ? hanging_row_sums(gradients[0]) : at::Tensor();
     if (needs_weight) {
-      const auto found = logged_weight_gradients(dy, x.rows, weight, needs_bias);
+      const auto found = logged_weight_gradients(dy, x.rows, weight, needs_bias && !bias.defined());
       result[1] = found.weight.to(weight.scalar_type());
-      bias = found.bias;
+      if (found.bias.defined()) bias = found.bias;
     }
     if (needs_bias) {
       if (!bias.defined()) {
@@ -131,12 +146,22 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
   }
 
  private:
-  // What a norm made can be made again of what the norm keeps anyhow.
-  static void keep(AutogradContext& ctx, const at::Tensor& rows, const at::Tensor& weight,
-                   const std::optional<NormedRows>& normed) {
-    if (!normed) return ctx.save_for_backward({rows, weight});
-    ctx.save_for_backward({normed->x, weight, normed->weight, normed->bias});
-    ctx.saved_data["norm_eps"] = normed->eps;
+  // Places of what is saved.
+  enum Saved : size_t { kX, kWeight, kRows, kNormWeight, kNormBias };
+
+  // What a norm or an activation made is kept, or can be made again of what there is anyhow.
+  static void keep(AutogradContext& ctx, const KeptInput& input, const at::Tensor& weight,
+                   const AroundProduct& around) {
+    const bool is_made = around.normed || around.activation;
+    const bool is_kept = !is_made || is_kept_for_backward(input.rows);
+    const auto rows = is_kept ? input.rows : at::Tensor();
+    if (is_kept || !around.normed) {
+      const auto given = around.activation ? input.x : at::Tensor();
+      return ctx.save_for_backward({given, weight, rows, {}, {}});
+    }
+    ctx.save_for_backward(
+        {around.normed->x, weight, {}, around.normed->weight, around.normed->bias});
+    ctx.saved_data["norm_eps"] = around.normed->eps;
   }
 
   static at::Tensor activated_rows(const at::Tensor& x, const AroundProduct& around) {
@@ -150,7 +175,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
                                const std::optional<at::Tensor>& residual,
                                const AroundProduct& around) {
     const auto factor = own_weight(weight, rows.scalar_type());
-    const auto own_bias = bias ? bias->to(rows.scalar_type()) : at::Tensor();
+    const auto own_bias = bias ? own_weight(*bias, rows.scalar_type()) : at::Tensor();
     const auto added = residual ? as_rows(*residual) : at::Tensor();
     const int64_t made = rows.size(0) * weight.size(0) * rows.itemsize();
     const WorkScope work("fovea::linear", flops_of_product(rows.size(0), weight),
@@ -188,7 +213,8 @@ void check_residual(const at::Tensor& residual, const at::Tensor& x, const at::T
 }
 
 std::optional<NormedRows> rows_that_are_there(const LinearInput& input) {
-  return input.normed && input.normed->are_there() ? input.normed : std::nullopt;
+  const auto& rows = input.normed.rows;
+  return rows && rows->are_there() ? rows : std::nullopt;
 }
 
 }  // namespace

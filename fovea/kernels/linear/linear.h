@@ -12,14 +12,21 @@
 namespace fovea::kernels {
 
 // What a product is of: a tensor, or what layer_norm has made, of which the backward pass keeps
-// what the norm keeps anyhow, and norms again.
+// what the norm keeps anyhow, and norms again where memory is short (recompute_cheap.h).
 struct LinearInput {
   LinearInput(at::Tensor tensor) : x(std::move(tensor)) {}  // NOLINT: as a tensor
-  LinearInput(at::Tensor tensor, std::optional<NormedRows> rows)
-      : x(std::move(tensor)), normed(std::move(rows)) {}
+  LinearInput(at::Tensor tensor, NormedInput made_of)
+      : x(std::move(tensor)), normed(std::move(made_of)) {}
+
+  // `residual`, or where that is what the norm was of, the norm's skip, whose gradient costs no
+  // pass of its own.
+  at::Tensor skip_for(const at::Tensor& residual, const at::Tensor& norm_input) const {
+    const bool is_same = residual.defined() && residual.is_same(norm_input);
+    return is_same && normed.skip.defined() ? normed.skip : residual;
+  }
 
   at::Tensor x;  // [..., K]
-  std::optional<NormedRows> normed;
+  NormedInput normed;
 };
 
 // y = x W^T + b (+ residual). x: [..., K], weight: [N, K], bias: [N] or undefined, residual: as y,
@@ -43,8 +50,9 @@ HiddenFeatures linear_to_activation(const LinearInput& x, const HiddenActivation
 
 // linear(activate(x.before, activation), weight, bias, residual), to the bit, its gradients too;
 // but on a GPU the gradient through gelu_tanh is taken before the product that it comes from is
-// rounded. The backward pass keeps x.before alone, and activates again what it needs: a third of
-// what a block of a ViT keeps is not kept, for a hundredth of the time.
+// rounded. Where memory is short (recompute_cheap.h) the backward pass keeps x.before alone, and
+// activates again what it needs: a third of what a block of a ViT keeps is not kept, for a
+// hundredth of the time.
 at::Tensor linear_of_activation(const HiddenFeatures& x, const HiddenActivation& activation,
                                 const at::Tensor& weight, const at::Tensor& bias,
                                 const at::Tensor& residual = {});

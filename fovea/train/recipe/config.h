@@ -37,6 +37,7 @@ struct DeviceConfig {
   std::string attention = "auto";
   std::string fp8 = "off";
   std::string cuda_graph = "off";
+  std::string recompute_cheap = "auto";
   int64_t threads = 0;
 
   template <class Visitor, class Self>
@@ -67,6 +68,11 @@ struct DeviceConfig {
             "results, with less work of the host for each step; on: say as a warning where that "
             "cannot be; auto: where it can be",
             {.choices = {"off", "on", "auto"}});
+    v.field("recompute_cheap", self.recompute_cheap,
+            "make the outputs of norms and activations again in backward instead of keeping them, "
+            "a third of what a block keeps; the same bits; auto: on the CPU, and on a GPU from "
+            "half of its memory on",
+            {.choices = {"auto", "on", "off"}});
     v.field("threads", self.threads,
             "threads of the CPU kernels; 0: one for each core of this process",
             {.min = 0, .max = 1024});
