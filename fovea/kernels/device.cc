@@ -14,6 +14,8 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/program_files.h"
+#include "fovea/kernels/cuda/module.h"
+#include "fovea/kernels/linear/product_choices.h"
 
 namespace fovea::kernels {
 namespace {
@@ -64,6 +66,10 @@ CudaBackend load() {
     return {.reason = fmt::format("{} is loaded, but libtorch sees no GPU; check nvidia-smi and "
                                   "CUDA_VISIBLE_DEVICES",
                                   module->string())};
+  }
+  if (auto* const use = reinterpret_cast<decltype(&fovea_use_product_choices)>(
+          dlsym(RTLD_DEFAULT, "fovea_use_product_choices"))) {
+    use(&product_choices());
   }
   return {.is_loaded = true,
           .num_devices = num_devices,

@@ -12,7 +12,7 @@
 
 #include "fovea/core/json.h"
 #include "fovea/core/log.h"
-#include "fovea/kernels/attention/attention_table.h"
+#include "fovea/kernels/measured_choices.h"
 #include "fovea/optim/schedules.h"
 #include "fovea/train/evaluate/evaluator.h"
 #include "fovea/train/recipe/run_folder.h"
@@ -61,7 +61,7 @@ struct Trainer::Run {
   optim::Schedule schedule;
   RunFolder folder;  // from here on: a recipe that the data shows to be faulty leaves none
   LogFile log_file;
-  kernels::KeptAttentionTable attention;  // what is measured on a GPU, for when the run goes on
+  kernels::KeptChoices attention, products;  // measured on a GPU, for when the run goes on
   std::unique_ptr<FeatureCache> validation_cache;
   DataSource validation;
   std::unique_ptr<FeatureSource> backbone;  // frozen, without a cache

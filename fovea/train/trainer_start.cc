@@ -4,6 +4,8 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/stop_signals.h"
+#include "fovea/kernels/attention/attention_table.h"
+#include "fovea/kernels/linear/product_choices.h"
 #include "fovea/train/bench/model_summary.h"
 #include "fovea/train/ranks.h"
 #include "fovea/train/run/run_length.h"
@@ -49,7 +51,10 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode,
       schedule(config.schedule, optim::base_lr(config.optim), num_steps),
       folder(config, world.is_first() ? FolderRole::kOwner : FolderRole::kGuest),
       log_file(folder.file(own_file_name("train", "log", world)).string()),
-      attention(folder.file(own_file_name("attention", "json", world)).string()),
+      attention(kernels::attention_table().choices(),
+                folder.file(own_file_name("attention", "json", world)).string()),
+      products(kernels::product_choices(),
+               folder.file(own_file_name("products", "json", world)).string()),
       validation_cache(validation_cache_of(config, *training.dataset, data_shard(mesh))),
       validation(validation_cache ? validation_cache->source()
                                   : open_validation_data(config, training.dataset->class_names(),

@@ -108,15 +108,15 @@ TEST(AttentionTableTest, ARunThatGoesOnTakesWhatItMeasuredBefore) {
   {
     AttentionTable table;
     table.fastest(with_batch(1), kFused, first.timer());  // before: another run's
-    table.keep_in(path);
+    table.choices().keep_in(path);
     EXPECT_FALSE(table.find(with_batch(1)));
     table.fastest(kShapeOfVit, kFused, first.timer());
     table.fastest(with_batch(2), kFused, first.timer());
-    table.stop_keeping();
+    table.choices().stop_keeping();
     table.fastest(with_batch(3), kFused, first.timer());
   }
   AttentionTable table;
-  table.keep_in(path);
+  table.choices().keep_in(path);
   Times changed(1, 2, 3);  // the machine is busy with something else this time
   EXPECT_EQ(table.fastest(kShapeOfVit, kFused, changed.timer()), AttentionKernel::kCudnn);
   EXPECT_EQ(table.find(with_batch(2)), AttentionKernel::kCudnn);
@@ -132,7 +132,7 @@ TEST(AttentionTableTest, AFileThatIsNoTableIsNamedAndMadeAnew) {
     write_file_atomic(path, text);
     const LogFile log(folder.file("log"));
     AttentionTable table;
-    table.keep_in(path);
+    table.choices().keep_in(path);
     const auto said = read_file(folder.file("log"), 1 << 20);
     EXPECT_THAT(said, testing::HasSubstr("attention.json: ")) << text;
     EXPECT_THAT(said, testing::HasSubstr("no longer bit for bit")) << text;

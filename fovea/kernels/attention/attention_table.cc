@@ -3,14 +3,9 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <filesystem>
 #include <limits>
 
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
-#include "fovea/core/files.h"
-#include "fovea/core/json.h"
-#include "fovea/core/log.h"
 #include "fovea/kernels/attention/attention_state.h"
 
 namespace fovea::kernels {
@@ -24,20 +19,6 @@ std::optional<AttentionKernel> kernel_of_name(const std::string& name) {
     if (name == attention_kernel_name(kernel)) return kernel;
   }
   return {};
-}
-
-constexpr uint64_t kMaxBytes = 1 << 20;  // some thousand shapes
-
-// What keep() wrote.
-std::map<std::string, AttentionKernel> read_kernels(const std::string& path) {
-  const auto table = parse_json(read_file(path, kMaxBytes), path, /*max_depth=*/1);
-  std::map<std::string, AttentionKernel> kernels;
-  for (const auto& [shape, name] : JsonValue(table, path).members()) {
-    const auto kernel = kernel_of_name(name.text());
-    if (!kernel) name.refuse("flash, cudnn, efficient or math");
-    kernels[shape] = *kernel;
-  }
-  return kernels;
 }
 
 }  // namespace
@@ -62,10 +43,15 @@ std::string AttentionShape::name() const {
                      has_gradient ? " with gradients" : "");
 }
 
+AttentionTable::AttentionTable()
+    : choices_(
+          "kernels of attention",
+          [](const std::string& name) { return kernel_of_name(name).has_value(); },
+          "flash, cudnn, efficient or math") {}
+
 std::optional<AttentionKernel> AttentionTable::find(const AttentionShape& shape) const {
-  const std::lock_guard lock(mutex_);
-  const auto known = kernels_.find(shape.name());
-  return known == kernels_.end() ? std::nullopt : std::optional(known->second);
+  const auto known = choices_.find(shape.name());
+  return known ? kernel_of_name(*known) : std::nullopt;
 }
 
 AttentionKernel AttentionTable::fastest(const AttentionShape& shape,
@@ -74,8 +60,7 @@ AttentionKernel AttentionTable::fastest(const AttentionShape& shape,
   if (const auto known = find(shape)) return *known;
   if (candidates.size() < 2) {
     const auto only = candidates.empty() ? AttentionKernel::kMath : candidates.front();
-    const std::lock_guard lock(mutex_);
-    return kernels_.try_emplace(shape.name(), only).first->second;
+    return keep(shape, only, "");
   }
   // Without the lock: the backward pass of what is measured may run in another thread.
   auto best = AttentionKernel::kMath;
@@ -89,41 +74,15 @@ AttentionKernel AttentionTable::fastest(const AttentionShape& shape,
       best = kernel;
     }
   }
-  log_info(fmt::format("attention of {} takes {}: {}", shape.name(), attention_kernel_name(best),
-                       times.substr(2)));
-  return keep(shape.name(), best);
+  return keep(shape, best,
+              fmt::format("attention of {} takes {}: {}", shape.name(), attention_kernel_name(best),
+                          times.substr(2)));
 }
 
-AttentionKernel AttentionTable::keep(const std::string& shape, AttentionKernel kernel) {
-  const std::lock_guard lock(mutex_);
-  const auto [known, is_new] = kernels_.try_emplace(shape, kernel);
-  if (is_new && !path_.empty()) {
-    nlohmann::json table = nlohmann::json::object();
-    for (const auto& [name, taken] : kernels_) table[name] = attention_kernel_name(taken);
-    write_file_atomic(path_, json_text(table, 2) + "\n");
-  }
-  return known->second;  // another thread's, where that was first
-}
-
-void AttentionTable::keep_in(const std::string& path) {
-  std::map<std::string, AttentionKernel> kernels;
-  try {
-    if (is_there(path)) kernels = read_kernels(path);
-  } catch (const DataError& error) {
-    log_warning(fmt::format(
-        "{}; kernels of attention are measured again: where others are the fastest now, a run that "
-        "goes on is rounded otherwise from here on, and no longer bit for bit what it would have "
-        "been",
-        error.what()));
-  }
-  const std::lock_guard lock(mutex_);
-  kernels_ = std::move(kernels);
-  path_ = path;
-}
-
-void AttentionTable::stop_keeping() {
-  const std::lock_guard lock(mutex_);
-  path_.clear();
+AttentionKernel AttentionTable::keep(const AttentionShape& shape, AttentionKernel kernel,
+                                     const std::string& times) {
+  const auto kept = choices_.keep(shape.name(), attention_kernel_name(kernel), times);
+  return kernel_of_name(kept).value();
 }
 
 AttentionTable& attention_table() { return attention_state().table; }

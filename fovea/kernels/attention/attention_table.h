@@ -1,5 +1,5 @@
 // Which of a GPU's kernels of attention is the fastest for a shape: measured where the shape is
-// first met, and kept from then on, also in a file from start to start of a run.
+// first met, and kept from then on.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -7,11 +7,11 @@
 #include <compare>
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
+
+#include "fovea/kernels/measured_choices.h"
 
 namespace fovea::kernels {
 
@@ -35,40 +35,28 @@ class AttentionTable {
   // Seconds that a kernel takes for the shape; infinity where it fails.
   using Timer = std::function<double(AttentionKernel)>;
 
+  AttentionTable();
+
   // Of an earlier fastest(), or of the file.
   std::optional<AttentionKernel> find(const AttentionShape& shape) const;
 
   // The fastest of the kernels that take the shape, of equal ones the first; without any, or where
-  // all fail, plain products. What was measured is logged and written to the file; of a single one
-  // no time is taken.
+  // all fail, plain products. What was measured is logged and kept; of a single one no time is
+  // taken.
   AttentionKernel fastest(const AttentionShape& shape, std::span<const AttentionKernel> candidates,
                           const Timer& timer);
 
-  // From now on the table is that of the file, where there is one, and what is measured is written
-  // to it. A damaged file is one that is not there, and a warning says what that costs.
-  void keep_in(const std::string& path);
-  // The table stays, the file is left alone.
-  void stop_keeping();
+  ChoiceTable& choices() { return choices_; }
 
  private:
   // -> what stands for the shape.
-  AttentionKernel keep(const std::string& shape, AttentionKernel kernel);
+  AttentionKernel keep(const AttentionShape& shape, AttentionKernel kernel,
+                       const std::string& times);
 
-  mutable std::mutex mutex_;
-  std::map<std::string, AttentionKernel> kernels_;  // by the shape's name
-  std::string path_;                                // empty: none
+  ChoiceTable choices_;  // by the shape's name
 };
 
 // The one of this process.
 AttentionTable& attention_table();
-
-// While alive the table of this process is kept in a file.
-class KeptAttentionTable {
- public:
-  explicit KeptAttentionTable(const std::string& path) { attention_table().keep_in(path); }
-  ~KeptAttentionTable() { attention_table().stop_keeping(); }
-  KeptAttentionTable(const KeptAttentionTable&) = delete;
-  KeptAttentionTable& operator=(const KeptAttentionTable&) = delete;
-};
 
 }  // namespace fovea::kernels
