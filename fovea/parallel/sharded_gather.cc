@@ -8,6 +8,8 @@
 namespace fovea::parallel {
 namespace {
 
+constexpr int kMostAhead = 2;  // pieces on their way beside the one that is used
+
 void take_memory(const at::Tensor& buffer) {
   auto* storage = buffer.storage().unsafeGetStorageImpl();
   const auto bytes = static_cast<size_t>(buffer.numel()) * buffer.element_size();
@@ -96,6 +98,14 @@ void ShardedParams::State::release(size_t k) {
   pieces[k].is_there = false;
 }
 
+// after: which piece is used after which.
+void ShardedParams::State::fetch_ahead(size_t k, const std::vector<std::optional<size_t>>& after) {
+  for (int i = 0; i < kMostAhead && after[k]; ++i) {
+    k = *after[k];
+    if (!pieces[k].is_there) start_gather(k);
+  }
+}
+
 void ShardedParams::State::before_unit(size_t k) {
   const std::lock_guard lock(mutex);
   if (inference_order != nullptr) inference_order->push_back(k);
@@ -109,7 +119,7 @@ void ShardedParams::State::before_unit(size_t k) {
     last_unit = k;
     forward_order.push_back(k);
   }
-  if (next_of[k] && !pieces[*next_of[k]].is_there) start_gather(*next_of[k]);
+  fetch_ahead(k, next_of);
 }
 
 void ShardedParams::State::after_unit(size_t k, const at::Tensor& y) {
@@ -127,7 +137,7 @@ void ShardedParams::State::after_unit(size_t k, const at::Tensor& y) {
 void ShardedParams::State::before_unit_backward(size_t k) {
   const std::lock_guard lock(mutex);
   need(k);
-  if (previous_of[k] && !pieces[*previous_of[k]].is_there) start_gather(*previous_of[k]);
+  fetch_ahead(k, previous_of);
 }
 
 void ShardedParams::values_changed(bool has_copy) {

@@ -86,7 +86,7 @@ struct ShardOptions {
 // tensor, at the same version, whatever was freed in between.
 //
 // A piece of a unit is gathered before the unit's forward, and again when the gradient of its
-// output comes; the one that follows it (as in the forward before) is on its way by then. It is
+// output comes; the two that follow it (as in the forward before) are on their way by then. It is
 // freed after forward, and when its last gradient is there. Gradients are reduce-scattered piece by
 // piece while backward goes on, in one order on all ranks: that of the forward turned round, then
 // the pieces of no unit from the last to the first. All ranks have to use units in one order; a

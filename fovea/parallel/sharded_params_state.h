@@ -62,6 +62,7 @@ struct ShardedParams::State : std::enable_shared_from_this<State> {
   void finish_gather(size_t k);
   void need(size_t k);
   void release(size_t k);
+  void fetch_ahead(size_t k, const std::vector<std::optional<size_t>>& after);
   void before_unit(size_t k);
   void after_unit(size_t k, const at::Tensor& y);
   void before_unit_backward(size_t k);

@@ -10,7 +10,7 @@
 namespace fovea::parallel {
 namespace {
 
-constexpr size_t kMostUnderWay = 1;  // reductions, each with buffers of its own
+constexpr size_t kMostUnderWay = 2;  // reductions, each with buffers of its own
 
 }  // namespace
 
