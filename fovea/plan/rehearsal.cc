@@ -85,6 +85,9 @@ RankMemory memory_of(const train::MeshState& state) {
   if (state.shards && state.shards->has_outer_parts()) {
     for (const auto& [name, share] : state.shards->shares()) parameters.push_back(share);
   }
+  if (state.shards && state.shards->buffers().copy.defined()) {
+    parameters.push_back(state.shards->buffers().copy);
+  }
   auto& of_parts = is_offloaded(state) ? result.host.parameters : result.parameters;
   of_parts = bytes_of(parameters) - (is_offloaded(state) ? result.parameters : 0);
   return result;

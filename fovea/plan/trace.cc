@@ -57,7 +57,7 @@ class TracedRanks : public parallel::Communicator {
                 .what = request.what});
     at::Tensor copy;
     if (backend_ == Backend::kGloo && request.collective == Collective::kReduceScatter) {
-      copy = at::empty_like(request.in);
+      copy = at::empty_like(size() == 2 ? request.out : request.in);  // of two, the other's part
     }
     return std::make_unique<TracedWait>(trace_, static_cast<int64_t>(group_) << 32 | id,
                                         std::move(copy));

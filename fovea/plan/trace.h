@@ -49,7 +49,8 @@ struct Event {
   }
 };
 
-// Whose collectives they are: Gloo sums a copy of what reduce_scatter is given.
+// Whose collectives they are: Gloo sums a copy of what reduce_scatter is given; of two ranks, of
+// the other's part.
 enum class Backend { kNccl, kGloo };
 
 // Counts the work of the thread that it is made in, from then on.

@@ -4,7 +4,6 @@
 
 #include <iostream>
 
-#include "fovea/models/registry.h"
 #include "fovea/plan/live_memory.h"
 #include "fovea/plan/rehearsal.h"
 #include "fovea/train/ranks.h"
@@ -23,8 +22,9 @@ using parallel::ParallelConfig;
 struct Mode {
   const char* name;
   std::array<int64_t, parallel::kNumMeshAxes> mesh;
-  ParallelConfig parallel = {};  // but for the sizes
-  int64_t micro_batch_size = 0;  // 0: the whole part
+  ParallelConfig parallel = {};   // but for the sizes
+  int64_t micro_batch_size = 0;   // 0: the whole part
+  const char* dtype = "float32";  // device.dtype
 };
 
 ParallelConfig with(const std::function<void(ParallelConfig&)>& change) {
@@ -47,6 +47,7 @@ train::TrainConfig config_of(const data::testing::TempDir& folder, const Mode& m
   config.data.drop_last = true;
   config.trainer.ema.enabled = true;
   if (mode.micro_batch_size > 0) config.trainer.micro_batch_size = mode.micro_batch_size;
+  config.device.dtype = mode.dtype;
   config.parallel = mode.parallel;
   config.parallel.dp_replicate = mode.mesh[0];
   config.parallel.dp_shard = mode.mesh[1];
@@ -90,24 +91,10 @@ Measured train_two_steps(const train::TrainConfig& config, const DeviceMesh& mes
   return result;
 }
 
-// Within 5 %, and `slack` bytes.
-void expect_near(int64_t predicted, int64_t measured, int64_t slack, const char* what) {
+void expect_within_5_percent(int64_t predicted, int64_t measured, const char* what) {
   EXPECT_NEAR(static_cast<double>(predicted), static_cast<double>(measured),
-              0.05 * static_cast<double>(measured) + static_cast<double>(slack))
+              0.05 * static_cast<double>(measured))
       << what;
-}
-
-// c10d gathers over Gloo into memory of its own and copies from there: of one block at a time with
-// ZeRO 3, and while a peak is reached or not.
-int64_t bytes_of_a_gather(const train::TrainConfig& config) {
-  if (config.parallel.dp_shard == 1 || config.parallel.zero < 3) return 0;
-  int64_t bytes = 0;
-  for (const auto& item : models::build_model(config.model, at::kMeta)->named_parameters()) {
-    const bool is_of_block =
-        item.key().starts_with("blocks.0.") || item.key().starts_with("encoder.blocks.0.");
-    if (is_of_block) bytes += static_cast<int64_t>(item.value().nbytes());
-  }
-  return bytes;
 }
 
 void compare(parallel::World& world, const char* name, const train::TrainConfig& config,
@@ -117,8 +104,8 @@ void compare(parallel::World& world, const char* name, const train::TrainConfig&
   const DeviceMesh mesh(world, shape);
   const auto measured = train_two_steps(config, mesh);
   EXPECT_EQ(predicted.counts(), measured.counts);
-  expect_near(predicted.memory.state(), measured.state, 0, "state");
-  expect_near(predicted.memory.peak(), measured.peak, bytes_of_a_gather(config), "peak");
+  expect_within_5_percent(predicted.memory.state(), measured.state, "state");
+  expect_within_5_percent(predicted.memory.peak(), measured.peak, "peak");
   if (!world.is_first()) return;
   std::cout << name << ": state " << predicted.memory.state() << " of " << measured.state
             << ", peak " << predicted.memory.peak() << " of " << measured.peak << "\n";
@@ -141,6 +128,7 @@ const auto kSequenceRecompute = with([](ParallelConfig& p) {
 });
 const auto kRing = with([](ParallelConfig& p) { p.cp_method = "ring"; });
 const auto kHalfWire = with([](ParallelConfig& p) { p.reduce_dtype = "bfloat16"; });
+const auto kHalfGathers = with([](ParallelConfig& p) { p.param_dtype = "bfloat16"; });
 const auto kEveryLayer = with([](ParallelConfig& p) { p.min_num_params = 1; });
 const auto kOuter = with([](ParallelConfig& p) { p.shard_outer = "optimizer"; });
 const auto kOuterHalfWire = with([](ParallelConfig& p) {
@@ -151,23 +139,25 @@ const auto kKept = with([](ParallelConfig& p) { p.reshard_after_forward = false;
 
 TEST(PlanRanksTest, TwoRanksDoAsPredicted) {
   parallel::testing::run_ranks(2, [](parallel::World& world) {
-    compare_modes(world, {{"ddp", {2, 1, 1, 1}},
-                          {"ddp, recompute, micro-batches", {2, 1, 1, 1}, kRecompute, 4},
-                          {"ddp, bfloat16", {2, 1, 1, 1}, kHalfWire},
-                          {"zero 1", {1, 2, 1, 1}, kZero1, 8},
-                          {"zero 2", {1, 2, 1, 1}, kZero2, 8},
-                          {"zero 3", {1, 2, 1, 1}},
-                          {"zero 3, five micro-batches", {1, 2, 1, 1}, {}, 3},
-                          {"zero 3, recompute", {1, 2, 1, 1}, kRecompute},
-                          {"zero 3, kept", {1, 2, 1, 1}, kKept},
-                          {"zero 3, every layer", {1, 2, 1, 1}, kEveryLayer, 4},
-                          {"tp", {1, 1, 1, 2}},
-                          {"tp, recompute", {1, 1, 1, 2}, kRecompute},
-                          {"tp and sp", {1, 1, 1, 2}, kSequence, 4},
-                          {"tp, sp, recompute", {1, 1, 1, 2}, kSequenceRecompute},
-                          {"cp", {1, 1, 2, 1}},
-                          {"cp, recompute", {1, 1, 2, 1}, kRecompute},
-                          {"cp in a ring", {1, 1, 2, 1}, kRing}});
+    compare_modes(world,
+                  {{"ddp", {2, 1, 1, 1}},
+                   {"ddp, recompute, micro-batches", {2, 1, 1, 1}, kRecompute, 4},
+                   {"ddp, bfloat16", {2, 1, 1, 1}, kHalfWire},
+                   {"zero 1", {1, 2, 1, 1}, kZero1, 8},
+                   {"zero 2", {1, 2, 1, 1}, kZero2, 8},
+                   {"zero 3", {1, 2, 1, 1}},
+                   {"zero 3, five micro-batches", {1, 2, 1, 1}, {}, 3},
+                   {"zero 3, recompute", {1, 2, 1, 1}, kRecompute},
+                   {"zero 3, kept", {1, 2, 1, 1}, kKept},
+                   {"zero 3, every layer", {1, 2, 1, 1}, kEveryLayer, 4},
+                   {"zero 3, gathered in bfloat16", {1, 2, 1, 1}, kHalfGathers, 0, "bfloat16"},
+                   {"tp", {1, 1, 1, 2}},
+                   {"tp, recompute", {1, 1, 1, 2}, kRecompute},
+                   {"tp and sp", {1, 1, 1, 2}, kSequence, 4},
+                   {"tp, sp, recompute", {1, 1, 1, 2}, kSequenceRecompute},
+                   {"cp", {1, 1, 2, 1}},
+                   {"cp, recompute", {1, 1, 2, 1}, kRecompute},
+                   {"cp in a ring", {1, 1, 2, 1}, kRing}});
   });
 }
 
