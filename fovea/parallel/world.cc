@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <csignal>
 #include <map>
 #include <numeric>
 
@@ -91,6 +92,13 @@ void with_others(const Launch& launch, const char* what, Body body) {
   }
 }
 
+void ignore_broken_pipes() {
+  struct sigaction action {};
+  const bool is_known = sigaction(SIGPIPE, nullptr, &action) == 0;
+  const bool has_handler = (action.sa_flags & SA_SIGINFO) != 0 || action.sa_handler != SIG_DFL;
+  if (is_known && !has_handler) std::signal(SIGPIPE, SIG_IGN);
+}
+
 void meet(KeyStore& store, const Launch& launch, milliseconds timeout) {
   if (store.add(fmt::format("claim/{}", launch.rank), 1) > 1) {
     throw RankError(fmt::format("a second process says that it is rank {} of {}; start each rank "
@@ -152,6 +160,7 @@ World::World(const Launch& launch, const LaunchConfig& config,
     all_ = make_one_rank();
     return;
   }
+  ignore_broken_pipes();
   at::set_num_threads(static_cast<int>(threads_per_rank(launch)));
   links_ =
       std::make_unique<Links>(launch, milliseconds_of(config.timeout), std::move(device_backend));

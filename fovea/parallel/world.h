@@ -30,7 +30,8 @@ class World {
   // Joins the others, or is one process where the launch says so. Of several ranks each takes its
   // share of the machine's cores for the CPU kernels. Throws RankError: a rank is
   // missing when launch.timeout is over (named), two processes say they are the same rank, the port
-  // is in use.
+  // is in use. From then on the process ignores SIGPIPE, as a write to a rank that has gone is an
+  // error of the write, also where it is Gloo's; a handler of the program's own stays.
   // device_backend: what tensors on a GPU travel with (nccl.h); null: host memory and Gloo.
   World(const Launch& launch, const LaunchConfig& config,
         std::shared_ptr<const DeviceBackend> device_backend = nullptr);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -71,6 +72,34 @@ TEST(WorldTest, AProcessLeavesOneGroupAndJoinsAnother) {
       EXPECT_EQ(entries_of("/proc/self/task"), threads) << "after start " << i;
       EXPECT_EQ(entries_of("/proc/self/fd"), files) << "after start " << i;
     }
+  });
+}
+
+using SignalHandler = void (*)(int);
+
+SignalHandler handler_of_broken_pipes() {
+  struct sigaction action {};
+  EXPECT_EQ(sigaction(SIGPIPE, nullptr, &action), 0);
+  return action.sa_handler;
+}
+
+// A rank that writes to one that has gone hears of it, and does not die of it; who has a handler
+// keeps it.
+TEST(WorldTest, JoiningOthersIgnoresBrokenPipes) {
+  run_ranks(2, [](World& outer) {
+    const auto join_with = [&](SignalHandler before, const std::string& start) {
+      std::signal(SIGPIPE, before);
+      SignalHandler joined = nullptr;
+      with_ranks(outer, {0, 1}, start, [&](World& world) {
+        joined = handler_of_broken_pipes();
+        world.leave();
+      });
+      return joined;
+    };
+    const SignalHandler own = [](int) {};
+    EXPECT_EQ(join_with(own, "own"), own);
+    EXPECT_EQ(join_with(SIG_DFL, "default"), SIG_IGN);
+    EXPECT_EQ(handler_of_broken_pipes(), SIG_IGN);
   });
 }
 
