@@ -183,6 +183,9 @@ class GroupCommunicator : public Communicator {
   // Note [Two ranks]
   // Gloo gathers into memory of its own, of which the result is a copy, and an exchange moves a
   // rank's own part as well. Of two ranks each sends the other what that needs, and no more.
+  // Pair by pair this would be size() - 1 exchanges of more ranks, each with messages to all:
+  // measured on Gloo, gathers of 7 MB took 15 % less processor time with three and four ranks, but
+  // 45 % more with eight, and small ones 45 % more with four. So those stay with c10d.
   void gather_with_other(const Request& request, Job& job) const {
     const at::NoGradGuard no_grad;
     const auto parts = request.out.view({size(), -1});
