@@ -47,7 +47,8 @@ TEST(TorchWriterTest, EveryStorageBeginsAtAMultipleOf64Bytes) {
     return static_cast<uint8_t>(bytes.at(at)) + 256U * static_cast<uint8_t>(bytes.at(at + 1));
   };
   size_t storages = 0;
-  for (const auto& member : ZipFile(folder.file("w.pt")).members()) {
+  const ZipFile file(folder.file("w.pt"));
+  for (const auto& member : file.members()) {
     if (member.name.find("/data/") == member.name.npos) continue;
     // A local header has 30 bytes, then the name and the extra field that pads.
     const auto at = member.header_offset;
