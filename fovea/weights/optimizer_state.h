@@ -39,6 +39,8 @@ struct OptimizerState {
 
   // Of the parameters of groups, where there are any; else of those that have a state.
   std::vector<std::string> keys() const;
+  // Of the parameters that something is kept for, sorted.
+  std::vector<std::string> keys_with_state() const;
   bool is_by_index() const;
   // Of the parameter, by what is kept for it; nothing where nothing is.
   std::optional<std::vector<int64_t>> sizes_of(const std::string& key) const;
