@@ -139,6 +139,15 @@ uint64_t element_bytes(const std::string& dtype) {
   return is_known && (size == 1 || dtype[0] == '<') ? size : 0;
 }
 
+// Where the data begins, by the length in the first bytes; 0: there are too few of them.
+uint64_t data_offset_of(std::string_view file) {
+  if (file.size() < 12) return 0;
+  const size_t length_bytes = file[6] == 1 ? 2 : 4;
+  uint32_t length = 0;
+  std::memcpy(&length, file.data() + 8, length_bytes);
+  return 8 + length_bytes + uint64_t{length};
+}
+
 }  // namespace
 
 NpyHeader parse_npy_header(std::string_view file, const std::string& source) {
@@ -174,8 +183,16 @@ NpyHeader parse_npy_header(std::string_view file, const std::string& source) {
 
 NpyHeader read_npy_header(const InputFile& file) {
   constexpr uint64_t kMostBytes = 12 + kMaxNpyHeader;  // up to the data, at most
-  std::string start(std::min(file.size(), kMostBytes), '\0');
-  file.read(0, {reinterpret_cast<uint8_t*>(start.data()), start.size()});
+  constexpr uint64_t kUsualBytes = 1024;
+  std::string start(std::min(file.size(), kUsualBytes), '\0');
+  const auto read_start = [&] {
+    file.read(0, {reinterpret_cast<uint8_t*>(start.data()), start.size()});
+  };
+  read_start();
+  if (start.size() < file.size() && data_offset_of(start) > start.size()) {
+    start.resize(std::min(file.size(), kMostBytes));
+    read_start();
+  }
   auto header = parse_npy_header(start, file.name());
   const uint64_t held = file.size() - header.data_offset;
   if (held == header.data_bytes) return header;

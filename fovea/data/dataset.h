@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fovea/core/error.h"
+#include "fovea/data/order/tile_windows.h"
 #include "fovea/data/volume.h"
 
 namespace fovea::data {
@@ -76,6 +77,18 @@ class Dataset {
   // read no more than that. As thread-safe and with the same errors as read, which the default
   // uses.
   virtual VolumeSize size_of(int64_t index) const;
+  // Of `count` samples from `first` on, by several threads. The error is that of the first sample
+  // that has one, and names it.
+  virtual std::vector<VolumeSize> sizes(int64_t first, int64_t count) const;
+  // Channels of sample `index`, of volumes, as size_of.
+  virtual int64_t channels_of(int64_t index) const;
+  // Whether read_region costs about the bytes of its region.
+  virtual bool has_regions(int64_t /*index*/) const { return false; }
+  // As read, but of a volume only `region`, with its mask. Throws DataError also where the sample
+  // has not the size region.whole any more.
+  virtual void read_region(int64_t index, const VolumeRegion& region, Sample& sample) const;
+  // Of a data set of tiles, how they are shuffled.
+  virtual TileWindows tile_windows() const { return {}; }
   // "train-images-idx3-ubyte.gz[17]" or the path of a file: for messages and reports.
   virtual std::string describe(int64_t index) const = 0;
 };
@@ -83,5 +96,9 @@ class Dataset {
 // The message of `error` with the name of sample `index`, which was read when it was thrown, in
 // front where it does not stand there already.
 std::string named_message(const Dataset& dataset, int64_t index, const DataError& error);
+
+// Throws DataError where sample `index`, of this size, is not what `region` was cut from.
+void check_whole(const Dataset& dataset, int64_t index, const VolumeSize& size,
+                 const VolumeRegion& region);
 
 }  // namespace fovea::data

@@ -15,9 +15,9 @@
 #include "fovea/data/files_below.h"
 #include "fovea/data/formats/dicom.h"
 #include "fovea/data/formats/file_list.h"
-#include "fovea/data/formats/nifti.h"
 #include "fovea/data/names.h"
 #include "fovea/data/unread_files.h"
+#include "fovea/data/volume/nifti_file.h"
 
 namespace fovea::data {
 namespace {
@@ -93,8 +93,8 @@ InputOptions input_options(const std::optional<DataSectionConfig>& like) {
   return options;
 }
 
-StoredVolume open_file(const std::string& path, std::optional<int64_t> frame,
-                       const InputOptions& options) {
+std::unique_ptr<VolumeFile> open_file(const std::string& path, std::optional<int64_t> frame,
+                                      const InputOptions& options) {
   if (is_nifti_name(path)) {
     return open_nifti(path, {.canonical = options.canonical,
                              .frame = frame,
@@ -118,8 +118,9 @@ std::shared_ptr<const Dataset> open_volumes(const std::vector<std::string>& inpu
     return open_file(path, frame, options);
   };
   const bool is_scaled = chosen_in<BasicCtConfig>(like) != nullptr;
-  return build_volume_files_dataset({.path = inputs.front()}, std::move(entries),
-                                    {open, open, is_scaled});
+  return build_volume_files_dataset(
+      {.path = inputs.front()}, std::move(entries),
+      {.open_image = open, .open_mask = open, .scales_to_unit_range = is_scaled});
 }
 
 namespace fs = std::filesystem;
@@ -276,7 +277,7 @@ InputVolume open_input_volume(const std::string& path,
   check_axes(path, axes_of(like));
   InputOptions options = input_options(like);
   const bool canonical = std::exchange(options.canonical, false);
-  InputVolume volume{open_file(path, {}, options), {}};
+  InputVolume volume{open_file(path, {}, options)->read(), {}};
   volume.given = volume.stored;
   if (canonical && !volume.stored.orientation.empty()) make_canonical(volume.given);
   return volume;

@@ -7,8 +7,8 @@
 #include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/zip.h"
-#include "fovea/data/formats/nifti.h"
 #include "fovea/data/tiling.h"
+#include "fovea/data/volume/nifti_file.h"
 
 namespace fovea::data {
 namespace {
@@ -53,7 +53,7 @@ StoredVolume open_member(const ZipFile& wheel, const std::string& map, const fs:
   const TemporaryFile file(folder / (".mni152_" + map + ".nii.gz"),
                            wheel.read(*member, kMaxMemberBytes));
   try {
-    auto stored = open_nifti(file.path());
+    auto stored = read_nifti(file.path());
     convert_volume(stored, volume);
     return stored;
   } catch (const DataError& error) {  // names the temporary file, which is gone when this is read

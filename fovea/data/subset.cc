@@ -49,6 +49,24 @@ VolumeSize SubsetDataset::size_of(int64_t index) const {
   return source_->size_of(in_source(index));
 }
 
+std::vector<VolumeSize> SubsetDataset::sizes(int64_t first, int64_t count) const {
+  if (count == 0) return {};
+  in_source(first + count - 1);  // that it is there
+  return source_->sizes(in_source(first), count);
+}
+
+int64_t SubsetDataset::channels_of(int64_t index) const {
+  return source_->channels_of(in_source(index));
+}
+
+bool SubsetDataset::has_regions(int64_t index) const {
+  return source_->has_regions(in_source(index));
+}
+
+void SubsetDataset::read_region(int64_t index, const VolumeRegion& region, Sample& sample) const {
+  source_->read_region(in_source(index), region, sample);
+}
+
 std::string SubsetDataset::describe(int64_t index) const {
   return source_->describe(in_source(index));
 }
@@ -65,6 +83,12 @@ void RelabelledDataset::read_undecoded(int64_t index, Sample& sample) const {
 
 void RelabelledDataset::read_in_place(int64_t index, Sample& sample) const {
   source_->read_in_place(index, sample);
+  relabel(sample);
+}
+
+void RelabelledDataset::read_region(int64_t index, const VolumeRegion& region,
+                                    Sample& sample) const {
+  source_->read_region(index, region, sample);
   relabel(sample);
 }
 
@@ -88,6 +112,15 @@ ChannelsDataset::ChannelsDataset(std::shared_ptr<const Dataset> source,
 
 void ChannelsDataset::read(int64_t index, Sample& sample) const {
   source_->read(index, sample);
+  choose(index, sample);
+}
+
+void ChannelsDataset::read_region(int64_t index, const VolumeRegion& region, Sample& sample) const {
+  source_->read_region(index, region, sample);
+  choose(index, sample);
+}
+
+void ChannelsDataset::choose(int64_t index, Sample& sample) const {
   const bool is_volume = form() == SampleForm::kVolume;
   const int64_t all = is_volume ? sample.volume.channels : sample.image.channels;
   for (const auto channel : channels_) {

@@ -23,6 +23,15 @@ class DatasetView : public Dataset {
   const std::vector<std::string>& class_names() const override { return source_->class_names(); }
   int64_t num_classes() const override { return source_->num_classes(); }
   VolumeSize size_of(int64_t index) const override { return source_->size_of(index); }
+  std::vector<VolumeSize> sizes(int64_t first, int64_t count) const override {
+    return source_->sizes(first, count);
+  }
+  int64_t channels_of(int64_t index) const override { return source_->channels_of(index); }
+  bool has_regions(int64_t index) const override { return source_->has_regions(index); }
+  void read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override {
+    source_->read_region(index, region, sample);
+  }
+  TileWindows tile_windows() const override { return source_->tile_windows(); }
   std::string describe(int64_t index) const override { return source_->describe(index); }
 
  protected:
@@ -44,6 +53,11 @@ class SubsetDataset : public DatasetView {
   void read_undecoded(int64_t index, Sample& sample) const override;
   void read_in_place(int64_t index, Sample& sample) const override;
   VolumeSize size_of(int64_t index) const override;
+  std::vector<VolumeSize> sizes(int64_t first, int64_t count) const override;
+  int64_t channels_of(int64_t index) const override;
+  bool has_regions(int64_t index) const override;
+  void read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override;
+  TileWindows tile_windows() const override { return {}; }  // they are of the whole source
   std::string describe(int64_t index) const override;
 
  private:
@@ -68,6 +82,7 @@ class RelabelledDataset : public DatasetView {
   void read(int64_t index, Sample& sample) const override;
   void read_undecoded(int64_t index, Sample& sample) const override;
   void read_in_place(int64_t index, Sample& sample) const override;
+  void read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override;
   const std::vector<std::string>& class_names() const override { return class_names_; }
   int64_t num_classes() const override { return static_cast<int64_t>(class_names_.size()); }
 
@@ -84,10 +99,16 @@ class ChannelsDataset : public DatasetView {
   // Throws ConfigError: a channel below 0, or one that comes twice.
   ChannelsDataset(std::shared_ptr<const Dataset> source, std::vector<int64_t> channels);
 
-  // Throws DataError where the sample has no such channel.
+  // Both throw DataError where the sample has no such channel.
   void read(int64_t index, Sample& sample) const override;
+  void read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override;
+  int64_t channels_of(int64_t /*index*/) const override {
+    return static_cast<int64_t>(channels_.size());
+  }
 
  private:
+  void choose(int64_t index, Sample& sample) const;
+
   std::vector<int64_t> channels_;
 };
 

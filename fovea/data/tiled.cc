@@ -1,54 +1,28 @@
 #include "fovea/data/tiled.h"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <future>
 #include <list>
 #include <mutex>
-#include <thread>
 
 #include "fovea/core/error.h"
 
 namespace fovea::data {
 namespace {
 
-constexpr int64_t kScanThreads = 8;  // they wait for the disk most of the time
-constexpr int64_t kSamplesAThread = 64;
-
-// [samples]: tiles of each. Of several samples that cannot be cut, the first is named.
-std::vector<int64_t> count_tiles(const Dataset& source, const TilingConfig& config) {
-  const int64_t size = source.size();
-  std::vector<int64_t> counts(static_cast<size_t>(size));
-  std::mutex mutex;
-  std::exception_ptr error;
-  int64_t error_index = size;
-  std::atomic<int64_t> next = 0;
-  const auto scan = [&] {
-    for (int64_t i = next++; i < size; i = next++) {
-      try {
-        counts[i] = Tiling(config, source.size_of(i)).count();
-      } catch (const Error& what) {
-        const std::lock_guard lock(mutex);
-        if (i > error_index) continue;
-        error_index = i;
-        error = std::current_exception();
-        next = size;
-      }
+// [samples]: tiles of each and all before it.
+std::vector<int64_t> tile_ends(const Dataset& source, const std::vector<VolumeSize>& sizes,
+                               const TilingConfig& config) {
+  std::vector<int64_t> ends;
+  int64_t end = 0;
+  for (const VolumeSize& size : sizes) {
+    try {
+      ends.push_back(end += Tiling(config, size).count());
+    } catch (const DataError& error) {
+      throw DataError(named_message(source, static_cast<int64_t>(ends.size()), error));
     }
-  };
-  std::vector<std::thread> threads;
-  for (int64_t i = 1; i < std::min(kScanThreads, size / kSamplesAThread); ++i) {
-    threads.emplace_back(scan);
   }
-  scan();
-  for (std::thread& thread : threads) thread.join();
-  if (!error) return counts;
-  try {
-    std::rethrow_exception(error);
-  } catch (const DataError& what) {
-    throw DataError(named_message(source, error_index, what));
-  }
+  return ends;
 }
 
 }  // namespace
@@ -101,11 +75,9 @@ class TiledDataset::Cache {
 TiledDataset::TiledDataset(std::shared_ptr<const Dataset> source, const TilingConfig& config)
     : source_(std::move(source)),
       config_(config),
-      ends_(count_tiles(*source_, config)),
-      cache_(std::make_unique<Cache>(static_cast<size_t>(config.cached_samples))) {
-  int64_t sum = 0;
-  for (int64_t& end : ends_) end = sum += end;
-}
+      sizes_(source_->sizes(0, source_->size())),
+      ends_(tile_ends(*source_, sizes_, config)),
+      cache_(std::make_unique<Cache>(static_cast<size_t>(config.cached_samples))) {}
 
 TiledDataset::~TiledDataset() = default;
 
@@ -123,24 +95,30 @@ int64_t TiledDataset::num_tiles(int64_t sample) const {
 }
 
 Tiling TiledDataset::tiling(int64_t sample) const {
-  return Tiling(config_, source_->size_of(sample));
+  return Tiling(config_, sizes_.at(static_cast<size_t>(sample)));
 }
 
 void TiledDataset::read(int64_t index, Sample& sample) const {
   const int64_t whole_index = sample_of(index);
+  const Tile tile = tiling(whole_index).tile(index - first_tile(whole_index));
+  if (tile.valid.voxels() > 0 && source_->has_regions(whole_index)) {
+    return read_by_region(whole_index, tile, sample);
+  }
   const auto whole = cache_->get(*source_, whole_index);
   const VolumeSize size = form() == SampleForm::kVolume
                               ? whole->volume.size
                               : VolumeSize{1, whole->image.height, whole->image.width};
-  const Tiling tiling(config_, size);
-  if (tiling.count() != num_tiles(whole_index)) {
-    fail<DataError>(
-        "{}: {}x{}x{} voxels in {} tiles, but {} tiles when the data set was opened; files must "
-        "not change during a run",
-        source_->describe(whole_index), size.depth, size.height, size.width, tiling.count(),
-        num_tiles(whole_index));
-  }
-  extract_tile(*whole, form(), tiling.tile(index - first_tile(whole_index)), sample);
+  check_whole(*source_, whole_index, size,
+              {.start = {}, .size = {}, .whole = sizes_[static_cast<size_t>(whole_index)]});
+  extract_tile(*whole, form(), tile, sample);
+}
+
+void TiledDataset::read_by_region(int64_t whole, const Tile& tile, Sample& sample) const {
+  const VolumeRegion region{tile.start, tile.valid, sizes_[static_cast<size_t>(whole)]};
+  if (!tile.is_padded()) return source_->read_region(whole, region, sample);
+  Sample valid;
+  source_->read_region(whole, region, valid);
+  extract_tile(valid, form(), {.start = {}, .size = tile.size, .valid = tile.valid}, sample);
 }
 
 VolumeSize TiledDataset::size_of(int64_t index) const {

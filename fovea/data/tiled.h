@@ -12,12 +12,13 @@
 namespace fovea::data {
 
 // Tiles in the order of the samples, then of the Tiling. Labels and class names are the sample's,
-// masks and points are cut with the pixels. Thread-safe; the last `cached_samples` samples stay
-// decoded, so that reading tiles in order decodes each sample once.
+// masks and points are cut with the pixels. Thread-safe. Of samples with cheap regions a tile is
+// read by itself; of others the last `cached_samples` stay decoded, so that reading tiles in order
+// decodes each sample once.
 class TiledDataset : public Dataset {
  public:
-  // Asks the source for the size of every sample, in several threads. Throws ConfigError or
-  // DataError naming the first sample that cannot be cut.
+  // Asks the source for the sizes of all samples. Throws ConfigError or DataError naming the first
+  // sample that cannot be cut.
   TiledDataset(std::shared_ptr<const Dataset> source, const TilingConfig& config);
   ~TiledDataset() override;
 
@@ -38,15 +39,17 @@ class TiledDataset : public Dataset {
   // The tiles of sample `sample` are [first_tile, first_tile + num_tiles).
   int64_t first_tile(int64_t sample) const;
   int64_t num_tiles(int64_t sample) const;
-  // The tiles of a sample, for the way back; asks the source for its size.
+  // The tiles of a sample, for the way back.
   Tiling tiling(int64_t sample) const;
 
  private:
   class Cache;
+  void read_by_region(int64_t whole, const Tile& tile, Sample& sample) const;
 
   std::shared_ptr<const Dataset> source_;
   TilingConfig config_;
-  std::vector<int64_t> ends_;  // [samples]: tiles of samples 0 to i
+  std::vector<VolumeSize> sizes_;  // [samples]
+  std::vector<int64_t> ends_;      // [samples]: tiles of samples 0 to i
   std::unique_ptr<Cache> cache_;
 };
 

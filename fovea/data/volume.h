@@ -16,6 +16,13 @@ struct VolumeSize {
   int64_t voxels() const { return depth * height * width; }
 };
 
+// A box of voxels inside a volume.
+struct VolumeRegion {
+  std::array<int64_t, 3> start = {};  // along D, H, W
+  VolumeSize size;
+  VolumeSize whole;  // the volume's
+};
+
 // A scan or a simulation field. Depth 1: a slice or a 2-D field that is not made of bytes.
 struct Volume {
   int64_t channels = 0;

@@ -9,8 +9,8 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
-#include "fovea/data/formats/nifti.h"
 #include "fovea/data/png.h"
+#include "fovea/data/volume/nifti_file.h"
 #include "tests/apps/program.h"
 #include "tests/data/stored_zip.h"
 #include "tests/data/support.h"
@@ -66,7 +66,7 @@ class PredictMasksTest : public ::testing::Test {
 
 std::vector<int32_t> numbers_of(const std::string& path) {
   data::LabelMap labels;
-  data::convert_labels(data::open_nifti(path), {.num_classes = 10}, labels);
+  data::convert_labels(data::read_nifti(path), {.num_classes = 10}, labels);
   return labels.classes;
 }
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "fovea/core/files.h"
-#include "fovea/data/formats/nifti.h"
+#include "fovea/data/volume/nifti_file.h"
 #include "tests/apps/program.h"
 #include "tests/data/support.h"
 
@@ -41,7 +41,7 @@ void write_scan(const std::string& image, const std::string& mask, int64_t seed)
 }
 
 data::Volume read_volume(const std::string& path, bool canonical = true) {
-  const auto stored = data::open_nifti(path, {.canonical = canonical});
+  const auto stored = data::read_nifti(path, {.canonical = canonical});
   data::Volume volume{stored.channels, stored.size, stored.spacing, {}};
   volume.values.resize(static_cast<size_t>(stored.values()));
   data::convert_values(stored, volume.values.data());

@@ -231,12 +231,12 @@ TEST(BadVolumesTest, Raw) {
                         },
                         /*has_volumes=*/true};
   const std::string name = "2.raw";
-  for (const Harm& harm : {disk_fails(name), shrinks(name, 5000, "must not change during a run"),
-                           shrinks(name, 0, "must not change during a run"),
-                           shrinks(name, 20'000, "must not change during a run"),
-                           edited("NaN", name, "1 of 5120 values are NaN", [](auto& bytes) {
-                             bytes = with_number<float>(bytes, 400, std::nanf(""));
-                           })}) {
+  for (const Harm& harm :
+       {disk_fails(name), shrinks(name, 5000, "it became shorter while it was read"),
+        shrinks(name, 0, "it became shorter while it was read"),
+        shrinks(name, 20'000, "it became shorter while it was read"),
+        edited("NaN", name, "1 of 5120 values are NaN",
+               [](auto& bytes) { bytes = with_number<float>(bytes, 400, std::nanf("")); })}) {
     expect_policies(set, harm);
   }
   expect_refused(set, truncated(name, "10240 bytes; expected 20480"));

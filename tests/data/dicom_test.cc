@@ -44,7 +44,7 @@ TEST(DicomTest, ReadsWhatPydicomReads) {
   const TempDir dir;
   for (const char* kind : {"explicit", "implicit", "bytes", "signed_bytes", "rle", "rle_bytes"}) {
     write_series(dir, kind);
-    const auto stored = open_dicom_series(dir.file(kind));
+    const auto stored = read_dicom_series(dir.file(kind));
     Volume volume;
     convert_volume(stored, volume);
     EXPECT_EQ(volume.size, (VolumeSize{4, 5, 3})) << kind;
@@ -62,9 +62,9 @@ TEST(DicomTest, OtherFilesOfTheFolderArePassedOver) {
   write_series(dir, "explicit");
   dir.write("explicit/notes.txt", "hello");
   dir.write("explicit/DICOMDIR", golden_file("dicom.color"));
-  EXPECT_EQ(open_dicom_series(dir.file("explicit")).size.depth, 4);
+  EXPECT_EQ(read_dicom_series(dir.file("explicit")).size.depth, 4);
   dir.write("explicit/9.dcm", "hello");
-  EXPECT_THAT(message_of([&] { open_dicom_series(dir.file("explicit")); }),
+  EXPECT_THAT(message_of([&] { read_dicom_series(dir.file("explicit")); }),
               HasSubstr("9.dcm: too short for a DICOM file"));
 }
 
@@ -74,12 +74,12 @@ TEST(DicomTest, SeveralSeries) {
   const auto other =
       replaced(golden_file("dicom.explicit.0"), "1.3680043.8.498.99", "1.3680043.8.498.88");
   dir.write("explicit/9.dcm", other);
-  EXPECT_THAT(message_of([&] { open_dicom_series(dir.file("explicit")); }),
+  EXPECT_THAT(message_of([&] { read_dicom_series(dir.file("explicit")); }),
               AllOf(HasSubstr("2 series"), HasSubstr("series_uid")));
-  EXPECT_EQ(open_dicom_series(dir.file("explicit"), {.series_uid = "1.2.826.0.1.3680043.8.498.88"})
+  EXPECT_EQ(read_dicom_series(dir.file("explicit"), {.series_uid = "1.2.826.0.1.3680043.8.498.88"})
                 .size.depth,
             1);
-  EXPECT_THAT(message_of([&] { open_dicom_series(dir.file("explicit"), {.series_uid = "1.2"}); }),
+  EXPECT_THAT(message_of([&] { read_dicom_series(dir.file("explicit"), {.series_uid = "1.2"}); }),
               HasSubstr("no slice of series 1.2"));
 }
 
@@ -88,7 +88,7 @@ TEST(DicomTest, SlicesThatDoNotBelongTogether) {
   write_series(dir, "explicit");
   const auto error = [&](const std::vector<uint8_t>& bytes) {
     dir.write("explicit/2.dcm", bytes);
-    return message_of([&] { open_dicom_series(dir.file("explicit")); });
+    return message_of([&] { read_dicom_series(dir.file("explicit")); });
   };
   const auto good = golden_file("dicom.explicit.2");
   EXPECT_THAT(error(replaced(good, "20.0\\2.5", "20.0\\0.0")), HasSubstr("at the same place as"));
@@ -97,7 +97,7 @@ TEST(DicomTest, SlicesThatDoNotBelongTogether) {
   EXPECT_THAT(error(replaced(good, "1.0\\0.0\\0.0\\0.0\\1.0\\0.0", "1.0\\0.0\\0.0\\0.0\\0.0\\1.0")),
               HasSubstr("its direction differs"));
   std::filesystem::remove(dir.file("explicit/2.dcm"));
-  EXPECT_THAT(message_of([&] { open_dicom_series(dir.file("explicit")); }), HasSubstr("missing"));
+  EXPECT_THAT(message_of([&] { read_dicom_series(dir.file("explicit")); }), HasSubstr("missing"));
 }
 
 class DicomBadInputTest : public ::testing::Test {

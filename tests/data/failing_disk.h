@@ -25,4 +25,7 @@ class FailingDisk {
   static int64_t calls();
 };
 
+// Bytes that the test program has been given by read(2) and pread(2) since it started.
+int64_t bytes_read();
+
 }  // namespace fovea::data::testing

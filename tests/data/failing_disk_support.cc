@@ -28,6 +28,12 @@ struct DiskState {
   std::atomic<int64_t> calls = 0;
 };
 DiskState disk;
+std::atomic<int64_t> num_bytes_read = 0;
+
+ssize_t counted(ssize_t got) {
+  if (got > 0) num_bytes_read += got;
+  return got;
+}
 
 bool is_failing_file(int file) {
   struct stat status {};
@@ -81,6 +87,8 @@ FailingDisk::~FailingDisk() { disk.is_active = false; }
 
 int64_t FailingDisk::calls() { return disk.calls; }
 
+int64_t bytes_read() { return num_bytes_read; }
+
 extern "C" {
 
 ssize_t read(int file, void* out, size_t count) {
@@ -89,7 +97,7 @@ ssize_t read(int file, void* out, size_t count) {
     if (!wanted) return -1;
     count = *wanted;
   }
-  return syscall(SYS_read, file, out, count);
+  return counted(syscall(SYS_read, file, out, count));
 }
 
 ssize_t pread(int file, void* out, size_t count, off_t offset) {
@@ -98,7 +106,7 @@ ssize_t pread(int file, void* out, size_t count, off_t offset) {
     if (!wanted) return -1;
     count = *wanted;
   }
-  return syscall(SYS_pread64, file, out, count, offset);
+  return counted(syscall(SYS_pread64, file, out, count, offset));
 }
 
 ssize_t pread64(int file, void* out, size_t count, off64_t offset) {

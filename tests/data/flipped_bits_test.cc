@@ -9,11 +9,11 @@
 #include "fovea/data/datasets/arrays.h"
 #include "fovea/data/datasets/registry.h"
 #include "fovea/data/formats/matlab.h"
-#include "fovea/data/formats/nifti.h"
 #include "fovea/data/formats/tiff.h"
 #include "fovea/data/pack.h"
 #include "fovea/data/png.h"
 #include "fovea/data/unpack_limit.h"
+#include "fovea/data/volume/nifti_file.h"
 #include "tests/data/bad_input_support.h"
 #include "tests/data/golden_files.h"
 
@@ -99,7 +99,7 @@ TEST(FlippedBitsTest, GzipOfNiftiAndIdx) {
   const TempDir dir;
   write_nifti(dir.file("a.nii.gz"), testing::small_volume(3), affine_of_spacing({1, 2, 3}));
   const auto nifti = [&](const std::vector<uint8_t>& bytes) {
-    const auto stored = open_nifti(write_over(dir.file("flipped.nii.gz"), bytes));
+    const auto stored = read_nifti(write_over(dir.file("flipped.nii.gz"), bytes));
     Volume volume;
     convert_volume(stored, volume);
     return as_text(volume.values) + stored.orientation;

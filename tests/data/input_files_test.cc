@@ -5,9 +5,9 @@
 
 #include "fovea/data/datasets/mix.h"
 #include "fovea/data/formats/dicom.h"
-#include "fovea/data/formats/nifti.h"
 #include "fovea/data/png.h"
 #include "fovea/data/section.h"
+#include "fovea/data/volume/nifti_file.h"
 #include "tests/data/dicom_writer.h"
 #include "tests/data/support.h"
 
@@ -237,7 +237,7 @@ TEST_F(SamePatientTest, MasksLieOnTheFilesOwnVoxels) {
     write_nifti(out, in_stored_order(mask, volume), volume.stored.affine);
     EXPECT_EQ(read(out, nifti_like("canonical")).values, expected_) << path;
     LabelMap stored;
-    convert_labels(open_nifti(out), {.num_classes = 1000}, stored);
+    convert_labels(read_nifti(out), {.num_classes = 1000}, stored);
     LabelMap wanted;
     convert_labels(volume.stored, {.num_classes = 1000}, wanted);
     EXPECT_EQ(stored.classes, wanted.classes) << path;
@@ -272,7 +272,7 @@ TEST_F(SamePatientTest, TrainingAndEvaluationMustAgree) {
 }
 
 TEST_F(SamePatientTest, MasksOfASeriesAreTurnedWithIt) {
-  const auto series = open_dicom_series(dir_.file("axial"));
+  const auto series = read_dicom_series(dir_.file("axial"));
   LabelMap mask{series.size, {}};
   Volume volume;
   convert_volume(series, volume);
@@ -300,8 +300,8 @@ TEST_F(SamePatientTest, MasksOfASeriesAreTurnedWithIt) {
 
 TEST_F(SamePatientTest, SlicesThatDoNotSayHowTheyLieAreNotCanonical) {
   dir_.write("alone/0.dcm", testing::dicom_bytes({.pixels = {7}}));
-  EXPECT_EQ(open_dicom_series(dir_.file("alone")).affine, affine_of_spacing({1, 1, 1}));
-  EXPECT_THAT(message_of([&] { open_dicom_series(dir_.file("alone"), {.canonical = true}); }),
+  EXPECT_EQ(read_dicom_series(dir_.file("alone")).affine, affine_of_spacing({1, 1, 1}));
+  EXPECT_THAT(message_of([&] { read_dicom_series(dir_.file("alone"), {.canonical = true}); }),
               HasSubstr("its axes are unknown"));
 }
 

@@ -9,7 +9,7 @@
 #include <iterator>
 
 #include "fovea/core/error.h"
-#include "fovea/data/formats/nifti.h"
+#include "fovea/data/volume/nifti_file.h"
 #include "tests/data/stored_zip.h"
 #include "tests/data/support.h"
 
@@ -66,13 +66,13 @@ TEST(Mni152Test, CutsTheHeadIntoSlabs) {
   // 11 voxels in 5 slabs: 3 in the first and 2 in each other; 4 x 5 voxels across.
   const auto out = std::filesystem::path(wheel.dir.file("out"));
   Volume image;
-  const auto first = open_nifti((out / "train/images/slab_0.nii").string());
+  const auto first = read_nifti((out / "train/images/slab_0.nii").string());
   convert_volume(first, image);
   EXPECT_EQ(image.size, (VolumeSize{4, 3, 5}));
   EXPECT_EQ(image.values.front(), 52.0f);
   EXPECT_EQ(first.affine[0][3], -97);
   EXPECT_EQ(first.affine[1][3], -130);
-  const auto second = open_nifti((out / "val/labels/slab_1.nii").string());
+  const auto second = read_nifti((out / "val/labels/slab_1.nii").string());
   LabelMap labels;
   convert_labels(second, {.num_classes = 3}, labels);
   EXPECT_EQ(labels.size, (VolumeSize{4, 2, 5}));

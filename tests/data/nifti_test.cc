@@ -1,5 +1,3 @@
-#include "fovea/data/formats/nifti.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -8,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "fovea/data/volume/nifti_file.h"
 #include "tests/data/golden_files.h"
 
 namespace fovea::data {
@@ -57,7 +56,7 @@ TEST(NiftiTest, ReadsWhatNibabelReads) {
     const std::string& name = parts[2];
     if (name == "packed") continue;
     const auto path = dir.write(name + ".nii", golden_file("nifti." + name));
-    const auto stored = open_nifti(path);
+    const auto stored = read_nifti(path);
     const auto volume = volume_of(stored);
     EXPECT_EQ(volume.values,
               channels_first(golden_values<float>("values." + name), volume.channels))
@@ -74,7 +73,7 @@ TEST(NiftiTest, ReadsWhatNibabelReads) {
 TEST(NiftiTest, AxesAreThoseOfNibabel) {
   const TempDir dir;
   const auto open = [&](const std::string& name, const NiftiOptions& options = {}) {
-    return volume_of(open_nifti(dir.write(name, golden_file("nifti." + name)), options));
+    return volume_of(read_nifti(dir.write(name, golden_file("nifti." + name)), options));
   };
   EXPECT_EQ(open("int16_little").size, (VolumeSize{5, 4, 3}));
   EXPECT_EQ(open("frames").channels, 3);
@@ -91,7 +90,7 @@ TEST(NiftiTest, CanonicalIsNibabels) {
   int count = 0;
   for (const auto& parts : golden_names("canonical", "data_volumes")) {
     const auto path = dir.write(parts[1] + ".nii", golden_file("nifti." + parts[1]));
-    const auto stored = open_nifti(path, {.canonical = true});
+    const auto stored = read_nifti(path, {.canonical = true});
     EXPECT_EQ(stored.orientation, "RAS") << parts[1];
     EXPECT_EQ(volume_of(stored).values, golden_values<float>("canonical." + parts[1])) << parts[1];
     expect_affine(stored.affine, "canonical_affine." + parts[1]);
@@ -99,14 +98,14 @@ TEST(NiftiTest, CanonicalIsNibabels) {
   }
   EXPECT_EQ(count, 25);
   // 0.1 -1.5 / -0.8 0.2: x points to the back, y to the left.
-  const auto stored = open_nifti(dir.write("a", golden_file("nifti.int16_little")));
+  const auto stored = read_nifti(dir.write("a", golden_file("nifti.int16_little")));
   EXPECT_EQ(stored.orientation, "PLS");
 }
 
 TEST(NiftiTest, ReadsGzip) {
   const TempDir dir;
-  const auto plain = open_nifti(dir.write("a.nii", golden_file("nifti.int16_little")));
-  const auto packed = open_nifti(dir.write("a.nii.gz", golden_file("nifti.packed")));
+  const auto plain = read_nifti(dir.write("a.nii", golden_file("nifti.int16_little")));
+  const auto packed = read_nifti(dir.write("a.nii.gz", golden_file("nifti.packed")));
   EXPECT_EQ(volume_of(plain).values, volume_of(packed).values);
 }
 
@@ -120,7 +119,7 @@ TEST(NiftiTest, WritesAndReadsBack) {
   affine[1][3] = -4;
   for (const char* name : {"a.nii", "b.nii.gz"}) {
     write_nifti(dir.file(name), volume, affine);
-    const auto stored = open_nifti(dir.file(name));
+    const auto stored = read_nifti(dir.file(name));
     const auto back = volume_of(stored);
     EXPECT_EQ(back.values, volume.values);
     EXPECT_EQ(back.channels, 2);
@@ -135,20 +134,20 @@ TEST(NiftiTest, WritesLabels) {
   const LabelMap labels{.size = {2, 1, 3}, .classes = {0, 1, -1, 3, 2, 0}};
   write_nifti(dir.file("a.nii"), labels, affine_of_spacing({1, 1, 1}),
               {.label_offset = 1, .ignore_value = 0});
-  EXPECT_THAT(volume_of(open_nifti(dir.file("a.nii"))).values, ElementsAre(1, 2, 0, 4, 3, 1));
+  EXPECT_THAT(volume_of(read_nifti(dir.file("a.nii"))).values, ElementsAre(1, 2, 0, 4, 3, 1));
   LabelMap back;
-  convert_labels(open_nifti(dir.file("a.nii")),
+  convert_labels(read_nifti(dir.file("a.nii")),
                  {.offset = 1, .num_classes = 4, .ignore_values = {0}}, back);
   EXPECT_EQ(back.classes, labels.classes);
   const LabelMap large{.size = {1, 1, 2}, .classes = {70000, 1}};
   write_nifti(dir.file("b.nii"), large, affine_of_spacing({1, 1, 1}));
-  EXPECT_THAT(volume_of(open_nifti(dir.file("b.nii"))).values, ElementsAre(70000, 1));
+  EXPECT_THAT(volume_of(read_nifti(dir.file("b.nii"))).values, ElementsAre(70000, 1));
 }
 
 class NiftiBadInputTest : public ::testing::Test {
  protected:
   std::string error_of(const std::vector<uint8_t>& bytes) {
-    return message_of([&] { open_nifti(dir_.write("a.nii", bytes)); });
+    return message_of([&] { read_nifti(dir_.write("a.nii", bytes)); });
   }
   TempDir dir_;
   const std::vector<uint8_t> good_ = golden_file("nifti.int16_little");  // [5, 4, 3]
@@ -221,17 +220,17 @@ TEST_F(NiftiBadInputTest, NanIsCountedAndNamed) {
   bytes = with_number(bytes, 352 + 4 * 31, std::numeric_limits<float>::quiet_NaN());
   bytes = with_number(bytes, 352 + 4 * 59, std::numeric_limits<float>::infinity());
   const auto path = dir_.write("nan.nii", bytes);
-  EXPECT_THAT(message_of([&] { volume_of(open_nifti(path)); }),
+  EXPECT_THAT(message_of([&] { volume_of(read_nifti(path)); }),
               AllOf(HasSubstr("nan.nii: 2 of 60 values"),
                     HasSubstr("the first at [0, 1, 2, 1] (channel, D, H, W)")));
 }
 
 TEST_F(NiftiBadInputTest, NoSuchFile) {
-  EXPECT_THAT(message_of([&] { open_nifti(dir_.file("none.nii")); }),
+  EXPECT_THAT(message_of([&] { read_nifti(dir_.file("none.nii")); }),
               HasSubstr("cannot open the file"));
-  EXPECT_THAT(message_of([&] { open_nifti(dir_.path()); }), HasSubstr("a folder"));
+  EXPECT_THAT(message_of([&] { read_nifti(dir_.path()); }), HasSubstr("a folder"));
   ASSERT_EQ(mkfifo(dir_.file("pipe.nii").c_str(), 0600), 0);
-  EXPECT_THAT(message_of([&] { open_nifti(dir_.file("pipe.nii")); }),
+  EXPECT_THAT(message_of([&] { read_nifti(dir_.file("pipe.nii")); }),
               HasSubstr("not a regular file"));
 }
 

@@ -106,10 +106,10 @@ TEST(StoredVolumeTest, LabelsThatAreNotWhole) {
 
 TEST(StoredVolumeTest, ScalesToUnitRange) {
   Volume volume{.channels = 1, .size = {1, 1, 4}, .values = {-1, 3, 1, 0}};
-  scale_to_unit_range(volume);
+  scale_to_unit_range(range_of(volume), volume);
   EXPECT_THAT(volume.values, ElementsAre(0, 1, 0.5, 0.25));
   volume.values = {7, 7, 7, 7};
-  scale_to_unit_range(volume);
+  scale_to_unit_range(range_of(volume), volume);
   EXPECT_THAT(volume.values, ElementsAre(0, 0, 0, 0));
 }
 

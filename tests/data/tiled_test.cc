@@ -108,7 +108,7 @@ TEST(TiledDatasetTest, NoticesAFileThatChanged) {
   source->has_grown = true;
   Sample sample;
   EXPECT_THAT(message_of<DataError>([&] { tiled.read(0, sample); }),
-              HasSubstr("8 tiles when the data set was opened"));
+              HasSubstr("4 x 4 x 4 when the data set was opened"));
 }
 
 TEST(TiledDatasetTest, AnErrorOfTheSourceIsNotKept) {

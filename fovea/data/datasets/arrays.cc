@@ -42,6 +42,12 @@ class ArrayDataset : public Dataset {
   std::string describe(int64_t index) const override {
     return fmt::format("{}[{}]", set_.name, index);
   }
+  VolumeSize size_of(int64_t /*index*/) const override {
+    return stored_of(set_.images, set_.axes, 0).size;
+  }
+  int64_t channels_of(int64_t /*index*/) const override {
+    return stored_of(set_.images, set_.axes, 0).channels;
+  }
 
   void read(int64_t index, Sample& sample) const override {
     FOVEA_CHECK(index >= 0 && index < size(), "index={}; expected 0 to {}", index, size() - 1);

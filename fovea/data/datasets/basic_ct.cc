@@ -6,9 +6,9 @@
 #include "fovea/core/files.h"
 #include "fovea/data/datasets/volume_files.h"
 #include "fovea/data/formats/glob.h"
-#include "fovea/data/formats/nifti.h"
 #include "fovea/data/names.h"
 #include "fovea/data/unread_files.h"
+#include "fovea/data/volume/nifti_file.h"
 
 namespace fovea::data {
 namespace {
@@ -73,7 +73,12 @@ std::shared_ptr<const Dataset> build_basic_ct_dataset(const BasicCtConfig& confi
   files.num_classes = config.num_classes;
   files.label_offset = config.label_offset;
   files.ignore_values = config.ignore_values;
-  return build_volume_files_dataset(files, std::move(entries), {open, open, true});
+  return build_volume_files_dataset(files, std::move(entries),
+                                    {.open_image = open,
+                                     .open_mask = open,
+                                     .has_regions = nifti_has_regions,
+                                     .known_as = nifti_known_as(false),
+                                     .scales_to_unit_range = true});
 }
 
 }  // namespace fovea::data

@@ -5,9 +5,9 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/formats/dicom.h"
-#include "fovea/data/formats/nifti.h"
 #include "fovea/data/formats/npy_volume.h"
 #include "fovea/data/names.h"
+#include "fovea/data/volume/nifti_file.h"
 
 namespace fovea::data {
 namespace {
@@ -31,8 +31,8 @@ int64_t count_files(const std::string& path) {
   return count;
 }
 
-StoredVolume open_series(const std::string& path, const DicomOptions& options,
-                         const FileCounts& counts) {
+std::unique_ptr<VolumeFile> open_series(const std::string& path, const DicomOptions& options,
+                                        const FileCounts& counts) {
   const auto known = counts.find(path);
   const int64_t count = count_files(path);
   if (known != counts.end() && known->second != count) {
@@ -58,7 +58,9 @@ std::shared_ptr<const Dataset> build_dicom_dataset(const DicomConfig& config) {
   const auto open = [counts, options](const std::string& path, std::optional<int64_t>) {
     return open_series(path, options, *counts);
   };
-  const auto open_mask = [counts, is_canonical](const std::string& path, std::optional<int64_t>) {
+  const auto open_mask = [counts, is_canonical](
+                             const std::string& path,
+                             std::optional<int64_t>) -> std::unique_ptr<VolumeFile> {
     if (is_nifti_name(path)) return open_nifti(path, {.canonical = is_canonical});
     if (lower_ending(path) != ".npy")
       return open_series(path, {.canonical = is_canonical}, *counts);
@@ -70,7 +72,11 @@ std::shared_ptr<const Dataset> build_dicom_dataset(const DicomConfig& config) {
     }
     return open_npy(path, "DHW");
   };
-  return build_volume_files_dataset(config, std::move(entries), {open, open_mask, false});
+  const std::string known_as = fmt::format("dicom{}{}{}", is_canonical ? "-canonical" : "",
+                                           config.series_uid.empty() ? "" : "-", config.series_uid);
+  return build_volume_files_dataset(
+      config, std::move(entries),
+      {.open_image = open, .open_mask = open_mask, .known_as = known_as});
 }
 
 }  // namespace fovea::data

@@ -165,6 +165,21 @@ VolumeSize MixDataset::size_of(int64_t index) const {
   return dataset.size_of(index);
 }
 
+int64_t MixDataset::channels_of(int64_t index) const {
+  const Dataset& dataset = locate(index);
+  return dataset.channels_of(index);
+}
+
+bool MixDataset::has_regions(int64_t index) const {
+  const Dataset& dataset = locate(index);
+  return dataset.has_regions(index);
+}
+
+void MixDataset::read_region(int64_t index, const VolumeRegion& region, Sample& sample) const {
+  const Dataset& dataset = locate(index);
+  dataset.read_region(index, region, sample);
+}
+
 std::string MixDataset::describe(int64_t index) const {
   const std::string& name = sets_[static_cast<size_t>(set_of(index))].name;
   const Dataset& dataset = locate(index);

@@ -1,7 +1,7 @@
 #include "fovea/data/datasets/nifti.h"
 
 #include "fovea/core/error.h"
-#include "fovea/data/formats/nifti.h"
+#include "fovea/data/volume/nifti_file.h"
 
 namespace fovea::data {
 namespace {
@@ -51,7 +51,11 @@ std::shared_ptr<const Dataset> build_nifti_dataset(const NiftiConfig& config) {
     const bool has_frames = frame && frames_of(path) > 1;
     return open(path, has_frames ? frame : std::nullopt);
   };
-  return build_volume_files_dataset(config, std::move(entries), {open, open_mask, false});
+  return build_volume_files_dataset(config, std::move(entries),
+                                    {.open_image = open,
+                                     .open_mask = open_mask,
+                                     .has_regions = nifti_has_regions,
+                                     .known_as = nifti_known_as(config.is_canonical())});
 }
 
 }  // namespace fovea::data

@@ -20,11 +20,14 @@ void NpyConfig::validate(ConfigIssues& issues) const {
 std::shared_ptr<const Dataset> build_npy_dataset(const NpyConfig& config) {
   std::string mask_axes = config.mask_axes.empty() ? config.axes : config.mask_axes;
   if (config.mask_axes.empty()) std::erase(mask_axes, 'C');
-  const auto opener = [](const std::string& axes) {
+  const auto opener = [](const std::string& axes) -> OpenVolume {
     return [axes](const std::string& path, std::optional<int64_t>) { return open_npy(path, axes); };
   };
   return build_volume_files_dataset(config, find_volume_entries(config, "*.npy"),
-                                    {opener(config.axes), opener(mask_axes), config.min_max});
+                                    {.open_image = opener(config.axes),
+                                     .open_mask = opener(mask_axes),
+                                     .has_regions = [](const std::string&) { return true; },
+                                     .scales_to_unit_range = config.min_max});
 }
 
 }  // namespace fovea::data

@@ -1,10 +1,11 @@
 #include "fovea/data/datasets/raw.h"
 
 #include <map>
+#include <set>
 
 #include "fovea/core/checked_config.h"
 #include "fovea/core/error.h"
-#include "fovea/core/mapped_file.h"
+#include "fovea/data/formats/byte_source.h"
 #include "fovea/data/formats/npy_volume.h"
 #include "fovea/data/names.h"
 
@@ -53,41 +54,34 @@ RawLayout mask_layout(const RawConfig& config) {
   return layout;
 }
 
-// The files of a data set, mapped when the set is opened and read by any number of threads.
+// The files of a data set, read by any number of threads.
 class RawFiles {
  public:
-  explicit RawFiles(RawLayout layout) : layout_(std::move(layout)) {}
-
-  void add(const std::string& path) {
-    const auto [file, is_new] = files_.try_emplace(path, nullptr);
-    if (!is_new) return;
-    file->second = std::make_shared<MappedFile>(path);
-    if (file->second->size() != layout_.file_bytes()) {
+  // paths: without repeats.
+  RawFiles(RawLayout layout, const std::vector<std::string>& paths)
+      : layout_(std::move(layout)), files_(paths) {
+    for (size_t i = 0; i < paths.size(); ++i) {
+      indices_[paths[i]] = i;
+      const FileSource file(paths[i]);
+      if (file.size() == layout_.file_bytes()) continue;
       fail<DataError>(
           "{}: {} bytes; expected {}: {} of {} behind {} bytes; correct shape, dtype or offset",
-          printable(path), file->second->size(), layout_.file_bytes(),
-          fmt::join(layout_.shape, " x "), name_of(layout_.type), layout_.offset);
+          file.name(), file.size(), layout_.file_bytes(), fmt::join(layout_.shape, " x "),
+          name_of(layout_.type), layout_.offset);
     }
   }
 
-  StoredVolume open(const std::string& path, std::optional<int64_t> frame) const {
-    const auto& file = files_.at(path);
+  std::unique_ptr<VolumeFile> open(const std::string& path, std::optional<int64_t> frame) const {
+    auto file = files_.open(indices_.at(path));
+    if (file->size() != layout_.file_bytes()) {
+      fail<DataError>("{}: {} bytes now, {} when it was opened; files must not change during a run",
+                      file->name(), file->size(), layout_.file_bytes());
+    }
     StoredVolume stored = volume_of_array(printable(path), {}, {layout_.type, layout_.order},
                                           layout_.shape, layout_.axes, frame.value_or(0));
     crop(stored);
     stored.spacing = layout_.spacing;
-    stored.owner = file;
-    // Only the bytes between the sample's first and last number are asked for.
-    const auto number_bytes = static_cast<uint64_t>(bytes_of(layout_.type));
-    const auto begin = static_cast<uint64_t>(stored.first) * number_bytes;
-    uint64_t last = 0;
-    const std::array<int64_t, 4> sizes = {stored.channels, stored.size.depth, stored.size.height,
-                                          stored.size.width};
-    for (size_t i = 0; i < 4; ++i)
-      last += static_cast<uint64_t>((sizes[i] - 1) * stored.strides[i]) * number_bytes;
-    stored.bytes = file->ready(layout_.offset + begin, last + number_bytes);
-    stored.first = 0;
-    return stored;
+    return std::make_unique<ArrayFile>(std::move(file), std::move(stored), layout_.offset);
   }
 
  private:
@@ -102,7 +96,8 @@ class RawFiles {
   }
 
   RawLayout layout_;
-  std::map<std::string, std::shared_ptr<const MappedFile>> files_;
+  FilePool files_;
+  std::map<std::string, size_t> indices_;  // of paths, in files_
 };
 
 }  // namespace
@@ -130,24 +125,28 @@ void RawConfig::validate(ConfigIssues& issues) const {
 std::shared_ptr<const Dataset> build_raw_dataset(const RawConfig& config) {
   check_config("raw", config);  // for callers that come without a recipe
   const RawLayout layout = image_layout(config);
-  auto images = std::make_shared<RawFiles>(layout);
-  auto masks = std::make_shared<RawFiles>(mask_layout(config));
+  std::set<std::string> images, masks;
   std::vector<VolumeEntry> entries;
   for (const VolumeEntry& found : find_volume_entries(config, "*.raw")) {
-    for (const std::string& image : found.images) images->add(image);
-    if (!found.mask.empty()) masks->add(found.mask);
+    images.insert(found.images.begin(), found.images.end());
+    if (!found.mask.empty()) masks.insert(found.mask);
     for (int64_t sample = 0; sample < layout.samples(); ++sample) {
       entries.push_back(found);
       if (layout.sample_axis() != std::string::npos) entries.back().frame = sample;
     }
   }
-  const auto opener = [](std::shared_ptr<RawFiles> files) {
-    return [files = std::move(files)](const std::string& path, std::optional<int64_t> frame) {
+  const auto opener = [](const RawLayout& of, const std::set<std::string>& paths) -> OpenVolume {
+    const auto files =
+        std::make_shared<const RawFiles>(of, std::vector<std::string>(paths.begin(), paths.end()));
+    return [files](const std::string& path, std::optional<int64_t> frame) {
       return files->open(path, frame);
     };
   };
   return build_volume_files_dataset(config, std::move(entries),
-                                    {opener(images), opener(masks), config.min_max});
+                                    {.open_image = opener(layout, images),
+                                     .open_mask = opener(mask_layout(config), masks),
+                                     .has_regions = [](const std::string&) { return true; },
+                                     .scales_to_unit_range = config.min_max});
 }
 
 }  // namespace fovea::data

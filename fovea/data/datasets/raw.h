@@ -45,9 +45,9 @@ struct RawConfig : VolumeFilesConfig {
   void validate(ConfigIssues& issues) const;
 };
 
-// Files are mapped into memory once, and a sample is converted from there. Where `images` is empty
-// it is "*.raw". Throws DataError: see find_volume_entries; a file whose size is not
-// offset + numbers.
+// Files are read at places and never mapped: mapped pages would count as memory of the process.
+// Where `images` is empty it is "*.raw". Throws DataError: see find_volume_entries; a file whose
+// size is not offset + numbers.
 std::shared_ptr<const Dataset> build_raw_dataset(const RawConfig& config);
 
 }  // namespace fovea::data

@@ -1,11 +1,12 @@
 #include "fovea/data/datasets/volume_files.h"
 
 #include <algorithm>
-#include <filesystem>
+#include <array>
+#include <mutex>
 
 #include "fovea/core/error.h"
-#include "fovea/core/mapped_file.h"
 #include "fovea/data/names.h"
+#include "fovea/data/volume/known_sizes.h"
 
 namespace fovea::data {
 namespace {
@@ -14,20 +15,45 @@ std::string text_of(const VolumeSize& size) {
   return fmt::format("{} x {} x {}", size.depth, size.height, size.width);
 }
 
-// Files of one sample must lie over each other voxel by voxel.
-void check_alike(const StoredVolume& stored, const VolumeSize& size, const std::string& orientation,
-                 const std::string& image) {
-  if (stored.size != size) {
+// The first file of a sample: the others must lie over it voxel by voxel.
+struct FirstFile {
+  VolumeSize size;
+  std::string orientation;
+  std::string path;  // empty: none yet
+};
+
+void check_alike(const StoredVolume& stored, const FirstFile& first) {
+  if (stored.size != first.size) {
     fail<DataError>("{}: {} voxels, but {} has {}; expected files of a sample to have one size",
-                    stored.source, text_of(stored.size), image, text_of(size));
+                    stored.source, text_of(stored.size), first.path, text_of(first.size));
   }
-  if (stored.orientation != orientation && !stored.orientation.empty() && !orientation.empty()) {
+  if (stored.orientation != first.orientation && !stored.orientation.empty() &&
+      !first.orientation.empty()) {
     fail<DataError>(
         "{}: its axes point to {}, those of {} to {}; bring them to one orientation first (for "
         "NIfTI: orientation: canonical)",
-        stored.source, stored.orientation, image, orientation);
+        stored.source, stored.orientation, first.path, first.orientation);
   }
 }
+
+// The minimum and maximum of each sample, found once.
+class KeptRanges {
+ public:
+  explicit KeptRanges(size_t count) : ranges_(count) {}
+
+  // find(): of sample `index`. Threads that ask for one that is being found wait for it.
+  template <class Find>
+  ValueRange get(int64_t index, const Find& find) {
+    const auto i = static_cast<size_t>(index);
+    const std::lock_guard lock(locks_[i % locks_.size()]);
+    if (!ranges_[i]) ranges_[i] = find();
+    return *ranges_[i];
+  }
+
+ private:
+  std::vector<std::optional<ValueRange>> ranges_;
+  std::array<std::mutex, 32> locks_;
+};
 
 class VolumeFilesDataset : public Dataset {
  public:
@@ -35,8 +61,10 @@ class VolumeFilesDataset : public Dataset {
                      VolumeFilesOptions options)
       : entries_(std::move(entries)),
         options_(std::move(options)),
+        root_(config.path),
         class_names_(config.class_names),
-        has_masks_(!entries_.front().mask.empty()) {
+        has_masks_(!entries_.front().mask.empty()),
+        ranges_(options_.scales_to_unit_range ? entries_.size() : 0) {
     int64_t largest = -1;
     for (const VolumeEntry& entry : entries_) largest = std::max(largest, entry.label);
     const auto names = static_cast<int64_t>(class_names_.size());
@@ -59,14 +87,70 @@ class VolumeFilesDataset : public Dataset {
   int64_t num_classes() const override { return rule_.num_classes; }
 
   void read(int64_t index, Sample& sample) const override {
-    const MappedReads reads;
-    read_files(entry_at(index), sample);
-    reads.check([&] { return describe(index); });
+    FirstFile first = read_images(index, nullptr, sample.volume);
+    if (options_.scales_to_unit_range) {
+      const auto range = ranges_.get(index, [&] { return range_of(sample.volume); });
+      scale_to_unit_range(range, sample.volume);
+    }
+    read_labels(index, nullptr, first, sample);
   }
 
   VolumeSize size_of(int64_t index) const override {
     const VolumeEntry& entry = entry_at(index);
-    return options_.open_image(entry.images.front(), entry.frame).size;
+    return options_.open_image(entry.images.front(), entry.frame)->header().size;
+  }
+
+  std::vector<VolumeSize> sizes(int64_t first, int64_t count) const override {
+    if (options_.known_as.empty()) return Dataset::sizes(first, count);
+    std::vector<std::string> paths;  // frames of a file follow each other, and have one size
+    std::vector<int64_t> samples;    // the first of each path
+    std::vector<size_t> places;      // [count] in paths
+    for (int64_t i = first; i < first + count; ++i) {
+      const std::string& path = entry_at(i).images.front();
+      if (paths.empty() || paths.back() != path) {
+        paths.push_back(path);
+        samples.push_back(i);
+      }
+      places.push_back(paths.size() - 1);
+    }
+    const auto found = sizes_of_files(root_, options_.known_as, paths, [&](size_t i) {
+      try {
+        return size_of(samples[i]);
+      } catch (const DataError& error) {
+        throw DataError(named_message(*this, samples[i], error));
+      }
+    });
+    std::vector<VolumeSize> sizes;
+    for (const size_t place : places) sizes.push_back(found[place]);
+    return sizes;
+  }
+
+  int64_t channels_of(int64_t index) const override {
+    const VolumeEntry& entry = entry_at(index);
+    int64_t channels = 0;
+    for (const std::string& image : entry.images)
+      channels += options_.open_image(image, entry.frame)->header().channels;
+    return channels;
+  }
+
+  bool has_regions(int64_t index) const override {
+    if (!options_.has_regions) return false;
+    const VolumeEntry& entry = entry_at(index);
+    return std::all_of(entry.images.begin(), entry.images.end(), options_.has_regions) &&
+           (entry.mask.empty() || options_.has_regions(entry.mask));
+  }
+
+  void read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override {
+    FirstFile first = read_images(index, &region, sample.volume);
+    if (options_.scales_to_unit_range) {
+      const auto range = ranges_.get(index, [&] {
+        Volume whole;
+        read_images(index, nullptr, whole);
+        return range_of(whole);
+      });
+      scale_to_unit_range(range, sample.volume);
+    }
+    read_labels(index, &region, first, sample);
   }
 
   std::string describe(int64_t index) const override {
@@ -81,38 +165,55 @@ class VolumeFilesDataset : public Dataset {
     return entries_[static_cast<size_t>(index)];
   }
 
-  void read_files(const VolumeEntry& entry, Sample& sample) const {
-    Volume& volume = sample.volume;
-    std::string orientation;
+  // All numbers of a file, or those of a region, if the file goes with the first one.
+  StoredVolume numbers_of(int64_t index, VolumeFile& file, const VolumeRegion* region,
+                          FirstFile& first) const {
+    StoredVolume stored = region == nullptr ? file.read() : file.header();
+    if (first.path.empty()) {
+      first = {stored.size, stored.orientation, entry_at(index).images.front()};
+      if (region != nullptr) check_whole(*this, index, stored.size, *region);
+    }
+    check_alike(stored, first);
+    return region == nullptr ? stored : file.read_region(*region);
+  }
+
+  FirstFile read_images(int64_t index, const VolumeRegion* region, Volume& volume) const {
+    const VolumeEntry& entry = entry_at(index);
+    FirstFile first;
     volume.channels = 0;
     for (const std::string& image : entry.images) {
-      const StoredVolume stored = options_.open_image(image, entry.frame);
+      const auto file = options_.open_image(image, entry.frame);
+      const StoredVolume stored = numbers_of(index, *file, region, first);
       if (volume.channels == 0) {
         volume.size = stored.size;
         volume.spacing = stored.spacing;
-        orientation = stored.orientation;
       }
-      check_alike(stored, volume.size, orientation, entry.images.front());
       const int64_t done = volume.channels * volume.size.voxels();
       volume.channels += stored.channels;
       volume.values.resize(static_cast<size_t>(volume.channels * volume.size.voxels()));
       convert_values(stored, volume.values.data() + done);
     }
-    if (options_.scales_to_unit_range) scale_to_unit_range(volume);
+    return first;
+  }
+
+  void read_labels(int64_t index, const VolumeRegion* region, FirstFile& first,
+                   Sample& sample) const {
+    const VolumeEntry& entry = entry_at(index);
     sample.label = entry.label;
     sample.mask.size = {};
     sample.mask.classes.clear();
     if (!has_masks_) return;
-    const StoredVolume stored = options_.open_mask(entry.mask, entry.frame);
-    check_alike(stored, volume.size, orientation, entry.images.front());
-    convert_labels(stored, rule_, sample.mask);
+    const auto file = options_.open_mask(entry.mask, entry.frame);
+    convert_labels(numbers_of(index, *file, region, first), rule_, sample.mask);
   }
 
   std::vector<VolumeEntry> entries_;
   VolumeFilesOptions options_;
+  std::string root_;
   std::vector<std::string> class_names_;
   bool has_masks_;
   LabelRule rule_;
+  mutable KeptRanges ranges_;
 };
 
 }  // namespace

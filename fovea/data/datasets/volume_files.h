@@ -11,9 +11,9 @@
 #include "fovea/core/config_fields.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/datasets/channels_field.h"
-#include "fovea/data/formats/stored_volume.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
+#include "fovea/data/volume/volume_file.h"
 
 namespace fovea::data {
 
@@ -93,9 +93,13 @@ std::vector<VolumeEntry> find_volume_entries(const VolumeFilesConfig& config,
                                              const std::string& default_image);
 
 struct VolumeFilesOptions {
-  using Open = std::function<StoredVolume(const std::string& path, std::optional<int64_t> frame)>;
-  Open open_image;
-  Open open_mask;
+  OpenVolume open_image = {};
+  OpenVolume open_mask = {};
+  // Whether regions of a file cost their own bytes, told from its name; nothing: of none.
+  std::function<bool(const std::string& path)> has_regions = {};
+  // What the sizes of these files, so opened, are kept under beside the data set (see KnownSizes);
+  // empty: they cost nothing.
+  std::string known_as = {};
   bool scales_to_unit_range = false;
 };
 

@@ -37,6 +37,7 @@ class FileSource : public ByteSource {
  public:
   // Throws DataError: no such file, not a regular file.
   explicit FileSource(const std::string& path);
+  explicit FileSource(InputFile file) : ByteSource(file.name()), file_(std::move(file)) {}
   uint64_t size() const override { return file_.size(); }
   void read(uint64_t offset, std::span<uint8_t> out) const override;
 

@@ -9,6 +9,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/printable.h"
+#include "fovea/data/formats/byte_source.h"
 #include "fovea/data/formats/dicom_rle.h"
 
 namespace fovea::data {
@@ -18,6 +19,7 @@ constexpr size_t kPreambleBytes = 128;
 constexpr uint32_t kUndefined = 0xFFFFFFFF;
 constexpr int kMaxSequenceDepth = 16;
 constexpr uint64_t kMaxFileBytes = uint64_t{1} << 31;
+constexpr uint64_t kUsualHeaderBytes = 8192;
 
 constexpr uint32_t kItem = 0xFFFEE000, kItemEnd = 0xFFFEE00D, kSequenceEnd = 0xFFFEE0DD;
 constexpr uint32_t kPixelData = 0x7FE00010;
@@ -132,8 +134,10 @@ std::string_view stripped(std::string_view text) {
 // What the parser collects from the elements; see DicomSlice for what it becomes.
 class SliceParser {
  public:
-  SliceParser(std::span<const uint8_t> bytes, const std::string& source)
-      : source_(source), in_(bytes, source_) {}
+  // file_bytes: nothing where `bytes` are the whole file, whose pixels are wanted.
+  SliceParser(std::span<const uint8_t> bytes, const std::string& source,
+              std::optional<uint64_t> file_bytes = {})
+      : source_(source), in_(bytes, source_), file_bytes_(file_bytes) {}
 
   DicomSlice parse() {
     slice_.source = printable(source_);
@@ -305,6 +309,7 @@ class SliceParser {
     const int64_t pixels = slice_.rows * slice_.columns;
     const auto expected = static_cast<uint64_t>(pixels * bits_allocated_ / 8);
     if (syntax_ == kRle) {
+      if (file_bytes_) return;
       slice_.pixels =
           decode_dicom_rle(single_fragment(element), pixels, bits_allocated_ / 8, source_);
     } else {
@@ -313,10 +318,18 @@ class SliceParser {
         fail<DataError>("{}: {} bytes of pixels; expected {} for {} x {} of {} bits", source_,
                         element.bytes, expected, slice_.rows, slice_.columns, bits_allocated_);
       }
+      if (file_bytes_) return check_room(element.bytes);
       const auto bytes = in_.take(element.bytes).first(expected);
       slice_.pixels.assign(bytes.begin(), bytes.end());
     }
     if (slice_.bits_stored < bits_allocated_) clear_unused_bits();
+  }
+
+  void check_room(uint64_t wanted) const {
+    const uint64_t left = *file_bytes_ - std::min<uint64_t>(in_.position(), *file_bytes_);
+    if (wanted <= left) return;
+    fail<DataError>("{}: ends within {} bytes of pixels at offset {}, {} are left; it is truncated",
+                    source_, wanted, in_.position(), left);
   }
 
   // An offset table, one fragment, the end (PS3.5, A.4).
@@ -349,6 +362,7 @@ class SliceParser {
 
   const std::string& source_;
   ByteReader in_;
+  std::optional<uint64_t> file_bytes_;
   DicomSlice slice_;
   std::string syntax_, photometric_;
   bool is_explicit_ = true, is_signed_ = false;
@@ -361,6 +375,30 @@ class SliceParser {
 
 DicomSlice parse_dicom(std::span<const uint8_t> bytes, const std::string& source) {
   return SliceParser(bytes, source).parse();
+}
+
+DicomSlice parse_dicom_header(std::span<const uint8_t> start, uint64_t file_bytes,
+                              const std::string& source) {
+  return SliceParser(start, source, file_bytes).parse();
+}
+
+DicomSlice read_dicom_header(const std::string& path) {
+  const FileSource file(path);
+  if (file.size() > kMaxFileBytes) {
+    fail<DataError>("{}: {} bytes; expected at most {}", file.name(), file.size(), kMaxFileBytes);
+  }
+  std::vector<uint8_t> start;
+  for (uint64_t wanted = kUsualHeaderBytes;; wanted *= 8) {
+    const size_t done = start.size();
+    start.resize(std::min(wanted, file.size()));
+    file.read(done, std::span(start).subspan(done));
+    // What ends too early here, such as a long private element, may be whole in the file.
+    try {
+      return parse_dicom_header(start, file.size(), path);
+    } catch (const DataError&) {
+      if (start.size() == file.size()) throw;
+    }
+  }
 }
 
 DicomSlice read_dicom(const std::string& path) {

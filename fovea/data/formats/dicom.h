@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "fovea/data/formats/scalar_type.h"
 #include "fovea/data/formats/stored_volume.h"
+#include "fovea/data/volume/volume_file.h"
 
 namespace fovea::data {
 
@@ -36,12 +38,19 @@ struct DicomSlice {
 // transfer syntax (naming it), sizes that do not fit the pixels.
 DicomSlice parse_dicom(std::span<const uint8_t> bytes, const std::string& source);
 
+// Of a file of `file_bytes` of which `start` is the beginning: all but `pixels`. Throws also where
+// the file is too short for them.
+DicomSlice parse_dicom_header(std::span<const uint8_t> start, uint64_t file_bytes,
+                              const std::string& source);
+
 // Reads one file.
 DicomSlice read_dicom(const std::string& path);
+// Reads no more of it than comes before the pixels, or little more.
+DicomSlice read_dicom_header(const std::string& path);
 
 struct DicomOptions {
   std::string series_uid = {};  // which series of the folder; empty: the only one
-  // [1, x, y, z] in the closest RAS order, as open_nifti gives what dcm2niix makes of the series.
+  // [1, x, y, z] in the closest RAS order, as read_nifti gives what dcm2niix makes of the series.
   bool canonical = false;
 };
 
@@ -51,7 +60,10 @@ struct DicomOptions {
 // distance of neighbours. Throws DataError: no slices, several series, slices that differ in size,
 // direction or spacing, two at one place, gaps that differ by more than 1 %; with `canonical`, a
 // slice that does not say how it lies in the patient.
-StoredVolume open_dicom_series(const std::string& path, const DicomOptions& options = {});
+StoredVolume read_dicom_series(const std::string& path, const DicomOptions& options = {});
+// The same by the headers of the slices, which are read when it is asked what the series is.
+std::unique_ptr<VolumeFile> open_dicom_series(const std::string& path,
+                                              const DicomOptions& options = {});
 
 // Whether slices lie right in `folder`: by the names of its files, or by what the first few without
 // a known ending begin with.

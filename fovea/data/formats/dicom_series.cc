@@ -52,11 +52,14 @@ std::vector<std::string> dicom_files(const std::string& path) {
   return files;
 }
 
-std::vector<DicomSlice> read_slices(const std::string& path, const std::string& series_uid) {
+using ReadSlice = DicomSlice (*)(const std::string& path);
+
+std::vector<DicomSlice> read_slices(const std::string& path, const std::string& series_uid,
+                                    ReadSlice read) {
   std::vector<DicomSlice> slices;
   std::set<std::string> series;
   for (const std::string& file : dicom_files(path)) {
-    DicomSlice slice = read_dicom(file);
+    DicomSlice slice = read(file);
     series.insert(slice.series_uid);
     if (series_uid.empty() || slice.series_uid == series_uid) slices.push_back(std::move(slice));
   }
@@ -167,6 +170,51 @@ void fill_affine(StoredVolume& stored, const std::vector<DicomSlice>& slices) {
   stored.orientation = orientation_of(stored.affine);
 }
 
+// What the slices make up, which are sorted: its numbers lie slice after slice.
+StoredVolume layout_of(std::vector<DicomSlice>& slices, const std::string& path,
+                       const DicomOptions& options) {
+  check_alike(slices);
+  const DicomSlice& first = slices.front();
+  StoredVolume stored;
+  stored.source = printable(path);
+  stored.type = ScalarType::kFloat32;
+  stored.order = std::endian::native;
+  stored.size = {static_cast<int64_t>(slices.size()), first.rows, first.columns};
+  stored.spacing[0] = sort_slices(slices, path);
+  stored.spacing[1] = slices.front().pixel_spacing[0];
+  stored.spacing[2] = slices.front().pixel_spacing[1];
+  fill_affine(stored, slices);
+  const std::array<int64_t, 4> sizes = {1, stored.size.depth, stored.size.height,
+                                        stored.size.width};
+  if (checked_voxels(sizes) < 0) fail<DataError>("{}: too many voxels", path);
+  const auto strides = row_major_strides(sizes);
+  std::copy(strides.begin(), strides.end(), stored.strides.begin());
+  if (options.canonical && stored.orientation.empty()) {
+    fail<DataError>(
+        "{}: no ImagePositionPatient or ImageOrientationPatient, so that its axes are unknown; "
+        "expected both with orientation: canonical",
+        path);
+  }
+  if (options.canonical) make_canonical(stored);
+  return stored;
+}
+
+class DicomSeries : public VolumeFile {
+ public:
+  DicomSeries(std::string path, DicomOptions options)
+      : path_(std::move(path)), options_(std::move(options)) {}
+
+  StoredVolume header() override {
+    auto slices = read_slices(path_, options_.series_uid, &read_dicom_header);
+    return layout_of(slices, path_, options_);
+  }
+  StoredVolume read() override { return read_dicom_series(path_, options_); }
+
+ private:
+  std::string path_;
+  DicomOptions options_;
+};
+
 }  // namespace
 
 bool holds_dicom(const std::string& folder) {
@@ -187,25 +235,10 @@ bool holds_dicom(const std::string& folder) {
   return false;
 }
 
-StoredVolume open_dicom_series(const std::string& path, const DicomOptions& options) {
-  auto slices = read_slices(path, options.series_uid);
-  check_alike(slices);
-  const DicomSlice& first = slices.front();
-  StoredVolume stored;
-  stored.source = printable(path);
-  stored.type = ScalarType::kFloat32;
-  stored.order = std::endian::native;
-  stored.size = {static_cast<int64_t>(slices.size()), first.rows, first.columns};
-  stored.spacing[0] = sort_slices(slices, path);
-  stored.spacing[1] = slices.front().pixel_spacing[0];
-  stored.spacing[2] = slices.front().pixel_spacing[1];
-  fill_affine(stored, slices);
-  const std::array<int64_t, 4> sizes = {1, stored.size.depth, stored.size.height,
-                                        stored.size.width};
-  if (checked_voxels(sizes) < 0) fail<DataError>("{}: too many voxels", path);
-  const auto strides = row_major_strides(sizes);
-  std::copy(strides.begin(), strides.end(), stored.strides.begin());
-  const int64_t pixels = stored.size.height * stored.size.width;
+StoredVolume read_dicom_series(const std::string& path, const DicomOptions& options) {
+  auto slices = read_slices(path, options.series_uid, &read_dicom);
+  StoredVolume stored = layout_of(slices, path, options);
+  const int64_t pixels = slices.front().rows * slices.front().columns;
   auto values = std::make_shared<std::vector<float>>(stored.values());
   for (size_t i = 0; i < slices.size(); ++i) {
     // Slope and intercept may differ from slice to slice (PET), so each is scaled by itself.
@@ -213,8 +246,8 @@ StoredVolume open_dicom_series(const std::string& path, const DicomOptions& opti
     slice.source = slices[i].source;
     slice.type = slices[i].type;
     slice.bytes = slices[i].pixels;
-    slice.size = {1, stored.size.height, stored.size.width};
-    slice.strides = {pixels, pixels, stored.size.width, 1};
+    slice.size = {1, slices[i].rows, slices[i].columns};
+    slice.strides = {pixels, pixels, slices[i].columns, 1};
     slice.slope = slices[i].slope;
     slice.intercept = slices[i].intercept;
     convert_values(slice, values->data() + static_cast<int64_t>(i) * pixels);
@@ -222,14 +255,12 @@ StoredVolume open_dicom_series(const std::string& path, const DicomOptions& opti
   }
   stored.bytes = {reinterpret_cast<const uint8_t*>(values->data()), values->size() * sizeof(float)};
   stored.owner = values;
-  if (options.canonical && stored.orientation.empty()) {
-    fail<DataError>(
-        "{}: no ImagePositionPatient or ImageOrientationPatient, so that its axes are unknown; "
-        "expected both with orientation: canonical",
-        path);
-  }
-  if (options.canonical) make_canonical(stored);
   return stored;
+}
+
+std::unique_ptr<VolumeFile> open_dicom_series(const std::string& path,
+                                              const DicomOptions& options) {
+  return std::make_unique<DicomSeries>(path, options);
 }
 
 }  // namespace fovea::data

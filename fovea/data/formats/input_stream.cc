@@ -12,6 +12,7 @@ namespace fovea::data {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 17;
+constexpr size_t kFirstBytes = size_t{1} << 12;  // enough where a header is all that is wanted
 constexpr uint64_t kGzipRatio = 1032;  // zlib's documentation: no stream is smaller than that
 
 }  // namespace
@@ -25,11 +26,16 @@ struct InputStream::Gzip {
   z_stream stream{};
   std::vector<uint8_t> buffer;
   bool is_between_members = false;
+  size_t next_bytes = kFirstBytes;  // to read from the file
 };
+
+bool is_gzip(std::span<const uint8_t> start) {
+  return start.size() >= 2 && start[0] == 0x1F && start[1] == 0x8B;
+}
 
 InputStream::InputStream(std::string path) : path_(path), file_(std::move(path)) {
   std::array<uint8_t, 2> magic = {};
-  is_gzip_ = file_.read_some(0, magic) == magic.size() && magic[0] == 0x1F && magic[1] == 0x8B;
+  is_gzip_ = fovea::data::is_gzip(std::span(magic).first(file_.read_some(0, magic)));
   if (is_gzip_) gzip_ = std::make_unique<Gzip>();
   most_bytes_ = is_gzip_ ? file_.size() * kGzipRatio : file_.size();
 }
@@ -54,7 +60,8 @@ size_t InputStream::read(std::span<uint8_t> out) {
     }
     auto& stream = gzip_->stream;
     if (stream.avail_in == 0) {
-      const size_t count = read_some(gzip_->buffer);
+      const size_t count = read_some(std::span(gzip_->buffer).first(gzip_->next_bytes));
+      gzip_->next_bytes = kBufferBytes;
       if (count == 0) {
         if (gzip_->is_between_members) break;
         fail<DataError>("{}: the gzip stream is truncated; fetch the file again", path_);

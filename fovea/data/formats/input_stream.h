@@ -10,6 +10,9 @@
 
 namespace fovea::data {
 
+// Whether a file that starts so is gzip-compressed.
+bool is_gzip(std::span<const uint8_t> start);
+
 class InputStream {
  public:
   // Throws DataError naming the path and the system's reason.

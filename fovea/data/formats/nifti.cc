@@ -3,18 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 
 #include "fovea/core/byte_reader.h"
 #include "fovea/core/error.h"
-#include "fovea/core/printable.h"
-#include "fovea/data/formats/input_stream.h"
 
 namespace fovea::data {
 namespace {
 
-constexpr size_t kHeader1Bytes = 348, kHeader2Bytes = 540;
-constexpr uint64_t kMaxNiftiPadding = 4096;  // bytes behind the data that are put up with
+constexpr size_t kHeader1Bytes = 348, kHeader2Bytes = kNiftiHeaderBytes;
 
 struct TypeCode {
   int64_t code;
@@ -232,60 +228,6 @@ void fill_scaling(NiftiHeader& header, const Fields& fields, const std::string& 
   header.intercept = fields.intercept;
 }
 
-// Which elements a walk over [C, D, H, W] meets.
-void fill_layout(StoredVolume& stored, const NiftiHeader& header, const NiftiOptions& options) {
-  std::vector<int64_t> shape = header.shape;
-  const bool is_flat = shape.size() <= 2;
-  shape.resize(std::max<size_t>(shape.size(), 3), 1);
-  const int64_t frames = std::accumulate(shape.begin() + 3, shape.end(), int64_t{1},
-                                         [](int64_t a, int64_t b) { return a * b; });
-  if (std::count_if(shape.begin() + 3, shape.end(), [](int64_t size) { return size > 1; }) > 1) {
-    fail<DataError>("{}: {} values; expected at most one dimension beside x, y and z",
-                    stored.source, fmt::join(shape, " x "));
-  }
-  const int64_t frame_size = shape[0] * shape[1] * shape[2];
-  stored.channels = frames;
-  stored.size = {shape[0], shape[1], shape[2]};
-  stored.strides = {frame_size, 1, shape[0], shape[0] * shape[1]};
-  if (is_flat) {
-    stored.size = {1, shape[0], shape[1]};
-    stored.strides = {frame_size, frame_size, 1, shape[0]};
-  }
-  if (options.frame) {
-    if (*options.frame < 0 || *options.frame >= frames) {
-      fail<DataError>(
-          "{}: frame {} is wanted, but there are {}; files must not change during a run",
-          stored.source, *options.frame, frames);
-    }
-    stored.first = *options.frame * frame_size;
-    stored.channels = 1;
-  }
-  stored.affine = header.affine;
-  stored.spacing = header.spacing;
-  if (is_flat) stored.spacing = {1, header.spacing[0], header.spacing[1]};
-  if (header.has_orientation && !is_flat) stored.orientation = orientation_of(header.affine);
-  if (options.canonical && header.has_orientation && !is_flat) make_canonical(stored);
-}
-
-std::array<uint8_t, kHeader2Bytes> read_header_bytes(InputStream& stream, size_t& got) {
-  std::array<uint8_t, kHeader2Bytes> bytes = {};
-  got = stream.read(std::span(bytes).first(kHeader1Bytes));
-  if (got < kHeader1Bytes) return bytes;
-  const bool is_2 = header_bytes(bytes, std::endian::little) == kHeader2Bytes ||
-                    header_bytes(bytes, std::endian::big) == kHeader2Bytes;
-  if (is_2) got += stream.read(std::span(bytes).subspan(kHeader1Bytes));
-  return bytes;
-}
-
-// Reads to the end, so that a gzip file's checksum is seen.
-void check_end(InputStream& stream) {
-  std::array<uint8_t, kMaxNiftiPadding + 1> padding;
-  if (stream.read(padding) > kMaxNiftiPadding) {
-    fail<DataError>("{}: more bytes than its header describes; the header is damaged",
-                    stream.path());
-  }
-}
-
 }  // namespace
 
 NiftiHeader parse_nifti_header(std::span<const uint8_t> bytes, const std::string& source) {
@@ -321,42 +263,18 @@ NiftiHeader parse_nifti_header(std::span<const uint8_t> bytes, const std::string
   return header;
 }
 
-NiftiHeader read_nifti_header(const std::string& path) {
-  InputStream stream(path);
-  size_t got = 0;
-  const auto bytes = read_header_bytes(stream, got);
-  return parse_nifti_header(std::span(bytes).first(got), path);
+NiftiHeader read_nifti_header(InputStream& stream) {
+  std::array<uint8_t, kHeader2Bytes> bytes = {};
+  size_t got = stream.read(std::span(bytes).first(kHeader1Bytes));
+  const bool is_2 = header_bytes(bytes, std::endian::little) == kHeader2Bytes ||
+                    header_bytes(bytes, std::endian::big) == kHeader2Bytes;
+  if (is_2) got += stream.read(std::span(bytes).subspan(kHeader1Bytes));
+  return parse_nifti_header(std::span(bytes).first(got), stream.path());
 }
 
-StoredVolume open_nifti(const std::string& path, const NiftiOptions& options) {
+NiftiHeader read_nifti_header(const std::string& path) {
   InputStream stream(path);
-  size_t got = 0;
-  const auto head = read_header_bytes(stream, got);
-  const NiftiHeader header = parse_nifti_header(std::span(head).first(got), path);
-  if (header.data_offset + header.data_bytes > stream.most_bytes()) {
-    fail<DataError>(
-        "{}: the header announces {} bytes of data at offset {}, the file can hold {}; it is "
-        "truncated or its header is damaged",
-        path, header.data_bytes, header.data_offset, stream.most_bytes());
-  }
-  // What it takes in memory: the numbers as they are stored, then as floats.
-  const uint64_t held = std::max(header.data_bytes, header.num_values() * sizeof(float));
-  if (stream.is_gzip())
-    check_unpacked_bytes(stream.file_bytes(), held, options.max_unpacked_bytes, printable(path));
-  StoredVolume stored;
-  stored.source = printable(path);
-  stored.type = header.type;
-  stored.order = header.order;
-  stored.slope = header.slope;
-  stored.intercept = header.intercept;
-  fill_layout(stored, header, options);
-  stream.skip(header.data_offset - stream.position());
-  const std::shared_ptr<uint8_t[]> bytes(new uint8_t[header.data_bytes]);  // not filled with zeros
-  stored.bytes = {bytes.get(), header.data_bytes};
-  stored.owner = bytes;
-  stream.read_exactly({bytes.get(), header.data_bytes}, "voxels");
-  check_end(stream);
-  return stored;
+  return read_nifti_header(stream);
 }
 
 }  // namespace fovea::data

@@ -8,17 +8,18 @@
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "fovea/data/formats/input_stream.h"
 #include "fovea/data/formats/scalar_type.h"
 #include "fovea/data/formats/stored_volume.h"
-#include "fovea/data/unpack_limit.h"
 #include "fovea/data/volume.h"
 
 namespace fovea::data {
+
+inline constexpr uint64_t kNiftiHeaderBytes = 540;  // of version 2, the longer one
 
 struct NiftiHeader {
   int version = 1;
@@ -40,18 +41,8 @@ struct NiftiHeader {
 // header, a scaling that is not a number.
 NiftiHeader parse_nifti_header(std::span<const uint8_t> bytes, const std::string& source);
 
-struct NiftiOptions {
-  // Flip and swap axes to the closest RAS, as nibabel's as_closest_canonical does, without
-  // resampling. A file that names no orientation stays as it is.
-  bool canonical = false;
-  std::optional<int64_t> frame = {};                   // of a 4-D file: only this one
-  int64_t max_unpacked_bytes = kDefaultUnpackedBytes;  // see check_unpacked_bytes; of gzip files
-};
-
-// Throws DataError: see above, a truncated or damaged file, one that unpacks to too much.
-StoredVolume open_nifti(const std::string& path, const NiftiOptions& options = {});
-
-// The header alone, without reading the data.
+// The header alone, without reading the data; `stream` stands behind it then.
+NiftiHeader read_nifti_header(InputStream& stream);
 NiftiHeader read_nifti_header(const std::string& path);
 
 // NIfTI-1, little endian, sform: the volume as float32, the labels as int16 (int32 where they do

@@ -7,8 +7,6 @@
 #include "fovea/core/npy.h"
 
 namespace fovea::data {
-namespace {}  // namespace
-
 int64_t NumpyArray::row_values() const {
   int64_t values = 1;
   for (size_t i = 1; i < shape.size(); ++i) values *= shape[i];
@@ -28,18 +26,6 @@ NumpyArray parse_numpy_array(std::shared_ptr<const std::string> file, const std:
   NumpyArray array{source, numpy_type(header.dtype, source), header.shape, file, {}};
   array.bytes = {reinterpret_cast<const uint8_t*>(file->data()) + header.data_offset, held};
   return array;
-}
-
-NumpyArray read_numpy_array(const std::string& path) {
-  const InputFile file(path);
-  const NpyHeader header = read_npy_header(file);
-  if (checked_voxels(header.shape) < 0) {
-    fail<DataError>("{}: a volume of {} values; expected 1 to {}", file.name(),
-                    fmt::join(header.shape, " x "), kMaxVolumeValues);
-  }
-  auto bytes = std::make_shared<std::string>(file.size(), '\0');
-  file.read(0, {reinterpret_cast<uint8_t*>(bytes->data()), bytes->size()});
-  return parse_numpy_array(std::move(bytes), path);
 }
 
 std::string axes_fault(std::string_view axes, size_t dimensions) {
@@ -86,16 +72,22 @@ StoredVolume volume_of_array(const std::string& source, std::span<const uint8_t>
   return stored;
 }
 
-StoredVolume open_npy(const std::string& path, std::string_view axes) {
-  const NumpyArray array = read_numpy_array(path);
-  const auto fault = axes_fault(axes, array.shape.size());
+std::unique_ptr<VolumeFile> open_npy(const std::string& path, std::string_view axes) {
+  InputFile file(path);
+  const NpyHeader header = read_npy_header(file);
+  if (checked_voxels(header.shape) < 0) {
+    fail<DataError>("{}: a volume of {} values; expected 1 to {}", file.name(),
+                    fmt::join(header.shape, " x "), kMaxVolumeValues);
+  }
+  const auto fault = axes_fault(axes, header.shape.size());
   if (!fault.empty() || axes.find('N') != std::string_view::npos) {
     fail<DataError>("{}: axes {}", path,
                     fault.empty() ? "with N, but each file is one sample" : fault);
   }
-  StoredVolume stored = volume_of_array(path, array.bytes, array.type, array.shape, axes, 0);
-  stored.owner = array.file;
-  return stored;
+  const NumpyType type = numpy_type(header.dtype, file.name());
+  return std::make_unique<ArrayFile>(std::make_shared<FileSource>(std::move(file)),
+                                     volume_of_array(path, {}, type, header.shape, axes, 0),
+                                     header.data_offset);
 }
 
 }  // namespace fovea::data

@@ -11,6 +11,7 @@
 
 #include "fovea/data/formats/scalar_type.h"
 #include "fovea/data/formats/stored_volume.h"
+#include "fovea/data/volume/volume_file.h"
 
 namespace fovea::data {
 
@@ -28,7 +29,6 @@ struct NumpyArray {
 // `file`: the whole .npy file. Throws DataError: see parse_npy_header; a shape that does not fit
 // the bytes, or a size of 0.
 NumpyArray parse_numpy_array(std::shared_ptr<const std::string> file, const std::string& source);
-NumpyArray read_numpy_array(const std::string& path);
 
 // What the dimensions of an array are: a letter for each, from N (samples), C, D, H and W, such as
 // "NDHW" or "WHD" (an array whose axes are swapped). H and W must be there.
@@ -40,7 +40,7 @@ StoredVolume volume_of_array(const std::string& source, std::span<const uint8_t>
                              const NumpyType& type, std::span<const int64_t> shape,
                              std::string_view axes, int64_t index);
 
-// A .npy file of one volume.
-StoredVolume open_npy(const std::string& path, std::string_view axes);
+// A .npy file of one volume, which is as long as its header says.
+std::unique_ptr<VolumeFile> open_npy(const std::string& path, std::string_view axes);
 
 }  // namespace fovea::data

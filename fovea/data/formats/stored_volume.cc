@@ -157,9 +157,10 @@ bool is_finite(float value) {
 // "[0, 3, 1, 2] (channel, D, H, W)"
 std::string position_of(int64_t index, const StoredVolume& stored) {
   const auto& size = stored.size;
+  const auto& origin = stored.origin;
   return fmt::format("[{}, {}, {}, {}] (channel, D, H, W)", index / size.voxels(),
-                     index / (size.height * size.width) % size.depth,
-                     index / size.width % size.height, index % size.width);
+                     index / (size.height * size.width) % size.depth + origin[0],
+                     index / size.width % size.height + origin[1], index % size.width + origin[2]);
 }
 
 }  // namespace
@@ -245,11 +246,15 @@ void convert_labels(const StoredVolume& stored, const LabelRule& rule, LabelMap&
   }
 }
 
-void scale_to_unit_range(Volume& volume) {
-  if (volume.values.empty()) return;
+ValueRange range_of(const Volume& volume) {
+  if (volume.values.empty()) return {};
   const auto [low, high] = std::minmax_element(volume.values.begin(), volume.values.end());
-  const float minimum = *low, range = *high - *low;
-  for (float& value : volume.values) value = range > 0 ? (value - minimum) / range : 0.0F;
+  return {*low, *high};
+}
+
+void scale_to_unit_range(const ValueRange& range, Volume& volume) {
+  const float width = range.high - range.low;
+  for (float& value : volume.values) value = width > 0 ? (value - range.low) / width : 0.0F;
 }
 
 }  // namespace fovea::data

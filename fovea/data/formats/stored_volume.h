@@ -42,6 +42,7 @@ struct StoredVolume {
   std::array<double, 3> spacing = {1, 1, 1};  // along D, H, W, in millimetres
   Affine affine = {};
   std::string orientation;  // "RAS": what D, H, W point to; empty where the file does not say
+  std::array<int64_t, 3> origin = {};  // of a region: where in the whole it starts, for messages
 
   int64_t values() const { return channels * size.voxels(); }
 };
@@ -74,8 +75,15 @@ struct LabelRule {
 // its position; several channels.
 void convert_labels(const StoredVolume& stored, const LabelRule& rule, LabelMap& mask);
 
-// (x - min) / (max - min) over all values, in float as UCF-VIT does; a constant volume becomes 0,
-// where upstream gets NaN.
-void scale_to_unit_range(Volume& volume);
+struct ValueRange {
+  float low = 0;
+  float high = 0;
+};
+
+ValueRange range_of(const Volume& volume);
+
+// (x - low) / (high - low), in float as UCF-VIT does; where both are one number 0, where upstream
+// gets NaN.
+void scale_to_unit_range(const ValueRange& range, Volume& volume);
 
 }  // namespace fovea::data
