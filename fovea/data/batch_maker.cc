@@ -22,7 +22,10 @@ SampleOrder make_order(const Dataset* dataset, const LoaderOptions& options) {
   auto& sizes = order.mix.set_sizes;
   const int64_t size = dataset->size();
   if (size == 0) fail<DataError>("the data set is empty; check its path");
-  if (sizes.empty()) sizes = {size};
+  if (sizes.empty()) {
+    sizes = {size};
+    order.mix.tiles = {dataset->tile_windows()};
+  }
   const int64_t sum = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
   FOVEA_CHECK(sum == size, "sets of {} samples in a data set of {}", sum, size);
   return SampleOrder(order);

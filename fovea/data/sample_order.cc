@@ -80,6 +80,7 @@ SampleOrder::SampleOrder(const SampleOrderOptions& options)
     seeds_.push_back(set == 0 ? seed_ : named_seed(seed_, fmt::format("set {}", set)));
   }
   epoch_sizes_ = mix_.set_sizes;
+  plan_tiles();
   if (options.num_repeats != 1) plan_repeats(options.num_repeats);
   if (mix_.mode == MixMode::kExact) {
     plan_exact();
@@ -87,6 +88,23 @@ SampleOrder::SampleOrder(const SampleOrderOptions& options)
     plan_rank_groups();
   } else {
     plan_streams();
+  }
+  const bool has_tiles = std::any_of(tile_orders_.begin(), tile_orders_.end(),
+                                     [](const auto& order) { return order != nullptr; });
+  if (has_tiles && num_sets() > 1 && mix_.mode != MixMode::kRankGroups) {
+    turns_ = std::make_shared<const BatchTurns>(full_ends_, named_seed(seed_, "batches"));
+  }
+}
+
+void SampleOrder::plan_tiles() {
+  tile_orders_.resize(mix_.set_sizes.size());
+  for (size_t set = 0; set < mix_.tiles.size() && is_shuffled_; ++set) {
+    TileWindows& tiles = mix_.tiles[set];
+    if (tiles.window == 0) continue;
+    FOVEA_CHECK(mix_.tiles.size() == mix_.set_sizes.size() && !tiles.ends.empty() &&
+                    tiles.ends.back() == mix_.set_sizes[set],
+                "{}: windows of tiles of another set", name_of(set));
+    tile_orders_[set] = std::make_shared<const TileOrder>(std::move(tiles), seeds_[set]);
   }
 }
 
@@ -226,6 +244,9 @@ GlobalBatch SampleOrder::batch_at(int64_t position) const {
     }
     plan.set = range_of(full_ends_, number);
     plan.number = number - start_of(full_ends_, plan.set);
+    if (turns_ && tile_orders_[static_cast<size_t>(plan.set)]) {
+      plan.number = turns_->number(offset / batch_size_, plan.epoch);
+    }
     return plan;
   }
   int64_t before = num_full * batch_size_;
@@ -241,6 +262,7 @@ GlobalBatch SampleOrder::batch_at(int64_t position) const {
 
 SamplePlace SampleOrder::shuffled(int64_t set, int64_t place, int64_t cycle) const {
   const auto i = static_cast<size_t>(set);
+  if (tile_orders_[i]) return {set, tile_orders_[i]->at(place, cycle), cycle};
   if (is_shuffled_) place = Permutation(mix_.set_sizes[i], seeds_[i], cycle)(place);
   return {set, place, cycle};
 }

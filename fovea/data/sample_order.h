@@ -1,5 +1,5 @@
 // Which samples stand in which global batch: a pure function of (options, position), evaluated one
-// row at a time, with no array that grows with the data.
+// row at a time, with no array that grows with the data but that of a set of tiles' volumes.
 //
 // Note [Mixing sets]
 // A batch holds samples of one set only, as sets may differ in channels and size. An epoch of K
@@ -20,10 +20,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "fovea/data/order/batch_turns.h"
+#include "fovea/data/order/tile_order.h"
 #include "fovea/data/repeated_augmentation.h"
 
 namespace fovea::data {
@@ -41,6 +44,7 @@ struct MixOptions {
   std::vector<int64_t> rank_groups = {};       // kRankGroups: ranks of each set
   std::vector<int64_t> batches_per_rank = {};  // kRankGroups: of each set; empty: whole batches
   std::vector<std::string> set_names = {};     // for messages; empty: their numbers
+  std::vector<TileWindows> tiles = {};         // [sets] or empty: see Note [Windows of tiles]
 };
 
 struct SampleOrderOptions {
@@ -86,6 +90,7 @@ class SampleOrder {
   SamplePlace place(const GlobalBatch& batch, int64_t row) const;
 
  private:
+  void plan_tiles();
   void plan_repeats(double num_repeats);
   void plan_exact();
   void plan_streams();
@@ -104,10 +109,13 @@ class SampleOrder {
   bool drop_last_;
   int64_t samples_per_epoch_ = 0;
   int64_t batches_per_epoch_ = 0;
-  std::vector<uint64_t> seeds_;      // of each set's order
-  std::vector<int64_t> full_ends_;   // [sets]: full batches of sets 0 to s
-  std::vector<int64_t> rests_;       // sets with a smaller batch at the end of an epoch
-  std::vector<int64_t> group_ends_;  // kRankGroups: ranks of groups 0 to g
+  std::vector<uint64_t> seeds_;  // of each set's order
+  // [sets], null for a set that is shuffled as a whole; shared by copies of the order.
+  std::vector<std::shared_ptr<const TileOrder>> tile_orders_;
+  std::shared_ptr<const BatchTurns> turns_;  // of a mix with tiles
+  std::vector<int64_t> full_ends_;           // [sets]: full batches of sets 0 to s
+  std::vector<int64_t> rests_;               // sets with a smaller batch at the end of an epoch
+  std::vector<int64_t> group_ends_;          // kRankGroups: ranks of groups 0 to g
 };
 
 }  // namespace fovea::data

@@ -10,6 +10,10 @@
 namespace fovea::data {
 namespace {
 
+constexpr int64_t kCachedImages = 2;
+constexpr int64_t kCachedBytes = int64_t{1} << 30;
+constexpr int64_t kLeastCached = 4, kMostCached = 64;
+
 // [samples]: tiles of each and all before it.
 std::vector<int64_t> tile_ends(const Dataset& source, const std::vector<VolumeSize>& sizes,
                                const TilingConfig& config) {
@@ -25,7 +29,29 @@ std::vector<int64_t> tile_ends(const Dataset& source, const std::vector<VolumeSi
   return ends;
 }
 
+bool has_fewer_voxels(const VolumeSize& a, const VolumeSize& b) { return a.voxels() < b.voxels(); }
+
+int64_t bytes_decoded(const VolumeSize& size, int64_t channels) {
+  return size.voxels() * channels * static_cast<int64_t>(sizeof(float));  // of a mask: int32_t
+}
+
+// Of the first volume that says so; one that cannot be read is a bad sample when its tiles come.
+int64_t known_channels(const Dataset& volumes) {
+  for (int64_t i = 0; i < volumes.size(); ++i) {
+    try {
+      return volumes.channels_of(i);
+    } catch (const DataError&) {
+    }
+  }
+  return 1;
+}
+
 }  // namespace
+
+int64_t default_cached_volumes(const VolumeSize& largest, int64_t channels) {
+  const int64_t bytes = std::max<int64_t>(bytes_decoded(largest, channels), 1);
+  return std::clamp(kCachedBytes / bytes, kLeastCached, kMostCached);
+}
 
 // The samples that were asked for last, newest first. Threads that want one that is being read wait
 // for it.
@@ -77,7 +103,16 @@ TiledDataset::TiledDataset(std::shared_ptr<const Dataset> source, const TilingCo
       config_(config),
       sizes_(source_->sizes(0, source_->size())),
       ends_(tile_ends(*source_, sizes_, config)),
-      cache_(std::make_unique<Cache>(static_cast<size_t>(config.cached_samples))) {}
+      cached_(config.cached_volumes.value_or(kCachedImages)) {
+  if (form() == SampleForm::kVolume) {
+    VolumeSize largest;
+    for (const VolumeSize& size : sizes_) largest = std::max(largest, size, has_fewer_voxels);
+    const int64_t channels = known_channels(*source_) + (has_masks() ? 1 : 0);
+    decoded_bytes_ = bytes_decoded(largest, channels);
+    cached_ = config.cached_volumes.value_or(default_cached_volumes(largest, channels));
+  }
+  cache_ = std::make_unique<Cache>(static_cast<size_t>(cached_));
+}
 
 TiledDataset::~TiledDataset() = default;
 
@@ -119,6 +154,21 @@ void TiledDataset::read_by_region(int64_t whole, const Tile& tile, Sample& sampl
   Sample valid;
   source_->read_region(whole, region, valid);
   extract_tile(valid, form(), {.start = {}, .size = tile.size, .valid = tile.valid}, sample);
+}
+
+TileWindows TiledDataset::tile_windows() const {
+  if (form() != SampleForm::kVolume || size() == 0) return {};
+  return {ends_, std::max<int64_t>(cached_ / 2, 1)};
+}
+
+std::string TiledDataset::describe_cache() const {
+  if (form() != SampleForm::kVolume) return {};
+  const double mebibyte = 1 << 20;
+  return fmt::format(
+      "tiles: mixed from {} volumes at a time, for which {} of {:.1f} MiB are kept decoded, "
+      "{:.1f} MiB in each process; set cached_volumes of the tiling for more or less",
+      tile_windows().window, cached_, static_cast<double>(decoded_bytes_) / mebibyte,
+      static_cast<double>(cached_ * decoded_bytes_) / mebibyte);
 }
 
 VolumeSize TiledDataset::size_of(int64_t index) const {

@@ -13,8 +13,13 @@ namespace fovea::data {
 
 // Tiles in the order of the samples, then of the Tiling. Labels and class names are the sample's,
 // masks and points are cut with the pixels. Thread-safe. Of samples with cheap regions a tile is
-// read by itself; of others the last `cached_samples` stay decoded, so that reading tiles in order
+// read by itself; of others the last `cached_volumes` stay decoded, so that reading tiles in order
 // decodes each sample once.
+// Volumes of this size and so many channels, a mask counting as one, that are kept decoded where
+// the recipe does not say. No function of the machine's memory: the order of tiles, by the windows,
+// is one of it, and is the same on every machine.
+int64_t default_cached_volumes(const VolumeSize& largest, int64_t channels);
+
 class TiledDataset : public Dataset {
  public:
   // Asks the source for the sizes of all samples. Throws ConfigError or DataError naming the first
@@ -32,7 +37,12 @@ class TiledDataset : public Dataset {
   VolumeSize size_of(int64_t index) const override;
   // "scans/a.nii tile 3 of 8", counted from 0.
   std::string describe(int64_t index) const override;
+  // Of volumes: windows of half of the volumes that are kept, so that threads which are in the next
+  // window already drive out nothing that others still need.
+  TileWindows tile_windows() const override;
 
+  // "8 volumes of up to 27 MiB ..." for the log: what is kept; empty for images.
+  std::string describe_cache() const;
   const Dataset& source() const { return *source_; }
   // Which sample of the source a tile is of.
   int64_t sample_of(int64_t index) const;
@@ -50,6 +60,8 @@ class TiledDataset : public Dataset {
   TilingConfig config_;
   std::vector<VolumeSize> sizes_;  // [samples]
   std::vector<int64_t> ends_;      // [samples]: tiles of samples 0 to i
+  int64_t decoded_bytes_ = 0;      // of the largest volume, with its mask
+  int64_t cached_ = 0;
   std::unique_ptr<Cache> cache_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "fovea/core/config_fields.h"
@@ -18,7 +19,7 @@ struct TilingConfig {
   bool pad_small = false;
   bool two_d = false;
   bool upstream_compatible = false;
-  int64_t cached_samples = 2;
+  std::optional<int64_t> cached_volumes = {};
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
@@ -37,9 +38,11 @@ struct TilingConfig {
             "leaves out the slices after its last multiple");
     v.field("upstream_compatible", self.upstream_compatible,
             "counts, places and order of UCF-VIT's tiles, also where its tiles run past the edge");
-    v.field("cached_samples", self.cached_samples,
-            "decoded samples that are kept, so that the next tiles of one need no reading",
-            {.min = 1, .max = 1024, .unit = "samples"});
+    v.field("cached_volumes", self.cached_volumes,
+            "decoded volumes (or images) that are kept for their other tiles; a shuffled epoch "
+            "mixes the tiles of half as many volumes at a time; default: of volumes what fits into "
+            "1 GiB, 4 to 64, of images 2",
+            {.min = 1, .max = 4096, .unit = "volumes"});
   }
   void validate(ConfigIssues& issues) const;
 };

@@ -27,6 +27,7 @@ class TiledVolumes : public FakeDataset {
   SampleForm form() const override { return SampleForm::kVolume; }
   bool has_masks() const override { return true; }
   VolumeSize size_of(int64_t index) const override { return sizes_.at(static_cast<size_t>(index)); }
+  int64_t channels_of(int64_t /*index*/) const override { return 1; }
   void read(int64_t index, Sample& sample) const override {
     ++reads;
     sample.volume.channels = 1;

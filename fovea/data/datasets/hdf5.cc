@@ -112,13 +112,36 @@ class Hdf5Array {
   ScalarType type() const { return type_; }
 
   // [count, ...] from `first` on.
-  NumpyArray read(int64_t first, int64_t count) const {
+  NumpyArray read(int64_t first, int64_t count) const { return read(first, count, {}, {}); }
+
+  // The region of sample `index`, [1, ...], the dimensions being what `axes` says.
+  NumpyArray read_region(int64_t index, const VolumeRegion& region, std::string_view axes) const {
+    const std::array<int64_t, 3> part = {region.size.depth, region.size.height, region.size.width};
+    auto start = std::vector<int64_t>(shape_.size()), sizes = shape_;
+    for (size_t i = 1; i < shape_.size(); ++i) {
+      const size_t axis = std::string_view("DHW").find(axes[i]);
+      if (axis == std::string_view::npos) continue;
+      FOVEA_CHECK(
+          region.start[axis] >= 0 && part[axis] > 0 && region.start[axis] <= shape_[i] - part[axis],
+          "{}: {} values from {} on of {}", source_, part[axis], region.start[axis], shape_[i]);
+      start[i] = region.start[axis];
+      sizes[i] = part[axis];
+    }
+    return read(index, 1, start, sizes);
+  }
+
+ private:
+  // part_start, part_sizes: of the dimensions behind the first; empty: all of them.
+  NumpyArray read(int64_t first, int64_t count, const std::vector<int64_t>& part_start,
+                  const std::vector<int64_t>& part_sizes) const {
     NumpyArray array;
     array.source = count == 1 ? fmt::format("{}[{}]", source_, first) : source_;
     array.type = {type_, std::endian::native};
-    array.shape = shape_;
+    array.shape = part_sizes.empty() ? shape_ : part_sizes;
     array.shape[0] = count;
-    std::vector<hsize_t> start(shape_.size()), sizes(array.shape.begin(), array.shape.end());
+    std::vector<hsize_t> start(part_start.begin(), part_start.end());
+    start.resize(shape_.size());
+    std::vector<hsize_t> sizes(array.shape.begin(), array.shape.end());
     start[0] = static_cast<hsize_t>(first);
     const auto num_bytes = static_cast<uint64_t>(count * array.row_values() * bytes_of(type_));
     check_unpacked_bytes(H5Dget_storage_size(array_.get()), num_bytes, max_unpacked_bytes_,
@@ -138,7 +161,6 @@ class Hdf5Array {
     return array;
   }
 
- private:
   // A chunk is unpacked as a whole, whatever is wanted of it.
   void check_chunks() const {
     const Handle properties(H5Dget_create_plist(array_.get()), H5Pclose);
@@ -221,24 +243,47 @@ class Hdf5Dataset : public Dataset {
     return fmt::format("{}[{}]", images_.source(), index);
   }
 
-  void read(int64_t index, Sample& sample) const override {
+  void read(int64_t index, Sample& sample) const override { read_part(index, nullptr, sample); }
+
+  VolumeSize size_of(int64_t /*index*/) const override {
+    return {side_along('D'), side_along('H'), side_along('W')};
+  }
+  int64_t channels_of(int64_t /*index*/) const override { return side_along('C'); }
+  bool has_regions(int64_t /*index*/) const override { return form_ == SampleForm::kVolume; }
+  void read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override {
+    check_whole(*this, index, size_of(index), region);
+    read_part(index, &region, sample);
+  }
+
+ private:
+  // The size of the dimension that `axes` calls so; 1 where there is none.
+  int64_t side_along(char axis) const {
+    const size_t at = axes_.find(axis);
+    return at == std::string::npos ? 1 : images_.shape()[at];
+  }
+
+  void read_part(int64_t index, const VolumeRegion* region, Sample& sample) const {
     FOVEA_CHECK(index >= 0 && index < size(), "index={}; expected 0 to {}", index, size() - 1);
     std::shared_ptr<const Dataset> one;
     {
       const std::scoped_lock lock(library_lock());
-      one = build_array_dataset(set_of(index));
+      one = build_array_dataset(set_of(index, region));
     }
     one->read(0, sample);
     sample.label = labels_.empty() ? -1 : labels_[static_cast<size_t>(index)];
   }
 
- private:
-  // Sample `index` as a set of one.
-  ArraySet set_of(int64_t index) const {
+  // Sample `index`, or a region of it, as a set of one.
+  ArraySet set_of(int64_t index, const VolumeRegion* region = nullptr) const {
+    const auto read = [&](const Hdf5Array& array, const std::string& axes) {
+      return region == nullptr ? array.read(index, 1) : array.read_region(index, *region, axes);
+    };
     ArraySet set;
-    set.images = images_.read(index, 1);
+    set.images = read(images_, axes_);
     set.axes = axes_;
-    if (masks_) set.masks = masks_->read(index, 1);
+    std::string mask_axes = axes_;
+    std::erase(mask_axes, 'C');
+    if (masks_) set.masks = read(*masks_, mask_axes);
     set.rule = rule_;
     set.class_names = class_names_;
     set.name = images_.source();

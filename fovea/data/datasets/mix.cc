@@ -128,6 +128,7 @@ MixOptions MixDataset::options(MixMode mode) const {
     options.set_sizes.push_back(set.dataset->size());
     options.weights.push_back(set.weight);
     options.set_names.push_back(set.name);
+    options.tiles.push_back(set.dataset->tile_windows());
   }
   return options;
 }
