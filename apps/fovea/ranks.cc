@@ -79,7 +79,7 @@ std::shared_ptr<const parallel::DeviceBackend> choose_device(const std::string& 
     kernels::set_default_gpu(static_cast<int>(launch.local_rank % num_devices));
   }
   const auto device = kernels::resolve_device(type);
-  return device.is_cpu() ? nullptr : parallel::nccl_backend(launch, num_devices);
+  return device.is_cpu() ? nullptr : parallel::nccl_backend(device.index());
 }
 
 void warn_of_strangers(const parallel::Launch& launch) {

@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -91,7 +92,13 @@ const CudaBackend& load_cuda_backend() {
   return backend;
 }
 
-void set_default_gpu(int index) { default_gpu = index; }
+void set_default_gpu(int index) {
+  default_gpu = index;
+  if (!load_cuda_backend().is_loaded || index >= load_cuda_backend().num_devices) return;
+  // What names no GPU, libtorch's own scratch memory among it, is this thread's current one.
+  const c10::Device gpu(c10::kCUDA, static_cast<c10::DeviceIndex>(index));
+  c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(gpu);
+}
 
 c10::Device resolve_device(const std::string& name) {
   if (name == "cpu") return c10::Device(c10::kCPU);

@@ -1,6 +1,10 @@
 #include "fovea/parallel/nccl.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <map>
 
 #include "fovea/parallel/cuda/nccl_module.h"
 #include "fovea/parallel/process_group.h"
@@ -8,26 +12,41 @@
 namespace fovea::parallel {
 namespace {
 
-auto* find_nccl() {
-  return reinterpret_cast<decltype(&fovea_make_nccl)>(dlsym(RTLD_DEFAULT, "fovea_make_nccl"));
+template <class Function>
+Function find_module_function(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
 }
 
 }  // namespace
 
-bool has_nccl() { return find_nccl() != nullptr; }
+bool has_nccl() { return dlsym(RTLD_DEFAULT, "fovea_make_nccl") != nullptr; }
 
-std::shared_ptr<const DeviceBackend> nccl_backend(const Launch& launch, int num_devices) {
-  if (launch.local_size > num_devices) return nullptr;
-  auto* const make = find_nccl();
-  if (make == nullptr) return nullptr;
-  return std::make_shared<const DeviceBackend>(
-      DeviceBackend{.make = [make](const KeyStore& store, const GroupOptions& options) {
+std::shared_ptr<const DeviceBackend> nccl_backend(int gpu) {
+  auto* const make = find_module_function<decltype(&fovea_make_nccl)>("fovea_make_nccl");
+  auto* const id_of = find_module_function<decltype(&fovea_gpu_id)>("fovea_gpu_id");
+  if (make == nullptr || id_of == nullptr) return nullptr;
+  std::array<char, kGpuIdBytes> id{};
+  id_of(gpu, id.data());
+  return std::make_shared<const DeviceBackend>(DeviceBackend{
+      .device = id.data(), .make = [make](const KeyStore& store, const GroupOptions& options) {
         // Longer than our own patience, which knows whom to name.
         const auto timeout = options.timeout + std::chrono::seconds(60);
         return c10::intrusive_ptr<c10d::Backend>::reclaim(
             make(store.under("nccl").handle().get(), static_cast<int>(options.rank),
                  static_cast<int>(options.size), timeout.count()));
       }});
+}
+
+std::string why_no_device_groups(const std::vector<std::string>& devices) {
+  std::map<std::string, size_t> taken;  // device -> rank
+  for (size_t rank = 0; rank < devices.size(); ++rank) {
+    if (devices[rank].empty()) return fmt::format("rank {} has no GPU with NCCL", rank);
+    const auto [first, is_new] = taken.try_emplace(devices[rank], rank);
+    if (!is_new) {
+      return fmt::format("ranks {} and {} share one GPU ({})", first->second, rank, devices[rank]);
+    }
+  }
+  return {};
 }
 
 }  // namespace fovea::parallel

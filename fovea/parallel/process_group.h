@@ -23,6 +23,7 @@ struct GroupOptions {
 
 // For tensors on a device.
 struct DeviceBackend {
+  std::string device;  // that this rank computes on, of all machines one name
   // Collective over the group.
   std::function<c10::intrusive_ptr<c10d::Backend>(const KeyStore&, const GroupOptions&)> make;
 };

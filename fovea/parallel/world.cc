@@ -12,8 +12,10 @@
 #include <map>
 #include <numeric>
 
+#include "fovea/core/log.h"
 #include "fovea/parallel/collective_check.h"
 #include "fovea/parallel/key_store.h"
+#include "fovea/parallel/nccl.h"
 #include "fovea/parallel/process_group.h"
 #include "fovea/parallel/rank_error.h"
 #include "fovea/parallel/watch.h"
@@ -99,13 +101,15 @@ void ignore_broken_pipes() {
   if (is_known && !has_handler) std::signal(SIGPIPE, SIG_IGN);
 }
 
-void meet(KeyStore& store, const Launch& launch, milliseconds timeout) {
+// device: that this rank computes on; empty: none that others' tensors reach.
+void meet(KeyStore& store, const Launch& launch, const std::string& device, milliseconds timeout) {
   if (store.add(fmt::format("claim/{}", launch.rank), 1) > 1) {
     throw RankError(fmt::format("a second process says that it is rank {} of {}; start each rank "
                                 "once, and two runs with another MASTER_PORT each",
                                 launch.rank, launch.world_size),
                     ExitCode::kConfig);
   }
+  store.set(fmt::format("device/{}", launch.rank), device);
   store.set(fmt::format("here/{}", launch.rank), fmt::format("{} {}", host_name(), getpid()));
   auto missing = store.wait_for(keys_of_all("here", launch.world_size), timeout);
   if (missing.empty()) return;
@@ -119,6 +123,29 @@ void meet(KeyStore& store, const Launch& launch, milliseconds timeout) {
       count, launch.world_size, fmt::join(missing, ", "), count > kMaxNamed ? ", ..." : ""));
 }
 
+// Null, with a line in the log, where not every rank has a device of its own; all ranks come to the
+// same. All have met.
+std::shared_ptr<const DeviceBackend> if_apart(std::shared_ptr<const DeviceBackend> backend,
+                                              const KeyStore& store, const Launch& launch) {
+  if (!backend) return nullptr;
+  std::vector<std::string> devices;
+  for (const auto& key : keys_of_all("device", launch.world_size)) {
+    devices.push_back(store.find(key).value_or(""));
+  }
+  const auto why_not = why_no_device_groups(devices);
+  if (!why_not.empty()) {
+    if (launch.rank == 0) {
+      log_warning(
+          fmt::format("{}: tensors travel between ranks through host memory and Gloo, not "
+                      "by NCCL, which is far slower",
+                      why_not));
+    }
+    return nullptr;
+  }
+  if (launch.rank == 0) log_info("tensors travel between GPUs by NCCL");
+  return backend;
+}
+
 }  // namespace
 
 struct World::Links {
@@ -128,7 +155,8 @@ struct World::Links {
         store(root.under("fovea/" + launch.run_id)),
         device_backend(std::move(device)) {
     with_others(launch, "the start", [&] {
-      meet(store, launch, patience);
+      meet(store, launch, device_backend ? device_backend->device : "", patience);
+      device_backend = if_apart(std::move(device_backend), store, launch);
       const auto stale = std::min(kMostSilence, patience / 2);
       watch = std::make_unique<Watch>(store.clone(std::max(stale, kStorePatience)), launch.rank,
                                       launch.world_size, stale);

@@ -29,8 +29,9 @@ void check_every_dtype(parallel::Communicator& ranks) {
 
 // NCCL wants a GPU for each rank, so one GPU shows a group of one.
 TEST_F(CudaRanksTest, OneRankOverNccl) {
-  const auto nccl = parallel::nccl_backend(parallel::Launch{}, /*num_devices=*/1);
+  const auto nccl = parallel::nccl_backend(/*gpu=*/0);
   ASSERT_NE(nccl, nullptr) << "the CUDA module was built without nccl.h";
+  EXPECT_EQ(nccl->device.size(), 32U) << "a UUID";
   const parallel::StoreServer server(
       parallel::listen_at("127.0.0.1", 0, /*is_for_others=*/false,
                           std::chrono::steady_clock::now() + seconds(60)),

@@ -11,6 +11,8 @@
 
 #include "fovea/parallel/mesh.h"
 #include "fovea/parallel/mesh_shape.h"
+#include "fovea/parallel/nccl.h"
+#include "fovea/parallel/process_group.h"
 #include "fovea/parallel/rank_error.h"
 #include "tests/parallel/run_ranks.h"
 
@@ -130,6 +132,32 @@ TEST(WorldTest, AFailureStaysInItsStart) {
     });
     expect_all_are_there(outer, outer, {0, 1, 2});
   });
+}
+
+// Each rank with the one GPU that it is shown, as schedulers do: groups between them where they are
+// different ones, none where two ranks were shown the same.
+TEST(DeviceGroupsTest, GoByWhichDevicesTheRanksHave) {
+  run_ranks(2, [](World& world) {
+    for (const bool is_shared : {true, false}) {
+      int num_made = 0;
+      const auto backend = std::make_shared<const DeviceBackend>(
+          DeviceBackend{.device = is_shared ? "same" : std::to_string(world.rank()),
+                        .make = [&](const KeyStore& store, const GroupOptions& options) {
+                          ++num_made;
+                          return make_gloo(store.under("device"), options);
+                        }});
+      const auto launch = launch_of(world, {0, 1}, is_shared ? "shared" : "apart");
+      World other(launch, LaunchConfig(), backend);
+      EXPECT_EQ(num_made, is_shared ? 0 : 1);
+      other.leave();
+    }
+  });
+}
+
+TEST(DeviceGroupsTest, WantADeviceForEachRank) {
+  EXPECT_EQ(why_no_device_groups({"a", "b", "c"}), "");
+  EXPECT_EQ(why_no_device_groups({"a", "b", "a"}), "ranks 0 and 2 share one GPU (a)");
+  EXPECT_EQ(why_no_device_groups({"a", ""}), "rank 1 has no GPU with NCCL");
 }
 
 }  // namespace

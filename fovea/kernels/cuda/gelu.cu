@@ -9,7 +9,7 @@
 namespace fovea::kernels::cuda {
 namespace {
 
-constexpr int kGeluThreads = 256;
+constexpr int kGeluThreads = 256, kGeluGroups = 2;
 
 // gelu(x) = x * gate; slope: its derivative.
 struct GeluValue {
@@ -54,16 +54,29 @@ __device__ __forceinline__ GeluValue gelu_value(float x) {
   return sizeof(T) == sizeof(float) ? exact_gelu(x) : short_gelu(x);
 }
 
+// A thread has kGeluGroups groups of W elements side by side, and reads them all before it
+// computes.
 template <class T, int W, bool is_tanh>
 __global__ void __launch_bounds__(kGeluThreads)
     gelu_forward_kernel(const T* x, int64_t count, T* y) {
-  const int64_t at = (int64_t{blockIdx.x} * kGeluThreads + threadIdx.x) * W;
-  if (at >= count) return;
-  float values[W];
-  load<W>(x + at, values);
+  const int64_t first = (int64_t{blockIdx.x} * kGeluThreads * kGeluGroups + threadIdx.x) * W;
+  constexpr int64_t kStride = int64_t{kGeluThreads} * W;
+  float values[kGeluGroups][W];
 #pragma unroll
-  for (int j = 0; j < W; ++j) values[j] *= gelu_value<T, is_tanh>(values[j]).gate;
-  store<W>(values, y + at);
+  for (int group = 0; group < kGeluGroups; ++group) {
+    const int64_t at = first + group * kStride;
+    if (at < count) load<W>(x + at, values[group]);
+  }
+#pragma unroll
+  for (int group = 0; group < kGeluGroups; ++group) {
+    const int64_t at = first + group * kStride;
+    if (at >= count) continue;
+#pragma unroll
+    for (int j = 0; j < W; ++j) {
+      values[group][j] *= gelu_value<T, is_tanh>(values[group][j]).gate;
+    }
+    store<W>(values[group], y + at);
+  }
 }
 
 // Block blockIdx.y has part_rows rows.
@@ -98,7 +111,7 @@ __global__ void __launch_bounds__(kWarp* kRowThreads)
 }
 
 LaunchShape groups_of(int64_t count, int W) {
-  const int64_t per_block = int64_t{kGeluThreads} * W;
+  const int64_t per_block = int64_t{kGeluThreads} * kGeluGroups * W;
   return {.grid = dim3(static_cast<unsigned>((count + per_block - 1) / per_block)),
           .block = dim3(kGeluThreads)};
 }
