@@ -12,8 +12,11 @@ file(GLOB cuda_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/fovea/kernels/cuda
      "${CMAKE_SOURCE_DIR}/fovea/kernels/cuda/*.cc")
 if(cuda_wanted AND cuda_sources)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES 90 CACHE STRING "sm_90 code, and PTX for later GPUs")
+    set(CMAKE_CUDA_ARCHITECTURES "80-real;89-real;90-real;100" CACHE STRING
+        "A100, L40 and RTX 40, H100 and H200, B200, and PTX for later GPUs")
   endif()
+  # As the module tells it: a list of CMake's would be two definitions.
+  string(REPLACE ";" "," cuda_architectures "${CMAKE_CUDA_ARCHITECTURES}")
   set(CMAKE_CUDA_COMPILER "${FOVEA_NVCC}")
   enable_language(CUDA)
   # CMake 3.25 does not know the flag for this nvcc.
@@ -38,6 +41,8 @@ if(cuda_wanted AND cuda_sources)
   # load_cuda_backend looks.
   set_target_properties(fovea_cuda PROPERTIES CUDA_STANDARD 20 LINKER_LANGUAGE CXX CUDA_RUNTIME_LIBRARY Shared
                         LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}")
+  set_source_files_properties("${CMAKE_SOURCE_DIR}/fovea/kernels/cuda/module.cc" PROPERTIES COMPILE_DEFINITIONS
+    "FOVEA_VERSION=\"${PROJECT_VERSION}\";FOVEA_CUDA_ARCHITECTURES=\"${cuda_architectures}\"")
   target_include_directories(fovea_cuda PRIVATE "${CMAKE_SOURCE_DIR}")
   target_include_directories(fovea_cuda SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
   target_compile_options(fovea_cuda PRIVATE

@@ -16,6 +16,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/program_files.h"
 #include "fovea/kernels/cuda/module.h"
+#include "fovea/kernels/gpu_facts.h"
 #include "fovea/kernels/linear/product_choices.h"
 
 namespace fovea::kernels {
@@ -61,13 +62,11 @@ CudaBackend load() {
   if (const auto error = open_library(module->string())) {
     return {.reason = fmt::format("{} does not load: {}", module->string(), *error)};
   }
-  const int num_devices =
-      at::globalContext().hasCUDA() ? at::detail::getCUDAHooks().getNumGPUs() : 0;
-  if (num_devices == 0) {
-    return {.reason = fmt::format("{} is loaded, but libtorch sees no GPU; check nvidia-smi and "
-                                  "CUDA_VISIBLE_DEVICES",
-                                  module->string())};
+  const auto facts = find_gpu_facts(module->string());
+  if (auto why_not = why_no_gpu(facts, FOVEA_VERSION); !why_not.empty()) {
+    return {.reason = std::move(why_not)};
   }
+  const int num_devices = static_cast<int>(facts.capabilities.size());
   if (auto* const use = reinterpret_cast<decltype(&fovea_use_product_choices)>(
           dlsym(RTLD_DEFAULT, "fovea_use_product_choices"))) {
     use(&product_choices());

@@ -14,6 +14,7 @@
 
 #include "fovea/kernels/attention/attention.h"
 #include "fovea/kernels/attention/attention_choice.h"
+#include "fovea/kernels/cuda/module.h"
 #include "fovea/kernels/device.h"
 #include "fovea/kernels/elementwise/activation.h"
 #include "fovea/kernels/elementwise/adamw.h"
@@ -22,6 +23,7 @@
 #include "fovea/kernels/elementwise/norm.h"
 #include "fovea/kernels/elementwise/reduce.h"
 #include "fovea/kernels/elementwise/residual.h"
+#include "fovea/kernels/gpu_facts.h"
 #include "tests/kernels/cuda_cases.h"
 #include "tests/support/close.h"
 
@@ -203,6 +205,12 @@ TEST(CudaModuleTest, RegistersItsKernels) {
                     .hasKernelForDispatchKey(c10::DispatchKey::CUDA))
         << name;
   }
+  const auto tell = reinterpret_cast<decltype(&fovea_tell_of_module)>(
+      dlsym(RTLD_DEFAULT, "fovea_tell_of_module"));
+  ASSERT_NE(tell, nullptr);
+  EXPECT_STREQ(tell().version, FOVEA_VERSION);
+  EXPECT_TRUE(kernels::has_code_for(90, tell().architectures)) << tell().architectures;
+  EXPECT_GE(tell().runtime_version, 12000);
 }
 
 }  // namespace

@@ -1,0 +1,95 @@
+#include "fovea/kernels/gpu_facts.h"
+
+#include <ATen/Context.h>
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <sstream>
+
+#include "fovea/kernels/cuda/module.h"
+
+namespace fovea::kernels {
+namespace {
+
+std::string version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+template <class Function>
+Function loaded_function(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+}
+
+int driver_version() {
+  const auto get = loaded_function<int (*)(int*)>("cuDriverGetVersion");
+  int version = 0;
+  return get && get(&version) == 0 ? version : 0;
+}
+
+}  // namespace
+
+std::string why_no_gpu(const GpuFacts& facts, const std::string& program_version) {
+  if (facts.module_version != program_version) {
+    return fmt::format(
+        "{} is of Fovea {}, and this program is {}; expected both of one build: install them "
+        "together, or take the module away to go on without a GPU",
+        facts.module_path, facts.module_version.empty() ? "before 0.1" : facts.module_version,
+        program_version);
+  }
+  if (facts.capabilities.empty()) {
+    const bool is_old =
+        facts.driver_version > 0 && facts.driver_version / 1000 < facts.runtime_version / 1000;
+    if (is_old) {
+      return fmt::format(
+          "the NVIDIA driver is for CUDA {} at most, and libtorch for {}; install a newer driver",
+          version_text(facts.driver_version), version_text(facts.runtime_version));
+    }
+    return fmt::format(
+        "{} is loaded, but libtorch sees no GPU; check nvidia-smi and CUDA_VISIBLE_DEVICES",
+        facts.module_path);
+  }
+  for (size_t i = 0; i < facts.capabilities.size(); ++i) {
+    const int capability = facts.capabilities[i];
+    if (capability == 0 || has_code_for(capability, facts.module_code)) continue;
+    return fmt::format(
+        "{} has code for {}, none for GPU {} of capability {}.{}; build with "
+        "-DCMAKE_CUDA_ARCHITECTURES={}, or leave the GPU out of CUDA_VISIBLE_DEVICES",
+        facts.module_path, facts.module_code, i, capability / 10, capability % 10, capability);
+  }
+  return {};
+}
+
+bool has_code_for(int capability, const std::string& architectures) {
+  std::istringstream entries(architectures);
+  std::string entry;
+  while (std::getline(entries, entry, ',')) {
+    const auto dash = entry.find('-');
+    const auto kind = dash == std::string::npos ? "" : entry.substr(dash + 1);
+    const int code = std::atoi(entry.c_str());
+    const bool has_machine_code = kind != "virtual", has_ptx = kind != "real";
+    if (has_machine_code && code / 10 == capability / 10 && code <= capability) return true;
+    if (has_ptx && code > 0 && code <= capability) return true;
+  }
+  return false;
+}
+
+GpuFacts find_gpu_facts(const std::string& module_path) {
+  GpuFacts facts{.driver_version = driver_version(),
+                 .runtime_version = 0,
+                 .module_path = module_path,
+                 .module_version = {},
+                 .module_code = {},
+                 .capabilities = {}};
+  const auto tell = loaded_function<decltype(&fovea_tell_of_module)>("fovea_tell_of_module");
+  if (!tell) return facts;
+  const auto told = tell();
+  facts.module_version = told.version;
+  facts.module_code = told.architectures;
+  facts.runtime_version = told.runtime_version;
+  const int count = at::globalContext().hasCUDA() ? at::detail::getCUDAHooks().getNumGPUs() : 0;
+  for (int i = 0; i < count; ++i) facts.capabilities.push_back(told.capability_of(i));
+  return facts;
+}
+
+}  // namespace fovea::kernels

@@ -1,0 +1,31 @@
+// What stands between this process and its GPUs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace fovea::kernels {
+
+// Of CUDA, versions are 1000 major + 10 minor, as in CUDA; 0: not known.
+struct GpuFacts {
+  int driver_version = 0;   // the newest CUDA that the driver runs
+  int runtime_version = 0;  // that of libtorch_cuda
+  std::string module_path, module_version;
+  std::string module_code;  // as CMAKE_CUDA_ARCHITECTURES: "80-real,90"
+  // Of each GPU that libtorch sees, 10 major + minor; 0: not known.
+  std::vector<int> capabilities;
+};
+
+// Whether code that was built for `architectures` runs on a GPU of a capability: machine code of
+// the same major number and no later minor one, or PTX of no later capability. "80-real": machine
+// code alone, "90-virtual": PTX alone, "90": both.
+bool has_code_for(int capability, const std::string& architectures);
+
+// Why no GPU can be used, with what to do; empty: all of them can. program_version: of this
+// program.
+std::string why_no_gpu(const GpuFacts& facts, const std::string& program_version);
+
+// As far as libraries that are loaded tell them. module_path: of the CUDA module.
+GpuFacts find_gpu_facts(const std::string& module_path);
+
+}  // namespace fovea::kernels

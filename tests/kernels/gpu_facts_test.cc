@@ -1,0 +1,61 @@
+#include "fovea/kernels/gpu_facts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace fovea::kernels {
+namespace {
+
+using testing::HasSubstr;
+
+const GpuFacts kH200{.driver_version = 13000,
+                     .runtime_version = 13000,
+                     .module_path = "lib/libfovea_cuda.so",
+                     .module_version = "1.2.3",
+                     .module_code = "80-real,89-real,90-real,100",
+                     .capabilities = {90}};
+
+TEST(GpuFactsTest, OfAMachineAsItShouldBe) { EXPECT_EQ(why_no_gpu(kH200, "1.2.3"), ""); }
+
+TEST(GpuFactsTest, AModuleOfAnotherVersionIsNamed) {
+  const auto why = why_no_gpu(kH200, "1.3.0");
+  EXPECT_THAT(why, HasSubstr("lib/libfovea_cuda.so is of Fovea 1.2.3, and this program is 1.3.0"));
+  auto older = kH200;
+  older.module_version = "";  // from before modules told theirs
+  EXPECT_THAT(why_no_gpu(older, "1.3.0"), HasSubstr("before 0.1"));
+}
+
+TEST(GpuFactsTest, ADriverThatIsTooOldIsNamed) {
+  auto facts = kH200;
+  facts.capabilities = {};
+  EXPECT_THAT(why_no_gpu(facts, "1.2.3"), HasSubstr("sees no GPU; check nvidia-smi"));
+  facts.driver_version = 12040;
+  EXPECT_THAT(why_no_gpu(facts, "1.2.3"),
+              HasSubstr("the NVIDIA driver is for CUDA 12.4 at most, and libtorch for 13.0"));
+}
+
+TEST(GpuFactsTest, AGpuWithoutCodeIsNamed) {
+  auto facts = kH200;
+  facts.capabilities = {90, 75};
+  const auto why = why_no_gpu(facts, "1.2.3");
+  EXPECT_THAT(why, HasSubstr("none for GPU 1 of capability 7.5"));
+  EXPECT_THAT(why, HasSubstr("CMAKE_CUDA_ARCHITECTURES=75"));
+  facts.capabilities = {0};  // nobody says
+  EXPECT_EQ(why_no_gpu(facts, "1.2.3"), "");
+}
+
+TEST(GpuFactsTest, CodeRunsOnItsOwnMajorNumberAndPtxOnAllLaterOnes) {
+  const auto* all = "80-real,89-real,90-real,100";
+  for (const int capability : {80, 86, 87, 89, 90, 100, 103, 120}) {
+    EXPECT_TRUE(has_code_for(capability, all)) << capability;
+  }
+  EXPECT_FALSE(has_code_for(75, all));
+  EXPECT_FALSE(has_code_for(100, "90-real"));
+  EXPECT_FALSE(has_code_for(86, "89-real"));
+  EXPECT_TRUE(has_code_for(100, "90"));
+  EXPECT_TRUE(has_code_for(100, "90-virtual"));
+  EXPECT_FALSE(has_code_for(90, ""));
+}
+
+}  // namespace
+}  // namespace fovea::kernels
