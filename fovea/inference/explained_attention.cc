@@ -126,7 +126,7 @@ std::vector<int64_t> other_sides(const models::Model& model, const train::Tensor
 }
 
 // images: [1, C, sides] -> the same with noise, and the passage of the model over them.
-at::Tensor pass_noisy(const train::Inference& inference, models::DiffusionVit& model,
+at::Tensor pass_noisy(const train::Inference& inference, const models::DiffusionVit& model,
                       const train::TensorBatch& batch, double noise_level) {
   const auto* found =
       inference.config ? inference.config->task.get_if<train::DiffusionConfig>() : nullptr;
@@ -184,7 +184,7 @@ ExplainedAttention explained_attention(const train::Inference& inference,
   const std::string pool_name = "attn_pool.probs";
   names.push_back(pool_name);
   const nn::RecordScope recorder(names);
-  if (auto* denoiser = model.as_denoiser()) {
+  if (const auto* denoiser = model.as_denoiser()) {
     explained.seen = pass_noisy(inference, *denoiser, given, noise_level);
   } else {
     pass(model, view.is_of_features, given);

@@ -18,7 +18,7 @@ namespace {
 // A model and its task.
 struct Autoencoder {
   const train::Inference& inference;
-  models::Mae& mae;
+  const models::Mae& mae;
   train::MaskedAutoencodingConfig task;
 };
 
@@ -55,7 +55,7 @@ Reconstruction restore(const Autoencoder& of, const models::ModelInput& input, i
 
 // Of adaptive patches, through the tree. batch: one sample.
 Reconstruction restore(const Autoencoder& of, const train::TensorBatch& batch) {
-  auto& mae = of.mae;
+  const auto& mae = of.mae;
   const auto seen = train::see_patches_of_samples(mae.config(), batch.indices, batch.patches);
   const auto predictions = mae.predict(train::input_of(mae, batch), seen);
   auto masked = of.task;

@@ -120,7 +120,7 @@ std::vector<Outcome<Denoised>> Predictor::denoised(const std::vector<Input>& inp
 Samples Predictor::samples(const SampleOptions& options) const {
   const at::NoGradGuard no_grad;
   expect(Kind::kSamples);
-  auto& model = *loaded_->model->as_denoiser();
+  const auto& model = *loaded_->model->as_denoiser();
   if (model.takes_patches()) {
     fail<ConfigError>(
         "samples of a model of adaptive patches, which makes an image along a tree that only "

@@ -55,7 +55,6 @@ class DiffusionVit : public EncoderModel {
   bool is_backbone(const std::string& parameter_name) const override;
   int64_t layer_id(const std::string& parameter_name) const override;
   int64_t num_layers() const override;
-  DiffusionVit* as_denoiser() override { return this; }
   AttentionView attention_view() const override;
 
   const DiffusionVitConfig& config() const { return config_; }

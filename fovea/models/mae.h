@@ -54,7 +54,6 @@ class Mae : public EncoderModel {
   at::Tensor adapt_parameter(const std::string& name, const at::Tensor& saved) const override;
 
   kernels::Recordable can_be_recorded() const override;
-  Mae* as_autoencoder() override { return this; }
 
   const MaeConfig& config() const { return config_; }
   // Patches of images of this shape.

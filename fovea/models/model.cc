@@ -3,8 +3,15 @@
 #include <ATen/core/grad_mode.h>
 
 #include "fovea/core/error.h"
+#include "fovea/models/diffusion_vit.h"
+#include "fovea/models/mae.h"
+#include "fovea/models/segmenter.h"
 
 namespace fovea::models {
+
+const Segmenter* Model::as_segmenter() const { return dynamic_cast<const Segmenter*>(this); }
+const Mae* Model::as_autoencoder() const { return dynamic_cast<const Mae*>(this); }
+const DiffusionVit* Model::as_denoiser() const { return dynamic_cast<const DiffusionVit*>(this); }
 
 void Model::init_weights(uint64_t seed) {
   const at::NoGradGuard no_grad;

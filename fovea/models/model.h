@@ -56,10 +56,11 @@ class Model : public nn::UnitImpl {
   // of equal shape from tensors: then they may be part of a recorded step.
   virtual kernels::Recordable can_be_recorded() const { return {}; }
 
-  // Itself as what a command asks for; null where it is something else.
-  virtual const Segmenter* as_segmenter() const { return nullptr; }
-  virtual Mae* as_autoencoder() { return nullptr; }
-  virtual DiffusionVit* as_denoiser() { return nullptr; }
+  // Itself as what a task or a command asks for; null where it is something else. Its class says so
+  // by what it derives from: there is nothing to override, and so nothing to forget.
+  const Segmenter* as_segmenter() const;
+  const Mae* as_autoencoder() const;
+  const DiffusionVit* as_denoiser() const;
 
   virtual AttentionView attention_view() const { return {}; }
   // Tokens of patches along each side of images of these sides. Of models with an AttentionView

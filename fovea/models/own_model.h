@@ -8,6 +8,7 @@
 
 #include "fovea/models/model.h"
 #include "fovea/models/own_model_config.h"
+#include "fovea/models/segmenter.h"
 
 namespace fovea::models {
 
@@ -33,6 +34,11 @@ struct OwnModelOf final : OwnModelValue {
   Config config;
 };
 
+// Whether nobody else can see that it is one: `class Own : public Model, Segmenter`.
+template <class OwnModel>
+inline constexpr bool kHidesSegmenter =
+    std::is_base_of_v<Segmenter, OwnModel> && !std::is_convertible_v<OwnModel*, Segmenter*>;
+
 }  // namespace detail
 
 // `model: {name: <Config::kName>}` in recipes is from now on an OwnModel(config, device). Config
@@ -44,6 +50,8 @@ struct OwnModelOf final : OwnModelValue {
 template <class OwnModel, class Config>
 void register_model() {
   static_assert(std::is_base_of_v<Model, OwnModel>, "a model is a fovea::models::Model");
+  static_assert(!detail::kHidesSegmenter<OwnModel>,
+                "a model that gives a class to each pixel derives from Segmenter publicly");
   add_own_model(std::string(Config::kName),
                 [] { return std::make_unique<detail::OwnModelOf<OwnModel, Config>>(); });
 }

@@ -46,7 +46,6 @@ class Sap : public EncoderModel, public Segmenter {
   int64_t num_classes() const override { return config_.num_classes; }
   std::vector<int64_t> window_size() const override { return encoder().config().img_sides(); }
   bool gives_patches() const override { return true; }
-  const Segmenter* as_segmenter() const override { return this; }
   const SapConfig& config() const { return config_; }
 
  protected:

@@ -9,7 +9,7 @@ const Segmenter& segmenter_of(const Model& model) {
   if (segmenter == nullptr) {
     fail<ConfigError>(
         "task: segmentation needs a model that gives a class to each pixel, such as unetr; set "
-        "model.name");
+        "model.name (a model of one's own derives from Segmenter)");
   }
   return *segmenter;
 }

@@ -8,7 +8,8 @@
 
 namespace fovea::models {
 
-// A model whose forward gives a value for each class and pixel or voxel:
+// A model whose forward gives a value for each class and pixel or voxel, by what it derives from
+// beside Model, publicly: class Own : public Model, public Segmenter.
 // images [B, C, sides] or their adaptive patches -> logits [B, num_classes, sides], or, where it
 // gives patches, [B, num_classes, L, p^d].
 class Segmenter {

@@ -34,7 +34,6 @@ class Unetr : public EncoderModel, public Segmenter {
   int64_t num_classes() const override { return config_.num_classes; }
 
   std::vector<int64_t> window_size() const override { return encoder().config().img_sides(); }
-  const Segmenter* as_segmenter() const override { return this; }
   kernels::Recordable can_be_recorded() const override;
 
   const UnetrConfig& config() const { return config_; }

@@ -61,7 +61,7 @@ TEST(AddingAModelTest, NamesAreTakenOnce) {
               ::testing::ThrowsMessage<Error>(::testing::HasSubstr("'bag_of_patches' is there")));
 }
 
-TEST(AddingAModelTest, ThePlanIsTheOneBesideTheConfig) {
+TEST(AddingAModelTest, ThePartitioningIsTheOneBesideTheConfig) {
   register_bag_of_patches();
   const auto read = parse_config<ModelSection>("model: {name: bag_of_patches}", "a.yaml");
   const auto partitioning = partitioning_of(read.model);
@@ -71,6 +71,32 @@ TEST(AddingAModelTest, ThePlanIsTheOneBesideTheConfig) {
       parallel::match_rules(partitioning, std::vector<std::string>(names.begin(), names.end()))
           .size(),
       names.size());
+}
+
+class Segmenting : public BagOfPatches, public Segmenter {
+ public:
+  using BagOfPatches::BagOfPatches;
+  std::vector<int64_t> window_size() const override { return {28, 28}; }
+};
+
+class Hiding : public BagOfPatches, Segmenter {
+ public:
+  std::vector<int64_t> window_size() const override { return {28, 28}; }
+};
+
+static_assert(detail::kHidesSegmenter<Hiding>);
+static_assert(!detail::kHidesSegmenter<Segmenting> && !detail::kHidesSegmenter<BagOfPatches>);
+
+// There is nothing besides to be said, and so nothing to be forgotten.
+TEST(AddingAModelTest, WhatDerivesFromSegmenterIsOne) {
+  const Segmenting segmenting(BagOfPatchesConfig{});
+  const Segmenter& as_segmenter = segmenting;
+  EXPECT_EQ(&segmenter_of(segmenting), &as_segmenter);
+  EXPECT_EQ(segmenting.as_autoencoder(), nullptr);
+  EXPECT_EQ(segmenting.as_denoiser(), nullptr);
+  const BagOfPatches plain({});
+  EXPECT_THAT([&] { segmenter_of(plain); }, ::testing::ThrowsMessage<ConfigError>(
+                                                ::testing::HasSubstr("derives from Segmenter")));
 }
 
 TEST(AddingAModelTest, MapsImagesToLogits) {

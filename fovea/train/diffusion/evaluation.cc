@@ -62,8 +62,8 @@ void DiffusionEvaluation::join(const std::vector<nlohmann::json>& parts) {
   }
 }
 
-at::Tensor DiffusionEvaluation::draw(models::DiffusionVit& model, int64_t first, int64_t count,
-                                     uint64_t seed) const {
+at::Tensor DiffusionEvaluation::draw(const models::DiffusionVit& model, int64_t first,
+                                     int64_t count, uint64_t seed) const {
   SampleRequest request{.first = first,
                         .count = count,
                         .seed = seed,
@@ -77,7 +77,7 @@ at::Tensor DiffusionEvaluation::draw(models::DiffusionVit& model, int64_t first,
 }
 
 void DiffusionEvaluation::finish(models::Model& model) {
-  auto& denoiser = dynamic_cast<models::DiffusionVit&>(model);
+  const auto& denoiser = *model.as_denoiser();
   num_classes_ = model.num_classes();
   if (config_.num_samples > 0) samples_ = draw(denoiser, 0, config_.num_samples, kShownSeed);
   if (!backbone_) return;

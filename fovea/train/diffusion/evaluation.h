@@ -30,7 +30,8 @@ class DiffusionEvaluation : public Evaluation {
   const at::Tensor& samples() const { return samples_; }
 
  private:
-  at::Tensor draw(models::DiffusionVit& model, int64_t first, int64_t count, uint64_t seed) const;
+  at::Tensor draw(const models::DiffusionVit& model, int64_t first, int64_t count,
+                  uint64_t seed) const;
   at::Tensor features(const at::Tensor& images);
 
   DiffusionConfig config_;

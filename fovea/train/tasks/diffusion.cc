@@ -78,7 +78,7 @@ DiffusionTask::DiffusionTask(const DiffusionConfig& config, const models::Model&
       prediction_(prediction_type_from_name(config.prediction)),
       num_classes_(model.num_classes()),
       input_(model.input_spec()) {
-  if (!dynamic_cast<const models::DiffusionVit*>(&model)) {
+  if (model.as_denoiser() == nullptr) {
     fail<ConfigError>(
         "task: diffusion needs a model that sees time steps; set model.name: diffusion_vit");
   }
@@ -120,7 +120,7 @@ at::Tensor DiffusionTask::classes_of(models::Model& model, const TensorBatch& ba
 }
 
 LossParts DiffusionTask::loss(models::Model& model, const TensorBatch& batch) const {
-  auto& denoiser = dynamic_cast<models::DiffusionVit&>(model);
+  const auto& denoiser = *model.as_denoiser();
   const bool has_patches = model.takes_patches();
   const auto& given = has_patches ? batch.patches.tokens : batch.images;
   const auto kind = given.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;

@@ -23,7 +23,7 @@ namespace {
 constexpr size_t kShownReconstructions = 8;
 
 const models::Mae& require_mae(const models::Model& model) {
-  const auto* mae = dynamic_cast<const models::Mae*>(&model);
+  const auto* mae = model.as_autoencoder();
   if (!mae) {
     fail<ConfigError>(
         "task: masked_autoencoding needs a model that masks patches and predicts them; expected "
@@ -141,7 +141,7 @@ MaskedAutoencodingTask::MaskedAutoencodingTask(const MaskedAutoencodingConfig& c
 }
 
 LossParts MaskedAutoencodingTask::loss(models::Model& model, const TensorBatch& batch) const {
-  auto& mae = dynamic_cast<models::Mae&>(model);
+  const auto& mae = *model.as_autoencoder();
   if (mae.takes_patches()) return loss_of_patches(mae, batch);
   const auto num_patches = mae.num_patches(batch.images);
   const auto ids_keep = mae.is_training()
@@ -154,7 +154,7 @@ LossParts MaskedAutoencodingTask::loss(models::Model& model, const TensorBatch& 
                            config_, batch.weights);
 }
 
-LossParts MaskedAutoencodingTask::loss_of_patches(models::Mae& mae,
+LossParts MaskedAutoencodingTask::loss_of_patches(const models::Mae& mae,
                                                   const TensorBatch& batch) const {
   const auto& patches = batch.patches;
   const auto input = input_of(mae, batch);

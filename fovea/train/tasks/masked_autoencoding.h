@@ -90,7 +90,7 @@ class MaskedAutoencodingTask : public Task {
   std::unique_ptr<Evaluation> start_evaluation() const override;
 
  private:
-  LossParts loss_of_patches(models::Mae& mae, const TensorBatch& batch) const;
+  LossParts loss_of_patches(const models::Mae& mae, const TensorBatch& batch) const;
 
   MaskedAutoencodingConfig config_;
   models::MaeConfig model_;
