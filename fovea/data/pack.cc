@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -32,6 +33,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPlanFile = "plan.json";
 constexpr int64_t kChunk = 32;  // samples in memory at once
+constexpr int64_t kVolumeChunk = 4;
 
 void check_options(const Dataset& dataset, const PackOptions& options) {
   if (options.to != "packed" && options.to != "wds") {
@@ -44,9 +46,19 @@ void check_options(const Dataset& dataset, const PackOptions& options) {
     fail<ConfigError>("max_side={}, quality={}; expected 0 or more, and 1 to 100", options.max_side,
                       options.quality);
   }
-  if (dataset.form() != SampleForm::kImage || dataset.has_masks()) {
-    fail<ConfigError>("only images with a label can be packed, not {}; train from the files",
-                      dataset.has_masks() ? "images with masks" : "volumes");
+  const bool has_volumes = dataset.form() == SampleForm::kVolume;
+  if (!has_volumes && dataset.has_masks()) {
+    fail<ConfigError>("images with masks cannot be packed; train from the files");
+  }
+  if (has_volumes && (options.to == "wds" || options.raw || options.max_side > 0)) {
+    fail<ConfigError>(
+        "volumes cannot stand in a WebDataset, and are neither shrunk nor stored as pixels; pack "
+        "to packed without max_side and raw (compression: none leaves them as numbers)");
+  }
+  const VolumeSize& chunk = options.volumes.chunk;
+  if (std::min({chunk.depth, chunk.height, chunk.width}) < 1) {
+    fail<ConfigError>("chunks of {} x {} x {} voxels; expected sides from 1 on", chunk.depth,
+                      chunk.height, chunk.width);
   }
   if (dataset.size() == 0) fail<ConfigError>("the data set is empty; there is nothing to pack");
 }
@@ -63,6 +75,11 @@ std::string plan_of(const Dataset& dataset, const PackOptions& options) {
                                  {"quality", options.max_side > 0 ? options.quality : 0},
                                  {"raw", options.raw},
                                  {"shard_bytes", options.shard_bytes}};
+  if (dataset.form() == SampleForm::kVolume) {
+    const VolumeSize& chunk = options.volumes.chunk;
+    plan["chunk"] = {chunk.depth, chunk.height, chunk.width};
+    plan["compression"] = options.volumes.is_compressed ? "zstd" : "none";
+  }
   if (options.shuffle_seed) plan["shuffle_seed"] = *options.shuffle_seed;
   return json_text(plan, 1) + "\n";
 }
@@ -125,7 +142,35 @@ ImageSize shrunk_size(const Image& image, int64_t max_side) {
   return {scaled(image.height), scaled(image.width)};
 }
 
+int32_t packed_label(int64_t label, const std::string& name) {
+  constexpr int64_t kMaxLabel = int64_t{1} << 30;
+  if (label >= kMaxLabel) fail<DataError>("{}: label {}", name, label);
+  return static_cast<int32_t>(label);
+}
+
+void encode_volume(const Dataset& dataset, int64_t index, const PackOptions& options,
+                   PackedSample& out) {
+  Sample sample;  // a volume is large: no thread keeps one
+  out.name = dataset.describe(index);
+  dataset.read(index, sample);
+  out.bytes = encode_packed_volume(sample.volume, sample.mask, options.volumes);
+  if (out.bytes.size() > std::numeric_limits<uint32_t>::max()) {
+    fail<DataError>("{}: {} bytes; expected less than 4 GiB a sample: cut it into several",
+                    out.name, out.bytes.size());
+  }
+  out.checked_bytes = packed_volume_head_bytes(std::span(out.bytes).first(kPackedVolumeHeaderBytes),
+                                               out.bytes.size(), out.name);
+  out.entry = {.bytes = static_cast<uint32_t>(out.bytes.size()),
+               .label = packed_label(sample.label, out.name),
+               .height = static_cast<uint32_t>(sample.volume.size.height),
+               .width = static_cast<uint32_t>(sample.volume.size.width),
+               .channels = 0,
+               .encoding = PackedEncoding::kVolume};
+  out.sums = {};
+}
+
 void encode(const Dataset& dataset, int64_t index, const PackOptions& options, PackedSample& out) {
+  if (dataset.form() == SampleForm::kVolume) return encode_volume(dataset, index, options, out);
   thread_local Sample sample;
   thread_local Image small;
   thread_local ResizeScratch scratch;
@@ -155,10 +200,9 @@ void encode(const Dataset& dataset, int64_t index, const PackOptions& options, P
   } else {
     out.bytes = encode_png(*image);  // pixels without a file keep every bit
   }
-  constexpr int64_t kMaxLabel = int64_t{1} << 30;
-  if (sample.label >= kMaxLabel) fail<DataError>("{}: label {}", out.name, sample.label);
+  out.checked_bytes = 0;
   out.entry = {.bytes = static_cast<uint32_t>(out.bytes.size()),
-               .label = static_cast<int32_t>(sample.label),
+               .label = packed_label(sample.label, out.name),
                .height = static_cast<uint32_t>(image->height),
                .width = static_cast<uint32_t>(image->width),
                .channels = static_cast<uint8_t>(image->channels),
@@ -173,10 +217,11 @@ void write_samples(const Dataset& dataset, const PackOptions& options, ShardWrit
   const int64_t total = dataset.size();
   std::optional<Permutation> order;
   if (options.shuffle_seed) order.emplace(total, *options.shuffle_seed, 0);
-  std::vector<PackedSample> chunk(kChunk);
+  std::vector<PackedSample> chunk(
+      static_cast<size_t>(dataset.form() == SampleForm::kVolume ? kVolumeChunk : kChunk));
   bool is_open = false;
   while (first < total) {
-    const int64_t count = std::min(kChunk, total - first);
+    const int64_t count = std::min(static_cast<int64_t>(chunk.size()), total - first);
     parallel_for(count, options.threads, [&](int64_t i) {
       const int64_t index = order ? (*order)(first + i) : first + i;
       encode(dataset, index, options, chunk[static_cast<size_t>(i)]);

@@ -16,6 +16,7 @@ struct PackedSample {
   PackedEntry entry;  // offset, checksum and name_end are the writer's
   std::string name;
   PixelSums sums;
+  uint64_t checked_bytes = 0;  // that its checksum is of: the first; 0: all
 };
 
 // Shards that are whole or not there. Calls: resume, then for each shard begin, add..., finish;

@@ -50,7 +50,8 @@ class PackedWriter : public ShardWriter {
   void add(const PackedSample& sample) override {
     PackedEntry entry = sample.entry;
     entry.offset = offset_;
-    entry.checksum = checksum(std::span(sample.bytes));
+    const auto bytes = std::span(sample.bytes);
+    entry.checksum = checksum(sample.checked_bytes > 0 ? bytes.first(sample.checked_bytes) : bytes);
     index_.names += sample.name;
     entry.name_end = static_cast<uint32_t>(index_.names.size());
     index_.entries.push_back(entry);
@@ -81,6 +82,8 @@ class PackedWriter : public ShardWriter {
     }
     manifest_.mean = sums_.mean();
     manifest_.std = sums_.std();
+    manifest_.has_volumes = dataset.form() == SampleForm::kVolume;
+    manifest_.has_masks = dataset.has_masks();
     write_file_atomic((fs::path(folder_) / kPackedManifest).string(),
                       format_packed_manifest(manifest_));
   }

@@ -11,7 +11,7 @@ import zipfile
 from . import layers
 from .images import CHECK, INSPECT, OTHERS, TAR_GZ, readers
 from .layers import tar_of
-from .originals import Original, corpus, put, recipe
+from .originals import Original, corpus, fovea, put, recipe
 
 GZIP = {"is_checked": True, "layers": (layers.whole, layers.gzipped)}
 ZIP = {"is_checked": True, "layers": (layers.whole, layers.whole, layers.zip_member, layers.zip_names)}
@@ -146,7 +146,6 @@ def cifar(folder, program):
 
 def volumes(folder, program):
     """Two samples of each format of volumes, with masks where the format has them."""
-    del program
     masks = bytes(i % 2 for i in range(48))
     for i in range(2):
         put(folder / f"nii/images/{i}.nii", nifti())
@@ -168,6 +167,9 @@ def volumes(folder, program):
                "list": "format: nifti, path: gz, list: list.csv, class_names: [a, b]"}
     for name, source in sources.items():
         put(folder / f"{name}.yaml", recipe(source, size="[4, 4, 3]", patch="[2, 2, 1]", channels=1, transforms=""))
+    fovea(program, folder, "data", "pack", "nii.yaml", "--part", "train", "--chunk", "3", "--out", "chunks_in")
+    put(folder / "chunks.yaml", recipe("format: packed, path: chunks_in/train", size="[4, 4, 3]", patch="[2, 2, 1]", channels=1,
+                                       transforms=""))
 
 
 def brain(folder, program):
@@ -227,6 +229,7 @@ ORIGINALS = [
     volume("raw", "raw", "raw/0.bin"),
     volume("dicom", "ct", "ct/0/1.dcm", also_named=["ct/0"], may_be_renamed=True),
     volume("dicom rle", "rle", "rle/0/a.dcm", also_named=["rle/0"]),
+    volume("packed volumes", "chunks", "chunks_in/train/shard_000000.fvp", is_checked=True),
     Original("medmnist npz", "arrays", "medmnist.npz", checks("medmnist"), **ZIP),
     Original("mni152 wheel", "brain", "nilearn.whl", ["data prepare mni152 nilearn.whl --out brain"], **ZIP),
     Original("npz", "arrays", "stored.npz", checks("npz"), **ZIP),

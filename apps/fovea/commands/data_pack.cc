@@ -1,6 +1,7 @@
 // fovea data pack RECIPE|DATA --to packed|wds --out DIR
 #include <fmt/format.h>
 
+#include <charconv>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -24,6 +25,8 @@ struct PackArguments {
   data::PackOptions options;
   std::string part = "all";
   int64_t shard_mib = 256;
+  std::string chunk = "32";
+  std::string compression = "zstd";
   bool shuffle = false;
   uint64_t seed = 0;
   bool json = false;
@@ -35,6 +38,27 @@ std::string recipe_line(const data::PackOptions& options, const data::Dataset& d
                      dataset.num_classes());
 }
 
+// "32", or "1,256,256".
+data::VolumeSize chunk_of(const std::string& text) {
+  std::vector<int64_t> sides;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at != end) {
+    int64_t side = 0;
+    const auto [after, error] = std::from_chars(at, end, side);
+    if (error != std::errc() || side < 1 || side > 4096 || (after != end && *after != ',')) break;
+    sides.push_back(side);
+    at = after == end ? end : after + 1;
+    if (after != end && at == end) sides.clear();  // a comma with nothing behind it
+  }
+  if (at != end || (sides.size() != 1 && sides.size() != 3)) {
+    fail<ConfigError>("--chunk {}; expected a side from 1 to 4096, or three of them: 1,256,256",
+                      text);
+  }
+  if (sides.size() == 1) return {sides[0], sides[0], sides[0]};
+  return {sides[0], sides[1], sides[2]};
+}
+
 void pack_one(const PackArguments& arguments, const std::string& name,
               const data::DatasetConfig& config) {
   const auto empty_classes =
@@ -42,6 +66,7 @@ void pack_one(const PackArguments& arguments, const std::string& name,
   const auto dataset = data::build_dataset(config, empty_classes);
   auto options = arguments.options;
   if (!name.empty()) options.out = (std::filesystem::path(options.out) / name).string();
+  options.volumes = {chunk_of(arguments.chunk), arguments.compression == "zstd"};
   options.shard_bytes = static_cast<uint64_t>(arguments.shard_mib) << 20;
   if (arguments.shuffle) options.shuffle_seed = arguments.seed;
   ProgressCounter progress(name.empty() ? "packing" : "packing " + name, arguments.json);
@@ -81,8 +106,8 @@ void run(const PackArguments& arguments) {
 }  // namespace
 
 void add_data_pack(Command group) {
-  auto command =
-      group.add_command("pack", "A data set of images as shards that are read fast; resumable");
+  auto command = group.add_command(
+      "pack", "A data set of images or volumes as shards that are read fast; resumable");
   auto arguments = std::make_shared<PackArguments>();
   auto& options = arguments->options;
   command.add_option("source", arguments->source, kDataSourceHelp)
@@ -111,6 +136,16 @@ void add_data_pack(Command group) {
       .in_range(1, 100)
       .show_default();
   command.add_flag("--raw", options.raw, "store pixels: the fastest to read, the most disk");
+  command
+      .add_option("--chunk", arguments->chunk,
+                  "of volumes: side of the boxes that are read by themselves, or D,H,W; tiles cost "
+                  "the chunks that they touch")
+      .show_default();
+  command
+      .add_option("--compression", arguments->compression,
+                  "of volumes: Zstandard, or numbers as they are")
+      .one_of({"zstd", "none"})
+      .show_default();
   command.add_option("--shard-mib", arguments->shard_mib, "size of a shard, in MiB")
       .in_range(1, 1 << 20)
       .show_default();
@@ -122,7 +157,8 @@ void add_data_pack(Command group) {
                    "print one JSON object for each data set and nothing else");
   command.examples({"fovea data pack photos --out photos_packed",
                     "fovea data pack recipes/fashion_mnist/vit.yaml --max-side 512 --out packed",
-                    "fovea data pack photos --to wds --out shards"});
+                    "fovea data pack photos --to wds --out shards",
+                    "fovea data pack scans --chunk 64 --out scans_packed"});
   command.callback([arguments] { run(*arguments); });
 }
 

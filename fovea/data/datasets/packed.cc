@@ -12,6 +12,8 @@
 #include "fovea/data/names.h"
 #include "fovea/data/parallel_for.h"
 #include "fovea/data/repeated_keys.h"
+#include "fovea/data/unpack_limit.h"
+#include "fovea/data/volume/packed_volume.h"
 
 namespace fovea::data {
 namespace {
@@ -41,7 +43,10 @@ PackedShardIndex read_index(const MappedFile& file) {
 class PackedDataset : public Dataset {
  public:
   PackedDataset(const PackedConfig& config, PackedManifest manifest)
-      : root_(config.path), verify_(config.verify), manifest_(std::move(manifest)) {
+      : root_(config.path),
+        verify_(config.verify),
+        max_unpacked_bytes_(config.max_unpacked_bytes),
+        manifest_(std::move(manifest)) {
     shards_.resize(manifest_.shards.size());
     for (size_t s = 0; s < shards_.size(); ++s) {
       shards_[s].first = size_;
@@ -56,8 +61,35 @@ class PackedDataset : public Dataset {
   int64_t num_classes() const override { return manifest_.num_classes; }
   const std::vector<std::string>& class_names() const override { return manifest_.class_names; }
 
+  SampleForm form() const override {
+    return manifest_.has_volumes ? SampleForm::kVolume : SampleForm::kImage;
+  }
+  bool has_masks() const override { return manifest_.has_masks; }
+
+  VolumeSize size_of(int64_t index) const override {
+    return manifest_.has_volumes ? open_volume(index).volume.size : Dataset::size_of(index);
+  }
+  int64_t channels_of(int64_t index) const override {
+    return manifest_.has_volumes ? open_volume(index).volume.channels : Dataset::channels_of(index);
+  }
+  bool has_regions(int64_t /*index*/) const override { return manifest_.has_volumes; }
+
+  void read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override {
+    const MappedReads reads;
+    const PackedSampleVolume opened = open_volume(index);
+    check_whole(*this, index, opened.volume.size, region);
+    read_chunks(opened, index, region, sample);
+    reads.check([&] { return describe(index); });
+  }
+
   void read(int64_t index, Sample& sample) const override {
     const MappedReads reads;
+    if (manifest_.has_volumes) {
+      const PackedSampleVolume opened = open_volume(index);
+      const VolumeSize& size = opened.volume.size;
+      read_chunks(opened, index, {.start = {}, .size = size, .whole = size}, sample);
+      return reads.check([&] { return describe(index); });
+    }
     read_undecoded(index, sample);
     if (!sample.encoded.bytes.empty()) {
       decode_image(sample.encoded.bytes, describe(index), sample.image);
@@ -97,6 +129,42 @@ class PackedDataset : public Dataset {
   }
 
  private:
+  struct PackedSampleVolume {
+    const PackedShard& shard;
+    const PackedEntry& entry;
+    PackedVolume volume;
+  };
+
+  PackedSampleVolume open_volume(int64_t index) const {
+    const auto [shard, i] = place_of(index);
+    const auto& entry = shard.index.entries[static_cast<size_t>(i)];
+    const std::string name = describe(index);
+    if (entry.bytes < kPackedVolumeHeaderBytes) {
+      fail<DataError>("{}: {} bytes are too few for a volume; pack again", name, entry.bytes);
+    }
+    const uint64_t head_bytes = packed_volume_head_bytes(
+        shard.file->ready(entry.offset, kPackedVolumeHeaderBytes), entry.bytes, name);
+    const auto head = checked(shard, entry.offset, head_bytes, entry.checksum, index);
+    return {shard, entry, parse_packed_volume(head, entry.bytes, name)};
+  }
+
+  void read_chunks(const PackedSampleVolume& opened, int64_t index, const VolumeRegion& region,
+                   Sample& sample) const {
+    const std::string name = describe(index);
+    const auto held = static_cast<uint64_t>(opened.volume.channels * region.size.voxels());
+    check_unpacked_bytes(opened.entry.bytes, held * sizeof(float), max_unpacked_bytes_, name);
+    const auto read = [&](const PackedChunk& chunk) {
+      return checked(opened.shard, opened.entry.offset + chunk.offset, chunk.bytes, chunk.checksum,
+                     index);
+    };
+    read_packed_region(opened.volume, region, read, name, sample.volume, sample.mask);
+    sample.label = opened.entry.label;
+    if (manifest_.has_masks != opened.volume.mask_type.has_value()) {
+      fail<DataError>("{}: {} mask, against the manifest; pack again", name,
+                      opened.volume.mask_type ? "a" : "no");
+    }
+  }
+
   std::pair<const PackedShard&, int64_t> place_of(int64_t index) const {
     FOVEA_CHECK(index >= 0 && index < size_, "index={}; expected 0 to {}", index, size_ - 1);
     const auto after = std::upper_bound(
@@ -136,6 +204,12 @@ class PackedDataset : public Dataset {
           name, shard.index.size(), shard.index.first_sample, listed.samples, shard.first);
     }
     for (size_t i = 0; i < shard.index.entries.size(); ++i) {
+      const bool is_volume = shard.index.entries[i].encoding == PackedEncoding::kVolume;
+      if (is_volume != manifest_.has_volumes) {
+        fail<DataError>(
+            "{}: sample {} is {} volume, against the manifest; it is of another packing", name, i,
+            is_volume ? "a" : "no");
+      }
       const int32_t label = shard.index.entries[i].label;
       if (label < std::max<int64_t>(manifest_.num_classes, 0)) continue;
       fail<DataError>("{}: sample {} has label {}, but there are {} classes", name, i, label,
@@ -145,8 +219,13 @@ class PackedDataset : public Dataset {
 
   std::span<const uint8_t> bytes_of(const PackedShard& shard, const PackedEntry& entry,
                                     int64_t index) const {
-    const auto bytes = shard.file->ready(entry.offset, entry.bytes);
-    if (verify_ && checksum(bytes) != entry.checksum) {
+    return checked(shard, entry.offset, entry.bytes, entry.checksum, index);
+  }
+
+  std::span<const uint8_t> checked(const PackedShard& shard, uint64_t offset, uint64_t count,
+                                   uint64_t expected, int64_t index) const {
+    const auto bytes = shard.file->ready(offset, count);
+    if (verify_ && checksum(bytes) != expected) {
       fail<DataError>(
           "{}: the checksum is wrong: the sample is damaged; fetch the shard again, or "
           "remove it and pack again",
@@ -157,6 +236,7 @@ class PackedDataset : public Dataset {
 
   std::string root_;
   bool verify_;
+  int64_t max_unpacked_bytes_;
   PackedManifest manifest_;
   std::vector<PackedShard> shards_;
   int64_t size_ = 0;

@@ -9,6 +9,7 @@
 #include "fovea/data/dataset.h"
 #include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/transforms/any_transform.h"
+#include "fovea/data/unpack_limit.h"
 
 namespace fovea::data {
 
@@ -18,6 +19,7 @@ struct PackedConfig {
   std::string path = {};
   bool unique_names = true;
   bool verify = true;
+  int64_t max_unpacked_bytes = kDefaultUnpackedBytes;
   std::vector<int64_t> channels = {};
   std::vector<AnyTransformConfig> transforms = {};
 
@@ -27,8 +29,10 @@ struct PackedConfig {
             {.required = true});
     v.field("unique_names", self.unique_names, "two samples with one name are an error");
     v.field("verify", self.verify, "compare each sample with its checksum whenever it is read");
+    v.field("max_unpacked_bytes", self.max_unpacked_bytes, kUnpackedBytesHelp,
+            {.min = 1, .unit = "bytes"});
     visit_channels(v, self.channels);
-    v.field("transforms", self.transforms, "what is done to an image, in order");
+    v.field("transforms", self.transforms, "what is done to an image or volume, in order");
   }
 };
 

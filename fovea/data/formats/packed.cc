@@ -9,6 +9,7 @@
 #include "fovea/core/json.h"
 #include "fovea/data/checksum.h"
 #include "fovea/data/decode.h"
+#include "fovea/data/formats/little_endian.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/names.h"
 
@@ -19,13 +20,6 @@ constexpr std::string_view kMagic = "FOVEAPK\n";
 constexpr std::string_view kManifestFormat = "fovea packed";
 constexpr int kMaxManifestDepth = 4;
 constexpr int64_t kMaxCount = int64_t{1} << 40;
-
-template <class T>
-void put(std::string& out, T value) {
-  for (size_t i = 0; i < sizeof(T); ++i) {
-    out += static_cast<char>(static_cast<std::make_unsigned_t<T>>(value) >> (8 * i));
-  }
-}
 
 // Little-endian numbers, one after the other; whoever makes it has checked the size.
 class Numbers {
@@ -76,15 +70,16 @@ Footer read_footer(std::span<const uint8_t> bytes, const std::string& name) {
 void check_entry(const PackedEntry& entry, uint64_t index_offset, const std::string& name,
                  size_t i) {
   if (entry.bytes == 0 || entry.offset < kPackedHeaderBytes || entry.offset > index_offset ||
-      entry.bytes > index_offset - entry.offset || entry.bytes > kMaxImageFileBytes) {
+      entry.bytes > index_offset - entry.offset ||
+      (entry.encoding != PackedEncoding::kVolume && entry.bytes > kMaxImageFileBytes)) {
     fail<DataError>("{}: sample {} has {} bytes from byte {} on, outside the shard", name, i,
                     entry.bytes, entry.offset);
   }
-  if (entry.encoding > PackedEncoding::kPixels || entry.label < -1) {
-    fail<DataError>("{}: sample {} has encoding {} and label {}; expected 0 or 1, and -1 or more",
+  if (entry.encoding > PackedEncoding::kVolume || entry.label < -1) {
+    fail<DataError>("{}: sample {} has encoding {} and label {}; expected 0 to 2, and -1 or more",
                     name, i, static_cast<int>(entry.encoding), entry.label);
   }
-  if (entry.encoding == PackedEncoding::kFile) return;
+  if (entry.encoding != PackedEncoding::kPixels) return;
   const bool has_channels = entry.channels == 1 || entry.channels == 3;
   const uint64_t pixels = uint64_t{entry.height} * entry.width;
   if (!has_channels || pixels == 0 || pixels > static_cast<uint64_t>(kMaxImagePixels) ||
@@ -293,15 +288,19 @@ std::string format_packed_manifest(const PackedManifest& manifest) {
   for (const auto& shard : manifest.shards) {
     shards.push_back({{"file", shard.file}, {"samples", shard.samples}, {"bytes", shard.bytes}});
   }
-  const nlohmann::ordered_json json = {{"format", kManifestFormat},
-                                       {"version", kPackedVersion},
-                                       {"num_samples", manifest.num_samples()},
-                                       {"num_classes", manifest.num_classes},
-                                       {"class_names", manifest.class_names},
-                                       {"class_counts", manifest.class_counts},
-                                       {"mean", manifest.mean},
-                                       {"std", manifest.std},
-                                       {"shards", shards}};
+  nlohmann::ordered_json json = {{"format", kManifestFormat},
+                                 {"version", kPackedVersion},
+                                 {"num_samples", manifest.num_samples()},
+                                 {"num_classes", manifest.num_classes},
+                                 {"class_names", manifest.class_names},
+                                 {"class_counts", manifest.class_counts},
+                                 {"mean", manifest.mean},
+                                 {"std", manifest.std},
+                                 {"shards", shards}};
+  if (manifest.has_volumes) {
+    json["form"] = "volumes";
+    json["has_masks"] = manifest.has_masks;
+  }
   return json_text(json, 1) + "\n";
 }
 
@@ -324,6 +323,14 @@ PackedManifest parse_packed_manifest(std::string_view text, const std::string& n
   manifest.class_counts = json.at("class_counts").integers();
   manifest.mean = json.at("mean").numbers();
   manifest.std = json.at("std").numbers();
+  if (const auto form = json.find("form")) {
+    if (form->text() != "volumes") {
+      fail<DataError>("{}: form {}; expected volumes; pack the data set again", name,
+                      printable_start(form->text()));
+    }
+    manifest.has_volumes = true;
+    manifest.has_masks = json.at("has_masks").boolean();
+  }
   for (const auto& shard : json.at("shards").items()) {
     manifest.shards.push_back(
         {shard.at("file").text(), shard.at("samples").integer(), shard.at("bytes").count()});

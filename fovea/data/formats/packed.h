@@ -2,7 +2,8 @@
 // little-endian. A shard (docs/data_formats.md has the table):
 //
 //   header   32 bytes  "FOVEAPK\n", u32 version, u32 32, u64 first sample, u64 0
-//   samples            back to back: an image file (JPEG, PNG) or pixels [H, W, C]
+//   samples            back to back: an image file (JPEG, PNG), pixels [H, W, C], or a volume
+//                      (volume/packed_volume.h)
 //   index    40 bytes  for each sample: u64 offset, u64 checksum, u32 bytes, i32 label, u32 height,
 //                      u32 width, u32 end of its name, u8 channels, u8 encoding, u16 0
 //   names              of all samples, one after the other
@@ -30,11 +31,11 @@ inline constexpr size_t kPackedSumsBytes = 80;
 inline constexpr size_t kPackedFooterBytes = 64;
 inline constexpr const char* kPackedManifest = "manifest.json";
 
-enum class PackedEncoding : uint8_t { kFile = 0, kPixels = 1 };
+enum class PackedEncoding : uint8_t { kFile = 0, kPixels = 1, kVolume = 2 };
 
 struct PackedEntry {
   uint64_t offset = 0;    // in the shard
-  uint64_t checksum = 0;  // of its bytes
+  uint64_t checksum = 0;  // of its bytes; of a volume, of those in front of its chunks
   uint32_t bytes = 0;
   int32_t label = -1;
   uint32_t height = 0, width = 0;
@@ -93,7 +94,9 @@ struct PackedManifest {
   std::vector<std::string> class_names;
   int64_t num_classes = 0;
   std::vector<int64_t> class_counts;  // [num_classes]; empty: no labels
-  std::vector<double> mean, std;      // of each channel, on a scale of 0 to 1
+  std::vector<double> mean, std;      // of each channel, on a scale of 0 to 1; of images
+  bool has_volumes = false;
+  bool has_masks = false;
   int64_t num_samples() const;
 };
 
