@@ -118,7 +118,7 @@ BalanceSet count_set(const std::string& name, const std::shared_ptr<const Datase
     set.tiles.assign(static_cast<size_t>(source->size()), 1);
     return set;
   }
-  const TiledDataset tiled(source, *tiling);
+  const TiledDataset tiled(source, *tiling, TileReading::kInOrder);
   for (int64_t i = 0; i < source->size(); ++i) set.tiles.push_back(tiled.num_tiles(i));
   return set;
 }

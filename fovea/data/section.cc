@@ -16,8 +16,8 @@ namespace {
 
 void log_tiles(const Dataset& dataset, const std::string& set) {
   const auto* tiles = dynamic_cast<const TiledDataset*>(&dataset);
-  if (tiles == nullptr || tiles->form() != SampleForm::kVolume) return;
-  log_info(set + tiles->describe_cache());
+  const std::string kept = tiles == nullptr ? "" : tiles->describe_cache();
+  if (!kept.empty()) log_info(set + kept);
 }
 
 void open_single(const DataConfig& config, const DatasetConfig& section, const InputForm& input,
@@ -25,8 +25,10 @@ void open_single(const DataConfig& config, const DatasetConfig& section, const I
   opened.dataset =
       is_training ? build_dataset(section) : build_validation_set(section, input.class_names);
   if (config.tiling) {
-    opened.dataset = std::make_shared<TiledDataset>(opened.dataset, *config.tiling);
-    if (is_training) log_tiles(*opened.dataset, "");
+    opened.dataset = std::make_shared<TiledDataset>(
+        opened.dataset, *config.tiling,
+        is_training ? TileReading::kShuffled : TileReading::kInOrder);
+    log_tiles(*opened.dataset, "");
   }
   opened.transforms = {
       make_transforms(transforms_of(section), opened.dataset->form(), input.in_chans)};
@@ -61,7 +63,7 @@ void open_mix(const DataConfig& config, const MixConfig& mix, const InputForm& i
     opened.transforms.push_back(
         make_transforms(set.transforms, dataset->form(), channels > 0 ? channels : input.in_chans));
     opened.options.variables.push_back(set.variables);
-    if (is_training) log_tiles(*set.dataset, set.name + ": ");
+    log_tiles(*set.dataset, set.name + ": ");
   }
   opened.options.mix = mix_options(config, mix, *dataset, is_training);
   if (opened.options.mix.mode == MixMode::kExact) opened.options.drop_last = false;

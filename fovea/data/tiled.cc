@@ -10,7 +10,7 @@
 namespace fovea::data {
 namespace {
 
-constexpr int64_t kCachedImages = 2;
+constexpr int64_t kCachedInOrder = 2;  // also of images, whatever their order
 constexpr int64_t kCachedBytes = int64_t{1} << 30;
 constexpr int64_t kLeastCached = 4, kMostCached = 64;
 
@@ -98,13 +98,17 @@ class TiledDataset::Cache {
   std::list<Entry> entries_;
 };
 
-TiledDataset::TiledDataset(std::shared_ptr<const Dataset> source, const TilingConfig& config)
+TiledDataset::TiledDataset(std::shared_ptr<const Dataset> source, const TilingConfig& config,
+                           TileReading reading)
     : source_(std::move(source)),
       config_(config),
       sizes_(source_->sizes(0, source_->size())),
       ends_(tile_ends(*source_, sizes_, config)),
-      cached_(config.cached_volumes.value_or(kCachedImages)) {
-  if (form() == SampleForm::kVolume) {
+      reading_(reading),
+      cached_(config.cached_volumes.value_or(kCachedInOrder)) {
+  const bool has_volumes = form() == SampleForm::kVolume;
+  if (has_volumes && reading == TileReading::kInOrder) cached_ = std::min(cached_, kCachedInOrder);
+  if (has_volumes && reading == TileReading::kShuffled) {
     VolumeSize largest;
     for (const VolumeSize& size : sizes_) largest = std::max(largest, size, has_fewer_voxels);
     const int64_t channels = known_channels(*source_) + (has_masks() ? 1 : 0);
@@ -157,12 +161,13 @@ void TiledDataset::read_by_region(int64_t whole, const Tile& tile, Sample& sampl
 }
 
 TileWindows TiledDataset::tile_windows() const {
-  if (form() != SampleForm::kVolume || size() == 0) return {};
+  const bool is_shuffled = reading_ == TileReading::kShuffled && form() == SampleForm::kVolume;
+  if (!is_shuffled || size() == 0) return {};
   return {ends_, std::max<int64_t>(cached_ / 2, 1)};
 }
 
 std::string TiledDataset::describe_cache() const {
-  if (form() != SampleForm::kVolume) return {};
+  if (tile_windows().window == 0) return {};
   const double mebibyte = 1 << 20;
   return fmt::format(
       "tiles: mixed from {} volumes at a time, for which {} of {:.1f} MiB are kept decoded, "

@@ -186,6 +186,13 @@ TEST(TileOrderTest, HowManyVolumesAreKept) {
   EXPECT_EQ(window_of({}), 32);  // small ones: the most
   EXPECT_EQ(default_cached_volumes({.depth = 512, .height = 512, .width = 512}, 2), 4);
   EXPECT_EQ(default_cached_volumes({.depth = 192, .height = 192, .width = 192}, 2), 18);
+  // In order two are enough.
+  const auto source = std::make_shared<CountedVolumes>(4, 1);
+  const TiledDataset ordered(source, {.tile_size = {4, 4, 8}}, TileReading::kInOrder);
+  EXPECT_EQ(ordered.tile_windows().window, 0);
+  Sample sample;
+  for (const int64_t tile : {0, 1, 0, 2, 1}) ordered.read(tile, sample);
+  EXPECT_EQ(source->reads, 4);
   // Tiles of images are shuffled all together.
   EXPECT_EQ(TiledDataset(std::make_shared<FakeDataset>(3, 10), {.tile_size = {4, 4}})
                 .tile_windows()

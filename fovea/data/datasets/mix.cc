@@ -18,7 +18,10 @@ void add_sets(const MixConfig& config, const MixSetConfig& set,
               std::vector<MixSet>& sets) {
   auto dataset = build_mix_source(set, learned);
   const auto& cut = set.tiling ? set.tiling : tiling;
-  if (cut) dataset = std::make_shared<TiledDataset>(dataset, *cut);
+  if (cut) {
+    dataset = std::make_shared<TiledDataset>(
+        dataset, *cut, learned == nullptr ? TileReading::kShuffled : TileReading::kInOrder);
+  }
   const auto& own = transforms_of(set.source);
   const auto& transforms = own.empty() ? config.transforms : own;
   if (!set.single_channel) {

@@ -221,7 +221,7 @@ std::shared_ptr<const data::TiledDataset> Inference::cut(
     const auto size = samples->size_of(0);
     tiling->tile_size = {size.height, size.width};
   }
-  return std::make_shared<const data::TiledDataset>(samples, *tiling);
+  return std::make_shared<const data::TiledDataset>(samples, *tiling, data::TileReading::kInOrder);
 }
 
 Inference load_inference(const std::string& target, const InferenceOptions& options) {
