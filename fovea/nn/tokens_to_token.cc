@@ -76,7 +76,8 @@ TokenTransformerImpl::TokenTransformerImpl(const TokenAttentionOptions& options,
 at::Tensor TokenTransformerImpl::forward(const at::Tensor& x) const {
   return run([&] {
     const auto y = attn_(norm1_->for_linear(x));  // [B, N, T]
-    return mlp_(norm2_->for_linear(y), y);
+    const auto normed = norm2_->for_linear(y);
+    return mlp_(normed, normed.skip_for(y, y));
   });
 }
 
