@@ -155,8 +155,7 @@ void add_data_pack(Command group) {
   command.add_option("--threads", options.threads, "0: one for each core").in_range(0, 1024);
   command.add_flag("--json", arguments->json,
                    "print one JSON object for each data set and nothing else");
-  command.examples({"fovea data pack photos --out photos_packed",
-                    "fovea data pack recipes/fashion_mnist/vit.yaml --max-side 512 --out packed",
+  command.examples({"fovea data pack recipes/fashion_mnist/vit.yaml --max-side 512 --out packed",
                     "fovea data pack photos --to wds --out shards",
                     "fovea data pack scans --chunk 64 --out scans_packed"});
   command.callback([arguments] { run(*arguments); });
