@@ -29,6 +29,8 @@ def timm_worker(args):
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     model = timm.create_model(args.model)
+    if not model.num_classes:  # as timm has it of some, of which Fovea's preset classifies
+        model.reset_classifier(1000)
     images = torch.randn(args.batch_size, *model.default_cfg["input_size"])
     labels = torch.randint(0, model.num_classes, (args.batch_size,))
     torch_peer.time_steps(args, model, images, labels)
