@@ -24,12 +24,12 @@ import os
 import pathlib
 import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
 import provenance
+from timed_worker import TimedWorker
 
 ROOT = provenance.ROOT
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -151,39 +151,15 @@ def work(name, output, folder, threads):
         print(json.dumps({"images": images, "seconds": seconds, "cpu_seconds": cpu_seconds() - cpu_start}), flush=True)
 
 
-class Worker:
-    """A pipeline in a process of its own."""
-
-    def __init__(self, case, threads, args):
-        name, output = case
-        command = [sys.executable, __file__, args.folder, "--work", name, output, "--threads", str(threads)]
-        if name in ("fovea", "fovea_raw"):
-            command = [args.fovea, args.folder, output, str(threads), "raw" if name == "fovea_raw" else "files"]
-        environment = dict(os.environ)
-        if output == "rand-m9" and args.old_pillow:
-            environment["PYTHONPATH"] = args.old_pillow
-        if threads == 1:
-            command = ["taskset", "-c", str(args.core), *command]
-        self.log = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
-                                        text=True, env=environment)
-
-    def answer(self):
-        for line in self.process.stdout:
-            if line.startswith(("ready", "{")):
-                return line
-        self.log.seek(0)
-        raise RuntimeError(self.log.read().strip().splitlines()[-1:] or "no output")
-
-    def measure(self, batches):
-        self.process.stdin.write(f"{batches}\n")
-        self.process.stdin.flush()
-        return json.loads(self.answer())
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.terminate()
-        self.process.wait()
+def start_worker(case, threads, args):
+    name, output = case
+    command = [sys.executable, __file__, args.folder, "--work", name, output, "--threads", str(threads)]
+    if name in ("fovea", "fovea_raw"):
+        command = [args.fovea, args.folder, output, str(threads), "raw" if name == "fovea_raw" else "files"]
+    environment = dict(os.environ)
+    if output == "rand-m9" and args.old_pillow:
+        environment["PYTHONPATH"] = args.old_pillow
+    return TimedWorker(command, core=args.core if threads == 1 else None, env=environment)
 
 
 def run_cases(threads, args):
@@ -192,7 +168,7 @@ def run_cases(threads, args):
     for case in CASES:
         if args.only and case[0] not in args.only and " ".join(case) not in args.only:
             continue
-        worker = Worker(case, threads, args)
+        worker = start_worker(case, threads, args)
         try:
             worker.answer()
             workers[case] = worker

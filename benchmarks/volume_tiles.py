@@ -33,6 +33,7 @@ import tempfile
 import time
 
 import provenance
+from timed_worker import TimedWorker
 
 ROOT = provenance.ROOT
 TILE, BATCH = 64, 4
@@ -163,37 +164,14 @@ def work(name, folder, side, threads):
                           "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}), flush=True)
 
 
-class Worker:
-    """A pipeline in a process of its own."""
-
-    def __init__(self, name, folder, side, threads, args):
-        if name.startswith("fovea"):
-            kind = {"fovea raw": "raw", "fovea packed": "packed"}.get(name, "nifti")
-            command = [args.fovea, str(folder / ("raw" if kind == "raw" else "nii")), kind, str(side), str(threads),
-                       "4" if name == "fovea" else "0"]
-        else:
-            command = [sys.executable, __file__, "--work", name, str(folder), "--sides", str(side), "--threads", str(threads)]
-        if threads == 1:
-            command = ["taskset", "-c", str(args.core), *command]
-        self.log = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True)
-
-    def answer(self):
-        for line in self.process.stdout:
-            if line.startswith(("ready", "{")):
-                return line
-        self.log.seek(0)
-        raise RuntimeError(self.log.read().strip().splitlines()[-1:] or "no output")
-
-    def measure(self, tiles):
-        self.process.stdin.write(f"{tiles}\n")
-        self.process.stdin.flush()
-        return json.loads(self.answer())
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.terminate()
-        self.process.wait()
+def start_worker(name, folder, side, threads, args):
+    if name.startswith("fovea"):
+        kind = {"fovea raw": "raw", "fovea packed": "packed"}.get(name, "nifti")
+        command = [args.fovea, str(folder / ("raw" if kind == "raw" else "nii")), kind, str(side), str(threads),
+                   "4" if name == "fovea" else "0"]
+    else:
+        command = [sys.executable, __file__, "--work", name, str(folder), "--sides", str(side), "--threads", str(threads)]
+    return TimedWorker(command, core=args.core if threads == 1 else None)
 
 
 def run_cases(folder, side, threads, args):
@@ -202,7 +180,7 @@ def run_cases(folder, side, threads, args):
     for name in CASES:
         if args.only and name not in args.only:
             continue
-        worker = Worker(name, folder, side, threads, args)
+        worker = start_worker(name, folder, side, threads, args)
         try:
             worker.answer()
             workers[name] = worker
@@ -259,7 +237,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fovea", default=str(ROOT / "build/release/benchmarks/bench_volume_tiles"))
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--sides", type=int, nargs="+", default=[192, 320])
+    parser.add_argument("--sides", type=int, nargs="+", choices=sorted(COUNTS), default=[192, 320])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--core", type=int, default=0, help="for one thread")
     parser.add_argument("--only", nargs="+", choices=CASES)

@@ -1,0 +1,35 @@
+"""A pipeline in a process of its own, measured window by window, so that rounds can alternate between pipelines.
+
+It prints a line that begins with "ready", then for each number on its standard input, how much to do, one JSON object.
+"""
+
+import json
+import subprocess
+import tempfile
+
+
+class TimedWorker:
+    def __init__(self, command, core=None, env=None):
+        """core: the only one that it may use; None: all."""
+        if core is not None:
+            command = ["taskset", "-c", str(core), *command]
+        self.log = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True,
+                                        env=env)
+
+    def answer(self):
+        for line in self.process.stdout:
+            if line.startswith(("ready", "{")):
+                return line
+        self.log.seek(0)
+        raise RuntimeError(self.log.read().strip().splitlines()[-1:] or "no output")
+
+    def measure(self, amount):
+        self.process.stdin.write(f"{amount}\n")
+        self.process.stdin.flush()
+        return json.loads(self.answer())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.terminate()
+        self.process.wait()
