@@ -18,6 +18,7 @@
 #include "fovea/kernels/cuda/module.h"
 #include "fovea/kernels/gpu_facts.h"
 #include "fovea/kernels/linear/product_choices.h"
+#include "fovea/kernels/loaded_function.h"
 
 namespace fovea::kernels {
 namespace {
@@ -67,8 +68,9 @@ CudaBackend load() {
     return {.reason = std::move(why_not)};
   }
   const int num_devices = static_cast<int>(facts.capabilities.size());
-  if (auto* const use = reinterpret_cast<decltype(&fovea_use_product_choices)>(
-          dlsym(RTLD_DEFAULT, "fovea_use_product_choices"))) {
+  const auto use =
+      loaded_function<decltype(&fovea_use_product_choices)>("fovea_use_product_choices");
+  if (use != nullptr) {
     use(&product_choices());
   }
   return {.is_loaded = true,

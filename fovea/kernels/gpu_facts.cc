@@ -1,24 +1,19 @@
 #include "fovea/kernels/gpu_facts.h"
 
 #include <ATen/Context.h>
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <cstdlib>
 #include <sstream>
 
 #include "fovea/kernels/cuda/module.h"
+#include "fovea/kernels/loaded_function.h"
 
 namespace fovea::kernels {
 namespace {
 
 std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
-}
-
-template <class Function>
-Function loaded_function(const char* name) {
-  return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
 }
 
 int driver_version() {

@@ -23,9 +23,7 @@ std::optional<std::string> ChoiceTable::find(const std::string& name) const {
   return known == choices_.end() ? std::nullopt : std::optional(known->second);
 }
 
-std::string ChoiceTable::keep(const std::string& name, const std::string& choice,
-                              const std::string& times) {
-  if (!times.empty()) log_info(times);
+std::string ChoiceTable::keep(const std::string& name, const std::string& choice) {
   const std::lock_guard lock(mutex_);
   const auto [known, is_new] = choices_.try_emplace(name, choice);
   if (is_new && !path_.empty()) {

@@ -16,10 +16,8 @@ class MeasuredChoices {
   virtual ~MeasuredChoices() = default;
 
   virtual std::optional<std::string> find(const std::string& name) const = 0;
-  // -> what stands for the name: another thread's choice, where that was first. times: what was
-  // measured, for the log.
-  virtual std::string keep(const std::string& name, const std::string& choice,
-                           const std::string& times) = 0;
+  // -> what stands for the name: another thread's choice, where that was first.
+  virtual std::string keep(const std::string& name, const std::string& choice) = 0;
 };
 
 // May be used from several threads.
@@ -31,8 +29,7 @@ class ChoiceTable final : public MeasuredChoices {
       : what_(std::move(what)), is_choice_(std::move(is_choice)), expected_(std::move(expected)) {}
 
   std::optional<std::string> find(const std::string& name) const override;
-  std::string keep(const std::string& name, const std::string& choice,
-                   const std::string& times) override;
+  std::string keep(const std::string& name, const std::string& choice) override;
 
   // From now on the table is that of the file, where there is one, and what is measured is written
   // to it. A damaged file is one that is not there, and a warning says what that costs.

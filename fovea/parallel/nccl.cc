@@ -1,29 +1,24 @@
 #include "fovea/parallel/nccl.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <array>
 #include <map>
 
+#include "fovea/kernels/loaded_function.h"
 #include "fovea/parallel/cuda/nccl_module.h"
 #include "fovea/parallel/process_group.h"
 
 namespace fovea::parallel {
-namespace {
 
-template <class Function>
-Function find_module_function(const char* name) {
-  return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+using kernels::loaded_function;
+bool has_nccl() {
+  return loaded_function<decltype(&fovea_make_nccl)>("fovea_make_nccl") != nullptr;
 }
 
-}  // namespace
-
-bool has_nccl() { return dlsym(RTLD_DEFAULT, "fovea_make_nccl") != nullptr; }
-
 std::shared_ptr<const DeviceBackend> nccl_backend(int gpu) {
-  auto* const make = find_module_function<decltype(&fovea_make_nccl)>("fovea_make_nccl");
-  auto* const id_of = find_module_function<decltype(&fovea_gpu_id)>("fovea_gpu_id");
+  auto* const make = loaded_function<decltype(&fovea_make_nccl)>("fovea_make_nccl");
+  auto* const id_of = loaded_function<decltype(&fovea_gpu_id)>("fovea_gpu_id");
   if (make == nullptr || id_of == nullptr) return nullptr;
   std::array<char, kGpuIdBytes> id{};
   id_of(gpu, id.data());

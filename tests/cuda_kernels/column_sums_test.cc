@@ -13,7 +13,7 @@ class ColumnSumsKernelTest : public testing::TestWithParam<support::KernelCase> 
  protected:
   at::Tensor sum(const at::Tensor& x) const {
     const int64_t M = x.size(0), N = x.size(1);
-    const int64_t P = kernels::cuda::column_sum_parts(M);
+    const int64_t P = kernels::cuda::parts_of_rows(M);
     const auto options = at::TensorOptions().dtype(at::kFloat);
     const auto parts = P > 1 ? at::full({P, N}, NAN, options) : at::Tensor();
     const auto sums = at::full({N}, NAN, options);
@@ -37,7 +37,7 @@ TEST_P(ColumnSumsKernelTest, MatchesFloat64) {
 }
 
 TEST_P(ColumnSumsKernelTest, PartsAreLimitedInNumber) {
-  EXPECT_EQ(kernels::cuda::column_sum_parts(1 << 20), 256);
+  EXPECT_EQ(kernels::cuda::parts_of_rows(1 << 20), 256);
   const auto x = values(20001, 9);
   support::expect_close(sum(x), x.to(at::kDouble).sum(0), at::kFloat, "many rows");
 }

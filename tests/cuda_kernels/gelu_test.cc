@@ -39,7 +39,7 @@ class GeluKernelTest : public testing::TestWithParam<support::KernelCase> {
 
   static GeluResults run(const GeluInputs& in, bool is_tanh) {
     const auto shape = shape_of(in.x, is_tanh);
-    const auto parts = at::full({kernels::cuda::gelu_parts(shape.rows), shape.columns}, NAN);
+    const auto parts = at::full({kernels::cuda::parts_of_rows(shape.rows), shape.columns}, NAN);
     GeluResults r{support::unwritten_like(in.x),
                   support::unwritten_like(in.x),
                   support::unwritten_like(in.x),

@@ -23,7 +23,7 @@ class JoinColumnsKernelTest : public testing::TestWithParam<support::KernelCase>
   static JoinResults run(const Parts& parts) {
     const int64_t M = parts[0].size(0), N = parts[0].size(1);
     const auto joined = at::full({M, 3 * N}, NAN, parts[0].options());
-    const auto sums = at::full({kernels::cuda::join_parts(M), 3 * N}, NAN);
+    const auto sums = at::full({kernels::cuda::parts_of_rows(M), 3 * N}, NAN);
     kernels::cuda::join_columns(
         {.from = {parts[0].const_data_ptr(), parts[1].const_data_ptr(), parts[2].const_data_ptr()},
          .to = joined.mutable_data_ptr(),

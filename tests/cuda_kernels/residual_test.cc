@@ -32,7 +32,7 @@ class ResidualKernelTest : public testing::TestWithParam<support::KernelCase> {
                                              .width = in.x.size(2),
                                              .rows_of_a_sample = in.x.size(1),
                                              .type = GetParam().type};
-    const int64_t P = kernels::cuda::residual_parts(shape.rows);
+    const int64_t P = kernels::cuda::parts_of_rows(shape.rows);
     const auto parts = at::full({P, shape.width}, NAN, at::kFloat);
     const ResidualResults r{support::unwritten_like(in.x), support::unwritten_like(in.x), parts};
     kernels::cuda::residual_forward({.x = in.x.const_data_ptr(),

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "fovea/core/error.h"
+#include "fovea/core/log.h"
 #include "fovea/kernels/attention/attention_state.h"
 
 namespace fovea::kernels {
@@ -60,7 +61,7 @@ AttentionKernel AttentionTable::fastest(const AttentionShape& shape,
   if (const auto known = find(shape)) return *known;
   if (candidates.size() < 2) {
     const auto only = candidates.empty() ? AttentionKernel::kMath : candidates.front();
-    return keep(shape, only, "");
+    return keep(shape, only);
   }
   // Without the lock: the backward pass of what is measured may run in another thread.
   auto best = AttentionKernel::kMath;
@@ -74,14 +75,13 @@ AttentionKernel AttentionTable::fastest(const AttentionShape& shape,
       best = kernel;
     }
   }
-  return keep(shape, best,
-              fmt::format("attention of {} takes {}: {}", shape.name(), attention_kernel_name(best),
-                          times.substr(2)));
+  log_info(fmt::format("attention of {} takes {}: {}", shape.name(), attention_kernel_name(best),
+                       times.substr(2)));
+  return keep(shape, best);
 }
 
-AttentionKernel AttentionTable::keep(const AttentionShape& shape, AttentionKernel kernel,
-                                     const std::string& times) {
-  const auto kept = choices_.keep(shape.name(), attention_kernel_name(kernel), times);
+AttentionKernel AttentionTable::keep(const AttentionShape& shape, AttentionKernel kernel) {
+  const auto kept = choices_.keep(shape.name(), attention_kernel_name(kernel));
   return kernel_of_name(kept).value();
 }
 

@@ -50,8 +50,7 @@ class AttentionTable {
 
  private:
   // -> what stands for the shape.
-  AttentionKernel keep(const AttentionShape& shape, AttentionKernel kernel,
-                       const std::string& times);
+  AttentionKernel keep(const AttentionShape& shape, AttentionKernel kernel);
 
   ChoiceTable choices_;  // by the shape's name
 };

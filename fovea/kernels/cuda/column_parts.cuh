@@ -1,24 +1,16 @@
-// How sums over rows are split: a matrix is cut into parts of rows, by their number alone, and each
-// part into stripes of columns, which a block has. Every thread takes each eighth row of W columns
+// How sums over rows are split: a matrix is cut into parts of rows (row_parts.h), and each part
+// into stripes of columns, which a block has. Every thread takes each eighth row of W columns
 // side by side; then neighbours are added in pairs.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
+#include "fovea/kernels/cuda/row_parts.h"
 #include "fovea/kernels/cuda/simt.cuh"
 
 namespace fovea::kernels::cuda {
 
 inline constexpr int kRowThreads = 8;  // of a block, along rows; a warp lies along columns
-inline constexpr int64_t kMinRowsOfPart = 64, kMaxPartsOfRows = 256;
-
-// Rows of a part.
-inline int64_t rows_of_part(int64_t M) {
-  return std::max(kMinRowsOfPart, (M + kMaxPartsOfRows - 1) / kMaxPartsOfRows);
-}
-
-inline int64_t parts_of_rows(int64_t M) { return (M + rows_of_part(M) - 1) / rows_of_part(M); }
 
 // For N columns, W at a time, and so many parts; shared memory is sum_over_y's.
 inline LaunchShape stripes(int64_t N, int W, int64_t parts) {

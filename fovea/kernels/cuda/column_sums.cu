@@ -35,11 +35,9 @@ void sum_parts(const T* x, int64_t M, int64_t N, int64_t rows, float* sums, Stre
 
 }  // namespace
 
-int64_t column_sum_parts(int64_t rows) { return parts_of_rows(rows); }
-
 void sum_columns(const void* x, const MatrixShape& shape, float* parts, float* sums,
                  Stream stream) {
-  const int64_t M = shape.rows, N = shape.columns, P = column_sum_parts(M);
+  const int64_t M = shape.rows, N = shape.columns, P = parts_of_rows(M);
   with_element_type(shape.type, [&](auto element) {
     sum_parts(static_cast<const decltype(element)*>(x), M, N, rows_of_part(M), P > 1 ? parts : sums,
               stream);

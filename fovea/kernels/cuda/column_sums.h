@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "fovea/kernels/cuda/launch.h"
+#include "fovea/kernels/cuda/row_parts.h"
 
 namespace fovea::kernels::cuda {
 
@@ -13,11 +14,8 @@ struct MatrixShape {
   ElementType type;
 };
 
-// P: parts that M rows are cut into; 1: one pass.
-int64_t column_sum_parts(int64_t rows);
-
-// x: [M, N]; parts: [P, N], not read before it is written and null for P = 1; sums: [N]. All
-// contiguous on the current device.
+// x: [M, N]; parts: [P, N] with P = parts_of_rows(M), not read before it is written and null for P
+// = 1; sums: [N]. All contiguous on the current device.
 void sum_columns(const void* x, const MatrixShape& shape, float* parts, float* sums, Stream stream);
 
 }  // namespace fovea::kernels::cuda

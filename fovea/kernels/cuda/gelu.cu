@@ -142,13 +142,11 @@ void gelu_forward(const void* x, const GeluShape& shape, void* y, Stream stream)
   });
 }
 
-int64_t gelu_parts(int64_t rows) { return parts_of_rows(rows); }
-
 void gelu_backward(const GeluBackward& gelu, const GeluShape& shape, Stream stream) {
   const bool is_aligned = are_aligned(gelu.dy, gelu.x, gelu.dx, gelu.y, gelu.dx_parts);
   with_gelu_kind(shape, is_aligned, [&](auto element, auto is_tanh, auto width) {
     launch(gelu_backward_kernel<decltype(element), width(), is_tanh()>,
-           stripes(shape.columns, width(), gelu_parts(shape.rows)), stream, gelu, shape.rows,
+           stripes(shape.columns, width(), parts_of_rows(shape.rows)), stream, gelu, shape.rows,
            shape.columns, rows_of_part(shape.rows));
   });
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "fovea/kernels/cuda/launch.h"
+#include "fovea/kernels/cuda/row_parts.h"
 
 namespace fovea::kernels::cuda {
 
@@ -22,11 +23,10 @@ struct GeluBackward {
   const void *dy, *x;  // [M, F]
   void* dx;            // [M, F]
   void* y;             // what the forward pass made of x, to the bit; or null: not wanted
-  // [P, F], or null: sums of dx, before it is rounded, over the rows of each part.
+  // [P, F] with P = parts_of_rows(M), or null: sums of dx, before it is rounded, over the rows of
+  // each part.
   float* dx_parts;
 };
-// P: parts that the rows are cut into, by their number alone.
-int64_t gelu_parts(int64_t rows);
 void gelu_backward(const GeluBackward& gelu, const GeluShape& shape, Stream stream);
 
 }  // namespace fovea::kernels::cuda

@@ -45,8 +45,6 @@ __global__ void __launch_bounds__(kWarp* kRowThreads)
 
 }  // namespace
 
-int64_t join_parts(int64_t rows) { return parts_of_rows(rows); }
-
 void join_columns(const JoinColumns& join, const JoinShape& shape, Stream stream) {
   const int64_t M = shape.rows, N = shape.columns;
   const Joined parts{join.from[0], join.from[1], join.from[2], join.to, join.sum_parts};
@@ -56,7 +54,7 @@ void join_columns(const JoinColumns& join, const JoinShape& shape, Stream stream
                          are_aligned(parts.first, parts.second, parts.third, parts.to) &&
                          are_aligned(parts.sum_parts);
     launch(is_wide ? join_columns_kernel<T, kVector<T>> : join_columns_kernel<T, 1>,
-           stripes(kJoined * N, is_wide ? kVector<T> : 1, join_parts(M)), stream, parts, M, N,
+           stripes(kJoined * N, is_wide ? kVector<T> : 1, parts_of_rows(M)), stream, parts, M, N,
            rows_of_part(M));
   });
 }

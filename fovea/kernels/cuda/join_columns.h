@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "fovea/kernels/cuda/launch.h"
+#include "fovea/kernels/cuda/row_parts.h"
 
 namespace fovea::kernels::cuda {
 
@@ -20,11 +21,10 @@ struct JoinShape {
 struct JoinColumns {
   std::array<const void*, kJoined> from;  // [M, N] each
   void* to;                               // [M, 3 N]
-  float* sum_parts;                       // [P, 3 N]: sums over the rows of each part
+  // [P, 3 N] with P = parts_of_rows(M): sums over the rows of each part.
+  float* sum_parts;
 };
 
-// P: parts that the rows are cut into, by their number alone.
-int64_t join_parts(int64_t rows);
 void join_columns(const JoinColumns& join, const JoinShape& shape, Stream stream);
 
 }  // namespace fovea::kernels::cuda

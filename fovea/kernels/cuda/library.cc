@@ -58,7 +58,7 @@ at::Tensor drop_mask(const at::Tensor& stamp, int64_t packed_key, int64_t elemen
 
 at::Tensor sum_rows(const at::Tensor& x) {
   const Launch launch(x);
-  const int64_t M = x.size(0), N = x.size(1), P = column_sum_parts(M);
+  const int64_t M = x.size(0), N = x.size(1), P = parts_of_rows(M);
   const auto options = x.options().dtype(at::kFloat);
   const auto sums = at::empty({N}, options);
   const auto parts = P > 1 ? OptionalTensor(at::empty({P, N}, options)) : std::nullopt;
@@ -139,7 +139,7 @@ std::tuple<at::Tensor, at::Tensor> join_columns(const at::Tensor& first, const a
   const Launch launch(first);
   const int64_t M = first.size(0), N = first.size(1);
   const auto joined = at::empty({M, kJoined * N}, first.options());
-  const auto parts = at::empty({join_parts(M), kJoined * N}, first.options().dtype(at::kFloat));
+  const auto parts = at::empty({parts_of_rows(M), kJoined * N}, first.options().dtype(at::kFloat));
   cuda::join_columns(
       {.from = {first.const_data_ptr(), second.const_data_ptr(), third.const_data_ptr()},
        .to = joined.mutable_data_ptr(),
@@ -181,7 +181,7 @@ std::tuple<at::Tensor, at::Tensor> residual_backward(const at::Tensor& dy,
   const auto dbranch = at::empty_like(dy);
   OptionalTensor dscale;  // [P, D]
   if (scale) {
-    dscale = at::empty({residual_parts(dy.size(0)), dy.size(1)}, dy.options().dtype(at::kFloat));
+    dscale = at::empty({parts_of_rows(dy.size(0)), dy.size(1)}, dy.options().dtype(at::kFloat));
   }
   cuda::residual_backward({.dy = dy.const_data_ptr(),
                            .branch = branch ? branch->const_data_ptr() : nullptr,

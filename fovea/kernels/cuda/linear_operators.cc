@@ -7,12 +7,12 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
-#include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <torch/library.h>
 
 #include <tuple>
 
 #include "fovea/kernels/cuda/gelu.h"
+#include "fovea/kernels/cuda/lt_algorithm.h"
 #include "fovea/kernels/cuda/lt_product.h"
 #include "fovea/kernels/cuda/operators.h"
 
@@ -62,7 +62,7 @@ Tensors3 gelu_backward(const at::Tensor& dy, const at::Tensor& x, bool is_tanh, 
   const Launch launch(x);
   const auto dx = at::empty_like(x), y = with_output ? at::empty_like(x) : at::Tensor();
   const auto parts =
-      with_sums ? at::empty({gelu_parts(x.size(0)), x.size(1)}, x.options().dtype(at::kFloat))
+      with_sums ? at::empty({parts_of_rows(x.size(0)), x.size(1)}, x.options().dtype(at::kFloat))
                 : at::Tensor();
   cuda::gelu_backward({.dy = dy.const_data_ptr(),
                        .x = x.const_data_ptr(),
@@ -131,7 +131,7 @@ Tensors2 linear_weight_gradient(const at::Tensor& dy, const at::Tensor& x, bool 
 // Whether the current stream of the device of x records a graph instead of running.
 bool is_capturing(const at::Tensor& x) {
   const Launch launch(x);
-  return c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None;
+  return cuda::is_capturing();
 }
 
 }  // namespace

@@ -169,7 +169,7 @@ class KnownAlgorithms {
     for (size_t i = 1; i < candidates.size(); ++i) {
       if (seconds[i] < kClearly * seconds[0] && seconds[i] < seconds[best]) best = i;
     }
-    const auto kept = choices_->keep(name, hex_of(candidates[best].steps), /*times=*/"");
+    const auto kept = choices_->keep(name, hex_of(candidates[best].steps));
     const auto algorithm = algorithm_of(kept, product);
     return algorithm.is_there ? algorithm : candidates.front();
   }

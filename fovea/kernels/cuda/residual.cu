@@ -92,8 +92,6 @@ void residual_forward(const ResidualForward& residual, const ResidualShape& shap
   });
 }
 
-int64_t residual_parts(int64_t rows) { return parts_of_rows(rows); }
-
 void residual_backward(const ResidualBackward& residual, const ResidualShape& shape,
                        Stream stream) {
   with_element_type(shape.type, [&](auto element) {
@@ -102,7 +100,7 @@ void residual_backward(const ResidualBackward& residual, const ResidualShape& sh
                          are_aligned(residual.dy, residual.branch) &&
                          are_aligned(residual.dbranch, residual.scale, residual.dscale_parts);
     launch(is_wide ? backward_kernel<T, kVector<T>> : backward_kernel<T, 1>,
-           stripes(shape.width, is_wide ? kVector<T> : 1, residual_parts(shape.rows)), stream,
+           stripes(shape.width, is_wide ? kVector<T> : 1, parts_of_rows(shape.rows)), stream,
            residual, shape, rows_of_part(shape.rows));
   });
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "fovea/kernels/cuda/launch.h"
+#include "fovea/kernels/cuda/row_parts.h"
 
 namespace fovea::kernels::cuda {
 
@@ -29,13 +30,11 @@ struct ResidualBackward {
   const void* branch;  // [M, D]; null without scale
   const float *scale, *mask;
   void* dbranch;  // [M, D]
-  // [P, D], null without scale: sums over the rows of each part. Their sum over the parts is the
-  // gradient of scale.
+  // [P, D] with P = parts_of_rows(M), null without scale: sums over the rows of each part. Their
+  // sum over the parts is the gradient of scale.
   float* dscale_parts;
 };
 
-// P: parts that the rows are cut into, by their number alone.
-int64_t residual_parts(int64_t rows);
 void residual_backward(const ResidualBackward& residual, const ResidualShape& shape, Stream stream);
 
 }  // namespace fovea::kernels::cuda

@@ -161,6 +161,9 @@ Tensors4 backward_cpu(const at::Tensor& dy, const at::Tensor& x, const OptionalT
   return {dx, sums(dweight), sums(dbias), {}};
 }
 
+// [..., D] -> [M, D], contiguous.
+at::Tensor as_rows_of_norm(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}).contiguous(); }
+
 // Parameters are optional because Function does not take undefined tensors.
 class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
  public:
@@ -168,7 +171,7 @@ class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
   static variable_list forward(AutogradContext* ctx, const at::Tensor& x,
                                const OptionalTensor& weight, const OptionalTensor& bias, double eps,
                                bool wants_skip, std::optional<NormedRows>* made_of) {
-    const auto rows = x.reshape({-1, x.size(-1)}).contiguous();  // [M, D]
+    const auto rows = as_rows_of_norm(x);
     const WorkScope work("fovea::layer_norm", 0, 2 * bytes_of({rows}));
     const auto [y, mean, rstd] = norm_op().call(rows, weight, bias, eps);
     ctx->save_for_backward(
@@ -188,11 +191,8 @@ class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
       if (has_skip) result[0] = gradients[1];
       return result;
     }
-    const auto as_rows = [](const at::Tensor& x) {
-      return x.reshape({-1, x.size(-1)}).contiguous();  // [M, D]
-    };
-    const auto dy = as_rows(gradients[0]);
-    const auto dskip = has_skip ? OptionalTensor(as_rows(gradients[1])) : std::nullopt;
+    const auto dy = as_rows_of_norm(gradients[0]);
+    const auto dskip = has_skip ? OptionalTensor(as_rows_of_norm(gradients[1])) : std::nullopt;
     const WorkScope work("fovea::layer_norm_backward", 0, (has_skip ? 4 : 3) * bytes_of({dy}));
     const auto [dx, dweight, dbias, sums] = norm_backward_op().call(
         dy, saved[0], where_defined(saved[1]), saved[2], saved[3], saved[4].defined(), dskip);
