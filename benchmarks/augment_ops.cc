@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "fovea/core/error.h"
-#include "fovea/data/transforms/auto_augment.h"
+#include "fovea/data/transforms/image/auto_augment.h"
 
 namespace {
 

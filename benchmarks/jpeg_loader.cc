@@ -22,10 +22,10 @@
 #include "fovea/core/error.h"
 #include "fovea/data/datasets/folder.h"
 #include "fovea/data/datasets/packed.h"
-#include "fovea/data/decode.h"
+#include "fovea/data/image/decode.h"
 #include "fovea/data/loader.h"
-#include "fovea/data/pack.h"
-#include "fovea/data/transforms/pipeline.h"
+#include "fovea/data/transforms/image/pipeline.h"
+#include "fovea/data_tools/pack/pack.h"
 
 namespace fovea::data {
 namespace {

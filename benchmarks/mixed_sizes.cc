@@ -20,7 +20,7 @@
 
 #include "fovea/core/cpu_time.h"
 #include "fovea/core/error.h"
-#include "fovea/data/transforms/resize_to_patches.h"
+#include "fovea/data/transforms/image/resize_to_patches.h"
 #include "fovea/models/registry.h"
 #include "fovea/optim/adamw.h"
 #include "fovea/train/session.h"

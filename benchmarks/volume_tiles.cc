@@ -18,9 +18,9 @@
 #include "fovea/data/datasets/packed.h"
 #include "fovea/data/datasets/raw.h"
 #include "fovea/data/loader.h"
-#include "fovea/data/pack.h"
-#include "fovea/data/tiled.h"
-#include "fovea/data/transforms/volume_pipeline.h"
+#include "fovea/data/tiles/tiled.h"
+#include "fovea/data/transforms/volume/volume_pipeline.h"
+#include "fovea/data_tools/pack/pack.h"
 
 namespace fovea::data {
 namespace {

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "fovea/core/error.h"
-#include "fovea/data/transforms/pipeline.h"
-#include "fovea/data/transforms/volume_pipeline.h"
+#include "fovea/data/transforms/image/pipeline.h"
+#include "fovea/data/transforms/volume/volume_pipeline.h"
 
 namespace {
 

@@ -93,7 +93,7 @@ endfunction()
 
 function(fovea_test folder)
   cmake_parse_arguments(ARG "TORCH;OPTIMIZED" "COST" "LIBS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/${folder}/*_test.cc"
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/${folder}/*_test.cc"
        "${CMAKE_SOURCE_DIR}/tests/${folder}/*_support.cc")
   if(NOT sources)
     return()

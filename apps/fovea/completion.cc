@@ -10,7 +10,7 @@
 
 #include "apps/fovea/overrides.h"
 #include "apps/fovea/usage.h"
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "fovea/models/registry.h"
 #include "fovea/train/recipe/config.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "apps/fovea/usage.h"
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "fovea/train/recipe/config.h"
 
 namespace fovea::app {

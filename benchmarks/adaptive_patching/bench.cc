@@ -12,7 +12,7 @@
 #include <sstream>
 
 #include "fovea/core/error.h"
-#include "fovea/data/patching/adaptive_patching.h"
+#include "fovea/data/adaptive/adaptive_patching.h"
 
 // Counts what the steady state allocates: nothing.
 static std::atomic<int64_t> num_allocations{0};

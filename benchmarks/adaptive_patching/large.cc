@@ -20,11 +20,11 @@
 #include "fovea/core/error.h"
 #include "fovea/core/memory.h"
 #include "fovea/core/philox.h"
-#include "fovea/core/safetensors.h"
-#include "fovea/data/formats/tiff.h"
-#include "fovea/data/patching/adaptive_patching.h"
-#include "fovea/data/patching/region_detail.h"
-#include "fovea/data/patching/sequence_file.h"
+#include "fovea/data/adaptive/adaptive_patching.h"
+#include "fovea/data/adaptive/region_detail.h"
+#include "fovea/data/adaptive/sequence_file.h"
+#include "fovea/data/large_image/tiff.h"
+#include "fovea/files/safetensors.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-#include "fovea/core/sha256.h"
+#include "fovea/files/sha256.h"
 
 namespace fovea::checkpoint {
 

@@ -6,7 +6,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
-#include "fovea/core/sha256.h"
+#include "fovea/files/sha256.h"
 
 namespace fovea::checkpoint {
 namespace {

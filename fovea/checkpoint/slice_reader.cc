@@ -8,8 +8,8 @@
 
 #include "fovea/checkpoint/byte_sum.h"
 #include "fovea/core/error.h"
-#include "fovea/core/safetensors.h"
-#include "fovea/core/sha256.h"
+#include "fovea/files/safetensors.h"
+#include "fovea/files/sha256.h"
 #include "fovea/nn/tensor_file.h"
 
 namespace fovea::checkpoint {

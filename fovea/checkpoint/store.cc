@@ -14,10 +14,10 @@
 #include "fovea/checkpoint/manifest.h"
 #include "fovea/checkpoint/slice_reader.h"
 #include "fovea/checkpoint/tensor_files.h"
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/log.h"
+#include "fovea/files/atomic_file.h"
 
 namespace fovea::checkpoint {
 namespace {

@@ -12,7 +12,7 @@
 #include "fovea/checkpoint/slice_reader.h"
 #include "fovea/checkpoint/slices.h"
 #include "fovea/core/error.h"
-#include "fovea/core/safetensors.h"
+#include "fovea/files/safetensors.h"
 #include "fovea/nn/tensor_file.h"
 
 namespace fovea::checkpoint {

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "fovea/core/config_fields.h"
+#include "fovea/config/fields.h"
 #include "fovea/core/philox.h"
 
 namespace fovea::data {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "fovea/data/patching/config.h"
-#include "fovea/data/patching/tree.h"
+#include "fovea/data/adaptive/config.h"
+#include "fovea/data/adaptive/tree.h"
 
 namespace fovea::data {
 

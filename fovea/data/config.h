@@ -5,14 +5,14 @@
 #include <optional>
 #include <string>
 
-#include "fovea/core/config_binding.h"
-#include "fovea/core/config_fields.h"
+#include "fovea/config/binding.h"
+#include "fovea/config/fields.h"
+#include "fovea/data/adaptive/config.h"
 #include "fovea/data/bad_samples.h"
 #include "fovea/data/datasets/mix.h"
 #include "fovea/data/datasets/registry.h"
-#include "fovea/data/patching/config.h"
-#include "fovea/data/tiling.h"
-#include "fovea/data/transforms/augment_configs.h"
+#include "fovea/data/tiles/tiling.h"
+#include "fovea/data/transforms/image/augment_configs.h"
 
 namespace fovea::data {
 
@@ -67,7 +67,7 @@ struct DataConfig {
 
 namespace fovea {
 
-// See Note [Configs compiled once] in core/config_binding.h.
+// See Note [Configs compiled once] in config/binding.h.
 extern template struct detail::BoundSection<data::DataConfig>;
 
 }  // namespace fovea

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "fovea/data/parallel_for.h"
-#include "fovea/data/tiling.h"
+#include "fovea/core/parallel_for.h"
+#include "fovea/data/tiles/tiling.h"
 
 namespace fovea::data {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/order/tile_windows.h"
-#include "fovea/data/volume.h"
+#include "fovea/data/volume/volume.h"
 
 namespace fovea::data {
 

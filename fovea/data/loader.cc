@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "fovea/core/error.h"
-#include "fovea/data/batch_maker.h"
+#include "fovea/data/batch/batch_maker.h"
 
 namespace fovea::data {
 namespace {

@@ -9,12 +9,12 @@
 #include <variant>
 #include <vector>
 
+#include "fovea/data/adaptive/config.h"
 #include "fovea/data/bad_samples.h"
 #include "fovea/data/batch.h"
-#include "fovea/data/patching/config.h"
-#include "fovea/data/sample_order.h"
+#include "fovea/data/order/sample_order.h"
 #include "fovea/data/stage_timer.h"
-#include "fovea/data/transforms/augment_configs.h"
+#include "fovea/data/transforms/image/augment_configs.h"
 
 namespace fovea::data {
 

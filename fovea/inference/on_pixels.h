@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "fovea/data/tile_blend.h"
-#include "fovea/data/tiled.h"
+#include "fovea/data/tiles/tile_blend.h"
+#include "fovea/data/tiles/tiled.h"
 #include "fovea/train/recipe/inference.h"
 
 namespace fovea::inference {

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "fovea/data/transforms/pipeline.h"
+#include "fovea/data/transforms/image/pipeline.h"
 #include "fovea/inference/pass.h"
 #include "fovea/inference/predictor.h"
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "fovea/data/decode.h"
-#include "fovea/data/subset.h"
+#include "fovea/data/image/decode.h"
+#include "fovea/data/order/subset.h"
 
 namespace fovea::inference {
 namespace {

@@ -4,11 +4,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
 #include "fovea/core/log.h"
+#include "fovea/files/atomic_file.h"
 
 namespace fovea::kernels {
 namespace {

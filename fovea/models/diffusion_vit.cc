@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "fovea/core/checked_config.h"
+#include "fovea/config/checked_config.h"
 #include "fovea/core/error.h"
 #include "fovea/nn/patchify.h"
 #include "fovea/nn/pos_embed.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "fovea/core/config_fields.h"
+#include "fovea/config/fields.h"
 #include "fovea/models/encoder_config.h"
 #include "fovea/models/size_limits.h"
 

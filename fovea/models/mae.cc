@@ -14,7 +14,7 @@
 
 #include <algorithm>
 
-#include "fovea/core/checked_config.h"
+#include "fovea/config/checked_config.h"
 #include "fovea/core/error.h"
 #include "fovea/nn/patchify.h"
 #include "fovea/nn/pos_embed.h"

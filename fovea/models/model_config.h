@@ -1,8 +1,8 @@
 // The models a recipe can name.
 #pragma once
 
-#include "fovea/core/config_binding.h"
-#include "fovea/core/config_fields.h"
+#include "fovea/config/binding.h"
+#include "fovea/config/fields.h"
 #include "fovea/models/diffusion_vit_config.h"
 #include "fovea/models/mae_config.h"
 #include "fovea/models/own_model_config.h"
@@ -37,7 +37,7 @@ struct detail::BoundOneOf<models::ModelConfig> final : OneOfBinding {
 template <>
 std::string_view detail::OneOfValue<decltype(models::ModelConfig::value)>::name() const;
 
-// See Note [Configs compiled once] in core/config_binding.h.
+// See Note [Configs compiled once] in config/binding.h.
 extern template struct detail::OneOfValue<decltype(models::ModelConfig::value)>;
 
 }  // namespace fovea

@@ -13,7 +13,7 @@
 
 namespace fovea::models {
 
-// Adaptive patches of a batch (fovea/data/patching): what a model takes in place of images where
+// Adaptive patches of a batch (fovea/data/adaptive): what a model takes in place of images where
 // takes_patches().
 struct PatchInput {
   at::Tensor tokens;   // [B, C, L, p^d], in the dtype of the activations

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "fovea/core/config_binding.h"
+#include "fovea/config/binding.h"
 #include "fovea/parallel/partitioning.h"
 
 namespace fovea::models {

@@ -11,7 +11,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "fovea/core/checked_config.h"
+#include "fovea/config/checked_config.h"
 #include "fovea/core/error.h"
 #include "fovea/models/channel_statistics.h"
 #include "fovea/nn/init.h"

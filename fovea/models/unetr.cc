@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-#include "fovea/core/checked_config.h"
+#include "fovea/config/checked_config.h"
 #include "fovea/core/error.h"
 #include "fovea/nn/init.h"
 #include "fovea/nn/leaf_map.h"

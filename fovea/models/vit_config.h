@@ -1,4 +1,4 @@
-// Every option of the ViT: timm's names, one field list (see core/config_fields.h).
+// Every option of the ViT: timm's names, one field list (see config/fields.h).
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "fovea/core/config_fields.h"
+#include "fovea/config/fields.h"
 #include "fovea/models/size_limits.h"
 
 namespace fovea::models {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "fovea/core/checked_config.h"
+#include "fovea/config/checked_config.h"
 #include "fovea/core/error.h"
 #include "fovea/models/vit.h"
 

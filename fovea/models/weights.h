@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "fovea/core/mapped_file.h"
+#include "fovea/files/mapped_file.h"
 #include "fovea/models/model.h"
 #include "fovea/models/select_weights.h"
 #include "fovea/nn/tensor_file.h"

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "fovea/core/npy.h"
-#include "fovea/core/safetensors.h"
+#include "fovea/files/npy.h"
+#include "fovea/files/safetensors.h"
 
 namespace fovea::nn {
 

@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <span>
 
-#include "fovea/core/atomic_file.h"
-#include "fovea/core/protobuf.h"
+#include "fovea/files/atomic_file.h"
+#include "fovea/files/protobuf.h"
 
 // Field numbers of onnx/onnx.proto, IR version 8.
 namespace fovea::onnx {

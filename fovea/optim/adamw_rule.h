@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "fovea/core/config_fields.h"
+#include "fovea/config/fields.h"
 #include "fovea/kernels/elementwise/update_elements.h"
 #include "fovea/optim/elementwise_optimizer.h"
 

@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "fovea/core/config_binding.h"
-#include "fovea/core/config_fields.h"
+#include "fovea/config/binding.h"
+#include "fovea/config/fields.h"
 #include "fovea/optim/adafactor.h"
 #include "fovea/optim/adamw.h"
 #include "fovea/optim/lamb.h"
@@ -32,7 +32,7 @@ int64_t states_per_parameter(const OptimConfig& config);
 
 namespace fovea {
 
-// See Note [Configs compiled once] in core/config_binding.h.
+// See Note [Configs compiled once] in config/binding.h.
 extern template struct detail::OneOfValue<decltype(optim::OptimConfig::value)>;
 extern template struct detail::BoundOneOf<optim::OptimConfig>;
 

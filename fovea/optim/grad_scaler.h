@@ -8,7 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 
 namespace fovea::optim {
 

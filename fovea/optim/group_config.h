@@ -2,7 +2,7 @@
 // head down to the embeddings.
 #pragma once
 
-#include "fovea/core/config_fields.h"
+#include "fovea/config/fields.h"
 
 namespace fovea::optim {
 

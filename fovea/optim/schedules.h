@@ -17,8 +17,8 @@
 #include <string_view>
 #include <vector>
 
-#include "fovea/core/config_binding.h"
-#include "fovea/core/config_fields.h"
+#include "fovea/config/binding.h"
+#include "fovea/config/fields.h"
 
 namespace fovea::optim {
 
@@ -162,7 +162,7 @@ class Schedule {
 
 namespace fovea {
 
-// See Note [Configs compiled once] in core/config_binding.h.
+// See Note [Configs compiled once] in config/binding.h.
 extern template struct detail::OneOfValue<decltype(optim::ScheduleConfig::value)>;
 extern template struct detail::BoundOneOf<optim::ScheduleConfig>;
 

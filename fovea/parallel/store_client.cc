@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "fovea/core/printable.h"
-#include "fovea/core/sha256.h"
+#include "fovea/files/sha256.h"
 #include "fovea/parallel/rank_error.h"
 
 namespace fovea::parallel {

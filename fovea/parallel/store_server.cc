@@ -12,7 +12,7 @@
 #include <charconv>
 #include <utility>
 
-#include "fovea/core/sha256.h"
+#include "fovea/files/sha256.h"
 
 namespace fovea::parallel {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "fovea/core/error.h"
-#include "fovea/core/sha256.h"
+#include "fovea/files/sha256.h"
 
 namespace fovea::parallel {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <set>
 
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/train/tasks/tensor_batch.h"
 

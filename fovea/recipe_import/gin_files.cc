@@ -8,7 +8,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
-#include "fovea/core/gin.h"
+#include "fovea/recipe_import/gin.h"
 
 namespace fovea::recipe_import {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "fovea/core/config_node.h"
+#include "fovea/config/node.h"
 #include "fovea/recipe_import/importer.h"
 #include "fovea/recipe_import/shell.h"
 

@@ -3,9 +3,9 @@
 #include <map>
 #include <sstream>
 
+#include "fovea/config/foreign_yaml.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
-#include "fovea/core/foreign_yaml.h"
 
 namespace fovea::recipe_import {
 namespace {

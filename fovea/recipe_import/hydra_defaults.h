@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "fovea/core/config_node.h"
+#include "fovea/config/node.h"
 
 namespace fovea::recipe_import {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "fovea/core/config_node.h"
+#include "fovea/config/node.h"
 
 namespace fovea::recipe_import {
 

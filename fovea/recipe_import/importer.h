@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "fovea/core/config_node.h"
+#include "fovea/config/node.h"
 #include "fovea/recipe_import/recipe_import.h"
 
 namespace fovea::recipe_import {

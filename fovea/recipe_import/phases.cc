@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <set>
 
-#include "fovea/core/config_node.h"
+#include "fovea/config/node.h"
 
 namespace fovea::recipe_import {
 namespace {

@@ -8,7 +8,7 @@
 #include <set>
 #include <sstream>
 
-#include "fovea/core/config_node.h"
+#include "fovea/config/node.h"
 #include "fovea/core/error.h"
 #include "fovea/recipe_import/shell_branches.h"
 #include "fovea/recipe_import/shell_lists.h"

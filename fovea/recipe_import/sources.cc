@@ -7,9 +7,9 @@
 #include <set>
 #include <utility>
 
+#include "fovea/config/foreign_yaml.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
-#include "fovea/core/foreign_yaml.h"
 #include "fovea/recipe_import/command_line.h"
 #include "fovea/recipe_import/gin_files.h"
 #include "fovea/recipe_import/hydra.h"

@@ -9,7 +9,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
-#include "fovea/core/pickle.h"
+#include "fovea/files/pickle.h"
 
 // Note [Distributed Checkpoint]. The index is a dataclass Metadata: state_dict_metadata (name ->
 // TensorStorageMetadata{properties, size, chunks[offsets, sizes]}, or BytesStorageMetadata for what

@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <system_error>
 
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/files/atomic_file.h"
 #include "fovea/weights/pickle_text.h"
 #include "fovea/weights/torch_writer.h"
 

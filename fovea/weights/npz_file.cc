@@ -1,8 +1,8 @@
 #include "fovea/weights/npz_file.h"
 
-#include "fovea/core/archive_name.h"
 #include "fovea/core/error.h"
-#include "fovea/core/zip.h"
+#include "fovea/files/archive_name.h"
+#include "fovea/files/zip.h"
 
 namespace fovea::weights {
 namespace {

@@ -11,12 +11,12 @@
 #include <map>
 #include <optional>
 
-#include "fovea/core/archive_name.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
-#include "fovea/core/msgpack.h"
 #include "fovea/core/printable.h"
-#include "fovea/core/zarr.h"
+#include "fovea/files/archive_name.h"
+#include "fovea/files/msgpack.h"
+#include "fovea/files/zarr.h"
 #include "fovea/nn/tensor_file.h"
 
 // Note [t5x]. The file `checkpoint` is {"version": 3, "optimizer": {"target": weights, "state":

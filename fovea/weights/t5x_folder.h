@@ -34,7 +34,7 @@ class T5xFolder {
   // In the order of the tree.
   const std::vector<T5xArray>& arrays() const { return arrays_; }
   const T5xArray* find(std::string_view name) const;  // null: there is none
-  // Throws DataError: what core/zarr.h throws, another shape or dtype than the tree says.
+  // Throws DataError: what files/zarr.h throws, another shape or dtype than the tree says.
   at::Tensor read(const T5xArray& array) const;
 
  private:

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "fovea/core/byte_reader.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
-#include "fovea/core/mapped_file.h"
 #include "fovea/core/memory.h"
-#include "fovea/core/zip.h"
+#include "fovea/files/byte_reader.h"
+#include "fovea/files/mapped_file.h"
+#include "fovea/files/zip.h"
 
 namespace fovea::weights {
 namespace {

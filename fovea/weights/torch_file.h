@@ -1,5 +1,5 @@
 // Files of torch.save (.pt, .pth, .bin, .ckpt), read without Python: the zip form that torch has
-// written since 1.6, and the older one. Nothing of the pickle in it is run: see core/pickle.h.
+// written since 1.6, and the older one. Nothing of the pickle in it is run: see files/pickle.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "fovea/core/pickle.h"
+#include "fovea/files/pickle.h"
 #include "fovea/weights/torch_tree.h"
 
 namespace fovea {

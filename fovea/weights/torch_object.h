@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include "fovea/core/pickle.h"
+#include "fovea/files/pickle.h"
 
 namespace fovea::weights {
 

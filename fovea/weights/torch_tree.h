@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "fovea/core/pickle.h"
+#include "fovea/files/pickle.h"
 
 namespace fovea::weights {
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "fovea/core/error.h"
-#include "fovea/core/zip_writer.h"
+#include "fovea/files/zip_writer.h"
 #include "fovea/weights/pickle_text.h"
 
 namespace fovea::weights {

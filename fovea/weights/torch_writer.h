@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "fovea/core/atomic_file.h"
+#include "fovea/files/atomic_file.h"
 #include "fovea/nn/tensor_file.h"
 #include "fovea/weights/torch_object.h"
 

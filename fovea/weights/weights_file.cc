@@ -10,8 +10,8 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
-#include "fovea/core/pickle.h"
-#include "fovea/core/zip.h"
+#include "fovea/files/pickle.h"
+#include "fovea/files/zip.h"
 #include "fovea/weights/dcp_folder.h"
 #include "fovea/weights/npz_file.h"
 #include "fovea/weights/optimizer_state.h"

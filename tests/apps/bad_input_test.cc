@@ -12,7 +12,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
-#include "fovea/core/safetensors.h"
+#include "fovea/files/safetensors.h"
 #include "tests/apps/idx_images.h"
 #include "tests/apps/program.h"
 #include "tests/data/support.h"

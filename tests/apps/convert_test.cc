@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <string>
 
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
-#include "fovea/core/zip_writer.h"
+#include "fovea/files/atomic_file.h"
+#include "fovea/files/zip_writer.h"
 #include "tests/apps/program.h"
 #include "tests/data/support.h"
 

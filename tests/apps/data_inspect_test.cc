@@ -7,7 +7,7 @@
 #include <string>
 
 #include "fovea/core/error.h"
-#include "fovea/data/png.h"
+#include "fovea/data/image/png.h"
 #include "tests/apps/program.h"
 #include "tests/data/support.h"
 

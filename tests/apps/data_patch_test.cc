@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "fovea/core/files.h"
-#include "fovea/core/safetensors.h"
-#include "fovea/data/decode.h"
-#include "fovea/data/formats/tiff.h"
+#include "fovea/data/image/decode.h"
+#include "fovea/data/large_image/tiff.h"
+#include "fovea/files/safetensors.h"
 #include "tests/apps/program.h"
 #include "tests/data/support.h"
 

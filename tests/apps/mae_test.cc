@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/files.h"
-#include "fovea/data/formats/nifti.h"
-#include "fovea/data/png.h"
+#include "fovea/data/image/png.h"
+#include "fovea/data/volume/nifti.h"
+#include "fovea/files/atomic_file.h"
 #include "tests/apps/idx_images.h"
 #include "tests/apps/program.h"
 #include "tests/data/support.h"

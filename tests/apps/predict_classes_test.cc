@@ -11,7 +11,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
-#include "fovea/data/png.h"
+#include "fovea/data/image/png.h"
 #include "tests/apps/program.h"
 #include "tests/data/support.h"
 

@@ -9,7 +9,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
-#include "fovea/data/png.h"
+#include "fovea/data/image/png.h"
 #include "fovea/data/volume/nifti_file.h"
 #include "tests/apps/program.h"
 #include "tests/data/stored_zip.h"

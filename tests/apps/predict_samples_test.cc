@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "fovea/core/files.h"
-#include "fovea/data/png.h"
+#include "fovea/data/image/png.h"
 #include "tests/apps/idx_images.h"
 #include "tests/apps/program.h"
 #include "tests/data/support.h"

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "fovea/data/png.h"
+#include "fovea/data/image/png.h"
 #include "tests/apps/idx_images.h"
 #include "tests/apps/program.h"
 #include "tests/data/support.h"

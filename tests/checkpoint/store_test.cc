@@ -8,7 +8,7 @@
 #include <set>
 
 #include "fovea/core/error.h"
-#include "fovea/core/safetensors.h"
+#include "fovea/files/safetensors.h"
 #include "tests/checkpoint/support.h"
 
 namespace fovea::checkpoint {

@@ -12,7 +12,7 @@
 
 #include "fovea/checkpoint/state.h"
 #include "fovea/core/json.h"
-#include "fovea/core/sha256.h"
+#include "fovea/files/sha256.h"
 #include "tests/support/temp_dir.h"
 
 namespace fovea::checkpoint {

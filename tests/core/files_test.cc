@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
+#include "fovea/files/atomic_file.h"
 #include "tests/support/temp_dir.h"
 
 namespace fovea {

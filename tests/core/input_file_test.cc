@@ -11,11 +11,11 @@
 #include <cstring>
 #include <filesystem>
 
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
-#include "fovea/core/lines.h"
 #include "fovea/core/log.h"
+#include "fovea/files/atomic_file.h"
+#include "fovea/files/lines.h"
 #include "tests/support/temp_dir.h"
 
 namespace fovea {

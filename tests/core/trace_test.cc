@@ -6,8 +6,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
+#include "fovea/files/atomic_file.h"
 #include "tests/support/temp_dir.h"
 
 namespace fovea::trace {

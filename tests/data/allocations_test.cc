@@ -9,8 +9,8 @@
 #include "fovea/data/datasets/folder.h"
 #include "fovea/data/datasets/packed.h"
 #include "fovea/data/loader.h"
-#include "fovea/data/pack.h"
-#include "fovea/data/transforms/pipeline.h"
+#include "fovea/data/transforms/image/pipeline.h"
+#include "fovea/data_tools/pack/pack.h"
 #include "tests/data/jpeg_writer.h"
 #include "tests/data/support.h"
 

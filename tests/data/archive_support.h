@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "fovea/data/formats/tar.h"
-#include "fovea/data/formats/tar_writer.h"
+#include "fovea/data/archive/tar.h"
+#include "fovea/data/archive/tar_writer.h"
 #include "tests/data/support.h"
 
 namespace fovea::data::testing {

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "fovea/data/loader.h"
-#include "fovea/data/transforms/pipeline.h"
-#include "fovea/data/transforms/volume_pipeline.h"
+#include "fovea/data/transforms/image/pipeline.h"
+#include "fovea/data/transforms/volume/volume_pipeline.h"
 
 namespace fovea::data::testing {
 namespace {

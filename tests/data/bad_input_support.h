@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "fovea/core/npy.h"
 #include "fovea/data/datasets/registry.h"
-#include "fovea/data/formats/nifti.h"
-#include "fovea/data/pack.h"
-#include "fovea/data/png.h"
+#include "fovea/data/image/png.h"
+#include "fovea/data/volume/nifti.h"
+#include "fovea/data_tools/pack/pack.h"
+#include "fovea/files/npy.h"
 #include "tests/data/archive_support.h"
 #include "tests/data/failing_disk.h"
 #include "tests/data/golden_files.h"

@@ -7,11 +7,11 @@
 #include <map>
 #include <set>
 
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "fovea/data/config.h"
 #include "fovea/data/loader.h"
-#include "fovea/data/section.h"
-#include "fovea/data/transforms/pipeline.h"
+#include "fovea/data/opened_section.h"
+#include "fovea/data/transforms/image/pipeline.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "fovea/core/config.h"
-#include "fovea/data/transforms/pipeline.h"
+#include "fovea/config/config.h"
+#include "fovea/data/transforms/image/pipeline.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {

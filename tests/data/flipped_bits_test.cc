@@ -5,15 +5,15 @@
 #include <cstring>
 #include <functional>
 
-#include "fovea/core/zip.h"
 #include "fovea/data/datasets/arrays.h"
 #include "fovea/data/datasets/registry.h"
-#include "fovea/data/formats/matlab.h"
-#include "fovea/data/formats/tiff.h"
-#include "fovea/data/pack.h"
-#include "fovea/data/png.h"
-#include "fovea/data/unpack_limit.h"
+#include "fovea/data/image/png.h"
+#include "fovea/data/large_image/tiff.h"
 #include "fovea/data/volume/nifti_file.h"
+#include "fovea/data_tools/pack/pack.h"
+#include "fovea/data_tools/prepare/matlab.h"
+#include "fovea/files/unpack_limit.h"
+#include "fovea/files/zip.h"
 #include "tests/data/bad_input_support.h"
 #include "tests/data/golden_files.h"
 

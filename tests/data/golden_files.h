@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "fovea/data/volume.h"
+#include "fovea/data/volume/volume.h"
 #include "tests/data/support.h"
 
 namespace fovea::data::testing {

@@ -8,7 +8,7 @@
 // jpeglib.h needs <cstdio> first.
 #include <jpeglib.h>
 
-#include "fovea/data/image_view.h"
+#include "fovea/data/image/image_view.h"
 
 namespace fovea::data::testing {
 

@@ -7,10 +7,10 @@
 #include <map>
 
 #include "fovea/data/loader.h"
-#include "fovea/data/repeated_augmentation.h"
+#include "fovea/data/order/repeated_augmentation.h"
 #include "fovea/data/transforms/batch_mixer.h"
-#include "fovea/data/transforms/pipeline.h"
-#include "fovea/data/transforms/volume_pipeline.h"
+#include "fovea/data/transforms/image/pipeline.h"
+#include "fovea/data/transforms/volume/volume_pipeline.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {

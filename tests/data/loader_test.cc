@@ -10,7 +10,7 @@
 #include <set>
 #include <vector>
 
-#include "fovea/data/transforms/pipeline.h"
+#include "fovea/data/transforms/image/pipeline.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {

@@ -8,7 +8,7 @@
 
 #include "fovea/core/philox.h"
 #include "fovea/data/datasets/folder.h"
-#include "fovea/data/png.h"
+#include "fovea/data/image/png.h"
 #include "tests/data/support.h"
 
 namespace fovea::data::testing {

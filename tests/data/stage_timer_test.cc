@@ -7,7 +7,7 @@
 
 #include "fovea/data/datasets/folder.h"
 #include "fovea/data/loader.h"
-#include "fovea/data/transforms/pipeline.h"
+#include "fovea/data/transforms/image/pipeline.h"
 #include "tests/data/jpeg_writer.h"
 #include "tests/data/support.h"
 

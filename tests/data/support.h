@@ -17,9 +17,9 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/philox.h"
-#include "fovea/core/safetensors.h"
 #include "fovea/data/dataset.h"
-#include "fovea/data/image_view.h"
+#include "fovea/data/image/image_view.h"
+#include "fovea/files/safetensors.h"
 #include "tests/support/temp_dir.h"
 
 namespace fovea::data::testing {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "fovea/data/loader.h"
-#include "fovea/data/transforms/pipeline.h"
-#include "fovea/data/transforms/volume_pipeline.h"
+#include "fovea/data/transforms/image/pipeline.h"
+#include "fovea/data/transforms/volume/volume_pipeline.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "fovea/data/transforms/volume_pipeline.h"
-#include "fovea/data/transforms/volume_transforms.h"
+#include "fovea/data/transforms/volume/volume_pipeline.h"
+#include "fovea/data/transforms/volume/volume_transforms.h"
 #include "tests/data/support.h"
 
 namespace fovea::data::testing {

@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "fovea/core/config.h"
-#include "fovea/core/config_node.h"
+#include "fovea/config/config.h"
+#include "fovea/config/node.h"
 #include "fovea/core/error.h"
 
 namespace fovea {

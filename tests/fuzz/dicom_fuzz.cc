@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "fovea/core/error.h"
-#include "fovea/data/formats/dicom.h"
+#include "fovea/data/volume/dicom.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   try {

@@ -3,8 +3,8 @@
 #include <cstdlib>
 
 #include "fovea/core/error.h"
-#include "fovea/data/formats/braces.h"
-#include "fovea/data/formats/file_list.h"
+#include "fovea/data/datasets/file_list_text.h"
+#include "fovea/files/braces.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   if (size == 0) return 0;
@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   } catch (const fovea::DataError&) {
   }
   try {
-    if (fovea::data::expand_braces(text.substr(0, 64)).size() > 1'000'000) abort();
+    if (fovea::expand_braces(text.substr(0, 64)).size() > 1'000'000) abort();
   } catch (const fovea::ConfigError&) {
   }
   return 0;

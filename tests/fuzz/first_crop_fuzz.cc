@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "fovea/core/error.h"
-#include "fovea/data/transforms/first_crop.h"
+#include "fovea/data/transforms/image/first_crop.h"
 
 // The first four bytes say which box; the rest is the file.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {

@@ -1,8 +1,8 @@
 // YAML of other programs: any bytes are read or refused with a ConfigError, in bounded memory.
 #include <cstdint>
 
+#include "fovea/config/foreign_yaml.h"
 #include "fovea/core/error.h"
-#include "fovea/core/foreign_yaml.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {

@@ -3,9 +3,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "fovea/core/config_node.h"
+#include "fovea/config/node.h"
 #include "fovea/core/error.h"
-#include "fovea/core/gin.h"
+#include "fovea/recipe_import/gin.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);

@@ -2,14 +2,14 @@
 #include <cstdlib>
 
 #include "fovea/core/error.h"
-#include "fovea/data/gzip.h"
+#include "fovea/files/gzip.h"
 #include "tests/fuzz/memory_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   constexpr size_t kCap = 1 << 20;
   const fovea::fuzz::MemoryFile memory(bytes, size);
   try {
-    if (fovea::data::read_gzip(memory.path(), kCap).size() > kCap) abort();
+    if (fovea::read_gzip(memory.path(), kCap).size() > kCap) abort();
   } catch (const fovea::DataError&) {
   }
   return 0;

@@ -3,8 +3,8 @@
 #include <span>
 
 #include "fovea/core/error.h"
-#include "fovea/data/decode.h"
-#include "fovea/data/image_header.h"
+#include "fovea/data/image/decode.h"
+#include "fovea/data/image/image_header.h"
 #include "tests/fuzz/memory_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {

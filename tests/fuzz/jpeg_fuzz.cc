@@ -2,7 +2,7 @@
 #include <span>
 
 #include "fovea/core/error.h"
-#include "fovea/data/jpeg.h"
+#include "fovea/data/image/jpeg.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   static fovea::data::Image image;  // its buffer is used again, as in a loader

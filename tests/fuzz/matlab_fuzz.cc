@@ -1,6 +1,6 @@
 // MAT-files: any bytes are read or refused with a DataError.
 #include "fovea/core/error.h"
-#include "fovea/data/formats/matlab.h"
+#include "fovea/data_tools/prepare/matlab.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   try {

@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "fovea/core/error.h"
-#include "fovea/core/npy.h"
+#include "fovea/files/npy.h"
 #include "tests/fuzz/memory_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "fovea/core/error.h"
-#include "fovea/data/checksum.h"
-#include "fovea/data/formats/packed.h"
+#include "fovea/data/archive/packed.h"
+#include "fovea/files/checksum.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // Pickles: any bytes are read as plain data and arrays, or refused with a DataError.
 #include "fovea/core/error.h"
-#include "fovea/data/formats/numpy_pickle.h"
+#include "fovea/data/datasets/numpy_pickle.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   try {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "fovea/core/error.h"
-#include "fovea/data/png.h"
+#include "fovea/data/image/png.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "fovea/core/error.h"
-#include "fovea/data/patching/sequence_file.h"
+#include "fovea/data/adaptive/sequence_file.h"
 #include "tests/fuzz/memory_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {

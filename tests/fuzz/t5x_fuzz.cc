@@ -4,7 +4,7 @@
 #include <string>
 
 #include "fovea/core/error.h"
-#include "fovea/core/zarr.h"
+#include "fovea/files/zarr.h"
 #include "fovea/weights/t5x_folder.h"
 #include "tests/support/temp_dir.h"
 

@@ -2,11 +2,11 @@
 #include <cstdlib>
 
 #include "fovea/core/error.h"
-#include "fovea/data/formats/tar.h"
-#include "fovea/data/formats/wds_index.h"
+#include "fovea/data/archive/tar.h"
+#include "fovea/data/archive/wds_index.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
-  const fovea::data::MemorySource source("fuzz.tar", {bytes, bytes + size});
+  const fovea::MemorySource source("fuzz.tar", {bytes, bytes + size});
   try {
     fovea::data::TarReader reader(source);
     while (const auto entry = reader.next()) {

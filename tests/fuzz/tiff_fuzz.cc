@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "fovea/core/error.h"
-#include "fovea/data/formats/tiff.h"
+#include "fovea/data/large_image/tiff.h"
 #include "tests/fuzz/memory_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {

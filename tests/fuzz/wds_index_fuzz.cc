@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "fovea/core/error.h"
-#include "fovea/data/formats/wds_index.h"
+#include "fovea/data/archive/wds_index.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   constexpr uint64_t kTarBytes = 1 << 20;

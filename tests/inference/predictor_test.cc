@@ -11,10 +11,10 @@
 #include <fstream>
 #include <thread>
 
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "fovea/core/files.h"
 #include "fovea/data/datasets/registry.h"
-#include "fovea/data/png.h"
+#include "fovea/data/image/png.h"
 #include "tests/support/close.h"
 #include "tests/train/model_cases.h"
 

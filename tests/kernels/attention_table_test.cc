@@ -10,10 +10,10 @@
 #include <map>
 #include <vector>
 
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/log.h"
+#include "fovea/files/atomic_file.h"
 #include "fovea/kernels/attention/attention_choice.h"
 #include "fovea/kernels/attention/gpu_attention.h"
 #include "tests/support/close.h"

@@ -8,7 +8,7 @@
 #include <functional>
 #include <iostream>
 
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/models/model_config.h"
 #include "fovea/models/unetr.h"

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/models/vit.h"
 #include "tests/support/close.h"

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "examples/bag_of_patches.h"
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/models/own_model.h"
 #include "fovea/models/partitionings.h"

@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/models/model_config.h"
 #include "fovea/models/weights.h"

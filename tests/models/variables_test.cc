@@ -15,7 +15,7 @@
 #include <iostream>
 #include <thread>
 
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/models/mae.h"
 #include "fovea/models/registry.h"

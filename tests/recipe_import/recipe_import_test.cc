@@ -10,7 +10,7 @@
 #include <map>
 #include <set>
 
-#include "fovea/core/config_node.h"
+#include "fovea/config/node.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/recipe_import/phases.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "fovea/core/config_fields.h"
+#include "fovea/config/fields.h"
 
 namespace fovea::support {
 

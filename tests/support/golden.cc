@@ -1,7 +1,7 @@
 #include "tests/support/golden.h"
 
 #include "fovea/core/error.h"
-#include "fovea/core/safetensors.h"
+#include "fovea/files/safetensors.h"
 #include "fovea/nn/tensor_file.h"
 
 namespace fovea::support {

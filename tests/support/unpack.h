@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "fovea/core/zip.h"
+#include "fovea/files/zip.h"
 #include "tests/support/temp_dir.h"
 
 namespace fovea::support {

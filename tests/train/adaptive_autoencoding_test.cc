@@ -17,7 +17,7 @@
 #include <filesystem>
 
 #include "fovea/core/error.h"
-#include "fovea/data/png.h"
+#include "fovea/data/image/png.h"
 #include "fovea/train/evaluate/evaluator.h"
 #include "fovea/train/evaluate/patch_images.h"
 #include "fovea/train/session.h"

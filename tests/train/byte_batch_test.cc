@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "fovea/data/transforms/pipeline.h"
+#include "fovea/data/transforms/image/pipeline.h"
 #include "fovea/train/session.h"
 #include "tests/support/close.h"
 #include "tests/train/tiny_run.h"

@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "fovea/data/png.h"
+#include "fovea/data/image/png.h"
 #include "fovea/train/evaluate/sample_picture.h"
 #include "fovea/train/tasks/classification.h"
 #include "tests/data/support.h"

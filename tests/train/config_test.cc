@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "fovea/core/config.h"
-#include "fovea/core/config_schema.h"
+#include "fovea/config/config.h"
+#include "fovea/config/schema.h"
 #include "fovea/core/error.h"
 
 namespace fovea::train {

@@ -7,8 +7,8 @@
 
 #include <fstream>
 
-#include "fovea/core/config.h"
-#include "fovea/data/tiled.h"
+#include "fovea/config/config.h"
+#include "fovea/data/tiles/tiled.h"
 #include "tests/support/close.h"
 #include "tests/train/model_cases.h"
 

@@ -10,9 +10,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "fovea/core/error.h"
-#include "fovea/data/subset.h"
+#include "fovea/data/order/subset.h"
 #include "fovea/kernels/attention/attention_choice.h"
 #include "fovea/train/recipe/inference.h"
 #include "fovea/train/run/feature_cache.h"

@@ -7,7 +7,7 @@
 
 #include <fstream>
 
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/weights.h"

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/train/recipe/own_runs.h"

@@ -15,7 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/core/error.h"
-#include "fovea/data/png.h"
+#include "fovea/data/image/png.h"
 #include "fovea/nn/forward_context.h"
 #include "fovea/nn/patchify.h"
 #include "fovea/train/recipe/inference.h"

@@ -11,7 +11,7 @@
 #include <fstream>
 
 #include "fovea/checkpoint/store.h"
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/models/weights.h"

@@ -6,7 +6,7 @@
 #include <iostream>
 #include <string>
 
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "tests/train/model_cases.h"
 
 namespace fovea::train::testing {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "fovea/core/philox.h"
-#include "fovea/data/formats/nifti.h"
+#include "fovea/data/volume/nifti.h"
 #include "fovea/train/recipe/config.h"
 #include "tests/data/support.h"
 

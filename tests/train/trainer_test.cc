@@ -14,10 +14,10 @@
 #include <set>
 #include <thread>
 
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/stop_signals.h"
+#include "fovea/files/atomic_file.h"
 #include "fovea/train/recipe/inference.h"
 #include "fovea/train/recipe/run_folder.h"
 #include "fovea/train/session.h"

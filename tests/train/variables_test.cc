@@ -9,7 +9,7 @@
 #include <cmath>
 #include <set>
 
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/data/datasets/mix.h"
 #include "fovea/models/diffusion_vit.h"

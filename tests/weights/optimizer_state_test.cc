@@ -6,9 +6,9 @@
 
 #include <fstream>
 
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/files.h"
-#include "fovea/core/zip_writer.h"
+#include "fovea/files/atomic_file.h"
+#include "fovea/files/zip_writer.h"
 #include "fovea/weights/dcp_writer.h"
 #include "tests/weights/support.h"
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "fovea/core/files.h"
-#include "fovea/core/zarr.h"
+#include "fovea/files/zarr.h"
 #include "fovea/weights/moments.h"
 #include "fovea/weights/optimizer_state.h"
 #include "fovea/weights/read_weights.h"

@@ -5,9 +5,9 @@
 
 #include <fstream>
 
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/files.h"
-#include "fovea/core/zip_writer.h"
+#include "fovea/files/atomic_file.h"
+#include "fovea/files/zip_writer.h"
 #include "tests/support/close.h"
 #include "tests/weights/support.h"
 

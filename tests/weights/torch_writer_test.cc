@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "fovea/core/files.h"
-#include "fovea/core/zip.h"
+#include "fovea/files/zip.h"
 #include "fovea/weights/torch_file.h"
 #include "fovea/weights/weights_file.h"
 #include "tests/support/close.h"

@@ -5,8 +5,8 @@
 
 #include <fstream>
 
-#include "fovea/core/atomic_file.h"
-#include "fovea/core/zip_writer.h"
+#include "fovea/files/atomic_file.h"
+#include "fovea/files/zip_writer.h"
 #include "fovea/weights/npz_file.h"
 #include "fovea/weights/read_weights.h"
 #include "fovea/weights/torch_writer.h"

@@ -1,5 +1,5 @@
 // fovea config show|schema|diff|reference; import: config_import.cc
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 #include "apps/fovea/output.h"
 #include "apps/fovea/overrides.h"
 #include "apps/fovea/reference.h"
-#include "fovea/core/config_schema.h"
+#include "fovea/config/schema.h"
 #include "fovea/core/json.h"
 #include "fovea/train/recipe/run_folder.h"
 

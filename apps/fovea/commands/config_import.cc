@@ -13,11 +13,11 @@
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/output.h"
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
 #include "fovea/core/printable.h"
+#include "fovea/files/atomic_file.h"
 #include "fovea/models/vit_config.h"
 #include "fovea/recipe_import/recipe_import.h"
 #include "fovea/train/recipe/config.h"

@@ -8,7 +8,7 @@
 #include "apps/fovea/command.h"
 #include "apps/fovea/commands/data_balance.h"
 #include "apps/fovea/commands/data_patch.h"
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/data/config.h"
 #include "fovea/data/datasets/guess.h"

@@ -11,10 +11,10 @@
 #include "apps/fovea/command.h"
 #include "apps/fovea/output.h"
 #include "apps/fovea/overrides.h"
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
-#include "fovea/data/balance.h"
+#include "fovea/data_tools/balance.h"
 #include "fovea/train/recipe/config.h"
 
 namespace fovea::app {

@@ -13,7 +13,7 @@
 #include "apps/fovea/overrides.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
-#include "fovea/data/check.h"
+#include "fovea/data_tools/damaged_samples.h"
 
 namespace fovea::app {
 namespace {

@@ -11,12 +11,12 @@
 #include "apps/fovea/command.h"
 #include "apps/fovea/commands/data.h"
 #include "apps/fovea/output.h"
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
+#include "fovea/core/parallel_for.h"
+#include "fovea/data/archive/wds_index.h"
 #include "fovea/data/datasets/wds.h"
-#include "fovea/data/formats/wds_index.h"
-#include "fovea/data/parallel_for.h"
+#include "fovea/files/atomic_file.h"
 
 namespace fovea::app {
 namespace {
@@ -37,9 +37,9 @@ void run(const IndexArguments& arguments) {
   ProgressCounter progress("indexing", arguments.json);
   std::mutex mutex;
   int64_t done = 0;
-  data::parallel_for(static_cast<int64_t>(tars.size()), arguments.threads, [&](int64_t i) {
+  parallel_for(static_cast<int64_t>(tars.size()), arguments.threads, [&](int64_t i) {
     const auto t = static_cast<size_t>(i);
-    indices[t] = data::build_wds_index(data::FileSource(tars[t]));
+    indices[t] = data::build_wds_index(FileSource(tars[t]));
     const auto path = arguments.out.empty()
                           ? data::wds_index_path(tars[t])
                           : (fs::path(arguments.out) / fmt::format("idx_{}.txt", t)).string();

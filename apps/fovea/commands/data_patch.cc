@@ -14,18 +14,18 @@
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/output.h"
-#include "fovea/core/atomic_file.h"
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
 #include "fovea/core/memory.h"
-#include "fovea/data/formats/raw_regions.h"
-#include "fovea/data/formats/region_source.h"
-#include "fovea/data/patching/adaptive_patching.h"
-#include "fovea/data/patching/region_picture.h"
-#include "fovea/data/patching/sequence_file.h"
-#include "fovea/data/png.h"
+#include "fovea/data/adaptive/adaptive_patching.h"
+#include "fovea/data/adaptive/region_picture.h"
+#include "fovea/data/adaptive/sequence_file.h"
+#include "fovea/data/image/png.h"
+#include "fovea/data/large_image/raw_regions.h"
+#include "fovea/data/large_image/region_source.h"
+#include "fovea/files/atomic_file.h"
 
 namespace fovea::app {
 namespace {

@@ -9,7 +9,7 @@
 #include "apps/fovea/commands/data.h"
 #include "apps/fovea/output.h"
 #include "fovea/core/json.h"
-#include "fovea/data/imagenet.h"
+#include "fovea/data_tools/prepare/imagenet.h"
 
 namespace fovea::app {
 namespace {

@@ -8,7 +8,7 @@
 #include "apps/fovea/commands/data.h"
 #include "apps/fovea/output.h"
 #include "fovea/core/json.h"
-#include "fovea/data/mni152.h"
+#include "fovea/data_tools/prepare/mni152.h"
 
 namespace fovea::app {
 namespace {

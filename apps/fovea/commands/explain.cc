@@ -17,11 +17,11 @@
 #include "apps/fovea/output.h"
 #include "apps/fovea/predict/inputs.h"
 #include "apps/fovea/predict/output_files.h"
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
 #include "fovea/core/write_error.h"
-#include "fovea/data/png.h"
+#include "fovea/data/image/png.h"
+#include "fovea/files/atomic_file.h"
 #include "fovea/nn/tensor_file.h"
 
 namespace fovea::app {

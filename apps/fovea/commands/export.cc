@@ -12,7 +12,7 @@
 #include "apps/fovea/command.h"
 #include "apps/fovea/inference_options.h"
 #include "apps/fovea/output.h"
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
 #include "fovea/inference/predictor.h"

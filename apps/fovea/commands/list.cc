@@ -9,7 +9,7 @@
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/output.h"
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"

@@ -12,9 +12,9 @@
 #include "apps/fovea/completion.h"
 #include "apps/fovea/man_page.h"
 #include "apps/fovea/output.h"
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/nearest.h"
+#include "fovea/files/atomic_file.h"
 
 namespace fovea::app {
 namespace {

@@ -11,7 +11,7 @@
 #include "apps/fovea/output.h"
 #include "apps/fovea/overrides.h"
 #include "apps/fovea/ranks.h"
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
 #include "fovea/core/stop_signals.h"

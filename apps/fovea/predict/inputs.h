@@ -9,7 +9,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/dataset.h"
-#include "fovea/data/input_files.h"
+#include "fovea/data/datasets/input_files.h"
 #include "fovea/inference/predictor.h"
 #include "fovea/train/recipe/inference.h"
 

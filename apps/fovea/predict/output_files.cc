@@ -4,10 +4,10 @@
 
 #include <optional>
 
-#include "fovea/core/atomic_file.h"
-#include "fovea/data/formats/nifti.h"
-#include "fovea/data/input_files.h"
-#include "fovea/data/png.h"
+#include "fovea/data/datasets/input_files.h"
+#include "fovea/data/image/png.h"
+#include "fovea/data/volume/nifti.h"
+#include "fovea/files/atomic_file.h"
 #include "fovea/inference/on_pixels.h"
 #include "fovea/train/evaluate/reconstruction_picture.h"
 

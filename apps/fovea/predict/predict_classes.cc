@@ -11,9 +11,9 @@
 #include "apps/fovea/output.h"
 #include "apps/fovea/predict/inputs.h"
 #include "apps/fovea/predict/predict.h"
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
+#include "fovea/files/atomic_file.h"
 
 namespace fovea::app {
 namespace {

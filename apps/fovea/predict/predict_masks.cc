@@ -13,11 +13,11 @@
 #include "apps/fovea/predict/predict.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
+#include "fovea/data/datasets/input_files.h"
 #include "fovea/data/datasets/volume_axes.h"
-#include "fovea/data/formats/nifti.h"
-#include "fovea/data/input_files.h"
-#include "fovea/data/inspect/pictures.h"
-#include "fovea/data/names.h"
+#include "fovea/data/pictures/pictures.h"
+#include "fovea/data/volume/nifti.h"
+#include "fovea/files/file_endings.h"
 #include "fovea/train/evaluate/mask_picture.h"
 
 // K classes; sides are H, W or D, H, W.
@@ -55,7 +55,7 @@ data::Image planes_of(const std::string& file, const data::Volume& volume,
   constexpr int64_t kSide = 256;
   const auto like = inference.data_section();
   auto axes = like ? data::volume_axes(*like) : data::VolumeAxes::kUnknown;
-  if (data::is_nifti_name(file)) axes = data::VolumeAxes::kNifti;
+  if (is_nifti_name(file)) axes = data::VolumeAxes::kNifti;
   return data::volume_picture(volume, 0, mask, data::slice_layout(axes), kSide);
 }
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "fovea/core/error.h"
-#include "fovea/data/image_view.h"
+#include "fovea/data/image/image_view.h"
 #include "fovea/data/labels.h"
-#include "fovea/data/names.h"
-#include "fovea/data/unpack_limit.h"
+#include "fovea/files/file_endings.h"
+#include "fovea/files/unpack_limit.h"
 
 namespace fovea::data {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "fovea/core/zip.h"
 #include "fovea/data/dataset.h"
-#include "fovea/data/formats/npy_volume.h"
+#include "fovea/data/volume/npy_volume.h"
+#include "fovea/files/zip.h"
 
 namespace fovea::data {
 

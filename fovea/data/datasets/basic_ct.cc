@@ -5,10 +5,10 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/data/datasets/volume_files.h"
-#include "fovea/data/formats/glob.h"
-#include "fovea/data/names.h"
-#include "fovea/data/unread_files.h"
 #include "fovea/data/volume/nifti_file.h"
+#include "fovea/files/file_endings.h"
+#include "fovea/files/glob.h"
+#include "fovea/files/unread_files.h"
 
 namespace fovea::data {
 namespace {

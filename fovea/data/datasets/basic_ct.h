@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "fovea/core/config_fields.h"
+#include "fovea/config/fields.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
-#include "fovea/data/unpack_limit.h"
+#include "fovea/files/unpack_limit.h"
 
 namespace fovea::data {
 

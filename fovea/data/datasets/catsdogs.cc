@@ -7,7 +7,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/input_file.h"
 #include "fovea/data/datasets/image_files.h"
-#include "fovea/data/names.h"
+#include "fovea/files/file_endings.h"
 
 namespace fovea::data {
 

@@ -9,8 +9,8 @@
 #include "fovea/core/files.h"
 #include "fovea/core/input_file.h"
 #include "fovea/core/printable.h"
-#include "fovea/data/gzip.h"
-#include "fovea/data/image_view.h"
+#include "fovea/data/image/image_view.h"
+#include "fovea/files/gzip.h"
 
 namespace fovea::data {
 namespace {

@@ -7,11 +7,11 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/nearest.h"
+#include "fovea/data/archive/tar.h"
 #include "fovea/data/datasets/cifar.h"
-#include "fovea/data/formats/numpy_pickle.h"
-#include "fovea/data/formats/tar.h"
-#include "fovea/data/gzip.h"
-#include "fovea/data/names.h"
+#include "fovea/data/datasets/numpy_pickle.h"
+#include "fovea/files/file_endings.h"
+#include "fovea/files/gzip.h"
 
 namespace fovea::data {
 namespace {

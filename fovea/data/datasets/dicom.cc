@@ -4,10 +4,10 @@
 #include <map>
 
 #include "fovea/core/error.h"
-#include "fovea/data/formats/dicom.h"
-#include "fovea/data/formats/npy_volume.h"
-#include "fovea/data/names.h"
+#include "fovea/data/volume/dicom.h"
 #include "fovea/data/volume/nifti_file.h"
+#include "fovea/data/volume/npy_volume.h"
+#include "fovea/files/file_endings.h"
 
 namespace fovea::data {
 namespace {

@@ -5,11 +5,11 @@
 #include <map>
 
 #include "fovea/core/error.h"
+#include "fovea/data/datasets/file_list_text.h"
 #include "fovea/data/datasets/image_files.h"
-#include "fovea/data/formats/file_list.h"
+#include "fovea/data/datasets/repeated_keys.h"
 #include "fovea/data/labels.h"
-#include "fovea/data/names.h"
-#include "fovea/data/repeated_keys.h"
+#include "fovea/files/file_endings.h"
 
 namespace fovea::data {
 namespace {

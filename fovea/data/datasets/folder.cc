@@ -8,9 +8,9 @@
 #include "fovea/core/input_file.h"
 #include "fovea/core/nearest.h"
 #include "fovea/data/datasets/image_files.h"
-#include "fovea/data/files_below.h"
-#include "fovea/data/names.h"
-#include "fovea/data/unread_files.h"
+#include "fovea/files/file_endings.h"
+#include "fovea/files/files_below.h"
+#include "fovea/files/unread_files.h"
 
 namespace fovea::data {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "fovea/core/config_fields.h"
+#include "fovea/config/fields.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/transforms/any_transform.h"

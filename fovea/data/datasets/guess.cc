@@ -10,10 +10,10 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/nearest.h"
-#include "fovea/core/zip.h"
-#include "fovea/data/formats/dicom.h"
-#include "fovea/data/formats/packed.h"
-#include "fovea/data/names.h"
+#include "fovea/data/archive/packed.h"
+#include "fovea/data/volume/dicom.h"
+#include "fovea/files/file_endings.h"
+#include "fovea/files/zip.h"
 
 namespace fovea::data {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "fovea/core/input_file.h"
 #include "fovea/data/datasets/arrays.h"
-#include "fovea/data/names.h"
+#include "fovea/files/file_endings.h"
 
 namespace fovea::data {
 namespace {

@@ -7,9 +7,9 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/input_file.h"
-#include "fovea/data/formats/input_stream.h"
-#include "fovea/data/gzip.h"
-#include "fovea/data/names.h"
+#include "fovea/files/file_endings.h"
+#include "fovea/files/gzip.h"
+#include "fovea/files/input_stream.h"
 
 namespace fovea::data {
 namespace {

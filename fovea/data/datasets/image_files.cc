@@ -4,9 +4,9 @@
 #include <filesystem>
 
 #include "fovea/core/error.h"
-#include "fovea/data/decode.h"
-#include "fovea/data/image_header.h"
-#include "fovea/data/names.h"
+#include "fovea/data/image/decode.h"
+#include "fovea/data/image/image_header.h"
+#include "fovea/files/file_endings.h"
 
 namespace fovea::data {
 

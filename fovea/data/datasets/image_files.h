@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "fovea/data/dataset.h"
-#include "fovea/data/unread_files.h"
+#include "fovea/files/unread_files.h"
 
 namespace fovea::data {
 

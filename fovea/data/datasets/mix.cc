@@ -6,8 +6,8 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/datasets/volume_axes.h"
-#include "fovea/data/subset.h"
-#include "fovea/data/tiled.h"
+#include "fovea/data/order/subset.h"
+#include "fovea/data/tiles/tiled.h"
 
 namespace fovea::data {
 namespace {

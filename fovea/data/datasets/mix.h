@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "fovea/core/config_binding.h"
-#include "fovea/core/config_fields.h"
+#include "fovea/config/binding.h"
+#include "fovea/config/fields.h"
 #include "fovea/data/datasets/registry.h"
-#include "fovea/data/sample_order.h"
-#include "fovea/data/tiling.h"
+#include "fovea/data/order/sample_order.h"
+#include "fovea/data/tiles/tiling.h"
 
 namespace fovea::data {
 
@@ -137,7 +137,7 @@ std::vector<int64_t> parse_group_list(const std::string& text, int64_t num_sets)
 
 namespace fovea {
 
-// See Note [Configs compiled once] in core/config_binding.h.
+// See Note [Configs compiled once] in config/binding.h.
 extern template struct detail::OneOfValue<decltype(data::DataSectionConfig::value)>;
 extern template struct detail::BoundOneOf<data::DataSectionConfig>;
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "fovea/data/datasets/volume_files.h"
-#include "fovea/data/unpack_limit.h"
+#include "fovea/files/unpack_limit.h"
 
 namespace fovea::data {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "fovea/data/formats/npy_volume.h"
+#include "fovea/data/volume/npy_volume.h"
 
 namespace fovea::data {
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "fovea/data/datasets/arrays.h"
-#include "fovea/data/names.h"
+#include "fovea/files/file_endings.h"
 
 namespace fovea::data {
 

@@ -5,15 +5,15 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
-#include "fovea/core/mapped_file.h"
-#include "fovea/data/checksum.h"
-#include "fovea/data/decode.h"
-#include "fovea/data/formats/packed.h"
-#include "fovea/data/names.h"
-#include "fovea/data/parallel_for.h"
-#include "fovea/data/repeated_keys.h"
-#include "fovea/data/unpack_limit.h"
+#include "fovea/core/parallel_for.h"
+#include "fovea/data/archive/packed.h"
+#include "fovea/data/datasets/repeated_keys.h"
+#include "fovea/data/image/decode.h"
 #include "fovea/data/volume/packed_volume.h"
+#include "fovea/files/checksum.h"
+#include "fovea/files/file_endings.h"
+#include "fovea/files/mapped_file.h"
+#include "fovea/files/unpack_limit.h"
 
 namespace fovea::data {
 namespace {

@@ -3,11 +3,11 @@
 #include <map>
 #include <set>
 
-#include "fovea/core/checked_config.h"
+#include "fovea/config/checked_config.h"
 #include "fovea/core/error.h"
-#include "fovea/data/formats/byte_source.h"
-#include "fovea/data/formats/npy_volume.h"
-#include "fovea/data/names.h"
+#include "fovea/data/volume/npy_volume.h"
+#include "fovea/files/byte_source.h"
+#include "fovea/files/file_endings.h"
 
 namespace fovea::data {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "fovea/core/error.h"
-#include "fovea/data/subset.h"
+#include "fovea/data/order/subset.h"
 
 namespace fovea::data {
 namespace {

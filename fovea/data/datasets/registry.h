@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "fovea/core/config_binding.h"
-#include "fovea/core/config_fields.h"
+#include "fovea/config/binding.h"
+#include "fovea/config/fields.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/datasets/basic_ct.h"
 #include "fovea/data/datasets/catsdogs.h"
@@ -53,7 +53,7 @@ const std::vector<AnyTransformConfig>& transforms_of(const DatasetConfig& config
 
 namespace fovea {
 
-// See Note [Configs compiled once] in core/config_binding.h.
+// See Note [Configs compiled once] in config/binding.h.
 extern template struct detail::OneOfValue<decltype(data::DatasetConfig::value)>;
 extern template struct detail::BoundOneOf<data::DatasetConfig>;
 

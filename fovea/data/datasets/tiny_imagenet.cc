@@ -10,7 +10,7 @@
 #include "fovea/core/input_file.h"
 #include "fovea/core/log.h"
 #include "fovea/data/datasets/image_files.h"
-#include "fovea/data/names.h"
+#include "fovea/files/file_endings.h"
 
 namespace fovea::data {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "fovea/data/datasets/mix.h"
 #include "fovea/data/datasets/registry.h"
-#include "fovea/data/slice_plane.h"
+#include "fovea/data/volume/slice_plane.h"
 
 namespace fovea::data {
 

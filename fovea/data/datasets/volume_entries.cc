@@ -5,12 +5,12 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/input_file.h"
+#include "fovea/data/datasets/file_list_text.h"
 #include "fovea/data/datasets/volume_files.h"
-#include "fovea/data/formats/file_list.h"
-#include "fovea/data/formats/glob.h"
 #include "fovea/data/labels.h"
-#include "fovea/data/names.h"
-#include "fovea/data/unread_files.h"
+#include "fovea/files/file_endings.h"
+#include "fovea/files/glob.h"
+#include "fovea/files/unread_files.h"
 
 namespace fovea::data {
 namespace {

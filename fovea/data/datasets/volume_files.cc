@@ -5,8 +5,8 @@
 #include <mutex>
 
 #include "fovea/core/error.h"
-#include "fovea/data/names.h"
 #include "fovea/data/volume/known_sizes.h"
+#include "fovea/files/file_endings.h"
 
 namespace fovea::data {
 namespace {

@@ -8,14 +8,14 @@
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
 #include "fovea/core/log.h"
-#include "fovea/data/decode.h"
-#include "fovea/data/formats/braces.h"
-#include "fovea/data/formats/byte_source.h"
-#include "fovea/data/formats/tar.h"
-#include "fovea/data/formats/wds_index.h"
+#include "fovea/core/parallel_for.h"
+#include "fovea/data/archive/tar.h"
+#include "fovea/data/archive/wds_index.h"
+#include "fovea/data/image/decode.h"
 #include "fovea/data/labels.h"
-#include "fovea/data/names.h"
-#include "fovea/data/parallel_for.h"
+#include "fovea/files/braces.h"
+#include "fovea/files/byte_source.h"
+#include "fovea/files/file_endings.h"
 
 namespace fovea::data {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "fovea/data/permutation.h"
+#include "fovea/data/order/permutation.h"
 
 namespace fovea::data {
 

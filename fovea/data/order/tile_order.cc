@@ -4,7 +4,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/philox.h"
-#include "fovea/data/permutation.h"
+#include "fovea/data/order/permutation.h"
 
 namespace fovea::data {
 namespace {

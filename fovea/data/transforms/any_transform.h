@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "fovea/core/config_binding.h"
+#include "fovea/config/binding.h"
 #include "fovea/data/transforms/configs.h"
-#include "fovea/data/transforms/volume_configs.h"
+#include "fovea/data/transforms/volume/volume_configs.h"
 
 namespace fovea::data {
 
@@ -29,7 +29,7 @@ std::vector<VolumeTransformConfig> volume_transforms(
 
 namespace fovea {
 
-// See Note [Configs compiled once] in core/config_binding.h.
+// See Note [Configs compiled once] in config/binding.h.
 extern template struct detail::OneOfValue<decltype(data::AnyTransformConfig::value)>;
 extern template struct detail::BoundOneOf<data::AnyTransformConfig>;
 

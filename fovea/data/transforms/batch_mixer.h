@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "fovea/data/batch.h"
-#include "fovea/data/transforms/augment_configs.h"
-#include "fovea/data/transforms/geometry.h"
+#include "fovea/data/transforms/image/augment_configs.h"
+#include "fovea/data/transforms/image/geometry.h"
 
 namespace fovea::data {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "fovea/core/config_fields.h"
+#include "fovea/config/fields.h"
 
 namespace fovea::data {
 

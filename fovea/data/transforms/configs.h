@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "fovea/core/config_binding.h"
-#include "fovea/core/config_fields.h"
-#include "fovea/data/transforms/augment_configs.h"
+#include "fovea/config/binding.h"
+#include "fovea/config/fields.h"
+#include "fovea/data/transforms/image/augment_configs.h"
 
 namespace fovea::data {
 
@@ -193,7 +193,7 @@ using TransformConfig =
 
 namespace fovea {
 
-// See Note [Configs compiled once] in core/config_binding.h.
+// See Note [Configs compiled once] in config/binding.h.
 extern template struct detail::OneOfValue<decltype(data::TransformConfig::value)>;
 
 }  // namespace fovea

@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "fovea/data/image_view.h"
-#include "fovea/data/transforms/affine.h"
-#include "fovea/data/volume.h"
+#include "fovea/data/image/image_view.h"
+#include "fovea/data/transforms/image/affine.h"
+#include "fovea/data/volume/volume.h"
 
 namespace fovea::data {
 

@@ -9,14 +9,14 @@
 #include <filesystem>
 #include <optional>
 
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/log.h"
-#include "fovea/data/checksum.h"
-#include "fovea/data/formats/stored_volume.h"
-#include "fovea/data/names.h"
-#include "fovea/data/parallel_for.h"
+#include "fovea/core/parallel_for.h"
+#include "fovea/data/volume/stored_volume.h"
+#include "fovea/files/atomic_file.h"
+#include "fovea/files/checksum.h"
+#include "fovea/files/file_endings.h"
 
 namespace fovea::data {
 namespace {

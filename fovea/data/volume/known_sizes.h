@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "fovea/data/volume.h"
+#include "fovea/data/volume/volume.h"
 
 namespace fovea::data {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "fovea/core/error.h"
-#include "fovea/data/names.h"
+#include "fovea/files/file_endings.h"
 
 namespace fovea::data {
 namespace {

@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "fovea/data/formats/nifti.h"
-#include "fovea/data/unpack_limit.h"
+#include "fovea/data/volume/nifti.h"
 #include "fovea/data/volume/volume_file.h"
+#include "fovea/files/unpack_limit.h"
 
 namespace fovea::data {
 

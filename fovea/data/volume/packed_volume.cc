@@ -8,13 +8,13 @@
 #include <cstring>
 #include <limits>
 
-#include "fovea/core/byte_reader.h"
-#include "fovea/core/decompress.h"
 #include "fovea/core/error.h"
-#include "fovea/data/checksum.h"
-#include "fovea/data/formats/little_endian.h"
-#include "fovea/data/formats/stored_volume.h"
 #include "fovea/data/labels.h"
+#include "fovea/data/volume/stored_volume.h"
+#include "fovea/files/byte_reader.h"
+#include "fovea/files/checksum.h"
+#include "fovea/files/decompress.h"
+#include "fovea/files/little_endian.h"
 
 namespace fovea::data {
 namespace {

@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "fovea/data/formats/scalar_type.h"
-#include "fovea/data/volume.h"
+#include "fovea/data/scalar_type.h"
+#include "fovea/data/volume/volume.h"
 
 namespace fovea::data {
 

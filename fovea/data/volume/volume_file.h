@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
-#include "fovea/data/formats/byte_source.h"
-#include "fovea/data/formats/stored_volume.h"
-#include "fovea/data/volume.h"
+#include "fovea/data/volume/stored_volume.h"
+#include "fovea/data/volume/volume.h"
+#include "fovea/files/byte_source.h"
 
 namespace fovea::data {
 

@@ -11,8 +11,8 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/philox.h"
-#include "fovea/data/image_patch_rows.h"
-#include "fovea/data/patch_rows.h"
+#include "fovea/data/batch/image_patch_rows.h"
+#include "fovea/data/batch/patch_rows.h"
 #include "fovea/models/registry.h"
 #include "fovea/train/tasks/patch_boxes.h"
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "fovea/data/adaptive/tree.h"
 #include "fovea/data/batch.h"
-#include "fovea/data/patching/tree.h"
 #include "fovea/models/model.h"
 #include "fovea/train/recipe/config.h"
 #include "fovea/train/tasks/tensor_batch.h"

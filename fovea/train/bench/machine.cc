@@ -18,11 +18,11 @@
 #include <sstream>
 #include <string_view>
 
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/files.h"
-#include "fovea/core/html.h"
 #include "fovea/core/json.h"
 #include "fovea/core/memory.h"
+#include "fovea/files/atomic_file.h"
+#include "fovea/html/html.h"
 
 namespace fovea::train {
 namespace {

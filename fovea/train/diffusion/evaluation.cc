@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/core/error.h"
-#include "fovea/data/png.h"
+#include "fovea/data/image/png.h"
 #include "fovea/train/diffusion/sample_grid.h"
 #include "fovea/train/diffusion/sampler.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "fovea/core/config_fields.h"
+#include "fovea/config/fields.h"
 
 namespace fovea::train {
 

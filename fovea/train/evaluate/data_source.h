@@ -7,7 +7,7 @@
 
 #include "fovea/data/dataset.h"
 #include "fovea/data/loader.h"
-#include "fovea/data/section.h"
+#include "fovea/data/opened_section.h"
 #include "fovea/models/model.h"
 #include "fovea/train/recipe/config.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "fovea/data/loader.h"
-#include "fovea/data/section.h"
+#include "fovea/data/opened_section.h"
 #include "fovea/models/model.h"
 #include "fovea/parallel/communicator.h"
 #include "fovea/train/recipe/config.h"

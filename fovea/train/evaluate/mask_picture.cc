@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "fovea/core/error.h"
-#include "fovea/data/inspect/pictures.h"
+#include "fovea/data/pictures/pictures.h"
 
 namespace fovea::train {
 namespace {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "fovea/core/error.h"
-#include "fovea/data/patching/axis_weights.h"
-#include "fovea/data/patching/resample.h"
+#include "fovea/data/adaptive/axis_weights.h"
+#include "fovea/data/adaptive/resample.h"
 
 namespace fovea::train {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <span>
 
-#include "fovea/data/patching/tree.h"
+#include "fovea/data/adaptive/tree.h"
 
 namespace fovea::train {
 

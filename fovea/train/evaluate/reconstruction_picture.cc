@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "fovea/core/error.h"
-#include "fovea/data/transforms/resize.h"
+#include "fovea/data/transforms/image/resize.h"
 
 namespace fovea::train {
 namespace {

@@ -4,9 +4,9 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
-#include "fovea/data/png.h"
-#include "fovea/data/preview.h"
-#include "fovea/data/transforms/resize.h"
+#include "fovea/data/image/png.h"
+#include "fovea/data/pictures/preview.h"
+#include "fovea/data/transforms/image/resize.h"
 
 namespace fovea::train {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "fovea/data/dataset.h"
-#include "fovea/data/image_view.h"
+#include "fovea/data/image/image_view.h"
 
 namespace fovea::train {
 

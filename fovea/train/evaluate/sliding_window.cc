@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "fovea/core/error.h"
-#include "fovea/data/tile_blend.h"
+#include "fovea/data/tiles/tile_blend.h"
 
 // B batch, C channels, K outputs of a voxel.
 namespace fovea::train {

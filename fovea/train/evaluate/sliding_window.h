@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "fovea/core/config_fields.h"
+#include "fovea/config/fields.h"
 
 namespace fovea::train {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "fovea/core/config_fields.h"
+#include "fovea/config/fields.h"
 
 // B batch, K classes, V voxels of a sample (sides H, W or D, H, W).
 namespace fovea::train {

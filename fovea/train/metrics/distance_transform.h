@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "fovea/data/volume.h"
+#include "fovea/data/volume/volume.h"
 
 namespace fovea::train {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "fovea/data/volume.h"
+#include "fovea/data/volume/volume.h"
 
 namespace fovea::train {
 

@@ -6,7 +6,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
-#include "fovea/data/randomness.h"
+#include "fovea/data/random_parts.h"
 #include "fovea/models/partitionings.h"
 #include "fovea/optim/schedule_check.h"
 #include "fovea/parallel/partitioning_check.h"

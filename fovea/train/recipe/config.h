@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "fovea/data/config.h"
 #include "fovea/models/model_config.h"
 #include "fovea/optim/config.h"
@@ -326,7 +326,7 @@ struct TrainConfig {
 
 namespace fovea {
 
-// See Note [Configs compiled once] in core/config_binding.h.
+// See Note [Configs compiled once] in config/binding.h.
 extern template struct detail::BoundSection<train::TrainConfig>;
 
 }  // namespace fovea

@@ -8,8 +8,8 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
-#include "fovea/data/input_files.h"
-#include "fovea/data/transforms/pipeline.h"
+#include "fovea/data/datasets/input_files.h"
+#include "fovea/data/transforms/image/pipeline.h"
 #include "fovea/kernels/device.h"
 #include "fovea/models/follow_weights.h"
 #include "fovea/models/registry.h"

@@ -10,8 +10,8 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/dataset.h"
-#include "fovea/data/section.h"
-#include "fovea/data/tiled.h"
+#include "fovea/data/opened_section.h"
+#include "fovea/data/tiles/tiled.h"
 #include "fovea/kernels/linear/weight_copies.h"
 #include "fovea/models/model.h"
 #include "fovea/train/recipe/config.h"

@@ -6,9 +6,9 @@
 #include <numeric>
 
 #include "fovea/core/error.h"
-#include "fovea/data/batch_rows.h"
-#include "fovea/data/parallel_for.h"
-#include "fovea/data/transforms/pipeline.h"
+#include "fovea/core/parallel_for.h"
+#include "fovea/data/batch/batch_rows.h"
+#include "fovea/data/transforms/image/pipeline.h"
 #include "fovea/models/variables.h"
 #include "fovea/train/recipe/inference.h"
 
@@ -52,7 +52,7 @@ std::vector<std::optional<DataError>> fill_rows(const data::BatchRows& rows,
   const auto count = static_cast<int64_t>(indices.size());
   std::vector<std::optional<DataError>> errors(indices.size());
   const int64_t threads = std::clamp<int64_t>(at::get_num_threads(), 1, count);
-  data::parallel_for(threads, threads, [&](int64_t thread) {
+  parallel_for(threads, threads, [&](int64_t thread) {
     data::BatchScratch scratch;
     for (int64_t row = count * thread / threads; row < count * (thread + 1) / threads; ++row) {
       const auto index = indices[static_cast<size_t>(row)];

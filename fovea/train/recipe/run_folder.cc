@@ -12,12 +12,12 @@
 #include <string_view>
 #include <vector>
 
-#include "fovea/core/atomic_file.h"
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/input_file.h"
 #include "fovea/core/write_error.h"
+#include "fovea/files/atomic_file.h"
 #include "fovea/train/recipe/recipe_files.h"
 
 namespace fovea::train {

@@ -9,12 +9,12 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
-#include "fovea/core/lines.h"
 #include "fovea/core/log.h"
+#include "fovea/files/lines.h"
 #include "fovea/weights/read_weights.h"
 
 namespace fovea::train {

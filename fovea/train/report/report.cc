@@ -8,8 +8,8 @@
 #include <set>
 #include <span>
 
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
+#include "fovea/files/atomic_file.h"
 #include "fovea/train/metric_names.h"
 #include "fovea/train/recipe/phase_configs.h"
 #include "fovea/train/recipe/run_folder.h"

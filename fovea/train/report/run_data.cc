@@ -6,11 +6,11 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "fovea/core/config_node.h"
+#include "fovea/config/node.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
-#include "fovea/core/lines.h"
+#include "fovea/files/lines.h"
 #include "fovea/train/run/metrics_writer.h"
 
 namespace fovea::train {

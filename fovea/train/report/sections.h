@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "fovea/core/html.h"
+#include "fovea/html/html.h"
 #include "fovea/train/report/run_data.h"
 
 namespace fovea::train {

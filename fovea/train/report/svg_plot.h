@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "fovea/core/html.h"
+#include "fovea/html/html.h"
 #include "fovea/train/report/curve.h"
 
 namespace fovea::train {

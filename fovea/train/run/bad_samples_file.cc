@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/files/atomic_file.h"
 
 namespace fovea::train {
 

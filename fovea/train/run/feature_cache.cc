@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "fovea/core/error.h"
-#include "fovea/core/html.h"
 #include "fovea/core/log.h"
-#include "fovea/data/subset.h"
+#include "fovea/data/order/subset.h"
+#include "fovea/html/html.h"
 
 namespace fovea::train {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "fovea/data/section.h"
+#include "fovea/data/opened_section.h"
 #include "fovea/train/evaluate/features.h"
 #include "fovea/train/session.h"
 

@@ -8,13 +8,13 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/input_file.h"
 #include "fovea/core/json.h"
-#include "fovea/core/lines.h"
 #include "fovea/core/log.h"
 #include "fovea/core/write_error.h"
+#include "fovea/files/atomic_file.h"
+#include "fovea/files/lines.h"
 
 namespace fovea::train {
 namespace {

@@ -8,11 +8,11 @@
 #include <system_error>
 
 #include "fovea/checkpoint/store.h"
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
 #include "fovea/core/log.h"
+#include "fovea/files/atomic_file.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/weights.h"
 #include "fovea/optim/schedules.h"

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/log.h"
 #include "fovea/core/trace.h"
+#include "fovea/files/atomic_file.h"
 
 namespace fovea::train {
 

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "fovea/checkpoint/store.h"
-#include "fovea/core/config.h"
+#include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
 #include "fovea/core/nearest.h"

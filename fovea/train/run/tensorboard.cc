@@ -9,8 +9,8 @@
 #include <cstring>
 
 #include "fovea/core/error.h"
-#include "fovea/core/protobuf.h"
 #include "fovea/core/write_error.h"
+#include "fovea/files/protobuf.h"
 
 namespace fovea::train {
 namespace {

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "fovea/core/atomic_file.h"
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
+#include "fovea/files/atomic_file.h"
 #include "fovea/kernels/cpu_allocator.h"
 
 namespace fovea::train {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "fovea/core/config_fields.h"
+#include "fovea/config/fields.h"
 #include "fovea/train/tasks/task.h"
 
 namespace fovea::train {

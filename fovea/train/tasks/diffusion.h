@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "fovea/core/config_fields.h"
+#include "fovea/config/fields.h"
 #include "fovea/models/diffusion_vit.h"
 #include "fovea/train/diffusion/noise_schedule.h"
 #include "fovea/train/diffusion/sampler_config.h"

@@ -11,7 +11,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/philox.h"
-#include "fovea/data/png.h"
+#include "fovea/data/image/png.h"
 #include "fovea/nn/patchify.h"
 #include "fovea/train/evaluate/evaluation_parts.h"
 #include "fovea/train/evaluate/reconstruction_picture.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "fovea/core/config_fields.h"
+#include "fovea/config/fields.h"
 #include "fovea/models/mae.h"
 #include "fovea/train/tasks/task.h"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "fovea/data/patching/tree.h"
+#include "fovea/data/adaptive/tree.h"
 
 namespace fovea::train {
 

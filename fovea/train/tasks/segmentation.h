@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "fovea/core/config_fields.h"
+#include "fovea/config/fields.h"
 #include "fovea/train/evaluate/sliding_window.h"
 #include "fovea/train/losses/segmentation.h"
 #include "fovea/train/metrics/hausdorff.h"

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "fovea/data/png.h"
+#include "fovea/data/image/png.h"
 #include "fovea/train/evaluate/evaluation_parts.h"
 #include "fovea/train/evaluate/mask_picture.h"
 #include "fovea/train/evaluate/sample_picture.h"

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "fovea/data/adaptive/config.h"
+#include "fovea/data/adaptive/tree.h"
 #include "fovea/data/dataset.h"
-#include "fovea/data/patching/config.h"
-#include "fovea/data/patching/tree.h"
 #include "fovea/models/model.h"
 #include "fovea/train/evaluate/evaluation_file.h"
 

@@ -1,8 +1,8 @@
 // The tasks a recipe can name.
 #pragma once
 
-#include "fovea/core/config_binding.h"
-#include "fovea/core/config_fields.h"
+#include "fovea/config/binding.h"
+#include "fovea/config/fields.h"
 #include "fovea/train/tasks/classification.h"
 #include "fovea/train/tasks/diffusion.h"
 #include "fovea/train/tasks/masked_autoencoding.h"
@@ -17,7 +17,7 @@ using TaskConfig =
 
 namespace fovea {
 
-// See Note [Configs compiled once] in core/config_binding.h.
+// See Note [Configs compiled once] in config/binding.h.
 extern template struct detail::OneOfValue<decltype(train::TaskConfig::value)>;
 extern template struct detail::BoundOneOf<train::TaskConfig>;
 

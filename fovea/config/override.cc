@@ -1,0 +1,71 @@
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "fovea/config/node.h"
+#include "fovea/core/error.h"
+
+namespace fovea {
+namespace {
+
+std::vector<std::string> split_key(std::string_view key) {
+  std::vector<std::string> parts;
+  while (true) {
+    const size_t dot = key.find('.');
+    parts.emplace_back(key.substr(0, dot));
+    if (dot == std::string_view::npos) return parts;
+    key.remove_prefix(dot + 1);
+  }
+}
+
+// The child of a list that `part` names; throws where it is no index of it.
+ConfigNode& list_element(ConfigNode& list, const std::string& part, const std::string& source) {
+  size_t index = 0;
+  const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
+  if (error != std::errc() || end != part.data() + part.size() || index >= list.children.size()) {
+    fail<ConfigError>("{}: found '{}' as the index into a list of {}, expected 0 to {}", source,
+                      printable_start(part), list.children.size(),
+                      static_cast<int64_t>(list.children.size()) - 1);
+  }
+  return list.children[index];
+}
+
+}  // namespace
+
+void apply_override(ConfigNode& root, const std::string& override_text) {
+  const std::string source = "command line: " + printable_start(override_text, 200);
+  const size_t equals = override_text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    fail<ConfigError>("{}: expected key=value, such as optim.lr=1e-3", source);
+  }
+  const auto parts = split_key(std::string_view(override_text).substr(0, equals));
+  if (parts.size() > kMaxConfigDepth) {
+    fail<ConfigError>("{}: more than {} levels in the key", source, kMaxConfigDepth);
+  }
+  ConfigNode value =
+      parse_override_value(std::string_view(override_text).substr(equals + 1), source);
+  const ConfigOrigin origin = value.origin;
+
+  ConfigNode* node = &root;
+  for (const std::string& part : parts) {
+    if (part.empty() || part.find_first_of(" \t") != std::string::npos) {
+      fail<ConfigError>("{}: found '{}' in the key, expected names joined by dots", source,
+                        printable_start(part));
+    }
+    if (node->kind == ConfigNode::Kind::kList) {
+      node = &list_element(*node, part, source);
+      continue;
+    }
+    if (node->kind != ConfigNode::Kind::kMap) {  // absent, null, or the short form of a OneOf
+      node->kind = ConfigNode::Kind::kMap;
+      node->patch = true;
+      node->origin = origin;
+    }
+    ConfigNode* child = node->find(part);
+    node = child ? child : &node->add(part, ConfigNode{});
+    if (!child) node->origin = origin;
+  }
+  *node = std::move(value);
+}
+
+}  // namespace fovea

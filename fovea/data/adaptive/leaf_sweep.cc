@@ -1,0 +1,269 @@
+#include "fovea/data/adaptive/leaf_sweep.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "fovea/core/error.h"
+#include "fovea/data/adaptive/axis_weights.h"
+
+namespace fovea::data::patching {
+namespace {
+
+constexpr int64_t kSweepMargin = 64;  // elements behind a buffer: room for a vector
+
+AxisWeights axis_of_one() {
+  AxisWeights axis;
+  make_axis(1, 1, AxisRule::kArea, axis);
+  return axis;
+}
+
+float* grown(std::vector<float>& buffer, int64_t count) {
+  const auto size = static_cast<size_t>(count + kSweepMargin);
+  if (buffer.size() < size) buffer.resize(size);
+  return buffer.data();
+}
+
+// How many rows of a patch are summed at the same time while the rows of its leaf pass by.
+int64_t overlap_of(const AxisWeights& axis) {
+  int64_t most = 1;
+  for (int64_t j = 0; j < axis.out; ++j) {
+    const int64_t end = axis.starts[static_cast<size_t>(j)] + axis.taps;
+    while (j + most < axis.out && axis.starts[static_cast<size_t>(j + most)] < end) ++most;
+  }
+  return most;
+}
+
+void check_image_tree(const PatchTree& tree) {
+  FOVEA_CHECK(tree.size.depth == 1 && !tree.leaves.empty(), "{} leaves over a depth of {}",
+              tree.leaves.size(), tree.size.depth);
+}
+
+// Moves on to the rows [y, y + count) of a walk: opens the leaves that begin there.
+template <class T>
+void open_leaves(const PatchTree& tree, const std::vector<int32_t>& order, size_t& next,
+                 int64_t end, int64_t token_size, const GiveToken<T>& give,
+                 std::map<int32_t, std::vector<T>>& open) {
+  for (; next < order.size(); ++next) {
+    const int32_t index = order[next];
+    if (tree.leaves[static_cast<size_t>(index)].y >= end) return;
+    auto& token = open[index];
+    token.resize(static_cast<size_t>(token_size));
+    give(index, std::span<T>(token));
+  }
+}
+
+template <class T>
+void close_leaves(const PatchTree& tree, int64_t end, std::map<int32_t, std::vector<T>>& open) {
+  std::erase_if(open, [&](const auto& entry) {
+    const Box& leaf = tree.leaves[static_cast<size_t>(entry.first)];
+    return leaf.y + leaf.height <= end;
+  });
+}
+
+}  // namespace
+
+const AxisWeights& AxisTables::axis(int64_t in, int64_t out) {
+  const auto [found, is_new] = axes_.try_emplace({in, out});
+  if (is_new) make_axis(in, out, rule_of(in, out, rules_), found->second);
+  return found->second;
+}
+
+std::vector<int32_t> leaves_from_above(const PatchTree& tree) {
+  std::vector<int32_t> order(tree.leaves.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+    return tree.leaves[static_cast<size_t>(a)].y < tree.leaves[static_cast<size_t>(b)].y;
+  });
+  return order;
+}
+
+// A leaf that is larger than the patch both ways is summed row by row; any other is small enough to
+// be held until it is complete.
+template <class T>
+struct LeafSweep<T>::OpenLeaf {
+  int32_t index = 0;
+  Box box;
+  bool is_summed = false;
+  const AxisWeights* height = nullptr;
+  const AxisWeights* width = nullptr;
+  int64_t overlap = 0;
+  int64_t next_row = 0;      // of the patch, the first that is not complete
+  std::vector<float> sums;   // [overlap, W, C]
+  std::vector<T> rows;       // [H, W, C]
+  std::vector<float> token;  // [C, p^2]
+};
+
+template <class T>
+LeafSweep<T>::LeafSweep(const PatchTree& tree, int64_t p, const ResampleRules& rules,
+                        std::vector<float> scale, std::vector<float> shift, TakeToken take)
+    : tree_(tree),
+      p_(p),
+      axes_(rules),
+      one_(axis_of_one()),
+      scale_(std::move(scale)),
+      shift_(std::move(shift)),
+      take_(std::move(take)),
+      order_(leaves_from_above(tree)) {
+  check_image_tree(tree);
+}
+
+template <class T>
+LeafSweep<T>::~LeafSweep() = default;
+
+template <class T>
+void LeafSweep<T>::add_row(int64_t y, const T* row) {
+  const auto channels = static_cast<int64_t>(scale_.size());
+  while (next_ < order_.size() && tree_.leaves[static_cast<size_t>(order_[next_])].y == y) {
+    open(order_[next_++]);
+  }
+  for (size_t i = 0; i < open_.size();) {
+    OpenLeaf& leaf = *open_[i];
+    add_line(leaf, y - leaf.box.y, row + leaf.box.x * channels);
+    if (y + 1 < leaf.box.y + leaf.box.height) {
+      ++i;
+      continue;
+    }
+    close(leaf);
+    std::swap(open_[i], open_.back());
+    free_.push_back(std::move(open_.back()));
+    open_.pop_back();
+  }
+}
+
+template <class T>
+void LeafSweep<T>::open(int32_t index) {
+  if (free_.empty()) free_.push_back(std::make_unique<OpenLeaf>());
+  open_.push_back(std::move(free_.back()));
+  free_.pop_back();
+  OpenLeaf& leaf = *open_.back();
+  const auto channels = static_cast<int64_t>(scale_.size());
+  leaf.index = index;
+  leaf.box = tree_.leaves[static_cast<size_t>(index)];
+  leaf.is_summed = leaf.box.height > p_ && leaf.box.width > p_;
+  leaf.height = &axes_.axis(leaf.box.height, p_);
+  leaf.width = &axes_.axis(leaf.box.width, p_);
+  leaf.next_row = 0;
+  leaf.token.resize(static_cast<size_t>(channels * p_ * p_));
+  const int64_t row = leaf.box.width * channels;
+  if (leaf.is_summed) {
+    leaf.overlap = overlap_of(*leaf.height);
+    leaf.sums.resize(static_cast<size_t>(leaf.overlap * row + kSweepMargin));
+  } else {
+    leaf.rows.resize(static_cast<size_t>(leaf.box.height * row + kSweepMargin));
+  }
+}
+
+template <class T>
+void LeafSweep<T>::add_line(OpenLeaf& leaf, int64_t y, const T* line) {
+  const auto channels = static_cast<int64_t>(scale_.size());
+  const int64_t count = leaf.box.width * channels;
+  if (!leaf.is_summed) {
+    std::copy_n(line, count, leaf.rows.data() + y * count);
+    return;
+  }
+  const AxisWeights& height = *leaf.height;
+  Block<T> block;
+  block.channels = channels;
+  block.width = leaf.width;
+  block.out_channel = p_ * p_;
+  block.scale = scale_.data();
+  block.shift = shift_.data();
+  for (int64_t j = leaf.next_row; j < p_ && height.starts[static_cast<size_t>(j)] <= y; ++j) {
+    const int64_t tap = y - height.starts[static_cast<size_t>(j)];
+    if (tap >= height.taps) continue;
+    const float weight = height.weights[static_cast<size_t>(j * height.taps + tap)];
+    float* sums = leaf.sums.data() + j % leaf.overlap * count;
+    if (tap == 0 || weight != 0) add_weighted_line(line, weight, count, tap == 0, sums);
+    if (tap + 1 < height.taps) continue;
+    reduce_weighted_line(block, sums, leaf.token.data() + j * p_);
+    leaf.next_row = j + 1;
+  }
+}
+
+template <class T>
+void LeafSweep<T>::close(OpenLeaf& leaf) {
+  if (!leaf.is_summed) {
+    const auto channels = static_cast<int64_t>(scale_.size());
+    Block<T> block;
+    block.in = leaf.rows.data();
+    block.in_row = leaf.box.width * channels;
+    block.channels = channels;
+    block.depth = &one_;
+    block.height = leaf.height;
+    block.width = leaf.width;
+    block.out = leaf.token.data();
+    block.out_channel = p_ * p_;
+    block.out_row = p_;
+    block.scale = scale_.data();
+    block.shift = shift_.data();
+    block.buffer = grown(buffer_, block_buffer_size(leaf.box.height, leaf.box.width, channels,
+                                                    leaf.box.width > p_ ? 0 : p_));
+    resample_block(block);
+  }
+  take_(leaf.index, leaf.token);
+}
+
+template class LeafSweep<uint8_t>;
+template class LeafSweep<float>;
+
+LeafRows::LeafRows(const PatchTree& tree, int64_t p, const ResampleRules& rules,
+                   GiveToken<float> give)
+    : tree_(tree),
+      p_(p),
+      axes_(rules),
+      one_(axis_of_one()),
+      give_(std::move(give)),
+      order_(leaves_from_above(tree)) {
+  check_image_tree(tree);
+}
+
+void LeafRows::read(int64_t y, int64_t count, float* out) {
+  open_leaves(tree_, order_, next_, y + count, p_ * p_, give_, open_);
+  for (const auto& [index, token] : open_) {
+    fill(tree_.leaves[static_cast<size_t>(index)], token, y, count, out);
+  }
+  close_leaves(tree_, y + count, open_);
+}
+
+void LeafRows::fill(const Box& leaf, std::span<const float> token, int64_t y, int64_t count,
+                    float* out) {
+  constexpr float kOne = 1;
+  constexpr float kZero = 0;
+  const int64_t first = std::max<int64_t>(leaf.y, y);
+  const int64_t rows = std::min<int64_t>(leaf.y + leaf.height, y + count) - first;
+  const AxisWeights height = part_of_axis(axes_.axis(p_, leaf.height), first - leaf.y, rows);
+  Block<float> block;
+  block.in = token.data();
+  block.in_row = p_;
+  block.depth = &one_;
+  block.height = &height;
+  block.width = &axes_.axis(p_, leaf.width);
+  block.out = out + (first - y) * tree_.size.width + leaf.x;
+  block.out_row = tree_.size.width;
+  block.scale = &kOne;
+  block.shift = &kZero;
+  block.buffer =
+      grown(buffer_, block_buffer_size(p_, p_, 1, p_ > leaf.width ? 0 : int64_t{leaf.width}));
+  resample_block(block);
+}
+
+template <class T>
+void NearestLeafRows<T>::read(int64_t y, int64_t count, T* out) {
+  open_leaves(tree_, order_, next_, y + count, p_ * p_, give_, open_);
+  for (const auto& [index, token] : open_) {
+    const Box& leaf = tree_.leaves[static_cast<size_t>(index)];
+    const int64_t first = std::max<int64_t>(leaf.y, y);
+    const int64_t end = std::min<int64_t>(leaf.y + leaf.height, y + count);
+    for (int64_t row = first; row < end; ++row) {
+      const T* from = token.data() + nearest(row - leaf.y, p_, leaf.height, kLabelRule) * p_;
+      T* to = out + (row - y) * tree_.size.width + leaf.x;
+      for (int64_t x = 0; x < leaf.width; ++x) to[x] = from[nearest(x, p_, leaf.width, kLabelRule)];
+    }
+  }
+  close_leaves(tree_, y + count, open_);
+}
+
+template class NearestLeafRows<int32_t>;
+template class NearestLeafRows<float>;
+
+}  // namespace fovea::data::patching

@@ -1,0 +1,117 @@
+// Walks down a large image and its tree at once: leaves to patches and back, with no more in memory
+// than the leaves that a row meets.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "fovea/data/adaptive/resample.h"
+#include "fovea/data/adaptive/resample_block.h"
+#include "fovea/data/adaptive/tree.h"
+
+namespace fovea::data::patching {
+
+// Tables of weights by size, kept as long as the walk lasts.
+class AxisTables {
+ public:
+  explicit AxisTables(const ResampleRules& rules) : rules_(rules) {}
+  const AxisWeights& axis(int64_t in, int64_t out);
+
+ private:
+  ResampleRules rules_;
+  std::map<std::pair<int64_t, int64_t>, AxisWeights> axes_;
+};
+
+// Which leaves a walk meets: indices into tree.leaves, by their first row.
+std::vector<int32_t> leaves_from_above(const PatchTree& tree);
+
+// take(leaf, token [C, p^2]): a patch is complete. The order is that of the last rows of leaves.
+using TakeToken = std::function<void(int64_t leaf, std::span<const float> token)>;
+
+// The tokens that image_to_tokens (of bytes) and volume_to_tokens (of floats, one channel at a
+// time) give, bit for bit. T: uint8_t or float.
+template <class T>
+class LeafSweep {
+ public:
+  // scale, shift: [channels]. tree and take outlive this.
+  LeafSweep(const PatchTree& tree, int64_t p, const ResampleRules& rules, std::vector<float> scale,
+            std::vector<float> shift, TakeToken take);
+  ~LeafSweep();
+  // Row y [W, C]; every row once, ascending.
+  void add_row(int64_t y, const T* row);
+
+ private:
+  struct OpenLeaf;
+  void open(int32_t index);
+  void add_line(OpenLeaf& leaf, int64_t y, const T* line);
+  void close(OpenLeaf& leaf);
+
+  const PatchTree& tree_;
+  int64_t p_;
+  AxisTables axes_;
+  AxisWeights one_;  // of the depth
+  std::vector<float> scale_, shift_;
+  TakeToken take_;
+  std::vector<int32_t> order_;
+  size_t next_ = 0;
+  std::vector<std::unique_ptr<OpenLeaf>> open_;
+  std::vector<std::unique_ptr<OpenLeaf>> free_;
+  std::vector<float> buffer_;
+};
+
+extern template class LeafSweep<uint8_t>;
+extern template class LeafSweep<float>;
+
+// give(leaf, token): fills the patch of a leaf that the walk has reached.
+template <class T>
+using GiveToken = std::function<void(int64_t leaf, std::span<T> token)>;
+
+// The way back, a band of rows at a time, from above. Tokens are asked for when the walk meets
+// their leaf and held until it leaves it.
+class LeafRows {
+ public:
+  // One channel of tokens_to_volume, bit for bit.
+  LeafRows(const PatchTree& tree, int64_t p, const ResampleRules& rules, GiveToken<float> give);
+  // Rows [y, y + count) -> out [count, W].
+  void read(int64_t y, int64_t count, float* out);
+
+ private:
+  void fill(const Box& leaf, std::span<const float> token, int64_t y, int64_t count, float* out);
+
+  const PatchTree& tree_;
+  int64_t p_;
+  AxisTables axes_;
+  AxisWeights one_;
+  GiveToken<float> give_;
+  std::vector<int32_t> order_;
+  size_t next_ = 0;
+  std::map<int32_t, std::vector<float>> open_;
+  std::vector<float> buffer_;
+};
+
+// Numbers that are not to be mixed, as tokens_to_labels: each pixel gets the nearest of its leaf's
+// p x p. With p = 1 every leaf is of one value.
+template <class T>
+class NearestLeafRows {
+ public:
+  NearestLeafRows(const PatchTree& tree, int64_t p, GiveToken<T> give)
+      : tree_(tree), p_(p), give_(std::move(give)), order_(leaves_from_above(tree)) {}
+  void read(int64_t y, int64_t count, T* out);
+
+ private:
+  const PatchTree& tree_;
+  int64_t p_;
+  GiveToken<T> give_;
+  std::vector<int32_t> order_;
+  size_t next_ = 0;
+  std::map<int32_t, std::vector<T>> open_;
+};
+
+extern template class NearestLeafRows<int32_t>;
+extern template class NearestLeafRows<float>;
+
+}  // namespace fovea::data::patching

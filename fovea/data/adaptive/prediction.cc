@@ -1,0 +1,224 @@
+// Values of patches, back over the whole image.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <deque>
+
+#include "fovea/core/error.h"
+#include "fovea/data/adaptive/leaf_sweep.h"
+#include "fovea/data/adaptive/sequence_file.h"
+#include "fovea/data/large_image/tiff.h"
+#include "fovea/files/byte_source.h"
+#include "fovea/files/file_endings.h"
+#include "fovea/files/safetensors.h"
+
+namespace fovea::data {
+namespace {
+
+constexpr uint64_t kMostHeaderBytes = uint64_t{1} << 20;
+
+// One tensor of a safetensors file, read at offsets: what is mapped would count as memory.
+class TensorReader {
+ public:
+  TensorReader(const std::string& path, const std::string& tensor) : file_(path) {
+    uint64_t length = 0;
+    if (file_.size() < sizeof(length)) {
+      fail<DataError>("{}: {} bytes are no safetensors file", file_.name(), file_.size());
+    }
+    file_.read(0, {reinterpret_cast<uint8_t*>(&length), sizeof(length)});
+    if (length > kMostHeaderBytes || length > file_.size() - sizeof(length)) {
+      fail<DataError>("{}: a header of {} bytes; expected a safetensors file, with at most {}",
+                      file_.name(), length, kMostHeaderBytes);
+    }
+    std::string text(length, '\0');
+    file_.read(sizeof(length), {reinterpret_cast<uint8_t*>(text.data()), text.size()});
+    const uint64_t first = sizeof(length) + length;
+    const auto header = parse_safetensors_header(text, file_.size() - first, file_.name());
+    std::vector<std::string> names;
+    for (size_t i = 0; i < header.entries.size(); ++i) {
+      names.push_back(header.entries[i].name);
+      if (tensor.empty() ? header.entries.size() > 1 : header.entries[i].name != tensor) continue;
+      entry_ = header.entries[i];
+      offset_ = first + header.offsets[i];
+    }
+    if (entry_.name.empty()) {
+      fail<DataError>("{}: holds {}; expected {}", file_.name(), fmt::join(names, ", "),
+                      tensor.empty() ? "one tensor, or the name of one of these" : tensor);
+    }
+  }
+
+  const std::string& name() const { return file_.name(); }
+  const std::string& dtype() const { return entry_.dtype; }
+  const std::vector<int64_t>& shape() const { return entry_.shape; }
+
+  template <class T>
+  void read(int64_t first, std::span<T> out) const {
+    file_.read(offset_ + static_cast<uint64_t>(first) * sizeof(T),
+               {reinterpret_cast<uint8_t*>(out.data()), out.size_bytes()});
+  }
+
+ private:
+  FileSource file_;
+  SafetensorsEntry entry_;
+  uint64_t offset_ = 0;
+};
+
+// Side of a patch of `count` values, or 0: no square.
+int64_t side_of(int64_t count) {
+  const auto side = static_cast<int64_t>(std::lround(std::sqrt(static_cast<double>(count))));
+  return side * side == count && side <= 1024 ? side : 0;
+}
+
+[[noreturn]] void fail_for_form(const TensorReader& values, const PatchSequence& sequence) {
+  fail<DataError>(
+      "{}: {} [{}]; expected, for {} patches along {} tree(s), F32 [C, {}, p * p], or along one "
+      "tree F32 [{}, C] or U8, I32 or I64 [{}] or [{}, p * p]",
+      values.name(), values.dtype(), fmt::join(values.shape(), ", "), sequence.fixed_length,
+      sequence.trees.size(), sequence.fixed_length, sequence.fixed_length, sequence.fixed_length,
+      sequence.fixed_length);
+}
+
+class PredictionMap {
+ public:
+  PredictionMap(const SavedSequence& saved, const TensorReader& values, const std::string& tiff,
+                const PredictionOptions& options)
+      : saved_(saved), values_(values), tiff_(tiff), options_(options) {}
+
+  void write() {
+    const auto& shape = values_.shape();
+    const bool is_float = values_.dtype() == "F32";
+    const bool is_class =
+        values_.dtype() == "U8" || values_.dtype() == "I32" || values_.dtype() == "I64";
+    const int64_t length = saved_.sequence.fixed_length;
+    const bool is_one_tree = saved_.sequence.trees.size() == 1;
+    if (is_float && shape.size() == 3 && shape[1] == length && side_of(shape[2]) > 0 &&
+        shape[0] >= 1 && shape[0] <= kMaxRegionChannels &&
+        (is_one_tree || static_cast<size_t>(shape[0]) == saved_.sequence.trees.size())) {
+      write_tokens(shape[0], side_of(shape[2]));
+    } else if (is_one_tree && is_float && shape.size() == 2 && shape[0] == length &&
+               shape[1] >= 1 && shape[1] <= kMaxRegionChannels) {
+      write_patch_values(shape[1]);
+    } else if (is_one_tree && is_class && !shape.empty() && shape.size() <= 2 &&
+               shape[0] == length && (shape.size() == 1 || side_of(shape[1]) > 0)) {
+      write_classes(shape.size() == 1 ? 1 : side_of(shape[1]));
+    } else {
+      fail_for_form(values_, saved_.sequence);
+    }
+  }
+
+ private:
+  ImageSize size() const {
+    const VolumeSize& size = saved_.sequence.trees[0].size;
+    return {size.height, size.width};
+  }
+  int64_t band_height(int64_t channels) const {
+    const int64_t row_bytes = size().width * channels * static_cast<int64_t>(sizeof(float));
+    return std::clamp<int64_t>(options_.memory.band_bytes / row_bytes, 1, size().height);
+  }
+
+  void write_tokens(int64_t channels, int64_t p) {
+    TiffWriter writer(tiff_, {size(), channels, ScalarType::kFloat32, options_.compression});
+    PatchSequence sequence = saved_.sequence;
+    sequence.patch_size = p;
+    AdaptivePatchingConfig config;
+    config.upstream_compatible = saved_.upstream_compatible;
+    AdaptivePatcher(config).unpatch(
+        [&](int64_t channel, int64_t leaf, std::span<float> token) {
+          values_.read((channel * sequence.fixed_length + leaf) * p * p, token);
+        },
+        channels, sequence, options_.memory,
+        [&](int64_t /*y*/, int64_t count, std::span<const float> rows) {
+          const auto bytes = std::as_bytes(rows);
+          writer.write_rows({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, count);
+        });
+    writer.finish();
+  }
+
+  void write_patch_values(int64_t channels) {
+    TiffWriter writer(tiff_, {size(), channels, ScalarType::kFloat32, options_.compression});
+    const PatchTree& tree = saved_.sequence.trees[0];
+    std::deque<patching::NearestLeafRows<float>> maps;
+    for (int64_t c = 0; c < channels; ++c) {
+      maps.emplace_back(tree, 1, [this, c, channels](int64_t leaf, std::span<float> token) {
+        values_.read(leaf * channels + c, token);
+      });
+    }
+    const int64_t band = band_height(channels);
+    std::vector<float> plane(static_cast<size_t>(band * size().width));
+    std::vector<float> rows(plane.size() * static_cast<size_t>(channels));
+    for (int64_t y = 0; y < size().height; y += band) {
+      const int64_t count = std::min(band, size().height - y);
+      const auto pixels = static_cast<size_t>(count * size().width);
+      for (size_t c = 0; c < maps.size(); ++c) {
+        maps[c].read(y, count, plane.data());
+        for (size_t i = 0; i < pixels; ++i) rows[i * maps.size() + c] = plane[i];
+      }
+      writer.write_rows(
+          {reinterpret_cast<const uint8_t*>(rows.data()), pixels * maps.size() * sizeof(float)},
+          count);
+    }
+    writer.finish();
+  }
+
+  void read_classes(int64_t first, std::span<int32_t> out) const {
+    if (values_.dtype() == "I32") {
+      values_.read(first, out);
+    } else if (values_.dtype() == "U8") {
+      std::vector<uint8_t> bytes(out.size());
+      values_.read(first, std::span<uint8_t>(bytes));
+      std::copy(bytes.begin(), bytes.end(), out.begin());
+    } else {
+      std::vector<int64_t> numbers(out.size());
+      values_.read(first, std::span<int64_t>(numbers));
+      for (size_t i = 0; i < out.size(); ++i) {
+        out[i] = static_cast<int32_t>(numbers[i]);
+        if (out[i] == numbers[i]) continue;
+        fail<DataError>("{}: class {}; expected classes within 32 bits", values_.name(),
+                        numbers[i]);
+      }
+    }
+  }
+
+  void write_classes(int64_t p) {
+    const bool is_byte = values_.dtype() == "U8";
+    const auto type = is_byte ? ScalarType::kUint8 : ScalarType::kInt32;
+    TiffWriter writer(tiff_, {size(), 1, type, options_.compression});
+    patching::NearestLeafRows<int32_t> map(
+        saved_.sequence.trees[0], p,
+        [this, p](int64_t leaf, std::span<int32_t> token) { read_classes(leaf * p * p, token); });
+    const int64_t band = band_height(1);
+    std::vector<int32_t> rows(static_cast<size_t>(band * size().width));
+    std::vector<uint8_t> bytes;
+    for (int64_t y = 0; y < size().height; y += band) {
+      const int64_t count = std::min(band, size().height - y);
+      const int64_t pixels = count * size().width;
+      map.read(y, count, rows.data());
+      if (is_byte) {
+        bytes.assign(rows.begin(), rows.begin() + pixels);
+      } else {
+        bytes.resize(static_cast<size_t>(pixels) * sizeof(int32_t));
+        std::memcpy(bytes.data(), rows.data(), bytes.size());
+      }
+      writer.write_rows(bytes, count);
+    }
+    writer.finish();
+  }
+
+  const SavedSequence& saved_;
+  const TensorReader& values_;
+  std::string tiff_;
+  const PredictionOptions& options_;
+};
+
+}  // namespace
+
+void write_prediction(const std::string& sequence, const std::string& values,
+                      const std::string& tiff, const PredictionOptions& options) {
+  const auto saved = load_sequence(sequence);
+  const TensorReader reader(values, options.tensor);
+  PredictionMap(saved, reader, tiff, options).write();
+}
+
+}  // namespace fovea::data

@@ -1,0 +1,153 @@
+#include "fovea/data/batch/patch_rows.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fovea/core/error.h"
+
+namespace fovea::data {
+namespace {
+
+constexpr uint32_t kPatchingDraws = 1;  // RandomStream::fork
+
+// The part of a buffer of `rows` equal parts that belongs to a row.
+template <class T>
+std::span<T> part_of(std::vector<T>& values, int64_t row, int64_t rows) {
+  const auto length = values.size() / static_cast<size_t>(rows);
+  return std::span(values).subspan(static_cast<size_t>(row) * length, length);
+}
+
+template <class T>
+void copy_row(const std::vector<T>& from, std::vector<T>& to, int64_t row, int64_t rows) {
+  const auto out = part_of(to, row, rows);
+  FOVEA_CHECK(from.size() == out.size(), "{} values for a row of {}", from.size(), out.size());
+  std::copy(from.begin(), from.end(), out.begin());
+}
+
+// [C, H, W] -> [H, W, C].
+void interleave(std::span<const uint8_t> planes, int64_t channels, ImageSize size, Image& image) {
+  reshape(image, size, channels);
+  const int64_t pixels = size.height * size.width;
+  for (int64_t c = 0; c < channels; ++c) {
+    for (int64_t i = 0; i < pixels; ++i) image.pixels[i * channels + c] = planes[c * pixels + i];
+  }
+}
+
+}  // namespace
+
+PatchRows::PatchRows(const PatchingOptions& options, std::span<const float> mean,
+                     std::span<const float> std)
+    : patcher_(options.config), is_random_(options.is_random) {
+  for (size_t c = 0; c < mean.size(); ++c) {
+    scale_.push_back(1.0f / (255.0f * std[c]));
+    shift_.push_back(-mean[c] / std[c]);
+  }
+}
+
+void PatchRows::open(Batch& batch) const {
+  const auto& config = patcher_.config();
+  const int64_t rows = batch.image_shape[0];
+  auto& patches = batch.patches;
+  patches.channels = batch.image_shape[1];
+  patches.num_trees = config.separate_channels ? patches.channels : 1;
+  patches.fixed_length = config.fixed_length;
+  patches.patch_size = config.patch_size;
+  patches.dims = static_cast<int64_t>(batch.image_shape.size()) - 2;
+  patches.of_values.reset();
+  if (scale_.empty()) patches.of_values = config;
+  const int64_t leaves = rows * patches.num_trees * patches.fixed_length;
+  const int64_t token = patches.token_size();
+  patches.tokens.resize(rows * patches.channels * patches.fixed_length * token);
+  patches.sizes.resize(leaves);
+  patches.centers.resize(leaves * patches.dims);
+  patches.padding.resize(leaves);
+  patches.labels.resize(batch.masks.empty() ? 0 : rows * patches.fixed_length * token);
+  patches.trees.resize(rows * patches.num_trees);
+}
+
+void PatchRows::fill_image(Batch& batch, int64_t row, VolumeSize size, std::span<float> pixels,
+                           RandomStream random, PatchRowScratch& scratch) const {
+  const int64_t channels = batch.patches.channels;
+  const int64_t count = size.voxels();
+  for (int64_t c = 0; c < channels; ++c) {
+    for (int64_t i = c * count; i < (c + 1) * count; ++i) {
+      pixels[i] = static_cast<float>(scratch.planes[i]) * scale_[c] + shift_[c];
+    }
+  }
+  interleave(scratch.planes, channels, {size.height, size.width}, scratch.image);
+  auto draws = random.fork(kPatchingDraws);
+  patcher_.patch(ImageView(scratch.image), is_random_ ? &draws : nullptr,
+                 {.scale = scale_, .shift = shift_}, scratch.sequence, scratch.patching);
+  keep(batch, row, size, scratch);
+}
+
+void PatchRows::fill_volume(Batch& batch, int64_t row, VolumeSize size,
+                            std::span<const float> values, RandomStream random,
+                            PatchRowScratch& scratch) const {
+  scratch.volume.channels = batch.patches.channels;
+  scratch.volume.size = size;
+  scratch.volume.values.assign(values.begin(), values.end());
+  auto draws = random.fork(kPatchingDraws);
+  patcher_.patch(scratch.volume, is_random_ ? &draws : nullptr, {}, scratch.sequence,
+                 scratch.patching);
+  keep(batch, row, size, scratch);
+}
+
+void PatchRows::keep(Batch& batch, int64_t row, VolumeSize size, PatchRowScratch& scratch) const {
+  auto& patches = batch.patches;
+  auto& sequence = scratch.sequence;
+  const int64_t rows = batch.image_shape[0];
+  copy_row(sequence.tokens, patches.tokens, row, rows);
+  copy_row(sequence.sizes, patches.sizes, row, rows);
+  copy_row(sequence.centers, patches.centers, row, rows);
+  copy_row(sequence.padding_mask, patches.padding, row, rows);
+  if (!patches.labels.empty()) {
+    const auto classes = part_of(batch.masks, row, rows);
+    scratch.mask.size = size;
+    scratch.mask.classes.assign(classes.begin(), classes.end());
+    patcher_.patch_labels(scratch.mask, sequence.trees.front(), scratch.labels);
+    copy_row(scratch.labels, patches.labels, row, rows);
+  }
+  for (int64_t t = 0; t < patches.num_trees; ++t) {
+    std::swap(patches.trees[row * patches.num_trees + t], sequence.trees[t]);
+  }
+}
+
+void PatchRows::clear(Batch& batch, int64_t row) const {
+  auto& patches = batch.patches;
+  const int64_t rows = batch.image_shape[0];
+  const auto fill = [&](auto& values, auto value) {
+    if (values.empty()) return;
+    const auto part = part_of(values, row, rows);
+    std::fill(part.begin(), part.end(), value);
+  };
+  fill(patches.tokens, 0.0f);
+  fill(patches.sizes, 0.0f);
+  fill(patches.centers, -1.0f);
+  fill(patches.padding, uint8_t{1});
+  fill(patches.labels, -1);
+  for (auto& tree : part_of(patches.trees, row, rows)) tree = {};
+}
+
+Batch cut_volumes(const AdaptivePatchingConfig& config, std::span<const float> values,
+                  const std::vector<int64_t>& shape, std::vector<int32_t> masks) {
+  const PatchRows cutter({.config = config, .is_random = false}, {}, {});
+  Batch batch;
+  batch.image_shape = shape;
+  batch.images.assign(values.begin(), values.end());
+  batch.masks = std::move(masks);
+  cutter.open(batch);
+  PatchRowScratch scratch;
+  const auto last = shape.size();
+  const VolumeSize size{last == 5 ? shape[2] : 1, shape[last - 2], shape[last - 1]};
+  for (int64_t row = 0; row < shape[0]; ++row) {
+    const auto own = part_of(batch.images, row, shape[0]);
+    cutter.fill_volume(batch, row, size, own, RandomStream(PhiloxKey{}, 0), scratch);
+    batch.indices.push_back(row);
+    batch.rows.push_back(row);
+    batch.weights.push_back(1);
+  }
+  return batch;
+}
+
+}  // namespace fovea::data

@@ -1,0 +1,126 @@
+#include "fovea/data/opened_section.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "fovea/core/error.h"
+#include "fovea/core/log.h"
+#include "fovea/data/datasets/volume_axes.h"
+#include "fovea/data/tiles/tiled.h"
+#include "fovea/data/transforms/any_transform.h"
+#include "fovea/data/transforms/image/pipeline.h"
+#include "fovea/data/transforms/volume/volume_pipeline.h"
+
+namespace fovea::data {
+namespace {
+
+void log_tiles(const Dataset& dataset, const std::string& set) {
+  const auto* tiles = dynamic_cast<const TiledDataset*>(&dataset);
+  const std::string kept = tiles == nullptr ? "" : tiles->describe_cache();
+  if (!kept.empty()) log_info(set + kept);
+}
+
+void open_single(const DataConfig& config, const DatasetConfig& section, const InputForm& input,
+                 bool is_training, OpenedSection& opened) {
+  opened.dataset =
+      is_training ? build_dataset(section) : build_validation_set(section, input.class_names);
+  if (config.tiling) {
+    opened.dataset = std::make_shared<TiledDataset>(
+        opened.dataset, *config.tiling,
+        is_training ? TileReading::kShuffled : TileReading::kInOrder);
+    log_tiles(*opened.dataset, "");
+  }
+  opened.transforms = {
+      make_transforms(transforms_of(section), opened.dataset->form(), input.in_chans)};
+  opened.options.variables = {{}};
+}
+
+MixOptions mix_options(const DataConfig& config, const MixConfig& mix, const MixDataset& dataset,
+                       bool is_training) {
+  const MixMode mode = is_training ? mix_mode(config.mix) : MixMode::kExact;
+  MixOptions options = dataset.options(mode);
+  if (mode != MixMode::kRankGroups) return options;
+  const auto num_sets = static_cast<int64_t>(dataset.sets().size());
+  options.rank_groups = parse_group_list(mix.dataset_group_list, num_sets);
+  if (mix.batches_per_rank_epoch.empty()) return options;
+  for (const MixSet& set : dataset.sets()) {
+    const auto found = mix.batches_per_rank_epoch.find(set.name);
+    if (found == mix.batches_per_rank_epoch.end()) {
+      fail<ConfigError>("batches_per_rank_epoch names no \"{}\"; give all sets of the mix, or none",
+                        set.name);
+    }
+    options.batches_per_rank.push_back(found->second);
+  }
+  return options;
+}
+
+void open_mix(const DataConfig& config, const MixConfig& mix, const InputForm& input,
+              bool is_training, OpenedSection& opened) {
+  const auto dataset =
+      build_mix_dataset(mix, config.tiling, is_training ? nullptr : &input.class_names);
+  for (const MixSet& set : dataset->sets()) {
+    const auto channels = static_cast<int64_t>(set.variables.size());
+    opened.transforms.push_back(
+        make_transforms(set.transforms, dataset->form(), channels > 0 ? channels : input.in_chans));
+    opened.options.variables.push_back(set.variables);
+    log_tiles(*set.dataset, set.name + ": ");
+  }
+  opened.options.mix = mix_options(config, mix, *dataset, is_training);
+  if (opened.options.mix.mode == MixMode::kExact) opened.options.drop_last = false;
+  opened.dataset = dataset;
+}
+
+}  // namespace
+
+SampleTransforms make_transforms(const std::vector<AnyTransformConfig>& transforms, SampleForm form,
+                                 int64_t in_chans) {
+  if (form == SampleForm::kVolume) {
+    return std::make_shared<const VolumePipeline>(volume_transforms(transforms), in_chans);
+  }
+  return std::make_shared<const TransformPipeline>(image_transforms(transforms), in_chans);
+}
+
+OpenedSection open_section(const DataConfig& config, const DataSectionConfig& section,
+                           const InputForm& input, bool is_training) {
+  if (config.train && config.val) {
+    check_same_axes(volume_axes(*config.train), "data.train", volume_axes(*config.val), "data.val");
+  }
+  OpenedSection opened;
+  opened.options = {.global_batch_size = config.global_batch_size,
+                    .shuffle = is_training,
+                    .drop_last = is_training && config.drop_last,
+                    .threads = config.threads,
+                    .prefetch = config.prefetch,
+                    .pad_shards = true,
+                    .spatial_dims = input.spatial_dims,
+                    .packed_patch_size = input.packed_patch_size,
+                    .bad_samples = bad_sample_options(config.bad_samples, is_training)};
+  if (config.adaptive_patching) {
+    opened.options.patching = {.config = *config.adaptive_patching, .is_random = is_training};
+  }
+  if (is_training) {
+    if (config.mixup.is_on()) opened.options.mixup = config.mixup;
+    opened.options.num_repeats = config.num_repeats;
+  }
+  section.visit_value([&](const auto& chosen) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(chosen)>, MixConfig>) {
+      open_mix(config, chosen, input, is_training, opened);
+    } else {
+      open_single(config, DatasetConfig{chosen}, input, is_training, opened);
+    }
+  });
+  return opened;
+}
+
+bool can_be_bytes(const OpenedSection& section) {
+  const auto& options = section.options;
+  if (options.patching || options.packed_patch_size) return false;
+  const bool is_mixed = options.mixup && options.mixup->is_on();
+  if (is_mixed && options.shard.count > 1 && !options.mixup->timm_local) return false;
+  return std::all_of(section.transforms.begin(), section.transforms.end(), [](const auto& set) {
+    const auto* images = std::get_if<std::shared_ptr<const TransformPipeline>>(&set);
+    return images != nullptr && (*images)->gives_bytes();
+  });
+}
+
+}  // namespace fovea::data

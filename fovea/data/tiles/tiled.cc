@@ -1,0 +1,189 @@
+#include "fovea/data/tiles/tiled.h"
+
+#include <algorithm>
+#include <future>
+#include <list>
+#include <mutex>
+
+#include "fovea/core/error.h"
+
+namespace fovea::data {
+namespace {
+
+constexpr int64_t kCachedInOrder = 2;  // also of images, whatever their order
+constexpr int64_t kCachedBytes = int64_t{1} << 30;
+constexpr int64_t kLeastCached = 4, kMostCached = 64;
+
+// [samples]: tiles of each and all before it.
+std::vector<int64_t> tile_ends(const Dataset& source, const std::vector<VolumeSize>& sizes,
+                               const TilingConfig& config) {
+  std::vector<int64_t> ends;
+  int64_t end = 0;
+  for (const VolumeSize& size : sizes) {
+    try {
+      ends.push_back(end += Tiling(config, size).count());
+    } catch (const DataError& error) {
+      throw DataError(named_message(source, static_cast<int64_t>(ends.size()), error));
+    }
+  }
+  return ends;
+}
+
+bool has_fewer_voxels(const VolumeSize& a, const VolumeSize& b) { return a.voxels() < b.voxels(); }
+
+int64_t bytes_decoded(const VolumeSize& size, int64_t channels) {
+  return size.voxels() * channels * static_cast<int64_t>(sizeof(float));  // of a mask: int32_t
+}
+
+// Of the first volume that says so; one that cannot be read is a bad sample when its tiles come.
+int64_t known_channels(const Dataset& volumes) {
+  for (int64_t i = 0; i < volumes.size(); ++i) {
+    try {
+      return volumes.channels_of(i);
+    } catch (const DataError&) {
+    }
+  }
+  return 1;
+}
+
+}  // namespace
+
+int64_t default_cached_volumes(const VolumeSize& largest, int64_t channels) {
+  const int64_t bytes = std::max<int64_t>(bytes_decoded(largest, channels), 1);
+  return std::clamp(kCachedBytes / bytes, kLeastCached, kMostCached);
+}
+
+// The samples that were asked for last, newest first. Threads that want one that is being read wait
+// for it.
+class TiledDataset::Cache {
+ public:
+  explicit Cache(size_t capacity) : capacity_(capacity) {}
+
+  std::shared_ptr<const Sample> get(const Dataset& source, int64_t index) {
+    std::promise<std::shared_ptr<const Sample>> promise;
+    {
+      std::unique_lock lock(mutex_);
+      const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                      [&](const Entry& entry) { return entry.index == index; });
+      if (found != entries_.end()) {
+        entries_.splice(entries_.begin(), entries_, found);
+        const auto sample = found->sample;
+        lock.unlock();
+        return sample.get();
+      }
+      if (entries_.size() >= capacity_) entries_.pop_back();  // its users hold it
+      entries_.push_front({index, promise.get_future().share()});
+    }
+    try {
+      auto sample = std::make_shared<Sample>();
+      source.read(index, *sample);
+      promise.set_value(sample);
+      return sample;
+    } catch (...) {
+      promise.set_exception(std::current_exception());
+      const std::lock_guard lock(mutex_);
+      entries_.remove_if([&](const Entry& entry) { return entry.index == index; });
+      throw;
+    }
+  }
+
+ private:
+  struct Entry {
+    int64_t index;
+    std::shared_future<std::shared_ptr<const Sample>> sample;
+  };
+
+  size_t capacity_;
+  std::mutex mutex_;
+  std::list<Entry> entries_;
+};
+
+TiledDataset::TiledDataset(std::shared_ptr<const Dataset> source, const TilingConfig& config,
+                           TileReading reading)
+    : source_(std::move(source)),
+      config_(config),
+      sizes_(source_->sizes(0, source_->size())),
+      ends_(tile_ends(*source_, sizes_, config)),
+      reading_(reading),
+      cached_(config.cached_volumes.value_or(kCachedInOrder)) {
+  const bool has_volumes = form() == SampleForm::kVolume;
+  if (has_volumes && reading == TileReading::kInOrder) cached_ = std::min(cached_, kCachedInOrder);
+  if (has_volumes && reading == TileReading::kShuffled) {
+    VolumeSize largest;
+    for (const VolumeSize& size : sizes_) largest = std::max(largest, size, has_fewer_voxels);
+    const int64_t channels = known_channels(*source_) + (has_masks() ? 1 : 0);
+    decoded_bytes_ = bytes_decoded(largest, channels);
+    cached_ = config.cached_volumes.value_or(default_cached_volumes(largest, channels));
+  }
+  cache_ = std::make_unique<Cache>(static_cast<size_t>(cached_));
+}
+
+TiledDataset::~TiledDataset() = default;
+
+int64_t TiledDataset::sample_of(int64_t index) const {
+  FOVEA_CHECK(index >= 0 && index < size(), "index={}; expected 0 to {}", index, size() - 1);
+  return std::upper_bound(ends_.begin(), ends_.end(), index) - ends_.begin();
+}
+
+int64_t TiledDataset::first_tile(int64_t sample) const {
+  return sample == 0 ? 0 : ends_.at(static_cast<size_t>(sample - 1));
+}
+
+int64_t TiledDataset::num_tiles(int64_t sample) const {
+  return ends_.at(static_cast<size_t>(sample)) - first_tile(sample);
+}
+
+Tiling TiledDataset::tiling(int64_t sample) const {
+  return Tiling(config_, sizes_.at(static_cast<size_t>(sample)));
+}
+
+void TiledDataset::read(int64_t index, Sample& sample) const {
+  const int64_t whole_index = sample_of(index);
+  const Tile tile = tiling(whole_index).tile(index - first_tile(whole_index));
+  if (tile.valid.voxels() > 0 && source_->has_regions(whole_index)) {
+    return read_by_region(whole_index, tile, sample);
+  }
+  const auto whole = cache_->get(*source_, whole_index);
+  const VolumeSize size = form() == SampleForm::kVolume
+                              ? whole->volume.size
+                              : VolumeSize{1, whole->image.height, whole->image.width};
+  check_whole(*source_, whole_index, size,
+              {.start = {}, .size = {}, .whole = sizes_[static_cast<size_t>(whole_index)]});
+  extract_tile(*whole, form(), tile, sample);
+}
+
+void TiledDataset::read_by_region(int64_t whole, const Tile& tile, Sample& sample) const {
+  const VolumeRegion region{tile.start, tile.valid, sizes_[static_cast<size_t>(whole)]};
+  if (!tile.is_padded()) return source_->read_region(whole, region, sample);
+  Sample valid;
+  source_->read_region(whole, region, valid);
+  extract_tile(valid, form(), {.start = {}, .size = tile.size, .valid = tile.valid}, sample);
+}
+
+TileWindows TiledDataset::tile_windows() const {
+  const bool is_shuffled = reading_ == TileReading::kShuffled && form() == SampleForm::kVolume;
+  if (!is_shuffled || size() == 0) return {};
+  return {ends_, std::max<int64_t>(cached_ / 2, 1)};
+}
+
+std::string TiledDataset::describe_cache() const {
+  if (tile_windows().window == 0) return {};
+  const double mebibyte = 1 << 20;
+  return fmt::format(
+      "tiles: mixed from {} volumes at a time, for which {} of {:.1f} MiB are kept decoded, "
+      "{:.1f} MiB in each process; set cached_volumes of the tiling for more or less",
+      tile_windows().window, cached_, static_cast<double>(decoded_bytes_) / mebibyte,
+      static_cast<double>(cached_ * decoded_bytes_) / mebibyte);
+}
+
+VolumeSize TiledDataset::size_of(int64_t index) const {
+  return tiling(sample_of(index)).tile_size();
+}
+
+std::string TiledDataset::describe(int64_t index) const {
+  const int64_t sample = sample_of(index);
+  return fmt::format("{} tile {} of {}", source_->describe(sample), index - first_tile(sample),
+                     num_tiles(sample));
+}
+
+}  // namespace fovea::data

@@ -1,0 +1,159 @@
+#include "fovea/data/transforms/volume/volume_affine.h"
+
+#include <cmath>
+#include <vector>
+
+#include "fovea/core/error.h"
+#include "fovea/data/transforms/volume/volume_sample_rows.h"
+
+namespace fovea::data {
+namespace {
+
+using Matrix = std::array<std::array<double, 3>, 3>;
+
+Matrix product(const Matrix& a, const Matrix& b) {
+  Matrix result = {};
+  for (size_t i = 0; i < 3; ++i) {
+    for (size_t j = 0; j < 3; ++j) {
+      for (size_t k = 0; k < 3; ++k) result[i][j] += a[i][k] * b[k][j];
+    }
+  }
+  return result;
+}
+
+Matrix rotation(const std::array<double, 3>& angle) {
+  const std::array<double, 3> c = {std::cos(angle[0]), std::cos(angle[1]), std::cos(angle[2])};
+  const std::array<double, 3> s = {std::sin(angle[0]), std::sin(angle[1]), std::sin(angle[2])};
+  const Matrix about_d = {{{1, 0, 0}, {0, c[0], -s[0]}, {0, s[0], c[0]}}};
+  const Matrix about_h = {{{c[1], 0, s[1]}, {0, 1, 0}, {-s[1], 0, c[1]}}};
+  const Matrix about_w = {{{c[2], -s[2], 0}, {s[2], c[2], 0}, {0, 0, 1}}};
+  return product(product(about_d, about_h), about_w);
+}
+
+// The inverse by cofactors; nullopt: volume shrinks to nothing.
+std::optional<Matrix> inverse(const Matrix& m) {
+  Matrix cofactors;
+  for (size_t i = 0; i < 3; ++i) {
+    for (size_t j = 0; j < 3; ++j) {
+      const size_t i1 = (i + 1) % 3, i2 = (i + 2) % 3, j1 = (j + 1) % 3, j2 = (j + 2) % 3;
+      cofactors[i][j] = m[i1][j1] * m[i2][j2] - m[i1][j2] * m[i2][j1];
+    }
+  }
+  double determinant = 0;
+  for (size_t j = 0; j < 3; ++j) determinant += m[0][j] * cofactors[0][j];
+  if (std::abs(determinant) < 1e-9) return std::nullopt;
+  Matrix result;
+  for (size_t i = 0; i < 3; ++i) {
+    for (size_t j = 0; j < 3; ++j) result[i][j] = cofactors[j][i] / determinant;
+  }
+  return result;
+}
+
+template <size_t kCount>
+void draw_ranges(const std::vector<double>& ranges, double add, RandomStream& random,
+                 std::array<double, kCount>& out) {
+  if (ranges.empty()) return;
+  const bool has_pairs = ranges.size() == 2 * kCount;
+  for (size_t i = 0; i < kCount; ++i) {
+    const double low = has_pairs ? ranges[2 * i] : -ranges[i];
+    const double high = has_pairs ? ranges[2 * i + 1] : ranges[i];
+    out[i] = random.uniform(low, high) + add;
+  }
+}
+
+Point centre_of(const Extent& size) {
+  Point centre;
+  for (size_t axis = 0; axis < 3; ++axis) centre[axis] = 0.5 * static_cast<double>(size[axis] - 1);
+  return centre;
+}
+
+void move_points(VolumeItem& item, const AffineMap& from_output) {
+  if (item.points.empty()) return;
+  const auto inverted = inverse(from_output.linear);
+  if (!inverted) {
+    fail<DataError>(
+        "points cannot follow a rand_affine that flattens the volume; use smaller ranges of shear");
+  }
+  for (Point& point : item.points) {
+    Point shifted;
+    for (size_t axis = 0; axis < 3; ++axis) shifted[axis] = point[axis] - from_output.offset[axis];
+    point = AffineMap{*inverted, {}}(shifted);
+  }
+}
+
+template <class T, class SampleRow>
+void sample_rows(const FieldView<T>& in, const AffineMap& from_output, const Extent& size, T* out,
+                 SampleRow&& sample_row) {
+  const Point step = {from_output.linear[0][2], from_output.linear[1][2], from_output.linear[2][2]};
+  const int64_t out_channel_step = voxels_of(size);
+  for (int64_t z = 0; z < size[0]; ++z) {
+    for (int64_t y = 0; y < size[1]; ++y, out += size[2]) {
+      const Point start = from_output({static_cast<double>(z), static_cast<double>(y), 0.0});
+      sample_row(in, SampledRow{start, step, size[2], out_channel_step}, out);
+    }
+  }
+}
+
+}  // namespace
+
+Point AffineMap::operator()(const Point& x) const {
+  Point place;
+  for (size_t i = 0; i < 3; ++i) {
+    place[i] = linear[i][0] * x[0] + linear[i][1] * x[1] + linear[i][2] * x[2] + offset[i];
+  }
+  return place;
+}
+
+std::optional<AffineParams> draw_affine(const RandAffineConfig& config, RandomStream& random) {
+  if (!random.bernoulli(config.prob)) return std::nullopt;
+  AffineParams params;
+  draw_ranges(config.rotate_range, 0.0, random, params.rotate);
+  draw_ranges(config.shear_range, 0.0, random, params.shear);
+  draw_ranges(config.translate_range, 0.0, random, params.translate);
+  draw_ranges(config.scale_range, 1.0, random, params.scale);
+  return params;
+}
+
+AffineMap affine_map(const AffineParams& params) {
+  const auto& s = params.shear;
+  const Matrix shear = {{{1, s[0], s[1]}, {s[2], 1, s[3]}, {s[4], s[5], 1}}};
+  AffineMap map;
+  map.linear = product(rotation(params.rotate), shear);
+  map.offset = map(params.translate);
+  for (auto& row : map.linear) {
+    for (size_t j = 0; j < 3; ++j) row[j] *= params.scale[j];
+  }
+  return map;
+}
+
+void resample_affine(VolumeItem& item, const AffineMap& map, const Extent& size, SampleMode mode,
+                     PaddingMode padding, VolumeScratch& scratch) {
+  AffineMap from_output = map;  // of places counted from the first voxel
+  const Point out_centre = centre_of(size);
+  const Point in_centre = centre_of(item.values.size);
+  const Point shift = AffineMap{map.linear, {}}(out_centre);
+  for (size_t axis = 0; axis < 3; ++axis) {
+    from_output.offset[axis] += in_centre[axis] - shift[axis];
+  }
+  float* out = scratch.next_values(item.values.channels * voxels_of(size));
+  sample_rows(item.values, from_output, size, out,
+              [&](const FieldView<float>& in, const SampledRow& row, float* to) {
+                if (mode == SampleMode::kLinear) {
+                  sample_linear(in, row, padding, to);
+                } else {
+                  sample_nearest(in, row, padding, to);
+                }
+              });
+  set_values(item, out, size);
+  if (item.has_mask()) {
+    int32_t* classes = scratch.next_classes(voxels_of(size));
+    sample_rows(item.classes, from_output, size, classes,
+                [&](const FieldView<int32_t>& in, const SampledRow& row, int32_t* to) {
+                  sample_nearest(in, row, padding, to);
+                });
+    set_classes(item, classes, size);
+  }
+  move_points(item, from_output);
+}
+
+}  // namespace fovea::data

@@ -1,0 +1,390 @@
+#include "fovea/data_tools/prepare/imagenet.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <numeric>
+#include <optional>
+
+#include "fovea/core/error.h"
+#include "fovea/core/log.h"
+#include "fovea/core/parallel_for.h"
+#include "fovea/core/write_error.h"
+#include "fovea/data/archive/tar.h"
+#include "fovea/data/datasets/image_files.h"
+#include "fovea/data/image/decode.h"
+#include "fovea/data_tools/prepare/matlab.h"
+#include "fovea/files/atomic_file.h"
+#include "fovea/files/byte_source.h"
+#include "fovea/files/file_endings.h"
+#include "fovea/files/gzip.h"
+
+namespace fovea::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxDevkitBytes = size_t{1} << 28;
+constexpr std::string_view kTruthFile = "ILSVRC2012_validation_ground_truth.txt";
+
+struct Synset {
+  std::string wnid, words;
+  int64_t train_images = 0;
+};
+
+// The classes by their ILSVRC2012 number: those of meta.mat that have no children.
+std::map<int64_t, Synset> read_synsets(std::span<const uint8_t> bytes, const std::string& name) {
+  const auto variables = parse_matlab(bytes, name);
+  const auto found = std::find_if(variables.begin(), variables.end(),
+                                  [](const auto& variable) { return variable.name == "synsets"; });
+  if (found == variables.end()) fail<DataError>("{}: no variable \"synsets\"", name);
+  std::map<int64_t, Synset> synsets;
+  for (int64_t i = 0; i < found->size(); ++i) {
+    if (found->field(i, "num_children").number() != 0) continue;
+    const double id = found->field(i, "ILSVRC2012_ID").number();
+    const double images = found->field(i, "num_train_images").number();
+    const auto& wnid = found->field(i, "WNID").text;
+    const bool is_name = !wnid.empty() && wnid[0] != '.' && wnid.find('/') == std::string::npos &&
+                         printable(wnid) == wnid;
+    if (!is_name || !(id >= 1 && id <= 1e6) || !(images >= 0 && images <= 1e9)) {
+      fail<DataError>("{}: synset {} has the number {} and the WNID \"{}\"", name, i, id,
+                      printable(wnid));
+    }
+    const auto number = static_cast<int64_t>(id);
+    const Synset synset{wnid, found->field(i, "words").text, static_cast<int64_t>(images)};
+    if (!synsets.emplace(number, synset).second) {
+      fail<DataError>("{}: two synsets have the number {}", name, number);
+    }
+  }
+  if (synsets.empty() || synsets.rbegin()->first != static_cast<int64_t>(synsets.size())) {
+    fail<DataError>("{}: {} classes, whose numbers are not 1, 2, ... without gaps", name,
+                    synsets.size());
+  }
+  return synsets;
+}
+
+// A number a line.
+std::vector<int64_t> read_truth(std::string_view text, int64_t num_classes,
+                                const std::string& name) {
+  std::vector<int64_t> numbers;
+  for (int64_t line = 1; !text.empty(); ++line) {
+    const size_t size = std::min(text.find('\n'), text.size());
+    auto word = text.substr(0, size);
+    text.remove_prefix(std::min(size + 1, text.size()));
+    while (word.ends_with('\r') || word.ends_with(' ')) word.remove_suffix(1);
+    if (word.empty() && text.empty()) break;
+    int64_t number = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    const bool is_number = error == std::errc() && end == word.data() + word.size();
+    if (!is_number || number < 1 || number > num_classes) {
+      fail<DataError>("{}:{}: \"{}\"; expected a class, 1 to {}", name, line,
+                      printable(word.substr(0, 40)), num_classes);
+    }
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+// A file in an archive, or in an archive inside it.
+struct ImagePlace {
+  uint64_t offset = 0, size = 0;
+  int64_t label = 0;
+};
+
+class TarImages : public ImagenetImages {
+ public:
+  TarImages(const std::string& path, const ImagenetClasses& classes)
+      : file_(path), classes_(classes) {}
+
+  int64_t size() const override { return static_cast<int64_t>(places_.size()); }
+  const std::vector<std::string>& class_names() const override { return classes_.names; }
+  int64_t num_classes() const override { return static_cast<int64_t>(classes_.wnids.size()); }
+  uint64_t file_bytes(int64_t index) const override { return place_of(index).size; }
+
+  void read(int64_t index, Sample& sample) const override {
+    read_undecoded(index, sample);
+    decode_image(sample.encoded.bytes, describe(index), sample.image);
+    sample.encoded.bytes = {};
+  }
+
+  void read_undecoded(int64_t index, Sample& sample) const override {
+    const auto& place = place_of(index);
+    sample.encoded.buffer.resize(place.size);
+    file_.read(place.offset, sample.encoded.buffer);
+    sample.encoded.bytes = sample.encoded.buffer;
+    sample.label = place.label;
+  }
+
+  std::string folder_path(int64_t index) const override {
+    const auto& wnid = classes_.wnids[static_cast<size_t>(place_of(index).label)];
+    return wnid + "/" + names_.at(index);
+  }
+
+  std::string describe(int64_t index) const override {
+    return fmt::format("{}/{}", file_.name(), printable(folder_path(index)));
+  }
+
+ protected:
+  void add(const TarEntry& entry, int64_t label, uint64_t first = 0) {
+    if (entry.size == 0 || entry.size > static_cast<uint64_t>(kMaxImageFileBytes)) {
+      fail<DataError>("{}: \"{}\" has {} bytes; expected an image", file_.name(),
+                      printable(entry.name), entry.size);
+    }
+    if (entry.name.find('/') != std::string::npos) {
+      fail<DataError>("{}: \"{}\" stands in a folder; expected images without", file_.name(),
+                      printable(entry.name));
+    }
+    names_.add(entry.name);
+    places_.push_back({first + entry.offset, entry.size, label});
+  }
+
+  FileSource file_;
+  ImagenetClasses classes_;
+
+ private:
+  const ImagePlace& place_of(int64_t index) const {
+    FOVEA_CHECK(index >= 0 && index < size(), "index={}; expected 0 to {}", index, size() - 1);
+    return places_[static_cast<size_t>(index)];
+  }
+
+  PathList names_;
+  std::vector<ImagePlace> places_;
+};
+
+std::vector<TarEntry> list_files(const ByteSource& source) {
+  std::vector<TarEntry> entries;
+  TarReader reader(source);
+  while (auto entry = reader.next_file()) entries.push_back(std::move(*entry));
+  if (reader.num_skipped() > 0) {
+    fail<DataError>("{}: \"{}\" is a link or a device; expected files", source.name(),
+                    printable(reader.first_skipped()));
+  }
+  std::sort(entries.begin(), entries.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+  const auto twice = std::adjacent_find(entries.begin(), entries.end(),
+                                        [](auto& a, auto& b) { return a.name == b.name; });
+  if (twice != entries.end()) {
+    fail<DataError>("{}: \"{}\" stands there twice", source.name(), printable(twice->name));
+  }
+  return entries;
+}
+
+class TrainImages : public TarImages {
+ public:
+  TrainImages(const std::string& path, const ImagenetClasses& classes) : TarImages(path, classes) {
+    std::map<std::string, TarEntry> tars;
+    for (auto& entry : list_files(file_)) tars[entry.name] = entry;
+    const size_t count = classes.wnids.size();
+    std::vector<std::vector<TarEntry>> images(count);
+    std::vector<uint64_t> first(count);
+    for (size_t c = 0; c < count; ++c) {
+      const auto found = tars.find(classes.wnids[c] + ".tar");
+      if (found == tars.end()) {
+        fail<DataError>(
+            "{}: no {}.tar; the archive is not whole, or of another set than the devkit",
+            file_.name(), classes.wnids[c]);
+      }
+    }
+    if (tars.size() != count) {
+      fail<DataError>("{}: {} archives for {} classes; is the devkit of the same set?",
+                      file_.name(), tars.size(), count);
+    }
+    parallel_for(static_cast<int64_t>(count), 0, [&](int64_t i) {
+      const auto c = static_cast<size_t>(i);
+      const auto& tar = tars.at(classes.wnids[c] + ".tar");
+      first[c] = tar.offset;
+      images[c] = list_files(
+          PartSource(file_, file_.name() + "/" + printable(tar.name), tar.offset, tar.size));
+    });
+    for (size_t c = 0; c < count; ++c) {
+      const auto found = static_cast<int64_t>(images[c].size());
+      if (found == 0) fail<DataError>("{}/{}.tar: empty", file_.name(), classes.wnids[c]);
+      if (classes.train_images[c] != 0 && classes.train_images[c] != found) {
+        log_warning(fmt::format("{}/{}.tar: {} images, but the devkit counts {}", file_.name(),
+                                classes.wnids[c], found, classes.train_images[c]));
+      }
+      for (const auto& entry : images[c]) add(entry, static_cast<int64_t>(c), first[c]);
+    }
+  }
+};
+
+// ILSVRC2012_val_00000017.JPEG is number 17.
+class ValImages : public TarImages {
+ public:
+  ValImages(const std::string& path, const ImagenetClasses& classes) : TarImages(path, classes) {
+    const auto entries = list_files(file_);
+    const auto& truth = classes.ground_truth;
+    if (entries.size() != truth.size()) {
+      fail<DataError>(
+          "{}: {} images, but the devkit has classes of {}; the archive is not whole, or of "
+          "another set",
+          file_.name(), entries.size(), truth.size());
+    }
+    for (size_t i = 0; i < entries.size(); ++i) {  // sorted by name, which ends in a number
+      const auto& name = entries[i].name;
+      const size_t dot = std::min(name.find('.'), name.size());
+      size_t digits = dot;
+      while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9') --digits;
+      size_t number = 0;
+      std::from_chars(name.data() + digits, name.data() + dot, number);
+      if (number != i + 1) {
+        fail<DataError>("{}: \"{}\" stands where image {} is expected", file_.name(),
+                        printable(name), i + 1);
+      }
+      add(entries[i], truth[i]);
+    }
+  }
+};
+
+// A file that is whole under its name. Not AtomicFile: a million calls of fsync take hours; after a
+// power cut the sizes are compared when the same command runs again.
+void write_whole(const fs::path& path, std::span<const uint8_t> bytes) {
+  const fs::path temporary = path.parent_path() / ("." + path.filename().string() + ".part");
+  const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  bool is_good = file >= 0;
+  while (is_good && !bytes.empty()) {
+    const ssize_t written = write(file, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    is_good = written >= 0;
+    if (is_good) bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+  if (file >= 0) is_good = close(file) == 0 && is_good;
+  if (is_good && rename(temporary.c_str(), path.c_str()) == 0) return;
+  const std::error_code error(errno, std::generic_category());
+  unlink(temporary.c_str());
+  fail<WriteError>("{}: cannot be written ({}); free space or choose another folder",
+                   printable(path.string()), error.message());
+}
+
+void sync_disk_of(const std::string& folder) {
+  const int file = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) return;
+  syncfs(file);
+  close(file);
+}
+
+}  // namespace
+
+ImagenetClasses read_imagenet_devkit(const std::string& path) {
+  const MemorySource source(printable(path), read_gzip(path, kMaxDevkitBytes));
+  std::optional<TarEntry> meta, truth;
+  TarReader reader(source);
+  while (auto entry = reader.next_file()) {
+    const auto name = fs::path(entry->name).filename();
+    if (name == "meta.mat") meta = entry;
+    if (name == kTruthFile) truth = entry;
+  }
+  if (!meta || !truth) {
+    fail<DataError>("{}: no {}; expected ILSVRC2012_devkit_t12.tar.gz", source.name(),
+                    meta ? kTruthFile : "meta.mat");
+  }
+  const auto bytes_of = [&](const TarEntry& entry) {
+    std::vector<uint8_t> bytes(entry.size);
+    source.read(entry.offset, bytes);
+    return bytes;
+  };
+  const auto synsets = read_synsets(bytes_of(*meta), source.name() + "/meta.mat");
+  ImagenetClasses classes;
+  for (const auto& [number, synset] : synsets) classes.wnids.push_back(synset.wnid);
+  std::sort(classes.wnids.begin(), classes.wnids.end());
+  if (std::adjacent_find(classes.wnids.begin(), classes.wnids.end()) != classes.wnids.end()) {
+    fail<DataError>("{}/meta.mat: two classes with one WNID", source.name());
+  }
+  std::vector<int64_t> label_of(synsets.size() + 1);
+  classes.names.resize(synsets.size());
+  classes.train_images.resize(synsets.size());
+  for (const auto& [number, synset] : synsets) {
+    const auto place = std::lower_bound(classes.wnids.begin(), classes.wnids.end(), synset.wnid);
+    const auto label = static_cast<size_t>(place - classes.wnids.begin());
+    label_of[static_cast<size_t>(number)] = static_cast<int64_t>(label);
+    classes.names[label] = printable(synset.words);
+    classes.train_images[label] = synset.train_images;
+  }
+  const auto text = bytes_of(*truth);
+  const auto numbers = read_truth({reinterpret_cast<const char*>(text.data()), text.size()},
+                                  static_cast<int64_t>(synsets.size()),
+                                  fmt::format("{}/{}", source.name(), kTruthFile));
+  for (const int64_t number : numbers) {
+    classes.ground_truth.push_back(label_of[static_cast<size_t>(number)]);
+  }
+  return classes;
+}
+
+std::shared_ptr<const ImagenetImages> open_imagenet_train(const std::string& path,
+                                                          const ImagenetClasses& classes) {
+  return std::make_shared<TrainImages>(path, classes);
+}
+
+std::shared_ptr<const ImagenetImages> open_imagenet_val(const std::string& path,
+                                                        const ImagenetClasses& classes) {
+  return std::make_shared<ValImages>(path, classes);
+}
+
+UnpackReport unpack_images(const ImagenetImages& images, const std::string& out, int64_t threads,
+                           const std::function<void(int64_t, int64_t)>& progress) {
+  constexpr int64_t kBlock = 256;
+  UnpackReport report{images.size(), 0};
+  for (int64_t first = 0; first < images.size(); first += kBlock) {
+    const int64_t count = std::min(kBlock, images.size() - first);
+    std::vector<int64_t> is_kept(static_cast<size_t>(count), 0);
+    parallel_for(count, threads, [&](int64_t i) {
+      thread_local Sample sample;
+      const auto path = fs::path(out) / images.folder_path(first + i);
+      std::error_code error;
+      const auto size = fs::file_size(path, error);
+      if (!error && size == images.file_bytes(first + i)) {
+        is_kept[static_cast<size_t>(i)] = 1;
+        return;
+      }
+      images.read_undecoded(first + i, sample);
+      fs::create_directories(path.parent_path());
+      write_whole(path, sample.encoded.bytes);
+    });
+    report.resumed += std::accumulate(is_kept.begin(), is_kept.end(), int64_t{0});
+    if (progress) progress(first + count, images.size());
+  }
+  sync_disk_of(out);
+  return report;
+}
+
+ImagenetReport prepare_imagenet(const ImagenetOptions& options) {
+  if (options.to != "folder" && options.to != "wds" && options.to != "packed") {
+    fail<ConfigError>("to={}; expected folder, wds or packed", options.to);
+  }
+  const auto classes = read_imagenet_devkit(options.devkit);
+  const auto train = open_imagenet_train(options.train, classes);
+  const auto val = open_imagenet_val(options.val, classes);
+  ImagenetReport report{static_cast<int64_t>(classes.wnids.size()), train->size(), val->size(), 0};
+  std::error_code error;
+  fs::create_directories(options.out, error);
+  if (error) fail<WriteError>("{}: cannot be made ({})", printable(options.out), error.message());
+  std::string lines;
+  for (size_t c = 0; c < classes.wnids.size(); ++c) {
+    lines += classes.wnids[c] + "\t" + classes.names[c] + "\n";
+  }
+  write_file_atomic((fs::path(options.out) / "classes.txt").string(), lines);
+  for (const bool is_train : {true, false}) {
+    const auto& images = is_train ? *train : *val;
+    const auto out = (fs::path(options.out) / (is_train ? "train" : "val")).string();
+    if (options.to == "folder") {
+      report.resumed +=
+          unpack_images(images, out, options.pack.threads, options.pack.progress).resumed;
+      continue;
+    }
+    PackOptions pack = options.pack;
+    pack.out = out;
+    pack.to = options.to;
+    if (options.to == "wds" && is_train && !pack.shuffle_seed) pack.shuffle_seed = 0;
+    if (!is_train) pack.shuffle_seed.reset();
+    report.resumed += pack_dataset(images, pack).resumed;
+  }
+  return report;
+}
+
+}  // namespace fovea::data

@@ -1,0 +1,70 @@
+// ImageNet (ILSVRC2012) from the publisher's archives: ILSVRC2012_img_train.tar (a tar of one tar a
+// class), ILSVRC2012_img_val.tar (all validation images, in one level) and
+// ILSVRC2012_devkit_t12.tar.gz (meta.mat with the classes, the validation images' classes).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fovea/data/dataset.h"
+#include "fovea/data_tools/pack/pack.h"
+
+namespace fovea::data {
+
+struct ImagenetClasses {
+  std::vector<std::string> wnids;     // sorted: the label order that everybody uses
+  std::vector<std::string> names;     // [classes]: "tench, Tinca tinca"
+  std::vector<int64_t> train_images;  // [classes]: how many the publisher says; 0: not said
+  std::vector<int64_t> ground_truth;  // [validation images]: label of image 1, 2, ...
+};
+
+// Throws DataError: an archive without meta.mat or ground truth, numbers that do not fit together.
+ImagenetClasses read_imagenet_devkit(const std::string& path);
+
+// The images of one of the two archives.
+class ImagenetImages : public Dataset {
+ public:
+  // Where it belongs in a folder of classes: "n01440764/n01440764_10026.JPEG".
+  virtual std::string folder_path(int64_t index) const = 0;
+  virtual uint64_t file_bytes(int64_t index) const = 0;
+};
+
+// The images of the archives where they stand: nothing is unpacked. Order: by class, then by name
+// (train); by number (val). Throw DataError: a damaged archive, a class or an image that is
+// missing, doubled or unknown.
+std::shared_ptr<const ImagenetImages> open_imagenet_train(const std::string& path,
+                                                          const ImagenetClasses& classes);
+std::shared_ptr<const ImagenetImages> open_imagenet_val(const std::string& path,
+                                                        const ImagenetClasses& classes);
+
+struct UnpackReport {
+  int64_t samples = 0;
+  int64_t resumed = 0;  // of those, there already
+};
+
+// Writes out/WNID/NAME for each image. Files that are there in the right size are kept, so a call
+// that was stopped goes on; a file under its final name is whole.
+UnpackReport unpack_images(const ImagenetImages& images, const std::string& out, int64_t threads,
+                           const std::function<void(int64_t done, int64_t total)>& progress = {});
+
+struct ImagenetOptions {
+  std::string train, val, devkit;  // archives
+  std::string out;                 // gets train and val, and classes.txt
+  std::string to = "folder";       // or "wds", "packed"
+  PackOptions pack;                // of wds and packed; out and to are set here
+};
+
+struct ImagenetReport {
+  int64_t classes = 0;
+  int64_t train = 0, val = 0;  // images
+  int64_t resumed = 0;         // of those, there already
+};
+
+// All of the above. wds: the training images are shuffled (seed 0 unless given), as readers in
+// order want it. Resumable by the same call.
+ImagenetReport prepare_imagenet(const ImagenetOptions& options);
+
+}  // namespace fovea::data

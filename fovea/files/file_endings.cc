@@ -1,0 +1,24 @@
+#include "fovea/files/file_endings.h"
+
+namespace fovea {
+
+std::string lower_ending(std::string_view name) {
+  const size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos) return {};
+  std::string ending(name.substr(dot));
+  for (char& c : ending) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return ending;
+}
+
+bool is_image_name(std::string_view name) {
+  const std::string ending = lower_ending(name);
+  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+}
+
+bool is_nifti_name(std::string_view path) {
+  const std::string ending = lower_ending(path);
+  return ending == ".nii" ||
+         (ending == ".gz" && lower_ending(path.substr(0, path.size() - 3)) == ".nii");
+}
+
+}  // namespace fovea

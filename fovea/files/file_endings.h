@@ -1,0 +1,20 @@
+// Names of files: as they may stand in messages, and what their endings say.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "fovea/core/printable.h"
+
+namespace fovea {
+
+// The ending, from the last dot on, in lower case; empty where there is no dot.
+std::string lower_ending(std::string_view name);
+
+// Ends with .jpg, .jpeg or .png, in any case.
+bool is_image_name(std::string_view name);
+
+// Ends with .nii or .nii.gz, in any case.
+bool is_nifti_name(std::string_view path);
+
+}  // namespace fovea
