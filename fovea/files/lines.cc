@@ -9,12 +9,12 @@
 namespace fovea {
 namespace {
 
-constexpr size_t kBlockBytes = size_t{1} << 16;
+constexpr size_t kReadBytes = size_t{1} << 16;
 
 }  // namespace
 
 LineReader::LineReader(std::string path, uint64_t max_line_bytes)
-    : file_(std::move(path)), max_line_bytes_(max_line_bytes), block_(kBlockBytes) {}
+    : file_(std::move(path)), max_line_bytes_(max_line_bytes), block_(kReadBytes) {}
 
 bool LineReader::next(std::string& line) {
   line.clear();

@@ -11,7 +11,7 @@
 namespace fovea::data {
 namespace {
 
-using Block = std::array<uint8_t, kTarBlock>;
+using TarBlock = std::array<uint8_t, kTarBlock>;
 
 constexpr uint64_t kMaxNameBytes = 1 << 16;
 constexpr uint64_t kMaxPaxBytes = 1 << 20;
@@ -199,7 +199,7 @@ std::optional<TarEntry> TarReader::next() {
     if (source_.size() - header < kTarBlock) {
       fail_at(header, "the archive has no end: it is truncated; fetch or write it again");
     }
-    Block block;
+    TarBlock block;
     source_.read(header, block);
     if (is_zero(block)) {
       is_done_ = true;

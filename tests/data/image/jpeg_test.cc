@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using testing::message_of;
 
 // Writes height and width into the frame header.
-std::vector<uint8_t> with_size(std::vector<uint8_t> bytes, uint16_t height, uint16_t width) {
+std::vector<uint8_t> jpeg_with_size(std::vector<uint8_t> bytes, uint16_t height, uint16_t width) {
   const uint8_t marker[] = {0xFF, 0xC0};
   const auto frame = std::search(bytes.begin(), bytes.end(), std::begin(marker), std::end(marker));
   frame[5] = static_cast<uint8_t>(height >> 8);
@@ -28,12 +28,12 @@ std::vector<uint8_t> with_size(std::vector<uint8_t> bytes, uint16_t height, uint
 }
 
 TEST(JpegTest, RefusesHugeImagesFromTheHeader) {
-  const auto bytes = with_size(golden("file.jpeg_420").bytes, 65000, 65000);
+  const auto bytes = jpeg_with_size(golden("file.jpeg_420").bytes, 65000, 65000);
   Image image;
   EXPECT_THAT(message_of<DataError>([&] { decode_jpeg(bytes, image); }),
               HasSubstr("65000 x 65000 pixels"));
   EXPECT_TRUE(image.pixels.empty());
-  const auto hollow = with_size(golden("file.jpeg_420").bytes, 13000, 13000);
+  const auto hollow = jpeg_with_size(golden("file.jpeg_420").bytes, 13000, 13000);
   EXPECT_THAT(message_of<DataError>([&] { decode_jpeg(hollow, image); }), HasSubstr("truncated"));
   EXPECT_TRUE(image.pixels.empty());
 }
@@ -41,7 +41,7 @@ TEST(JpegTest, RefusesHugeImagesFromTheHeader) {
 TEST(JpegTest, SaysWhatIsDamaged) {
   Image image;
   EXPECT_THAT(message_of<DataError>(
-                  [&] { decode_jpeg(with_size(golden("file.jpeg_420").bytes, 0, 0), image); }),
+                  [&] { decode_jpeg(jpeg_with_size(golden("file.jpeg_420").bytes, 0, 0), image); }),
               HasSubstr("damaged JPEG (Empty JPEG image"));
   const std::vector<uint8_t> only_start = {0xFF, 0xD8, 0xFF, 0xD9};
   EXPECT_THAT(message_of<DataError>([&] { decode_jpeg(only_start, image); }),

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using testing::message_of;
 
 // Writes width and height into the header, with a checksum that is right.
-std::vector<uint8_t> with_size(std::vector<uint8_t> bytes, uint32_t width, uint32_t height) {
+std::vector<uint8_t> png_with_size(std::vector<uint8_t> bytes, uint32_t width, uint32_t height) {
   const auto put = [&](size_t offset, uint32_t value) {
     for (int i = 0; i < 4; ++i) bytes[offset + i] = static_cast<uint8_t>(value >> (24 - 8 * i));
   };
@@ -28,17 +28,17 @@ std::vector<uint8_t> with_size(std::vector<uint8_t> bytes, uint32_t width, uint3
 }
 
 TEST(PngTest, RefusesHugeImagesFromTheHeader) {
-  const auto bytes = with_size(golden("file.png_rgb").bytes, 100000, 100000);
+  const auto bytes = png_with_size(golden("file.png_rgb").bytes, 100000, 100000);
   Image image;
   EXPECT_THAT(message_of<DataError>([&] { decode_image(bytes, "big.png", image); }),
               HasSubstr("big.png: the header announces 100000 x 100000 pixels, more than the"));
   EXPECT_TRUE(image.pixels.empty());
-  EXPECT_THROW(decode_png(with_size(bytes, 0xffffffff, 0xffffffff), image), DataError);
-  EXPECT_THROW(decode_png(with_size(bytes, 0, 5), image), DataError);
+  EXPECT_THROW(decode_png(png_with_size(bytes, 0xffffffff, 0xffffffff), image), DataError);
+  EXPECT_THROW(decode_png(png_with_size(bytes, 0, 5), image), DataError);
 }
 
 TEST(PngTest, RefusesHeadersThatTheFileCannotHold) {
-  const auto bytes = with_size(golden("file.png_rgb").bytes, 10000, 10000);
+  const auto bytes = png_with_size(golden("file.png_rgb").bytes, 10000, 10000);
   Image image;
   EXPECT_THAT(message_of<DataError>([&] { decode_png(bytes, image); }),
               HasSubstr("PNG is truncated"));
