@@ -94,8 +94,8 @@ class Decoders {
   Decoders(const Dataset& files, int64_t threads) : images_(static_cast<size_t>(threads)) {
     for (int64_t i = 0; i < files.size(); ++i) {
       Sample sample;
-      files.read_undecoded(i, sample);
-      files_.push_back(sample.encoded.buffer);
+      files.read(i, sample);
+      files_.push_back(sample.as<EncodedImage>().buffer);
     }
   }
 

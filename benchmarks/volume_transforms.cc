@@ -30,14 +30,14 @@ struct TransformList {
 // Noise on a slope, and a block of foreground in the middle.
 Sample make_sample(int64_t side, int64_t channels, bool has_mask) {
   Sample sample;
-  sample.volume = {channels, {side, side, side}, {1, 1, 1}, {}};
+  sample.become<fovea::data::Volume>() = {channels, {side, side, side}, {1, 1, 1}, {}};
   fovea::RandomStream random(fovea::philox_key(1, "benchmark"), 0);
   const int64_t voxels = side * side * side;
   for (int64_t i = 0; i < channels * voxels; ++i) {
-    sample.volume.values.push_back(random.uniform() + static_cast<float>(i % side) * 0.01f);
+    sample.volume().values.push_back(random.uniform() + static_cast<float>(i % side) * 0.01f);
   }
   if (!has_mask) return sample;
-  sample.mask.size = sample.volume.size;
+  sample.mask.size = sample.volume().size;
   for (int64_t i = 0; i < voxels; ++i) {
     const int64_t z = i / (side * side), x = i % side;
     sample.mask.classes.push_back(z > side / 3 && z < side / 2 && x > side / 3 && x < side / 2);
@@ -50,7 +50,7 @@ std::vector<double> time_steps(const fovea::data::VolumePipeline& pipeline, cons
   using Clock = std::chrono::steady_clock;
   fovea::data::VolumeScratch scratch;
   const auto random_of = [](int64_t i) { return fovea::data::augmentation_stream(1, 0, i); };
-  const auto known = pipeline.output_size(sample.volume.size);
+  const auto known = pipeline.output_size(sample.volume().size);
   const auto size =
       known ? *known
             : fovea::data::size_of(pipeline.run(sample, random_of(0), scratch).values.size);

@@ -4,6 +4,7 @@
 
 #include "fovea/core/parallel_for.h"
 #include "fovea/data/tiles/tiling.h"
+#include "fovea/files/mapped_file.h"
 
 namespace fovea::data {
 namespace {
@@ -15,9 +16,8 @@ constexpr int64_t kSamplesAThread = 64;
 
 VolumeSize Dataset::size_of(int64_t index) const {
   Sample sample;
-  read(index, sample);
-  if (form() == SampleForm::kVolume) return sample.volume.size;
-  return {1, sample.image.height, sample.image.width};
+  read_decoded(*this, index, sample);
+  return sample.size();
 }
 
 std::vector<VolumeSize> Dataset::sizes(int64_t first, int64_t count) const {
@@ -35,15 +35,26 @@ std::vector<VolumeSize> Dataset::sizes(int64_t first, int64_t count) const {
 
 int64_t Dataset::channels_of(int64_t index) const {
   Sample sample;
-  read(index, sample);
-  return form() == SampleForm::kVolume ? sample.volume.channels : sample.image.channels;
+  read_decoded(*this, index, sample);
+  return sample.channels();
 }
 
 void Dataset::read_region(int64_t index, const VolumeRegion& region, Sample& sample) const {
   Sample whole;
   read(index, whole);
-  check_whole(*this, index, whole.volume.size, region);
-  extract_tile(whole, form(), {region.start, region.size, region.size}, sample);
+  check_whole(*this, index, whole.volume().size, region);
+  extract_tile(whole, {region.start, region.size, region.size}, sample);
+}
+
+void read_decoded(const Dataset& dataset, int64_t index, Sample& sample) {
+  const MappedReads reads;
+  dataset.read(index, sample);
+  try {
+    decode(sample);
+  } catch (const DataError& error) {
+    throw DataError(named_message(dataset, index, error));
+  }
+  reads.check([&] { return dataset.describe(index); });
 }
 
 std::string named_message(const Dataset& dataset, int64_t index, const DataError& error) {

@@ -20,7 +20,7 @@ CheckReport check_dataset(const Dataset& dataset, int64_t threads,
     const int64_t last = std::min(report.samples, (block + 1) * kBlock);
     for (int64_t i = block * kBlock; i < last; ++i) {
       try {
-        dataset.read(i, sample);
+        read_decoded(dataset, i, sample);
       } catch (const DataError& error) {
         found.push_back({i, error.what()});
       }

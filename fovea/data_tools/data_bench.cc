@@ -65,15 +65,16 @@ StoredSamples stored_samples(const Dataset& dataset, const DataBenchOptions& opt
     tell(options, fmt::format("reading samples for the limit {}/{}", done, count));
     // Spread over the set: files of one class are alike.
     const int64_t index = done * (dataset.size() / count);
-    dataset.read_in_place(index, sample);
-    const auto& file = sample.encoded.bytes;
-    if (!file.empty()) {
+    dataset.read(index, sample);
+    if (sample.is<EncodedImage>()) {
+      const auto& file = sample.as<EncodedImage>().bytes;
       stored.files.emplace_back(file.begin(), file.end());
       decode_image(file, dataset.describe(index), decoded);  // a damaged one is named here
+      bytes += file.size();
+    } else {
+      const size_t value_bytes = sample.is<Volume>() ? sizeof(float) : sizeof(uint8_t);
+      bytes += static_cast<size_t>(sample.channels() * sample.size().voxels()) * value_bytes;
     }
-    const size_t pixels = sample.stored.pixels.size() + sample.image.pixels.size() +
-                          sample.volume.values.size() * sizeof(float);
-    bytes += file.empty() ? pixels : file.size();
   }
   stored.bytes = static_cast<double>(bytes) / static_cast<double>(done);
   return stored;

@@ -83,11 +83,11 @@ Attention attend_to_sample(const std::shared_ptr<const data::Dataset>& samples,
                                                      : inference.prepare(samples, 0, 1);
   data::Sample sample;
   const bool is_image = samples->form() == data::SampleForm::kImage;
-  if (is_image) samples->read(0, sample);
+  if (is_image) read_decoded(*samples, 0, sample);
   auto one = attend(inference, batch.tensors, noise_level);
   if (one.displayed.defined()) return one;
   one.displayed =
-      is_image ? seen_pixels(inference, sample.image) : displayed_values(batch.tensors.images);
+      is_image ? seen_pixels(inference, sample.image()) : displayed_values(batch.tensors.images);
   return one;
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "fovea/data/image/decode.h"
 #include "fovea/data/order/subset.h"
 
 namespace fovea::inference {
@@ -19,12 +18,9 @@ class EncodedImages : public data::Dataset {
 
   int64_t size() const override { return static_cast<int64_t>(images_.size()); }
   void read(int64_t index, data::Sample& sample) const override {
-    data::decode_image(at(index).bytes, at(index).name, sample.image);
-    sample.label = -1;
-  }
-  void read_undecoded(int64_t index, data::Sample& sample) const override {
-    sample.encoded.bytes = at(index).bytes;
-    if (sample.encoded.bytes.empty()) fail<DataError>("{}: no bytes", at(index).name);
+    auto& encoded = sample.become<data::EncodedImage>();
+    encoded.bytes = at(index).bytes;
+    if (encoded.bytes.empty()) fail<DataError>("{}: no bytes", at(index).name);
     sample.label = -1;
   }
   const std::vector<std::string>& class_names() const override { return no_names_; }

@@ -21,9 +21,9 @@ train::SegmentationConfig task_of(const train::Inference& inference) {
   return found != nullptr ? *found : train::SegmentationConfig();
 }
 
-std::vector<int64_t> sides_of(const data::Sample& sample, data::SampleForm form) {
-  if (form == data::SampleForm::kImage) return {sample.image.height, sample.image.width};
-  const auto size = sample.volume.size;
+std::vector<int64_t> sides_of(const data::Sample& sample) {
+  const auto size = sample.size();
+  if (sample.is<data::Image>()) return {size.height, size.width};
   return {size.depth, size.height, size.width};
 }
 
@@ -85,8 +85,8 @@ Mask mask_of(const OpenInput& input, const train::Inference& inference) {
     const auto tiles = inference.takes_slices()
                            ? inference.cut(samples, /*whole_slices=*/!gives_patches)
                            : nullptr;
-    samples->read(0, mask.sample);
-    mask.sides = sides_of(mask.sample, samples->form());
+    read_decoded(*samples, 0, mask.sample);
+    mask.sides = sides_of(mask.sample);
     const OpenInput alone{.samples = samples, .name = input.name};
     mask.classes = tiles ? mask_of_tiles(inference, tiles, input.name)
                          : whole_mask(inference, alone, mask.sides);

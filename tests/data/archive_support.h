@@ -37,8 +37,9 @@ inline MemorySource memory(const std::string& bytes) { return {"x.tar", to_bytes
 // The image file of a sample as the data set stores it.
 inline std::vector<uint8_t> stored_bytes(const Dataset& dataset, int64_t index) {
   Sample sample;
-  dataset.read_undecoded(index, sample);
-  return {sample.encoded.bytes.begin(), sample.encoded.bytes.end()};
+  dataset.read(index, sample);
+  const auto& bytes = sample.as<EncodedImage>().bytes;
+  return {bytes.begin(), bytes.end()};
 }
 
 // Writes the checksum of a tar header that a test has changed.

@@ -18,10 +18,10 @@ SampleTransforms transforms_for(const Dataset& dataset, bool has_volumes) {
   if (has_volumes) {
     const bool is_image = dataset.form() == SampleForm::kImage;
     Sample sample;
-    if (!is_image) dataset.read(0, sample);
+    if (!is_image) read_decoded(dataset, 0, sample);
     return std::make_shared<const VolumePipeline>(
         std::vector<VolumeTransformConfig>{{RandFlipConfig{.prob = 0.5, .per_axis = true}}},
-        is_image ? 3 : sample.volume.channels);
+        is_image ? 3 : sample.volume().channels);
   }
   return std::make_shared<const TransformPipeline>(
       std::vector<TransformConfig>{

@@ -69,9 +69,9 @@ std::string samples_of(const Dataset& dataset) {
   std::string all;
   Sample sample;
   for (int64_t i = 0; i < dataset.size(); ++i) {
-    dataset.read(i, sample);
-    all += as_text(sample.image.pixels) + as_text(sample.volume.values) +
-           std::to_string(sample.label) + ";";
+    read_decoded(dataset, i, sample);
+    all += sample.is<Volume>() ? as_text(sample.volume().values) : as_text(sample.image().pixels);
+    all += std::to_string(sample.label) + ";";
   }
   return all;
 }

@@ -182,7 +182,7 @@ TEST(LoaderMixingTest, RepeatsAreAugmentedAnewAndSeenByAllRanks) {
       Sample sample;
       dataset->read(index, sample);
       std::vector<float> expected(kPixels);
-      pipeline->apply(sample.image, repeated_augmentation_stream(3, 0, index, repeat),
+      pipeline->apply(sample.image(), repeated_augmentation_stream(3, 0, index, repeat),
                       std::span<float>(expected), scratch);
       const auto found = row_of(batch.images, 6, row);
       EXPECT_TRUE(std::equal(found.begin(), found.end(), expected.begin()));
@@ -203,7 +203,7 @@ class Scenes : public FakeDataset {
   void read(int64_t index, Sample& sample) const override {
     FakeDataset::read(index, sample);
     sample.mask.size = {1, 8, 8};
-    sample.mask.classes.assign(sample.image.pixels.begin(), sample.image.pixels.end());
+    sample.mask.classes.assign(sample.image().pixels.begin(), sample.image().pixels.end());
   }
 };
 
@@ -234,7 +234,7 @@ class Slices : public FakeDataset {
   explicit Slices(int64_t depth) : FakeDataset(4, 8), depth_(depth) {}
   SampleForm form() const override { return SampleForm::kVolume; }
   void read(int64_t index, Sample& sample) const override {
-    sample.volume = {1, {depth_, 8, 8}, {1, 1, 1}, std::vector<float>(depth_ * 64, 0.5f)};
+    sample.become<Volume>() = {1, {depth_, 8, 8}, {1, 1, 1}, std::vector<float>(depth_ * 64, 0.5f)};
     sample.label = index;
   }
 

@@ -237,7 +237,7 @@ class OneOfAnotherSize : public FakeDataset {
   OneOfAnotherSize() : FakeDataset(8, 8) {}
   void read(int64_t index, Sample& sample) const override {
     FakeDataset::read(index, sample);
-    if (index == 5) sample.image = {4, 6, 1, std::vector<uint8_t>(24)};
+    if (index == 5) sample.become<Image>() = {4, 6, 1, std::vector<uint8_t>(24)};
   }
 };
 

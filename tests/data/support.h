@@ -152,9 +152,9 @@ class FakeDataset : public Dataset {
     for (const int64_t broken : broken_) {
       if (index == broken) fail<DataError>("this one is damaged");
     }
-    sample.image = {side_, side_, 1, {}};
+    sample.become<Image>() = {side_, side_, 1, {}};
     for (int64_t i = 0; i < side_ * side_; ++i) {
-      sample.image.pixels.push_back(static_cast<uint8_t>(index * 7 + i));
+      sample.image().pixels.push_back(static_cast<uint8_t>(index * 7 + i));
     }
     sample.label = index % 10;
   }

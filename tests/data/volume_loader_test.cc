@@ -29,19 +29,19 @@ class FakeVolumes : public testing::FakeDataset {
   bool has_masks() const override { return true; }
   void read(int64_t index, Sample& sample) const override {
     const bool is_odd = index == 7;
-    sample.volume.channels = 2;
-    sample.volume.size = {6, is_odd && odd_ == Odd::kSize ? 9 : 8, 7};
-    const int64_t voxels = sample.volume.size.voxels();
-    sample.volume.values.resize(static_cast<size_t>(2 * voxels));
-    sample.mask.size = sample.volume.size;
+    sample.volume().channels = 2;
+    sample.volume().size = {6, is_odd && odd_ == Odd::kSize ? 9 : 8, 7};
+    const int64_t voxels = sample.volume().size.voxels();
+    sample.volume().values.resize(static_cast<size_t>(2 * voxels));
+    sample.mask.size = sample.volume().size;
     sample.mask.classes.resize(static_cast<size_t>(voxels));
     for (int64_t i = 0; i < 2 * voxels; ++i) {
-      sample.volume.values[static_cast<size_t>(i)] = static_cast<float>(index * 1000 + i);
+      sample.volume().values[static_cast<size_t>(i)] = static_cast<float>(index * 1000 + i);
     }
     for (int64_t i = 0; i < voxels; ++i) {
       sample.mask.classes[static_cast<size_t>(i)] = static_cast<int32_t>((index + i) % 3);
     }
-    if (is_odd && odd_ == Odd::kNan) sample.volume.values[5] = std::nanf("");
+    if (is_odd && odd_ == Odd::kNan) sample.volume().values[5] = std::nanf("");
     sample.label = index;
   }
 
@@ -133,7 +133,7 @@ class FakeScenes : public testing::FakeDataset {
   void read(int64_t index, Sample& sample) const override {
     FakeDataset::read(index, sample);
     sample.mask.size = {1, 4, 4};
-    sample.mask.classes.assign(sample.image.pixels.begin(), sample.image.pixels.end());
+    sample.mask.classes.assign(sample.image().pixels.begin(), sample.image().pixels.end());
   }
 };
 

@@ -70,22 +70,21 @@ inline LabelMap golden_mask() {
 // The sample of a volume, with MONAI's mask where the sizes agree.
 inline Sample golden_sample(const std::string& name) {
   Sample sample;
-  sample.volume = golden_volume(name);
-  if (golden_mask().size == sample.volume.size) sample.mask = golden_mask();
+  sample.become<Volume>() = golden_volume(name);
+  if (golden_mask().size == sample.volume().size) sample.mask = golden_mask();
   return sample;
 }
 
 // A sample as an item, and what comes out of it.
 struct VolumeBench {
   explicit VolumeBench(const Sample& given) : sample(given) {
-    item.values = FieldView<float>::dense(sample.volume.values.data(), sample.volume.channels,
-                                          extent_of(sample.volume.size));
+    item.values = FieldView<float>::dense(sample.volume().values.data(), sample.volume().channels,
+                                          extent_of(sample.volume().size));
     if (!sample.mask.classes.empty()) {
       item.classes =
           FieldView<int32_t>::dense(sample.mask.classes.data(), 1, extent_of(sample.mask.size));
     }
-    item.spacing = sample.volume.spacing;
-    item.points = sample.points;
+    item.spacing = sample.volume().spacing;
   }
   VolumeBench(const VolumeBench&) = delete;
 

@@ -41,8 +41,9 @@ class MemoryDataset : public Dataset {
 inline Sample plain_image(int64_t height, int64_t width, int64_t channels, uint8_t value,
                           int64_t label) {
   Sample sample;
-  sample.image = {height, width, channels,
-                  std::vector<uint8_t>(static_cast<size_t>(height * width * channels), value)};
+  sample.become<Image>() = {
+      height, width, channels,
+      std::vector<uint8_t>(static_cast<size_t>(height * width * channels), value)};
   sample.label = label;
   return sample;
 }
@@ -50,10 +51,10 @@ inline Sample plain_image(int64_t height, int64_t width, int64_t channels, uint8
 // Values that are drawn, [C, D, H, W].
 inline Sample drawn_volume(int64_t channels, const VolumeSize& size, uint64_t key) {
   Sample sample;
-  sample.volume = {channels, size, {1, 1, 1}, {}};
+  sample.become<Volume>() = {channels, size, {1, 1, 1}, {}};
   RandomStream random = test_stream(key);
   for (int64_t i = 0; i < channels * size.voxels(); ++i) {
-    sample.volume.values.push_back(random.uniform() * 100.0f);
+    sample.volume().values.push_back(random.uniform() * 100.0f);
   }
   return sample;
 }

@@ -45,8 +45,8 @@ TEST(ClassificationReportTest, SamplesAreSpreadAndMistakesAreTheWorst) {
   ASSERT_EQ(static_cast<int64_t>(file.mistakes.size()), kShownMistakes);
   for (const auto& mistake : file.mistakes) EXPECT_NE(mistake.label, 3);
   data::Sample sample;
-  dataset.read(5, sample);
-  EXPECT_EQ(picture(file.samples[1]).pixels, sample.image.pixels);  // small images as they are
+  read_decoded(dataset, 5, sample);
+  EXPECT_EQ(picture(file.samples[1]).pixels, sample.image().pixels);  // small images as they are
 }
 
 TEST(ClassificationReportTest, LargeImagesAreShownSmall) {

@@ -47,10 +47,10 @@ data::OpenedSection open_found_section(const DataBenchArguments& arguments) {
     if (!name.empty() && name != arguments.section) continue;
     const auto dataset = data::build_dataset(config);
     data::Sample sample;
-    dataset->read(0, sample);
+    read_decoded(*dataset, 0, sample);
     const bool is_volume = dataset->form() == data::SampleForm::kVolume;
     data::InputForm input{.spatial_dims = is_volume ? 3 : 2};
-    if (is_volume) input.in_chans = sample.volume.channels;
+    if (is_volume) input.in_chans = sample.channels();
     auto chosen = config;
     std::visit([&](auto& one) { one.transforms = usual_transforms(dataset->form()); },
                chosen.value);

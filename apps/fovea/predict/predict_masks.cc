@@ -66,15 +66,16 @@ std::vector<std::string> write_masks(const std::string& file, const data::Sample
   fs::create_directories(base.parent_path());
   std::vector<std::string> paths;
   const auto overlay = base.string() + "_overlay.png";
-  if (!sample.volume.values.empty()) {
-    paths.push_back(write_volume_mask(file, sample.volume, mask, base, inference));
-    write_png_file(overlay, planes_of(file, sample.volume, mask, inference));
+  if (sample.is<data::Volume>()) {
+    paths.push_back(write_volume_mask(file, sample.volume(), mask, base, inference));
+    write_png_file(overlay, planes_of(file, sample.volume(), mask, inference));
   } else {
-    data::Image gray{sample.image.height, sample.image.width, 1, {}};
+    const data::Image& image = sample.image();
+    data::Image gray{image.height, image.width, 1, {}};
     for (const auto label : mask.classes) gray.pixels.push_back(static_cast<uint8_t>(label));
     paths.push_back(base.string() + "_mask.png");
     write_png_file(paths.back(), gray);
-    write_png_file(overlay, train::tinted(sample.image, mask));
+    write_png_file(overlay, train::tinted(image, mask));
   }
   paths.push_back(overlay);
   return paths;

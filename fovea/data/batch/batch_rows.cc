@@ -97,12 +97,12 @@ VolumeSize BatchRows::size_of_samples() const {
 
 VolumeSize BatchRows::size_of_first() const {
   Sample sample;
-  dataset_->read(first_, sample);
+  read_decoded(*dataset_, first_, sample);
   if (volumes() != nullptr) {
     VolumeScratch scratch;
     return size_of(volumes()->run(sample, augmentation_stream(0, 0, 0), scratch).values.size);
   }
-  const auto size = images()->output_size(ImageSize{sample.image.height, sample.image.width});
+  const auto size = images()->output_size(ImageView(sample.image()).size());
   if (!size) {
     fail<ConfigError>(
         "the transforms draw another size for each image; images of a batch must have one size: "
@@ -146,16 +146,14 @@ void BatchRows::check_size(const ImageView& image) const {
 void BatchRows::read(int64_t index, BatchScratch& scratch) const {
   const StageScope scope(scratch.transforms.timer(), Stage::kRead);
   Sample& sample = scratch.sample;
-  if (is_size_fixed_) return dataset_->read_in_place(index, sample);
-  sample.encoded.bytes = {};
-  sample.stored = {};
   dataset_->read(index, sample);
+  if (!is_size_fixed_ && sample.is<EncodedImage>()) decode(sample);
 }
 
 void BatchRows::fill_image_patches(Batch& batch, int64_t row, int64_t index, RandomStream random,
                                    BatchScratch& scratch) const {
   read(index, scratch);
-  image_patches_->fill(batch, row, ImageView(scratch.sample.image), random, scratch.transforms,
+  image_patches_->fill(batch, row, view_of(scratch.sample), random, scratch.transforms,
                        scratch.planes);
 }
 
@@ -164,11 +162,11 @@ void BatchRows::fill_image(std::span<T> out, int64_t index, RandomStream random,
                            BatchScratch& scratch) const {
   read(index, scratch);
   const Sample& sample = scratch.sample;
-  if (!sample.encoded.bytes.empty()) {
-    return images()->apply_file(sample.encoded.bytes, random, out, scratch.transforms);
+  if (sample.is<EncodedImage>()) {
+    const auto& file = sample.as<EncodedImage>().bytes;
+    return images()->apply_file(file, random, out, scratch.transforms);
   }
-  const bool is_stored = !sample.stored.pixels.empty();
-  const ImageView image = is_stored ? ImageView(sample.stored) : ImageView(sample.image);
+  const ImageView image = view_of(sample);
   check_size(image);
   images()->apply(image, random, out, scratch.transforms);
 }
@@ -215,7 +213,7 @@ void BatchRows::fill(Batch& batch, int64_t row, int64_t index, RandomStream rand
   if (volumes() != nullptr) {
     {
       const StageScope scope(scratch.transforms.timer(), Stage::kRead);
-      dataset_->read(index, scratch.sample);
+      read_decoded(*dataset_, index, scratch.sample);
     }
     fill_volume(batch, row, random, scratch);
   } else if (image_patches_) {

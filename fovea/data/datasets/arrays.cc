@@ -53,9 +53,9 @@ class ArrayDataset : public Dataset {
     FOVEA_CHECK(index >= 0 && index < size(), "index={}; expected 0 to {}", index, size() - 1);
     const StoredVolume stored = stored_of(set_.images, set_.axes, index);
     if (is_image_) {
-      read_image(stored, sample.image);
+      read_image(stored, sample.become<Image>());
     } else {
-      convert_volume(stored, sample.volume);
+      convert_volume(stored, sample.become<Volume>());
     }
     sample.label = set_.labels.empty() ? -1 : set_.labels[static_cast<size_t>(index)];
     sample.mask.size = {};

@@ -116,7 +116,7 @@ class CifarDataset : public Dataset {
     const File& file = file_of(index);
     const uint8_t* record = file.bytes.data() + (index - file.first) * variant_.record_bytes();
     sample.label = record[variant_.label_bytes - 1];
-    unpack_cifar_planes(record + variant_.label_bytes, sample.image);
+    unpack_cifar_planes(record + variant_.label_bytes, sample.become<Image>());
   }
 
   std::string describe(int64_t index) const override {

@@ -185,7 +185,7 @@ class CifarPythonDataset : public Dataset {
   void read(int64_t index, Sample& sample) const override {
     const PythonBatch& batch = batch_of(index);
     const auto at = static_cast<size_t>(index - batch.first);
-    unpack_cifar_planes(batch.pixels.data() + at * kCifarPixels, sample.image);
+    unpack_cifar_planes(batch.pixels.data() + at * kCifarPixels, sample.become<Image>());
     sample.label = batch.labels[at];
   }
   std::string describe(int64_t index) const override {

@@ -76,7 +76,7 @@ class IdxDataset : public Dataset {
 
   void read(int64_t index, Sample& sample) const override {
     FOVEA_CHECK(index >= 0 && index < size(), "index={}; expected 0 to {}", index, size() - 1);
-    Image& image = sample.image;
+    Image& image = sample.become<Image>();
     image.height = images_.sizes[1];
     image.width = images_.sizes[2];
     image.channels = images_.sizes.size() == 4 ? images_.sizes[3] : 1;

@@ -43,14 +43,20 @@ std::string ImageFilesDataset::describe(int64_t index) const {
 }
 
 void ImageFilesDataset::read(int64_t index, Sample& sample) const {
-  const std::string path = path_of(files_.images, index);
-  load_image(path, printable(path), sample.image);
+  thread_local std::string path;
+  find_path(files_.images, index, path);
+  auto& encoded = sample.become<EncodedImage>();
+  read_image_file(path, encoded.buffer);
+  encoded.bytes = encoded.buffer;
   sample.label = files_.labels[static_cast<size_t>(index)];
   if (has_masks()) read_mask(index, sample);
 }
 
 void ImageFilesDataset::read_mask(int64_t index, Sample& sample) const {
   thread_local Image mask;
+  const auto bytes = sample.as<EncodedImage>().bytes;
+  Image& image = sample.become<Image>();
+  decode_image(bytes, describe(index), image);
   const std::string path = path_of(files_.masks, index);
   const std::string name = printable(path);
   load_image(path, name, mask);
@@ -58,10 +64,9 @@ void ImageFilesDataset::read_mask(int64_t index, Sample& sample) const {
     fail<DataError>("{}: a mask with {} channels; expected a gray PNG with the class of each pixel",
                     name, mask.channels);
   }
-  if (mask.height != sample.image.height || mask.width != sample.image.width) {
+  if (mask.height != image.height || mask.width != image.width) {
     fail<DataError>("{}: a mask of {} x {} pixels for an image of {} x {} ({}); make them equal",
-                    name, mask.width, mask.height, sample.image.width, sample.image.height,
-                    describe(index));
+                    name, mask.width, mask.height, image.width, image.height, describe(index));
   }
   sample.mask.size = {1, mask.height, mask.width};
   sample.mask.classes.resize(mask.pixels.size());
@@ -77,15 +82,6 @@ void ImageFilesDataset::read_mask(int64_t index, Sample& sample) const {
                       value, files_.num_classes - 1, files_.ignored_class);
     }
   }
-}
-
-void ImageFilesDataset::read_undecoded(int64_t index, Sample& sample) const {
-  if (has_masks()) return Dataset::read_undecoded(index, sample);
-  thread_local std::string path;
-  find_path(files_.images, index, path);
-  read_image_file(path, sample.encoded.buffer);
-  sample.encoded.bytes = sample.encoded.buffer;
-  sample.label = files_.labels[static_cast<size_t>(index)];
 }
 
 VolumeSize ImageFilesDataset::size_of(int64_t index) const {

@@ -42,9 +42,8 @@ class ImageFilesDataset : public Dataset {
   bool has_masks() const override { return files_.masks.size() > 0; }
   // Throws DataError: the file cannot be read; a mask of another size, in colour, or with a class
   // that there is not.
-  void read(int64_t index, Sample& sample) const override;
   // Decodes where there are masks, whose size is compared with the image's.
-  void read_undecoded(int64_t index, Sample& sample) const override;
+  void read(int64_t index, Sample& sample) const override;
   const std::vector<std::string>& class_names() const override { return files_.class_names; }
   int64_t num_classes() const override { return files_.num_classes; }
   VolumeSize size_of(int64_t index) const override;
@@ -54,6 +53,7 @@ class ImageFilesDataset : public Dataset {
   // Into `path`, which keeps its memory.
   void find_path(const PathList& paths, int64_t index, std::string& path) const;
   std::string path_of(const PathList& paths, int64_t index) const;
+  // Decodes the image as well.
   void read_mask(int64_t index, Sample& sample) const;
 
   ImageFiles files_;

@@ -141,16 +141,6 @@ void MixDataset::read(int64_t index, Sample& sample) const {
   dataset.read(index, sample);
 }
 
-void MixDataset::read_undecoded(int64_t index, Sample& sample) const {
-  const Dataset& dataset = locate(index);
-  dataset.read_undecoded(index, sample);
-}
-
-void MixDataset::read_in_place(int64_t index, Sample& sample) const {
-  const Dataset& dataset = locate(index);
-  dataset.read_in_place(index, sample);
-}
-
 const std::vector<std::string>& MixDataset::class_names() const {
   for (const MixSet& set : sets_) {
     if (!set.dataset->class_names().empty()) return set.dataset->class_names();

@@ -104,8 +104,6 @@ class MixDataset : public Dataset {
   SampleForm form() const override { return sets_[0].dataset->form(); }
   bool has_masks() const override { return sets_[0].dataset->has_masks(); }
   void read(int64_t index, Sample& sample) const override;
-  void read_undecoded(int64_t index, Sample& sample) const override;
-  void read_in_place(int64_t index, Sample& sample) const override;
   const std::vector<std::string>& class_names() const override;
   int64_t num_classes() const override;
   VolumeSize size_of(int64_t index) const override;

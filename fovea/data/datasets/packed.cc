@@ -90,37 +90,16 @@ class PackedDataset : public Dataset {
       read_chunks(opened, index, {.start = {}, .size = size, .whole = size}, sample);
       return reads.check([&] { return describe(index); });
     }
-    read_undecoded(index, sample);
-    if (!sample.encoded.bytes.empty()) {
-      decode_image(sample.encoded.bytes, describe(index), sample.image);
-      sample.encoded.bytes = {};
-    }
-    reads.check([&] { return describe(index); });
-  }
-
-  void read_undecoded(int64_t index, Sample& sample) const override {
-    read_in_place(index, sample);
-    if (sample.stored.pixels.empty()) return;
-    const StoredImage& stored = sample.stored;
-    sample.image.height = stored.height;
-    sample.image.width = stored.width;
-    sample.image.channels = stored.channels;
-    sample.image.pixels.assign(stored.pixels.begin(), stored.pixels.end());
-    sample.stored = {};
-  }
-
-  void read_in_place(int64_t index, Sample& sample) const override {
     const auto [shard, i] = place_of(index);
     const auto& entry = shard.index.entries[static_cast<size_t>(i)];
     const auto bytes = bytes_of(shard, entry, index);
     sample.label = entry.label;
-    sample.encoded.bytes = {};
-    sample.stored = {};
     if (entry.encoding == PackedEncoding::kFile) {
-      sample.encoded.bytes = bytes;
+      sample.become<EncodedImage>().bytes = bytes;
     } else {
-      sample.stored = {bytes, entry.height, entry.width, entry.channels};
+      sample.become<StoredImage>() = {bytes, entry.height, entry.width, entry.channels};
     }
+    reads.check([&] { return describe(index); });
   }
 
   std::string describe(int64_t index) const override {
@@ -157,7 +136,7 @@ class PackedDataset : public Dataset {
       return checked(opened.shard, opened.entry.offset + chunk.offset, chunk.bytes, chunk.checksum,
                      index);
     };
-    read_packed_region(opened.volume, region, read, name, sample.volume, sample.mask);
+    read_packed_region(opened.volume, region, read, name, sample.become<Volume>(), sample.mask);
     sample.label = opened.entry.label;
     if (manifest_.has_masks != opened.volume.mask_type.has_value()) {
       fail<DataError>("{}: {} mask, against the manifest; pack again", name,

@@ -87,10 +87,11 @@ class VolumeFilesDataset : public Dataset {
   int64_t num_classes() const override { return rule_.num_classes; }
 
   void read(int64_t index, Sample& sample) const override {
-    FirstFile first = read_images(index, nullptr, sample.volume);
+    Volume& volume = sample.become<Volume>();
+    FirstFile first = read_images(index, nullptr, volume);
     if (options_.scales_to_unit_range) {
-      const auto range = ranges_.get(index, [&] { return range_of(sample.volume); });
-      scale_to_unit_range(range, sample.volume);
+      const auto range = ranges_.get(index, [&] { return range_of(volume); });
+      scale_to_unit_range(range, volume);
     }
     read_labels(index, nullptr, first, sample);
   }
@@ -141,14 +142,15 @@ class VolumeFilesDataset : public Dataset {
   }
 
   void read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override {
-    FirstFile first = read_images(index, &region, sample.volume);
+    Volume& volume = sample.become<Volume>();
+    FirstFile first = read_images(index, &region, volume);
     if (options_.scales_to_unit_range) {
       const auto range = ranges_.get(index, [&] {
         Volume whole;
         read_images(index, nullptr, whole);
         return range_of(whole);
       });
-      scale_to_unit_range(range, sample.volume);
+      scale_to_unit_range(range, volume);
     }
     read_labels(index, &region, first, sample);
   }

@@ -86,16 +86,9 @@ class WdsDataset : public Dataset {
   const std::vector<std::string>& class_names() const override { return config_.class_names; }
 
   void read(int64_t index, Sample& sample) const override {
-    thread_local std::vector<uint8_t> bytes;
     std::string_view label;
-    const auto image = read_parts(place_of(index), bytes, label, index);
-    decode_image(image, describe(index), sample.image);
-    sample.label = label_of(label, index);
-  }
-
-  void read_undecoded(int64_t index, Sample& sample) const override {
-    std::string_view label;
-    sample.encoded.bytes = read_parts(place_of(index), sample.encoded.buffer, label, index);
+    auto& encoded = sample.become<EncodedImage>();
+    encoded.bytes = read_parts(place_of(index), encoded.buffer, label, index);
     sample.label = label_of(label, index);
   }
 

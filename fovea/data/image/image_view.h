@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "fovea/data/dataset.h"
+#include "fovea/data/sample.h"
 
 namespace fovea::data {
 
@@ -57,6 +57,11 @@ struct ImageView {
     return view;
   }
 };
+
+// Of a sample made of an Image or of a StoredImage.
+inline ImageView view_of(const Sample& sample) {
+  return sample.is<StoredImage>() ? ImageView(sample.as<StoredImage>()) : ImageView(sample.image());
+}
 
 // Makes `image` hold height x width x channels bytes; keeps its buffer where it is large enough.
 inline void reshape(Image& image, ImageSize size, int64_t channels) {

@@ -37,14 +37,6 @@ void SubsetDataset::read(int64_t index, Sample& sample) const {
   source_->read(in_source(index), sample);
 }
 
-void SubsetDataset::read_undecoded(int64_t index, Sample& sample) const {
-  source_->read_undecoded(in_source(index), sample);
-}
-
-void SubsetDataset::read_in_place(int64_t index, Sample& sample) const {
-  source_->read_in_place(in_source(index), sample);
-}
-
 VolumeSize SubsetDataset::size_of(int64_t index) const {
   return source_->size_of(in_source(index));
 }
@@ -76,16 +68,6 @@ void RelabelledDataset::read(int64_t index, Sample& sample) const {
   relabel(sample);
 }
 
-void RelabelledDataset::read_undecoded(int64_t index, Sample& sample) const {
-  source_->read_undecoded(index, sample);
-  relabel(sample);
-}
-
-void RelabelledDataset::read_in_place(int64_t index, Sample& sample) const {
-  source_->read_in_place(index, sample);
-  relabel(sample);
-}
-
 void RelabelledDataset::read_region(int64_t index, const VolumeRegion& region,
                                     Sample& sample) const {
   source_->read_region(index, region, sample);
@@ -111,7 +93,7 @@ ChannelsDataset::ChannelsDataset(std::shared_ptr<const Dataset> source,
 }
 
 void ChannelsDataset::read(int64_t index, Sample& sample) const {
-  source_->read(index, sample);
+  read_decoded(*source_, index, sample);
   choose(index, sample);
 }
 
@@ -121,8 +103,7 @@ void ChannelsDataset::read_region(int64_t index, const VolumeRegion& region, Sam
 }
 
 void ChannelsDataset::choose(int64_t index, Sample& sample) const {
-  const bool is_volume = form() == SampleForm::kVolume;
-  const int64_t all = is_volume ? sample.volume.channels : sample.image.channels;
+  const int64_t all = sample.channels();
   for (const auto channel : channels_) {
     if (channel < all) continue;
     fail<DataError>(
@@ -130,26 +111,28 @@ void ChannelsDataset::choose(int64_t index, Sample& sample) const {
         describe(index), all, channel + 1);
   }
   const auto kept = static_cast<int64_t>(channels_.size());
-  if (is_volume) {
-    const int64_t voxels = sample.volume.size.voxels();
+  if (sample.is<Volume>()) {
+    Volume& volume = sample.volume();
+    const int64_t voxels = volume.size.voxels();
     std::vector<float> values(static_cast<size_t>(kept * voxels));  // [C, D, H, W]
     for (int64_t c = 0; c < kept; ++c) {
-      std::copy_n(sample.volume.values.begin() + channels_[c] * voxels, voxels,
+      std::copy_n(volume.values.begin() + channels_[c] * voxels, voxels,
                   values.begin() + c * voxels);
     }
-    sample.volume.values = std::move(values);
-    sample.volume.channels = kept;
+    volume.values = std::move(values);
+    volume.channels = kept;
     return;
   }
-  const int64_t count = sample.image.height * sample.image.width;
+  Image& image = sample.image();
+  const int64_t count = image.height * image.width;
   std::vector<uint8_t> pixels(static_cast<size_t>(kept * count));  // [H, W, C]
   for (int64_t i = 0; i < count; ++i) {
     for (int64_t c = 0; c < kept; ++c) {
-      pixels[i * kept + c] = sample.image.pixels[i * all + channels_[c]];
+      pixels[i * kept + c] = image.pixels[i * all + channels_[c]];
     }
   }
-  sample.image.pixels = std::move(pixels);
-  sample.image.channels = kept;
+  image.pixels = std::move(pixels);
+  image.channels = kept;
 }
 
 }  // namespace fovea::data

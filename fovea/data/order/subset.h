@@ -50,8 +50,6 @@ class SubsetDataset : public DatasetView {
 
   int64_t size() const override { return last_ - first_; }
   void read(int64_t index, Sample& sample) const override;
-  void read_undecoded(int64_t index, Sample& sample) const override;
-  void read_in_place(int64_t index, Sample& sample) const override;
   VolumeSize size_of(int64_t index) const override;
   std::vector<VolumeSize> sizes(int64_t first, int64_t count) const override;
   int64_t channels_of(int64_t index) const override;
@@ -80,8 +78,6 @@ class RelabelledDataset : public DatasetView {
         class_names_(std::move(class_names)) {}
 
   void read(int64_t index, Sample& sample) const override;
-  void read_undecoded(int64_t index, Sample& sample) const override;
-  void read_in_place(int64_t index, Sample& sample) const override;
   void read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override;
   const std::vector<std::string>& class_names() const override { return class_names_; }
   int64_t num_classes() const override { return static_cast<int64_t>(class_names_.size()); }

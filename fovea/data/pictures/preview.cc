@@ -18,8 +18,8 @@ std::span<const float> middle_slice(const Volume& volume, int64_t channel) {
 }  // namespace
 
 Image preview_of(const Sample& sample) {
-  if (sample.volume.values.empty()) return sample.image;
-  const Volume& volume = sample.volume;
+  if (sample.is<Image>()) return sample.image();
+  const Volume& volume = sample.volume();
   const int64_t channels = volume.channels == 3 ? 3 : 1;
   float low = std::numeric_limits<float>::infinity(), high = -low;
   for (int64_t c = 0; c < channels; ++c) {

@@ -76,7 +76,7 @@ class TiledDataset::Cache {
     }
     try {
       auto sample = std::make_shared<Sample>();
-      source.read(index, *sample);
+      read_decoded(source, index, *sample);
       promise.set_value(sample);
       return sample;
     } catch (...) {
@@ -144,12 +144,9 @@ void TiledDataset::read(int64_t index, Sample& sample) const {
     return read_by_region(whole_index, tile, sample);
   }
   const auto whole = cache_->get(*source_, whole_index);
-  const VolumeSize size = form() == SampleForm::kVolume
-                              ? whole->volume.size
-                              : VolumeSize{1, whole->image.height, whole->image.width};
-  check_whole(*source_, whole_index, size,
+  check_whole(*source_, whole_index, whole->size(),
               {.start = {}, .size = {}, .whole = sizes_[static_cast<size_t>(whole_index)]});
-  extract_tile(*whole, form(), tile, sample);
+  extract_tile(*whole, tile, sample);
 }
 
 void TiledDataset::read_by_region(int64_t whole, const Tile& tile, Sample& sample) const {
@@ -157,7 +154,7 @@ void TiledDataset::read_by_region(int64_t whole, const Tile& tile, Sample& sampl
   if (!tile.is_padded()) return source_->read_region(whole, region, sample);
   Sample valid;
   source_->read_region(whole, region, valid);
-  extract_tile(valid, form(), {.start = {}, .size = tile.size, .valid = tile.valid}, sample);
+  extract_tile(valid, {.start = {}, .size = tile.size, .valid = tile.valid}, sample);
 }
 
 TileWindows TiledDataset::tile_windows() const {

@@ -22,7 +22,7 @@ enum class TileReading {
 };
 
 // Tiles in the order of the samples, then of the Tiling. Labels and class names are the sample's,
-// masks and points are cut with the pixels. Thread-safe. Of samples with cheap regions a tile is
+// masks are cut with the pixels. Thread-safe. Of samples with cheap regions a tile is
 // read by itself; of others the last `cached_volumes` stay decoded, so that reading tiles in order
 // decodes each sample once.
 class TiledDataset : public Dataset {

@@ -185,11 +185,11 @@ void extract_tile(const LabelMap& labels, const Tile& tile, LabelMap& out) {
   copy_box(tile, labels.size, labels.classes.data(), out.classes.data());
 }
 
-void extract_tile(const Sample& sample, SampleForm form, const Tile& tile, Sample& out) {
-  if (form == SampleForm::kImage) {
-    extract_tile(sample.image, tile, out.image);
+void extract_tile(const Sample& sample, const Tile& tile, Sample& out) {
+  if (sample.is<Image>()) {
+    extract_tile(sample.image(), tile, out.become<Image>());
   } else {
-    extract_tile(sample.volume, tile, out.volume);
+    extract_tile(sample.volume(), tile, out.become<Volume>());
   }
   out.label = sample.label;
   if (sample.mask.classes.empty()) {
@@ -197,10 +197,6 @@ void extract_tile(const Sample& sample, SampleForm form, const Tile& tile, Sampl
     out.mask.classes.clear();
   } else {
     extract_tile(sample.mask, tile, out.mask);
-  }
-  out.points = sample.points;
-  for (Point& point : out.points) {
-    for (size_t axis = 0; axis < 3; ++axis) point[axis] -= static_cast<double>(tile.start[axis]);
   }
 }
 

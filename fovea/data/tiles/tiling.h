@@ -108,8 +108,7 @@ class Tiling {
 void extract_tile(const Image& image, const Tile& tile, Image& out);
 void extract_tile(const Volume& volume, const Tile& tile, Volume& out);
 void extract_tile(const LabelMap& labels, const Tile& tile, LabelMap& out);
-// The pixels or voxels, the mask where there is one, the label; points are moved along and stay in
-// the list where they fall outside.
-void extract_tile(const Sample& sample, SampleForm form, const Tile& tile, Sample& out);
+// The pixels or voxels, the mask where there is one, the label.
+void extract_tile(const Sample& sample, const Tile& tile, Sample& out);
 
 }  // namespace fovea::data

@@ -74,18 +74,4 @@ void apply_geometry(const SampleGeometry& geometry, const LabelMap& in, LabelMap
   }
 }
 
-void apply_geometry(const SampleGeometry& geometry, std::vector<Point>& points) {
-  const AffineMatrix& m = geometry.to_input();
-  const double determinant = m[0] * m[4] - m[1] * m[3];
-  if (determinant == 0) {
-    fail<DataError>("points cannot follow a transform that flattens the image; transform less");
-  }
-  for (Point& point : points) {  // depth, y, x
-    const double x = point[2] + 0.5 - m[2];
-    const double y = point[1] + 0.5 - m[5];
-    point[2] = (m[4] * x - m[1] * y) / determinant - 0.5;
-    point[1] = (m[0] * y - m[3] * x) / determinant - 0.5;
-  }
-}
-
 }  // namespace fovea::data

@@ -1,4 +1,4 @@
-// Where the pixels of a transformed image come from, so that masks and points follow the image.
+// Where the pixels of a transformed image come from, so that masks follow the image.
 #pragma once
 
 #include <vector>
@@ -53,9 +53,5 @@ class SampleGeometry {
 // something outside of the original (padding, mirrored or not, and filled corners). in: [1, H, W]
 // of the original's size; `out` must be another object. Throws DataError: a mask of another size.
 void apply_geometry(const SampleGeometry& geometry, const LabelMap& in, LabelMap& out);
-
-// Moves points to where the image shows them; they may come to lie outside. Depth stays. Throws
-// DataError: a map that cannot be turned around.
-void apply_geometry(const SampleGeometry& geometry, std::vector<Point>& points);
 
 }  // namespace fovea::data

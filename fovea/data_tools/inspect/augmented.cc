@@ -34,28 +34,27 @@ Image undo_normalize(const TransformPipeline& pipeline, const std::vector<float>
 Sample transform_image(const TransformPipeline& pipeline, const Dataset& dataset, int64_t index,
                        RandomStream random) {
   Sample sample;
+  dataset.read(index, sample);
   auto size = pipeline.output_size(std::nullopt);
-  if (size) {
-    dataset.read_undecoded(index, sample);
-  } else {
-    dataset.read(index, sample);
-    size = pipeline.output_size(ImageSize{sample.image.height, sample.image.width});
+  if (!size) {
+    decode(sample);
+    size = pipeline.output_size(view_of(sample).size());
   }
   TransformScratch scratch;
   std::vector<float> values;
   if (!size) {  // the transforms draw it
-    size = pipeline.apply_any_size(ImageView(sample.image), random, values, scratch);
+    size = pipeline.apply_any_size(view_of(sample), random, values, scratch);
   } else {
     values.resize(static_cast<size_t>(pipeline.in_chans() * size->height * size->width));
-    if (sample.encoded.bytes.empty()) {
-      pipeline.apply(sample.image, random, values, scratch);
+    if (sample.is<EncodedImage>()) {
+      pipeline.apply_file(sample.as<EncodedImage>().bytes, random, values, scratch);
     } else {
-      pipeline.apply_file(sample.encoded.bytes, random, values, scratch);
+      pipeline.apply(view_of(sample), random, values, scratch);
     }
   }
   Sample result;
   result.label = sample.label;
-  result.image = undo_normalize(pipeline, values, *size);
+  result.become<Image>() = undo_normalize(pipeline, values, *size);
   if (!sample.mask.classes.empty()) apply_geometry(scratch.geometry, sample.mask, result.mask);
   return result;
 }
@@ -63,18 +62,18 @@ Sample transform_image(const TransformPipeline& pipeline, const Dataset& dataset
 Sample transform_volume(const VolumePipeline& pipeline, const Dataset& dataset, int64_t index,
                         RandomStream random) {
   Sample sample;
-  dataset.read(index, sample);
+  read_decoded(dataset, index, sample);
   VolumeScratch scratch;
   const VolumeItem& item = pipeline.run(sample, random, scratch);
   Sample result;
   result.label = sample.label;
-  result.volume = {item.values.channels, size_of(item.values.size), item.spacing, {}};
-  result.volume.values.resize(
-      static_cast<size_t>(item.values.channels * voxels_of(item.values.size)));
-  copy_voxels(item.values, result.volume.values.data());
+  Volume& volume = result.become<Volume>();
+  volume = {item.values.channels, size_of(item.values.size), item.spacing, {}};
+  volume.values.resize(static_cast<size_t>(item.values.channels * voxels_of(item.values.size)));
+  copy_voxels(item.values, volume.values.data());
   if (item.has_mask()) {
-    result.mask.size = result.volume.size;
-    result.mask.classes.resize(static_cast<size_t>(result.volume.size.voxels()));
+    result.mask.size = volume.size;
+    result.mask.classes.resize(static_cast<size_t>(volume.size.voxels()));
     copy_voxels(item.classes, result.mask.classes.data());
   }
   return result;
@@ -104,12 +103,12 @@ Image color_field_picture(const Volume& volume) {
 }
 
 Image one_picture(const Sample& sample, const AugmentedOptions& options) {
-  const Volume& volume = sample.volume;
-  if (volume.values.empty()) {
-    Image rgb = to_rgb(ImageView(sample.image));
+  if (sample.is<Image>()) {
+    Image rgb = to_rgb(ImageView(sample.image()));
     if (!sample.mask.classes.empty()) tint(sample.mask, rgb);
     return fit(rgb, options.side);
   }
+  const Volume& volume = sample.volume();
   if (volume.size.depth == 1 && volume.channels == 3) {
     Image rgb = color_field_picture(volume);
     if (!sample.mask.classes.empty()) tint(sample.mask, rgb);
@@ -133,7 +132,7 @@ std::vector<Image> augmented_pictures(const Dataset& dataset, const SampleTransf
                                       int64_t index, const AugmentedOptions& options) {
   std::vector<Image> pictures;
   Sample stored;
-  dataset.read(index, stored);
+  read_decoded(dataset, index, stored);
   pictures.push_back(one_picture(stored, options));
   for (int64_t draw = 0; draw < options.draws; ++draw) {
     pictures.push_back(one_picture(transform_sample(dataset, transforms, index,

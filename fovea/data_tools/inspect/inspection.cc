@@ -19,11 +19,11 @@ constexpr int64_t kTreeVolumeSide = 360;
 
 Image stored_picture(const InspectedSet& set, int64_t index) {
   Sample sample;
-  set.dataset->read(index, sample);
-  if (set.dataset->form() == SampleForm::kVolume) {
-    return volume_picture(sample.volume, 0, sample.mask, set.layout, kVolumeSide);
+  read_decoded(*set.dataset, index, sample);
+  if (sample.is<Volume>()) {
+    return volume_picture(sample.volume(), 0, sample.mask, set.layout, kVolumeSide);
   }
-  Image rgb = to_rgb(ImageView(sample.image));
+  Image rgb = to_rgb(ImageView(sample.image()));
   if (!sample.mask.classes.empty()) tint(sample.mask, rgb);
   return fit(rgb, kSampleSide);
 }
@@ -130,7 +130,7 @@ PictureSheet show_augmented(const TransformedSource& source, const InspectionOpt
 
 void add_tree(const Sample& sample, SliceLayout layout, const std::string& name,
               const InspectionOptions& options, PictureSheet& sheet) {
-  const bool is_volume = !sample.volume.values.empty();
+  const bool is_volume = sample.is<Volume>();
   auto tree = tree_picture(sample, *options.tree, layout, is_volume ? kTreeVolumeSide : kTreeSide,
                            options.tree_has_own_range);
   auto note = fmt::format("{} leaves of {} to {} {}", tree.leaves, tree.smallest, tree.largest,
@@ -159,7 +159,7 @@ PictureSheet show_trees(const Inspection& inspection,
       if (source) {
         sample = transformed_sample(dataset, source->transforms.at(set), index, options.seed);
       } else {
-        dataset.read(index, sample);
+        read_decoded(dataset, index, sample);
       }
       add_tree(sample, source ? source->layouts.at(set) : first.layout, name, options, sheet);
     } catch (const DataError& error) {

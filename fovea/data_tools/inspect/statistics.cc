@@ -109,8 +109,8 @@ class StatisticsReader {
       try {
         sample.label = -1;
         sample.mask.classes.clear();
-        dataset_.read(index, sample);
-        if (is_volume_) check_finite(sample.volume);
+        read_decoded(dataset_, index, sample);
+        if (is_volume_) check_finite(sample.volume());
       } catch (const DataError& error) {
         counts.damaged.push_back({index, error.what()});
         continue;
@@ -124,19 +124,18 @@ class StatisticsReader {
   }
 
   void add_sample(size_t place, int64_t index, const Sample& sample, PieceCounts& counts) {
-    const VolumeSize size =
-        is_volume_ ? sample.volume.size : VolumeSize{1, sample.image.height, sample.image.width};
-    const int64_t channels = is_volume_ ? sample.volume.channels : sample.image.channels;
+    const VolumeSize size = sample.size();
+    const int64_t channels = sample.channels();
     ++counts.sizes[extent_of(size)];
     ++counts.channels[channels];
     uint64_t hash = 0;
     if (is_volume_) {
-      ++counts.spacings[sample.volume.spacing];
-      volumes_[place] = moments_of(sample.volume);
-      hash = hash_of(sample.volume.values, channels, size);
+      ++counts.spacings[sample.volume().spacing];
+      volumes_[place] = moments_of(sample.volume());
+      hash = hash_of(sample.volume().values, channels, size);
     } else {
-      counts.sums.add(ImageView(sample.image), options_.channels == 1);
-      hash = hash_of(sample.image.pixels, channels, size);
+      counts.sums.add(ImageView(sample.image()), options_.channels == 1);
+      hash = hash_of(sample.image().pixels, channels, size);
     }
     if (dataset_.has_masks()) counts.add_mask(sample.mask);
     records_[place] = SampleRecord{hash, index, sample.label};

@@ -38,12 +38,12 @@ TreePicture tree_picture(const Sample& sample, const AdaptivePatchingConfig& con
   TreePicture result;
   PatchSequence sequence;
   PatchingScratch scratch;
-  const Volume& volume = sample.volume;
-  if (volume.values.empty()) {
-    AdaptivePatcher(config).patch(ImageView(sample.image), nullptr, {}, sequence, scratch);
-    result.picture = fit(to_rgb(ImageView(sample.image)), side);
+  if (sample.is<Image>()) {
+    AdaptivePatcher(config).patch(ImageView(sample.image()), nullptr, {}, sequence, scratch);
+    result.picture = fit(to_rgb(ImageView(sample.image())), side);
     draw_leaves(sequence.trees[0], {}, kTreeColor, result.picture);
   } else {
+    const Volume& volume = sample.volume();
     const auto voxels = static_cast<size_t>(volume.size.voxels());
     result.window = gray_window(std::span(volume.values).first(voxels));
     AdaptivePatchingConfig ranged = config;

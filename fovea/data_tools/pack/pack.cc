@@ -153,7 +153,7 @@ void encode_volume(const Dataset& dataset, int64_t index, const PackOptions& opt
   Sample sample;  // a volume is large: no thread keeps one
   out.name = dataset.describe(index);
   dataset.read(index, sample);
-  out.bytes = encode_packed_volume(sample.volume, sample.mask, options.volumes);
+  out.bytes = encode_packed_volume(sample.volume(), sample.mask, options.volumes);
   if (out.bytes.size() > std::numeric_limits<uint32_t>::max()) {
     fail<DataError>("{}: {} bytes; expected less than 4 GiB a sample: cut it into several",
                     out.name, out.bytes.size());
@@ -162,8 +162,8 @@ void encode_volume(const Dataset& dataset, int64_t index, const PackOptions& opt
                                                out.bytes.size(), out.name);
   out.entry = {.bytes = static_cast<uint32_t>(out.bytes.size()),
                .label = packed_label(sample.label, out.name),
-               .height = static_cast<uint32_t>(sample.volume.size.height),
-               .width = static_cast<uint32_t>(sample.volume.size.width),
+               .height = static_cast<uint32_t>(sample.volume().size.height),
+               .width = static_cast<uint32_t>(sample.volume().size.width),
                .channels = 0,
                .encoding = PackedEncoding::kVolume};
   out.sums = {};
@@ -175,15 +175,16 @@ void encode(const Dataset& dataset, int64_t index, const PackOptions& options, P
   thread_local Image small;
   thread_local ResizeScratch scratch;
   out.name = dataset.describe(index);
-  sample.image.pixels.clear();
   const MappedReads reads;
-  dataset.read_undecoded(index, sample);
-  const auto file = sample.encoded.bytes;
-  if (file.empty() && sample.image.pixels.empty()) {
-    fail<DataError>("{}: the file is empty; expected an image", out.name);
+  dataset.read(index, sample);
+  std::span<const uint8_t> file;  // empty: pixels
+  if (sample.is<EncodedImage>()) {
+    file = sample.as<EncodedImage>().bytes;
+    if (file.empty()) fail<DataError>("{}: the file is empty; expected an image", out.name);
+    decode_image(file, out.name, sample.become<Image>());
   }
-  if (!file.empty()) decode_image(file, out.name, sample.image);
-  const Image* image = &sample.image;
+  decode(sample);
+  const Image* image = &sample.image();
   const bool is_shrunk =
       options.max_side > 0 && std::max(image->height, image->width) > options.max_side;
   if (is_shrunk) {

@@ -108,16 +108,11 @@ class TarImages : public ImagenetImages {
   uint64_t file_bytes(int64_t index) const override { return place_of(index).size; }
 
   void read(int64_t index, Sample& sample) const override {
-    read_undecoded(index, sample);
-    decode_image(sample.encoded.bytes, describe(index), sample.image);
-    sample.encoded.bytes = {};
-  }
-
-  void read_undecoded(int64_t index, Sample& sample) const override {
     const auto& place = place_of(index);
-    sample.encoded.buffer.resize(place.size);
-    file_.read(place.offset, sample.encoded.buffer);
-    sample.encoded.bytes = sample.encoded.buffer;
+    auto& encoded = sample.become<EncodedImage>();
+    encoded.buffer.resize(place.size);
+    file_.read(place.offset, encoded.buffer);
+    encoded.bytes = encoded.buffer;
     sample.label = place.label;
   }
 
@@ -342,9 +337,9 @@ UnpackReport unpack_images(const ImagenetImages& images, const std::string& out,
         is_kept[static_cast<size_t>(i)] = 1;
         return;
       }
-      images.read_undecoded(first + i, sample);
+      images.read(first + i, sample);
       fs::create_directories(path.parent_path());
-      write_whole(path, sample.encoded.bytes);
+      write_whole(path, sample.as<EncodedImage>().bytes);
     });
     report.resumed += std::accumulate(is_kept.begin(), is_kept.end(), int64_t{0});
     if (progress) progress(first + count, images.size());

@@ -34,7 +34,7 @@ std::string small_png(data::Image image) {
 std::string sample_picture(const data::Dataset& dataset, int64_t index) {
   data::Sample sample;
   try {
-    dataset.read(index, sample);
+    read_decoded(dataset, index, sample);
   } catch (const DataError& error) {  // it went away since it was evaluated
     log_warning(fmt::format("no picture in the report: {}", error.what()));
     return {};

@@ -27,8 +27,9 @@ class LabelDataset : public data::DatasetView {
                 index);
     const auto row = static_cast<size_t>(index);
     if (!features_->missing[row].empty()) throw DataError(features_->missing[row]);
-    sample.image.height = sample.image.width = sample.image.channels = 1;
-    sample.image.pixels.assign(1, 0);
+    data::Image& image = sample.become<data::Image>();
+    image.height = image.width = image.channels = 1;
+    image.pixels.assign(1, 0);
     sample.label = features_->labels[row];
   }
 

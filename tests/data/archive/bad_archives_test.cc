@@ -238,8 +238,8 @@ class CutWhileRead : public DatasetView {
  public:
   CutWhileRead(std::shared_ptr<const Dataset> source, std::string path)
       : DatasetView(std::move(source)), path_(std::move(path)) {}
-  void read_undecoded(int64_t index, Sample& sample) const override {
-    source_->read_undecoded(index, sample);
+  void read(int64_t index, Sample& sample) const override {
+    source_->read(index, sample);
     if (index == 3) fs::resize_file(path_, 4096);
   }
 

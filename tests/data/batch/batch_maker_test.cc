@@ -51,9 +51,9 @@ TEST(BatchMakerTest, UndecodedFilesGiveTheSameBatches) {
   for (size_t row = 0; row < 10; ++row) {
     const int64_t index = batch.indices[row];
     Sample sample;
-    dataset->read(index, sample);
+    read_decoded(*dataset, index, sample);
     const ImageView view = pipeline->apply_to_pixels(
-        sample.image, augmentation_stream(options.seed, 0, index), transforms);
+        sample.image(), augmentation_stream(options.seed, 0, index), transforms);
     EXPECT_EQ(batch.labels[row], sample.label);
     const auto pixels = testing::pixels_of(view);
     for (size_t i = 0; i < pixels.size(); ++i) {

@@ -30,9 +30,9 @@ class MixedSizes : public Dataset {
   bool has_masks() const override { return has_masks_; }
   void read(int64_t index, Sample& sample) const override {
     if (index == broken_) fail<DataError>("this one is damaged");
-    sample.image = {8 + index % 5 * 3, 6 + index % 7 * 4, 1, {}};
-    for (int64_t i = 0; i < sample.image.height * sample.image.width; ++i) {
-      sample.image.pixels.push_back(static_cast<uint8_t>(index * 7 + i * 3));
+    sample.become<Image>() = {8 + index % 5 * 3, 6 + index % 7 * 4, 1, {}};
+    for (int64_t i = 0; i < sample.image().height * sample.image().width; ++i) {
+      sample.image().pixels.push_back(static_cast<uint8_t>(index * 7 + i * 3));
     }
     sample.label = index % 3;
   }
@@ -91,7 +91,7 @@ TEST(ImagePatchRowsTest, PatchesAreThoseOfTheTransformedImage) {
     std::vector<float> pixels;
     TransformScratch scratch;
     const auto size = pipeline->apply_any_size(
-        ImageView(sample.image), augmentation_stream(42, 0, batch.indices[row]), pixels, scratch);
+        ImageView(sample.image()), augmentation_stream(42, 0, batch.indices[row]), pixels, scratch);
     const auto found = packed_row(batch, row);
     ASSERT_EQ((ImageSize{found.rows * kSidePatch, found.columns * kSidePatch}), size);
     EXPECT_EQ(batch.labels[row], sample.label);

@@ -32,17 +32,21 @@ class EdgeDataset : public Dataset {
   bool has_masks() const override { return has_masks_; }
   void read(int64_t index, Sample& sample) const override {
     const VolumeSize size{form_ == SampleForm::kVolume ? 16 : 1, kPatchedSide, kPatchedSide};
-    sample.image = {kPatchedSide, kPatchedSide, 1, {}};
-    sample.volume = {.channels = 1, .size = size, .values = {}};
+    Image image{kPatchedSide, kPatchedSide, 1, {}};
+    Volume volume{.channels = 1, .size = size, .values = {}};
     sample.mask = {size, {}};
     for (int64_t i = 0; i < size.voxels(); ++i) {
       const int64_t x = i % kPatchedSide, y = i / kPatchedSide % kPatchedSide;
       const bool is_inside = x > 3 + index && y > 5 + index && y < 25;
-      sample.image.pixels.push_back(is_inside ? 220 : static_cast<uint8_t>(20 + x / 4));
-      sample.volume.values.push_back(is_inside ? 0.9f : 0.1f);
+      image.pixels.push_back(is_inside ? 220 : static_cast<uint8_t>(20 + x / 4));
+      volume.values.push_back(is_inside ? 0.9f : 0.1f);
       sample.mask.classes.push_back(is_inside ? 1 : 0);
     }
-    sample.image.pixels.resize(kPatchedSide * kPatchedSide);
+    if (form_ == SampleForm::kImage) {
+      sample.become<Image>() = std::move(image);
+    } else {
+      sample.become<Volume>() = std::move(volume);
+    }
     sample.label = index % 2;
   }
   const std::vector<std::string>& class_names() const override { return class_names_; }

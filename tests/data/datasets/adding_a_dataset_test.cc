@@ -72,7 +72,7 @@ class ListDataset : public Dataset {
   int64_t size() const override { return static_cast<int64_t>(entries_.size()); }
   void read(int64_t index, Sample& sample) const override {
     const auto& entry = entries_.at(static_cast<size_t>(index));
-    load_image(entry.path, entry.path, sample.image);
+    load_image(entry.path, entry.path, sample.become<Image>());
     sample.label = entry.label;
   }
   const std::vector<std::string>& class_names() const override { return class_names_; }
@@ -109,10 +109,10 @@ TEST(AddingADatasetTest, ReadsTheImagesOfAList) {
   const auto dataset = build_list_dataset({.path = path, .num_classes = 2});
   ASSERT_EQ(dataset->size(), 2);
   Sample sample;
-  dataset->read(0, sample);
+  read_decoded(*dataset, 0, sample);
   EXPECT_EQ(sample.label, 1);
-  EXPECT_EQ(sample.image.height, 28);
-  EXPECT_EQ(sample.image.channels, 1);
+  EXPECT_EQ(sample.image().height, 28);
+  EXPECT_EQ(sample.image().channels, 1);
   EXPECT_EQ(dataset->describe(1), image("tshirt.png"));
 }
 

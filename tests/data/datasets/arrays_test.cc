@@ -36,10 +36,10 @@ TEST_F(ArraysTest, MedMnistImages) {
     const auto half = static_cast<ptrdiff_t>(pixels.size() / 2);
     Sample sample;
     dataset->read(1, sample);
-    EXPECT_EQ(sample.image.height, 28);
-    EXPECT_EQ(sample.image.width, 28);
-    EXPECT_EQ(sample.image.channels, name == "gray" ? 1 : 3);
-    EXPECT_EQ(sample.image.pixels, std::vector<uint8_t>(pixels.begin() + half, pixels.end()));
+    EXPECT_EQ(sample.image().height, 28);
+    EXPECT_EQ(sample.image().width, 28);
+    EXPECT_EQ(sample.image().channels, name == "gray" ? 1 : 3);
+    EXPECT_EQ(sample.image().pixels, std::vector<uint8_t>(pixels.begin() + half, pixels.end()));
     EXPECT_EQ(sample.label, labels[1]);
   }
 }
@@ -50,9 +50,10 @@ TEST_F(ArraysTest, MedMnistVolumes) {
   EXPECT_EQ(dataset->form(), SampleForm::kVolume);
   Sample sample;
   dataset->read(1, sample);
-  EXPECT_EQ(sample.volume.size, (VolumeSize{28, 28, 28}));
+  EXPECT_EQ(sample.volume().size, (VolumeSize{28, 28, 28}));
   const auto pixels = golden_values<uint8_t>("values.medmnist_volume");
-  EXPECT_EQ(sample.volume.values, std::vector<float>(pixels.begin() + 28 * 28 * 28, pixels.end()));
+  EXPECT_EQ(sample.volume().values,
+            std::vector<float>(pixels.begin() + 28 * 28 * 28, pixels.end()));
 }
 
 TEST_F(ArraysTest, NpzOfVolumesWithMasks) {
@@ -61,10 +62,10 @@ TEST_F(ArraysTest, NpzOfVolumesWithMasks) {
   EXPECT_EQ(dataset->num_classes(), 2);
   Sample sample;
   dataset->read(1, sample);
-  EXPECT_EQ(sample.volume.channels, 2);
-  EXPECT_EQ(sample.volume.size, (VolumeSize{3, 4, 5}));
+  EXPECT_EQ(sample.volume().channels, 2);
+  EXPECT_EQ(sample.volume().size, (VolumeSize{3, 4, 5}));
   const auto values = golden_values<float>("values.npz");
-  EXPECT_EQ(sample.volume.values, std::vector<float>(values.begin() + 120, values.end()));
+  EXPECT_EQ(sample.volume().values, std::vector<float>(values.begin() + 120, values.end()));
   EXPECT_EQ(sample.label, 0);
   config = {.path = write("deflated"), .masks = "masks", .num_classes = 3};
   dataset = build_dataset({config});

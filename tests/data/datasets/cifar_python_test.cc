@@ -39,7 +39,7 @@ TEST(CifarPythonTest, ReadsThePublishersArchive) {
     Sample sample;
     for (int64_t i = 0; i < 12; ++i) {
       i < 10 ? train->read(i, sample) : test->read(i - 10, sample);
-      EXPECT_EQ(sample.image.pixels, pixels_of(i)) << i;
+      EXPECT_EQ(sample.image().pixels, pixels_of(i)) << i;
       EXPECT_EQ(sample.label, labels[i]);
     }
     EXPECT_THAT(train->describe(3), HasSubstr("data_batch_2[1]"));
@@ -56,7 +56,7 @@ TEST(CifarPythonTest, ReadsCifar100FineAndCoarse) {
   EXPECT_EQ(fine->num_classes(), 100);
   fine->read(1, sample);
   EXPECT_EQ(sample.label, 98);
-  EXPECT_EQ(sample.image.pixels, pixels_of(1));
+  EXPECT_EQ(sample.image().pixels, pixels_of(1));
   const auto coarse = build_dataset({CifarPythonConfig{.path = path, .labels = "coarse"}});
   EXPECT_EQ(coarse->class_names()[19], "coarse19");
   coarse->read(1, sample);

@@ -50,11 +50,11 @@ TEST(CifarTest, ReadsTheTrainingFilesOfCifar10InOrder) {
   Sample sample;
   train->read(1, sample);
   EXPECT_EQ(sample.label, 9);
-  EXPECT_EQ(sample.image.height, 32);
-  EXPECT_EQ(sample.image.width, 32);
-  EXPECT_EQ(sample.image.channels, 3);
+  EXPECT_EQ(sample.image().height, 32);
+  EXPECT_EQ(sample.image().width, 32);
+  EXPECT_EQ(sample.image().channels, 3);
   EXPECT_EQ(
-      std::vector<uint8_t>(sample.image.pixels.begin() + 15, sample.image.pixels.begin() + 21),
+      std::vector<uint8_t>(sample.image().pixels.begin() + 15, sample.image().pixels.begin() + 21),
       (std::vector<uint8_t>{5, 100, 200, 6, 100, 200}));
   train->read(2, sample);
   EXPECT_EQ(sample.label, 0);
@@ -75,7 +75,7 @@ TEST(CifarTest, ReadsFineLabelsOfCifar100InItsArchiveFolder) {
   Sample sample;
   dataset->read(1, sample);
   EXPECT_EQ(sample.label, 42);
-  EXPECT_EQ(sample.image.pixels[2], 200);
+  EXPECT_EQ(sample.image().pixels[2], 200);
 }
 
 TEST(CifarTest, BadInputIsNamed) {

@@ -139,9 +139,9 @@ TEST_F(FileListTest, ReadsNumbersAndNames) {
   EXPECT_EQ(dataset->num_classes(), 3);
   EXPECT_TRUE(dataset->class_names().empty());
   Sample sample;
-  dataset->read(0, sample);
+  read_decoded(*dataset, 0, sample);
   EXPECT_EQ(sample.label, 2);
-  EXPECT_EQ(sample.image.pixels, golden("decoded.jpeg_420").bytes);
+  EXPECT_EQ(sample.image().pixels, golden("decoded.jpeg_420").bytes);
   EXPECT_EQ(dataset->describe(1), dir_.path() + "/img/b.png");
   const auto named = build_file_list_dataset(
       {.path = list("{\"path\": \"a.jpg\", \"label\": \"dog\"}\n{\"path\": \"b.png\", \"label\": "
@@ -149,13 +149,13 @@ TEST_F(FileListTest, ReadsNumbersAndNames) {
                     "list.jsonl"),
        .root = dir_.path() + "/img"});
   EXPECT_THAT(named->class_names(), ElementsAre("cat", "dog"));
-  named->read(1, sample);
+  read_decoded(*named, 1, sample);
   EXPECT_EQ(sample.label, 0);
-  EXPECT_EQ(sample.image.pixels, golden("decoded.png_gray").bytes);
+  EXPECT_EQ(sample.image().pixels, golden("decoded.png_gray").bytes);
   const auto given = build_file_list_dataset(
       {.path = list("img/a.jpg,dog\nimg/b.png,1\n"), .class_names = {"dog", "cat", "cow"}});
   EXPECT_EQ(given->num_classes(), 3);
-  given->read(0, sample);
+  read_decoded(*given, 0, sample);
   EXPECT_EQ(sample.label, 0);
 }
 
@@ -175,7 +175,7 @@ TEST_F(FileListTest, AHeaderIsNoSample) {
 TEST_F(FileListTest, WithoutLabels) {
   const auto dataset = build_file_list_dataset({.path = list("path\nimg/a.jpg\n")});
   Sample sample;
-  dataset->read(0, sample);
+  read_decoded(*dataset, 0, sample);
   EXPECT_EQ(sample.label, -1);
   EXPECT_EQ(dataset->num_classes(), 0);
 }
@@ -209,17 +209,18 @@ TEST_F(FileListTest, MasksComeWithTheImage) {
       build_file_list_dataset({.path = path, .unique_paths = false, .num_classes = 3});
   EXPECT_TRUE(dataset->has_masks());
   Sample sample;
-  dataset->read(0, sample);
+  read_decoded(*dataset, 0, sample);
   EXPECT_EQ(sample.mask.size, (VolumeSize{1, decoded.height, decoded.width}));
   for (size_t i = 0; i < mask.pixels.size(); ++i) {
     ASSERT_EQ(sample.mask.classes[i], i % 5 == 4 ? -1 : static_cast<int32_t>(i % 3));
   }
-  EXPECT_THAT(message_of([&] { dataset->read(1, sample); }), HasSubstr("a mask with 3 channels"));
+  EXPECT_THAT(message_of([&] { read_decoded(*dataset, 1, sample); }),
+              HasSubstr("a mask with 3 channels"));
   dir_.write("small.png", encode_png(Image{1, 1, 1, {0}}));
-  EXPECT_THAT(message_of([&] { dataset->read(2, sample); }),
+  EXPECT_THAT(message_of([&] { read_decoded(*dataset, 2, sample); }),
               AllOf(HasSubstr("a mask of 1 x 1 pixels"), HasSubstr("img/b.png")));
   const auto few = build_file_list_dataset({.path = path, .unique_paths = false, .num_classes = 2});
-  EXPECT_THAT(message_of([&] { few->read(0, sample); }),
+  EXPECT_THAT(message_of([&] { read_decoded(*few, 0, sample); }),
               HasSubstr("pixel (2, 0) has class 2; expected 0 to 1, or 255"));
 }
 

@@ -43,12 +43,12 @@ TEST_F(FolderTest, ClassesAreFoldersSortedByName) {
   const std::vector<std::string> files = {"jpeg_gray", "png_gray", "jpeg_420"};
   Sample sample;
   for (int64_t i = 0; i < 3; ++i) {
-    dataset->read(i, sample);
+    read_decoded(*dataset, i, sample);
     EXPECT_EQ(sample.label, i == 0 ? 0 : 1);
     EXPECT_EQ(dataset->describe(i), dir_.path() + paths[i]);
-    EXPECT_EQ(sample.image.pixels, golden("decoded." + files[i]).bytes);
+    EXPECT_EQ(sample.image().pixels, golden("decoded." + files[i]).bytes);
   }
-  EXPECT_THROW(dataset->read(3, sample), Error);
+  EXPECT_THROW(read_decoded(*dataset, 3, sample), Error);
 }
 
 // No bytes would stand for an image that needs no decoding: the one of the sample before.
@@ -56,12 +56,12 @@ TEST_F(FolderTest, AnEmptyFileIsNamedAlsoWhereItIsNotDecoded) {
   dir_.write("ant/0.jpg", std::string());
   const auto dataset = build_folder_dataset({.path = dir_.path()});
   Sample sample;
-  dataset->read_undecoded(1, sample);
-  EXPECT_EQ(std::vector<uint8_t>(sample.encoded.bytes.begin(), sample.encoded.bytes.end()),
-            golden("file.jpeg_gray").bytes);
+  dataset->read(1, sample);
+  const auto& bytes = sample.as<EncodedImage>().bytes;
+  EXPECT_EQ(std::vector<uint8_t>(bytes.begin(), bytes.end()), golden("file.jpeg_gray").bytes);
   for (const bool is_decoded : {false, true}) {
     EXPECT_THAT(message_of([&] {
-                  is_decoded ? dataset->read(0, sample) : dataset->read_undecoded(0, sample);
+                  is_decoded ? read_decoded(*dataset, 0, sample) : dataset->read(0, sample);
                 }),
                 HasSubstr("/ant/0.jpg: the file is empty"));
   }
@@ -117,11 +117,11 @@ TEST_F(FolderTest, ValidationIsMatchedWithTheTrainedClassesByName) {
   EXPECT_EQ(dataset->class_names(), learned);
   EXPECT_EQ(dataset->num_classes(), 4);
   Sample sample;
-  dataset->read(0, sample);
+  read_decoded(*dataset, 0, sample);
   EXPECT_EQ(sample.label, 3) << "ant";
-  dataset->read_undecoded(1, sample);
+  dataset->read(1, sample);
   EXPECT_EQ(sample.label, 1) << "zebra";
-  dataset->read_in_place(2, sample);
+  dataset->read(2, sample);
   EXPECT_EQ(sample.label, 1) << "zebra";
   // The sets of a mix, too.
   MixSetConfig set;
@@ -130,7 +130,7 @@ TEST_F(FolderTest, ValidationIsMatchedWithTheTrainedClassesByName) {
   MixConfig mix;
   mix.sets.push_back(set);
   const auto mixed = open_section(config, {mix}, {.class_names = learned}, false).dataset;
-  mixed->read(0, sample);
+  read_decoded(*mixed, 0, sample);
   EXPECT_EQ(sample.label, 3) << "ant";
   EXPECT_THAT(message_of<ConfigError>([&] {
                 open({"ape", "bee", "ant"});
@@ -153,12 +153,12 @@ TEST_F(FolderTest, NamesThatAreNotText) {
   dir_.write("zebra/caf\xe9.png", golden("file.png_gray").bytes);
   const auto dataset = build_folder_dataset({.path = dir_.path()});
   Sample sample;
-  dataset->read(2, sample);
-  EXPECT_EQ(sample.image.channels, 1);
+  read_decoded(*dataset, 2, sample);
+  EXPECT_EQ(sample.image().channels, 1);
   EXPECT_THAT(dataset->describe(2), EndsWith("/zebra/caf\\xe9.png"));
   dir_.write("zebra/bad\x1b\xe9.png", std::string("text"));
   const auto with_bad = build_folder_dataset({.path = dir_.path()});
-  EXPECT_THAT(message_of<DataError>([&] { with_bad->read(2, sample); }),
+  EXPECT_THAT(message_of<DataError>([&] { read_decoded(*with_bad, 2, sample); }),
               AllOf(HasSubstr("/zebra/bad\\x1b\\xe9.png: not an image")));
   dir_.write("caf\xe9/x.png", golden("file.png_gray").bytes);
   EXPECT_THAT(message_of<DataError>([&] { build_folder_dataset({.path = dir_.path()}); }),

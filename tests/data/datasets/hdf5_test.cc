@@ -27,10 +27,10 @@ TEST(Hdf5Test, ReadsVolumesMasksAndImages) {
   EXPECT_EQ(dataset->form(), SampleForm::kVolume);
   Sample sample;
   dataset->read(1, sample);
-  EXPECT_EQ(sample.volume.channels, 2);
-  EXPECT_EQ(sample.volume.size, (VolumeSize{3, 4, 5}));
+  EXPECT_EQ(sample.volume().channels, 2);
+  EXPECT_EQ(sample.volume().size, (VolumeSize{3, 4, 5}));
   const auto values = golden_values<float>("values.npz");
-  EXPECT_EQ(sample.volume.values, std::vector<float>(values.begin() + 120, values.end()));
+  EXPECT_EQ(sample.volume().values, std::vector<float>(values.begin() + 120, values.end()));
   const auto masks = golden_values<int16_t>("masks.npz");
   EXPECT_EQ(sample.mask.classes, std::vector<int32_t>(masks.begin() + 60, masks.end()));
   EXPECT_EQ(sample.label, 0);
@@ -40,7 +40,7 @@ TEST(Hdf5Test, ReadsVolumesMasksAndImages) {
   EXPECT_EQ(images->num_classes(), 2);
   images->read(1, sample);
   const auto pixels = golden_values<uint8_t>("values.medmnist_color");
-  EXPECT_EQ(sample.image.pixels, std::vector<uint8_t>(pixels.begin() + 2352, pixels.end()));
+  EXPECT_EQ(sample.image().pixels, std::vector<uint8_t>(pixels.begin() + 2352, pixels.end()));
   EXPECT_EQ(sample.label, 0);
 }
 
@@ -53,12 +53,12 @@ TEST(Hdf5Test, RegionsOfVolumes) {
   Sample whole, part, expected;
   dataset->read(1, whole);
   const VolumeSize size = dataset->size_of(1);
-  EXPECT_EQ(size, whole.volume.size);
-  EXPECT_EQ(dataset->channels_of(1), whole.volume.channels);
+  EXPECT_EQ(size, whole.volume().size);
+  EXPECT_EQ(dataset->channels_of(1), whole.volume().channels);
   const VolumeRegion region{.start = {1, 0, 1}, .size = {1, 2, 2}, .whole = size};
   dataset->read_region(1, region, part);
-  extract_tile(whole, SampleForm::kVolume, {region.start, region.size, region.size}, expected);
-  EXPECT_EQ(part.volume.values, expected.volume.values);
+  extract_tile(whole, {region.start, region.size, region.size}, expected);
+  EXPECT_EQ(part.volume().values, expected.volume().values);
   EXPECT_EQ(part.mask.classes, expected.mask.classes);
 }
 
@@ -84,7 +84,7 @@ TEST(Hdf5Test, FlippedBitsUnderFletchersSumsAreSeen) {
   ASSERT_NE(first, bytes.end());
   Sample sample;
   build_dataset({Hdf5Config{.path = dir.write("a.h5", bytes)}})->read(0, sample);
-  EXPECT_EQ(sample.volume.size, (VolumeSize{1, 4, 6}));
+  EXPECT_EQ(sample.volume().size, (VolumeSize{1, 4, 6}));
   for (int bit = 0; bit < 96 * 8; bit += 5) {
     first[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
     const auto path = dir.write("a.h5", bytes);

@@ -44,10 +44,10 @@ TEST(IdxTest, ReadsAFolderPlainAndCompressed) {
     Sample sample;
     dataset->read(2, sample);
     EXPECT_EQ(sample.label, 2);
-    EXPECT_EQ(sample.image.height, 2);
-    EXPECT_EQ(sample.image.width, 3);
-    EXPECT_EQ(sample.image.channels, 1);
-    EXPECT_EQ(sample.image.pixels, (std::vector<uint8_t>{12, 13, 14, 15, 16, 17}));
+    EXPECT_EQ(sample.image().height, 2);
+    EXPECT_EQ(sample.image().width, 3);
+    EXPECT_EQ(sample.image().channels, 1);
+    EXPECT_EQ(sample.image().pixels, (std::vector<uint8_t>{12, 13, 14, 15, 16, 17}));
   }
   EXPECT_EQ(test->describe(2), "t10k-images-idx3-ubyte.gz[2]");
 }
@@ -60,8 +60,8 @@ TEST(IdxTest, ReadsChannelsAndImagesWithoutLabels) {
   Sample sample;
   dataset->read(1, sample);
   EXPECT_EQ(sample.label, -1);
-  EXPECT_EQ(sample.image.channels, 3);
-  EXPECT_EQ(sample.image.pixels.front(), 12);
+  EXPECT_EQ(sample.image().channels, 3);
+  EXPECT_EQ(sample.image().pixels.front(), 12);
   EXPECT_THROW(dataset->read(2, sample), Error);
 }
 
@@ -176,7 +176,7 @@ TEST(IdxTest, ReadsFashionMnist) {
   for (int64_t i = 0; i < dataset->size(); ++i) {
     dataset->read(i, sample);
     ++counts[sample.label];
-    for (const uint8_t pixel : sample.image.pixels) sum += pixel;
+    for (const uint8_t pixel : sample.image().pixels) sum += pixel;
   }
   EXPECT_EQ(counts, std::vector<int64_t>(10, 1000));
   EXPECT_NEAR(sum / (10000.0 * 784 * 255), 0.2868, 0.0005);

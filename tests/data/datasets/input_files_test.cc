@@ -35,8 +35,8 @@ TEST(InputFilesTest, ImagesAreNamedByTheirPaths) {
   ASSERT_EQ(files->size(), 2);
   EXPECT_EQ(files->form(), SampleForm::kImage);
   Sample sample;
-  files->read(1, sample);
-  EXPECT_EQ(sample.image.pixels, (std::vector<uint8_t>{3, 200}));
+  read_decoded(*files, 1, sample);
+  EXPECT_EQ(sample.image().pixels, (std::vector<uint8_t>{3, 200}));
   EXPECT_EQ(sample.label, -1);
   EXPECT_THAT(files->describe(1), HasSubstr("a b.png"));
 }
@@ -84,10 +84,10 @@ TEST(InputFilesTest, ModalitiesOfAVolumeAreItsChannels) {
   ASSERT_EQ(files->size(), 1);
   EXPECT_EQ(files->form(), SampleForm::kVolume);
   Sample sample;
-  files->read(0, sample);
-  EXPECT_EQ(sample.volume.channels, 2);
-  EXPECT_EQ(sample.volume.values.front(), 1);
-  EXPECT_EQ(sample.volume.values.back(), 2);
+  read_decoded(*files, 0, sample);
+  EXPECT_EQ(sample.volume().channels, 2);
+  EXPECT_EQ(sample.volume().values.front(), 1);
+  EXPECT_EQ(sample.volume().values.back(), 2);
 }
 
 TEST(InputFilesTest, ScalesAsTheSetTheModelWasTrainedOn) {
@@ -96,8 +96,8 @@ TEST(InputFilesTest, ScalesAsTheSetTheModelWasTrainedOn) {
   write_nifti(dir.file("ct.nii"), volume, kIdentityAffine);
   const DataSectionConfig like = {BasicCtConfig{.path = "elsewhere"}};
   Sample sample;
-  open_input_files({dir.file("ct.nii")}, like)->read(0, sample);
-  EXPECT_EQ(sample.volume.values, (std::vector<float>{0, 0.5, 1}));
+  read_decoded(*open_input_files({dir.file("ct.nii")}, like), 0, sample);
+  EXPECT_EQ(sample.volume().values, (std::vector<float>{0, 0.5, 1}));
 }
 
 // One patient, 3 x 4 x 5 voxels of 2 x 3 x 4 mm to the right, the front and the head: every voxel
@@ -174,8 +174,8 @@ class SamePatientTest : public ::testing::Test {
 
   static Volume read(const std::string& path, const DataSectionConfig& like) {
     Sample sample;
-    open_input_files({path}, like)->read(0, sample);
-    return sample.volume;
+    read_decoded(*open_input_files({path}, like), 0, sample);
+    return sample.volume();
   }
 
   static DataSectionConfig nifti_like(const std::string& orientation) {
@@ -260,8 +260,8 @@ TEST_F(SamePatientTest, TrainingAndEvaluationMustAgree) {
   config.val = {dicom};
   const auto opened = open_section(config, *config.val, {.in_chans = 1, .spatial_dims = 3}, false);
   Sample sample;
-  opened.dataset->read(0, sample);
-  EXPECT_EQ(sample.volume.values, expected_);
+  read_decoded(*opened.dataset, 0, sample);
+  EXPECT_EQ(sample.volume().values, expected_);
   MixConfig mix;
   mix.sets = {{.name = "scans"}, {.name = "arrays"}, {.name = "slices"}};
   mix.sets[0].source = {NiftiConfig()};
@@ -286,15 +286,15 @@ TEST_F(SamePatientTest, MasksOfASeriesAreTurnedWithIt) {
   for (const char* orientation : {"as_stored", "canonical"}) {
     config.orientation = orientation;
     Sample sample;
-    build_dicom_dataset(config)->read(0, sample);
+    read_decoded(*build_dicom_dataset(config), 0, sample);
     EXPECT_EQ(std::vector<float>(sample.mask.classes.begin(), sample.mask.classes.end()),
-              sample.volume.values)
+              sample.volume().values)
         << orientation;
   }
   dir_.write("masks/axial.npy", "");
   config.masks = "masks/axial.npy";
   Sample sample;
-  EXPECT_THAT(message_of([&] { build_dicom_dataset(config)->read(0, sample); }),
+  EXPECT_THAT(message_of([&] { read_decoded(*build_dicom_dataset(config), 0, sample); }),
               HasSubstr("an array names no directions"));
 }
 
@@ -321,8 +321,8 @@ TEST(SameAxesTest, ASeriesIsWhatDcm2niixMakesOfIt) {
     const auto spacing = testing::golden("spacing." + kind, kAxes).values<double>();
     for (const auto& path : {dir.file(kind), nifti}) {
       Sample sample;
-      open_input_files({path}, DataSectionConfig{dicom})->read(0, sample);
-      const Volume& volume = sample.volume;
+      read_decoded(*open_input_files({path}, DataSectionConfig{dicom}), 0, sample);
+      const Volume& volume = sample.volume();
       EXPECT_EQ(volume.size, (VolumeSize{expected.shape[0], expected.shape[1], expected.shape[2]}))
           << path;
       EXPECT_EQ(volume.values, expected.values<float>()) << path;

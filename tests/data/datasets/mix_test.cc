@@ -165,8 +165,8 @@ TEST_F(MixTest, SharesTilesAndChannels) {
   EXPECT_EQ(dataset.size_of(92), (VolumeSize{1, 3, 3}));
   EXPECT_EQ(dataset.set_of(91), 0);
   Sample sample;
-  dataset.read(92, sample);
-  EXPECT_EQ(sample.image.pixels, std::vector<uint8_t>(9, 101));
+  read_decoded(dataset, 92, sample);
+  EXPECT_EQ(sample.image().pixels, std::vector<uint8_t>(9, 101));
 }
 
 // In every shard and by every thread, also where spare buffers held another set's batch.

@@ -54,9 +54,9 @@ TEST_F(TinyImagenetTest, ClassesInTheOrderOfWnids) {
   ASSERT_EQ(val->size(), 2);  // n3 has no folder in train
   Sample sample;
   for (const int64_t i : {0, 1}) {
-    val->read(i, sample);
+    read_decoded(*val, i, sample);
     EXPECT_EQ(sample.label, i);
-    EXPECT_EQ(sample.image.pixels, golden("decoded.jpeg_420").bytes);
+    EXPECT_EQ(sample.image().pixels, golden("decoded.jpeg_420").bytes);
   }
   EXPECT_EQ(testing::stored_bytes(*val, 1), golden("file.jpeg_420").bytes);
   EXPECT_EQ(find_datasets(dir_.path()).front().config.name(), "tiny_imagenet");
@@ -72,14 +72,14 @@ TEST_F(TinyImagenetTest, ClassesInTheOrderOfWords) {
               ElementsAre("other", "goldfish", "", "black stork", "unused 4", "unused 5"));
   ASSERT_EQ(train->size(), 3);
   Sample sample;
-  train->read(0, sample);
+  read_decoded(*train, 0, sample);
   EXPECT_EQ(sample.label, 1);
-  train->read(2, sample);
+  read_decoded(*train, 2, sample);
   EXPECT_EQ(sample.label, 3);
   config.split = "val";
   const auto val = build_dataset({config});
   ASSERT_EQ(val->size(), 2);
-  val->read(0, sample);
+  read_decoded(*val, 0, sample);
   EXPECT_EQ(sample.label, 3);
   config.num_classes = 3;
   EXPECT_THAT(message_of<ConfigError>([&] { build_tiny_imagenet_dataset(config); }),
@@ -115,13 +115,13 @@ TEST(CatsdogsTest, TheClassIsTheNameUpToTheFirstDot) {
   ASSERT_EQ(dataset->size(), 3);
   Sample sample;
   for (const int64_t i : {0, 1, 2}) {
-    dataset->read(i, sample);
+    read_decoded(*dataset, i, sample);
     EXPECT_EQ(sample.label, i == 2 ? 1 : 0);
   }
   const auto turned =
       build_catsdogs_dataset({.path = dir.path(), .class_names = {"dog", "cat", "cow"}});
   EXPECT_EQ(turned->num_classes(), 3);
-  turned->read(2, sample);
+  read_decoded(*turned, 2, sample);
   EXPECT_EQ(sample.label, 0);
   const auto error = [](const CatsdogsConfig& config) {
     return message_of<DataError>([&] { build_catsdogs_dataset(config); });

@@ -67,11 +67,11 @@ TEST(NiftiDatasetTest, ModalitiesAndMasks) {
   Sample sample;
   dataset->read(0, sample);
   dataset->read(1, sample);
-  EXPECT_EQ(sample.volume.channels, 2);
-  EXPECT_EQ(sample.volume.size, (VolumeSize{2, 3, 4}));
-  EXPECT_EQ(sample.volume.values[0], 100);
-  EXPECT_EQ(sample.volume.values[24], 1000);
-  EXPECT_EQ(sample.mask.size, sample.volume.size);
+  EXPECT_EQ(sample.volume().channels, 2);
+  EXPECT_EQ(sample.volume().size, (VolumeSize{2, 3, 4}));
+  EXPECT_EQ(sample.volume().values[0], 100);
+  EXPECT_EQ(sample.volume().values[24], 1000);
+  EXPECT_EQ(sample.mask.size, sample.volume().size);
   EXPECT_EQ(sample.mask.classes[4], 1);
   EXPECT_EQ(sample.mask.classes[5], 2);
   EXPECT_EQ(sample.label, -1);
@@ -92,8 +92,8 @@ TEST(NiftiDatasetTest, ReadsLists) {
   const auto dataset = build_dataset({config});
   Sample sample;
   dataset->read(0, sample);
-  EXPECT_EQ(sample.volume.channels, 2);
-  EXPECT_EQ(sample.volume.values[0], 100);
+  EXPECT_EQ(sample.volume().channels, 2);
+  EXPECT_EQ(sample.volume().values[0], 100);
   EXPECT_EQ(sample.label, 1);
   EXPECT_EQ(dataset->num_classes(), 2);
   EXPECT_FALSE(dataset->has_masks());
@@ -116,14 +116,14 @@ TEST(NiftiDatasetTest, FramesAsSamplesOrChannels) {
   Sample sample;
   const auto together = build_dataset({config});
   together->read(0, sample);
-  EXPECT_EQ(sample.volume.channels, 3);
-  const auto all = sample.volume.values;
+  EXPECT_EQ(sample.volume().channels, 3);
+  const auto all = sample.volume().values;
   config.frames = "samples";
   const auto apart = build_dataset({config});
   ASSERT_EQ(apart->size(), 3);
   apart->read(2, sample);
-  EXPECT_EQ(sample.volume.channels, 1);
-  EXPECT_EQ(sample.volume.values, std::vector<float>(all.begin() + 48, all.end()));
+  EXPECT_EQ(sample.volume().channels, 1);
+  EXPECT_EQ(sample.volume().values, std::vector<float>(all.begin() + 48, all.end()));
   EXPECT_THAT(apart->describe(2), HasSubstr("a.nii[2]"));
 }
 
@@ -208,7 +208,7 @@ TEST(BasicCtTest, IsUpstreams) {
   dataset->read(0, sample);
   EXPECT_THAT(dataset->describe(0), HasSubstr("image_12.nii"));
   for (int i = 0; i < 12; ++i)  // UCF-VIT: (x - min) / (max - min) in float32
-    EXPECT_EQ(sample.volume.values[i], static_cast<float>(i) / 11.0F);
+    EXPECT_EQ(sample.volume().values[i], static_cast<float>(i) / 11.0F);
   EXPECT_THAT(std::vector<int32_t>(sample.mask.classes.begin(), sample.mask.classes.begin() + 5),
               ElementsAre(0, 1, 2, 3, 0));
   config.end = 0.67;
@@ -256,10 +256,10 @@ TEST(RawTest, ReadsHeaderlessFiles) {
   const auto dataset = build_dataset({config});
   Sample sample;
   dataset->read(0, sample);
-  EXPECT_EQ(sample.volume.channels, 2);
-  EXPECT_EQ(sample.volume.size, (VolumeSize{1, 3, 2}));
-  EXPECT_THAT(sample.volume.values, ElementsAre(1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6));
-  EXPECT_THAT(sample.volume.spacing, ElementsAre(2, 1, 0.5));
+  EXPECT_EQ(sample.volume().channels, 2);
+  EXPECT_EQ(sample.volume().size, (VolumeSize{1, 3, 2}));
+  EXPECT_THAT(sample.volume().values, ElementsAre(1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(sample.volume().spacing, ElementsAre(2, 1, 0.5));
   config.offset = 2;
   EXPECT_THAT(message_of([&] { build_dataset({config}); }),
               HasSubstr("t0.u.raw: 27 bytes; expected 26: 1 x 3 x 4 of uint16 behind 2 bytes"));
@@ -280,8 +280,8 @@ TEST(RawTest, ManySamplesAFileWithMasks) {
   ASSERT_EQ(dataset->size(), 3);
   Sample sample;
   dataset->read(1, sample);
-  EXPECT_EQ(sample.volume.channels, 2);
-  EXPECT_THAT(sample.volume.values, ElementsAre(4, 6, 5, 7));
+  EXPECT_EQ(sample.volume().channels, 2);
+  EXPECT_THAT(sample.volume().values, ElementsAre(4, 6, 5, 7));
   EXPECT_THAT(sample.mask.classes, ElementsAre(0, 1));
 }
 
@@ -328,13 +328,13 @@ TEST(NpyDatasetTest, ReadsOneArrayAFile) {
   config.path = dir.path();
   Sample sample;
   build_dataset({config})->read(0, sample);
-  EXPECT_EQ(sample.volume.size, (VolumeSize{2, 3, 4}));
-  EXPECT_EQ(sample.volume.values[23], 23);
+  EXPECT_EQ(sample.volume().size, (VolumeSize{2, 3, 4}));
+  EXPECT_EQ(sample.volume().values[23], 23);
   config.axes = "WHD";  // numpy.swapaxes(x, 0, 2)
   config.min_max = true;
   build_dataset({config})->read(0, sample);
-  EXPECT_EQ(sample.volume.size, (VolumeSize{4, 3, 2}));
-  EXPECT_EQ(sample.volume.values[1], 12.0F / 23);
+  EXPECT_EQ(sample.volume().size, (VolumeSize{4, 3, 2}));
+  EXPECT_EQ(sample.volume().values[1], 12.0F / 23);
   config.axes = "CDHW";
   EXPECT_THAT(message_of([&] { build_dataset({config})->read(0, sample); }),
               HasSubstr("\"CDHW\" for 3 dimensions"));
@@ -363,10 +363,10 @@ TEST(DicomDatasetTest, FoldersAreSamples) {
   ASSERT_EQ(dataset->size(), 2);
   Sample sample;
   dataset->read(1, sample);
-  EXPECT_EQ(sample.volume.values, golden_values<float>("values.dicom_bytes"));
+  EXPECT_EQ(sample.volume().values, golden_values<float>("values.dicom_bytes"));
   EXPECT_THAT(sample.mask.classes, Each(1));
   dataset->read(0, sample);
-  EXPECT_EQ(sample.volume.values, golden_values<float>("values.dicom_rle"));
+  EXPECT_EQ(sample.volume().values, golden_values<float>("values.dicom_rle"));
 }
 
 TEST(GlobTest, MatchesAndNamesStars) {

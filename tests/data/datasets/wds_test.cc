@@ -42,12 +42,13 @@ TEST_F(WdsTest, ReadsATarOfWebdatasetAsWebdatasetDoes) {
     EXPECT_EQ(dataset->num_classes(), 4);
     Sample sample;
     for (int64_t i = dataset->size() - 1; i >= 0; --i) {
-      dataset->read(i, sample);
+      read_decoded(*dataset, i, sample);
       EXPECT_EQ(sample.label, labels[static_cast<size_t>(i)]);
-      EXPECT_EQ(sample.image.pixels, golden(fmt::format("wds.pixels.{}", i), "data_packed").bytes);
+      EXPECT_EQ(sample.image().pixels,
+                golden(fmt::format("wds.pixels.{}", i), "data_packed").bytes);
     }
     EXPECT_THAT(dataset->describe(2), EndsWith("golden.tar/part/000002"));
-    EXPECT_THROW(dataset->read(dataset->size(), sample), Error);
+    EXPECT_THROW(read_decoded(*dataset, dataset->size(), sample), Error);
   }
 }
 
@@ -69,9 +70,9 @@ TEST_F(WdsTest, BracesAndFoldersNameTheTars) {
     ASSERT_EQ(dataset->size(), 3);
     Sample sample;
     for (int64_t i = 0; i < 3; ++i) {
-      dataset->read(i, sample);
+      read_decoded(*dataset, i, sample);
       EXPECT_EQ(sample.label, 2 - i);
-      EXPECT_EQ(sample.image.pixels, golden("decoded.png_rgb").bytes);
+      EXPECT_EQ(sample.image().pixels, golden("decoded.png_rgb").bytes);
     }
   }
   EXPECT_THAT(error_of({.path = {dir_.path() + "/t-{000..003}.tar"}}), HasSubstr("t-003.tar"));
@@ -92,7 +93,7 @@ TEST_F(WdsTest, IndexFilesAreUsedAndHeldToTheTar) {
     dir_.write(is_beside ? "x.idx" : "indices/idx_0.txt", swapped);
     const auto dataset =
         build_wds_dataset({.path = {path}, .index = is_beside ? "" : dir_.path() + "/indices"});
-    dataset->read(0, sample);
+    read_decoded(*dataset, 0, sample);
     EXPECT_EQ(sample.label, 0);
     EXPECT_THAT(dataset->describe(0), EndsWith("x.tar/b"));
   }
@@ -103,7 +104,7 @@ TEST_F(WdsTest, IndexFilesAreUsedAndHeldToTheTar) {
   // An index that is off by a block, and one of another tar.
   dir_.write("x.idx", std::string("v1.1 1\njpg 1024 100\n"));
   const auto wrong = build_wds_dataset({.path = {path}, .label = "none"});
-  EXPECT_THAT(message_of([&] { wrong->read(0, sample); }), HasSubstr("index has changed"));
+  EXPECT_THAT(message_of([&] { read_decoded(*wrong, 0, sample); }), HasSubstr("index has changed"));
   // Older than its tar: not used.
   std::filesystem::last_write_time(dir_.path() + "/x.idx",
                                    std::filesystem::last_write_time(path) - std::chrono::hours(1));
@@ -121,7 +122,7 @@ TEST_F(WdsTest, LabelsAsTextJsonAndNames) {
   Sample sample;
   const auto label_of = [&](WdsConfig config) {
     config.path = {path};
-    build_wds_dataset(config)->read(0, sample);
+    read_decoded(*build_wds_dataset(config), 0, sample);
     return sample.label;
   };
   const std::vector<std::string> names = {"cat", "dog"};
@@ -138,7 +139,8 @@ TEST_F(WdsTest, LabelsAsTextJsonAndNames) {
   EXPECT_THAT(error_of({.path = {path}, .label = "meta.json"}), HasSubstr("the key \"label\""));
   const auto few = build_wds_dataset(
       {.path = {path}, .label = "meta.json", .label_key = "id", .num_classes = 1});
-  EXPECT_THAT(message_of([&] { few->read(0, sample); }), HasSubstr("label 1; expected 0 to 0"));
+  EXPECT_THAT(message_of([&] { read_decoded(*few, 0, sample); }),
+              HasSubstr("label 1; expected 0 to 0"));
 }
 
 TEST_F(WdsTest, TwoSamplesWithOneKeyAreBothNamed) {
@@ -157,12 +159,13 @@ TEST_F(WdsTest, AFileThatVanishesOrShrinksIsNamed) {
   const auto dataset = build_wds_dataset({.path = {path}, .num_classes = 1});
   std::filesystem::remove(path);
   Sample sample;
-  EXPECT_THAT(message_of([&] { dataset->read(0, sample); }), HasSubstr("x.tar"));
+  EXPECT_THAT(message_of([&] { read_decoded(*dataset, 0, sample); }), HasSubstr("x.tar"));
   write("x.tar", {{"a.jpg", "not an image"}, {"a.cls", "0"}});
   const auto bad = build_wds_dataset({.path = {path}});
-  EXPECT_THAT(message_of([&] { bad->read(0, sample); }), HasSubstr("x.tar/a: not an image"));
+  EXPECT_THAT(message_of([&] { read_decoded(*bad, 0, sample); }),
+              HasSubstr("x.tar/a: not an image"));
   std::filesystem::resize_file(path, 600);
-  EXPECT_THAT(message_of([&] { bad->read(0, sample); }), HasSubstr("x.tar"));
+  EXPECT_THAT(message_of([&] { read_decoded(*bad, 0, sample); }), HasSubstr("x.tar"));
 }
 
 TEST_F(WdsTest, ReadsFromManyThreads) {
@@ -179,9 +182,9 @@ TEST_F(WdsTest, ReadsFromManyThreads) {
     threads.emplace_back([&, t] {
       Sample sample;
       for (int64_t i = 0; i < 40; ++i) {
-        dataset->read((i * 13 + static_cast<int64_t>(t)) % 40, sample);
+        read_decoded(*dataset, (i * 13 + static_cast<int64_t>(t)) % 40, sample);
         good[t] += sample.label == (i * 13 + static_cast<int64_t>(t)) % 40 % 7 &&
-                   sample.image.pixels == golden("decoded.jpeg_420").bytes;
+                   sample.image().pixels == golden("decoded.jpeg_420").bytes;
       }
     });
   }

@@ -24,7 +24,7 @@ TEST(SubsetDatasetTest, SharesMeetWithoutGapOrOverlap) {
       Sample a, b;
       source->read(first.size(), a);
       rest.read(0, b);
-      EXPECT_EQ(a.image.pixels, b.image.pixels);
+      EXPECT_EQ(a.image().pixels, b.image().pixels);
       EXPECT_EQ(rest.describe(0), source->describe(first.size()));
       EXPECT_EQ(rest.size_of(0), (VolumeSize{1, 4, 4}));
       EXPECT_EQ(rest.num_classes(), 10);
@@ -43,7 +43,7 @@ TEST(SubsetDatasetTest, OneSampleAlone) {
   Sample a, b;
   source->read(2, a);
   third->read(0, b);
-  EXPECT_EQ(a.image.pixels, b.image.pixels);
+  EXPECT_EQ(a.image().pixels, b.image().pixels);
   EXPECT_EQ(third->describe(0), source->describe(2));
   EXPECT_THROW(third->read(1, b), Error);
   EXPECT_THROW(SubsetDataset::of_one(source, 5), Error);
@@ -55,8 +55,12 @@ class TwoChannels : public FakeDataset {
   explicit TwoChannels(SampleForm form) : FakeDataset(2, 2), form_(form) {}
   SampleForm form() const override { return form_; }
   void read(int64_t, Sample& sample) const override {
-    sample.image = {1, 3, 2, {1, 11, 2, 12, 3, 13}};
-    sample.volume = {.channels = 2, .size = {1, 1, 3}, .spacing = {}, .values = {1, 2, 3, 4, 5, 6}};
+    if (form_ == SampleForm::kImage) {
+      sample.become<Image>() = {1, 3, 2, {1, 11, 2, 12, 3, 13}};
+    } else {
+      sample.become<Volume>() = {
+          .channels = 2, .size = {1, 1, 3}, .spacing = {}, .values = {1, 2, 3, 4, 5, 6}};
+    }
   }
 
  private:
@@ -69,20 +73,19 @@ TEST(ChannelsDatasetTest, KeepsSomeChannels) {
   Sample sample;
   const ChannelsDataset images(std::make_shared<TwoChannels>(SampleForm::kImage), Channels{1});
   images.read(0, sample);
-  EXPECT_EQ(sample.image.channels, 1);
-  EXPECT_EQ(sample.image.pixels, (std::vector<uint8_t>{11, 12, 13}));
+  EXPECT_EQ(sample.image().channels, 1);
+  EXPECT_EQ(sample.image().pixels, (std::vector<uint8_t>{11, 12, 13}));
   const ChannelsDataset turned(std::make_shared<TwoChannels>(SampleForm::kImage), Channels{1, 0});
-  turned.read_in_place(0, sample);
-  EXPECT_TRUE(sample.stored.pixels.empty());
-  EXPECT_EQ(sample.image.channels, 2);
-  EXPECT_EQ(sample.image.pixels, (std::vector<uint8_t>{11, 1, 12, 2, 13, 3}));
+  turned.read(0, sample);
+  EXPECT_EQ(sample.image().channels, 2);
+  EXPECT_EQ(sample.image().pixels, (std::vector<uint8_t>{11, 1, 12, 2, 13, 3}));
   const ChannelsDataset volumes(std::make_shared<TwoChannels>(SampleForm::kVolume), Channels{1});
   volumes.read(0, sample);
-  EXPECT_EQ(sample.volume.channels, 1);
-  EXPECT_EQ(sample.volume.values, (std::vector<float>{4, 5, 6}));
+  EXPECT_EQ(sample.volume().channels, 1);
+  EXPECT_EQ(sample.volume().values, (std::vector<float>{4, 5, 6}));
   const ChannelsDataset both(std::make_shared<TwoChannels>(SampleForm::kVolume), Channels{1, 0});
   both.read(0, sample);
-  EXPECT_EQ(sample.volume.values, (std::vector<float>{4, 5, 6, 1, 2, 3}));
+  EXPECT_EQ(sample.volume().values, (std::vector<float>{4, 5, 6, 1, 2, 3}));
   const ChannelsDataset none(std::make_shared<TwoChannels>(SampleForm::kVolume), Channels{0, 2});
   EXPECT_THAT(message_of<DataError>([&] { none.read(0, sample); }), HasSubstr("variables"));
   for (const auto& wrong : {Channels{-1}, Channels{0, 0}}) {
@@ -102,9 +105,9 @@ TEST(ChannelsDatasetTest, IsAKeyOfEveryFormat) {
   folder.channels = {2, 0};
   const auto dataset = build_dataset({folder});
   Sample sample;
-  dataset->read_in_place(0, sample);
-  EXPECT_EQ(sample.image.channels, 2);
-  EXPECT_EQ(sample.image.pixels, (std::vector<uint8_t>{3, 1, 6, 4, 9, 7, 12, 10}));
+  dataset->read(0, sample);
+  EXPECT_EQ(sample.image().channels, 2);
+  EXPECT_EQ(sample.image().pixels, (std::vector<uint8_t>{3, 1, 6, 4, 9, 7, 12, 10}));
 }
 
 }  // namespace

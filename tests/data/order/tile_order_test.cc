@@ -122,8 +122,8 @@ class CountedVolumes : public FakeDataset {
   int64_t channels_of(int64_t) const override { return 1; }
   void read(int64_t index, Sample& sample) const override {
     ++reads;
-    sample.volume = {.channels = 1, .size = {4, 4, 8}, .values = std::vector<float>(128)};
-    std::iota(sample.volume.values.begin(), sample.volume.values.end(),
+    sample.become<Volume>() = {.channels = 1, .size = {4, 4, 8}, .values = std::vector<float>(128)};
+    std::iota(sample.volume().values.begin(), sample.volume().values.end(),
               static_cast<float>(1000 * index));
     sample.label = index % 10;
   }

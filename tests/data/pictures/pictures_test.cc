@@ -17,7 +17,7 @@ using testing::drawn_volume;
 using testing::plain_image;
 
 Image gray_rgb(int64_t height, int64_t width, uint8_t value) {
-  return to_rgb(ImageView(plain_image(height, width, 1, value, 0).image));
+  return to_rgb(ImageView(plain_image(height, width, 1, value, 0).image()));
 }
 
 std::array<int, 3> pixel_at(const Image& rgb, int64_t y, int64_t x) {
@@ -127,7 +127,7 @@ TEST(InspectPicturesTest, SlicesLieAsTheLayoutSays) {
 }
 
 TEST(InspectPicturesTest, VoxelsKeepTheirProportions) {
-  Volume volume = drawn_volume(1, {10, 40, 40}, 1).volume;
+  Volume volume = drawn_volume(1, {10, 40, 40}, 1).volume();
   volume.spacing = {4, 1, 0.5};  // 40 x 40 x 20 mm
   const double scale = millimetre_scale(volume, 80);
   EXPECT_EQ(scale, 2);
@@ -138,7 +138,7 @@ TEST(InspectPicturesTest, VoxelsKeepTheirProportions) {
   EXPECT_EQ(picture.width, 3 * 80 + 4 * 2);
   volume.spacing = {0, -1, 1};  // a file that does not know
   EXPECT_EQ(slice_size(volume, {.axis = 2}, 1), (ImageSize{10, 40}));
-  const Volume field = drawn_volume(1, {1, 8, 16}, 1).volume;
+  const Volume field = drawn_volume(1, {1, 8, 16}, 1).volume();
   EXPECT_EQ(volume_picture(field, 0, {}, SliceLayout::kMatrix, 64).width, 64);
 }
 
@@ -149,18 +149,18 @@ TEST(InspectTreeTest, ImagesShowTheLeavesOfThePatcher) {
   RandomStream random = testing::test_stream();
   for (int64_t y = 0; y < 32; ++y) {
     for (int64_t x = 0; x < 20; ++x) {
-      sample.image.pixels[static_cast<size_t>(48 * y + x)] = random.bernoulli(0.5) ? 255 : 0;
+      sample.image().pixels[static_cast<size_t>(48 * y + x)] = random.bernoulli(0.5) ? 255 : 0;
     }
   }
   AdaptivePatchingConfig config{.fixed_length = 22, .patch_size = 8, .smoothing = {0}};
   const auto found = tree_picture(sample, config, SliceLayout::kMatrix, 96, true);
   PatchSequence sequence;
   PatchingScratch scratch;
-  AdaptivePatcher(config).patch(ImageView(sample.image), nullptr, {}, sequence, scratch);
+  AdaptivePatcher(config).patch(ImageView(sample.image()), nullptr, {}, sequence, scratch);
   const auto& leaves = sequence.trees[0].leaves;
   EXPECT_EQ(found.leaves, static_cast<int64_t>(leaves.size()));
   ASSERT_EQ(found.picture.width, 96);
-  Image expected = fit(to_rgb(ImageView(sample.image)), 96);
+  Image expected = fit(to_rgb(ImageView(sample.image())), 96);
   for (const Box& leaf : leaves) {
     for (int64_t y = 2 * leaf.y; y < 2 * (leaf.y + leaf.height); ++y) {
       for (int64_t x = 2 * leaf.x; x < 2 * (leaf.x + leaf.width); ++x) {

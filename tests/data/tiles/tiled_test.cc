@@ -30,13 +30,13 @@ class TiledVolumes : public FakeDataset {
   int64_t channels_of(int64_t /*index*/) const override { return 1; }
   void read(int64_t index, Sample& sample) const override {
     ++reads;
-    sample.volume.channels = 1;
-    sample.volume.size = has_grown ? VolumeSize{9, 9, 9} : size_of(index);
-    sample.mask.size = sample.volume.size;
-    sample.volume.values.clear();
+    sample.become<Volume>().channels = 1;
+    sample.volume().size = has_grown ? VolumeSize{9, 9, 9} : size_of(index);
+    sample.mask.size = sample.volume().size;
+    sample.volume().values.clear();
     sample.mask.classes.clear();
-    for (int64_t i = 0; i < sample.volume.size.voxels(); ++i) {
-      sample.volume.values.push_back(static_cast<float>(1000 * index + i));
+    for (int64_t i = 0; i < sample.volume().size.voxels(); ++i) {
+      sample.volume().values.push_back(static_cast<float>(1000 * index + i));
       sample.mask.classes.push_back(static_cast<int32_t>(i % 4));
     }
     sample.label = index;
@@ -69,7 +69,7 @@ TEST(TiledDatasetTest, TilesOfSamplesInOrder) {
     const VolumeSize size = source->size_of(whole);
     const int64_t first =
         (tile.start[0] * size.height + tile.start[1]) * size.width + tile.start[2];
-    EXPECT_EQ(sample.volume.values[0], static_cast<float>(1000 * whole + first));
+    EXPECT_EQ(sample.volume().values[0], static_cast<float>(1000 * whole + first));
     EXPECT_EQ(sample.mask.classes[0], first % 4);
     EXPECT_EQ(sample.mask.size, tile.size);
     EXPECT_EQ(sample.label, whole);
@@ -127,7 +127,7 @@ TEST(TiledDatasetTest, AnErrorOfTheSourceIsNotKept) {
   Sample sample;
   EXPECT_THROW(tiled.read(0, sample), DataError);
   tiled.read(0, sample);
-  EXPECT_EQ(sample.image.height, 4);
+  EXPECT_EQ(sample.image().height, 4);
 }
 
 // Batches of tiles from a loader, put together again.
@@ -146,7 +146,7 @@ TEST(TiledDatasetTest, LoaderAndBack) {
     Sample whole;
     tiled->source().read(image, whole);
     for (size_t i = 0; i < 100; ++i) {
-      ASSERT_EQ(back.values[i], static_cast<float>(whole.image.pixels[i]) / 255.0f);
+      ASSERT_EQ(back.values[i], static_cast<float>(whole.image().pixels[i]) / 255.0f);
     }
   }
 }

@@ -195,23 +195,21 @@ TEST(TilingConfigTest, RefusesWhatCannotBe) {
   EXPECT_TRUE(config.two_d);
 }
 
-TEST(ExtractTileTest, CutsImagesVolumesMasksAndPoints) {
+TEST(ExtractTileTest, CutsImagesVolumesAndMasks) {
   Sample sample;
-  sample.image = {3, 4, 2, {}};
-  for (int i = 0; i < 24; ++i) sample.image.pixels.push_back(static_cast<uint8_t>(i));
+  sample.become<Image>() = {3, 4, 2, {}};
+  for (int i = 0; i < 24; ++i) sample.image().pixels.push_back(static_cast<uint8_t>(i));
   sample.mask.size = {1, 3, 4};
   for (int i = 0; i < 12; ++i) sample.mask.classes.push_back(i);
   sample.label = 5;
-  sample.points = {{0, 2, 3}};
   const Tiling tiling({.tile_size = {2, 3}, .use_all_data = true}, {1, 3, 4});
   ASSERT_EQ(tiling.count(), 4);
   Sample out;
-  extract_tile(sample, SampleForm::kImage, tiling.tile(3), out);  // rows 1-2, columns 1-3
-  EXPECT_EQ(out.image.pixels,
+  extract_tile(sample, tiling.tile(3), out);  // rows 1-2, columns 1-3
+  EXPECT_EQ(out.image().pixels,
             (std::vector<uint8_t>{10, 11, 12, 13, 14, 15, 18, 19, 20, 21, 22, 23}));
   EXPECT_EQ(out.mask.classes, (std::vector<int32_t>{5, 6, 7, 9, 10, 11}));
   EXPECT_EQ(out.label, 5);
-  EXPECT_EQ(out.points[0], (Point{0, 1, 2}));
 
   Volume volume{.channels = 2, .size = {2, 2, 3}, .spacing = {3, 2, 1}, .values = {}};
   volume.values.resize(24);

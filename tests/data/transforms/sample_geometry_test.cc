@@ -85,35 +85,6 @@ TEST(SampleGeometryTest, RotatedAndShearedMasksFollow) {
   }
 }
 
-TEST(SampleGeometryTest, PointsLieWhereTheirPixelsAre) {
-  Image image;
-  reshape(image, {31, 41}, 1);
-  std::fill(image.pixels.begin(), image.pixels.end(), uint8_t{0});
-  image.pixels[12 * 41 + 17] = 255;
-  const TransformPipeline pipeline({{PadConfig{.padding = {5}}},
-                                    {HorizontalFlipConfig{.p = 1}},
-                                    {ResizeConfig{.size = {82, 102}, .interpolation = "nearest"}},
-                                    {CenterCropConfig{.size = {70, 80}}}},
-                                   1);
-  TransformScratch scratch;
-  const ImageView view = pipeline.apply_to_pixels(image, test_stream(), scratch);
-  std::vector<Point> points = {{4, 12, 17}};
-  apply_geometry(scratch.geometry, points);
-  double y_sum = 0, x_sum = 0, count = 0;
-  for (int64_t y = 0; y < view.height; ++y) {
-    for (int64_t x = 0; x < view.width; ++x) {
-      if (view.row(y)[x] == 0) continue;
-      y_sum += static_cast<double>(y);
-      x_sum += static_cast<double>(x);
-      ++count;
-    }
-  }
-  ASSERT_EQ(count, 4);
-  EXPECT_EQ(points[0][0], 4);
-  EXPECT_NEAR(points[0][1], y_sum / count, 1e-9);
-  EXPECT_NEAR(points[0][2], x_sum / count, 1e-9);
-}
-
 TEST(SampleGeometryTest, StartsAnewWithEachSample) {
   const TransformPipeline pipeline({{HorizontalFlipConfig{.p = 1}}}, 1);
   TransformScratch scratch;
@@ -130,10 +101,6 @@ TEST(SampleGeometryTest, SaysWhatDoesNotFit) {
                 apply_geometry(geometry, {{1, 5, 4}, {}}, out);
               }),
               HasSubstr("a mask of 1x5x4 for an image of 4x5 pixels"));
-  SampleGeometry flat({4, 5});
-  flat.append({1, 0, 0, 0, 0, 0}, {4, 5});
-  std::vector<Point> points = {{0, 1, 1}};
-  EXPECT_THAT(message_of<DataError>([&] { apply_geometry(flat, points); }), HasSubstr("flattens"));
 }
 
 }  // namespace

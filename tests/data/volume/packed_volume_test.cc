@@ -93,7 +93,7 @@ TEST(PackedVolumeTest, ARegionCostsItsChunks) {
     return std::span(bytes).subspan(chunk.offset, chunk.bytes);
   };
   Sample whole;
-  whole.volume = volume;
+  whole.become<Volume>() = volume;
   whole.mask = mask;
   for (const auto& [start, size, expected] :
        {std::tuple{std::array<int64_t, 3>{4, 4, 8}, VolumeSize{4, 4, 4}, 2},
@@ -102,11 +102,11 @@ TEST(PackedVolumeTest, ARegionCostsItsChunks) {
         {{0, 0, 0}, kSize, 72}}) {
     chunks = 0;
     Sample part, cut;
-    read_packed_region(packed, {start, size, kSize}, read, "sample", part.volume, part.mask);
-    extract_tile(whole, SampleForm::kVolume, {start, size, size}, cut);
-    EXPECT_EQ(part.volume.values, cut.volume.values);
+    read_packed_region(packed, {start, size, kSize}, read, "sample", part.volume(), part.mask);
+    extract_tile(whole, {start, size, size}, cut);
+    EXPECT_EQ(part.volume().values, cut.volume().values);
     EXPECT_EQ(part.mask.classes, cut.mask.classes);
-    EXPECT_EQ(part.volume.spacing, volume.spacing);
+    EXPECT_EQ(part.volume().spacing, volume.spacing);
     EXPECT_EQ(chunks, expected);
   }
 }
@@ -156,8 +156,8 @@ TEST_F(PackedVolumesTest, AreWhatTheyWere) {
   for (int64_t i = 0; i < 3; ++i) {
     source_->read(i, a);
     dataset->read(i, b);
-    EXPECT_EQ(a.volume.values, b.volume.values);
-    EXPECT_EQ(a.volume.spacing, b.volume.spacing);
+    EXPECT_EQ(a.volume().values, b.volume().values);
+    EXPECT_EQ(a.volume().spacing, b.volume().spacing);
     EXPECT_EQ(a.mask.classes, b.mask.classes);
     EXPECT_EQ(a.label, b.label);
   }
@@ -167,7 +167,7 @@ TEST_F(PackedVolumesTest, AreWhatTheyWere) {
   for (int64_t i = 0; i < tiles.size(); ++i) {
     tiles.read(i, a);
     packed_tiles.read(i, b);
-    EXPECT_EQ(a.volume.values, b.volume.values);
+    EXPECT_EQ(a.volume().values, b.volume().values);
     EXPECT_EQ(a.mask.classes, b.mask.classes);
   }
 }

@@ -45,9 +45,9 @@ void expect_regions_of_whole(const Dataset& dataset) {
   ASSERT_TRUE(dataset.has_regions(0));
   Sample whole, part, expected;
   dataset.read(0, whole);
-  const VolumeSize size = whole.volume.size;
+  const VolumeSize size = whole.volume().size;
   EXPECT_EQ(dataset.size_of(0), size);
-  EXPECT_EQ(dataset.channels_of(0), whole.volume.channels);
+  EXPECT_EQ(dataset.channels_of(0), whole.volume().channels);
   for (const VolumeSize box : {VolumeSize{1, 1, 1}, VolumeSize{2, 3, 2}, size}) {
     for (int corner = 0; corner < 9; ++corner) {
       VolumeRegion region{.start = {}, .size = box, .whole = size};
@@ -56,10 +56,10 @@ void expect_regions_of_whole(const Dataset& dataset) {
       for (size_t axis = 0; axis < 3; ++axis)
         region.start[axis] = corner == 8 ? room[axis] / 2 : (corner >> axis & 1) * room[axis];
       dataset.read_region(0, region, part);
-      extract_tile(whole, SampleForm::kVolume, {region.start, box, box}, expected);
-      EXPECT_EQ(part.volume.values, expected.volume.values);
-      EXPECT_EQ(part.volume.size, box);
-      EXPECT_EQ(part.volume.spacing, whole.volume.spacing);
+      extract_tile(whole, {region.start, box, box}, expected);
+      EXPECT_EQ(part.volume().values, expected.volume().values);
+      EXPECT_EQ(part.volume().size, box);
+      EXPECT_EQ(part.volume().spacing, whole.volume().spacing);
       EXPECT_EQ(part.mask.classes, expected.mask.classes);
       EXPECT_EQ(part.label, whole.label);
     }
@@ -126,7 +126,7 @@ TEST(VolumeRegionsTest, OfVolumesScaledByTheirRange) {
   const int64_t before = bytes_read();
   dataset->read_region(0, region, again);
   EXPECT_LT(bytes_read() - before, 352 + 6 * 5 * 4 * 4 + 400);  // once: the range is kept
-  EXPECT_EQ(first.volume.values, again.volume.values);
+  EXPECT_EQ(first.volume().values, again.volume().values);
   expect_regions_of_whole(*dataset);
 }
 

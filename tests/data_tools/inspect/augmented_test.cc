@@ -15,7 +15,7 @@ using testing::MemoryDataset;
 Sample drawn_image(int64_t side, int64_t channels, uint64_t key) {
   Sample sample = testing::plain_image(side, side, channels, 0, 1);
   RandomStream random = testing::test_stream(key);
-  for (uint8_t& pixel : sample.image.pixels) pixel = static_cast<uint8_t>(random.below(256));
+  for (uint8_t& pixel : sample.image().pixels) pixel = static_cast<uint8_t>(random.below(256));
   return sample;
 }
 
@@ -30,8 +30,8 @@ TEST(InspectAugmentedTest, NormalisationIsUndone) {
   const auto pictures = augmented_pictures(dataset, transforms, 0, {.draws = 3, .side = 16});
   ASSERT_EQ(pictures.size(), 4u);
   Sample stored;
-  dataset.read(0, stored);
-  for (const Image& picture : pictures) EXPECT_EQ(picture.pixels, stored.image.pixels);
+  read_decoded(dataset, 0, stored);
+  for (const Image& picture : pictures) EXPECT_EQ(picture.pixels, stored.image().pixels);
 }
 
 // Draw k is what the loader gives in epoch k.
@@ -43,12 +43,12 @@ TEST(InspectAugmentedTest, DrawsAreThoseOfTheEpochs) {
   const auto pictures =
       augmented_pictures(dataset, images(list, 3), 1, {.seed = 5, .draws = 6, .side = 16});
   Sample stored;
-  dataset.read(1, stored);
+  read_decoded(dataset, 1, stored);
   TransformScratch scratch;
   int different = 0;
   for (int64_t epoch = 0; epoch < 6; ++epoch) {
     const ImageView expected =
-        pipeline.apply_to_pixels(stored.image, augmentation_stream(5, epoch, 1), scratch);
+        pipeline.apply_to_pixels(stored.image(), augmentation_stream(5, epoch, 1), scratch);
     const auto& found = pictures[static_cast<size_t>(epoch) + 1].pixels;
     EXPECT_EQ(found, testing::pixels_of(expected)) << epoch;
     different += found != pictures[1].pixels;
@@ -73,7 +73,7 @@ TEST(InspectAugmentedTest, MasksFollowTheImage) {
 
 TEST(InspectAugmentedTest, VolumesShowTheirMiddleSlice) {
   Sample sample = testing::drawn_volume(1, {6, 8, 10}, 2);
-  sample.volume.spacing = {1, 2, 1};
+  sample.volume().spacing = {1, 2, 1};
   const MemoryDataset dataset({sample}, {}, SampleForm::kVolume);
   const SampleTransforms transforms = std::make_shared<const VolumePipeline>(
       std::vector<VolumeTransformConfig>{{RandFlipConfig{.prob = 0.5, .per_axis = true}},
@@ -88,8 +88,8 @@ TEST(InspectAugmentedTest, VolumesShowTheirMiddleSlice) {
   EXPECT_EQ(pictures[1].height, 32);  // y upwards, 16 mm
   EXPECT_EQ(pictures[1].width, 12);   // x, 6 mm
   const auto moved = transformed_sample(dataset, transforms, 0, 1);
-  EXPECT_EQ(moved.volume.size, sample.volume.size);
-  EXPECT_EQ(moved.volume.spacing, sample.volume.spacing);
+  EXPECT_EQ(moved.volume().size, sample.volume().size);
+  EXPECT_EQ(moved.volume().spacing, sample.volume().spacing);
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ TEST(InspectPageTest, VolumesWithMasks) {
   std::vector<Sample> samples = {testing::drawn_volume(2, {8, 9, 10}, 0),
                                  testing::drawn_volume(2, {8, 9, 10}, 1)};
   for (Sample& sample : samples) {
-    sample.volume.spacing = {2, 1, 1};
+    sample.volume().spacing = {2, 1, 1};
     sample.mask = {{8, 9, 10}, std::vector<int32_t>(720, 0)};
     std::fill_n(sample.mask.classes.begin(), 100, 1);
   }

@@ -38,7 +38,7 @@ void expect_moments(const std::vector<ChannelMoments>& moments, const std::strin
 TEST(InspectStatisticsTest, MomentsOfImagesAreNumpys) {
   std::vector<Sample> samples(5);
   for (size_t i = 0; i < samples.size(); ++i) {
-    samples[i].image = golden(fmt::format("image.{}", i), "data_inspect").image();
+    samples[i].become<Image>() = golden(fmt::format("image.{}", i), "data_inspect").image();
   }
   const MemoryDataset dataset(samples, {});
   expect_moments(compute_statistics(dataset).moments, "moments.3");
@@ -51,10 +51,10 @@ TEST(InspectStatisticsTest, MomentsOfVolumesAreNumpys) {
   std::vector<Sample> samples(3);
   for (size_t i = 0; i < samples.size(); ++i) {
     const auto& array = golden(fmt::format("volume.{}", i), "data_inspect");
-    samples[i].volume = {array.shape[0],
-                         {array.shape[1], array.shape[2], array.shape[3]},
-                         {1, 1, 1},
-                         array.values<float>()};
+    samples[i].become<Volume>() = {array.shape[0],
+                                   {array.shape[1], array.shape[2], array.shape[3]},
+                                   {1, 1, 1},
+                                   array.values<float>()};
   }
   const MemoryDataset dataset(samples, {}, SampleForm::kVolume);
   expect_moments(compute_statistics(dataset).moments, "moments.volumes");
@@ -108,7 +108,7 @@ TEST(InspectStatisticsTest, CountsVoxelsOfMasks) {
 TEST(InspectStatisticsTest, VolumesWithNanAreDamaged) {
   std::vector<Sample> samples = {testing::drawn_volume(1, {2, 2, 2}, 0),
                                  testing::drawn_volume(1, {2, 2, 2}, 1)};
-  samples[1].volume.values[3] = std::numeric_limits<float>::quiet_NaN();
+  samples[1].volume().values[3] = std::numeric_limits<float>::quiet_NaN();
   const auto statistics = compute_statistics(MemoryDataset(samples, {}, SampleForm::kVolume));
   ASSERT_EQ(statistics.damaged.size(), 1u);
   EXPECT_EQ(statistics.damaged[0].index, 1);

@@ -80,9 +80,9 @@ class PackTest : public ::testing::Test {
       a.read(i, x);
       b.read(i, y);
       EXPECT_EQ(x.label, y.label) << i;
-      ASSERT_EQ(x.image.pixels, y.image.pixels) << i;
-      EXPECT_EQ(x.image.width, y.image.width);
-      EXPECT_EQ(x.image.channels, y.image.channels);
+      ASSERT_EQ(x.image().pixels, y.image().pixels) << i;
+      EXPECT_EQ(x.image().width, y.image().width);
+      EXPECT_EQ(x.image().channels, y.image().channels);
     }
   }
 
@@ -114,16 +114,14 @@ TEST_F(PackTest, RawPixelsAreReadInPlace) {
   const auto packed = open(raw);
   Sample whole, sample;
   for (int64_t i = 0; i < packed->size(); ++i) {
-    packed->read(i, whole);
-    packed->read_in_place(i, sample);
-    EXPECT_TRUE(sample.encoded.bytes.empty());
-    EXPECT_EQ(testing::pixels_of(ImageView(sample.stored)), whole.image.pixels) << i;
-    EXPECT_EQ(sample.stored.channels, whole.image.channels);
+    read_decoded(*packed, i, whole);
+    packed->read(i, sample);
+    EXPECT_EQ(testing::pixels_of(ImageView(sample.as<StoredImage>())), whole.image().pixels) << i;
+    EXPECT_EQ(sample.as<StoredImage>().channels, whole.image().channels);
     EXPECT_EQ(sample.label, whole.label);
   }
-  source_->read_in_place(0, sample);  // a file: nothing of the sample before is left
-  EXPECT_TRUE(sample.stored.pixels.empty());
-  EXPECT_FALSE(sample.encoded.bytes.empty());
+  source_->read(0, sample);
+  EXPECT_FALSE(sample.as<EncodedImage>().bytes.empty());
   const auto pipeline = std::make_shared<TransformPipeline>(
       std::vector<TransformConfig>{{ResizeConfig{.size = {16, 16}}}, {HorizontalFlipConfig{}}}, 3);
   Loader from_files(source_, pipeline, {.global_batch_size = 40});
@@ -142,12 +140,12 @@ TEST_F(PackTest, RawPixelsAndSmallSides) {
   const auto shrunk = open(small);
   Sample whole, sample;
   for (int64_t i = 0; i < 5; ++i) {
-    source_->read(i, whole);
-    shrunk->read(i, sample);
-    EXPECT_EQ(std::max(sample.image.height, sample.image.width), 20);
-    EXPECT_EQ(sample.image.channels, whole.image.channels);
-    EXPECT_NEAR(static_cast<double>(sample.image.width) / sample.image.height,
-                static_cast<double>(whole.image.width) / whole.image.height, 0.1);
+    read_decoded(*source_, i, whole);
+    read_decoded(*shrunk, i, sample);
+    EXPECT_EQ(std::max(sample.image().height, sample.image().width), 20);
+    EXPECT_EQ(sample.image().channels, whole.image().channels);
+    EXPECT_NEAR(static_cast<double>(sample.image().width) / sample.image().height,
+                static_cast<double>(whole.image().width) / whole.image().height, 0.1);
   }
   EXPECT_TRUE(is_jpeg(stored_bytes(*shrunk, 2)));
 }
@@ -168,8 +166,8 @@ TEST_F(PackTest, StatisticsAreThoseOfThePixels) {
   double sum = 0, squares = 0;
   Sample sample;
   for (int64_t i = 0; i < 7; ++i) {
-    fake.read(i, sample);
-    for (const uint8_t value : sample.image.pixels) {
+    read_decoded(fake, i, sample);
+    for (const uint8_t value : sample.image().pixels) {
       sum += value / 255.0;
       squares += value / 255.0 * value / 255.0;
     }
@@ -209,9 +207,9 @@ TEST_F(PackTest, ShufflingIsAPermutation) {
   std::set<int64_t> seen;
   for (int64_t i = 0; i < 40; ++i) {
     seen.insert(order(i));
-    source_->read(order(i), x);
-    packed->read(i, y);
-    EXPECT_EQ(x.image.pixels, y.image.pixels);
+    read_decoded(*source_, order(i), x);
+    read_decoded(*packed, i, y);
+    EXPECT_EQ(x.image().pixels, y.image().pixels);
     EXPECT_THAT(packed->describe(i), HasSubstr(source_->describe(order(i))));
   }
   EXPECT_EQ(seen.size(), 40u);
@@ -330,9 +328,9 @@ TEST_F(PackTest, AShardThatShrinksWhileItIsReadIsAnError) {
   pack_dataset(fake, raw);
   const auto packed = open(raw);
   Sample sample;
-  packed->read(19, sample);
+  read_decoded(*packed, 19, sample);
   fs::resize_file(raw.out + "/" + packed_shard_name(0), 4096);
-  EXPECT_THAT(message_of([&] { packed->read(19, sample); }),
+  EXPECT_THAT(message_of([&] { read_decoded(*packed, 19, sample); }),
               HasSubstr("must not change during a run"));
 }
 
@@ -372,10 +370,11 @@ for sample in webdataset.WebDataset(tars, shardshuffle=False):
   std::string expected;
   Sample sample;
   for (int64_t i = 0; i < source_->size(); ++i) {
-    source_->read_undecoded(i, sample);
+    source_->read(i, sample);
+    const auto& file = sample.as<EncodedImage>().bytes;
     int64_t sum = 0;
-    for (const uint8_t byte : sample.encoded.bytes) sum += byte;
-    expected += fmt::format("{:08} {} {} {}\n", i, sample.label, sample.encoded.bytes.size(), sum);
+    for (const uint8_t byte : file) sum += byte;
+    expected += fmt::format("{:08} {} {} {}\n", i, sample.label, file.size(), sum);
   }
   EXPECT_EQ(result.output, expected);
 }

@@ -117,14 +117,14 @@ TEST_F(ImagenetTest, PacksWithoutUnpacking) {
     ASSERT_EQ(val->size(), 3);
     Sample sample;
     for (int64_t i = 0; i < 3; ++i) {
-      val->read(i, sample);
+      read_decoded(*val, i, sample);
       EXPECT_EQ(sample.label, i == 1 ? 1 : 0);
     }
-    EXPECT_EQ(sample.image.pixels, golden("decoded.jpeg_cmyk").bytes);
+    EXPECT_EQ(sample.image().pixels, golden("decoded.jpeg_cmyk").bytes);
     const auto packed = build_dataset(find_datasets(options_.out + "/train").front().config);
     int64_t sum = 0;
     for (int64_t i = 0; i < 3; ++i) {
-      packed->read(i, sample);
+      read_decoded(*packed, i, sample);
       sum += sample.label;
     }
     EXPECT_EQ(sum, 2);

@@ -33,7 +33,7 @@ void draw_augment_choices(const AugmentPolicy& policy, RandomStream& random,
                           std::span<int64_t> choices);
 
 // The result looks at `in`'s pixels or at a buffer of `scratch`. AugMix mixes images of several
-// geometries: masks and points stay where they are in the original.
+// geometries: masks stay where they are in the original.
 ImageView apply_augment_policy(const AugmentPolicy& policy, const AugmentHparams& hparams,
                                const ImageView& in, RandomStream& random,
                                TransformScratch& scratch);

@@ -30,25 +30,6 @@ Matrix rotation(const std::array<double, 3>& angle) {
   return product(product(about_d, about_h), about_w);
 }
 
-// The inverse by cofactors; nullopt: volume shrinks to nothing.
-std::optional<Matrix> inverse(const Matrix& m) {
-  Matrix cofactors;
-  for (size_t i = 0; i < 3; ++i) {
-    for (size_t j = 0; j < 3; ++j) {
-      const size_t i1 = (i + 1) % 3, i2 = (i + 2) % 3, j1 = (j + 1) % 3, j2 = (j + 2) % 3;
-      cofactors[i][j] = m[i1][j1] * m[i2][j2] - m[i1][j2] * m[i2][j1];
-    }
-  }
-  double determinant = 0;
-  for (size_t j = 0; j < 3; ++j) determinant += m[0][j] * cofactors[0][j];
-  if (std::abs(determinant) < 1e-9) return std::nullopt;
-  Matrix result;
-  for (size_t i = 0; i < 3; ++i) {
-    for (size_t j = 0; j < 3; ++j) result[i][j] = cofactors[j][i] / determinant;
-  }
-  return result;
-}
-
 template <size_t kCount>
 void draw_ranges(const std::vector<double>& ranges, double add, RandomStream& random,
                  std::array<double, kCount>& out) {
@@ -65,20 +46,6 @@ Point centre_of(const Extent& size) {
   Point centre;
   for (size_t axis = 0; axis < 3; ++axis) centre[axis] = 0.5 * static_cast<double>(size[axis] - 1);
   return centre;
-}
-
-void move_points(VolumeItem& item, const AffineMap& from_output) {
-  if (item.points.empty()) return;
-  const auto inverted = inverse(from_output.linear);
-  if (!inverted) {
-    fail<DataError>(
-        "points cannot follow a rand_affine that flattens the volume; use smaller ranges of shear");
-  }
-  for (Point& point : item.points) {
-    Point shifted;
-    for (size_t axis = 0; axis < 3; ++axis) shifted[axis] = point[axis] - from_output.offset[axis];
-    point = AffineMap{*inverted, {}}(shifted);
-  }
 }
 
 template <class T, class SampleRow>
@@ -153,7 +120,6 @@ void resample_affine(VolumeItem& item, const AffineMap& map, const Extent& size,
                 });
     set_classes(item, classes, size);
   }
-  move_points(item, from_output);
 }
 
 }  // namespace fovea::data

@@ -37,8 +37,7 @@ enum class SampleMode { kLinear, kNearest };
 
 // Resamples to `size`: output voxel o shows the input at map(o - centre of the output) + centre of
 // the input. The mask takes the nearest voxel (halves go to the even one), class 0 outside for
-// padding with zeros. Points move by the inverse; a map without one throws DataError where there
-// are points.
+// padding with zeros.
 void resample_affine(VolumeItem& item, const AffineMap& map, const Extent& size, SampleMode mode,
                      PaddingMode padding, VolumeScratch& scratch);
 

@@ -1,7 +1,7 @@
 // The transforms of volumes that a recipe can name, in order, under `transforms:` of a data set of
 // volumes. Names, meanings and defaults are MONAI's
 // (spatial_resize is its Resize: `resize` is that of images). Axes are D, H, W: MONAI's first,
-// second and third spatial axis. Geometry moves values, mask and points alike; intensity changes
+// second and third spatial axis. Geometry moves values and mask alike; intensity changes
 // values only.
 #pragma once
 

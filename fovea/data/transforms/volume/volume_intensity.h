@@ -1,4 +1,4 @@
-// Changes of values, voxel by voxel; mask and points stay. Every function reads the whole item and
+// Changes of values, voxel by voxel; the mask stays. Every function reads the whole item and
 // leaves its values in order in a buffer of the scratch.
 #pragma once
 

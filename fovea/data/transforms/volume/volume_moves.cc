@@ -29,7 +29,6 @@ void swap_axes(VolumeItem& item, size_t a, size_t b) {
   swap_axes(item.values, a, b);
   if (item.has_mask()) swap_axes(item.classes, a, b);
   std::swap(item.spacing[a], item.spacing[b]);
-  for (Point& point : item.points) std::swap(point[a], point[b]);
 }
 
 // The voxel of an axis of `count` that place `at` repeats; -1: none, it is constant.
@@ -88,17 +87,12 @@ void pad_field(const FieldView<T>& in, const Padding& padding, T value, const Ex
 void crop(VolumeItem& item, const Extent& start, const Extent& size) {
   crop_field(item.values, start, size);
   if (item.has_mask()) crop_field(item.classes, start, size);
-  for (Point& point : item.points) {
-    for (size_t axis = 0; axis < 3; ++axis) point[axis] -= static_cast<double>(start[axis]);
-  }
 }
 
 void flip(VolumeItem& item, int axis) {
   const auto at = static_cast<size_t>(axis);
-  const auto last = static_cast<double>(item.values.size[at] - 1);
   flip_field(item.values, at);
   if (item.has_mask()) flip_field(item.classes, at);
-  for (Point& point : item.points) point[at] = last - point[at];
 }
 
 void rotate90(VolumeItem& item, int64_t k, int a, int b) {
@@ -127,10 +121,6 @@ void pad(VolumeItem& item, const Padding& padding, VolumeScratch& scratch) {
     int32_t* classes = scratch.next_classes(voxels_of(size));
     pad_field(item.classes, padding, padding.mask_value, size, classes);
     set_classes(item, classes, size);
-  }
-  for (Point& point : item.points) {
-    for (size_t axis = 0; axis < 3; ++axis)
-      point[axis] += static_cast<double>(padding.before[axis]);
   }
 }
 

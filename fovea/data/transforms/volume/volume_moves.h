@@ -1,4 +1,4 @@
-// Index moves of a volume, its mask and its points: the voxels stay what they are.
+// Index moves of a volume and its mask: the voxels stay what they are.
 #pragma once
 
 #include <string>

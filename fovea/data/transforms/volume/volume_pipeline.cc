@@ -110,9 +110,9 @@ std::optional<VolumeSize> VolumePipeline::output_size(std::optional<VolumeSize> 
 
 const VolumeItem& VolumePipeline::run(const Sample& sample, RandomStream random,
                                       VolumeScratch& scratch) const {
-  const bool is_image = sample.volume.values.empty() && !sample.image.pixels.empty();
-  if (is_image) image_to_volume(sample.image, scratch.volume);
-  const Volume& volume = is_image ? scratch.volume : sample.volume;
+  const bool is_image = sample.is<Image>();
+  if (is_image) image_to_volume(sample.image(), scratch.volume);
+  const Volume& volume = is_image ? scratch.volume : sample.volume();
   check_volume(volume, in_chans_);
   check_finite(volume);
   const Extent size = extent_of(volume.size);
@@ -125,7 +125,6 @@ const VolumeItem& VolumePipeline::run(const Sample& sample, RandomStream random,
     item.classes = FieldView<int32_t>::dense(sample.mask.classes.data(), 1, size);
   }
   item.spacing = volume.spacing;
-  item.points = sample.points;
   for (const auto& transform : transforms_) {
     transform.visit_value([&](const auto& config) { data::apply(config, item, random, scratch); });
   }

@@ -32,8 +32,7 @@ class VolumePipeline {
   const VolumeItem& run(const Sample& sample, RandomStream random, VolumeScratch& scratch) const;
 
   // The same, and writes [C, D, H, W] floats and, where `mask` is not empty, [D, H, W] classes.
-  // Throws DataError where the result is not as large as `size`, or has no mask to write. The
-  // points are in scratch.item.points.
+  // Throws DataError where the result is not as large as `size`, or has no mask to write.
   void apply(const Sample& sample, RandomStream random, VolumeSize size, std::span<float> out,
              std::span<int32_t> mask, VolumeScratch& scratch) const;
 

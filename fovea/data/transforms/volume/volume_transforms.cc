@@ -120,9 +120,6 @@ void apply(const SpatialResizeConfig& config, VolumeItem& item, RandomStream&,
   if (config.anti_aliasing) gaussian_smooth(item, sigma, scratch);
   resample_axes(item, size, scratch);
   for (size_t axis = 0; axis < 3; ++axis) item.spacing[axis] *= factor[axis];
-  for (Point& point : item.points) {
-    for (size_t axis = 0; axis < 3; ++axis) point[axis] = (point[axis] + 0.5) / factor[axis] - 0.5;
-  }
 }
 
 void apply(const SpacingConfig& config, VolumeItem& item, RandomStream&, VolumeScratch& scratch) {
@@ -141,9 +138,6 @@ void apply(const SpacingConfig& config, VolumeItem& item, RandomStream&, VolumeS
   if (spacing == item.spacing) return;
   resample_axes(item, size, scratch);
   item.spacing = spacing;
-  for (Point& point : item.points) {
-    for (size_t axis = 0; axis < 3; ++axis) point[axis] /= step[axis];
-  }
 }
 
 void apply(const RandShiftIntensityConfig& config, VolumeItem& item, RandomStream& random,

@@ -50,7 +50,6 @@ struct VolumeItem {
   FieldView<float> values;
   FieldView<int32_t> classes;                 // of one channel; of none where there is no mask
   std::array<double, 3> spacing = {1, 1, 1};  // along D, H, W, in millimetres
-  std::vector<Point> points;                  // may end up outside
   bool is_owned = false;                      // values lie in a buffer of the scratch
 
   bool has_mask() const { return classes.first != nullptr; }

@@ -91,9 +91,9 @@ double trilinear(const Volume& volume, int64_t channel, const Point& at) {
 // Rows of many blocks, inner and outer voxels, against the plain loop.
 TEST(VolumeAffineTest, LongRowsAgreeWithThePlainLoop) {
   Sample sample;
-  sample.volume = {2, {7, 40, 150}, {1, 1, 1}, {}};
+  sample.become<Volume>() = {2, {7, 40, 150}, {1, 1, 1}, {}};
   RandomStream values(philox_key(1, "values"), 0);
-  for (int64_t i = 0; i < 2 * 7 * 40 * 150; ++i) sample.volume.values.push_back(values.uniform());
+  for (int64_t i = 0; i < 2 * 7 * 40 * 150; ++i) sample.volume().values.push_back(values.uniform());
   VolumeBench bench(sample);
   const AffineParams params = {.rotate = {0.2, 0.02, -0.03}, .scale = {1.1, 0.9, 1.05}};
   const AffineMap map = affine_map(params);
@@ -106,7 +106,7 @@ TEST(VolumeAffineTest, LongRowsAgreeWithThePlainLoop) {
     Point at = map(out);
     at = {at[0] + 3, at[1] + 19.5, at[2] + 74.5};
     for (int64_t c = 0; c < 2; ++c) {
-      ASSERT_NEAR(result[static_cast<size_t>(c * 42000 + i)], trilinear(sample.volume, c, at),
+      ASSERT_NEAR(result[static_cast<size_t>(c * 42000 + i)], trilinear(sample.volume(), c, at),
                   kVolumeTolerance)
           << i;
     }
@@ -129,37 +129,6 @@ TEST(VolumeAffineTest, ReadsThroughTurnedViews) {
                     bench->scratch);
   }
   EXPECT_EQ(turned.values(), copied.values());
-}
-
-// What a point showed before, it shows afterwards.
-TEST(VolumeAffineTest, PointsFollow) {
-  Sample sample;
-  sample.volume = testing::place_volume({12, 14, 13});
-  sample.points = {{5, 6, 7}, {4.25, 7.5, 6.125}};
-  VolumeBench bench(sample);
-  const AffineParams params = {.rotate = {0.3, -0.2, 0.1},
-                               .shear = {0.1, 0, 0, 0.05, 0, 0},
-                               .translate = {1, -1, 0.5},
-                               .scale = {0.9, 1.1, 1}};
-  resample_affine(bench.item, affine_map(params), {15, 12, 14}, SampleMode::kLinear,
-                  PaddingMode::kZeros, bench.scratch);
-  const Volume moved = {3, {15, 12, 14}, {1, 1, 1}, bench.values()};
-  for (size_t i = 0; i < 2; ++i) {
-    for (int64_t axis = 0; axis < 3; ++axis) {
-      const double expected = sample.points[i][static_cast<size_t>(axis)];
-      EXPECT_NEAR(trilinear(moved, axis, bench.item.points[i]), expected, 14 * kVolumeTolerance);
-    }
-  }
-}
-
-TEST(VolumeAffineTest, RefusesPointsOfAFlattenedVolume) {
-  Sample sample = golden_sample("one");
-  sample.points = {{1, 1, 1}};
-  VolumeBench bench(sample);
-  const AffineMap flat = affine_map({.shear = {1, 0, 1, 0, 0, 0}});
-  EXPECT_THROW(resample_affine(bench.item, flat, {5, 5, 5}, SampleMode::kLinear,
-                               PaddingMode::kZeros, bench.scratch),
-               DataError);
 }
 
 TEST(VolumeAffineTest, DrawsAreUniformInTheirRanges) {
@@ -195,11 +164,11 @@ TEST(VolumeAffineTest, WithoutADrawTheVolumeStays) {
   VolumeBench bench(golden_sample("one"));
   RandAffineConfig config{.prob = 0, .rotate_range = {1, 1, 1}};
   bench.apply(config);
-  EXPECT_EQ(bench.item.values.first, bench.sample.volume.values.data());
+  EXPECT_EQ(bench.item.values.first, bench.sample.volume().values.data());
   config.spatial_size = {8, 11, 7};
   bench.apply(config);
   EXPECT_EQ(bench.shape(), (std::vector<int64_t>{1, 8, 11, 7}));
-  const auto& before = bench.sample.volume.values;
+  const auto& before = bench.sample.volume().values;
   EXPECT_EQ(bench.values(), std::vector<float>(before.begin() + 77, before.end() - 77));
 }
 

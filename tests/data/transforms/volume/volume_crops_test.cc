@@ -69,7 +69,7 @@ TEST(VolumeCropsTest, ForegroundBoxIsMonais) {
 
 TEST(VolumeCropsTest, ForegroundOfChosenChannels) {
   Sample sample;
-  sample.volume = {2, {1, 1, 6}, {1, 1, 1}, {9, 0, 0, 0, 0, 9, 0, 0, 1, 1, 0, 0}};
+  sample.become<Volume>() = {2, {1, 1, 6}, {1, 1, 1}, {9, 0, 0, 0, 0, 9, 0, 0, 1, 1, 0, 0}};
   VolumeBench bench(sample);
   bench.apply(CropForegroundConfig{.channel_indices = {1}});
   EXPECT_EQ(bench.values(), (std::vector<float>{0, 0, 1, 1}));
@@ -125,7 +125,7 @@ TEST(VolumeCropsTest, RandomSizesSpanTheRange) {
 // With pos 3 and neg 1, three of four boxes hold the voxel of the only foreground.
 TEST(VolumeCropsTest, ForegroundComesUpAsOftenAsAsked) {
   Sample sample;
-  sample.volume = {1, {1, 40, 40}, {1, 1, 1}, std::vector<float>(1600)};
+  sample.become<Volume>() = {1, {1, 40, 40}, {1, 1, 1}, std::vector<float>(1600)};
   sample.mask = {{1, 40, 40}, std::vector<int32_t>(1600)};
   sample.mask.classes[0] = 5;
   sample.mask.classes[1599] = -1;
@@ -150,7 +150,7 @@ TEST(VolumeCropsTest, TakesWhatThereIsToDrawAround) {
   const RandCropByPosNegLabelConfig config{.spatial_size = {1, 1, 2}};
   const auto start_of = [&](std::vector<int32_t> classes) {
     Sample sample;
-    sample.volume = {1, {1, 1, 4}, {1, 1, 1}, {0, 0, 0, 0}};
+    sample.become<Volume>() = {1, {1, 1, 4}, {1, 1, 1}, {0, 0, 0, 0}};
     sample.mask = {{1, 1, 4}, std::move(classes)};
     VolumeBench bench(sample);
     RandomStream random(philox_key(6, "crops"), 0);
@@ -166,7 +166,7 @@ TEST(VolumeCropsTest, TakesWhatThereIsToDrawAround) {
 
 TEST(VolumeCropsTest, PosNegSaysWhatIsMissing) {
   Sample without_mask;
-  without_mask.volume = testing::golden_volume("one");
+  without_mask.become<Volume>() = testing::golden_volume("one");
   VolumeBench no_mask(without_mask);
   EXPECT_THAT(message_of<DataError>(
                   [&] { no_mask.apply(RandCropByPosNegLabelConfig{.spatial_size = {2}}); }),

@@ -45,7 +45,7 @@ TEST(VolumeIntensityTest, ScalesToARangeAsMonai) {
     expect_close(bench, channel_wise ? "scale.1" : "scale.0");
   }
   Sample constant;
-  constant.volume = {1, {2, 3, 4}, {1, 1, 1}, std::vector<float>(24, 5.0f)};
+  constant.become<Volume>() = {1, {2, 3, 4}, {1, 1, 1}, std::vector<float>(24, 5.0f)};
   VolumeBench bench(constant);
   expect_equals(bench.apply(ScaleIntensityConfig{.minv = 2, .maxv = 3}), "scale_constant");
 }
@@ -59,7 +59,7 @@ TEST(VolumeIntensityTest, NormalizesAsMonai) {
     }
   }
   Sample constant;
-  constant.volume = {1, {2, 3, 4}, {1, 1, 1}, std::vector<float>(24, 5.0f)};
+  constant.become<Volume>() = {1, {2, 3, 4}, {1, 1, 1}, std::vector<float>(24, 5.0f)};
   VolumeBench bench(constant);
   expect_equals(bench.apply(NormalizeIntensityConfig{}), "normalize_constant");
 }
@@ -76,7 +76,7 @@ TEST(VolumeIntensityTest, NormalizesByGivenNumbers) {
 // All zeros, with nonzero: nothing counts and nothing changes.
 TEST(VolumeIntensityTest, NothingButZerosStays) {
   Sample zeros;
-  zeros.volume = {1, {1, 2, 2}, {1, 1, 1}, std::vector<float>(4)};
+  zeros.become<Volume>() = {1, {1, 2, 2}, {1, 1, 1}, std::vector<float>(4)};
   VolumeBench bench(zeros);
   bench.apply(NormalizeIntensityConfig{.nonzero = true});
   EXPECT_EQ(bench.values(), std::vector<float>(4));
@@ -100,12 +100,12 @@ TEST(VolumeIntensityTest, LeavesTheSampleAlone) {
   const Sample sample = golden_sample("two");
   VolumeBench bench(sample);
   bench.apply(ScaleIntensityConfig{}).apply(RandShiftIntensityConfig{.prob = 1});
-  EXPECT_EQ(bench.sample.volume.values, sample.volume.values);
+  EXPECT_EQ(bench.sample.volume().values, sample.volume().values);
 }
 
 TEST(VolumeIntensityTest, DrawsOnceOrForEachChannel) {
   Sample sample;
-  sample.volume = {2, {1, 1, 1}, {1, 1, 1}, {1, 1}};
+  sample.become<Volume>() = {2, {1, 1, 1}, {1, 1, 1}, {1, 1}};
   double shift_sum = 0, factor_squares = 0;
   int shifted = 0;
   constexpr int kDraws = 40000;
@@ -135,7 +135,7 @@ TEST(VolumeIntensityTest, DrawsOnceOrForEachChannel) {
 // The spread of the noise is uniform up to std, or std itself.
 TEST(VolumeIntensityTest, NoiseHasItsSpread) {
   Sample sample;
-  sample.volume = {1, {1, 1, 1000}, {1, 1, 1}, std::vector<float>(1000)};
+  sample.become<Volume>() = {1, {1, 1, 1000}, {1, 1, 1}, std::vector<float>(1000)};
   double drawn = 0;
   constexpr int kDraws = 2000;
   for (uint64_t i = 0; i < kDraws; ++i) {

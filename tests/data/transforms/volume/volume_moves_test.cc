@@ -32,7 +32,7 @@ TEST(VolumeMovesTest, PadsAsMonai) {
 
 TEST(VolumeMovesTest, ReflectsAndWrapsMoreThanOnce) {
   Sample sample;
-  sample.volume = {1, {1, 1, 3}, {1, 1, 1}, {0, 1, 2}};
+  sample.become<Volume>() = {1, {1, 1, 3}, {1, 1, 1}, {0, 1, 2}};
   VolumeBench reflected(sample);
   pad(reflected.item, {.before = {0, 0, 5}, .after = {1, 0, 4}, .mode = PadMode::kReflect},
       reflected.scratch);
@@ -70,7 +70,7 @@ TEST(VolumeMovesTest, RotatesAsMonai) {
 // One draw for all axes, or one for each.
 TEST(VolumeMovesTest, FlipsAsOftenAsAsked) {
   Sample sample;
-  sample.volume = testing::place_volume({2, 2, 2});
+  sample.become<Volume>() = testing::place_volume({2, 2, 2});
   constexpr int kDraws = 40000;
   std::map<std::vector<float>, int> together, apart;
   VolumeBench bench(sample);
@@ -96,7 +96,7 @@ TEST(VolumeMovesTest, FlipsAsOftenAsAsked) {
 
 TEST(VolumeMovesTest, QuarterTurnsComeUpEquallyOften) {
   Sample sample;
-  sample.volume = testing::place_volume({2, 2, 1});
+  sample.become<Volume>() = testing::place_volume({2, 2, 1});
   constexpr int kDraws = 40000;
   std::map<std::vector<float>, int> turns;
   VolumeBench bench(sample);
@@ -112,26 +112,26 @@ TEST(VolumeMovesTest, QuarterTurnsComeUpEquallyOften) {
   }
 }
 
-// Volumes, masks, points and spacing move together: each point shows its old place.
+// Volumes, masks and spacing move together: each voxel holds its old place, and so does its class.
 TEST(VolumeMovesTest, EverythingMovesTogether) {
   Sample sample;
-  sample.volume = testing::place_volume({6, 7, 8});
-  sample.volume.spacing = {1, 2, 3};
+  sample.become<Volume>() = testing::place_volume({6, 7, 8});
+  sample.volume().spacing = {1, 2, 3};
   sample.mask.size = {6, 7, 8};
   for (int32_t i = 0; i < 6 * 7 * 8; ++i) sample.mask.classes.push_back(i);
-  sample.points = {{2, 3, 4}, {4, 5, 3}};
   const auto check = [&](VolumeBench& bench) {
-    for (size_t i = 0; i < sample.points.size(); ++i) {
-      const Point& now = bench.item.points[i];
-      const auto z = static_cast<int64_t>(now[0]), y = static_cast<int64_t>(now[1]),
-                 x = static_cast<int64_t>(now[2]);
-      const Point& before = sample.points[i];
-      for (int64_t axis = 0; axis < 3; ++axis) {
-        EXPECT_EQ(bench.item.values.row(axis, z, y)[x * bench.item.values.steps[2]],
-                  before[static_cast<size_t>(axis)]);
+    const auto& [values, classes] = std::tie(bench.item.values, bench.item.classes);
+    ASSERT_EQ(values.size, classes.size);
+    for (int64_t z = 0; z < values.size[0]; ++z) {
+      for (int64_t y = 0; y < values.size[1]; ++y) {
+        for (int64_t x = 0; x < values.size[2]; ++x) {
+          const auto place = [&](int64_t axis) {
+            return static_cast<int32_t>(values.row(axis, z, y)[x * values.steps[2]]);
+          };
+          ASSERT_EQ(classes.row(0, z, y)[x * classes.steps[2]],
+                    (place(0) * 7 + place(1)) * 8 + place(2));
+        }
       }
-      EXPECT_EQ(bench.item.classes.row(0, z, y)[x * bench.item.classes.steps[2]],
-                (before[0] * 7 + before[1]) * 8 + before[2]);
     }
   };
   VolumeBench bench(sample);

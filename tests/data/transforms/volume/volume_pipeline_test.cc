@@ -23,18 +23,16 @@ RandomStream stream(int64_t index = 0) { return augmentation_stream(1, 0, index)
 struct Output {
   std::vector<float> values;
   std::vector<int32_t> classes;
-  std::vector<Point> points;
   bool operator==(const Output&) const = default;
 };
 
 Output output_of(const VolumePipeline& pipeline, const Sample& sample, RandomStream random,
                  VolumeScratch& scratch) {
-  const VolumeSize size = pipeline.output_size(sample.volume.size).value();
+  const VolumeSize size = pipeline.output_size(sample.volume().size).value();
   Output out;
   out.values.resize(static_cast<size_t>(pipeline.in_chans() * size.voxels()));
   out.classes.resize(sample.mask.classes.empty() ? 0 : static_cast<size_t>(size.voxels()));
   pipeline.apply(sample, random, size, out.values, out.classes, scratch);
-  out.points = scratch.item.points;
   return out;
 }
 
@@ -59,7 +57,6 @@ std::vector<VolumeTransformConfig> everything() {
 TEST(VolumePipelineTest, DependsOnSeedEpochAndSampleAlone) {
   const VolumePipeline pipeline(everything(), 2);
   Sample sample = golden_sample("two");
-  sample.points = {{4, 5, 3}};
   const Sample before = sample;
   VolumeScratch used;
   std::set<std::vector<float>> results;
@@ -70,7 +67,7 @@ TEST(VolumePipelineTest, DependsOnSeedEpochAndSampleAlone) {
     results.insert(out.values);
   }
   EXPECT_EQ(results.size(), 20u);
-  EXPECT_EQ(sample.volume.values, before.volume.values);
+  EXPECT_EQ(sample.volume().values, before.volume().values);
   EXPECT_EQ(sample.mask.classes, before.mask.classes);
 }
 
@@ -120,8 +117,8 @@ TEST(VolumePipelineTest, KnowsTheSizeWhereItCanBeKnown) {
 
 TEST(VolumePipelineTest, RefusesValuesThatAreNotFinite) {
   Sample sample = golden_sample("two");
-  sample.volume.values[770 + (3 * 11 + 4) * 7 + 5] = std::nanf("");
-  sample.volume.values[1500] = std::numeric_limits<float>::infinity();
+  sample.volume().values[770 + (3 * 11 + 4) * 7 + 5] = std::nanf("");
+  sample.volume().values[1500] = std::numeric_limits<float>::infinity();
   VolumeScratch scratch;
   const VolumePipeline pipeline({}, 2);
   const std::string message =
@@ -141,7 +138,7 @@ TEST(VolumePipelineTest, RefusesSamplesThatDoNotFit) {
   other_mask.mask = {{1, 1, 2}, {0, 0}};
   EXPECT_THAT(message_for(other_mask), HasSubstr("a mask of 1x1x2 beside a volume of 10x11x7"));
   Sample damaged = golden_sample("one");
-  damaged.volume.values.pop_back();
+  damaged.volume().values.pop_back();
   EXPECT_THAT(message_for(damaged), HasSubstr("769 values for a volume of 1x10x11x7"));
   EXPECT_THROW(VolumePipeline({}, 0), ConfigError);
   EXPECT_THAT(message_of<ConfigError>([] { VolumePipeline({{SpatialResizeConfig{}}}, 1); }),
@@ -165,7 +162,7 @@ TEST(VolumePipelineTest, RefusesSamplesThatDoNotFit) {
 // An image with its mask goes the same way: depth 1, values from 0 to 1.
 TEST(VolumePipelineTest, TakesImages) {
   Sample sample;
-  sample.image = {2, 3, 2, {0, 51, 10, 20, 30, 40, 50, 60, 70, 80, 255, 102}};
+  sample.become<Image>() = {2, 3, 2, {0, 51, 10, 20, 30, 40, 50, 60, 70, 80, 255, 102}};
   sample.mask = {{1, 2, 3}, {1, 2, 3, 4, 5, 6}};
   const VolumePipeline pipeline({{RandFlipConfig{.prob = 1, .spatial_axis = {2}}}}, 2);
   VolumeScratch scratch;
