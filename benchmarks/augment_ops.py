@@ -1,10 +1,11 @@
+#!/usr/bin/env python3
 """Speed of the operations of augmentation against Pillow through timm, one thread, in one run on one machine.
 
 Each operation of timm's RandAugment and AutoAugment is given the same 224x224 image and argument in both; results
 are compared byte by byte. Then both are timed, by processor time, in rounds that alternate. The last rows are whole policies.
 
     cmake --build build/release --target augment_ops
-    PYTHONPATH=<folder with a pillow below 13> FOVEA_PYTHON=... benchmarks/augment_ops [--rounds 5] [--write]
+    PYTHONPATH=<folder with a pillow below 13> python3 benchmarks/augment_ops.py [--rounds 5] [--write]
 """
 
 import argparse
@@ -130,7 +131,7 @@ def main():
         compared = differences(image, cases, folder)
     lines = [f"# Operations of augmentation: Fovea against Pillow, {SIDE}x{SIDE}x3, one thread", "",
              f"{provenance.line()} Pillow {PIL.__version__}, timm {timm.__version__}.",
-             "", f"Command: `benchmarks/augment_ops --rounds {args.rounds} --seconds {args.seconds}`. Medians over "
+             "", f"Command: `benchmarks/augment_ops.py --rounds {args.rounds} --seconds {args.seconds}`. Medians over "
              "rounds that alternate between the two; the ratio is the median of the rounds' ratios, in brackets their "
              "range. Milliseconds of processor time. Difference: the largest, and the share of bytes that differ.", "",
              "| operation | Fovea ms | Pillow ms | ratio | difference |", "| --- | --- | --- | --- | --- |"]

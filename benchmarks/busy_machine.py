@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """A training step of a small ViT on an idle machine and on one where every core is also busy with something else.
 
 Threads of OpenMP spin at each barrier before they go to sleep. On an idle machine that is faster; where others need the cores, spinning
@@ -5,7 +6,7 @@ takes them away from the thread that everybody waits for. `fovea` is the program
 it: `default` is what the OpenMP library does (GOMP_SPINCOUNT=300000), a number is that count, `passive` no spinning at all. timm is as it
 comes and with OMP_WAIT_POLICY=PASSIVE.
 
-    FOVEA_PYTHON=... benchmarks/busy_machine [--spins default 10000 passive] [--rounds 5] [--write]
+    python3 benchmarks/busy_machine.py [--spins default 10000 passive] [--rounds 5] [--write]
 """
 
 import argparse

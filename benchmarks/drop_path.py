@@ -1,8 +1,9 @@
+#!/usr/bin/env python3
 """A training step with drop path that skips the work of dropped samples (model.drop_path_skip) against one that masks it.
 
 By turns, each measurement a process of its own; the rate is that of the last block, earlier ones scale linearly.
 
-    benchmarks/drop_path [--preset vit_small_patch16_224] [--rates 0.1 0.2 0.4] [--rounds 5] [--write]
+    benchmarks/drop_path.py [--preset vit_small_patch16_224] [--rates 0.1 0.2 0.4] [--rounds 5] [--write]
 """
 
 import argparse
@@ -49,7 +50,7 @@ def main():
                 print(f"rate {rate}: masked {pair[False]['step_ms']:.0f} ms, skipped {pair[True]['step_ms']:.0f} ms", file=sys.stderr,
                       flush=True)
     lines = [f"# {args.preset}: drop path that skips what it drops, {args.dtype}", "",
-             f"{provenance.line()} {args.threads} threads, batch {args.batch_size}. Command: `benchmarks/drop_path --preset {args.preset} "
+             f"{provenance.line()} {args.threads} threads, batch {args.batch_size}. Command: `benchmarks/drop_path.py --preset {args.preset} "
              f"--rates {' '.join(map(str, args.rates))} --dtype {args.dtype} --batch-size {args.batch_size} --threads {args.threads} --rounds "
              f"{args.rounds} --steps {args.steps}`. Medians of {args.rounds} rounds of {args.steps} steps by turns; the ratio is masked over "
              "skipped of a round, above 1 where skipping is faster, in brackets the range. On average over the blocks half the rate is dropped.", "",

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Training curves in bfloat16, float16 and FP8 against float32, beside what another seed changes.
 
 A recipe runs shortly with each dtype and seed. A seed means the same weights at step 0, samples and drops in every dtype, so that a
@@ -5,8 +6,8 @@ curve can be held against that of float32 with its own seed; how far float32's o
 device.fp8 with activations in bfloat16; `--against bfloat16` holds the others against that. A run that has ended in DIR is not
 trained again.
 
-    benchmarks/dtype_curves [--recipe recipes/fashion_mnist/quickstart.yaml] [--steps 150] [--seeds 1 2 3] [--runs DIR] [--write]
-    benchmarks/dtype_curves --against bfloat16 --dtypes fp8_current fp8_delayed
+    benchmarks/dtype_curves.py [--recipe recipes/fashion_mnist/quickstart.yaml] [--steps 150] [--seeds 1 2 3] [--runs DIR] [--write]
+    benchmarks/dtype_curves.py --against bfloat16 --dtypes fp8_current fp8_delayed
 """
 
 import argparse
@@ -132,7 +133,7 @@ def main():
     shown = recipe.relative_to(ROOT) if recipe.is_relative_to(ROOT) else recipe
     more = f" --set {' '.join(args.set)}" if args.set else ""
     lines = [f"# Training curves by dtype: {shown}", "",
-             f"{provenance.line()} Command: `benchmarks/dtype_curves --recipe {shown} --steps {args.steps} --every {args.every} --seeds "
+             f"{provenance.line()} Command: `benchmarks/dtype_curves.py --recipe {shown} --steps {args.steps} --every {args.every} --seeds "
              f"{' '.join(map(str, args.seeds))} --metric {args.metric} --against {args.against} --dtypes {' '.join(args.dtypes[1:])}{more}`.", "",
              f"Of each dtype: the loss and {args.metric} of the last evaluation, mean over the seeds and each of them; its loss minus that of "
              f"{args.against}; the training loss minus that of {args.against} with the same seed over the last third of the steps; "

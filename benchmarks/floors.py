@@ -1,6 +1,7 @@
+#!/usr/bin/env python3
 """What each small recipe reaches on held-out data, over three seeds, beside a baseline that has learned nothing.
 
-    FOVEA_PYTHON=... benchmarks/floors [--runs DIR] [--only NAME ...] [--seeds 1 2 3] [--full] [--write]
+    python3 benchmarks/floors.py [--runs DIR] [--only NAME ...] [--seeds 1 2 3] [--full] [--write]
 
 The recipes run shorter than they stand (the column "changed" says how), unless --full. What a run is held against: the
 majority class, the best constant mask, the mean image, the best linear guess from it, or other runs. A run that has
@@ -183,7 +184,7 @@ def main():
     for row, seed in itertools.product(chosen, args.seeds):
         results[row.name, seed] = train(args, row, seed)
         print(f"{row.name}, seed {seed}: {results[row.name, seed]['eval']}", file=sys.stderr, flush=True)
-    head = f"`benchmarks/floors{' ' if sys.argv[1:] else ''}{' '.join(sys.argv[1:])}`"
+    head = f"`benchmarks/floors.py{' ' if sys.argv[1:] else ''}{' '.join(sys.argv[1:])}`"
     lines = ["# What the small recipes reach, against baselines that have learned nothing", "",
              f"{provenance.line()} Command: {head}.", "",
              "| recipe | changed | metric | over the seeds | mean | baseline | which | beats it with every seed |",

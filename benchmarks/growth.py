@@ -1,10 +1,11 @@
+#!/usr/bin/env python3
 """Cost of a step of a ViT as it grows along one axis at a time: tokens, width, depth, batch.
 
 Around one model (width 384, depth 6, 196 tokens, batch 8) each axis is varied alone; every point is `fovea bench model --json` in a
 process of its own, the points of all axes by turns over the rounds. Beside the rates stands how the time grows from point to point:
 the exponent e of time ~ size^e, 1 where twice the size takes twice the time.
 
-    benchmarks/growth [--mode train] [--dtype float32] [--rounds 3] [--write]
+    benchmarks/growth.py [--mode train] [--dtype float32] [--rounds 3] [--write]
 """
 
 import argparse
@@ -103,7 +104,7 @@ def main():
                 results[point].append(measure(args, pathlib.Path(folder), point))
                 print(f"round {turn + 1}: {point}: {results[point][-1]['step_ms']:.1f} ms", file=sys.stderr, flush=True)
     name = f"growth_{args.mode}_{args.dtype}"
-    command = (f"benchmarks/growth --mode {args.mode} --dtype {args.dtype} --threads {args.threads} --rounds {args.rounds} --steps "
+    command = (f"benchmarks/growth.py --mode {args.mode} --dtype {args.dtype} --threads {args.threads} --rounds {args.rounds} --steps "
                f"{args.steps} --warmup {args.warmup} --axes {' '.join(args.axes)}{' --short' if args.short else ''}")
     mode = "Training" if args.mode == "train" else "Inference"
     lines = [f"# {mode} of a ViT as it grows, {args.dtype}, {'CPU' if args.device == 'cpu' else args.device}", "",

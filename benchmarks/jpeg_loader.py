@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Images per second from a folder of JPEGs: Fovea against torchvision, timm, DALI and ffcv, in one run.
 
 Every pipeline decodes, crops at random (RandomResizedCrop, 224, bilinear with antialiasing; ffcv: INTER_AREA), flips, and
@@ -12,9 +13,9 @@ process with two busy threads gets twice the share of one with one. Processor ti
 
     python benchmarks/make_photos.py /tmp/photos
     cmake --build build/release --target bench_jpeg_loader
-    benchmarks/jpeg_loader /tmp/photos [--rounds 9] [--threads 1 2] [--only fovea dali] [--old-pillow DIR] [--write]
+    benchmarks/jpeg_loader.py /tmp/photos [--rounds 9] [--threads 1 2] [--only fovea dali] [--old-pillow DIR] [--write]
 
-FOVEA_PYTHON is a Python with torch, torchvision and timm; DALI and ffcv are measured where they can be imported. timm's
+Wants torch, torchvision and timm; DALI and ffcv are measured where they can be imported. timm's
 rand-m9 needs a Pillow below 13: --old-pillow is a folder that `pip install --target` has put one in.
 """
 
@@ -246,7 +247,7 @@ def main():
     print(*parts[len(args.threads):], sep="\n", flush=True)
     if args.write:
         head = (f"# JPEG loader: Fovea against peers, CPU\n\n{provenance.line()} "
-                f"`benchmarks/jpeg_loader FOLDER --rounds {args.rounds} --batches {args.batches}`\n")
+                f"`benchmarks/jpeg_loader.py FOLDER --rounds {args.rounds} --batches {args.batches}`\n")
         provenance.keep("jpeg_loader", "\n\n".join([head.strip(), *parts]) + "\n")
     return None
 

@@ -1,10 +1,11 @@
+#!/usr/bin/env python3
 """A training step on images of mixed sizes, packed into one sequence (model.patching: packed), against one that pads every image to the
 largest grid of the batch.
 
 By turns in one process, by processor time; the images are noise. A mix is the least and the largest number of patches that an image may
 have.
 
-    benchmarks/mixed_sizes [--model vit_tiny_patch16_224] [--mixes 196,196 49,196] [--rounds 5] [--write]
+    benchmarks/mixed_sizes.py [--model vit_tiny_patch16_224] [--mixes 196,196 49,196] [--rounds 5] [--write]
 """
 
 import argparse
@@ -35,7 +36,7 @@ def main():
     provenance.add_report_arguments(parser)
     args = parser.parse_args()
     lines = [f"# {args.model}: images of mixed sizes packed and padded, {args.dtype}", "",
-             f"{provenance.line()} {args.threads} thread{'s' * (args.threads > 1)}, batch {args.batch_size}. Command: `benchmarks/mixed_sizes --model {args.model} "
+             f"{provenance.line()} {args.threads} thread{'s' * (args.threads > 1)}, batch {args.batch_size}. Command: `benchmarks/mixed_sizes.py --model {args.model} "
              f"--mixes {' '.join(args.mixes)} --dtype {args.dtype} --batch-size {args.batch_size} --threads {args.threads} --rounds "
              f"{args.rounds} --steps {args.steps}`. Training steps with AdamW, by turns in one process; images a second of processor time, "
              "medians of the rounds; the ratio is packed over padded of a round, in brackets the range. Aspect ratios from 1:2 to 2:1.", "",

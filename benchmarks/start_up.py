@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Seconds from the start of a process to the end of its first training step, and to its first prediction.
 
 `fovea train` on a folder of images and `fovea predict` of one image with weights from a file, against the shortest Python script
@@ -5,7 +6,7 @@ with timm that does the same: eager, and through torch.compile with what it comp
 them. The step's end is the moment when its loss can be read: the line of metrics.jsonl, the script's line of output; that of a
 prediction is its line of output.
 
-    FOVEA_PYTHON=... benchmarks/start_up [--model vit_base_patch16_224] [--batch-size 1] [--peers eager compile] [--write]
+    python3 benchmarks/start_up.py [--model vit_base_patch16_224] [--batch-size 1] [--peers eager compile] [--write]
 """
 
 import argparse
@@ -170,7 +171,7 @@ def report(args, sides, found):
 
     lines = [f"# {args.model}: from the start of the process to the first result", "",
              f"{provenance.line()} {args.threads} threads, {args.dtype}, batch {args.batch_size} in training, 1 in prediction. torch "
-             f"{torch.__version__}, timm {timm.__version__}. Command: `benchmarks/start_up --model {args.model} --dtype {args.dtype} --peers "
+             f"{torch.__version__}, timm {timm.__version__}. Command: `benchmarks/start_up.py --model {args.model} --dtype {args.dtype} --peers "
              f"{' '.join(args.peers)} --batch-size {args.batch_size} --threads {args.threads} --rounds {args.rounds}`. Seconds, medians of "
              f"{args.rounds} rounds by turns after one that fills the caches, in brackets their range; the ratio is that of a round's times.",
              "", "| until the | Fovea | " + " | ".join(f"timm, {torch_peer.TITLES[peer]} | times Fovea's" for peer in args.peers) + " |",

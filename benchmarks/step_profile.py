@@ -1,9 +1,10 @@
+#!/usr/bin/env python3
 """Where the time of a step goes, against what the machine can do: `fovea bench model --profile`, kept with its day and commit.
 
 Rounds of the cases by turns; of each case the round is kept whose step was the shortest, for on a shared machine that is the one
 which measured the program.
 
-    benchmarks/step_profile [--model vit_small_patch16_224] [--cases float32/train bfloat16/infer] [--rounds 2] [--write]
+    benchmarks/step_profile.py [--model vit_small_patch16_224] [--cases float32/train bfloat16/infer] [--rounds 2] [--write]
 """
 
 import argparse
@@ -68,7 +69,7 @@ def main():
                 print(f"round {turn + 1}, {case}: {result['step_ms']:.1f} ms", file=sys.stderr, flush=True)
                 found[case].append(result)
     lines = [f"# {args.model}: where the time of a step goes", "",
-             f"{provenance.line()} {args.threads} threads, batch {args.batch_size}. Command: `benchmarks/step_profile --model {args.model} "
+             f"{provenance.line()} {args.threads} threads, batch {args.batch_size}. Command: `benchmarks/step_profile.py --model {args.model} "
              f"--batch-size {args.batch_size} --threads {args.threads} --rounds {args.rounds} --steps {args.steps}`; of each case the round with "
              "the shortest step. Floor: its products at the rate of the machine's best product, or its bytes at the rate of memory, whichever "
              "is longer; both are measured in the same process.", ""]

@@ -1,7 +1,8 @@
+#!/usr/bin/env python3
 """Tiles per second out of volumes, shuffled: Fovea against MONAI and a loop of nibabel, in one run over the same files.
 
     cmake --build build/release --target bench_volume_tiles
-    benchmarks/volume_tiles [--rounds 5] [--sides 192 320] [--threads 1 2] [--only fovea nibabel] [--write]
+    benchmarks/volume_tiles.py [--rounds 5] [--sides 192 320] [--threads 1 2] [--only fovea nibabel] [--write]
 
 The volumes are int16, CT-like (a body in air, with noise), .nii.gz at gzip's level 6, and the same as .raw; tiles are 64^3 of
 float32, batches of 4. Everybody goes through whole epochs:
@@ -17,7 +18,7 @@ float32, batches of 4. Everybody goes through whole epochs:
 
 With two threads the peers have two worker processes of torch's DataLoader. Each lives in a process of its own and measures an
 epoch when it is told to; rounds go over all of them, so that whatever else the machine does hits all alike; with one thread each
-is pinned to one core. FOVEA_PYTHON is a Python with torch, nibabel and monai.
+is pinned to one core. Wants torch, nibabel and monai.
 """
 
 import argparse
@@ -259,7 +260,7 @@ def main():
             print(parts[-1], flush=True)
     if args.write:
         head = (f"# Tiles of volumes: Fovea against MONAI and a loop of nibabel, CPU\n\n{provenance.line()} "
-                f"`benchmarks/volume_tiles --rounds {args.rounds}`. Tiles of 64^3, batches of 4, whole epochs.")
+                f"`benchmarks/volume_tiles.py --rounds {args.rounds}`. Tiles of 64^3, batches of 4, whole epochs.")
         provenance.keep("volume_tiles", "\n\n".join([head, *parts]) + "\n")
     return None
 

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Milliseconds of each volume transform, Fovea against MONAI, on one thread, in one run on one machine.
 
 Rounds alternate between the two; a figure is the median over all steps of all rounds. Fovea's time is that of a whole
@@ -5,7 +6,7 @@ pipeline with this one transform: check for NaN, transform, copy into the batch.
 Geometry moves a volume and its mask in both. That the values agree is what the goldens of tests/data hold.
 
     cmake --build build/release --target bench_volume_transforms
-    FOVEA_PYTHON=... benchmarks/volume_transforms [--size 128] [--rounds 5] [--steps 3] [--write]
+    python3 benchmarks/volume_transforms.py [--size 128] [--rounds 5] [--steps 3] [--write]
 """
 
 import argparse
@@ -130,7 +131,7 @@ def report(args, rows):
     lines = [f"# Volume transforms: Fovea against MONAI, {args.size}^3, float32", "",
              f"{provenance.line()} 1 thread. torch "
              f"{torch.__version__}, monai {monai.__version__}.", "",
-             f"Command: `benchmarks/volume_transforms --size {args.size} --rounds {args.rounds} --steps {args.steps}`. "
+             f"Command: `benchmarks/volume_transforms.py --size {args.size} --rounds {args.rounds} --steps {args.steps}`. "
              f"Medians over {args.rounds} alternating rounds of {args.steps} steps; in brackets the range of the rounds' "
              "medians. Fovea: a whole pipeline with this one transform (check for NaN, transform, copy into the batch). "
              "Geometry moves a volume and its mask in both; the rest a volume.", "",

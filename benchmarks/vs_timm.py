@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Speed of `fovea bench model` against timm in PyTorch, eager and through torch.compile, in one run on one machine.
 
 First all are given the same weights and images and must agree, in their logits and in the gradients of the step that is timed. Then each case is timed in rounds that alternate
@@ -5,7 +6,7 @@ between them, each measurement in a process of its own, with the same threads, b
 and optimizer (AdamW with PyTorch's defaults); compilation is not timed. bfloat16 means float32 master weights in both: timm runs under autocast,
 as its training script does; `pure` rows hold timm's weights in bfloat16 as well, inference only.
 
-    FOVEA_PYTHON=... benchmarks/vs_timm [--peers eager compile] [--model vit_base_patch16_224] [--rounds 3] [--write]
+    python3 benchmarks/vs_timm.py [--peers eager compile] [--model vit_base_patch16_224] [--rounds 3] [--write]
 """
 
 import argparse
@@ -73,7 +74,7 @@ def report(args, results, agreement):
         f"{provenance.line()} {args.threads} threads. torch {torch.__version__}, timm {timm.__version__} "
         f"({', '.join(torch_peer.TITLES[peer] for peer in args.peers)}). Batch {args.batch_size}; "
         f"a training step is forward, cross-entropy, backward and AdamW.", "",
-        f"Command: `benchmarks/vs_timm {torch_peer.options_text(args)}`. {torch_peer.method_text(args)}", "",
+        f"Command: `benchmarks/vs_timm.py {torch_peer.options_text(args)}`. {torch_peer.method_text(args)}", "",
         agreement, "",
         *torch_peer.table(args, results), "",
         "bfloat16: float32 master weights in both, timm under autocast; `pure`: timm's weights in bfloat16, Fovea as before."]

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """DDP and FSDP of Fovea against PyTorch's DistributedDataParallel and fully_shard, in one run on one machine.
 
 Two processes that talk through Gloo, one thread each, the same weights, images and labels, batch, dtype, loss
@@ -6,7 +7,7 @@ then the model, as its documentation has it. Both start from the same weights, a
 Rounds alternate between the systems, each measurement in processes of its own.
 
     cmake --build build/release --target bench_parallel_step
-    FOVEA_PYTHON=... benchmarks/vs_torch_parallel [--model vit_small_patch16_224] [--rounds 3] [--write]
+    python3 benchmarks/vs_torch_parallel.py [--model vit_small_patch16_224] [--rounds 3] [--write]
 """
 
 import argparse
@@ -169,7 +170,7 @@ def report(args, rows):
         f"{provenance.line()} One thread a process. torch {torch.__version__}, timm {timm.__version__} (eager). "
         f"{args.batch_size} images a process; a step is forward, cross-entropy, backward, the exchange, AdamW, and the "
         "loss of the whole batch.", "",
-        f"Command: `benchmarks/vs_torch_parallel --model {args.model} --batch-size {args.batch_size} --ranks {args.ranks} "
+        f"Command: `benchmarks/vs_torch_parallel.py --model {args.model} --batch-size {args.batch_size} --ranks {args.ranks} "
         f"--rounds {args.rounds} --steps {args.steps} --warmup {args.warmup}"
         f"{' --cases ' + ' '.join(args.cases) if args.cases else ''}`. Medians of {args.steps} steps, of the slower "
         f"process, in each of {args.rounds} alternating rounds; the ratio is the median of the rounds' ratios, in brackets "

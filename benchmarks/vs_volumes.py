@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Speed of the 3-D encoders of UNETR and MAE against the same thing written plainly in PyTorch, eager and compiled.
 
 The peer is a Conv3d patch embedding, a learned position, timm's Blocks, a norm, the mean over the tokens and a linear layer, as
@@ -5,7 +6,7 @@ MONAI and UCF-VIT have it; `mae` leaves three quarters of the tokens out after t
 the same weights and volumes first and must agree, in logits and gradients; then rounds alternate, each measurement in a process of its own with the same
 threads, batch, dtype, loss (cross-entropy) and optimizer (AdamW); a step of a recipe, which Fovea takes, also has the norm of the gradient.
 
-    FOVEA_PYTHON=... benchmarks/vs_volumes [--model unetr|mae] [--peers eager compile] [--rounds 3] [--write]
+    python3 benchmarks/vs_volumes.py [--model unetr|mae] [--peers eager compile] [--rounds 3] [--write]
 """
 
 import argparse
@@ -117,7 +118,7 @@ def report(args, results, agreement):
         f"Blocks of timm {timm.__version__}. Volumes of {args.side}^3, patches of {args.patch}^3: {tokens} tokens{seen}; width "
         f"{args.embed_dim}, depth {args.depth}, {args.num_heads} heads. Batch {args.batch_size}; a training step is forward, "
         "cross-entropy, backward and AdamW.", "",
-        f"Command: `benchmarks/vs_volumes {torch_peer.options_text(args)} {sizes}`. {torch_peer.method_text(args)}", "",
+        f"Command: `benchmarks/vs_volumes.py {torch_peer.options_text(args)} {sizes}`. {torch_peer.method_text(args)}", "",
         agreement, "",
         *torch_peer.table(args, results)]
     provenance.show(args, f"vs_volumes_{args.model}", lines)

@@ -58,8 +58,9 @@ bool is_long_command(const std::string& name) {
 // The OpenMP library under libtorch lets idle threads spin for milliseconds at every barrier. Where
 // cores are shared, with ranks of the same run or with other programs, they spin away the time that
 // the others need, and a step takes ten times as long; with this limit, which an idle machine does
-// not notice, it does not (benchmarks/busy_machine). It is read when the library is loaded, before
-// main, so the program starts itself anew with it set. Whoever sets either variable has the choice.
+// not notice, it does not (benchmarks/busy_machine.py). It is read when the library is loaded,
+// before main, so the program starts itself anew with it set. Whoever sets either variable has the
+// choice.
 void limit_spinning(int argc, char** argv) {
   const bool is_rank = has_ranks_beside_it();
   if (!is_rank && (argc < 2 || !is_long_command(argv[1]))) return;
