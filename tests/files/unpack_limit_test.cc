@@ -66,7 +66,7 @@ TEST(UnpackLimitTest, IsAKeyOfEachFormat) {
   nifti.max_unpacked_bytes = 4 * 64 * 64 * 64;
   Sample sample;
   build_dataset({nifti})->read(0, sample);
-  EXPECT_EQ(sample.volume.size.voxels(), 64 * 64 * 64);
+  EXPECT_EQ(sample.volume().size.voxels(), 64 * 64 * 64);
   dir.write("ct/imagesTr/image_1.nii.gz", blank_nifti());
   EXPECT_THAT(
       error(BasicCtConfig{.path = dir.file("ct"), .masks = false, .max_unpacked_bytes = kLimit}),
