@@ -29,7 +29,7 @@ class FakeVolumes : public testing::FakeDataset {
   bool has_masks() const override { return true; }
   void read(int64_t index, Sample& sample) const override {
     const bool is_odd = index == 7;
-    sample.volume().channels = 2;
+    sample.become<Volume>().channels = 2;
     sample.volume().size = {6, is_odd && odd_ == Odd::kSize ? 9 : 8, 7};
     const int64_t voxels = sample.volume().size.voxels();
     sample.volume().values.resize(static_cast<size_t>(2 * voxels));

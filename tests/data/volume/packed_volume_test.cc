@@ -102,7 +102,8 @@ TEST(PackedVolumeTest, ARegionCostsItsChunks) {
         {{0, 0, 0}, kSize, 72}}) {
     chunks = 0;
     Sample part, cut;
-    read_packed_region(packed, {start, size, kSize}, read, "sample", part.volume(), part.mask);
+    read_packed_region(packed, {start, size, kSize}, read, "sample", part.become<Volume>(),
+                       part.mask);
     extract_tile(whole, {start, size, size}, cut);
     EXPECT_EQ(part.volume().values, cut.volume().values);
     EXPECT_EQ(part.mask.classes, cut.mask.classes);

@@ -77,8 +77,8 @@ class PackTest : public ::testing::Test {
     ASSERT_EQ(a.size(), b.size());
     Sample x, y;
     for (int64_t i = 0; i < a.size(); ++i) {
-      a.read(i, x);
-      b.read(i, y);
+      read_decoded(a, i, x);
+      read_decoded(b, i, y);
       EXPECT_EQ(x.label, y.label) << i;
       ASSERT_EQ(x.image().pixels, y.image().pixels) << i;
       EXPECT_EQ(x.image().width, y.image().width);
