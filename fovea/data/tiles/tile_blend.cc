@@ -132,32 +132,4 @@ void TileBlender::finish() {
   emit_until(tiling_.axes()[slab_axis_].size);
 }
 
-Volume blend_tiles(const Tiling& tiling, int64_t channels, std::span<const float> predictions,
-                   const std::vector<float>& weights, float uncovered) {
-  Volume result;
-  result.channels = channels;
-  result.size = tiling.sample_size();
-  result.values.resize(static_cast<size_t>(channels * result.size.voxels()));
-  const int64_t rows = result.size.depth > 1 ? result.size.depth : result.size.height;
-  const int64_t row_values = result.size.voxels() / rows;
-  const auto keep = [&](int64_t first, int64_t last, std::span<const float> values) {
-    const int64_t count = (last - first) * row_values;
-    for (int64_t c = 0; c < channels; ++c) {
-      std::copy_n(values.data() + c * count, count,
-                  result.values.data() + c * result.size.voxels() + first * row_values);
-    }
-  };
-  TileBlender blender(tiling, channels, weights, keep, uncovered);
-  const int64_t tile_values = channels * tiling.tile_size().voxels();
-  FOVEA_CHECK(static_cast<int64_t>(predictions.size()) == tiling.count() * tile_values,
-              "{} values; expected {} tiles of {}", predictions.size(), tiling.count(),
-              tile_values);
-  for (int64_t i = 0; i < tiling.count(); ++i) {
-    blender.add(predictions.subspan(static_cast<size_t>(i * tile_values),
-                                    static_cast<size_t>(tile_values)));
-  }
-  blender.finish();
-  return result;
-}
-
 }  // namespace fovea::data

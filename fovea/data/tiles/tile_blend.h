@@ -60,8 +60,4 @@ class TileBlender {
   std::vector<float> out_;
 };
 
-// All at once: predictions [N, C, d, h, w] -> [C, D, H, W].
-Volume blend_tiles(const Tiling& tiling, int64_t channels, std::span<const float> predictions,
-                   const std::vector<float>& weights, float uncovered = 0.0f);
-
 }  // namespace fovea::data

@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "fovea/core/philox.h"
+#include "tests/data/blended_tiles.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {
 namespace {
 
+using testing::blend_tiles;
 using testing::golden;
 using testing::golden_names;
 using ::testing::HasSubstr;

@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "fovea/data/loader.h"
-#include "fovea/data/tiles/tile_blend.h"
 #include "fovea/data/transforms/image/pipeline.h"
+#include "tests/data/blended_tiles.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {
 namespace {
 
+using testing::blend_tiles;
 using testing::FakeDataset;
 using ::testing::HasSubstr;
 using testing::message_of;
