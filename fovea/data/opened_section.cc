@@ -4,7 +4,6 @@
 #include <type_traits>
 
 #include "fovea/core/error.h"
-#include "fovea/core/log.h"
 #include "fovea/data/datasets/volume_axes.h"
 #include "fovea/data/tiles/tiled.h"
 #include "fovea/data/transforms/any_transform.h"
@@ -14,21 +13,14 @@
 namespace fovea::data {
 namespace {
 
-void log_tiles(const Dataset& dataset, const std::string& set) {
-  const auto* tiles = dynamic_cast<const TiledDataset*>(&dataset);
-  const std::string kept = tiles == nullptr ? "" : tiles->describe_cache();
-  if (!kept.empty()) log_info(set + kept);
-}
-
 void open_single(const DataConfig& config, const DatasetConfig& section, const InputForm& input,
                  bool is_training, OpenedSection& opened) {
   opened.dataset =
       is_training ? build_dataset(section) : build_validation_set(section, input.class_names);
   if (config.tiling) {
-    opened.dataset = std::make_shared<TiledDataset>(
-        opened.dataset, *config.tiling,
-        is_training ? TileReading::kShuffled : TileReading::kInOrder);
-    log_tiles(*opened.dataset, "");
+    opened.dataset =
+        cut_into_tiles(opened.dataset, *config.tiling,
+                       is_training ? TileReading::kShuffled : TileReading::kInOrder);
   }
   opened.transforms = {
       make_transforms(transforms_of(section), opened.dataset->form(), input.in_chans)};
@@ -63,7 +55,6 @@ void open_mix(const DataConfig& config, const MixConfig& mix, const InputForm& i
     opened.transforms.push_back(
         make_transforms(set.transforms, dataset->form(), channels > 0 ? channels : input.in_chans));
     opened.options.variables.push_back(set.variables);
-    log_tiles(*set.dataset, set.name + ": ");
   }
   opened.options.mix = mix_options(config, mix, *dataset, is_training);
   if (opened.options.mix.mode == MixMode::kExact) opened.options.drop_last = false;

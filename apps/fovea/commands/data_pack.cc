@@ -1,7 +1,6 @@
 // fovea data pack RECIPE|DATA --to packed|wds --out DIR
 #include <fmt/format.h>
 
-#include <charconv>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -25,7 +24,7 @@ struct PackArguments {
   data::PackOptions options;
   std::string part = "all";
   int64_t shard_mib = 256;
-  std::string chunk = "32";
+  std::vector<int64_t> chunk = {32};
   std::string compression = "zstd";
   bool shuffle = false;
   uint64_t seed = 0;
@@ -38,25 +37,11 @@ std::string recipe_line(const data::PackOptions& options, const data::Dataset& d
                      dataset.num_classes());
 }
 
-// "32", or "1,256,256".
-data::VolumeSize chunk_of(const std::string& text) {
-  std::vector<int64_t> sides;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (at != end) {
-    int64_t side = 0;
-    const auto [after, error] = std::from_chars(at, end, side);
-    if (error != std::errc() || side < 1 || side > 4096 || (after != end && *after != ',')) break;
-    sides.push_back(side);
-    at = after == end ? end : after + 1;
-    if (after != end && at == end) sides.clear();  // a comma with nothing behind it
-  }
-  if (at != end || (sides.size() != 1 && sides.size() != 3)) {
-    fail<ConfigError>("--chunk {}; expected a side from 1 to 4096, or three of them: 1,256,256",
-                      text);
-  }
+data::VolumeSize chunk_of(const std::vector<int64_t>& sides) {
   if (sides.size() == 1) return {sides[0], sides[0], sides[0]};
-  return {sides[0], sides[1], sides[2]};
+  if (sides.size() == 3) return {sides[0], sides[1], sides[2]};
+  fail<ConfigError>("--chunk: {} numbers; expected one side, or three of them: 1,256,256",
+                    sides.size());
 }
 
 void pack_one(const PackArguments& arguments, const std::string& name,
@@ -140,6 +125,9 @@ void add_data_pack(Command group) {
       .add_option("--chunk", arguments->chunk,
                   "of volumes: side of the boxes that are read by themselves, or D,H,W; tiles cost "
                   "the chunks that they touch")
+      .delimiter(',')
+      .one_word()
+      .in_range(1, 4096)
       .show_default();
   command
       .add_option("--compression", arguments->compression,

@@ -19,8 +19,9 @@ void add_sets(const MixConfig& config, const MixSetConfig& set,
   auto dataset = build_mix_source(set, learned);
   const auto& cut = set.tiling ? set.tiling : tiling;
   if (cut) {
-    dataset = std::make_shared<TiledDataset>(
-        dataset, *cut, learned == nullptr ? TileReading::kShuffled : TileReading::kInOrder);
+    dataset = cut_into_tiles(dataset, *cut,
+                             learned == nullptr ? TileReading::kShuffled : TileReading::kInOrder,
+                             set.name);
   }
   const auto& own = transforms_of(set.source);
   const auto& transforms = own.empty() ? config.transforms : own;

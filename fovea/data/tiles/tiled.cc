@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "fovea/core/error.h"
+#include "fovea/core/log.h"
 
 namespace fovea::data {
 namespace {
@@ -157,19 +158,23 @@ void TiledDataset::read_by_region(int64_t whole, const Tile& tile, Sample& sampl
   extract_tile(valid, {.start = {}, .size = tile.size, .valid = tile.valid}, sample);
 }
 
+bool TiledDataset::has_windows() const {
+  return reading_ == TileReading::kShuffled && form() == SampleForm::kVolume && size() > 0;
+}
+
+int64_t TiledDataset::window() const { return std::max<int64_t>(cached_ / 2, 1); }
+
 TileWindows TiledDataset::tile_windows() const {
-  const bool is_shuffled = reading_ == TileReading::kShuffled && form() == SampleForm::kVolume;
-  if (!is_shuffled || size() == 0) return {};
-  return {ends_, std::max<int64_t>(cached_ / 2, 1)};
+  return has_windows() ? TileWindows{ends_, window()} : TileWindows{};
 }
 
 std::string TiledDataset::describe_cache() const {
-  if (tile_windows().window == 0) return {};
+  if (!has_windows()) return {};
   const double mebibyte = 1 << 20;
   return fmt::format(
       "tiles: mixed from {} volumes at a time, for which {} of {:.1f} MiB are kept decoded, "
       "{:.1f} MiB in each process; set cached_volumes of the tiling for more or less",
-      tile_windows().window, cached_, static_cast<double>(decoded_bytes_) / mebibyte,
+      window(), cached_, static_cast<double>(decoded_bytes_) / mebibyte,
       static_cast<double>(cached_ * decoded_bytes_) / mebibyte);
 }
 
@@ -181,6 +186,15 @@ std::string TiledDataset::describe(int64_t index) const {
   const int64_t sample = sample_of(index);
   return fmt::format("{} tile {} of {}", source_->describe(sample), index - first_tile(sample),
                      num_tiles(sample));
+}
+
+std::shared_ptr<const Dataset> cut_into_tiles(std::shared_ptr<const Dataset> source,
+                                              const TilingConfig& config, TileReading reading,
+                                              const std::string& set) {
+  const auto tiles = std::make_shared<TiledDataset>(std::move(source), config, reading);
+  const std::string kept = tiles->describe_cache();
+  if (!kept.empty()) log_info(set.empty() ? kept : set + ": " + kept);
+  return tiles;
 }
 
 }  // namespace fovea::data

@@ -47,7 +47,7 @@ class TiledDataset : public Dataset {
   // which are in the next window already drive out nothing that others still need.
   TileWindows tile_windows() const override;
 
-  // "8 volumes of up to 27 MiB ..." for the log: what is kept; empty where there are no windows.
+  // For the log: from how many volumes tiles are mixed and what is kept; empty where none are.
   std::string describe_cache() const;
   const Dataset& source() const { return *source_; }
   // Which sample of the source a tile is of.
@@ -60,6 +60,8 @@ class TiledDataset : public Dataset {
 
  private:
   class Cache;
+  bool has_windows() const;
+  int64_t window() const;
   void read_by_region(int64_t whole, const Tile& tile, Sample& sample) const;
 
   std::shared_ptr<const Dataset> source_;
@@ -71,5 +73,10 @@ class TiledDataset : public Dataset {
   int64_t cached_ = 0;
   std::unique_ptr<Cache> cache_;
 };
+
+// A TiledDataset; the log says what it keeps, after the name of the set where it has one.
+std::shared_ptr<const Dataset> cut_into_tiles(std::shared_ptr<const Dataset> source,
+                                              const TilingConfig& config, TileReading reading,
+                                              const std::string& set = "");
 
 }  // namespace fovea::data
