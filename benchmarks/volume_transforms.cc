@@ -12,6 +12,7 @@
 
 #include "fovea/config/config.h"
 #include "fovea/core/error.h"
+#include "fovea/data/order/augmentation_stream.h"
 #include "fovea/data/transforms/image/pipeline.h"
 #include "fovea/data/transforms/volume/volume_pipeline.h"
 

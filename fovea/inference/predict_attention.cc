@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "fovea/data/order/augmentation_stream.h"
 #include "fovea/data/transforms/image/pipeline.h"
 #include "fovea/inference/pass.h"
 #include "fovea/inference/predictor.h"

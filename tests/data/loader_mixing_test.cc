@@ -7,6 +7,7 @@
 #include <map>
 
 #include "fovea/data/loader.h"
+#include "fovea/data/order/augmentation_stream.h"
 #include "fovea/data/order/repeated_augmentation.h"
 #include "fovea/data/transforms/batch_mixer.h"
 #include "fovea/data/transforms/image/pipeline.h"

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "fovea/core/error.h"
+#include "fovea/data/order/augmentation_stream.h"
 #include "fovea/data/order/repeated_augmentation.h"
 #include "fovea/data/transforms/image/pipeline.h"
 

@@ -9,7 +9,7 @@
 #include "fovea/core/error.h"
 #include "fovea/data/batch/batch_rows.h"
 #include "fovea/data/dataset.h"
-#include "fovea/data/loader.h"
+#include "fovea/data/loader_options.h"
 #include "fovea/data/transforms/batch_mixer.h"
 
 namespace fovea::data {

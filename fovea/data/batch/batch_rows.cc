@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fovea/core/error.h"
+#include "fovea/data/order/augmentation_stream.h"
 #include "fovea/data/transforms/image/pipeline.h"
 #include "fovea/data/transforms/sample_geometry.h"
 #include "fovea/data/transforms/volume/volume_pipeline.h"

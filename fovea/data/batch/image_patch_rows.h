@@ -9,7 +9,7 @@
 #include "fovea/core/philox.h"
 #include "fovea/data/batch.h"
 #include "fovea/data/image/image_view.h"
-#include "fovea/data/loader.h"
+#include "fovea/data/loader_options.h"
 #include "fovea/data/transforms/image/geometry.h"
 
 namespace fovea::data {

@@ -8,7 +8,7 @@
 #include "fovea/core/philox.h"
 #include "fovea/data/adaptive/adaptive_patching.h"
 #include "fovea/data/batch.h"
-#include "fovea/data/loader.h"
+#include "fovea/data/loader_options.h"
 
 namespace fovea::data {
 

@@ -1,10 +1,8 @@
 #include "fovea/data/order/repeated_augmentation.h"
 
 #include <cmath>
-#include <string>
 
 #include "fovea/core/error.h"
-#include "fovea/data/transforms/image/pipeline.h"
 
 namespace fovea::data {
 
@@ -32,13 +30,6 @@ int64_t RepeatedAugmentation::repeat(int64_t place) const {
   int64_t first = place;
   while (first > 0 && order_place(first - 1) == sample) --first;
   return place - first;
-}
-
-RandomStream repeated_augmentation_stream(uint64_t seed, int64_t epoch, int64_t index,
-                                          int64_t repeat) {
-  if (repeat == 0) return augmentation_stream(seed, epoch, index);
-  return RandomStream(philox_key(seed, "augment.repeat." + std::to_string(repeat)),
-                      static_cast<uint64_t>(index), static_cast<uint32_t>(epoch));
 }
 
 }  // namespace fovea::data

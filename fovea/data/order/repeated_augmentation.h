@@ -6,8 +6,6 @@
 
 #include <cstdint>
 
-#include "fovea/core/philox.h"
-
 namespace fovea::data {
 
 class RepeatedAugmentation {
@@ -27,9 +25,5 @@ class RepeatedAugmentation {
   double num_repeats_;
   int64_t samples_per_epoch_;
 };
-
-// As augmentation_stream, for repeat `repeat` of the sample; repeat 0 is augmentation_stream.
-RandomStream repeated_augmentation_stream(uint64_t seed, int64_t epoch, int64_t index,
-                                          int64_t repeat);
 
 }  // namespace fovea::data

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "fovea/data/dataset.h"
-#include "fovea/data/loader.h"
+#include "fovea/data/loader_options.h"
 #include "fovea/data/pictures/pictures.h"
 
 namespace fovea::data {

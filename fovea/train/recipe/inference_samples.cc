@@ -8,6 +8,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/parallel_for.h"
 #include "fovea/data/batch/batch_rows.h"
+#include "fovea/data/order/augmentation_stream.h"
 #include "fovea/data/transforms/image/pipeline.h"
 #include "fovea/models/variables.h"
 #include "fovea/train/recipe/inference.h"

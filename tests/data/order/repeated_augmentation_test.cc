@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "fovea/data/order/augmentation_stream.h"
 #include "fovea/data/transforms/image/pipeline.h"
 #include "tests/data/augment_support.h"
 #include "tests/data/support.h"

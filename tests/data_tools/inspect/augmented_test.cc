@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "fovea/data/order/augmentation_stream.h"
 #include "fovea/data/transforms/image/pipeline.h"
 #include "fovea/data/transforms/volume/volume_pipeline.h"
 #include "tests/data_tools/inspect_support.h"

@@ -275,9 +275,4 @@ void TransformPipeline::apply_file(std::span<const uint8_t> file, RandomStream r
   apply_file_planes(file, random, planes_of(out), scratch);
 }
 
-RandomStream augmentation_stream(uint64_t seed, int64_t epoch, int64_t index) {
-  return RandomStream(philox_key(seed, "augment"), static_cast<uint64_t>(index),
-                      static_cast<uint32_t>(epoch));
-}
-
 }  // namespace fovea::data

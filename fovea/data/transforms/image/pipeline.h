@@ -87,8 +87,4 @@ class TransformPipeline {
   PixelWriter writer_;
 };
 
-// The stream of a sample's augmentation: a function of (seed, epoch, sample index) and nothing
-// else.
-RandomStream augmentation_stream(uint64_t seed, int64_t epoch, int64_t index);
-
 }  // namespace fovea::data

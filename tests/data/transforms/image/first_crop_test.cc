@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fovea/data/image/decode.h"
+#include "fovea/data/order/augmentation_stream.h"
 #include "fovea/data/transforms/image/pipeline.h"
 #include "tests/data/jpeg_writer.h"
 #include "tests/data/support.h"

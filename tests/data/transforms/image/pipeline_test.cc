@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "fovea/data/order/augmentation_stream.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {
