@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fovea/data/datasets/folder.h"
+#include "fovea/data/loader.h"
 #include "fovea/data/order/augmentation_stream.h"
 #include "fovea/data/transforms/image/pipeline.h"
 #include "tests/data/jpeg_writer.h"

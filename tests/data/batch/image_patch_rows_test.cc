@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "fovea/data/loader.h"
 #include "fovea/data/order/augmentation_stream.h"
 #include "fovea/data/transforms/image/pipeline.h"
 #include "tests/data/support.h"

@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "fovea/data/loader.h"
 #include "fovea/data/transforms/image/pipeline.h"
 #include "fovea/data/transforms/volume/volume_pipeline.h"
 #include "tests/data/support.h"
