@@ -10,11 +10,6 @@ std::string lower_ending(std::string_view name) {
   return ending;
 }
 
-bool is_image_name(std::string_view name) {
-  const std::string ending = lower_ending(name);
-  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
-}
-
 bool is_nifti_name(std::string_view path) {
   const std::string ending = lower_ending(path);
   return ending == ".nii" ||

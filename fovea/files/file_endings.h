@@ -11,9 +11,6 @@ namespace fovea {
 // The ending, from the last dot on, in lower case; empty where there is no dot.
 std::string lower_ending(std::string_view name);
 
-// Ends with .jpg, .jpeg or .png, in any case.
-bool is_image_name(std::string_view name);
-
 // Ends with .nii or .nii.gz, in any case.
 bool is_nifti_name(std::string_view path);
 

@@ -9,8 +9,6 @@
 
 namespace fovea {
 
-inline constexpr std::string_view kImageKinds = "JPEG or PNG";
-
 // Hidden files, what systems leave behind (Thumbs.db, desktop.ini), texts and tables: no samples.
 bool is_clutter(std::string_view name);
 

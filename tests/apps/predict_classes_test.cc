@@ -99,7 +99,7 @@ TEST_F(PredictClassesTest, FoldersAndWhatCannotBeRead) {
   dir_.write("none/a.txt", std::string("x"));
   const auto none = predict(dir_.path() + "/none");
   EXPECT_EQ(none.exit_code, static_cast<int>(ExitCode::kData));
-  EXPECT_THAT(none.output, HasSubstr("none: no image (.jpg, .jpeg, .png)"));
+  EXPECT_THAT(none.output, HasSubstr("none: no image (.jpg, .jpeg, .png"));
 }
 
 // The scores of one image are the same, however it is named.

@@ -6,6 +6,7 @@
 #include "fovea/core/files.h"
 #include "fovea/core/log.h"
 #include "fovea/data/datasets/registry.h"
+#include "fovea/data/image/image_formats.h"
 #include "fovea/data/image/png.h"
 #include "tests/data/bad_input_support.h"
 
@@ -42,20 +43,20 @@ TEST_F(UnreadFilesTest, CountsKindsAndLeavesClutterOut) {
     unread.add(name);
   }
   EXPECT_EQ(unread.text(), "");
-  unread.add("cat/1.WEBP");
-  EXPECT_EQ(unread.text(), "1 file is not read (.webp 1), the first is cat/1.WEBP");
-  unread.add("cat/2.webp");
-  unread.add("cat/a.tif");
+  unread.add("cat/1.HEIC");
+  EXPECT_EQ(unread.text(), "1 file is not read (.heic 1), the first is cat/1.HEIC");
+  unread.add("cat/2.heic");
+  unread.add("cat/a.xcf");
   unread.add("cat/noending");
   unread.add("cat/\x1b[2J.\x1b[1m");
   EXPECT_THAT(unread.text(),
-              AllOf(HasSubstr("5 files are not read (.webp 2, "), HasSubstr(".tif 1"),
+              AllOf(HasSubstr("5 files are not read (.heic 2, "), HasSubstr(".xcf 1"),
                     HasSubstr("no ending 1"), HasSubstr("\\x1b[1m 1"), Not(HasSubstr("\x1b"))));
 }
 
 TEST_F(UnreadFilesTest, ClassFoldersNameWhatIsLeftOut) {
   for (const char* name : {"in/cat/a.png", "in/dog/b.png", "in/stray.png"}) write_image(name);
-  for (const char* name : {"in/cat/x.webp", "in/cat/deep/y.webp", "in/dog/z.tif", "in/dog/.hidden",
+  for (const char* name : {"in/cat/x.heic", "in/cat/deep/y.heic", "in/dog/z.xcf", "in/dog/.hidden",
                            "in/cat/Thumbs.db", "in/list.csv"}) {
     dir_.write(name, "x");
   }
@@ -63,9 +64,9 @@ TEST_F(UnreadFilesTest, ClassFoldersNameWhatIsLeftOut) {
   std::filesystem::create_directory_symlink(dir_.file("elsewhere"), dir_.file("in/dog/more"));
   const DatasetConfig config = {FolderConfig{.path = dir_.file("in")}};
   EXPECT_THAT(log_of(config),
-              AllOf(HasSubstr("5 files are not read (.webp 2, .tif 1, links to folders 1, outside "
+              AllOf(HasSubstr("5 files are not read (.heic 2, .xcf 1, links to folders 1, outside "
                               "the class folders 1)"),
-                    HasSubstr("convert them to JPEG or PNG")));
+                    HasSubstr("convert them to " + image_kinds())));
   EXPECT_EQ(build_dataset(config)->size(), 2);
   dir_.write("in/fish/only.gif", "x");
   EXPECT_THAT(message_of([&] { build_dataset(config); }),
@@ -74,17 +75,17 @@ TEST_F(UnreadFilesTest, ClassFoldersNameWhatIsLeftOut) {
 
 TEST_F(UnreadFilesTest, SoDoOtherLayoutsAndVolumes) {
   write_image("pets/cat.0.png");
-  dir_.write("pets/dog.0.bmp", "x");
-  EXPECT_THAT(log_of({CatsdogsConfig{.path = dir_.file("pets")}}), HasSubstr("(.bmp 1)"));
+  dir_.write("pets/dog.0.tga", "x");
+  EXPECT_THAT(log_of({CatsdogsConfig{.path = dir_.file("pets")}}), HasSubstr("(.tga 1)"));
   for (const char* name : {"tiny/train/n1/images/a.png", "tiny/val/images/v.png"})
     write_image(name);
   dir_.write("tiny/wnids.txt", "n1\n");
   dir_.write("tiny/val/val_annotations.txt", "v.png\tn1\n");
-  dir_.write("tiny/train/n1/images/b.webp", "x");
+  dir_.write("tiny/train/n1/images/b.heic", "x");
   dir_.write("tiny/val/images/w.heic", "x");
   TinyImagenetConfig tiny;
   tiny.path = dir_.file("tiny");
-  EXPECT_THAT(log_of({tiny}), HasSubstr("(.webp 1)"));
+  EXPECT_THAT(log_of({tiny}), HasSubstr("(.heic 1)"));
   tiny.split = "val";
   EXPECT_THAT(log_of({tiny}), HasSubstr("(.heic 1)"));
   write_nifti(dir_.file("scans/a.nii.gz"), testing::small_volume(0), affine_of_spacing({1, 1, 1}));

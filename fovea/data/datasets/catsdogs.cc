@@ -7,6 +7,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/input_file.h"
 #include "fovea/data/datasets/image_files.h"
+#include "fovea/data/image/image_formats.h"
 #include "fovea/files/file_endings.h"
 
 namespace fovea::data {
@@ -16,10 +17,10 @@ std::shared_ptr<const Dataset> build_catsdogs_dataset(const CatsdogsConfig& conf
   UnreadFiles unread;
   const auto names = list_image_files(config.path, unread);
   if (names.empty()) {
-    fail<DataError>("{}: no image (.jpg, .jpeg, .png) in the folder{}", printable(config.path),
-                    unread.text().empty() ? "" : "; " + unread.text());
+    fail<DataError>("{}: no image ({}) in the folder{}", printable(config.path),
+                    image_endings_text(), unread.text().empty() ? "" : "; " + unread.text());
   }
-  unread.warn(config.path, kImageKinds);
+  unread.warn(config.path, image_kinds());
   const auto class_of = [](const std::string& name) { return name.substr(0, name.find('.')); };
   std::set<std::string> found;
   for (const auto& name : names) found.insert(printable(class_of(name)));

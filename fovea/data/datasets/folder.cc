@@ -8,6 +8,7 @@
 #include "fovea/core/input_file.h"
 #include "fovea/core/nearest.h"
 #include "fovea/data/datasets/image_files.h"
+#include "fovea/data/image/image_formats.h"
 #include "fovea/files/file_endings.h"
 #include "fovea/files/files_below.h"
 #include "fovea/files/unread_files.h"
@@ -87,11 +88,9 @@ std::shared_ptr<const Dataset> build_folder_dataset(const FolderConfig& config,
     const auto images =
         list_files_below((fs::path(config.path) / name).string(), is_image_name, unread);
     if (images.empty() && is_strict) {
-      fail<DataError>(
-          "{}/{}: the class \"{}\" has no image (.jpg, .jpeg, .png){}; add some or remove the "
-          "folder",
-          printable(config.path), printable(name), printable(name),
-          unread.text().empty() ? "" : " and " + unread.text());
+      fail<DataError>("{}/{}: the class \"{}\" has no image ({}){}; add some or remove the folder",
+                      printable(config.path), printable(name), printable(name),
+                      image_endings_text(), unread.text().empty() ? "" : " and " + unread.text());
     }
     for (const std::string& image : images) {
       files.images.add((fs::path(name) / image).native());
@@ -99,10 +98,10 @@ std::shared_ptr<const Dataset> build_folder_dataset(const FolderConfig& config,
     }
   }
   if (files.images.size() == 0) {
-    fail<DataError>("{}: no image (.jpg, .jpeg, .png) in the folders of its classes{}",
-                    printable(config.path), unread.text().empty() ? "" : "; " + unread.text());
+    fail<DataError>("{}: no image ({}) in the folders of its classes{}", printable(config.path),
+                    image_endings_text(), unread.text().empty() ? "" : "; " + unread.text());
   }
-  unread.warn(config.path, kImageKinds);
+  unread.warn(config.path, image_kinds());
   return std::make_shared<ImageFilesDataset>(std::move(files));
 }
 

@@ -22,8 +22,7 @@ struct FolderConfig {
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
-    v.field("path", self.path,
-            "folder with one folder of JPEG or PNG images (at any depth) for each class",
+    v.field("path", self.path, "folder with one folder of images (at any depth) for each class",
             {.required = true});
     v.field("class_names", self.class_names,
             "folders that are classes, in label order; default: all, sorted by name, as bytes");

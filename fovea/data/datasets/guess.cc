@@ -11,6 +11,7 @@
 #include "fovea/core/files.h"
 #include "fovea/core/nearest.h"
 #include "fovea/data/archive/packed.h"
+#include "fovea/data/image/image_formats.h"
 #include "fovea/data/volume/dicom.h"
 #include "fovea/files/file_endings.h"
 #include "fovea/files/zip.h"

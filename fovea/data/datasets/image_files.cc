@@ -5,6 +5,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/image/decode.h"
+#include "fovea/data/image/image_formats.h"
 #include "fovea/data/image/image_header.h"
 #include "fovea/files/file_endings.h"
 

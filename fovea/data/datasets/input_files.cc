@@ -13,6 +13,7 @@
 #include "fovea/data/datasets/image_files.h"
 #include "fovea/data/datasets/volume_axes.h"
 #include "fovea/data/datasets/volume_files.h"
+#include "fovea/data/image/image_formats.h"
 #include "fovea/data/volume/dicom.h"
 #include "fovea/data/volume/nifti_file.h"
 #include "fovea/files/file_endings.h"
@@ -163,10 +164,11 @@ std::vector<ModelInput> files_of_folder(const std::string& folder, bool wants_vo
   if (names.empty() && !list_files_below(folder, is_nifti_name, others).empty())
     return files_of_folder(folder, /*wants_volumes=*/true);
   if (names.empty()) {
-    fail<DataError>("{}: no image (.jpg, .jpeg, .png) in it or below it{}; the model takes images",
-                    printable(folder), unread.text().empty() ? "" : ": " + unread.text());
+    fail<DataError>("{}: no image ({}) in it or below it{}; the model takes images",
+                    printable(folder), image_endings_text(),
+                    unread.text().empty() ? "" : ": " + unread.text());
   }
-  unread.warn(folder, wants_volumes ? std::string_view("NIfTI") : kImageKinds);
+  unread.warn(folder, wants_volumes ? "NIfTI" : image_kinds());
   std::vector<ModelInput> files;
   for (const std::string& name : names) {
     files.push_back({(fs::path(folder) / name).string(), without_ending(name)});

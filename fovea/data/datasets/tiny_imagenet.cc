@@ -10,6 +10,7 @@
 #include "fovea/core/input_file.h"
 #include "fovea/core/log.h"
 #include "fovea/data/datasets/image_files.h"
+#include "fovea/data/image/image_formats.h"
 #include "fovea/files/file_endings.h"
 
 namespace fovea::data {
@@ -98,7 +99,7 @@ void add_train(const fs::path& root, const std::vector<std::string>& classes, bo
       files.labels.push_back(static_cast<int64_t>(label));
     }
   }
-  unread.warn((root / "train").string(), kImageKinds);
+  unread.warn((root / "train").string(), image_kinds());
   if (files.images.size() == 0) {
     fail<DataError>("{}: no image of a class that there is", printable((root / "train").string()));
   }
@@ -135,7 +136,7 @@ void add_val(const fs::path& root, const std::vector<std::string>& classes, Imag
     files.images.add((folder / name).string());
     files.labels.push_back(label->second);
   }
-  unread.warn((root / folder).string(), kImageKinds);
+  unread.warn((root / folder).string(), image_kinds());
   if (others > 0) {
     log_warning(
         fmt::format("{}: {} images are of classes that train does not have and are left out",

@@ -10,6 +10,7 @@
 #include "fovea/config/fields.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/datasets/channels_field.h"
+#include "fovea/data/image/image_formats.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
 
@@ -20,7 +21,7 @@ struct WdsConfig {
   static constexpr std::string_view kName = "wds";
   std::vector<std::string> path = {};
   std::string index = {};
-  std::vector<std::string> images = {"jpg", "jpeg", "png"};
+  std::vector<std::string> images = image_endings();
   std::string label = "auto";
   std::string label_key = "label";
   std::vector<std::string> class_names = {};

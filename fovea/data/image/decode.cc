@@ -4,8 +4,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/input_file.h"
-#include "fovea/data/image/jpeg.h"
-#include "fovea/data/image/png.h"
+#include "fovea/data/image/image_formats.h"
 #include "fovea/files/file_endings.h"
 
 namespace fovea::data {
@@ -34,17 +33,16 @@ void read_image_file(const std::string& path, std::vector<uint8_t>& bytes) {
   bytes.resize(file.size());
   bytes.resize(file.read_some(0, bytes, path));  // fewer: it became shorter meanwhile
   if (bytes.empty()) {
-    fail<DataError>("{}: the file is empty; expected a JPEG or PNG image", printable(path));
+    fail<DataError>("{}: the file is empty; expected a {} image", printable(path), image_kinds());
   }
 }
 
 void decode_image(std::span<const uint8_t> bytes, Image& image) {
-  if (is_jpeg(bytes)) return decode_jpeg(bytes, image);
-  if (is_png(bytes)) return decode_png(bytes, image);
-  if (bytes.empty()) fail<DataError>("the file is empty; expected a JPEG or PNG image");
+  if (const ImageFormat* format = find_image_format(bytes)) return format->decode(bytes, image);
+  if (bytes.empty()) fail<DataError>("the file is empty; expected a {} image", image_kinds());
   fail<DataError>(
-      "not an image: it starts with \"{}\"; expected a JPEG or PNG image, so convert or remove it",
-      first_bytes(bytes));
+      "not an image: it starts with \"{}\"; expected a {} image, so convert or remove it",
+      first_bytes(bytes), image_kinds());
 }
 
 void decode_image(std::span<const uint8_t> bytes, const std::string& name, Image& image) {

@@ -1,4 +1,5 @@
-// Image files to pixels: JPEG and PNG, told apart by their first bytes, never by their name.
+// Image files to pixels, of the formats that image_formats.cc lists, told apart by their first
+// bytes, never by their name.
 #pragma once
 
 #include <cstdint>

@@ -2,32 +2,16 @@
 
 #include <array>
 #include <cstring>
-#include <span>
 #include <vector>
 
 #include "fovea/core/error.h"
-#include "fovea/core/input_file.h"
 #include "fovea/data/image/exif.h"
-#include "fovea/data/image/jpeg.h"
-#include "fovea/data/image/png.h"
+#include "fovea/data/image/image_formats.h"
 
 namespace fovea::data {
 namespace {
 
 constexpr int kMaxSegments = 10'000;  // of a JPEG before its frame, chunks of a PNG: none has more
-
-// Reads at places of a file, whole or not at all.
-class HeaderFile {
- public:
-  explicit HeaderFile(const std::string& path) : path_(path), file_(path) {}
-  bool read(int64_t offset, std::span<uint8_t> bytes) const {
-    return file_.read_some(static_cast<uint64_t>(offset), bytes, path_) == bytes.size();
-  }
-
- private:
-  const std::string& path_;
-  NamelessFile file_;
-};
 
 int64_t big_endian(std::span<const uint8_t> bytes) {
   int64_t value = 0;
@@ -60,8 +44,10 @@ int segment_orientation(const HeaderFile& file, int64_t offset, int64_t length) 
   return exif_orientation(std::span(body).subspan(kTag.size()));
 }
 
+}  // namespace
+
 // Up to the first scan: an orientation may stand behind the frame's header.
-std::optional<ImageSize> jpeg_size(const HeaderFile& file) {
+std::optional<ImageSize> jpeg_file_size(const HeaderFile& file) {
   constexpr uint8_t kStartOfScan = 0xDA;
   int64_t offset = 2, height = 0, width = 0;
   int orientation = 0;
@@ -89,7 +75,7 @@ std::optional<ImageSize> jpeg_size(const HeaderFile& file) {
 
 // An orientation may stand before or behind the pixels, so the chunks are walked to the end; files
 // with one, which are rare, are left to the decoder, which knows whether the chunk is whole.
-std::optional<ImageSize> png_size(const HeaderFile& file) {
+std::optional<ImageSize> png_file_size(const HeaderFile& file) {
   std::array<uint8_t, 16> first;  // length, "IHDR", width, height
   if (!file.read(8, first) || std::memcmp(first.data() + 4, "IHDR", 4) != 0) return std::nullopt;
   int64_t offset = 8;
@@ -105,15 +91,12 @@ std::optional<ImageSize> png_size(const HeaderFile& file) {
   return std::nullopt;
 }
 
-}  // namespace
-
 std::optional<ImageSize> image_file_size(const std::string& path) try {
   const HeaderFile file(path);
-  std::array<uint8_t, 16> first;
-  if (!file.read(0, first)) return std::nullopt;
-  if (is_jpeg(first)) return jpeg_size(file);
-  if (is_png(first)) return png_size(file);
-  return std::nullopt;
+  std::array<uint8_t, kImageStartBytes> first;
+  const size_t count = file.read_some(0, first);
+  const ImageFormat* format = find_image_format(std::span(first).first(count));
+  return format == nullptr ? std::nullopt : format->size(file);
 } catch (const DataError&) {
   return std::nullopt;  // who decodes it says what is wrong
 }

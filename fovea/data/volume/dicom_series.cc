@@ -5,6 +5,7 @@
 #include <set>
 
 #include "fovea/core/error.h"
+#include "fovea/data/image/image_formats.h"
 #include "fovea/data/volume/dicom.h"
 #include "fovea/files/byte_reader.h"
 #include "fovea/files/byte_source.h"

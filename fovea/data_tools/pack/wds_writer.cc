@@ -7,7 +7,7 @@
 #include "fovea/data/archive/tar.h"
 #include "fovea/data/archive/tar_writer.h"
 #include "fovea/data/archive/wds_index.h"
-#include "fovea/data/image/jpeg.h"
+#include "fovea/data/image/image_formats.h"
 #include "fovea/data_tools/pack/pack_writers.h"
 #include "fovea/files/atomic_file.h"
 #include "fovea/files/byte_source.h"
@@ -52,7 +52,9 @@ class WdsWriter : public ShardWriter {
 
   void add(const PackedSample& sample) override {
     const auto key = fmt::format("{:08}", samples_ + index_.size());
-    add_file(true, key, is_jpeg(sample.bytes) ? "jpg" : "png",
+    const ImageFormat* format = find_image_format(sample.bytes);
+    FOVEA_CHECK(format != nullptr, "{}: no image file", key);
+    add_file(true, key, format->endings[0],
              {reinterpret_cast<const char*>(sample.bytes.data()), sample.bytes.size()});
     if (sample.entry.label >= 0) {
       add_file(false, key, "cls", fmt::format("{}", sample.entry.label));
@@ -90,8 +92,9 @@ class WdsWriter : public ShardWriter {
     offset_ += text.size();
   }
 
-  void add_file(bool is_new, const std::string& key, const char* ending, std::string_view bytes) {
-    write(tar_header(key + "." + ending, bytes.size()));
+  void add_file(bool is_new, const std::string& key, std::string_view ending,
+                std::string_view bytes) {
+    write(tar_header(fmt::format("{}.{}", key, ending), bytes.size()));
     index_.add(is_new, key, ending, offset_, bytes.size());
     write(bytes);
     write(tar_padding(bytes.size()));

@@ -56,7 +56,7 @@ TEST(InputFilesTest, FoldersStandForTheFilesBelowThem) {
   EXPECT_EQ(images[1].path, dir.path() + "/sub/a.v2.png");
   dir.write("empty/notes.txt", std::string("x"));
   EXPECT_THAT(message_of<DataError>([&] { find_input_files({dir.path() + "/empty"}, false); }),
-              HasSubstr("empty: no image (.jpg, .jpeg, .png)"));
+              HasSubstr("empty: no image (.jpg, .jpeg, .png"));
   write_volume(dir, "volumes/a.nii", 1);
   EXPECT_EQ(stems(find_input_files({dir.path() + "/volumes"}, false)),
             (std::vector<std::string>{"a"}));
