@@ -125,7 +125,7 @@ void check_form(const std::vector<OpenInput>& inputs, const train::Inference& in
     const bool is_volume = input.samples->form() == data::SampleForm::kVolume;
     if (is_volume && !takes_volumes) {
       fail<ConfigError>(
-          "the model takes images [H, W], but {} is a volume; expected JPEG or PNG files, or "
+          "the model takes images [H, W], but {} is a volume; expected image files, or "
           "tensors: slices of volumes are for runs that were trained on them (data.tiling.two_d)",
           input.name);
     }

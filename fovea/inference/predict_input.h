@@ -23,7 +23,7 @@ struct FileInput {
   std::string path;
 };
 
-// A JPEG or PNG file in memory.
+// An image file in memory.
 struct EncodedInput {
   std::vector<uint8_t> bytes;
   std::string name = "image";  // for messages

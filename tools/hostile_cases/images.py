@@ -35,6 +35,8 @@ def photos(folder, program):
     for name in ("png_rgb", "png_palette", "png_gray16"):
         put(folder / f"photos/dog/{name}.png", corpus(f"png_fuzz/{name}"))
     put(folder / "photos/dog/two_parts.png", png())
+    for name in ("bilevel_group4", "jpeg_ycbcr", "palette", "rgb_lzw_tiles"):
+        put(folder / f"photos/cat/{name}.tif", corpus(f"tiff_decode_fuzz/{name}.tif"))
 
 
 def image_original(name, path, **options):
@@ -137,6 +139,10 @@ ORIGINALS = [
     image_original("png two parts", "photos/dog/two_parts.png", **PNG),
     image_original("png palette", "photos/dog/png_palette.png", **PNG),
     image_original("png 16 bit", "photos/dog/png_gray16.png", **PNG),
+    image_original("tiff image, fax", "photos/cat/bilevel_group4.tif"),
+    image_original("tiff image, jpeg", "photos/cat/jpeg_ycbcr.tif"),
+    image_original("tiff image, palette", "photos/cat/palette.tif"),
+    image_original("tiff image, tiles", "photos/cat/rgb_lzw_tiles.tif"),
     tiff_original("strips_deflate"), tiff_original("strips_lzw_16"), tiff_original("strips_packbits"),
     tiff_original("tiles_jpeg"), tiff_original("tiles_lzw_rgb"), tiff_original("tiles_none"),
     Original("sequence file", "patches", "patches/patches.safetensors", UNPATCH, layers=(layers.whole, layers.safetensors)),

@@ -6,6 +6,8 @@
 
 #include "fovea/data/image/jpeg.h"
 #include "fovea/data/image/png.h"
+#include "fovea/data/image/tiff_decode.h"
+#include "fovea/data/large_image/tiff.h"
 #include "fovea/files/file_endings.h"
 
 namespace fovea::data {
@@ -14,6 +16,7 @@ namespace {
 constexpr ImageFormat kFormats[] = {
     {"JPEG", {"jpg", "jpeg"}, is_jpeg, decode_jpeg, jpeg_file_size},
     {"PNG", {"png"}, is_png, decode_png, png_file_size},
+    {"TIFF", {"tif", "tiff"}, is_tiff, decode_tiff, tiff_file_size},
 };
 
 }  // namespace

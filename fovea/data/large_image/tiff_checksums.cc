@@ -1,7 +1,6 @@
 #include "fovea/data/large_image/tiff_checksums.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -54,10 +53,9 @@ bool TiffChecksums::ends_with_sum_of(uint32_t block, std::span<const uint8_t> pi
   const uint64_t count = TIFFGetStrileByteCount(handle_.get(), block);
   if (has_reversed_bits_ || count < stored.size()) return false;
   const uint64_t end = TIFFGetStrileOffset(handle_.get(), block) + count;
-  const ssize_t got = pread(TIFFFileno(handle_.get()), stored.data(), stored.size(),
-                            static_cast<off_t>(end - stored.size()));
+  const int64_t got = handle_.read_at(end - stored.size(), stored);
   const auto sum = static_cast<uint32_t>(adler32_z(1, pixels.data(), pixels.size()));
-  return got == static_cast<ssize_t>(stored.size()) &&
+  return got == static_cast<int64_t>(stored.size()) &&
          load_number<uint32_t>(stored.data(), std::endian::big) == sum;
 }
 
@@ -69,10 +67,8 @@ void TiffChecksums::check(uint32_t block, int64_t bytes) const {
   z_stream& stream = inflater.stream;
   for (int code = Z_OK; code != Z_STREAM_END;) {
     if (stream.avail_in == 0) {
-      const ssize_t got =
-          pread(TIFFFileno(handle_.get()), packed_.data(), std::min<uint64_t>(left, packed_.size()),
-                static_cast<off_t>(offset));
-      if (got < 0 && errno == EINTR) continue;
+      const int64_t got = handle_.read_at(
+          offset, std::span(packed_).first(std::min<uint64_t>(left, packed_.size())));
       if (got < 0) handle_.fail_at(fmt::format("block {}: {}", block, std::strerror(errno)));
       if (got == 0) handle_.fail_at(fmt::format("block {} is truncated", block));
       if (has_reversed_bits_) TIFFReverseBits(packed_.data(), static_cast<tmsize_t>(got));

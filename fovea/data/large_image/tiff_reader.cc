@@ -159,6 +159,7 @@ class TiffRegions : public RegionSource {
         if (TIFFReadEncodedTile(tiff_, tile, block_.data(), bytes) != bytes) {
           handle_->fail_at(fmt::format("tile {} at row {}, column {} cannot be read", tile, y, x));
         }
+        handle_->fail_if_damaged(fmt::format("tile {} at row {}, column {}", tile, y, x));
         checksums_.check(tile, block_);
         const int64_t first = std::max(y, region.top);
         const int64_t last = std::min(y + tile_.height, bottom);
@@ -189,6 +190,7 @@ class TiffRegions : public RegionSource {
                          static_cast<uint16_t>(plane)) != 1) {
       handle_->fail_at(fmt::format("row {} cannot be read", y));
     }
+    handle_->fail_if_damaged(fmt::format("row {}", y));
     if (y % format().block_height == 0) {
       checksums_.check(
           TIFFComputeStrip(tiff_, static_cast<uint32_t>(y), static_cast<uint16_t>(plane)),
