@@ -18,9 +18,8 @@ void open_single(const DataConfig& config, const DatasetConfig& section, const I
   opened.dataset =
       is_training ? build_dataset(section) : build_validation_set(section, input.class_names);
   if (config.tiling) {
-    opened.dataset =
-        cut_into_tiles(opened.dataset, *config.tiling,
-                       is_training ? TileReading::kShuffled : TileReading::kInOrder);
+    opened.dataset = cut_into_tiles(opened.dataset, *config.tiling,
+                                    is_training ? TileReading::kShuffled : TileReading::kInOrder);
   }
   opened.transforms = {
       make_transforms(transforms_of(section), opened.dataset->form(), input.in_chans)};

@@ -2,20 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <array>
-#include <cmath>
-
-#include "fovea/core/error.h"
 #include "fovea/core/utf8.h"
 #include "fovea/html/page_style.h"
 
-namespace fovea {
+namespace fovea::html {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
-constexpr std::string_view kNone = "\xE2\x80\x93";         // en dash
-constexpr std::string_view kBase64 =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 bool is_forbidden_control(char c) {
   const auto byte = static_cast<unsigned char>(c);
@@ -63,11 +56,6 @@ Markup table_row(const std::vector<Markup>& cells, size_t num_text_columns) {
     }
   }
   return element("tr", row);
-}
-
-int base64_value(char c) {
-  const auto place = kBase64.find(c);
-  return place == std::string_view::npos ? -1 : static_cast<int>(place);
 }
 
 }  // namespace
@@ -173,76 +161,4 @@ std::string page(std::string_view title, const Markup& body) {
          "\n";
 }
 
-std::string base64_encode(std::string_view bytes) {
-  std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    const size_t count = std::min<size_t>(3, bytes.size() - i);
-    uint32_t word = 0;
-    for (size_t k = 0; k < 3; ++k) {
-      word = word << 8 | (k < count ? static_cast<unsigned char>(bytes[i + k]) : 0);
-    }
-    for (size_t k = 0; k < 4; ++k) {
-      out += k <= count ? kBase64[word >> (18 - 6 * k) & 63] : '=';
-    }
-  }
-  return out;
-}
-
-std::string base64_decode(std::string_view text) {
-  const size_t num_chars = text.size();
-  while (!text.empty() && text.back() == '=' && num_chars - text.size() < 2) text.remove_suffix(1);
-  if (num_chars % 4 != 0)
-    fail<DataError>("{} characters of base64; expected a multiple of 4", num_chars);
-  std::string out;
-  out.reserve(num_chars / 4 * 3);
-  uint32_t word = 0;
-  int bits = 0;
-  for (const char c : text) {
-    const int value = base64_value(c);
-    if (value < 0)
-      fail<DataError>("a byte {:#x} in base64; expected A-Z a-z 0-9 + /",
-                      static_cast<unsigned char>(c));
-    word = (word << 6 | static_cast<uint32_t>(value)) & 0xFFFFFF;
-    bits += 6;
-    if (bits >= 8) {
-      bits -= 8;
-      out += static_cast<char>(word >> bits & 0xFF);
-    }
-  }
-  return out;
-}
-
-std::string format_fixed(double value, int decimals) {
-  return std::isfinite(value) ? fmt::format("{:.{}f}", value, decimals) : std::string(kNone);
-}
-
-std::string format_percent(double percent) {
-  return std::isfinite(percent) ? fmt::format("{:.2f} %", percent) : std::string(kNone);
-}
-
-std::string format_count(double value) {
-  if (!std::isfinite(value)) return std::string(kNone);
-  auto digits = fmt::format("{:.0f}", std::fabs(value));
-  for (auto place = static_cast<int64_t>(digits.size()) - 3; place > 0; place -= 3) {
-    digits.insert(static_cast<size_t>(place), 1, ',');
-  }
-  return value < 0 && digits != "0" ? "-" + digits : digits;
-}
-
-std::string format_bytes(double bytes) {
-  if (!std::isfinite(bytes)) return std::string(kNone);
-  constexpr std::array<std::string_view, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
-  size_t unit = 0;
-  while (bytes >= 1024 && unit + 1 < kUnits.size()) {
-    bytes /= 1024;
-    ++unit;
-  }
-  return fmt::format("{:.{}f} {}", bytes, unit >= 3 && bytes < 100 ? 1 : 0, kUnits[unit]);
-}
-
-std::string format_significant(double value) {
-  return std::isfinite(value) ? fmt::format("{:.4g}", value) : std::string(kNone);
-}
-
-}  // namespace fovea
+}  // namespace fovea::html

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace fovea {
+namespace fovea::html {
 
 // A piece of well-formed HTML.
 struct Markup {
@@ -72,15 +72,4 @@ Markup body_of_parts(std::string_view title, std::string_view lead, const Markup
 // A whole document with its style and script in it, and a policy that forbids the network.
 std::string page(std::string_view title, const Markup& body);
 
-std::string base64_encode(std::string_view bytes);
-// Throws DataError for text that is not base64.
-std::string base64_decode(std::string_view text);
-
-// Numbers for people; an en dash where there is none (not finite).
-std::string format_fixed(double value, int decimals);
-std::string format_percent(double percent);    // "91.3 %"
-std::string format_count(double value);        // "60,000"
-std::string format_bytes(double bytes);        // "1.4 GiB"
-std::string format_significant(double value);  // four significant digits: "0.2134", "1.2e-05"
-
-}  // namespace fovea
+}  // namespace fovea::html

@@ -1,6 +1,6 @@
 #include "fovea/html/page_style.h"
 
-namespace fovea {
+namespace fovea::html {
 
 // Series colours are told apart by people who are colour-blind (after Okabe and Ito, 2008), with
 // lighter twins for the dark scheme.
@@ -237,4 +237,4 @@ for (const figure of document.querySelectorAll('figure[data-chart]')) {
 }
 )js";
 
-}  // namespace fovea
+}  // namespace fovea::html

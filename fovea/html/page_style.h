@@ -3,10 +3,10 @@
 
 #include <string_view>
 
-namespace fovea {
+namespace fovea::html {
 
 extern const std::string_view kPageStyle;
 // Shows the values of a chart under the pointer; the page is complete without it.
 extern const std::string_view kPageScript;
 
-}  // namespace fovea
+}  // namespace fovea::html

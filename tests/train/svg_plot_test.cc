@@ -19,8 +19,8 @@ Curve decay(int steps) {
   return curve;
 }
 
-support::HtmlSummary checked(const Markup& markup) {
-  auto summary = support::check_html(page("t", markup));
+support::HtmlSummary checked(const html::Markup& markup) {
+  auto summary = support::check_html(html::page("t", markup));
   EXPECT_EQ(summary.fault, "");
   return summary;
 }

@@ -15,7 +15,7 @@
 #include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
-#include "fovea/html/html.h"
+#include "fovea/core/number_text.h"
 #include "fovea/plan/mesh_plan.h"
 #include "fovea/plan/pipeline.h"
 #include "fovea/train/recipe/run_folder.h"

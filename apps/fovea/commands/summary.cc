@@ -18,7 +18,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
-#include "fovea/html/html.h"
+#include "fovea/core/number_text.h"
 #include "fovea/models/registry.h"
 #include "fovea/train/bench/model_summary.h"
 #include "fovea/train/recipe/model_recipe.h"

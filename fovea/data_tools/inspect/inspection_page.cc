@@ -6,7 +6,9 @@
 #include <filesystem>
 #include <limits>
 
+#include "fovea/core/base64.h"
 #include "fovea/core/error.h"
+#include "fovea/core/number_text.h"
 #include "fovea/core/write_error.h"
 #include "fovea/data/image/jpeg_encode.h"
 #include "fovea/data/image/png.h"
@@ -39,22 +41,22 @@ std::string picture_uri(const Image& picture, bool is_exact) {
   return "data:image/jpeg;base64," + base64_encode(chars(jpeg));
 }
 
-Markup picture_markup(const Image& picture, const std::string& words, bool is_exact) {
-  return void_element("img", {{"src", picture_uri(picture, is_exact)},
-                              {"alt", words},
-                              {"width", std::to_string(picture.width)},
-                              {"height", std::to_string(picture.height)},
-                              {"loading", "lazy"}});
+html::Markup picture_markup(const Image& picture, const std::string& words, bool is_exact) {
+  return html::void_element("img", {{"src", picture_uri(picture, is_exact)},
+                                    {"alt", words},
+                                    {"width", std::to_string(picture.width)},
+                                    {"height", std::to_string(picture.height)},
+                                    {"loading", "lazy"}});
 }
 
 std::string shown_title(const InspectedSet& set) { return set.name.empty() ? "data" : set.name; }
 
-Markup note_markup(const std::string& words) {
-  return element("p", {{"class", "note"}}, text(words));
+html::Markup note_markup(const std::string& words) {
+  return html::element("p", {{"class", "note"}}, html::text(words));
 }
 
-Markup headline_figures(const Inspection& inspection) {
-  std::vector<Figure> list;
+html::Markup headline_figures(const Inspection& inspection) {
+  std::vector<html::Figure> list;
   const auto add = [&](const std::string& label, int64_t value) {
     list.push_back({label, format_count(static_cast<double>(value))});
   };
@@ -77,32 +79,34 @@ Markup headline_figures(const Inspection& inspection) {
   for (const auto& one : duplicates.sections) {
     add(one.section.empty() ? "copies" : "copies within " + one.section, one.copies);
   }
-  return figures(list);
+  return html::figures(list);
 }
 
-Markup sets_markup(const Inspection& inspection) {
-  Markup tables;
+html::Markup sets_markup(const Inspection& inspection) {
+  html::Markup tables;
   for (const auto& set : inspection.sets) {
-    Table facts{.caption = shown_title(set), .headers = {}, .rows = {}, .num_text_columns = 2};
+    html::Table facts{
+        .caption = shown_title(set), .headers = {}, .rows = {}, .num_text_columns = 2};
     for (const auto& [name, value] : set_facts(set)) {
-      facts.rows.push_back(
-          {text(name), name == "normalize" ? element("code", text(value)) : text(value)});
+      facts.rows.push_back({html::text(name), name == "normalize"
+                                                  ? html::element("code", html::text(value))
+                                                  : html::text(value)});
     }
-    tables += table(facts);
+    tables += html::table(facts);
   }
-  return section("sets", "Data sets", tables);
+  return html::section("sets", "Data sets", tables);
 }
 
-Markup count_cell(int64_t count, int64_t most) {
+html::Markup count_cell(int64_t count, int64_t most) {
   const double share =
       most > 0 ? 100.0 * static_cast<double>(count) / static_cast<double>(most) : 0;
-  const auto filled = element("i", {{"style", fmt::format("width:{:.0f}%", share)}}, {});
-  return element("span", {{"class", "bar"}}, filled) +
-         text(format_count(static_cast<double>(count)));
+  const auto filled = html::element("i", {{"style", fmt::format("width:{:.0f}%", share)}}, {});
+  return html::element("span", {{"class", "bar"}}, filled) +
+         html::text(format_count(static_cast<double>(count)));
 }
 
 // Counts of every class in every set: labels, or voxels of masks.
-Markup counts_markup(const Inspection& inspection, bool is_mask) {
+html::Markup counts_markup(const Inspection& inspection, bool is_mask) {
   const auto counts_of = [&](const InspectedSet& set) -> const std::vector<int64_t>& {
     return is_mask ? set.statistics.voxel_counts : set.statistics.class_counts;
   };
@@ -118,38 +122,39 @@ Markup counts_markup(const Inspection& inspection, bool is_mask) {
     }
   }
   if (sum == 0) return {};
-  Table out{.caption = is_mask ? "Voxels of each class in the masks, and samples that have it"
-                               : "Samples of each class",
-            .headers = {"class"},
-            .rows = {}};
+  html::Table out{.caption = is_mask ? "Voxels of each class in the masks, and samples that have it"
+                                     : "Samples of each class",
+                  .headers = {"class"},
+                  .rows = {}};
   for (const auto& set : inspection.sets) {
     out.headers.push_back(shown_title(set));
     if (is_mask) out.headers.push_back(shown_title(set) + ", samples");
   }
   const Dataset& first = *inspection.sets.front().dataset;
   for (size_t c = 0; c < std::min(num_classes, kMostClassRows); ++c) {
-    std::vector<Markup> row = {text(class_name_of(first, static_cast<int64_t>(c)))};
+    std::vector<html::Markup> row = {html::text(class_name_of(first, static_cast<int64_t>(c)))};
     for (size_t s = 0; s < inspection.sets.size(); ++s) {
       const auto& set = inspection.sets[s];
       const int64_t count = c < counts_of(set).size() ? counts_of(set)[c] : 0;
       row.push_back(count_cell(count, most[s]));
       if (!is_mask) continue;
       const auto& samples = set.statistics.samples_with;
-      row.push_back(text(format_count(static_cast<double>(c < samples.size() ? samples[c] : 0))));
+      row.push_back(
+          html::text(format_count(static_cast<double>(c < samples.size() ? samples[c] : 0))));
     }
     out.rows.push_back(std::move(row));
   }
-  return table(out);
+  return html::table(out);
 }
 
-Markup classes_markup(const Inspection& inspection) {
+html::Markup classes_markup(const Inspection& inspection) {
   const auto tables = counts_markup(inspection, false) + counts_markup(inspection, true);
-  return tables.empty() ? tables : section("classes", "Classes", tables);
+  return tables.empty() ? tables : html::section("classes", "Classes", tables);
 }
 
-Markup sizes_markup(const Inspection& inspection) {
+html::Markup sizes_markup(const Inspection& inspection) {
   constexpr size_t kMostSizes = 20;
-  Markup tables;
+  html::Markup tables;
   for (const auto& set : inspection.sets) {
     const auto& sizes = set.statistics.sizes;
     if (sizes.size() < 2) continue;
@@ -158,102 +163,104 @@ Markup sizes_markup(const Inspection& inspection) {
                      [](const auto& a, const auto& b) { return a.second > b.second; });
     const bool is_cut = ordered.size() > kMostSizes;
     if (is_cut) ordered.resize(kMostSizes);
-    Table out{.caption =
-                  fmt::format("{}: sizes of samples{}", shown_title(set),
-                              is_cut ? fmt::format(", the most frequent of {}", sizes.size()) : ""),
-              .headers = {set.statistics.form == SampleForm::kImage ? "height x width"
-                                                                    : "depth x height x width",
-                          "samples"},
-              .rows = {}};
+    html::Table out{
+        .caption =
+            fmt::format("{}: sizes of samples{}", shown_title(set),
+                        is_cut ? fmt::format(", the most frequent of {}", sizes.size()) : ""),
+        .headers = {set.statistics.form == SampleForm::kImage ? "height x width"
+                                                              : "depth x height x width",
+                    "samples"},
+        .rows = {}};
     for (const auto& [size, count] : ordered) {
-      out.rows.push_back(
-          {text(size_text(size, set.statistics.form)), count_cell(count, ordered.front().second)});
+      out.rows.push_back({html::text(size_text(size, set.statistics.form)),
+                          count_cell(count, ordered.front().second)});
     }
-    tables += size_histograms(sizes, shown_title(set)) + table(out);
+    tables += size_histograms(sizes, shown_title(set)) + html::table(out);
   }
-  return tables.empty() ? tables : section("sizes", "Sizes", tables);
+  return tables.empty() ? tables : html::section("sizes", "Sizes", tables);
 }
 
-Markup damaged_markup(const Inspection& inspection) {
-  Markup tables;
+html::Markup damaged_markup(const Inspection& inspection) {
+  html::Markup tables;
   for (const auto& set : inspection.sets) {
     const auto& damaged = set.statistics.damaged;
     if (damaged.empty()) continue;
     const size_t shown = std::min(damaged.size(), kMostDamagedListed);
-    Table out{.caption = fmt::format("{}: {} that cannot be read{}", shown_title(set),
-                                     format_count(static_cast<double>(damaged.size())),
-                                     shown < damaged.size() ? ", the first ones" : ""),
-              .headers = {"index", "why"},
-              .rows = {},
-              .num_text_columns = 2};
+    html::Table out{.caption = fmt::format("{}: {} that cannot be read{}", shown_title(set),
+                                           format_count(static_cast<double>(damaged.size())),
+                                           shown < damaged.size() ? ", the first ones" : ""),
+                    .headers = {"index", "why"},
+                    .rows = {},
+                    .num_text_columns = 2};
     for (size_t i = 0; i < shown; ++i) {
       out.rows.push_back(
-          {text(std::to_string(damaged[i].index)), text(printable(damaged[i].reason))});
+          {html::text(std::to_string(damaged[i].index)), html::text(printable(damaged[i].reason))});
     }
-    tables += table(out);
+    tables += html::table(out);
   }
-  return tables.empty() ? tables : section("unreadable", "Unreadable samples", tables);
+  return tables.empty() ? tables : html::section("unreadable", "Unreadable samples", tables);
 }
 
-Markup duplicates_markup(const Inspection& inspection) {
-  Markup lines;
-  for (const auto& line : duplicate_lines(inspection)) lines += element("li", text(line));
+html::Markup duplicates_markup(const Inspection& inspection) {
+  html::Markup lines;
+  for (const auto& line : duplicate_lines(inspection))
+    lines += html::element("li", html::text(line));
   auto body = note_markup("Samples whose decoded pixels are the same, found by their checksums.") +
-              element("ul", lines);
+              html::element("ul", lines);
   const auto& groups = inspection.duplicates.groups;
   if (!groups.empty()) {
-    Table out{.caption = "The first ones", .headers = {"samples", "same pixels"}, .rows = {}};
+    html::Table out{.caption = "The first ones", .headers = {"samples", "same pixels"}, .rows = {}};
     out.num_text_columns = 2;
     for (const auto& group : groups) {
-      out.rows.push_back({text(format_count(static_cast<double>(group.size))),
-                          text(group_text(inspection, group))});
+      out.rows.push_back({html::text(format_count(static_cast<double>(group.size))),
+                          html::text(group_text(inspection, group))});
     }
-    body += table(out);
+    body += html::table(out);
   }
-  return section("duplicates", "Duplicates", body);
+  return html::section("duplicates", "Duplicates", body);
 }
 
-Markup card(const CaptionedPicture& one, bool is_exact) {
-  Markup body = element("div", {{"class", "verdict"}}, text(one.caption));
-  if (!one.note.empty()) body += element("small", text(one.note));
-  return element("li", {{"class", "sample"}},
-                 picture_markup(one.picture, one.caption, is_exact) +
-                     element("div", {{"class", "body"}}, body));
+html::Markup card(const CaptionedPicture& one, bool is_exact) {
+  html::Markup body = html::element("div", {{"class", "verdict"}}, html::text(one.caption));
+  if (!one.note.empty()) body += html::element("small", html::text(one.note));
+  return html::element("li", {{"class", "sample"}},
+                       picture_markup(one.picture, one.caption, is_exact) +
+                           html::element("div", {{"class", "body"}}, body));
 }
 
 // Colours of the classes that masks are shown with.
-Markup mask_legend(const Inspection& inspection) {
+html::Markup mask_legend(const Inspection& inspection) {
   const InspectedSet& first = inspection.sets.front();
   const auto num_classes = static_cast<int64_t>(first.statistics.voxel_counts.size());
-  Markup items;
+  html::Markup items;
   for (int64_t c = 1; c < std::min<int64_t>(num_classes, 9); ++c) {
     const auto [red, green, blue] = class_color(c);
-    const auto swatch = element(
+    const auto swatch = html::element(
         "i", {{"style", fmt::format("background:rgb({},{},{});height:10px", red, green, blue)}},
         {});
-    items += element("li", swatch + text(class_name_of(*first.dataset, c)));
+    items += html::element("li", swatch + html::text(class_name_of(*first.dataset, c)));
   }
-  return items.empty() ? items : element("ul", {{"class", "legend"}}, items);
+  return items.empty() ? items : html::element("ul", {{"class", "legend"}}, items);
 }
 
-Markup samples_markup(const Inspection& inspection) {
-  Markup body = mask_legend(inspection);
+html::Markup samples_markup(const Inspection& inspection) {
+  html::Markup body = mask_legend(inspection);
   for (const auto& sheet : inspection.samples) {
     if (sheet.pictures.empty()) continue;
-    if (!sheet.title.empty()) body += element("h3", text(sheet.title));
+    if (!sheet.title.empty()) body += html::element("h3", html::text(sheet.title));
     int64_t widest = 0;
-    Markup cards;
+    html::Markup cards;
     for (const auto& one : sheet.pictures) {
       widest = std::max(widest, one.picture.width);
       cards += card(one, false);
     }
     const bool is_wide = widest > 200;  // volumes: three slices side by side
-    body += element("ul", {{"class", is_wide ? "samples wide" : "samples"}}, cards);
+    body += html::element("ul", {{"class", is_wide ? "samples wide" : "samples"}}, cards);
   }
-  return body.empty() ? body : section("samples", "Samples as they are stored", body);
+  return body.empty() ? body : html::section("samples", "Samples as they are stored", body);
 }
 
-Markup augmented_markup(const Inspection& inspection) {
+html::Markup augmented_markup(const Inspection& inspection) {
   if (!inspection.augmented || inspection.augmented->pictures.empty()) return {};
   const PictureSheet& sheet = *inspection.augmented;
   auto body = note_markup(
@@ -261,26 +268,28 @@ Markup augmented_markup(const Inspection& inspection) {
       "other, "
       "with normalisation undone.");
   const auto columns = static_cast<size_t>(sheet.columns);
-  Markup heads = element("span", text("stored"));
-  for (size_t i = 1; i < columns; ++i) heads += element("span", text(sheet.pictures[i].caption));
-  body += element("div", {{"class", "strip"}}, heads);
+  html::Markup heads = html::element("span", html::text("stored"));
+  for (size_t i = 1; i < columns; ++i)
+    heads += html::element("span", html::text(sheet.pictures[i].caption));
+  body += html::element("div", {{"class", "strip"}}, heads);
   for (size_t first = 0; first + columns <= sheet.pictures.size(); first += columns) {
-    Markup row;
+    html::Markup row;
     for (size_t i = 0; i < columns; ++i) {
       const auto& one = sheet.pictures[first + i];
       row += picture_markup(one.picture, one.caption, false);
     }
-    body += element("div", {{"class", "strip"}}, row);
-    body += element("small", text(sheet.pictures[first].caption));
+    body += html::element("div", {{"class", "strip"}}, row);
+    body += html::element("small", html::text(sheet.pictures[first].caption));
   }
-  return section("augmented", "Augmented samples", body);
+  return html::section("augmented", "Augmented samples", body);
 }
 
-Markup trees_markup(const Inspection& inspection) {
+html::Markup trees_markup(const Inspection& inspection) {
   if (!inspection.trees || inspection.trees->pictures.empty()) return {};
-  Markup cards;
+  html::Markup cards;
   for (const auto& one : inspection.trees->pictures) cards += card(one, true);
-  return section("trees", "Adaptive patches", element("ul", {{"class", "samples large"}}, cards));
+  return html::section("trees", "Adaptive patches",
+                       html::element("ul", {{"class", "samples large"}}, cards));
 }
 
 void write_picture(const std::filesystem::path& path, const Image& picture,
@@ -297,10 +306,10 @@ void write_picture(const std::filesystem::path& path, const Image& picture,
 }  // namespace
 
 std::string inspection_page(const Inspection& inspection, const std::string& title) {
-  Markup notes;
+  html::Markup notes;
   for (const auto& note : inspection.notes)
-    notes += element("p", {{"class", "warning"}}, text(note));
-  const std::vector<PagePart> parts = {
+    notes += html::element("p", {{"class", "warning"}}, html::text(note));
+  const std::vector<html::PagePart> parts = {
       {"sets", "Data sets", sets_markup(inspection)},
       {"classes", "Classes", classes_markup(inspection)},
       {"sizes", "Sizes", sizes_markup(inspection)},
@@ -309,9 +318,10 @@ std::string inspection_page(const Inspection& inspection, const std::string& tit
       {"samples", "Samples", samples_markup(inspection)},
       {"augmented", "Augmented samples", augmented_markup(inspection)},
       {"trees", "Adaptive patches", trees_markup(inspection)}};
-  return page(title + " \xE2\x80\x93 fovea data inspect",
-              body_of_parts(title, "What is in the data", notes + headline_figures(inspection),
-                            parts, "Written by fovea data inspect."));
+  return html::page(
+      title + " \xE2\x80\x93 fovea data inspect",
+      html::body_of_parts(title, "What is in the data", notes + headline_figures(inspection), parts,
+                          "Written by fovea data inspect."));
 }
 
 std::vector<std::string> write_inspection(const Inspection& inspection, const std::string& title,

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "fovea/core/number_text.h"
 #include "fovea/core/utf8.h"
 #include "fovea/files/file_endings.h"
-#include "fovea/html/html.h"
 
 namespace fovea::data {
 namespace {

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "fovea/core/error.h"
+#include "fovea/core/number_text.h"
 
 namespace fovea::data {
 namespace {
@@ -29,27 +30,28 @@ int64_t step_for(int64_t least, int64_t most) {
 
 std::string units(double value) { return fmt::format("{:.1f}", value); }
 
-Markup words_at(double x, double y, const char* anchor, const std::string& words) {
-  return element("text", {{"x", units(x)}, {"y", units(y)}, {"text-anchor", anchor}}, text(words));
+html::Markup words_at(double x, double y, const char* anchor, const std::string& words) {
+  return html::element("text", {{"x", units(x)}, {"y", units(y)}, {"text-anchor", anchor}},
+                       html::text(words));
 }
 
-Markup line(const char* css_class, double y) {
-  return svg_element("line", {{"class", css_class},
-                              {"x1", units(kLeft)},
-                              {"x2", units(kRight)},
-                              {"y1", units(y)},
-                              {"y2", units(y)}});
+html::Markup line(const char* css_class, double y) {
+  return html::svg_element("line", {{"class", css_class},
+                                    {"x1", units(kLeft)},
+                                    {"x2", units(kRight)},
+                                    {"y1", units(y)},
+                                    {"y2", units(y)}});
 }
 
 std::string count_words(int64_t count) {
   return format_count(static_cast<double>(count)) + (count == 1 ? " sample" : " samples");
 }
 
-Markup draw(const SideHistogram& histogram, const std::string& title) {
+html::Markup draw(const SideHistogram& histogram, const std::string& title) {
   const auto bars = static_cast<double>(histogram.counts.size());
   const int64_t most = *std::max_element(histogram.counts.begin(), histogram.counts.end());
   const double width = (kRight - kLeft) / bars;
-  Markup drawn = line("grid", kTop);
+  html::Markup drawn = line("grid", kTop);
   for (size_t i = 0; i < histogram.counts.size(); ++i) {
     const int64_t count = histogram.counts[i];
     if (count == 0) continue;
@@ -59,13 +61,13 @@ Markup draw(const SideHistogram& histogram, const std::string& title) {
     // A single sample among millions is seen, too.
     const double height =
         std::max(1.0, (kBottom - kTop) * static_cast<double>(count) / static_cast<double>(most));
-    drawn += element("rect",
-                     {{"class", "f0"},
-                      {"x", units(kLeft + width * static_cast<double>(i) + 0.5)},
-                      {"y", units(kBottom - height)},
-                      {"width", units(std::max(1.0, width - 1))},
-                      {"height", units(height)}},
-                     element("title", text(sides + ": " + count_words(count))));
+    drawn += html::element("rect",
+                           {{"class", "f0"},
+                            {"x", units(kLeft + width * static_cast<double>(i) + 0.5)},
+                            {"y", units(kBottom - height)},
+                            {"width", units(std::max(1.0, width - 1))},
+                            {"height", units(height)}},
+                           html::element("title", html::text(sides + ": " + count_words(count))));
   }
   drawn += line("axis", kBottom);
   drawn += words_at(kLeft - 7, kTop + 4, "end", format_count(static_cast<double>(most)));
@@ -74,14 +76,15 @@ Markup draw(const SideHistogram& histogram, const std::string& title) {
   drawn += words_at(kLeft, kBottom + 17, "start", fmt::format("{}", histogram.low));
   drawn += words_at(kRight, kBottom + 17, "end", fmt::format("{}", end));
   const auto svg =
-      element("svg",
-              {{"viewBox", fmt::format("0 0 {} {}", kWidth, kHeight)},
-               {"role", "img"},
-               {"aria-label", fmt::format("{}: samples by side, from {} to {}, at most "
-                                          "{} in a bar",
-                                          title, histogram.low, end, most)}},
-              drawn);
-  return element("figure", {{"class", "chart"}}, element("figcaption", text(title)) + svg);
+      html::element("svg",
+                    {{"viewBox", fmt::format("0 0 {} {}", kWidth, kHeight)},
+                     {"role", "img"},
+                     {"aria-label", fmt::format("{}: samples by side, from {} to {}, at most "
+                                                "{} in a bar",
+                                                title, histogram.low, end, most)}},
+                    drawn);
+  return html::element("figure", {{"class", "chart"}},
+                       html::element("figcaption", html::text(title)) + svg);
 }
 
 }  // namespace
@@ -103,8 +106,8 @@ SideHistogram side_histogram(const std::map<Extent, int64_t>& sizes, size_t axis
   return histogram;
 }
 
-Markup size_histograms(const std::map<Extent, int64_t>& sizes, const std::string& title) {
-  Markup figures;
+html::Markup size_histograms(const std::map<Extent, int64_t>& sizes, const std::string& title) {
+  html::Markup figures;
   for (size_t axis = 0; axis < kAxisNames.size(); ++axis) {
     const bool is_one = std::all_of(sizes.begin(), sizes.end(), [&](const auto& entry) {
       return entry.first[axis] == sizes.begin()->first[axis];
@@ -112,7 +115,7 @@ Markup size_histograms(const std::map<Extent, int64_t>& sizes, const std::string
     if (is_one) continue;
     figures += draw(side_histogram(sizes, axis), title + ": " + kAxisNames[axis]);
   }
-  return figures.empty() ? figures : element("div", {{"class", "charts small"}}, figures);
+  return figures.empty() ? figures : html::element("div", {{"class", "charts small"}}, figures);
 }
 
 }  // namespace fovea::data

@@ -23,6 +23,6 @@ struct SideHistogram {
 SideHistogram side_histogram(const std::map<Extent, int64_t>& sizes, size_t axis);
 
 // A drawing for each axis along which the sides differ; empty where none does.
-Markup size_histograms(const std::map<Extent, int64_t>& sizes, const std::string& title);
+html::Markup size_histograms(const std::map<Extent, int64_t>& sizes, const std::string& title);
 
 }  // namespace fovea::data

@@ -21,8 +21,8 @@
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
 #include "fovea/core/memory.h"
+#include "fovea/core/number_text.h"
 #include "fovea/files/atomic_file.h"
-#include "fovea/html/html.h"
 
 namespace fovea::train {
 namespace {

@@ -3,11 +3,11 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "fovea/core/base64.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
 #include "fovea/files/atomic_file.h"
-#include "fovea/html/html.h"
 
 namespace fovea::train {
 namespace {

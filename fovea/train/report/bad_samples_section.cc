@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "fovea/core/number_text.h"
 #include "fovea/train/report/sections.h"
 
 namespace fovea::train {
@@ -13,9 +14,9 @@ std::string what_was_done(const std::string& policy) {
   return policy == "substitute" ? "another sample took the place of each" : "they were left out";
 }
 
-Markup table_of(const std::string& split, const BadSamplesOfSplit& found) {
+html::Markup table_of(const std::string& split, const BadSamplesOfSplit& found) {
   const size_t count = found.samples.size();
-  Table out{
+  html::Table out{
       .caption = fmt::format("{}: {} bad sample{}; policy {}: {}", split, count,
                              count == 1 ? "" : "s", found.policy, what_was_done(found.policy)),
       .headers = {"sample", "reason", "times it was due"},
@@ -23,32 +24,32 @@ Markup table_of(const std::string& split, const BadSamplesOfSplit& found) {
       .num_text_columns = 2};
   for (size_t i = 0; i < std::min(count, kShownBadSamples); ++i) {
     const auto& sample = found.samples[i];
-    out.rows.push_back({text(sample.name), text(sample.reason),
-                        text(format_count(static_cast<double>(sample.times)))});
+    out.rows.push_back({html::text(sample.name), html::text(sample.reason),
+                        html::text(format_count(static_cast<double>(sample.times)))});
   }
-  auto shown = table(out);
+  auto shown = html::table(out);
   if (count > kShownBadSamples) {
-    shown += element("p", text(fmt::format("The other {} stand in bad_samples.json.",
-                                           count - kShownBadSamples)));
+    shown += html::element("p", html::text(fmt::format("The other {} stand in bad_samples.json.",
+                                                       count - kShownBadSamples)));
   }
   return shown;
 }
 
 }  // namespace
 
-Markup bad_samples_section(const RunData& run) {
-  Markup out;
+html::Markup bad_samples_section(const RunData& run) {
+  html::Markup out;
   for (const auto& [split, found] : run.bad_samples) {
     if (!found.samples.empty()) out += table_of(split, found);
   }
   if (out.empty()) return {};
   if (run.evaluation && run.evaluation->num_left_out > 0) {
-    out +=
-        element("p", text(fmt::format("The last evaluation is of {} samples; {} that could not "
-                                      "be read were left out.",
-                                      run.evaluation->num_samples, run.evaluation->num_left_out)));
+    out += html::element(
+        "p", html::text(fmt::format("The last evaluation is of {} samples; {} that could not "
+                                    "be read were left out.",
+                                    run.evaluation->num_samples, run.evaluation->num_left_out)));
   }
-  return section("bad-samples", "Bad samples", out);
+  return html::section("bad-samples", "Bad samples", out);
 }
 
 }  // namespace fovea::train

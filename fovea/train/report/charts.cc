@@ -70,7 +70,7 @@ PlotSeries series_of(const RunData& run, const Chart& chart, const Chart::Source
   return series;
 }
 
-Markup draw_single(const RunData& run, const Chart& chart) {
+html::Markup draw_single(const RunData& run, const Chart& chart) {
   std::vector<PlotSeries> all;
   int color = 0;
   for (const auto& source : chart.sources) {
@@ -80,8 +80,8 @@ Markup draw_single(const RunData& run, const Chart& chart) {
 }
 
 // One chart a source, with a line a run.
-Markup draw_overlaid(std::span<const RunData> runs, const Chart& chart) {
-  Markup out;
+html::Markup draw_overlaid(std::span<const RunData> runs, const Chart& chart) {
+  html::Markup out;
   for (const auto& source : chart.sources) {
     std::vector<PlotSeries> all;
     int color = 0;
@@ -102,15 +102,15 @@ Markup draw_overlaid(std::span<const RunData> runs, const Chart& chart) {
 }
 
 // Large charts, two beside each other, then small ones, three.
-Markup draw(std::span<const RunData> runs, const std::vector<Chart>& charts) {
-  Markup large, small;
+html::Markup draw(std::span<const RunData> runs, const std::vector<Chart>& charts) {
+  html::Markup large, small;
   for (const auto& chart : charts) {
     (chart.options.is_small ? small : large) +=
         runs.size() == 1 ? draw_single(runs[0], chart) : draw_overlaid(runs, chart);
   }
-  Markup out;
-  if (!large.empty()) out += element("div", {{"class", "charts"}}, large);
-  if (!small.empty()) out += element("div", {{"class", "charts small"}}, small);
+  html::Markup out;
+  if (!large.empty()) out += html::element("div", {{"class", "charts"}}, large);
+  if (!small.empty()) out += html::element("div", {{"class", "charts small"}}, small);
   return out;
 }
 
@@ -187,7 +187,7 @@ RunSummary summarize(const RunData& run) {
   return out;
 }
 
-Markup learning_section(std::span<const RunData> runs) {
+html::Markup learning_section(std::span<const RunData> runs) {
   std::vector<Chart> charts = {
       {{.title = "Loss", .may_be_log = true},
        {{"train", "loss", "train"}, {"val", "loss", "validation"}}},
@@ -203,14 +203,15 @@ Markup learning_section(std::span<const RunData> runs) {
   for (auto& chart : other_charts(runs)) charts.push_back(std::move(chart));
   const auto drawn = draw(runs, charts);
   if (drawn.empty()) return {};
-  return section("learning", "Learning",
-                 element("p", {{"class", "note"}},
-                         text("Bold lines of training values are moving averages over 2 % of the "
-                              "run. Point at a chart, or tap it, for its values.")) +
-                     drawn);
+  return html::section(
+      "learning", "Learning",
+      html::element("p", {{"class", "note"}},
+                    html::text("Bold lines of training values are moving averages over 2 % of the "
+                               "run. Point at a chart, or tap it, for its values.")) +
+          drawn);
 }
 
-Markup speed_section(std::span<const RunData> runs) {
+html::Markup speed_section(std::span<const RunData> runs) {
   const std::vector<Chart> charts = {
       {{.title = "Images per second", .is_small = true, .from_zero = true},
        {{"train", "images_per_second", "training"}}},
@@ -232,7 +233,7 @@ Markup speed_section(std::span<const RunData> runs) {
        false,
        1.0 / (1 << 30)}};
   const auto drawn = draw(runs, charts);
-  return drawn.empty() ? drawn : section("speed", "Speed", drawn);
+  return drawn.empty() ? drawn : html::section("speed", "Speed", drawn);
 }
 
 }  // namespace fovea::train

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "fovea/core/base64.h"
+#include "fovea/core/number_text.h"
 #include "fovea/train/report/sections.h"
 #include "fovea/train/report/svg_plot.h"
 
@@ -40,11 +42,12 @@ std::vector<ClassCounts> count_classes(const EvaluationFile& evaluation) {
   return classes;
 }
 
-Markup share_with_bar(double share) {
-  if (!std::isfinite(share)) return text(format_fixed(share, 1));
-  const auto filled = element(
+html::Markup share_with_bar(double share) {
+  if (!std::isfinite(share)) return html::text(format_fixed(share, 1));
+  const auto filled = html::element(
       "i", {{"style", fmt::format("width:{:.0f}%", 100 * std::clamp(share, 0.0, 1.0))}}, {});
-  return element("span", {{"class", "bar"}}, filled) + text(format_fixed(100 * share, 1));
+  return html::element("span", {{"class", "bar"}}, filled) +
+         html::text(format_fixed(100 * share, 1));
 }
 
 // Width and height of a PNG, from its header; 0 where it has none.
@@ -58,29 +61,31 @@ std::pair<uint32_t, uint32_t> png_size(const std::string& png) {
   return {word(16), word(20)};
 }
 
-Markup picture(const std::string& png, const std::string& words) {
+html::Markup picture(const std::string& png, const std::string& words) {
   const auto [width, height] = png_size(png);
-  if (width == 0) return element("div", {{"class", "no-image"}}, text("no picture"));
-  Attributes attributes{
+  if (width == 0) return html::element("div", {{"class", "no-image"}}, html::text("no picture"));
+  html::Attributes attributes{
       {"src", "data:image/png;base64," + base64_encode(png)}, {"alt", words}, {"loading", "lazy"}};
   if (std::max(width, height) <= kSmallImage) attributes.emplace_back("class", "pixelated");
-  return void_element("img", attributes);
+  return html::void_element("img", attributes);
 }
 
-Markup score_list(const SamplePrediction& sample, const std::vector<std::string>& names) {
-  Markup items;
+html::Markup score_list(const SamplePrediction& sample, const std::vector<std::string>& names) {
+  html::Markup items;
   for (const auto& [label, score] : sample.scores) {
     const double percent = 100 * std::clamp(score, 0.0, 1.0);
-    items += element(
+    items += html::element(
         "li", {{"class", label == sample.label ? "is-label" : ""}},
-        element("span", {{"class", "fill"}, {"style", fmt::format("width:{:.1f}%", percent)}}, {}) +
-            element("span", {{"title", class_name(names, label)}}, text(class_name(names, label))) +
-            element("span", text(format_fixed(percent, 1) + " %")));
+        html::element("span", {{"class", "fill"}, {"style", fmt::format("width:{:.1f}%", percent)}},
+                      {}) +
+            html::element("span", {{"title", class_name(names, label)}},
+                          html::text(class_name(names, label))) +
+            html::element("span", html::text(format_fixed(percent, 1) + " %")));
   }
-  return items.empty() ? items : element("ol", {{"class", "scores"}}, items);
+  return items.empty() ? items : html::element("ol", {{"class", "scores"}}, items);
 }
 
-Markup sample_card(const SamplePrediction& sample, const std::vector<std::string>& names) {
+html::Markup sample_card(const SamplePrediction& sample, const std::vector<std::string>& names) {
   const auto predicted = class_name(names, sample.predicted);
   const auto label = class_name(names, sample.label);
   const bool is_right = sample.label == sample.predicted;
@@ -89,26 +94,29 @@ Markup sample_card(const SamplePrediction& sample, const std::vector<std::string
   const auto words = sample.label < 0 ? fmt::format("predicted {}", predicted)
                      : is_right       ? fmt::format("{}, recognised", label)
                                       : fmt::format("{}, taken for {}", label, predicted);
-  Markup body = element("div", {{"class", "verdict"}}, text(verdict));
-  if (sample.label >= 0 && !is_right) body += element("small", text("is " + label));
+  html::Markup body = html::element("div", {{"class", "verdict"}}, html::text(verdict));
+  if (sample.label >= 0 && !is_right) body += html::element("small", html::text("is " + label));
   body += score_list(sample, names);
   auto origin = sample.description;
   if (std::isfinite(sample.loss)) origin += fmt::format(" \xC2\xB7 loss {:.2f}", sample.loss);
-  if (!origin.empty()) body += element("small", text(origin));
+  if (!origin.empty()) body += html::element("small", html::text(origin));
   const char* verdict_class = sample.label < 0 ? "sample"
                               : is_right       ? "sample right"
                                                : "sample wrong";
-  return element("li", {{"class", verdict_class}},
-                 picture(sample.image_png, words) + element("div", {{"class", "body"}}, body));
+  return html::element(
+      "li", {{"class", verdict_class}},
+      picture(sample.image_png, words) + html::element("div", {{"class", "body"}}, body));
 }
 
-Markup cards(const std::vector<SamplePrediction>& samples, const std::vector<std::string>& names) {
-  Markup items;
+html::Markup cards(const std::vector<SamplePrediction>& samples,
+                   const std::vector<std::string>& names) {
+  html::Markup items;
   for (const auto& sample : samples) items += sample_card(sample, names);
-  return element("ul", {{"class", "samples"}}, items);
+  return html::element("ul", {{"class", "samples"}}, items);
 }
 
-Markup confused_pairs(const EvaluationFile& evaluation, const std::vector<ClassCounts>& classes) {
+html::Markup confused_pairs(const EvaluationFile& evaluation,
+                            const std::vector<ClassCounts>& classes) {
   std::vector<ConfusionCount> pairs;
   for (const auto& pair : evaluation.confusion) {
     if (pair.label != pair.predicted && pair.count > 0) pairs.push_back(pair);
@@ -118,25 +126,26 @@ Markup confused_pairs(const EvaluationFile& evaluation, const std::vector<ClassC
   });
   if (pairs.size() > kMaxPairs) pairs.resize(kMaxPairs);
   if (pairs.empty()) return {};
-  Table out{.caption = "Most frequent confusions",
-            .headers = {"label", "taken for", "images", "of the label, %"},
-            .rows = {},
-            .num_text_columns = 2};
+  html::Table out{.caption = "Most frequent confusions",
+                  .headers = {"label", "taken for", "images", "of the label, %"},
+                  .rows = {},
+                  .num_text_columns = 2};
   for (const auto& [label, predicted, count] : pairs) {
     const auto whole = classes[static_cast<size_t>(label)].of_label;
-    out.rows.push_back({text(class_name(evaluation.class_names, label)),
-                        text(class_name(evaluation.class_names, predicted)),
-                        text(format_count(static_cast<double>(count))),
-                        text(format_fixed(100.0 * static_cast<double>(count) /
-                                              static_cast<double>(std::max<int64_t>(1, whole)),
-                                          1))});
+    out.rows.push_back(
+        {html::text(class_name(evaluation.class_names, label)),
+         html::text(class_name(evaluation.class_names, predicted)),
+         html::text(format_count(static_cast<double>(count))),
+         html::text(format_fixed(
+             100.0 * static_cast<double>(count) / static_cast<double>(std::max<int64_t>(1, whole)),
+             1))});
   }
-  return table(out);
+  return html::table(out);
 }
 
 }  // namespace
 
-Markup class_section(const EvaluationFile& evaluation) {
+html::Markup class_section(const EvaluationFile& evaluation) {
   if (evaluation.confusion.empty()) return {};
   auto classes = count_classes(evaluation);
   const bool is_long = classes.size() > 20;
@@ -146,24 +155,24 @@ Markup class_section(const EvaluationFile& evaluation) {
     });
   }
   if (classes.size() > kMaxClassRows) classes.resize(kMaxClassRows);
-  Table out{.caption = fmt::format("Precision, recall and F1 by class, %{}; {} images",
-                                   is_long ? ", lowest F1 first" : "",
-                                   format_count(static_cast<double>(evaluation.num_samples))),
-            .headers = {"class", "precision", "recall", "F1", "images"},
-            .rows = {}};
+  html::Table out{.caption = fmt::format("Precision, recall and F1 by class, %{}; {} images",
+                                         is_long ? ", lowest F1 first" : "",
+                                         format_count(static_cast<double>(evaluation.num_samples))),
+                  .headers = {"class", "precision", "recall", "F1", "images"},
+                  .rows = {}};
   for (const auto& one : classes) {
-    out.rows.push_back({text(class_name(evaluation.class_names, one.label)),
-                        text(format_fixed(100 * one.precision(), 1)),
-                        text(format_fixed(100 * one.recall(), 1)), share_with_bar(one.f1()),
-                        text(format_count(static_cast<double>(one.of_label)))});
+    out.rows.push_back({html::text(class_name(evaluation.class_names, one.label)),
+                        html::text(format_fixed(100 * one.precision(), 1)),
+                        html::text(format_fixed(100 * one.recall(), 1)), share_with_bar(one.f1()),
+                        html::text(format_count(static_cast<double>(one.of_label)))});
   }
-  return section("classes", "Classes", table(out));
+  return html::section("classes", "Classes", html::table(out));
 }
 
-Markup confusion_section(const EvaluationFile& evaluation) {
+html::Markup confusion_section(const EvaluationFile& evaluation) {
   if (evaluation.confusion.empty()) return {};
   const auto classes = count_classes(evaluation);
-  Markup body;
+  html::Markup body;
   if (evaluation.num_classes <= kMaxHeatClasses) {
     HeatMap map{.title = "Confusion matrix", .names = {}, .counts = {}};
     const auto size = static_cast<size_t>(evaluation.num_classes);
@@ -173,39 +182,43 @@ Markup confusion_section(const EvaluationFile& evaluation) {
     for (const auto& [label, predicted, count] : evaluation.confusion) {
       map.counts[static_cast<size_t>(label)][static_cast<size_t>(predicted)] += count;
     }
-    body += element("p", {{"class", "note"}},
-                    text("Rows are labels, columns predictions. Blue: recognised; orange: "
-                         "confused, shaded by the square root so that rare ones show."));
+    body +=
+        html::element("p", {{"class", "note"}},
+                      html::text("Rows are labels, columns predictions. Blue: recognised; orange: "
+                                 "confused, shaded by the square root so that rare ones show."));
     body += heat_map(map);
   }
-  return section("confusion", "Confusions", body + confused_pairs(evaluation, classes));
+  return html::section("confusion", "Confusions", body + confused_pairs(evaluation, classes));
 }
 
-Markup samples_section(const EvaluationFile& evaluation) {
+html::Markup samples_section(const EvaluationFile& evaluation) {
   if (evaluation.samples.empty()) return {};
-  return section("samples", "Sample predictions",
-                 cards(evaluation.samples, evaluation.class_names));
+  return html::section("samples", "Sample predictions",
+                       cards(evaluation.samples, evaluation.class_names));
 }
 
-Markup pictures_section(const EvaluationFile& evaluation) {
-  Markup items;
+html::Markup pictures_section(const EvaluationFile& evaluation) {
+  html::Markup items;
   for (const auto& one : evaluation.pictures) {
-    auto body = element("div", {{"class", "verdict"}}, text(one.title));
-    if (!one.caption.empty()) body += element("small", text(one.caption));
-    items += element("li", {{"class", "sample"}},
-                     picture(one.image_png, one.title) + element("div", {{"class", "body"}}, body));
+    auto body = html::element("div", {{"class", "verdict"}}, html::text(one.title));
+    if (!one.caption.empty()) body += html::element("small", html::text(one.caption));
+    items += html::element(
+        "li", {{"class", "sample"}},
+        picture(one.image_png, one.title) + html::element("div", {{"class", "body"}}, body));
   }
   if (items.empty()) return items;
-  return section("pictures", "Pictures", element("ul", {{"class", "samples wide"}}, items));
+  return html::section("pictures", "Pictures",
+                       html::element("ul", {{"class", "samples wide"}}, items));
 }
 
-Markup mistakes_section(const EvaluationFile& evaluation) {
+html::Markup mistakes_section(const EvaluationFile& evaluation) {
   if (evaluation.mistakes.empty()) return {};
-  return section("mistakes", "Worst mistakes",
-                 element("p", {{"class", "note"}},
-                         text("Wrong predictions with the highest loss. Look for labels that are "
-                              "wrong themselves.")) +
-                     cards(evaluation.mistakes, evaluation.class_names));
+  return html::section(
+      "mistakes", "Worst mistakes",
+      html::element("p", {{"class", "note"}},
+                    html::text("Wrong predictions with the highest loss. Look for labels that are "
+                               "wrong themselves.")) +
+          cards(evaluation.mistakes, evaluation.class_names));
 }
 
 }  // namespace fovea::train

@@ -48,82 +48,83 @@ Layout make_layout(const HeatMap& map) {
   return layout;
 }
 
-Markup cell(const HeatMap& map, const Layout& layout, size_t row, size_t column, double row_sum) {
+html::Markup cell(const HeatMap& map, const Layout& layout, size_t row, size_t column,
+                  double row_sum) {
   const int64_t count = map.counts[row][column];
   const double share = row_sum > 0 ? static_cast<double>(count) / row_sum : 0;
   const double shade = row == column ? share : std::sqrt(share);
   const double x = layout.left + layout.cell * static_cast<double>(column);
   const double y = layout.top + layout.cell * static_cast<double>(row);
-  const auto words =
-      element("title", text(fmt::format("{} taken for {}: {} of {:.0f} ({:.1f} %)", map.names[row],
-                                        map.names[column], count, row_sum, 100 * share)));
-  Markup out;
+  const auto words = html::element(
+      "title", html::text(fmt::format("{} taken for {}: {} of {:.0f} ({:.1f} %)", map.names[row],
+                                      map.names[column], count, row_sum, 100 * share)));
+  html::Markup out;
   if (count > 0) {
-    out += element("rect",
-                   {{"class", row == column ? "heat-right" : "heat-wrong"},
-                    {"fill-opacity", fmt::format("{:.3f}", std::max(0.04, shade))},
-                    {"x", coordinate(x)},
-                    {"y", coordinate(y)},
-                    {"width", coordinate(layout.cell - 1)},
-                    {"height", coordinate(layout.cell - 1)}},
-                   words);
+    out += html::element("rect",
+                         {{"class", row == column ? "heat-right" : "heat-wrong"},
+                          {"fill-opacity", fmt::format("{:.3f}", std::max(0.04, shade))},
+                          {"x", coordinate(x)},
+                          {"y", coordinate(y)},
+                          {"width", coordinate(layout.cell - 1)},
+                          {"height", coordinate(layout.cell - 1)}},
+                         words);
   }
   if (layout.has_numbers && count > 0) {
-    out += element("text",
-                   {{"class", shade > kStrong ? "count strong" : "count"},
-                    {"pointer-events", "none"},
-                    {"x", coordinate(x + (layout.cell - 1) / 2)},
-                    {"y", coordinate(y + layout.cell / 2 + 4)}},
-                   text(std::to_string(count)));
+    out += html::element("text",
+                         {{"class", shade > kStrong ? "count strong" : "count"},
+                          {"pointer-events", "none"},
+                          {"x", coordinate(x + (layout.cell - 1) / 2)},
+                          {"y", coordinate(y + layout.cell / 2 + 4)}},
+                         html::text(std::to_string(count)));
   }
   return out;
 }
 
-Markup names(const HeatMap& map, const Layout& layout) {
-  Markup out;
+html::Markup names(const HeatMap& map, const Layout& layout) {
+  html::Markup out;
   for (size_t i = 0; i < map.names.size(); ++i) {
     const double middle = layout.cell * (static_cast<double>(i) + 0.5);
-    const auto name = text(shortened(map.names[i]));
-    out += element("text",
-                   {{"class", "name"},
-                    {"text-anchor", "end"},
-                    {"x", coordinate(layout.left - 6)},
-                    {"y", coordinate(layout.top + middle + 4)}},
-                   name);
+    const auto name = html::text(shortened(map.names[i]));
+    out += html::element("text",
+                         {{"class", "name"},
+                          {"text-anchor", "end"},
+                          {"x", coordinate(layout.left - 6)},
+                          {"y", coordinate(layout.top + middle + 4)}},
+                         name);
     const double x = layout.left + middle + 3, y = layout.top - 6;
-    out += element("text",
-                   {{"class", "name"},
-                    {"x", coordinate(x)},
-                    {"y", coordinate(y)},
-                    {"transform", fmt::format("rotate(-45 {:.1f} {:.1f})", x, y)}},
-                   name);
+    out += html::element("text",
+                         {{"class", "name"},
+                          {"x", coordinate(x)},
+                          {"y", coordinate(y)},
+                          {"transform", fmt::format("rotate(-45 {:.1f} {:.1f})", x, y)}},
+                         name);
   }
   return out;
 }
 
-Markup side_labels(const Layout& layout) {
+html::Markup side_labels(const Layout& layout) {
   const double middle = (layout.top + layout.height) / 2;
-  return element("text",
-                 {{"x", "14"},
-                  {"y", coordinate(middle)},
-                  {"text-anchor", "middle"},
-                  {"transform", fmt::format("rotate(-90 14 {:.1f})", middle)}},
-                 text("label")) +
-         element("text",
-                 {{"x", coordinate((layout.left + layout.width) / 2)},
-                  {"y", "14"},
-                  {"text-anchor", "middle"}},
-                 text("prediction"));
+  return html::element("text",
+                       {{"x", "14"},
+                        {"y", coordinate(middle)},
+                        {"text-anchor", "middle"},
+                        {"transform", fmt::format("rotate(-90 14 {:.1f})", middle)}},
+                       html::text("label")) +
+         html::element("text",
+                       {{"x", coordinate((layout.left + layout.width) / 2)},
+                        {"y", "14"},
+                        {"text-anchor", "middle"}},
+                       html::text("prediction"));
 }
 
 }  // namespace
 
-Markup heat_map(const HeatMap& map) {
+html::Markup heat_map(const HeatMap& map) {
   FOVEA_CHECK(map.counts.size() == map.names.size(), "{} rows for {} names; expected one each",
               map.counts.size(), map.names.size());
   const auto layout = make_layout(map);
-  Markup body = side_labels(layout);
-  body += svg_element(
+  html::Markup body = side_labels(layout);
+  body += html::svg_element(
       "rect", {{"fill", "none"},
                {"class", "axis"},
                {"x", coordinate(layout.left - 1)},
@@ -140,19 +141,20 @@ Markup heat_map(const HeatMap& map) {
     }
   }
   const auto svg =
-      element("svg",
-              {{"viewBox", fmt::format("0 0 {:.0f} {:.0f}", layout.width, layout.height)},
-               {"style", fmt::format("min-width:{:.0f}px", std::min(560.0, layout.width))},
-               {"role", "img"},
-               {"aria-label", map.title + "; the per-class table gives the same in words"}},
-              body);
-  return element("figure", {{"class", "heat"}},
-                 element("figcaption", text(map.title)) + element("div",
-                                                                  {{"class", "scroll plain"},
-                                                                   {"tabindex", "0"},
-                                                                   {"role", "group"},
-                                                                   {"aria-label", map.title}},
-                                                                  svg));
+      html::element("svg",
+                    {{"viewBox", fmt::format("0 0 {:.0f} {:.0f}", layout.width, layout.height)},
+                     {"style", fmt::format("min-width:{:.0f}px", std::min(560.0, layout.width))},
+                     {"role", "img"},
+                     {"aria-label", map.title + "; the per-class table gives the same in words"}},
+                    body);
+  return html::element("figure", {{"class", "heat"}},
+                       html::element("figcaption", html::text(map.title)) +
+                           html::element("div",
+                                         {{"class", "scroll plain"},
+                                          {"tabindex", "0"},
+                                          {"role", "group"},
+                                          {"aria-label", map.title}},
+                                         svg));
 }
 
 }  // namespace fovea::train

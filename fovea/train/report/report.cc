@@ -9,6 +9,7 @@
 #include <span>
 
 #include "fovea/core/error.h"
+#include "fovea/core/number_text.h"
 #include "fovea/files/atomic_file.h"
 #include "fovea/train/metric_names.h"
 #include "fovea/train/recipe/phase_configs.h"
@@ -28,9 +29,9 @@ std::string speed(double images_per_second) {
                                 : format_count(images_per_second);
 }
 
-Markup headline(const RunData& run) {
+html::Markup headline(const RunData& run) {
   const auto summary = summarize(run);
-  std::vector<Figure> list;
+  std::vector<html::Figure> list;
   const auto add = [&](double value, std::string label, std::string shown) {
     if (std::isfinite(value)) list.push_back({std::move(label), std::move(shown)});
   };
@@ -55,7 +56,7 @@ Markup headline(const RunData& run) {
     list.push_back({"steps", format_count(run.metrics.last_step)});
     list.push_back({"epochs", format_significant(run.metrics.last_epoch)});
   }
-  return list.empty() ? Markup{} : figures(list);
+  return list.empty() ? html::Markup{} : html::figures(list);
 }
 
 // "vit_tiny_patch16_224, idx, adamw": the settings that name a run, where they are set.
@@ -79,57 +80,62 @@ std::string footer_text(std::span<const RunData> runs) {
                      runs.size(), runs.size() == 1 ? "" : "s");
 }
 
-std::string assemble(const std::string& title, const std::string& lead, const Markup& above,
-                     const std::vector<PagePart>& parts, std::span<const RunData> runs) {
-  return page(title + " \xE2\x80\x93 fovea report",
-              body_of_parts(title, lead, above, parts, footer_text(runs)));
+std::string assemble(const std::string& title, const std::string& lead, const html::Markup& above,
+                     const std::vector<html::PagePart>& parts, std::span<const RunData> runs) {
+  return html::page(title + " \xE2\x80\x93 fovea report",
+                    html::body_of_parts(title, lead, above, parts, footer_text(runs)));
 }
 
-Table facts(const std::string& caption) {
+html::Table facts(const std::string& caption) {
   return {.caption = caption, .headers = {}, .rows = {}, .num_text_columns = 2};
 }
 
-Markup results_table(std::span<const RunData> runs) {
-  Table out{.caption = "Final metrics",
-            .headers = {"run", "top-1, %", "best top-1, %", "top-5, %", "val loss", "train loss",
-                        "images/s", "data wait, %", "memory", "steps", "epochs", "duration"},
-            .rows = {}};
+html::Markup results_table(std::span<const RunData> runs) {
+  html::Table out{
+      .caption = "Final metrics",
+      .headers = {"run", "top-1, %", "best top-1, %", "top-5, %", "val loss", "train loss",
+                  "images/s", "data wait, %", "memory", "steps", "epochs", "duration"},
+      .rows = {}};
   for (const auto& run : runs) {
     const auto summary = summarize(run);
-    out.rows.push_back(
-        {text(run.name), text(format_fixed(summary.top1, 2)),
-         text(format_fixed(summary.best_top1, 2)), text(format_fixed(summary.top5, 2)),
-         text(format_significant(summary.val_loss)), text(format_significant(summary.train_loss)),
-         text(speed(summary.images_per_second)), text(format_fixed(100 * summary.data_wait, 1)),
-         text(format_bytes(summary.memory_bytes)), text(format_count(run.metrics.last_step)),
-         text(format_significant(run.metrics.last_epoch)),
-         text(duration_or_dash(summary.seconds))});
+    out.rows.push_back({html::text(run.name), html::text(format_fixed(summary.top1, 2)),
+                        html::text(format_fixed(summary.best_top1, 2)),
+                        html::text(format_fixed(summary.top5, 2)),
+                        html::text(format_significant(summary.val_loss)),
+                        html::text(format_significant(summary.train_loss)),
+                        html::text(speed(summary.images_per_second)),
+                        html::text(format_fixed(100 * summary.data_wait, 1)),
+                        html::text(format_bytes(summary.memory_bytes)),
+                        html::text(format_count(run.metrics.last_step)),
+                        html::text(format_significant(run.metrics.last_epoch)),
+                        html::text(duration_or_dash(summary.seconds))});
   }
-  return section("results", "Results", table(out));
+  return html::section("results", "Results", html::table(out));
 }
 
-Markup differences_table(std::span<const RunData> runs) {
+html::Markup differences_table(std::span<const RunData> runs) {
   std::set<std::string> keys;
   for (const auto& run : runs) {
     for (const auto& [key, value] : run.config_values) keys.insert(key);
   }
-  Table out{.caption = "Settings that are not the same in every run",
-            .headers = {"key"},
-            .rows = {},
-            .num_text_columns = runs.size() + 1};
+  html::Table out{.caption = "Settings that are not the same in every run",
+                  .headers = {"key"},
+                  .rows = {},
+                  .num_text_columns = runs.size() + 1};
   for (const auto& run : runs) out.headers.push_back(run.name);
   for (const auto& key : keys) {
-    std::vector<Markup> row{text(key)};
+    std::vector<html::Markup> row{html::text(key)};
     std::set<std::string> values;
     for (const auto& run : runs) {
       const auto place = run.config_values.find(key);
       const bool is_set = place != run.config_values.end();
       values.insert(is_set ? "=" + place->second : "");
-      row.push_back(text(is_set ? place->second : "not set"));
+      row.push_back(html::text(is_set ? place->second : "not set"));
     }
     if (values.size() > 1) out.rows.push_back(std::move(row));
   }
-  return out.rows.empty() ? Markup{} : section("differences", "Differences", table(out));
+  return out.rows.empty() ? html::Markup{}
+                          : html::section("differences", "Differences", html::table(out));
 }
 
 // Runs of one name, from different places, are told apart by their path.
@@ -165,20 +171,22 @@ std::filesystem::path write_phases_report(const std::filesystem::path& folder,
 
 }  // namespace
 
-Markup config_section(const RunData& run) {
+html::Markup config_section(const RunData& run) {
   if (run.config.empty()) return {};
-  const auto code = element("pre", {{"tabindex", "0"}}, element("code", text(run.config)));
-  return section("config", "Config",
-                 element("details", element("summary", text("The resolved config")) + code));
+  const auto code =
+      html::element("pre", {{"tabindex", "0"}}, html::element("code", html::text(run.config)));
+  return html::section(
+      "config", "Config",
+      html::element("details", html::element("summary", html::text("The resolved config")) + code));
 }
 
-Markup machine_section(const RunData& run) {
+html::Markup machine_section(const RunData& run) {
   if (!run.machine) return {};
   const auto& file = *run.machine;
   const auto& machine = file.machine;
   auto out = facts("Where and how it ran");
   const auto add = [&](const char* label, const std::string& value) {
-    if (!value.empty()) out.rows.push_back({text(label), text(value)});
+    if (!value.empty()) out.rows.push_back({html::text(label), html::text(value)});
   };
   add("processor", machine.cpu);
   add("instruction sets", fmt::format("{}", fmt::join(machine.simd, ", ")));
@@ -198,18 +206,19 @@ Markup machine_section(const RunData& run) {
   add("command", file.command);
   add("started", file.started);
   add("ended", file.ended.empty() ? "not yet, or it was stopped" : file.ended);
-  return section("machine", "Machine", table(out));
+  return html::section("machine", "Machine", html::table(out));
 }
 
-Markup notes_section(const std::vector<std::string>& notes) {
-  Markup out;
-  for (const auto& note : notes) out += element("p", {{"class", "warning"}}, text(note));
+html::Markup notes_section(const std::vector<std::string>& notes) {
+  html::Markup out;
+  for (const auto& note : notes)
+    out += html::element("p", {{"class", "warning"}}, html::text(note));
   return out;
 }
 
 std::string render_report(const RunData& run) {
-  std::vector<PagePart> parts = {{"learning", "Learning", learning_section({&run, 1})},
-                                 {"speed", "Speed", speed_section({&run, 1})}};
+  std::vector<html::PagePart> parts = {{"learning", "Learning", learning_section({&run, 1})},
+                                       {"speed", "Speed", speed_section({&run, 1})}};
   if (run.evaluation) {
     const auto& evaluation = *run.evaluation;
     parts.push_back({"pictures", "Pictures", pictures_section(evaluation)});
@@ -231,10 +240,11 @@ std::string render_comparison(const std::vector<RunData>& runs) {
   for (const auto& run : runs) {
     for (const auto& note : run.notes) notes.push_back(run.name + ": " + note);
   }
-  const std::vector<PagePart> parts = {{"results", "Results", results_table(runs)},
-                                       {"differences", "Differences", differences_table(runs)},
-                                       {"learning", "Learning", learning_section(runs)},
-                                       {"speed", "Speed", speed_section(runs)}};
+  const std::vector<html::PagePart> parts = {
+      {"results", "Results", results_table(runs)},
+      {"differences", "Differences", differences_table(runs)},
+      {"learning", "Learning", learning_section(runs)},
+      {"speed", "Speed", speed_section(runs)}};
   return assemble(fmt::format("{} runs compared", runs.size()), "", notes_section(notes), parts,
                   runs);
 }
@@ -242,14 +252,15 @@ std::string render_comparison(const std::vector<RunData>& runs) {
 std::string render_phases(const std::string& name, const std::vector<RunData>& phases) {
   FOVEA_CHECK(!phases.empty(), "no phase to report on; expected at least one");
   std::vector<std::string> notes;
-  Markup links;
+  html::Markup links;
   for (const auto& phase : phases) {
     for (const auto& note : phase.notes) notes.push_back(phase.name + ": " + note);
-    links += element("p", element("a", {{"href", phase.name + "/report.html"}}, text(phase.name)));
+    links += html::element(
+        "p", html::element("a", {{"href", phase.name + "/report.html"}}, html::text(phase.name)));
   }
-  std::vector<PagePart> parts = {
+  std::vector<html::PagePart> parts = {
       {"results", "Results", results_table(phases)},
-      {"pages", "Pages", section("pages", "Pages of the phases", links)}};
+      {"pages", "Pages", html::section("pages", "Pages of the phases", links)}};
   if (phases.size() > 1) {
     parts.push_back({"differences", "Differences", differences_table(phases)});
   }

@@ -26,18 +26,18 @@ struct RunSummary {
 RunSummary summarize(const RunData& run);
 
 // Charts of one run, or of several overlaid: `runs` share each axis.
-Markup learning_section(std::span<const RunData> runs);
-Markup speed_section(std::span<const RunData> runs);
+html::Markup learning_section(std::span<const RunData> runs);
+html::Markup speed_section(std::span<const RunData> runs);
 
-Markup class_section(const EvaluationFile& evaluation);
-Markup confusion_section(const EvaluationFile& evaluation);
-Markup samples_section(const EvaluationFile& evaluation);
-Markup mistakes_section(const EvaluationFile& evaluation);
-Markup pictures_section(const EvaluationFile& evaluation);
+html::Markup class_section(const EvaluationFile& evaluation);
+html::Markup confusion_section(const EvaluationFile& evaluation);
+html::Markup samples_section(const EvaluationFile& evaluation);
+html::Markup mistakes_section(const EvaluationFile& evaluation);
+html::Markup pictures_section(const EvaluationFile& evaluation);
 
-Markup config_section(const RunData& run);
-Markup bad_samples_section(const RunData& run);
-Markup machine_section(const RunData& run);
-Markup notes_section(const std::vector<std::string>& notes);
+html::Markup config_section(const RunData& run);
+html::Markup bad_samples_section(const RunData& run);
+html::Markup machine_section(const RunData& run);
+html::Markup notes_section(const std::vector<std::string>& notes);
 
 }  // namespace fovea::train

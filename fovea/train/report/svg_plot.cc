@@ -104,23 +104,23 @@ Axis y_axis(const std::vector<Line>& lines, const PlotOptions& options, const Fr
   return axis;
 }
 
-Markup label_at(double x, double y, std::string_view anchor, std::string_view label) {
-  return element("text",
-                 {{"x", coordinate(x)}, {"y", coordinate(y)}, {"text-anchor", std::string(anchor)}},
-                 text(label));
+html::Markup label_at(double x, double y, std::string_view anchor, std::string_view label) {
+  return html::element(
+      "text", {{"x", coordinate(x)}, {"y", coordinate(y)}, {"text-anchor", std::string(anchor)}},
+      html::text(label));
 }
 
-Markup grid_line(std::string_view css_class, double x1, double y1, double x2, double y2) {
-  return svg_element("line", {{"class", std::string(css_class)},
-                              {"x1", coordinate(x1)},
-                              {"y1", coordinate(y1)},
-                              {"x2", coordinate(x2)},
-                              {"y2", coordinate(y2)}});
+html::Markup grid_line(std::string_view css_class, double x1, double y1, double x2, double y2) {
+  return html::svg_element("line", {{"class", std::string(css_class)},
+                                    {"x1", coordinate(x1)},
+                                    {"y1", coordinate(y1)},
+                                    {"x2", coordinate(x2)},
+                                    {"y2", coordinate(y2)}});
 }
 
-Markup draw_axes(const Axis& x, const Axis& y, const std::string& x_label) {
+html::Markup draw_axes(const Axis& x, const Axis& y, const std::string& x_label) {
   const double right = x.to, bottom = y.from;
-  Markup out;
+  html::Markup out;
   const auto y_ticks = y.is_log ? log_ticks(y.low, y.high, 5) : linear_ticks(y.low, y.high, 5);
   const auto y_labels = tick_labels(y_ticks);
   for (size_t i = 0; i < y_ticks.size(); ++i) {
@@ -139,17 +139,18 @@ Markup draw_axes(const Axis& x, const Axis& y, const std::string& x_label) {
   return out + label_at(right, bottom + 33, "end", x_label);
 }
 
-Markup draw_curve(const Curve& curve, const Axis& x, const Axis& y, const std::string& css_class) {
+html::Markup draw_curve(const Curve& curve, const Axis& x, const Axis& y,
+                        const std::string& css_class) {
   std::string points;
   for (size_t i = 0; i < curve.size(); ++i) {
     if (i > 0) points += ' ';
     points += coordinate(x.place(curve.x[i])) + ',' + coordinate(y.place(curve.y[i]));
   }
-  return svg_element("polyline", {{"class", css_class}, {"points", points}});
+  return html::svg_element("polyline", {{"class", css_class}, {"points", points}});
 }
 
-Markup draw_lines(const std::vector<Line>& lines, const Axis& x, const Axis& y) {
-  Markup faint, main;
+html::Markup draw_lines(const std::vector<Line>& lines, const Axis& x, const Axis& y) {
+  html::Markup faint, main;
   for (const auto& line : lines) {
     const auto color = fmt::format("curve s{}", line.series->color % 8);
     if (line.raw.size() > 0) faint += draw_curve(line.raw, x, y, color + " faint");
@@ -157,10 +158,10 @@ Markup draw_lines(const std::vector<Line>& lines, const Axis& x, const Axis& y) 
     // Few values, as of evaluations: the points themselves count.
     if (line.main.size() <= kMaxDots) {
       for (size_t i = 0; i < line.main.size(); ++i) {
-        main += svg_element("circle", {{"class", fmt::format("f{}", line.series->color % 8)},
-                                       {"cx", coordinate(x.place(line.main.x[i]))},
-                                       {"cy", coordinate(y.place(line.main.y[i]))},
-                                       {"r", "2.5"}});
+        main += html::svg_element("circle", {{"class", fmt::format("f{}", line.series->color % 8)},
+                                             {"cx", coordinate(x.place(line.main.x[i]))},
+                                             {"cy", coordinate(y.place(line.main.y[i]))},
+                                             {"r", "2.5"}});
       }
     }
     for (size_t i = 0; i < std::min(kMaxMarks, line.broken.size()); ++i) {
@@ -171,17 +172,18 @@ Markup draw_lines(const std::vector<Line>& lines, const Axis& x, const Axis& y) 
   return faint + main;
 }
 
-Markup legend(const std::vector<Line>& lines) {
-  Markup items;
+html::Markup legend(const std::vector<Line>& lines) {
+  html::Markup items;
   for (const auto& line : lines) {
-    const auto swatch = element("i", {{"class", fmt::format("b{}", line.series->color % 8)}}, {});
+    const auto swatch =
+        html::element("i", {{"class", fmt::format("b{}", line.series->color % 8)}}, {});
     auto name = line.series->name;
     if (!line.broken.empty()) {
       name += fmt::format(" ({} not finite, marked red)", line.broken.size());
     }
-    items += element("li", swatch + text(name));
+    items += html::element("li", swatch + html::text(name));
   }
-  return element("ul", {{"class", "legend"}}, items);
+  return html::element("ul", {{"class", "legend"}}, items);
 }
 
 std::string description(const PlotOptions& options, const std::vector<Line>& lines) {
@@ -218,7 +220,7 @@ std::string hover_data(const PlotOptions& options, const std::vector<Line>& line
 
 std::string coordinate(double value) { return fmt::format("{:.1f}", value); }
 
-Markup line_chart(const PlotOptions& options, const std::vector<PlotSeries>& series) {
+html::Markup line_chart(const PlotOptions& options, const std::vector<PlotSeries>& series) {
   std::vector<Line> lines;
   for (const auto& one : series) {
     auto line = make_line(one);
@@ -228,20 +230,21 @@ Markup line_chart(const PlotOptions& options, const std::vector<PlotSeries>& ser
   const auto& frame = options.is_small ? kSmall : kLarge;
   const auto x = x_axis(lines, frame);
   const auto y = y_axis(lines, options, frame);
-  const auto cursor = svg_element("line", {{"class", "cursor"},
-                                           {"x1", coordinate(kLeft)},
-                                           {"x2", coordinate(kLeft)},
-                                           {"y1", coordinate(kTop)},
-                                           {"y2", coordinate(frame.bottom())}});
-  const auto svg = element("svg",
-                           {{"viewBox", fmt::format("0 0 {} {}", frame.width, frame.height)},
-                            {"role", "img"},
-                            {"aria-label", description(options, lines)}},
-                           draw_axes(x, y, options.x_label) + draw_lines(lines, x, y) + cursor);
+  const auto cursor = html::svg_element("line", {{"class", "cursor"},
+                                                 {"x1", coordinate(kLeft)},
+                                                 {"x2", coordinate(kLeft)},
+                                                 {"y1", coordinate(kTop)},
+                                                 {"y2", coordinate(frame.bottom())}});
+  const auto svg =
+      html::element("svg",
+                    {{"viewBox", fmt::format("0 0 {} {}", frame.width, frame.height)},
+                     {"role", "img"},
+                     {"aria-label", description(options, lines)}},
+                    draw_axes(x, y, options.x_label) + draw_lines(lines, x, y) + cursor);
   const auto caption = options.title + (y.is_log ? " (logarithmic)" : "");
-  return element("figure",
-                 {{"class", "chart"}, {"data-chart", hover_data(options, lines, x, frame.width)}},
-                 element("figcaption", text(caption)) + legend(lines) + svg);
+  return html::element(
+      "figure", {{"class", "chart"}, {"data-chart", hover_data(options, lines, x, frame.width)}},
+      html::element("figcaption", html::text(caption)) + legend(lines) + svg);
 }
 
 }  // namespace fovea::train

@@ -32,7 +32,7 @@ struct PlotOptions {
 
 // A figure with caption, legend and lines; series without a finite value are left out. Empty markup
 // where no series is left. Steps with a value that is not finite are marked on the x axis.
-Markup line_chart(const PlotOptions& options, const std::vector<PlotSeries>& series);
+html::Markup line_chart(const PlotOptions& options, const std::vector<PlotSeries>& series);
 
 struct HeatMap {
   std::string title;
@@ -42,6 +42,6 @@ struct HeatMap {
 
 // A confusion matrix: cells shaded by their share of the row, the diagonal in one colour and
 // errors, by the square root, in another. Numbers stand in the cells of up to 32 classes.
-Markup heat_map(const HeatMap& map);
+html::Markup heat_map(const HeatMap& map);
 
 }  // namespace fovea::train

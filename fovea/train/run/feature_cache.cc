@@ -7,8 +7,8 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
+#include "fovea/core/number_text.h"
 #include "fovea/data/order/subset.h"
-#include "fovea/html/html.h"
 
 namespace fovea::train {
 namespace {

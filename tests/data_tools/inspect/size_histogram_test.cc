@@ -10,7 +10,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string page_text(const Markup& markup) { return page("sizes", markup); }
+std::string page_text(const html::Markup& markup) { return html::page("sizes", markup); }
 
 TEST(SizeHistogramTest, BarsAreOfARoundWidthAndHoldEverySample) {
   const std::map<Extent, int64_t> few = {{{1, 7, 9}, 2}, {{1, 8, 9}, 1}, {{1, 10, 9}, 4}};
