@@ -80,9 +80,9 @@ void measure(const Request& request, const Sample& sample) {
     const auto draw = fovea::data::middle_detail(config);
     const double detail_start = now_ms();
     if constexpr (std::is_same_v<Sample, Volume>) {
-      scratch.detail.build(sample, -1, config, draw, nullptr);
+      scratch.detail.build(fovea::data::VolumeValues(sample), -1, config, draw, nullptr);
     } else {
-      scratch.detail.build(sample, config, draw, nullptr);
+      scratch.detail.build(fovea::data::patching::rows_of(sample), false, config, draw, nullptr);
     }
     detail.push_back(now_ms() - detail_start);
     const double tree_start = now_ms();

@@ -21,7 +21,7 @@
 #include "fovea/core/memory.h"
 #include "fovea/core/philox.h"
 #include "fovea/data/adaptive/adaptive_patching.h"
-#include "fovea/data/adaptive/region_detail.h"
+#include "fovea/data/adaptive/leaf_sweep.h"
 #include "fovea/data/adaptive/sequence_file.h"
 #include "fovea/data/large_image/tiff.h"
 #include "fovea/files/safetensors.h"
@@ -146,11 +146,11 @@ void predict(const Words& words) {
   const std::string patches = words.at(0) + "/patches.safetensors";
   const std::string map = words.at(0) + "/map.tif";
   if (words.at(1) == "classes") {
-    const auto saved = load_sequence(patches);
-    std::vector<uint8_t> classes(static_cast<size_t>(saved.sequence.fixed_length));
+    const auto length = fovea::SafetensorsFile::open(patches).find("leaves")->shape[1];
+    std::vector<uint8_t> classes(static_cast<size_t>(length));
     for (size_t i = 0; i < classes.size(); ++i) classes[i] = static_cast<uint8_t>(i % 7);
     const fovea::SafetensorsEntry entry = {
-        "classes", "U8", {saved.sequence.fixed_length}, std::as_bytes(std::span(classes))};
+        "classes", "U8", {length}, std::as_bytes(std::span(classes))};
     const std::string values = words.at(0) + "/classes.safetensors";
     fovea::write_safetensors(values, {&entry, 1});
     write_prediction(patches, values, map, {});
@@ -160,6 +160,35 @@ void predict(const Words& words) {
   print_line(fmt::format("predict {}, {:.2f} GB", words.at(1),
                          static_cast<double>(fs::file_size(map)) / 1e9),
              now_s() - start);
+}
+
+// How many values of the way back come out a band at a time as they do in memory.
+int64_t equal_pixels(const PatchSequence& sequence, const AdaptivePatchingConfig& config) {
+  const VolumeSize& size = sequence.trees[0].size;
+  const auto rules = resample_rules(false, config.upstream_compatible);
+  const auto length = static_cast<size_t>(sequence.token_size());
+  const auto plane = static_cast<size_t>(sequence.fixed_length) * length;
+  std::vector<float> whole(static_cast<size_t>(size.voxels()));
+  constexpr int64_t kBand = 100;
+  std::vector<float> band(static_cast<size_t>(kBand * size.width));
+  ResampleScratch scratch;
+  int64_t num_equal = 0;
+  for (int64_t c = 0; c < sequence.channels; ++c) {
+    const auto tokens = std::span(sequence.tokens).subspan(static_cast<size_t>(c) * plane, plane);
+    tokens_to_volume(tokens, sequence.trees[0], sequence.patch_size, rules, whole.data(), scratch);
+    patching::LeafRows<float> rows(
+        sequence.trees[0], sequence.patch_size, rules, [&](int64_t leaf, std::span<float> token) {
+          std::copy_n(tokens.data() + static_cast<size_t>(leaf) * length, length, token.begin());
+        });
+    for (int64_t y = 0; y < size.height; y += kBand) {
+      const int64_t count = std::min(kBand, size.height - y);
+      rows.read(y, count, band.data());
+      for (int64_t i = 0; i < count * size.width; ++i) {
+        num_equal += band[static_cast<size_t>(i)] == whole[static_cast<size_t>(y * size.width + i)];
+      }
+    }
+  }
+  return num_equal;
 }
 
 // Trees, tokens and the inverse of the file, against those of the same pixels in memory.
@@ -190,24 +219,7 @@ void equal(const Words& words) {
                                   expected.tokens.begin() + static_cast<ptrdiff_t>(at));
         },
         {.max_detail_bytes = int64_t{8} << 30}, sequence);
-    Volume whole;
-    PatchingScratch scratch;
-    patcher.unpatch(expected.tokens, format.channels, expected, whole, scratch);
-    int64_t num_pixels = 0;
-    const int64_t pixels = format.size.height * format.size.width;
-    patcher.unpatch(
-        [&](int64_t channel, int64_t leaf, std::span<float> token) {
-          const auto at = static_cast<size_t>(channel * config.fixed_length + leaf) * size;
-          std::copy_n(expected.tokens.begin() + static_cast<ptrdiff_t>(at), size, token.begin());
-        },
-        format.channels, expected, {},
-        [&](int64_t y, int64_t /*count*/, std::span<const float> rows) {
-          for (size_t i = 0; i < rows.size(); ++i) {
-            const auto at = static_cast<int64_t>(i) + y * format.size.width * format.channels;
-            num_pixels += rows[i] == whole.values[static_cast<size_t>(
-                                         at % format.channels * pixels + at / format.channels)];
-          }
-        });
+    const int64_t num_pixels = equal_pixels(expected, patcher.config());
     const bool is_same_tree = sequence.trees[0].leaves == expected.trees[0].leaves &&
                               sequence.sizes == expected.sizes &&
                               sequence.centers == expected.centers;
@@ -215,7 +227,8 @@ void equal(const Words& words) {
                      "equal {}: {} leaves, {} tree, {} of {} tokens, {} of {} values of the "
                      "inverse",
                      criterion, expected.trees[0].leaves.size(), is_same_tree ? "same" : "ANOTHER",
-                     num_equal, num_tokens, num_pixels, pixels * format.channels)
+                     num_equal, num_tokens, num_pixels,
+                     format.size.height * format.size.width * format.channels)
               << std::endl;
   }
 }
@@ -243,45 +256,34 @@ double exponent_of(const std::vector<std::pair<double, double>>& points) {
 void growth(const Words& words) {
   const auto source = open_tiff(words.at(0));
   const auto config = config_for(65536, 16, 2);
-  const auto draw = middle_detail(config);
-  patching::RegionDetail regions;
-  regions.build(*source, -1, config, draw, nullptr, int64_t{64} << 20);
-  DetailMap memory;
-  {
-    Image image;
-    reshape(image, source->format().size, source->format().channels);
-    source->read({0, 0, source->format().size}, image.pixels);
-    memory.build(ImageView(image), config, draw, nullptr);
-  }
-  for (const auto& [name, values] : std::map<std::string, const NodeValues*>{
-           {"in memory", &memory}, {"out of core", &regions}}) {
-    std::cout << fmt::format(
-        "\n| L, {} | leaves | tree ms | ns / (L log2 L) | again, warm caches, ms |\n"
-        "|---|---|---|---|---|\n",
-        name);
-    std::vector<std::pair<double, double>> points;  // L log2 L, ms
-    for (int64_t length = 1024; length <= 65536; length *= 2) {
-      PatchTree tree;
-      TreeScratch scratch;
-      std::vector<double> cold, warm;
-      for (int round = 0; round < 31; ++round) {
-        if (round % 2 == 0) clear_caches();
-        const double start = cpu_s();
-        grow_tree({1, source->format().size.height, source->format().size.width}, false, *values,
-                  {.fixed_length = length, .min_leaf = config.min_leaf}, tree, scratch);
-        (round % 2 == 0 ? cold : warm).push_back(1e3 * (cpu_s() - start));
-      }
-      std::sort(cold.begin(), cold.end());
-      std::sort(warm.begin(), warm.end());
-      const double work = static_cast<double>(length) * std::log2(static_cast<double>(length));
-      points.emplace_back(work, cold[cold.size() / 2]);
-      std::cout << fmt::format("| {} | {} | {:.3f} | {:.2f} | {:.3f} |\n", length,
-                               tree.leaves.size(), points.back().second,
-                               1e6 * points.back().second / work, warm[warm.size() / 2]);
+  const auto& [height, width] = source->format().size;
+  DetailMap values;
+  patching::ChannelRows<uint8_t> rows(*source, -1, int64_t{64} << 20);
+  values.build({height, width, rows.channels(), [&](int64_t y) { return rows.row(y); }}, false,
+               config, middle_detail(config), nullptr);
+  std::cout << "\n| L | leaves | tree ms | ns / (L log2 L) | again, warm caches, ms |\n"
+               "|---|---|---|---|---|\n";
+  std::vector<std::pair<double, double>> points;  // L log2 L, ms
+  for (int64_t length = 1024; length <= 65536; length *= 2) {
+    PatchTree tree;
+    TreeScratch scratch;
+    std::vector<double> cold, warm;
+    for (int round = 0; round < 31; ++round) {
+      if (round % 2 == 0) clear_caches();
+      const double start = cpu_s();
+      grow_tree({1, height, width}, false, values,
+                {.fixed_length = length, .min_leaf = config.min_leaf}, tree, scratch);
+      (round % 2 == 0 ? cold : warm).push_back(1e3 * (cpu_s() - start));
     }
-    std::cout << fmt::format("fit {}: ms ~ (L log2 L)^{:.3f}", name, exponent_of(points))
-              << std::endl;
+    std::sort(cold.begin(), cold.end());
+    std::sort(warm.begin(), warm.end());
+    const double work = static_cast<double>(length) * std::log2(static_cast<double>(length));
+    points.emplace_back(work, cold[cold.size() / 2]);
+    std::cout << fmt::format("| {} | {} | {:.3f} | {:.2f} | {:.3f} |\n", length, tree.leaves.size(),
+                             points.back().second, 1e6 * points.back().second / work,
+                             warm[warm.size() / 2]);
   }
+  std::cout << fmt::format("fit: ms ~ (L log2 L)^{:.3f}", exponent_of(points)) << std::endl;
 }
 
 }  // namespace

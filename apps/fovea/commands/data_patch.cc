@@ -20,11 +20,13 @@
 #include "fovea/core/json.h"
 #include "fovea/core/memory.h"
 #include "fovea/data/adaptive/adaptive_patching.h"
-#include "fovea/data/adaptive/region_picture.h"
+#include "fovea/data/adaptive/draw.h"
 #include "fovea/data/adaptive/sequence_file.h"
 #include "fovea/data/image/png.h"
 #include "fovea/data/large_image/raw_regions.h"
 #include "fovea/data/large_image/region_source.h"
+#include "fovea/data/large_image/shrunk_image.h"
+#include "fovea/data/pictures/pictures.h"
 #include "fovea/files/atomic_file.h"
 
 namespace fovea::app {
@@ -91,11 +93,14 @@ nlohmann::ordered_json statistics_of(const data::RegionSource& source,
 void write_pictures(const PatchArguments& arguments, const data::RegionSource& source,
                     const data::PatchSequence& sequence, int64_t band_bytes) {
   if (arguments.picture_side == 0) return;
-  const auto pictures =
-      data::draw_large_trees(source, sequence.trees, arguments.picture_side, band_bytes);
-  for (size_t t = 0; t < pictures.size(); ++t) {
-    const auto name = pictures.size() == 1 ? "tree.png" : fmt::format("tree_{}.png", t);
-    const auto png = data::encode_png(pictures[t]);
+  const auto size = data::shrunk_size(source.format().size, arguments.picture_side);
+  const auto image = data::to_rgb(data::ImageView(data::shrunk_image(source, size, band_bytes)));
+  const auto& trees = sequence.trees;
+  for (size_t t = 0; t < trees.size(); ++t) {
+    auto picture = image;
+    data::draw_leaves(trees[t], {}, data::kTreeColor, picture);
+    const auto name = trees.size() == 1 ? "tree.png" : fmt::format("tree_{}.png", t);
+    const auto png = data::encode_png(picture);
     write_file_atomic((fs::path(arguments.out) / name).string(),
                       {reinterpret_cast<const char*>(png.data()), png.size()});
   }

@@ -35,7 +35,7 @@ AdaptivePatcher::AdaptivePatcher(AdaptivePatchingConfig config) : config_(std::m
 }
 
 void AdaptivePatcher::patch(const ImageView& image, RandomStream* random,
-                            const ChannelScaling& scaling, PatchSequence& out,
+                            const ChannelScaling& scaling, const PatchSpans& out,
                             PatchingScratch& scratch) const {
   const VolumeSize size = {1, image.height, image.width};
   if (size.voxels() <= 0 || image.channels <= 0) {
@@ -43,106 +43,113 @@ void AdaptivePatcher::patch(const ImageView& image, RandomStream* random,
                     image.width, image.channels);
   }
   check_scaling(scaling, image.channels);
-  start(image.channels, 2, out);
+  check_room(image.channels, 2, out);
   const DetailDraw detail = draw(true, random);
   const auto rules = resample_rules(false, config_.upstream_compatible);
-  const int64_t plane = out.fixed_length * out.token_size();
-  out.tokens.resize(static_cast<size_t>(image.channels * plane));
-  const auto num_trees = static_cast<int64_t>(out.trees.size());
-  for (int64_t t = 0; t < num_trees; ++t) {
-    const bool is_part = num_trees > 1;
-    const ImageView part = is_part ? channel_of(image, t, scratch.channel) : image;
-    scratch.detail.build(part, config_, detail, random);
-    PatchTree& tree = out.trees[static_cast<size_t>(t)];
-    grow(size, scratch.detail, tree, scratch.tree);
-    image_to_tokens(part, tree, config_.patch_size, rules,
-                    is_part ? one_channel(scaling, t) : scaling, out.tokens.data() + t * plane,
-                    plane, scratch.resample);
+  const auto plane = static_cast<int64_t>(out.tokens.size()) / image.channels;
+  for (size_t t = 0; t < out.trees.size(); ++t) {
+    const bool is_part = out.trees.size() > 1;
+    const auto channel = static_cast<int64_t>(t);
+    const ImageView part = is_part ? channel_of(image, channel, scratch.channel) : image;
+    scratch.detail.build(patching::rows_of(part), /*is_blurred=*/false, config_, detail, random);
+    grow(size, scratch.detail, out.trees[t], scratch.tree);
+    image_to_tokens(part, out.trees[t], config_.patch_size, rules,
+                    is_part ? one_channel(scaling, channel) : scaling,
+                    out.tokens.data() + channel * plane, plane, scratch.resample);
     describe(t, out);
   }
+}
+
+void AdaptivePatcher::patch(const VolumeValues& volume, RandomStream* random,
+                            const ChannelScaling& scaling, const PatchSpans& out,
+                            PatchingScratch& scratch) const {
+  const VolumeSize& size = volume.size;
+  if (size.voxels() <= 0 || volume.channels <= 0) {
+    fail<DataError>("adaptive patching: a volume of {}x{}x{}x{}; expected sizes above 0",
+                    volume.channels, size.depth, size.height, size.width);
+  }
+  const bool is_image = size.depth == 1;
+  check_scaling(scaling, volume.channels);
+  check_room(volume.channels, is_image ? 2 : 3, out);
+  const DetailDraw detail = draw(is_image, random);
+  const auto rules = resample_rules(!is_image, config_.upstream_compatible);
+  const auto plane = static_cast<int64_t>(out.tokens.size()) / volume.channels;
+  for (size_t t = 0; t < out.trees.size(); ++t) {
+    const int64_t channel = out.trees.size() > 1 ? static_cast<int64_t>(t) : -1;
+    scratch.detail.build(volume, channel, config_, detail, random);
+    grow(size, scratch.detail, out.trees[t], scratch.tree);
+    volume_to_tokens(volume, out.trees[t], channel, config_.patch_size, rules, scaling,
+                     out.tokens.data() + static_cast<int64_t>(t) * plane, plane, scratch.resample);
+    describe(t, out);
+  }
+}
+
+void AdaptivePatcher::patch(const ImageView& image, RandomStream* random,
+                            const ChannelScaling& scaling, PatchSequence& out,
+                            PatchingScratch& scratch) const {
+  start(image.channels, 2, /*has_tokens=*/true, out);
+  patch(image, random, scaling, out.spans(), scratch);
 }
 
 void AdaptivePatcher::patch(const Volume& volume, RandomStream* random,
                             const ChannelScaling& scaling, PatchSequence& out,
                             PatchingScratch& scratch) const {
-  const VolumeSize& size = volume.size;
-  const int64_t count = volume.channels * size.voxels();
-  if (count <= 0 || static_cast<int64_t>(volume.values.size()) != count) {
+  const auto& [depth, height, width] = volume.size;
+  const auto count = static_cast<size_t>(volume.channels * volume.size.voxels());
+  if (volume.values.size() != count) {
     fail<DataError>(
-        "adaptive patching: a volume of {}x{}x{}x{} with {} values; expected sizes "
-        "above 0 and a value for each voxel",
-        volume.channels, size.depth, size.height, size.width, volume.values.size());
+        "adaptive patching: a volume of {}x{}x{}x{} with {} values; expected a value for each "
+        "voxel",
+        volume.channels, depth, height, width, volume.values.size());
   }
-  check_scaling(scaling, volume.channels);
-  const bool is_image = size.depth == 1;
-  start(volume.channels, is_image ? 2 : 3, out);
-  const DetailDraw detail = draw(is_image, random);
-  const auto rules = resample_rules(!is_image, config_.upstream_compatible);
-  const int64_t plane = out.fixed_length * out.token_size();
-  out.tokens.resize(static_cast<size_t>(volume.channels * plane));
-  const auto num_trees = static_cast<int64_t>(out.trees.size());
-  for (int64_t t = 0; t < num_trees; ++t) {
-    const int64_t channel = num_trees > 1 ? t : -1;
-    scratch.detail.build(volume, channel, config_, detail, random);
-    PatchTree& tree = out.trees[static_cast<size_t>(t)];
-    grow(size, scratch.detail, tree, scratch.tree);
-    volume_to_tokens(volume, tree, channel, config_.patch_size, rules, scaling,
-                     out.tokens.data() + t * plane, plane, scratch.resample);
-    describe(t, out);
-  }
+  start(volume.channels, depth == 1 ? 2 : 3, /*has_tokens=*/true, out);
+  patch(VolumeValues(volume), random, scaling, out.spans(), scratch);
 }
 
-void AdaptivePatcher::patch_labels(const LabelMap& labels, const PatchTree& tree,
-                                   std::vector<int32_t>& tokens) const {
-  labels_to_tokens(labels, tree, config_.patch_size, config_.upstream_compatible, tokens);
+void AdaptivePatcher::patch_labels(std::span<const int32_t> classes, const PatchTree& tree,
+                                   std::span<int32_t> tokens) const {
   const int64_t p = config_.patch_size;
   const int64_t token_size = tree.is_volume ? p * p * p : p * p;
-  tokens.resize(static_cast<size_t>(config_.fixed_length * token_size), -1);
-}
-
-void AdaptivePatcher::unpatch(std::span<const float> tokens, int64_t channels,
-                              const PatchSequence& sequence, Volume& out,
-                              PatchingScratch& scratch) const {
-  const auto num_trees = static_cast<int64_t>(sequence.trees.size());
-  const auto plane = static_cast<size_t>(sequence.fixed_length * sequence.token_size());
-  FOVEA_CHECK(num_trees == 1 || num_trees == channels, "{} channels along {} trees", channels,
-              num_trees);
-  FOVEA_CHECK(tokens.size() == plane * static_cast<size_t>(channels),
-              "{} values; expected {} channels of {} patches of {}", tokens.size(), channels,
-              sequence.fixed_length, sequence.token_size());
-  out.channels = channels;
-  out.size = sequence.trees.at(0).size;
-  out.spacing = {1, 1, 1};
-  out.values.resize(static_cast<size_t>(channels * out.size.voxels()));
-  const auto rules = resample_rules(sequence.dims == 3, config_.upstream_compatible);
-  for (int64_t c = 0; c < channels; ++c) {
-    tokens_to_volume(tokens.subspan(static_cast<size_t>(c) * plane, plane),
-                     sequence.trees[static_cast<size_t>(num_trees == 1 ? 0 : c)],
-                     sequence.patch_size, rules, out.values.data() + c * out.size.voxels(),
-                     scratch.resample);
-  }
-}
-
-void AdaptivePatcher::unpatch_labels(std::span<const int32_t> tokens, const PatchTree& tree,
-                                     LabelMap& labels) const {
-  tokens_to_labels(tokens, tree, config_.patch_size, labels);
+  FOVEA_CHECK(static_cast<int64_t>(tokens.size()) == config_.fixed_length * token_size,
+              "room for {} classes; expected {} patches of {}", tokens.size(), config_.fixed_length,
+              token_size);
+  const size_t used = tree.leaves.size() * static_cast<size_t>(token_size);
+  labels_to_tokens(classes, tree, p, config_.upstream_compatible, tokens.first(used));
+  std::fill(tokens.begin() + static_cast<ptrdiff_t>(used), tokens.end(), -1);
 }
 
 DetailDraw AdaptivePatcher::draw(bool is_image, RandomStream* random) const {
   return random == nullptr ? middle_detail(config_) : draw_detail(config_, is_image, *random);
 }
 
-void AdaptivePatcher::start(int64_t channels, int64_t dims, PatchSequence& out) const {
+void AdaptivePatcher::start(int64_t channels, int64_t dims, bool has_tokens,
+                            PatchSequence& out) const {
   out.channels = channels;
   out.fixed_length = config_.fixed_length;
   out.patch_size = config_.patch_size;
   out.dims = dims;
   const auto length = static_cast<size_t>(config_.fixed_length);
   const auto num_trees = static_cast<size_t>(config_.separate_channels ? channels : 1);
+  const auto values = static_cast<size_t>(channels * out.token_size()) * length;
+  out.tokens.resize(has_tokens ? values : 0);
   out.sizes.resize(num_trees * length);
   out.centers.resize(num_trees * length * static_cast<size_t>(dims));
   out.padding_mask.resize(num_trees * length);
   out.trees.resize(num_trees);
+}
+
+void AdaptivePatcher::check_room(int64_t channels, int64_t dims, const PatchSpans& out) const {
+  const int64_t p = config_.patch_size;
+  const auto length = static_cast<size_t>(config_.fixed_length);
+  const auto num_trees = static_cast<size_t>(config_.separate_channels ? channels : 1);
+  const auto values = static_cast<size_t>(channels * p * p * (dims == 3 ? p : 1)) * length;
+  FOVEA_CHECK((out.tokens.empty() || out.tokens.size() == values) &&
+                  out.trees.size() == num_trees && out.sizes.size() == num_trees * length &&
+                  out.centers.size() == num_trees * length * static_cast<size_t>(dims) &&
+                  out.padding_mask.size() == num_trees * length,
+              "room for {} values in {} patches of {} trees; expected {}, {} and {}",
+              out.tokens.size(), out.sizes.size(), out.trees.size(), values, num_trees * length,
+              num_trees);
 }
 
 void AdaptivePatcher::grow(VolumeSize size, const NodeValues& values, PatchTree& tree,
@@ -155,36 +162,33 @@ void AdaptivePatcher::grow(VolumeSize size, const NodeValues& values, PatchTree&
   grow_tree(size, size.depth > 1, values, options, tree, scratch);
 }
 
-void AdaptivePatcher::describe(int64_t index, PatchSequence& out) const {
-  const auto& leaves = out.trees[static_cast<size_t>(index)].leaves;
-  float* size = out.sizes.data() + index * out.fixed_length;
-  float* center = out.centers.data() + index * out.fixed_length * out.dims;
-  uint8_t* is_padding = out.padding_mask.data() + index * out.fixed_length;
+// What is known of the leaves of a tree, and the padding behind them.
+void AdaptivePatcher::describe(size_t index, const PatchSpans& out) const {
+  const auto& leaves = out.trees[index].leaves;
+  const auto length = static_cast<size_t>(config_.fixed_length);
+  const auto dims = out.centers.size() / out.sizes.size();
+  float* size = out.sizes.data() + index * length;
+  float* center = out.centers.data() + index * length * dims;
+  uint8_t* is_padding = out.padding_mask.data() + index * length;
   for (const Box& leaf : leaves) {
     *size++ = static_cast<float>(leaf.longest_side());
     *is_padding++ = 0;
     *center++ = static_cast<float>(leaf.x) + 0.5f * static_cast<float>(leaf.width);
     *center++ = static_cast<float>(leaf.y) + 0.5f * static_cast<float>(leaf.height);
-    if (out.dims == 3) {
-      *center++ = static_cast<float>(leaf.z) + 0.5f * static_cast<float>(leaf.depth);
-    }
+    if (dims == 3) *center++ = static_cast<float>(leaf.z) + 0.5f * static_cast<float>(leaf.depth);
   }
-  const auto num_leaves = static_cast<int64_t>(leaves.size());
-  const int64_t missing = out.fixed_length - num_leaves;
+  const size_t missing = length - leaves.size();
   std::fill_n(size, missing, 0.0f);
   std::fill_n(is_padding, missing, uint8_t{1});
-  std::fill_n(center, missing * out.dims, -1.0f);
-  const bool is_shared = out.trees.size() == 1;
-  clear_padding(is_shared ? 0 : index, is_shared ? out.channels : index + 1, num_leaves, out);
-}
-
-void AdaptivePatcher::clear_padding(int64_t first_channel, int64_t last_channel, int64_t leaves,
-                                    PatchSequence& out) const {
-  if (out.tokens.empty()) return;  // out of core
-  const int64_t token_size = out.token_size();
-  for (int64_t c = first_channel; c < last_channel; ++c) {
-    std::fill_n(out.tokens.data() + (c * out.fixed_length + leaves) * token_size,
-                (out.fixed_length - leaves) * token_size, 0.0f);
+  std::fill_n(center, missing * dims, -1.0f);
+  // Of a shared tree the tokens of all channels.
+  const size_t parts = out.tokens.size() / out.trees.size();
+  const auto p = static_cast<size_t>(config_.patch_size);
+  const size_t token_size = dims == 3 ? p * p * p : p * p;
+  const auto own = out.tokens.subspan(index * parts, parts);
+  for (size_t first = 0; first < own.size(); first += length * token_size) {
+    std::fill_n(own.begin() + static_cast<ptrdiff_t>(first + leaves.size() * token_size),
+                missing * token_size, 0.0f);
   }
 }
 

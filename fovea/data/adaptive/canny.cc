@@ -130,28 +130,11 @@ void check(const ImageRows& image, int64_t blur_size) {
 
 }  // namespace
 
-ImageRows rows_of(const ImageView& image) {
-  return {image.height, image.width, image.channels, [&image](int64_t y) { return image.row(y); }};
-}
-
-std::span<const uint64_t> canny(const ImageView& image, const CannyOptions& options,
-                                CannyScratch& scratch) {
-  return canny(rows_of(image), options, scratch);
-}
-
 std::span<const uint64_t> canny(const ImageRows& image, const CannyOptions& options,
                                 CannyScratch& scratch) {
   check(image, options.blur_size);
   RowWalk(image, options, scratch).find_edges();
   return scratch.strong;
-}
-
-void gradient_magnitude(const ImageView& image, int64_t blur_size, uint16_t* out,
-                        CannyScratch& scratch) {
-  const auto take = [&](int64_t y, const int16_t* row) {
-    std::copy_n(row, image.width, out + y * image.width);
-  };
-  gradient_magnitude(rows_of(image), blur_size, take, scratch);
 }
 
 void gradient_magnitude(const ImageRows& image, int64_t blur_size,

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "fovea/data/image/image_view.h"
+#include "fovea/data/adaptive/image_rows.h"
 
 namespace fovea::data::patching {
 
@@ -28,30 +28,14 @@ struct CannyScratch {
   std::vector<uint8_t> is_dirty;
 };
 
-// An image that is read once, from above, row by row: as a view of memory, or from a file.
-struct ImageRows {
-  int64_t height = 0;
-  int64_t width = 0;
-  int64_t channels = 0;
-  // Row y [W, C], valid until the next call; asked for in the order of y.
-  std::function<const uint8_t*(int64_t y)> row;
-};
-// The view outlives the result, which so fits into a function object without memory of its own.
-ImageRows rows_of(const ImageView& image);
-
 // Edges of an image with any number of channels; of several, the one with the largest gradient
 // counts, pixel by pixel. Returns one bit a pixel, [H, ceil(W / 64)], lowest bit first, in a buffer
 // of `scratch`. Throws Error where blur_size is not 1, 3 or 5.
-std::span<const uint64_t> canny(const ImageView& image, const CannyOptions& options,
-                                CannyScratch& scratch);
 std::span<const uint64_t> canny(const ImageRows& image, const CannyOptions& options,
                                 CannyScratch& scratch);
 
-// |dx| + |dy| of the blurred image under Sobel's operator, of the channel where it is largest.
-// out [H, W]. Throws as canny does.
-void gradient_magnitude(const ImageView& image, int64_t blur_size, uint16_t* out,
-                        CannyScratch& scratch);
-// The same, handed over row by row: take(y, magnitudes [W]).
+// |dx| + |dy| of the blurred image under Sobel's operator, of the channel where it is largest, row
+// by row: take(y, magnitudes [W]). Throws as canny does.
 void gradient_magnitude(const ImageRows& image, int64_t blur_size,
                         const std::function<void(int64_t y, const int16_t* row)>& take,
                         CannyScratch& scratch);

@@ -4,17 +4,31 @@
 #include <cmath>
 
 #include "fovea/core/error.h"
-#include "fovea/data/adaptive/detail_values.h"
 
 namespace fovea::data {
 namespace {
 
-using patching::blur_size;
-using patching::canny_options;
+using patching::CannyOptions;
 using patching::EdgeVoxel;
+using patching::ImageRows;
 
+constexpr int64_t kThresholdStep = 50;  // from the lower threshold to the upper one
 constexpr uint32_t kNone = 0xffffffff;
 constexpr int64_t kMostCountedChannels = 31;  // what IntegralVolume takes as a byte
+constexpr size_t kMostKeptWords = size_t{1}
+                                  << 23;  // 64 MiB: what a thread keeps for the next image
+
+CannyOptions canny_options(int64_t blur_size, const DetailDraw& draw) {
+  return {blur_size, draw.canny_low, draw.canny_low + kThresholdStep};
+}
+
+// Sums of a cell stay below 2^32: squares of bytes of all channels.
+int64_t cell_side(const AdaptivePatchingConfig& config, int64_t channels) {
+  constexpr int64_t kLargestCell = 16;
+  int64_t side = std::min(config.min_leaf, kLargestCell);
+  while (side > 1 && side * side * channels >= int64_t{1} << 16) side /= 2;
+  return side;
+}
 
 }  // namespace
 
@@ -32,146 +46,182 @@ DetailDraw middle_detail(const AdaptivePatchingConfig& config) {
   return {config.smoothing[config.smoothing.size() / 2], (limits[0] + limits[1]) / 2, false};
 }
 
-void DetailMap::build(const Volume& volume, int64_t channel, const AdaptivePatchingConfig& config,
+int64_t detail_bytes(ImageSize size, int64_t channels, const AdaptivePatchingConfig& config,
+                     bool is_noise) {
+  if (config.criterion == "canny" && !is_noise) {
+    return 2 * size.height * ((size.width + 63) / 64) * 8;
+  }
+  const auto count = [&](int64_t side) {
+    const auto cuts = patching::cuts_of(side, cell_side(config, channels));
+    return static_cast<int64_t>(cuts.size()) - 1;
+  };
+  const int64_t tables = config.criterion == "variance" && !is_noise ? channels + 1 : 1;
+  return tables * 4 * count(size.height) * count(size.width);
+}
+
+void DetailMap::build(const ImageRows& image, bool is_blurred, const AdaptivePatchingConfig& config,
                       const DetailDraw& draw, RandomStream* random) {
+  const int64_t blur = is_blurred ? 1 : draw.blur_size();
+  kind_ = Kind::kSum;
+  tables_ = Tables::kCells;
+  if (draw.is_noise) {
+    FOVEA_CHECK(random != nullptr, "a tree over noise, but no random stream was given");
+    kind_ = Kind::kNoise;
+    start_cells(image, config, 1);
+    add_noise(image, *random);
+  } else if (config.criterion == "canny") {
+    tables_ = Tables::kBits;
+    const auto bits = patching::canny(image, canny_options(blur, draw), canny_);
+    if (bits.size() > kMostKeptWords) canny_.candidates = {};
+    edges_.build(bits.data(), image.height, image.width);
+    return;
+  } else if (config.criterion == "gradient") {
+    start_cells(image, config, 1);
+    const auto take = [this](int64_t y, const int16_t* row) { cells_[0].add_row(y, row, 1); };
+    patching::gradient_magnitude(image, blur, take, canny_);
+  } else if (config.criterion == "variance") {
+    kind_ = Kind::kVariance;
+    start_cells(image, config, static_cast<size_t>(image.channels) + 1);
+    add_squares(image);
+  } else {
+    fail<ConfigError>(
+        "adaptive patching: criterion={} on an image; it is for volumes, choose canny, gradient or "
+        "variance",
+        config.criterion);
+  }
+  for (size_t table = 0; table < num_tables_; ++table) cells_[table].finish();
+}
+
+void DetailMap::start_cells(const ImageRows& image, const AdaptivePatchingConfig& config,
+                            size_t count) {
+  num_tables_ = count;
+  if (cells_.size() < count) cells_.resize(count);
+  const int64_t side = cell_side(config, image.channels);
+  for (size_t table = 0; table < count; ++table) {
+    cells_[table].start({image.height, image.width}, side);
+  }
+  row_.resize(static_cast<size_t>(image.width));
+}
+
+// Noise of a pixel in parts of 2^16.
+void DetailMap::add_noise(const ImageRows& image, RandomStream& random) {
+  for (int64_t y = 0; y < image.height; ++y) {
+    for (uint32_t& value : row_) value = static_cast<uint16_t>(random.next_word() >> 16);
+    cells_[0].add_row(y, row_.data(), 1);
+  }
+}
+
+void DetailMap::add_squares(const ImageRows& image) {
+  for (int64_t y = 0; y < image.height; ++y) {
+    const uint8_t* row = image.row(y);
+    std::fill(row_.begin(), row_.end(), 0u);
+    for (int64_t c = 0; c < image.channels; ++c) {
+      for (int64_t x = 0; x < image.width; ++x) {
+        const uint32_t value = row[x * image.channels + c];
+        row_[static_cast<size_t>(x)] += value * value;
+      }
+      cells_[static_cast<size_t>(c + 1)].add_row(y, row + c, image.channels);
+    }
+    cells_[0].add_row(y, row_.data(), 1);
+  }
+}
+
+void DetailMap::build(const VolumeValues& volume, int64_t channel,
+                      const AdaptivePatchingConfig& config, const DetailDraw& draw,
+                      RandomStream* random) {
   const int64_t first = channel < 0 ? 0 : channel;
   const int64_t last = channel < 0 ? volume.channels : channel + 1;
   if (volume.size.depth == 1) {
-    flatten(volume, first, last, config, blur_size(draw));
-    DetailDraw rest = draw;
-    rest.smoothing = 0;
-    build(ImageView(image_), config, rest, random);
-    return;
+    const auto row = [&volume, first](int64_t y, int64_t c) {
+      return patching::FieldRow{volume.channel(first + c) + y * volume.size.width, 1};
+    };
+    const patching::FieldRows field = {volume.size.height, volume.size.width, last - first, row};
+    patching::FieldBytes bytes(field, draw.blur_size(), config.value_range[0],
+                               config.value_range[1], field_);
+    return build(bytes.rows(), /*is_blurred=*/true, config, draw, random);
   }
   size_ = volume.size;
   const auto voxels = static_cast<size_t>(size_.voxels());
   if (config.criterion == "variance") {
     bytes_.resize(voxels * static_cast<size_t>(last - first));
     for (int64_t c = first; c < last; ++c) {
-      patching::to_bytes(volume.values.data() + c * size_.voxels(), size_.voxels(),
-                         config.value_range[0], config.value_range[1],
-                         bytes_.data() + (c - first) * size_.voxels());
+      patching::to_bytes(volume.channel(c), size_.voxels(), config.value_range[0],
+                         config.value_range[1], bytes_.data() + (c - first) * size_.voxels());
     }
     build_variance(last - first);
   } else if (config.criterion == "gradient") {
-    kind_ = Kind::kGradients;
+    kind_ = Kind::kSum;
+    tables_ = Tables::kWeights;
     bytes_.resize(voxels);
-    gradients_.assign(voxels, 0);
+    weights_.assign(voxels, 0);
     for (int64_t c = first; c < last; ++c) {
       smooth_channel(volume, c, config, draw.smoothing, bytes_.data());
-      patching::sobel_magnitude(bytes_.data(), size_, gradients_.data(), sobel_rows_);
+      patching::sobel_magnitude(bytes_.data(), size_, weights_.data(), sobel_rows_);
     }
-    weight_sums_.build(gradients_.data(), size_);
+    weight_sums_.build(weights_.data(), size_);
   } else {
     build_volume_edges(volume, first, last, config, draw);
   }
 }
 
-int64_t DetailMap::value(const Box& box) const {
-  switch (kind_) {
-    case Kind::kCounts:
+uint64_t DetailMap::sum(size_t table, const Box& box) const {
+  switch (tables_) {
+    case Tables::kBits:
+      return edges_.sum({box.y, box.y + box.height, box.x, box.x + box.width});
+    case Tables::kCells:
+      return cells_[table].sum(box.y, box.x, box.height, box.width);
+    case Tables::kCounts:
       return count_sums_.sum(box);
-    case Kind::kGradients:
-      return static_cast<int64_t>(weight_sums_.sum(box));
-    case Kind::kNoise:
-      return patching::noise_value(weight_sums_.sum(box));
-    case Kind::kVariance:
+    case Tables::kWeights:
       break;
   }
-  patching::SquaredDeviation deviation(weight_sums_.sum(box), box.voxels());
-  for (const auto& sums : channel_sums_) deviation.add_channel(sums.sum(box));
-  return deviation.value();
+  return table == 0 ? weight_sums_.sum(box) : channel_sums_[table - 1].sum(box);
 }
 
-void DetailMap::build(const ImageView& image, const AdaptivePatchingConfig& config,
-                      const DetailDraw& draw, RandomStream* random) {
-  size_ = {1, image.height, image.width};
-  const auto pixels = static_cast<size_t>(size_.voxels());
-  if (draw.is_noise) {
-    build_noise(random);
-  } else if (config.criterion == "canny") {
-    kind_ = Kind::kCounts;
-    counts_.assign(pixels, 0);
-    const auto bits = patching::canny(image, canny_options(blur_size(draw), draw), canny_);
-    const int64_t words = (image.width + 63) / 64;
-    for (int64_t y = 0; y < image.height; ++y) {
-      patching::add_bits(bits.data() + y * words, image.width, counts_.data() + y * image.width);
-    }
-    count_sums_.build(counts_.data(), size_);
-  } else if (config.criterion == "gradient") {
-    kind_ = Kind::kGradients;
-    gradients_.resize(pixels);
-    patching::gradient_magnitude(image, blur_size(draw), gradients_.data(), canny_);
-    weight_sums_.build(gradients_.data(), size_);
-  } else if (config.criterion == "variance") {
-    bytes_.resize(pixels * static_cast<size_t>(image.channels));
-    for (int64_t y = 0; y < image.height; ++y) {
-      for (int64_t i = 0; i < image.width * image.channels; ++i) {
-        const int64_t at = (i % image.channels) * size_.voxels() + y * image.width;
-        bytes_[static_cast<size_t>(at + i / image.channels)] = image.row(y)[i];
-      }
-    }
-    build_variance(image.channels);
-  } else {
-    patching::fail_for_images(config);
+// Of noise: uniform in [0, 1), summed, over 255, rounded down, which is UCF-VIT's. Of the variance
+// the squared deviation from the mean, summed over channels.
+int64_t DetailMap::value(const Box& box) const {
+  const uint64_t all = sum(0, box);
+  if (kind_ == Kind::kSum) return static_cast<int64_t>(all);
+  if (kind_ == Kind::kNoise) return static_cast<int64_t>(all / (255 * 65536));
+  auto rest = static_cast<double>(all);
+  for (size_t table = 1; table < num_tables_; ++table) {
+    const auto values = static_cast<double>(sum(table, box));
+    rest -= values * values / static_cast<double>(box.voxels());
   }
-}
-
-void DetailMap::build_noise(RandomStream* random) {
-  FOVEA_CHECK(random != nullptr, "a tree over noise, but no random stream was given");
-  kind_ = Kind::kNoise;
-  gradients_.resize(static_cast<size_t>(size_.voxels()));
-  for (uint16_t& value : gradients_) value = patching::draw_noise(*random);
-  weight_sums_.build(gradients_.data(), size_);
+  return static_cast<int64_t>(std::max(rest, 0.0));
 }
 
 void DetailMap::build_variance(int64_t channels) {
   kind_ = Kind::kVariance;
+  tables_ = Tables::kWeights;
+  num_tables_ = static_cast<size_t>(channels) + 1;
   const auto voxels = static_cast<size_t>(size_.voxels());
   squares_.assign(voxels, 0);
-  gradients_.resize(voxels);
+  weights_.resize(voxels);
   channel_sums_.resize(static_cast<size_t>(channels));
   const uint8_t* bytes = bytes_.data();
   for (auto& sums : channel_sums_) {
     for (size_t i = 0; i < voxels; ++i) {
       squares_[i] += uint32_t{bytes[i]} * bytes[i];
-      gradients_[i] = bytes[i];
+      weights_[i] = bytes[i];
     }
-    sums.build(gradients_.data(), size_);
+    sums.build(weights_.data(), size_);
     bytes += voxels;
   }
   weight_sums_.build(squares_.data(), size_);
 }
 
-void DetailMap::smooth_channel(const Volume& volume, int64_t channel,
+void DetailMap::smooth_channel(const VolumeValues& volume, int64_t channel,
                                const AdaptivePatchingConfig& config, int64_t sigma,
                                uint8_t* bytes) {
   const int64_t voxels = size_.voxels();
-  patching::gaussian_smooth({volume.values.data() + channel * voxels, static_cast<size_t>(voxels)},
-                            size_, sigma, smooth_, smoothing_);
+  patching::gaussian_smooth({volume.channel(channel), static_cast<size_t>(voxels)}, size_, sigma,
+                            smooth_, smoothing_);
   patching::to_bytes(smooth_.data(), voxels, config.value_range[0], config.value_range[1], bytes);
 }
 
-void DetailMap::flatten(const Volume& volume, int64_t first, int64_t last,
-                        const AdaptivePatchingConfig& config, int64_t blur_size) {
-  const ImageSize size = {volume.size.height, volume.size.width};
-  const int64_t pixels = volume.size.voxels();
-  const int64_t channels = last - first;
-  reshape(image_, size, channels);
-  bytes_.resize(static_cast<size_t>(pixels));
-  for (int64_t c = 0; c < channels; ++c) {
-    const float* values = volume.values.data() + (first + c) * pixels;
-    patching::gaussian_blur({values, static_cast<size_t>(pixels)}, size.height, size.width,
-                            blur_size, smooth_, smoothing_);
-    patching::to_bytes(smooth_.data(), pixels, config.value_range[0], config.value_range[1],
-                       bytes_.data());
-    for (int64_t i = 0; i < pixels; ++i) {
-      image_.pixels[static_cast<size_t>(i * channels + c)] = bytes_[static_cast<size_t>(i)];
-    }
-  }
-}
-
-void DetailMap::build_volume_edges(const Volume& volume, int64_t first, int64_t last,
+void DetailMap::build_volume_edges(const VolumeValues& volume, int64_t first, int64_t last,
                                    const AdaptivePatchingConfig& config, const DetailDraw& draw) {
   if (last - first > kMostCountedChannels) {
     fail<ConfigError>(
@@ -181,10 +231,11 @@ void DetailMap::build_volume_edges(const Volume& volume, int64_t first, int64_t 
   }
   const auto voxels = static_cast<size_t>(size_.voxels());
   const bool has_directions = config.criterion == "canny_direction";
-  kind_ = Kind::kCounts;
+  kind_ = Kind::kSum;
+  tables_ = Tables::kCounts;
   counts_.assign(voxels, 0);
   bytes_.resize(voxels);
-  edges_.clear();
+  edge_voxels_.clear();
   if (has_directions && last - first > 1) edge_at_.assign(voxels, kNone);
   const int64_t words = (size_.width + 63) / 64;
   ImageView slice;
@@ -195,7 +246,7 @@ void DetailMap::build_volume_edges(const Volume& volume, int64_t first, int64_t 
     smooth_channel(volume, c, config, draw.smoothing, bytes_.data());
     for (int64_t z = 0; z < size_.depth; ++z) {
       slice.pixels = bytes_.data() + z * size_.height * size_.width;
-      const auto bits = patching::canny(slice, canny_options(1, draw), canny_);
+      const auto bits = patching::canny(patching::rows_of(slice), canny_options(1, draw), canny_);
       for (int64_t y = 0; y < size_.height; ++y) {
         patching::add_bits(bits.data() + y * words, size_.width,
                            counts_.data() + (z * size_.height + y) * size_.width);
@@ -204,15 +255,15 @@ void DetailMap::build_volume_edges(const Volume& volume, int64_t first, int64_t 
     }
   }
   if (has_directions) {
-    patching::keep_upper_directions(edges_, last - first == 1 ? smooth_.data() : nullptr, size_,
-                                    counts_);
+    patching::keep_upper_directions(edge_voxels_, last - first == 1 ? smooth_.data() : nullptr,
+                                    size_, counts_);
   }
   count_sums_.build(counts_.data(), size_);
 }
 
 void DetailMap::note_directions(const uint64_t* bits, int64_t z, bool is_only_channel) {
   const int64_t words = (size_.width + 63) / 64;
-  auto& edges = is_only_channel ? edges_ : slice_edges_;
+  auto& edges = is_only_channel ? edge_voxels_ : slice_edges_;
   if (!is_only_channel) edges.clear();
   for (int64_t y = 0; y < size_.height; ++y) {
     patching::append_directions(smooth_.data(), size_, z, y, bits + y * words, directions_, edges);
@@ -221,11 +272,12 @@ void DetailMap::note_directions(const uint64_t* bits, int64_t z, bool is_only_ch
   for (const EdgeVoxel& edge : slice_edges_) {
     uint32_t& place = edge_at_[edge.index];
     if (place == kNone) {
-      place = static_cast<uint32_t>(edges_.size());
-      edges_.push_back(edge);
+      place = static_cast<uint32_t>(edge_voxels_.size());
+      edge_voxels_.push_back(edge);
       continue;
     }
-    EdgeVoxel& other = edges_[place];  // of several channels the steepest one gives the direction
+    EdgeVoxel& other =
+        edge_voxels_[place];  // of several channels the steepest one gives the direction
     if (std::hypot(edge.dx, edge.dy) > std::hypot(other.dx, other.dy)) other = edge;
   }
 }

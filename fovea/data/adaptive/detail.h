@@ -1,4 +1,4 @@
-// Where the detail is: a map over the image, and its sums over any box.
+// Where the detail is, and its sums over any box.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,12 @@
 #include "fovea/data/adaptive/canny.h"
 #include "fovea/data/adaptive/config.h"
 #include "fovea/data/adaptive/edge_direction.h"
+#include "fovea/data/adaptive/grouped_sums.h"
+#include "fovea/data/adaptive/image_rows.h"
 #include "fovea/data/adaptive/integral.h"
 #include "fovea/data/adaptive/smoothing.h"
 #include "fovea/data/adaptive/tree.h"
-#include "fovea/data/image/image_view.h"
-#include "fovea/data/volume/volume.h"
+#include "fovea/data/volume/volume_values.h"
 
 namespace fovea::data {
 
@@ -21,6 +22,9 @@ struct DetailDraw {
   int64_t smoothing = 0;
   int64_t canny_low = 75;
   bool is_noise = false;
+
+  // Side of the kernel that an image is blurred with; 1: not at all.
+  int64_t blur_size() const { return smoothing > 1 ? smoothing : 1; }
 };
 
 // A smoothing and a threshold from those of the config, each with the same probability.
@@ -28,60 +32,74 @@ DetailDraw draw_detail(const AdaptivePatchingConfig& config, bool is_image, Rand
 // The same for every sample, for evaluation: the middle of each list, no noise.
 DetailDraw middle_detail(const AdaptivePatchingConfig& config);
 
-// Sums of detail over boxes; keeps its buffers from sample to sample.
+// Bytes that the detail of an image takes while it is built: two bits a pixel for edges, wherever
+// they lead; for the other criteria four bytes for each cell of `min_leaf` pixels a side, of
+// variance as often as there are channels and once more.
+int64_t detail_bytes(ImageSize size, int64_t channels, const AdaptivePatchingConfig& config,
+                     bool is_noise);
+
+// Sums of detail over boxes of trees with the config's min_leaf; keeps its buffers from sample to
+// sample. Of an image no number for each pixel is kept, wherever its rows come from: edges are a
+// bit each, anything else is summed over the smallest parts that a tree can have.
 class DetailMap : public NodeValues {
  public:
-  // All channels together. `random` is read where the draw says noise, and may be null else. Throws
-  // ConfigError where the criterion does not fit the sample.
-  void build(const ImageView& image, const AdaptivePatchingConfig& config, const DetailDraw& draw,
-             RandomStream* random);
+  // All channels of an image together, which is blurred with draw.blur_size() on the way unless
+  // `is_blurred`. `random` is read where the draw says noise, and may be null else. Throws
+  // ConfigError for a criterion of volumes.
+  void build(const patching::ImageRows& image, bool is_blurred,
+             const AdaptivePatchingConfig& config, const DetailDraw& draw, RandomStream* random);
   // channel: only this one; -1: all together. A volume of depth 1 is taken as an image.
-  void build(const Volume& volume, int64_t channel, const AdaptivePatchingConfig& config,
+  void build(const VolumeValues& volume, int64_t channel, const AdaptivePatchingConfig& config,
              const DetailDraw& draw, RandomStream* random);
 
   int64_t value(const Box& box) const override;
 
-  // The map itself, [D, H, W]: number of channels with an edge (criteria of edges), or the
-  // gradient.
+  // Of a volume, [D, H, W]: number of channels with an edge.
   const std::vector<uint8_t>& counts() const { return counts_; }
-  const std::vector<uint16_t>& gradients() const { return gradients_; }
-  VolumeSize size() const { return size_; }
 
  private:
-  enum class Kind { kCounts, kGradients, kNoise, kVariance };
+  enum class Kind { kSum, kNoise, kVariance };
+  // What holds the sums: of images the first two, of volumes the others.
+  enum class Tables { kBits, kCells, kCounts, kWeights };
 
-  void build_noise(RandomStream* random);
+  uint64_t sum(size_t table, const Box& box) const;
+  void start_cells(const patching::ImageRows& image, const AdaptivePatchingConfig& config,
+                   size_t count);
+  void add_noise(const patching::ImageRows& image, RandomStream& random);
+  void add_squares(const patching::ImageRows& image);
   // bytes_ [C, D, H, W] -> the sums of the variance.
   void build_variance(int64_t channels);
   // One channel, smoothed -> smooth_, and as bytes.
-  void smooth_channel(const Volume& volume, int64_t channel, const AdaptivePatchingConfig& config,
-                      int64_t sigma, uint8_t* bytes);
-  // Channels of a volume of depth 1, blurred -> image_.
-  void flatten(const Volume& volume, int64_t first, int64_t last,
-               const AdaptivePatchingConfig& config, int64_t blur_size);
-  void build_volume_edges(const Volume& volume, int64_t first, int64_t last,
+  void smooth_channel(const VolumeValues& volume, int64_t channel,
+                      const AdaptivePatchingConfig& config, int64_t sigma, uint8_t* bytes);
+  void build_volume_edges(const VolumeValues& volume, int64_t first, int64_t last,
                           const AdaptivePatchingConfig& config, const DetailDraw& draw);
   void note_directions(const uint64_t* bits, int64_t z, bool is_only_channel);
 
-  Kind kind_ = Kind::kCounts;
+  Kind kind_ = Kind::kSum;
+  Tables tables_ = Tables::kBits;
+  size_t num_tables_ = 1;  // of the variance the squares first, then each channel
+
+  patching::BitSums edges_;                // of canny_'s bits
+  std::vector<patching::CellSums> cells_;  // the first num_tables_ of them
+  std::vector<uint32_t> row_;              // of an image, on its way into cells
+  patching::CannyScratch canny_;
+  patching::FieldScratch field_;
+
   VolumeSize size_;
   std::vector<uint8_t> counts_;
-  std::vector<uint16_t> gradients_;
+  std::vector<uint16_t> weights_;  // gradients, or values of one channel
   std::vector<uint32_t> squares_;
   patching::IntegralVolume<uint32_t> count_sums_;
-  patching::IntegralVolume<uint64_t> weight_sums_;  // of gradients, noise, or squared values
+  patching::IntegralVolume<uint64_t> weight_sums_;  // of gradients, or squared values
   std::vector<patching::IntegralVolume<uint64_t>> channel_sums_;
-
-  // Between the steps.
-  Image image_;                 // a volume of depth 1
   std::vector<uint8_t> bytes_;  // [C, D, H, W] or one channel of them
   std::vector<float> smooth_;   // [D, H, W] of one channel
-  std::vector<patching::EdgeVoxel> edges_;
+  std::vector<patching::EdgeVoxel> edge_voxels_;
   std::vector<patching::EdgeVoxel> slice_edges_;  // of one slice of one of several channels
   patching::DirectionScratch directions_;
-  std::vector<uint32_t> edge_at_;  // [D, H, W] of several channels: place in edges_, or none
+  std::vector<uint32_t> edge_at_;  // [D, H, W] of several channels: place in edge_voxels_, or none
   std::vector<int16_t> sobel_rows_;
-  patching::CannyScratch canny_;
   patching::SmoothingScratch smoothing_;
 };
 

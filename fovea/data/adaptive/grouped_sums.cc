@@ -1,5 +1,6 @@
 #include "fovea/data/adaptive/grouped_sums.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "fovea/core/simd.h"
@@ -94,13 +95,27 @@ std::vector<int32_t> cuts_of(int64_t size, int64_t min_leaf) {
   return cuts;
 }
 
-void CellSums::start(const std::vector<int32_t>& rows, const std::vector<int32_t>& columns) {
-  columns_ = columns;
-  row_of_ = places_of(rows);
-  column_of_ = places_of(columns);
-  width_ = static_cast<int64_t>(columns.size()) - 1;
-  cells_.clear();
-  resize_large(cells_, (rows.size() - 1) * static_cast<size_t>(width_));
+void CellSums::start(ImageSize size, int64_t min_leaf) {
+  if (size != size_ || min_leaf != min_leaf_) {
+    columns_ = cuts_of(size.width, min_leaf);
+    column_of_ = places_of(columns_);
+    row_of_ = places_of(cuts_of(size.height, min_leaf));
+    width_ = static_cast<int64_t>(columns_.size()) - 1;
+    size_ = size;
+    min_leaf_ = min_leaf;
+  }
+  band_.assign(static_cast<size_t>(size.width), 0);
+  resize_large(cells_, static_cast<size_t>(row_of_.back() * width_));
+}
+
+void CellSums::end_row(int64_t row) {
+  uint32_t* sums = cells_.data() + row * width_;
+  for (size_t i = 0; i + 1 < columns_.size(); ++i) {
+    uint32_t sum = 0;
+    for (int32_t x = columns_[i]; x < columns_[i + 1]; ++x) sum += band_[static_cast<size_t>(x)];
+    *sums++ = sum;
+  }
+  std::fill(band_.begin(), band_.end(), 0u);
 }
 
 void CellSums::finish() {

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "fovea/data/image/image_view.h"
+
 namespace fovea::data::patching {
 
 // Elements [top, bottom) x [left, right).
@@ -80,30 +82,36 @@ std::vector<int32_t> cuts_of(int64_t size, int64_t min_leaf);
 // Sums of numbers over the cells between the cuts, gathered row by row.
 class CellSums {
  public:
-  // Cells must be small enough for their sums to stay below 2^32.
-  void start(const std::vector<int32_t>& rows, const std::vector<int32_t>& columns);
+  // Of trees whose parts are never below min_leaf, over numbers whose sums in a square of that side
+  // stay below 2^31.
+  void start(ImageSize size, int64_t min_leaf);
   // Row y of the numbers, each `step` elements from the one before; every y once, ascending.
   template <class Value>
   void add_row(int64_t y, const Value* values, int64_t step) {
-    uint32_t* sums = cells_.data() + row_of_[static_cast<size_t>(y)] * width_;
-    const size_t num_columns = columns_.size() - 1;
-    for (size_t i = 0; i < num_columns; ++i) {
-      uint32_t sum = 0;
-      for (int32_t x = columns_[i]; x < columns_[i + 1]; ++x) {
-        sum += static_cast<uint32_t>(values[x * step]);
+    if (step == 1) {
+      for (size_t x = 0; x < band_.size(); ++x) band_[x] += static_cast<uint32_t>(values[x]);
+    } else {
+      for (size_t x = 0; x < band_.size(); ++x) {
+        band_[x] += static_cast<uint32_t>(values[static_cast<int64_t>(x) * step]);
       }
-      sums[i] += sum;
     }
+    const auto row = row_of_[static_cast<size_t>(y)];
+    if (row_of_[static_cast<size_t>(y) + 1] != row) end_row(row);
   }
   void finish();
   // A box that begins and ends at cuts.
   uint64_t sum(int32_t y, int32_t x, int32_t height, int32_t width) const;
 
  private:
+  void end_row(int64_t row);
+
+  ImageSize size_;
+  int64_t min_leaf_ = 0;
   int64_t width_ = 0;               // cells in a row
   std::vector<int32_t> columns_;    // cuts along W
   std::vector<int32_t> row_of_;     // [H + 1]: number of cuts up to there
   std::vector<int32_t> column_of_;  // [W + 1]
+  std::vector<uint32_t> band_;      // [W] of the row of cells that is under way
   std::vector<uint32_t> cells_;     // [rows, columns]
   GroupTable table_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <type_traits>
 
 #include "fovea/core/error.h"
 #include "fovea/data/adaptive/axis_weights.h"
@@ -36,28 +37,6 @@ int64_t overlap_of(const AxisWeights& axis) {
 void check_image_tree(const PatchTree& tree) {
   FOVEA_CHECK(tree.size.depth == 1 && !tree.leaves.empty(), "{} leaves over a depth of {}",
               tree.leaves.size(), tree.size.depth);
-}
-
-// Moves on to the rows [y, y + count) of a walk: opens the leaves that begin there.
-template <class T>
-void open_leaves(const PatchTree& tree, const std::vector<int32_t>& order, size_t& next,
-                 int64_t end, int64_t token_size, const GiveToken<T>& give,
-                 std::map<int32_t, std::vector<T>>& open) {
-  for (; next < order.size(); ++next) {
-    const int32_t index = order[next];
-    if (tree.leaves[static_cast<size_t>(index)].y >= end) return;
-    auto& token = open[index];
-    token.resize(static_cast<size_t>(token_size));
-    give(index, std::span<T>(token));
-  }
-}
-
-template <class T>
-void close_leaves(const PatchTree& tree, int64_t end, std::map<int32_t, std::vector<T>>& open) {
-  std::erase_if(open, [&](const auto& entry) {
-    const Box& leaf = tree.leaves[static_cast<size_t>(entry.first)];
-    return leaf.y + leaf.height <= end;
-  });
 }
 
 }  // namespace
@@ -206,39 +185,63 @@ void LeafSweep<T>::close(OpenLeaf& leaf) {
 template class LeafSweep<uint8_t>;
 template class LeafSweep<float>;
 
-LeafRows::LeafRows(const PatchTree& tree, int64_t p, const ResampleRules& rules,
-                   GiveToken<float> give)
+template <class T>
+LeafRows<T>::LeafRows(const PatchTree& tree, int64_t p, std::optional<ResampleRules> rules,
+                      GiveToken<T> give)
     : tree_(tree),
       p_(p),
-      axes_(rules),
+      is_nearest_(!rules),
+      axes_(rules.value_or(ResampleRules{})),
       one_(axis_of_one()),
       give_(std::move(give)),
       order_(leaves_from_above(tree)) {
   check_image_tree(tree);
 }
 
-void LeafRows::read(int64_t y, int64_t count, float* out) {
-  open_leaves(tree_, order_, next_, y + count, p_ * p_, give_, open_);
-  for (const auto& [index, token] : open_) {
-    fill(tree_.leaves[static_cast<size_t>(index)], token, y, count, out);
+template <class T>
+void LeafRows<T>::read(int64_t y, int64_t count, T* out) {
+  const auto leaf_at = [&](int32_t index) { return tree_.leaves[static_cast<size_t>(index)]; };
+  for (; next_ < order_.size() && leaf_at(order_[next_]).y < y + count; ++next_) {
+    auto& token = open_[order_[next_]];
+    token.resize(static_cast<size_t>(p_ * p_));
+    give_(order_[next_], std::span<T>(token));
   }
-  close_leaves(tree_, y + count, open_);
+  for (const auto& [index, token] : open_) {
+    const Box leaf = leaf_at(index);
+    const int64_t first = std::max<int64_t>(leaf.y, y);
+    const int64_t end = std::min<int64_t>(leaf.y + leaf.height, y + count);
+    T* to = out + (first - y) * tree_.size.width + leaf.x;
+    if constexpr (std::is_same_v<T, float>) {
+      if (!is_nearest_) {
+        resize(leaf, token.data(), first - leaf.y, end - first, to);
+        continue;
+      }
+    }
+    for (int64_t row = first; row < end; ++row, to += tree_.size.width) {
+      const T* from = token.data() + nearest(row - leaf.y, p_, leaf.height, kLabelRule) * p_;
+      for (int64_t x = 0; x < leaf.width; ++x) to[x] = from[nearest(x, p_, leaf.width, kLabelRule)];
+    }
+  }
+  std::erase_if(open_, [&](const auto& entry) {
+    const Box leaf = leaf_at(entry.first);
+    return leaf.y + leaf.height <= y + count;
+  });
 }
 
-void LeafRows::fill(const Box& leaf, std::span<const float> token, int64_t y, int64_t count,
-                    float* out) {
+// Rows [first, first + rows) of a leaf.
+template <class T>
+void LeafRows<T>::resize(const Box& leaf, const float* token, int64_t first, int64_t rows,
+                         float* out) {
   constexpr float kOne = 1;
   constexpr float kZero = 0;
-  const int64_t first = std::max<int64_t>(leaf.y, y);
-  const int64_t rows = std::min<int64_t>(leaf.y + leaf.height, y + count) - first;
-  const AxisWeights height = part_of_axis(axes_.axis(p_, leaf.height), first - leaf.y, rows);
+  const AxisWeights height = part_of_axis(axes_.axis(p_, leaf.height), first, rows);
   Block<float> block;
-  block.in = token.data();
+  block.in = token;
   block.in_row = p_;
   block.depth = &one_;
   block.height = &height;
   block.width = &axes_.axis(p_, leaf.width);
-  block.out = out + (first - y) * tree_.size.width + leaf.x;
+  block.out = out;
   block.out_row = tree_.size.width;
   block.scale = &kOne;
   block.shift = &kZero;
@@ -247,23 +250,7 @@ void LeafRows::fill(const Box& leaf, std::span<const float> token, int64_t y, in
   resample_block(block);
 }
 
-template <class T>
-void NearestLeafRows<T>::read(int64_t y, int64_t count, T* out) {
-  open_leaves(tree_, order_, next_, y + count, p_ * p_, give_, open_);
-  for (const auto& [index, token] : open_) {
-    const Box& leaf = tree_.leaves[static_cast<size_t>(index)];
-    const int64_t first = std::max<int64_t>(leaf.y, y);
-    const int64_t end = std::min<int64_t>(leaf.y + leaf.height, y + count);
-    for (int64_t row = first; row < end; ++row) {
-      const T* from = token.data() + nearest(row - leaf.y, p_, leaf.height, kLabelRule) * p_;
-      T* to = out + (row - y) * tree_.size.width + leaf.x;
-      for (int64_t x = 0; x < leaf.width; ++x) to[x] = from[nearest(x, p_, leaf.width, kLabelRule)];
-    }
-  }
-  close_leaves(tree_, y + count, open_);
-}
-
-template class NearestLeafRows<int32_t>;
-template class NearestLeafRows<float>;
+template class LeafRows<int32_t>;
+template class LeafRows<float>;
 
 }  // namespace fovea::data::patching

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -33,7 +34,8 @@ std::vector<int32_t> leaves_from_above(const PatchTree& tree);
 using TakeToken = std::function<void(int64_t leaf, std::span<const float> token)>;
 
 // The tokens that image_to_tokens (of bytes) and volume_to_tokens (of floats, one channel at a
-// time) give, bit for bit. T: uint8_t or float.
+// time) give, bit for bit. These read leaves where they lie, which is faster where the image is in
+// memory. T: uint8_t or float.
 template <class T>
 class LeafSweep {
  public:
@@ -70,48 +72,34 @@ extern template class LeafSweep<float>;
 template <class T>
 using GiveToken = std::function<void(int64_t leaf, std::span<T> token)>;
 
-// The way back, a band of rows at a time, from above. Tokens are asked for when the walk meets
-// their leaf and held until it leaves it.
+// The way back of one channel, a band of rows at a time, from above. Tokens are asked for when the
+// walk meets their leaf and held until it leaves it. T: float or int32_t.
+template <class T>
 class LeafRows {
  public:
-  // One channel of tokens_to_volume, bit for bit.
-  LeafRows(const PatchTree& tree, int64_t p, const ResampleRules& rules, GiveToken<float> give);
+  // Every token resized to its leaf as tokens_to_volume does it, bit for bit; without rules each
+  // pixel gets the nearest of the p x p, for numbers that are not to be mixed. With p = 1 a leaf is
+  // of one value. tree outlives this.
+  LeafRows(const PatchTree& tree, int64_t p, std::optional<ResampleRules> rules, GiveToken<T> give);
   // Rows [y, y + count) -> out [count, W].
-  void read(int64_t y, int64_t count, float* out);
-
- private:
-  void fill(const Box& leaf, std::span<const float> token, int64_t y, int64_t count, float* out);
-
-  const PatchTree& tree_;
-  int64_t p_;
-  AxisTables axes_;
-  AxisWeights one_;
-  GiveToken<float> give_;
-  std::vector<int32_t> order_;
-  size_t next_ = 0;
-  std::map<int32_t, std::vector<float>> open_;
-  std::vector<float> buffer_;
-};
-
-// Numbers that are not to be mixed, as tokens_to_labels: each pixel gets the nearest of its leaf's
-// p x p. With p = 1 every leaf is of one value.
-template <class T>
-class NearestLeafRows {
- public:
-  NearestLeafRows(const PatchTree& tree, int64_t p, GiveToken<T> give)
-      : tree_(tree), p_(p), give_(std::move(give)), order_(leaves_from_above(tree)) {}
   void read(int64_t y, int64_t count, T* out);
 
  private:
+  void resize(const Box& leaf, const float* token, int64_t first, int64_t rows, float* out);
+
   const PatchTree& tree_;
   int64_t p_;
+  bool is_nearest_;
+  AxisTables axes_;
+  AxisWeights one_;  // of the depth
   GiveToken<T> give_;
   std::vector<int32_t> order_;
   size_t next_ = 0;
   std::map<int32_t, std::vector<T>> open_;
+  std::vector<float> buffer_;
 };
 
-extern template class NearestLeafRows<int32_t>;
-extern template class NearestLeafRows<float>;
+extern template class LeafRows<int32_t>;
+extern template class LeafRows<float>;
 
 }  // namespace fovea::data::patching

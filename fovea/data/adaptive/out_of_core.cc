@@ -4,9 +4,8 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/adaptive/adaptive_patching.h"
+#include "fovea/data/adaptive/image_rows.h"
 #include "fovea/data/adaptive/leaf_sweep.h"
-#include "fovea/data/adaptive/region_detail.h"
-#include "fovea/data/adaptive/region_rows.h"
 
 namespace fovea::data {
 namespace {
@@ -17,7 +16,7 @@ double in_gib(int64_t bytes) { return static_cast<double>(bytes) / (int64_t{1} <
 
 void check_detail_bytes(const RegionSource& image, int64_t channels,
                         const AdaptivePatchingConfig& config, bool is_noise, int64_t most) {
-  const int64_t bytes = patching::region_detail_bytes(image.format(), channels, config, is_noise);
+  const int64_t bytes = detail_bytes(image.format().size, channels, config, is_noise);
   if (bytes <= most) return;
   fail<ConfigError>(
       "{}: the detail of {}x{} pixels (criterion={}, min_leaf={}) takes {:.2f} GiB; expected at "
@@ -27,31 +26,56 @@ void check_detail_bytes(const RegionSource& image, int64_t channels,
       config.min_leaf, in_gib(bytes), in_gib(most));
 }
 
-// Channel `first` and those after it of an image of bytes, in one walk.
-void sweep_bytes(const RegionSource& image, int64_t channel, const AdaptivePatchingConfig& config,
-                 int64_t band_bytes, LeafSweep<uint8_t>& sweep) {
-  patching::DetailRows rows(image, channel, config, 1, band_bytes);
+// A walk down an image of bytes that cuts its patches, all channels at once.
+void walk_bytes(const RegionSource& image, int64_t channel, int64_t band_bytes,
+                LeafSweep<uint8_t>& sweep) {
+  patching::ChannelRows<uint8_t> rows(image, channel, band_bytes);
   for (int64_t y = 0; y < image.format().size.height; ++y) sweep.add_row(y, rows.row(y));
 }
 
-// The channels of an image of any other kind, one walk for all.
-void sweep_floats(const RegionSource& image, int64_t first, int64_t band_bytes,
-                  std::deque<LeafSweep<float>>& sweeps) {
-  const RegionFormat& format = image.format();
-  RegionRows rows(image, band_bytes);
-  std::vector<float> values(static_cast<size_t>(format.size.width * format.channels));
-  std::vector<float> plane(static_cast<size_t>(format.size.width));
-  for (int64_t y = 0; y < format.size.height; ++y) {
-    row_to_floats(image, y, rows.row(y), values.data());
-    for (size_t s = 0; s < sweeps.size(); ++s) {
-      const float* from = values.data() + first + static_cast<int64_t>(s);
-      for (float& value : plane) {
-        value = *from;
-        from += format.channels;
-      }
-      sweeps[s].add_row(y, plane.data());
+// The same of any other kind, channel by channel as volume_to_tokens: sums of channels that lie
+// between each other may round otherwise.
+void walk_floats(const RegionSource& image, int64_t channel, int64_t band_bytes,
+                 std::deque<LeafSweep<float>>& sweeps) {
+  patching::ChannelRows<float> rows(image, channel, band_bytes);
+  std::vector<float> plane(static_cast<size_t>(image.format().size.width));
+  for (int64_t y = 0; y < image.format().size.height; ++y) {
+    const float* row = rows.row(y);
+    for (auto& sweep : sweeps) {
+      for (size_t x = 0; x < plane.size(); ++x) plane[x] = row[x * sweeps.size()];
+      sweep.add_row(y, plane.data());
+      ++row;
     }
   }
+}
+
+// Detail of one channel, or of all, wherever the rows are kept.
+void build_detail(const RegionSource& image, int64_t channel, const AdaptivePatchingConfig& config,
+                  const DetailDraw& draw, RandomStream* random, int64_t band_bytes,
+                  DetailMap& detail) {
+  const auto& [height, width] = image.format().size;
+  if (image.format().type == ScalarType::kUint8) {
+    patching::ChannelRows<uint8_t> rows(image, channel, band_bytes);
+    return detail.build(
+        {height, width, rows.channels(), [&rows](int64_t y) { return rows.row(y); }},
+        /*is_blurred=*/false, config, draw, random);
+  }
+  patching::ChannelRows<float> rows(image, channel, band_bytes);
+  const patching::FieldRows field = {height, width, rows.channels(), [&rows](int64_t y, int64_t c) {
+                                       return patching::FieldRow{rows.row(y) + c, rows.channels()};
+                                     }};
+  patching::FieldScratch scratch;
+  patching::FieldBytes bytes(field, draw.blur_size(), config.value_range[0], config.value_range[1],
+                             scratch);
+  detail.build(bytes.rows(), /*is_blurred=*/true, config, draw, random);
+}
+
+TokenSink into(std::span<float> tokens, const AdaptivePatchingConfig& config) {
+  return [tokens, length = config.fixed_length](int64_t channel, int64_t leaf,
+                                                std::span<const float> token) {
+    const auto at = static_cast<size_t>(channel * length + leaf) * token.size();
+    std::copy(token.begin(), token.end(), tokens.subspan(at, token.size()).begin());
+  };
 }
 
 }  // namespace
@@ -59,24 +83,28 @@ void sweep_floats(const RegionSource& image, int64_t first, int64_t band_bytes,
 void AdaptivePatcher::patch(const RegionSource& image, RandomStream* random,
                             const ChannelScaling& scaling, const TokenSink& sink,
                             const OutOfCoreOptions& options, PatchSequence& out) const {
+  start(image.format().channels, 2, /*has_tokens=*/false, out);
+  patch(image, random, scaling, sink, options, out.spans());
+}
+
+void AdaptivePatcher::patch(const RegionSource& image, RandomStream* random,
+                            const ChannelScaling& scaling, const TokenSink& sink,
+                            const OutOfCoreOptions& options, const PatchSpans& out) const {
   const RegionFormat& format = image.format();
   check_scaling(scaling, format.channels);
-  start(format.channels, 2, out);
-  out.tokens.clear();
+  check_room(format.channels, 2, out);
   const DetailDraw detail = draw(true, random);
-  const auto num_trees = static_cast<int64_t>(out.trees.size());
-  for (int64_t t = 0; t < num_trees; ++t) {
-    const int64_t channel = num_trees > 1 ? t : -1;
+  for (size_t t = 0; t < out.trees.size(); ++t) {
+    const int64_t channel = out.trees.size() > 1 ? static_cast<int64_t>(t) : -1;
     check_detail_bytes(image, channel < 0 ? format.channels : 1, config_, detail.is_noise,
                        options.max_detail_bytes);
-    PatchTree& tree = out.trees[static_cast<size_t>(t)];
     {
-      patching::RegionDetail values;
-      values.build(image, channel, config_, detail, random, options.band_bytes);
+      DetailMap values;
+      build_detail(image, channel, config_, detail, random, options.band_bytes, values);
       TreeScratch scratch;
-      grow({1, format.size.height, format.size.width}, values, tree, scratch);
+      grow({1, format.size.height, format.size.width}, values, out.trees[t], scratch);
     }  // what the detail took is free before the tokens
-    sweep(image, channel, scaling, sink, options, tree);
+    sweep(image, channel, scaling, sink ? sink : into(out.tokens, config_), options, out.trees[t]);
     describe(t, out);
   }
 }
@@ -88,7 +116,6 @@ void AdaptivePatcher::sweep(const RegionSource& image, int64_t channel,
   const auto rules = resample_rules(false, config_.upstream_compatible);
   const int64_t first = channel < 0 ? 0 : channel;
   const int64_t last = channel < 0 ? image.format().channels : channel + 1;
-  const auto plane = static_cast<size_t>(p * p);
   std::vector<float> scale;
   std::vector<float> shift;
   for (int64_t c = first; c < last; ++c) {
@@ -96,58 +123,23 @@ void AdaptivePatcher::sweep(const RegionSource& image, int64_t channel,
     shift.push_back(shift_of(scaling, c));
   }
   if (image.format().type == ScalarType::kUint8) {
+    const auto plane = static_cast<size_t>(p * p);
     const auto take = [&](int64_t leaf, std::span<const float> token) {
       for (int64_t c = first; c < last; ++c) {
         sink(c, leaf, token.subspan(static_cast<size_t>(c - first) * plane, plane));
       }
     };
-    LeafSweep<uint8_t> walk(tree, p, rules, scale, shift, take);
-    sweep_bytes(image, channel, config_, options.band_bytes, walk);
-    return;
+    LeafSweep<uint8_t> sweep(tree, p, rules, scale, shift, take);
+    return walk_bytes(image, channel, options.band_bytes, sweep);
   }
-  std::deque<LeafSweep<float>> walks;
+  std::deque<LeafSweep<float>> sweeps;
   for (int64_t c = first; c < last; ++c) {
     const auto at = static_cast<size_t>(c - first);
-    walks.emplace_back(
+    sweeps.emplace_back(
         tree, p, rules, std::vector<float>{scale[at]}, std::vector<float>{shift[at]},
         [&sink, c](int64_t leaf, std::span<const float> token) { sink(c, leaf, token); });
   }
-  sweep_floats(image, first, options.band_bytes, walks);
-}
-
-void AdaptivePatcher::unpatch(const TokenReader& tokens, int64_t channels,
-                              const PatchSequence& sequence, const OutOfCoreOptions& options,
-                              const MapRowSink& rows) const {
-  const auto num_trees = static_cast<int64_t>(sequence.trees.size());
-  FOVEA_CHECK(num_trees == 1 || num_trees == channels, "{} channels along {} trees", channels,
-              num_trees);
-  FOVEA_CHECK(sequence.dims == 2, "a sequence of {} dimensions; expected an image's",
-              sequence.dims);
-  const auto rules = resample_rules(false, config_.upstream_compatible);
-  std::vector<patching::LeafRows> maps;
-  for (int64_t c = 0; c < channels; ++c) {
-    maps.emplace_back(
-        sequence.trees[static_cast<size_t>(num_trees == 1 ? 0 : c)], sequence.patch_size, rules,
-        [&tokens, c](int64_t leaf, std::span<float> token) { tokens(c, leaf, token); });
-  }
-  const VolumeSize& size = sequence.trees.at(0).size;
-  const int64_t row_bytes = size.width * channels * static_cast<int64_t>(sizeof(float));
-  const int64_t band = std::clamp<int64_t>(options.band_bytes / row_bytes, 1, size.height);
-  std::vector<float> plane(static_cast<size_t>(channels > 1 ? band * size.width : 0));
-  std::vector<float> out(static_cast<size_t>(band * size.width * channels));
-  for (int64_t y = 0; y < size.height; y += band) {
-    const int64_t count = std::min(band, size.height - y);
-    const int64_t pixels = count * size.width;
-    for (int64_t c = 0; c < channels; ++c) {
-      float* target = channels > 1 ? plane.data() : out.data();
-      maps[static_cast<size_t>(c)].read(y, count, target);
-      if (channels == 1) continue;
-      for (int64_t i = 0; i < pixels; ++i) {
-        out[static_cast<size_t>(i * channels + c)] = plane[static_cast<size_t>(i)];
-      }
-    }
-    rows(y, count, std::span<const float>(out).first(static_cast<size_t>(pixels * channels)));
-  }
+  walk_floats(image, channel, options.band_bytes, sweeps);
 }
 
 }  // namespace fovea::data

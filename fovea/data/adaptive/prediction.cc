@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
+#include <optional>
 
 #include "fovea/core/error.h"
 #include "fovea/data/adaptive/leaf_sweep.h"
@@ -109,57 +110,63 @@ class PredictionMap {
   }
 
  private:
+  using Rows = patching::LeafRows<float>;
+
   ImageSize size() const {
     const VolumeSize& size = saved_.sequence.trees[0].size;
     return {size.height, size.width};
   }
-  int64_t band_height(int64_t channels) const {
-    const int64_t row_bytes = size().width * channels * static_cast<int64_t>(sizeof(float));
-    return std::clamp<int64_t>(options_.memory.band_bytes / row_bytes, 1, size().height);
+
+  // The maps of all channels, channels interleaved, a band of rows at a time.
+  template <class T>
+  void write_maps(std::deque<patching::LeafRows<T>>& maps, ScalarType type) {
+    const auto channels = static_cast<int64_t>(maps.size());
+    TiffWriter writer(tiff_, {size(), channels, type, options_.compression});
+    const int64_t row_bytes = size().width * channels * static_cast<int64_t>(sizeof(T));
+    const int64_t band =
+        std::clamp<int64_t>(options_.memory.band_bytes / row_bytes, 1, size().height);
+    std::vector<T> plane(static_cast<size_t>(band * size().width));
+    std::vector<uint8_t> rows;
+    for (int64_t y = 0; y < size().height; y += band) {
+      const int64_t count = std::min(band, size().height - y);
+      const int64_t pixels = count * size().width, bytes = bytes_of(type);
+      rows.resize(static_cast<size_t>(pixels * channels * bytes));
+      for (int64_t c = 0; c < channels; ++c) {
+        maps[static_cast<size_t>(c)].read(y, count, plane.data());
+        // A class in a byte is the first of its number's.
+        for (int64_t i = 0; i < pixels; ++i) {
+          std::memcpy(rows.data() + (i * channels + c) * bytes, &plane[static_cast<size_t>(i)],
+                      static_cast<size_t>(bytes));
+        }
+      }
+      writer.write_rows(rows, count);
+    }
+    writer.finish();
   }
 
   void write_tokens(int64_t channels, int64_t p) {
-    TiffWriter writer(tiff_, {size(), channels, ScalarType::kFloat32, options_.compression});
-    PatchSequence sequence = saved_.sequence;
-    sequence.patch_size = p;
-    AdaptivePatchingConfig config;
-    config.upstream_compatible = saved_.upstream_compatible;
-    AdaptivePatcher(config).unpatch(
-        [&](int64_t channel, int64_t leaf, std::span<float> token) {
-          values_.read((channel * sequence.fixed_length + leaf) * p * p, token);
-        },
-        channels, sequence, options_.memory,
-        [&](int64_t /*y*/, int64_t count, std::span<const float> rows) {
-          const auto bytes = std::as_bytes(rows);
-          writer.write_rows({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, count);
-        });
-    writer.finish();
+    const auto& trees = saved_.sequence.trees;
+    const auto rules = resample_rules(/*is_volume=*/false, saved_.upstream_compatible);
+    const int64_t length = saved_.sequence.fixed_length;
+    std::deque<Rows> maps;
+    for (int64_t c = 0; c < channels; ++c) {
+      maps.emplace_back(trees[static_cast<size_t>(trees.size() == 1 ? 0 : c)], p, rules,
+                        [this, c, p, length](int64_t leaf, std::span<float> token) {
+                          values_.read((c * length + leaf) * p * p, token);
+                        });
+    }
+    write_maps(maps, ScalarType::kFloat32);
   }
 
   void write_patch_values(int64_t channels) {
-    TiffWriter writer(tiff_, {size(), channels, ScalarType::kFloat32, options_.compression});
-    const PatchTree& tree = saved_.sequence.trees[0];
-    std::deque<patching::NearestLeafRows<float>> maps;
+    std::deque<Rows> maps;
     for (int64_t c = 0; c < channels; ++c) {
-      maps.emplace_back(tree, 1, [this, c, channels](int64_t leaf, std::span<float> token) {
-        values_.read(leaf * channels + c, token);
-      });
+      maps.emplace_back(saved_.sequence.trees[0], 1, std::nullopt,
+                        [this, c, channels](int64_t leaf, std::span<float> token) {
+                          values_.read(leaf * channels + c, token);
+                        });
     }
-    const int64_t band = band_height(channels);
-    std::vector<float> plane(static_cast<size_t>(band * size().width));
-    std::vector<float> rows(plane.size() * static_cast<size_t>(channels));
-    for (int64_t y = 0; y < size().height; y += band) {
-      const int64_t count = std::min(band, size().height - y);
-      const auto pixels = static_cast<size_t>(count * size().width);
-      for (size_t c = 0; c < maps.size(); ++c) {
-        maps[c].read(y, count, plane.data());
-        for (size_t i = 0; i < pixels; ++i) rows[i * maps.size() + c] = plane[i];
-      }
-      writer.write_rows(
-          {reinterpret_cast<const uint8_t*>(rows.data()), pixels * maps.size() * sizeof(float)},
-          count);
-    }
-    writer.finish();
+    write_maps(maps, ScalarType::kFloat32);
   }
 
   void read_classes(int64_t first, std::span<int32_t> out) const {
@@ -182,28 +189,11 @@ class PredictionMap {
   }
 
   void write_classes(int64_t p) {
-    const bool is_byte = values_.dtype() == "U8";
-    const auto type = is_byte ? ScalarType::kUint8 : ScalarType::kInt32;
-    TiffWriter writer(tiff_, {size(), 1, type, options_.compression});
-    patching::NearestLeafRows<int32_t> map(
-        saved_.sequence.trees[0], p,
+    std::deque<patching::LeafRows<int32_t>> map;
+    map.emplace_back(
+        saved_.sequence.trees[0], p, std::nullopt,
         [this, p](int64_t leaf, std::span<int32_t> token) { read_classes(leaf * p * p, token); });
-    const int64_t band = band_height(1);
-    std::vector<int32_t> rows(static_cast<size_t>(band * size().width));
-    std::vector<uint8_t> bytes;
-    for (int64_t y = 0; y < size().height; y += band) {
-      const int64_t count = std::min(band, size().height - y);
-      const int64_t pixels = count * size().width;
-      map.read(y, count, rows.data());
-      if (is_byte) {
-        bytes.assign(rows.begin(), rows.begin() + pixels);
-      } else {
-        bytes.resize(static_cast<size_t>(pixels) * sizeof(int32_t));
-        std::memcpy(bytes.data(), rows.data(), bytes.size());
-      }
-      writer.write_rows(bytes, count);
-    }
-    writer.finish();
+    write_maps(map, values_.dtype() == "U8" ? ScalarType::kUint8 : ScalarType::kInt32);
   }
 
   const SavedSequence& saved_;

@@ -104,7 +104,7 @@ void image_to_tokens(const ImageView& image, const PatchTree& tree, int64_t p,
   }
 }
 
-void volume_to_tokens(const Volume& volume, const PatchTree& tree, int64_t channel, int64_t p,
+void volume_to_tokens(const VolumeValues& volume, const PatchTree& tree, int64_t channel, int64_t p,
                       const ResampleRules& rules, const ChannelScaling& scaling, float* tokens,
                       int64_t channel_stride, ResampleScratch& scratch) {
   check_fits(tree, volume.size);
@@ -122,7 +122,7 @@ void volume_to_tokens(const Volume& volume, const PatchTree& tree, int64_t chann
     const float shift = shift_of(scaling, c);
     block.scale = &scale;
     block.shift = &shift;
-    const float* values = volume.values.data() + c * size.voxels();
+    const float* values = volume.channel(c);
     block.out = tokens + (c - first) * channel_stride;
     for (const Box& leaf : tree.leaves) {
       set_axes(block, leaf, patch, rules, scratch);
@@ -157,51 +157,26 @@ void tokens_to_volume(std::span<const float> tokens, const PatchTree& tree, int6
   }
 }
 
-void labels_to_tokens(const LabelMap& labels, const PatchTree& tree, int64_t p,
-                      bool upstream_compatible, std::vector<int32_t>& tokens) {
-  check_fits(tree, labels.size);
+void labels_to_tokens(std::span<const int32_t> classes, const PatchTree& tree, int64_t p,
+                      bool upstream_compatible, std::span<int32_t> tokens) {
+  const VolumeSize& size = tree.size;
   NearestRule rule = NearestRule::kCentre;
   if (upstream_compatible) rule = tree.is_volume ? NearestRule::kAligned : NearestRule::kFloor;
   const int64_t depth = tree.is_volume ? p : 1;
-  tokens.resize(tree.leaves.size() * static_cast<size_t>(depth * p * p));
+  FOVEA_CHECK(static_cast<int64_t>(classes.size()) == size.voxels() &&
+                  tokens.size() == tree.leaves.size() * static_cast<size_t>(depth * p * p),
+              "{} classes for {} in {} leaves; expected {}", classes.size(), tokens.size(),
+              tree.leaves.size(), size.voxels());
   int32_t* out = tokens.data();
   for (const Box& leaf : tree.leaves) {
     for (int64_t k = 0; k < depth; ++k) {
       const int64_t z = leaf.z + patching::nearest(k, leaf.depth, depth, rule);
       for (int64_t j = 0; j < p; ++j) {
         const int64_t y = leaf.y + patching::nearest(j, leaf.height, p, rule);
-        const int32_t* row =
-            labels.classes.data() + (z * labels.size.height + y) * labels.size.width + leaf.x;
+        const int32_t* row = classes.data() + (z * size.height + y) * size.width + leaf.x;
         for (int64_t i = 0; i < p; ++i) *out++ = row[patching::nearest(i, leaf.width, p, rule)];
       }
     }
-  }
-}
-
-void tokens_to_labels(std::span<const int32_t> tokens, const PatchTree& tree, int64_t p,
-                      LabelMap& labels) {
-  const int64_t depth = tree.is_volume ? p : 1;
-  const int64_t token_size = depth * p * p;
-  FOVEA_CHECK(tokens.size() >= tree.leaves.size() * static_cast<size_t>(token_size),
-              "{} values for {} leaves of {} each", tokens.size(), tree.leaves.size(), token_size);
-  labels.size = tree.size;
-  labels.classes.resize(static_cast<size_t>(tree.size.voxels()));
-  const int32_t* token = tokens.data();
-  for (const Box& leaf : tree.leaves) {
-    for (int64_t z = 0; z < leaf.depth; ++z) {
-      for (int64_t y = 0; y < leaf.height; ++y) {
-        const int32_t* row =
-            token + (patching::nearest(z, depth, leaf.depth, patching::kLabelRule) * p +
-                     patching::nearest(y, p, leaf.height, patching::kLabelRule)) *
-                        p;
-        int32_t* out = labels.classes.data() +
-                       ((leaf.z + z) * tree.size.height + leaf.y + y) * tree.size.width + leaf.x;
-        for (int64_t x = 0; x < leaf.width; ++x) {
-          out[x] = row[patching::nearest(x, p, leaf.width, patching::kLabelRule)];
-        }
-      }
-    }
-    token += token_size;
   }
 }
 

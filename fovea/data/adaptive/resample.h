@@ -8,7 +8,7 @@
 
 #include "fovea/data/adaptive/tree.h"
 #include "fovea/data/image/image_view.h"
-#include "fovea/data/volume/volume.h"
+#include "fovea/data/volume/volume_values.h"
 
 namespace fovea::data {
 
@@ -85,7 +85,7 @@ void image_to_tokens(const ImageView& image, const PatchTree& tree, int64_t p,
 
 // The same for a volume, to p x p x p, or of depth 1 to p x p; nothing is clipped. channel: only
 // this one, with its own scale and shift; -1: all.
-void volume_to_tokens(const Volume& volume, const PatchTree& tree, int64_t channel, int64_t p,
+void volume_to_tokens(const VolumeValues& volume, const PatchTree& tree, int64_t channel, int64_t p,
                       const ResampleRules& rules, const ChannelScaling& scaling, float* tokens,
                       int64_t channel_stride, ResampleScratch& scratch);
 
@@ -95,11 +95,8 @@ void tokens_to_volume(std::span<const float> tokens, const PatchTree& tree, int6
 
 // The class nearest to the centre of each element. upstream_compatible: images as OpenCV's
 // INTER_NEAREST (rounded down), volumes on the aligned grid.
-// labels [D, H, W] -> tokens [L, p^2 or p^3].
-void labels_to_tokens(const LabelMap& labels, const PatchTree& tree, int64_t p,
-                      bool upstream_compatible, std::vector<int32_t>& tokens);
-// Exact where the leaf is not larger than the patch and the tokens are labels_to_tokens' own.
-void tokens_to_labels(std::span<const int32_t> tokens, const PatchTree& tree, int64_t p,
-                      LabelMap& labels);
+// classes [D, H, W] -> tokens [L, p^2 or p^3].
+void labels_to_tokens(std::span<const int32_t> classes, const PatchTree& tree, int64_t p,
+                      bool upstream_compatible, std::span<int32_t> tokens);
 
 }  // namespace fovea::data

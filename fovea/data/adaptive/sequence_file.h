@@ -53,7 +53,7 @@ struct PredictionOptions {
 // Values for the patches of a saved sequence, brought back over the whole image: a tiled TIFF as
 // large as the image, written from above to below in bounded memory. `values` is a safetensors file
 // with a tensor of one of these forms, L the fixed length of the sequence:
-//   F32 [C, L, p * p]           every token resampled to its leaf: AdaptivePatcher::unpatch
+//   F32 [C, L, p * p]           every token resampled to its leaf, as tokens_to_volume
 //   F32 [L, C]                  C values for each patch, the same over all of its leaf
 //   U8, I32 or I64 [L, p * p]   classes of the pixels of each patch: the nearest one counts
 //   U8, I32 or I64 [L]          a class for each patch

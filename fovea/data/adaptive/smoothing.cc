@@ -148,27 +148,6 @@ void gaussian_smooth(std::span<const float> in, VolumeSize size, int64_t sigma,
   smooth_slices(size, out, scratch);
 }
 
-void gaussian_blur(std::span<const float> in, int64_t height, int64_t width, int64_t blur_size,
-                   std::vector<float>& out, SmoothingScratch& scratch) {
-  out.resize(in.size());
-  if (blur_size <= 1) {
-    std::copy(in.begin(), in.end(), out.begin());
-    return;
-  }
-  scratch.middle.resize(in.size());
-  for (int64_t y = 0; y < height; ++y) {
-    gaussian_blur_along(in.data() + y * width, width, blur_size, scratch.middle.data() + y * width);
-  }
-  std::array<const float*, 5> rows{};
-  for (int64_t y = 0; y < height; ++y) {
-    for (int64_t k = 0; k < blur_size; ++k) {
-      rows[static_cast<size_t>(k)] =
-          scratch.middle.data() + reflect101(y + k - blur_size / 2, height) * width;
-    }
-    gaussian_blur_across(rows.data(), width, blur_size, out.data() + y * width);
-  }
-}
-
 void gaussian_blur_along(const float* in, int64_t width, int64_t blur_size, float* out) {
   const auto weights = blur_weights(blur_size);
   for (int64_t x = 0; x < width; ++x) {

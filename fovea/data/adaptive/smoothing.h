@@ -25,11 +25,8 @@ struct SmoothingScratch {
 void gaussian_smooth(std::span<const float> in, VolumeSize size, int64_t sigma,
                      std::vector<float>& out, SmoothingScratch& scratch);
 
-// A slice under OpenCV's Gaussian kernel of side 1, 3 or 5 (sigma 0, border 101). [H, W].
-void gaussian_blur(std::span<const float> in, int64_t height, int64_t width, int64_t blur_size,
-                   std::vector<float>& out, SmoothingScratch& scratch);
-
-// The same row by row. One row along itself: in, out [W], not the same.
+// A row under OpenCV's Gaussian kernel of side 3 or 5 (sigma 0, border 101), along itself: in, out
+// [W], not the same.
 void gaussian_blur_along(const float* in, int64_t width, int64_t blur_size, float* out);
 // Across rows that are blurred along themselves: rows, the blur_size rows around the one meant,
 // with border 101.

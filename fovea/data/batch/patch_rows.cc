@@ -17,11 +17,12 @@ std::span<T> part_of(std::vector<T>& values, int64_t row, int64_t rows) {
   return std::span(values).subspan(static_cast<size_t>(row) * length, length);
 }
 
-template <class T>
-void copy_row(const std::vector<T>& from, std::vector<T>& to, int64_t row, int64_t rows) {
-  const auto out = part_of(to, row, rows);
-  FOVEA_CHECK(from.size() == out.size(), "{} values for a row of {}", from.size(), out.size());
-  std::copy(from.begin(), from.end(), out.begin());
+PatchSpans patches_of(Batch& batch, int64_t row) {
+  auto& patches = batch.patches;
+  const int64_t rows = batch.image_shape[0];
+  return {part_of(patches.tokens, row, rows), part_of(patches.sizes, row, rows),
+          part_of(patches.centers, row, rows), part_of(patches.padding, row, rows),
+          part_of(patches.trees, row, rows)};
 }
 
 // [C, H, W] -> [H, W, C].
@@ -77,40 +78,31 @@ void PatchRows::fill_image(Batch& batch, int64_t row, VolumeSize size, std::span
   interleave(scratch.planes, channels, {size.height, size.width}, scratch.image);
   auto draws = random.fork(kPatchingDraws);
   patcher_.patch(ImageView(scratch.image), is_random_ ? &draws : nullptr,
-                 {.scale = scale_, .shift = shift_}, scratch.sequence, scratch.patching);
-  keep(batch, row, size, scratch);
+                 {.scale = scale_, .shift = shift_}, patches_of(batch, row), scratch.patching);
+  fill_labels(batch, row);
 }
 
 void PatchRows::fill_volume(Batch& batch, int64_t row, VolumeSize size,
                             std::span<const float> values, RandomStream random,
                             PatchRowScratch& scratch) const {
-  scratch.volume.channels = batch.patches.channels;
-  scratch.volume.size = size;
-  scratch.volume.values.assign(values.begin(), values.end());
   auto draws = random.fork(kPatchingDraws);
-  patcher_.patch(scratch.volume, is_random_ ? &draws : nullptr, {}, scratch.sequence,
-                 scratch.patching);
-  keep(batch, row, size, scratch);
+  patcher_.patch(VolumeValues(values.data(), batch.patches.channels, size),
+                 is_random_ ? &draws : nullptr, {}, patches_of(batch, row), scratch.patching);
+  fill_labels(batch, row);
 }
 
-void PatchRows::keep(Batch& batch, int64_t row, VolumeSize size, PatchRowScratch& scratch) const {
+void PatchRows::fill_large(Batch& batch, int64_t row, const RegionSource& image,
+                           const OutOfCoreOptions& options) const {
+  patcher_.patch(image, nullptr, {.scale = scale_, .shift = shift_}, nullptr, options,
+                 patches_of(batch, row));
+}
+
+void PatchRows::fill_labels(Batch& batch, int64_t row) const {
   auto& patches = batch.patches;
-  auto& sequence = scratch.sequence;
+  if (patches.labels.empty()) return;
   const int64_t rows = batch.image_shape[0];
-  copy_row(sequence.tokens, patches.tokens, row, rows);
-  copy_row(sequence.sizes, patches.sizes, row, rows);
-  copy_row(sequence.centers, patches.centers, row, rows);
-  copy_row(sequence.padding_mask, patches.padding, row, rows);
-  if (!patches.labels.empty()) {
-    const auto classes = part_of(batch.masks, row, rows);
-    scratch.mask.size = size;
-    scratch.mask.classes.assign(classes.begin(), classes.end());
-    patcher_.patch_labels(scratch.mask, sequence.trees.front(), scratch.labels);
-    copy_row(scratch.labels, patches.labels, row, rows);
-  }
-  for (int64_t t = 0; t < patches.num_trees; ++t) {
-    std::swap(patches.trees[row * patches.num_trees + t], sequence.trees[t]);
-  }
+  patcher_.patch_labels(part_of(batch.masks, row, rows), patches.trees[row * patches.num_trees],
+                        part_of(patches.labels, row, rows));
 }
 
 void PatchRows::clear(Batch& batch, int64_t row) const {

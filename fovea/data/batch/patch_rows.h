@@ -16,10 +16,6 @@ namespace fovea::data {
 struct PatchRowScratch {
   std::vector<uint8_t> planes;  // [C, H, W] of an image, before normalize
   Image image;                  // the same, [H, W, C]
-  Volume volume;
-  LabelMap mask;
-  std::vector<int32_t> labels;
-  PatchSequence sequence;
   PatchingScratch patching;
 };
 
@@ -40,11 +36,15 @@ class PatchRows {
   // values: [C, D, H, W], after the transforms.
   void fill_volume(Batch& batch, int64_t row, VolumeSize size, std::span<const float> values,
                    RandomStream random, PatchRowScratch& scratch) const;
+  // The same of an image of bytes that does not fit into memory, as an evaluation cuts it; leaves
+  // batch.images alone. Throws as AdaptivePatcher does.
+  void fill_large(Batch& batch, int64_t row, const RegionSource& image,
+                  const OutOfCoreOptions& options) const;
   // A row of padding.
   void clear(Batch& batch, int64_t row) const;
 
  private:
-  void keep(Batch& batch, int64_t row, VolumeSize size, PatchRowScratch& scratch) const;
+  void fill_labels(Batch& batch, int64_t row) const;
 
   AdaptivePatcher patcher_;
   bool is_random_;

@@ -8,8 +8,6 @@
 namespace fovea::data {
 namespace {
 
-constexpr Rgb kTreeColor = {255, 220, 0};
-
 void describe_tree(const PatchTree& tree, TreePicture& result) {
   result.leaves = static_cast<int64_t>(tree.leaves.size());
   const auto [smallest, largest] = std::minmax_element(

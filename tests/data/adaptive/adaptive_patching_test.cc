@@ -5,7 +5,7 @@
 #include <set>
 
 #include "fovea/config/config.h"
-#include "fovea/data/adaptive/draw.h"
+#include "tests/data/adaptive/way_back.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {
@@ -13,6 +13,7 @@ namespace {
 
 using testing::golden;
 using testing::golden_names;
+using testing::volume_of_tokens;
 
 constexpr const char* kPatchingGoldens = "data_adaptive_patching";
 constexpr float kFloats = 1e-5f;  // of values up to 1: rounding of float against double
@@ -134,16 +135,15 @@ TEST(AdaptivePatchingTest, FieldsAreUpstreams) {
     const AdaptivePatcher patcher(upstream_config(name[1], name[2], "61", "8"));
     patcher.patch(field, nullptr, {}, sequence, scratch);
     expect_leaves(sequence.trees.at(0), golden("field_tree." + key, kPatchingGoldens), key);
-    std::vector<int32_t> tokens;
-    patcher.patch_labels(labels, sequence.trees[0], tokens);
+    std::vector<int32_t> tokens(sequence.tokens.size() / static_cast<size_t>(sequence.channels));
+    patcher.patch_labels(labels.classes, sequence.trees[0], tokens);
     const auto expected = golden("field_labels." + key, kPatchingGoldens).values<int8_t>();
     EXPECT_EQ(tokens, std::vector<int32_t>(expected.begin(), expected.end()));
     if (name[1] == "5") {
       expect_near(sequence.tokens, golden("field_tokens." + key, kPatchingGoldens).values<float>(),
                   kFloats, key);
     }
-    Volume back;
-    patcher.unpatch(sequence.tokens, 1, sequence, back, scratch);
+    const Volume back = volume_of_tokens(sequence, /*upstream_compatible=*/true);
     const auto inverse = golden("field_inverse." + key, kPatchingGoldens).values<float>();
     for (size_t i = 0; i < inverse.size(); ++i) {
       ASSERT_NEAR(back.values[i / 32 * 256 + i % 32 * 2], inverse[i], kFloats) << key << " " << i;
@@ -175,14 +175,13 @@ TEST(AdaptivePatchingTest, OctreesAreUpstreams) {
       expect_near(sequence.tokens, golden("octree_tokens." + key, kPatchingGoldens).values<float>(),
                   kFloats, key);
     }
-    std::vector<int32_t> tokens;
-    patcher.patch_labels(labels, sequence.trees[0], tokens);
+    std::vector<int32_t> tokens(sequence.tokens.size() / static_cast<size_t>(sequence.channels));
+    patcher.patch_labels(labels.classes, sequence.trees[0], tokens);
     const auto expected = golden("octree_labels." + key, kPatchingGoldens).values<int8_t>();
     if (name[4] != "3") {  // from 4 to 3 the middle is a tie, and SciPy's rounding decides it
       EXPECT_EQ(tokens, std::vector<int32_t>(expected.begin(), expected.end())) << key;
     }
-    Volume back;
-    patcher.unpatch(sequence.tokens, 1, sequence, back, scratch);
+    const Volume back = volume_of_tokens(sequence, /*upstream_compatible=*/true);
     const auto inverse = golden("octree_inverse." + key, kPatchingGoldens).values<float>();
     for (size_t i = 0; i < inverse.size(); ++i) {
       const size_t at = i / 64 * 4096 + i / 8 % 8 * 128 + i % 8 * 4;
@@ -202,8 +201,7 @@ TEST(AdaptivePatchingTest, InverseIsExactWhereLeavesAreAsLargeAsPatches) {
   PatchSequence sequence;
   patcher.patch(ImageView(image), nullptr, {}, sequence, scratch);
   ASSERT_EQ(sequence.trees[0].leaves.size(), 64u);
-  Volume back;
-  patcher.unpatch(sequence.tokens, 3, sequence, back, scratch);
+  Volume back = volume_of_tokens(sequence);
   ASSERT_EQ(back.size, (VolumeSize{1, 64, 64}));
   for (int64_t c = 0; c < 3; ++c) {
     for (int64_t i = 0; i < 64 * 64; ++i) {
@@ -215,7 +213,7 @@ TEST(AdaptivePatchingTest, InverseIsExactWhereLeavesAreAsLargeAsPatches) {
   const AdaptivePatcher cubes(config);
   cubes.patch(volume, nullptr, {}, sequence, scratch);
   ASSERT_EQ(sequence.trees[0].leaves.size(), 64u);
-  cubes.unpatch(sequence.tokens, 1, sequence, back, scratch);
+  back = volume_of_tokens(sequence);
   EXPECT_EQ(back.values, volume.values);
 }
 
@@ -305,9 +303,8 @@ TEST(AdaptivePatchingTest, PaddingIsMarkedAndEmpty) {
   }
   EXPECT_EQ(sequence.sizes[29], 0.0f);
   EXPECT_EQ(sequence.centers[59], -1.0f);
-  std::vector<int32_t> tokens;
-  patcher.patch_labels({{1, 8, 8}, std::vector<int32_t>(64, 2)}, sequence.trees[0], tokens);
-  ASSERT_EQ(tokens.size(), 480u);
+  std::vector<int32_t> tokens(480);
+  patcher.patch_labels(std::vector<int32_t>(64, 2), sequence.trees[0], tokens);
   EXPECT_EQ(tokens[255], 2);
   EXPECT_EQ(tokens[256], -1);
 }
@@ -397,13 +394,14 @@ TEST(AdaptivePatchingTest, VarianceIsTheSquaredDeviation) {
   AdaptivePatchingConfig config;
   config.criterion = "variance";
   DetailMap map;
-  map.build(ImageView(image), config, middle_detail(config), nullptr);
-  const Box box = {0, 5, 9, 1, 20, 31};
+  const ImageView view(image);
+  map.build(patching::rows_of(view), /*is_blurred=*/false, config, middle_detail(config), nullptr);
+  const Box box = {0, 6, 8, 1, 20, 30};  // of a tree with parts of 2
   double expected = 0;
   for (int64_t c = 0; c < 3; ++c) {
     double sum = 0, squares = 0;
     for (int64_t i = 0; i < box.voxels(); ++i) {
-      const double value = image.pixels[((box.y + i / 31) * 64 + box.x + i % 31) * 3 + c];
+      const double value = image.pixels[((box.y + i / 30) * 64 + box.x + i % 30) * 3 + c];
       sum += value;
       squares += value * value;
     }
@@ -453,32 +451,6 @@ TEST(AdaptivePatchingTest, ConfigIsReadFromARecipe) {
   EXPECT_EQ(config.max_depth, 5);
   EXPECT_EQ(parse_config<AdaptivePatchingConfig>("{max_depth: none}", "r").max_depth, std::nullopt);
   EXPECT_THROW(parse_config<AdaptivePatchingConfig>("{criterion: sobel}", "r"), ConfigError);
-}
-
-TEST(AdaptivePatchingTest, PicturesShowTheTree) {
-  const Image image = {4, 4, 1, std::vector<uint8_t>(16, 9)};
-  PatchTree tree;
-  tree.size = {1, 4, 4};
-  tree.leaves = {{0, 0, 0, 1, 4, 2}, {0, 0, 2, 1, 4, 2}};
-  const Image picture = draw_tree(ImageView(image), tree, {.color = {1, 2, 3}, .zoom = 2});
-  ASSERT_EQ(picture.width, 8);
-  ASSERT_EQ(picture.channels, 3);
-  for (int64_t y = 0; y < 8; ++y) {
-    for (int64_t x = 0; x < 8; ++x) {
-      const bool is_line = y == 0 || x == 0 || x == 4;
-      EXPECT_EQ(picture.pixels[3 * (8 * y + x) + 2], is_line ? 3 : 9) << y << " " << x;
-    }
-  }
-  const Volume volume = unit_volume("volume", {32, 32, 32});
-  AdaptivePatchingConfig config;
-  PatchingScratch scratch;
-  PatchSequence sequence;
-  AdaptivePatcher(config).patch(volume, nullptr, {}, sequence, scratch);
-  const Image slice = draw_tree(volume, sequence.trees[0], 16);
-  EXPECT_EQ(slice.height, 32);
-  EXPECT_EQ(slice.pixels[0], 255);
-  EXPECT_THROW(draw_tree(volume, sequence.trees[0], 32), Error);
-  EXPECT_THROW(draw_tree(ImageView(golden_image("blank")), tree), Error);
 }
 
 }  // namespace

@@ -5,9 +5,9 @@
 
 #include "fovea/data/adaptive/adaptive_patching.h"
 #include "fovea/data/adaptive/leaf_sweep.h"
-#include "fovea/data/adaptive/region_detail.h"
 #include "fovea/data/large_image/raw_regions.h"
 #include "fovea/data/large_image/tiff.h"
+#include "tests/data/adaptive/way_back.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {
@@ -224,29 +224,25 @@ TEST(OutOfCoreTest, TheInverseIsTheSame) {
       const AdaptivePatcher patcher(config);
       PatchSequence sequence;
       patcher.patch(ImageView(image), nullptr, {}, sequence, scratch);
-      Volume expected;
-      patcher.unpatch(sequence.tokens, size.channels, sequence, expected, scratch);
+      const Volume expected = testing::volume_of_tokens(sequence, config.upstream_compatible);
       const auto token_size = static_cast<size_t>(sequence.token_size());
-      const TokenReader reader = [&](int64_t channel, int64_t leaf, std::span<float> token) {
-        const auto at = static_cast<size_t>(channel * config.fixed_length + leaf) * token_size;
-        std::copy_n(sequence.tokens.begin() + static_cast<ptrdiff_t>(at), token_size,
-                    token.begin());
-      };
-      for (const int64_t band_bytes : {1, 5000, 1 << 22}) {
-        std::vector<float> map;  // [H, W, C]
-        const MapRowSink sink = [&](int64_t y, int64_t count, std::span<const float> rows) {
-          ASSERT_EQ(static_cast<int64_t>(map.size()), y * size.width * size.channels);
-          ASSERT_EQ(static_cast<int64_t>(rows.size()), count * size.width * size.channels);
-          map.insert(map.end(), rows.begin(), rows.end());
+      for (int64_t c = 0; c < size.channels; ++c) {
+        const auto give = [&](int64_t leaf, std::span<float> token) {
+          const auto at = static_cast<size_t>(c * config.fixed_length + leaf) * token_size;
+          std::copy_n(sequence.tokens.begin() + static_cast<ptrdiff_t>(at), token_size,
+                      token.begin());
         };
-        patcher.unpatch(reader, size.channels, sequence, {.band_bytes = band_bytes}, sink);
-        ASSERT_EQ(map.size(), expected.values.size());
-        const int64_t pixels = size.height * size.width;
-        for (int64_t i = 0; i < pixels * size.channels; ++i) {
-          ASSERT_EQ(
-              map[static_cast<size_t>(i)],
-              expected.values[static_cast<size_t>(i % size.channels * pixels + i / size.channels)])
-              << size.height << "x" << size.width << " " << mode << " " << i;
+        for (const int64_t band : {int64_t{1}, int64_t{7}, size.height}) {
+          patching::LeafRows<float> rows(sequence.trees[sequence.trees.size() == 1 ? 0 : c],
+                                         config.patch_size,
+                                         resample_rules(false, config.upstream_compatible), give);
+          std::vector<float> map(static_cast<size_t>(size.height * size.width));
+          for (int64_t y = 0; y < size.height; y += band) {
+            rows.read(y, std::min(band, size.height - y), map.data() + y * size.width);
+          }
+          ASSERT_TRUE(std::equal(map.begin(), map.end(),
+                                 expected.values.begin() + c * size.height * size.width))
+              << size.height << "x" << size.width << " " << mode << " " << band;
         }
       }
     }
@@ -263,13 +259,12 @@ TEST(OutOfCoreTest, ClassesComeBackAsInMemory) {
     const PatchTree& tree = sequence.trees[0];
     LabelMap labels = {tree.size, {}};
     for (const uint8_t pixel : image.pixels) labels.classes.push_back(pixel / 32);
-    std::vector<int32_t> tokens;
-    patcher.patch_labels(labels, tree, tokens);
-    LabelMap expected;
-    patcher.unpatch_labels(tokens, tree, expected);
+    std::vector<int32_t> tokens(sequence.tokens.size() / static_cast<size_t>(sequence.channels));
+    patcher.patch_labels(labels.classes, tree, tokens);
+    const LabelMap expected = testing::labels_of_tokens(tokens, tree, size.patch_size);
     const auto token_size = static_cast<size_t>(sequence.token_size());
-    patching::NearestLeafRows<int32_t> rows(
-        tree, size.patch_size, [&](int64_t leaf, std::span<int32_t> token) {
+    patching::LeafRows<int32_t> rows(
+        tree, size.patch_size, std::nullopt, [&](int64_t leaf, std::span<int32_t> token) {
           std::copy_n(tokens.begin() + leaf * static_cast<int64_t>(token_size), token_size,
                       token.begin());
         });

@@ -6,6 +6,7 @@
 
 #include "fovea/core/philox.h"
 #include "fovea/data/adaptive/axis_weights.h"
+#include "tests/data/adaptive/way_back.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {
@@ -38,8 +39,8 @@ TEST(ResampleTest, GivesOpenCvsCubicAndArea) {
     const AxisRule rule = name[3] == "area" ? AxisRule::kArea : AxisRule::kCubic;
     std::vector<float> out(static_cast<size_t>(p * p));
     ResampleScratch scratch;
-    volume_to_tokens(in, single_leaf(in.size), -1, p, {AxisRule::kCubic, rule}, {}, out.data(), 0,
-                     scratch);
+    volume_to_tokens(VolumeValues(in), single_leaf(in.size), -1, p, {AxisRule::kCubic, rule}, {},
+                     out.data(), 0, scratch);
     const auto expected = golden(key + name[3], kResampleFile).values<float>();
     for (size_t i = 0; i < out.size(); ++i) {
       ASSERT_NEAR(out[i], expected[i], kOpenCvFloats) << key << name[3] << " " << i;
@@ -122,8 +123,8 @@ TEST(ResampleTest, VolumesShrinkToMeans) {
   for (int64_t i = 0; i < 256; ++i) volume.values.push_back(static_cast<float>(i));
   std::vector<float> tokens(16);
   ResampleScratch scratch;
-  volume_to_tokens(volume, single_leaf(volume.size), -1, 2, resample_rules(true, false), {},
-                   tokens.data(), 8, scratch);
+  volume_to_tokens(VolumeValues(volume), single_leaf(volume.size), -1, 2,
+                   resample_rules(true, false), {}, tokens.data(), 8, scratch);
   for (int64_t i = 0; i < 16; ++i) {  // of each block of 2x2x4 the mean of its corners
     const int64_t first = i / 8 * 128 + i / 4 % 2 * 64 + i / 2 % 2 * 16 + i % 2 * 4;
     EXPECT_FLOAT_EQ(tokens[i], static_cast<float>(first) + 0.5f * (32 + 8 + 3));
@@ -138,9 +139,9 @@ TEST(ResampleTest, OneChannelOfAVolumeIsThatOfAll) {
   ResampleScratch scratch;
   const auto tree = single_leaf(volume.size);
   const auto rules = resample_rules(true, false);
-  volume_to_tokens(volume, tree, -1, 4, rules, {}, all.data(), 64, scratch);
+  volume_to_tokens(VolumeValues(volume), tree, -1, 4, rules, {}, all.data(), 64, scratch);
   for (int64_t c = 0; c < 3; ++c) {
-    volume_to_tokens(volume, tree, c, 4, rules, {}, one.data(), 64, scratch);
+    volume_to_tokens(VolumeValues(volume), tree, c, 4, rules, {}, one.data(), 64, scratch);
     EXPECT_TRUE(std::equal(one.begin(), one.end(), all.begin() + c * 64));
   }
 }
@@ -174,12 +175,9 @@ TEST(ResampleTest, LabelsComeBackExactly) {
       labels.classes.push_back(static_cast<int32_t>(random.below(9)) - 1);
     }
     const auto tree = single_leaf(size);
-    std::vector<int32_t> tokens;
-    labels_to_tokens(labels, tree, 8, false, tokens);
-    LabelMap back;
-    tokens_to_labels(tokens, tree, 8, back);
-    EXPECT_EQ(back.size, labels.size);
-    EXPECT_EQ(back.classes, labels.classes);
+    std::vector<int32_t> tokens(tree.is_volume ? 512 : 64);
+    labels_to_tokens(labels.classes, tree, 8, false, tokens);
+    EXPECT_EQ(testing::labels_of_tokens(tokens, tree, 8).classes, labels.classes);
   }
 }
 
@@ -190,8 +188,9 @@ TEST(ResampleTest, RefusesATreeOfAnotherSize) {
   EXPECT_THROW(image_to_tokens(ImageView(image), single_leaf({1, 4, 5}), 4,
                                resample_rules(false, false), {}, tokens.data(), 16, scratch),
                Error);
-  LabelMap labels;
-  EXPECT_THROW(tokens_to_labels(std::vector<int32_t>(15), single_leaf({1, 4, 4}), 4, labels),
+  std::vector<float> out(16);
+  EXPECT_THROW(tokens_to_volume(std::span(tokens).first(15), single_leaf({1, 4, 4}), 4,
+                                resample_rules(false, false), out.data(), scratch),
                Error);
 }
 

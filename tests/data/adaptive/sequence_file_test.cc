@@ -8,9 +8,9 @@
 #include <filesystem>
 
 #include "fovea/core/memory.h"
-#include "fovea/data/adaptive/region_picture.h"
 #include "fovea/data/large_image/raw_regions.h"
 #include "fovea/data/large_image/tiff.h"
+#include "tests/data/adaptive/way_back.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {
@@ -127,9 +127,7 @@ TEST(PredictionTest, TokensComeBackAsInMemory) {
     config.upstream_compatible = is_compatible;
     const auto path = folder.file("patches.safetensors");
     const PatchSequence whole = save(stripes(150, 201, 3), config, path);
-    Volume expected;
-    PatchingScratch scratch;
-    AdaptivePatcher(config).unpatch(whole.tokens, 3, whole, expected, scratch);
+    const Volume expected = testing::volume_of_tokens(whole, is_compatible);
     const auto tiff = folder.file("map.tif");
     write_prediction(path, path, tiff, {.tensor = "tokens", .memory = {.band_bytes = 10000}});
     const auto map = read_map<float>(tiff, 3);
@@ -178,10 +176,7 @@ TEST(PredictionTest, ClassesOfPixelsComeBackAsInMemory) {
   const PatchSequence whole = save(stripes(150, 201, 1), small_config(), path);
   std::vector<int32_t> tokens;
   for (int i = 0; i < 60 * 16; ++i) tokens.push_back(i % 11);
-  LabelMap expected;
-  AdaptivePatchingConfig config = small_config();
-  config.patch_size = 4;
-  AdaptivePatcher(config).unpatch_labels(tokens, whole.trees[0], expected);
+  const LabelMap expected = testing::labels_of_tokens(tokens, whole.trees[0], 4);
   const auto tiff = folder.file("map.tif");
   write_prediction(path, write_tensor(folder, "I32", {60, 16}, tokens), tiff);
   EXPECT_EQ(read_map<int32_t>(tiff, 1), expected.classes);
@@ -224,30 +219,6 @@ TEST(SequenceFileTest, LeavesThatLieAreRefused) {
   EXPECT_THAT(refused({0, 0, 2147483647, 2147483647}, "10"), HasSubstr("outside"));
   EXPECT_THAT(refused({0, 0, 10, 10}, "10x"), HasSubstr("metadata width"));
   EXPECT_THAT(refused({0, 0, 10, 10}, "99999999999"), HasSubstr("metadata width"));
-}
-
-TEST(RegionPictureTest, ShrinksTheImageAndItsTree) {
-  const Image image = stripes(150, 200, 3);
-  const ImageSource source("stripes", image);
-  PatchTree tree;
-  tree.size = {1, 150, 200};
-  tree.leaves = {{0, 0, 0, 1, 150, 100}, {0, 0, 100, 1, 150, 100}};
-  const auto pictures = draw_large_trees(source, {&tree, 1}, 50, 1000);
-  ASSERT_EQ(pictures.size(), 1u);
-  EXPECT_EQ(pictures[0].height, 37);
-  EXPECT_EQ(pictures[0].width, 50);
-  const auto pixel = [&](int64_t y, int64_t x) {
-    return pictures[0].pixels.data() + 3 * (y * 50 + x);
-  };
-  EXPECT_EQ(pixel(20, 25)[0], 255);  // a line
-  double sum = 0;                    // rows 8 to 11 of the image, columns 40 to 43
-  int64_t count = 0;
-  for (int64_t y = 0; y < 150; ++y) {
-    if (y * 37 / 150 != 2) continue;
-    for (int64_t x = 40; x < 44; ++x, ++count)
-      sum += image.pixels[static_cast<size_t>(3 * (y * 200 + x))];
-  }
-  EXPECT_EQ(pixel(2, 10)[0], static_cast<uint8_t>(sum / static_cast<double>(count) + 0.5));
 }
 
 // What patching and prediction of a file take in a process of their own, in MiB.

@@ -12,6 +12,7 @@
 #include "fovea/data/loader.h"
 #include "fovea/data/transforms/image/pipeline.h"
 #include "fovea/data/transforms/volume/volume_pipeline.h"
+#include "tests/data/adaptive/way_back.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {
@@ -142,14 +143,12 @@ TEST(PatchRowsTest, MasksFollowTheTreeAndComeBack) {
       .config = {.fixed_length = 400, .patch_size = 4, .smoothing = {1}}, .is_random = false};
   Loader loader = patch_loader(options, /*has_masks=*/true);
   const Batch batch = loader.next();
-  const AdaptivePatcher patcher(options.patching->config);
   const int64_t pixels = kPatchedSide * kPatchedSide;
   const auto& labels = batch.patches.labels;
   ASSERT_EQ(labels.size(), 3u * 400 * 16);
   for (int64_t row = 0; row < 3; ++row) {
-    LabelMap map;
-    patcher.unpatch_labels(std::span(labels).subspan(row * 400 * 16, 400 * 16),
-                           batch.patches.trees[row], map);
+    const auto map = testing::labels_of_tokens(std::span(labels).subspan(row * 400 * 16, 400 * 16),
+                                               batch.patches.trees[row], 4);
     const std::vector<int32_t> mask(batch.masks.begin() + row * pixels,
                                     batch.masks.begin() + (row + 1) * pixels);
     int64_t num_wrong = 0;

@@ -34,7 +34,7 @@ TEST(MaskWriterTest, HoldsTheClassesInBytesOrTwo) {
   const testing::TempDir folder;
   const ImageSize size = {300, 517};
   for (const int64_t num_classes : {3, 256, 257}) {
-    const auto path = folder.file("mask.tif");
+    const auto path = folder.file(std::to_string(num_classes) + ".tif");
     MaskWriter writer(path, {.size = size, .num_classes = num_classes});
     const auto classes = write_blocks(writer, size, num_classes);
     EXPECT_FALSE(std::filesystem::exists(path));
