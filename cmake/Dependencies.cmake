@@ -14,4 +14,6 @@ pkg_check_modules(SPNG REQUIRED IMPORTED_TARGET spng)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 # Optional: `format: hdf5` is built where it is found.
 pkg_check_modules(HDF5 QUIET IMPORTED_TARGET hdf5-serial)
+# Optional: whole-slide images (`format: slides`, predict) are read where it is found.
+pkg_check_modules(OPENSLIDE QUIET IMPORTED_TARGET openslide)
 include(Torch)

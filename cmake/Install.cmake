@@ -42,6 +42,9 @@ set(fovea_modules SPNG:spng ZSTD:libzstd)  # what is found by pkg-config
 if(TARGET PkgConfig::HDF5)
   list(APPEND fovea_modules HDF5:hdf5-serial)
 endif()
+if(TARGET PkgConfig::OPENSLIDE)
+  list(APPEND fovea_modules OPENSLIDE:openslide)
+endif()
 configure_package_config_file(cmake/FoveaConfig.cmake.in "${CMAKE_BINARY_DIR}/FoveaConfig.cmake"
                               INSTALL_DESTINATION ${package} PATH_VARS torch_folder)
 write_basic_package_version_file("${CMAKE_BINARY_DIR}/FoveaConfigVersion.cmake" COMPATIBILITY SameMinorVersion)

@@ -24,6 +24,12 @@ constexpr bool kHasHdf5 = true;
 constexpr bool kHasHdf5 = false;
 #endif
 
+#ifdef FOVEA_OPENSLIDE
+constexpr bool kHasOpenSlide = true;
+#else
+constexpr bool kHasOpenSlide = false;
+#endif
+
 std::string cpu_text() {
   return fmt::format("{}{}{}", at::get_cpu_capability(), at::hasMKLDNN() ? ", oneDNN" : "",
                      at::hasMKL() ? ", MKL" : "");
@@ -39,9 +45,11 @@ std::string version_text() {
       "CPU       {}\n"
       "CUDA      {}\n"
       "ranks     Gloo{}\n"
-      "HDF5      {}\n",
+      "HDF5      {}\n"
+      "OpenSlide {}\n",
       FOVEA_VERSION, FOVEA_COMMIT, kCompiler, TORCH_VERSION, cpu_text(), cuda.reason,
-      parallel::has_nccl() ? ", NCCL" : "; no NCCL", kHasHdf5 ? "yes" : "no");
+      parallel::has_nccl() ? ", NCCL" : "; no NCCL", kHasHdf5 ? "yes" : "no",
+      kHasOpenSlide ? "yes" : "no");
 }
 
 }  // namespace fovea::app

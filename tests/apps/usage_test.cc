@@ -48,7 +48,8 @@ TEST(UsageTest, VersionNamesCommitLibtorchAndBackEnds) {
   EXPECT_THAT(result.output,
               MatchesRegex("fovea [0-9.]+, commit ([0-9a-f]{12}(\\+changes)?|unknown), .*\n"
                            "libtorch  2\\..*\nCPU       .*\nCUDA      .*\nranks     Gloo.*\n"
-                           "HDF5      (yes|no)\n"));
+                           "HDF5      (yes|no)\n"
+                           "OpenSlide (yes|no)\n"));
 }
 
 TEST(UsageTest, HelpOfACommandIsFoundBothWays) {

@@ -6,6 +6,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/image/decode.h"
+#include "fovea/data/large_image/slide.h"
 #include "fovea/data/large_image/tiff.h"
 #include "fovea/files/byte_source.h"
 
@@ -98,7 +99,12 @@ void ImageSource::read_inside(const PixelBox& region, uint8_t* out) const {
   for (int64_t y = 0; y < view.height; ++y) out = std::copy_n(view.row(y), bytes, out);
 }
 
-std::unique_ptr<RegionSource> open_region_source(const std::string& path) {
+std::unique_ptr<RegionSource> open_region_source(const std::string& path, const SlideScale& scale) {
+  if (scale.is_given() || is_slide_name(path)) {
+    auto slide = std::make_shared<const Slide>(path);
+    const int64_t level = find_level(*slide, scale);
+    return open_slide_level(std::move(slide), level);
+  }
   {
     const FileSource file(path);
     std::vector<uint8_t> start(std::min<uint64_t>(file.size(), 4));

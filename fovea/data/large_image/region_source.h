@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -63,9 +64,18 @@ class ImageSource : public RegionSource {
   Image image_;
 };
 
-// Opens TIFF, JPEG and PNG files, told apart by their first bytes; JPEG and PNG are decoded as a
-// whole, with the limits of load_image. Throws DataError.
-std::unique_ptr<RegionSource> open_region_source(const std::string& path);
+// Which pixels of a slide: a level by its number, or by its microns a pixel; neither: level 0.
+struct SlideScale {
+  std::optional<int64_t> level = {};
+  std::optional<double> mpp = {};
+  bool is_given() const { return level || mpp; }
+};
+
+// Opens whole-slide images, told by their endings or by a scale that is given; else TIFF files and
+// other images, told apart by their first bytes, the latter decoded as a whole, with the limits of
+// load_image. Throws DataError; ConfigError where a slide has no such scale.
+std::unique_ptr<RegionSource> open_region_source(const std::string& path,
+                                                 const SlideScale& scale = {});
 
 // The rows of an image from above, read in bands of whole rows: at most `band_bytes` at a time, but
 // at least one row. Bands end where rows of tiles do, so that a walk decodes each tile once unless
