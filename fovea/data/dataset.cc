@@ -41,8 +41,8 @@ int64_t Dataset::channels_of(int64_t index) const {
 
 void Dataset::read_region(int64_t index, const VolumeRegion& region, Sample& sample) const {
   Sample whole;
-  read(index, whole);
-  check_whole(*this, index, whole.volume().size, region);
+  read_decoded(*this, index, whole);
+  check_whole(*this, index, whole.size(), region);
   extract_tile(whole, {region.start, region.size, region.size}, sample);
 }
 

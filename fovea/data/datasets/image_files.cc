@@ -7,6 +7,8 @@
 #include "fovea/data/image/decode.h"
 #include "fovea/data/image/image_formats.h"
 #include "fovea/data/image/image_header.h"
+#include "fovea/data/image/image_view.h"
+#include "fovea/data/large_image/tiff.h"
 #include "fovea/files/file_endings.h"
 
 namespace fovea::data {
@@ -88,6 +90,27 @@ void ImageFilesDataset::read_mask(int64_t index, Sample& sample) const {
 VolumeSize ImageFilesDataset::size_of(int64_t index) const {
   const auto size = image_file_size(path_of(files_.images, index));
   return size ? VolumeSize{1, size->height, size->width} : Dataset::size_of(index);
+}
+
+std::unique_ptr<RegionSource> ImageFilesDataset::open_regions(int64_t index) const {
+  const std::string ending = lower_ending(files_.images.view(index));
+  const bool is_tiff = ending == ".tif" || ending == ".tiff";
+  return is_tiff && !has_masks() ? open_tiff_pixels(path_of(files_.images, index)) : nullptr;
+}
+
+bool ImageFilesDataset::has_regions(int64_t index) const { return open_regions(index) != nullptr; }
+
+void ImageFilesDataset::read_region(int64_t index, const VolumeRegion& region,
+                                    Sample& sample) const {
+  const auto source = open_regions(index);
+  if (source == nullptr) return Dataset::read_region(index, region, sample);
+  const auto& [size, channels, type, block_height] = source->format();
+  check_whole(*this, index, {1, size.height, size.width}, region);
+  const PixelBox box = {region.start[1], region.start[2], {region.size.height, region.size.width}};
+  Image& image = sample.become<Image>();
+  reshape(image, box.size, channels);
+  source->read(box, image.pixels);
+  sample.label = files_.labels[static_cast<size_t>(index)];
 }
 
 std::vector<std::string> list_image_files(const std::string& folder, UnreadFiles& unread) {

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "fovea/data/dataset.h"
+#include "fovea/data/large_image/region_source.h"
 #include "fovea/files/unread_files.h"
 
 namespace fovea::data {
@@ -47,11 +49,15 @@ class ImageFilesDataset : public Dataset {
   const std::vector<std::string>& class_names() const override { return files_.class_names; }
   int64_t num_classes() const override { return files_.num_classes; }
   VolumeSize size_of(int64_t index) const override;
+  // Of TIFF files in tiles, without masks; see open_tiff_pixels.
+  bool has_regions(int64_t index) const override;
+  void read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override;
   std::string describe(int64_t index) const override;
 
  private:
   // Into `path`, which keeps its memory.
   void find_path(const PathList& paths, int64_t index, std::string& path) const;
+  std::unique_ptr<RegionSource> open_regions(int64_t index) const;
   std::string path_of(const PathList& paths, int64_t index) const;
   // Decodes the image as well.
   void read_mask(int64_t index, Sample& sample) const;

@@ -24,6 +24,11 @@ bool is_tiff(std::span<const uint8_t> bytes);
 // directory that are too large.
 std::unique_ptr<RegionSource> open_tiff(const std::string& path, int64_t directory = 0);
 
+// The same, where the pixels of a region are those that decode_image makes of the whole file and
+// cost little more than themselves: bytes of gray or RGB in tiles, or in strips that are few rows.
+// Null: they are not, or the file is no TIFF.
+std::unique_ptr<RegionSource> open_tiff_pixels(const std::string& path);
+
 // What reads and writes a tile holds it in memory: a row of tiles at a time when writing.
 inline constexpr int64_t kMaxTiffTileBytes = int64_t{256} << 20;
 

@@ -239,4 +239,18 @@ std::unique_ptr<RegionSource> open_tiff(const std::string& path, int64_t directo
   return std::make_unique<TiffRegions>(path, open_handle(path, directory));
 }
 
+std::unique_ptr<RegionSource> open_tiff_pixels(const std::string& path) {
+  constexpr int64_t kLeastBlocks = 4;  // fewer: a region costs as much as the image
+  try {
+    auto source = open_tiff(path);
+    const RegionFormat& format = source->format();
+    const bool is_image =
+        format.type == ScalarType::kUint8 && (format.channels == 1 || format.channels == 3);
+    return is_image && format.block_height * kLeastBlocks <= format.size.height ? std::move(source)
+                                                                                : nullptr;
+  } catch (const DataError&) {  // of another kind: read as a whole, which says what is wrong
+    return nullptr;
+  }
+}
+
 }  // namespace fovea::data

@@ -3,11 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "fovea/core/philox.h"
 #include "fovea/data/datasets/registry.h"
+#include "fovea/data/large_image/tiff.h"
 #include "fovea/data/opened_section.h"
+#include "fovea/data/tiles/tiled.h"
+#include "tests/data/failing_disk.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {
@@ -49,6 +54,39 @@ TEST_F(FolderTest, ClassesAreFoldersSortedByName) {
     EXPECT_EQ(sample.image().pixels, golden("decoded." + files[i]).bytes);
   }
   EXPECT_THROW(read_decoded(*dataset, 3, sample), Error);
+}
+
+// Tiles of a TIFF in tiles are those of the whole image, and cost their own bytes.
+TEST_F(FolderTest, TilesOfTiffsAreReadByRegion) {
+  for (const int64_t channels : {1, 3}) {
+    const TempDir dir;
+    std::filesystem::create_directories(dir.file("a"));
+    TiffWriter writer(dir.file("a/0.tif"), {.size = {1100, 1300}, .channels = channels});
+    std::vector<uint8_t> row(static_cast<size_t>(1300 * channels));
+    for (int64_t y = 0; y < 1100; ++y) {
+      RandomStream random(philox_key(1, "tiff"), static_cast<uint64_t>(y));
+      for (uint8_t& value : row) value = static_cast<uint8_t>(random.below(256));
+      writer.write_rows(row, 1);
+    }
+    writer.finish();
+    const auto source = build_folder_dataset({.path = dir.path()});
+    ASSERT_TRUE(source->has_regions(0));
+    Sample whole, part, expected;
+    read_decoded(*source, 0, whole);
+    const VolumeRegion region{{0, 700, 30}, {1, 100, 90}, {1, 1100, 1300}};
+    const int64_t before = testing::bytes_read();
+    source->read_region(0, region, part);
+    EXPECT_LT(testing::bytes_read() - before, whole.image().pixels.size() / 4);
+    extract_tile(whole, {region.start, region.size, region.size}, expected);
+    EXPECT_EQ(part.image().pixels, expected.image().pixels);
+    EXPECT_EQ(part.label, 0);
+    const TiledDataset tiles(source, {.tile_size = {256, 256}});
+    for (const int64_t tile : {0, 7, static_cast<int>(tiles.size()) - 1}) {
+      tiles.read(tile, part);
+      extract_tile(whole, tiles.tiling(0).tile(tile), expected);
+      EXPECT_EQ(part.image().pixels, expected.image().pixels) << tile;
+    }
+  }
 }
 
 // No bytes would stand for an image that needs no decoding: the one of the sample before.

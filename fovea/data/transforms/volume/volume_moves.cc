@@ -32,20 +32,20 @@ void swap_axes(VolumeItem& item, size_t a, size_t b) {
 }
 
 // The voxel of an axis of `count` that place `at` repeats; -1: none, it is constant.
-int64_t source_of(int64_t at, int64_t count, PadMode mode) {
+int64_t source_of(int64_t at, int64_t count, VolumePadMode mode) {
   if (at >= 0 && at < count) return at;
   switch (mode) {
-    case PadMode::kConstant:
+    case VolumePadMode::kConstant:
       return -1;
-    case PadMode::kEdge:
+    case VolumePadMode::kEdge:
       return std::clamp<int64_t>(at, 0, count - 1);
-    case PadMode::kReflect: {
+    case VolumePadMode::kReflect: {
       if (count == 1) return 0;
       const int64_t period = 2 * (count - 1);
       const int64_t within = ((at % period) + period) % period;
       return within < count ? within : period - within;
     }
-    case PadMode::kWrap:
+    case VolumePadMode::kWrap:
       return ((at % count) + count) % count;
   }
   return -1;
@@ -102,11 +102,11 @@ void rotate90(VolumeItem& item, int64_t k, int a, int b) {
   }
 }
 
-PadMode pad_mode_from_name(const std::string& name) {
-  if (name == "constant") return PadMode::kConstant;
-  if (name == "edge") return PadMode::kEdge;
-  if (name == "reflect") return PadMode::kReflect;
-  if (name == "wrap") return PadMode::kWrap;
+VolumePadMode pad_mode_from_name(const std::string& name) {
+  if (name == "constant") return VolumePadMode::kConstant;
+  if (name == "edge") return VolumePadMode::kEdge;
+  if (name == "reflect") return VolumePadMode::kReflect;
+  if (name == "wrap") return VolumePadMode::kWrap;
   fail<ConfigError>("mode={}; expected constant, edge, reflect or wrap", name);
 }
 

@@ -18,15 +18,15 @@ void rotate90(VolumeItem& item, int64_t k, int a, int b);
 
 // What new voxels hold: numpy.pad's constant, edge, reflect (the border voxel is not repeated) and
 // wrap. Reflection and wrapping go on as often as the padding needs.
-enum class PadMode { kConstant, kEdge, kReflect, kWrap };
+enum class VolumePadMode { kConstant, kEdge, kReflect, kWrap };
 
 // "constant", "edge", "reflect" or "wrap"; throws ConfigError otherwise.
-PadMode pad_mode_from_name(const std::string& name);
+VolumePadMode pad_mode_from_name(const std::string& name);
 
 struct Padding {
   Extent before = {};
   Extent after = {};
-  PadMode mode = PadMode::kConstant;
+  VolumePadMode mode = VolumePadMode::kConstant;
   float value = 0;         // for kConstant
   int32_t mask_value = 0;  // for kConstant
 };

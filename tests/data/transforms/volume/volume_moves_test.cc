@@ -34,14 +34,14 @@ TEST(VolumeMovesTest, ReflectsAndWrapsMoreThanOnce) {
   Sample sample;
   sample.become<Volume>() = {1, {1, 1, 3}, {1, 1, 1}, {0, 1, 2}};
   VolumeBench reflected(sample);
-  pad(reflected.item, {.before = {0, 0, 5}, .after = {1, 0, 4}, .mode = PadMode::kReflect},
+  pad(reflected.item, {.before = {0, 0, 5}, .after = {1, 0, 4}, .mode = VolumePadMode::kReflect},
       reflected.scratch);
   const std::vector<float> row = {1, 0, 1, 2, 1, 0, 1, 2, 1, 0, 1, 2};
   std::vector<float> twice = row;
   twice.insert(twice.end(), row.begin(), row.end());  // an axis of one voxel repeats it
   EXPECT_EQ(reflected.values(), twice);
   VolumeBench wrapped(sample);
-  pad(wrapped.item, {.before = {0, 0, 4}, .after = {0, 0, 4}, .mode = PadMode::kWrap},
+  pad(wrapped.item, {.before = {0, 0, 4}, .after = {0, 0, 4}, .mode = VolumePadMode::kWrap},
       wrapped.scratch);
   EXPECT_EQ(wrapped.values(), (std::vector<float>{2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0}));
 }
