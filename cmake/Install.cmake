@@ -9,7 +9,7 @@ if(TARGET fovea_cuda)
   install(TARGETS fovea_cuda LIBRARY DESTINATION lib COMPONENT program)
 endif()
 install(DIRECTORY recipes DESTINATION share/fovea COMPONENT program)
-install(FILES tools/wandb_follow.py DESTINATION share/fovea COMPONENT program)
+install(FILES tools/wandb_follow.py tools/onnxruntime_check.py DESTINATION share/fovea COMPONENT program)
 install(FILES benchmarks/vs_timm.py DESTINATION share/fovea/benchmarks COMPONENT program)
 install(FILES LICENSE README.md DESTINATION share/doc/fovea COMPONENT program)
 # Made by the program that was built, at the moment of the installation.

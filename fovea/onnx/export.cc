@@ -1,5 +1,6 @@
 #include "fovea/onnx/export.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <c10/util/accumulate.h>
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 #include "fovea/models/unetr.h"
 #include "fovea/models/vit.h"
 #include "fovea/nn/patchify.h"
+#include "fovea/onnx/example.h"
 #include "fovea/onnx/operators.h"
 #include "fovea/onnx/trace.h"
 
@@ -254,6 +256,21 @@ ExportReport export_model(models::Model& model, const std::string& path,
   file.metadata["fovea.inputs"] = described(report.graph);
   report.file = write_file(path, report.graph, file);
   return report;
+}
+
+Example make_example(models::Model& model, const ExportOptions& options, int64_t count,
+                     uint64_t seed) {
+  const at::NoGradGuard no_grad;
+  const auto target = target_of(model, options);
+  Example example;
+  Inputs inputs;
+  for (const auto& input : target.inputs) {
+    inputs.push_back(example_input(model, input, count, options.num_time_steps, seed++));
+    example.inputs[input.name] = inputs.back();
+  }
+  const auto outputs = target.forward(inputs);
+  for (size_t i = 0; i < outputs.size(); ++i) example.outputs[target.outputs[i]] = outputs[i];
+  return example;
 }
 
 }  // namespace fovea::onnx

@@ -46,4 +46,12 @@ struct ExportReport {
 ExportReport export_model(models::Model& model, const std::string& path,
                           const ExportOptions& options = {});
 
+// Numbers to try an exported file on: a batch of `count` for each input, drawn from the seed, and
+// what the model makes of them. Inputs that nothing depends on are among them.
+struct Example {
+  std::map<std::string, at::Tensor> inputs, outputs;
+};
+Example make_example(models::Model& model, const ExportOptions& options, int64_t count,
+                     uint64_t seed);
+
 }  // namespace fovea::onnx

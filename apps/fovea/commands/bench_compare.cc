@@ -1,18 +1,12 @@
 // fovea bench model --compare timm: hands over to benchmarks/vs_timm.py.
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cstring>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "apps/fovea/commands/bench.h"
+#include "apps/fovea/run_program.h"
 #include "fovea/core/error.h"
 #include "fovea/core/program_files.h"
-
-extern char** environ;
 
 namespace fovea::app {
 namespace {
@@ -28,20 +22,6 @@ std::string comparison_script(const fs::path& program) {
       "--compare timm: benchmarks/vs_timm.py is not found near {}; expected the source tree around "
       "the program, or benchmarks/ in share/fovea",
       program.string());
-}
-
-// -> the exit code; -1 where it did not start or a signal ended it.
-int run_program(const std::vector<std::string>& arguments) {
-  std::vector<char*> argv;
-  for (const auto& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
-  pid_t pid = 0;
-  int status = 0;
-  if (posix_spawnp(&pid, argv[0], nullptr, nullptr, argv.data(), environ) != 0) return -1;
-  while (waitpid(pid, &status, 0) < 0) {
-    if (errno != EINTR) return -1;
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 }  // namespace

@@ -6,10 +6,12 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/fovea/command.h"
+#include "apps/fovea/commands/export_check.h"
 #include "apps/fovea/inference_options.h"
 #include "apps/fovea/output.h"
 #include "fovea/config/config.h"
@@ -28,6 +30,7 @@ struct ExportArguments {
   std::string to = "onnx";
   std::string part = "all";
   int64_t batch_size = 0;
+  bool check = false;
   bool json = false;
 };
 
@@ -86,6 +89,8 @@ void export_onnx(const ExportArguments& arguments, const train::Inference& infer
   }
   const auto report = onnx::export_model(*inference.model, arguments.file, options);
   const auto& graph = report.graph;
+  std::optional<OnnxCheck> check;
+  if (arguments.check) check = check_onnx(*inference.model, arguments.file, options);
   if (arguments.json) {
     nlohmann::json line = {{"file", arguments.file},
                            {"data_file", report.file.data_file},
@@ -97,6 +102,7 @@ void export_onnx(const ExportArguments& arguments, const train::Inference& infer
                            {"outputs", nlohmann::json::array()}};
     for (const auto& port : graph.inputs) line["inputs"].push_back(json_of(port));
     for (const auto& port : graph.outputs) line["outputs"].push_back(json_of(port));
+    if (check) line["check"] = {{"worst", check->worst}, {"largest", check->largest}};
     say_as_is("{}\n", json_text(line));
     return;
   }
@@ -109,12 +115,17 @@ void export_onnx(const ExportArguments& arguments, const train::Inference& infer
     say("input:  {} {}: {}\n", text_of(port), type_of(port), port.help);
   }
   for (const auto& port : graph.outputs) say("output: {} float32\n", text_of(port));
+  if (check) {
+    say("check:  ONNX Runtime {} differs from the model by at most {:.1e}, of numbers up to "
+        "{:.3g}\n",
+        check->onnxruntime, check->worst, check->largest);
+  }
 }
 
 void export_safetensors(const ExportArguments& arguments, const train::Inference& inference) {
-  if (arguments.part != "all" || arguments.batch_size > 0) {
+  if (arguments.part != "all" || arguments.batch_size > 0 || arguments.check) {
     fail<ConfigError>(
-        "--part and --batch-size are for --to onnx: a file of weights holds them all");
+        "--part, --batch-size and --check are for --to onnx: a file of weights holds all values");
   }
   if (inference.config) {
     train::save_inference_weights(arguments.file, *inference.model, *inference.config,
@@ -175,6 +186,8 @@ void add_export(Command app) {
       .add_option("--batch-size", arguments->batch_size, "ONNX: images of a batch; 0: any number")
       .non_negative()
       .show_default();
+  command.add_flag("--check", arguments->check,
+                   "ONNX: run the file with ONNX Runtime and compare it with the model");
   command
       .add_option("--class-names", arguments->options.class_names,
                   "file with the names of the classes, as for predict")
@@ -183,7 +196,7 @@ void add_export(Command app) {
                    "print one JSON object on standard output and nothing else there");
   command.examples(
       {"fovea export runs/flowers flowers.onnx",
-       "fovea export runs/flowers encoder.onnx --part encoder --batch-size 8",
+       "fovea export runs/flowers encoder.onnx --part encoder --batch-size 8 --check",
        "fovea export runs/flowers flowers.safetensors --to safetensors --checkpoint best"});
   command.callback([arguments] { run_export(*arguments); });
 }
