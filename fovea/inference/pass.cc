@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "fovea/core/error.h"
+#include "fovea/train/tasks/segmentation.h"
+
 namespace fovea::inference {
 namespace {
 
@@ -61,6 +64,19 @@ at::Tensor forward(const train::Inference& inference, const train::TensorBatch& 
 at::Tensor pooled_features(const train::Inference& inference, const train::TensorBatch& batch) {
   const auto& model = *inference.model;
   return model.pooled_features(train::input_of(model, batch));
+}
+
+at::Tensor scores_of(const train::Inference& inference, const train::TensorBatch& batch) {
+  const auto logits = forward(inference, batch).to(at::kCPU, at::kFloat);
+  if (logits.dim() != 2)
+    fail<ConfigError>("the model gives no logits: its pooling is ''; give images as a tensor file");
+  return logits.softmax(1);
+}
+
+train::SlidingWindowConfig sliding_window_of(const train::Inference& inference) {
+  const train::SegmentationConfig* task = nullptr;
+  if (inference.config) task = inference.config->task.get_if<train::SegmentationConfig>();
+  return task != nullptr ? task->sliding_window : train::SlidingWindowConfig();
 }
 
 std::vector<Outcome<at::Tensor>> in_passes(const std::shared_ptr<const data::Dataset>& samples,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fovea/inference/predict_input.h"
+#include "fovea/train/evaluate/sliding_window.h"
 
 namespace fovea::inference {
 
@@ -15,6 +16,11 @@ namespace fovea::inference {
 at::Tensor forward(const train::Inference& inference, const train::TensorBatch& batch);
 // -> [B, F] as train::features_of, which changes the model's mode on its way.
 at::Tensor pooled_features(const train::Inference& inference, const train::TensorBatch& batch);
+
+// -> [B, K] float32 on the CPU, rows that sum to 1. Throws ConfigError: a model without logits.
+at::Tensor scores_of(const train::Inference& inference, const train::TensorBatch& batch);
+// Of a segmenter: how the run evaluates images that are larger than its windows.
+train::SlidingWindowConfig sliding_window_of(const train::Inference& inference);
 
 // compute(batch of B inputs) -> [B, ...]
 using Pass =

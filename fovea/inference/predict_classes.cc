@@ -12,14 +12,6 @@
 namespace fovea::inference {
 namespace {
 
-// -> [B, K] float32 on the CPU
-at::Tensor scores_of(const train::Inference& inference, const train::TensorBatch& batch) {
-  const auto logits = forward(inference, batch).to(at::kCPU, at::kFloat);
-  if (logits.dim() != 2)
-    fail<ConfigError>("the model gives no logits: its pooling is ''; give images as a tensor file");
-  return logits.softmax(1);
-}
-
 // Of a volume that is seen in tiles: each slice, where they are slices, and the mean of all.
 Classes classes_of_tiles(const std::shared_ptr<const data::TiledDataset>& tiles,
                          const train::Inference& inference) {

@@ -15,12 +15,6 @@
 namespace fovea::inference {
 namespace {
 
-train::SegmentationConfig task_of(const train::Inference& inference) {
-  const train::SegmentationConfig* found = nullptr;
-  if (inference.config) found = inference.config->task.get_if<train::SegmentationConfig>();
-  return found != nullptr ? *found : train::SegmentationConfig();
-}
-
 std::vector<int64_t> sides_of(const data::Sample& sample) {
   const auto size = sample.size();
   if (sample.is<data::Image>()) return {size.height, size.width};
@@ -39,7 +33,7 @@ at::Tensor logits_of(const train::Inference& inference, const OpenInput& input,
                      const std::vector<int64_t>& sides) {
   const auto batch = prepare(input, inference);
   const auto logits =
-      train::segment_whole(*inference.model, batch.tensors, task_of(inference).sliding_window);
+      train::segment_whole(*inference.model, batch.tensors, sliding_window_of(inference));
   return on_input_pixels(logits.to(at::kCPU, at::kFloat), sides, inference, input.name);
 }
 

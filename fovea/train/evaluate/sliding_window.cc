@@ -9,7 +9,6 @@
 #include <optional>
 
 #include "fovea/core/error.h"
-#include "fovea/data/tiles/tile_blend.h"
 
 // B batch, C channels, K outputs of a voxel.
 namespace fovea::train {
@@ -45,67 +44,63 @@ at::Tensor window_of(const at::Tensor& image, const data::Tile& tile) {
   return cut;
 }
 
-class Windows {
- public:
-  Windows(const data::Tiling& tiling, const SlidingWindowConfig& config,
-          const std::function<at::Tensor(const at::Tensor&)>& predict)
-      : tiling_(tiling), config_(config), predict_(predict) {
-    const auto kind = config.blend == "gaussian" ? data::TileWeighting::kGaussian
-                                                 : data::TileWeighting::kConstant;
-    weights_ = data::tile_weights(kind, tiling.tile_size(), config.sigma_scale);
-  }
-
-  // image: [C, sides] -> [K, D, H, W], images with D = 1.
-  at::Tensor blend(const at::Tensor& image) {
-    at::Tensor blended;
-    std::optional<data::TileBlender> blender;
-    for (int64_t first = 0; first < tiling_.count(); first += config_.batch_size) {
-      const auto last = std::min(tiling_.count(), first + config_.batch_size);
-      std::vector<at::Tensor> cut;
-      for (int64_t i = first; i < last; ++i) cut.push_back(window_of(image, tiling_.tile(i)));
-      const auto predicted =
-          predict_(at::stack(cut)).to(at::kCPU, at::kFloat).contiguous();  // [n, K, window]
-      if (!blender) {
-        blended = empty(predicted.size(1));
-        blender.emplace(tiling_, predicted.size(1), weights_, sink(blended));
-      }
-      const auto values = predicted.numel() / predicted.size(0);
-      for (int64_t i = 0; i < last - first; ++i) {
-        blender->add({predicted.const_data_ptr<float>() + i * values, static_cast<size_t>(values)});
-      }
+// image: [C, sides] -> [K, D, H, W], images with D = 1.
+at::Tensor blend_image(const at::Tensor& image, const data::Tiling& tiling,
+                       const SlidingWindowConfig& config,
+                       const std::function<at::Tensor(const at::Tensor&)>& predict) {
+  const auto size = tiling.sample_size();
+  const int64_t row = size.voxels() / (size.depth > 1 ? size.depth : size.height);
+  at::Tensor blended;
+  const auto predict_some = [&](int64_t first, int64_t count) {
+    std::vector<at::Tensor> cut;
+    for (int64_t i = first; i < first + count; ++i) cut.push_back(window_of(image, tiling.tile(i)));
+    return predict(at::stack(cut));
+  };
+  const auto keep = [&](int64_t begin, int64_t end, std::span<const float> values) {
+    const int64_t count = (end - begin) * row;
+    const auto outputs = static_cast<int64_t>(values.size()) / count;
+    if (!blended.defined()) {
+      blended = at::empty({outputs, size.depth, size.height, size.width}, at::kFloat);
     }
-    blender->finish();
-    return blended;
-  }
-
- private:
-  at::Tensor empty(int64_t outputs) const {
-    const auto size = tiling_.sample_size();
-    return at::empty({outputs, size.depth, size.height, size.width}, at::kFloat);
-  }
-
-  // Writes finished slabs into `blended`.
-  data::TileBlender::Sink sink(const at::Tensor& blended) const {
-    const auto size = tiling_.sample_size();
-    const int64_t rows = size.depth > 1 ? size.depth : size.height;
-    const int64_t row = size.voxels() / rows;
     auto* target = blended.mutable_data_ptr<float>();
-    return
-        [=, outputs = blended.size(0)](int64_t begin, int64_t end, std::span<const float> values) {
-          const int64_t count = (end - begin) * row;
-          for (int64_t k = 0; k < outputs; ++k) {
-            std::copy_n(values.data() + k * count, count, target + k * size.voxels() + begin * row);
-          }
-        };
-  }
-
-  const data::Tiling& tiling_;
-  const SlidingWindowConfig& config_;
-  const std::function<at::Tensor(const at::Tensor&)>& predict_;
-  std::vector<float> weights_;
-};
+    for (int64_t k = 0; k < outputs; ++k) {
+      std::copy_n(values.data() + k * count, count, target + k * size.voxels() + begin * row);
+    }
+  };
+  blend_windows(tiling, config, predict_some, keep);
+  return blended;
+}
 
 }  // namespace
+
+data::Tiling window_tiling(const data::VolumeSize& size, at::IntArrayRef window,
+                           const SlidingWindowConfig& config) {
+  data::TilingConfig tiles;
+  tiles.tile_size = window.vec();
+  tiles.tile_overlap = config.overlap;
+  tiles.use_all_data = true;
+  return {tiles, size};
+}
+
+void blend_windows(const data::Tiling& windows, const SlidingWindowConfig& config,
+                   const std::function<at::Tensor(int64_t first, int64_t count)>& predict,
+                   const data::TileBlender::Sink& sink) {
+  const auto kind =
+      config.blend == "gaussian" ? data::TileWeighting::kGaussian : data::TileWeighting::kConstant;
+  const auto weights = data::tile_weights(kind, windows.tile_size(), config.sigma_scale);
+  std::optional<data::TileBlender> blender;
+  for (int64_t first = 0; first < windows.count(); first += config.batch_size) {
+    const auto count = std::min(windows.count() - first, config.batch_size);
+    const auto predicted =
+        predict(first, count).to(at::kCPU, at::kFloat).contiguous();  // [n, K, window]
+    if (!blender) blender.emplace(windows, predicted.size(1), weights, sink);
+    const auto values = predicted.numel() / count;
+    for (int64_t i = 0; i < count; ++i) {
+      blender->add({predicted.const_data_ptr<float>() + i * values, static_cast<size_t>(values)});
+    }
+  }
+  blender->finish();
+}
 
 at::Tensor sliding_window(const at::Tensor& images, at::IntArrayRef window,
                           const SlidingWindowConfig& config,
@@ -117,14 +112,10 @@ at::Tensor sliding_window(const at::Tensor& images, at::IntArrayRef window,
               fmt::join(images.sizes(), ", "), fmt::join(window, ", "));
   const auto padding = missing(images, window);
   const auto padded = at::constant_pad_nd(images, padding);  // [B, C, padded sides]
-  data::TilingConfig tiles;
-  tiles.tile_size = window.vec();
-  tiles.tile_overlap = config.overlap;
-  tiles.use_all_data = true;
-  const data::Tiling tiling(tiles, size_of(padded.sizes().slice(2)));
-  Windows windows(tiling, config, predict);
+  const auto tiling = window_tiling(size_of(padded.sizes().slice(2)), window, config);
   std::vector<at::Tensor> blended;
-  for (int64_t b = 0; b < padded.size(0); ++b) blended.push_back(windows.blend(padded[b]));
+  for (int64_t b = 0; b < padded.size(0); ++b)
+    blended.push_back(blend_image(padded[b], tiling, config, predict));
   auto result = at::stack(blended);            // [B, K, D, H, W]
   if (sides == 2) result = result.squeeze(2);  // [B, K, H, W]
   for (int64_t axis = 0; axis < sides; ++axis) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fovea/config/fields.h"
+#include "fovea/data/tiles/tile_blend.h"
 
 namespace fovea::train {
 
@@ -40,5 +41,16 @@ struct SlidingWindowConfig {
 at::Tensor sliding_window(const at::Tensor& images, at::IntArrayRef window,
                           const SlidingWindowConfig& config,
                           const std::function<at::Tensor(const at::Tensor&)>& predict);
+
+// The windows over an image or volume of this size, none of whose axes is shorter than a window.
+data::Tiling window_tiling(const data::VolumeSize& size, at::IntArrayRef window,
+                           const SlidingWindowConfig& config);
+
+// The same formula for what no memory holds: predict(first, count) -> [count, K, window] of the
+// windows from `first` on, config.batch_size at a time, in order; `sink` takes finished slabs, as
+// TileBlender's.
+void blend_windows(const data::Tiling& windows, const SlidingWindowConfig& config,
+                   const std::function<at::Tensor(int64_t first, int64_t count)>& predict,
+                   const data::TileBlender::Sink& sink);
 
 }  // namespace fovea::train
