@@ -1,16 +1,22 @@
-// SHA-256 (FIPS 180-4), and with a key: HMAC (RFC 2104).
+// SHA-256 (FIPS 180-4), and with a key: HMAC (RFC 2104). OpenSSL computes both, with the
+// processor's own instructions where it has some.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
+
+struct evp_md_ctx_st;  // OpenSSL's EVP_MD_CTX
 
 namespace fovea {
 
 class Sha256 {
  public:
+  // Throws Error where OpenSSL has no SHA-256: a configuration of the system may forbid it.
+  Sha256();
   void update(const void* data, size_t bytes);
   // The digest of all that was given. Call one of the two once, last.
   std::array<uint8_t, 32> finish_bytes();
@@ -18,11 +24,10 @@ class Sha256 {
   std::string finish();
 
  private:
-  std::array<uint32_t, 8> state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                                    0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  std::array<uint8_t, 64> block_{};
-  size_t filled_ = 0;  // bytes of block_
-  uint64_t total_ = 0;
+  struct Free {
+    void operator()(evp_md_ctx_st* state) const;
+  };
+  std::unique_ptr<evp_md_ctx_st, Free> state_;
 };
 
 // 32 bytes that only who has the key can make, or check.
