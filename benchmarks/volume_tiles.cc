@@ -14,9 +14,9 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/memory.h"
-#include "fovea/data/datasets/nifti.h"
 #include "fovea/data/datasets/packed.h"
 #include "fovea/data/datasets/raw.h"
+#include "fovea/data/datasets/scans.h"
 #include "fovea/data/loader.h"
 #include "fovea/data/tiles/tiled.h"
 #include "fovea/data/transforms/volume/volume_pipeline.h"
@@ -44,7 +44,7 @@ std::shared_ptr<const Dataset> open_volumes(const std::string& folder, const std
   }
   NiftiConfig config;
   config.path = folder;
-  const auto files = build_nifti_dataset(config);
+  const auto files = build_scans_dataset(config, NiftiConfig::kImages);
   if (format != "packed") return files;
   PackOptions options;
   options.out = folder + "/packed";

@@ -32,7 +32,7 @@ std::vector<std::string> list_files_below(
         unread.add_kind("links to folders", (own_name / path).string());
     } else if (is_read(name)) {
       paths.push_back(path);
-    } else {
+    } else if (!is_data_of_header(entry->path().string())) {
       unread.add((own_name / path).string());
     }
   }

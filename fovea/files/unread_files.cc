@@ -33,6 +33,16 @@ bool is_clutter(std::string_view name) {
   return std::find(kClutterEndings.begin(), kClutterEndings.end(), ending) != kClutterEndings.end();
 }
 
+bool is_data_of_header(const std::string& path) {
+  fs::path stem = path;
+  if (lower_ending(path) == ".gz") stem.replace_extension();
+  const std::string ending = lower_ending(stem.native());
+  if (ending != ".raw" && ending != ".zraw" && stem == path) return false;
+  std::error_code unknown;
+  return fs::exists(fs::path(stem).replace_extension(".mhd"), unknown) ||
+         fs::exists(fs::path(stem).replace_extension(".nhdr"), unknown);
+}
+
 void UnreadFiles::add(const std::string& path) {
   if (is_clutter(path)) return;
   const std::string ending = lower_ending(base_of(path));
@@ -73,7 +83,8 @@ void warn_of_unread_files(const std::string& folder, std::string_view expected,
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     std::error_code ignored;
-    if (!entry->is_directory(ignored) && !is_read(name)) unread.add(name);
+    if (entry->is_directory(ignored) || is_read(name)) continue;
+    if (!is_data_of_header(entry->path().string())) unread.add(name);
   }
   unread.warn(folder, expected);
 }

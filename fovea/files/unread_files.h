@@ -12,6 +12,10 @@ namespace fovea {
 // Hidden files, what systems leave behind (Thumbs.db, desktop.ini), texts and tables: no samples.
 bool is_clutter(std::string_view name);
 
+// Whether the file holds the numbers of a header beside it: scan.raw, scan.zraw or scan.raw.gz of
+// scan.mhd or scan.nhdr. It is read with that.
+bool is_data_of_header(const std::string& path);
+
 class UnreadFiles {
  public:
   // A file that is not read; clutter is not counted.

@@ -39,6 +39,26 @@ void write_turned(const std::string& image, const std::string& mask, int64_t see
   data::write_nifti(mask, labels, kTurned, {.label_offset = 5});
 }
 
+// The scan of a NIfTI file of write_turned as ITK keeps it: towards left, back and head.
+std::string metaimage_of(const std::string& nifti) {
+  const auto stored = data::read_nifti(nifti);
+  std::string matrix, offset;
+  for (size_t axis = 0; axis < 3; ++axis) {
+    for (size_t row = 0; row < 3; ++row) {
+      matrix +=
+          fmt::format(" {}", (row < 2 ? -1 : 1) * stored.affine[row][axis] / stored.spacing[axis]);
+    }
+    offset += fmt::format(" {}", (axis < 2 ? -1 : 1) * stored.affine[axis][3]);
+  }
+  auto text = fmt::format(
+      "ObjectType = Image\nNDims = 3\nTransformMatrix ={}\nOffset ={}\nElementSpacing = {} {} {}\n"
+      "DimSize = {} {} {}\nElementType = MET_FLOAT\nElementDataFile = LOCAL\n",
+      matrix, offset, stored.spacing[0], stored.spacing[1], stored.spacing[2], stored.size.depth,
+      stored.size.height, stored.size.width);
+  text.append(reinterpret_cast<const char*>(stored.bytes.data()), stored.bytes.size());
+  return text;
+}
+
 class PredictMasksTest : public ::testing::Test {
  protected:
   std::string volume_recipe() const {
@@ -97,6 +117,14 @@ TEST_F(PredictMasksTest, WritesNiftiOnTheInputsVoxels) {
   size_t agree = 0;
   for (size_t i = 0; i < found.size(); ++i) agree += found[i] == wanted[i];
   EXPECT_GT(agree, found.size() * 9 / 10);
+  // The same scan in another format has the same mask in the same place.
+  dir_.write("scan.mha", metaimage_of(input));
+  const auto other =
+      run_fovea(fmt::format("predict {0}/run {0}/scan.mha --out {1}", dir_.path(), out));
+  ASSERT_EQ(other.exit_code, 0) << other.output;
+  EXPECT_EQ(data::read_nifti_header(out + "/scan_mask.nii.gz").affine,
+            data::read_nifti_header(input).affine);
+  EXPECT_EQ(numbers_of(out + "/scan_mask.nii.gz"), found);
   // Three planes of 10 x 12, 9 x 12 and 9 x 10 voxels in their proportions.
   const auto planes = line.at("files")[1].get<std::string>();
   EXPECT_EQ(planes, out + "/1_overlay.png");

@@ -157,12 +157,18 @@ def volumes(folder, program):
             put(folder / f"ct/{i}/{position}.dcm", dicom(position))
         put(folder / f"rle/{i}/a.dcm", corpus("dicom_fuzz/rle.0"))
     put(folder / "nii2/0.nii", corpus("nifti_fuzz/nifti2"))
+    put(folder / "nrrd/0.nrrd", corpus("nrrd_fuzz/sitk_int16"))
+    put(folder / "nrrd_gz/0.nrrd", corpus("nrrd_fuzz/sitk_int16_packed"))
+    put(folder / "mha/0.mha", corpus("metaimage_fuzz/sitk_int16"))
+    put(folder / "frames/0.dcm", corpus("dicom_fuzz/enhanced"))
     put(folder / "big/0.nii", corpus("nifti_fuzz/int16_big"))
     put(folder / "gz/list.csv", "path,label\n0.nii.gz,a\n1.nii.gz,b\n")
     sources = {"nii": "format: nifti, path: nii, images: 'images/*.nii', masks: 'masks/*.nii', num_classes: 2",
                "gz": "format: nifti, path: gz, images: '*.nii.gz'", "nii2": "format: nifti, path: nii2, images: '*.nii'",
                "big": "format: nifti, path: big, images: '*.nii'", "npy": "format: npy, path: npy, images: '*.npy', axes: DHW",
                "raw": "format: raw, path: raw, images: '*.bin', dtype: float32, shape: [4, 4, 3], axes: DHW",
+               "nrrd": "format: nrrd, path: nrrd", "nrrd_gz": "format: nrrd, path: nrrd_gz",
+               "mha": "format: metaimage, path: mha", "frames": "format: dicom, path: frames",
                "ct": "format: dicom, path: ct", "rle": "format: dicom, path: rle",
                "list": "format: nifti, path: gz, list: list.csv, class_names: [a, b]"}
     for name, source in sources.items():
@@ -224,6 +230,10 @@ ORIGINALS = [
     volume("nifti gz", "gz", "gz/0.nii.gz", **GZIP),
     volume("nifti 2", "nii2", "nii2/0.nii"),
     volume("nifti big endian", "big", "big/0.nii"),
+    volume("nrrd", "nrrd", "nrrd/0.nrrd"),
+    volume("nrrd gz", "nrrd_gz", "nrrd_gz/0.nrrd"),
+    volume("metaimage", "mha", "mha/0.mha"),
+    volume("dicom frames", "frames", "frames/0.dcm"),
     volume("volume list", "list", "gz/list.csv", is_text=True, also_named=OTHERS),
     volume("npy", "npy", "npy/0.npy"),
     volume("raw", "raw", "raw/0.bin"),

@@ -25,7 +25,7 @@ void add_data_prepare_mni152(Command prepare);
 // What commands say of the source that they take.
 inline constexpr const char* kDataSourceHelp =
     "recipe (.yaml), or a data set: a folder (packed, of tars, class folders or volumes, or with a "
-    "folder for each split), a list (.csv, .jsonl), .tar, .npz, .h5 or .nii.gz";
+    "folder for each split), a list (.csv, .jsonl), .tar, .npz, .h5, .nii.gz, .nrrd or .mha";
 
 // Whether `source` names a recipe, rather than a data set.
 bool is_data_recipe(const std::string& source);

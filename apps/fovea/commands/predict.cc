@@ -132,10 +132,10 @@ void add_predict(Command app) {
   command
       .add_option(
           "inputs", arguments->inputs,
-          "image files; NIfTI files or folders of DICOM slices (several modalities: a;b); folders "
-          "of such files, at any depth; a list of them (.csv, .jsonl); a data set as `data "
-          "inspect` takes it; or one .npy/.safetensors file of images [B, C, H, W] float32, "
-          "already normalised")
+          "image files; NIfTI, NRRD or MetaImage files or folders of DICOM slices (several "
+          "modalities: a;b); folders of such files, at any depth; a list of them (.csv, .jsonl); a "
+          "data set as `data inspect` takes it; or one .npy/.safetensors file of images [B, C, H, "
+          "W] float32, already normalised")
       .type_name("INPUT...");
   command.add_option(
       "--out", arguments->out,

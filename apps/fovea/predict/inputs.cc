@@ -35,6 +35,8 @@ std::vector<data::FoundDataset> data_sets_of(const std::string& argument) {
     const auto& config = one.config.value;
     return std::holds_alternative<data::FolderConfig>(config) ||
            std::holds_alternative<data::NiftiConfig>(config) ||
+           std::holds_alternative<data::NrrdConfig>(config) ||
+           std::holds_alternative<data::MetaImageConfig>(config) ||
            std::holds_alternative<data::DicomConfig>(config);
   };
   if (std::all_of(found.begin(), found.end(), is_of_files)) return {};

@@ -5,7 +5,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/data/datasets/volume_files.h"
-#include "fovea/data/volume/nifti_file.h"
+#include "fovea/data/volume/scan_file.h"
 #include "fovea/files/file_endings.h"
 #include "fovea/files/glob.h"
 #include "fovea/files/unread_files.h"
@@ -63,9 +63,9 @@ std::shared_ptr<const Dataset> build_basic_ct_dataset(const BasicCtConfig& confi
     fail<DataError>("{}: {} files in imagesTr/*.nii[.gz], of which {} to {} are wanted",
                     printable(config.path), images.size(), first, last);
   }
-  const NiftiOptions options{.max_unpacked_bytes = config.max_unpacked_bytes};
+  const ScanOptions options{.max_unpacked_bytes = config.max_unpacked_bytes};
   const auto open = [options](const std::string& path, std::optional<int64_t>) {
-    return open_nifti(path, options);
+    return open_scan(path, options);
   };
   VolumeFilesConfig files;
   files.path = config.path;
@@ -76,8 +76,8 @@ std::shared_ptr<const Dataset> build_basic_ct_dataset(const BasicCtConfig& confi
   return build_volume_files_dataset(files, std::move(entries),
                                     {.open_image = open,
                                      .open_mask = open,
-                                     .has_regions = nifti_has_regions,
-                                     .known_as = nifti_known_as(false),
+                                     .has_regions = scan_has_regions,
+                                     .known_as = scan_known_as(false),
                                      .scales_to_unit_range = true});
 }
 

@@ -5,8 +5,8 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/volume/dicom.h"
-#include "fovea/data/volume/nifti_file.h"
 #include "fovea/data/volume/npy_volume.h"
+#include "fovea/data/volume/scan_file.h"
 #include "fovea/files/file_endings.h"
 
 namespace fovea::data {
@@ -61,13 +61,13 @@ std::shared_ptr<const Dataset> build_dicom_dataset(const DicomConfig& config) {
   const auto open_mask = [counts, is_canonical](
                              const std::string& path,
                              std::optional<int64_t>) -> std::unique_ptr<VolumeFile> {
-    if (is_nifti_name(path)) return open_nifti(path, {.canonical = is_canonical});
+    if (is_scan_name(path)) return open_scan(path, {.canonical = is_canonical});
     if (lower_ending(path) != ".npy")
       return open_series(path, {.canonical = is_canonical}, *counts);
     if (is_canonical) {
       fail<DataError>(
           "{}: an array names no directions; expected, with orientation: canonical, masks as "
-          "NIfTI files or as series",
+          "NIfTI, NRRD or MetaImage files or as series",
           printable(path));
     }
     return open_npy(path, "DHW");

@@ -22,8 +22,8 @@ struct DicomConfig : OrientedFilesConfig {
 
 // [1, slices, rows, columns], or [1, x, y, z] with orientation: canonical, in the unit that the
 // rescaling gives (Hounsfield for CT). Where `images` is empty each folder below path is a series.
-// Masks are series too, NIfTI files, or, as .npy, arrays [slices, rows, columns], which name no
-// directions and are refused with orientation: canonical. Throws DataError: see
+// Masks are series too, files that open_scan opens, or, as .npy, arrays [slices, rows, columns],
+// which name no directions and are refused with orientation: canonical. Throws DataError: see
 // find_volume_entries.
 std::shared_ptr<const Dataset> build_dicom_dataset(const DicomConfig& config);
 

@@ -87,14 +87,25 @@ DatasetConfig of_volume_files(const fs::path& path) {
   return {config};
 }
 
+template <class Config>
+DatasetConfig of_volume_list(const fs::path& path) {
+  Config config;
+  config.path = path.has_parent_path() ? path.parent_path().string() : ".";
+  config.list = path.filename().string();
+  return {config};
+}
+
 Found of_list(const std::string& path) {
-  if (read_start(path, kStartOfList).find(".nii") == std::string::npos)
-    return only({FileListConfig{.path = path}});
-  NiftiConfig config;
-  const fs::path file = path;
-  config.path = file.has_parent_path() ? file.parent_path().string() : ".";
-  config.list = file.filename().string();
-  return only({config});
+  const std::string start = read_start(path, kStartOfList);
+  const auto names_any = [&](std::initializer_list<std::string_view> endings) {
+    return std::any_of(endings.begin(), endings.end(), [&](std::string_view ending) {
+      return start.find(ending) != std::string::npos;
+    });
+  };
+  if (names_any({".nii"})) return only(of_volume_list<NiftiConfig>(path));
+  if (names_any({".nrrd", ".nhdr"})) return only(of_volume_list<NrrdConfig>(path));
+  if (names_any({".mha", ".mhd"})) return only(of_volume_list<MetaImageConfig>(path));
+  return only({FileListConfig{.path = path}});
 }
 
 std::optional<Found> find_in_file(const std::string& path) {
@@ -105,6 +116,8 @@ std::optional<Found> find_in_file(const std::string& path) {
     return only(of_arrays<Hdf5Config>(path, hdf5_array_names(path)));
   }
   if (is_nifti_name(path)) return only(of_volume_files<NiftiConfig>(path));
+  if (is_nrrd_name(path)) return only(of_volume_files<NrrdConfig>(path));
+  if (is_metaimage_name(path)) return only(of_volume_files<MetaImageConfig>(path));
   if (ending == ".npy") return only(of_volume_files<NpyConfig>(path));
   if (path.ends_with("-python.tar.gz")) {
     return Found{{"train", {CifarPythonConfig{.path = path}}},
@@ -157,7 +170,8 @@ Found of_published_files(const std::string& path) {
 
 struct FolderContents {
   std::vector<std::string> folders;  // names, sorted; hidden ones left out
-  bool has_tars = false, has_images = false, has_nifti = false;
+  bool has_tars = false, has_images = false, has_nifti = false, has_metaimages = false;
+  bool has_nrrds = false, has_nrrd_headers = false;
 };
 
 FolderContents contents_of(const fs::path& folder) {
@@ -175,6 +189,9 @@ FolderContents contents_of(const fs::path& folder) {
     contents.has_tars |= lower_ending(name) == ".tar";
     contents.has_images |= is_image_name(name);
     contents.has_nifti |= is_nifti_name(name);
+    contents.has_metaimages |= is_metaimage_name(name);
+    contents.has_nrrds |= lower_ending(name) == ".nrrd";
+    contents.has_nrrd_headers |= lower_ending(name) == ".nhdr";
   }
   std::sort(contents.folders.begin(), contents.folders.end());
   return contents;
@@ -207,6 +224,22 @@ Found of_split_folders(const fs::path& folder, const FolderContents& contents) {
   return found;
 }
 
+template <class Config>
+DatasetConfig of_scan_folder(const std::string& path, std::vector<std::string> images = {}) {
+  Config config;
+  config.path = path;
+  config.images = std::move(images);
+  return {config};
+}
+
+std::optional<DatasetConfig> of_scans(const std::string& path, const FolderContents& contents) {
+  if (contents.has_nifti) return of_scan_folder<NiftiConfig>(path);
+  if (contents.has_nrrds) return of_scan_folder<NrrdConfig>(path);
+  if (contents.has_nrrd_headers) return of_scan_folder<NrrdConfig>(path, {"*.nhdr"});
+  if (contents.has_metaimages) return of_scan_folder<MetaImageConfig>(path);
+  return {};
+}
+
 Found find_in_folder(const std::string& path) {
   const fs::path folder = path;
   const FolderContents contents = contents_of(folder);
@@ -219,11 +252,7 @@ Found find_in_folder(const std::string& path) {
   if (contents.has_tars) return only({WdsConfig{.path = {path}}});
   found = of_split_folders(folder, contents);
   if (!found.empty()) return found;
-  if (contents.has_nifti) {
-    NiftiConfig nifti;
-    nifti.path = path;
-    return only({nifti});
-  }
+  if (auto scans = of_scans(path, contents)) return only(*std::move(scans));
   if (!contents.has_images && holds_dicom(path)) return only(of_volume_files<DicomConfig>(folder));
   if (!contents.folders.empty() && holds_dicom((folder / contents.folders.front()).string())) {
     DicomConfig dicom;
@@ -240,7 +269,8 @@ std::vector<FoundDataset> find_datasets(const std::string& path) {
   if (!is_there(path)) {
     fail<DataError>(
         "{}: no such file or folder{}; expected a data set: a folder of class folders, of tars, of "
-        "volumes, or packed; a list (.csv, .jsonl); .npz, .h5 or .nii.gz; or a recipe (.yaml)",
+        "volumes, or packed; a list (.csv, .jsonl); .npz, .h5, .nii.gz, .nrrd or .mha; or a recipe "
+        "(.yaml)",
         printable(path), or_nearest_path(path));
   }
   if (is_folder(path)) {
@@ -251,7 +281,7 @@ std::vector<FoundDataset> find_datasets(const std::string& path) {
   if (auto found = find_in_file(path)) return *std::move(found);
   fail<DataError>(
       "{}: not the file of a data set; expected a list (.csv, .jsonl), .tar, .npz, .h5 or .hdf5, "
-      ".nii or .nii.gz, .npy, or a recipe (.yaml)",
+      ".nii or .nii.gz, .nrrd or .nhdr, .mha or .mhd, .npy, or a recipe (.yaml)",
       printable(path));
 }
 

@@ -15,7 +15,7 @@
 #include "fovea/data/datasets/volume_files.h"
 #include "fovea/data/image/image_formats.h"
 #include "fovea/data/volume/dicom.h"
-#include "fovea/data/volume/nifti_file.h"
+#include "fovea/data/volume/scan_file.h"
 #include "fovea/files/file_endings.h"
 #include "fovea/files/files_below.h"
 #include "fovea/files/unread_files.h"
@@ -25,7 +25,7 @@ namespace {
 
 constexpr uint64_t kMaxInputListBytes = uint64_t{1} << 30;  // ten million paths
 
-bool is_volume(const std::string& path) { return is_nifti_name(path) || is_folder(path); }
+bool is_volume(const std::string& path) { return is_scan_name(path) || is_folder(path); }
 
 // The section's data set of the format `Config`, or that of its mix.
 template <class Config>
@@ -46,13 +46,13 @@ VolumeAxes axes_of(const std::optional<DataSectionConfig>& like) {
 // Files of a format whose axes the model does not know are another anatomy to it.
 void check_axes(const std::string& path, VolumeAxes like) {
   if (like == VolumeAxes::kUnknown || like == VolumeAxes::kCanonical) return;
-  const bool is_nifti = is_nifti_name(path);
-  if (is_nifti == (like == VolumeAxes::kNifti)) return;
+  const bool is_scan = is_scan_name(path);
+  if (is_scan == (like == VolumeAxes::kXyz)) return;
   fail<ConfigError>(
       "{}: a {}, but the model was trained on volumes whose axes are {}; expected that format: "
       "convert it{}, or train with orientation: canonical, which makes both alike",
-      printable(path), is_nifti ? "NIfTI file" : "folder of DICOM slices", text_of(like),
-      is_nifti ? "" : " as the training files were (dcm2niix)");
+      printable(path), is_scan ? "NIfTI, NRRD or MetaImage file" : "folder of DICOM slices",
+      text_of(like), is_scan ? "" : " as the training files were (dcm2niix)");
 }
 
 // A run on arrays does not say which way they lie.
@@ -62,7 +62,7 @@ void warn_of_unknown_axes(const std::string& path, const std::optional<DataSecti
       "{}: the model was trained on format {}, which names no directions, and is given {}; make "
       "sure that its arrays lay alike",
       printable(path), like->name(),
-      text_of(is_nifti_name(path) ? VolumeAxes::kNifti : VolumeAxes::kDicom)));
+      text_of(is_scan_name(path) ? VolumeAxes::kXyz : VolumeAxes::kDicom)));
 }
 
 struct InputOptions {
@@ -96,10 +96,10 @@ InputOptions input_options(const std::optional<DataSectionConfig>& like) {
 
 std::unique_ptr<VolumeFile> open_file(const std::string& path, std::optional<int64_t> frame,
                                       const InputOptions& options) {
-  if (is_nifti_name(path)) {
-    return open_nifti(path, {.canonical = options.canonical,
-                             .frame = frame,
-                             .max_unpacked_bytes = options.max_unpacked_bytes});
+  if (is_scan_name(path)) {
+    return open_scan(path, {.canonical = options.canonical,
+                            .frame = frame,
+                            .max_unpacked_bytes = options.max_unpacked_bytes});
   }
   return open_dicom_series(path,
                            {.series_uid = options.series_uid, .canonical = options.canonical});
@@ -157,18 +157,17 @@ std::vector<ModelInput> series_below(const std::string& folder) {
 
 std::vector<ModelInput> files_of_folder(const std::string& folder, bool wants_volumes) {
   UnreadFiles unread;
-  const auto names =
-      list_files_below(folder, wants_volumes ? is_nifti_name : is_image_name, unread);
+  const auto names = list_files_below(folder, wants_volumes ? is_scan_name : is_image_name, unread);
   if (names.empty() && wants_volumes) return series_below(folder);
   UnreadFiles others;  // of a model of slices of arrays, whose volumes may be any files
-  if (names.empty() && !list_files_below(folder, is_nifti_name, others).empty())
+  if (names.empty() && !list_files_below(folder, is_scan_name, others).empty())
     return files_of_folder(folder, /*wants_volumes=*/true);
   if (names.empty()) {
     fail<DataError>("{}: no image ({}) in it or below it{}; the model takes images",
                     printable(folder), image_endings_text(),
                     unread.text().empty() ? "" : ": " + unread.text());
   }
-  unread.warn(folder, wants_volumes ? "NIfTI" : image_kinds());
+  unread.warn(folder, wants_volumes ? "NIfTI, NRRD or MetaImage" : image_kinds());
   std::vector<ModelInput> files;
   for (const std::string& name : names) {
     files.push_back({(fs::path(folder) / name).string(), without_ending(name)});
@@ -267,7 +266,8 @@ std::shared_ptr<const Dataset> open_input_files(const std::vector<std::string>& 
   for (const std::string& input : inputs) num_volumes += is_volume(split_modalities(input).front());
   if (num_volumes != 0 && num_volumes != inputs.size()) {
     fail<ConfigError>(
-        "{} of {} inputs are volumes (.nii, .nii.gz or a folder of DICOM slices), the others are "
+        "{} of {} inputs are volumes (.nii, .nii.gz, .nrrd, .nhdr, .mha, .mhd or a folder of DICOM "
+        "slices), the others are "
         "not; give one kind at a time",
         num_volumes, inputs.size());
   }

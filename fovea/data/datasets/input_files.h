@@ -19,16 +19,17 @@ struct ModelInput {
 };
 
 // The inputs themselves, and in place of folders the files below them: images, or where
-// wants_volumes NIfTI files, and without those folders of DICOM slices. In place of lists (.csv,
-// .jsonl) the files that they name. Throws DataError: a folder without any, a damaged list.
+// wants_volumes NIfTI, NRRD and MetaImage files, and without those folders of DICOM slices. In
+// place of lists (.csv, .jsonl) the files that they name. Throws DataError: a folder without any, a
+// damaged list.
 std::vector<ModelInput> find_input_files(const std::vector<std::string>& inputs,
                                          bool wants_volumes);
 
-// A sample for each input, images (JPEG, PNG) or volumes (NIfTI, or a folder of DICOM slices; the
-// files of several modalities divided by ;). like: the data set that the model was trained on,
-// whose orientation and scaling of volumes are taken over. Throws ConfigError: images and volumes
-// together, an ending that is neither, a volume that cannot be brought to the axes of `like`;
-// DataError, here or later: a file that cannot be read.
+// A sample for each input, images (JPEG, PNG) or volumes (NIfTI, NRRD, MetaImage, or a folder of
+// DICOM slices; the files of several modalities divided by ;). like: the data set that the model
+// was trained on, whose orientation and scaling of volumes are taken over. Throws ConfigError:
+// images and volumes together, an ending that is neither, a volume that cannot be brought to the
+// axes of `like`; DataError, here or later: a file that cannot be read.
 std::shared_ptr<const Dataset> open_input_files(const std::vector<std::string>& inputs,
                                                 const std::optional<DataSectionConfig>& like = {});
 

@@ -52,7 +52,15 @@ std::shared_ptr<const Dataset> build(const NpyConfig& config) { return build_npy
 std::shared_ptr<const Dataset> build(const RawConfig& config) { return build_raw_dataset(config); }
 
 std::shared_ptr<const Dataset> build(const NiftiConfig& config) {
-  return build_nifti_dataset(config);
+  return build_scans_dataset(config, NiftiConfig::kImages);
+}
+
+std::shared_ptr<const Dataset> build(const NrrdConfig& config) {
+  return build_scans_dataset(config, NrrdConfig::kImages);
+}
+
+std::shared_ptr<const Dataset> build(const MetaImageConfig& config) {
+  return build_scans_dataset(config, MetaImageConfig::kImages);
 }
 
 std::shared_ptr<const Dataset> build(const BasicCtConfig& config) {

@@ -18,11 +18,11 @@
 #include "fovea/data/datasets/hdf5.h"
 #include "fovea/data/datasets/idx.h"
 #include "fovea/data/datasets/medmnist.h"
-#include "fovea/data/datasets/nifti.h"
 #include "fovea/data/datasets/npy.h"
 #include "fovea/data/datasets/npz.h"
 #include "fovea/data/datasets/packed.h"
 #include "fovea/data/datasets/raw.h"
+#include "fovea/data/datasets/scans.h"
 #include "fovea/data/datasets/tiny_imagenet.h"
 #include "fovea/data/datasets/wds.h"
 #include "fovea/data/transforms/any_transform.h"
@@ -31,10 +31,10 @@ namespace fovea::data {
 
 // A new format: its config and builder beside the others, its config's name here, its builder in
 // registry.cc.
-using DatasetConfig =
-    OneOf<IdxConfig, CifarConfig, CifarPythonConfig, FolderConfig, FileListConfig, CatsdogsConfig,
-          TinyImagenetConfig, WdsConfig, PackedConfig, NpyConfig, NpzConfig, MedMnistConfig,
-          RawConfig, NiftiConfig, BasicCtConfig, DicomConfig, Hdf5Config>;
+using DatasetConfig = OneOf<IdxConfig, CifarConfig, CifarPythonConfig, FolderConfig, FileListConfig,
+                            CatsdogsConfig, TinyImagenetConfig, WdsConfig, PackedConfig, NpyConfig,
+                            NpzConfig, MedMnistConfig, RawConfig, NiftiConfig, NrrdConfig,
+                            MetaImageConfig, BasicCtConfig, DicomConfig, Hdf5Config>;
 
 // Opens the data set; throws DataError naming what is missing or damaged.
 std::shared_ptr<const Dataset> build_dataset(const DatasetConfig& config,

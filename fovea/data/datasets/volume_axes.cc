@@ -12,8 +12,9 @@ VolumeAxes axes_of_format(const Config& config) {
   if constexpr (std::is_base_of_v<OrientedFilesConfig, Config>) {
     if (config.is_canonical()) return VolumeAxes::kCanonical;
   }
-  if constexpr (std::is_same_v<Config, NiftiConfig> || std::is_same_v<Config, BasicCtConfig>) {
-    return VolumeAxes::kNifti;
+  if constexpr (std::is_base_of_v<ScanFilesConfig, Config> ||
+                std::is_same_v<Config, BasicCtConfig>) {
+    return VolumeAxes::kXyz;
   } else if constexpr (std::is_same_v<Config, DicomConfig>) {
     return VolumeAxes::kDicom;
   } else if constexpr (std::is_same_v<Config, MixConfig>) {
@@ -37,8 +38,8 @@ VolumeAxes volume_axes(const DataSectionConfig& section) {
 
 std::string_view text_of(VolumeAxes axes) {
   switch (axes) {
-    case VolumeAxes::kNifti:
-      return "[x, y, z] as each NIfTI file stores them";
+    case VolumeAxes::kXyz:
+      return "[x, y, z] as each NIfTI, NRRD or MetaImage file stores them";
     case VolumeAxes::kDicom:
       return "DICOM's [slices, rows, columns]";
     case VolumeAxes::kCanonical:
@@ -50,7 +51,7 @@ std::string_view text_of(VolumeAxes axes) {
 }
 
 SliceLayout slice_layout(VolumeAxes axes) {
-  const bool is_xyz = axes == VolumeAxes::kNifti || axes == VolumeAxes::kCanonical;
+  const bool is_xyz = axes == VolumeAxes::kXyz || axes == VolumeAxes::kCanonical;
   return is_xyz ? SliceLayout::kCartesian : SliceLayout::kMatrix;
 }
 

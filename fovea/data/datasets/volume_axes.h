@@ -13,7 +13,7 @@ namespace fovea::data {
 
 enum class VolumeAxes {
   kUnknown,    // images, or arrays, which name no directions
-  kNifti,      // x, y, z as each NIfTI file stores them
+  kXyz,        // x, y, z as each file of a scan stores them: NIfTI, NRRD, MetaImage
   kDicom,      // slices, rows, columns
   kCanonical,  // right, anterior, superior, whatever the file
 };

@@ -28,6 +28,8 @@ class VolumeFile {
   // The numbers of `region`, which is the result's size; with the same errors. A format that knows
   // no way to them but through the whole file, as this one does, reads that.
   virtual StoredVolume read_region(const VolumeRegion& region);
+  // Whether it costs the region's own bytes.
+  virtual bool has_regions() const { return false; }
 
  protected:
   VolumeFile() = default;
@@ -46,6 +48,7 @@ class ArrayFile : public VolumeFile {
   StoredVolume read() override;
   // Reads the region's rows, and what lies between two of them where that is less than a page.
   StoredVolume read_region(const VolumeRegion& region) override;
+  bool has_regions() const override { return true; }
 
  private:
   std::shared_ptr<const ByteSource> file_;

@@ -75,6 +75,12 @@ TEST_F(FindDatasetsTest, FoldersByWhatIsInThem) {
   EXPECT_THAT(found("tars"), ElementsAre("wds"));
   write_volume("scans/a.nii");
   EXPECT_THAT(found("scans/"), ElementsAre("nifti"));
+  for (const char* name : {"slicer/a.nrrd", "detached/a.nhdr", "detached/a.raw", "itk/a.mha"})
+    dir_.write(name, std::string());
+  EXPECT_THAT(found("slicer"), ElementsAre("nrrd"));
+  EXPECT_THAT(found("detached"), ElementsAre("nrrd"));
+  EXPECT_THAT(found("itk"), ElementsAre("metaimage"));
+  EXPECT_THAT(found("itk/a.mha"), ElementsAre("metaimage"));
   dir_.write("series/one.dcm", std::string());
   const auto series = find_datasets(dir_.path() + "/series").front().config;
   EXPECT_THAT(series.get_if<DicomConfig>()->images, ElementsAre("series"));

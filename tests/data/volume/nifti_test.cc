@@ -72,7 +72,7 @@ TEST(NiftiTest, ReadsWhatNibabelReads) {
 
 TEST(NiftiTest, AxesAreThoseOfNibabel) {
   const TempDir dir;
-  const auto open = [&](const std::string& name, const NiftiOptions& options = {}) {
+  const auto open = [&](const std::string& name, const ScanOptions& options = {}) {
     return volume_of(read_nifti(dir.write(name, golden_file("nifti." + name)), options));
   };
   EXPECT_EQ(open("int16_little").size, (VolumeSize{5, 4, 3}));

@@ -1,0 +1,9 @@
+// NRRD files: any bytes are read or refused with a DataError, and a region of what is read has the
+// same numbers.
+#include "fovea/data/volume/nrrd_file.h"
+#include "tests/fuzz/volume_checks.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
+  fovea::fuzz::check_scan(bytes, size, &fovea::data::open_nrrd);
+  return 0;
+}
