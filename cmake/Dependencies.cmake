@@ -17,4 +17,7 @@ pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(HDF5 QUIET IMPORTED_TARGET hdf5-serial)
 # Optional: whole-slide images (`format: slides`, predict) are read where it is found.
 pkg_check_modules(OPENSLIDE QUIET IMPORTED_TARGET openslide)
+# Optional: compressed DICOM is decoded where it is found.
+include(FoveaGdcm)
+fovea_find_gdcm()
 include(Torch)

@@ -45,11 +45,15 @@ endif()
 if(TARGET PkgConfig::OPENSLIDE)
   list(APPEND fovea_modules OPENSLIDE:openslide)
 endif()
+set(fovea_gdcm NO)
+if(TARGET fovea::gdcm)
+  set(fovea_gdcm YES)
+endif()
 configure_package_config_file(cmake/FoveaConfig.cmake.in "${CMAKE_BINARY_DIR}/FoveaConfig.cmake"
                               INSTALL_DESTINATION ${package} PATH_VARS torch_folder)
 write_basic_package_version_file("${CMAKE_BINARY_DIR}/FoveaConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${CMAKE_BINARY_DIR}/FoveaConfig.cmake" "${CMAKE_BINARY_DIR}/FoveaConfigVersion.cmake"
-              cmake/FoveaTorch.cmake DESTINATION ${package} COMPONENT library)
+              cmake/FoveaTorch.cmake cmake/FoveaGdcm.cmake DESTINATION ${package} COMPONENT library)
 
 # The libtorch that ./quickstart has fetched is copied, so that nothing leads back to the sources. Another one belongs to
 # somebody else, with the CUDA libraries around it, and stays where it is: a link leads there.

@@ -6,6 +6,7 @@
 #include <torch/headeronly/version.h>
 
 #include "commit.h"
+#include "fovea/data/volume/dicom_codec.h"
 #include "fovea/kernels/device.h"
 #include "fovea/parallel/nccl.h"
 
@@ -46,10 +47,11 @@ std::string version_text() {
       "CUDA      {}\n"
       "ranks     Gloo{}\n"
       "HDF5      {}\n"
-      "OpenSlide {}\n",
+      "OpenSlide {}\n"
+      "GDCM      {}\n",
       FOVEA_VERSION, FOVEA_COMMIT, kCompiler, TORCH_VERSION, cpu_text(), cuda.reason,
       parallel::has_nccl() ? ", NCCL" : "; no NCCL", kHasHdf5 ? "yes" : "no",
-      kHasOpenSlide ? "yes" : "no");
+      kHasOpenSlide ? "yes" : "no", data::has_gdcm() ? "yes" : "no");
 }
 
 }  // namespace fovea::app

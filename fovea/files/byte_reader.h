@@ -42,6 +42,9 @@ class ByteReader {
   size_t left() const { return bytes_.size() - at_; }
   bool at_end() const { return left() == 0; }
   std::string_view source() const { return source_; }
+  std::endian order() const { return order_; }
+  // Of what is read from here on.
+  void set_order(std::endian order) { order_ = order; }
 
   std::span<const uint8_t> take(uint64_t count) {
     if (count > left()) {

@@ -49,7 +49,8 @@ TEST(UsageTest, VersionNamesCommitLibtorchAndBackEnds) {
               MatchesRegex("fovea [0-9.]+, commit ([0-9a-f]{12}(\\+changes)?|unknown), .*\n"
                            "libtorch  2\\..*\nCPU       .*\nCUDA      .*\nranks     Gloo.*\n"
                            "HDF5      (yes|no)\n"
-                           "OpenSlide (yes|no)\n"));
+                           "OpenSlide (yes|no)\n"
+                           "GDCM      (yes|no)\n"));
 }
 
 TEST(UsageTest, HelpOfACommandIsFoundBothWays) {

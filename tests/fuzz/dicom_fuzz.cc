@@ -9,9 +9,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   try {
     const auto whole = fovea::data::parse_dicom({bytes, size}, "fuzz");
     const auto header = fovea::data::parse_dicom_header({bytes, size}, size, "fuzz");
-    if (header.rows != whole.rows || header.columns != whole.columns ||
-        header.position != whole.position || header.slope != whole.slope) {
-      std::abort();
+    if (header.size() != whole.size()) std::abort();
+    for (size_t i = 0; i < whole.size(); ++i) {
+      if (header[i].rows != whole[i].rows || header[i].columns != whole[i].columns ||
+          header[i].position != whole[i].position || header[i].slope != whole[i].slope) {
+        std::abort();
+      }
     }
   } catch (const fovea::DataError&) {
   }

@@ -33,14 +33,15 @@ void decode_segment(std::span<const uint8_t> segment, uint8_t* out, int64_t stri
 
 }  // namespace
 
-std::vector<uint8_t> decode_dicom_rle(std::span<const uint8_t> frame, int64_t pixels,
-                                      int64_t bytes_per_pixel, const std::string& source) {
+std::vector<uint8_t> decode_dicom_rle(std::span<const uint8_t> frame, const DicomPixelForm& form,
+                                      const std::string& source) {
+  const int64_t pixels = form.pixels(), bytes = form.bits_allocated / 8;
   ByteReader in(frame, source);
   ByteReader header(in.take(kRleHeaderBytes), source);
   const auto segments = header.number<uint32_t>();
-  if (segments != static_cast<uint64_t>(bytes_per_pixel) || segments > kMaxSegments) {
+  if (segments != static_cast<uint64_t>(bytes * form.samples) || segments > kMaxSegments) {
     fail<DataError>("{}: {} RLE segments; expected {}, one for each byte of a pixel", source,
-                    segments, bytes_per_pixel);
+                    segments, bytes * form.samples);
   }
   std::array<uint64_t, kMaxSegments + 1> offsets = {};
   for (size_t i = 0; i < segments; ++i) offsets[i] = header.number<uint32_t>();
@@ -48,7 +49,7 @@ std::vector<uint8_t> decode_dicom_rle(std::span<const uint8_t> frame, int64_t pi
   // PackBits makes at most 128 bytes of two.
   if (static_cast<uint64_t>(pixels) / 64 > frame.size())
     fail<DataError>("{}: {} bytes of RLE are too few for {} pixels", source, frame.size(), pixels);
-  std::vector<uint8_t> out(static_cast<size_t>(pixels * bytes_per_pixel));
+  std::vector<uint8_t> out(static_cast<size_t>(form.frame_bytes()));
   for (size_t i = 0; i < segments; ++i) {
     if (offsets[i] < kRleHeaderBytes || offsets[i] > offsets[i + 1] ||
         offsets[i + 1] > frame.size()) {
@@ -56,7 +57,10 @@ std::vector<uint8_t> decode_dicom_rle(std::span<const uint8_t> frame, int64_t pi
                       offsets[i], offsets[i + 1], frame.size());
     }
     const auto segment = frame.subspan(offsets[i], offsets[i + 1] - offsets[i]);
-    decode_segment(segment, out.data() + (segments - 1 - i), bytes_per_pixel, pixels, source);
+    // Sample after sample, the highest byte of each first.
+    const auto place = static_cast<int64_t>(i);
+    uint8_t* start = out.data() + place / bytes * bytes + (bytes - 1 - place % bytes);
+    decode_segment(segment, start, segments, pixels, source);
   }
   return out;
 }

@@ -1,4 +1,4 @@
-// DICOM's RLE Lossless: PackBits, one segment for each byte of a value, the highest first.
+// DICOM's run-length encoding of one frame. Format: DICOM PS3.5, annex G.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "fovea/data/volume/dicom_codec.h"
+
 namespace fovea::data {
 
-// One frame of `pixels` values of `bytes_per_pixel` bytes, little endian. Throws DataError naming
-// `source`: another number of segments, segments outside the frame, too few bytes.
-std::vector<uint8_t> decode_dicom_rle(std::span<const uint8_t> frame, int64_t pixels,
-                                      int64_t bytes_per_pixel, const std::string& source);
+// [rows, columns, samples], little endian. Throws DataError naming `source`: damaged, or of another
+// number of samples or bytes.
+std::vector<uint8_t> decode_dicom_rle(std::span<const uint8_t> frame, const DicomPixelForm& form,
+                                      const std::string& source);
 
 }  // namespace fovea::data

@@ -7,7 +7,8 @@
 #include "fovea/core/error.h"
 #include "fovea/data/image/image_formats.h"
 #include "fovea/data/volume/dicom.h"
-#include "fovea/files/byte_reader.h"
+#include "fovea/data/volume/dicom_codec.h"
+#include "fovea/data/volume/dicom_pixels.h"
 #include "fovea/files/byte_source.h"
 #include "fovea/files/file_endings.h"
 #include "fovea/files/unread_files.h"
@@ -53,16 +54,19 @@ std::vector<std::string> dicom_files(const std::string& path) {
   return files;
 }
 
-using ReadSlice = DicomSlice (*)(const std::string& path);
+using ReadFile = std::vector<DicomSlice> (*)(const std::string& path);
 
 std::vector<DicomSlice> read_slices(const std::string& path, const std::string& series_uid,
-                                    ReadSlice read) {
+                                    ReadFile read) {
   std::vector<DicomSlice> slices;
   std::set<std::string> series;
   for (const std::string& file : dicom_files(path)) {
-    DicomSlice slice = read(file);
-    series.insert(slice.series_uid);
-    if (series_uid.empty() || slice.series_uid == series_uid) slices.push_back(std::move(slice));
+    for (DicomSlice& slice : read(file)) {
+      series.insert(slice.series_uid);
+      if (series_uid.empty() || slice.series_uid == series_uid) slices.push_back(std::move(slice));
+    }
+    if (slices.size() > kMaxSlices)
+      fail<DataError>("{}: more than {} slices; expected one series a folder", path, kMaxSlices);
   }
   if (slices.empty()) {
     fail<DataError>("{}: no slice of series {}; there are {}", path, series_uid,
@@ -93,9 +97,39 @@ Vector normal_of(const DicomSlice& slice) {
   return {a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]};
 }
 
-void check_alike(const std::vector<DicomSlice>& slices) {
+// Frames of one file without a place in the patient, such as those of an ultrasound: they lie in
+// the file's order.
+bool are_in_order(const std::vector<DicomSlice>& slices) {
+  return slices.front().frames == static_cast<int64_t>(slices.size()) &&
+         std::none_of(slices.begin(), slices.end(), [](const DicomSlice& slice) {
+           return slice.position.has_value() || slice.orientation.has_value();
+         });
+}
+
+// Slices that were compressed in several ways, or some of which are compressed: half of a series
+// was converted, and what one half lost the other did not.
+void check_syntaxes(const std::vector<DicomSlice>& slices) {
   const DicomSlice& first = slices.front();
   for (const DicomSlice& slice : slices) {
+    const bool is_compressed = is_gdcm_syntax(slice.syntax) || is_gdcm_syntax(first.syntax);
+    if (slice.syntax == first.syntax || !is_compressed) continue;
+    fail<DataError>(
+        "{}: transfer syntax {} ({}), but {} has {} ({}); expected one in a series: convert all "
+        "slices to one",
+        slice.source, slice.syntax, name_of_syntax(slice.syntax), first.source, first.syntax,
+        name_of_syntax(first.syntax));
+  }
+}
+
+void check_alike(const std::vector<DicomSlice>& slices) {
+  const DicomSlice& first = slices.front();
+  check_syntaxes(slices);
+  const bool have_places = slices.size() > 1 && !are_in_order(slices);
+  for (const DicomSlice& slice : slices) {
+    if (slice.samples != first.samples) {
+      fail<DataError>("{}: {} sample(s) a pixel, but {} has {}; expected slices of one kind",
+                      slice.source, slice.samples, first.source, first.samples);
+    }
     if (slice.rows != first.rows || slice.columns != first.columns) {
       fail<DataError>("{}: {} x {}, but {} is {} x {}; expected slices of one size", slice.source,
                       slice.rows, slice.columns, first.source, first.rows, first.columns);
@@ -104,13 +138,13 @@ void check_alike(const std::vector<DicomSlice>& slices) {
       if (std::fabs(slice.pixel_spacing[i] - first.pixel_spacing[i]) > 1e-3)
         fail<DataError>("{}: its PixelSpacing differs from that of {}", slice.source, first.source);
     }
-    if (slices.size() > 1 && (!slice.position || !slice.orientation)) {
+    if (have_places && (!slice.position || !slice.orientation)) {
       fail<DataError>(
           "{}: no ImagePositionPatient or ImageOrientationPatient, so that the slices cannot be "
           "put in order",
           slice.source);
     }
-    for (size_t i = 0; slices.size() > 1 && i < 6; ++i) {
+    for (size_t i = 0; have_places && i < 6; ++i) {
       if (std::fabs((*slice.orientation)[i] - (*first.orientation)[i]) > 1e-3)
         fail<DataError>("{}: its direction differs from that of {}", slice.source, first.source);
     }
@@ -119,7 +153,11 @@ void check_alike(const std::vector<DicomSlice>& slices) {
 
 // Sorts along the normal; returns the distance between neighbours.
 double sort_slices(std::vector<DicomSlice>& slices, const std::string& path) {
-  if (slices.size() == 1) return slices[0].slice_thickness > 0 ? slices[0].slice_thickness : 1;
+  if (slices.size() == 1 || are_in_order(slices)) {
+    const DicomSlice& slice = slices[0];
+    if (slices.size() > 1 && slice.frame_spacing > 0) return slice.frame_spacing;
+    return slice.slice_thickness > 0 ? slice.slice_thickness : 1;
+  }
   const Vector normal = normal_of(slices.front());
   const double length = std::sqrt(dot(normal, normal));
   if (std::fabs(length - 1) > 0.01) {
@@ -185,7 +223,8 @@ StoredVolume layout_of(std::vector<DicomSlice>& slices, const std::string& path,
   stored.spacing[1] = slices.front().pixel_spacing[0];
   stored.spacing[2] = slices.front().pixel_spacing[1];
   fill_affine(stored, slices);
-  const std::array<int64_t, 4> sizes = {1, stored.size.depth, stored.size.height,
+  stored.channels = first.samples;
+  const std::array<int64_t, 4> sizes = {stored.channels, stored.size.depth, stored.size.height,
                                         stored.size.width};
   if (checked_voxels(sizes) < 0) fail<DataError>("{}: too many voxels", path);
   const auto strides = row_major_strides(sizes);
@@ -243,15 +282,20 @@ StoredVolume read_dicom_series(const std::string& path, const DicomOptions& opti
   auto values = std::make_shared<std::vector<float>>(stored.values());
   for (size_t i = 0; i < slices.size(); ++i) {
     // Slope and intercept may differ from slice to slice (PET), so each is scaled by itself.
+    const int64_t samples = slices[i].samples;
     StoredVolume slice;
     slice.source = slices[i].source;
     slice.type = slices[i].type;
     slice.bytes = slices[i].pixels;
     slice.size = {1, slices[i].rows, slices[i].columns};
-    slice.strides = {pixels, pixels, slices[i].columns, 1};
+    slice.strides = {1, pixels * samples, slices[i].columns * samples, samples};
     slice.slope = slices[i].slope;
     slice.intercept = slices[i].intercept;
-    convert_values(slice, values->data() + static_cast<int64_t>(i) * pixels);
+    for (int64_t sample = 0; sample < samples; ++sample) {
+      slice.first = sample;
+      const int64_t place = sample * static_cast<int64_t>(slices.size()) + static_cast<int64_t>(i);
+      convert_values(slice, values->data() + place * pixels);
+    }
     slices[i].pixels = {};
   }
   stored.bytes = {reinterpret_cast<const uint8_t*>(values->data()), values->size() * sizeof(float)};
