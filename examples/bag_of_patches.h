@@ -46,8 +46,9 @@ struct BagOfPatchesConfig {
 
   void validate(ConfigIssues& issues) const {
     if (img_size % patch_size == 0) return;
-    issues.add("patch_size", fmt::format("{} does not divide img_size {}; choose one that does",
-                                         patch_size, img_size));
+    issues.add(
+        "patch_size", {"img_size"},
+        fmt::format("{} does not divide img_size {}; choose one that does", patch_size, img_size));
   }
 };
 

@@ -8,12 +8,8 @@ namespace fovea {
 
 void throw_issues(std::string_view name, const ConfigIssues& issues) {
   std::string message;
-  for (const auto& [key, text] : issues.all()) message += "\n  " + key + ": " + text;
+  for (const auto& issue : issues.all()) message += "\n  " + issue.key + ": " + issue.message;
   if (!message.empty()) fail<ConfigError>("{}:{}", name, message);
-}
-
-void join_issues(ConfigIssues& issues, std::string_view section, const ConfigIssues& from) {
-  for (const auto& [key, text] : from.all()) issues.add(std::string(section) + "." + key, text);
 }
 
 }  // namespace fovea

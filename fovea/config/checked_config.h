@@ -11,9 +11,6 @@ namespace fovea {
 // name: whose config it is, such as "vit".
 void throw_issues(std::string_view name, const ConfigIssues& issues);
 
-// `from`, of the config that stands under the key `section`, joins the issues of the one around it.
-void join_issues(ConfigIssues& issues, std::string_view section, const ConfigIssues& from);
-
 template <class Config>
 void check_config(std::string_view name, const Config& config) {
   ConfigIssues issues;
@@ -27,7 +24,7 @@ void check_config(std::string_view name, const Config& config, std::string_view 
                   const Part& part) {
   ConfigIssues issues, of_part;
   part.validate(of_part);
-  join_issues(issues, section, of_part);
+  issues.join(section, of_part);
   config.validate(issues);
   throw_issues(name, issues);
 }

@@ -26,6 +26,8 @@
 #include <variant>
 #include <vector>
 
+#include "fovea/config/issues.h"
+
 namespace fovea {
 
 struct FieldOptions {
@@ -43,19 +45,6 @@ struct FieldOptions {
   // config, it takes the place of those that stand below. What both in one place mean is the
   // config's own affair.
   std::vector<std::string> instead_of = {};
-};
-
-// What `validate` of a config reports; keys are relative to the config that reports.
-class ConfigIssues {
- public:
-  // key: "num_heads"; message: found, expected, what to do.
-  void add(std::string key, std::string message) {
-    issues_.emplace_back(std::move(key), std::move(message));
-  }
-  const std::vector<std::pair<std::string, std::string>>& all() const { return issues_; }
-
- private:
-  std::vector<std::pair<std::string, std::string>> issues_;
 };
 
 namespace detail {

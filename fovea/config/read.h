@@ -1,20 +1,24 @@
 // From the tree of a recipe to a typed config, collecting every fault.
 #pragma once
 
-#include <map>
+#include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fovea/config/config.h"
+#include "fovea/config/faults.h"
 #include "fovea/config/node.h"
 
 namespace fovea::detail {
 
-struct ConfigFault {
-  ConfigOrigin origin;
-  std::string text;  // the whole line of the message
-};
+// A whole number in any spelling, "1e6" and "2.0" too.
+std::optional<int64_t> to_integer(std::string_view text);
+// Of a number that is out of range: the ends that the field names, where it is out of these.
+FieldOptions range_to_name(const ScalarBinding& number, const FieldOptions& options,
+                           const ConfigNode& node);
 
 class ConfigReader {
  public:
@@ -22,10 +26,8 @@ class ConfigReader {
   ConfigReader(std::string source, const SectionBinding& config);
 
   void read_root(const SectionBinding& config, const ConfigNode& root);
-  void add_fault(const ConfigOrigin& origin, const std::string& key, const std::string& message);
-  // Throws ConfigError if there was any fault: those of the file by line, then those of the command
-  // line.
-  void throw_faults();
+  // Throws ConfigError if there was any fault.
+  void throw_faults() { faults_.throw_all(); }
 
  private:
   void read(const ConfigBinding& binding, const FieldOptions& options, const ConfigNode& node,
@@ -47,8 +49,7 @@ class ConfigReader {
   bool select_alternative(const OneOfBinding& one_of, const ConfigNode& node,
                           const std::string& key);
 
-  // node: null where the section is not in the recipe. `own` is read beside the fields: the tag of
-  // a OneOf.
+  // node: null where the section is not in the recipe. owner: the OneOf that it is chosen in.
   void read_section(const SectionBinding& section, const ConfigNode* node, const std::string& key,
                     const OneOfBinding* owner = nullptr);
   std::set<std::string> displaced_fields(const std::vector<ConfigField>& fields,
@@ -59,21 +60,12 @@ class ConfigReader {
                            const std::string& key, const OneOfBinding* owner);
   std::string unknown_key_message(const std::string& name, const std::vector<std::string>& known,
                                   const std::string& key, const OneOfBinding* owner);
-  void validate(const SectionBinding& section, const std::string& key);
-  bool is_of_file(const ConfigOrigin& origin) const;
-  bool concerns_fault(const std::string& section_key, const std::string& issue_key,
-                      const std::string& message) const;
 
   void expected(const ConfigBinding& binding, const FieldOptions& options, const ConfigNode& node,
                 const std::string& key);
-  ConfigOrigin origin_of(const std::string& key) const;
 
-  ConfigOrigin source_;
+  ConfigFaults faults_;
   const SectionBinding& config_;
-  std::map<std::string, ConfigOrigin> origins_;  // by full key
-  std::vector<ConfigFault> faults_;
-  std::vector<std::string> faulty_keys_;  // full keys whose value could not be read
-  size_t num_faults_ = 0;
 };
 
 }  // namespace fovea::detail

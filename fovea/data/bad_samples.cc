@@ -40,7 +40,7 @@ const char* name_of(BadSamplePolicy policy) { return kPolicyNames[static_cast<si
 void BadSamplesConfig::validate(ConfigIssues& issues) const {
   if (!budget) return;
   if (policy == "error") {
-    issues.add("budget",
+    issues.add("budget", {"policy"},
                fmt::format("{} has no effect with policy: error, where the first bad sample ends "
                            "the run; choose policy: skip or substitute, or leave budget out",
                            *budget));

@@ -33,13 +33,13 @@ void check_mae_encoder(const VitConfig& encoder, ConfigIssues& issues) {
 void check_mae_decoder(const MaeConfig& config, ConfigIssues& issues) {
   const auto dim = config.decoder_embed_dim;
   if (config.decoder_num_heads > 0 && dim % config.decoder_num_heads != 0) {
-    issues.add("decoder_num_heads",
+    issues.add("decoder_num_heads", {"decoder_embed_dim", "linear_decoder"},
                fmt::format("decoder_num_heads {} does not divide decoder_embed_dim {}; use one "
                            "that does",
                            config.decoder_num_heads, dim));
   } else if (config.encoder.vit.attn_layer == "diff" && config.decoder_num_heads > 0 &&
              dim % (2 * config.decoder_num_heads) != 0) {
-    issues.add("decoder_num_heads",
+    issues.add("decoder_num_heads", {"decoder_embed_dim", "encoder.attn_layer", "linear_decoder"},
                fmt::format("decoder_num_heads {} with encoder.attn_layer diff, which halves each "
                            "head; use heads of which twice the number divides decoder_embed_dim {}",
                            config.decoder_num_heads, dim));
@@ -47,7 +47,7 @@ void check_mae_decoder(const MaeConfig& config, ConfigIssues& issues) {
   const bool is_sincos = config.decoder_pos_embed.starts_with("sincos");
   const bool is_adaptive = config.encoder.vit.is_adaptive();
   if (is_adaptive ? is_sincos : config.decoder_pos_embed == "size_and_center") {
-    issues.add("decoder_pos_embed",
+    issues.add("decoder_pos_embed", {"encoder.patching", "linear_decoder"},
                fmt::format("decoder_pos_embed {} with encoder.patching {}; use {}",
                            config.decoder_pos_embed, config.encoder.vit.patching,
                            is_adaptive ? "size_and_center or learn" : "sincos or learn"));
@@ -55,6 +55,7 @@ void check_mae_decoder(const MaeConfig& config, ConfigIssues& issues) {
   const auto multiple = static_cast<int64_t>(2 * config.encoder.vit.img_sides().size());
   if (is_sincos && dim % multiple != 0) {
     issues.add("decoder_pos_embed",
+               {"decoder_embed_dim", "encoder.img_size", "encoder.patch_size", "linear_decoder"},
                fmt::format("decoder_pos_embed {} with decoder_embed_dim {}; expected a width "
                            "divisible by {} (sine and cosine of each side), or learn",
                            config.decoder_pos_embed, dim, multiple));
@@ -70,10 +71,12 @@ void MaeConfig::validate(ConfigIssues& issues) const {
   if (patches == 0) return;
   const auto kept = num_kept(patches);
   if (kept < 1 || kept >= patches) {
-    issues.add("mask_ratio",
-               fmt::format("mask_ratio {} of {} patches leaves {} to see; expected at least one "
-                           "and not all",
-                           mask_ratio, patches, kept));
+    issues.add(
+        "mask_ratio",
+        {"encoder.img_size", "encoder.patch_size", "encoder.patching", "encoder.fixed_length"},
+        fmt::format("mask_ratio {} of {} patches leaves {} to see; expected at least one "
+                    "and not all",
+                    mask_ratio, patches, kept));
   }
 }
 

@@ -13,7 +13,7 @@ namespace fovea::models {
 
 void SapConfig::validate(ConfigIssues& issues) const {
   if (encoder.vit.is_adaptive()) return;
-  issues.add("encoder",
+  issues.add("encoder", {"encoder.patching"},
              fmt::format("encoder.patching is {}; expected adaptive: a model for patches "
                          "on a grid is unetr",
                          encoder.vit.patching));

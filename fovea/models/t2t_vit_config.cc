@@ -30,19 +30,14 @@ constexpr T2tPreset kT2tPresets[] = {
     {"t2t_vit_14_wide", "performer", 768, 4, 12, 3},
 };
 
-void add_issue(ConfigIssues& issues, std::string_view key, std::string message) {
-  issues.add(std::string(key), std::move(message));
-}
-
 // Whether the three lists can be read as three soft splits.
 bool check_splits(const T2tVitConfig& config, ConfigIssues& issues) {
   bool is_ok = true;
   const auto check = [&](std::string_view key, const std::vector<int64_t>& list) {
     if (list.size() == 3) return;
     is_ok = false;
-    add_issue(issues, key,
-              fmt::format("{} has {} numbers, [{}]; expected three, one for each soft split", key,
-                          list.size(), fmt::join(list, ", ")));
+    issues.add(key, fmt::format("{} has {} numbers, [{}]; expected three, one for each soft split",
+                                key, list.size(), fmt::join(list, ", ")));
   };
   check("split_kernels", config.split_kernels);
   check("split_strides", config.split_strides);
@@ -52,9 +47,8 @@ bool check_splits(const T2tVitConfig& config, ConfigIssues& issues) {
 
 void check_image(const T2tVitConfig& config, ConfigIssues& issues) {
   if (config.img_size.empty() || config.img_size.size() > 2) {
-    add_issue(issues, "img_size",
-              fmt::format("img_size has {} sides; expected one number, or [H, W]",
-                          config.img_size.size()));
+    issues.add("img_size", fmt::format("img_size has {} sides; expected one number, or [H, W]",
+                                       config.img_size.size()));
     return;
   }
   if (!check_splits(config, issues)) return;
@@ -67,10 +61,10 @@ void check_image(const T2tVitConfig& config, ConfigIssues& issues) {
       tokens = split.num_windows(tokens);
     }
     if (tokens < 1) {
-      add_issue(issues, "img_size",
-                fmt::format("img_size {} leaves no window of the soft splits; use larger images, "
-                            "or smaller split_kernels and split_strides",
-                            side));
+      issues.add("img_size",
+                 fmt::format("img_size {} leaves no window of the soft splits; use larger images, "
+                             "or smaller split_kernels and split_strides",
+                             side));
     }
   }
 }
@@ -83,14 +77,15 @@ std::vector<int64_t> T2tVitConfig::img_sides() const {
 
 void T2tVitConfig::validate(ConfigIssues& issues) const {
   if (num_heads > 0 && embed_dim % num_heads != 0) {
-    add_issue(issues, "num_heads",
-              fmt::format("num_heads {} does not divide embed_dim {}; use a divisor of it",
-                          num_heads, embed_dim));
+    issues.add("num_heads", {"embed_dim"},
+               fmt::format("num_heads {} does not divide embed_dim {}; use a divisor of it",
+                           num_heads, embed_dim));
   }
   if (static_cast<double>(embed_dim) * mlp_ratio < 1) {
-    add_issue(issues, "mlp_ratio",
-              fmt::format("mlp_ratio {} leaves no hidden feature of embed_dim {}; use a larger one",
-                          mlp_ratio, embed_dim));
+    issues.add(
+        "mlp_ratio", {"embed_dim"},
+        fmt::format("mlp_ratio {} leaves no hidden feature of embed_dim {}; use a larger one",
+                    mlp_ratio, embed_dim));
   }
   check_image(*this, issues);
 }

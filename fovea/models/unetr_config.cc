@@ -23,7 +23,8 @@ int64_t power_of(int64_t side, size_t d) { return d == 3 ? side * side * side : 
 
 void check_adaptive_map(const UnetrConfig& config, ConfigIssues& issues) {
   if (config.adaptive_map == "sequence" && !config.encoder.vit.is_adaptive()) {
-    issues.add("adaptive_map", "sequence is for encoder.patching: adaptive; leave it out");
+    issues.add("adaptive_map", {"encoder.patching"},
+               "sequence is for encoder.patching: adaptive; leave it out");
   }
   if (!config.is_sequence_map() || !config.sequence_sides().empty()) return;
   const auto d = config.encoder.vit.img_sides().size();
@@ -31,6 +32,7 @@ void check_adaptive_map(const UnetrConfig& config, ConfigIssues& issues) {
   const auto side = power_of(nearest, d) > length ? nearest - 1 : nearest;
   issues.add(
       "encoder.fixed_length",
+      {"adaptive_map", "encoder.patching", "encoder.img_size", "encoder.patch_size"},
       fmt::format("{} patches make no {}, on which adaptive_map: sequence lays them; take "
                   "{} or {}, or adaptive_map: image, which takes any number",
                   length, d == 3 ? "cube" : "square", power_of(side, d), power_of(side + 1, d)));
@@ -90,14 +92,14 @@ void UnetrConfig::validate(ConfigIssues& issues) const {
   const auto image = vit.img_sides(), patch = vit.patch_sides();
   for (size_t side = 0; side < std::min(image.size(), patch.size()); ++side) {
     if (patch[side] < 1 || image[side] % patch[side] == 0 || is_sequence_map()) continue;
-    issues.add("encoder.img_size",
+    issues.add("encoder.img_size", {"encoder.patch_size", "encoder.patching", "adaptive_map"},
                fmt::format("a side of {} is no multiple of the patch size {}; every pixel gets a "
                            "class, so take {} or {}",
                            image[side], patch[side], image[side] / patch[side] * patch[side],
                            (image[side] / patch[side] + 1) * patch[side]));
   }
   if (vit.crop_to_patches || vit.dynamic_img_pad) {
-    issues.add("encoder.crop_to_patches",
+    issues.add("encoder.crop_to_patches", {"encoder.dynamic_img_pad"},
                "pixels would be cut off or added, but every pixel gets a class; set "
                "crop_to_patches and dynamic_img_pad to false");
   }
@@ -107,7 +109,7 @@ void UnetrConfig::validate(ConfigIssues& issues) const {
                            vit.patch_drop_rate));
   }
   if (skip_connection && !linear_decoder && vit.depth < kStages) {
-    issues.add("encoder.depth",
+    issues.add("encoder.depth", {"skip_connection", "linear_decoder"},
                fmt::format("{} blocks have no quarters for three skip connections; take at least "
                            "4, or skip_connection: false",
                            vit.depth));

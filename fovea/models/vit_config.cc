@@ -10,12 +10,6 @@
 namespace fovea::models {
 namespace {
 
-// A key as string_view: gcc 12 sees an overrun (a false alarm, its bug 105329) where literals
-// become std::string in place.
-void report(ConfigIssues& issues, std::string_view key, std::string message) {
-  issues.add(std::string(key), std::move(message));
-}
-
 std::vector<int64_t> sides(const std::vector<int64_t>& given, size_t num_sides) {
   return given.size() == 1 ? std::vector<int64_t>(num_sides, given[0]) : given;
 }
@@ -36,10 +30,9 @@ void check_sides(const VitConfig& config, ConfigIssues& issues) {
   const auto dims = num_sides(config);
   const auto check_count = [&](const char* key, const std::vector<int64_t>& given) {
     if (given.size() == 1 || (given.size() == dims && dims <= 3)) return true;
-    report(issues, key,
-           fmt::format("{} has {} sides; expected one number, [H, W] or [D, H, W], the "
-                       "same number of sides in img_size and patch_size",
-                       key, given.size()));
+    issues.add(key, fmt::format("{} has {} sides; expected one number, [H, W] or [D, H, W], the "
+                                "same number of sides in img_size and patch_size",
+                                key, given.size()));
     return false;
   };
   const bool img_ok = check_count("img_size", config.img_size);
@@ -50,11 +43,12 @@ void check_sides(const VitConfig& config, ConfigIssues& issues) {
     if (patch[i] < 1 || image[i] < 1) return;  // reported by the ranges of the fields
     const bool is_fitted = config.crop_to_patches || config.dynamic_img_pad;
     if (image[i] < patch[i] || (image[i] % patch[i] != 0 && !is_fitted)) {
-      report(issues, "img_size",
-             fmt::format("img_size {} is not divisible by patch_size {}; use a multiple such as "
-                         "{}, or dynamic_img_pad or crop_to_patches",
-                         image[i], patch[i],
-                         std::max<int64_t>(1, (image[i] + patch[i] / 2) / patch[i]) * patch[i]));
+      issues.add(
+          "img_size", {"patch_size", "patching", "crop_to_patches", "dynamic_img_pad"},
+          fmt::format("img_size {} is not divisible by patch_size {}; use a multiple such as "
+                      "{}, or dynamic_img_pad or crop_to_patches",
+                      image[i], patch[i],
+                      std::max<int64_t>(1, (image[i] + patch[i] / 2) / patch[i]) * patch[i]));
       return;
     }
   }
@@ -62,24 +56,24 @@ void check_sides(const VitConfig& config, ConfigIssues& issues) {
 
 void check_pooling(const VitConfig& config, ConfigIssues& issues) {
   if (config.global_pool == "token" && !config.class_token) {
-    report(issues, "global_pool",
-           fmt::format("global_pool is {}, but class_token is false; use avg or "
-                       "map, or class_token: true",
-                       config.global_pool));
+    issues.add("global_pool", {"class_token"},
+               fmt::format("global_pool is {}, but class_token is false; use avg or "
+                           "map, or class_token: true",
+                           config.global_pool));
   }
   if (config.distilled &&
       (config.global_pool != "token" || config.representation_size > 0 || config.reg_tokens > 0)) {
-    report(issues, "distilled",
-           fmt::format("distilled reads the class and distillation tokens, found "
-                       "global_pool '{}', {} reg_tokens and representation_size "
-                       "{}; use token, 0 and 0",
-                       config.global_pool, config.reg_tokens, config.representation_size));
+    issues.add("distilled", {"global_pool", "representation_size", "reg_tokens"},
+               fmt::format("distilled reads the class and distillation tokens, found "
+                           "global_pool '{}', {} reg_tokens and representation_size "
+                           "{}; use token, 0 and 0",
+                           config.global_pool, config.reg_tokens, config.representation_size));
   }
   if (config.global_pool.empty() && config.representation_size > 0) {
-    report(issues, "representation_size",
-           fmt::format("representation_size is {}, but global_pool is '' (no pooling); use a "
-                       "pooling or representation_size: 0",
-                       config.representation_size));
+    issues.add("representation_size", {"global_pool"},
+               fmt::format("representation_size is {}, but global_pool is '' (no pooling); use a "
+                           "pooling or representation_size: 0",
+                           config.representation_size));
   }
 }
 
@@ -87,17 +81,17 @@ void check_position(const VitConfig& config, ConfigIssues& issues) {
   const bool is_sincos = config.pos_embed == "sincos" || config.pos_embed == "sincos_learn";
   const auto multiple = static_cast<int64_t>(2 * num_sides(config));
   if (is_sincos && config.embed_dim % multiple != 0) {
-    report(issues, "pos_embed",
-           fmt::format("pos_embed {} with embed_dim {}; expected an embed_dim divisible by {} "
-                       "(sine and cosine of each side), or pos_embed: learn",
-                       config.pos_embed, config.embed_dim, multiple));
+    issues.add("pos_embed", {"embed_dim", "img_size", "patch_size"},
+               fmt::format("pos_embed {} with embed_dim {}; expected an embed_dim divisible by {} "
+                           "(sine and cosine of each side), or pos_embed: learn",
+                           config.pos_embed, config.embed_dim, multiple));
   }
 }
 
 void check_factorized(const VitConfig& config, ConfigIssues& issues) {
   if (!config.has_factorized_pos() || (!config.is_adaptive() && num_sides(config) == 2)) return;
-  report(
-      issues, "pos_embed",
+  issues.add(
+      "pos_embed", {"patching", "img_size", "patch_size"},
       fmt::format("pos_embed factorized is of the rows and columns of an image's grid, found {}; "
                   "use {}",
                   config.is_adaptive() ? "patching: adaptive" : "volumes",
@@ -108,59 +102,61 @@ void check_packed(const VitConfig& config, ConfigIssues& issues) {
   if (!config.is_packed()) return;
   const auto patch = config.patch_sides();
   if (patch.size() != 2 || patch[0] != patch[1]) {
-    report(issues, "patch_size",
-           fmt::format("patch_size [{}] with patching: packed, which is of images and square "
-                       "patches; expected one number",
-                       fmt::join(patch, ", ")));
+    issues.add("patch_size", {"patching"},
+               fmt::format("patch_size [{}] with patching: packed, which is of images and square "
+                           "patches; expected one number",
+                           fmt::join(patch, ", ")));
   }
   if (config.global_pool.empty()) {
-    report(issues, "global_pool",
-           "global_pool is '' with patching: packed, whose images have different numbers of "
-           "tokens; use token, avg, avgmax, max or map");
+    issues.add("global_pool", {"patching"},
+               "global_pool is '' with patching: packed, whose images have different numbers of "
+               "tokens; use token, avg, avgmax, max or map");
   }
   if (config.has_variables()) {
-    report(issues, "variables",
-           "found names with patching: packed, which has one patch embedding for all channels; "
-           "leave them out, or use patching: grid");
+    issues.add("variables", {"patching"},
+               "found names with patching: packed, which has one patch embedding for all channels; "
+               "leave them out, or use patching: grid");
   }
   if (config.dynamic_img_pad || config.crop_to_patches) {
-    report(issues, config.dynamic_img_pad ? "dynamic_img_pad" : "crop_to_patches",
-           "found true with patching: packed, whose images are whole patches already "
-           "(resize_to_patches); leave it out");
+    issues.add(config.dynamic_img_pad ? "dynamic_img_pad" : "crop_to_patches", {"patching"},
+               "found true with patching: packed, whose images are whole patches already "
+               "(resize_to_patches); leave it out");
   }
   if (config.drop_path_skip) {
-    report(issues, "drop_path_skip",
-           "found true with patching: packed, where samples are no rows that could be left out; "
-           "expected false");
+    issues.add(
+        "drop_path_skip", {"patching"},
+        "found true with patching: packed, where samples are no rows that could be left out; "
+        "expected false");
   }
 }
 
 void check_adaptive(const VitConfig& config, ConfigIssues& issues) {
   if (!config.is_adaptive()) {
     if (config.pos_embed == "size_and_center") {
-      report(issues, "pos_embed",
-             "pos_embed size_and_center is for adaptive patches; use learn or sincos, or patching: "
-             "adaptive");
+      issues.add(
+          "pos_embed", {"patching"},
+          "pos_embed size_and_center is for adaptive patches; use learn or sincos, or patching: "
+          "adaptive");
     }
     return;
   }
   if (config.pos_embed == "sincos" || config.pos_embed == "sincos_learn") {
-    report(issues, "pos_embed",
-           fmt::format("pos_embed {} needs a grid, which adaptive patches have not; use "
-                       "size_and_center or learn",
-                       config.pos_embed));
+    issues.add("pos_embed", {"patching"},
+               fmt::format("pos_embed {} needs a grid, which adaptive patches have not; use "
+                           "size_and_center or learn",
+                           config.pos_embed));
   }
   const auto patch = config.patch_sides();
   if (std::any_of(patch.begin(), patch.end(), [&](int64_t side) { return side != patch[0]; })) {
-    report(issues, "patch_size",
-           fmt::format("patch_size [{}] with patching: adaptive; expected one number",
-                       fmt::join(patch, ", ")));
+    issues.add("patch_size", {"patching"},
+               fmt::format("patch_size [{}] with patching: adaptive; expected one number",
+                           fmt::join(patch, ", ")));
   }
   if (config.patch_drop_rate > 0 || config.dynamic_img_size) {
-    report(issues, "patching",
-           fmt::format("patching: adaptive with patch_drop_rate {} and dynamic_img_size {}; "
-                       "expected 0 and false",
-                       config.patch_drop_rate, config.dynamic_img_size));
+    issues.add("patching", {"patch_drop_rate", "dynamic_img_size"},
+               fmt::format("patching: adaptive with patch_drop_rate {} and dynamic_img_size {}; "
+                           "expected 0 and false",
+                           config.patch_drop_rate, config.dynamic_img_size));
   }
 }
 
@@ -168,57 +164,59 @@ void check_variables(const VitConfig& config, ConfigIssues& issues) {
   const auto& names = config.variables;
   if (names.empty()) {
     if (config.single_channel || config.share_patch_embed) {
-      report(issues, config.single_channel ? "single_channel" : "share_patch_embed",
-             "true without variables; name the channels: variables: [red, green, blue]");
+      issues.add(config.single_channel ? "single_channel" : "share_patch_embed", {"variables"},
+                 "true without variables; name the channels: variables: [red, green, blue]");
     }
     return;
   }
   for (auto name = names.begin(); name != names.end(); ++name) {
     if (!name->empty() && std::find(names.begin(), name, *name) == name) continue;
-    report(issues, "variables",
-           fmt::format("'{}' {}; expected names that differ", *name,
-                       name->empty() ? "is no name" : "stands there twice"));
+    issues.add("variables", fmt::format("'{}' {}; expected names that differ", *name,
+                                        name->empty() ? "is no name" : "stands there twice"));
   }
   const auto expected = config.single_channel ? 1 : static_cast<int64_t>(names.size());
   if (config.in_chans != expected) {
-    report(issues, "in_chans",
-           fmt::format("in_chans {} with {} variables{}; set in_chans: {}", config.in_chans,
-                       names.size(), config.single_channel ? " and single_channel" : "", expected));
+    issues.add(
+        "in_chans", {"variables", "single_channel"},
+        fmt::format("in_chans {} with {} variables{}; set in_chans: {}", config.in_chans,
+                    names.size(), config.single_channel ? " and single_channel" : "", expected));
   }
   if (config.embed_dim % 2 != 0) {
-    report(issues, "embed_dim",
-           fmt::format("embed_dim {} with variables, whose embeddings start as sine and cosine; "
-                       "expected an even width",
-                       config.embed_dim));
+    issues.add(
+        "embed_dim", {"variables"},
+        fmt::format("embed_dim {} with variables, whose embeddings start as sine and cosine; "
+                    "expected an even width",
+                    config.embed_dim));
   }
 }
 
 void check_widths(const VitConfig& config, ConfigIssues& issues) {
   if (config.num_heads > 0 && config.embed_dim > 0 && config.embed_dim % config.num_heads != 0) {
-    report(issues, "num_heads",
-           fmt::format("num_heads {} does not divide embed_dim {}; use one of {}", config.num_heads,
-                       config.embed_dim, divisors_of(config.embed_dim)));
+    issues.add("num_heads", {"embed_dim"},
+               fmt::format("num_heads {} does not divide embed_dim {}; use one of {}",
+                           config.num_heads, config.embed_dim, divisors_of(config.embed_dim)));
   }
   const auto hidden = static_cast<int64_t>(config.embed_dim * config.mlp_ratio);
   if (hidden < 1 || (config.mlp_layer == "swiglu_packed" && hidden % 2 != 0)) {
-    report(issues, "mlp_ratio",
-           fmt::format("mlp_ratio {} gives {} hidden features; expected at least 1, and an even "
-                       "number for swiglu_packed",
-                       config.mlp_ratio, hidden));
+    issues.add(
+        "mlp_ratio", {"embed_dim", "mlp_layer"},
+        fmt::format("mlp_ratio {} gives {} hidden features; expected at least 1, and an even "
+                    "number for swiglu_packed",
+                    config.mlp_ratio, hidden));
   }
   if (config.weight_init == "jax_nlhb" && config.num_classes == 0) {
-    report(issues, "weight_init",
-           fmt::format("weight_init {} sets the head's bias to "
-                       "-log(num_classes), but num_classes is 0; use jax",
-                       config.weight_init));
+    issues.add("weight_init", {"num_classes"},
+               fmt::format("weight_init {} sets the head's bias to "
+                           "-log(num_classes), but num_classes is 0; use jax",
+                           config.weight_init));
   }
 }
 
 // What a form of block leaves out in timm, too, but there without a word.
 void check_block(const VitConfig& config, ConfigIssues& issues) {
   const auto refuse = [&](const char* key, const std::string& found, const char* why) {
-    report(issues, key,
-           fmt::format("{} {} with block_layer {}, {}", key, found, config.block_layer, why));
+    issues.add(key, {"block_layer"},
+               fmt::format("{} {} with block_layer {}, {}", key, found, config.block_layer, why));
   };
   const bool is_scaling = config.block_layer == "parallel_scaling";
   const char* inner = "whose outputs have no norm in front; expected false";
@@ -233,14 +231,15 @@ void check_block(const VitConfig& config, ConfigIssues& issues) {
   }
   if (config.attn_layer == "diff" && config.num_heads > 0 &&
       config.embed_dim % (2 * config.num_heads) != 0) {
-    report(issues, "attn_layer",
-           fmt::format("attn_layer diff with embed_dim {} and num_heads {}: each head is halved; "
-                       "expected an embed_dim divisible by {}, or other num_heads",
-                       config.embed_dim, config.num_heads, 2 * config.num_heads));
+    issues.add(
+        "attn_layer", {"embed_dim", "num_heads"},
+        fmt::format("attn_layer diff with embed_dim {} and num_heads {}: each head is halved; "
+                    "expected an embed_dim divisible by {}, or other num_heads",
+                    config.embed_dim, config.num_heads, 2 * config.num_heads));
   }
   if (config.embed_norm && (config.is_adaptive() || config.has_variables())) {
-    report(
-        issues, "embed_norm",
+    issues.add(
+        "embed_norm", {"patching", "variables"},
         fmt::format("embed_norm true with {}; expected false{}",
                     config.is_adaptive() ? "patching: adaptive" : "variables",
                     config.is_adaptive() ? ", and patch_norm for norms around the embedding" : ""));

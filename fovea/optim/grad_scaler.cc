@@ -10,7 +10,7 @@ namespace fovea::optim {
 
 void GradScalerConfig::validate(ConfigIssues& issues) const {
   if (init_scale >= min_scale) return;
-  issues.add("init_scale",
+  issues.add("init_scale", {"min_scale"},
              fmt::format("found {}, below min_scale {}, at which the run ends; expected more",
                          init_scale, min_scale));
 }

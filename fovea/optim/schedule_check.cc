@@ -16,7 +16,7 @@ void check_run_steps(const ScheduleConfig& config, int64_t run_steps, ConfigIssu
     if constexpr (requires { chosen.total_steps; }) {
       const bool is_named = chosen.total_steps.has_value();
       if (decay_steps(chosen, run_steps) < 1 && (is_named || warmup.warmup_steps == run_steps)) {
-        issues.add("total_steps",
+        issues.add("total_steps", {"warmup_steps", "total_includes_warmup"},
                    fmt::format("found {} with a warm-up of {} in it (total_includes_warmup); "
                                "expected more steps than the warm-up has",
                                chosen.total_steps.value_or(run_steps), warmup.warmup_steps));

@@ -73,7 +73,7 @@ struct LrAt {
 
 void Warmup::validate(ConfigIssues& issues) const {
   if (!total_includes_warmup || warmup_prefix) return;
-  issues.add("warmup_prefix",
+  issues.add("warmup_prefix", {"total_includes_warmup"},
              "found false beside total_includes_warmup: true, where the length counts the warm-up "
              "in any case; set it to true, or leave total_includes_warmup out");
 }
@@ -91,8 +91,8 @@ Schedule::Schedule(const ScheduleConfig& config, double base_lr, int64_t run_ste
   ConfigIssues issues;
   check_run_steps(config_, run_steps, issues);
   if (issues.all().empty()) return;
-  const auto& [key, fault] = issues.all().front();
-  fail<ConfigError>("schedule.{}: {}", key, fault);
+  const auto& issue = issues.all().front();
+  fail<ConfigError>("schedule.{}: {}", issue.key, issue.message);
 }
 
 double Schedule::lr(int64_t step) const {

@@ -71,7 +71,7 @@ class Sgd final : public ElementwiseOptimizer {
 
 void SgdConfig::validate(ConfigIssues& issues) const {
   if (nesterov && (momentum <= 0 || dampening != 0)) {
-    issues.add("nesterov",
+    issues.add("nesterov", {"momentum", "dampening"},
                fmt::format("true with momentum={} and dampening={}; expected momentum > 0 and "
                            "dampening=0",
                            momentum, dampening));

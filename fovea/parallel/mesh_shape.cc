@@ -12,18 +12,18 @@ namespace fovea::parallel {
 void ParallelConfig::validate(ConfigIssues& issues) const {
   if (sequence_parallel && tp == 1) {
     issues.add(
-        "sequence_parallel",
+        "sequence_parallel", {"tp"},
         "found true with tp: 1, but tokens are shared out among the processes of tp; set tp, "
         "or use cp, which shares them out by itself");
   }
   if (cpu_offload && dp_shard == 1) {
     issues.add(
-        "cpu_offload",
+        "cpu_offload", {"dp_shard"},
         "found true with dp_shard: 1, but it is shares of dp_shard that lie in the memory of "
         "the host; set dp_shard, or leave it out");
   }
   if (shard_outer != "none" && dp_replicate == 1) {
-    issues.add("shard_outer",
+    issues.add("shard_outer", {"dp_replicate"},
                fmt::format("found {} with dp_replicate: 1, but it is among the copies of "
                            "dp_replicate that it shares out; set dp_replicate, or leave it out",
                            shard_outer));

@@ -29,7 +29,7 @@ void check_partitioning(const Partitioning& partitioning, const ParallelConfig& 
                                     [](const auto& rule) { return rule.split != Split::kWhole; });
   if (config.tp > 1 && !is_split) {
     issues.add(
-        "parallel.tp",
+        "parallel.tp", {"model"},
         fmt::format("found {}, but the model has no layer that can be shared out; expected 1, "
                     "or a partitioning_of of the model that names such layers",
                     config.tp));
@@ -46,12 +46,13 @@ void check_partitioning(const Partitioning& partitioning, const ParallelConfig& 
     if (rule.groups % (config.tp * config.cp) != 0 && !is_ring) misfit_of_heads = &rule;
   }
   if (config.tp > 1 && misfit != nullptr) {
-    issues.add("parallel.tp", fmt::format("found {}, but {} is {} ({}); expected one of {}",
-                                          config.tp, misfit->groups_name, misfit->groups,
-                                          misfit->pattern, fmt::join(divisors(common), ", ")));
+    issues.add("parallel.tp", {"model"},
+               fmt::format("found {}, but {} is {} ({}); expected one of {}", config.tp,
+                           misfit->groups_name, misfit->groups, misfit->pattern,
+                           fmt::join(divisors(common), ", ")));
   } else if (config.cp > 1 && misfit_of_heads != nullptr) {
     issues.add(
-        "parallel.cp",
+        "parallel.cp", {"parallel.tp", "parallel.cp_method", "model"},
         fmt::format("found {} with tp: {}, but {} is {} ({}), and each process attends with "
                     "heads of its own; expected cp x tp to be one of {}, or cp_method: ring",
                     config.cp, config.tp, misfit_of_heads->groups_name, misfit_of_heads->groups,
@@ -59,7 +60,7 @@ void check_partitioning(const Partitioning& partitioning, const ParallelConfig& 
   }
   if (partitioning.regions.empty() && (config.cp > 1 || config.sequence_parallel)) {
     issues.add(
-        config.cp > 1 ? "parallel.cp" : "parallel.sequence_parallel",
+        config.cp > 1 ? "parallel.cp" : "parallel.sequence_parallel", {"model"},
         fmt::format("found {}, but the model has no sequences whose tokens can be shared out "
                     "(patching: packed has one of each image); expected {}",
                     config.cp > 1 ? std::to_string(config.cp) : "true",
@@ -67,7 +68,7 @@ void check_partitioning(const Partitioning& partitioning, const ParallelConfig& 
   }
   for (const auto& region : partitioning.regions) {
     if (!is_ring || config.cp == 1 || region.attn_drop_rate == 0) continue;
-    issues.add("parallel.cp_method",
+    issues.add("parallel.cp_method", {"parallel.cp", "model"},
                fmt::format("found ring with an attn_drop_rate of {} ({}), but no process has all "
                            "probabilities; expected attn_drop_rate: 0, or cp_method: all_to_all",
                            region.attn_drop_rate, region.units.front()));

@@ -65,8 +65,9 @@ struct ModelConfig {
   }
   void validate(ConfigIssues& issues) const {
     if (embed_dim % num_heads != 0) {
-      issues.add("num_heads", "num_heads=" + std::to_string(num_heads) +
-                                  " does not divide embed_dim=" + std::to_string(embed_dim));
+      issues.add("num_heads", {"embed_dim"},
+                 "num_heads=" + std::to_string(num_heads) +
+                     " does not divide embed_dim=" + std::to_string(embed_dim));
     }
   }
   bool apply_preset(const std::string& name) {

@@ -268,11 +268,11 @@ TEST(PackedVitModelTest, TokensAreNotSharedOut) {
   EXPECT_TRUE(issues_with(config).empty());
   config.sequence_parallel = true;
   ASSERT_EQ(issues_with(config).size(), 1U);
-  EXPECT_EQ(issues_with(config)[0].first, "parallel.sequence_parallel");
+  EXPECT_EQ(issues_with(config)[0].key, "parallel.sequence_parallel");
   config = {};
   config.cp = 2;
   ASSERT_EQ(issues_with(config).size(), 1U);
-  EXPECT_EQ(issues_with(config)[0].first, "parallel.cp");
+  EXPECT_EQ(issues_with(config)[0].key, "parallel.cp");
 }
 
 }  // namespace

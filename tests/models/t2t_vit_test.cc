@@ -149,7 +149,7 @@ TEST(T2tVitConfigTest, ReportsWhatDoesNotFit) {
   const auto expect_key = [&](const char* key, const auto& change) {
     const auto issues = issues_of(change);
     ASSERT_EQ(issues.size(), 1u) << key;
-    EXPECT_EQ(issues[0].first, key);
+    EXPECT_EQ(issues[0].key, key);
     auto config = tiny_t2t();
     change(config);
     EXPECT_THROW(T2tVit(config, at::kMeta), ConfigError);

@@ -68,7 +68,7 @@ TEST(AdamWConfigTest, RefusesBetasThatAreNotTwoSharesBelowOne) {
     ConfigIssues issues;
     config.validate(issues);
     ASSERT_EQ(issues.all().size(), 1u);
-    EXPECT_EQ(issues.all()[0].first, "betas");
+    EXPECT_EQ(issues.all()[0].key, "betas");
   }
 }
 

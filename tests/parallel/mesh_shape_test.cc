@@ -46,7 +46,7 @@ TEST(MeshShapeTest, TokensAreSharedOutAmongTheRanksOfTp) {
   ConfigIssues issues;
   ParallelConfig{.sequence_parallel = true}.validate(issues);
   ASSERT_EQ(issues.all().size(), 1u);
-  EXPECT_EQ(issues.all()[0].first, "sequence_parallel");
+  EXPECT_EQ(issues.all()[0].key, "sequence_parallel");
   ConfigIssues none;
   ParallelConfig{}.validate(none);
   ParallelConfig{.tp = 2, .sequence_parallel = true}.validate(none);

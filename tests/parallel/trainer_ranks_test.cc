@@ -216,7 +216,7 @@ TEST(TrainConfigTest, RefusesAMeshThatDoesNotFitTheModel) {
   ConfigIssues issues;
   config.validate(issues);
   std::string text;
-  for (const auto& [key, what] : issues.all()) text += key + ": " + what + "\n";
+  for (const auto& issue : issues.all()) text += issue.key + ": " + issue.message + "\n";
   EXPECT_THAT(text, HasSubstr("parallel.tp: found 4, but num_heads is 2"));
 }
 

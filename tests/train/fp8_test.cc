@@ -87,8 +87,8 @@ TEST(Fp8Test, SaysWhatElseItNeeds) {
     ConfigIssues issues;
     config.device.validate(issues);
     ASSERT_EQ(issues.all().size(), 1u);
-    EXPECT_EQ(issues.all().front().first, "fp8");
-    EXPECT_THAT(issues.all().front().second, HasSubstr("set device.dtype=bfloat16"));
+    EXPECT_EQ(issues.all().front().key, "fp8");
+    EXPECT_THAT(issues.all().front().message, HasSubstr("set device.dtype=bfloat16"));
   }
   ConfigIssues none;
   fp8_config(folder, "delayed", "run").device.validate(none);

@@ -54,7 +54,7 @@ std::string faults_of(const parallel::Partitioning& partitioning,
   ConfigIssues issues;
   parallel::check_partitioning(partitioning, config, issues);
   std::string text;
-  for (const auto& [key, what] : issues.all()) text += key + ": " + what + "\n";
+  for (const auto& issue : issues.all()) text += issue.key + ": " + issue.message + "\n";
   return text;
 }
 

@@ -70,8 +70,8 @@ train::BenchOptions bench_options(const BenchArguments& arguments) {
   device.threads = arguments.threads;
   ConfigIssues issues;  // of --dtype, which the recipe does not know
   device.validate(issues);
-  for (const auto& [key, fault] : issues.all()) {
-    fail<ConfigError>("device.{}: {} (bench takes --dtype)", key, fault);
+  for (const auto& issue : issues.all()) {
+    fail<ConfigError>("device.{}: {} (bench takes --dtype)", issue.key, issue.message);
   }
   return options;
 }

@@ -26,7 +26,7 @@ void AdaptivePatchingConfig::validate(ConfigIssues& issues) const {
                                           fmt::join(value_range, ", ")));
   }
   if (min_leaf > patch_size) {
-    issues.add("min_leaf",
+    issues.add("min_leaf", {"patch_size"},
                fmt::format("{} is above patch_size={}; with leaves this large nothing is seen more "
                            "finely than by plain patches; give at most {}",
                            min_leaf, patch_size, patch_size));

@@ -36,10 +36,12 @@ std::string mask_of(const std::string& root, const std::string& image) {
 }  // namespace
 
 void BasicCtConfig::validate(ConfigIssues& issues) const {
-  if (start >= end) issues.add("end", fmt::format("{}; expected more than start ({})", end, start));
+  if (start >= end)
+    issues.add("end", {"start"}, fmt::format("{}; expected more than start ({})", end, start));
   if (!class_names.empty() && num_classes != static_cast<int64_t>(class_names.size())) {
-    issues.add("class_names", fmt::format("{} names for {} classes; give as many",
-                                          class_names.size(), num_classes));
+    issues.add(
+        "class_names", {"num_classes"},
+        fmt::format("{} names for {} classes; give as many", class_names.size(), num_classes));
   }
 }
 

@@ -133,7 +133,7 @@ class ListReader {
 void FileListConfig::validate(ConfigIssues& issues) const {
   if (num_classes && !class_names.empty() &&
       *num_classes != static_cast<int64_t>(class_names.size())) {
-    issues.add("num_classes",
+    issues.add("num_classes", {"class_names"},
                fmt::format("{}, but class_names has {} entries; make them equal or leave one out",
                            *num_classes, class_names.size()));
   }

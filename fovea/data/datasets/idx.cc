@@ -138,13 +138,15 @@ std::string find_idx_file(const std::string& folder, const std::string& stem,
 
 void IdxConfig::validate(ConfigIssues& issues) const {
   if (path.empty() == images.empty()) {
-    issues.add("path", path.empty() ? "missing; give path (a folder), or images and labels (files)"
-                                    : "given together with images; give one of the two");
+    issues.add("path", {"images"},
+               path.empty() ? "missing; give path (a folder), or images and labels (files)"
+                            : "given together with images; give one of the two");
   }
-  if (images.empty() && !labels.empty()) issues.add("labels", "given without images; give both");
+  if (images.empty() && !labels.empty())
+    issues.add("labels", {"images"}, "given without images; give both");
   if (num_classes && !class_names.empty() &&
       *num_classes != static_cast<int64_t>(class_names.size())) {
-    issues.add("num_classes",
+    issues.add("num_classes", {"class_names"},
                fmt::format("{}, but class_names has {} entries; make them equal or leave one out",
                            *num_classes, class_names.size()));
   }

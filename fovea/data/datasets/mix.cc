@@ -70,7 +70,8 @@ const std::vector<AnyTransformConfig>& transforms_of(const DataSectionConfig& se
 
 void MixSetConfig::validate(ConfigIssues& issues) const {
   if (start >= end) {
-    issues.add("end", fmt::format("{} with start={}; expected a share above start", end, start));
+    issues.add("end", {"start"},
+               fmt::format("{} with start={}; expected a share above start", end, start));
   }
   for (auto name = variables.begin(); name != variables.end(); ++name) {
     if (!name->empty() && std::find(variables.begin(), name, *name) == name) continue;
@@ -79,7 +80,8 @@ void MixSetConfig::validate(ConfigIssues& issues) const {
                            name->empty() ? "is no name" : "stands there twice"));
   }
   if (single_channel && variables.empty()) {
-    issues.add("variables", "single_channel needs them: they say which channels there are");
+    issues.add("variables", {"single_channel"},
+               "single_channel needs them: they say which channels there are");
   }
 }
 
@@ -94,7 +96,8 @@ void MixConfig::validate(ConfigIssues& issues) const {
   }
   for (const auto& [name, batches] : batches_per_rank_epoch) {
     if (!names.contains(name)) {
-      issues.add("batches_per_rank_epoch", fmt::format("\"{}\" is no set of this mix", name));
+      issues.add("batches_per_rank_epoch", {"sets"},
+                 fmt::format("\"{}\" is no set of this mix", name));
     } else if (batches < 1) {
       issues.add("batches_per_rank_epoch",
                  fmt::format("{} for \"{}\"; expected a number above 0", batches, name));

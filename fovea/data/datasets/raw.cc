@@ -105,16 +105,17 @@ class RawFiles {
 void RawConfig::validate(ConfigIssues& issues) const {
   VolumeFilesConfig::validate(issues);
   const auto fault = axes_fault(axes, shape.size());
-  if (!fault.empty()) issues.add("axes", fault);
+  if (!fault.empty()) issues.add("axes", {"shape"}, fault);
   if (!shape.empty() && checked_voxels(shape, kMaxFileValues) < 0) {
     issues.add("shape", fmt::format("{}; expected sizes of at least 1 with a product of at most {}",
                                     fmt::join(shape, " x "), kMaxFileValues));
   }
   if (!keep.empty() && keep.size() != shape.size())
-    issues.add("keep", fmt::format("{} sizes for {} dimensions", keep.size(), shape.size()));
+    issues.add("keep", {"shape"},
+               fmt::format("{} sizes for {} dimensions", keep.size(), shape.size()));
   for (size_t i = 0; i < keep.size() && i < shape.size(); ++i) {
     if (keep[i] < 1 || keep[i] > shape[i])
-      issues.add("keep", fmt::format("{}; expected 1 to {}", keep[i], shape[i]));
+      issues.add("keep", {"shape"}, fmt::format("{}; expected 1 to {}", keep[i], shape[i]));
   }
   if (spacing.size() != 3) issues.add("spacing", "expected three values, along D, H and W");
   for (const double value : spacing) {

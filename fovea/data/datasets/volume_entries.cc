@@ -133,7 +133,8 @@ std::vector<std::string> split_modalities(const std::string& paths) {
 
 void VolumeFilesConfig::validate(ConfigIssues& issues) const {
   if (!list.empty() && (!images.empty() || !masks.empty()))
-    issues.add("list", "given together with images or masks; give one of the two");
+    issues.add("list", {"images", "masks"},
+               "given together with images or masks; give one of the two");
   const auto count_stars = [](const std::string& text) {
     return std::count(text.begin(), text.end(), '*');
   };
@@ -143,13 +144,14 @@ void VolumeFilesConfig::validate(ConfigIssues& issues) const {
                                        images.front()));
   }
   if (!masks.empty() && !images.empty() && count_stars(masks) != count_stars(images.front()))
-    issues.add("masks",
+    issues.add("masks", {"images"},
                fmt::format("\"{}\" and \"{}\" differ in their number of *", masks, images.front()));
   if (!masks.empty() && !num_classes && class_names.empty())
-    issues.add("num_classes", "missing; masks need num_classes or class_names");
+    issues.add("num_classes", {"masks", "class_names"},
+               "missing; masks need num_classes or class_names");
   if (num_classes && !class_names.empty() &&
       *num_classes != static_cast<int64_t>(class_names.size())) {
-    issues.add("num_classes",
+    issues.add("num_classes", {"class_names"},
                fmt::format("{}, but class_names has {} entries; make them equal or leave one out",
                            *num_classes, class_names.size()));
   }

@@ -297,7 +297,7 @@ void WdsConfig::validate(ConfigIssues& issues) const {
   if (label.empty()) issues.add("label", "empty; give an ending, auto or none");
   if (num_classes && !class_names.empty() &&
       *num_classes != static_cast<int64_t>(class_names.size())) {
-    issues.add("num_classes",
+    issues.add("num_classes", {"class_names"},
                fmt::format("{}, but class_names has {} entries; make them equal or leave one out",
                            *num_classes, class_names.size()));
   }

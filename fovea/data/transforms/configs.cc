@@ -81,7 +81,7 @@ void RandomCropConfig::validate(ConfigIssues& issues) const {
 
 void ResizeToPatchesConfig::validate(ConfigIssues& issues) const {
   if (!min_patches || *min_patches <= max_patches) return;
-  issues.add("min_patches",
+  issues.add("min_patches", {"max_patches"},
              fmt::format("{}; expected at most max_patches={}", *min_patches, max_patches));
 }
 

@@ -35,7 +35,7 @@ int64_t steps_of_a_line(const LogConfig& config, int64_t num_steps) {
 
 void DeviceConfig::validate(ConfigIssues& issues) const {
   if (fp8 == "off" || dtype == "bfloat16") return;
-  issues.add("fp8",
+  issues.add("fp8", {"dtype"},
              fmt::format("found {}, but dtype is {}: products of 8-bit floats give bfloat16, "
                          "and what is around them works in it; set device.dtype=bfloat16, "
                          "or fp8=off",
@@ -45,11 +45,11 @@ void DeviceConfig::validate(ConfigIssues& issues) const {
 void InitConfig::validate(ConfigIssues& issues) const {
   if (optimizer.empty()) return;
   if (weights.empty() && is_file_of_others(optimizer)) {
-    issues.add("optimizer",
+    issues.add("optimizer", {"weights"},
                "found a file, but init.weights names none, so that its moments would belong to "
                "other weights; set init.weights to the same file");
   } else if (part != "all" || skip_head) {
-    issues.add("optimizer",
+    issues.add("optimizer", {"part", "skip_head"},
                fmt::format("found a file together with {}, which leaves parameters as initialised: "
                            "a run goes on with all of its own; leave one of them out",
                            skip_head ? "skip_head" : "part: " + part));
@@ -58,12 +58,13 @@ void InitConfig::validate(ConfigIssues& issues) const {
 
 void TrainerConfig::validate(ConfigIssues& issues) const {
   if (!max_epochs && !max_steps) {
-    issues.add("max_epochs", "found neither max_epochs nor max_steps; expected one of them");
+    issues.add("max_epochs", {"max_steps"},
+               "found neither max_epochs nor max_steps; expected one of them");
   }
   const bool is_frozen = std::find(freeze.begin(), freeze.end(), "backbone") != freeze.end();
   if (cache_features != "none" && !is_frozen) {
     issues.add(
-        "cache_features",
+        "cache_features", {"freeze"},
         fmt::format("found {}, but the backbone is trained, so that its features change with "
                     "every step; set freeze: [backbone], or cache_features: none",
                     cache_features));
@@ -78,7 +79,7 @@ void check_schedule(const TrainConfig& config, ConfigIssues& issues) {
   if (!config.trainer.max_steps || !config.phases.empty()) return;
   ConfigIssues of_schedule;
   optim::check_run_steps(config.schedule, *config.trainer.max_steps, of_schedule);
-  for (const auto& [key, fault] : of_schedule.all()) issues.add("schedule." + key, fault);
+  issues.join("schedule", of_schedule, {"trainer.max_steps"});
 }
 
 }  // namespace
@@ -88,7 +89,7 @@ void TrainConfig::validate(ConfigIssues& issues) const {
   check_schedule(*this, issues);
   if (parallel.param_dtype == "bfloat16" && device.dtype != "bfloat16") {
     issues.add(
-        "parallel.param_dtype",
+        "parallel.param_dtype", {"device.dtype"},
         fmt::format("found bfloat16, but device.dtype is {}, so that products would be of two "
                     "dtypes; set device.dtype=bfloat16, or param_dtype=float32",
                     device.dtype));
@@ -99,7 +100,7 @@ void TrainConfig::validate(ConfigIssues& issues) const {
   const auto& kind = trainer.cache_features;
   if (kind == "none") return;
   if (data.mixup.is_on()) {
-    issues.add("trainer.cache_features",
+    issues.add("trainer.cache_features", {"data.mixup"},
                fmt::format("found {}, but data.mixup mixes other images in every epoch; turn mixup "
                            "off, or set cache_features: none",
                            kind));
@@ -108,6 +109,8 @@ void TrainConfig::validate(ConfigIssues& issues) const {
   const auto random = data::random_parts(data);
   if (kind == "first_epoch" || random.empty()) return;
   issues.add("trainer.cache_features",
+             {"data.train.transforms", "data.train.sets", "data.train.format",
+              "data.adaptive_patching", "data.mixup"},
              fmt::format("found exact, but data.train gives another sample in every epoch, through "
                          "{}; leave that out, set first_epoch to keep what is drawn for the first "
                          "epoch, or none to run the backbone in every step",

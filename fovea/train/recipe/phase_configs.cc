@@ -31,7 +31,7 @@ void validate_name(const TrainConfig& config, size_t index, ConfigIssues& issues
   }
   for (size_t before = 0; before < index; ++before) {
     if (config.phases[before].name != name) continue;
-    issues.add(key,
+    issues.add(key, {fmt::format("phases.{}.name", before)},
                fmt::format("found '{}' a second time; give each phase a name of its own", name));
     return;
   }
@@ -47,11 +47,11 @@ void validate_start(const TrainConfig& config, size_t index, ConfigIssues& issue
     }
   } else if (phase.start_from == "none") {
     if (names_file || !config.init.weights.empty()) return;
-    issues.add(key,
+    issues.add(key, {"init.weights"},
                "found none, but init.weights names no file to start from; set init: {weights: ...} "
                "in the phase, or start_from: latest");
   } else if (names_file) {
-    issues.add(fmt::format("phases.{}.set.init.weights", index),
+    issues.add(fmt::format("phases.{}.set.init.weights", index), {key},
                fmt::format("found a file, but start_from is {}; set start_from: none, or leave the "
                            "file out",
                            phase.start_from));

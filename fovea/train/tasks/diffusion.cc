@@ -62,11 +62,12 @@ void check_no_samples(const DiffusionConfig& config) {
 
 void DiffusionConfig::validate(ConfigIssues& issues) const {
   if (beta_end < beta_start) {
-    issues.add("beta_end", fmt::format("beta_end {} is below beta_start {}; noise grows with time",
-                                       beta_end, beta_start));
+    issues.add("beta_end", {"beta_start"},
+               fmt::format("beta_end {} is below beta_start {}; noise grows with time", beta_end,
+                           beta_start));
   }
   if (sampler.steps > num_time_steps) {
-    issues.add("sampler.steps",
+    issues.add("sampler.steps", {"num_time_steps"},
                fmt::format("sampler.steps {} of num_time_steps {}; use at most as many",
                            sampler.steps, num_time_steps));
   }

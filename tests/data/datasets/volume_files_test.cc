@@ -187,7 +187,7 @@ TEST(NiftiDatasetTest, ConfigIsChecked) {
   ConfigIssues issues;
   config.validate(issues);
   std::string text;
-  for (const auto& [key, message] : issues.all()) text += key + ": " + message + "\n";
+  for (const auto& issue : issues.all()) text += issue.key + ": " + issue.message + "\n";
   EXPECT_THAT(text, AllOf(HasSubstr("list: given together"), HasSubstr("images: \"*.nii\" and"),
                           HasSubstr("masks: \"*.nii\" and"), HasSubstr("num_classes: missing")));
 }
@@ -313,7 +313,7 @@ TEST(RawTest, ConfigIsChecked) {
   ConfigIssues issues;
   config.validate(issues);
   std::string text;
-  for (const auto& [key, message] : issues.all()) text += key + ": " + message + "\n";
+  for (const auto& issue : issues.all()) text += issue.key + ": " + issue.message + "\n";
   EXPECT_THAT(text, AllOf(HasSubstr("axes: \"DHH\""), HasSubstr("shape: 1099511627776 x"),
                           HasSubstr("keep: 2 sizes for 3"), HasSubstr("spacing: expected three"),
                           HasSubstr("spacing: 0; expected more than 0")));

@@ -97,8 +97,9 @@ void AutoAugmentConfig::validate(ConfigIssues& issues) const {
 void RandAugmentConfig::validate(ConfigIssues& issues) const {
   check_fill(fill, issues);
   if (magnitude >= num_magnitude_bins) {
-    issues.add("magnitude", fmt::format("{}; expected less than num_magnitude_bins={}", magnitude,
-                                        num_magnitude_bins));
+    issues.add(
+        "magnitude", {"num_magnitude_bins"},
+        fmt::format("{}; expected less than num_magnitude_bins={}", magnitude, num_magnitude_bins));
   }
 }
 
@@ -106,7 +107,7 @@ void RandomErasingConfig::validate(ConfigIssues& issues) const {
   check_interval("scale", scale, issues);
   check_interval("ratio", ratio, issues);
   if (max_count < min_count) {
-    issues.add("max_count",
+    issues.add("max_count", {"min_count"},
                fmt::format("{}; expected at least min_count={}", max_count, min_count));
   }
 }

@@ -84,7 +84,8 @@ void RandSpatialCropConfig::validate(ConfigIssues& issues) const {
 void RandCropByPosNegLabelConfig::validate(ConfigIssues& issues) const {
   check_size("spatial_size", spatial_size, issues);
   if (!(pos + neg > 0)) {
-    issues.add("pos", fmt::format("{}, and neg {}; expected one of the two above 0", pos, neg));
+    issues.add("pos", {"neg"},
+               fmt::format("{}, and neg {}; expected one of the two above 0", pos, neg));
   }
 }
 
@@ -147,10 +148,12 @@ void RandGaussianSmoothConfig::validate(ConfigIssues& issues) const {
 
 void ScaleIntensityRangeConfig::validate(ConfigIssues& issues) const {
   if (a_min == a_max) {
-    issues.add("a_max", fmt::format("{}, as a_min; expected two different numbers", a_max));
+    issues.add("a_max", {"a_min"},
+               fmt::format("{}, as a_min; expected two different numbers", a_max));
   }
   if (clip && b_min > b_max) {
-    issues.add("b_max", fmt::format("{}; clip needs one that is not below b_min={}", b_max, b_min));
+    issues.add("b_max", {"b_min", "clip"},
+               fmt::format("{}; clip needs one that is not below b_min={}", b_max, b_min));
   }
 }
 

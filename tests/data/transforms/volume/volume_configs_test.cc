@@ -64,7 +64,7 @@ std::vector<std::string> issue_keys(const Config& config) {
   ConfigIssues issues;
   config.validate(issues);
   std::vector<std::string> keys;
-  for (const auto& issue : issues.all()) keys.push_back(issue.first);
+  for (const auto& issue : issues.all()) keys.push_back(issue.key);
   return keys;
 }
 
