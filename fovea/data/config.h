@@ -9,8 +9,7 @@
 #include "fovea/config/fields.h"
 #include "fovea/data/adaptive/config.h"
 #include "fovea/data/bad_samples.h"
-#include "fovea/data/datasets/mix.h"
-#include "fovea/data/datasets/registry.h"
+#include "fovea/data/datasets/format.h"
 #include "fovea/data/tiles/tiling.h"
 #include "fovea/data/transforms/image/augment_configs.h"
 

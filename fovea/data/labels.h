@@ -1,4 +1,4 @@
-// Numbers of classes, as files of data sets name them.
+// Classes, as files of data sets number and name them.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,9 @@ namespace fovea::data {
 // Labels lie below it. No set of images has as many classes: a larger one is a mistake or made to
 // harm, for tables of classes are as long as the largest label.
 inline constexpr int64_t kMaxClasses = int64_t{1} << 24;
+
+// Whether a class that is named may have no sample: not where a model is to learn it.
+enum class EmptyClasses { kRefused, kAllowed };
 
 // Without the blanks around it, which are no part of a label.
 std::string_view trimmed(std::string_view text);

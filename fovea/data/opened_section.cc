@@ -1,10 +1,10 @@
 #include "fovea/data/opened_section.h"
 
 #include <algorithm>
-#include <type_traits>
 
 #include "fovea/core/error.h"
-#include "fovea/data/datasets/volume_axes.h"
+#include "fovea/data/datasets/mix.h"
+#include "fovea/data/datasets/registry.h"
 #include "fovea/data/tiles/tiled.h"
 #include "fovea/data/transforms/any_transform.h"
 #include "fovea/data/transforms/image/pipeline.h"
@@ -22,7 +22,7 @@ void open_single(const DataConfig& config, const DatasetConfig& section, const I
                                     is_training ? TileReading::kShuffled : TileReading::kInOrder);
   }
   opened.transforms = {
-      make_transforms(transforms_of(section), opened.dataset->form(), input.in_chans)};
+      make_transforms(section->transforms(), opened.dataset->form(), input.in_chans)};
   opened.options.variables = {{}};
 }
 
@@ -73,7 +73,8 @@ SampleTransforms make_transforms(const std::vector<AnyTransformConfig>& transfor
 OpenedSection open_section(const DataConfig& config, const DataSectionConfig& section,
                            const InputForm& input, bool is_training) {
   if (config.train && config.val) {
-    check_same_axes(volume_axes(*config.train), "data.train", volume_axes(*config.val), "data.val");
+    check_same_axes((*config.train)->volume_axes(), "data.train", (*config.val)->volume_axes(),
+                    "data.val");
   }
   OpenedSection opened;
   opened.options = {.global_batch_size = config.global_batch_size,
@@ -92,13 +93,11 @@ OpenedSection open_section(const DataConfig& config, const DataSectionConfig& se
     if (config.mixup.is_on()) opened.options.mixup = config.mixup;
     opened.options.num_repeats = config.num_repeats;
   }
-  section.visit_value([&](const auto& chosen) {
-    if constexpr (std::is_same_v<std::decay_t<decltype(chosen)>, MixConfig>) {
-      open_mix(config, chosen, input, is_training, opened);
-    } else {
-      open_single(config, DatasetConfig{chosen}, input, is_training, opened);
-    }
-  });
+  if (const auto* mix = section.get_if<MixConfig>()) {
+    open_mix(config, *mix, input, is_training, opened);
+  } else {
+    open_single(config, section.as<DatasetFormat>().value(), input, is_training, opened);
+  }
   return opened;
 }
 

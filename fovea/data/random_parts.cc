@@ -1,5 +1,7 @@
 #include "fovea/data/random_parts.h"
 
+#include "fovea/data/datasets/mix.h"
+
 namespace fovea::data {
 namespace {
 
@@ -74,9 +76,9 @@ bool is_random(const AnyTransformConfig& transform) {
 std::vector<std::string> random_parts(const DataConfig& config) {
   std::vector<std::string> names;
   if (!config.train) return names;
-  add_random(transforms_of(*config.train), names);
+  add_random((*config.train)->transforms(), names);
   if (const auto* mix = config.train->get_if<MixConfig>()) {
-    for (const auto& set : mix->sets) add_random(transforms_of(set.source), names);
+    for (const auto& set : mix->sets) add_random(set.source->transforms(), names);
   }
   if (config.adaptive_patching && draws(*config.adaptive_patching)) {
     names.emplace_back("adaptive_patching");

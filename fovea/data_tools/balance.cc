@@ -6,6 +6,8 @@
 #include <type_traits>
 
 #include "fovea/core/error.h"
+#include "fovea/data/datasets/mix.h"
+#include "fovea/data/datasets/registry.h"
 #include "fovea/data/tiles/tiled.h"
 
 namespace fovea::data {
@@ -173,13 +175,9 @@ std::vector<BalanceSet> balance_sets(const DataConfig& config) {
   if (!config.train) {
     fail<ConfigError>("data.train is missing; expected the data sets that are to be balanced");
   }
-  return config.train->visit_value([&](const auto& chosen) {
-    if constexpr (std::is_same_v<std::decay_t<decltype(chosen)>, MixConfig>) {
-      return count_mix(chosen, config.tiling);
-    } else {
-      return std::vector{count_set("train", build_dataset(DatasetConfig{chosen}), config.tiling)};
-    }
-  });
+  if (const auto* mix = config.train->get_if<MixConfig>()) return count_mix(*mix, config.tiling);
+  const auto dataset = build_dataset(config.train->as<DatasetFormat>().value());
+  return {count_set("train", dataset, config.tiling)};
 }
 
 std::vector<int64_t> upstream_class_groups(const std::vector<int64_t>& images_of_class,

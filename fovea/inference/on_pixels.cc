@@ -16,7 +16,7 @@ namespace fovea::inference {
 
 bool only_scales(const train::Inference& inference) {
   if (!inference.config || !inference.config->data.val) return false;
-  for (const auto& transform : data::transforms_of(*inference.config->data.val)) {
+  for (const auto& transform : (*inference.config->data.val)->transforms()) {
     const auto* resize = transform.get_if<data::ResizeConfig>();
     const bool is_resize = (resize != nullptr && resize->size.size() == 2) ||
                            transform.get_if<data::SpatialResizeConfig>() != nullptr;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "fovea/data/datasets/folder.h"
 #include "fovea/data/datasets/registry.h"
 #include "fovea/data/image/png.h"
 #include "fovea/data/volume/nifti.h"

@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "fovea/data/datasets/catsdogs.h"
+#include "fovea/data/datasets/file_list.h"
+#include "fovea/data/datasets/registry.h"
+#include "fovea/data/datasets/tiny_imagenet.h"
 #include "tests/data/bad_input_support.h"
 
 namespace fovea::data {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "fovea/config/config.h"
+#include "fovea/data/datasets/idx.h"
 #include "fovea/data/transforms/image/pipeline.h"
 #include "tests/data/support.h"
 
@@ -41,7 +42,7 @@ TEST(DataConfigTest, ReadsARecipe) {
   EXPECT_EQ(train->transforms[0].get_if<RandomCropConfig>()->padding, (std::vector<int64_t>{3}));
   EXPECT_NE(train->transforms[1].get_if<HorizontalFlipConfig>(), nullptr);
   EXPECT_EQ(train->transforms[2].get_if<NormalizeConfig>()->std, (std::vector<double>{0.3530}));
-  EXPECT_EQ(transforms_of(*config.val).size(), 2u);
+  EXPECT_EQ((*config.val)->transforms().size(), 2u);
   EXPECT_EQ(TransformPipeline(image_transforms(train->transforms), 1).output_size(std::nullopt),
             (ImageSize{28, 28}));
 }

@@ -6,6 +6,10 @@
 #include <functional>
 
 #include "fovea/data/datasets/arrays.h"
+#include "fovea/data/datasets/cifar_python.h"
+#include "fovea/data/datasets/folder.h"
+#include "fovea/data/datasets/idx.h"
+#include "fovea/data/datasets/packed.h"
 #include "fovea/data/datasets/registry.h"
 #include "fovea/data/image/png.h"
 #include "fovea/data/large_image/tiff.h"

@@ -6,6 +6,8 @@
 #include <set>
 
 #include "fovea/config/config.h"
+#include "fovea/data/datasets/idx.h"
+#include "fovea/data/datasets/mix.h"
 #include "fovea/data/loader.h"
 #include "fovea/data/opened_section.h"
 #include "tests/data/support.h"

@@ -5,7 +5,12 @@
 
 #include "fovea/core/files.h"
 #include "fovea/core/log.h"
+#include "fovea/data/datasets/catsdogs.h"
+#include "fovea/data/datasets/folder.h"
+#include "fovea/data/datasets/scans.h"
 #include "fovea/data/datasets/registry.h"
+#include "fovea/data/datasets/tiny_imagenet.h"
+#include "fovea/data/datasets/wds.h"
 #include "fovea/data/image/image_formats.h"
 #include "fovea/data/image/png.h"
 #include "tests/data/bad_input_support.h"

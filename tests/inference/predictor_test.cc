@@ -13,6 +13,8 @@
 
 #include "fovea/config/config.h"
 #include "fovea/core/files.h"
+#include "fovea/data/datasets/idx.h"
+#include "fovea/data/datasets/scans.h"
 #include "fovea/data/datasets/registry.h"
 #include "fovea/data/image/png.h"
 #include "tests/support/close.h"

@@ -11,6 +11,8 @@
 
 #include "fovea/checkpoint/store.h"
 #include "fovea/core/error.h"
+#include "fovea/data/datasets/format.h"
+#include "fovea/data/datasets/idx.h"
 #include "fovea/train/recipe/inference.h"
 #include "fovea/train/trainer.h"
 #include "tests/parallel/run_ranks.h"

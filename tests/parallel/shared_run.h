@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "fovea/data/datasets/idx.h"
 #include "fovea/parallel/world.h"
 #include "fovea/train/recipe/config.h"
 #include "fovea/train/trainer.h"

@@ -11,6 +11,8 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/data/datasets/format.h"
+#include "fovea/data/datasets/scans.h"
 #include "fovea/train/evaluate/evaluator.h"
 #include "fovea/train/ranks.h"
 #include "fovea/train/run/bad_samples_file.h"

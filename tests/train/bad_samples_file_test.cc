@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/core/files.h"
+#include "fovea/data/datasets/folder.h"
 #include "fovea/data/image/png.h"
 #include "fovea/train/report/report.h"
 #include "fovea/train/trainer.h"

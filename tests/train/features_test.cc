@@ -12,6 +12,7 @@
 
 #include "fovea/config/config.h"
 #include "fovea/core/error.h"
+#include "fovea/data/datasets/idx.h"
 #include "fovea/data/order/subset.h"
 #include "fovea/kernels/attention/attention_choice.h"
 #include "fovea/train/recipe/inference.h"

@@ -233,8 +233,7 @@ TEST_F(PresetWeightsTest, ChangesMakeARecipeOfIt) {
             .overrides = {"data.val={format: folder, path: " + folder_.path() + "}"}});
   ASSERT_TRUE(inference.config && inference.config->data.val);
   EXPECT_EQ(inference.config->model.get_if<models::VitConfig>()->num_classes, 3);
-  EXPECT_EQ(data::transforms_of(*inference.config->data.val).size(), 3u)
-      << "resize, crop, normalize";
+  EXPECT_EQ((*inference.config->data.val)->transforms().size(), 3u) << "resize, crop, normalize";
 }
 
 TEST_F(NamedWeightsTest, NamesOfClassesThatAreNoListAreRefused) {

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "fovea/core/error.h"
+#include "fovea/data/datasets/idx.h"
 #include "fovea/models/registry.h"
 #include "fovea/train/evaluate/knn_evaluation.h"
 #include "fovea/train/recipe/inference.h"

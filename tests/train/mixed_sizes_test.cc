@@ -8,6 +8,7 @@
 #include <set>
 
 #include "fovea/core/error.h"
+#include "fovea/data/datasets/folder.h"
 #include "fovea/train/evaluate/evaluator.h"
 #include "fovea/train/session.h"
 #include "fovea/train/step/step.h"

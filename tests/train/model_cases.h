@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "fovea/data/datasets/idx.h"
+#include "fovea/data/datasets/scans.h"
 #include "fovea/train/recipe/config.h"
 #include "tests/train/tiny_run.h"
 #include "tests/train/tiny_segmentation.h"

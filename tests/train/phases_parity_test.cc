@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "fovea/data/datasets/cifar.h"
 #include "fovea/nn/tensor_file.h"
 #include "fovea/train/evaluate/features.h"
 #include "fovea/train/run/phases.h"

@@ -10,6 +10,8 @@
 #include <iostream>
 
 #include "fovea/core/error.h"
+#include "fovea/data/datasets/format.h"
+#include "fovea/data/datasets/scans.h"
 #include "fovea/models/unetr.h"
 #include "fovea/models/vit.h"
 #include "fovea/train/evaluate/evaluator.h"

@@ -14,6 +14,7 @@
 #include "fovea/checkpoint/store.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/data/datasets/idx.h"
 #include "fovea/optim/clip.h"
 #include "fovea/optim/schedules.h"
 #include "fovea/train/session.h"

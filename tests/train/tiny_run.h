@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "fovea/core/philox.h"
+#include "fovea/data/datasets/idx.h"
+#include "fovea/data/datasets/scans.h"
 #include "fovea/data/volume/nifti.h"
 #include "fovea/train/recipe/config.h"
 #include "tests/data/support.h"

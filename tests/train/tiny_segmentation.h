@@ -6,6 +6,7 @@
 #include <string>
 
 #include "fovea/core/philox.h"
+#include "fovea/data/datasets/scans.h"
 #include "fovea/data/volume/nifti.h"
 #include "fovea/train/recipe/config.h"
 #include "tests/data/support.h"

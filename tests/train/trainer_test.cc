@@ -17,6 +17,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/stop_signals.h"
+#include "fovea/data/datasets/idx.h"
 #include "fovea/files/atomic_file.h"
 #include "fovea/train/recipe/inference.h"
 #include "fovea/train/recipe/run_folder.h"

@@ -12,6 +12,7 @@
 #include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/data/datasets/mix.h"
+#include "fovea/data/datasets/scans.h"
 #include "fovea/models/diffusion_vit.h"
 #include "fovea/train/diffusion/sampler.h"
 #include "fovea/train/evaluate/evaluator.h"

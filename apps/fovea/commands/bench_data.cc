@@ -14,6 +14,7 @@
 #include "apps/fovea/overrides.h"
 #include "fovea/config/config.h"
 #include "fovea/core/error.h"
+#include "fovea/data/datasets/registry.h"
 #include "fovea/data_tools/data_bench.h"
 #include "fovea/train/recipe/config.h"
 #include "fovea/train/run/progress.h"
@@ -52,16 +53,13 @@ data::OpenedSection open_found_section(const DataBenchArguments& arguments) {
     data::InputForm input{.spatial_dims = is_volume ? 3 : 2};
     if (is_volume) input.in_chans = sample.channels();
     auto chosen = config;
-    std::visit([&](auto& one) { one.transforms = usual_transforms(dataset->form()); },
-               chosen.value);
+    chosen->transforms() = usual_transforms(dataset->form());
     if (!arguments.json) {
       say("{}: no recipe; measured with {}\n", arguments.recipe,
           is_volume ? "volumes scaled to 96 x 96 x 96"
                     : "random crops of 224 x 224, flips and normalize");
     }
-    const auto section =
-        chosen.visit_value([](const auto& one) { return data::DataSectionConfig{one}; });
-    return data::open_section({}, section, input, /*is_training=*/true);
+    return data::open_section({}, chosen, input, /*is_training=*/true);
   }
   fail<ConfigError>("{}: holds no set named {}; choose another with --section", arguments.recipe,
                     arguments.section);

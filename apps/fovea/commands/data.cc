@@ -12,6 +12,7 @@
 #include "fovea/core/error.h"
 #include "fovea/data/config.h"
 #include "fovea/data/datasets/guess.h"
+#include "fovea/data/datasets/mix.h"
 #include "fovea/train/recipe/config.h"
 
 namespace fovea::app {
@@ -22,13 +23,12 @@ using NamedDatasets = std::vector<std::pair<std::string, data::DatasetConfig>>;
 // The data sets of a section: one, or those of a mix.
 void add_section(const std::string& name, const data::DataSectionConfig& section,
                  NamedDatasets& chosen) {
-  section.visit_value([&](const auto& config) {
-    if constexpr (std::is_same_v<std::decay_t<decltype(config)>, data::MixConfig>) {
-      for (const auto& set : config.sets) chosen.emplace_back(name + "/" + set.name, set.source);
-    } else {
-      chosen.emplace_back(name, data::DatasetConfig{config});
-    }
-  });
+  if (const auto config = section.as<data::DatasetFormat>()) {
+    chosen.emplace_back(name, *config);
+  } else {
+    const auto& sets = section.get_if<data::MixConfig>()->sets;
+    for (const auto& set : sets) chosen.emplace_back(name + "/" + set.name, set.source);
+  }
 }
 
 }  // namespace

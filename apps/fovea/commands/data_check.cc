@@ -13,6 +13,8 @@
 #include "apps/fovea/overrides.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
+#include "fovea/data/datasets/packed.h"
+#include "fovea/data/datasets/registry.h"
 #include "fovea/data_tools/damaged_samples.h"
 
 namespace fovea::app {
@@ -46,7 +48,7 @@ void run(const CheckArguments& arguments) {
   bool is_good = true;
   for (const auto& [name, config] : chosen_datasets(arguments.source, arguments.overrides)) {
     auto checked = config;
-    if (auto* packed = std::get_if<data::PackedConfig>(&checked.value)) packed->verify = true;
+    if (auto* packed = checked.get_if<data::PackedConfig>()) packed->verify = true;
     const auto dataset = data::build_dataset(checked, data::EmptyClasses::kAllowed);
     ProgressCounter progress("checking", arguments.json);
     const auto report = data::check_dataset(*dataset, arguments.threads, progress.callback());

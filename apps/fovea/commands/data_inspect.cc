@@ -18,7 +18,8 @@
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
 #include "fovea/data/config.h"
-#include "fovea/data/datasets/volume_axes.h"
+#include "fovea/data/datasets/mix.h"
+#include "fovea/data/datasets/registry.h"
 #include "fovea/data/opened_section.h"
 #include "fovea/data_tools/inspect/inspection_page.h"
 #include "fovea/data_tools/inspect/inspection_text.h"
@@ -47,28 +48,25 @@ struct InspectSource {
 };
 
 data::SliceLayout layout_of(const data::DatasetConfig& config) {
-  return data::slice_layout(data::volume_axes(config));
+  return data::slice_layout(config->volume_axes());
 }
 
 // A section's sets as their files hold them; of a mix each with its share of the samples.
 void add_sets(const std::string& name, const data::DataSectionConfig& section,
               std::vector<data::InspectedSet>& sets) {
-  section.visit_value([&](const auto& chosen) {
-    if constexpr (std::is_same_v<std::decay_t<decltype(chosen)>, data::MixConfig>) {
-      for (const auto& set : chosen.sets) {
-        sets.push_back({.name = name + "/" + set.name,
-                        .section = name,
-                        .dataset = data::build_mix_source(set),
-                        .layout = layout_of(set.source)});
-      }
-    } else {
-      const data::DatasetConfig config{chosen};
-      sets.push_back({.name = name,
+  if (const auto config = section.as<data::DatasetFormat>()) {
+    sets.push_back({.name = name,
+                    .section = name,
+                    .dataset = data::build_dataset(*config, data::EmptyClasses::kAllowed),
+                    .layout = layout_of(*config)});
+  } else {
+    for (const auto& set : section.get_if<data::MixConfig>()->sets) {
+      sets.push_back({.name = name + "/" + set.name,
                       .section = name,
-                      .dataset = data::build_dataset(config, data::EmptyClasses::kAllowed),
-                      .layout = layout_of(config)});
+                      .dataset = data::build_mix_source(set),
+                      .layout = layout_of(set.source)});
     }
-  });
+  }
 }
 
 // The section as the model gets it. Sets of a mix may have become several, one for each variable.

@@ -13,6 +13,7 @@
 #include "apps/fovea/overrides.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
+#include "fovea/data/datasets/registry.h"
 #include "fovea/data_tools/pack/pack.h"
 
 namespace fovea::app {

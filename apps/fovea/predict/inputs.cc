@@ -9,7 +9,11 @@
 #include "apps/fovea/output.h"
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
+#include "fovea/data/datasets/dicom.h"
+#include "fovea/data/datasets/folder.h"
 #include "fovea/data/datasets/guess.h"
+#include "fovea/data/datasets/registry.h"
+#include "fovea/data/datasets/scans.h"
 #include "fovea/data/datasets/volume_axes.h"
 #include "fovea/data/datasets/volume_files.h"
 
@@ -21,7 +25,7 @@ bool wants_volumes(const train::Inference& inference) {
   return inference.input.spatial_dims == 3 ||
          !std::holds_alternative<std::shared_ptr<const data::TransformPipeline>>(
              inference.transforms) ||
-         (like && data::volume_axes(*like) != data::VolumeAxes::kUnknown);
+         (like && (*like)->volume_axes() != data::VolumeAxes::kUnknown);
 }
 
 // The data sets of an argument that are no files of their own; empty: it is files.
@@ -32,12 +36,12 @@ std::vector<data::FoundDataset> data_sets_of(const std::string& argument) {
   if (!is_tars && !is_arrays && !is_folder(argument)) return {};
   auto found = data::find_datasets(argument);
   const auto is_of_files = [](const data::FoundDataset& one) {
-    const auto& config = one.config.value;
-    return std::holds_alternative<data::FolderConfig>(config) ||
-           std::holds_alternative<data::NiftiConfig>(config) ||
-           std::holds_alternative<data::NrrdConfig>(config) ||
-           std::holds_alternative<data::MetaImageConfig>(config) ||
-           std::holds_alternative<data::DicomConfig>(config);
+    const auto& config = one.config;
+    return config.get_if<data::FolderConfig>() != nullptr ||
+           config.get_if<data::NiftiConfig>() != nullptr ||
+           config.get_if<data::NrrdConfig>() != nullptr ||
+           config.get_if<data::MetaImageConfig>() != nullptr ||
+           config.get_if<data::DicomConfig>() != nullptr;
   };
   if (std::all_of(found.begin(), found.end(), is_of_files)) return {};
   return found;

@@ -54,7 +54,7 @@ data::Image planes_of(const std::string& file, const data::Volume& volume,
                       const data::LabelMap& mask, const train::Inference& inference) {
   constexpr int64_t kSide = 256;
   const auto like = inference.data_section();
-  auto axes = like ? data::volume_axes(*like) : data::VolumeAxes::kUnknown;
+  auto axes = like ? (*like)->volume_axes() : data::VolumeAxes::kUnknown;
   if (is_scan_name(file)) axes = data::VolumeAxes::kXyz;
   return data::volume_picture(volume, 0, mask, data::slice_layout(axes), kSide);
 }

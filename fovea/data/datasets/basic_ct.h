@@ -8,6 +8,7 @@
 #include "fovea/config/fields.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/datasets/channels_field.h"
+#include "fovea/data/datasets/volume_axes.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
 #include "fovea/files/unpack_limit.h"
@@ -28,6 +29,8 @@ struct BasicCtConfig {
   int64_t max_unpacked_bytes = kDefaultUnpackedBytes;
   std::vector<int64_t> channels = {};
   std::vector<AnyTransformConfig> transforms = {};
+
+  VolumeAxes volume_axes() const { return VolumeAxes::kXyz; }
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {

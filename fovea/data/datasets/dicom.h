@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "fovea/data/datasets/volume_axes.h"
 #include "fovea/data/datasets/volume_files.h"
 
 namespace fovea::data {
@@ -11,6 +12,10 @@ namespace fovea::data {
 struct DicomConfig : OrientedFilesConfig {
   static constexpr std::string_view kName = "dicom";
   std::string series_uid = {};
+
+  VolumeAxes volume_axes() const {
+    return is_canonical() ? VolumeAxes::kCanonical : VolumeAxes::kDicom;
+  }
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {

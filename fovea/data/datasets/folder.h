@@ -8,6 +8,7 @@
 #include "fovea/config/fields.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/datasets/channels_field.h"
+#include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
 
 namespace fovea::data {
@@ -31,9 +32,6 @@ struct FolderConfig {
   }
   void validate(ConfigIssues& issues) const;
 };
-
-// Whether a class may have no image: not where a model is to learn it.
-enum class EmptyClasses { kRefused, kAllowed };
 
 // Lists the folder; images are read when asked for. Order: by class, then by path, as bytes. Throws
 // DataError: no such folder, no classes, no image; with kRefused a class without an image, or one

@@ -9,8 +9,11 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/log.h"
+#include "fovea/data/datasets/basic_ct.h"
+#include "fovea/data/datasets/dicom.h"
 #include "fovea/data/datasets/file_list_text.h"
 #include "fovea/data/datasets/image_files.h"
+#include "fovea/data/datasets/mix.h"
 #include "fovea/data/datasets/volume_axes.h"
 #include "fovea/data/datasets/volume_files.h"
 #include "fovea/data/image/image_formats.h"
@@ -40,7 +43,7 @@ const Config* chosen_in(const std::optional<DataSectionConfig>& section) {
 }
 
 VolumeAxes axes_of(const std::optional<DataSectionConfig>& like) {
-  return like ? volume_axes(*like) : VolumeAxes::kUnknown;
+  return like ? (*like)->volume_axes() : VolumeAxes::kUnknown;
 }
 
 // Files of a format whose axes the model does not know are another anatomy to it.
@@ -57,7 +60,7 @@ void check_axes(const std::string& path, VolumeAxes like) {
 
 // A run on arrays does not say which way they lie.
 void warn_of_unknown_axes(const std::string& path, const std::optional<DataSectionConfig>& like) {
-  if (!like || volume_axes(*like) != VolumeAxes::kUnknown) return;
+  if (!like || (*like)->volume_axes() != VolumeAxes::kUnknown) return;
   log_warning(fmt::format(
       "{}: the model was trained on format {}, which names no directions, and is given {}; make "
       "sure that its arrays lay alike",
@@ -71,26 +74,21 @@ struct InputOptions {
   int64_t max_unpacked_bytes = kDefaultUnpackedBytes;
 };
 
-// What a format's config says, or that of the first set of a mix where that is one.
-template <class F>
-void visit_first(const std::optional<DataSectionConfig>& like, F&& visit) {
-  if (!like) return;
+// The data set, or the first of a mix.
+std::optional<DatasetConfig> first_set(const std::optional<DataSectionConfig>& like) {
+  if (!like) return std::nullopt;
   const auto* mix = like->get_if<MixConfig>();
-  if (mix == nullptr) {
-    like->visit_value(visit);
-  } else if (!mix->sets.empty()) {
-    mix->sets.front().source.visit_value(visit);
-  }
+  if (mix == nullptr) return like->as<DatasetFormat>();
+  return mix->sets.empty() ? std::nullopt : std::optional(mix->sets.front().source);
 }
 
 InputOptions input_options(const std::optional<DataSectionConfig>& like) {
   const auto* dicom = chosen_in<DicomConfig>(like);
   InputOptions options{.canonical = axes_of(like) == VolumeAxes::kCanonical,
                        .series_uid = dicom != nullptr ? dicom->series_uid : ""};
-  visit_first(like, [&](const auto& config) {
-    if constexpr (requires { config.max_unpacked_bytes; })
-      options.max_unpacked_bytes = config.max_unpacked_bytes;
-  });
+  const auto first = first_set(like);
+  if (const auto most = first ? (*first)->max_unpacked_bytes() : std::nullopt)
+    options.max_unpacked_bytes = *most;
   return options;
 }
 
@@ -305,11 +303,8 @@ Volume in_stored_order(const Volume& values, const InputVolume& volume) {
 }
 
 int64_t label_offset_of(const std::optional<DataSectionConfig>& like) {
-  int64_t offset = 0;
-  visit_first(like, [&](const auto& config) {
-    if constexpr (requires { config.label_offset; }) offset = config.label_offset;
-  });
-  return offset;
+  const auto first = first_set(like);
+  return first ? (*first)->label_offset() : 0;
 }
 
 }  // namespace fovea::data

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "fovea/core/error.h"
+#include "fovea/data/datasets/registry.h"
 #include "fovea/data/datasets/volume_axes.h"
 #include "fovea/data/order/subset.h"
 #include "fovea/data/tiles/tiled.h"
@@ -23,7 +24,7 @@ void add_sets(const MixConfig& config, const MixSetConfig& set,
                              learned == nullptr ? TileReading::kShuffled : TileReading::kInOrder,
                              set.name);
   }
-  const auto& own = transforms_of(set.source);
+  const auto& own = set.source->transforms();
   const auto& transforms = own.empty() ? config.transforms : own;
   if (!set.single_channel) {
     sets.push_back({set.name, dataset, set.variables, set.weight, transforms});
@@ -60,12 +61,28 @@ void check_agreement(const MixSet& first, const MixSet& other) {
   }
 }
 
+class Mix final : public ConfigHolder<DataSection, MixConfig, Mix> {
+ public:
+  const std::vector<AnyTransformConfig>& transforms() const override { return config.transforms; }
+  std::vector<AnyTransformConfig>& transforms() override { return config.transforms; }
+  VolumeAxes volume_axes() const override {
+    for (const MixSetConfig& set : config.sets) {
+      const VolumeAxes axes = set.source->volume_axes();
+      if (axes != VolumeAxes::kUnknown) return axes;
+    }
+    return VolumeAxes::kUnknown;
+  }
+};
+
 }  // namespace
 
-const std::vector<AnyTransformConfig>& transforms_of(const DataSectionConfig& section) {
-  return section.visit_value([](const auto& chosen) -> const std::vector<AnyTransformConfig>& {
-    return chosen.transforms;
-  });
+const ConfigAlternatives& DataSection::alternatives() {
+  static const ConfigAlternatives all = [] {
+    ConfigAlternatives with_mix = DatasetFormat::alternatives();
+    with_mix.push_back(alternative<Mix>());
+    return with_mix;
+  }();
+  return all;
 }
 
 void MixSetConfig::validate(ConfigIssues& issues) const {
@@ -197,9 +214,10 @@ std::shared_ptr<const MixDataset> build_mix_dataset(const MixConfig& config,
                                                     const std::vector<std::string>* learned) {
   const MixSetConfig* known = nullptr;  // the last whose axes are known
   for (const MixSetConfig& set : config.sets) {
-    const VolumeAxes axes = volume_axes(set.source);
+    const VolumeAxes axes = set.source->volume_axes();
     if (axes == VolumeAxes::kUnknown) continue;
-    if (known != nullptr) check_same_axes(volume_axes(known->source), known->name, axes, set.name);
+    if (known != nullptr)
+      check_same_axes(known->source->volume_axes(), known->name, axes, set.name);
     known = &set;
   }
   std::vector<MixSet> sets;
@@ -231,10 +249,3 @@ std::vector<int64_t> parse_group_list(const std::string& text, int64_t num_sets)
 }
 
 }  // namespace fovea::data
-
-namespace fovea {
-
-template struct detail::OneOfValue<decltype(data::DataSectionConfig::value)>;
-template struct detail::BoundOneOf<data::DataSectionConfig>;
-
-}  // namespace fovea

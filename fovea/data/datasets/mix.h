@@ -9,9 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "fovea/config/binding.h"
 #include "fovea/config/fields.h"
-#include "fovea/data/datasets/registry.h"
+#include "fovea/data/datasets/format.h"
 #include "fovea/data/order/sample_order.h"
 #include "fovea/data/tiles/tiling.h"
 
@@ -69,17 +68,6 @@ struct MixConfig {
   void validate(ConfigIssues& issues) const;
 };
 
-namespace detail {
-template <class... Formats>
-OneOf<Formats..., MixConfig> with_mix(const OneOf<Formats...>&);
-}  // namespace detail
-
-// What `data.train` and `data.val` hold: a data set of one format, or a mix of several.
-using DataSectionConfig = decltype(detail::with_mix(DatasetConfig()));
-
-// The `transforms` of a section: of a mix, those for sets that list none.
-const std::vector<AnyTransformConfig>& transforms_of(const DataSectionConfig& section);
-
 struct MixSet {
   std::string name;
   std::shared_ptr<const Dataset> dataset;
@@ -132,11 +120,3 @@ std::shared_ptr<const MixDataset> build_mix_dataset(
 std::vector<int64_t> parse_group_list(const std::string& text, int64_t num_sets);
 
 }  // namespace fovea::data
-
-namespace fovea {
-
-// See Note [Configs compiled once] in config/binding.h.
-extern template struct detail::OneOfValue<decltype(data::DataSectionConfig::value)>;
-extern template struct detail::BoundOneOf<data::DataSectionConfig>;
-
-}  // namespace fovea

@@ -4,76 +4,31 @@
 
 #include <algorithm>
 #include <span>
-#include <type_traits>
 #include <utility>
 
 #include "fovea/core/error.h"
+#include "fovea/data/datasets/basic_ct.h"
+#include "fovea/data/datasets/catsdogs.h"
+#include "fovea/data/datasets/cifar.h"
+#include "fovea/data/datasets/cifar_python.h"
+#include "fovea/data/datasets/dicom.h"
+#include "fovea/data/datasets/file_list.h"
+#include "fovea/data/datasets/folder.h"
+#include "fovea/data/datasets/format_entry.h"
+#include "fovea/data/datasets/hdf5.h"
+#include "fovea/data/datasets/idx.h"
+#include "fovea/data/datasets/medmnist.h"
+#include "fovea/data/datasets/npy.h"
+#include "fovea/data/datasets/npz.h"
+#include "fovea/data/datasets/packed.h"
+#include "fovea/data/datasets/raw.h"
+#include "fovea/data/datasets/scans.h"
+#include "fovea/data/datasets/tiny_imagenet.h"
+#include "fovea/data/datasets/wds.h"
 #include "fovea/data/order/subset.h"
 
 namespace fovea::data {
 namespace {
-
-std::shared_ptr<const Dataset> build(const IdxConfig& config) { return build_idx_dataset(config); }
-
-std::shared_ptr<const Dataset> build(const CifarConfig& config) {
-  return build_cifar_dataset(config);
-}
-
-std::shared_ptr<const Dataset> build(const FileListConfig& config) {
-  return build_file_list_dataset(config);
-}
-
-std::shared_ptr<const Dataset> build(const CatsdogsConfig& config) {
-  return build_catsdogs_dataset(config);
-}
-
-std::shared_ptr<const Dataset> build(const TinyImagenetConfig& config) {
-  return build_tiny_imagenet_dataset(config);
-}
-
-std::shared_ptr<const Dataset> build(const WdsConfig& config) { return build_wds_dataset(config); }
-
-std::shared_ptr<const Dataset> build(const PackedConfig& config) {
-  return build_packed_dataset(config);
-}
-
-std::shared_ptr<const Dataset> build(const CifarPythonConfig& config) {
-  return build_cifar_python_dataset(config);
-}
-
-std::shared_ptr<const Dataset> build(const NpzConfig& config) { return build_npz_dataset(config); }
-
-std::shared_ptr<const Dataset> build(const MedMnistConfig& config) {
-  return build_medmnist_dataset(config);
-}
-
-std::shared_ptr<const Dataset> build(const NpyConfig& config) { return build_npy_dataset(config); }
-
-std::shared_ptr<const Dataset> build(const RawConfig& config) { return build_raw_dataset(config); }
-
-std::shared_ptr<const Dataset> build(const NiftiConfig& config) {
-  return build_scans_dataset(config, NiftiConfig::kImages);
-}
-
-std::shared_ptr<const Dataset> build(const NrrdConfig& config) {
-  return build_scans_dataset(config, NrrdConfig::kImages);
-}
-
-std::shared_ptr<const Dataset> build(const MetaImageConfig& config) {
-  return build_scans_dataset(config, MetaImageConfig::kImages);
-}
-
-std::shared_ptr<const Dataset> build(const BasicCtConfig& config) {
-  return build_basic_ct_dataset(config);
-}
-
-std::shared_ptr<const Dataset> build(const DicomConfig& config) {
-  return build_dicom_dataset(config);
-}
-
-std::shared_ptr<const Dataset> build(const Hdf5Config& config) {
-  return build_hdf5_dataset(config);
-}
 
 constexpr size_t kMostNamed = 8;  // classes in a message
 
@@ -102,18 +57,35 @@ std::shared_ptr<const Dataset> with_classes(std::shared_ptr<const Dataset> datas
 
 }  // namespace
 
+// A new format: a line here, and the header of its config above.
+const ConfigAlternatives& DatasetFormat::alternatives() {
+  static const ConfigAlternatives all = {
+      dataset_format<IdxConfig, build_idx_dataset>(),
+      dataset_format<CifarConfig, build_cifar_dataset>(),
+      dataset_format<CifarPythonConfig, build_cifar_python_dataset>(),
+      dataset_format<FolderConfig, build_folder_dataset>(),
+      dataset_format<FileListConfig, build_file_list_dataset>(),
+      dataset_format<CatsdogsConfig, build_catsdogs_dataset>(),
+      dataset_format<TinyImagenetConfig, build_tiny_imagenet_dataset>(),
+      dataset_format<WdsConfig, build_wds_dataset>(),
+      dataset_format<PackedConfig, build_packed_dataset>(),
+      dataset_format<NpyConfig, build_npy_dataset>(),
+      dataset_format<NpzConfig, build_npz_dataset>(),
+      dataset_format<MedMnistConfig, build_medmnist_dataset>(),
+      dataset_format<RawConfig, build_raw_dataset>(),
+      dataset_format<NiftiConfig, build_scan_files<NiftiConfig>>(),
+      dataset_format<NrrdConfig, build_scan_files<NrrdConfig>>(),
+      dataset_format<MetaImageConfig, build_scan_files<MetaImageConfig>>(),
+      dataset_format<BasicCtConfig, build_basic_ct_dataset>(),
+      dataset_format<DicomConfig, build_dicom_dataset>(),
+      dataset_format<Hdf5Config, build_hdf5_dataset>(),
+  };
+  return all;
+}
+
 std::shared_ptr<const Dataset> build_dataset(const DatasetConfig& config,
                                              EmptyClasses empty_classes) {
-  return config.visit_value([&](const auto& chosen) -> std::shared_ptr<const Dataset> {
-    std::shared_ptr<const Dataset> dataset;
-    if constexpr (std::is_same_v<std::decay_t<decltype(chosen)>, FolderConfig>) {
-      dataset = build_folder_dataset(chosen, empty_classes);
-    } else {
-      dataset = build(chosen);
-    }
-    if (chosen.channels.empty()) return dataset;
-    return std::make_shared<ChannelsDataset>(std::move(dataset), chosen.channels);
-  });
+  return config->open(empty_classes);
 }
 
 std::shared_ptr<const Dataset> build_validation_set(const DatasetConfig& config,
@@ -121,17 +93,4 @@ std::shared_ptr<const Dataset> build_validation_set(const DatasetConfig& config,
   return with_classes(build_dataset(config, EmptyClasses::kAllowed), class_names);
 }
 
-const std::vector<AnyTransformConfig>& transforms_of(const DatasetConfig& config) {
-  return config.visit_value([](const auto& chosen) -> const std::vector<AnyTransformConfig>& {
-    return chosen.transforms;
-  });
-}
-
 }  // namespace fovea::data
-
-namespace fovea {
-
-template struct detail::OneOfValue<decltype(data::DatasetConfig::value)>;
-template struct detail::BoundOneOf<data::DatasetConfig>;
-
-}  // namespace fovea

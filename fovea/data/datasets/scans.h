@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "fovea/data/datasets/volume_axes.h"
 #include "fovea/data/datasets/volume_files.h"
 #include "fovea/files/unpack_limit.h"
 
@@ -14,6 +15,10 @@ namespace fovea::data {
 struct ScanFilesConfig : OrientedFilesConfig {
   std::string frames = "channels";
   int64_t max_unpacked_bytes = kDefaultUnpackedBytes;
+
+  VolumeAxes volume_axes() const {
+    return is_canonical() ? VolumeAxes::kCanonical : VolumeAxes::kXyz;
+  }
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
@@ -45,5 +50,9 @@ struct MetaImageConfig : ScanFilesConfig {
 // Throws DataError: see find_volume_entries; with frames: samples also what open_scan throws.
 std::shared_ptr<const Dataset> build_scans_dataset(const ScanFilesConfig& config,
                                                    std::string_view default_images);
+template <class Config>
+std::shared_ptr<const Dataset> build_scan_files(const Config& config) {
+  return build_scans_dataset(config, Config::kImages);
+}
 
 }  // namespace fovea::data

@@ -2,11 +2,8 @@
 // evaluated on and applied to must agree in it, for another order looks like another anatomy.
 #pragma once
 
-#include <optional>
 #include <string_view>
 
-#include "fovea/data/datasets/mix.h"
-#include "fovea/data/datasets/registry.h"
 #include "fovea/data/volume/slice_plane.h"
 
 namespace fovea::data {
@@ -18,9 +15,6 @@ enum class VolumeAxes {
   kCanonical,  // right, anterior, superior, whatever the file
 };
 
-VolumeAxes volume_axes(const DatasetConfig& config);
-// Of a mix: that of its sets, the first that is known.
-VolumeAxes volume_axes(const DataSectionConfig& section);
 // "[slices, rows, columns] (format: dicom)"
 std::string_view text_of(VolumeAxes axes);
 // How planes of such volumes are drawn.

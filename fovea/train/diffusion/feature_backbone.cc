@@ -17,7 +17,7 @@ struct Normalisation {
 // Of the run's evaluation; of the model's preset where there was no run.
 Normalisation normalisation_of(const Inference& inference) {
   if (inference.config && inference.config->data.val) {
-    for (const auto& transform : data::transforms_of(*inference.config->data.val)) {
+    for (const auto& transform : (*inference.config->data.val)->transforms()) {
       if (const auto* found = transform.get_if<data::NormalizeConfig>()) {
         return {found->mean, found->std};
       }

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "fovea/core/error.h"
+#include "fovea/data/datasets/mix.h"
 #include "fovea/train/evaluate/data_source.h"
 
 namespace fovea::train {
@@ -15,16 +16,12 @@ namespace {
 TrainConfig with_validation_transforms(const TrainConfig& config) {
   auto changed = config;
   if (!config.data.train || !config.data.val) return changed;
-  const auto transforms = data::transforms_of(*config.data.val);
-  const auto set = [&](auto& chosen) { chosen.transforms = transforms; };
-  std::visit(
-      [&](auto& chosen) {
-        set(chosen);
-        if constexpr (std::is_same_v<std::decay_t<decltype(chosen)>, data::MixConfig>) {
-          for (auto& part : chosen.sets) std::visit(set, part.source.value);
-        }
-      },
-      changed.data.train->value);
+  const auto& transforms = (*config.data.val)->transforms();
+  auto& train = *changed.data.train;
+  train->transforms() = transforms;
+  if (auto* mix = train.get_if<data::MixConfig>()) {
+    for (auto& part : mix->sets) part.source->transforms() = transforms;
+  }
   return changed;
 }
 

@@ -9,6 +9,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
 #include "fovea/data/datasets/input_files.h"
+#include "fovea/data/datasets/mix.h"
 #include "fovea/data/transforms/image/pipeline.h"
 #include "fovea/kernels/device.h"
 #include "fovea/models/follow_weights.h"
@@ -121,11 +122,8 @@ models::ModelPtr load_model(WeightsSource& source, const std::string& target) {
 // Data that is evaluated on with a preset alone is prepared as its weights expect.
 void use_default_transforms(WeightsSource& source, const models::Model& model) {
   if (!source.is_preset || !source.config || !source.config->data.val) return;
-  std::visit(
-      [&](auto& section) {
-        if (section.transforms.empty()) section.transforms = default_transforms(model.input_spec());
-      },
-      source.config->data.val->value);
+  auto& transforms = (*source.config->data.val)->transforms();
+  if (transforms.empty()) transforms = default_transforms(model.input_spec());
 }
 
 // Names that somebody gives, or that lie beside the weights.
@@ -237,7 +235,7 @@ Inference load_inference(const std::string& target, const InferenceOptions& opti
   inference.model_config = source.model;
   inference.copies = copies_of(inference);
   const bool has_val = source.config && source.config->data.val;
-  inference.transform_list = has_val ? data::transforms_of(*source.config->data.val)
+  inference.transform_list = has_val ? (*source.config->data.val)->transforms()
                                      : default_transforms(inference.model->input_spec());
   use_channels(inference, options.variables);
   inference.class_names = find_class_names(source, options.class_names, *inference.model);

@@ -11,6 +11,8 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/data/dataset.h"
+#include "fovea/data/datasets/channels_field.h"
+#include "fovea/data/datasets/format_entry.h"
 #include "fovea/data/image/decode.h"
 #include "fovea/data/transforms/any_transform.h"
 #include "tests/data/support.h"
@@ -23,6 +25,7 @@ struct ListConfig {
   static constexpr std::string_view kName = "lines";
   std::string path = {};
   int64_t num_classes = 0;
+  std::vector<int64_t> channels = {};
   std::vector<AnyTransformConfig> transforms = {};
 
   template <class Visitor, class Self>
@@ -30,6 +33,7 @@ struct ListConfig {
     v.field("path", self.path, "text file: label, space, path from the file's folder",
             {.required = true});
     v.field("num_classes", self.num_classes, "labels are below this", {.min = 1, .required = true});
+    visit_channels(v, self.channels);
     v.field("transforms", self.transforms, "what is done to an image, in order");
   }
 };
@@ -131,6 +135,22 @@ TEST(AddingADatasetTest, ItsConfigHasItsKeys) {
   const auto config = parse_config<ListConfig>("{path: a.txt, num_classes: 3}", "recipe.yaml");
   EXPECT_EQ(config.num_classes, 3);
   EXPECT_THROW(parse_config<ListConfig>("path: a.txt", "recipe.yaml"), ConfigError);
+}
+
+TEST(AddingADatasetTest, ItsLineOfTheTableOpensIt) {
+  const ConfigAlternatives table = {
+      dataset_format<ListConfig, build_list_dataset>(),
+  };
+  EXPECT_EQ(table[0].name, "lines");
+  const auto made = table[0].make();
+  auto* format = dynamic_cast<DatasetFormat*>(made.get());
+  ASSERT_NE(format, nullptr);
+  const TempDir dir;
+  auto& config = *static_cast<ListConfig*>(format->value());
+  config.path = dir.write("list.txt", "0 " + image("bag.png") + "\n");
+  config.num_classes = 1;
+  EXPECT_EQ(format->open(EmptyClasses::kRefused)->size(), 1);
+  EXPECT_EQ(format->volume_axes(), VolumeAxes::kUnknown);
 }
 
 }  // namespace

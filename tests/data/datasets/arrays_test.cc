@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "fovea/data/datasets/medmnist.h"
+#include "fovea/data/datasets/npz.h"
 #include "fovea/data/datasets/registry.h"
 #include "tests/data/golden_files.h"
 

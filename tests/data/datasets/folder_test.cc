@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fovea/core/philox.h"
+#include "fovea/data/datasets/mix.h"
 #include "fovea/data/datasets/registry.h"
 #include "fovea/data/large_image/tiff.h"
 #include "fovea/data/opened_section.h"

@@ -8,6 +8,9 @@
 #include <vector>
 
 #include "fovea/data/archive/packed.h"
+#include "fovea/data/datasets/dicom.h"
+#include "fovea/data/datasets/npz.h"
+#include "fovea/data/datasets/registry.h"
 #include "fovea/data/volume/nifti.h"
 #include "tests/data/stored_zip.h"
 #include "tests/data/support.h"

@@ -3,7 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "fovea/data/datasets/basic_ct.h"
+#include "fovea/data/datasets/dicom.h"
 #include "fovea/data/datasets/mix.h"
+#include "fovea/data/datasets/scans.h"
+#include "fovea/data/datasets/npy.h"
+#include "fovea/data/datasets/npz.h"
 #include "fovea/data/image/png.h"
 #include "fovea/data/opened_section.h"
 #include "fovea/data/volume/dicom.h"

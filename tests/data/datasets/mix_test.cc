@@ -128,7 +128,7 @@ TEST_F(MixTest, ModesGiveSetsTheirBatches) {
 
 TEST_F(MixTest, RankGroupsDependOnTheRanks) {
   auto recipe = config("mix: rank_groups");
-  auto& mix = std::get<MixConfig>(recipe.train->value);
+  auto& mix = *recipe.train->get_if<MixConfig>();
   mix.dataset_group_list = "3:1";
   mix.batches_per_rank_epoch = {{"a", 7}, {"b", 9}};
   for (int64_t rank = 0; rank < 4; ++rank) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "fovea/data/datasets/folder.h"
 #include "fovea/data/datasets/registry.h"
 #include "fovea/data/image/png.h"
 #include "tests/data/support.h"

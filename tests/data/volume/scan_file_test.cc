@@ -8,6 +8,7 @@
 #include <set>
 
 #include "fovea/data/datasets/registry.h"
+#include "fovea/data/datasets/scans.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {

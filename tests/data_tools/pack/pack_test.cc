@@ -13,6 +13,7 @@
 #include "fovea/data/datasets/folder.h"
 #include "fovea/data/datasets/guess.h"
 #include "fovea/data/datasets/packed.h"
+#include "fovea/data/datasets/registry.h"
 #include "fovea/data/datasets/wds.h"
 #include "fovea/data/image/jpeg.h"
 #include "fovea/data/loader.h"

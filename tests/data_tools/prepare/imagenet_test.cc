@@ -6,6 +6,7 @@
 #include "fovea/core/files.h"
 #include "fovea/data/datasets/folder.h"
 #include "fovea/data/datasets/guess.h"
+#include "fovea/data/datasets/registry.h"
 #include "tests/data/archive_support.h"
 
 namespace fovea::data {
