@@ -6,8 +6,8 @@
 #include "fovea/data/datasets/basic_ct.h"
 #include "fovea/data/datasets/idx.h"
 #include "fovea/data/datasets/input_files.h"
-#include "fovea/data/datasets/scans.h"
 #include "fovea/data/datasets/registry.h"
+#include "fovea/data/datasets/scans.h"
 #include "tests/data/bad_input_support.h"
 #include "tests/data/stored_zip.h"
 

@@ -6,10 +6,10 @@
 
 #include "fovea/data/datasets/basic_ct.h"
 #include "fovea/data/datasets/dicom.h"
-#include "fovea/data/datasets/scans.h"
 #include "fovea/data/datasets/npy.h"
 #include "fovea/data/datasets/raw.h"
 #include "fovea/data/datasets/registry.h"
+#include "fovea/data/datasets/scans.h"
 #include "tests/data/bad_input_support.h"
 
 namespace fovea::data {

@@ -7,8 +7,8 @@
 #include <filesystem>
 
 #include "fovea/core/files.h"
-#include "fovea/data/datasets/scans.h"
 #include "fovea/data/datasets/registry.h"
+#include "fovea/data/datasets/scans.h"
 #include "fovea/data/volume/nifti_file.h"
 #include "tests/data/failing_disk.h"
 #include "tests/data/support.h"

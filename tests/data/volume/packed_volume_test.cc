@@ -7,9 +7,9 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
-#include "fovea/data/datasets/scans.h"
 #include "fovea/data/datasets/packed.h"
 #include "fovea/data/datasets/registry.h"
+#include "fovea/data/datasets/scans.h"
 #include "fovea/data/tiles/tiled.h"
 #include "fovea/data/volume/nifti_file.h"
 #include "fovea/data_tools/pack/pack.h"

@@ -172,8 +172,8 @@ TEST_F(ScanFileTest, FormatsOfDataSets) {
   const auto dataset = build_dataset({meta});
   Sample sample;
   dataset->read(0, sample);
-  EXPECT_EQ(sample.volume.values, golden_of<float>("values.detached"));
-  EXPECT_EQ(sample.mask.classes.size(), sample.volume.values.size());
+  EXPECT_EQ(sample.volume().values, golden_of<float>("values.detached"));
+  EXPECT_EQ(sample.mask.classes.size(), sample.volume().values.size());
   write("frames");
   meta.masks.clear();
   meta.images = {"frames.mha"};

@@ -7,10 +7,10 @@
 
 #include "fovea/data/datasets/basic_ct.h"
 #include "fovea/data/datasets/dicom.h"
-#include "fovea/data/datasets/scans.h"
 #include "fovea/data/datasets/npy.h"
 #include "fovea/data/datasets/raw.h"
 #include "fovea/data/datasets/registry.h"
+#include "fovea/data/datasets/scans.h"
 #include "fovea/data/tiles/tiled.h"
 #include "fovea/data/volume/nifti_file.h"
 #include "fovea/files/npy.h"
