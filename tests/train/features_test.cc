@@ -119,7 +119,7 @@ TEST(FeaturesTest, BackboneOfAProbeStaysAndHasNoDropout) {
 TEST(FeaturesTest, FirstEpochsDrawsAreKept) {
   const data::testing::TempDir folder;
   auto cached = probe_config(folder, "cached", "first_epoch");
-  auto& idx = std::get<data::IdxConfig>(cached.data.train->value);
+  auto& idx = *cached.data.train->get_if<data::IdxConfig>();
   idx.transforms.insert(idx.transforms.begin(),
                         {data::RandomCropConfig{.size = {8}, .padding = {2}}});
   cached.trainer.max_steps = 5;  // one epoch
@@ -246,9 +246,9 @@ TEST(FeaturesTest, CacheOfWhatChangesIsRefusedWithWhatToDo) {
   auto config = probe_config(folder, "run", "exact");
   EXPECT_EQ(probe_fault_of(config), "");
   auto random = config;
-  std::get<data::IdxConfig>(random.data.train->value)
-      .transforms.insert(std::get<data::IdxConfig>(random.data.train->value).transforms.begin(),
-                         {data::HorizontalFlipConfig{}});
+  random.data.train->get_if<data::IdxConfig>()->transforms.insert(
+      random.data.train->get_if<data::IdxConfig>()->transforms.begin(),
+      {data::HorizontalFlipConfig{}});
   EXPECT_THAT(probe_fault_of(random),
               AllOf(HasSubstr("probe.yaml:"), HasSubstr("trainer.cache_features: found exact"),
                     HasSubstr("through horizontal_flip"), HasSubstr("first_epoch")));

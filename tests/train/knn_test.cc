@@ -60,7 +60,7 @@ TEST(KnnTest, MoreNeighboursThanSamplesAreRefused) {
 TEST(KnnTest, FeaturesOfATrainedModelTellItsClassesApart) {
   const data::testing::TempDir folder;
   auto config = testing::tiny_config(folder);
-  auto& train = std::get<data::IdxConfig>(config.data.train->value);
+  auto& train = *config.data.train->get_if<data::IdxConfig>();
   train.transforms.insert(train.transforms.begin(), {data::RandomCropConfig{.size = {8}}});
   config.trainer.max_steps = 100;
   Trainer(config, ProgressLine::Mode::kSilent).fit();

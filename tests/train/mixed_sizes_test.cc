@@ -111,8 +111,8 @@ TEST(MixedSizesTest, PredictsImagesOfAnySizeAsTheEvaluationDoes) {
 TEST(MixedSizesTest, AProbeOnItsFeaturesIsTheOneThatRunsTheModel) {
   const data::testing::TempDir folder;
   auto config = testing::mixed_sizes_config(folder, "cached");
-  auto& train = std::get<data::FolderConfig>(config.data.train->value);
-  train.transforms = std::get<data::FolderConfig>(config.data.val->value).transforms;
+  auto& train = *config.data.train->get_if<data::FolderConfig>();
+  train.transforms = config.data.val->get_if<data::FolderConfig>()->transforms;
   config.trainer.max_steps = 12;
   config.trainer.freeze = {"backbone"};
   config.trainer.cache_features = "exact";
@@ -131,7 +131,7 @@ TEST(MixedSizesTest, SaysWhatIsMissing) {
     return data::testing::message_of<ConfigError>([&] { open_training_data(run); });
   };
   auto plain = config;
-  std::get<data::FolderConfig>(plain.data.train->value).transforms = {
+  plain.data.train->get_if<data::FolderConfig>()->transforms = {
       {data::ResizeConfig{.size = {16, 16}}}};
   EXPECT_THAT(fault_of(plain), HasSubstr("name: resize_to_patches, patch_size: 4"));
   auto mixed = config;

@@ -83,7 +83,7 @@ inline TrainConfig packed_vit(TrainConfig config) {
   config.model = {vit};
   data::ResizeToPatchesConfig resize{.patch_size = 2, .max_patches = 16};
   for (auto* section : {&config.data.val, &config.data.train}) {
-    auto& transforms = std::get<data::IdxConfig>((*section)->value).transforms;
+    auto& transforms = (*section)->get_if<data::IdxConfig>()->transforms;
     transforms.insert(transforms.begin(), {resize});
     resize.min_patches = 4;  // of the training alone
   }

@@ -194,8 +194,8 @@ TEST(TrainerTest, FinishedRunIsNotTrainedAgain) {
 TEST(TrainerTest, AValidationClassThatTrainingDidNotHaveIsRefused) {
   const data::testing::TempDir folder;
   auto config = testing::tiny_config(folder);
-  std::get<data::IdxConfig>(config.data.train->value).class_names = {"a", "b", "c", "d"};
-  std::get<data::IdxConfig>(config.data.val->value).class_names = {"a", "x", "b", "d"};
+  config.data.train->get_if<data::IdxConfig>()->class_names = {"a", "b", "c", "d"};
+  config.data.val->get_if<data::IdxConfig>()->class_names = {"a", "x", "b", "d"};
   const auto message = data::testing::message_of<ConfigError>([&] { fit(config); });
   EXPECT_NE(message.find("data.val: the class 'x' is none of the 4"), std::string::npos) << message;
 }

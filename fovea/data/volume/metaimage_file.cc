@@ -10,6 +10,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/printable.h"
+#include "fovea/data/labels.h"
 #include "fovea/data/volume/scan_array.h"
 #include "fovea/data/volume/scan_header.h"
 

@@ -7,6 +7,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/printable.h"
+#include "fovea/data/labels.h"
 
 namespace fovea::data {
 namespace {
@@ -66,12 +67,6 @@ std::optional<std::string> HeaderLines::next() {
   position_ += taken;
   if (line.ends_with('\r')) line.pop_back();
   return line;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
 std::vector<std::string_view> words_of(std::string_view text) {

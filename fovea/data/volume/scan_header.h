@@ -29,8 +29,6 @@ class HeaderLines {
   uint64_t position_ = 0;
 };
 
-// Without blanks and tabs around it.
-std::string_view trimmed(std::string_view text);
 // Divided by blanks.
 std::vector<std::string_view> words_of(std::string_view text);
 

@@ -68,7 +68,9 @@ class ScanFileTest : public ::testing::Test {
     for (size_t i = 0; has("spacing." + scan) && i < 3; ++i)
       EXPECT_NEAR(volume.spacing[i], golden_of<double>("spacing." + scan)[i], 1e-5);
     const auto canonical = open_scan(dir_.file(name), {.canonical = true});
-    if (name == "frames.nrrd") EXPECT_EQ(canonical->header().strides, stored->header().strides);
+    if (name == "frames.nrrd") {
+      EXPECT_EQ(canonical->header().strides, stored->header().strides);
+    }
     if (!has_place || !has("canonical." + scan)) return;
     EXPECT_EQ(canonical->header().orientation, "RAS");
     EXPECT_EQ(volume_of(*canonical).values, golden_of<float>("canonical." + scan));
