@@ -3,12 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <type_traits>
 #include <vector>
 
 #include "fovea/core/error.h"
+#include "fovea/core/philox.h"
 #include "fovea/data/volume/volume.h"
 
 namespace fovea::data {
@@ -76,6 +78,9 @@ class Sample {
 
   int64_t label = -1;  // class of the whole; -1: no label
   LabelMap mask;       // empty where the data set has none; else as large as the sample
+  // Set by who asks for the sample: what a data set draws from whose samples are other ones in each
+  // epoch; empty: they are those of their number alone.
+  std::optional<RandomStream> random = {};
 
  private:
   using Parts = std::tuple<Image, EncodedImage, StoredImage, Volume>;

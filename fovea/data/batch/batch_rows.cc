@@ -12,6 +12,8 @@
 namespace fovea::data {
 namespace {
 
+constexpr uint32_t kSampleDraws = 2;  // of a data set's own; patching has one of its own too
+
 VolumeSize as_volume(ImageSize size) { return {1, size.height, size.width}; }
 
 }  // namespace
@@ -209,6 +211,7 @@ void BatchRows::fill_patches(Batch& batch, int64_t row, RandomStream random,
 void BatchRows::fill(Batch& batch, int64_t row, int64_t index, RandomStream random,
                      BatchScratch& scratch) const {
   const MappedReads reads;
+  scratch.sample.random = random.fork(kSampleDraws);
   const auto count = static_cast<size_t>(values());
   const size_t first = static_cast<size_t>(row) * count;
   if (volumes() != nullptr) {

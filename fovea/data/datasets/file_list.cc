@@ -140,7 +140,9 @@ void FileListConfig::validate(ConfigIssues& issues) const {
 }
 
 std::shared_ptr<const Dataset> build_file_list_dataset(const FileListConfig& config) {
-  return std::make_shared<ImageFilesDataset>(ListReader(config).take());
+  return std::make_shared<ImageFilesDataset>(read_image_list(config));
 }
+
+ImageFiles read_image_list(const FileListConfig& config) { return ListReader(config).take(); }
 
 }  // namespace fovea::data

@@ -9,6 +9,7 @@
 #include "fovea/config/fields.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/datasets/channels_field.h"
+#include "fovea/data/datasets/image_files.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
 
@@ -50,5 +51,8 @@ struct FileListConfig {
 // Reads the list; images are read when asked for. Throws DataError naming the line: an empty list,
 // a label that is no class, a line without what other lines have, two lines with one image.
 std::shared_ptr<const Dataset> build_file_list_dataset(const FileListConfig& config);
+
+// What such a list names, whatever its files are. The same errors.
+ImageFiles read_image_list(const FileListConfig& config);
 
 }  // namespace fovea::data

@@ -69,6 +69,14 @@ void FolderConfig::validate(ConfigIssues& issues) const {
 
 std::shared_ptr<const Dataset> build_folder_dataset(const FolderConfig& config,
                                                     EmptyClasses empty_classes) {
+  return std::make_shared<ImageFilesDataset>(
+      list_class_folders(config, empty_classes, is_image_name,
+                         fmt::format("image ({})", image_endings_text()), image_kinds()));
+}
+
+ImageFiles list_class_folders(const FolderConfig& config, EmptyClasses empty_classes,
+                              bool (*is_wanted)(std::string_view name), const std::string& kind,
+                              const std::string& convert_to) {
   const bool is_strict = empty_classes == EmptyClasses::kRefused;
   UnreadFiles unread;
   std::vector<std::string> names = list_classes(config.path, unread);
@@ -86,11 +94,11 @@ std::shared_ptr<const Dataset> build_folder_dataset(const FolderConfig& config,
     const std::string& name = files.class_names[static_cast<size_t>(label)];
     if (!is_folder(fs::path(config.path) / name)) continue;
     const auto images =
-        list_files_below((fs::path(config.path) / name).string(), is_image_name, unread);
+        list_files_below((fs::path(config.path) / name).string(), is_wanted, unread);
     if (images.empty() && is_strict) {
-      fail<DataError>("{}/{}: the class \"{}\" has no image ({}){}; add some or remove the folder",
-                      printable(config.path), printable(name), printable(name),
-                      image_endings_text(), unread.text().empty() ? "" : " and " + unread.text());
+      fail<DataError>("{}/{}: the class \"{}\" has no {}{}; add some or remove the folder",
+                      printable(config.path), printable(name), printable(name), kind,
+                      unread.text().empty() ? "" : " and " + unread.text());
     }
     for (const std::string& image : images) {
       files.images.add((fs::path(name) / image).native());
@@ -98,11 +106,11 @@ std::shared_ptr<const Dataset> build_folder_dataset(const FolderConfig& config,
     }
   }
   if (files.images.size() == 0) {
-    fail<DataError>("{}: no image ({}) in the folders of its classes{}", printable(config.path),
-                    image_endings_text(), unread.text().empty() ? "" : "; " + unread.text());
+    fail<DataError>("{}: no {} in the folders of its classes{}", printable(config.path), kind,
+                    unread.text().empty() ? "" : "; " + unread.text());
   }
-  unread.warn(config.path, image_kinds());
-  return std::make_shared<ImageFilesDataset>(std::move(files));
+  unread.warn(config.path, convert_to);
+  return files;
 }
 
 }  // namespace fovea::data

@@ -8,6 +8,7 @@
 #include "fovea/config/fields.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/datasets/channels_field.h"
+#include "fovea/data/datasets/image_files.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
 
@@ -39,5 +40,11 @@ struct FolderConfig {
 // listed.
 std::shared_ptr<const Dataset> build_folder_dataset(
     const FolderConfig& config, EmptyClasses empty_classes = EmptyClasses::kRefused);
+
+// The files of class folders, of any kind: is_wanted by their names, `kind` for messages ("image
+// (.jpg, .png)"), `convert_to` what others are to become. The same errors.
+ImageFiles list_class_folders(const FolderConfig& config, EmptyClasses empty_classes,
+                              bool (*is_wanted)(std::string_view name), const std::string& kind,
+                              const std::string& convert_to);
 
 }  // namespace fovea::data

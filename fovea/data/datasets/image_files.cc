@@ -26,28 +26,29 @@ std::string_view PathList::view(int64_t index) const {
   return std::string_view(text_).substr(first, ends_[i] - first);
 }
 
-void ImageFilesDataset::find_path(const PathList& paths, int64_t index, std::string& path) const {
-  FOVEA_CHECK(index >= 0 && index < size(), "index={}; expected 0 to {}", index, size() - 1);
+void ImageFiles::find_path(const PathList& paths, int64_t index, std::string& path) const {
+  FOVEA_CHECK(index >= 0 && index < paths.size(), "index={}; expected 0 to {}", index,
+              paths.size() - 1);
   const std::string_view name = paths.view(index);
   path.clear();
-  const bool is_below_root = !name.starts_with('/') && !files_.root.empty();
-  if (is_below_root) path.append(files_.root).append(files_.root.ends_with('/') ? "" : "/");
+  const bool is_below_root = !name.starts_with('/') && !root.empty();
+  if (is_below_root) path.append(root).append(root.ends_with('/') ? "" : "/");
   path.append(name);
 }
 
-std::string ImageFilesDataset::path_of(const PathList& paths, int64_t index) const {
+std::string ImageFiles::path_of(const PathList& paths, int64_t index) const {
   std::string path;
   find_path(paths, index, path);
   return path;
 }
 
 std::string ImageFilesDataset::describe(int64_t index) const {
-  return printable(path_of(files_.images, index));
+  return printable(files_.path_of(files_.images, index));
 }
 
 void ImageFilesDataset::read(int64_t index, Sample& sample) const {
   thread_local std::string path;
-  find_path(files_.images, index, path);
+  files_.find_path(files_.images, index, path);
   auto& encoded = sample.become<EncodedImage>();
   read_image_file(path, encoded.buffer);
   encoded.bytes = encoded.buffer;
@@ -60,7 +61,7 @@ void ImageFilesDataset::read_mask(int64_t index, Sample& sample) const {
   const auto bytes = sample.as<EncodedImage>().bytes;
   Image& image = sample.become<Image>();
   decode_image(bytes, describe(index), image);
-  const std::string path = path_of(files_.masks, index);
+  const std::string path = files_.path_of(files_.masks, index);
   const std::string name = printable(path);
   load_image(path, name, mask);
   if (mask.channels != 1) {
@@ -88,14 +89,14 @@ void ImageFilesDataset::read_mask(int64_t index, Sample& sample) const {
 }
 
 VolumeSize ImageFilesDataset::size_of(int64_t index) const {
-  const auto size = image_file_size(path_of(files_.images, index));
+  const auto size = image_file_size(files_.path_of(files_.images, index));
   return size ? VolumeSize{1, size->height, size->width} : Dataset::size_of(index);
 }
 
 std::unique_ptr<RegionSource> ImageFilesDataset::open_regions(int64_t index) const {
   const std::string ending = lower_ending(files_.images.view(index));
   const bool is_tiff = ending == ".tif" || ending == ".tiff";
-  return is_tiff && !has_masks() ? open_tiff_pixels(path_of(files_.images, index)) : nullptr;
+  return is_tiff && !has_masks() ? open_tiff_pixels(files_.path_of(files_.images, index)) : nullptr;
 }
 
 bool ImageFilesDataset::has_regions(int64_t index) const { return open_regions(index) != nullptr; }

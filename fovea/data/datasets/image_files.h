@@ -35,6 +35,10 @@ struct ImageFiles {
   int64_t ignored_class = 255;  // of masks: becomes -1, not labelled
   std::vector<std::string> class_names;
   int64_t num_classes = 0;
+
+  // Where file `index` of `paths`, images or masks, is; into `path`, which keeps its memory.
+  void find_path(const PathList& paths, int64_t index, std::string& path) const;
+  std::string path_of(const PathList& paths, int64_t index) const;
 };
 
 class ImageFilesDataset : public Dataset {
@@ -55,10 +59,7 @@ class ImageFilesDataset : public Dataset {
   std::string describe(int64_t index) const override;
 
  private:
-  // Into `path`, which keeps its memory.
-  void find_path(const PathList& paths, int64_t index, std::string& path) const;
   std::unique_ptr<RegionSource> open_regions(int64_t index) const;
-  std::string path_of(const PathList& paths, int64_t index) const;
   // Decodes the image as well.
   void read_mask(int64_t index, Sample& sample) const;
 

@@ -23,6 +23,7 @@
 #include "fovea/data/datasets/packed.h"
 #include "fovea/data/datasets/raw.h"
 #include "fovea/data/datasets/scans.h"
+#include "fovea/data/datasets/slides.h"
 #include "fovea/data/datasets/tiny_imagenet.h"
 #include "fovea/data/datasets/wds.h"
 #include "fovea/data/order/subset.h"
@@ -79,6 +80,7 @@ const ConfigAlternatives& DatasetFormat::alternatives() {
       dataset_format<BasicCtConfig, build_basic_ct_dataset>(),
       dataset_format<DicomConfig, build_dicom_dataset>(),
       dataset_format<Hdf5Config, build_hdf5_dataset>(),
+      dataset_format<SlidesConfig, build_slides_dataset>(),
   };
   return all;
 }

@@ -111,7 +111,7 @@ class TiffImage {
     if (size_.height > kMaxImagePixels / size_.width) {
       fail<DataError>(
           "the header announces {} x {} pixels, more than the {} that are allowed; make the image "
-          "smaller, or read it by region: format: slides, data patch, predict --mask",
+          "smaller, or read it by region: format: slides, data patch, predict --windows",
           size_.width, size_.height, kMaxImagePixels);
     }
     colours_.emplace(handle_);

@@ -34,6 +34,16 @@ constexpr int32_t kMaxLevels = 64;
 // A read's memory, and the side of blocks of levels whose pixels do not lie on those of level 0.
 constexpr int64_t kBandPixels = int64_t{1} << 20, kBlockSide = 512;
 
+// What it would print of files that OpenSlide opens; TiffHandle has handlers of its own.
+void silence_libtiff() {
+  static const bool kIsSilent = [] {
+    TIFFSetWarningHandler(nullptr);
+    TIFFSetErrorHandler(nullptr);
+    return true;
+  }();
+  static_cast<void>(kIsSilent);
+}
+
 // A number that takes up the whole text; empty: it is none.
 std::optional<double> number_in(const char* text) {
   if (text == nullptr) return std::nullopt;
@@ -149,9 +159,7 @@ std::shared_ptr<Slide::Handle> Slide::handle() const {
 Slide::Slide(const std::string& path)
     : path_(path), name_(printable(path)), state_(std::make_unique<State>()) {
   NamelessFile{path};  // a pipe or a device is nothing for OpenSlide
-  // What libtiff would print of files that OpenSlide opens; TiffHandle has handlers of its own.
-  TIFFSetWarningHandler(nullptr);
-  TIFFSetErrorHandler(nullptr);
+  silence_libtiff();
   const auto opened = handle();
   const int32_t count = openslide_get_level_count(opened->slide);
   if (count < 1 || count > kMaxLevels)
