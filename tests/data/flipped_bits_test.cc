@@ -15,7 +15,6 @@
 #include "fovea/data/large_image/tiff.h"
 #include "fovea/data/volume/nifti_file.h"
 #include "fovea/data_tools/pack/pack.h"
-#include "fovea/data_tools/prepare/matlab.h"
 #include "fovea/files/unpack_limit.h"
 #include "fovea/files/zip.h"
 #include "tests/data/bad_input_support.h"
@@ -133,20 +132,6 @@ TEST(FlippedBitsTest, Npz) {
     const auto bytes = golden_file(name);
     expect_flips_are_seen(name, bytes, read, 0, bytes.size() / 3);
   }
-}
-
-TEST(FlippedBitsTest, CompressedMatlab) {
-  const auto read = [](const std::vector<uint8_t>& bytes) {
-    std::string all;
-    for (const auto& variable : parse_matlab(bytes, "meta.mat")) {
-      for (int64_t i = 0; i < variable.size(); ++i) all += variable.field(i, "WNID").text;
-      for (const auto& member : variable.members) all += as_text(member.numbers);
-    }
-    return all;
-  };
-  // Behind the text of its header.
-  const auto& bytes = golden("mat.packed", "data_packed").bytes;
-  expect_flips_are_seen("matlab", bytes, read, 136);
 }
 
 // Where the strips or tiles of a little-endian TIFF lie: the directory has no checksum.

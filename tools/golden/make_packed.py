@@ -1,10 +1,9 @@
-"""Golden values for the archives of data/: tars by webdataset and by Python, and MATLAB files by scipy.
+"""Golden values for the archives of data/: tars by webdataset and by Python.
 
-Usage: python tools/golden/make_packed.py   (webdataset 1.0.2, Pillow 11.3.0, numpy 2.3.3, scipy 1.16.2, safetensors 0.6.2)
+Usage: python tools/golden/make_packed.py   (webdataset 1.0.2, Pillow 11.3.0, numpy 2.3.3, safetensors 0.6.2)
 Writes tests/golden/data_packed.safetensors. Keys: "wds.tar" the tar that webdataset.TarWriter wrote; "wds.keys" its keys,
 one a line; "wds.labels"; "wds.pixels.N" what webdataset decodes sample N to; "wds.index" DALI's index of it, v1.2, by the
-rule of wds2idx; "tar.pax", "tar.gnu", "tar.ustar" archives with long names by Python's tarfile; "mat.plain" and
-"mat.packed" a devkit's meta.mat with three synsets, as it is and compressed.
+rule of wds2idx; "tar.pax", "tar.gnu", "tar.ustar" archives with long names by Python's tarfile.
 """
 import io
 import pathlib
@@ -12,7 +11,6 @@ import tarfile
 import tempfile
 
 import numpy as np
-import scipy.io
 import webdataset
 from PIL import Image
 from safetensors.numpy import save_file
@@ -80,26 +78,10 @@ def make_tars():
         add(f"tar.{key}", stream.getvalue())
 
 
-def make_mat():
-    rows = [(1, "n02119789", "kit fox, Vulpes macrotis", "small grey fox", 0, np.zeros((0, 0)), 0, 1300),
-            (2, "n02100735", "English setter", "an English breed", 0, np.zeros((0, 0)), 0, 1300),
-            (3, "n00001740", "entity", "that which is", 2, np.array([[1, 2]]), 2, 0)]
-    kinds = [(name, "O") for name in ("ILSVRC2012_ID", "WNID", "words", "gloss", "num_children", "children",
-                                      "wordnet_height", "num_train_images")]
-    synsets = np.array(rows, dtype=kinds).reshape(-1, 1)
-    for key, is_packed in (("plain", False), ("packed", True)):
-        stream = io.BytesIO()
-        scipy.io.savemat(stream, {"synsets": synsets}, do_compression=is_packed)
-        data = bytearray(stream.getvalue())
-        data[:116] = b"MATLAB 5.0 MAT-file".ljust(116)  # without the date
-        add(f"mat.{key}", bytes(data))
-
-
 def main():
     with tempfile.TemporaryDirectory() as folder:
         make_wds(pathlib.Path(folder))
     make_tars()
-    make_mat()
     save_file(tensors, OUT)
     print(f"{OUT}: {OUT.stat().st_size} bytes, {len(tensors)} arrays")
 

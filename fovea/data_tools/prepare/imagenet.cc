@@ -19,7 +19,6 @@
 #include "fovea/data/archive/tar.h"
 #include "fovea/data/datasets/image_files.h"
 #include "fovea/data/image/decode.h"
-#include "fovea/data_tools/prepare/matlab.h"
 #include "fovea/files/atomic_file.h"
 #include "fovea/files/byte_source.h"
 #include "fovea/files/file_endings.h"
@@ -32,42 +31,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxDevkitBytes = size_t{1} << 28;
 constexpr std::string_view kTruthFile = "ILSVRC2012_validation_ground_truth.txt";
-
-struct Synset {
-  std::string wnid, words;
-  int64_t train_images = 0;
-};
-
-// The classes by their ILSVRC2012 number: those of meta.mat that have no children.
-std::map<int64_t, Synset> read_synsets(std::span<const uint8_t> bytes, const std::string& name) {
-  const auto variables = parse_matlab(bytes, name);
-  const auto found = std::find_if(variables.begin(), variables.end(),
-                                  [](const auto& variable) { return variable.name == "synsets"; });
-  if (found == variables.end()) fail<DataError>("{}: no variable \"synsets\"", name);
-  std::map<int64_t, Synset> synsets;
-  for (int64_t i = 0; i < found->size(); ++i) {
-    if (found->field(i, "num_children").number() != 0) continue;
-    const double id = found->field(i, "ILSVRC2012_ID").number();
-    const double images = found->field(i, "num_train_images").number();
-    const auto& wnid = found->field(i, "WNID").text;
-    const bool is_name = !wnid.empty() && wnid[0] != '.' && wnid.find('/') == std::string::npos &&
-                         printable(wnid) == wnid;
-    if (!is_name || !(id >= 1 && id <= 1e6) || !(images >= 0 && images <= 1e9)) {
-      fail<DataError>("{}: synset {} has the number {} and the WNID \"{}\"", name, i, id,
-                      printable(wnid));
-    }
-    const auto number = static_cast<int64_t>(id);
-    const Synset synset{wnid, found->field(i, "words").text, static_cast<int64_t>(images)};
-    if (!synsets.emplace(number, synset).second) {
-      fail<DataError>("{}: two synsets have the number {}", name, number);
-    }
-  }
-  if (synsets.empty() || synsets.rbegin()->first != static_cast<int64_t>(synsets.size())) {
-    fail<DataError>("{}: {} classes, whose numbers are not 1, 2, ... without gaps", name,
-                    synsets.size());
-  }
-  return synsets;
-}
 
 // A number a line.
 std::vector<int64_t> read_truth(std::string_view text, int64_t num_classes,
@@ -198,13 +161,12 @@ class TrainImages : public TarImages {
           PartSource(file_, file_.name() + "/" + printable(tar.name), tar.offset, tar.size));
     });
     for (size_t c = 0; c < count; ++c) {
-      const auto found = static_cast<int64_t>(images[c].size());
-      if (found == 0) fail<DataError>("{}/{}.tar: empty", file_.name(), classes.wnids[c]);
-      if (classes.train_images[c] != 0 && classes.train_images[c] != found) {
-        log_warning(fmt::format("{}/{}.tar: {} images, but the devkit counts {}", file_.name(),
-                                classes.wnids[c], found, classes.train_images[c]));
-      }
+      if (images[c].empty()) fail<DataError>("{}/{}.tar: empty", file_.name(), classes.wnids[c]);
       for (const auto& entry : images[c]) add(entry, static_cast<int64_t>(c), first[c]);
+    }
+    if (classes.train_images != 0 && classes.train_images != size()) {
+      log_warning(fmt::format("{}: {} images, but the publisher counts {}", file_.name(), size(),
+                              classes.train_images));
     }
   }
 };
@@ -266,49 +228,39 @@ void sync_disk_of(const std::string& folder) {
 
 }  // namespace
 
-ImagenetClasses read_imagenet_devkit(const std::string& path) {
+ImagenetClasses imagenet_classes(const std::vector<std::pair<std::string, std::string>>& by_number,
+                                 int64_t train_images) {
+  const std::map<std::string, std::string> sorted(by_number.begin(), by_number.end());
+  FOVEA_CHECK(sorted.size() == by_number.size(), "a WNID stands twice");
+  ImagenetClasses classes;
+  classes.train_images = train_images;
+  for (const auto& [wnid, name] : sorted) {
+    classes.wnids.push_back(wnid);
+    classes.names.push_back(name);
+  }
+  for (const auto& entry : by_number)
+    classes.by_number.push_back(std::distance(sorted.begin(), sorted.find(entry.first)));
+  return classes;
+}
+
+void read_imagenet_devkit(const std::string& path, ImagenetClasses& classes) {
   const MemorySource source(printable(path), read_gzip(path, kMaxDevkitBytes));
-  std::optional<TarEntry> meta, truth;
+  std::optional<TarEntry> truth;
   TarReader reader(source);
   while (auto entry = reader.next_file()) {
-    const auto name = fs::path(entry->name).filename();
-    if (name == "meta.mat") meta = entry;
-    if (name == kTruthFile) truth = entry;
+    if (fs::path(entry->name).filename() == kTruthFile) truth = entry;
   }
-  if (!meta || !truth) {
-    fail<DataError>("{}: no {}; expected ILSVRC2012_devkit_t12.tar.gz", source.name(),
-                    meta ? kTruthFile : "meta.mat");
+  if (!truth) {
+    fail<DataError>("{}: no {}; expected ILSVRC2012_devkit_t12.tar.gz", source.name(), kTruthFile);
   }
-  const auto bytes_of = [&](const TarEntry& entry) {
-    std::vector<uint8_t> bytes(entry.size);
-    source.read(entry.offset, bytes);
-    return bytes;
-  };
-  const auto synsets = read_synsets(bytes_of(*meta), source.name() + "/meta.mat");
-  ImagenetClasses classes;
-  for (const auto& [number, synset] : synsets) classes.wnids.push_back(synset.wnid);
-  std::sort(classes.wnids.begin(), classes.wnids.end());
-  if (std::adjacent_find(classes.wnids.begin(), classes.wnids.end()) != classes.wnids.end()) {
-    fail<DataError>("{}/meta.mat: two classes with one WNID", source.name());
-  }
-  std::vector<int64_t> label_of(synsets.size() + 1);
-  classes.names.resize(synsets.size());
-  classes.train_images.resize(synsets.size());
-  for (const auto& [number, synset] : synsets) {
-    const auto place = std::lower_bound(classes.wnids.begin(), classes.wnids.end(), synset.wnid);
-    const auto label = static_cast<size_t>(place - classes.wnids.begin());
-    label_of[static_cast<size_t>(number)] = static_cast<int64_t>(label);
-    classes.names[label] = printable(synset.words);
-    classes.train_images[label] = synset.train_images;
-  }
-  const auto text = bytes_of(*truth);
+  std::vector<uint8_t> text(truth->size);
+  source.read(truth->offset, text);
   const auto numbers = read_truth({reinterpret_cast<const char*>(text.data()), text.size()},
-                                  static_cast<int64_t>(synsets.size()),
+                                  static_cast<int64_t>(classes.wnids.size()),
                                   fmt::format("{}/{}", source.name(), kTruthFile));
-  for (const int64_t number : numbers) {
-    classes.ground_truth.push_back(label_of[static_cast<size_t>(number)]);
-  }
-  return classes;
+  classes.ground_truth.clear();
+  for (const int64_t number : numbers)
+    classes.ground_truth.push_back(classes.by_number[static_cast<size_t>(number - 1)]);
 }
 
 std::shared_ptr<const ImagenetImages> open_imagenet_train(const std::string& path,
@@ -352,7 +304,8 @@ ImagenetReport prepare_imagenet(const ImagenetOptions& options) {
   if (options.to != "folder" && options.to != "wds" && options.to != "packed") {
     fail<ConfigError>("to={}; expected folder, wds or packed", options.to);
   }
-  const auto classes = read_imagenet_devkit(options.devkit);
+  ImagenetClasses classes = options.classes;
+  read_imagenet_devkit(options.devkit, classes);
   const auto train = open_imagenet_train(options.train, classes);
   const auto val = open_imagenet_val(options.val, classes);
   ImagenetReport report{static_cast<int64_t>(classes.wnids.size()), train->size(), val->size(), 0};

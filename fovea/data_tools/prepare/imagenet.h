@@ -1,12 +1,14 @@
 // ImageNet (ILSVRC2012) from the publisher's archives: ILSVRC2012_img_train.tar (a tar of one tar a
 // class), ILSVRC2012_img_val.tar (all validation images, in one level) and
-// ILSVRC2012_devkit_t12.tar.gz (meta.mat with the classes, the validation images' classes).
+// ILSVRC2012_devkit_t12.tar.gz (the validation images' classes, by numbers that are not the order
+// of their names).
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fovea/data/dataset.h"
@@ -16,13 +18,20 @@ namespace fovea::data {
 
 struct ImagenetClasses {
   std::vector<std::string> wnids;     // sorted: the label order that everybody uses
-  std::vector<std::string> names;     // [classes]: "tench, Tinca tinca"
-  std::vector<int64_t> train_images;  // [classes]: how many the publisher says; 0: not said
+  std::vector<std::string> names;     // [classes]: "tench"
+  std::vector<int64_t> by_number;     // [classes]: label of the publisher's number 1, 2, ...
+  int64_t train_images = 0;           // of all classes; 0: not known
   std::vector<int64_t> ground_truth;  // [validation images]: label of image 1, 2, ...
 };
 
-// Throws DataError: an archive without meta.mat or ground truth, numbers that do not fit together.
-ImagenetClasses read_imagenet_devkit(const std::string& path);
+// The thousand of 2012, without the validation images.
+ImagenetClasses ilsvrc2012_classes();
+// WNIDs and names by the publisher's numbers.
+ImagenetClasses imagenet_classes(const std::vector<std::pair<std::string, std::string>>& by_number,
+                                 int64_t train_images);
+
+// Fills in ground_truth. Throws DataError: an archive without it, numbers that are no classes.
+void read_imagenet_devkit(const std::string& path, ImagenetClasses& classes);
 
 // The images of one of the two archives.
 class ImagenetImages : public Dataset {
@@ -52,9 +61,10 @@ UnpackReport unpack_images(const ImagenetImages& images, const std::string& out,
 
 struct ImagenetOptions {
   std::string train, val, devkit;  // archives
-  std::string out;                 // gets train and val, and classes.txt
-  std::string to = "folder";       // or "wds", "packed"
-  PackOptions pack;                // of wds and packed; out and to are set here
+  ImagenetClasses classes = ilsvrc2012_classes();
+  std::string out;            // gets train and val, and classes.txt
+  std::string to = "folder";  // or "wds", "packed"
+  PackOptions pack;           // of wds and packed; out and to are set here
 };
 
 struct ImagenetReport {

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+
 #include "fovea/core/files.h"
 #include "fovea/data/datasets/folder.h"
 #include "fovea/data/datasets/guess.h"
@@ -24,10 +27,9 @@ using testing::NamedBytes;
 using testing::tar_of;
 using testing::TempDir;
 using testing::to_bytes;
-using testing::to_text;
 
-// The publisher's three archives with two classes. In the devkit the first is n02119789 (kit fox),
-// the second n02100735 (English setter); sorted by WNID they are 1 and 0.
+// The publisher's three archives with the first two of the classes: number 1 is n02119789 (kit
+// fox), number 2 n02100735 (English setter); sorted by WNID they are 1 and 0.
 class ImagenetTest : public ::testing::Test {
  protected:
   ImagenetTest() {
@@ -35,17 +37,17 @@ class ImagenetTest : public ::testing::Test {
     options_.val = write("val.tar", val_);
     write_devkit("2\n1\n2\n");
     options_.out = dir_.path() + "/out";
+    options_.classes =
+        imagenet_classes({{"n02119789", "kit fox"}, {"n02100735", "English setter"}}, 0);
     options_.pack.threads = 2;
   }
 
   std::string write(const std::string& name, const NamedBytes& files) const {
     return dir_.write(name, to_bytes(tar_of(files)));
   }
-  void write_devkit(const std::string& truth, const std::string& kind = "packed") {
+  void write_devkit(const std::string& truth) {
     const auto tar =
         tar_of({{"ILSVRC2012_devkit_t12/readme.txt", "read me"},
-                {"ILSVRC2012_devkit_t12/data/meta.mat",
-                 to_text(golden("mat." + kind, "data_packed").bytes)},
                 {"ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt", truth}});
     options_.devkit = dir_.write("devkit.tar.gz", testing::gzip(to_bytes(tar)));
   }
@@ -64,15 +66,34 @@ class ImagenetTest : public ::testing::Test {
   ImagenetOptions options_;
 };
 
-TEST_F(ImagenetTest, TheDevkitNamesClassesAndTruth) {
-  for (const std::string kind : {"plain", "packed"}) {
-    write_devkit("2\n1\r\n2", kind);
-    const auto classes = read_imagenet_devkit(options_.devkit);
-    EXPECT_THAT(classes.wnids, ElementsAre("n02100735", "n02119789"));
-    EXPECT_THAT(classes.names, ElementsAre("English setter", "kit fox, Vulpes macrotis"));
-    EXPECT_THAT(classes.train_images, ElementsAre(1300, 1300));
-    EXPECT_THAT(classes.ground_truth, ElementsAre(0, 1, 0));
-  }
+TEST_F(ImagenetTest, TheDevkitHasTheTruth) {
+  write_devkit("2\n1\r\n2");
+  ImagenetClasses classes = options_.classes;
+  read_imagenet_devkit(options_.devkit, classes);
+  EXPECT_THAT(classes.wnids, ElementsAre("n02100735", "n02119789"));
+  EXPECT_THAT(classes.names, ElementsAre("English setter", "kit fox"));
+  EXPECT_THAT(classes.ground_truth, ElementsAre(0, 1, 0));
+}
+
+// The publisher's numbers of the first and the last images of validation, and the labels that
+// everybody else gives them (Caffe's val.txt).
+TEST(ImagenetClassesTest, NumbersAreThePublishers) {
+  const ImagenetClasses classes = ilsvrc2012_classes();
+  ASSERT_EQ(classes.wnids.size(), 1000);
+  EXPECT_TRUE(std::is_sorted(classes.wnids.begin(), classes.wnids.end()));
+  EXPECT_EQ(std::set<std::string>(classes.names.begin(), classes.names.end()).size(), 1000);
+  std::vector<int64_t> labels = classes.by_number;
+  std::sort(labels.begin(), labels.end());
+  for (int64_t i = 0; i < 1000; ++i) ASSERT_EQ(labels[static_cast<size_t>(i)], i);
+  const std::vector<std::pair<size_t, int64_t>> expected = {
+      {490, 65}, {361, 970}, {171, 230}, {822, 809}, {297, 516},
+      {10, 283}, {495, 26},  {128, 232}, {848, 982}, {186, 355}};
+  for (const auto& [number, label] : expected)
+    EXPECT_EQ(classes.by_number[number - 1], label) << number;
+  EXPECT_EQ(classes.wnids[65], "n01751748");
+  EXPECT_EQ(classes.names[65], "sea snake");
+  EXPECT_EQ(classes.wnids.front(), "n01440764");
+  EXPECT_EQ(classes.names.front(), "tench");
 }
 
 TEST_F(ImagenetTest, UnpacksIntoClassFolders) {
@@ -92,7 +113,7 @@ TEST_F(ImagenetTest, UnpacksIntoClassFolders) {
     EXPECT_EQ(read_file(options_.out + "/" + name, 1 << 20), bytes) << name;
   }
   EXPECT_EQ(read_file(options_.out + "/classes.txt", 1 << 10),
-            "n02100735\tEnglish setter\nn02119789\tkit fox, Vulpes macrotis\n");
+            "n02100735\tEnglish setter\nn02119789\tkit fox\n");
   EXPECT_EQ(build_folder_dataset({.path = options_.out + "/val"})->size(), 3);
   // A call that was stopped: a file is missing, one was cut by a power cut, one is half-written.
   fs::remove(options_.out + "/val/n02119789/ILSVRC2012_val_00000002.JPEG");
@@ -106,8 +127,7 @@ TEST_F(ImagenetTest, UnpacksIntoClassFolders) {
 }
 
 TEST_F(ImagenetTest, PacksWithoutUnpacking) {
-  const auto classes = read_imagenet_devkit(options_.devkit);
-  const auto train = open_imagenet_train(options_.train, classes);
+  const auto train = open_imagenet_train(options_.train, options_.classes);
   EXPECT_THAT(train->describe(1), HasSubstr("train.tar/n02119789/n02119789_1.JPEG"));
   for (const std::string to : {"packed", "wds"}) {
     options_.to = to;
@@ -161,7 +181,7 @@ TEST_F(ImagenetTest, DevkitsThatDoNotFitAreNamed) {
   write_devkit("2\nx\n");
   EXPECT_THAT(error(), HasSubstr("ground_truth.txt:2: \"x\""));
   options_.devkit = dir_.write("devkit.tar.gz", testing::gzip(to_bytes(tar_of({{"a", "x"}}))));
-  EXPECT_THAT(error(), HasSubstr("devkit.tar.gz: no meta.mat"));
+  EXPECT_THAT(error(), HasSubstr("devkit.tar.gz: no ILSVRC2012_validation_ground_truth.txt"));
 }
 
 }  // namespace
