@@ -12,6 +12,7 @@ find_package(TIFF REQUIRED)
 find_package(hwy REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(SPNG REQUIRED IMPORTED_TARGET spng)
+pkg_check_modules(WEBP REQUIRED IMPORTED_TARGET libwebpdemux)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 # Optional: `format: hdf5` is built where it is found.
 pkg_check_modules(HDF5 QUIET IMPORTED_TARGET hdf5-serial)

@@ -38,7 +38,7 @@ install(TARGETS fovea_settings ${libraries} EXPORT fovea ARCHIVE DESTINATION lib
 install(EXPORT fovea NAMESPACE fovea:: FILE FoveaTargets.cmake DESTINATION ${package} COMPONENT library)
 install(DIRECTORY fovea DESTINATION include COMPONENT library FILES_MATCHING PATTERN "*.h" PATTERN cuda EXCLUDE)
 set(torch_folder ${torch_place}/torch)
-set(fovea_modules SPNG:spng ZSTD:libzstd)  # what is found by pkg-config
+set(fovea_modules SPNG:spng WEBP:libwebpdemux ZSTD:libzstd)  # what is found by pkg-config
 if(TARGET PkgConfig::HDF5)
   list(APPEND fovea_modules HDF5:hdf5-serial)
 endif()

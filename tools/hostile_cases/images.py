@@ -1,11 +1,12 @@
 """Images: JPEG, PNG and TIFF files, and the folders, lists, tars and packed shards that hold them."""
 import gzip
+import re
 import struct
 import zlib
 
 from . import layers
 from .layers import png_chunk, tar_of
-from .originals import IMAGES, Original, corpus, fovea, put, recipe
+from .originals import CORPUS, IMAGES, Original, corpus, fovea, put, recipe
 
 PACK = "data pack {} --raw --out packed --threads 1"
 CHECK = "data check {} --threads 1"
@@ -37,6 +38,9 @@ def photos(folder, program):
     put(folder / "photos/dog/two_parts.png", png())
     for name in ("bilevel_group4", "jpeg_ycbcr", "palette", "rgb_lzw_tiles"):
         put(folder / f"photos/cat/{name}.tif", corpus(f"tiff_decode_fuzz/{name}.tif"))
+    for name in ("webp_lossy", "webp_exif_6", "bmp_24", "bmp_rle8"):
+        kind = name.partition("_")[0]
+        put(folder / f"photos/cat/{name}.{kind}", corpus(f"{kind}_fuzz/{name}"))
 
 
 def image_original(name, path, **options):
@@ -111,15 +115,16 @@ def packed(folder, program):
 
 
 def imagenet(folder, program):
-    """The publisher's archives, of two classes and three images."""
+    """The publisher's archives, of one image a class and three for validation."""
     del program
     jpeg = corpus("first_crop_fuzz/jpeg_420")[4:]
-    train = [("n02119789.tar", tar_of([("n02119789_2.JPEG", jpeg)])), ("n02100735.tar", tar_of([("n02100735_7.JPEG", jpeg)]))]
+    table = (CORPUS.parents[2] / "fovea/data_tools/prepare/imagenet_classes.cc").read_text()
+    wnids = re.findall(r"n\d{8}(?= )", table)
+    train = [(f"{wnid}.tar", tar_of([(f"{wnid}_7.JPEG", jpeg)])) for wnid in wnids]
     put(folder / "train.tar", tar_of(train))
     put(folder / "val.tar", tar_of([(f"ILSVRC2012_val_0000000{i}.JPEG", jpeg) for i in (2, 1, 3)]))
     data = "ILSVRC2012_devkit_t12/data/"
-    devkit = tar_of([(data + "meta.mat", corpus("matlab_fuzz/packed")),
-                     (data + "ILSVRC2012_validation_ground_truth.txt", b"2\n1\n2\n")])
+    devkit = tar_of([(data + "ILSVRC2012_validation_ground_truth.txt", b"2\n1\n2\n")])
     put(folder / "devkit.tar.gz", gzip.compress(devkit, mtime=0))
 
 
@@ -139,6 +144,8 @@ ORIGINALS = [
     image_original("png two parts", "photos/dog/two_parts.png", **PNG),
     image_original("png palette", "photos/dog/png_palette.png", **PNG),
     image_original("png 16 bit", "photos/dog/png_gray16.png", **PNG),
+    image_original("webp", "photos/cat/webp_lossy.webp"), image_original("webp exif", "photos/cat/webp_exif_6.webp"),
+    image_original("bmp", "photos/cat/bmp_24.bmp"), image_original("bmp runs", "photos/cat/bmp_rle8.bmp"),
     image_original("tiff image, fax", "photos/cat/bilevel_group4.tif"),
     image_original("tiff image, jpeg", "photos/cat/jpeg_ycbcr.tif"),
     image_original("tiff image, palette", "photos/cat/palette.tif"),

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 
+#include "fovea/data/image/bmp.h"
 #include "fovea/data/image/jpeg.h"
 #include "fovea/data/image/png.h"
 #include "fovea/data/image/tiff_decode.h"
+#include "fovea/data/image/webp.h"
 #include "fovea/data/large_image/tiff.h"
 #include "fovea/files/file_endings.h"
 
@@ -17,6 +19,8 @@ constexpr ImageFormat kFormats[] = {
     {"JPEG", {"jpg", "jpeg"}, is_jpeg, decode_jpeg, jpeg_file_size},
     {"PNG", {"png"}, is_png, decode_png, png_file_size},
     {"TIFF", {"tif", "tiff"}, is_tiff, decode_tiff, tiff_file_size},
+    {"WebP", {"webp"}, is_webp, decode_webp, webp_file_size},
+    {"BMP", {"bmp"}, is_bmp, decode_bmp, bmp_file_size},
 };
 
 }  // namespace
