@@ -138,6 +138,8 @@ def gray_files():
         ds.compress(syntax, generate_instance_uid=False)
         keep(name, bytes_of(ds))
     keep("big_endian", bytes_of(image(signed, 16, syntax=ExplicitVRBigEndian, **rescale)), corpus=True)
+    odd = np.stack([smooth((3, 5), 0, 255, np.uint8) for _ in range(3)], -1)
+    keep("big_endian_odd", bytes_of(image(odd, photometric="RGB", syntax=ExplicitVRBigEndian)))
     keep("big_endian_bytes", bytes_of(image(byte, syntax=ExplicitVRBigEndian)))
 
 

@@ -136,9 +136,13 @@ Stream checked_stream(std::span<const uint8_t> frame, Codec codec, const DicomPi
   Stream stream = codec == Codec::kJpeg2000 ? jpeg2000_stream(frame, source)
                                             : jpeg_stream(frame, codec == Codec::kJpegLs, source);
   auto& bytes = stream.bytes;
-  while (!bytes.empty() && bytes.back() == 0) bytes.pop_back();
-  if (bytes.size() < 4 || bytes[bytes.size() - 2] != 0xFF || bytes.back() != 0xD9)
+  constexpr std::array<uint8_t, 2> kEnd = {0xFF, 0xD9};
+  constexpr ptrdiff_t kMaxPadding = 16;  // to an even length, with whatever bytes
+  const auto end = std::find_end(bytes.end() - std::min(std::ssize(bytes), kMaxPadding),
+                                 bytes.end(), kEnd.begin(), kEnd.end());
+  if (end == bytes.end())
     fail<DataError>("{}: compressed pixels without an end; the file is truncated", source);
+  bytes.erase(end + 2, bytes.end());
   if (stream.rows != form.rows || stream.columns != form.columns ||
       stream.samples != form.samples || stream.bits < 1 || stream.bits > form.bits_allocated) {
     fail<DataError>(

@@ -226,7 +226,7 @@ std::vector<std::vector<uint8_t>> read_native(ByteReader& in, const DataElement&
                     source, element.bytes, expected, pixels.frames, form.rows, form.columns,
                     form.bits_allocated * form.samples);
   }
-  const auto bytes = in.take(element.bytes).first(expected);
+  const auto bytes = in.take(element.bytes);  // with what makes their number even
   const auto frame_bytes = static_cast<size_t>(expected / static_cast<uint64_t>(pixels.frames));
   // Bytes stand in words of two where their VR says so.
   const size_t word = form.bits_allocated > 8 ? static_cast<size_t>(form.bits_allocated / 8)
@@ -235,6 +235,7 @@ std::vector<std::vector<uint8_t>> read_native(ByteReader& in, const DataElement&
   const bool is_ybr = pixels.photometric.starts_with("YBR_FULL");
   std::vector<uint8_t> all(bytes.begin(), bytes.end());
   if (in.order() == std::endian::big && word > 1) swap_words(all, word);
+  all.resize(expected);
   std::vector<std::vector<uint8_t>> frames;
   for (size_t at = 0; at < all.size(); at += frame_bytes) {
     const auto start = all.begin() + static_cast<ptrdiff_t>(at);
