@@ -23,9 +23,11 @@
 #include "fovea/data/datasets/npz.h"
 #include "fovea/data/datasets/packed.h"
 #include "fovea/data/datasets/scans.h"
+#include "fovea/data/datasets/slides.h"
 #include "fovea/data/datasets/tiny_imagenet.h"
 #include "fovea/data/datasets/wds.h"
 #include "fovea/data/image/image_formats.h"
+#include "fovea/data/large_image/slide.h"
 #include "fovea/data/volume/dicom.h"
 #include "fovea/files/file_endings.h"
 #include "fovea/files/zip.h"
@@ -119,6 +121,7 @@ Found of_list(const std::string& path) {
   if (names_any({".nii"})) return only(of_volume_list<NiftiConfig>(path));
   if (names_any({".nrrd", ".nhdr"})) return only(of_volume_list<NrrdConfig>(path));
   if (names_any({".mha", ".mhd"})) return only(of_volume_list<MetaImageConfig>(path));
+  if (names_any({".svs", ".ndpi", ".mrxs"})) return only({SlidesConfig{.path = path}});
   return only({FileListConfig{.path = path}});
 }
 
@@ -185,7 +188,7 @@ Found of_published_files(const std::string& path) {
 struct FolderContents {
   std::vector<std::string> folders;  // names, sorted; hidden ones left out
   bool has_tars = false, has_images = false, has_nifti = false, has_metaimages = false;
-  bool has_nrrds = false, has_nrrd_headers = false;
+  bool has_nrrds = false, has_nrrd_headers = false, has_slides = false;
 };
 
 FolderContents contents_of(const fs::path& folder) {
@@ -206,6 +209,7 @@ FolderContents contents_of(const fs::path& folder) {
     contents.has_metaimages |= is_metaimage_name(name);
     contents.has_nrrds |= lower_ending(name) == ".nrrd";
     contents.has_nrrd_headers |= lower_ending(name) == ".nhdr";
+    contents.has_slides |= is_slide_name(name);
   }
   std::sort(contents.folders.begin(), contents.folders.end());
   return contents;
@@ -273,6 +277,9 @@ Found find_in_folder(const std::string& path) {
     dicom.path = path;
     return only({dicom});
   }
+  const bool has_slides =
+      !contents.folders.empty() && contents_of(folder / contents.folders.front()).has_slides;
+  if (has_slides) return only({SlidesConfig{.path = path}});
   return only({FolderConfig{.path = path}});
 }
 

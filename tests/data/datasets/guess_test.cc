@@ -50,6 +50,8 @@ TEST_F(FindDatasetsTest, FilesByTheirEndingAndWhatIsInThem) {
   write_image("a.png");
   dir_.write("images.csv", std::string("path,label\na.png,1\n"));
   EXPECT_THAT(found("images.csv"), ElementsAre("list"));
+  dir_.write("slides.csv", std::string("path,label\na.svs,1\n"));
+  EXPECT_THAT(found("slides.csv"), ElementsAre("slides"));
   EXPECT_EQ(build_dataset(find_datasets(dir_.path() + "/images.csv").front().config)->size(), 1);
   write_volume("a.nii.gz");
   dir_.write("scans.jsonl", std::string("{\"path\": \"a.nii.gz\", \"label\": 1}\n"));
@@ -76,6 +78,8 @@ TEST_F(FindDatasetsTest, FoldersByWhatIsInThem) {
   EXPECT_THAT(found("packed"), ElementsAre("packed"));
   dir_.write("tars/a.tar", std::string());
   EXPECT_THAT(found("tars"), ElementsAre("wds"));
+  dir_.write("slides/a/x.ndpi", std::string("x"));
+  EXPECT_THAT(found("slides"), ElementsAre("slides"));
   write_volume("scans/a.nii");
   EXPECT_THAT(found("scans/"), ElementsAre("nifti"));
   for (const char* name : {"slicer/a.nrrd", "detached/a.nhdr", "detached/a.raw", "itk/a.mha"})
