@@ -31,7 +31,7 @@ bool is_compressed(const std::string& name) {
   return name.find("jpeg") != std::string::npos || name.find("fragments") != std::string::npos;
 }
 
-Volume read_file(const TempDir& dir, const std::string& name) {
+Volume read_pixels(const TempDir& dir, const std::string& name) {
   Volume volume;
   convert_volume(read_dicom_series(dir.write(name + ".dcm", bytes_of(name))), volume);
   return volume;
@@ -45,7 +45,7 @@ TEST(DicomPixelsTest, AreThoseOfPydicom) {
     if (!key.starts_with("file.") || name.ends_with("_short")) continue;
     if (is_compressed(name) && !has_gdcm()) continue;
     SCOPED_TRACE(name);
-    const Volume volume = read_file(dir, name);
+    const Volume volume = read_pixels(dir, name);
     const auto& values =
         golden("values." + name.substr(0, name.starts_with("enhanced") ? 8 : 99), kGolden);
     const auto& shape = values.shape;
@@ -83,7 +83,7 @@ TEST(DicomPixelsTest, FramesHavePlacesAndScalesOfTheirOwn) {
 TEST(DicomPixelsTest, MissingFramesAreNamed) {
   const TempDir dir;
   const auto error = [&](const std::string& name) {
-    return message_of([&] { read_file(dir, name); });
+    return message_of([&] { read_pixels(dir, name); });
   };
   EXPECT_THAT(error("enhanced_short"),
               HasSubstr("7128 bytes of pixels; expected 9504 for 4 frame(s)"));
