@@ -45,7 +45,7 @@ std::string version_text() {
       "libtorch  {}\n"
       "CPU       {}\n"
       "CUDA      {}\n"
-      "ranks     Gloo{}\n"
+      "ranks     shared memory, Gloo{}\n"
       "HDF5      {}\n"
       "OpenSlide {}\n"
       "GDCM      {}\n",

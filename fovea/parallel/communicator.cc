@@ -42,6 +42,20 @@ std::string description_of(const std::string& what, const char* kind, const at::
   return root == 0 ? text : fmt::format("{}, from rank {} of the group", text, root);
 }
 
+// How many parts of one size out and in have.
+std::pair<int64_t, int64_t> parts_of(Collective collective, int64_t size) {
+  switch (collective) {
+    case Collective::kAllGather:
+      return {size, 1};
+    case Collective::kReduceScatter:
+      return {1, size};
+    case Collective::kAllToAll:
+      return {size, size};
+    default:
+      return {1, 1};
+  }
+}
+
 }  // namespace
 
 const char* name_of(Collective collective) {
@@ -68,17 +82,21 @@ int64_t Communicator::Request::bytes() const {
   return out.defined() ? static_cast<int64_t>(std::max(in.nbytes(), out.nbytes())) : 0;
 }
 
-// out_parts, in_parts: how many parts of one size the tensors have.
-std::unique_ptr<Pending> Communicator::checked(const Request& request, int64_t out_parts,
-                                               int64_t in_parts) {
+std::unique_ptr<Pending> Communicator::checked(const Request& request) {
   const auto& out = request.out;
   const auto& in = request.in;
   const char* name = name_of(request.collective);
+  const auto [out_parts, in_parts] = parts_of(request.collective, size_);
+  const bool is_widened = request.collective == Collective::kReduceScatter &&
+                          in.scalar_type() == at::kBFloat16 &&
+                          (out.scalar_type() == at::kFloat || out.scalar_type() == at::kDouble);
   FOVEA_CHECK(!out.defined() || (out.is_contiguous() && in.is_contiguous()),
               "{} of {}: a tensor that is not contiguous", name, request.what);
-  FOVEA_CHECK(!out.defined() || out.scalar_type() == in.scalar_type(),
+  FOVEA_CHECK(!out.defined() || out.scalar_type() == in.scalar_type() || is_widened,
               "{} of {}: {} into {}; expected one dtype", name, request.what,
               c10::toString(in.scalar_type()), c10::toString(out.scalar_type()));
+  FOVEA_CHECK(request.collective != Collective::kAllToAll || in.numel() % size_ == 0,
+              "all_to_all of {}: {} elements among {} ranks", request.what, in.numel(), size_);
   FOVEA_CHECK(!out.defined() || out.numel() * in_parts == in.numel() * out_parts,
               "{} of {} among {} ranks: {} elements into {}; expected {} parts into {}", name,
               request.what, size_, in.numel(), out.numel(), in_parts, out_parts);
@@ -95,46 +113,66 @@ std::unique_ptr<Pending> Communicator::checked(const Request& request, int64_t o
   return start(request);
 }
 
+void Communicator::run(Request request) {
+  request.is_waited_for = true;
+  checked(request)->wait();
+}
+
+void Communicator::all_reduce(const at::Tensor& x, const std::string& what, ReduceOp op) {
+  run({.collective = Collective::kAllReduce, .out = x, .in = x, .what = what, .op = op});
+}
+
 void Communicator::broadcast(const at::Tensor& x, int64_t root, const std::string& what) {
-  checked({.collective = Collective::kBroadcast, .out = x, .in = x, .what = what, .root = root}, 1,
-          1)
-      ->wait();
+  run({.collective = Collective::kBroadcast, .out = x, .in = x, .what = what, .root = root});
+}
+
+void Communicator::all_gather(const at::Tensor& out, const at::Tensor& in,
+                              const std::string& what) {
+  run({.collective = Collective::kAllGather, .out = out, .in = in, .what = what});
+}
+
+void Communicator::reduce_scatter(const at::Tensor& out, const at::Tensor& in,
+                                  const std::string& what) {
+  run({.collective = Collective::kReduceScatter, .out = out, .in = in, .what = what});
+}
+
+void Communicator::all_to_all(const at::Tensor& out, const at::Tensor& in,
+                              const std::string& what) {
+  run({.collective = Collective::kAllToAll, .out = out, .in = in, .what = what});
+}
+
+void Communicator::shift(const at::Tensor& out, const at::Tensor& in, const std::string& what) {
+  run({.collective = Collective::kShift, .out = out, .in = in, .what = what});
 }
 
 void Communicator::barrier(const std::string& what) {
-  checked({.collective = Collective::kBarrier, .out = {}, .in = {}, .what = what}, 1, 1)->wait();
+  run({.collective = Collective::kBarrier, .out = {}, .in = {}, .what = what});
 }
 
 std::unique_ptr<Pending> Communicator::start_all_reduce(const at::Tensor& x,
                                                         const std::string& what, ReduceOp op) {
-  return checked({.collective = Collective::kAllReduce, .out = x, .in = x, .what = what, .op = op},
-                 1, 1);
+  return checked({.collective = Collective::kAllReduce, .out = x, .in = x, .what = what, .op = op});
 }
 
 std::unique_ptr<Pending> Communicator::start_all_gather(const at::Tensor& out, const at::Tensor& in,
                                                         const std::string& what) {
-  return checked({.collective = Collective::kAllGather, .out = out, .in = in, .what = what}, size_,
-                 1);
+  return checked({.collective = Collective::kAllGather, .out = out, .in = in, .what = what});
 }
 
 std::unique_ptr<Pending> Communicator::start_reduce_scatter(const at::Tensor& out,
                                                             const at::Tensor& in,
                                                             const std::string& what) {
-  return checked({.collective = Collective::kReduceScatter, .out = out, .in = in, .what = what}, 1,
-                 size_);
+  return checked({.collective = Collective::kReduceScatter, .out = out, .in = in, .what = what});
 }
 
 std::unique_ptr<Pending> Communicator::start_all_to_all(const at::Tensor& out, const at::Tensor& in,
                                                         const std::string& what) {
-  FOVEA_CHECK(in.numel() % size_ == 0, "all_to_all of {}: {} elements among {} ranks", what,
-              in.numel(), size_);
-  return checked({.collective = Collective::kAllToAll, .out = out, .in = in, .what = what}, size_,
-                 size_);
+  return checked({.collective = Collective::kAllToAll, .out = out, .in = in, .what = what});
 }
 
 std::unique_ptr<Pending> Communicator::start_shift(const at::Tensor& out, const at::Tensor& in,
                                                    const std::string& what) {
-  return checked({.collective = Collective::kShift, .out = out, .in = in, .what = what}, 1, 1);
+  return checked({.collective = Collective::kShift, .out = out, .in = in, .what = what});
 }
 
 std::unique_ptr<Communicator> make_one_rank() { return std::make_unique<OneRank>(); }

@@ -51,6 +51,18 @@ class Pending {
 // bitwise equal on all ranks, and from run to run. A group of one moves and counts nothing.
 class Communicator {
  public:
+  // One of its collectives, as who carries it out gets it.
+  struct Request {
+    Collective collective;
+    at::Tensor out, in;  // the same tensor where a collective works in place
+    std::string what;
+    ReduceOp op = ReduceOp::kSum;
+    int64_t root = 0;
+    bool is_waited_for = false;  // at once, by who starts it
+
+    int64_t bytes() const;  // of the larger side; a barrier has none
+  };
+
   virtual ~Communicator() = default;
 
   int64_t rank() const { return rank_; }  // within the group
@@ -64,27 +76,18 @@ class Communicator {
   void set_check(std::function<void(const std::string&)> check) { check_ = std::move(check); }
 
   // x becomes the sum or the largest over the ranks, element by element.
-  void all_reduce(const at::Tensor& x, const std::string& what, ReduceOp op = ReduceOp::kSum) {
-    start_all_reduce(x, what, op)->wait();
-  }
+  void all_reduce(const at::Tensor& x, const std::string& what, ReduceOp op = ReduceOp::kSum);
   // x becomes that of rank `root`.
   void broadcast(const at::Tensor& x, int64_t root, const std::string& what);
   // out: `size` parts, part r is rank r's `in`.
-  void all_gather(const at::Tensor& out, const at::Tensor& in, const std::string& what) {
-    start_all_gather(out, in, what)->wait();
-  }
-  // in: `size` parts; out: the sum over the ranks of their part number rank().
-  void reduce_scatter(const at::Tensor& out, const at::Tensor& in, const std::string& what) {
-    start_reduce_scatter(out, in, what)->wait();
-  }
+  void all_gather(const at::Tensor& out, const at::Tensor& in, const std::string& what);
+  // in: `size` parts; out: the sum over the ranks of their part number rank(). Numbers of bfloat16
+  // may be summed in float32 or float64: `out` is of that then.
+  void reduce_scatter(const at::Tensor& out, const at::Tensor& in, const std::string& what);
   // in, out: `size` parts each; part r of out is what rank r had as its part rank().
-  void all_to_all(const at::Tensor& out, const at::Tensor& in, const std::string& what) {
-    start_all_to_all(out, in, what)->wait();
-  }
+  void all_to_all(const at::Tensor& out, const at::Tensor& in, const std::string& what);
   // out becomes what rank() - 1 has as `in`; of rank 0 that of the last one.
-  void shift(const at::Tensor& out, const at::Tensor& in, const std::string& what) {
-    start_shift(out, in, what)->wait();
-  }
+  void shift(const at::Tensor& out, const at::Tensor& in, const std::string& what);
   // Returns once every rank has called it.
   void barrier(const std::string& what);
 
@@ -104,21 +107,12 @@ class Communicator {
   void reset_counts() { counts_.clear(); }
 
  protected:
-  struct Request {
-    Collective collective;
-    at::Tensor out, in;  // the same tensor where a collective works in place
-    std::string what;
-    ReduceOp op = ReduceOp::kSum;
-    int64_t root = 0;
-
-    int64_t bytes() const;  // of the larger side; a barrier has none
-  };
-
   Communicator(int64_t rank, int64_t size) : rank_(rank), size_(size) {}
   virtual std::unique_ptr<Pending> start(const Request& request) = 0;
 
  private:
-  std::unique_ptr<Pending> checked(const Request& request, int64_t out_parts, int64_t in_parts);
+  std::unique_ptr<Pending> checked(const Request& request);
+  void run(Request request);  // and wait
 
   int64_t rank_, size_;
   std::string name_ = "ranks";

@@ -192,6 +192,16 @@ void read_secret(Reader& reader, Launch& launch) {
   }
 }
 
+void read_collectives(Reader& reader, Launch& launch) {
+  launch.collectives = reader.text(kCollectivesVariable).value_or("");
+  const bool is_known = launch.collectives.empty() || launch.collectives == kSharedCollectives ||
+                        launch.collectives == kGlooCollectives;
+  if (is_known) return;
+  reader.add_fault(fmt::format("{}='{}'; expected {} or {}, or leave it out", kCollectivesVariable,
+                               printable_start(launch.collectives), kSharedCollectives,
+                               kGlooCollectives));
+}
+
 Launch read_all(Reader& reader) {
   const bool has_torch = reader.has("RANK") || reader.has("WORLD_SIZE");
   const bool has_mpi = reader.has("OMPI_COMM_WORLD_RANK") || reader.has("OMPI_COMM_WORLD_SIZE");
@@ -221,7 +231,10 @@ Launch launch_from(const Environment& environment) {
   auto launch = read_all(reader);
   if (launch.launcher.empty()) return launch;
   check_ranges(launch, reader);
-  if (launch.world_size > 1) read_secret(reader, launch);
+  if (launch.world_size > 1) {
+    read_secret(reader, launch);
+    read_collectives(reader, launch);
+  }
   if (!reader.faults().empty()) {
     fail<ConfigError>("the environment says that {} started this process, but: {}", launch.launcher,
                       fmt::join(reader.faults(), "; "));

@@ -21,6 +21,7 @@ struct Launch {
   std::string secret;                 // of the run; empty: none was given
   std::string run_id;                 // the same for all ranks of a start, another for each start
   bool binds_cores = false;           // the launcher gives each rank cores of its own
+  std::string collectives;            // of FOVEA_COLLECTIVES: one of those below; empty: any
 
   bool is_one_machine() const { return local_size == world_size; }
   // Whether the ranks meet in this process.
@@ -34,6 +35,11 @@ using Environment = std::function<std::optional<std::string>(const std::string&)
 constexpr const char* kStoreVariable = "FOVEA_STORE";
 constexpr const char* kSecretVariable = "FOVEA_SECRET";
 constexpr const char* kSecretFileVariable = "FOVEA_SECRET_FILE";
+// What carries tensors in host memory: shared memory, which it is an error then not to have, or
+// Gloo. Not set: shared memory where all ranks of a group can use it, else Gloo.
+constexpr const char* kCollectivesVariable = "FOVEA_COLLECTIVES";
+constexpr const char* kSharedCollectives = "shared_memory";
+constexpr const char* kGlooCollectives = "gloo";
 
 Environment process_environment();
 
@@ -42,9 +48,9 @@ Environment process_environment();
 //   OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE                      Open MPI's mpirun
 //   SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID, SLURM_STEP_NODELIST     srun
 // Of the last two MASTER_ADDR and MASTER_PORT go first where they are set. FOVEA_SECRET, or the
-// file FOVEA_SECRET_FILE, has what the ranks of a run know and nobody else. A group of one is no
-// group. Throws ConfigError with every fault at once: a variable that is missing or no number, and
-// two launchers that contradict each other.
+// file FOVEA_SECRET_FILE, has what the ranks of a run know and nobody else; FOVEA_COLLECTIVES says
+// how they exchange tensors. A group of one is no group. Throws ConfigError with every fault at
+// once: a variable that is missing or no number, and two launchers that contradict each other.
 Launch launch_from(const Environment& environment);
 
 // Threads of the CPU kernels for one of `local_size` ranks that share this machine's cores.

@@ -9,6 +9,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "fovea/parallel/communicator.h"
+#include "fovea/parallel/host_backend.h"
 #include "fovea/parallel/key_store.h"
 #include "fovea/parallel/watch.h"
 
@@ -19,6 +20,8 @@ struct GroupOptions {
   int64_t size = 1;
   std::string address;  // of this machine, as the other ranks reach it
   std::chrono::milliseconds timeout{0};
+  std::string collectives = {};  // as Launch has it
+  bool is_world = false;         // all ranks: what carries their tensors is logged
 };
 
 // For tensors on a device.
@@ -31,8 +34,12 @@ struct DeviceBackend {
 // c10d's Gloo, for tensors in host memory. Collective over the group.
 c10::intrusive_ptr<c10d::Backend> make_gloo(const KeyStore& store, const GroupOptions& options);
 
+// Starts a collective of a back end of c10d; its tensors have to be there until it is done.
+c10::intrusive_ptr<c10d::Work> begin_on(c10d::Backend& backend,
+                                        const Communicator::Request& request);
+
 struct Backends {
-  c10::intrusive_ptr<c10d::Backend> host;    // Gloo
+  std::unique_ptr<HostBackend> host;
   c10::intrusive_ptr<c10d::Backend> device;  // null: other tensors travel through pinned memory
 };
 

@@ -136,8 +136,8 @@ std::shared_ptr<const DeviceBackend> if_apart(std::shared_ptr<const DeviceBacken
   if (!why_not.empty()) {
     if (launch.rank == 0) {
       log_warning(
-          fmt::format("{}: tensors travel between ranks through host memory and Gloo, not "
-                      "by NCCL, which is far slower",
+          fmt::format("{}: tensors travel between ranks through host memory, not by NCCL, which is "
+                      "far slower",
                       why_not));
     }
     return nullptr;
@@ -220,10 +220,12 @@ std::shared_ptr<Communicator> World::make_group(const std::vector<int64_t>& rank
   const GroupOptions options{.rank = own - ranks.begin(),
                              .size = static_cast<int64_t>(ranks.size()),
                              .address = links_->address,
-                             .timeout = links_->timeout};
+                             .timeout = links_->timeout,
+                             .collectives = launch_.collectives,
+                             .is_world = static_cast<int64_t>(ranks.size()) == size()};
   const auto store = links_->store.under(fmt::format("group/{}", fmt::join(ranks, "-")));
   with_others(launch_, "the start of a group", [&] {
-    Backends backends{.host = make_gloo(store, options), .device = {}};
+    Backends backends{.host = make_host_backend(store, options), .device = {}};
     if (links_->device_backend) backends.device = links_->device_backend->make(store, options);
     group = make_communicator(std::move(backends), options, *links_->watch);
     if (links_->is_checking) check(ranks, *group);

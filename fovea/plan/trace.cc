@@ -56,8 +56,9 @@ class TracedRanks : public parallel::Communicator {
                 .dtype = request.in.defined() ? c10::toString(request.in.scalar_type()) : "",
                 .what = request.what});
     at::Tensor copy;
-    if (backend_ == Backend::kGloo && request.collective == Collective::kReduceScatter) {
-      copy = at::empty_like(size() == 2 ? request.out : request.in);  // of two, the other's part
+    if (request.collective == Collective::kReduceScatter) {
+      const bool is_converted = request.in.scalar_type() != request.out.scalar_type();
+      if (backend_ == Backend::kNccl ? is_converted : size() > 2) copy = at::empty_like(request.in);
     }
     return std::make_unique<TracedWait>(trace_, static_cast<int64_t>(group_) << 32 | id,
                                         std::move(copy));

@@ -49,9 +49,9 @@ struct Event {
   }
 };
 
-// Whose collectives they are: Gloo sums a copy of what reduce_scatter is given; of two ranks, of
-// the other's part.
-enum class Backend { kNccl, kGloo };
+// Whose collectives they are: those of NCCL, or of ranks of one machine in its memory. A
+// reduce-scatter that its back end has no sum for is one of exchanged parts, which take memory.
+enum class Backend { kNccl, kHost };
 
 // Counts the work of the thread that it is made in, from then on.
 class Trace {

@@ -47,7 +47,8 @@ TEST(UsageTest, VersionNamesCommitLibtorchAndBackEnds) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.output,
               MatchesRegex("fovea [0-9.]+, commit ([0-9a-f]{12}(\\+changes)?|unknown), .*\n"
-                           "libtorch  2\\..*\nCPU       .*\nCUDA      .*\nranks     Gloo.*\n"
+                           "libtorch  2\\..*\nCPU       .*\nCUDA      .*\nranks     shared memory, "
+                           "Gloo.*\n"
                            "HDF5      (yes|no)\n"
                            "OpenSlide (yes|no)\n"
                            "GDCM      (yes|no)\n"));

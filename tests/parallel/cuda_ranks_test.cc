@@ -40,10 +40,10 @@ TEST_F(CudaRanksTest, OneRankOverNccl) {
       {.place = {.address = "127.0.0.1", .port = server.port()}, .timeout = seconds(60)});
   parallel::Watch watch(store.clone(seconds(60)), 0, 1, seconds(60));
   const parallel::GroupOptions options{.address = "127.0.0.1", .timeout = seconds(60)};
-  const auto ranks =
-      parallel::make_communicator({.host = parallel::make_gloo(store.under("host"), options),
-                                   .device = nccl->make(store.under("device"), options)},
-                                  options, watch);
+  const auto ranks = parallel::make_communicator(
+      {.host = parallel::make_gloo_backend(store.under("host"), options),
+       .device = nccl->make(store.under("device"), options)},
+      options, watch);
   check_every_dtype(*ranks);
   check_collectives(*ranks, at::kFloat);  // of host memory
 }

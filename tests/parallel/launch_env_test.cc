@@ -187,6 +187,14 @@ TEST(LaunchEnvTest, ReadsTheSecretOfARun) {
               HasSubstr("chmod 600"));
 }
 
+TEST(LaunchEnvTest, ReadsWhatCarriesTensors) {
+  EXPECT_EQ(launch_from(from(kSlurm)).collectives, "");
+  EXPECT_EQ(launch_from(from(kSlurm + Variables{{"FOVEA_COLLECTIVES", "gloo"}})).collectives,
+            "gloo");
+  EXPECT_THAT(launch_refusal(kSlurm + Variables{{"FOVEA_COLLECTIVES", "shm"}}),
+              HasSubstr("FOVEA_COLLECTIVES='shm'; expected shared_memory or gloo"));
+}
+
 TEST(LaunchEnvTest, ReadsSlurmsShortForms) {
   const std::map<std::string, std::string> hosts = {
       {"node7", "node7"},  {"a,b", "a"},       {"gpu[003-010,12],cpu1", "gpu003"},

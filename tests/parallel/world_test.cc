@@ -14,34 +14,19 @@
 #include "fovea/parallel/nccl.h"
 #include "fovea/parallel/process_group.h"
 #include "fovea/parallel/rank_error.h"
+#include "tests/parallel/inner_world.h"
 #include "tests/parallel/run_ranks.h"
 
 namespace fovea::parallel {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::launch_of;
 using testing::run_ranks;
+using testing::with_ranks;
 
 int64_t entries_of(const std::string& folder) {
   return std::distance(std::filesystem::directory_iterator(folder), {});
-}
-
-// The world of some ranks of `outer` in a new order, as a start of its own.
-Launch launch_of(const World& outer, const std::vector<int64_t>& ranks, const std::string& start) {
-  auto launch = outer.launch();
-  launch.rank = std::find(ranks.begin(), ranks.end(), outer.rank()) - ranks.begin();
-  launch.world_size = launch.local_size = static_cast<int64_t>(ranks.size());
-  launch.local_rank = launch.rank;
-  launch.run_id += "/" + start;
-  return launch;
-}
-
-// Runs `body` in the ranks that are named, in a world that is made for it and is gone afterwards.
-void with_ranks(const World& outer, const std::vector<int64_t>& ranks, const std::string& start,
-                const std::function<void(World&)>& body) {
-  if (std::find(ranks.begin(), ranks.end(), outer.rank()) == ranks.end()) return;
-  World world(launch_of(outer, ranks, start), {.processes = 1, .timeout = 60});
-  body(world);
 }
 
 // Each adds its bit of the outer ranks.

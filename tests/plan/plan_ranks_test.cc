@@ -100,7 +100,7 @@ void expect_within_5_percent(int64_t predicted, int64_t measured, const char* wh
 void compare(parallel::World& world, const char* name, const train::TrainConfig& config,
              const parallel::MeshShape& shape) {
   SCOPED_TRACE(name);
-  const auto predicted = rehearse(config, shape, world.rank(), Backend::kGloo);
+  const auto predicted = rehearse(config, shape, world.rank(), Backend::kHost);
   const DeviceMesh mesh(world, shape);
   const auto measured = train_two_steps(config, mesh);
   EXPECT_EQ(predicted.counts(), measured.counts);

@@ -30,6 +30,7 @@
 #include "fovea/core/program_files.h"
 #include "fovea/kernels/device.h"
 #include "fovea/kernels/kernel_paths.h"
+#include "fovea/parallel/host_backend.h"
 #include "fovea/train/bench/machine.h"
 
 extern char** environ;
@@ -160,6 +161,18 @@ Finding check_gpu(const train::Machine& machine) {
   return finding;
 }
 
+// What carries tensors between ranks of this machine.
+Finding check_ranks() {
+  const auto why_not = parallel::why_no_shared_memory();
+  Finding finding{.name = "ranks", .found = "share memory"};
+  if (!why_not.empty()) {
+    finding.state = State::kOptional;
+    finding.found = "exchange tensors by Gloo";
+    finding.advice = fmt::format("they cannot share memory, which is faster: {}", why_not);
+  }
+  return finding;
+}
+
 // What a program prints on standard output; nothing where it cannot be started or fails. Its
 // standard error is dropped.
 std::optional<std::string> output_of(const std::vector<std::string>& words) {
@@ -249,7 +262,7 @@ std::vector<Finding> examine() {
       {.name = "system", .found = fmt::format("{}, Linux {}", machine.os, machine.kernel)}};
   for (auto&& finding : {check_processor(machine), check_load(), check_simd(machine),
                          check_kernels(), check_memory(machine), check_disk(), check_torch(),
-                         check_gpu(machine), check_python(), check_data()}) {
+                         check_gpu(machine), check_ranks(), check_python(), check_data()}) {
     findings.push_back(finding);
   }
   return findings;
