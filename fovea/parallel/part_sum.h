@@ -12,9 +12,9 @@ namespace fovea::parallel {
 
 class PartSum {
  public:
-  // Starts it. sent: [ranks.size() * part]; where it is not of `dtype`, the numbers travel as they
-  // are, once, and are summed in that. A group of one exchanges nothing. out: [part] of `dtype` on
-  // the device of `sent`, which becomes the sum; undefined: a tensor of its own does.
+  // Starts it. sent: [ranks.size() * part]; of bfloat16 the numbers travel as they are and are
+  // summed in `dtype`. A group of one exchanges nothing. out: [part] of `dtype` on the device of
+  // `sent`, which becomes the sum; undefined: a tensor of its own does.
   PartSum(Communicator& ranks, const at::Tensor& sent, at::ScalarType dtype,
           const std::string& what, const at::Tensor& out = {});
 
@@ -22,10 +22,8 @@ class PartSum {
   at::Tensor finish();
 
  private:
-  int64_t num_ranks_;
   at::ScalarType dtype_;
   at::Tensor sent_, out_;
-  at::Tensor received_;  // all ranks', where it is summed here
   std::unique_ptr<Pending> pending_;
 };
 

@@ -58,14 +58,16 @@ void ShardedParams::State::start_reduce(size_t k) {
     under_way.pop_front();
   }
   auto& piece = pieces[k];
-  const auto sent = at::empty({piece.layout.size()}, piece.buffer.options().dtype(wire()));
+  // Gradients come in the dtype of what was gathered: those of bfloat16 travel as they are.
+  const auto dtype_of_sent = is_converted() ? options.wire_dtype : piece.buffer.scalar_type();
+  const auto sent = at::empty({piece.layout.size()}, piece.buffer.options().dtype(dtype_of_sent));
   for (size_t i = piece.first; i < piece.last; ++i) {
     const int64_t begin = places[i].begin, size = params[i].whole.numel();
     const int64_t end = i + 1 < piece.last ? places[i + 1].begin : sent.numel();
     auto& grad = params[i].whole.mutable_grad();
     auto target = sent.narrow(0, begin, size);
     if (grad.defined()) {
-      target.copy_(grad.reshape({-1}));
+      target.view(grad.sizes()).copy_(grad);
     } else {
       target.zero_();
     }

@@ -1,6 +1,7 @@
 #include "fovea/parallel/sharded_params.h"
 
 #include <ATen/Functions.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -414,6 +415,29 @@ TEST(ShardedParamsTest, ACopyInAnotherDtypeIsGathered) {
   });
 }
 
+// Half the bytes of float32, and the same sums.
+TEST(ShardedParamsTest, GradientsOfWhatWasGatheredInBFloat16TravelInIt) {
+  run_ranks(2, [](World& world) {
+    NetImpl net;
+    ShardedParams shards(gathered_in(pieces_by_unit(net), at::kBFloat16), world.all(), one_rank());
+    std::string told;
+    world.all().set_check([&](const std::string& collective) { told += collective + "\n"; });
+    shards.before_backward(/*is_last=*/true);
+    const auto gradient = at::full({5, 5}, 0.1, at::kDouble).to(at::kBFloat16);
+    net.blocks[1]->weight.mutable_grad() = gradient;
+    shards.after_backward();
+    EXPECT_THAT(told,
+                ::testing::ContainsRegex("reduce_scatter of gradients of blocks\\.1.*, 64 bytes "
+                                         "into 128 of BFloat16"));
+    for (const auto& param : shards.params()) {
+      if (param.name != "blocks.1.weight") continue;
+      const auto sum = 2 * gradient[0][0].to(at::kDouble);
+      EXPECT_TRUE(param.part.grad().eq(sum).all().item<bool>()) << param.part.grad();
+    }
+    world.all().set_check({});
+  });
+}
+
 TEST(ShardedParamsTest, BFloat16GradientsAreSummedInFloat32) {
   run_ranks(3, [](World& world) {
     NetImpl net;
@@ -424,7 +448,8 @@ TEST(ShardedParamsTest, BFloat16GradientsAreSummedInFloat32) {
     // 256 + 1 + 1: a sum in bfloat16 that rounds after each addition stays at 256.
     (net.head.sum() * (world.rank() == 0 ? 256 : 1)).backward();
     shards.after_backward();
-    for (const auto& [name, count] : world.all().counts()) EXPECT_EQ(name, Collective::kAllToAll);
+    for (const auto& [name, count] : world.all().counts())
+      EXPECT_EQ(name, Collective::kReduceScatter);
     const auto grads = joined_grads(shards);
     EXPECT_TRUE(grads.at("head").equal(at::full({5}, 258, at::kDouble))) << grads.at("head");
     EXPECT_TRUE(grads.at("blocks.1.weight").equal(at::zeros({5, 5}, at::kDouble)));
