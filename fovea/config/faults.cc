@@ -57,12 +57,8 @@ void ConfigFaults::add(const ConfigOrigin& origin, const std::string& key,
 
 void ConfigFaults::add_issues(const std::string& key, const ConfigIssues& issues) {
   for (const auto& issue : issues.all()) {
-    if (issue.beside.empty()) wrong_.insert(join_key(key, issue.key));
-  }
-  for (const auto& issue : issues.all()) {
     const auto is_known = [&](const std::string& name) {
-      const std::string full = join_key(key, name);
-      return !touches(unread_, full) && (issue.beside.empty() || !touches(wrong_, full));
+      return !touches(unread_, join_key(key, name));
     };
     const auto& beside = issue.beside;
     if (!is_known(issue.key) || !std::all_of(beside.begin(), beside.end(), is_known)) continue;

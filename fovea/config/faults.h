@@ -1,4 +1,5 @@
-// The faults of one reading of a config: all of them, each at the place that it was written at.
+// The faults of one reading of a config: all of them, each at the place that it
+// was written at.
 #pragma once
 
 #include <map>
@@ -26,15 +27,16 @@ class ConfigFaults {
   void add(const ConfigOrigin& origin, const std::string& key, const std::string& message);
   // The value of this key is not what was meant, for it could not be read.
   void mark_unread(const std::string& key) { unread_.insert(key); }
-  // What `validate` of the section at `key` reports, but for issues of values that were not read,
-  // and issues across values of which one is wrong by itself.
+  // What `validate` of the section at `key` reports, but for issues of values
+  // that were not read.
   void add_issues(const std::string& key, const ConfigIssues& issues);
 
   size_t count() const { return count_; }
   // No further one is named, they are counted alone.
   bool is_full() const;
   void count_unnamed() { ++count_; }
-  // Throws ConfigError if there is any: those of the file by line, then those of the command line.
+  // Throws ConfigError if there is any: those of the file by line, then those
+  // of the command line.
   void throw_all();
 
  private:
@@ -46,7 +48,7 @@ class ConfigFaults {
   ConfigOrigin source_;
   std::map<std::string, ConfigOrigin> origins_;
   std::vector<Fault> faults_;
-  std::set<std::string> unread_, wrong_;
+  std::set<std::string> unread_;
   size_t count_ = 0;
 };
 

@@ -1,4 +1,5 @@
-// What is wrong with the values of a config, each fault with the keys that it is about.
+// What is wrong with the values of a config, each fault with the keys that it
+// is about.
 #pragma once
 
 #include <initializer_list>
@@ -12,8 +13,8 @@ namespace fovea {
 struct ConfigIssue {
   std::string key;      // where the fault is reported: "num_heads"
   std::string message;  // found, expected, what to do
-  // The other keys whose values the check compares. Where one of all these keys could not be read,
-  // or is wrong by itself, nothing is known across them, and the issue is left out.
+  // The other keys whose values the check compares. Where one of all these keys
+  // could not be read, nothing is known across them, and the issue is left out.
   std::vector<std::string> beside = {};
 };
 
@@ -25,8 +26,8 @@ class ConfigIssues {
   // Values that do not go together: that of `key`, with those of `beside`.
   void add(std::string_view key, std::initializer_list<std::string_view> beside,
            std::string message);
-  // Those of the config that stands under the key `section`. beside: keys of this config whose
-  // values they compare with, too.
+  // Those of the config that stands under the key `section`. beside: keys of
+  // this config whose values they compare with, too.
   void join(std::string_view section, const ConfigIssues& from,
             std::initializer_list<std::string_view> beside = {});
 
