@@ -78,6 +78,9 @@ TEST(WebpBmpTest, HeadersThatAreWrongAreNamed) {
   EXPECT_THAT(error(bmp, 14, {64}), HasSubstr("a BMP header of 64 bytes"));
   EXPECT_THAT(error(bmp, 10, {0xFF, 0xFF, 0xFF, 0xFF}), HasSubstr("truncated"));
   EXPECT_THAT(error(bytes_of_image("bmp_565"), 54, {0x01, 0xF8}), HasSubstr("masks with gaps"));
+  // Runs of 28 bytes for 8192 x 4096 pixels.
+  EXPECT_THAT(error(bytes_of_image("bmp_rle8"), 18, {0, 0x20, 0, 0, 0, 0x10}),
+              HasSubstr("truncated"));
   // The canvas of an extended file, 16384 x 16384.
   const auto webp = bytes_of_image("webp_alpha_lossy");
   EXPECT_THAT(error(webp, 24, {0xFF, 0x3F, 0, 0xFF, 0x3F, 0}), HasSubstr("a: the"));
