@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "fovea/config/config.h"
+#include "fovea/data/datasets/file_list.h"
 #include "fovea/data/image/png.h"
 #include "fovea/data/large_image/tiff.h"
 #include "fovea/inference/predict_large_windows.h"
