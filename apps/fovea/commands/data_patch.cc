@@ -14,6 +14,7 @@
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/output.h"
+#include "apps/fovea/raw_image_options.h"
 #include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
@@ -23,7 +24,6 @@
 #include "fovea/data/adaptive/draw.h"
 #include "fovea/data/adaptive/sequence_file.h"
 #include "fovea/data/image/png.h"
-#include "fovea/data/large_image/raw_regions.h"
 #include "fovea/data/large_image/region_source.h"
 #include "fovea/data/large_image/shrunk_image.h"
 #include "fovea/data/pictures/pictures.h"
@@ -38,26 +38,11 @@ struct PatchArguments {
   std::string image;
   std::vector<std::string> overrides;
   std::string out;
-  std::string dtype;
-  std::vector<int64_t> shape;
-  std::string axes = "HW";
-  uint64_t offset = 0;
-  bool big_endian = false;
+  RawImageArguments raw;
   int64_t memory_mib = 1536;
   int64_t picture_side = 1024;
   bool json = false;
 };
-
-std::unique_ptr<data::RegionSource> open_source(const PatchArguments& arguments) {
-  if (arguments.dtype.empty()) return data::open_region_source(arguments.image);
-  data::RawRegionLayout layout;
-  layout.type = data::scalar_type_named(arguments.dtype);
-  layout.shape = arguments.shape;
-  layout.axes = arguments.axes;
-  layout.offset = arguments.offset;
-  layout.order = arguments.big_endian ? std::endian::big : std::endian::little;
-  return data::open_raw_regions(arguments.image, layout);
-}
 
 // Of one tree: how many leaves there are of each size.
 nlohmann::ordered_json leaf_sizes(const data::PatchTree& tree) {
@@ -110,7 +95,7 @@ void run_patch(const PatchArguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
   const auto config =
       parse_config<data::AdaptivePatchingConfig>("{}", "fovea data patch", arguments.overrides);
-  const auto source = open_source(arguments);
+  const auto source = open_large_image(arguments.image, arguments.raw);
   const data::AdaptivePatcher patcher(config);
   data::OutOfCoreOptions options;
   options.max_detail_bytes = arguments.memory_mib << 20;
@@ -154,20 +139,6 @@ void run_unpatch(const UnpatchArguments& arguments) {
   say("{}\n", arguments.out);
 }
 
-void add_raw_options(Command command, PatchArguments& arguments) {
-  command
-      .add_option("--dtype", arguments.dtype,
-                  "of a raw file, which has no header: the type of its numbers")
-      .one_of(data::scalar_type_names());
-  command.add_option("--shape", arguments.shape, "of a raw file: sizes, the last one fastest")
-      .delimiter(',');
-  command.add_option("--axes", arguments.axes, "of a raw file: what the sizes are")
-      .one_of({"HW", "HWC", "CHW"})
-      .show_default();
-  command.add_option("--offset", arguments.offset, "of a raw file: bytes before the numbers");
-  command.add_flag("--big-endian", arguments.big_endian, "of a raw file: its byte order");
-}
-
 }  // namespace
 
 void add_data_patch(Command group) {
@@ -186,7 +157,7 @@ void add_data_patch(Command group) {
                   "folder that gets patches.safetensors, tree.png and "
                   "statistics.json")
       .required();
-  add_raw_options(command, *arguments);
+  add_raw_image_options(command, arguments->raw);
   command
       .add_option("--memory-mib", arguments->memory_mib,
                   "most memory for the map of detail; two bits a pixel for edges")

@@ -83,6 +83,11 @@ void run(PredictArguments& arguments) {
   if (predictor.kind() == inference::Kind::kSamples) {
     return predict_of_diffusion(arguments, predictor);
   }
+  const auto large = take_large_inputs(arguments);
+  if (!large.empty()) {
+    predict_large(arguments, large, predictor);
+    if (arguments.inputs.empty()) return;
+  }
   if (arguments.inputs.empty()) {
     fail<ConfigError>("no input; expected image files, or one .npy or .safetensors file");
   }
@@ -122,6 +127,19 @@ void add_sample_options(Command command, SampleArguments& samples) {
       .non_negative();
 }
 
+void add_large_options(Command command, LargeArguments& large) {
+  command.add_flag("--large", large.is_forced,
+                   "read the inputs by region, as images that do not fit into memory; slides, raw "
+                   "files and TIFF files of more than 178,956,970 pixels always are");
+  command.add_option("--level", large.scale.level, "of a slide: level of its pyramid, 0 the finest")
+      .non_negative();
+  command
+      .add_option("--mpp", large.scale.mpp,
+                  "of a slide: microns a pixel, in place of its level; default: level 0")
+      .positive();
+  add_raw_image_options(command, large.raw, "raw-");  // --dtype is the model's
+}
+
 }  // namespace
 
 void add_predict(Command app) {
@@ -149,11 +167,14 @@ void add_predict(Command app) {
       .positive()
       .show_default();
   add_sample_options(command, arguments->samples);
+  add_large_options(command, arguments->large);
   command.add_flag("--json", arguments->json,
                    "print one JSON object an image on standard output and nothing else there");
   command.examples(
       {"fovea predict runs/flowers rose.jpg tulip.jpg",
        "fovea predict vit_small_patch16_224 --weights vit_small.safetensors cat.jpg --json",
+       "fovea predict runs/sap slide.tif --out masks",
+       "fovea predict runs/unetr slide.svs --mpp 0.5 --out masks",
        "fovea predict runs/diffusion --samples 16 --out samples"});
   command.callback([arguments] { run(*arguments); });
 }

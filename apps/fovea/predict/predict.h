@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/fovea/inference_options.h"
+#include "apps/fovea/raw_image_options.h"
 #include "fovea/inference/predictor.h"
 
 namespace fovea::app {
@@ -22,6 +23,13 @@ struct SampleArguments {
   double noise_level = 0.5;  // of inputs that are noised and denoised again
 };
 
+// Of images that do not fit into memory.
+struct LargeArguments {
+  bool is_forced = false;  // all inputs are read by region, whatever their size
+  RawImageArguments raw;
+  data::SlideScale scale;
+};
+
 struct PredictArguments {
   InferenceArguments inference;
   std::vector<std::string> inputs;
@@ -29,6 +37,7 @@ struct PredictArguments {
   std::vector<std::string> intermediates;
   int64_t top = 5;
   SampleArguments samples;
+  LargeArguments large;
   bool json = false;
 };
 
@@ -45,6 +54,17 @@ void predict_reconstructions(const PredictArguments& arguments,
 // STEM_overlay.png (of a volume its three middle planes); and the voxels of each class on standard
 // output.
 void predict_masks(const PredictArguments& arguments, const inference::Predictor& predictor);
+
+// Takes the inputs that are read by region out of arguments.inputs: slides, raw files, TIFF files
+// with more pixels than an image in memory may have, or with large.is_forced all.
+std::vector<std::string> take_large_inputs(PredictArguments& arguments);
+// Of each of them into the folder --out (default: masks): STEM_mask.tif, a tiled TIFF with the
+// class of each pixel, and STEM_overview.png, the mask over the image, of a classifier also
+// STEM_scores.npy [rows, columns, K] of its windows; of an autoencoder STEM_features.npy [rows,
+// columns, F] alone. And the pixels of each class on standard output.
+void predict_large(const PredictArguments& arguments, const std::vector<std::string>& inputs,
+                   const inference::Predictor& predictor);
+
 // Of a diffusion run: inputs to which noise is added and taken away again, for each a PNG of input,
 // noisy input and result in the folder --out (default: denoised), and for volumes the result as
 // NIfTI.

@@ -1,18 +1,15 @@
 // Masks of images and volumes.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "apps/fovea/output.h"
 #include "apps/fovea/predict/inputs.h"
+#include "apps/fovea/predict/mask_line.h"
 #include "apps/fovea/predict/output_files.h"
 #include "apps/fovea/predict/predict.h"
 #include "fovea/core/error.h"
-#include "fovea/core/json.h"
 #include "fovea/data/datasets/input_files.h"
 #include "fovea/data/datasets/volume_axes.h"
 #include "fovea/data/pictures/pictures.h"
@@ -25,13 +22,6 @@ namespace fovea::app {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct PredictedMask {
-  std::string input;
-  std::vector<std::string> files = {};
-  std::vector<int64_t> sides = {};
-  std::vector<int64_t> voxels = {};  // [K]
-};
 
 // BASE_mask.nii.gz on the voxels of the file; of an array, which has no place in space, on its own.
 std::string write_volume_mask(const std::string& file, const data::Volume& sample,
@@ -100,30 +90,6 @@ PredictedMask predict_one(const PredictInputs& inputs, int64_t index, const fs::
           .voxels = mask.voxels};
 }
 
-std::string text_line(const PredictedMask& mask, const train::Inference& inference) {
-  const auto total = static_cast<double>(c10::multiply_integers(mask.sides));
-  auto text = fmt::format("{} -> {}\n ", mask.input, fmt::join(mask.files, ", "));
-  for (size_t label = 0; label < mask.voxels.size(); ++label) {
-    text +=
-        fmt::format(" {} {} ({:.2f} %)", inference.class_name(static_cast<int64_t>(label)),
-                    mask.voxels[label], 100.0 * static_cast<double>(mask.voxels[label]) / total);
-  }
-  return text + "\n";
-}
-
-std::string json_line(const PredictedMask& mask, const train::Inference& inference) {
-  nlohmann::ordered_json voxels = nlohmann::ordered_json::array();
-  for (size_t label = 0; label < mask.voxels.size(); ++label) {
-    voxels.push_back({{"class", inference.class_name(static_cast<int64_t>(label))},
-                      {"voxels", mask.voxels[label]}});
-  }
-  const nlohmann::ordered_json line = {{"input", mask.input},
-                                       {"files", mask.files},
-                                       {"sides", mask.sides},
-                                       {"classes", std::move(voxels)}};
-  return json_text(line) + "\n";
-}
-
 }  // namespace
 
 void predict_masks(const PredictArguments& arguments, const inference::Predictor& predictor) {
@@ -134,12 +100,7 @@ void predict_masks(const PredictArguments& arguments, const inference::Predictor
   check_stems(all);
   const fs::path folder = arguments.out.empty() ? "masks" : arguments.out;
   for_each_input(all, arguments.json, [&](const PredictInputs& inputs, int64_t i) {
-    const auto mask = predict_one(inputs, i, folder, predictor);
-    if (arguments.json) {
-      say_as_is("{}", json_line(mask, predictor.loaded()));
-    } else {
-      say("{}", text_line(mask, predictor.loaded()));
-    }
+    say_mask(predict_one(inputs, i, folder, predictor), predictor.loaded(), arguments.json);
   });
 }
 

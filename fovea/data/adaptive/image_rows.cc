@@ -112,9 +112,9 @@ const uint8_t* FieldBytes::row(int64_t y) {
     uint8_t* bytes = field_.channels == 1 ? scratch_.row.data() : scratch_.bytes.data();
     to_bytes(values, field_.width, black_, white_, bytes);
     if (field_.channels == 1) break;
-    for (int64_t x = 0; x < field_.width; ++x) {
-      scratch_.row[static_cast<size_t>(x * field_.channels + c)] = bytes[x];
-    }
+    uint8_t* out = scratch_.row.data() + c;
+    const int64_t width = field_.width, step = field_.channels;
+    for (int64_t x = 0; x < width; ++x) out[x * step] = bytes[x];
   }
   return scratch_.row.data();
 }

@@ -29,8 +29,18 @@ PatchSpans patches_of(Batch& batch, int64_t row) {
 void interleave(std::span<const uint8_t> planes, int64_t channels, ImageSize size, Image& image) {
   reshape(image, size, channels);
   const int64_t pixels = size.height * size.width;
-  for (int64_t c = 0; c < channels; ++c) {
-    for (int64_t i = 0; i < pixels; ++i) image.pixels[i * channels + c] = planes[c * pixels + i];
+  const uint8_t* in = planes.data();
+  uint8_t* out = image.pixels.data();
+  if (channels == 3) {
+    for (int64_t i = 0; i < pixels; ++i) {
+      out[3 * i] = in[i];
+      out[3 * i + 1] = in[pixels + i];
+      out[3 * i + 2] = in[2 * pixels + i];
+    }
+    return;
+  }
+  for (int64_t c = 0; c < channels; ++c, in += pixels) {
+    for (int64_t i = 0; i < pixels; ++i) out[i * channels + c] = in[i];
   }
 }
 
@@ -71,9 +81,10 @@ void PatchRows::fill_image(Batch& batch, int64_t row, VolumeSize size, std::span
   const int64_t channels = batch.patches.channels;
   const int64_t count = size.voxels();
   for (int64_t c = 0; c < channels; ++c) {
-    for (int64_t i = c * count; i < (c + 1) * count; ++i) {
-      pixels[i] = static_cast<float>(scratch.planes[i]) * scale_[c] + shift_[c];
-    }
+    const float scale = scale_[static_cast<size_t>(c)], shift = shift_[static_cast<size_t>(c)];
+    const uint8_t* in = scratch.planes.data() + c * count;
+    float* out = pixels.data() + c * count;
+    for (int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(in[i]) * scale + shift;
   }
   interleave(scratch.planes, channels, {size.height, size.width}, scratch.image);
   auto draws = random.fork(kPatchingDraws);

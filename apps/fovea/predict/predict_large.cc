@@ -1,0 +1,142 @@
+// Images that do not fit into memory.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "apps/fovea/output.h"
+#include "apps/fovea/predict/inputs.h"
+#include "apps/fovea/predict/mask_line.h"
+#include "apps/fovea/predict/output_files.h"
+#include "apps/fovea/predict/predict.h"
+#include "fovea/core/error.h"
+#include "fovea/core/json.h"
+#include "fovea/data/image/decode.h"
+#include "fovea/data/large_image/mask_writer.h"
+#include "fovea/data/large_image/slide.h"
+#include "fovea/files/byte_source.h"
+#include "fovea/inference/predict_large_adaptive.h"
+#include "fovea/inference/predict_large_windows.h"
+#include "fovea/nn/tensor_file.h"
+
+namespace fovea::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_large_tiff(const std::string& path) {
+  if (!fs::is_regular_file(path)) return false;
+  const FileSource file(path);
+  std::vector<uint8_t> start(std::min<uint64_t>(file.size(), 4));
+  file.read(0, start);
+  if (!data::is_tiff(start)) return false;
+  const auto [height, width] = data::open_tiff(path)->format().size;
+  return height > data::kMaxImagePixels / width;
+}
+
+bool is_large(const std::string& input, const LargeArguments& large) {
+  return large.is_forced || large.raw.is_given() || large.scale.is_given() ||
+         data::is_slide_name(input) || is_large_tiff(input);
+}
+
+// One image, and what is written of it. base: its files' names without their endings.
+class LargePrediction {
+ public:
+  LargePrediction(const std::string& input, const fs::path& base, const PredictArguments& arguments,
+                  const inference::Predictor& predictor)
+      : input_(input),
+        base_(base.string()),
+        as_json_(arguments.json),
+        predictor_(predictor),
+        image_(open_large_image(input, arguments.large.raw, arguments.large.scale)) {
+    fs::create_directories(base.parent_path());
+  }
+
+  void write() const {
+    if (predictor_.kind() == inference::Kind::kReconstructions) {
+      write_features();
+    } else {
+      write_mask();
+    }
+  }
+
+ private:
+  const train::Inference& loaded() const { return predictor_.loaded(); }
+
+  void write_mask() const {
+    const auto size = image_->format().size;
+    PredictedMask result{.input = input_,
+                         .files = {base_ + "_mask.tif", base_ + "_overview.png"},
+                         .sides = {size.height, size.width}};
+    data::MaskWriter mask(result.files[0],
+                          {.size = size, .num_classes = loaded().model->num_classes()});
+    if (predictor_.kind() == inference::Kind::kClasses) {
+      const auto scores = inference::predict_large_classes(loaded(), *image_, mask);
+      result.files.push_back(base_ + "_scores.npy");
+      nn::write_tensor_file(result.files.back(), {{"scores", scores}});
+    } else if (loaded().model->takes_patches()) {
+      inference::predict_large_adaptive(loaded(), *image_, mask);
+    } else {
+      inference::predict_large_masks(loaded(), *image_, mask);
+    }
+    mask.finish(result.files[1], data::shrunk_image(*image_, mask.overview_size()));
+    result.voxels = mask.pixels_of_classes();
+    say_mask(result, loaded(), as_json_);
+  }
+
+  void write_features() const {
+    const auto features = inference::predict_large_features(loaded(), *image_);
+    const auto file = base_ + "_features.npy";
+    nn::write_tensor_file(file, {{"features", features}});
+    const auto shape = features.sizes().vec();
+    if (as_json_) {
+      const nlohmann::ordered_json line = {{"input", input_}, {"files", {file}}, {"shape", shape}};
+      say_as_is("{}\n", json_text(line));
+    } else {
+      say("{} -> {}\n  {} features of {} x {} windows\n", input_, file, shape[2], shape[0],
+          shape[1]);
+    }
+  }
+
+  std::string input_;
+  std::string base_;
+  bool as_json_;
+  const inference::Predictor& predictor_;
+  std::unique_ptr<data::RegionSource> image_;
+};
+
+}  // namespace
+
+std::vector<std::string> take_large_inputs(PredictArguments& arguments) {
+  std::vector<std::string> large, others;
+  for (const auto& input : arguments.inputs) {
+    (is_large(input, arguments.large) ? large : others).push_back(input);
+  }
+  arguments.inputs = std::move(others);
+  return large;
+}
+
+void predict_large(const PredictArguments& arguments, const std::vector<std::string>& inputs,
+                   const inference::Predictor& predictor) {
+  if (!arguments.intermediates.empty()) {
+    fail<ConfigError>("--intermediates needs its images as a tensor file (.npy or .safetensors)");
+  }
+  const fs::path folder = arguments.out.empty() ? "masks" : arguments.out;
+  UnreadableInputs unreadable(static_cast<int64_t>(inputs.size()), arguments.json);
+  std::set<std::string> taken;
+  for (const auto& input : inputs) {
+    try {
+      const auto base = folder / free_name(fs::path(input).stem().string(), taken);
+      LargePrediction(input, base, arguments, predictor).write();
+    } catch (const DataError& error) {
+      unreadable.add(input, error);
+    }
+  }
+  unreadable.finish();
+}
+
+}  // namespace fovea::app
