@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -185,6 +186,8 @@ Found of_published_files(const std::string& path) {
   return splits_of<CifarPythonConfig>(path, is_python, is_python);
 }
 
+constexpr size_t kMostLookedInto = 8;  // class folders: there may be thousands
+
 struct FolderContents {
   std::vector<std::string> folders;  // names, sorted; hidden ones left out
   bool has_tars = false, has_images = false, has_nifti = false, has_metaimages = false;
@@ -277,9 +280,11 @@ Found find_in_folder(const std::string& path) {
     dicom.path = path;
     return only({dicom});
   }
-  const bool has_slides =
-      !contents.folders.empty() && contents_of(folder / contents.folders.front()).has_slides;
-  if (has_slides) return only({SlidesConfig{.path = path}});
+  const auto first =
+      std::span(contents.folders).first(std::min(contents.folders.size(), kMostLookedInto));
+  if (std::any_of(first.begin(), first.end(),
+                  [&](const std::string& name) { return contents_of(folder / name).has_slides; }))
+    return only({SlidesConfig{.path = path}});
   return only({FolderConfig{.path = path}});
 }
 

@@ -78,7 +78,8 @@ TEST_F(FindDatasetsTest, FoldersByWhatIsInThem) {
   EXPECT_THAT(found("packed"), ElementsAre("packed"));
   dir_.write("tars/a.tar", std::string());
   EXPECT_THAT(found("tars"), ElementsAre("wds"));
-  dir_.write("slides/a/x.ndpi", std::string("x"));
+  write_image("slides/a/plain.tif");
+  dir_.write("slides/b/x.ndpi", std::string("x"));
   EXPECT_THAT(found("slides"), ElementsAre("slides"));
   write_volume("scans/a.nii");
   EXPECT_THAT(found("scans/"), ElementsAre("nifti"));
