@@ -226,8 +226,8 @@ TEST_F(SamePatientTest, IsRefusedWhereAxesCannotBeMadeAlike) {
               AllOf(HasSubstr("axial: a folder of DICOM slices"), HasSubstr("[x, y, z]"),
                     HasSubstr("dcm2niix"), HasSubstr("orientation: canonical")));
   EXPECT_THAT(error(nifti_, dicom_like("as_stored")),
-              AllOf(HasSubstr("a NIfTI file"), HasSubstr("[slices, rows, columns]"),
-                    HasSubstr("orientation: canonical")));
+              AllOf(HasSubstr("a NIfTI, NRRD or MetaImage file"),
+                    HasSubstr("[slices, rows, columns]"), HasSubstr("orientation: canonical")));
   // What such runs have always been given stays as it was.
   EXPECT_EQ(read(dir_.file("axial"), dicom_like("as_stored")).size, (VolumeSize{5, 4, 3}));
   EXPECT_EQ(read(nifti_, nifti_like("as_stored")).size, (VolumeSize{5, 3, 4}));
