@@ -30,7 +30,7 @@ void check_model(const train::Inference& inference, const std::string& name) {
   if (inference.config && inference.config->data.adaptive_patching) return;
   fail<ConfigError>(
       "{}: the model takes adaptive patches, but its run has no data.adaptive_patching that would "
-      "say how the image is cut; set it, as `--set data.adaptive_patching.fixed_length=...`",
+      "say how the image is cut; expected a run whose recipe has it",
       name);
 }
 
