@@ -222,10 +222,11 @@ TEST_F(PredictorTest, AModelOfVolumesTakesNoImages) {
 TEST_F(PredictorTest, AModelOfImagesTakesNoVolumes) {
   const auto config = train::testing::tiny_volume_config(folder_);
   const auto scans = data::build_dataset({*config.data.val->get_if<data::NiftiConfig>()});
-  EXPECT_THAT(message_of([&] {
-                predictor_.classes({{SampleInput{scans, 0, "scan.nii"}}});
-              }),
-              HasSubstr("the model takes images [H, W], but scan.nii is a volume; expected JPEG"));
+  EXPECT_THAT(
+      message_of([&] {
+        predictor_.classes({{SampleInput{scans, 0, "scan.nii"}}});
+      }),
+      HasSubstr("the model takes images [H, W], but scan.nii is a volume; expected image files"));
 }
 
 TEST_F(PredictorTest, ChannelsComeWithTheInput) {

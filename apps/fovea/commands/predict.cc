@@ -173,9 +173,7 @@ void add_predict(Command app) {
   command.examples(
       {"fovea predict runs/flowers rose.jpg tulip.jpg",
        "fovea predict vit_small_patch16_224 --weights vit_small.safetensors cat.jpg --json",
-       "fovea predict runs/sap slide.tif --out masks",
-       "fovea predict runs/unetr slide.svs --mpp 0.5 --out masks",
-       "fovea predict runs/diffusion --samples 16 --out samples"});
+       "fovea predict runs/unetr slide.svs --mpp 0.5 --out masks"});
   command.callback([arguments] { run(*arguments); });
 }
 
