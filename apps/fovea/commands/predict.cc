@@ -170,10 +170,9 @@ void add_predict(Command app) {
   add_large_options(command, arguments->large);
   command.add_flag("--json", arguments->json,
                    "print one JSON object an image on standard output and nothing else there");
-  command.examples(
-      {"fovea predict runs/flowers rose.jpg tulip.jpg",
-       "fovea predict vit_small_patch16_224 --weights vit_small.safetensors cat.jpg --json",
-       "fovea predict runs/unetr slide.svs --mpp 0.5 --out masks"});
+  command.examples({"fovea predict runs/flowers rose.jpg tulip.jpg",
+                    "fovea predict runs/unetr slide.svs --mpp 0.5 --out masks",
+                    "fovea predict runs/diffusion --samples 16 --out samples"});
   command.callback([arguments] { run(*arguments); });
 }
 
