@@ -16,7 +16,8 @@ constexpr int64_t kBandRows = 64;
 template <class TakeRow>
 void walk_smallest_level(const Slide& slide, const TakeRow& take_row) {
   const auto level = std::ssize(slide.levels()) - 1;
-  const auto& [height, width] = slide.levels().back().size;
+  const ImageSize size = slide.levels().back().size;
+  const int64_t height = size.height, width = size.width;
   std::vector<uint8_t> band(static_cast<size_t>(std::min(kBandRows, height) * width * 3));
   for (int64_t y = 0; y < height; y += kBandRows) {
     const int64_t rows = std::min(kBandRows, height - y);
@@ -68,7 +69,8 @@ double TissueCells::left(uint32_t cell) const {
 }
 
 TissueCells find_tissue(const Slide& slide) {
-  const auto& [height, width] = slide.levels().back().size;
+  const ImageSize size = slide.levels().back().size;
+  const int64_t height = size.height, width = size.width;
   std::array<int64_t, 256> counts = {};
   walk_smallest_level(slide, [&](int64_t /*y*/, const uint8_t* rgb) {
     for (int64_t x = 0; x < width; ++x) ++counts[saturation(rgb + 3 * x)];
