@@ -120,7 +120,8 @@ TEST(VolumeMovesTest, EverythingMovesTogether) {
   sample.mask.size = {6, 7, 8};
   for (int32_t i = 0; i < 6 * 7 * 8; ++i) sample.mask.classes.push_back(i);
   const auto check = [&](VolumeBench& bench) {
-    const auto& [values, classes] = std::tie(bench.item.values, bench.item.classes);
+    const auto& values = bench.item.values;
+    const auto& classes = bench.item.classes;
     ASSERT_EQ(values.size, classes.size);
     for (int64_t z = 0; z < values.size[0]; ++z) {
       for (int64_t y = 0; y < values.size[1]; ++y) {
