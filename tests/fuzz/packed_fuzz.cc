@@ -19,7 +19,7 @@ void read_shard(std::vector<uint8_t> bytes, bool is_signed) {
   const uint64_t tail = packed_tail_bytes(all.last(kPackedFooterBytes), size, "fuzz.fvp");
   if (tail > size) abort();
   if (is_signed) {
-    const uint64_t sum = checksum(all.subspan(size - tail, tail - kPackedFooterBytes));
+    const uint64_t sum = fovea::checksum(all.subspan(size - tail, tail - kPackedFooterBytes));
     for (size_t i = 0; i < 8; ++i) {
       bytes[size - kPackedFooterBytes + 24 + i] = static_cast<uint8_t>(sum >> (8 * i));
     }
