@@ -94,6 +94,16 @@ TEST_F(PredictClassesTest, FoldersAndWhatCannotBeRead) {
   EXPECT_EQ(maps.exit_code, static_cast<int>(ExitCode::kData)) << maps.output;
   EXPECT_THAT(maps.output, AllOf(HasSubstr("cannot be read: "), HasSubstr("b_rollout.png")));
   EXPECT_TRUE(std::filesystem::exists(dir_.file("maps") + "/deep/er/a_rollout.png"));
+  // A TIFF file fails alone too, and one of a kind that is not read by region is decoded: only its
+  // size is not the model's.
+  const auto cut = dir_.write("cut.tif", std::string("II*", 4) + "and no more");
+  const auto tiffs = predict(folder + "/b.png " + cut + " --json");
+  EXPECT_EQ(tiffs.exit_code, static_cast<int>(ExitCode::kData)) << tiffs.output;
+  EXPECT_THAT(tiffs.output, HasSubstr("1 of 2 inputs cannot be read"));
+  EXPECT_EQ(lines_of(tiffs.output).at(0).at("classes").size(), 2);
+  const auto palette =
+      dir_.write("palette.tif", data::testing::golden("file.palette", "data_tiff_images").bytes);
+  EXPECT_THAT(predict(palette).output, HasSubstr("images came as [1, 3, 21, 35]"));
   // One input that cannot be read is the error itself, as is a folder without an image.
   EXPECT_THAT(predict(folder + "/deep/broken.jpg").output, HasSubstr("error: "));
   dir_.write("none/a.txt", std::string("x"));

@@ -1,7 +1,6 @@
 // Images that do not fit into memory.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -16,9 +15,10 @@
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
 #include "fovea/data/image/decode.h"
+#include "fovea/data/image/image_header.h"
 #include "fovea/data/large_image/mask_writer.h"
 #include "fovea/data/large_image/slide.h"
-#include "fovea/files/byte_source.h"
+#include "fovea/data/large_image/tiff.h"
 #include "fovea/inference/predict_large_adaptive.h"
 #include "fovea/inference/predict_large_windows.h"
 #include "fovea/nn/tensor_file.h"
@@ -28,14 +28,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Of an image file that memory does not hold, which of its formats TIFF alone is read by region.
+// By the header: TIFF files that are not read by region, palettes say, are images like others.
 bool is_large_tiff(const std::string& path) {
-  if (!fs::is_regular_file(path)) return false;
-  const FileSource file(path);
-  std::vector<uint8_t> start(std::min<uint64_t>(file.size(), 4));
-  file.read(0, start);
-  if (!data::is_tiff(start)) return false;
-  const auto [height, width] = data::open_tiff(path)->format().size;
-  return height > data::kMaxImagePixels / width;
+  const auto size = data::image_file_size(path);
+  return size && size->height > data::kMaxImagePixels / size->width && data::is_tiff_file(path);
 }
 
 bool is_large(const std::string& input, const LargeArguments& large) {

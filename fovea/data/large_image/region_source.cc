@@ -8,7 +8,6 @@
 #include "fovea/data/image/decode.h"
 #include "fovea/data/large_image/slide.h"
 #include "fovea/data/large_image/tiff.h"
-#include "fovea/files/byte_source.h"
 
 namespace fovea::data {
 namespace {
@@ -105,12 +104,7 @@ std::unique_ptr<RegionSource> open_region_source(const std::string& path, const 
     const int64_t level = find_level(*slide, scale);
     return open_slide_level(std::move(slide), level);
   }
-  {
-    const FileSource file(path);
-    std::vector<uint8_t> start(std::min<uint64_t>(file.size(), 4));
-    file.read(0, start);
-    if (is_tiff(start)) return open_tiff(path);
-  }
+  if (is_tiff_file(path)) return open_tiff(path);
   return std::make_unique<ImageSource>(path, load_image(path));
 }
 

@@ -13,6 +13,8 @@ namespace fovea::data {
 
 // By the first four bytes: both byte orders, TIFF and BigTIFF.
 bool is_tiff(std::span<const uint8_t> bytes);
+// The same of a file. Throws DataError where it cannot be read.
+bool is_tiff_file(const std::string& path);
 
 // Tiles, or strips; without compression, or packed by LZW, deflate, PackBits or JPEG; gray, RGB (as
 // YCbCr too where it is JPEG) or more channels, interleaved or plane after plane; uint8, uint16,

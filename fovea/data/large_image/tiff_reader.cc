@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/core/input_file.h"
 #include "fovea/data/large_image/tiff.h"
 #include "fovea/data/large_image/tiff_checksums.h"
@@ -233,6 +234,11 @@ bool is_tiff(std::span<const uint8_t> bytes) {
   const int first = is_little ? bytes[2] : bytes[3];
   const int second = is_little ? bytes[3] : bytes[2];
   return (is_little || is_big) && (first == 42 || first == 43) && second == 0;
+}
+
+bool is_tiff_file(const std::string& path) {
+  const std::string start = read_start(path, 4);
+  return is_tiff({reinterpret_cast<const uint8_t*>(start.data()), start.size()});
 }
 
 std::unique_ptr<RegionSource> open_tiff(const std::string& path, int64_t directory) {
