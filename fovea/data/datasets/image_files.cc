@@ -42,6 +42,12 @@ std::string ImageFiles::path_of(const PathList& paths, int64_t index) const {
   return path;
 }
 
+void ImageFiles::fail_as_no_class(const std::string& name, int64_t x, int64_t y,
+                                  int64_t value) const {
+  fail<DataError>("{}: pixel ({}, {}) has class {}; expected 0 to {}, or {} for none", name, x, y,
+                  value, num_classes - 1, ignored_class);
+}
+
 std::string ImageFilesDataset::describe(int64_t index) const {
   return printable(files_.path_of(files_.images, index));
 }
@@ -75,16 +81,12 @@ void ImageFilesDataset::read_mask(int64_t index, Sample& sample) const {
   sample.mask.size = {1, mask.height, mask.width};
   sample.mask.classes.resize(mask.pixels.size());
   for (size_t i = 0; i < mask.pixels.size(); ++i) {
-    const int64_t value = mask.pixels[i];
-    if (value == files_.ignored_class) {
-      sample.mask.classes[i] = -1;
-    } else if (value < files_.num_classes) {
-      sample.mask.classes[i] = static_cast<int32_t>(value);
-    } else {
-      fail<DataError>("{}: pixel ({}, {}) has class {}; expected 0 to {}, or {} for none", name,
-                      static_cast<int64_t>(i) % mask.width, static_cast<int64_t>(i) / mask.width,
-                      value, files_.num_classes - 1, files_.ignored_class);
+    const auto found = files_.class_of(mask.pixels[i]);
+    if (!found) {
+      files_.fail_as_no_class(name, static_cast<int64_t>(i) % mask.width,
+                              static_cast<int64_t>(i) / mask.width, mask.pixels[i]);
     }
+    sample.mask.classes[i] = *found;
   }
 }
 

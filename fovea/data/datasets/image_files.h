@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,16 @@ struct ImageFiles {
   // Where file `index` of `paths`, images or masks, is; into `path`, which keeps its memory.
   void find_path(const PathList& paths, int64_t index, std::string& path) const;
   std::string path_of(const PathList& paths, int64_t index) const;
+
+  // What a mask's `value` says: its class, -1 for the ignored one; nothing where there is no such
+  // class, which fail_as_no_class tells of mask `name` and pixel (x, y).
+  std::optional<int32_t> class_of(int64_t value) const {
+    if (value == ignored_class) return -1;
+    if (value >= num_classes) return std::nullopt;
+    return static_cast<int32_t>(value);
+  }
+  [[noreturn]] void fail_as_no_class(const std::string& name, int64_t x, int64_t y,
+                                     int64_t value) const;
 };
 
 class ImageFilesDataset : public Dataset {

@@ -82,12 +82,11 @@ std::pair<int64_t, double> tile_scale_of(const Slide& slide, const SlidesConfig&
         "has {}",
         slide.name(), slide.describe_levels());
   }
-  constexpr double kSame = 1.05;  // as find_level
   int64_t level = -1;
   double shrink = 0;
   for (int64_t i = 0; i < std::ssize(slide.levels()); ++i) {
     const double mpp = *slide.mpp() * slide.levels()[static_cast<size_t>(i)].downsample;
-    if (mpp > *config.mpp * kSame) continue;
+    if (mpp > *config.mpp * kSameMpp) continue;
     level = i;
     shrink = *config.mpp / mpp;
   }
@@ -95,7 +94,7 @@ std::pair<int64_t, double> tile_scale_of(const Slide& slide, const SlidesConfig&
     fail<ConfigError>("{}: no level as fine as {} microns a pixel; the slide has {}", slide.name(),
                       *config.mpp, slide.describe_levels());
   }
-  return {level, shrink <= kSame ? 1.0 : shrink};
+  return {level, shrink <= kSameMpp ? 1.0 : shrink};
 }
 
 class SlidesDataset : public Dataset {
@@ -248,12 +247,11 @@ class SlidesDataset : public Dataset {
       for (const int64_t x : columns) {
         const int64_t value =
             values[static_cast<size_t>((y - part.top) * part.size.width + x - part.left)];
-        if (value != files_.ignored_class && value >= files_.num_classes) {
-          fail<DataError>("{}: pixel ({}, {}) has class {}; expected 0 to {}, or {} for none",
-                          printable(files_.path_of(files_.masks, number)), x, y, value,
-                          files_.num_classes - 1, files_.ignored_class);
+        const auto found = files_.class_of(value);
+        if (!found) {
+          files_.fail_as_no_class(printable(files_.path_of(files_.masks, number)), x, y, value);
         }
-        mask.classes[place++] = value == files_.ignored_class ? -1 : static_cast<int32_t>(value);
+        mask.classes[place++] = *found;
       }
     }
   }

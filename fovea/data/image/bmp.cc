@@ -7,6 +7,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/image/decode.h"
+#include "fovea/data/image/image_view.h"
 #include "fovea/files/byte_reader.h"
 
 namespace fovea::data {
@@ -107,12 +108,7 @@ void check_header(const BmpHeader& header, size_t file_bytes) {
         "run-length encoded: convert the image to PNG",
         header.bits, header.compression, header.is_top_down ? ", from the top down" : "");
   }
-  if (header.height > kMaxImagePixels / header.width) {
-    fail<DataError>(
-        "the header announces {} x {} pixels, more than the {} that are allowed; make the image "
-        "smaller",
-        header.width, header.height, kMaxImagePixels);
-  }
+  check_announced_pixels(header.width, header.height);
   const bool is_run = header.compression == kRle8 || header.compression == kRle4;
   const int64_t held = static_cast<int64_t>(file_bytes) - header.data_offset;
   // Two bytes make a run of 255 pixels at most; what leaves more out is small, or an attack.
@@ -261,10 +257,7 @@ void decode_bmp(std::span<const uint8_t> bytes, Image& image) {
     data = unpacked;
   }
   const int64_t stride = is_run ? header.width : header.row_bytes();
-  image.height = header.height;
-  image.width = header.width;
-  image.channels = rows.channels();
-  image.pixels.resize(static_cast<size_t>(image.height * image.width * image.channels));
+  reshape(image, {header.height, header.width}, rows.channels());
   for (int64_t y = 0; y < image.height; ++y) {
     const int64_t row = header.is_top_down ? y : image.height - 1 - y;
     rows.read(data.data() + row * stride, is_run,

@@ -22,6 +22,12 @@ std::string first_bytes(std::span<const uint8_t> bytes) {
 
 }  // namespace
 
+void check_announced_pixels(int64_t width, int64_t height, std::string_view advice) {
+  if (width < 1 || height <= kMaxImagePixels / width) return;
+  fail<DataError>("the header announces {} x {} pixels, more than the {} that are allowed; {}",
+                  width, height, kMaxImagePixels, advice);
+}
+
 // The memory of `bytes` is used again: fresh pages for each file cost as much
 // as decoding it.
 void read_image_file(const std::string& path, std::vector<uint8_t>& bytes) {

@@ -14,6 +14,9 @@ namespace fovea::data {
 // Images with more pixels are refused from their header, before anything is allocated: they are
 // attacks or mistakes.
 inline constexpr int64_t kMaxImagePixels = 178'956'970;  // a quarter of 2 GiB at 3 bytes a pixel
+// Throws DataError where a header announces more. advice: what to do.
+void check_announced_pixels(int64_t width, int64_t height,
+                            std::string_view advice = "make the image smaller");
 inline constexpr int64_t kMaxImageFileBytes = int64_t{1} << 30;
 
 // Decodes to 1 channel (gray files) or 3 (colour, palette, CMYK). 16-bit samples keep their high

@@ -1,6 +1,7 @@
 // A window into pixels that somebody else owns: crops cost nothing.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "fovea/data/sample.h"
@@ -12,6 +13,15 @@ struct ImageSize {
   int64_t width = 0;
   bool operator==(const ImageSize&) const = default;
 };
+
+// In proportion, with a longest side of `side`, rounded to the nearest; no side below 1.
+inline ImageSize with_longest_side(const ImageSize& size, int64_t side) {
+  const int64_t longest = std::max(size.height, size.width);
+  const auto scaled = [&](int64_t length) {
+    return std::max<int64_t>(1, (length * side + longest / 2) / longest);
+  };
+  return {scaled(size.height), scaled(size.width)};
+}
 
 // Bytes that may be read behind the last pixel of a row where a function asks for slack, so that
 // whole vectors can be loaded.

@@ -67,12 +67,7 @@ struct JpegReader::Decoder {
     has_too_many_scans_ = false;
     if (!read_header(bytes.data(), bytes.size())) report();
     const int64_t pixels = int64_t{info_.image_width} * info_.image_height;
-    if (pixels > kMaxImagePixels) {
-      fail<DataError>(
-          "the header announces {} x {} pixels, more than the {} that are allowed; make the image "
-          "smaller",
-          info_.image_width, info_.image_height, kMaxImagePixels);
-    }
+    check_announced_pixels(info_.image_width, info_.image_height);
     // Huffman codes take a bit for each block of the component with the most blocks, if not more.
     if (!info_.arith_code && pixels / kMaxPixelsPerByte > static_cast<int64_t>(bytes.size())) {
       errors_.msg_code = JWRN_JPEG_EOF;

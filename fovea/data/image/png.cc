@@ -68,12 +68,7 @@ void decode_png(std::span<const uint8_t> bytes, Image& image) {
   spng_ihdr header{};
   check_read(spng_get_ihdr(context.get(), &header));
   const int64_t pixels = int64_t{header.width} * header.height;
-  if (pixels > kMaxImagePixels) {
-    fail<DataError>(
-        "the header announces {} x {} pixels, more than the {} that are allowed; make the image "
-        "smaller",
-        header.width, header.height, kMaxImagePixels);
-  }
+  check_announced_pixels(header.width, header.height);
   // Without rows for their filters and interlacing: at least this much comes out of the stream.
   const int64_t bits = pixels * samples_per_pixel(header.color_type) * header.bit_depth;
   if (bits / 8 / kMaxDeflateRatio > static_cast<int64_t>(bytes.size()))

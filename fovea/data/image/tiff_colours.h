@@ -10,13 +10,6 @@
 
 namespace fovea::data {
 
-// A tag's number; `missing` where neither the file nor TIFF has a value.
-template <class T>
-T tiff_tag(TIFF* tiff, uint32_t tag, T missing) {
-  T value{};
-  return TIFFGetFieldDefaulted(tiff, tag, &value) == 1 ? value : missing;
-}
-
 class TiffColours {
  public:
   // Of the directory that is set, which it makes unpack JPEG to RGB. Throws DataError: samples that

@@ -108,12 +108,9 @@ class TiffImage {
     const int64_t pixels = size_.height * size_.width;
     handle_.fail_if_damaged("the TIFF is damaged");
     if (size_.height < 1 || size_.width < 1) handle_.fail_at("a TIFF without pixels");
-    if (size_.height > kMaxImagePixels / size_.width) {
-      fail<DataError>(
-          "the header announces {} x {} pixels, more than the {} that are allowed; make the image "
-          "smaller, or read it by region: format: slides, data patch, predict --windows",
-          size_.width, size_.height, kMaxImagePixels);
-    }
+    check_announced_pixels(size_.width, size_.height,
+                           "make the image smaller, or read it by region: tiles of data.tiling, "
+                           "format: slides, data patch, predict");
     colours_.emplace(handle_);
     const int64_t bits = pixels * colours_->bits() * colours_->samples();
     check_places(handle_, file_bytes, colours_->is_subsampled() ? 0 : bits / 8);

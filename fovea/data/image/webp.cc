@@ -11,6 +11,7 @@
 #include "fovea/core/error.h"
 #include "fovea/data/image/decode.h"
 #include "fovea/data/image/exif.h"
+#include "fovea/data/image/image_view.h"
 #include "fovea/files/byte_reader.h"
 
 namespace fovea::data {
@@ -70,21 +71,13 @@ void decode_webp(std::span<const uint8_t> bytes, Image& image) {
   const int64_t width = WebPDemuxGetI(demuxer.get(), WEBP_FF_CANVAS_WIDTH);
   const int64_t height = WebPDemuxGetI(demuxer.get(), WEBP_FF_CANVAS_HEIGHT);
   if (width < 1 || height < 1) fail_as_damaged_webp();
-  if (width * height > kMaxImagePixels) {
-    fail<DataError>(
-        "the header announces {} x {} pixels, more than the {} that are allowed; make the image "
-        "smaller",
-        width, height, kMaxImagePixels);
-  }
+  check_announced_pixels(width, height);
   WebPIterator frame{};
   const bool has_frame = WebPDemuxGetFrame(demuxer.get(), 1, &frame) != 0;
   const std::unique_ptr<WebPIterator, decltype(&WebPDemuxReleaseIterator)> release(
       &frame, &WebPDemuxReleaseIterator);
   if (!has_frame || state != WEBP_DEMUX_DONE) fail_as_damaged_webp();
-  image.height = height;
-  image.width = width;
-  image.channels = 3;
-  image.pixels.resize(static_cast<size_t>(3 * width * height));
+  reshape(image, {height, width}, 3);
   const bool is_whole = frame.width == width && frame.height == height;
   if (!is_whole) std::memset(image.pixels.data(), 0, image.pixels.size());
   decode_frame(frame, image);

@@ -20,12 +20,6 @@
 #endif
 
 namespace fovea::data {
-namespace {
-
-constexpr double kSameMpp = 0.05;  // scanners are calibrated one by one: 0.2527 is "0.25"
-
-}  // namespace
-
 #ifdef FOVEA_OPENSLIDE
 
 namespace {
@@ -303,7 +297,7 @@ int64_t find_level(const Slide& slide, const SlideScale& scale) {
   const auto best = std::min_element(
       levels.begin(), levels.end(),
       [&](const SlideLevel& a, const SlideLevel& b) { return error_of(a) < error_of(b); });
-  if (error_of(*best) > std::log1p(kSameMpp)) {
+  if (error_of(*best) > std::log(kSameMpp)) {
     fail<ConfigError>("{}: no level of {} microns a pixel, within 5 %; the slide has {}",
                       slide.name(), *scale.mpp, slide.describe_levels());
   }

@@ -56,6 +56,10 @@ class Slide {
   std::unique_ptr<State> state_;
 };
 
+// A level stands for microns a pixel within this factor: scanners are calibrated one by one, and
+// 0.2527 is "0.25".
+inline constexpr double kSameMpp = 1.05;
+
 // The level that a scale names. Throws ConfigError, listing the levels: no such level; none with
 // these microns a pixel, within 5 %; the slide does not say its own.
 int64_t find_level(const Slide& slide, const SlideScale& scale);

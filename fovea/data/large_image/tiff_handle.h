@@ -53,4 +53,11 @@ class TiffHandle {
   TIFF* tiff_ = nullptr;
 };
 
+// A tag's number; `missing` where neither the file nor TIFF has a value.
+template <class T>
+T tiff_tag(TIFF* tiff, uint32_t tag, T missing) {
+  T value{};
+  return TIFFGetFieldDefaulted(tiff, tag, &value) == 1 ? value : missing;
+}
+
 }  // namespace fovea::data

@@ -28,15 +28,9 @@ std::unique_ptr<TiffHandle> open_handle(const std::string& path, int64_t directo
   return handle;
 }
 
-template <class T>
-T tag_of(TIFF* tiff, uint32_t tag, T missing) {
-  T value{};
-  return TIFFGetFieldDefaulted(tiff, tag, &value) == 1 ? value : missing;
-}
-
 ScalarType type_of(TIFF* tiff, const std::string& name) {
-  const auto bits = tag_of<uint16_t>(tiff, TIFFTAG_BITSPERSAMPLE, 1);
-  const auto kind = tag_of<uint16_t>(tiff, TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_UINT);
+  const auto bits = tiff_tag<uint16_t>(tiff, TIFFTAG_BITSPERSAMPLE, 1);
+  const auto kind = tiff_tag<uint16_t>(tiff, TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_UINT);
   const bool is_unsigned = kind == SAMPLEFORMAT_UINT || kind == SAMPLEFORMAT_VOID;
   if (is_unsigned && bits == 8) return ScalarType::kUint8;
   if (is_unsigned && bits == 16) return ScalarType::kUint16;
@@ -51,8 +45,8 @@ ScalarType type_of(TIFF* tiff, const std::string& name) {
 }
 
 void check_compression(TIFF* tiff, const std::string& name, ScalarType type) {
-  const auto compression = tag_of<uint16_t>(tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE);
-  const auto photometric = tag_of<uint16_t>(tiff, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK);
+  const auto compression = tiff_tag<uint16_t>(tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE);
+  const auto photometric = tiff_tag<uint16_t>(tiff, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK);
   switch (compression) {
     case COMPRESSION_NONE:
     case COMPRESSION_LZW:
@@ -78,7 +72,7 @@ void check_compression(TIFF* tiff, const std::string& name, ScalarType type) {
         "convert the file",
         name, photometric);
   }
-  const auto orientation = tag_of<uint16_t>(tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT);
+  const auto orientation = tiff_tag<uint16_t>(tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT);
   if (orientation != ORIENTATION_TOPLEFT) {
     fail<DataError>("{}: orientation {}; expected 1, rows from above; convert the file", name,
                     orientation);
@@ -90,12 +84,12 @@ RegionFormat read_format(TIFF* tiff, const std::string& name) {
   RegionFormat format;
   format.type = type_of(tiff, name);
   check_compression(tiff, name, format.type);
-  format.size = {tag_of<uint32_t>(tiff, TIFFTAG_IMAGELENGTH, 0),
-                 tag_of<uint32_t>(tiff, TIFFTAG_IMAGEWIDTH, 0)};
-  format.channels = tag_of<uint16_t>(tiff, TIFFTAG_SAMPLESPERPIXEL, 1);
+  format.size = {tiff_tag<uint32_t>(tiff, TIFFTAG_IMAGELENGTH, 0),
+                 tiff_tag<uint32_t>(tiff, TIFFTAG_IMAGEWIDTH, 0)};
+  format.channels = tiff_tag<uint16_t>(tiff, TIFFTAG_SAMPLESPERPIXEL, 1);
   const bool is_tiled = TIFFIsTiled(tiff) != 0;
   const uint32_t rows =
-      tag_of<uint32_t>(tiff, is_tiled ? TIFFTAG_TILELENGTH : TIFFTAG_ROWSPERSTRIP, 1);
+      tiff_tag<uint32_t>(tiff, is_tiled ? TIFFTAG_TILELENGTH : TIFFTAG_ROWSPERSTRIP, 1);
   format.block_height = std::clamp<int64_t>(rows, 1, std::max<int64_t>(format.size.height, 1));
   return format;
 }
@@ -108,13 +102,13 @@ class TiffRegions : public RegionSource {
         tiff_(handle_->get()),
         checksums_(*handle_),
         is_tiled_(TIFFIsTiled(tiff_) != 0),
-        num_planes_(tag_of<uint16_t>(tiff_, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG) ==
+        num_planes_(tiff_tag<uint16_t>(tiff_, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG) ==
                             PLANARCONFIG_SEPARATE
                         ? format().channels
                         : 1) {
     pixel_ = format().pixel_bytes() / num_planes_;
-    tile_ = is_tiled_ ? ImageSize{tag_of<uint32_t>(tiff_, TIFFTAG_TILELENGTH, 0),
-                                  tag_of<uint32_t>(tiff_, TIFFTAG_TILEWIDTH, 0)}
+    tile_ = is_tiled_ ? ImageSize{tiff_tag<uint32_t>(tiff_, TIFFTAG_TILELENGTH, 0),
+                                  tiff_tag<uint32_t>(tiff_, TIFFTAG_TILEWIDTH, 0)}
                       : ImageSize{1, format().size.width};
     const int64_t most = kMaxRegionSide + 16;  // the last tile goes past the image's edge
     const auto& [height, width] = tile_;

@@ -82,10 +82,16 @@ Image fit(const Image& rgb, int64_t side) {
     const int64_t zoom = side / longest;
     return fit_exactly(rgb, {rgb.height * zoom, rgb.width * zoom});
   }
-  const auto shrunk = [&](int64_t length) {
-    return std::max<int64_t>(1, (length * side + longest / 2) / longest);
-  };
-  return fit_exactly(rgb, {shrunk(rgb.height), shrunk(rgb.width)});
+  return fit_exactly(rgb, with_longest_side({rgb.height, rgb.width}, side));
+}
+
+Image at_most(Image image, int64_t side) {
+  const ImageSize size = {image.height, image.width};
+  if (std::max(size.height, size.width) <= side) return image;
+  Image small;
+  ResizeScratch scratch;
+  resize(ImageView(image), with_longest_side(size, side), Interpolation::kBilinear, small, scratch);
+  return small;
 }
 
 Image fit_exactly(const Image& rgb, ImageSize size) {

@@ -28,6 +28,8 @@ void tint(const LabelMap& mask, Image& rgb);
 // Shrunk, with antialiasing, so that neither side is above `side`; or enlarged by the whole number
 // up to which that holds, with hard edges. RGB in and out.
 Image fit(const Image& rgb, int64_t side);
+// Of any number of channels: as it is, or shrunk to a longest side of `side`, bilinear.
+Image at_most(Image image, int64_t side);
 // With exactly this size: with hard edges where both sides grow by 2 or more, else bilinear.
 Image fit_exactly(const Image& rgb, ImageSize size);
 

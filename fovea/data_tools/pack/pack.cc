@@ -133,15 +133,6 @@ void open_folder(const PackOptions& options, const std::string& plan) {
   }
 }
 
-// The longer side becomes max_side, the shorter keeps the ratio.
-ImageSize shrunk_size(const Image& image, int64_t max_side) {
-  const int64_t longer = std::max(image.height, image.width);
-  const auto scaled = [&](int64_t side) {
-    return std::max<int64_t>(1, (side * max_side + longer / 2) / longer);
-  };
-  return {scaled(image.height), scaled(image.width)};
-}
-
 int32_t packed_label(int64_t label, const std::string& name) {
   constexpr int64_t kMaxLabel = int64_t{1} << 30;
   if (label >= kMaxLabel) fail<DataError>("{}: label {}", name, label);
@@ -188,8 +179,8 @@ void encode(const Dataset& dataset, int64_t index, const PackOptions& options, P
   const bool is_shrunk =
       options.max_side > 0 && std::max(image->height, image->width) > options.max_side;
   if (is_shrunk) {
-    resize(ImageView(*image), shrunk_size(*image, options.max_side), Interpolation::kBicubic, small,
-           scratch);
+    resize(ImageView(*image), with_longest_side(ImageView(*image).size(), options.max_side),
+           Interpolation::kBicubic, small, scratch);
     image = &small;
   }
   if (options.raw) {

@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "fovea/core/error.h"
-#include "fovea/data/transforms/image/resize.h"
+#include "fovea/data/pictures/pictures.h"
 
 namespace fovea::train {
 namespace {
@@ -60,16 +61,7 @@ data::Image panel_of(const at::Tensor& part, const Levels& levels) {
       for (int64_t c = 0; c < channels; ++c) panel.pixels.push_back(levels.gray(pixel[c]));
     }
   }
-  const auto longer = std::max(panel.height, panel.width);
-  if (longer <= kMaxPanelSide) return panel;
-  const auto scaled = [&](int64_t side) {
-    return std::max<int64_t>(1, (side * kMaxPanelSide + longer / 2) / longer);
-  };
-  data::Image small;
-  data::ResizeScratch scratch;
-  data::resize(data::ImageView(panel), {scaled(panel.height), scaled(panel.width)},
-               data::Interpolation::kBilinear, small, scratch);
-  return small;
+  return data::at_most(std::move(panel), kMaxPanelSide);
 }
 
 }  // namespace
