@@ -50,9 +50,8 @@ const data::TransformPipeline& pipeline_of(const train::Inference& inference,
   }
   fail<ConfigError>(
       "{}: the transforms of data.val make another image of it ({}), but one that does not fit "
-      "into "
-      "memory is cut as it is; expected `normalize` alone: leave the others out, or predict a "
-      "smaller copy of the image",
+      "into memory is cut as it is; expected `normalize` alone: leave the others out, or predict "
+      "a smaller copy of the image",
       name, fmt::join(others, ", "));
 }
 

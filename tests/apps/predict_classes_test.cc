@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -122,6 +123,21 @@ TEST_F(PredictClassesTest, ListsAndDataSets) {
   EXPECT_THAT(inputs_of(listed),
               ElementsAre(dir_.path() + "/set/light/7.png", dir_.path() + "/set/dark/2.png"));
   EXPECT_EQ(listed[1].at("classes"), whole[1].at("classes"));
+  // Side by side in a raw file, which is read window by window.
+  std::string pixels;
+  for (int row = 0; row < 8; ++row) pixels += std::string(24, '\x16') + std::string(24, '\xe3');
+  const auto raw = dir_.write("both.raw", pixels);
+  const auto arguments = fmt::format(
+      "{} --raw-dtype uint8 --raw-shape 8 16 3 --raw-axes HWC --out {}", raw, dir_.file("large"));
+  const auto large = predict(arguments + " --json");
+  ASSERT_EQ(large.exit_code, 0) << large.output;
+  std::map<std::string, int> voxels;
+  for (const auto& line : listed) voxels[line.at("classes")[0].at("class")] += 64;
+  for (const auto& found : lines_of(large.output).at(0).at("classes")) {
+    EXPECT_EQ(found.at("voxels"), voxels[found.at("class")]) << found;
+  }
+  EXPECT_TRUE(std::filesystem::exists(dir_.file("large") + "/both_scores.npy"));
+  EXPECT_THAT(predict(arguments).output, HasSubstr("predicting both.raw 2/2"));
   const auto packed = dir_.path() + "/packed";
   const auto pack = run_fovea(fmt::format("data pack {} --out {}", recipe_, packed));
   ASSERT_EQ(pack.exit_code, 0) << pack.output;

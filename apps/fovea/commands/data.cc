@@ -1,8 +1,6 @@
 // fovea data index|inspect|pack|check|prepare ...
 #include "apps/fovea/commands/data.h"
 
-#include <fmt/format.h>
-
 #include <filesystem>
 
 #include "apps/fovea/command.h"
@@ -55,16 +53,6 @@ std::vector<std::pair<std::string, data::DatasetConfig>> chosen_datasets(
   if (config.val) add_section("val", *config.val, chosen);
   if (chosen.empty()) fail<ConfigError>("{}: neither data.train nor data.val is set", source);
   return chosen;
-}
-
-ProgressCounter::ProgressCounter(std::string verb, bool is_silent)
-    : verb_(std::move(verb)),
-      line_(is_silent ? train::ProgressLine::Mode::kSilent : train::ProgressLine::Mode::kAuto) {}
-
-std::function<void(int64_t, int64_t)> ProgressCounter::callback() {
-  return [this](int64_t done, int64_t total) {
-    line_.update(fmt::format("{} {}/{}", verb_, done, total));
-  };
 }
 
 void add_data(Command app) {

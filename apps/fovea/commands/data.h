@@ -1,7 +1,6 @@
 // The sub-commands of `fovea data`, one file each: a new one is declared here and added in data.cc.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,7 +9,6 @@
 #include "apps/fovea/command_line.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/datasets/registry.h"
-#include "fovea/train/run/progress.h"
 
 namespace fovea::app {
 
@@ -35,17 +33,5 @@ bool is_data_recipe(const std::string& source);
 // only one has no name. Overrides are for recipes only.
 std::vector<std::pair<std::string, data::DatasetConfig>> chosen_datasets(
     const std::string& source, const std::vector<std::string>& overrides);
-
-// A progress line for loops that know how far they are: "packing 640/5000".
-class ProgressCounter {
- public:
-  ProgressCounter(std::string verb, bool is_silent);
-  std::function<void(int64_t, int64_t)> callback();
-  void clear() { line_.clear(); }
-
- private:
-  std::string verb_;
-  train::ProgressLine line_;
-};
 
 }  // namespace fovea::app

@@ -13,6 +13,7 @@
 #include "apps/fovea/commands/data.h"
 #include "apps/fovea/output.h"
 #include "apps/fovea/overrides.h"
+#include "apps/fovea/progress_counter.h"
 #include "fovea/config/config.h"
 #include "fovea/config/node.h"
 #include "fovea/core/error.h"

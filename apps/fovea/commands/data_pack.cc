@@ -11,6 +11,7 @@
 #include "apps/fovea/commands/data.h"
 #include "apps/fovea/output.h"
 #include "apps/fovea/overrides.h"
+#include "apps/fovea/progress_counter.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
 #include "fovea/data/datasets/registry.h"

@@ -12,8 +12,10 @@
 #include "apps/fovea/predict/mask_line.h"
 #include "apps/fovea/predict/output_files.h"
 #include "apps/fovea/predict/predict.h"
+#include "apps/fovea/progress_counter.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
+#include "fovea/core/printable.h"
 #include "fovea/data/image/decode.h"
 #include "fovea/data/image/image_header.h"
 #include "fovea/data/large_image/mask_writer.h"
@@ -49,11 +51,12 @@ class LargePrediction {
         base_(base.string()),
         as_json_(arguments.json),
         predictor_(predictor),
-        image_(open_large_image(input, arguments.large.raw, arguments.large.scale)) {
+        image_(open_large_image(input, arguments.large.raw, arguments.large.scale)),
+        progress_("predicting " + printable(fs::path(input).filename().string()), as_json_) {
     fs::create_directories(base.parent_path());
   }
 
-  void write() const {
+  void write() {
     if (predictor_.kind() == inference::Kind::kReconstructions) {
       write_features();
     } else {
@@ -64,7 +67,7 @@ class LargePrediction {
  private:
   const train::Inference& loaded() const { return predictor_.loaded(); }
 
-  void write_mask() const {
+  void write_mask() {
     const auto size = image_->format().size;
     PredictedMask result{.input = input_,
                          .files = {base_ + "_mask.tif", base_ + "_overview.png"},
@@ -72,24 +75,28 @@ class LargePrediction {
     data::MaskWriter mask(result.files[0],
                           {.size = size, .num_classes = loaded().model->num_classes()});
     if (predictor_.kind() == inference::Kind::kClasses) {
-      const auto scores = inference::predict_large_classes(loaded(), *image_, mask);
+      const auto scores =
+          inference::predict_large_classes(loaded(), *image_, mask, progress_.callback());
       result.files.push_back(base_ + "_scores.npy");
       nn::write_tensor_file(result.files.back(), {{"scores", scores}});
     } else if (loaded().model->takes_patches()) {
       inference::predict_large_adaptive(loaded(), *image_, mask);
     } else {
-      inference::predict_large_masks(loaded(), *image_, mask);
+      inference::predict_large_masks(loaded(), *image_, mask, progress_.callback());
     }
     mask.finish(result.files[1], data::shrunk_image(*image_, mask.overview_size()));
     result.voxels = mask.pixels_of_classes();
+    progress_.clear();
     say_mask(result, loaded(), as_json_);
   }
 
-  void write_features() const {
-    const auto features = inference::predict_large_features(loaded(), *image_);
+  void write_features() {
+    const auto features =
+        inference::predict_large_features(loaded(), *image_, progress_.callback());
     const auto file = base_ + "_features.npy";
     nn::write_tensor_file(file, {{"features", features}});
     const auto shape = features.sizes().vec();
+    progress_.clear();
     if (as_json_) {
       const nlohmann::ordered_json line = {{"input", input_}, {"files", {file}}, {"shape", shape}};
       say_as_is("{}\n", json_text(line));
@@ -104,6 +111,7 @@ class LargePrediction {
   bool as_json_;
   const inference::Predictor& predictor_;
   std::unique_ptr<data::RegionSource> image_;
+  ProgressCounter progress_;  // of windows
 };
 
 }  // namespace
