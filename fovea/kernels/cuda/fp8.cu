@@ -5,7 +5,8 @@
 #include "fovea/kernels/cuda/fp8.h"
 #include "fovea/kernels/cuda/simt.cuh"
 
-#if defined(__CUDACC__)
+#if defined(__CUDACC__) && !defined(__HIPCC__)
+#define FOVEA_CONVERTS_FP8 1  // in one instruction
 #include <cuda_fp8.h>
 #endif
 
@@ -23,7 +24,7 @@ constexpr int kCastThreads = kTile * kGroupsOfTile;
 // Two codes, that of `first` in the low byte.
 template <Fp8Format kFormat>
 __device__ __forceinline__ uint16_t two_codes(float first, float second) {
-#if defined(__CUDACC__)
+#if defined(FOVEA_CONVERTS_FP8)
   constexpr auto kKind = kFormat == Fp8Format::kE4M3 ? __NV_E4M3 : __NV_E5M2;
   return __nv_cvt_float2_to_fp8x2(make_float2(first, second), __NV_SATFINITE, kKind);
 #else

@@ -1,17 +1,19 @@
-// What kernels are written in. nvcc compiles them for a GPU; the tests compile the same files as
-// C++, with CUDA's words taken from an emulation (tests/cuda_kernels/simt.h), which their build
-// names in FOVEA_SIMT_EMULATION. So no kernel is launched but by launch(), and shared memory comes
-// from shared_memory() alone.
+// What kernels are written in. nvcc compiles them for a GPU of NVIDIA's, hipcc for one of AMD's
+// (Note [Kernels on AMD]); the tests compile the same files as C++, with CUDA's words taken from an
+// emulation (tests/cuda_kernels/simt.h), which their build names in FOVEA_SIMT_EMULATION. So no
+// kernel is launched but by launch(), and shared memory comes from shared_memory() alone.
 #pragma once
 
-#if defined(__CUDACC__)
+#if defined(__HIPCC__)
+#include "fovea/kernels/cuda/hip_words.cuh"
+#elif defined(__CUDACC__)
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #elif defined(FOVEA_SIMT_EMULATION)
 #include FOVEA_SIMT_EMULATION
 #else
-#error "kernels are compiled by nvcc, or by tests that name an emulation"
+#error "kernels are compiled by nvcc, by hipcc, or by tests that name an emulation"
 #endif
 
 #include <cmath>
@@ -20,6 +22,12 @@
 #include <cstring>
 
 #include "fovea/kernels/cuda/launch.h"
+
+#if defined(__HIPCC__) || defined(__CUDACC__)
+#define FOVEA_ON_GPU 1
+#else
+#define FOVEA_ON_GPU 0
+#endif
 
 namespace fovea::kernels::cuda {
 
@@ -31,9 +39,14 @@ struct LaunchShape {
   size_t shared_bytes = 0;
 };
 
-#if defined(__CUDACC__)
+#if FOVEA_ON_GPU
+#if defined(__HIPCC__)
+using BFloat16 = hip_bfloat16;
+using Float16 = _Float16;
+#else
 using BFloat16 = __nv_bfloat16;
 using Float16 = __half;
+#endif
 
 template <class T>
 __device__ T* shared_memory() {
@@ -41,11 +54,16 @@ __device__ T* shared_memory() {
   return reinterpret_cast<T*>(fovea_shared_bytes);
 }
 
-// What goes wrong is cudaGetLastError()'s.
+// What goes wrong is the last error of CUDA's, or of HIP's.
 template <class... Params, class... Args>
 void launch(void (*kernel)(Params...), const LaunchShape& shape, Stream stream,
             const Args&... args) {
-  kernel<<<shape.grid, shape.block, shape.shared_bytes, stream>>>(args...);
+#if defined(__HIPCC__)
+  const auto on = reinterpret_cast<hipStream_t>(stream);
+#else
+  const auto on = stream;
+#endif
+  kernel<<<shape.grid, shape.block, shape.shared_bytes, on>>>(args...);
 }
 #else
 using BFloat16 = simt::BFloat16;
@@ -65,7 +83,7 @@ void launch(void (*kernel)(Params...), const LaunchShape& shape, Stream /*stream
 
 // a * b rounded, never one operation with a sum that follows.
 __device__ __forceinline__ float rounded_product(float a, float b) {
-#if defined(__CUDACC__)
+#if FOVEA_ON_GPU
   return __fmul_rn(a, b);
 #else
   return a * b;
@@ -74,14 +92,14 @@ __device__ __forceinline__ float rounded_product(float a, float b) {
 
 // e^x and 1 / x to some 22 bits, in one instruction of the unit for special functions each.
 __device__ __forceinline__ float fast_exp(float x) {
-#if defined(__CUDACC__)
+#if FOVEA_ON_GPU
   return __expf(x);
 #else
   return std::exp(x);
 #endif
 }
 __device__ __forceinline__ float fast_reciprocal(float x) {
-#if defined(__CUDACC__)
+#if FOVEA_ON_GPU
   return __fdividef(1.0f, x);
 #else
   return 1.0f / x;

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 // Inlined into each caller, so that a loop is compiled for the caller's instruction set.
-#if defined(__CUDACC__)
-#define FOVEA_ELEMENT __host__ __device__ __forceinline__
+#if defined(__CUDACC__) || defined(__HIPCC__)
+#define FOVEA_ELEMENT __host__ __device__ __attribute__((always_inline)) inline
 #else
 #define FOVEA_ELEMENT __attribute__((always_inline)) inline
 #endif

@@ -3,8 +3,8 @@
 // GPU. Free of tensors.
 #pragma once
 
+#include <bit>
 #include <cstdint>
-#include <cstring>
 
 #include "fovea/kernels/elementwise/update_elements.h"  // FOVEA_ELEMENT
 
@@ -26,17 +26,9 @@ struct Fp8Traits {
 inline constexpr uint8_t kFp8NaN = 0x7F;
 inline constexpr uint32_t kFloatInfinity = 0x7F800000;  // and above, without the sign: NaNs
 
-FOVEA_ELEMENT uint32_t bits_of(float value) {
-  uint32_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
+FOVEA_ELEMENT uint32_t bits_of(float value) { return std::bit_cast<uint32_t>(value); }
 
-FOVEA_ELEMENT float float_of_bits(uint32_t bits) {
-  float value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
-}
+FOVEA_ELEMENT float float_of_bits(uint32_t bits) { return std::bit_cast<float>(bits); }
 
 // |value| as a number of which the larger one is the larger value, and NaN the largest.
 FOVEA_ELEMENT uint32_t magnitude_bits(float value) { return bits_of(value) & 0x7FFFFFFF; }
