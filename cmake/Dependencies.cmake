@@ -17,7 +17,15 @@ pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 # Optional: `format: hdf5` is built where it is found.
 pkg_check_modules(HDF5 QUIET IMPORTED_TARGET hdf5-serial)
 # Optional: whole-slide images (`format: slides`, predict) are read where it is found.
+# The program loads it with the first slide (data/large_image/openslide_library.h), under the name that its files have where
+# it is not for building.
 pkg_check_modules(OPENSLIDE QUIET IMPORTED_TARGET openslide)
+if(OPENSLIDE_FOUND)
+  find_library(FOVEA_OPENSLIDE_FILE openslide HINTS ${OPENSLIDE_LIBRARY_DIRS} REQUIRED)
+  execute_process(COMMAND ${CMAKE_OBJDUMP} -p "${FOVEA_OPENSLIDE_FILE}" OUTPUT_VARIABLE openslide_headers COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCH "SONAME +([^ \n]+)" openslide_soname "${openslide_headers}")
+  set(FOVEA_OPENSLIDE_LIBRARY "${CMAKE_MATCH_1}")
+endif()
 # Optional: compressed DICOM is decoded where it is found.
 include(FoveaGdcm)
 fovea_find_gdcm()

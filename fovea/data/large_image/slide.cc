@@ -14,13 +14,14 @@
 #include "fovea/data/large_image/tiff.h"
 #include "fovea/files/file_endings.h"
 
-#ifdef FOVEA_OPENSLIDE
-#include <openslide.h>
+#ifdef FOVEA_OPENSLIDE_LIBRARY
 #include <tiffio.h>
+
+#include "fovea/data/large_image/openslide_library.h"
 #endif
 
 namespace fovea::data {
-#ifdef FOVEA_OPENSLIDE
+#ifdef FOVEA_OPENSLIDE_LIBRARY
 
 namespace {
 
@@ -65,18 +66,18 @@ void over_white(const uint32_t* argb, int64_t count, uint8_t* rgb) {
 
 // An error of OpenSlide stays with its handle: the next reader opens another one.
 struct Slide::Handle {
-  explicit Handle(const std::string& path) : slide(openslide_open(path.c_str())) {}
+  explicit Handle(const std::string& path) : slide(openslide_library().open(path.c_str())) {}
   ~Handle() {
-    if (slide != nullptr) openslide_close(slide);
+    if (slide != nullptr) openslide_library().close(slide);
   }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
-  const char* error() const { return openslide_get_error(slide); }
+  const char* error() const { return openslide_library().get_error(slide); }
   std::optional<double> number(const std::string& name) const {
-    return number_in(openslide_get_property_value(slide, name.c_str()));
+    return number_in(openslide_library().get_property_value(slide, name.c_str()));
   }
   std::string text(const char* name) const {
-    const char* value = openslide_get_property_value(slide, name);
+    const char* value = openslide_library().get_property_value(slide, name);
     return value == nullptr ? "" : value;
   }
   // Of a plain TIFF pyramid the resolution is TIFF's.
@@ -155,13 +156,13 @@ Slide::Slide(const std::string& path)
   NamelessFile{path};  // a pipe or a device is nothing for OpenSlide
   silence_libtiff();
   const auto opened = handle();
-  const int32_t count = openslide_get_level_count(opened->slide);
+  const int32_t count = openslide_library().get_level_count(opened->slide);
   if (count < 1 || count > kMaxLevels)
     fail<DataError>("{}: {} levels; expected 1 to {}", name_, count, kMaxLevels);
   for (int32_t level = 0; level < count; ++level) {
     int64_t width = 0, height = 0;
-    openslide_get_level_dimensions(opened->slide, level, &width, &height);
-    const double downsample = openslide_get_level_downsample(opened->slide, level);
+    openslide_library().get_level_dimensions(opened->slide, level, &width, &height);
+    const double downsample = openslide_library().get_level_downsample(opened->slide, level);
     const auto tile = [&, level](const char* side) {
       return opened->number(fmt::format("openslide.level[{}].tile-{}", level, side)).value_or(1);
     };
@@ -195,10 +196,10 @@ void Slide::read_block(int64_t level, const PixelBox& block, uint8_t* rgb) const
   const auto opened = handle();
   for (int64_t y = 0; y < block.size.height; y += rows) {
     const int64_t count = std::min(rows, block.size.height - y);
-    openslide_read_region(opened->slide, argb.data(),
-                          std::llround(static_cast<double>(block.left) * downsample),
-                          std::llround(static_cast<double>(block.top + y) * downsample),
-                          static_cast<int32_t>(level), block.size.width, count);
+    openslide_library().read_region(opened->slide, argb.data(),
+                                    std::llround(static_cast<double>(block.left) * downsample),
+                                    std::llround(static_cast<double>(block.top + y) * downsample),
+                                    static_cast<int32_t>(level), block.size.width, count);
     if (const char* error = opened->error()) {
       const std::string reason = printable(error);
       const std::lock_guard guard(state_->lock);
