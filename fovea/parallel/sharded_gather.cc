@@ -1,28 +1,14 @@
 // Weights of pieces, whole while they are needed.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <c10/core/DeviceGuard.h>
 
+#include "fovea/kernels/tensor_memory.h"
 #include "fovea/parallel/sharded_params_state.h"
 
 namespace fovea::parallel {
 namespace {
 
 constexpr int kMostAhead = 2;  // pieces on their way beside the one that is used
-
-void take_memory(const at::Tensor& buffer) {
-  auto* storage = buffer.storage().unsafeGetStorageImpl();
-  const auto bytes = static_cast<size_t>(buffer.numel()) * buffer.element_size();
-  const c10::DeviceGuard of_buffer(buffer.device());  // allocators of GPUs take the current one
-  storage->set_data_ptr_noswap(storage->allocator()->allocate(bytes));
-  storage->set_nbytes(bytes);
-}
-
-void give_memory_back(const at::Tensor& buffer) {
-  auto* storage = buffer.storage().unsafeGetStorageImpl();
-  storage->set_data_ptr_noswap(at::DataPtr(nullptr, buffer.device()));
-  storage->set_nbytes(0);
-}
 
 }  // namespace
 
@@ -73,7 +59,7 @@ void ShardedParams::State::start_gather(size_t k) {
   auto& piece = pieces[k];
   if (piece.gathering) return;
   const at::NoGradGuard no_grad;
-  if (!piece.is_there) take_memory(piece.buffer);
+  if (!piece.is_there) kernels::take_memory(piece.buffer);
   piece.is_there = true;
   const auto own = has_outer_parts() ? piece.share.to(piece.buffer.device()) : own_values(piece);
   piece.gathering = shards.start_all_gather(piece.buffer, own, "weights of " + piece.name);
@@ -94,7 +80,7 @@ void ShardedParams::State::need(size_t k) {
 void ShardedParams::State::release(size_t k) {
   if (is_resident(k) || whole_scopes > 0 || !pieces[k].is_there) return;
   finish_gather(k);
-  give_memory_back(pieces[k].buffer);
+  kernels::give_memory_back(pieces[k].buffer);
   pieces[k].is_there = false;
 }
 
