@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
     for (const auto& member : zip.members()) {
       try {
         auto array = std::make_shared<const std::string>(zip.read(member, 1 << 20));
-        fovea::data::labels_of(fovea::data::parse_numpy_array(std::move(array), "fuzz"));
+        fovea::data::labels_of(fovea::data::parse_npy(std::move(array), "fuzz"));
       } catch (const fovea::DataError&) {
       }
     }

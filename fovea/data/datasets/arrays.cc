@@ -16,7 +16,7 @@ constexpr uint64_t kMaxArrayBytes = uint64_t{1} << 34;
 class ArrayDataset : public Dataset {
  public:
   explicit ArrayDataset(ArraySet set) : set_(std::move(set)) {
-    const NumpyArray& images = set_.images;
+    const StoredArray& images = set_.images;
     const auto fault = axes_fault(set_.axes, images.shape.size());
     if (!fault.empty() || set_.axes.front() != 'N') {
       fail<DataError>("{}: [{}] with axes {}", images.source, fmt::join(images.shape, ", "),
@@ -65,7 +65,7 @@ class ArrayDataset : public Dataset {
   }
 
  private:
-  StoredVolume stored_of(const NumpyArray& array, const std::string& axes, int64_t index) const {
+  StoredVolume stored_of(const StoredArray& array, const std::string& axes, int64_t index) const {
     const std::string source = fmt::format("{}[{}]", array.source, index);
     return volume_of_array(source, array.bytes, array.type, array.shape, axes, index);
   }
@@ -117,8 +117,8 @@ class ArrayDataset : public Dataset {
 
 }  // namespace
 
-NumpyArray read_npz_array(const ZipFile& file, const std::string& name,
-                          int64_t max_unpacked_bytes) {
+StoredArray read_npz_array(const ZipFile& file, const std::string& name,
+                           int64_t max_unpacked_bytes) {
   const ZipMember* member = file.find(name + ".npy");
   if (member == nullptr) {
     std::vector<std::string> names;
@@ -132,7 +132,7 @@ NumpyArray read_npz_array(const ZipFile& file, const std::string& name,
   const std::string source = fmt::format("{}:{}", printable(file.path()), printable(name));
   check_unpacked_bytes(member->stored_bytes, member->bytes, max_unpacked_bytes, source);
   auto bytes = std::make_shared<const std::string>(file.read(*member, kMaxArrayBytes));
-  return parse_numpy_array(std::move(bytes), source);
+  return parse_npy(std::move(bytes), source);
 }
 
 std::string guess_axes(const std::vector<int64_t>& shape) {
@@ -142,7 +142,7 @@ std::string guess_axes(const std::vector<int64_t>& shape) {
   return is_color ? "NHWC" : "NDHW";
 }
 
-std::vector<int64_t> labels_of(const NumpyArray& array) {
+std::vector<int64_t> labels_of(const StoredArray& array) {
   const bool is_column = array.shape.size() == 2 && array.shape[1] == 1;
   if (array.shape.size() != 1 && !is_column) {
     fail<DataError>(

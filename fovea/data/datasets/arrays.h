@@ -13,22 +13,23 @@
 namespace fovea::data {
 
 // Member `name`.npy of a .npz file. Throws DataError: there is none (naming those that are), and
-// what check_unpacked_bytes, ZipFile::read and parse_numpy_array throw.
-NumpyArray read_npz_array(const ZipFile& file, const std::string& name, int64_t max_unpacked_bytes);
+// what check_unpacked_bytes, ZipFile::read and parse_npy throw.
+StoredArray read_npz_array(const ZipFile& file, const std::string& name,
+                           int64_t max_unpacked_bytes);
 
 // What the dimensions of images are where the recipe does not say: [N, H, W]; [N, H, W, C] where C
 // is 1, 3 or 4; else [N, D, H, W]; [N, C, D, H, W].
 std::string guess_axes(const std::vector<int64_t>& shape);
 
 // [N] or [N, 1]. Throws DataError: another shape, numbers that are not whole or below 0.
-std::vector<int64_t> labels_of(const NumpyArray& array);
+std::vector<int64_t> labels_of(const StoredArray& array);
 
 struct ArraySet {
-  NumpyArray images;
-  std::string axes;                 // of images, N first
-  std::vector<int64_t> labels;      // [N] or empty
-  std::optional<NumpyArray> masks;  // images without C; nothing: none
-  LabelRule rule;                   // num_classes; the rest is for masks
+  StoredArray images;
+  std::string axes;                  // of images, N first
+  std::vector<int64_t> labels;       // [N] or empty
+  std::optional<StoredArray> masks;  // images without C; nothing: none
+  LabelRule rule;                    // num_classes; the rest is for masks
   std::vector<std::string> class_names;
   std::string name;  // for describe: "pathmnist.npz:train_images"
 };

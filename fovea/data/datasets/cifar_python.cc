@@ -148,7 +148,7 @@ PythonBatch read_batch(std::vector<uint8_t> bytes, const std::string& source,
     }
     batch.labels.push_back(label->integer);
   }
-  batch.pixels = {reinterpret_cast<const uint8_t*>(data.bytes.data()), data.bytes.size()};
+  batch.pixels = data.bytes;
   return batch;
 }
 

@@ -112,10 +112,10 @@ class Hdf5Array {
   ScalarType type() const { return type_; }
 
   // [count, ...] from `first` on.
-  NumpyArray read(int64_t first, int64_t count) const { return read(first, count, {}, {}); }
+  StoredArray read(int64_t first, int64_t count) const { return read(first, count, {}, {}); }
 
   // The region of sample `index`, [1, ...], the dimensions being what `axes` says.
-  NumpyArray read_region(int64_t index, const VolumeRegion& region, std::string_view axes) const {
+  StoredArray read_region(int64_t index, const VolumeRegion& region, std::string_view axes) const {
     const std::array<int64_t, 3> part = {region.size.depth, region.size.height, region.size.width};
     auto start = std::vector<int64_t>(shape_.size()), sizes = shape_;
     for (size_t i = 1; i < shape_.size(); ++i) {
@@ -132,9 +132,9 @@ class Hdf5Array {
 
  private:
   // part_start, part_sizes: of the dimensions behind the first; empty: all of them.
-  NumpyArray read(int64_t first, int64_t count, const std::vector<int64_t>& part_start,
-                  const std::vector<int64_t>& part_sizes) const {
-    NumpyArray array;
+  StoredArray read(int64_t first, int64_t count, const std::vector<int64_t>& part_start,
+                   const std::vector<int64_t>& part_sizes) const {
+    StoredArray array;
     array.source = count == 1 ? fmt::format("{}[{}]", source_, first) : source_;
     array.type = {type_, std::endian::native};
     array.shape = part_sizes.empty() ? shape_ : part_sizes;
@@ -143,7 +143,8 @@ class Hdf5Array {
     start.resize(shape_.size());
     std::vector<hsize_t> sizes(array.shape.begin(), array.shape.end());
     start[0] = static_cast<hsize_t>(first);
-    const auto num_bytes = static_cast<uint64_t>(count * array.row_values() * bytes_of(type_));
+    const int64_t values = checked_voxels(std::span(array.shape).subspan(1));
+    const auto num_bytes = static_cast<uint64_t>(count * values * bytes_of(type_));
     check_unpacked_bytes(H5Dget_storage_size(array_.get()), num_bytes, max_unpacked_bytes_,
                          array.source);
     auto bytes = std::make_shared<std::string>();
@@ -157,7 +158,7 @@ class Hdf5Array {
                                  H5P_DEFAULT, bytes->data()) >= 0;
     if (!is_read) fail<DataError>("{}: cannot be read; the file is damaged", array.source);
     array.bytes = {reinterpret_cast<const uint8_t*>(bytes->data()), bytes->size()};
-    array.file = std::move(bytes);
+    array.owner = std::move(bytes);
     return array;
   }
 

@@ -39,13 +39,14 @@ NumpyType type_of(const PickleValue& value, const std::string& source) {
   return type;
 }
 
-NumpyPickleArray make_array(const PickleValue& shape, const PickleValue& type, bool is_row_major,
-                            const PickleValue& data, const std::string& source) {
+StoredArray make_array(const PickleValue& shape, const PickleValue& type, bool is_row_major,
+                       const PickleValue& data, const std::string& source) {
   if (shape.kind != Kind::kTuple || data.kind != Kind::kBytes)
     refuse_array(source, "a NumPy array of other things than numbers");
   if (!is_row_major && shape.items.size() > 1)
     refuse_array(source, "a NumPy array in Fortran order");
-  NumpyPickleArray array{{}, type_of(type, source), data.text};
+  StoredArray array{source, type_of(type, source), {}};
+  array.bytes = {reinterpret_cast<const uint8_t*>(data.text.data()), data.text.size()};
   for (const auto* size : shape.items) {
     if (size->kind != Kind::kInt || array.shape.size() == 32)
       refuse_array(source, "a shape that is no list of sizes");
@@ -63,7 +64,7 @@ NumpyPickleArray make_array(const PickleValue& shape, const PickleValue& type, b
 
 std::span<const std::string_view> numpy_pickle_names() { return kNumpyNames; }
 
-NumpyPickleArray numpy_array(const PickleValue& value, const std::string& source) {
+StoredArray numpy_array(const PickleValue& value, const std::string& source) {
   if (value.kind == Kind::kCall && value.text.ends_with("._reconstruct") &&
       value.state != nullptr) {
     const auto& items = value.state->items;  // version, shape, type, is in Fortran order, bytes

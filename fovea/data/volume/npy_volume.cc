@@ -1,19 +1,15 @@
 #include "fovea/data/volume/npy_volume.h"
 
 #include <algorithm>
+#include <array>
 
 #include "fovea/core/error.h"
 #include "fovea/core/input_file.h"
 #include "fovea/files/npy.h"
 
 namespace fovea::data {
-int64_t NumpyArray::row_values() const {
-  int64_t values = 1;
-  for (size_t i = 1; i < shape.size(); ++i) values *= shape[i];
-  return values;
-}
 
-NumpyArray parse_numpy_array(std::shared_ptr<const std::string> file, const std::string& source) {
+StoredArray parse_npy(std::shared_ptr<const std::string> file, const std::string& source) {
   const NpyHeader header = parse_npy_header(*file, source);
   const uint64_t held = file->size() - header.data_offset;
   if (header.data_bytes != held || held == 0) {
@@ -23,9 +19,8 @@ NumpyArray parse_numpy_array(std::shared_ptr<const std::string> file, const std:
         "empty",
         source, held, header.data_bytes);
   }
-  NumpyArray array{source, numpy_type(header.dtype, source), header.shape, file, {}};
-  array.bytes = {reinterpret_cast<const uint8_t*>(file->data()) + header.data_offset, held};
-  return array;
+  const auto* first = reinterpret_cast<const uint8_t*>(file->data()) + header.data_offset;
+  return {source, numpy_type(header.dtype, source), header.shape, file, {first, held}};
 }
 
 std::string axes_fault(std::string_view axes, size_t dimensions) {

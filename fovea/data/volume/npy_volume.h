@@ -1,34 +1,21 @@
 // NumPy arrays as volumes and as images.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "fovea/data/scalar_type.h"
+#include "fovea/data/volume/stored_array.h"
 #include "fovea/data/volume/stored_volume.h"
 #include "fovea/data/volume/volume_file.h"
 
 namespace fovea::data {
 
-// An array in memory: a .npy file, or a member of a .npz file.
-struct NumpyArray {
-  std::string source;
-  NumpyType type;
-  std::vector<int64_t> shape;
-  std::shared_ptr<const std::string> file;  // what bytes points into
-  std::span<const uint8_t> bytes;           // in C order
-
-  int64_t row_values() const;  // of one entry of the first dimension
-};
-
 // `file`: the whole .npy file. Throws DataError: see parse_npy_header; a shape that does not fit
 // the bytes, or a size of 0.
-NumpyArray parse_numpy_array(std::shared_ptr<const std::string> file, const std::string& source);
+StoredArray parse_npy(std::shared_ptr<const std::string> file, const std::string& source);
 
 // What the dimensions of an array are: a letter for each, from N (samples), C, D, H and W, such as
 // "NDHW" or "WHD" (an array whose axes are swapped). H and W must be there.
