@@ -1,9 +1,8 @@
 #include <fmt/format.h>
 
-#include <charconv>
-
 #include "fovea/config/node.h"
 #include "fovea/core/error.h"
+#include "fovea/core/parse_number.h"
 
 namespace fovea {
 namespace {
@@ -20,14 +19,13 @@ std::vector<std::string> split_key(std::string_view key) {
 
 // The child of a list that `part` names; throws where it is no index of it.
 ConfigNode& list_element(ConfigNode& list, const std::string& part, const std::string& source) {
-  size_t index = 0;
-  const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
-  if (error != std::errc() || end != part.data() + part.size() || index >= list.children.size()) {
+  const auto index = parse_number<size_t>(part);
+  if (!index || *index >= list.children.size()) {
     fail<ConfigError>("{}: found '{}' as the index into a list of {}, expected 0 to {}", source,
                       printable_start(part), list.children.size(),
                       static_cast<int64_t>(list.children.size()) - 1);
   }
-  return list.children[index];
+  return list.children[*index];
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "fovea/config/describe.h"
 #include "fovea/config/read.h"
 #include "fovea/core/nearest.h"
+#include "fovea/core/parse_number.h"
 
 namespace fovea::detail {
 namespace {
@@ -16,10 +16,7 @@ std::optional<double> to_double(std::string_view text) {
   if (text.front() == '+') text.remove_prefix(1);
   if (text == ".inf") return INFINITY;
   if (text == "-.inf") return -INFINITY;
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  return parse_number<double>(text);
 }
 
 }  // namespace
@@ -34,10 +31,7 @@ FieldOptions range_to_name(const ScalarBinding& number, const FieldOptions& opti
 std::optional<int64_t> to_integer(std::string_view text) {
   if (number_form(text) == NumberForm::kInteger) {
     if (text.front() == '+') text.remove_prefix(1);
-    int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-    return value;
+    return parse_number<int64_t>(text);
   }
   const auto real = to_double(text);
   constexpr double kExact = 9007199254740992.0;  // 2^53

@@ -1,7 +1,8 @@
 #include "fovea/data/labels.h"
 
 #include <algorithm>
-#include <charconv>
+
+#include "fovea/core/parse_number.h"
 
 namespace fovea::data {
 
@@ -12,11 +13,7 @@ std::string_view trimmed(std::string_view text) {
 }
 
 std::optional<int64_t> integer_in(std::string_view text) {
-  text = trimmed(text);
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_whole = error == std::errc() && end == text.data() + text.size();
-  return is_whole ? std::optional(value) : std::nullopt;
+  return parse_number<int64_t>(trimmed(text));
 }
 
 }  // namespace fovea::data

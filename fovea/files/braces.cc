@@ -1,12 +1,12 @@
 #include "fovea/files/braces.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
 
 #include "fovea/core/error.h"
+#include "fovea/core/parse_number.h"
 
 namespace fovea {
 namespace {
@@ -15,11 +15,9 @@ constexpr size_t kMaxNames = 1'000'000;
 constexpr size_t kMaxBraceDepth = 16;
 
 std::optional<int64_t> integer(std::string_view text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_whole = error == std::errc() && end == text.data() + text.size();
+  const auto value = parse_number<int64_t>(text);
   constexpr int64_t kLargest = int64_t{1} << 53;  // so that steps do not overflow
-  return is_whole && std::abs(value) < kLargest ? std::optional(value) : std::nullopt;
+  return value && *value<kLargest&& * value> - kLargest ? value : std::nullopt;
 }
 
 size_t zero_width(std::string_view text) {

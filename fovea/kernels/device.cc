@@ -7,13 +7,13 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <charconv>
 #include <filesystem>
 #include <optional>
 #include <string_view>
 #include <system_error>
 
 #include "fovea/core/error.h"
+#include "fovea/core/parse_number.h"
 #include "fovea/core/program_files.h"
 #include "fovea/kernels/cuda/module.h"
 #include "fovea/kernels/gpu_facts.h"
@@ -80,10 +80,8 @@ CudaBackend load() {
 
 // The n of "cuda:n"; nothing if it is not a number.
 std::optional<int> parse_index(std::string_view text) {
-  int index = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
-  if (error != std::errc() || end != text.data() + text.size() || index < 0) return std::nullopt;
-  return index;
+  const auto index = parse_number<int>(text);
+  return index && *index >= 0 ? index : std::nullopt;
 }
 
 }  // namespace

@@ -7,13 +7,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/core/parse_number.h"
 #include "fovea/core/printable.h"
 
 namespace fovea::parallel {
@@ -33,9 +33,8 @@ class Reader {
   std::optional<int64_t> number(const std::string& name) {
     const auto value = text(name);
     if (!value) return {};
-    int64_t result = 0;
-    const auto [end, error] = std::from_chars(value->data(), value->data() + value->size(), result);
-    if (error == std::errc() && end == value->data() + value->size() && result >= 0) return result;
+    const auto number = parse_number<int64_t>(*value);
+    if (number && *number >= 0) return number;
     faults_.push_back(fmt::format("{}='{}' is no number", name, printable_start(*value)));
     return {};
   }

@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <utility>
 
+#include "fovea/core/parse_number.h"
 #include "fovea/files/sha256.h"
 
 namespace fovea::parallel {
@@ -26,12 +26,9 @@ constexpr size_t kGreetingBytes = kStoreHello.size() + kNonceBytes;
 constexpr size_t kEntryBytes = 64;  // of a name besides its texts
 
 int64_t number_in(const std::string& text) {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    fail<DataError>("a number is added to what is none");
-  }
-  return number;
+  const auto number = parse_number<int64_t>(text);
+  if (!number) fail<DataError>("a number is added to what is none");
+  return *number;
 }
 
 int64_t sum_of(int64_t a, int64_t b) {

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <utility>
 
 #include "fovea/core/error.h"
+#include "fovea/core/parse_number.h"
 
 namespace fovea::recipe_import {
 namespace {
@@ -33,14 +33,12 @@ std::optional<bool> truth_of(const ConfigNode& node) {
 }  // namespace
 
 double as_number(const std::string& key, const ConfigNode& node) {
-  double value = 0;
-  const auto* end = node.scalar.data() + node.scalar.size();
-  const auto [last, error] = std::from_chars(node.scalar.data(), end, value);
-  if (node.kind != ConfigNode::Kind::kScalar || error != std::errc() || last != end) {
+  const auto value = parse_number<double>(node.scalar);
+  if (node.kind != ConfigNode::Kind::kScalar || !value) {
     fail<ConfigError>("{}: {} is {}; expected a number", node.origin.text(), key,
                       describe_node(node));
   }
-  return value;
+  return *value;
 }
 
 namespace {

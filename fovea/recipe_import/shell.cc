@@ -10,6 +10,7 @@
 
 #include "fovea/config/node.h"
 #include "fovea/core/error.h"
+#include "fovea/core/parse_number.h"
 #include "fovea/recipe_import/shell_branches.h"
 #include "fovea/recipe_import/shell_lists.h"
 #include "fovea/recipe_import/shell_text.h"
@@ -258,7 +259,7 @@ class Runner {
     if (rest.empty() || rest == "[@]" || rest == "[*]")
       return is_set ? found->second : unknown(piece);
     if (rest.starts_with('[') && rest.ends_with(']')) {
-      const auto index = whole_number(rest.substr(1, rest.size() - 2));
+      const auto index = parse_number<int64_t>(rest.substr(1, rest.size() - 2));
       const bool is_there =
           is_set && index && *index >= 0 && *index < static_cast<int64_t>(found->second.size());
       return is_there ? Words{found->second[static_cast<size_t>(*index)]} : unknown(piece);

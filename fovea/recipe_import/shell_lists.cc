@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <sstream>
 #include <vector>
+
+#include "fovea/core/parse_number.h"
 
 namespace fovea::recipe_import {
 namespace {
@@ -21,21 +22,13 @@ ShellWords range_of(int64_t first, int64_t step, int64_t last) {
 
 }  // namespace
 
-std::optional<int64_t> whole_number(std::string_view text) {
-  int64_t value = 0;
-  const auto* end = text.data() + text.size();
-  const auto [last, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || last != end || text.empty()) return {};
-  return value;
-}
-
 std::optional<ShellWords> words_of_seq(const std::string& command) {
   std::istringstream text(command);
   std::vector<int64_t> numbers;
   std::string word;
   if (!(text >> word) || word != "seq") return {};
   while (text >> word) {
-    const auto number = whole_number(word);
+    const auto number = parse_number<int64_t>(word);
     if (!number) return {};
     numbers.push_back(*number);
   }
@@ -49,8 +42,8 @@ std::optional<ShellWords> words_of_braces(const std::string& word) {
   if (!word.starts_with('{') || !word.ends_with('}')) return {};
   const auto inner = word.substr(1, word.size() - 2);
   if (const auto dots = inner.find(".."); dots != std::string::npos) {
-    const auto first = whole_number(inner.substr(0, dots));
-    const auto last = whole_number(inner.substr(dots + 2));
+    const auto first = parse_number<int64_t>(inner.substr(0, dots));
+    const auto last = parse_number<int64_t>(inner.substr(dots + 2));
     if (first && last) return range_of(*first, *first <= *last ? 1 : -1, *last);
   }
   if (inner.find(',') == std::string::npos) return {};

@@ -1,10 +1,8 @@
 // Lists that a shell makes by itself.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "fovea/recipe_import/shell.h"
 
@@ -12,7 +10,6 @@ namespace fovea::recipe_import {
 
 constexpr size_t kMaxShellTurns = 1'000;
 
-std::optional<int64_t> whole_number(std::string_view text);
 // `seq 3`, `seq 1 3`, `seq 1 2 9`.
 std::optional<ShellWords> words_of_seq(const std::string& command);
 // {1..3} and {a,b} that are a word by themselves.

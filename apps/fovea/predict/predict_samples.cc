@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 #include "apps/fovea/predict/predict.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
+#include "fovea/core/parse_number.h"
 #include "fovea/train/diffusion/sample_grid.h"
 
 namespace fovea::app {
@@ -27,10 +27,7 @@ int64_t class_number(const train::Inference& inference, const std::string& word)
   if (const auto found = std::find(names.begin(), names.end(), word); found != names.end()) {
     return found - names.begin();
   }
-  int64_t number = -1;
-  const auto* end = word.data() + word.size();
-  const auto [rest, error] = std::from_chars(word.data(), end, number);
-  if (error == std::errc() && rest == end) return number;
+  if (const auto number = parse_number<int64_t>(word)) return *number;
   fail<ConfigError>(
       "--class: no class is named '{}'; expected {}", word,
       names.empty() ? std::string("its number") : fmt::format("one of {}", fmt::join(names, ", ")));

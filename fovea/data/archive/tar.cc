@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "fovea/core/error.h"
+#include "fovea/core/parse_number.h"
 #include "fovea/files/file_endings.h"
 
 namespace fovea::data {
@@ -182,12 +183,10 @@ void TarReader::read_extension(char type, uint64_t header, uint64_t size,
     if (key == "path") {
       extension.name = std::string(value);
     } else {
-      uint64_t number = 0;
-      const auto parsed = std::from_chars(value.data(), value.data() + value.size(), number);
-      if (parsed.ec != std::errc() || parsed.ptr != value.data() + value.size()) {
+      extension.size = parse_number<uint64_t>(value);
+      if (!extension.size) {
         fail_at(header, fmt::format("pax size \"{}\"; expected a number", printable(value)));
       }
-      extension.size = number;
     }
   }
 }

@@ -1,12 +1,12 @@
 #include "fovea/data/archive/wds_index.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <tuple>
 
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
+#include "fovea/core/parse_number.h"
 #include "fovea/data/archive/tar.h"
 #include "fovea/files/file_endings.h"
 #include "fovea/files/unread_files.h"
@@ -49,12 +49,7 @@ class Words {
   std::string_view rest_;
 };
 
-std::optional<uint64_t> number_of(std::string_view word) {
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  return error == std::errc() && end == word.data() + word.size() ? std::optional(value)
-                                                                  : std::nullopt;
-}
+std::optional<uint64_t> number_of(std::string_view word) { return parse_number<uint64_t>(word); }
 
 std::string_view take_line(std::string_view& text) {
   const size_t size = std::min(text.find('\n'), text.size());

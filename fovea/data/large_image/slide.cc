@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <mutex>
@@ -10,6 +9,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/input_file.h"
+#include "fovea/core/parse_number.h"
 #include "fovea/data/image/gray_and_colour.h"
 #include "fovea/data/large_image/tiff.h"
 #include "fovea/files/file_endings.h"
@@ -39,14 +39,11 @@ void silence_libtiff() {
   static_cast<void>(kIsSilent);
 }
 
-// A number that takes up the whole text; empty: it is none.
-std::optional<double> number_in(const char* text) {
+// Finite and above 0; empty: it is no such number, or there is no text.
+std::optional<double> positive_number(const char* text) {
   if (text == nullptr) return std::nullopt;
-  const std::string_view whole = text;
-  double value = 0;
-  const auto [end, error] = std::from_chars(whole.data(), whole.data() + whole.size(), value);
-  const bool is_number = error == std::errc() && end == whole.data() + whole.size();
-  return is_number && std::isfinite(value) && value > 0 ? std::optional(value) : std::nullopt;
+  const auto number = parse_number<double>(text);
+  return number && std::isfinite(*number) && *number > 0 ? number : std::nullopt;
 }
 
 bool is_whole(double downsample) { return std::abs(downsample - std::round(downsample)) < 1e-9; }
@@ -74,7 +71,7 @@ struct Slide::Handle {
   Handle& operator=(const Handle&) = delete;
   const char* error() const { return openslide_library().get_error(slide); }
   std::optional<double> number(const std::string& name) const {
-    return number_in(openslide_library().get_property_value(slide, name.c_str()));
+    return positive_number(openslide_library().get_property_value(slide, name.c_str()));
   }
   std::string text(const char* name) const {
     const char* value = openslide_library().get_property_value(slide, name);

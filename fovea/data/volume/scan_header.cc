@@ -1,11 +1,11 @@
 #include "fovea/data/volume/scan_header.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 
 #include "fovea/core/error.h"
+#include "fovea/core/parse_number.h"
 #include "fovea/core/printable.h"
 #include "fovea/data/labels.h"
 
@@ -21,10 +21,7 @@ constexpr std::string_view kBlanks = " \t\r";
 template <class T>
 std::optional<T> number_in(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
-  T number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
+  return parse_number<T>(text);
 }
 
 template <class T, class Parse>

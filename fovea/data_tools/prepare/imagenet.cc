@@ -15,6 +15,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
 #include "fovea/core/parallel_for.h"
+#include "fovea/core/parse_number.h"
 #include "fovea/core/write_error.h"
 #include "fovea/data/archive/tar.h"
 #include "fovea/data/datasets/image_files.h"
@@ -42,14 +43,12 @@ std::vector<int64_t> read_truth(std::string_view text, int64_t num_classes,
     text.remove_prefix(std::min(size + 1, text.size()));
     while (word.ends_with('\r') || word.ends_with(' ')) word.remove_suffix(1);
     if (word.empty() && text.empty()) break;
-    int64_t number = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    const bool is_number = error == std::errc() && end == word.data() + word.size();
-    if (!is_number || number < 1 || number > num_classes) {
+    const auto number = parse_number<int64_t>(word);
+    if (!number || *number < 1 || *number > num_classes) {
       fail<DataError>("{}:{}: \"{}\"; expected a class, 1 to {}", name, line,
                       printable(word.substr(0, 40)), num_classes);
     }
-    numbers.push_back(number);
+    numbers.push_back(*number);
   }
   return numbers;
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -14,6 +13,7 @@
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
 #include "fovea/core/log.h"
+#include "fovea/core/parse_number.h"
 #include "fovea/files/lines.h"
 #include "fovea/weights/read_weights.h"
 
@@ -54,13 +54,10 @@ struct ModelAlone {
 std::vector<std::string> names_of_map(const JsonValue& map) {
   std::map<size_t, std::string> by_number;
   for (const auto& [key, value] : map.members()) {
-    size_t number = 0;
-    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), number);
-    if (error != std::errc() || end != key.data() + key.size()) {
-      map.refuse("numbers of classes as keys");
-    }
+    const auto number = parse_number<size_t>(key);
+    if (!number) map.refuse("numbers of classes as keys");
     const bool is_list = value.raw().is_array() && !value.raw().empty();
-    by_number[number] = is_list ? value.texts().back() : value.text();
+    by_number[*number] = is_list ? value.texts().back() : value.text();
   }
   std::vector<std::string> names;
   for (const auto& [number, name] : by_number) {
