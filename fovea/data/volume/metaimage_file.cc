@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <map>
 #include <string_view>
 #include <vector>
 
@@ -40,76 +39,44 @@ constexpr std::array<ElementType, 12> kElementTypes = {{
 }};
 
 // "Key = Value" lines up to ElementDataFile, behind which the numbers may follow.
-class MetaHeader {
- public:
-  MetaHeader(const ByteSource& file, HeaderLines& lines) : source_(file.name()) {
-    for (auto line = lines.next(); line; line = lines.next()) {
-      const size_t equals = line->find('=');
-      const auto key = trimmed(std::string_view(*line).substr(0, equals));
-      if (equals == std::string::npos || key.empty() || key.size() > 64) {
-        if (trimmed(*line).empty()) continue;
-        fail<DataError>(
-            "{}: the line \"{}\" is not \"Key = Value\"; not a MetaImage header, or a "
-            "damaged one",
-            source_, printable_start(*line, 40));
-      }
-      const auto value = trimmed(std::string_view(*line).substr(equals + 1));
-      if (!fields_.emplace(key, value).second)
-        fail<DataError>("{}: {} is given twice", source_, printable_start(key, 40));
-      if (key == "ElementDataFile") return;
+HeaderFields read_fields(const ByteSource& file, HeaderLines& lines) {
+  HeaderFields header(file.name());
+  for (auto line = lines.next(); line; line = lines.next()) {
+    const size_t equals = line->find('=');
+    const auto key = trimmed(std::string_view(*line).substr(0, equals));
+    if (equals == std::string::npos || key.empty() || key.size() > 64) {
+      if (trimmed(*line).empty()) continue;
+      fail<DataError>(
+          "{}: the line \"{}\" is not \"Key = Value\"; not a MetaImage header, or a "
+          "damaged one",
+          header.source(), printable_start(*line, 40));
     }
-    fail<DataError>("{}: the header has no ElementDataFile; it is cut off, or no MetaImage",
-                    source_);
+    header.add(key, trimmed(std::string_view(*line).substr(equals + 1)));
+    if (key == "ElementDataFile") return header;
   }
+  fail<DataError>("{}: the header has no ElementDataFile; it is cut off, or no MetaImage",
+                  header.source());
+}
 
-  const std::string& source() const { return source_; }
+// Of the first that there is of several names.
+bool is_true(const HeaderFields& header, std::initializer_list<std::string_view> keys,
+             bool missing) {
+  const std::string* value = header.find_any(keys);
+  if (value == nullptr || value->empty()) return missing;
+  const char first = value->front();
+  if (first == 'T' || first == 't' || first == '1') return true;
+  if (first == 'F' || first == 'f' || first == '0') return false;
+  fail<DataError>("{}: {} is \"{}\"; expected True or False", header.source(), *keys.begin(),
+                  printable_start(*value, 40));
+}
 
-  const std::string* find(std::string_view key) const {
-    const auto found = fields_.find(key);
-    return found == fields_.end() ? nullptr : &found->second;
-  }
-  // The first of several names of one thing.
-  const std::string* find_any(std::initializer_list<std::string_view> keys) const {
-    for (const std::string_view key : keys) {
-      if (const std::string* value = find(key)) return value;
-    }
-    return nullptr;
-  }
-  const std::string& get(std::string_view key) const {
-    const std::string* value = find(key);
-    if (value == nullptr) fail<DataError>("{}: the header has no {}", source_, key);
-    return *value;
-  }
-  int64_t whole(std::string_view key, int64_t missing) const {
-    const std::string* value = find(key);
-    return value == nullptr ? missing : whole_numbers(*value, 1, key, source_)[0];
-  }
-  double decimal(std::string_view key, double missing) const {
-    const std::string* value = find(key);
-    return value == nullptr ? missing : decimal_numbers(*value, 1, key, source_)[0];
-  }
-  bool is_true(std::initializer_list<std::string_view> keys, bool missing) const {
-    const std::string* value = find_any(keys);
-    if (value == nullptr || value->empty()) return missing;
-    const char first = value->front();
-    if (first == 'T' || first == 't' || first == '1') return true;
-    if (first == 'F' || first == 'f' || first == '0') return false;
-    fail<DataError>("{}: {} is \"{}\"; expected True or False", source_, *keys.begin(),
-                    printable_start(*value, 40));
-  }
-
- private:
-  std::string source_;
-  std::map<std::string, std::string, std::less<>> fields_;
-};
-
-void check_image(const MetaHeader& header) {
+void check_image(const HeaderFields& header) {
   const std::string* object = header.find("ObjectType");
   if (object != nullptr && *object != "Image") {
     fail<DataError>("{}: ObjectType {}; expected Image", header.source(),
                     printable_start(*object, 40));
   }
-  if (!header.is_true({"BinaryData"}, true))
+  if (!is_true(header, {"BinaryData"}, true))
     fail<DataError>("{}: values as text (BinaryData = False); expected binary ones",
                     header.source());
   const double slope = header.decimal("ElementToIntensityFunctionSlope", 1);
@@ -122,7 +89,7 @@ void check_image(const MetaHeader& header) {
   }
 }
 
-ScalarType type_of(const MetaHeader& header) {
+ScalarType type_of(const HeaderFields& header) {
   const std::string& name = header.get("ElementType");
   for (const ElementType& entry : kElementTypes) {
     if (entry.name == name) return entry.type;
@@ -132,7 +99,7 @@ ScalarType type_of(const MetaHeader& header) {
 }
 
 // Along the axes of the file, 1 to kMostDims.
-std::vector<int64_t> sizes_of(const MetaHeader& header, int64_t channels) {
+std::vector<int64_t> sizes_of(const HeaderFields& header, int64_t channels) {
   const int64_t dims = header.whole("NDims", 0);
   if (dims < 1 || dims > kMostDims)
     fail<DataError>("{}: NDims {}; expected 1 to {}", header.source(), dims, kMostDims);
@@ -153,7 +120,7 @@ std::vector<int64_t> sizes_of(const MetaHeader& header, int64_t channels) {
 }
 
 // MetaImage's world is ITK's, LPS; each row of its matrix is where one axis points to.
-void fill_geometry(const MetaHeader& header, size_t dims, ScanGrid& grid) {
+void fill_geometry(const HeaderFields& header, size_t dims, ScanGrid& grid) {
   std::vector<double> spacing(dims, 1);
   if (const std::string* text = header.find_any({"ElementSpacing", "ElementSize"}))
     spacing = decimal_numbers(*text, dims, "ElementSpacing", header.source());
@@ -177,7 +144,7 @@ void fill_geometry(const MetaHeader& header, size_t dims, ScanGrid& grid) {
 }
 
 // Channels lie together, then x.
-ScanGrid grid_of(const MetaHeader& header, const std::vector<int64_t>& sizes, int64_t channels) {
+ScanGrid grid_of(const HeaderFields& header, const std::vector<int64_t>& sizes, int64_t channels) {
   ScanGrid grid{.sizes = {sizes.begin(), sizes.begin() + std::min<ptrdiff_t>(std::ssize(sizes), 3)},
                 .strides = {},
                 .channels = channels,
@@ -196,7 +163,7 @@ ScanGrid grid_of(const MetaHeader& header, const std::vector<int64_t>& sizes, in
 }
 
 // Where the numbers begin, in the file that holds them.
-void place_data(const MetaHeader& header, const std::string& path, uint64_t header_end,
+void place_data(const HeaderFields& header, const std::string& path, uint64_t header_end,
                 ScanArray& array) {
   const std::string& name = header.get("ElementDataFile");
   const bool is_local = name == "LOCAL" || name == "Local" || name == "local";
@@ -204,7 +171,7 @@ void place_data(const MetaHeader& header, const std::string& path, uint64_t head
   array.offset = is_local ? header_end : 0;
   const uint64_t size = array.file->size();
   const int64_t skip = header.whole("HeaderSize", 0);
-  array.is_deflated = header.is_true({"CompressedData"}, false);
+  array.is_deflated = is_true(header, {"CompressedData"}, false);
   if (skip < -1 || (skip < 0 && array.is_deflated)) {
     fail<DataError>("{}: HeaderSize {}; expected 0 or more, or of raw data -1", header.source(),
                     skip);
@@ -230,12 +197,12 @@ std::unique_ptr<VolumeFile> open_metaimage(const std::string& path, const ScanOp
   ScanArray array{.file = std::make_shared<FileSource>(path),
                   .max_unpacked_bytes = options.max_unpacked_bytes};
   HeaderLines lines(*array.file);
-  const MetaHeader header(*array.file, lines);
+  const HeaderFields header = read_fields(*array.file, lines);
   check_image(header);
   StoredVolume stored;
   stored.source = printable(path);
   stored.type = type_of(header);
-  const bool is_big = header.is_true({"BinaryDataByteOrderMSB", "ElementByteOrderMSB"}, false);
+  const bool is_big = is_true(header, {"BinaryDataByteOrderMSB", "ElementByteOrderMSB"}, false);
   stored.order = is_big ? std::endian::big : std::endian::little;
   const int64_t channels = header.whole("ElementNumberOfChannels", 1);
   const auto sizes = sizes_of(header, channels);

@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <map>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -63,53 +62,32 @@ std::string field_name(std::string_view text) {
   return name;
 }
 
-// The fields, and where the header ends.
-class Header {
- public:
-  Header(const ByteSource& file, HeaderLines& lines) : source_(file.name()) {
-    const auto magic = lines.next();
-    const bool is_nrrd = magic && magic->size() == 8 && magic->starts_with("NRRD000");
-    if (!is_nrrd || magic->back() < '1' || magic->back() > '5') {
-      fail<DataError>("{}: begins with \"{}\"; expected NRRD0001 to NRRD0005", source_,
-                      printable_start(magic.value_or(""), 16));
-    }
-    for (auto line = lines.next(); line && !line->empty(); line = lines.next()) add(*line);
+void add_line(const std::string& line, HeaderFields& header) {
+  if (line.starts_with('#')) return;
+  const size_t colon = line.find(':');
+  if (colon != std::string::npos && line.substr(colon, 2) == ":=") return;  // key and value
+  if (colon == std::string::npos) {
+    fail<DataError>("{}: the line \"{}\" is no field; the header is damaged", header.source(),
+                    printable_start(line, 40));
   }
+  header.add(field_name(line.substr(0, colon)), trimmed(std::string_view(line).substr(colon + 1)));
+}
 
-  const std::string* find(const std::string& name) const {
-    const auto found = fields_.find(name);
-    return found == fields_.end() ? nullptr : &found->second;
+// Up to the empty line behind them.
+HeaderFields read_fields(const ByteSource& file, HeaderLines& lines) {
+  HeaderFields header(file.name());
+  const auto magic = lines.next();
+  const bool is_nrrd = magic && magic->size() == 8 && magic->starts_with("NRRD000");
+  if (!is_nrrd || magic->back() < '1' || magic->back() > '5') {
+    fail<DataError>("{}: begins with \"{}\"; expected NRRD0001 to NRRD0005", header.source(),
+                    printable_start(magic.value_or(""), 16));
   }
-  const std::string& get(const std::string& name) const {
-    const std::string* value = find(name);
-    if (value == nullptr) fail<DataError>("{}: the header has no field \"{}\"", source_, name);
-    return *value;
-  }
-  int64_t whole(const std::string& name, int64_t missing) const {
-    const std::string* value = find(name);
-    return value == nullptr ? missing : whole_numbers(*value, 1, name, source_)[0];
-  }
-  const std::string& source() const { return source_; }
+  for (auto line = lines.next(); line && !line->empty(); line = lines.next())
+    add_line(*line, header);
+  return header;
+}
 
- private:
-  void add(const std::string& line) {
-    if (line.starts_with('#')) return;
-    const size_t colon = line.find(':');
-    if (colon != std::string::npos && line.substr(colon, 2) == ":=") return;  // key and value
-    if (colon == std::string::npos) {
-      fail<DataError>("{}: the line \"{}\" is no field; the header is damaged", source_,
-                      printable_start(line, 40));
-    }
-    const std::string name = field_name(line.substr(0, colon));
-    if (fields_.emplace(name, trimmed(std::string_view(line).substr(colon + 1))).second) return;
-    fail<DataError>("{}: the field \"{}\" is given twice", source_, printable_start(name, 40));
-  }
-
-  std::string source_;
-  std::map<std::string, std::string> fields_;
-};
-
-ScalarType type_of(const Header& header) {
+ScalarType type_of(const HeaderFields& header) {
   const std::string name = lower(header.get("type"));
   for (const TypeNames& entry : type_names()) {
     if (std::find(entry.names.begin(), entry.names.end(), name) != entry.names.end())
@@ -119,7 +97,7 @@ ScalarType type_of(const Header& header) {
                   header.source(), printable_start(name, 40));
 }
 
-std::endian order_of(const Header& header, ScalarType type) {
+std::endian order_of(const HeaderFields& header, ScalarType type) {
   const std::string* text = header.find("endian");
   if (text == nullptr && bytes_of(type) == 1) return std::endian::little;
   const std::string order = lower(header.get("endian"));
@@ -130,7 +108,7 @@ std::endian order_of(const Header& header, ScalarType type) {
   return order == "little" ? std::endian::little : std::endian::big;
 }
 
-std::vector<int64_t> sizes_of(const Header& header) {
+std::vector<int64_t> sizes_of(const HeaderFields& header) {
   const int64_t axes = header.whole("dimension", 0);
   if (axes < 1 || axes > static_cast<int64_t>(kMaxAxes)) {
     fail<DataError>("{}: {} dimensions in the header; expected 1 to {}", header.source(), axes,
@@ -154,7 +132,7 @@ struct Space {
   std::array<double, 3> to_ras = {1, 1, 1};
 };
 
-Space space_of(const Header& header) {
+Space space_of(const HeaderFields& header) {
   Space space;
   const int64_t count = header.whole("space dimension", 0);
   if (count < 0 || count > static_cast<int64_t>(kMaxAxes))
@@ -187,7 +165,7 @@ Space space_of(const Header& header) {
 
 using Direction = std::optional<std::vector<double>>;  // nothing: none
 
-[[noreturn]] void fail_as_vectors(const Header& header, std::string_view text, size_t count,
+[[noreturn]] void fail_as_vectors(const HeaderFields& header, std::string_view text, size_t count,
                                   const Space& space) {
   fail<DataError>("{}: \"{}\"; expected {} vectors of {} finite numbers, (x,y,z) or none",
                   header.source(), printable_start(text), count, space.coordinates);
@@ -195,7 +173,7 @@ using Direction = std::optional<std::vector<double>>;  // nothing: none
 
 // "(1,0,0) (0,1,0) none"
 std::vector<Direction> vectors_in(const std::string& field, size_t count, const Space& space,
-                                  const Header& header) {
+                                  const HeaderFields& header) {
   std::vector<Direction> vectors;
   for (auto text = trimmed(field); !text.empty(); text = trimmed(text)) {
     if (lower(text.substr(0, 4)) == "none") {
@@ -242,7 +220,7 @@ struct Axes {
   std::vector<size_t> others;
 };
 
-Axes axes_of(const Header& header, const std::vector<int64_t>& sizes,
+Axes axes_of(const HeaderFields& header, const std::vector<int64_t>& sizes,
              const std::vector<Direction>& directions) {
   Names kinds(sizes.size(), "???");
   if (const std::string* text = header.find("kinds")) kinds = words_of(*text);
@@ -282,7 +260,7 @@ double length_of(const std::vector<double>& vector) {
 bool is_size(double size) { return std::isfinite(size) && size > 0; }
 
 // Where the axes in space point to; else how far their voxels are apart.
-void fill_geometry(const Header& header, const Space& space, const Axes& axes, size_t count,
+void fill_geometry(const HeaderFields& header, const Space& space, const Axes& axes, size_t count,
                    const std::vector<Direction>& directions, ScanGrid& grid) {
   std::vector<double> spacings;
   const std::string* text = header.find("spacings");
@@ -311,7 +289,7 @@ void fill_geometry(const Header& header, const Space& space, const Axes& axes, s
   }
 }
 
-ScanGrid grid_of(const Header& header, const std::vector<int64_t>& sizes) {
+ScanGrid grid_of(const HeaderFields& header, const std::vector<int64_t>& sizes) {
   const Space space = space_of(header);
   std::vector<Direction> directions;
   if (const std::string* text = header.find("space directions"))
@@ -333,7 +311,7 @@ ScanGrid grid_of(const Header& header, const std::vector<int64_t>& sizes) {
   return grid;
 }
 
-bool is_gzip_encoding(const Header& header) {
+bool is_gzip_encoding(const HeaderFields& header) {
   const std::string encoding = lower(header.get("encoding"));
   if (encoding == "raw") return false;
   if (encoding == "gz" || encoding == "gzip") return true;
@@ -342,7 +320,7 @@ bool is_gzip_encoding(const Header& header) {
 }
 
 // The fields that move the start of the data, in the order in which they count.
-void skip_to_data(const Header& header, ScanArray& array) {
+void skip_to_data(const HeaderFields& header, ScanArray& array) {
   const int64_t lines = header.whole("line skip", 0), bytes = header.whole("byte skip", 0);
   if (lines < 0 || bytes < -1 || (bytes < 0 && array.is_deflated)) {
     fail<DataError>("{}: line skip {}, byte skip {}; expected 0 or more, or of raw data -1",
@@ -376,7 +354,7 @@ std::unique_ptr<VolumeFile> open_nrrd(const std::string& path, const ScanOptions
   ScanArray array{.file = std::make_shared<FileSource>(path),
                   .max_unpacked_bytes = options.max_unpacked_bytes};
   HeaderLines lines(*array.file);
-  const Header header(*array.file, lines);
+  const HeaderFields header = read_fields(*array.file, lines);
   StoredVolume stored;
   stored.source = printable(path);
   stored.type = type_of(header);

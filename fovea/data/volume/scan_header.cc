@@ -66,6 +66,39 @@ std::optional<std::string> HeaderLines::next() {
   return line;
 }
 
+void HeaderFields::add(std::string_view name, std::string_view value) {
+  if (fields_.emplace(name, value).second) return;
+  fail<DataError>("{}: the field \"{}\" is given twice", source_, printable_start(name, 40));
+}
+
+const std::string* HeaderFields::find(std::string_view name) const {
+  const auto found = fields_.find(name);
+  return found == fields_.end() ? nullptr : &found->second;
+}
+
+const std::string* HeaderFields::find_any(std::initializer_list<std::string_view> names) const {
+  for (const std::string_view name : names) {
+    if (const std::string* value = find(name)) return value;
+  }
+  return nullptr;
+}
+
+const std::string& HeaderFields::get(std::string_view name) const {
+  const std::string* value = find(name);
+  if (value == nullptr) fail<DataError>("{}: the header has no field \"{}\"", source_, name);
+  return *value;
+}
+
+int64_t HeaderFields::whole(std::string_view name, int64_t missing) const {
+  const std::string* value = find(name);
+  return value == nullptr ? missing : whole_numbers(*value, 1, name, source_)[0];
+}
+
+double HeaderFields::decimal(std::string_view name, double missing) const {
+  const std::string* value = find(name);
+  return value == nullptr ? missing : decimal_numbers(*value, 1, name, source_)[0];
+}
+
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> words;
   for (text = trimmed(text); !text.empty(); text = trimmed(text)) {

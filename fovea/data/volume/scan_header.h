@@ -3,10 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "fovea/files/byte_source.h"
@@ -27,6 +31,30 @@ class HeaderLines {
   const ByteSource& file_;
   std::string buffer_;  // from position_ on
   uint64_t position_ = 0;
+};
+
+// The fields of a header by their names, each given once.
+class HeaderFields {
+ public:
+  // source: the file, for messages.
+  explicit HeaderFields(std::string source) : source_(std::move(source)) {}
+
+  // Throws DataError where there is one of this name.
+  void add(std::string_view name, std::string_view value);
+  // Null: there is none.
+  const std::string* find(std::string_view name) const;
+  // The first that there is of several names of one thing.
+  const std::string* find_any(std::initializer_list<std::string_view> names) const;
+  // Throws DataError where there is none.
+  const std::string& get(std::string_view name) const;
+  // `missing` where there is none; throws DataError where it is no such number.
+  int64_t whole(std::string_view name, int64_t missing) const;
+  double decimal(std::string_view name, double missing) const;
+  const std::string& source() const { return source_; }
+
+ private:
+  std::string source_;
+  std::map<std::string, std::string, std::less<>> fields_;
 };
 
 // Divided by blanks.
