@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "fovea/core/parallel_for.h"
-#include "fovea/data/tiles/tiling.h"
 #include "fovea/files/mapped_file.h"
 
 namespace fovea::data {
@@ -37,13 +36,6 @@ int64_t Dataset::channels_of(int64_t index) const {
   Sample sample;
   read_decoded(*this, index, sample);
   return sample.channels();
-}
-
-void Dataset::read_region(int64_t index, const VolumeRegion& region, Sample& sample) const {
-  Sample whole;
-  read_decoded(*this, index, whole);
-  check_whole(*this, index, whole.size(), region);
-  extract_tile(whole, {region.start, region.size, region.size}, sample);
 }
 
 void read_decoded(const Dataset& dataset, int64_t index, Sample& sample) {

@@ -37,11 +37,13 @@ class Dataset {
   virtual std::vector<VolumeSize> sizes(int64_t first, int64_t count) const;
   // Channels of sample `index`, of volumes, as size_of.
   virtual int64_t channels_of(int64_t index) const;
-  // Whether read_region costs about the bytes of its region.
-  virtual bool has_regions(int64_t /*index*/) const { return false; }
-  // As read, but of a volume only `region`, with its mask. Throws DataError also where the sample
-  // has not the size region.whole any more.
-  virtual void read_region(int64_t index, const VolumeRegion& region, Sample& sample) const;
+  // As read, but only `region`, with its mask, where that costs about the region's own bytes.
+  // False: it would cost as much as the whole, and nothing is read. Throws DataError also where the
+  // sample has not the size region.whole any more.
+  virtual bool read_region(int64_t /*index*/, const VolumeRegion& /*region*/,
+                           Sample& /*sample*/) const {
+    return false;
+  }
   // Of a data set of tiles, how they are shuffled.
   virtual TileWindows tile_windows() const { return {}; }
   // "train-images-idx3-ubyte.gz[17]" or the path of a file: for messages and reports.

@@ -78,7 +78,7 @@ std::shared_ptr<const Dataset> build_basic_ct_dataset(const BasicCtConfig& confi
   return build_volume_files_dataset(files, std::move(entries),
                                     {.open_image = open,
                                      .open_mask = open,
-                                     .has_regions = scan_has_regions,
+                                     .may_have_regions = scan_may_have_regions,
                                      .known_as = scan_known_as(false),
                                      .scales_to_unit_range = true});
 }

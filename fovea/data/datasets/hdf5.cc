@@ -250,10 +250,11 @@ class Hdf5Dataset : public Dataset {
     return {side_along('D'), side_along('H'), side_along('W')};
   }
   int64_t channels_of(int64_t /*index*/) const override { return side_along('C'); }
-  bool has_regions(int64_t /*index*/) const override { return form_ == SampleForm::kVolume; }
-  void read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override {
+  bool read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override {
+    if (form_ != SampleForm::kVolume) return false;
     check_whole(*this, index, size_of(index), region);
     read_part(index, &region, sample);
+    return true;
   }
 
  private:

@@ -101,12 +101,10 @@ std::unique_ptr<RegionSource> ImageFilesDataset::open_regions(int64_t index) con
   return is_tiff && !has_masks() ? open_tiff_pixels(files_.path_of(files_.images, index)) : nullptr;
 }
 
-bool ImageFilesDataset::has_regions(int64_t index) const { return open_regions(index) != nullptr; }
-
-void ImageFilesDataset::read_region(int64_t index, const VolumeRegion& region,
+bool ImageFilesDataset::read_region(int64_t index, const VolumeRegion& region,
                                     Sample& sample) const {
   const auto source = open_regions(index);
-  if (source == nullptr) return Dataset::read_region(index, region, sample);
+  if (source == nullptr) return false;
   const auto& [size, channels, type, block_height] = source->format();
   check_whole(*this, index, {1, size.height, size.width}, region);
   const PixelBox box = {region.start[1], region.start[2], {region.size.height, region.size.width}};
@@ -114,6 +112,7 @@ void ImageFilesDataset::read_region(int64_t index, const VolumeRegion& region,
   reshape(image, box.size, channels);
   source->read(box, image.pixels);
   sample.label = files_.labels[static_cast<size_t>(index)];
+  return true;
 }
 
 std::vector<std::string> list_image_files(const std::string& folder, UnreadFiles& unread) {

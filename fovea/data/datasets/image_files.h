@@ -65,8 +65,7 @@ class ImageFilesDataset : public Dataset {
   int64_t num_classes() const override { return files_.num_classes; }
   VolumeSize size_of(int64_t index) const override;
   // Of TIFF files in tiles, without masks; see open_tiff_pixels.
-  bool has_regions(int64_t index) const override;
-  void read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override;
+  bool read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override;
   std::string describe(int64_t index) const override;
 
  private:

@@ -185,14 +185,9 @@ int64_t MixDataset::channels_of(int64_t index) const {
   return dataset.channels_of(index);
 }
 
-bool MixDataset::has_regions(int64_t index) const {
+bool MixDataset::read_region(int64_t index, const VolumeRegion& region, Sample& sample) const {
   const Dataset& dataset = locate(index);
-  return dataset.has_regions(index);
-}
-
-void MixDataset::read_region(int64_t index, const VolumeRegion& region, Sample& sample) const {
-  const Dataset& dataset = locate(index);
-  dataset.read_region(index, region, sample);
+  return dataset.read_region(index, region, sample);
 }
 
 std::string MixDataset::describe(int64_t index) const {

@@ -96,8 +96,7 @@ class MixDataset : public Dataset {
   int64_t num_classes() const override;
   VolumeSize size_of(int64_t index) const override;
   int64_t channels_of(int64_t index) const override;
-  bool has_regions(int64_t index) const override;
-  void read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override;
+  bool read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override;
   // "ct1: scans/a.nii"
   std::string describe(int64_t index) const override;
 

@@ -26,7 +26,7 @@ std::shared_ptr<const Dataset> build_npy_dataset(const NpyConfig& config) {
   return build_volume_files_dataset(config, find_volume_entries(config, "*.npy"),
                                     {.open_image = opener(config.axes),
                                      .open_mask = opener(mask_axes),
-                                     .has_regions = [](const std::string&) { return true; },
+                                     .may_have_regions = [](const std::string&) { return true; },
                                      .scales_to_unit_range = config.min_max});
 }
 

@@ -72,14 +72,15 @@ class PackedDataset : public Dataset {
   int64_t channels_of(int64_t index) const override {
     return manifest_.has_volumes ? open_volume(index).volume.channels : Dataset::channels_of(index);
   }
-  bool has_regions(int64_t /*index*/) const override { return manifest_.has_volumes; }
 
-  void read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override {
+  bool read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override {
+    if (!manifest_.has_volumes) return false;
     const MappedReads reads;
     const PackedSampleVolume opened = open_volume(index);
     check_whole(*this, index, opened.volume.size, region);
     read_chunks(opened, index, region, sample);
     reads.check([&] { return describe(index); });
+    return true;
   }
 
   void read(int64_t index, Sample& sample) const override {

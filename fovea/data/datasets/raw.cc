@@ -146,7 +146,7 @@ std::shared_ptr<const Dataset> build_raw_dataset(const RawConfig& config) {
   return build_volume_files_dataset(config, std::move(entries),
                                     {.open_image = opener(layout, images),
                                      .open_mask = opener(mask_layout(config), masks),
-                                     .has_regions = [](const std::string&) { return true; },
+                                     .may_have_regions = [](const std::string&) { return true; },
                                      .scales_to_unit_range = config.min_max});
 }
 

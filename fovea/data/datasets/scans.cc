@@ -53,7 +53,7 @@ std::shared_ptr<const Dataset> build_scans_dataset(const ScanFilesConfig& config
   return build_volume_files_dataset(config, std::move(entries),
                                     {.open_image = open,
                                      .open_mask = open_mask,
-                                     .has_regions = scan_has_regions,
+                                     .may_have_regions = scan_may_have_regions,
                                      .known_as = scan_known_as(config.is_canonical())});
 }
 

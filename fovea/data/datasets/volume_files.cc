@@ -88,12 +88,13 @@ class VolumeFilesDataset : public Dataset {
 
   void read(int64_t index, Sample& sample) const override {
     Volume& volume = sample.become<Volume>();
-    FirstFile first = read_images(index, nullptr, volume);
+    Files files;
+    FirstFile first = read_images(index, nullptr, files, volume);
     if (options_.scales_to_unit_range) {
       const auto range = ranges_.get(index, [&] { return range_of(volume); });
       scale_to_unit_range(range, volume);
     }
-    read_labels(index, nullptr, first, sample);
+    read_labels(index, nullptr, first, files, sample);
   }
 
   VolumeSize size_of(int64_t index) const override {
@@ -134,25 +135,21 @@ class VolumeFilesDataset : public Dataset {
     return channels;
   }
 
-  bool has_regions(int64_t index) const override {
-    if (!options_.has_regions) return false;
-    const VolumeEntry& entry = entry_at(index);
-    return std::all_of(entry.images.begin(), entry.images.end(), options_.has_regions) &&
-           (entry.mask.empty() || options_.has_regions(entry.mask));
-  }
-
-  void read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override {
+  bool read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override {
+    Files files;
+    if (!have_regions(entry_at(index), files)) return false;
     Volume& volume = sample.become<Volume>();
-    FirstFile first = read_images(index, &region, volume);
+    FirstFile first = read_images(index, &region, files, volume);
     if (options_.scales_to_unit_range) {
       const auto range = ranges_.get(index, [&] {
         Volume whole;
-        read_images(index, nullptr, whole);
+        read_images(index, nullptr, files, whole);
         return range_of(whole);
       });
       scale_to_unit_range(range, volume);
     }
-    read_labels(index, &region, first, sample);
+    read_labels(index, &region, first, files, sample);
+    return true;
   }
 
   std::string describe(int64_t index) const override {
@@ -162,9 +159,34 @@ class VolumeFilesDataset : public Dataset {
   }
 
  private:
+  // The files of a sample, images and then the mask, each opened when it is first asked for.
+  using Files = std::vector<std::unique_ptr<VolumeFile>>;
+
   const VolumeEntry& entry_at(int64_t index) const {
     FOVEA_CHECK(index >= 0 && index < size(), "index={}; expected 0 to {}", index, size() - 1);
     return entries_[static_cast<size_t>(index)];
+  }
+
+  VolumeFile& file_at(const VolumeEntry& entry, size_t i, Files& files) const {
+    files.resize(std::max(files.size(), i + 1));
+    if (files[i] == nullptr) {
+      const bool is_mask = i == entry.images.size();
+      files[i] = is_mask ? options_.open_mask(entry.mask, entry.frame)
+                         : options_.open_image(entry.images[i], entry.frame);
+    }
+    return *files[i];
+  }
+
+  bool have_regions(const VolumeEntry& entry, Files& files) const {
+    if (!options_.may_have_regions) return false;
+    const auto& may = options_.may_have_regions;
+    if (!std::all_of(entry.images.begin(), entry.images.end(), may)) return false;
+    if (!entry.mask.empty() && !may(entry.mask)) return false;
+    const size_t count = entry.images.size() + (entry.mask.empty() ? 0 : 1);
+    for (size_t i = 0; i < count; ++i) {
+      if (!file_at(entry, i, files).has_regions()) return false;
+    }
+    return true;
   }
 
   // All numbers of a file, or those of a region, if the file goes with the first one.
@@ -179,13 +201,13 @@ class VolumeFilesDataset : public Dataset {
     return region == nullptr ? stored : file.read_region(*region);
   }
 
-  FirstFile read_images(int64_t index, const VolumeRegion* region, Volume& volume) const {
+  FirstFile read_images(int64_t index, const VolumeRegion* region, Files& files,
+                        Volume& volume) const {
     const VolumeEntry& entry = entry_at(index);
     FirstFile first;
     volume.channels = 0;
-    for (const std::string& image : entry.images) {
-      const auto file = options_.open_image(image, entry.frame);
-      const StoredVolume stored = numbers_of(index, *file, region, first);
+    for (size_t i = 0; i < entry.images.size(); ++i) {
+      const StoredVolume stored = numbers_of(index, file_at(entry, i, files), region, first);
       if (volume.channels == 0) {
         volume.size = stored.size;
         volume.spacing = stored.spacing;
@@ -198,15 +220,15 @@ class VolumeFilesDataset : public Dataset {
     return first;
   }
 
-  void read_labels(int64_t index, const VolumeRegion* region, FirstFile& first,
+  void read_labels(int64_t index, const VolumeRegion* region, FirstFile& first, Files& files,
                    Sample& sample) const {
     const VolumeEntry& entry = entry_at(index);
     sample.label = entry.label;
     sample.mask.size = {};
     sample.mask.classes.clear();
     if (!has_masks_) return;
-    const auto file = options_.open_mask(entry.mask, entry.frame);
-    convert_labels(numbers_of(index, *file, region, first), rule_, sample.mask);
+    VolumeFile& file = file_at(entry, entry.images.size(), files);
+    convert_labels(numbers_of(index, file, region, first), rule_, sample.mask);
   }
 
   std::vector<VolumeEntry> entries_;

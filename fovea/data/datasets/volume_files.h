@@ -95,8 +95,9 @@ std::vector<VolumeEntry> find_volume_entries(const VolumeFilesConfig& config,
 struct VolumeFilesOptions {
   OpenVolume open_image = {};
   OpenVolume open_mask = {};
-  // Whether regions of a file cost their own bytes, told from its name; nothing: of none.
-  std::function<bool(const std::string& path)> has_regions = {};
+  // Whether it is worth opening a file to see whether its regions cost their own bytes, told from
+  // its name; nothing: of none.
+  std::function<bool(const std::string& path)> may_have_regions = {};
   // What the sizes of these files, so opened, are kept under beside the data set (see KnownSizes);
   // empty: they cost nothing.
   std::string known_as = {};

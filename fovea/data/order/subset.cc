@@ -51,12 +51,8 @@ int64_t SubsetDataset::channels_of(int64_t index) const {
   return source_->channels_of(in_source(index));
 }
 
-bool SubsetDataset::has_regions(int64_t index) const {
-  return source_->has_regions(in_source(index));
-}
-
-void SubsetDataset::read_region(int64_t index, const VolumeRegion& region, Sample& sample) const {
-  source_->read_region(in_source(index), region, sample);
+bool SubsetDataset::read_region(int64_t index, const VolumeRegion& region, Sample& sample) const {
+  return source_->read_region(in_source(index), region, sample);
 }
 
 std::string SubsetDataset::describe(int64_t index) const {
@@ -68,10 +64,11 @@ void RelabelledDataset::read(int64_t index, Sample& sample) const {
   relabel(sample);
 }
 
-void RelabelledDataset::read_region(int64_t index, const VolumeRegion& region,
+bool RelabelledDataset::read_region(int64_t index, const VolumeRegion& region,
                                     Sample& sample) const {
-  source_->read_region(index, region, sample);
+  if (!source_->read_region(index, region, sample)) return false;
   relabel(sample);
+  return true;
 }
 
 void RelabelledDataset::relabel(Sample& sample) const {
@@ -97,9 +94,10 @@ void ChannelsDataset::read(int64_t index, Sample& sample) const {
   choose(index, sample);
 }
 
-void ChannelsDataset::read_region(int64_t index, const VolumeRegion& region, Sample& sample) const {
-  source_->read_region(index, region, sample);
+bool ChannelsDataset::read_region(int64_t index, const VolumeRegion& region, Sample& sample) const {
+  if (!source_->read_region(index, region, sample)) return false;
   choose(index, sample);
+  return true;
 }
 
 void ChannelsDataset::choose(int64_t index, Sample& sample) const {

@@ -27,9 +27,8 @@ class DatasetView : public Dataset {
     return source_->sizes(first, count);
   }
   int64_t channels_of(int64_t index) const override { return source_->channels_of(index); }
-  bool has_regions(int64_t index) const override { return source_->has_regions(index); }
-  void read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override {
-    source_->read_region(index, region, sample);
+  bool read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override {
+    return source_->read_region(index, region, sample);
   }
   TileWindows tile_windows() const override { return source_->tile_windows(); }
   std::string describe(int64_t index) const override { return source_->describe(index); }
@@ -53,8 +52,7 @@ class SubsetDataset : public DatasetView {
   VolumeSize size_of(int64_t index) const override;
   std::vector<VolumeSize> sizes(int64_t first, int64_t count) const override;
   int64_t channels_of(int64_t index) const override;
-  bool has_regions(int64_t index) const override;
-  void read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override;
+  bool read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override;
   TileWindows tile_windows() const override { return {}; }  // they are of the whole source
   std::string describe(int64_t index) const override;
 
@@ -78,7 +76,7 @@ class RelabelledDataset : public DatasetView {
         class_names_(std::move(class_names)) {}
 
   void read(int64_t index, Sample& sample) const override;
-  void read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override;
+  bool read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override;
   const std::vector<std::string>& class_names() const override { return class_names_; }
   int64_t num_classes() const override { return static_cast<int64_t>(class_names_.size()); }
 
@@ -97,7 +95,7 @@ class ChannelsDataset : public DatasetView {
 
   // Both throw DataError where the sample has no such channel.
   void read(int64_t index, Sample& sample) const override;
-  void read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override;
+  bool read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override;
   int64_t channels_of(int64_t /*index*/) const override {
     return static_cast<int64_t>(channels_.size());
   }

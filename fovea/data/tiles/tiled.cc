@@ -141,21 +141,20 @@ Tiling TiledDataset::tiling(int64_t sample) const {
 void TiledDataset::read(int64_t index, Sample& sample) const {
   const int64_t whole_index = sample_of(index);
   const Tile tile = tiling(whole_index).tile(index - first_tile(whole_index));
-  if (tile.valid.voxels() > 0 && source_->has_regions(whole_index)) {
-    return read_by_region(whole_index, tile, sample);
-  }
+  if (tile.valid.voxels() > 0 && read_by_region(whole_index, tile, sample)) return;
   const auto whole = cache_->get(*source_, whole_index);
   check_whole(*source_, whole_index, whole->size(),
               {.start = {}, .size = {}, .whole = sizes_[static_cast<size_t>(whole_index)]});
   extract_tile(*whole, tile, sample);
 }
 
-void TiledDataset::read_by_region(int64_t whole, const Tile& tile, Sample& sample) const {
+bool TiledDataset::read_by_region(int64_t whole, const Tile& tile, Sample& sample) const {
   const VolumeRegion region{tile.start, tile.valid, sizes_[static_cast<size_t>(whole)]};
   if (!tile.is_padded()) return source_->read_region(whole, region, sample);
   Sample valid;
-  source_->read_region(whole, region, valid);
+  if (!source_->read_region(whole, region, valid)) return false;
   extract_tile(valid, {.start = {}, .size = tile.size, .valid = tile.valid}, sample);
+  return true;
 }
 
 bool TiledDataset::has_windows() const {

@@ -62,7 +62,7 @@ class TiledDataset : public Dataset {
   class Cache;
   bool has_windows() const;
   int64_t window() const;
-  void read_by_region(int64_t whole, const Tile& tile, Sample& sample) const;
+  bool read_by_region(int64_t whole, const Tile& tile, Sample& sample) const;
 
   std::shared_ptr<const Dataset> source_;
   TilingConfig config_;

@@ -12,12 +12,7 @@ std::unique_ptr<VolumeFile> open_scan(const std::string& path, const ScanOptions
   return open_nifti(path, options);
 }
 
-bool scan_has_regions(const std::string& path) {
-  const std::string ending = lower_ending(path);
-  // A NIfTI file says it by its name; to look into a gzip file would cost its start.
-  if (ending == ".gz" || ending == ".nii") return ending == ".nii";
-  return open_scan(path)->has_regions();
-}
+bool scan_may_have_regions(const std::string& path) { return lower_ending(path) != ".gz"; }
 
 std::string scan_known_as(bool canonical) { return canonical ? "nifti-canonical" : "nifti"; }
 

@@ -14,8 +14,9 @@ namespace fovea::data {
 // See open_nifti, open_nrrd and open_metaimage; a name with another ending is opened as NIfTI.
 std::unique_ptr<VolumeFile> open_scan(const std::string& path, const ScanOptions& options = {});
 
-// Whether regions of the file cost their own bytes. Throws as open_scan.
-bool scan_has_regions(const std::string& path);
+// Whether the file's VolumeFile may have regions: not of a gzip file, into which it costs something
+// to look. Told from the name.
+bool scan_may_have_regions(const std::string& path);
 // What sizes of such files are kept under; see KnownSizes.
 std::string scan_known_as(bool canonical);
 

@@ -137,7 +137,7 @@ TEST_F(ScanFileTest, RegionsAreTheSameNumbers) {
       for (const bool canonical : {false, true}) {
         const auto file = open_scan(dir_.file(name), {.canonical = canonical});
         const bool is_raw = name.find("packed") == std::string::npos;
-        EXPECT_EQ(scan_has_regions(dir_.file(name)), is_raw) << name;
+        EXPECT_EQ(file->has_regions(), is_raw) << name;
         const Volume whole = volume_of(*file);
         const auto& size = whole.size;
         const VolumeRegion region{
