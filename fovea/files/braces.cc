@@ -17,7 +17,8 @@ constexpr size_t kMaxBraceDepth = 16;
 std::optional<int64_t> integer(std::string_view text) {
   const auto value = parse_number<int64_t>(text);
   constexpr int64_t kLargest = int64_t{1} << 53;  // so that steps do not overflow
-  return value && *value<kLargest&& * value> - kLargest ? value : std::nullopt;
+  const bool is_small = value && *value > -kLargest && *value < kLargest;
+  return is_small ? value : std::nullopt;
 }
 
 size_t zero_width(std::string_view text) {
