@@ -14,17 +14,26 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(SPNG REQUIRED IMPORTED_TARGET spng)
 pkg_check_modules(WEBP REQUIRED IMPORTED_TARGET libwebpdemux)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
+
+# fovea_soname(<variable> <name> <folder>...): under which name programs load a shared library: that which its files have
+# where it is not for building.
+function(fovea_soname variable name)
+  find_library(FOVEA_FILE_OF_${name} ${name} HINTS ${ARGN} REQUIRED)
+  execute_process(COMMAND ${CMAKE_OBJDUMP} -p "${FOVEA_FILE_OF_${name}}" OUTPUT_VARIABLE headers COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCH "SONAME +([^ \n]+)" soname "${headers}")
+  set(${variable} "${CMAKE_MATCH_1}" PARENT_SCOPE)
+endfunction()
+
+# The program loads it with the first elastic run (elastic/control/curl_library.h).
+pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl>=7.85)
+fovea_soname(FOVEA_CURL_LIBRARY curl ${CURL_LIBRARY_DIRS})
 # Optional: `format: hdf5` is built where it is found.
 pkg_check_modules(HDF5 QUIET IMPORTED_TARGET hdf5-serial)
 # Optional: whole-slide images (`format: slides`, predict) are read where it is found.
-# The program loads it with the first slide (data/large_image/openslide_library.h), under the name that its files have where
-# it is not for building.
+# The program loads it with the first slide (data/large_image/openslide_library.h).
 pkg_check_modules(OPENSLIDE QUIET IMPORTED_TARGET openslide)
 if(OPENSLIDE_FOUND)
-  find_library(FOVEA_OPENSLIDE_FILE openslide HINTS ${OPENSLIDE_LIBRARY_DIRS} REQUIRED)
-  execute_process(COMMAND ${CMAKE_OBJDUMP} -p "${FOVEA_OPENSLIDE_FILE}" OUTPUT_VARIABLE openslide_headers COMMAND_ERROR_IS_FATAL ANY)
-  string(REGEX MATCH "SONAME +([^ \n]+)" openslide_soname "${openslide_headers}")
-  set(FOVEA_OPENSLIDE_LIBRARY "${CMAKE_MATCH_1}")
+  fovea_soname(FOVEA_OPENSLIDE_LIBRARY openslide ${OPENSLIDE_LIBRARY_DIRS})
 endif()
 # Optional: compressed DICOM is decoded where it is found.
 include(FoveaGdcm)

@@ -1,7 +1,7 @@
 # fovea_library(<folder> [TORCH] [ROOMS folder...] LIBS ...): fovea/<folder>/*.cc as static library fovea::<folder>; with ROOMS
 # what is in these folders, which then is no part of the library of a folder around them.
 # fovea_test(<folder> [TORCH] [OPTIMIZED] [COST seconds] LIBS ...): tests/<folder>/*_test.cc as one GoogleTest program, which
-# is one test of ctest. COST: the longest start first, so that no processor waits at the end. OPTIMIZED: where the program is
+# is one test of ctest. A room, elastic/control, is one by itself (test_elastic_control), and no part of what is around it. COST: the longest start first, so that no processor waits at the end. OPTIMIZED: where the program is
 # more than its tests. Others are compiled without optimisation, in half the time; what they test is in libraries.
 set(FOVEA_UNOPTIMIZED -O0)
 # Test programs share the processors: threads of one that spin while they wait would keep the others' from working, which
@@ -95,8 +95,16 @@ function(fovea_test folder)
   cmake_parse_arguments(ARG "TORCH;OPTIMIZED" "COST" "LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/${folder}/*_test.cc"
        "${CMAKE_SOURCE_DIR}/tests/${folder}/*_support.cc")
+  get_property(rooms GLOBAL PROPERTY FOVEA_TEST_ROOMS)
+  foreach(room ${rooms})
+    list(FILTER sources EXCLUDE REGEX "/tests/${room}/")
+  endforeach()
   if(NOT sources)
     return()
+  endif()
+  if(folder MATCHES "/")
+    set_property(GLOBAL APPEND PROPERTY FOVEA_TEST_ROOMS ${folder})
+    string(REPLACE "/" "_" folder ${folder})
   endif()
   add_executable(test_${folder} ${sources})
   fovea_unity(test_${folder})

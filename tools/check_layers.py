@@ -29,12 +29,13 @@ MAY_INCLUDE = {
     "optim": FILES | {"config", "kernels"},
     "checkpoint": FILES | {"kernels", "nn"},
     "recipe_import": {"core", "config"},
+    "elastic/control": FILES,
     **{room: MODELS | TASKS | {"html"} for room in TASKS},
     "inference": MODELS | TASKS,
     "train": MODELS | TASKS | {"html"},
     "plan": {"core", "config", "data", "kernels", "nn", "models", "optim", "parallel", "train"} | TASKS,
 }
-TORCH_FREE = {"core", "files", "config", "html", "data", "data_tools", "recipe_import"}
+TORCH_FREE = {"core", "files", "config", "html", "data", "data_tools", "recipe_import", "elastic/control"}
 TORCH = re.compile(r"(ATen|c10|torch)/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
 
