@@ -1,38 +1,31 @@
 #ifdef FOVEA_OPENSLIDE_LIBRARY
 #include "fovea/data/large_image/openslide_library.h"
 
-#include <dlfcn.h>
-
 #include "fovea/core/error.h"
+#include "fovea/core/loaded_library.h"
 
 namespace fovea::data {
 namespace {
 
-template <class Function>
-void find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  if (function != nullptr) return;
-  fail<ConfigError>("{} has no {}; expected the OpenSlide that this program was built with",
-                    FOVEA_OPENSLIDE_LIBRARY, name);
-}
+constexpr const char* kExpected = "the OpenSlide that this program was built with";
 
 OpenSlideLibrary load() {
-  void* const library = dlopen(FOVEA_OPENSLIDE_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
+  const LoadedLibrary library(FOVEA_OPENSLIDE_LIBRARY);
+  if (!library.why_not().empty()) {
     fail<ConfigError>(
         "whole-slide images are read with {}, which cannot be loaded ({}); install OpenSlide "
         "(Debian: libopenslide0), or save the level that you need as a tiled TIFF",
-        FOVEA_OPENSLIDE_LIBRARY, dlerror());
+        FOVEA_OPENSLIDE_LIBRARY, library.why_not());
   }
   OpenSlideLibrary found{};
-  find(library, "openslide_open", found.open);
-  find(library, "openslide_close", found.close);
-  find(library, "openslide_get_error", found.get_error);
-  find(library, "openslide_get_level_count", found.get_level_count);
-  find(library, "openslide_get_level_dimensions", found.get_level_dimensions);
-  find(library, "openslide_get_level_downsample", found.get_level_downsample);
-  find(library, "openslide_get_property_value", found.get_property_value);
-  find(library, "openslide_read_region", found.read_region);
+  library.require("openslide_open", kExpected, found.open);
+  library.require("openslide_close", kExpected, found.close);
+  library.require("openslide_get_error", kExpected, found.get_error);
+  library.require("openslide_get_level_count", kExpected, found.get_level_count);
+  library.require("openslide_get_level_dimensions", kExpected, found.get_level_dimensions);
+  library.require("openslide_get_level_downsample", kExpected, found.get_level_downsample);
+  library.require("openslide_get_property_value", kExpected, found.get_property_value);
+  library.require("openslide_read_region", kExpected, found.read_region);
   return found;
 }
 

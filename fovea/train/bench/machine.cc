@@ -1,6 +1,5 @@
 #include "fovea/train/bench/machine.h"
 
-#include <dlfcn.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sched.h>
@@ -20,6 +19,7 @@
 
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
+#include "fovea/core/loaded_library.h"
 #include "fovea/core/memory.h"
 #include "fovea/core/number_text.h"
 #include "fovea/files/atomic_file.h"
@@ -81,27 +81,22 @@ int64_t usable_cores() {
 // The few calls of the CUDA driver that tell its version and its devices, without CUDA's headers.
 class CudaDriver {
  public:
-  CudaDriver() : library_(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) {
-    const auto init = symbol<int (*)(unsigned)>("cuInit");
+  CudaDriver() {
+    const auto init = library_.find<int (*)(unsigned)>("cuInit");
     is_ready_ = init && init(0) == 0;
   }
-  ~CudaDriver() {
-    if (library_) dlclose(library_);
-  }
-  CudaDriver(const CudaDriver&) = delete;
-  CudaDriver& operator=(const CudaDriver&) = delete;
 
   std::string version() const {
-    const auto get = symbol<int (*)(int*)>("cuDriverGetVersion");
+    const auto get = library_.find<int (*)(int*)>("cuDriverGetVersion");
     int number = 0;
     if (!get || get(&number) != 0) return "";
     return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
   }
 
   std::vector<std::string> devices() const {
-    const auto count_of = symbol<int (*)(int*)>("cuDeviceGetCount");
-    const auto name_of = symbol<int (*)(char*, int, int)>("cuDeviceGetName");
-    const auto memory_of = symbol<int (*)(size_t*, int)>("cuDeviceTotalMem_v2");
+    const auto count_of = library_.find<int (*)(int*)>("cuDeviceGetCount");
+    const auto name_of = library_.find<int (*)(char*, int, int)>("cuDeviceGetName");
+    const auto memory_of = library_.find<int (*)(size_t*, int)>("cuDeviceTotalMem_v2");
     int count = 0;
     if (!is_ready_ || !count_of || !name_of || !memory_of || count_of(&count) != 0) return {};
     std::vector<std::string> out;
@@ -115,12 +110,7 @@ class CudaDriver {
   }
 
  private:
-  template <class F>
-  F symbol(const char* name) const {
-    return library_ ? reinterpret_cast<F>(dlsym(library_, name)) : nullptr;
-  }
-
-  void* library_;
+  LoadedLibrary library_{"libcuda.so.1"};
   bool is_ready_ = false;
 };
 

@@ -132,12 +132,12 @@ TEST_F(EtcdClientTest, AddressesAreTriedInTurn) {
   LocalEtcd stopped({.folder = folder.path()});
   kill(stopped.process(), SIGSTOP);
   const auto closed = fmt::format("http://127.0.0.1:{}", free_local_port());
-  EtcdClient several({.endpoints = {closed, stopped.url(), real.url()}}, milliseconds(900));
+  EtcdClient several({.endpoints = {closed, stopped.url(), real.url()}}, milliseconds(3000));
   EXPECT_FALSE(several.get("/k"));
   several.put("/k", "1");  // the one that answered is asked first
   EXPECT_EQ(several.get("/k")->value, "1");
 
-  EtcdClient write_first({.endpoints = {closed, real.url()}}, milliseconds(900));
+  EtcdClient write_first({.endpoints = {closed, real.url()}}, milliseconds(3000));
   write_first.put("/k", "2");
   EtcdClient none({.endpoints = {closed, stopped.url()}}, milliseconds(600));
   const auto refusal = refusal_of([&] { none.get("/k"); });

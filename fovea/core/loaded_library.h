@@ -1,0 +1,38 @@
+// Shared libraries that are loaded when they are first needed, not with the program.
+#pragma once
+
+#include <string>
+
+namespace fovea {
+
+// One that stays loaded for good.
+class LoadedLibrary {
+ public:
+  // Of a library that is not there `why_not` says so.
+  explicit LoadedLibrary(const std::string& name);
+
+  const std::string& name() const { return name_; }
+  // Empty: it is there.
+  const std::string& why_not() const { return why_not_; }
+
+  // Null: there is no library, or it has no function of the name.
+  template <class Function>
+  Function find(const char* function) const {
+    return reinterpret_cast<Function>(address_of(function));
+  }
+  // All of several: nothing stays null. expected: what has them, for messages. Throws ConfigError.
+  template <class Function>
+  void require(const char* name, const char* expected, Function& function) const {
+    function = find<Function>(name);
+    if (function == nullptr) fail_without(name, expected);
+  }
+
+ private:
+  void* address_of(const char* function) const;
+  [[noreturn]] void fail_without(const char* function, const char* expected) const;
+
+  std::string name_, why_not_;
+  void* library_;
+};
+
+}  // namespace fovea
