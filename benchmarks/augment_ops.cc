@@ -4,6 +4,8 @@
 // IMAGE: raw bytes [H, W, C]. A case is a line: operation, argument, interpolation; or `policy
 // TEXT`. Prints milliseconds of processor time of each, the median of short runs or the mean of a
 // policy, and writes each operation's result as OUT_FOLDER/<line number>.raw.
+#include "fovea/data/transforms/image/augment_ops.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>

@@ -24,7 +24,11 @@
 #include "fovea/data/datasets/packed.h"
 #include "fovea/data/image/decode.h"
 #include "fovea/data/loader.h"
+#include "fovea/data/transforms/image/auto_augment.h"
+#include "fovea/data/transforms/image/horizontal_flip.h"
+#include "fovea/data/transforms/image/normalize.h"
 #include "fovea/data/transforms/image/pipeline.h"
+#include "fovea/data/transforms/image/random_resized_crop.h"
 #include "fovea/data_tools/pack/pack.h"
 
 namespace fovea::data {

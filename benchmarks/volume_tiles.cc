@@ -19,6 +19,7 @@
 #include "fovea/data/datasets/scans.h"
 #include "fovea/data/loader.h"
 #include "fovea/data/tiles/tiled.h"
+#include "fovea/data/transforms/any_transform.h"
 #include "fovea/data/transforms/volume/volume_pipeline.h"
 #include "fovea/data_tools/pack/pack.h"
 

@@ -15,6 +15,7 @@
 #include "fovea/data/order/augmentation_stream.h"
 #include "fovea/data/transforms/image/pipeline.h"
 #include "fovea/data/transforms/volume/volume_pipeline.h"
+#include "fovea/data/transforms/volume/volume_view.h"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include "fovea/data/bad_samples.h"
 #include "fovea/data/datasets/format.h"
 #include "fovea/data/tiles/tiling.h"
-#include "fovea/data/transforms/image/augment_configs.h"
+#include "fovea/data/transforms/mixup_config.h"
 
 namespace fovea::data {
 

@@ -12,7 +12,7 @@
 #include "fovea/data/bad_samples.h"
 #include "fovea/data/batch.h"
 #include "fovea/data/order/sample_order.h"
-#include "fovea/data/transforms/image/augment_configs.h"
+#include "fovea/data/transforms/mixup_config.h"
 
 namespace fovea::data {
 

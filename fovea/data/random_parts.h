@@ -1,4 +1,4 @@
-// Whether a transform draws anything: what does not gives the same sample in every epoch.
+// What of a recipe draws: what does not gives the same sample in every epoch.
 #pragma once
 
 #include <string>
@@ -8,9 +8,6 @@
 #include "fovea/data/transforms/any_transform.h"
 
 namespace fovea::data {
-
-// False also for a random transform of probability 0.
-bool is_random(const AnyTransformConfig& transform);
 
 // What of data.train differs from epoch to epoch: names of transforms, "adaptive_patching"; empty:
 // every sample is the same in each. `mixup`, which mixes samples with each other, counts too.

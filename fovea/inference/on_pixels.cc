@@ -11,6 +11,12 @@
 #include <span>
 
 #include "fovea/core/error.h"
+#include "fovea/data/transforms/image/normalize.h"
+#include "fovea/data/transforms/image/resize.h"
+#include "fovea/data/transforms/volume/normalize_intensity.h"
+#include "fovea/data/transforms/volume/scale_intensity.h"
+#include "fovea/data/transforms/volume/scale_intensity_range.h"
+#include "fovea/data/transforms/volume/spatial_resize.h"
 
 namespace fovea::inference {
 

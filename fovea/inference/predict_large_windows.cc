@@ -11,6 +11,9 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/large_image/region_windows.h"
+#include "fovea/data/transforms/image/center_crop.h"
+#include "fovea/data/transforms/image/normalize.h"
+#include "fovea/data/transforms/image/resize.h"
 #include "fovea/inference/pass.h"
 #include "fovea/models/segmenter.h"
 #include "fovea/train/tasks/segmentation.h"

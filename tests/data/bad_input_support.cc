@@ -6,7 +6,11 @@
 #include <algorithm>
 
 #include "fovea/data/loader.h"
+#include "fovea/data/transforms/image/horizontal_flip.h"
+#include "fovea/data/transforms/image/normalize.h"
 #include "fovea/data/transforms/image/pipeline.h"
+#include "fovea/data/transforms/image/random_resized_crop.h"
+#include "fovea/data/transforms/volume/rand_flip.h"
 #include "fovea/data/transforms/volume/volume_pipeline.h"
 
 namespace fovea::data::testing {

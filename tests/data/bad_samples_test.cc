@@ -11,7 +11,11 @@
 #include "fovea/data/config.h"
 #include "fovea/data/loader.h"
 #include "fovea/data/opened_section.h"
+#include "fovea/data/transforms/image/horizontal_flip.h"
+#include "fovea/data/transforms/image/normalize.h"
 #include "fovea/data/transforms/image/pipeline.h"
+#include "fovea/data/transforms/image/random_crop.h"
+#include "fovea/data/transforms/mixup_config.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {

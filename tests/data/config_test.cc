@@ -5,7 +5,10 @@
 
 #include "fovea/config/config.h"
 #include "fovea/data/datasets/idx.h"
+#include "fovea/data/transforms/image/horizontal_flip.h"
+#include "fovea/data/transforms/image/normalize.h"
 #include "fovea/data/transforms/image/pipeline.h"
+#include "fovea/data/transforms/image/random_crop.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {

@@ -10,7 +10,11 @@
 #include "fovea/data/order/augmentation_stream.h"
 #include "fovea/data/order/repeated_augmentation.h"
 #include "fovea/data/transforms/batch_mixer.h"
+#include "fovea/data/transforms/image/horizontal_flip.h"
+#include "fovea/data/transforms/image/normalize.h"
 #include "fovea/data/transforms/image/pipeline.h"
+#include "fovea/data/transforms/image/random_crop.h"
+#include "fovea/data/transforms/mixup_config.h"
 #include "fovea/data/transforms/volume/volume_pipeline.h"
 #include "tests/data/support.h"
 

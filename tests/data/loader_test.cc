@@ -10,7 +10,10 @@
 #include <set>
 #include <vector>
 
+#include "fovea/data/transforms/image/horizontal_flip.h"
+#include "fovea/data/transforms/image/normalize.h"
 #include "fovea/data/transforms/image/pipeline.h"
+#include "fovea/data/transforms/image/random_crop.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {

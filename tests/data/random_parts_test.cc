@@ -10,6 +10,7 @@
 #include "fovea/data/datasets/mix.h"
 #include "fovea/data/loader.h"
 #include "fovea/data/opened_section.h"
+#include "fovea/data/transforms/any_transform.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {
@@ -74,7 +75,7 @@ TEST(RandomnessTest, SaysWhatALoaderShows) {
         "{name: center_crop_or_pad, size: 8}", "{name: solarize, p: 1}", "{name: posterize, p: 0}",
         "{name: color_jitter, p: 0}", "{name: gaussian_blur, p: 0}", "{name: random_erasing, p: 0}",
         "{name: resize_to_patches, patch_size: 2, max_patches: 9, min_patches: 9}"}) {
-    EXPECT_FALSE(is_random(transform(yaml))) << yaml;
+    EXPECT_FALSE(transform(yaml)->draws()) << yaml;
     EXPECT_EQ(changed_samples(transform(yaml)), 0) << yaml;
   }
   for (const auto* yaml :
@@ -86,7 +87,7 @@ TEST(RandomnessTest, SaysWhatALoaderShows) {
         "{name: resize_keep_ratio, size: 16, random_scale_prob: 0.5, random_scale_range: [0.5, 2]}",
         "{name: resize_to_patches, patch_size: 2, max_patches: 9, min_patches: 2}",
         "{name: rand_augment}", "{name: random_erasing, p: 0.5}"}) {
-    EXPECT_TRUE(is_random(transform(yaml))) << yaml;
+    EXPECT_TRUE(transform(yaml)->draws()) << yaml;
     const auto name = transform(yaml).name();
     if (name == "resize_keep_ratio" || name == "resize_to_patches") continue;  // sizes differ
     EXPECT_GT(changed_samples(transform(yaml)), 0) << yaml;
@@ -94,10 +95,10 @@ TEST(RandomnessTest, SaysWhatALoaderShows) {
 }
 
 TEST(RandomnessTest, VolumesFollowTheirProbability) {
-  EXPECT_TRUE(is_random(transform("{name: rand_flip, prob: 0.5}")));
-  EXPECT_FALSE(is_random(transform("{name: rand_flip, prob: 0}")));
-  EXPECT_TRUE(is_random(transform("{name: rand_gaussian_noise, prob: 0.1}")));
-  EXPECT_FALSE(is_random(transform("{name: normalize_intensity}")));
+  EXPECT_TRUE(transform("{name: rand_flip, prob: 0.5}")->draws());
+  EXPECT_FALSE(transform("{name: rand_flip, prob: 0}")->draws());
+  EXPECT_TRUE(transform("{name: rand_gaussian_noise, prob: 0.1}")->draws());
+  EXPECT_FALSE(transform("{name: normalize_intensity}")->draws());
 }
 
 TEST(RandomnessTest, NamesEachPartOfATrainingSet) {

@@ -7,7 +7,10 @@
 
 #include "fovea/data/datasets/folder.h"
 #include "fovea/data/loader.h"
+#include "fovea/data/transforms/image/color_jitter.h"
+#include "fovea/data/transforms/image/normalize.h"
 #include "fovea/data/transforms/image/pipeline.h"
+#include "fovea/data/transforms/image/random_resized_crop.h"
 #include "tests/data/jpeg_writer.h"
 #include "tests/data/support.h"
 

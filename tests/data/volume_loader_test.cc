@@ -9,6 +9,12 @@
 
 #include "fovea/data/loader.h"
 #include "fovea/data/transforms/image/pipeline.h"
+#include "fovea/data/transforms/volume/crop_foreground.h"
+#include "fovea/data/transforms/volume/rand_affine.h"
+#include "fovea/data/transforms/volume/rand_crop_by_pos_neg_label.h"
+#include "fovea/data/transforms/volume/rand_flip.h"
+#include "fovea/data/transforms/volume/rand_gaussian_noise.h"
+#include "fovea/data/transforms/volume/rand_spatial_crop.h"
 #include "fovea/data/transforms/volume/volume_pipeline.h"
 #include "tests/data/support.h"
 

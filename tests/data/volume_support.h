@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "fovea/data/transforms/volume/volume_pipeline.h"
-#include "fovea/data/transforms/volume/volume_transforms.h"
+#include "fovea/data/transforms/volume/volume_transform.h"
+#include "fovea/data/transforms/volume/volume_view.h"
 #include "tests/data/support.h"
 
 namespace fovea::data::testing {
@@ -91,7 +92,7 @@ struct VolumeBench {
   template <class Config>
   VolumeBench& apply(const Config& config, uint64_t key = 1) {
     RandomStream random(philox_key(key, "test"), 0);
-    data::apply(config, item, random, scratch);
+    VolumeTransformConfig(config)->apply(item, random, scratch);
     return *this;
   }
   std::vector<float> values() const {

@@ -10,7 +10,9 @@
 
 #include "fovea/data/datasets/folder.h"
 #include "fovea/data/order/subset.h"
+#include "fovea/data/transforms/image/normalize.h"
 #include "fovea/data/transforms/image/pipeline.h"
+#include "fovea/data/transforms/image/random_resized_crop.h"
 #include "tests/data/jpeg_writer.h"
 #include "tests/data/support.h"
 

@@ -5,6 +5,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/transforms/image/first_crop.h"
+#include "fovea/data/transforms/image/resample.h"
 
 // The first four bytes say which box; the rest is the file.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {

@@ -9,6 +9,8 @@
 #include "fovea/core/files.h"
 #include "fovea/data/datasets/folder.h"
 #include "fovea/data/image/png.h"
+#include "fovea/data/transforms/image/horizontal_flip.h"
+#include "fovea/data/transforms/image/normalize.h"
 #include "fovea/train/report/report.h"
 #include "fovea/train/trainer.h"
 #include "tests/data/support.h"

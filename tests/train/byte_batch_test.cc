@@ -3,7 +3,10 @@
 
 #include <algorithm>
 
+#include "fovea/data/transforms/image/normalize.h"
 #include "fovea/data/transforms/image/pipeline.h"
+#include "fovea/data/transforms/image/random_erasing.h"
+#include "fovea/data/transforms/mixup_config.h"
 #include "fovea/train/session.h"
 #include "tests/support/close.h"
 #include "tests/train/tiny_run.h"

@@ -14,6 +14,8 @@
 #include "fovea/core/error.h"
 #include "fovea/data/datasets/idx.h"
 #include "fovea/data/order/subset.h"
+#include "fovea/data/transforms/image/horizontal_flip.h"
+#include "fovea/data/transforms/image/random_crop.h"
 #include "fovea/kernels/attention/attention_choice.h"
 #include "fovea/train/recipe/inference.h"
 #include "fovea/train/run/feature_cache.h"

@@ -9,6 +9,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/datasets/idx.h"
+#include "fovea/data/transforms/image/random_crop.h"
 #include "fovea/models/registry.h"
 #include "fovea/train/evaluate/knn_evaluation.h"
 #include "fovea/train/recipe/inference.h"

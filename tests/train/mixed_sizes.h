@@ -3,6 +3,9 @@
 
 #include <string>
 
+#include "fovea/data/transforms/image/normalize.h"
+#include "fovea/data/transforms/image/resize_to_patches.h"
+#include "fovea/data/transforms/image/solarize.h"
 #include "tests/data/mixed_sizes.h"
 #include "tests/train/tiny_run.h"
 

@@ -9,6 +9,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/datasets/folder.h"
+#include "fovea/data/transforms/image/resize.h"
 #include "fovea/train/evaluate/evaluator.h"
 #include "fovea/train/session.h"
 #include "fovea/train/step/step.h"

@@ -9,6 +9,7 @@
 
 #include "fovea/data/datasets/idx.h"
 #include "fovea/data/datasets/scans.h"
+#include "fovea/data/transforms/image/resize_to_patches.h"
 #include "fovea/train/recipe/config.h"
 #include "tests/train/tiny_run.h"
 #include "tests/train/tiny_segmentation.h"

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/data/datasets/cifar.h"
+#include "fovea/data/transforms/image/normalize.h"
 #include "fovea/nn/tensor_file.h"
 #include "fovea/train/evaluate/features.h"
 #include "fovea/train/run/phases.h"

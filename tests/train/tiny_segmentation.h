@@ -7,6 +7,8 @@
 
 #include "fovea/core/philox.h"
 #include "fovea/data/datasets/scans.h"
+#include "fovea/data/transforms/volume/rand_spatial_crop.h"
+#include "fovea/data/transforms/volume/scale_intensity_range.h"
 #include "fovea/data/volume/nifti.h"
 #include "fovea/train/recipe/config.h"
 #include "tests/data/support.h"

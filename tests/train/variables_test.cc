@@ -13,6 +13,7 @@
 #include "fovea/core/error.h"
 #include "fovea/data/datasets/mix.h"
 #include "fovea/data/datasets/scans.h"
+#include "fovea/data/transforms/volume/scale_intensity_range.h"
 #include "fovea/models/diffusion_vit.h"
 #include "fovea/train/diffusion/sampler.h"
 #include "fovea/train/evaluate/evaluator.h"

@@ -13,7 +13,7 @@
 #include "fovea/data/batch/patch_rows.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/loader_options.h"
-#include "fovea/data/transforms/image/geometry.h"
+#include "fovea/data/transforms/image/transform_scratch.h"
 #include "fovea/data/transforms/volume/volume_view.h"
 
 namespace fovea::data {

@@ -6,6 +6,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/transforms/image/pipeline.h"
+#include "fovea/data/transforms/image/resize_to_patches.h"
 
 namespace fovea::data {
 namespace {

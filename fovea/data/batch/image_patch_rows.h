@@ -10,7 +10,7 @@
 #include "fovea/data/batch.h"
 #include "fovea/data/image/image_view.h"
 #include "fovea/data/loader_options.h"
-#include "fovea/data/transforms/image/geometry.h"
+#include "fovea/data/transforms/image/transform_scratch.h"
 
 namespace fovea::data {
 

@@ -13,7 +13,7 @@
 #include "fovea/data/large_image/slide.h"
 #include "fovea/data/large_image/tissue.h"
 #include "fovea/data/order/augmentation_stream.h"
-#include "fovea/data/transforms/image/resize.h"
+#include "fovea/data/transforms/image/resize_image.h"
 #include "fovea/files/file_endings.h"
 
 namespace fovea::data {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "fovea/core/error.h"
-#include "fovea/data/transforms/image/resize.h"
+#include "fovea/data/transforms/image/resize_image.h"
 
 namespace fovea::data {
 namespace {

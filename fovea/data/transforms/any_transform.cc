@@ -3,58 +3,38 @@
 #include <fmt/ranges.h>
 
 #include <string>
-#include <type_traits>
 
 #include "fovea/core/error.h"
+#include "fovea/data/transforms/image/image_transform.h"
+#include "fovea/data/transforms/volume/volume_transform.h"
 
 namespace fovea::data {
 namespace {
 
-// A transform of images, and the one of volumes that does the same.
-struct Counterpart {
-  std::string_view image;
-  std::string_view volume;
-};
-
-constexpr Counterpart kCounterparts[] = {
-    {ResizeConfig::kName, SpatialResizeConfig::kName},
-    {CenterCropConfig::kName, CenterSpatialCropConfig::kName},
-    {RandomCropConfig::kName, RandSpatialCropConfig::kName},
-    {PadConfig::kName, SpatialPadConfig::kName},
-    {HorizontalFlipConfig::kName, RandFlipConfig::kName},
-    {VerticalFlipConfig::kName, RandFlipConfig::kName},
-    {NormalizeConfig::kName, NormalizeIntensityConfig::kName},
-    {GaussianBlurConfig::kName, RandGaussianSmoothConfig::kName},
-    {ColorJitterConfig::kName, RandScaleIntensityConfig::kName},
-};
-
-std::string with_counterpart(std::string_view name) {
-  for (const auto& [image, volume] : kCounterparts) {
-    if (name == image) return fmt::format("{} (of volumes: {})", name, volume);
-    if (name == volume) return fmt::format("{} (of images: {})", name, image);
+// The name, and that of the transform of the other kind that does the same.
+std::string with_counterpart(const Transform& transform) {
+  if (!transform.counterpart().empty()) {
+    return fmt::format("{} (of volumes: {})", transform.name(), transform.counterpart());
   }
-  return std::string(name);
+  for (const auto& entry : ImageTransform::alternatives()) {
+    const auto image = entry.make();
+    if (static_cast<const ImageTransform&>(*image).counterpart() != transform.name()) continue;
+    return fmt::format("{} (of images: {})", transform.name(), entry.name);
+  }
+  return std::string(transform.name());
 }
 
-template <class T, class List>
-inline constexpr bool kIsIn = false;
-template <class T, class... Alternatives>
-inline constexpr bool kIsIn<T, OneOf<Alternatives...>> = (std::is_same_v<T, Alternatives> || ...);
-
-template <class Config>
-std::vector<Config> only(const std::vector<AnyTransformConfig>& transforms, const char* found,
-                         const char* other) {
-  std::vector<Config> kept;
+template <class Kind>
+std::vector<AnyOf<Kind>> only(const std::vector<AnyTransformConfig>& transforms, const char* found,
+                              const char* other) {
+  std::vector<AnyOf<Kind>> kept;
   std::vector<std::string> misplaced;
   for (const AnyTransformConfig& transform : transforms) {
-    transform.visit_value([&](const auto& chosen) {
-      using Chosen = std::decay_t<decltype(chosen)>;
-      if constexpr (kIsIn<Chosen, Config>) {
-        kept.push_back({chosen});
-      } else {
-        misplaced.push_back(with_counterpart(Chosen::kName));
-      }
-    });
+    if (auto of_kind = transform.as<Kind>()) {
+      kept.push_back(*std::move(of_kind));
+    } else {
+      misplaced.push_back(with_counterpart(*transform));
+    }
   }
   if (!misplaced.empty()) {
     fail<ConfigError>(
@@ -67,26 +47,27 @@ std::vector<Config> only(const std::vector<AnyTransformConfig>& transforms, cons
 
 }  // namespace
 
+const ConfigAlternatives& Transform::alternatives() {
+  static const ConfigAlternatives all = [] {
+    ConfigAlternatives both = ImageTransform::alternatives();
+    const auto& of_volumes = VolumeTransform::alternatives();
+    both.insert(both.end(), of_volumes.begin(), of_volumes.end());
+    return both;
+  }();
+  return all;
+}
+
 bool is_of_volumes(const AnyTransformConfig& transform) {
-  return transform.visit_value([](const auto& chosen) {
-    return kIsIn<std::decay_t<decltype(chosen)>, VolumeTransformConfig>;
-  });
+  return transform.as<VolumeTransform>().has_value();
 }
 
 std::vector<TransformConfig> image_transforms(const std::vector<AnyTransformConfig>& transforms) {
-  return only<TransformConfig>(transforms, "images", "volumes");
+  return only<ImageTransform>(transforms, "images", "volumes");
 }
 
 std::vector<VolumeTransformConfig> volume_transforms(
     const std::vector<AnyTransformConfig>& transforms) {
-  return only<VolumeTransformConfig>(transforms, "volumes", "images");
+  return only<VolumeTransform>(transforms, "volumes", "images");
 }
 
 }  // namespace fovea::data
-
-namespace fovea {
-
-template struct detail::OneOfValue<decltype(data::AnyTransformConfig::value)>;
-template struct detail::BoundOneOf<data::AnyTransformConfig>;
-
-}  // namespace fovea

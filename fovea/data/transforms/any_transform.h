@@ -2,20 +2,30 @@
 // volumes.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
-#include "fovea/config/binding.h"
-#include "fovea/data/transforms/configs.h"
-#include "fovea/data/transforms/volume/volume_configs.h"
+#include "fovea/config/any_of.h"
 
 namespace fovea::data {
 
-namespace detail {
-template <class... Images, class... Volumes>
-OneOf<Images..., Volumes...> either(const OneOf<Images...>&, const OneOf<Volumes...>&);
-}  // namespace detail
+// A transform, seen without its config.
+class Transform : public ConfigAlternative {
+ public:
+  static const ConfigAlternatives& alternatives();  // those of images, then those of volumes
 
-using AnyTransformConfig = decltype(detail::either(TransformConfig(), VolumeTransformConfig()));
+  // Whether two epochs may differ by it: false also for a random transform of probability 0.
+  virtual bool draws() const = 0;
+  // The transform of volumes that does the same; "": there is none, or this is of volumes.
+  virtual std::string_view counterpart() const { return {}; }
+};
+
+class ImageTransform;
+class VolumeTransform;
+
+using AnyTransformConfig = AnyOf<Transform>;
+using TransformConfig = AnyOf<ImageTransform>;
+using VolumeTransformConfig = AnyOf<VolumeTransform>;
 
 bool is_of_volumes(const AnyTransformConfig& transform);
 
@@ -26,11 +36,3 @@ std::vector<VolumeTransformConfig> volume_transforms(
     const std::vector<AnyTransformConfig>& transforms);
 
 }  // namespace fovea::data
-
-namespace fovea {
-
-// See Note [Configs compiled once] in config/binding.h.
-extern template struct detail::OneOfValue<decltype(data::AnyTransformConfig::value)>;
-extern template struct detail::BoundOneOf<data::AnyTransformConfig>;
-
-}  // namespace fovea

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "fovea/data/batch.h"
-#include "fovea/data/transforms/image/augment_configs.h"
-#include "fovea/data/transforms/image/geometry.h"
+#include "fovea/data/transforms/image/transform_scratch.h"
+#include "fovea/data/transforms/mixup_config.h"
 
 namespace fovea::data {
 

@@ -19,7 +19,7 @@
 #include "fovea/data/image/jpeg_encode.h"
 #include "fovea/data/image/png.h"
 #include "fovea/data/order/permutation.h"
-#include "fovea/data/transforms/image/resize.h"
+#include "fovea/data/transforms/image/resize_image.h"
 #include "fovea/data_tools/pack/pack_writers.h"
 #include "fovea/files/atomic_file.h"
 #include "fovea/files/checksum.h"

@@ -5,6 +5,7 @@
 #include <ATen/ops/upsample_trilinear3d.h>
 
 #include "fovea/core/error.h"
+#include "fovea/data/transforms/image/normalize.h"
 #include "fovea/train/recipe/inference.h"
 
 namespace fovea::train {

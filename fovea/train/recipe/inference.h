@@ -12,6 +12,7 @@
 #include "fovea/data/dataset.h"
 #include "fovea/data/opened_section.h"
 #include "fovea/data/tiles/tiled.h"
+#include "fovea/data/transforms/any_transform.h"
 #include "fovea/kernels/linear/weight_copies.h"
 #include "fovea/models/model.h"
 #include "fovea/train/recipe/config.h"

@@ -9,6 +9,7 @@
 #include "fovea/core/log.h"
 #include "fovea/core/number_text.h"
 #include "fovea/data/order/subset.h"
+#include "fovea/data/transforms/image/center_crop.h"
 
 namespace fovea::train {
 namespace {

@@ -15,7 +15,9 @@
 #include "fovea/data/datasets/wds.h"
 #include "fovea/data/loader.h"
 #include "fovea/data/order/subset.h"
+#include "fovea/data/transforms/image/normalize.h"
 #include "fovea/data/transforms/image/pipeline.h"
+#include "fovea/data/transforms/image/random_resized_crop.h"
 #include "tests/data/bad_input_support.h"
 
 namespace fovea::data {

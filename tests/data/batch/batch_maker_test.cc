@@ -8,7 +8,10 @@
 #include "fovea/data/datasets/folder.h"
 #include "fovea/data/loader.h"
 #include "fovea/data/order/augmentation_stream.h"
+#include "fovea/data/transforms/image/horizontal_flip.h"
+#include "fovea/data/transforms/image/normalize.h"
 #include "fovea/data/transforms/image/pipeline.h"
+#include "fovea/data/transforms/image/random_resized_crop.h"
 #include "tests/data/jpeg_writer.h"
 #include "tests/data/support.h"
 

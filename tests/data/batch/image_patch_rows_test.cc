@@ -11,7 +11,13 @@
 
 #include "fovea/data/loader.h"
 #include "fovea/data/order/augmentation_stream.h"
+#include "fovea/data/transforms/image/center_crop.h"
+#include "fovea/data/transforms/image/horizontal_flip.h"
+#include "fovea/data/transforms/image/normalize.h"
 #include "fovea/data/transforms/image/pipeline.h"
+#include "fovea/data/transforms/image/resize.h"
+#include "fovea/data/transforms/image/resize_to_patches.h"
+#include "fovea/data/transforms/mixup_config.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {

@@ -10,7 +10,10 @@
 #include <vector>
 
 #include "fovea/data/loader.h"
+#include "fovea/data/transforms/image/normalize.h"
 #include "fovea/data/transforms/image/pipeline.h"
+#include "fovea/data/transforms/image/random_crop.h"
+#include "fovea/data/transforms/mixup_config.h"
 #include "fovea/data/transforms/volume/volume_pipeline.h"
 #include "tests/data/adaptive/way_back.h"
 #include "tests/data/support.h"

@@ -13,6 +13,8 @@
 #include "fovea/data/large_image/tiff.h"
 #include "fovea/data/opened_section.h"
 #include "fovea/data/tiles/tiled.h"
+#include "fovea/data/transforms/image/center_crop.h"
+#include "fovea/data/transforms/image/normalize.h"
 #include "tests/data/failing_disk.h"
 #include "tests/data/support.h"
 

@@ -10,6 +10,7 @@
 #include "fovea/data/large_image/tissue.h"
 #include "fovea/data/loader.h"
 #include "fovea/data/opened_section.h"
+#include "fovea/data/transforms/image/normalize.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {

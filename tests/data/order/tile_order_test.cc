@@ -12,6 +12,7 @@
 #include "fovea/data/loader.h"
 #include "fovea/data/order/sample_order.h"
 #include "fovea/data/tiles/tiled.h"
+#include "fovea/data/transforms/any_transform.h"
 #include "fovea/data/transforms/volume/volume_pipeline.h"
 #include "tests/data/support.h"
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fovea/data/loader.h"
+#include "fovea/data/tiles/tile_blend.h"
 #include "fovea/data/transforms/image/pipeline.h"
 #include "tests/data/blended_tiles.h"
 #include "tests/data/support.h"

@@ -3,6 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "fovea/data/transforms/image/grayscale.h"
+#include "fovea/data/transforms/image/horizontal_flip.h"
+#include "fovea/data/transforms/image/normalize.h"
+#include "fovea/data/transforms/image/resize.h"
+#include "fovea/data/transforms/volume/rand_flip.h"
+#include "fovea/data/transforms/volume/spacing.h"
+#include "fovea/data/transforms/volume/spatial_pad.h"
+#include "fovea/data/transforms/volume/spatial_resize.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {
@@ -35,18 +47,23 @@ TEST(AnyTransformTest, NamesWhatIsForTheOtherKindAndWhatDoesTheSame) {
 
 TEST(AnyTransformTest, EveryNameIsThereOnce) {
   std::set<std::string_view> names;
-  size_t count = 0;
-  const auto add = [&]<class... T>(const OneOf<T...>&) {
-    (names.insert(T::kName), ...);
-    count = sizeof...(T);
-  };
-  add(AnyTransformConfig());
-  EXPECT_EQ(names.size(), count);
+  for (const auto& entry : Transform::alternatives()) names.insert(entry.name);
+  EXPECT_EQ(names.size(), Transform::alternatives().size());
+}
+
+TEST(AnyTransformTest, CounterpartsAreTransformsOfVolumes) {
+  std::set<std::string_view> of_volumes;
+  for (const auto& entry : VolumeTransform::alternatives()) of_volumes.insert(entry.name);
+  for (const auto& entry : ImageTransform::alternatives()) {
+    const auto transform = entry.make();
+    const auto other = static_cast<const ImageTransform&>(*transform).counterpart();
+    EXPECT_TRUE(other.empty() || of_volumes.contains(other)) << entry.name;
+  }
 }
 
 TEST(AnyTransformTest, TellsVolumesFromImages) {
-  EXPECT_TRUE(is_of_volumes({SpacingConfig{}}));
-  EXPECT_FALSE(is_of_volumes({NormalizeConfig{}}));
+  EXPECT_TRUE(is_of_volumes(SpacingConfig{}));
+  EXPECT_FALSE(is_of_volumes(NormalizeConfig{}));
 }
 
 }  // namespace

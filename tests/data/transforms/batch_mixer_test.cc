@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fovea/data/transforms/distributions.h"
+#include "fovea/data/transforms/mixup_config.h"
 #include "tests/data/augment_support.h"
 #include "tests/data/support.h"
 

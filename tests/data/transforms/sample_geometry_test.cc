@@ -6,7 +6,18 @@
 #include <cmath>
 #include <vector>
 
+#include "fovea/data/transforms/image/augment_ops.h"
+#include "fovea/data/transforms/image/auto_augment.h"
+#include "fovea/data/transforms/image/center_crop.h"
+#include "fovea/data/transforms/image/center_crop_or_pad.h"
+#include "fovea/data/transforms/image/horizontal_flip.h"
+#include "fovea/data/transforms/image/pad.h"
 #include "fovea/data/transforms/image/pipeline.h"
+#include "fovea/data/transforms/image/random_crop.h"
+#include "fovea/data/transforms/image/random_crop_or_pad.h"
+#include "fovea/data/transforms/image/random_resized_crop.h"
+#include "fovea/data/transforms/image/resize.h"
+#include "fovea/data/transforms/image/vertical_flip.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {

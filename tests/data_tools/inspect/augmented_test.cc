@@ -4,7 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "fovea/data/order/augmentation_stream.h"
+#include "fovea/data/transforms/image/horizontal_flip.h"
+#include "fovea/data/transforms/image/normalize.h"
 #include "fovea/data/transforms/image/pipeline.h"
+#include "fovea/data/transforms/image/random_crop.h"
+#include "fovea/data/transforms/volume/normalize_intensity.h"
+#include "fovea/data/transforms/volume/rand_flip.h"
 #include "fovea/data/transforms/volume/volume_pipeline.h"
 #include "tests/data_tools/inspect_support.h"
 

@@ -6,7 +6,10 @@
 #include <filesystem>
 
 #include "fovea/data/image/decode.h"
+#include "fovea/data/transforms/image/normalize.h"
 #include "fovea/data/transforms/image/pipeline.h"
+#include "fovea/data/transforms/image/random_crop.h"
+#include "fovea/data/transforms/volume/rand_flip.h"
 #include "fovea/data/transforms/volume/volume_pipeline.h"
 #include "fovea/data_tools/inspect/inspection_text.h"
 #include "tests/data_tools/inspect_support.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "fovea/data/image/image_view.h"
-#include "fovea/data/transforms/image/resize.h"
+#include "fovea/data/transforms/image/resize_image.h"
 
 namespace fovea::data {
 

@@ -5,7 +5,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/transforms/image/color_ops.h"
-#include "fovea/data/transforms/image/geometry.h"
+#include "fovea/data/transforms/image/transform_scratch.h"
 
 namespace fovea::data {
 namespace {

@@ -7,6 +7,7 @@
 #include "fovea/core/simd.h"
 #include "fovea/data/transforms/distributions.h"
 #include "fovea/data/transforms/image/color_ops.h"
+#include "fovea/data/transforms/image/window.h"
 
 namespace fovea::data {
 namespace {
@@ -106,6 +107,15 @@ ImageView apply_aug_mix(const AugmentPolicy& policy, const AugmentHparams& hpara
   return ImageView(out);
 }
 
+// The policy of a text, parsed at its first use in this thread.
+const AugmentPolicy& policy_of(const std::string& text, AugmentScratch& scratch) {
+  const auto found = scratch.policies.find(text);
+  if (found != scratch.policies.end()) return found->second;
+  return scratch.policies.emplace(text, parse_augment_policy(text)).first->second;
+}
+
+constexpr double kAugMixTranslatePct = 0.3;  // timm's factory moves less in AugMix
+
 }  // namespace
 
 ImageView apply_augment_op(const AugmentOp& op, const AugmentPolicy& policy,
@@ -167,60 +177,24 @@ ImageView apply_augment_policy(const AugmentPolicy& policy, const AugmentHparams
   return view;
 }
 
-TorchvisionMagnitude torchvision_magnitude(int64_t index, int64_t magnitude, int64_t num_bins,
-                                           ImageSize size) {
-  const double share = static_cast<double>(magnitude) / static_cast<double>(num_bins - 1);
-  const double width = static_cast<double>(size.width), height = static_cast<double>(size.height);
-  using A = AugmentAction;
-  switch (index) {
-    case 0:
-      return {A::kIdentity, 0, false};
-    case 1:
-      return {A::kShearX, 0.3 * share, true};
-    case 2:
-      return {A::kShearY, 0.3 * share, true};
-    case 3:
-      return {A::kTranslateX, 150.0 / 331.0 * width * share, true};
-    case 4:
-      return {A::kTranslateY, 150.0 / 331.0 * height * share, true};
-    case 5:
-      return {A::kRotate, 30.0 * share, true};
-    case 6:
-      return {A::kBrightness, 0.9 * share, true};
-    case 7:
-      return {A::kColor, 0.9 * share, true};
-    case 8:
-      return {A::kContrast, 0.9 * share, true};
-    case 9:
-      return {A::kSharpness, 0.9 * share, true};
-    case 10:
-      return {A::kPosterize,
-              8 - std::nearbyint(static_cast<double>(magnitude) /
-                                 (static_cast<double>(num_bins - 1) / 4)),
-              false};
-    case 11:
-      return {A::kSolarize, 255.0 * (1 - share), false};
-    case 12:
-      return {A::kAutoContrast, 0, false};
-    default:
-      return {A::kEqualize, 0, false};
+void AutoAugmentConfig::validate(ConfigIssues& issues) const {
+  check_fill(fill, issues);
+  try {
+    parse_augment_policy(policy);
+  } catch (const ConfigError& error) {
+    issues.add("policy", error.what());
   }
 }
 
-double torchvision_arg(const TorchvisionMagnitude& magnitude, bool is_negated) {
-  const double value = is_negated && magnitude.is_signed ? -magnitude.value : magnitude.value;
-  switch (magnitude.action) {
-    case AugmentAction::kTranslateX:
-    case AugmentAction::kTranslateY:
-      return -std::trunc(value);  // whole pixels, and to where instead of from where
-    case AugmentAction::kBrightness:
-    case AugmentAction::kColor:
-    case AugmentAction::kContrast:
-    case AugmentAction::kSharpness:
-      return 1.0 + value;
-    default:
-      return value;
+ImageView AutoAugmentConfig::apply(const ImageView& in, RandomStream& random,
+                                   TransformScratch& scratch) const {
+  const AugmentPolicy& parsed = policy_of(policy, scratch.augment);
+  AugmentHparams hparams{.fill = fill_color(fill)};
+  if (interpolation != "random") {
+    hparams.interpolation = interpolation_from_name(interpolation);
   }
+  if (parsed.kind == PolicyKind::kAugMix) hparams.translate_pct = kAugMixTranslatePct;
+  return apply_augment_policy(parsed, hparams, in, random, scratch);
 }
 
 }  // namespace fovea::data

@@ -5,8 +5,7 @@
 #include <cstring>
 
 #include "fovea/data/image/exif.h"
-#include "fovea/data/transforms/image/geometry.h"
-#include "fovea/data/transforms/image/resize.h"
+#include "fovea/data/transforms/image/image_transform.h"
 
 namespace fovea::data {
 namespace {
@@ -23,23 +22,6 @@ class JpegSource : public RowSource {
   JpegReader& reader_;
   StageTimer* timer_;
 };
-
-std::optional<FirstCrop> plan_resize(const std::vector<TransformConfig>& transforms,
-                                     const ResizeConfig& resize, ImageSize image, size_t& used) {
-  FirstCrop crop;
-  crop.box.size = image;
-  crop.resized = output_size(resize, image).value();
-  crop.window.size = crop.resized;
-  crop.interpolation = interpolation_from_name(resize.interpolation);
-  used = 1;
-  const auto* center = transforms.size() > 1 ? transforms[1].get_if<CenterCropConfig>() : nullptr;
-  if (center == nullptr) return crop;
-  const auto box = center_box(*center, crop.resized);
-  if (!box) return crop;  // it pads first
-  crop.window = *box;
-  used = 2;
-  return crop;
-}
 
 // One axis of a box: its pixels are `first` and those after it of a decoded image.
 struct Stretch {
@@ -112,25 +94,9 @@ std::optional<FirstCrop> plan_first_crop(const std::vector<TransformConfig>& tra
                                          ImageSize image, RandomStream& random, size_t& used) {
   used = 0;
   if (transforms.empty()) return std::nullopt;
-  std::optional<FirstCrop> crop;
-  if (const auto* resized = transforms[0].get_if<RandomResizedCropConfig>()) {
-    if (resized->interpolation == "nearest") return std::nullopt;
-    crop.emplace();
-    crop->box = draw_resized_crop(*resized, image, random);
-    crop->resized = output_size(*resized, image).value();
-    crop->interpolation = interpolation_from_name(resized->interpolation);
-    crop->may_scale = resized->scaled_decode;
-    crop->window.size = crop->resized;
-    used = 1;
-  } else if (const auto* resize = transforms[0].get_if<ResizeConfig>()) {
-    if (resize->interpolation == "nearest") return std::nullopt;
-    crop = plan_resize(transforms, *resize, image, used);
-  }
-  if (!crop || used == transforms.size()) return crop;
-  if (const auto* flip = transforms[used].get_if<HorizontalFlipConfig>()) {
-    crop->is_mirrored = random.bernoulli(flip->p);
-    ++used;
-  }
+  auto crop = transforms[0]->first_crop(image, random);
+  if (!crop) return crop;
+  for (used = 1; used < transforms.size() && transforms[used]->join(*crop, random);) ++used;
   return crop;
 }
 

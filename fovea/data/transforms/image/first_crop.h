@@ -10,7 +10,7 @@
 #include "fovea/core/philox.h"
 #include "fovea/data/image/jpeg.h"
 #include "fovea/data/stage_timer.h"
-#include "fovea/data/transforms/configs.h"
+#include "fovea/data/transforms/any_transform.h"
 #include "fovea/data/transforms/image/resample.h"
 
 namespace fovea::data {
@@ -34,12 +34,14 @@ struct FirstCrop {
   Interpolation interpolation = Interpolation::kBilinear;
   bool is_mirrored = false;
   bool may_scale = false;  // whether the decoder may shrink by 2, 4 or 8, for speed
+  // What may be done in the same pass by a transform behind: a window of the result, then a flip.
+  enum class Takes { kWindow, kFlip, kNothing };
+  Takes takes = Takes::kFlip;
 };
 
-// The crop that the transforms at the front of the list make of an image of this size:
-// random_resized_crop, or resize, or resize and center_crop, and then horizontal_flip. `used`: how
-// many transforms that is. Draws from `random` what they draw. nullopt, and nothing drawn: the list
-// begins otherwise.
+// The crop that the transforms at the front of the list make of an image of this size: one that can
+// begin (random_resized_crop, resize), and those that join. `used`: how many transforms that is.
+// Draws from `random` what they draw. nullopt, and nothing drawn: the list begins otherwise.
 std::optional<FirstCrop> plan_first_crop(const std::vector<TransformConfig>& transforms,
                                          ImageSize image, RandomStream& random, size_t& used);
 

@@ -1,55 +1,42 @@
-// timm's crops that keep the aspect ratio, for training (rkrc, rkrr) and evaluation, and the
-// windows with borders below them (timm 1.0.31, transforms.py, transforms_factory.py).
+// Sizes that keep the aspect ratio, with timm's draws (timm 1.0.31, transforms.py,
+// transforms_factory.py).
 #pragma once
 
-#include <optional>
-#include <string_view>
+#include <array>
+#include <string>
 
 #include "fovea/core/philox.h"
-#include "fovea/data/transforms/image/augment_configs.h"
-#include "fovea/data/transforms/image/geometry.h"
+#include "fovea/data/image/image_view.h"
+#include "fovea/data/transforms/image/resize.h"
 
 namespace fovea::data {
 
-// What pixels outside of an image hold.
-enum class PadMode { kConstant, kEdge, kReflect };
-// "constant", "edge" or "reflect"; throws ConfigError otherwise.
-PadMode pad_mode_from_name(std::string_view name);
-
-// One value for all channels, or one for each of three.
-FillColor fill_color(const std::vector<int64_t>& fill);
-
-// The rectangle [top, top + size.height) x [left, left + size.width), which may reach outside.
-// Reflection leaves the edge pixel single and goes back and forth where it must.
-ImageView crop_or_pad(const ImageView& in, int64_t top, int64_t left, ImageSize size, PadMode mode,
-                      const FillColor& fill, TransformScratch& scratch);
+// What ResizeKeepRatio knows of a config, with its scales and stretches.
+struct KeepRatio {
+  ImageSize size;
+  double longest = 0;
+  double scale_prob = 0, aspect_prob = 0;
+  std::array<double, 2> scale = {1, 1}, aspect = {1, 1};
+  bool is_area = false;
+};
 
 // The size that timm's ResizeKeepRatio.get_params gives, with its draws.
-ImageSize draw_keep_ratio_size(const ResizeKeepRatioConfig& config, ImageSize image,
-                               RandomStream& random);
+ImageSize draw_size(const KeepRatio& keep, ImageSize image, RandomStream& random);
+// A name of a resampling, or "random": bilinear or bicubic.
+Interpolation draw_interpolation(const std::string& name, RandomStream& random);
 
-std::optional<ImageSize> output_size(const ResizeKeepRatioConfig& config,
-                                     std::optional<ImageSize> in);
-std::optional<ImageSize> output_size(const CenterCropOrPadConfig& config,
-                                     std::optional<ImageSize> in);
-std::optional<ImageSize> output_size(const RandomCropOrPadConfig& config,
-                                     std::optional<ImageSize> in);
-std::optional<ImageSize> output_size(const RkrcConfig& config, std::optional<ImageSize> in);
-std::optional<ImageSize> output_size(const RkrrConfig& config, std::optional<ImageSize> in);
-std::optional<ImageSize> output_size(const EvalCropConfig& config, std::optional<ImageSize> in);
-
-// The results look at `in`'s pixels or at a buffer of `scratch`.
-ImageView apply(const ResizeKeepRatioConfig& config, const ImageView& in, RandomStream& random,
-                TransformScratch& scratch);
-ImageView apply(const CenterCropOrPadConfig& config, const ImageView& in, RandomStream& random,
-                TransformScratch& scratch);
-ImageView apply(const RandomCropOrPadConfig& config, const ImageView& in, RandomStream& random,
-                TransformScratch& scratch);
-ImageView apply(const RkrcConfig& config, const ImageView& in, RandomStream& random,
-                TransformScratch& scratch);
-ImageView apply(const RkrrConfig& config, const ImageView& in, RandomStream& random,
-                TransformScratch& scratch);
-ImageView apply(const EvalCropConfig& config, const ImageView& in, RandomStream& random,
-                TransformScratch& scratch);
+// The resize of rkrc and rkrr: a scale of the area and a stretch, each with probability 0.5.
+template <class Config>
+ImageView resize_randomly(const Config& config, const ImageView& in, RandomStream& random,
+                          TransformScratch& scratch) {
+  const KeepRatio keep = {.size = exact_size(config.size),
+                          .scale_prob = 0.5,
+                          .aspect_prob = 0.5,
+                          .scale = {config.scale[0], config.scale[1]},
+                          .aspect = {config.ratio[0], config.ratio[1]},
+                          .is_area = true};
+  const ImageSize size = draw_size(keep, in.size(), random);
+  return resize_exactly(in, size, draw_interpolation(config.interpolation, random), scratch);
+}
 
 }  // namespace fovea::data

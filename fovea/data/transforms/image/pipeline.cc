@@ -1,17 +1,10 @@
 #include "fovea/data/transforms/image/pipeline.h"
 
-#include <type_traits>
-
 #include "fovea/core/error.h"
 #include "fovea/data/image/decode.h"
 #include "fovea/data/image/exif.h"
 #include "fovea/data/image/gray_and_colour.h"
-#include "fovea/data/transforms/image/augment.h"
-#include "fovea/data/transforms/image/color_ops.h"
 #include "fovea/data/transforms/image/first_crop.h"
-#include "fovea/data/transforms/image/keep_ratio.h"
-#include "fovea/data/transforms/image/random_erasing.h"
-#include "fovea/data/transforms/image/resize_to_patches.h"
 
 namespace fovea::data {
 namespace {
@@ -35,31 +28,6 @@ ImageView to_channels(const ImageView& in, int64_t channels, TransformScratch& s
     }
   }
   return ImageView(out);
-}
-
-template <class F>
-void visit_image_transform(const TransformConfig& transform, F&& f) {
-  transform.visit_value([&](const auto& config) {
-    using Config = std::decay_t<decltype(config)>;
-    if constexpr (!std::is_same_v<Config, NormalizeConfig> &&
-                  !std::is_same_v<Config, RandomErasingConfig>) {
-      f(config);
-    }
-  });
-}
-
-bool keeps_size(const TransformConfig& transform) {
-  return transform.visit_value([](const auto& config) {
-    using Config = std::decay_t<decltype(config)>;
-    return KeepsSize<Config> || std::is_same_v<Config, HorizontalFlipConfig> ||
-           std::is_same_v<Config, VerticalFlipConfig>;
-  });
-}
-
-// Geometry counts as resizing; what keeps the size changes values, or warps.
-template <class Config>
-Stage stage_of(const Config&) {
-  return KeepsSize<Config> ? Stage::kAugment : Stage::kResize;
 }
 
 // Takes `random_erasing` off the end of the list.
@@ -127,20 +95,15 @@ TransformPipeline::TransformPipeline(std::vector<TransformConfig> transforms, in
       writer_(take_normalize(transforms_, erasing_.has_value()), in_chans_) {}
 
 std::optional<ImageSize> TransformPipeline::output_size(std::optional<ImageSize> in) const {
-  for (const auto& transform : transforms_) {
-    visit_image_transform(transform,
-                          [&](const auto& config) { in = data::output_size(config, in); });
-  }
+  for (const auto& transform : transforms_) in = transform->output_size(in);
   return in;
 }
 
 ImageView TransformPipeline::apply_from(size_t first, ImageView view, RandomStream& random,
                                         TransformScratch& scratch) const {
   for (size_t i = first; i < transforms_.size(); ++i) {
-    visit_image_transform(transforms_[i], [&](const auto& config) {
-      const StageScope scope(scratch.timer(), stage_of(config));
-      view = data::apply(config, view, random, scratch);
-    });
+    const StageScope scope(scratch.timer(), transforms_[i]->stage());
+    view = transforms_[i]->apply(view, random, scratch);
   }
   return view;
 }
@@ -252,7 +215,7 @@ ImageSize TransformPipeline::apply_any_size(const ImageView& image, RandomStream
 const ResizeToPatchesConfig* TransformPipeline::to_patches() const {
   for (auto transform = transforms_.rbegin(); transform != transforms_.rend(); ++transform) {
     if (const auto* found = transform->get_if<ResizeToPatchesConfig>()) return found;
-    if (!keeps_size(*transform)) return nullptr;
+    if (!(*transform)->keeps_size()) return nullptr;
   }
   return nullptr;
 }

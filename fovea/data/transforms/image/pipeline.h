@@ -8,9 +8,9 @@
 #include "fovea/core/philox.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/image/image_view.h"
-#include "fovea/data/transforms/configs.h"
-#include "fovea/data/transforms/image/geometry.h"
 #include "fovea/data/transforms/image/pixel_writer.h"
+#include "fovea/data/transforms/image/random_erasing.h"
+#include "fovea/data/transforms/image/resize_to_patches.h"
 
 namespace fovea::data {
 

@@ -7,7 +7,7 @@
 
 #include "fovea/data/image/image_view.h"
 #include "fovea/data/stage_timer.h"
-#include "fovea/data/transforms/configs.h"
+#include "fovea/data/transforms/image/normalize.h"
 #include "fovea/data/transforms/image/resample.h"
 
 namespace fovea::data {

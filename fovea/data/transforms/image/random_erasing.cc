@@ -1,5 +1,7 @@
 #include "fovea/data/transforms/image/random_erasing.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -59,6 +61,15 @@ void erase_randomly(const RandomErasingConfig& config, ImageSize size, RandomStr
   for (int64_t i = 0; i < count; ++i) {
     const auto box = draw_erasing_box(config, size, 1.0 / static_cast<double>(count), random);
     if (box) erase_box(config, *box, size, random, image);
+  }
+}
+
+void RandomErasingConfig::validate(ConfigIssues& issues) const {
+  check_interval("scale", scale, issues);
+  check_interval("ratio", ratio, issues);
+  if (max_count < min_count) {
+    issues.add("max_count", {"min_count"},
+               fmt::format("{}; expected at least min_count={}", max_count, min_count));
   }
 }
 

@@ -1,7 +1,11 @@
 #include "fovea/data/transforms/image/resize_to_patches.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+
+#include "fovea/data/transforms/image/resize.h"
 
 namespace fovea::data {
 namespace {
@@ -42,19 +46,24 @@ ImageSize patch_grid(const ResizeToPatchesConfig& config, ImageSize image, int64
   return {rows, columns};
 }
 
-std::optional<ImageSize> output_size(const ResizeToPatchesConfig& config,
-                                     std::optional<ImageSize> in) {
-  if (!in || config.min_patches.value_or(config.max_patches) < config.max_patches) {
-    return std::nullopt;
-  }
-  return in_pixels(patch_grid(config, *in, config.max_patches), config.patch_size);
+void ResizeToPatchesConfig::validate(ConfigIssues& issues) const {
+  if (!min_patches || *min_patches <= max_patches) return;
+  issues.add("min_patches", {"max_patches"},
+             fmt::format("{}; expected at most max_patches={}", *min_patches, max_patches));
 }
 
-ImageView apply(const ResizeToPatchesConfig& config, const ImageView& in, RandomStream& random,
-                TransformScratch& scratch) {
-  const ImageSize grid = patch_grid(config, in.size(), draw_limit(config, random));
-  return resize_exactly(in, in_pixels(grid, config.patch_size),
-                        interpolation_from_name(config.interpolation), scratch);
+std::optional<ImageSize> ResizeToPatchesConfig::output_size(std::optional<ImageSize> in) const {
+  if (!in || min_patches.value_or(max_patches) < max_patches) {
+    return std::nullopt;
+  }
+  return in_pixels(patch_grid(*this, *in, max_patches), patch_size);
+}
+
+ImageView ResizeToPatchesConfig::apply(const ImageView& in, RandomStream& random,
+                                       TransformScratch& scratch) const {
+  const ImageSize grid = patch_grid(*this, in.size(), draw_limit(*this, random));
+  return resize_exactly(in, in_pixels(grid, patch_size), interpolation_from_name(interpolation),
+                        scratch);
 }
 
 }  // namespace fovea::data

@@ -30,18 +30,6 @@ Matrix rotation(const std::array<double, 3>& angle) {
   return product(product(about_d, about_h), about_w);
 }
 
-template <size_t kCount>
-void draw_ranges(const std::vector<double>& ranges, double add, RandomStream& random,
-                 std::array<double, kCount>& out) {
-  if (ranges.empty()) return;
-  const bool has_pairs = ranges.size() == 2 * kCount;
-  for (size_t i = 0; i < kCount; ++i) {
-    const double low = has_pairs ? ranges[2 * i] : -ranges[i];
-    const double high = has_pairs ? ranges[2 * i + 1] : ranges[i];
-    out[i] = random.uniform(low, high) + add;
-  }
-}
-
 Point centre_of(const Extent& size) {
   Point centre;
   for (size_t axis = 0; axis < 3; ++axis) centre[axis] = 0.5 * static_cast<double>(size[axis] - 1);
@@ -69,16 +57,6 @@ Point AffineMap::operator()(const Point& x) const {
     place[i] = linear[i][0] * x[0] + linear[i][1] * x[1] + linear[i][2] * x[2] + offset[i];
   }
   return place;
-}
-
-std::optional<AffineParams> draw_affine(const RandAffineConfig& config, RandomStream& random) {
-  if (!random.bernoulli(config.prob)) return std::nullopt;
-  AffineParams params;
-  draw_ranges(config.rotate_range, 0.0, random, params.rotate);
-  draw_ranges(config.shear_range, 0.0, random, params.shear);
-  draw_ranges(config.translate_range, 0.0, random, params.translate);
-  draw_ranges(config.scale_range, 1.0, random, params.scale);
-  return params;
 }
 
 AffineMap affine_map(const AffineParams& params) {

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "fovea/core/philox.h"
-#include "fovea/data/transforms/volume/volume_configs.h"
 #include "fovea/data/transforms/volume/volume_padding.h"
 #include "fovea/data/transforms/volume/volume_view.h"
 
@@ -25,9 +24,6 @@ struct AffineMap {
 
   Point operator()(const Point& x) const;
 };
-
-// What rand_affine draws; nullopt: nothing this time.
-std::optional<AffineParams> draw_affine(const RandAffineConfig& config, RandomStream& random);
 
 // From output voxels to input voxels, both counted from their centres: rotate * shear * translate *
 // scale, as MONAI's AffineGrid.

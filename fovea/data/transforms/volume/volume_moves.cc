@@ -102,7 +102,7 @@ void rotate90(VolumeItem& item, int64_t k, int a, int b) {
   }
 }
 
-VolumePadMode pad_mode_from_name(const std::string& name) {
+VolumePadMode volume_pad_mode_from_name(const std::string& name) {
   if (name == "constant") return VolumePadMode::kConstant;
   if (name == "edge") return VolumePadMode::kEdge;
   if (name == "reflect") return VolumePadMode::kReflect;

@@ -21,7 +21,7 @@ void rotate90(VolumeItem& item, int64_t k, int a, int b);
 enum class VolumePadMode { kConstant, kEdge, kReflect, kWrap };
 
 // "constant", "edge", "reflect" or "wrap"; throws ConfigError otherwise.
-VolumePadMode pad_mode_from_name(const std::string& name);
+VolumePadMode volume_pad_mode_from_name(const std::string& name);
 
 struct Padding {
   Extent before = {};

@@ -7,7 +7,6 @@
 #include "fovea/config/checked_config.h"
 #include "fovea/core/error.h"
 #include "fovea/core/simd.h"
-#include "fovea/data/transforms/volume/volume_transforms.h"
 
 namespace fovea::data {
 namespace {
@@ -37,13 +36,6 @@ void check_volume(const Volume& volume, int64_t in_chans) {
     fail<DataError>(
         "{} values for a volume of {}x{}x{}x{}; the file is damaged or its reader wrong",
         volume.values.size(), volume.channels, depth, height, width);
-  }
-}
-
-template <class Config>
-void check_transform(std::string_view name, const Config& config) {
-  if constexpr (requires(ConfigIssues & issues) { config.validate(issues); }) {
-    check_config(name, config);
   }
 }
 
@@ -94,16 +86,16 @@ VolumePipeline::VolumePipeline(std::vector<VolumeTransformConfig> transforms, in
   if (in_chans < 1) fail<ConfigError>("in_chans={}; expected a number above 0", in_chans);
   // Recipes are checked when they are read; lists written in code are checked here.
   for (const auto& transform : transforms_) {
-    transform.visit_value([&](const auto& config) { check_transform(transform.name(), config); });
+    ConfigIssues issues;
+    transform.held().bind()->validate(issues);
+    throw_issues(transform.name(), issues);
   }
 }
 
 std::optional<VolumeSize> VolumePipeline::output_size(std::optional<VolumeSize> in) const {
   ExtentRange range;
   if (in) range = {extent_of(*in), extent_of(*in)};
-  for (const auto& transform : transforms_) {
-    transform.visit_value([&](const auto& config) { range = output_range(config, range); });
-  }
+  for (const auto& transform : transforms_) range = transform->output_range(range);
   if (!range.is_known()) return std::nullopt;
   return size_of(range.least);
 }
@@ -125,9 +117,7 @@ const VolumeItem& VolumePipeline::run(const Sample& sample, RandomStream random,
     item.classes = FieldView<int32_t>::dense(sample.mask.classes.data(), 1, size);
   }
   item.spacing = volume.spacing;
-  for (const auto& transform : transforms_) {
-    transform.visit_value([&](const auto& config) { data::apply(config, item, random, scratch); });
-  }
+  for (const auto& transform : transforms_) transform->apply(item, random, scratch);
   return item;
 }
 

@@ -7,7 +7,7 @@
 
 #include "fovea/core/philox.h"
 #include "fovea/data/dataset.h"
-#include "fovea/data/transforms/volume/volume_configs.h"
+#include "fovea/data/transforms/volume/volume_transform.h"
 #include "fovea/data/transforms/volume/volume_view.h"
 
 namespace fovea::data {

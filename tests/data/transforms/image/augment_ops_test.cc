@@ -10,7 +10,8 @@
 
 #include "fovea/data/transforms/image/blur.h"
 #include "fovea/data/transforms/image/color_ops.h"
-#include "fovea/data/transforms/image/geometry.h"
+#include "fovea/data/transforms/image/resize_image.h"
+#include "fovea/data/transforms/image/transform_scratch.h"
 #include "tests/data/augment_support.h"
 #include "tests/data/support.h"
 

@@ -9,8 +9,19 @@
 #include <string>
 #include <vector>
 
-#include "fovea/data/transforms/image/augment.h"
+#include "fovea/data/transforms/image/augment_ops.h"
 #include "fovea/data/transforms/image/augment_policies.h"
+#include "fovea/data/transforms/image/auto_augment.h"
+#include "fovea/data/transforms/image/color_jitter.h"
+#include "fovea/data/transforms/image/eval_crop.h"
+#include "fovea/data/transforms/image/gaussian_blur.h"
+#include "fovea/data/transforms/image/grayscale.h"
+#include "fovea/data/transforms/image/posterize.h"
+#include "fovea/data/transforms/image/rand_augment.h"
+#include "fovea/data/transforms/image/random_erasing.h"
+#include "fovea/data/transforms/image/rkrc.h"
+#include "fovea/data/transforms/image/solarize.h"
+#include "fovea/data/transforms/mixup_config.h"
 #include "tests/data/augment_support.h"
 #include "tests/data/support.h"
 
@@ -238,7 +249,7 @@ template <class Config>
 std::vector<uint8_t> result_of(const Config& config, const Image& image, uint64_t sample = 0) {
   TransformScratch scratch;
   RandomStream random = test_stream(sample);
-  return pixels_of(apply(config, ImageView(image), random, scratch));
+  return pixels_of(config.apply(ImageView(image), random, scratch));
 }
 
 TEST(AutoAugmentTest, ResultsAreAFunctionOfTheStream) {
@@ -268,7 +279,7 @@ TEST(AutoAugmentTest, AugMixMixesWithTheOriginal) {
       TransformScratch scratch;
       scratch.geometry = SampleGeometry({16, 16});
       RandomStream random = test_stream(sample);
-      apply(AutoAugmentConfig{.policy = policy, .fill = {90}}, ImageView(image), random, scratch);
+      AutoAugmentConfig{.policy = policy, .fill = {90}}.apply(ImageView(image), random, scratch);
       EXPECT_TRUE(scratch.geometry.is_identity());
     }
   }

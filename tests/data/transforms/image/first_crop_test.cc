@@ -9,7 +9,14 @@
 
 #include "fovea/data/image/decode.h"
 #include "fovea/data/order/augmentation_stream.h"
+#include "fovea/data/transforms/image/center_crop.h"
+#include "fovea/data/transforms/image/horizontal_flip.h"
+#include "fovea/data/transforms/image/normalize.h"
 #include "fovea/data/transforms/image/pipeline.h"
+#include "fovea/data/transforms/image/pixel_writer.h"
+#include "fovea/data/transforms/image/random_resized_crop.h"
+#include "fovea/data/transforms/image/resize.h"
+#include "fovea/data/transforms/image/vertical_flip.h"
 #include "tests/data/jpeg_writer.h"
 #include "tests/data/support.h"
 

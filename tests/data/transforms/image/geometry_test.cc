@@ -1,11 +1,16 @@
-#include "fovea/data/transforms/image/geometry.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
 
+#include "fovea/data/transforms/image/center_crop.h"
+#include "fovea/data/transforms/image/horizontal_flip.h"
+#include "fovea/data/transforms/image/pad.h"
+#include "fovea/data/transforms/image/random_crop.h"
+#include "fovea/data/transforms/image/random_resized_crop.h"
+#include "fovea/data/transforms/image/resize.h"
+#include "fovea/data/transforms/image/vertical_flip.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {
@@ -24,8 +29,8 @@ std::vector<uint8_t> geometry_result(const Config& config, const Image& image,
                                      uint64_t sample = 0) {
   TransformScratch scratch;
   RandomStream random = test_stream(sample);
-  const ImageView view = apply(config, ImageView(image), random, scratch);
-  const auto size = output_size(config, ImageSize{image.height, image.width});
+  const ImageView view = config.apply(ImageView(image), random, scratch);
+  const auto size = TransformConfig(config)->output_size(ImageSize{image.height, image.width});
   EXPECT_EQ(size, view.size());
   return pixels_of(view);
 }
@@ -174,11 +179,11 @@ TEST(GeometryTest, SaysWhyAnImageIsTooSmall) {
 }
 
 TEST(GeometryTest, KnowsWhichSizesAreFixed) {
-  EXPECT_EQ(output_size(ResizeConfig{.size = {24}}, std::nullopt), std::nullopt);
-  EXPECT_EQ(output_size(ResizeConfig{.size = {24, 30}}, std::nullopt), (ImageSize{24, 30}));
-  EXPECT_EQ(output_size(ResizeConfig{.size = {24}}, ImageSize{100, 50}), (ImageSize{48, 24}));
-  EXPECT_EQ(output_size(PadConfig{.padding = {1, 2}}, ImageSize{5, 5}), (ImageSize{9, 7}));
-  EXPECT_EQ(output_size(HorizontalFlipConfig{}, std::nullopt), std::nullopt);
+  EXPECT_EQ(ResizeConfig{.size = {24}}.output_size(std::nullopt), std::nullopt);
+  EXPECT_EQ((ResizeConfig{.size = {24, 30}}.output_size(std::nullopt)), (ImageSize{24, 30}));
+  EXPECT_EQ((ResizeConfig{.size = {24}}.output_size(ImageSize{100, 50})), (ImageSize{48, 24}));
+  EXPECT_EQ((PadConfig{.padding = {1, 2}}.output_size(ImageSize{5, 5})), (ImageSize{9, 7}));
+  EXPECT_EQ(TransformConfig(HorizontalFlipConfig{})->output_size(std::nullopt), std::nullopt);
 }
 
 }  // namespace

@@ -8,6 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "fovea/data/transforms/image/center_crop_or_pad.h"
+#include "fovea/data/transforms/image/eval_crop.h"
+#include "fovea/data/transforms/image/random_crop_or_pad.h"
+#include "fovea/data/transforms/image/resize_keep_ratio.h"
+#include "fovea/data/transforms/image/rkrc.h"
+#include "fovea/data/transforms/image/rkrr.h"
+#include "fovea/data/transforms/image/window.h"
 #include "tests/data/augment_support.h"
 #include "tests/data/support.h"
 
@@ -30,7 +37,7 @@ TEST(KeepRatioTest, SizesAreTimms) {
     const ImageSize size = {whole(0), whole(1)};
     EXPECT_EQ(draw_keep_ratio_size(config, size, random), (ImageSize{whole(5), whole(6)}))
         << "row " << i / 7;
-    EXPECT_EQ(output_size(config, size), (ImageSize{whole(5), whole(6)}));
+    EXPECT_EQ(config.output_size(size), (ImageSize{whole(5), whole(6)}));
   }
 }
 
@@ -59,7 +66,7 @@ TEST(KeepRatioTest, RandomSizesAreDistributedAsTimms) {
     EXPECT_NEAR(std::sqrt(squares[k] / kDraws - mean * mean), expected[2 + k],
                 0.03 * expected[2 + k]);
   }
-  EXPECT_EQ(output_size(config, ImageSize{375, 500}), std::nullopt);
+  EXPECT_EQ(config.output_size(ImageSize{375, 500}), std::nullopt);
 }
 
 TEST(KeepRatioTest, WindowsGiveTimmsPixels) {
@@ -85,8 +92,8 @@ std::vector<uint8_t> keep_ratio_result(const Config& config, const Image& image,
                                        uint64_t sample = 0) {
   TransformScratch scratch;
   RandomStream random = test_stream(sample);
-  const ImageView view = apply(config, ImageView(image), random, scratch);
-  const auto size = output_size(config, ImageSize{image.height, image.width});
+  const ImageView view = config.apply(ImageView(image), random, scratch);
+  const auto size = config.output_size(ImageSize{image.height, image.width});
   EXPECT_EQ(view.size(), size.value_or(view.size()));
   return pixels_of(view);
 }

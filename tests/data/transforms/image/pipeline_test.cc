@@ -7,6 +7,14 @@
 #include <vector>
 
 #include "fovea/data/order/augmentation_stream.h"
+#include "fovea/data/transforms/image/center_crop.h"
+#include "fovea/data/transforms/image/horizontal_flip.h"
+#include "fovea/data/transforms/image/normalize.h"
+#include "fovea/data/transforms/image/pad.h"
+#include "fovea/data/transforms/image/random_crop.h"
+#include "fovea/data/transforms/image/random_resized_crop.h"
+#include "fovea/data/transforms/image/resize.h"
+#include "fovea/data/transforms/image/vertical_flip.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {

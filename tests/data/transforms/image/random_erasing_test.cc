@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "fovea/data/transforms/image/normalize.h"
 #include "fovea/data/transforms/image/pipeline.h"
 #include "tests/data/augment_support.h"
 #include "tests/data/support.h"

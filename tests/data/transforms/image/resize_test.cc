@@ -1,7 +1,6 @@
-#include "fovea/data/transforms/image/resize.h"
-
 #include <gtest/gtest.h>
 
+#include "fovea/data/transforms/image/resize_image.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {

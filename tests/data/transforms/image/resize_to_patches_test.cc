@@ -6,6 +6,7 @@
 #include <set>
 
 #include "fovea/config/config.h"
+#include "fovea/data/transforms/image/keep_ratio.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {
@@ -60,15 +61,15 @@ TEST(ResizeToPatchesTest, NoGridHasMorePatchesThanTheLimitNorFarFewer) {
 TEST(ResizeToPatchesTest, TheLimitIsDrawnBetweenItsBounds) {
   auto config = to_patches_of(4, 20);
   config.min_patches = 5;
-  EXPECT_EQ(output_size(config, ImageSize{400, 400}), std::nullopt);
+  EXPECT_EQ(config.output_size(ImageSize{400, 400}), std::nullopt);
   Image image{40, 40, 1, std::vector<uint8_t>(1600, 7)};
   TransformScratch scratch;
   std::set<int64_t> counts;
   for (uint64_t sample = 0; sample < 200; ++sample) {
     auto random = test_stream(sample), again = test_stream(sample);
-    const auto view = apply(config, ImageView(image), random, scratch);
+    const auto view = config.apply(ImageView(image), random, scratch);
     const auto size = view.size();
-    EXPECT_EQ(apply(config, ImageView(image), again, scratch).size(), size);
+    EXPECT_EQ(config.apply(ImageView(image), again, scratch).size(), size);
     EXPECT_EQ(size.height % 4, 0);
     EXPECT_EQ(size.width % 4, 0);
     counts.insert(size.height * size.width / 16);
@@ -85,9 +86,9 @@ TEST(ResizeToPatchesTest, PixelsAreThoseOfAResize) {
   TransformScratch scratch, other;
   auto random = test_stream();
   const auto config = to_patches_of(8, 12);
-  const auto view = apply(config, ImageView(image), random, scratch);
+  const auto view = config.apply(ImageView(image), random, scratch);
   EXPECT_EQ(view.size(), (ImageSize{24, 32}));
-  EXPECT_EQ(output_size(config, ImageSize{30, 50}), view.size());
+  EXPECT_EQ(config.output_size(ImageSize{30, 50}), view.size());
   const auto expected = resize_exactly(ImageView(image), {24, 32}, Interpolation::kBicubic, other);
   EXPECT_EQ(testing::pixels_of(view), testing::pixels_of(expected));
 }

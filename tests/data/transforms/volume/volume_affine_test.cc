@@ -6,7 +6,9 @@
 #include <cmath>
 #include <vector>
 
+#include "fovea/data/transforms/volume/rand_affine.h"
 #include "fovea/data/transforms/volume/volume_moves.h"
+#include "fovea/data/transforms/volume/volume_padding.h"
 #include "tests/data/volume_support.h"
 
 namespace fovea::data {

@@ -1,4 +1,3 @@
-#include "fovea/data/transforms/volume/volume_crops.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,6 +5,11 @@
 #include <set>
 #include <vector>
 
+#include "fovea/data/transforms/volume/center_spatial_crop.h"
+#include "fovea/data/transforms/volume/crop_foreground.h"
+#include "fovea/data/transforms/volume/extents.h"
+#include "fovea/data/transforms/volume/rand_crop_by_pos_neg_label.h"
+#include "fovea/data/transforms/volume/rand_spatial_crop.h"
 #include "fovea/data/transforms/volume/volume_moves.h"
 #include "tests/data/volume_support.h"
 

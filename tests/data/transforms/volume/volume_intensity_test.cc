@@ -6,6 +6,12 @@
 #include <cmath>
 #include <vector>
 
+#include "fovea/data/transforms/volume/normalize_intensity.h"
+#include "fovea/data/transforms/volume/rand_gaussian_noise.h"
+#include "fovea/data/transforms/volume/rand_scale_intensity.h"
+#include "fovea/data/transforms/volume/rand_shift_intensity.h"
+#include "fovea/data/transforms/volume/scale_intensity.h"
+#include "fovea/data/transforms/volume/scale_intensity_range.h"
 #include "fovea/data/transforms/volume/volume_moves.h"
 #include "tests/data/volume_support.h"
 

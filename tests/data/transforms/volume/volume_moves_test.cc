@@ -5,6 +5,9 @@
 #include <map>
 #include <vector>
 
+#include "fovea/data/transforms/volume/rand_flip.h"
+#include "fovea/data/transforms/volume/rand_rotate90.h"
+#include "fovea/data/transforms/volume/spatial_pad.h"
 #include "tests/data/volume_support.h"
 
 namespace fovea::data {

@@ -10,6 +10,22 @@
 
 #include "fovea/data/order/augmentation_stream.h"
 #include "fovea/data/transforms/image/pipeline.h"
+#include "fovea/data/transforms/volume/center_spatial_crop.h"
+#include "fovea/data/transforms/volume/crop_foreground.h"
+#include "fovea/data/transforms/volume/normalize_intensity.h"
+#include "fovea/data/transforms/volume/rand_affine.h"
+#include "fovea/data/transforms/volume/rand_crop_by_pos_neg_label.h"
+#include "fovea/data/transforms/volume/rand_flip.h"
+#include "fovea/data/transforms/volume/rand_gaussian_noise.h"
+#include "fovea/data/transforms/volume/rand_gaussian_smooth.h"
+#include "fovea/data/transforms/volume/rand_rotate90.h"
+#include "fovea/data/transforms/volume/rand_scale_intensity.h"
+#include "fovea/data/transforms/volume/rand_shift_intensity.h"
+#include "fovea/data/transforms/volume/rand_spatial_crop.h"
+#include "fovea/data/transforms/volume/scale_intensity_range.h"
+#include "fovea/data/transforms/volume/spacing.h"
+#include "fovea/data/transforms/volume/spatial_pad.h"
+#include "fovea/data/transforms/volume/spatial_resize.h"
 #include "tests/data/volume_support.h"
 
 namespace fovea::data {

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <vector>
 
+#include "fovea/data/transforms/volume/spacing.h"
+#include "fovea/data/transforms/volume/spatial_resize.h"
 #include "fovea/data/transforms/volume/volume_moves.h"
 #include "tests/data/volume_support.h"
 
