@@ -37,8 +37,8 @@ class ImageTransform : public Transform {
 };
 
 // A config with draws() and apply(). Where the size changes it has output_size(); it may have
-// kOfVolumes, first_crop() and join(). normalize and random_erasing, whose work is not on pixels,
-// have no apply(): the pipeline takes them off the list.
+// kOfVolumes, first_crop() and join(). normalize and random_erasing, whose work is on the values
+// that pixels become, have kIsOfValues in place of apply(): the pipeline takes them off the list.
 template <class Config>
 class ImageTransformOf final
     : public ConfigHolder<ImageTransform, Config, ImageTransformOf<Config>> {
@@ -56,10 +56,10 @@ class ImageTransformOf final
   }
   ImageView apply(const ImageView& in, [[maybe_unused]] RandomStream& random,
                   [[maybe_unused]] TransformScratch& scratch) const override {
-    if constexpr (requires(const Config& config) { config.apply(in, random, scratch); }) {
+    if constexpr (requires { Config::kIsOfValues; })
+      return in;
+    else
       return this->config.apply(in, random, scratch);
-    }
-    return in;
   }
   std::optional<FirstCrop> first_crop([[maybe_unused]] ImageSize image,
                                       [[maybe_unused]] RandomStream& random) const override {

@@ -7,6 +7,7 @@ namespace fovea::data {
 
 struct NormalizeConfig {
   static constexpr std::string_view kName = "normalize";
+  static constexpr bool kIsOfValues = true;
   static constexpr std::string_view kOfVolumes = "normalize_intensity";
   std::vector<double> mean = {0.5};
   std::vector<double> std = {0.5};

@@ -10,6 +10,7 @@ namespace fovea::data {
 
 struct RandomErasingConfig {
   static constexpr std::string_view kName = "random_erasing";
+  static constexpr bool kIsOfValues = true;
   double p = 0.25;
   std::string mode = "const";
   std::vector<double> scale = {0.02, 1.0 / 3.0};
