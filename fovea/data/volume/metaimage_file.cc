@@ -39,7 +39,7 @@ constexpr std::array<ElementType, 12> kElementTypes = {{
 }};
 
 // "Key = Value" lines up to ElementDataFile, behind which the numbers may follow.
-HeaderFields read_fields(const ByteSource& file, HeaderLines& lines) {
+HeaderFields metaimage_fields(const ByteSource& file, HeaderLines& lines) {
   HeaderFields header(file.name());
   for (auto line = lines.next(); line; line = lines.next()) {
     const size_t equals = line->find('=');
@@ -89,7 +89,7 @@ void check_image(const HeaderFields& header) {
   }
 }
 
-ScalarType type_of(const HeaderFields& header) {
+ScalarType metaimage_type(const HeaderFields& header) {
   const std::string& name = header.get("ElementType");
   for (const ElementType& entry : kElementTypes) {
     if (entry.name == name) return entry.type;
@@ -197,11 +197,11 @@ std::unique_ptr<VolumeFile> open_metaimage(const std::string& path, const ScanOp
   ScanArray array{.file = std::make_shared<FileSource>(path),
                   .max_unpacked_bytes = options.max_unpacked_bytes};
   HeaderLines lines(*array.file);
-  const HeaderFields header = read_fields(*array.file, lines);
+  const HeaderFields header = metaimage_fields(*array.file, lines);
   check_image(header);
   StoredVolume stored;
   stored.source = printable(path);
-  stored.type = type_of(header);
+  stored.type = metaimage_type(header);
   const bool is_big = is_true(header, {"BinaryDataByteOrderMSB", "ElementByteOrderMSB"}, false);
   stored.order = is_big ? std::endian::big : std::endian::little;
   const int64_t channels = header.whole("ElementNumberOfChannels", 1);

@@ -74,7 +74,7 @@ void add_line(const std::string& line, HeaderFields& header) {
 }
 
 // Up to the empty line behind them.
-HeaderFields read_fields(const ByteSource& file, HeaderLines& lines) {
+HeaderFields nrrd_fields(const ByteSource& file, HeaderLines& lines) {
   HeaderFields header(file.name());
   const auto magic = lines.next();
   const bool is_nrrd = magic && magic->size() == 8 && magic->starts_with("NRRD000");
@@ -87,7 +87,7 @@ HeaderFields read_fields(const ByteSource& file, HeaderLines& lines) {
   return header;
 }
 
-ScalarType type_of(const HeaderFields& header) {
+ScalarType nrrd_type(const HeaderFields& header) {
   const std::string name = lower(header.get("type"));
   for (const TypeNames& entry : type_names()) {
     if (std::find(entry.names.begin(), entry.names.end(), name) != entry.names.end())
@@ -354,10 +354,10 @@ std::unique_ptr<VolumeFile> open_nrrd(const std::string& path, const ScanOptions
   ScanArray array{.file = std::make_shared<FileSource>(path),
                   .max_unpacked_bytes = options.max_unpacked_bytes};
   HeaderLines lines(*array.file);
-  const HeaderFields header = read_fields(*array.file, lines);
+  const HeaderFields header = nrrd_fields(*array.file, lines);
   StoredVolume stored;
   stored.source = printable(path);
-  stored.type = type_of(header);
+  stored.type = nrrd_type(header);
   stored.order = order_of(header, stored.type);
   const auto sizes = sizes_of(header);
   array.data_bytes = static_cast<uint64_t>(checked_voxels(sizes) * bytes_of(stored.type));
