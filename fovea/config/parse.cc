@@ -14,6 +14,7 @@
 
 #include "fovea/config/foreign_yaml.h"
 #include "fovea/config/node.h"
+#include "fovea/config/yaml_root.h"
 #include "fovea/core/error.h"
 #include "fovea/core/utf8.h"
 
@@ -282,6 +283,10 @@ ConfigNode as_map(ConfigNode root) {
 
 ConfigNode parse_config_yaml(std::string_view yaml, const std::string& source) {
   return as_map(parse(yaml, source, /*is_file=*/true));
+}
+
+ConfigNode parse_yaml_root(std::string_view yaml, const std::string& source) {
+  return parse(yaml, source, /*is_file=*/true);
 }
 
 ConfigNode parse_foreign_yaml(std::string_view yaml, const std::string& source) {

@@ -19,6 +19,7 @@ struct DataConfig {
   std::optional<DataSectionConfig> train = {};
   std::optional<DataSectionConfig> val = {};
   int64_t global_batch_size = 256;
+  std::string batch_schedule;
   int64_t threads = 2;
   int64_t prefetch = 4;
   bool drop_last = true;
@@ -35,6 +36,10 @@ struct DataConfig {
     v.field("val", self.val, "data set that is evaluated on, in order and to the last sample");
     v.field("global_batch_size", self.global_batch_size,
             "samples of one optimizer step, over all processes", {.min = 1, .unit = "samples"});
+    v.field("batch_schedule", self.batch_schedule,
+            "file with a list of {position, size}: training batches have `size` samples from "
+            "`position` on, the samples before it over all epochs; before the first one, and in "
+            "what is counted in steps, global_batch_size holds; empty: always");
     v.field("threads", self.threads,
             "threads that read and transform images; 0: the training thread does",
             {.min = 0, .max = 1024});
@@ -60,6 +65,7 @@ struct DataConfig {
             {.min = 1});
     v.field("bad_samples", self.bad_samples, "what happens where a sample cannot be read");
   }
+  void validate(ConfigIssues& issues) const;
 };
 
 }  // namespace fovea::data

@@ -94,6 +94,29 @@ struct Loader::State {
     if (slot.unfinished == 0) batch_ready.notify_all();  // this shard has no row in it
   }
 
+  // Takes back the open batches from `position` on; needs the lock, and no worker that fills them.
+  // All rows of those before the newest one are taken.
+  void close_batches(int64_t position) {
+    while (num_opened > num_consumed && slot_of(num_opened - 1).batch.position >= position) {
+      Slot& newest = slot_of(--num_opened);
+      open_position = newest.batch.position;
+      if (spare.size() < slots.size()) spare.push_back(std::move(newest.batch));
+      newest.batch = Batch();
+      next_row = num_opened > num_consumed ? slot_of(num_opened - 1).batch.size() : 0;
+    }
+  }
+
+  // Does `change` while no range is being filled.
+  template <class Change>
+  void while_idle(const Change& change) {
+    std::unique_lock lock(mutex);
+    is_seeking = true;
+    batch_ready.wait(lock, [&] { return num_active == 0; });
+    is_seeking = false;
+    work_ready.notify_all();  // they go on once the lock is free
+    change();
+  }
+
   // The next range to fill; waits for one. False: the loader is being destroyed.
   bool take_range(std::unique_lock<std::mutex>& lock, Range& range) {
     for (;;) {
@@ -188,7 +211,7 @@ struct Loader::State {
     }
   }
 
-  const BatchMaker maker;
+  BatchMaker maker;
   BadSampleLog bad_samples;
   std::vector<BadSampleEvent> new_events;  // not taken yet
   int64_t skipped_rows = 0;
@@ -230,25 +253,34 @@ Loader& Loader::operator=(Loader&&) noexcept = default;
 
 Loader::~Loader() = default;
 
-int64_t Loader::samples_per_epoch() const { return state_->maker.samples_per_epoch(); }
-
-int64_t Loader::batches_per_epoch() const { return state_->maker.batches_per_epoch(); }
-
-int64_t Loader::position_of(int64_t batch) const { return state_->maker.position_of(batch); }
+const SampleOrder& Loader::order() const { return state_->maker.order(); }
 
 void Loader::seek(int64_t position) {
   State& state = *state_;
   state.maker.check_position(position);
-  std::unique_lock lock(state.mutex);
-  state.is_seeking = true;
-  state.batch_ready.wait(lock, [&] { return state.num_active == 0; });
-  state.num_opened = 0;
-  state.num_consumed = 0;
-  state.next_row = 0;
-  state.open_position = position;
-  state.is_seeking = false;
-  lock.unlock();
-  state.work_ready.notify_all();
+  state.while_idle([&] {
+    state.num_opened = 0;
+    state.num_consumed = 0;
+    state.next_row = 0;
+    state.open_position = position;
+  });
+}
+
+void Loader::append(const BatchSizeChange& change) {
+  State& state = *state_;
+  state.while_idle([&] {
+    const int64_t next = state.num_opened > state.num_consumed
+                             ? state.slot_of(state.num_consumed).batch.position
+                             : state.open_position;
+    if (change.position < next) {
+      fail<ConfigError>(
+          "batch schedule: position {}: the batches before {} are handed out; expected a change "
+          "from there on",
+          change.position, next);
+    }
+    state.maker.append(change);
+    state.close_batches(change.position);
+  });
 }
 
 Batch Loader::next() {

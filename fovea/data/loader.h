@@ -23,12 +23,21 @@ class Loader {
   Loader& operator=(Loader&&) noexcept;
   ~Loader();
 
-  // Samples handed out in one epoch (with drop_last: a multiple of the global batch size).
-  int64_t samples_per_epoch() const;
-  int64_t batches_per_epoch() const;
+  // Which samples come when. Not to be asked beside an `append` in another thread.
+  const SampleOrder& order() const;
+  // Samples handed out in one epoch (with drop_last: a multiple of the global batch size), and
+  // batches; where these change their size, of the first one.
+  int64_t samples_per_epoch() const { return order().samples_per_epoch(); }
+  int64_t batches_per_epoch() const { return order().batches_per_epoch(); }
 
   // The position at which batch number `batch` starts, counted from 0 over all epochs.
-  int64_t position_of(int64_t batch) const;
+  int64_t position_of(int64_t batch) const { return order().position_of(batch); }
+
+  // Batches have another size from a position on that is not handed out yet (see
+  // SampleOrder::append). What was prepared with the old one is made again, so that the output is
+  // that of a loader which had it in its options from the start. Called by who calls next().
+  // Throws ConfigError also where the position is handed out; nothing has changed then.
+  void append(const BatchSizeChange& change);
 
   // Goes on from `position`, the global number of samples consumed since the start of training: its
   // state is this one integer. Must be a position at which a batch starts.

@@ -33,6 +33,7 @@ struct PatchingOptions {
 
 struct LoaderOptions {
   int64_t global_batch_size = 256;
+  BatchSchedule batch_schedule = {};  // where batches change their size
   uint64_t seed = 42;
   bool shuffle = true;
   bool drop_last = false;  // false: the last batch of an epoch is smaller, and exact

@@ -92,6 +92,9 @@ OpenedSection open_section(const DataConfig& config, const DataSectionConfig& se
   if (is_training) {
     if (config.mixup.is_on()) opened.options.mixup = config.mixup;
     opened.options.num_repeats = config.num_repeats;
+    if (!config.batch_schedule.empty()) {
+      opened.options.batch_schedule = read_batch_schedule(config.batch_schedule);
+    }
   }
   if (const auto* mix = section.get_if<MixConfig>()) {
     open_mix(config, *mix, input, is_training, opened);

@@ -103,6 +103,7 @@ LoaderOptions loader_options(const OpenedSection& section, const DataBenchOption
                              int64_t batch_size, int64_t threads) {
   LoaderOptions chosen = section.options;
   chosen.global_batch_size = std::min(batch_size, section.dataset->size());
+  chosen.batch_schedule.clear();
   chosen.seed = options.seed;
   chosen.threads = threads;
   chosen.pixel_type = options.pixel_type;

@@ -136,6 +136,40 @@ TEST(LoaderTest, SeekEqualsRunningThere) {
   }
 }
 
+// Whatever is prepared when it comes: the batches are those of a loader that knew from the start.
+TEST(LoaderTest, TakesAnotherBatchSizeWhileItRuns) {
+  const LoaderOptions sizes = {.global_batch_size = 10, .batch_schedule = {{30, 7}, {95, 16}}};
+  for (const int64_t threads : {0, 1, 3}) {
+    for (const int64_t prefetch : {1, 4}) {
+      SCOPED_TRACE(fmt::format("threads {} prefetch {}", threads, prefetch));
+      auto options = sizes;
+      options.threads = threads;
+      options.prefetch = prefetch;
+      Loader reference = make_loader(options);
+      options.batch_schedule.clear();
+      Loader loader = make_loader(options);
+      for (int64_t i = 0; i < 20; ++i) {
+        if (i == 2) {
+          // For the batch after the next, as soon as it is there and from one that is under way.
+          EXPECT_THROW(loader.append({15, 7}), ConfigError);
+          loader.append({30, 7});
+        }
+        const auto batch = loader.next();
+        expect_same(batch, reference.next());
+        if (batch.position + batch.global_size == 95) loader.append({95, 16});
+      }
+      EXPECT_THAT(message_of<ConfigError>([&] {
+                    loader.append({53 * 2, 8});
+                  }),
+                  HasSubstr("are handed out"));
+      // The state is the position and the schedule.
+      loader.seek(30);
+      reference.seek(30);
+      for (int64_t i = 0; i < 15; ++i) expect_same(loader.next(), reference.next());
+    }
+  }
+}
+
 TEST(LoaderTest, SeekRefusesAPlaceInsideABatch) {
   Loader loader = make_loader({.global_batch_size = 10});
   EXPECT_THAT(message_of<Error>([&] { loader.seek(15); }), HasSubstr("position=15"));

@@ -15,6 +15,7 @@ namespace {
 SampleOrder make_order(const Dataset* dataset, const LoaderOptions& options) {
   SampleOrderOptions order{.mix = options.mix,
                            .global_batch_size = options.global_batch_size,
+                           .batch_schedule = options.batch_schedule,
                            .seed = options.seed,
                            .shuffle = options.shuffle,
                            .drop_last = options.drop_last,
@@ -126,19 +127,14 @@ int64_t BatchMaker::set_of(const GlobalBatch& plan) const {
 void BatchMaker::check_position(int64_t position) const {
   FOVEA_CHECK(order_.is_start(position),
               "position={}: no batch starts there with {} samples an epoch and "
-              "global_batch_size={}; go on with the "
+              "global_batch_size={}{}; go on with the "
               "data set and batch size that the position was saved with",
-              position, samples_per_epoch(), options_.global_batch_size);
+              position, order_.samples_per_epoch(), options_.global_batch_size,
+              order_.batch_schedule().size() > 1 ? " at first" : "");
 }
 
 int64_t BatchMaker::next_position(int64_t position) const {
   return position + order_.batch_at(position).rows;
-}
-
-int64_t BatchMaker::position_of(int64_t batch) const {
-  int64_t position = batch / batches_per_epoch() * samples_per_epoch();
-  for (int64_t i = 0; i < batch % batches_per_epoch(); ++i) position = next_position(position);
-  return position;
 }
 
 void BatchMaker::open(int64_t position, Batch& batch) const {

@@ -23,14 +23,13 @@ class BatchMaker {
   BatchMaker(std::shared_ptr<const Dataset> dataset, std::vector<SampleTransforms> transforms,
              const LoaderOptions& options);
 
-  int64_t samples_per_epoch() const { return order_.samples_per_epoch(); }
-  int64_t batches_per_epoch() const { return order_.batches_per_epoch(); }
+  const SampleOrder& order() const { return order_; }
+  // See SampleOrder::append. Not while batches are filled.
+  void append(const BatchSizeChange& change) { order_.append(change); }
   // Throws Error where no batch starts at `position`.
   void check_position(int64_t position) const;
   // Where the batch after the one at `position` starts.
   int64_t next_position(int64_t position) const;
-  // Where batch number `batch` of the training starts, counted from 0 over all epochs.
-  int64_t position_of(int64_t batch) const;
   // Sizes the buffers of `batch` for the batch at `position`; every element is written by `fill`.
   void open(int64_t position, Batch& batch) const;
   // Reads and transforms rows [first, last) of this process. Throws DataError naming the sample; or

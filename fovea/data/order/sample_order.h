@@ -17,39 +17,35 @@
 //     and takes B / ranks rows of each global batch from it; steps of an epoch: the largest of
 //     batches_per_rank.
 // The samples of a batch do not depend on the number of ranks, except for rank_groups.
+//
+// Note [Batches that change their size]
+// A batch schedule changes no order of samples: of one data set a batch is the next so many places
+// of the epoch, and the last one of an epoch ends with it. What counts steps of a training (its
+// length, its learning rate, when it evaluates) counts first_size_steps: those that a run whose
+// batches stay as large as the first one has taken where it is as far in the data. Batches of a mix
+// of sets are of one size within an epoch, as its batches are laid out as a whole.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "fovea/data/order/batch_schedule.h"
 #include "fovea/data/order/batch_turns.h"
+#include "fovea/data/order/epoch_plan.h"
+#include "fovea/data/order/mix_options.h"
 #include "fovea/data/order/repeated_augmentation.h"
 #include "fovea/data/order/tile_order.h"
 
 namespace fovea::data {
 
-enum class MixMode { kExact, kCycleToLargest, kWeights, kRankGroups };
-
-// "exact", "cycle_to_largest", "weights", "rank_groups"; throws ConfigError for another name.
-MixMode mix_mode(const std::string& name);
-
-// How several sets share the batches.
-struct MixOptions {
-  MixMode mode = MixMode::kExact;
-  std::vector<int64_t> set_sizes = {};         // samples of each set
-  std::vector<double> weights = {};            // kWeights: one a set, above 0
-  std::vector<int64_t> rank_groups = {};       // kRankGroups: ranks of each set
-  std::vector<int64_t> batches_per_rank = {};  // kRankGroups: of each set; empty: whole batches
-  std::vector<std::string> set_names = {};     // for messages; empty: their numbers
-  std::vector<TileWindows> tiles = {};         // [sets] or empty: see Note [Windows of tiles]
-};
-
 struct SampleOrderOptions {
   MixOptions mix = {};
   int64_t global_batch_size = 256;
+  BatchSchedule batch_schedule = {};  // where batches change their size
   uint64_t seed = 42;
   bool shuffle = true;
   bool drop_last = false;
@@ -60,9 +56,11 @@ struct SampleOrderOptions {
 struct GlobalBatch {
   int64_t position = 0;  // samples before it, over all epochs
   int64_t epoch = 0;
-  int64_t rows = 0;    // global; below global_batch_size only in exact
-  int64_t set = 0;     // of every row; -1 with rank_groups
-  int64_t number = 0;  // of this batch among the epoch's batches of its set
+  int64_t rows = 0;  // global; below the size of batches there only in exact
+  int64_t set = 0;   // of every row; -1 with rank_groups
+  // Samples handed out of its set before it: with exact in the epoch, else over all epochs; with
+  // rank_groups the batches before it.
+  int64_t first = 0;
 };
 
 struct SamplePlace {
@@ -77,11 +75,21 @@ class SampleOrder {
   // Throws ConfigError: options that leave a set without a batch, or do not fit each other.
   explicit SampleOrder(const SampleOrderOptions& options);
 
-  int64_t num_sets() const { return static_cast<int64_t>(mix_.set_sizes.size()); }
-  int64_t samples_per_epoch() const { return samples_per_epoch_; }
-  int64_t batches_per_epoch() const { return batches_per_epoch_; }
-  // Batches of set s in an epoch.
-  int64_t batches_of(int64_t set) const;
+  // Batches have change.size samples from change.position on. Throws ConfigError where no batch
+  // starts there, where it does not lie behind the last change, and where batches cannot change
+  // (drop_last, rank_groups).
+  void append(const BatchSizeChange& change);
+  // The sizes from position 0 on, each another than the one before.
+  BatchSchedule batch_schedule() const;
+  bool has_changes() const { return stretches_.size() > 1; }
+
+  int64_t num_sets() const { return mix_.num_sets(); }
+  // Of an epoch in batches of the first size. With streams and a schedule others differ.
+  int64_t samples_per_epoch() const { return stretches_.front().plan->samples(); }
+  int64_t batches_per_epoch() const { return stretches_.front().plan->batches(); }
+  // Batches of set s in an epoch of the first size.
+  int64_t batches_of(int64_t set) const { return stretches_.front().plan->batches_of(set); }
+
   // Whether a batch starts at `position`.
   bool is_start(int64_t position) const;
   // The batch that starts at `position`, which must be a start.
@@ -89,33 +97,51 @@ class SampleOrder {
   // Row `row` of the whole global batch, 0 <= row < batch.rows.
   SamplePlace place(const GlobalBatch& batch, int64_t row) const;
 
+  // Batches are numbered from 0 over all epochs. Those that start before `position`:
+  int64_t batches_before(int64_t position) const;
+  int64_t position_of(int64_t batch) const;
+  // The size of batches there; the last ones of an epoch may be smaller.
+  int64_t batch_size_at(int64_t position) const { return stretch_at(position).plan->batch_size(); }
+  // Passes over the data before `position`.
+  double epochs_before(int64_t position) const;
+  // How far a training is after `batches` batches; see Note [Batches that change their size]. Of
+  // batches of one size, their number.
+  double first_size_steps(int64_t batches) const;
+
  private:
+  // Batches of one size, up to the next stretch.
+  struct Stretch {
+    int64_t position = 0;
+    int64_t batch = 0;              // batches before it
+    int64_t epoch = 0, offset = 0;  // where it starts
+    std::vector<int64_t> draws;     // streams: [sets] samples handed out before it
+    std::shared_ptr<const EpochPlan> plan;
+    std::shared_ptr<const BatchTurns> turns;  // of a mix with tiles
+  };
+
   void plan_tiles();
   void plan_repeats(double num_repeats);
-  void plan_exact();
-  void plan_streams();
-  void plan_rank_groups();
-  std::vector<int64_t> stream_batches() const;
-  std::string name_of(size_t set) const;
+  void begin_stretch(Stretch stretch, int64_t batch_size);
+  void check_can_change(const BatchSizeChange& change) const;
+  void check_start(const BatchSizeChange& change) const;
+  const Stretch& stretch_at(int64_t position) const;
+  std::pair<int64_t, int64_t> epoch_and_offset(const Stretch& stretch, int64_t position) const;
+  bool is_one_exact_set() const { return mix_.mode == MixMode::kExact && num_sets() == 1; }
+  void find_set(const Stretch& stretch, int64_t number, GlobalBatch& batch) const;
   SamplePlace shuffled(int64_t set, int64_t place, int64_t cycle) const;
   SamplePlace in_stream(int64_t set, int64_t draw) const;
 
   MixOptions mix_;
   std::optional<RepeatedAugmentation> repeats_;
   std::vector<int64_t> epoch_sizes_;  // [sets] samples handed out in an epoch of kExact
-  int64_t batch_size_;
   uint64_t seed_;
   bool is_shuffled_;
   bool drop_last_;
-  int64_t samples_per_epoch_ = 0;
-  int64_t batches_per_epoch_ = 0;
-  std::vector<uint64_t> seeds_;  // of each set's order
+  std::vector<uint64_t> seeds_;      // of each set's order
+  std::vector<int64_t> group_ends_;  // kRankGroups: ranks of groups 0 to g
   // [sets], null for a set that is shuffled as a whole; shared by copies of the order.
   std::vector<std::shared_ptr<const TileOrder>> tile_orders_;
-  std::shared_ptr<const BatchTurns> turns_;  // of a mix with tiles
-  std::vector<int64_t> full_ends_;           // [sets]: full batches of sets 0 to s
-  std::vector<int64_t> rests_;               // sets with a smaller batch at the end of an epoch
-  std::vector<int64_t> group_ends_;          // kRankGroups: ranks of groups 0 to g
+  std::vector<Stretch> stretches_;  // the first one from position 0 on
 };
 
 }  // namespace fovea::data

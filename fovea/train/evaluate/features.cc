@@ -79,6 +79,7 @@ data::Loader loader_in_order(const data::OpenedSection& section) {
   options.drop_last = false;
   options.mixup.reset();
   options.num_repeats = 1;
+  options.batch_schedule.clear();
   options.mix.mode = data::MixMode::kExact;
   if (options.bad_samples.policy == data::BadSamplePolicy::kSubstitute) {
     options.bad_samples.policy = data::BadSamplePolicy::kSkip;

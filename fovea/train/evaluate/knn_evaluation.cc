@@ -15,6 +15,7 @@ namespace {
 // data.train as it would be evaluated on.
 TrainConfig with_validation_transforms(const TrainConfig& config) {
   auto changed = config;
+  changed.data.batch_schedule.clear();
   if (!config.data.train || !config.data.val) return changed;
   const auto& transforms = (*config.data.val)->transforms();
   auto& train = *changed.data.train;
