@@ -32,11 +32,11 @@ bool is_fused(const at::Tensor& average) {
 
 }  // namespace
 
-double ema_decay(const EmaOptions& options, int64_t num_updates) {
-  const int64_t updates = std::max<int64_t>(0, num_updates - 1);
+double ema_decay(const EmaOptions& options, double num_updates) {
+  const double updates = std::max(0.0, num_updates - 1);
   if (updates == 0) return 0;
   if (!options.warmup) return options.decay;
-  const double grown = 1 - std::pow(1 + static_cast<double>(updates), -2.0 / 3);
+  const double grown = 1 - std::pow(1 + updates, -2.0 / 3);
   return std::min(grown, options.decay);
 }
 
@@ -64,7 +64,8 @@ void Ema::update(int64_t step) {
 void Ema::join(int64_t step, StepExtras& extras) {
   FOVEA_CHECK(!is_swapped_, "ema: update while the average is swapped in; swap it out first");
   extras.average = average_;
-  extras.average_weight = 1 - ema_decay(options_, step + 1);
+  const double before = warmup_steps_ ? warmup_steps_(step) : static_cast<double>(step);
+  extras.average_weight = 1 - ema_decay(options_, before + 1);
 }
 
 void Ema::swap() {

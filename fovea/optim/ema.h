@@ -4,8 +4,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "fovea/optim/optimizer.h"
 
@@ -17,7 +19,7 @@ struct EmaOptions {
 };
 
 // The decay of an update after `num_updates` optimizer steps (timm's `step` argument).
-double ema_decay(const EmaOptions& options, int64_t num_updates);
+double ema_decay(const EmaOptions& options, double num_updates);
 
 // average, laid out like param, becomes lerp(average, param, weight).
 void move_average(const at::Tensor& average, const at::Tensor& param, double weight);
@@ -30,6 +32,8 @@ class Ema {
 
   // Takes in the weights as step `step` left them; steps count from 0.
   void update(int64_t step);
+  // What the warm-up counts the steps before `step` as; without it, as their number.
+  void count_warmup(std::function<double(int64_t step)> steps) { warmup_steps_ = std::move(steps); }
   // Has the optimizer do that: in what step `step` of it is given.
   void join(int64_t step, StepExtras& extras);
 
@@ -45,6 +49,7 @@ class Ema {
  private:
   Optimizer& optimizer_;
   EmaOptions options_;
+  std::function<double(int64_t)> warmup_steps_;
   at::Tensor average_;  // laid out like the optimizer's flat_param()
   bool is_swapped_ = false;
 };

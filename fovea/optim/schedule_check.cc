@@ -4,6 +4,13 @@
 
 namespace fovea::optim {
 
+bool hangs_on_run_steps(const ScheduleConfig& config) {
+  return config.visit_value([](const auto& chosen) {
+    if constexpr (requires { chosen.total_steps; }) return !chosen.total_steps;
+    return false;
+  });
+}
+
 void check_run_steps(const ScheduleConfig& config, int64_t run_steps, ConfigIssues& issues) {
   config.visit_value([&](const auto& chosen) {
     const Warmup& warmup = chosen;

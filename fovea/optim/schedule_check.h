@@ -14,6 +14,9 @@ int64_t decay_steps(const Config& config, int64_t run_steps) {
   return config.total_includes_warmup ? total - config.warmup_steps : total;
 }
 
+// Whether the learning rate follows from the length of the run: a decay without one of its own.
+bool hangs_on_run_steps(const ScheduleConfig& config);
+
 // Reports a warm-up that a run of so many steps would not get to the end of, and a decay that the
 // warm-up leaves no steps for. Keys are below `schedule`: "warmup_steps".
 void check_run_steps(const ScheduleConfig& config, int64_t run_steps, ConfigIssues& issues);

@@ -17,11 +17,11 @@ struct CyclePosition {
   double length = 1;  // steps
 };
 
-CyclePosition find_cycle(double cycle_mul, int64_t first_length, int64_t t) {
-  const auto step = static_cast<double>(t), first = static_cast<double>(first_length);
+CyclePosition find_cycle(double cycle_mul, int64_t first_length, double step) {
+  const auto first = static_cast<double>(first_length);
   if (cycle_mul == 1) {
-    const int64_t cycle = t / first_length;
-    return {cycle, static_cast<double>(t - cycle * first_length), first};
+    const double cycle = std::floor(step / first);
+    return {static_cast<int64_t>(cycle), step - cycle * first, first};
   }
   // The lengths before cycle i add up to first * (mul^i - 1) / (mul - 1); solved for i.
   const double exact = std::log(1 - step / first * (1 - cycle_mul)) / std::log(cycle_mul);
@@ -31,7 +31,7 @@ CyclePosition find_cycle(double cycle_mul, int64_t first_length, int64_t t) {
 
 // min_lr + (peak - min_lr) * shape(share of the cycle that has passed, to the power k_decay).
 template <class Config, class Shape>
-double cycled(const Config& config, double base_lr, int64_t run_steps, int64_t t, Shape shape) {
+double cycled(const Config& config, double base_lr, int64_t run_steps, double t, Shape shape) {
   const auto at = find_cycle(config.cycle_mul, decay_steps(config, run_steps), t);
   if (at.cycle >= config.cycle_limit) return config.min_lr;
   const double peak = base_lr * std::pow(config.cycle_decay, static_cast<double>(at.cycle));
@@ -43,7 +43,7 @@ double cycled(const Config& config, double base_lr, int64_t run_steps, int64_t t
 struct LrAt {
   double base_lr;
   int64_t run_steps;
-  int64_t t;
+  double t;
 
   double operator()(const ConstantScheduleConfig&) const { return base_lr; }
   double operator()(const CosineScheduleConfig& config) const {
@@ -52,7 +52,7 @@ struct LrAt {
   }
   double operator()(const LinearScheduleConfig& config) const {
     const auto length = static_cast<double>(decay_steps(config, run_steps));
-    const double left = std::max(0.0, 1 - static_cast<double>(t) / length);
+    const double left = std::max(0.0, 1 - t / length);
     return config.min_lr + (base_lr - config.min_lr) * left;
   }
   double operator()(const PolynomialScheduleConfig& config) const {
@@ -60,11 +60,13 @@ struct LrAt {
                   [&](double passed) { return std::pow(1 - passed, config.power); });
   }
   double operator()(const StepScheduleConfig& config) const {
-    return base_lr * std::pow(config.decay_rate, static_cast<double>(t / config.decay_steps));
+    const double drops = std::floor(t / static_cast<double>(config.decay_steps));
+    return base_lr * std::pow(config.decay_rate, drops);
   }
   double operator()(const MultiStepScheduleConfig& config) const {
     const auto& milestones = config.milestones;
-    const auto drops = std::upper_bound(milestones.begin(), milestones.end(), t);
+    const auto is_before = [](double at, int64_t step) { return at < static_cast<double>(step); };
+    const auto drops = std::upper_bound(milestones.begin(), milestones.end(), t, is_before);
     return base_lr * std::pow(config.decay_rate, static_cast<double>(drops - milestones.begin()));
   }
 };
@@ -95,15 +97,16 @@ Schedule::Schedule(const ScheduleConfig& config, double base_lr, int64_t run_ste
   fail<ConfigError>("schedule.{}: {}", issue.key, issue.message);
 }
 
-double Schedule::lr(int64_t step) const {
+double Schedule::lr(double step) const {
   FOVEA_CHECK(step >= 0, "schedule: step {}; expected 0 or more", step);
   return config_.visit_value([&](const auto& chosen) {
     const Warmup& warmup = chosen;
-    if (step < warmup.warmup_steps) {
-      const double rise = (base_lr_ - warmup.warmup_lr) / static_cast<double>(warmup.warmup_steps);
-      return warmup.warmup_lr + static_cast<double>(step) * rise;
+    const auto warmup_steps = static_cast<double>(warmup.warmup_steps);
+    if (step < warmup_steps) {
+      const double rise = (base_lr_ - warmup.warmup_lr) / warmup_steps;
+      return warmup.warmup_lr + step * rise;
     }
-    const int64_t start = warmup.warmup_prefix ? warmup.warmup_steps : 0;
+    const double start = warmup.warmup_prefix ? warmup_steps : 0;
     return LrAt{base_lr_, run_steps_, step - start}(chosen);
   });
 }

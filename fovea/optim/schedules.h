@@ -1,6 +1,7 @@
 // Learning rate over optimizer steps: pure functions of the step, with timm's formulas
 // (t_in_epochs=False). Step t is the number of updates already made, so the first update uses
-// lr(0).
+// lr(0). Where batches change their size, t counts steps of the first size
+// (SampleOrder::first_size_steps), and lies between two of them too.
 //
 // T: total_steps, by default those of the whole run. All schedules begin with warmup_steps steps
 // that rise linearly from warmup_lr towards the peak. Where they stand:
@@ -150,7 +151,7 @@ class Schedule {
   Schedule(const ScheduleConfig& config, double base_lr, int64_t run_steps);
 
   // The learning rate of the update after `step` updates; step >= 0, also beyond the end.
-  double lr(int64_t step) const;
+  double lr(double step) const;
 
  private:
   ScheduleConfig config_;

@@ -48,6 +48,21 @@ TEST(EmaTest, AveragesTheWeights) {
   support::expect_close(ema.state().at("b").flatten(), expected.narrow(0, 16, 15), at::kFloat, "b");
 }
 
+// Of batches that have grown a step counts for several.
+TEST(EmaTest, CountsItsWarmupAsItIsTold) {
+  const auto optimizer = two_params();
+  const EmaOptions options{.decay = 0.99, .warmup = true};
+  Ema ema(*optimizer, options);
+  ema.count_warmup([](int64_t step) { return 1.5 * static_cast<double>(step); });
+  StepExtras extras;
+  for (int64_t step = 0; step < 4; ++step) {
+    ema.join(step, extras);
+    const double counted = 1.5 * static_cast<double>(step);
+    EXPECT_EQ(extras.average_weight, 1 - ema_decay(options, counted + 1));
+  }
+  EXPECT_NEAR(extras.average_weight, std::pow(5.5, -2.0 / 3), 1e-15);
+}
+
 TEST(EmaTest, SwapsInAndOut) {
   const auto optimizer = two_params();
   const auto weights = optimizer->params()[0].param;

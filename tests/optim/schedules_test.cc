@@ -87,6 +87,29 @@ TEST(SchedulesTest, ConstantStaysAfterItsWarmup) {
   EXPECT_EQ(schedule.lr(1000000), 1);
 }
 
+// Where batches change their size, a step lies between two of the first size.
+TEST(SchedulesTest, GoOnBetweenSteps) {
+  ConstantScheduleConfig constant;
+  constant.warmup_steps = 4;
+  EXPECT_DOUBLE_EQ(Schedule({constant}, 1.0, 10).lr(1.5), 0.375);
+  EXPECT_EQ(Schedule({LinearScheduleConfig{}}, 1.0, 10).lr(2.5), 0.75);
+  CosineScheduleConfig cosine;
+  cosine.cycle_limit = 2;
+  cosine.total_steps = 10;
+  EXPECT_DOUBLE_EQ(Schedule({cosine}, 1.0, 20).lr(2.5), 0.5 * (1 + std::sqrt(0.5)));
+  EXPECT_DOUBLE_EQ(Schedule({cosine}, 1.0, 20).lr(12.5), 0.5 * (1 + std::sqrt(0.5)));
+  StepScheduleConfig steps;
+  steps.decay_steps = 3;
+  MultiStepScheduleConfig milestones;
+  milestones.milestones = {3, 6};
+  for (const ScheduleConfig& config : {ScheduleConfig{steps}, ScheduleConfig{milestones}}) {
+    const Schedule schedule(config, 1.0, 10);
+    EXPECT_EQ(schedule.lr(2.9), 1);
+    EXPECT_EQ(schedule.lr(3), 0.1);
+    EXPECT_EQ(schedule.lr(5.9), 0.1);
+  }
+}
+
 TEST(SchedulesTest, OwnTotalStepsComeBeforeTheRuns) {
   LinearScheduleConfig config;
   config.total_steps = 4;
