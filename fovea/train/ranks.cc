@@ -98,6 +98,18 @@ void check_same_config(const TrainConfig& config, parallel::World& world) {
   }
 }
 
+void check_same_batches(const data::SampleOrder& order, parallel::World& world) {
+  const auto all = parallel::all_gather_text(
+      world.all(), data::batch_schedule_text(order.batch_schedule()), "sizes of batches");
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    fail<ConfigError>(
+        "data.batch_schedule: rank {} read other sizes of batches than rank 0:\n{}there, and\n{}of "
+        "rank 0. Give all of them the same file",
+        rank, all[rank], all[0]);
+  }
+}
+
 parallel::DeviceMesh make_mesh(const TrainConfig& config, parallel::World& world) {
   check_same_config(config, world);
   return {world,

@@ -20,6 +20,9 @@ namespace fovea::train {
 // one, and the keys that differ.
 void check_same_config(const TrainConfig& config, parallel::World& world);
 
+// Throws ConfigError on every rank where one reads batches of other sizes than the first.
+void check_same_batches(const data::SampleOrder& order, parallel::World& world);
+
 // The mesh that the config asks for, after check_same_config. Throws ConfigError.
 parallel::DeviceMesh make_mesh(const TrainConfig& config, parallel::World& world);
 

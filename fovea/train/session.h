@@ -48,7 +48,8 @@ class Stepper;
 // device.cuda_graph. Throws ConfigError for `on` where there is no GPU.
 void use_graphs(Stepper& stepper, const DeviceConfig& config, c10::Device device);
 
-// Optimizer steps of the whole run.
+// Optimizer steps of the whole run, where batches are of one size. Of a recipe, whatever it says:
+// run_length in run/run_length.h.
 int64_t total_steps(const TrainerConfig& config, int64_t batches_per_epoch);
 
 }  // namespace fovea::train

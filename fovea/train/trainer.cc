@@ -1,5 +1,6 @@
 #include "fovea/train/trainer.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
@@ -27,24 +28,42 @@ double seconds_since(Clock::time_point start) {
 }  // namespace
 
 LogPosition Trainer::Run::log_position() const {
+  const int64_t before = std::max<int64_t>(step - 1, 0);
+  const bool may_change = !config.data.batch_schedule.empty() || order().has_changes();
   return {.step = step,
-          .num_steps = num_steps,
-          .steps_per_epoch = steps_per_epoch,
-          .epoch = static_cast<double>(position) /
-                   static_cast<double>(training.loader->samples_per_epoch()),
-          .lr = step > 0 ? schedule.lr(step - 1) : 0};
+          .num_steps = length.steps,
+          .epoch = order().epochs_before(position),
+          .lr = step > 0 ? lr(before) : 0,
+          .first_size_step = order().first_size_steps(before),
+          .first_size_steps = length.first_size_steps,
+          .steps_per_epoch = order().batches_per_epoch(),
+          .samples_left = std::max<int64_t>(order().position_of(length.steps) - position, 0),
+          .batch_size = may_change ? order().batch_size_at(order().position_of(before)) : 0};
+}
+
+bool Trainer::Run::has_reached_multiple_of(int64_t steps) const {
+  const auto multiples = [&](int64_t batches) {
+    return std::floor(order().first_size_steps(batches) / static_cast<double>(steps));
+  };
+  return step > 0 && multiples(step) > multiples(step - 1);
 }
 
 checkpoint::State Trainer::Run::checkpoint() {
   auto saved = state.save();
   saved.scalars.update({{"step", step},
                         {"position", position},
-                        {"lr", schedule.lr(step)},  // of the next step
+                        {"lr", lr(step)},  // of the next step
                         {"seed", config.run.seed},
                         {"evaluated_step", evaluated_step},
                         {"last_eval", last_eval},
                         {"log", log.state()}});
   if (best) saved.scalars["best"] = *best;
+  if (order().has_changes()) {
+    auto& sizes = saved.scalars["batch_schedule"] = nlohmann::json::array();
+    for (const auto& change : data::schedule_before(order().batch_schedule(), position)) {
+      sizes.push_back({change.position, change.size});
+    }
+  }
   return saved;
 }
 
@@ -57,7 +76,7 @@ void Trainer::Run::train_one_step() {
     const trace::Scope data("data");
     return training.loader->next();
   }();
-  const auto notes = stepper->take(batch, step, schedule.lr(step));
+  const auto notes = stepper->take(batch, step, lr(step));
   if (notes.bad_samples > 0) share_bad_samples(*training.loader, state.data_ranks());
   is_stopping = notes.stop_requests > 0;
   step += 1;
@@ -96,7 +115,8 @@ void Trainer::Run::log_steps() {
 
 bool Trainer::Run::eval_is_due() const {
   if (!validation.loader || evaluated_step == step) return false;
-  return step == num_steps || (eval_every_steps > 0 && step > 0 && step % eval_every_steps == 0);
+  return step == length.steps ||
+         (eval_every_steps > 0 && has_reached_multiple_of(eval_every_steps));
 }
 
 void Trainer::Run::evaluate_now() {
@@ -130,7 +150,7 @@ void Trainer::Run::evaluate_now() {
   for (const auto& [name, metric] : last_eval) text += fmt::format("  {} {:.4g}", name, metric);
   log.say(
       fmt::format("step {}: evaluation of {} samples:{}", step, evaluation->num_samples(), text));
-  if (step == num_steps && is_writer()) write_evaluation(*evaluation);
+  if (step == length.steps && is_writer()) write_evaluation(*evaluation);
   is_stopping = anyone_is_told_to_stop();
 }
 
@@ -164,7 +184,7 @@ void Trainer::Run::save() {
 // What follows a step, where it is due.
 void Trainer::Run::end_step() {
   if (eval_is_due()) evaluate_now();
-  if (is_best || step % config.checkpoint.every_steps == 0) save();
+  if (is_best || has_reached_multiple_of(config.checkpoint.every_steps)) save();
   state.checkpoints->check();
 }
 
@@ -193,7 +213,7 @@ FitResult Trainer::Run::fit() {
     saved_step = -1;
     end_step();
   }
-  while (step < num_steps && !is_stopping) {
+  while (step < length.steps && !is_stopping) {
     train_one_step();
     end_step();
   }

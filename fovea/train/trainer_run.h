@@ -17,6 +17,7 @@
 #include "fovea/train/evaluate/evaluator.h"
 #include "fovea/train/recipe/run_folder.h"
 #include "fovea/train/run/feature_cache.h"
+#include "fovea/train/run/run_length.h"
 #include "fovea/train/run/step_trace.h"
 #include "fovea/train/run/training_log.h"
 #include "fovea/train/session.h"
@@ -46,9 +47,15 @@ struct Trainer::Run {
   void write_evaluation(const Evaluation& evaluation) const;
   void finish();
   LogPosition log_position() const;
+  const data::SampleOrder& order() const { return training.loader->order(); }
+  // Of the step after `steps` of them.
+  double lr(int64_t steps) const { return schedule.lr(order().first_size_steps(steps)); }
+  // Whether the last step came to a multiple of so many steps of the first batch size.
+  bool has_reached_multiple_of(int64_t steps) const;
+  void check_batches_done(const JsonValue& scalars) const;
   checkpoint::State checkpoint();
   bool eval_is_due() const;
-  bool is_over() const { return step == num_steps && !eval_is_due(); }
+  bool is_over() const { return step == length.steps && !eval_is_due(); }
   bool anyone_is_told_to_stop();
   bool is_writer() const { return world.is_first(); }
 
@@ -57,7 +64,8 @@ struct Trainer::Run {
   parallel::DeviceMesh mesh;
   std::unique_ptr<FeatureCache> training_cache;  // null: pixels are read
   DataSource training;
-  int64_t steps_per_epoch, num_steps, eval_every_steps;
+  RunLength length;
+  int64_t eval_every_steps;  // of the first batch size
   optim::Schedule schedule;
   RunFolder folder;  // from here on: a recipe that the data shows to be faulty leaves none
   LogFile log_file;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/core/stop_signals.h"
 #include "fovea/kernels/attention/attention_table.h"
 #include "fovea/kernels/linear/product_choices.h"
@@ -15,9 +16,17 @@
 namespace fovea::train {
 namespace {
 
+// What an earlier start has written of batches that changed their size counts where the recipe
+// names no file.
+TrainConfig with_sizes_of_run(TrainConfig config) {
+  const auto file = config.run.dir + "/" + kBatchScheduleFile;
+  if (config.data.batch_schedule.empty() && is_there(file)) config.data.batch_schedule = file;
+  return config;
+}
+
 std::unique_ptr<FeatureCache> training_cache_of(const TrainConfig& config, data::Shard shard) {
   if (config.trainer.cache_features == "none") return nullptr;
-  return std::make_unique<FeatureCache>(open_training_section(config, shard));
+  return std::make_unique<FeatureCache>(open_training_section(with_sizes_of_run(config), shard));
 }
 
 std::unique_ptr<FeatureCache> validation_cache_of(const TrainConfig& config,
@@ -43,12 +52,11 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode,
       mesh(make_mesh(config, world)),
       training_cache(training_cache_of(config, data_shard(mesh))),
       training(training_cache ? training_cache->source()
-                              : open_training_data(config, data_shard(mesh))),
-      steps_per_epoch(training.loader->batches_per_epoch()),
-      num_steps(total_steps(config.trainer, steps_per_epoch)),
-      eval_every_steps(config.trainer.eval_every_steps.value_or(
-          std::llround(config.trainer.eval_every_epochs * static_cast<double>(steps_per_epoch)))),
-      schedule(config.schedule, optim::base_lr(config.optim), num_steps),
+                              : open_training_data(with_sizes_of_run(config), data_shard(mesh))),
+      length(run_length(config.trainer, order())),
+      eval_every_steps(config.trainer.eval_every_steps.value_or(std::llround(
+          config.trainer.eval_every_epochs * static_cast<double>(order().batches_per_epoch())))),
+      schedule(config.schedule, optim::base_lr(config.optim), length.first_size_steps),
       folder(config, world.is_first() ? FolderRole::kOwner : FolderRole::kGuest),
       log_file(folder.file(own_file_name("train", "log", world)).string()),
       attention(kernels::attention_table().choices(),
@@ -64,6 +72,10 @@ Trainer::Run::Run(const TrainConfig& run_config, ProgressLine::Mode mode,
       log(folder.path().string(), config.log, mode,
           world.is_first() ? TrainingLog::Role::kWriter : TrainingLog::Role::kSilent),
       timeline(folder.path(), config.log.trace_steps, world) {
+  check_same_batches(order(), world);
+  if (state.ema) {
+    state.ema->count_warmup([this](int64_t steps) { return order().first_size_steps(steps); });
+  }
   state.open_checkpoints(folder.file("checkpoints").string());
   state.options.notes = [this] {
     return StepNotes{.stop_requests = StopSignals::received() != 0 ? 1 : 0,
@@ -84,13 +96,15 @@ void Trainer::Run::resume() {
   try {
     state.load(*found);
     restore({found->scalars, found->source});
+    check_batches_done({found->scalars, found->source});
   } catch (const DataError& error) {
     throw CheckpointError(error.what());
   }
-  check_not_beyond(step, num_steps);
-  log_info(fmt::format("{}: going on from step {} of {}", folder.path().string(), step, num_steps));
+  check_not_beyond(step, length.steps);
+  log_info(
+      fmt::format("{}: going on from step {} of {}", folder.path().string(), step, length.steps));
   if (const auto* before = folder.config_before()) {
-    const auto notice = length_notice(*before, config, steps_per_epoch, step);
+    const auto notice = length_notice(*before, config, order(), step);
     if (!notice.empty()) log_info(fmt::format("{}: {}", folder.path().string(), notice));
   }
 }
@@ -106,21 +120,43 @@ void Trainer::Run::restore(const JsonValue& scalars) {
   log.restore(scalars.at("log"));
 }
 
+// Position and schedule are one state: what lies before the position is done.
+void Trainer::Run::check_batches_done(const JsonValue& scalars) const {
+  data::BatchSchedule done = {{0, config.data.global_batch_size, {}}};
+  if (const auto found = scalars.find("batch_schedule")) {
+    done.clear();
+    for (const auto& change : found->items()) {
+      const auto numbers = change.integers();
+      if (numbers.size() != 2) change.refuse("[position, size]");
+      done.push_back({numbers[0], numbers[1], {}});
+    }
+  }
+  const auto now = data::schedule_before(order().batch_schedule(), position);
+  if (now == done) return;
+  fail<ConfigError>(
+      "{}: the run has taken its {} samples so far in batches of the sizes\n{}and "
+      "data.batch_schedule "
+      "has\n{}for them; expected the same before position {}: change only what lies behind it, or "
+      "choose another run.dir",
+      folder.path().string(), position, data::batch_schedule_text(done),
+      data::batch_schedule_text(now), position);
+}
+
 // The steps of another system's run count as this one's.
 void Trainer::Run::take_over() {
   step = take_over_run(config, *state.model, *state.optimizer, state.ema.get(), state.sharing());
   if (step == 0) return;
-  if (step >= num_steps) {
+  if (step >= length.steps) {
     fail<ConfigError>(
         "init.step: {} steps were done, and the run has {} in all; trainer.max_steps and "
         "max_epochs "
         "count from the first step of the run that is taken over: set more, or init.step=0 for a "
         "new schedule",
-        step, num_steps);
+        step, length.steps);
   }
   position = training.loader->position_of(step);
   log_info(fmt::format("{}: going on from step {} of {}, with learning rate {:.4g}",
-                       folder.path().string(), step, num_steps, schedule.lr(step)));
+                       folder.path().string(), step, length.steps, lr(step)));
 }
 
 // trainer.micro_batch_size: auto; from what an earlier start has come to.

@@ -70,6 +70,37 @@ TEST(TrainerRanksTest, TwoRanksTrainAsOneProcessDoes) {
   });
 }
 
+// Batches that grow, to sizes that two ranks cannot halve too; and ranks that read two files.
+TEST(TrainerRanksTest, TwoRanksTrainOnBatchesThatGrow) {
+  run_ranks(2, [](World& world) {
+    const testing::Folder own;
+    auto config = shared_config(world, own, "grows");
+    const auto size = open_training_data(config).loader->order().samples_per_epoch();
+    const auto first = config.data.global_batch_size;
+    config.data.batch_schedule = shared_folder(world, own) + "/growing.yaml";
+    if (world.is_first()) {
+      data::write_batch_schedule(config.data.batch_schedule,
+                                 {{2 * first, first + 5, {}}, {size, 37, {}}});
+    }
+    world.all().barrier("the file is there");
+    config.trainer.max_steps = {};
+    config.trainer.max_epochs = 3;
+    const auto result = fit_in(world, config);
+    EXPECT_EQ(result.epoch, 3);
+    if (world.is_first()) {
+      auto one = config;
+      one.run.dir = own.path() + "/one";
+      EXPECT_EQ(testing::fit(one).step, result.step);
+      expect_close_losses(config.run.dir, one.run.dir);
+    }
+    const data::SampleOrder order({.mix = {.set_sizes = {100}},
+                                   .global_batch_size = 2,
+                                   .batch_schedule = {{8 + 2 * world.rank(), 4, {}}}});
+    EXPECT_THAT(data::testing::message_of<ConfigError>([&] { check_same_batches(order, world); }),
+                AllOf(HasSubstr("rank 1 read other sizes"), HasSubstr("position: 10")));
+  });
+}
+
 // Two ranks that share the state out leave a checkpoint; runs on other meshes begin with it, and go
 // on as one process that was not stopped.
 TEST(TrainerRanksTest, ARunBeginsWithTheStateOfAnother) {

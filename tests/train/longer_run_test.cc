@@ -78,7 +78,7 @@ TEST_F(LongerRunTest, SaysThatTheScheduleDiffers) {
   EXPECT_EQ(fit(longer).step, 10);
   EXPECT_THAT(log(), AllOf(HasSubstr("10 steps in all, 6 at the start before"),
                            HasSubstr("the schedule differs"), HasSubstr("there 0)")));
-  EXPECT_EQ(length_notice(longer, longer, 5, 6), "");
+  EXPECT_EQ(length_notice(longer, longer, open_training_data(longer).loader->order(), 6), "");
 }
 
 TEST_F(LongerRunTest, RefusesWhatItCannotBe) {

@@ -26,6 +26,7 @@ def run(folder, program):
     put(folder / "tensor.npy", npy((2, 1, 8, 8), "<f4", floats(128)))
     put(folder / "tensor.safetensors", safetensors({"images": ("F32", [2, 1, 8, 8], floats(128))}))
     put(folder / "short.yaml", text.replace("dir: run", "dir: new_run"))
+    put(folder / "growing.yaml", "- {position: 16, size: 24}\n- {position: 64, size: 32}\n")
     put(folder / "full.yaml", fovea(program, folder, "config", "show", "short.yaml"))
     shutil.copy(folder / "run/weights.safetensors", folder / "weights.safetensors")
     for path in (folder / "run").glob("events.out.tfevents.*"):
@@ -50,6 +51,7 @@ LATEST = ["eval run --checkpoint latest --threads 1", "convert run out.safetenso
 RESUME = ["train run", "train recipe.yaml"]
 BOUNDED = "trainer.max_steps=2 trainer.max_epochs=null schedule.warmup_steps=1"
 TRAIN_SHORT = f"train short.yaml {BOUNDED}"
+GROWING = "data.batch_schedule=growing.yaml data.drop_last=false"
 RECIPE = ["config show {}", "summary {}", "plan {} --gpus 4", "eval {} --threads 1", "data check {} --threads 1",
           f"train {{}} {BOUNDED}", "config diff {} recipe.yaml",
           "predict {} image.png --threads 1"]
@@ -74,6 +76,8 @@ CHECKPOINT = "checkpoints/step_00000009"
 ORIGINALS = [
     Original("recipe", "run", "short.yaml", [command.format("short.yaml") for command in RECIPE], is_text=True),
     Original("resolved recipe", "run", "full.yaml", [command.format("full.yaml") for command in RECIPE], is_text=True),
+    Original("batch schedule", "run", "growing.yaml", [f"{TRAIN_SHORT} {GROWING}", f"plan short.yaml {GROWING} --gpus 2"],
+             is_text=True),
     Original("weights of a run", "run", "weights.safetensors", WEIGHTS, **SAFETENSORS),
     Original("tensor npy", "run", "tensor.npy", TENSORS),
     Original("tensor safetensors", "run", "tensor.safetensors", [command.replace("npy", "safetensors") for command in TENSORS],

@@ -32,8 +32,8 @@ HOSTILE_WORDS = "hostile words"
 KEYS = ["run.dir", "run.seed", "model.embed_dim", "model.depth", "model.img_size", "model.patch_size", "model.name",
         "model.preset", "model.num_classes", "model", "device.threads", "device.dtype", "device.type", "optim.lr",
         "optim.name", "optim.betas", "data.train.images", "data.train.class_names", "data.train.transforms",
-        "data.train.num_classes", "data.mixup.mixup_alpha", "data.global_batch_size", "data.threads", "data.prefetch",
-        "trainer.micro_batch_size", "trainer.ema.decay", "schedule.min_lr", "init.weights", "log.wandb", "log.every_steps",
+        "data.train.num_classes", "data.mixup.mixup_alpha", "data.global_batch_size", "data.batch_schedule", "data.threads",
+        "data.prefetch", "trainer.micro_batch_size", "trainer.ema.decay", "schedule.min_lr", "init.weights", "log.wandb", "log.every_steps",
         "checkpoint.keep", "launch.timeout", "phases", "nonsense.key", "\x1b[31mred", "task.label_smoothing", "task.name"]
 VALUES = [value for value in texts.NUMBERS + texts.VALUES + texts.NAMES + texts.ESCAPED if b"\0" not in value]
 

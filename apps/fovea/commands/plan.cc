@@ -16,6 +16,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
 #include "fovea/core/number_text.h"
+#include "fovea/data/order/batch_schedule.h"
 #include "fovea/plan/mesh_plan.h"
 #include "fovea/plan/pipeline.h"
 #include "fovea/train/recipe/run_folder.h"
@@ -81,9 +82,21 @@ parallel::ParallelConfig parse_mesh(const std::string& text, parallel::ParallelC
   return parallel;
 }
 
+// Of batches that change their size the largest one has to fit.
+train::TrainConfig with_largest_batch(train::TrainConfig config) {
+  auto& size = config.data.global_batch_size;
+  auto& file = config.data.batch_schedule;
+  if (file.empty()) return config;
+  for (const auto& change : data::read_batch_schedule(file)) size = std::max(size, change.size);
+  tell("data.batch_schedule: the plan is that of its largest batch, {} samples\n", size);
+  file.clear();
+  return config;
+}
+
 train::TrainConfig load_recipe(const PlanArguments& arguments) {
   const auto config = train::load_any_config(arguments.recipe, arguments.overrides);
-  return config.phases.empty() ? config : train::resolve_phases(config).front().config;
+  return with_largest_batch(config.phases.empty() ? config
+                                                  : train::resolve_phases(config).front().config);
 }
 
 std::string mesh_text(const parallel::MeshShape& mesh) {

@@ -73,10 +73,11 @@ void TrainerConfig::validate(ConfigIssues& issues) const {
 
 namespace {
 
-// Where the length follows from the data, Trainer does it once that is open. Phases have lengths of
-// their own.
+// Where the length follows from the data, as it does with batches that change their size, Trainer
+// does it once that is open. Phases have lengths of their own.
 void check_schedule(const TrainConfig& config, ConfigIssues& issues) {
   if (!config.trainer.max_steps || !config.phases.empty()) return;
+  if (!config.data.batch_schedule.empty()) return;
   ConfigIssues of_schedule;
   optim::check_run_steps(config.schedule, *config.trainer.max_steps, of_schedule);
   issues.join("schedule", of_schedule, {"trainer.max_steps"});

@@ -31,6 +31,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kFreeKeys[] = {"run.dir",
                                           "log.",
                                           "checkpoint.",
+                                          "data.batch_schedule",  // but what has had its effect
                                           "data.threads",
                                           "data.prefetch",
                                           "data.bad_samples.",

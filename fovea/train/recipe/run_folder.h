@@ -1,6 +1,7 @@
 // The folder of one run:
 //   config.yaml  metrics.jsonl  train.log  events.out.tfevents.*  evaluation.json  machine.json
 //   report.html checkpoints/  weights.safetensors
+//   batch_schedule.yaml  (of a run whose batches have changed their size while it ran)
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,8 @@
 #include "fovea/train/recipe/config.h"
 
 namespace fovea::train {
+
+inline constexpr const char* kBatchScheduleFile = "batch_schedule.yaml";
 
 // Of several processes that train together one owns the folder; the others read in it.
 enum class FolderRole { kOwner, kGuest };

@@ -16,19 +16,13 @@ namespace {
 constexpr size_t kLastLines = 10;  // averaged for the final training loss
 
 // What has a chart, or no chart, of its own.
-const std::set<std::string> kKnown = {"epoch",
-                                      "loss",
-                                      "top1",
-                                      "top5",
-                                      "lr",
-                                      "images_per_second",
-                                      "data_wait",
-                                      "memory_bytes",
-                                      "grad_norm",
-                                      "mfu",
-                                      "comm_wait",
-                                      "slowest_rank",
-                                      "slowest_rank_wait"};
+const std::set<std::string> kKnown = {"epoch",        "loss",
+                                      "top1",         "top5",
+                                      "lr",           "images_per_second",
+                                      "data_wait",    "memory_bytes",
+                                      "grad_norm",    "global_batch",
+                                      "mfu",          "comm_wait",
+                                      "slowest_rank", "slowest_rank_wait"};
 
 struct Chart {
   PlotOptions options;
@@ -197,6 +191,9 @@ html::Markup learning_section(std::span<const RunData> runs) {
        {{"val", "top5", "validation"}}},
       {{.title = "Learning rate", .is_small = true, .from_zero = true},
        {{"train", "lr", "learning rate"}},
+       false},
+      {{.title = "Global batch, samples", .is_small = true, .from_zero = true},
+       {{"train", "global_batch", "global batch"}},
        false},
       {{.title = "Gradient norm", .is_small = true, .from_zero = true, .may_be_log = true},
        {{"train", "grad_norm", "before clipping"}}}};

@@ -19,6 +19,7 @@
 #include "fovea/train/ranks.h"
 #include "fovea/train/recipe/run_folder.h"
 #include "fovea/train/report/report.h"
+#include "fovea/train/run/run_length.h"
 #include "fovea/train/session.h"
 
 namespace fovea::train {
@@ -96,8 +97,9 @@ void check_weights_fit(const Phase& before, const Phase& phase) {
 void check_can_start(const TrainConfig& config) {
   const auto training = open_training_data(config);
   open_validation_data(config, training.dataset->class_names());
-  const auto steps = total_steps(config.trainer, training.loader->batches_per_epoch());
-  const optim::Schedule schedule(config.schedule, optim::base_lr(config.optim), steps);
+  const auto length = run_length(config.trainer, training.loader->order());
+  const optim::Schedule schedule(config.schedule, optim::base_lr(config.optim),
+                                 length.first_size_steps);
 }
 
 // What would stop one of them at its first step, found before the first phase is paid for.

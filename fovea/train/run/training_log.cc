@@ -23,7 +23,7 @@ TrainingLog::TrainingLog(const std::string& run_dir, const LogConfig& config,
 }
 
 bool TrainingLog::is_line_due(int64_t steps, const LogPosition& position) const {
-  return window_.steps + steps >= steps_of_a_line(config_, position.num_steps) ||
+  return window_.steps + steps >= steps_of_a_line(config_, position.first_size_steps) ||
          position.step == position.num_steps;
 }
 
@@ -57,6 +57,9 @@ void TrainingLog::write_line(const LogPosition& position) {
   MetricsRecord record{
       .step = position.step, .epoch = position.epoch, .split = "train", .values = {}};
   record.values["lr"] = position.lr;
+  if (position.batch_size > 0) {
+    record.values["global_batch"] = static_cast<double>(position.batch_size);
+  }
   if (const auto good = window_.steps - window_.skipped_steps; good > 0) {
     record.values["loss"] = window_.loss_sum / window_.weight;
     record.values["grad_norm"] = window_.grad_norm_sum / static_cast<double>(good);
@@ -162,14 +165,11 @@ void TrainingLog::watch_machine() {
 std::string TrainingLog::progress_text(const LogPosition& position) {
   watch_machine();
   const auto top1 = window_.sums.find("top1");
-  const double done =
-      static_cast<double>(position.step - 1) / static_cast<double>(position.steps_per_epoch);
-  const double images_per_step =
-      static_cast<double>(window_.cost.images) / static_cast<double>(window_.steps);
-  const auto left = static_cast<double>(position.num_steps - position.step);
+  const double done = position.first_size_step / static_cast<double>(position.steps_per_epoch);
+  const int64_t rounded_up = position.first_size_steps + position.steps_per_epoch - 1;
   return format_progress({
       .epoch = static_cast<int64_t>(done) + 1,
-      .num_epochs = (position.num_steps + position.steps_per_epoch - 1) / position.steps_per_epoch,
+      .num_epochs = rounded_up / position.steps_per_epoch,
       .step = position.step,
       .num_steps = position.num_steps,
       .loss = window_.weight > 0 ? window_.loss_sum / window_.weight
@@ -178,7 +178,7 @@ std::string TrainingLog::progress_text(const LogPosition& position) {
       .images_per_second = images_per_second_,
       .data_wait = window_.cost.wait_seconds / std::max(window_.cost.seconds, 1e-9),
       .memory_bytes = peak_memory_bytes(),
-      .seconds_left = left * images_per_step / images_per_second_,
+      .seconds_left = static_cast<double>(position.samples_left) / images_per_second_,
       .remark = remark_,
   });
 }

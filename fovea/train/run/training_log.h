@@ -26,9 +26,15 @@ namespace fovea::train {
 struct LogPosition {
   int64_t step = 0;  // steps done
   int64_t num_steps = 0;
-  int64_t steps_per_epoch = 0;
   double epoch = 0;  // passes over the data done
   double lr = 0;     // of the last step
+  // In steps of the first batch size: where the last step began, and what the whole run and an
+  // epoch have of them.
+  double first_size_step = 0;
+  int64_t first_size_steps = 0;
+  int64_t steps_per_epoch = 0;
+  int64_t samples_left = 0;  // of the run
+  int64_t batch_size = 0;    // of the last step; 0: it cannot change, and lines do not have it
 };
 
 // What a step cost this process.
