@@ -29,7 +29,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
-using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::ProgramResult;
@@ -145,7 +144,7 @@ class ParallelProgramTest : public ::testing::Test {
         EXPECT_LT(record.at(share), 1) << line;
       }
       EXPECT_GE(record.at("comm_wait"), record.at("slowest_rank_wait").get<double>() / 2) << line;
-      EXPECT_THAT(record.at("slowest_rank").get<double>(), AnyOf(0, 1));
+      EXPECT_THAT(record.at("slowest_rank").get<double>(), ::testing::AnyOf(0, 1));
     }
     EXPECT_EQ(count, 12);
   }
@@ -188,7 +187,7 @@ TEST_F(ParallelProgramTest, ASignalToOneRankStopsAllWhichThenResumeBitwise) {
   ASSERT_TRUE(wait_until([&] { return fs::exists(run_dir() + "/metrics.jsonl"); }));
   if (const auto pid = process_of(1); pid > 0) kill(pid, SIGUSR1);
   const auto first = stopped.get();
-  EXPECT_THAT(first.exit_code, AnyOf(75, 0, 7)) << first.output;
+  EXPECT_THAT(first.exit_code, ::testing::AnyOf(75, 0, 7)) << first.output;
   const auto second = run_fovea(train(""));
   EXPECT_EQ(second.exit_code, 0) << second.output;
   EXPECT_EQ(losses(), whole);
