@@ -63,9 +63,7 @@ class ImageTransformOf final
   }
   std::optional<FirstCrop> first_crop([[maybe_unused]] ImageSize image,
                                       [[maybe_unused]] RandomStream& random) const override {
-    if constexpr (requires(const Config& config) { config.first_crop(image, random); }) {
-      return this->config.first_crop(image, random);
-    }
+    if constexpr (requires { &Config::first_crop; }) return this->config.first_crop(image, random);
     return std::nullopt;
   }
   bool join([[maybe_unused]] FirstCrop& crop,
@@ -75,13 +73,9 @@ class ImageTransformOf final
   }
 
  private:
-  static constexpr bool kResizes = requires(const Config& config, std::optional<ImageSize> in) {
-    config.output_size(in);
-  };
-  static constexpr bool kJoins =
-      requires(const Config& config, FirstCrop& crop, RandomStream& random) {
-    config.join(crop, random);
-  };
+  // By name alone: with another signature than that above it does not compile.
+  static constexpr bool kResizes = requires { &Config::output_size; };
+  static constexpr bool kJoins = requires { &Config::join; };
 };
 
 }  // namespace fovea::data

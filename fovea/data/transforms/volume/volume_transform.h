@@ -32,9 +32,8 @@ class VolumeTransformOf final
  public:
   bool draws() const override { return this->config.draws(); }
   ExtentRange output_range(const ExtentRange& in) const override {
-    if constexpr (requires(const Config& config) { config.output_range(in); }) {
-      return this->config.output_range(in);
-    }
+    // By name alone: with another signature it does not compile.
+    if constexpr (requires { &Config::output_range; }) return this->config.output_range(in);
     return in;
   }
   void apply(VolumeItem& item, RandomStream& random, VolumeScratch& scratch) const override {
