@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,7 +21,10 @@ class AtomicFile {
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
+  // At a place instead of behind what was written last; what is left out reads as zeros.
+  void write_at(uint64_t offset, std::span<const std::byte> bytes);
   void commit();
+  int descriptor() const { return file_; }
 
  private:
   [[noreturn]] void fail_with_errno(const char* what) const;

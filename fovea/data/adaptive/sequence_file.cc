@@ -1,16 +1,11 @@
 #include "fovea/data/adaptive/sequence_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <array>
-#include <cerrno>
-#include <charconv>
-#include <cstdio>
 #include <cstring>
 
 #include "fovea/core/error.h"
+#include "fovea/core/parse_number.h"
+#include "fovea/files/atomic_file.h"
 #include "fovea/files/file_endings.h"
 #include "fovea/files/safetensors.h"
 
@@ -43,13 +38,8 @@ std::vector<int32_t> leaf_rows(const PatchSequence& sequence) {
 int64_t number_in(const std::map<std::string, std::string>& metadata, const std::string& key,
                   int64_t most, const std::string& path) {
   const auto found = metadata.find(key);
-  int64_t value = 0;
-  if (found != metadata.end()) {
-    const std::string& text = found->second;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size()) value = 0;
-  }
-  if (value >= 1 && value <= most) return value;
+  const auto value = found == metadata.end() ? std::nullopt : parse_number<int64_t>(found->second);
+  if (value && *value >= 1 && *value <= most) return *value;
   fail<DataError>(
       "{}: metadata {} is missing or not in 1 to {}; expected a file of `fovea data "
       "patch`",
@@ -84,10 +74,8 @@ PatchTree tree_of(const int32_t* rows, int64_t length, const ImageSize& size,
 }  // namespace
 
 struct SequenceFileWriter::State {
-  State(const std::string& file_path, const RegionFormat& image,
-        const AdaptivePatchingConfig& config)
-      : path(file_path), temporary(file_path + ".XXXXXX"), length(config.fixed_length) {
-    token_size = config.patch_size * config.patch_size;
+  State(const std::string& path, const RegionFormat& image, const AdaptivePatchingConfig& config)
+      : length(config.fixed_length), token_size(config.patch_size * config.patch_size), file(path) {
     const int64_t trees = config.separate_channels ? image.channels : 1;
     // Bytes last: the numbers before them lie at multiples of their size.
     const std::array entries = {
@@ -105,60 +93,21 @@ struct SequenceFileWriter::State {
     for (size_t i = 0; i < entries.size(); ++i) {
       offsets[i + 1] = offsets[i] + entries[i].bytes.size();
     }
-    file = mkostemp(temporary.data(), O_CLOEXEC);
-    if (file < 0) fail_with_errno("made");
-    const mode_t mask = umask(0);
-    umask(mask);
-    fchmod(file, 0666 & ~mask);
-    try {
-      // Tokens of the padding are the zeros of a file that was never written there.
-      if (ftruncate(file, static_cast<off_t>(offsets.back())) != 0) fail_with_errno("written");
-      write_at(0, preamble.data(), preamble.size());
-    } catch (...) {
-      remove();
-      throw;
-    }
-  }
-  ~State() { remove(); }
-
-  void remove() {
-    if (file < 0) return;
-    close(file);
-    unlink(temporary.c_str());
-    file = -1;
-  }
-
-  [[noreturn]] void fail_with_errno(const char* what) const {
-    fail<DataError>("{}: cannot be {} ({}); free space or choose another folder", printable(path),
-                    what, std::strerror(errno));
-  }
-
-  void write_at(uint64_t offset, const void* from, size_t count) {
-    const auto* bytes = static_cast<const char*>(from);
-    while (count > 0) {
-      const ssize_t written = pwrite(file, bytes, count, static_cast<off_t>(offset));
-      if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) fail_with_errno("written");
-      bytes += written;
-      offset += static_cast<uint64_t>(written);
-      count -= static_cast<size_t>(written);
-    }
+    file.write(preamble);
   }
 
   template <class T>
   void write_all(size_t entry, const std::vector<T>& values) {
-    FOVEA_CHECK(values.size() * sizeof(T) == offsets[entry + 1] - offsets[entry],
-                "{}: {} numbers for {} bytes", path, values.size(),
-                offsets[entry + 1] - offsets[entry]);
-    write_at(offsets[entry], values.data(), values.size() * sizeof(T));
+    const auto bytes = std::as_bytes(std::span(values));
+    FOVEA_CHECK(bytes.size() == offsets[entry + 1] - offsets[entry], "{} bytes in place of {}",
+                bytes.size(), offsets[entry + 1] - offsets[entry]);
+    file.write_at(offsets[entry], bytes);
   }
 
-  std::string path;
-  std::string temporary;
   int64_t length = 0;
   int64_t token_size = 0;
   std::array<uint64_t, 6> offsets{};  // of the entries, and the end
-  int file = -1;
+  AtomicFile file;
 };
 
 SequenceFileWriter::SequenceFileWriter(const std::string& path, const RegionFormat& image,
@@ -167,26 +116,21 @@ SequenceFileWriter::SequenceFileWriter(const std::string& path, const RegionForm
 
 SequenceFileWriter::~SequenceFileWriter() = default;
 
+// Tokens of the padding are never written: zeros.
 void SequenceFileWriter::write_token(int64_t channel, int64_t leaf, std::span<const float> token) {
   const int64_t at = (channel * state_->length + leaf) * state_->token_size;
   FOVEA_CHECK(static_cast<int64_t>(token.size()) == state_->token_size,
               "{} values of a token of {}", token.size(), state_->token_size);
-  state_->write_at(state_->offsets[3] + static_cast<uint64_t>(at) * sizeof(float), token.data(),
-                   token.size_bytes());
+  state_->file.write_at(state_->offsets[3] + static_cast<uint64_t>(at) * sizeof(float),
+                        std::as_bytes(token));
 }
 
 void SequenceFileWriter::finish(const PatchSequence& sequence) {
-  State& state = *state_;
-  state.write_all(0, sequence.sizes);
-  state.write_all(1, sequence.centers);
-  state.write_all(2, leaf_rows(sequence));
-  state.write_all(4, sequence.padding_mask);
-  if (fsync(state.file) != 0) state.fail_with_errno("brought to the disk");
-  if (std::rename(state.temporary.c_str(), state.path.c_str()) != 0) {
-    state.fail_with_errno("renamed into place");
-  }
-  close(state.file);
-  state.file = -1;
+  state_->write_all(0, sequence.sizes);
+  state_->write_all(1, sequence.centers);
+  state_->write_all(2, leaf_rows(sequence));
+  state_->write_all(4, sequence.padding_mask);
+  state_->file.commit();
 }
 
 SavedSequence load_sequence(const std::string& path) {

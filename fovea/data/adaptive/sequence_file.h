@@ -20,7 +20,7 @@ namespace fovea::data {
 // and as metadata the image's height and width, patch_size and upstream_compatible.
 class SequenceFileWriter {
  public:
-  // Throws DataError: cannot be written.
+  // Throws WriteError, as the others do.
   SequenceFileWriter(const std::string& path, const RegionFormat& image,
                      const AdaptivePatchingConfig& config);
   ~SequenceFileWriter();
@@ -59,7 +59,7 @@ struct PredictionOptions {
 //   U8, I32 or I64 [L]          a class for each patch
 // p may differ from the sequence's. Floats give C channels of float32, classes uint8 (from U8) or
 // int32. Along a sequence of several trees only [C, L, p * p] with a channel for each can go back.
-// Throws DataError: another form, a class beyond int32, the disk.
+// Throws DataError: another form, a class beyond int32; WriteError: the disk.
 void write_prediction(const std::string& sequence, const std::string& values,
                       const std::string& tiff, const PredictionOptions& options = {});
 

@@ -23,17 +23,17 @@ struct MaskWriterOptions {
 // Neither file has its name before finish(), and without it nothing stays behind.
 class MaskWriter {
  public:
-  // Throws ConfigError: more classes than fit, sizes or a compression that cannot be; DataError:
+  // Throws ConfigError: more classes than fit, sizes or a compression that cannot be; WriteError:
   // the file cannot be made.
   MaskWriter(const std::string& path, const MaskWriterOptions& options);
 
   // `count` rows [count, W] of classes in [0, num_classes), from above; each row once. Throws
-  // DataError: the disk is full.
+  // WriteError: the disk is full.
   void write_rows(std::span<const int32_t> classes, int64_t count);
   // All rows must have been written. overview: the PNG to write, or empty; picture: the image with
   // overview_size(), RGB or gray, such as shrunk_image gives, over which the classes are laid in
   // their colours, see tint(). A pixel of the overview has the class that most of its pixels have,
-  // the smaller of two. Throws DataError, WriteError.
+  // the smaller of two. Throws WriteError.
   void finish(const std::string& overview = {}, const Image& picture = {});
 
   ImageSize overview_size() const { return overview_size_; }

@@ -44,7 +44,7 @@ struct TiffWriterOptions {
 // Writes a tiled TIFF from above to below, whole rows at a time; BigTIFF where it could pass 4 GB.
 // Memory: one row of tiles, whose side is 256 or, for very wide images, less. The file gets its
 // name in finish(); without it nothing stays behind. Throws ConfigError for options that cannot be,
-// DataError where the disk is full or cannot be written.
+// WriteError where the disk is full or cannot be written.
 class TiffWriter {
  public:
   TiffWriter(const std::string& path, const TiffWriterOptions& options);

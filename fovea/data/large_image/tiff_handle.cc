@@ -9,7 +9,6 @@
 #include <new>
 #include <utility>
 
-#include "fovea/core/error.h"
 #include "fovea/data/large_image/tiff.h"
 #include "fovea/files/file_endings.h"
 
@@ -96,9 +95,9 @@ int64_t TiffHandle::read_at(uint64_t offset, std::span<uint8_t> out) const {
   }
 }
 
-void TiffHandle::fail_at(std::string_view what) const {
+std::string TiffHandle::describe(std::string_view what) const {
   const std::string reason = reason_.empty() ? "damaged or truncated" : printable(reason_);
-  fail<DataError>("{}{}{} ({})", name_, name_.empty() ? "" : ": ", what, reason);
+  return fmt::format("{}{}{} ({})", name_, name_.empty() ? "" : ": ", what, reason);
 }
 
 int TiffHandle::note_error(TIFF* /*tiff*/, void* handle, const char* /*module*/, const char* format,

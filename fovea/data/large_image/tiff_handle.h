@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "fovea/core/error.h"
+
 namespace fovea::data {
 
 class TiffHandle {
@@ -25,8 +27,11 @@ class TiffHandle {
   TiffHandle& operator=(const TiffHandle&) = delete;
 
   TIFF* get() const { return tiff_; }
-  // Throws DataError: the file, what was done, and libtiff's first reason for it.
-  [[noreturn]] void fail_at(std::string_view what) const;
+  // Throws E: the file, what was done, and libtiff's first reason for it.
+  template <class E = DataError>
+  [[noreturn]] void fail_at(std::string_view what) const {
+    fail<E>("{}", describe(what));
+  }
   // The same, where libtiff has filled damaged pixels with something and only warned of it.
   void fail_if_damaged(std::string_view what) const {
     if (is_damaged_) fail_at(what);
@@ -43,6 +48,7 @@ class TiffHandle {
   static int note_warning(TIFF* tiff, void* handle, const char* module, const char* format,
                           va_list arguments);
   TIFFOpenOptions* options();
+  std::string describe(std::string_view what) const;
 
   std::string name_;
   mutable std::string reason_;

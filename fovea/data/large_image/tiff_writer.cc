@@ -1,16 +1,12 @@
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
 
 #include "fovea/core/error.h"
+#include "fovea/core/write_error.h"
 #include "fovea/data/large_image/tiff.h"
 #include "fovea/data/large_image/tiff_handle.h"
+#include "fovea/files/atomic_file.h"
 #include "fovea/files/file_endings.h"
 
 namespace fovea::data {
@@ -52,7 +48,7 @@ uint16_t compression_named(const std::string& name) {
   fail<ConfigError>("TIFF compression '{}'; expected none, lzw or deflate", name);
 }
 
-void check_size(const TiffWriterOptions& options) {
+const TiffWriterOptions& checked_options(const TiffWriterOptions& options) {
   const auto& [height, width] = options.size;
   if (height < 1 || width < 1 || height > kMaxRegionSide || width > kMaxRegionSide ||
       options.channels < 1 || options.channels > kMaxRegionChannels) {
@@ -61,46 +57,31 @@ void check_size(const TiffWriterOptions& options) {
         "channels",
         height, width, options.channels, kMaxRegionSide, kMaxRegionChannels);
   }
+  kind_of(options.type);
+  compression_named(options.compression);
+  return options;
 }
 
 }  // namespace
 
 struct TiffWriter::State {
-  State(const std::string& file_path, const TiffWriterOptions& file_options)
-      : path(file_path), options(file_options), temporary(file_path + ".XXXXXX") {
-    check_size(options);
-    kind_of(options.type);
-    compression_named(options.compression);
-    pixel = options.channels * bytes_of(options.type);
+  State(const std::string& path, const TiffWriterOptions& file_options)
+      : options(checked_options(file_options)),
+        pixel(options.channels * bytes_of(options.type)),
+        file(path) {
     while (side > 16 && side * options.size.width * pixel > kMostTileRowBytes) side /= 2;
-    const int file = mkostemp(temporary.data(), O_CLOEXEC);
-    if (file < 0) fail_with_errno("made");
-    const mode_t mask = umask(0);
-    umask(mask);
-    fchmod(file, 0666 & ~mask);
     const int64_t bytes = options.size.height * options.size.width * pixel;
+    const int descriptor = dup(file.descriptor());  // libtiff closes it
     try {
-      handle = std::make_unique<TiffHandle>(file, printable(path),
+      handle = std::make_unique<TiffHandle>(descriptor, printable(path),
                                             bytes > kClassicTiffBytes ? "w8" : "w4");
     } catch (...) {
-      close(file);
-      unlink(temporary.c_str());
+      close(descriptor);
       throw;
     }
     set_tags();
     rows.resize(static_cast<size_t>(side * options.size.width * pixel));
     tile.resize(static_cast<size_t>(side * side * pixel));
-  }
-
-  ~State() {
-    if (handle == nullptr) return;
-    handle.reset();
-    unlink(temporary.c_str());
-  }
-
-  [[noreturn]] void fail_with_errno(const char* what) const {
-    fail<DataError>("{}: cannot be {} ({}); free space or choose another folder", printable(path),
-                    what, std::strerror(errno));
   }
 
   void set_tags() {
@@ -139,19 +120,18 @@ struct TiffWriter::State {
           TIFFComputeTile(tiff, static_cast<uint32_t>(x), static_cast<uint32_t>(first_row), 0, 0);
       const auto bytes = static_cast<tmsize_t>(tile.size());
       if (TIFFWriteEncodedTile(tiff, index, tile.data(), bytes) != bytes) {
-        handle->fail_at("cannot be written");
+        handle->fail_at<WriteError>("cannot be written");
       }
     }
     first_row += num_rows;
     num_rows = 0;
   }
 
-  std::string path;
   TiffWriterOptions options;
-  std::string temporary;
-  std::unique_ptr<TiffHandle> handle;
-  int64_t pixel = 1;
+  int64_t pixel;
   int64_t side = kTileSide;
+  AtomicFile file;
+  std::unique_ptr<TiffHandle> handle;
   int64_t first_row = 0;
   int64_t num_rows = 0;
   std::vector<uint8_t> rows;  // [side, W, C]
@@ -184,16 +164,10 @@ void TiffWriter::write_rows(std::span<const uint8_t> rows, int64_t count) {
 
 void TiffWriter::finish() {
   State& state = *state_;
-  FOVEA_CHECK(state.handle != nullptr, "{}: finished already", state.path);
-  FOVEA_CHECK(state.first_row == state.options.size.height, "{}: {} rows of {}", state.path,
-              state.first_row, state.options.size.height);
-  if (TIFFFlush(state.handle->get()) != 1) state.handle->fail_at("cannot be written");
-  if (fsync(TIFFFileno(state.handle->get())) != 0) state.fail_with_errno("brought to the disk");
-  if (!state.handle->close()) state.handle->fail_at("cannot be written");
-  if (std::rename(state.temporary.c_str(), state.path.c_str()) != 0) {
-    state.fail_with_errno("renamed into place");
-  }
-  state.handle.reset();
+  FOVEA_CHECK(state.first_row == state.options.size.height, "{} rows of {}", state.first_row,
+              state.options.size.height);
+  if (!state.handle->close()) state.handle->fail_at<WriteError>("cannot be written");
+  state.file.commit();
 }
 
 }  // namespace fovea::data

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "fovea/core/memory.h"
+#include "fovea/core/write_error.h"
 #include "fovea/data/large_image/raw_regions.h"
 #include "fovea/data/large_image/tiff.h"
 #include "tests/data/adaptive/way_back.h"
@@ -117,7 +118,7 @@ TEST(SequenceFileTest, AnUnfinishedFileLeavesNothing) {
   const testing::TempDir folder;
   { const SequenceFileWriter writer(folder.file("a"), {{40, 40}}, small_config()); }
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
-  EXPECT_THROW(SequenceFileWriter(folder.path() + "/no/a", {{40, 40}}, small_config()), DataError);
+  EXPECT_THROW(SequenceFileWriter(folder.path() + "/no/a", {{40, 40}}, small_config()), WriteError);
 }
 
 TEST(PredictionTest, TokensComeBackAsInMemory) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "fovea/core/write_error.h"
 #include "fovea/data/image/jpeg_encode.h"
 #include "fovea/data/image/png.h"
 #include "fovea/data/large_image/raw_regions.h"
@@ -126,7 +127,7 @@ TEST(TiffTest, AnUnfinishedFileLeavesNothing) {
     EXPECT_THROW(writer.write_rows(std::vector<uint8_t>(40 * 40), 40), Error);
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
-  EXPECT_THROW(TiffWriter(folder.file("no/such/folder.tif") + "/x/y", {{4, 4}}), DataError);
+  EXPECT_THROW(TiffWriter(folder.file("no/such/folder.tif") + "/x/y", {{4, 4}}), WriteError);
   EXPECT_THROW(TiffWriter(folder.file("a.tif"), {{4, 4}, 1, ScalarType::kFloat64}), ConfigError);
   EXPECT_THROW(TiffWriter(folder.file("a.tif"), {{4, 4}, 1, ScalarType::kUint8, "zip"}),
                ConfigError);
