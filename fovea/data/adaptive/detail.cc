@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "fovea/core/error.h"
 
@@ -14,7 +15,7 @@ using patching::ImageRows;
 
 constexpr int64_t kThresholdStep = 50;  // from the lower threshold to the upper one
 constexpr uint32_t kNone = 0xffffffff;
-constexpr int64_t kMostCountedChannels = 31;  // what IntegralVolume takes as a byte
+constexpr int64_t kMostCountedChannels = 255;  // in a byte
 constexpr size_t kMostKeptWords = size_t{1}
                                   << 23;  // 64 MiB: what a thread keeps for the next image
 
@@ -23,10 +24,11 @@ CannyOptions canny_options(int64_t blur_size, const DetailDraw& draw) {
 }
 
 // Sums of a cell stay below 2^32: squares of bytes of all channels.
-int64_t cell_side(const AdaptivePatchingConfig& config, int64_t channels) {
+int64_t cell_side(const AdaptivePatchingConfig& config, int64_t channels, bool is_volume) {
   constexpr int64_t kLargestCell = 16;
   int64_t side = std::min(config.min_leaf, kLargestCell);
-  while (side > 1 && side * side * channels >= int64_t{1} << 16) side /= 2;
+  const auto numbers = [&] { return side * side * (is_volume ? side : 1) * channels; };
+  while (side > 1 && numbers() >= int64_t{1} << 16) side /= 2;
   return side;
 }
 
@@ -52,7 +54,7 @@ int64_t detail_bytes(ImageSize size, int64_t channels, const AdaptivePatchingCon
     return 2 * size.height * ((size.width + 63) / 64) * 8;
   }
   const auto count = [&](int64_t side) {
-    const auto cuts = patching::cuts_of(side, cell_side(config, channels));
+    const auto cuts = patching::cuts_of(side, cell_side(config, channels, false));
     return static_cast<int64_t>(cuts.size()) - 1;
   };
   const int64_t tables = config.criterion == "variance" && !is_noise ? channels + 1 : 1;
@@ -62,67 +64,80 @@ int64_t detail_bytes(ImageSize size, int64_t channels, const AdaptivePatchingCon
 void DetailMap::build(const ImageRows& image, bool is_blurred, const AdaptivePatchingConfig& config,
                       const DetailDraw& draw, RandomStream* random) {
   const int64_t blur = is_blurred ? 1 : draw.blur_size();
+  const VolumeSize size = {1, image.height, image.width};
   kind_ = Kind::kSum;
-  tables_ = Tables::kCells;
+  has_bits_ = false;
   if (draw.is_noise) {
     FOVEA_CHECK(random != nullptr, "a tree over noise, but no random stream was given");
     kind_ = Kind::kNoise;
-    start_cells(image, config, 1);
+    start_cells(size, image.channels, config, 1);
     add_noise(image, *random);
   } else if (config.criterion == "canny") {
-    tables_ = Tables::kBits;
+    has_bits_ = true;
     const auto bits = patching::canny(image, canny_options(blur, draw), canny_);
     if (bits.size() > kMostKeptWords) canny_.candidates = {};
     edges_.build(bits.data(), image.height, image.width);
     return;
   } else if (config.criterion == "gradient") {
-    start_cells(image, config, 1);
-    const auto take = [this](int64_t y, const int16_t* row) { cells_[0].add_row(y, row, 1); };
+    start_cells(size, image.channels, config, 1);
+    const auto take = [this](int64_t y, const int16_t* row) { cells_[0].add_row(0, y, row, 1); };
     patching::gradient_magnitude(image, blur, take, canny_);
   } else if (config.criterion == "variance") {
     kind_ = Kind::kVariance;
-    start_cells(image, config, static_cast<size_t>(image.channels) + 1);
-    add_squares(image);
+    start_cells(size, image.channels, config, static_cast<size_t>(image.channels) + 1);
+    add_squares(image, 0);
   } else {
     fail<ConfigError>(
         "adaptive patching: criterion={} on an image; it is for volumes, choose canny, gradient or "
         "variance",
         config.criterion);
   }
-  for (size_t table = 0; table < num_tables_; ++table) cells_[table].finish();
+  finish_cells();
 }
 
-void DetailMap::start_cells(const ImageRows& image, const AdaptivePatchingConfig& config,
+void DetailMap::start_cells(VolumeSize size, int64_t channels, const AdaptivePatchingConfig& config,
                             size_t count) {
   num_tables_ = count;
   if (cells_.size() < count) cells_.resize(count);
-  const int64_t side = cell_side(config, image.channels);
-  for (size_t table = 0; table < count; ++table) {
-    cells_[table].start({image.height, image.width}, side);
-  }
-  row_.resize(static_cast<size_t>(image.width));
+  const int64_t side = cell_side(config, channels, size.depth > 1);
+  for (size_t table = 0; table < count; ++table) cells_[table].start(size, side);
+  row_.resize(static_cast<size_t>(size.width));
+}
+
+void DetailMap::finish_cells() {
+  for (size_t table = 0; table < num_tables_; ++table) cells_[table].finish();
 }
 
 // Noise of a pixel in parts of 2^16.
 void DetailMap::add_noise(const ImageRows& image, RandomStream& random) {
   for (int64_t y = 0; y < image.height; ++y) {
     for (uint32_t& value : row_) value = static_cast<uint16_t>(random.next_word() >> 16);
-    cells_[0].add_row(y, row_.data(), 1);
+    cells_[0].add_row(0, y, row_.data(), 1);
   }
 }
 
-void DetailMap::add_squares(const ImageRows& image) {
-  for (int64_t y = 0; y < image.height; ++y) {
-    const uint8_t* row = image.row(y);
+void DetailMap::add_squares(const ImageRows& slice, int64_t z) {
+  for (int64_t y = 0; y < slice.height; ++y) {
+    const uint8_t* row = slice.row(y);
     std::fill(row_.begin(), row_.end(), 0u);
-    for (int64_t c = 0; c < image.channels; ++c) {
-      for (int64_t x = 0; x < image.width; ++x) {
-        const uint32_t value = row[x * image.channels + c];
+    for (int64_t c = 0; c < slice.channels; ++c) {
+      for (int64_t x = 0; x < slice.width; ++x) {
+        const uint32_t value = row[x * slice.channels + c];
         row_[static_cast<size_t>(x)] += value * value;
       }
-      cells_[static_cast<size_t>(c + 1)].add_row(y, row + c, image.channels);
+      cells_[static_cast<size_t>(c + 1)].add_row(z, y, row + c, slice.channels);
     }
-    cells_[0].add_row(y, row_.data(), 1);
+    cells_[0].add_row(z, y, row_.data(), 1);
+  }
+}
+
+template <class Value>
+void DetailMap::add_volume(const std::vector<Value>& values) {
+  const Value* row = values.data();
+  for (int64_t z = 0; z < size_.depth; ++z) {
+    for (int64_t y = 0; y < size_.height; ++y, row += size_.width) {
+      cells_[0].add_row(z, y, row, 1);
+    }
   }
 }
 
@@ -131,51 +146,47 @@ void DetailMap::build(const VolumeValues& volume, int64_t channel,
                       RandomStream* random) {
   const int64_t first = channel < 0 ? 0 : channel;
   const int64_t last = channel < 0 ? volume.channels : channel + 1;
-  if (volume.size.depth == 1) {
-    const auto row = [&volume, first](int64_t y, int64_t c) {
-      return patching::FieldRow{volume.channel(first + c) + y * volume.size.width, 1};
-    };
-    const patching::FieldRows field = {volume.size.height, volume.size.width, last - first, row};
-    patching::FieldBytes bytes(field, draw.blur_size(), config.value_range[0],
-                               config.value_range[1], field_);
+  size_ = volume.size;
+  int64_t z = 0;
+  const auto row = [&](int64_t y, int64_t c) {
+    return patching::FieldRow{volume.channel(first + c) + (z * size_.height + y) * size_.width, 1};
+  };
+  const patching::FieldRows slice = {size_.height, size_.width, last - first, std::ref(row)};
+  const auto slice_bytes = [&](int64_t blur_size) {
+    return patching::FieldBytes(slice, blur_size, config.value_range[0], config.value_range[1],
+                                field_);
+  };
+  if (size_.depth == 1) {
+    auto bytes = slice_bytes(draw.blur_size());
     return build(bytes.rows(), /*is_blurred=*/true, config, draw, random);
   }
-  size_ = volume.size;
-  const auto voxels = static_cast<size_t>(size_.voxels());
+  kind_ = Kind::kSum;
+  has_bits_ = false;
   if (config.criterion == "variance") {
-    bytes_.resize(voxels * static_cast<size_t>(last - first));
-    for (int64_t c = first; c < last; ++c) {
-      patching::to_bytes(volume.channel(c), size_.voxels(), config.value_range[0],
-                         config.value_range[1], bytes_.data() + (c - first) * size_.voxels());
+    kind_ = Kind::kVariance;
+    start_cells(size_, last - first, config, static_cast<size_t>(last - first) + 1);
+    for (; z < size_.depth; ++z) {
+      auto bytes = slice_bytes(1);
+      add_squares(bytes.rows(), z);
     }
-    build_variance(last - first);
   } else if (config.criterion == "gradient") {
-    kind_ = Kind::kSum;
-    tables_ = Tables::kWeights;
-    bytes_.resize(voxels);
-    weights_.assign(voxels, 0);
+    gradients_.assign(static_cast<size_t>(size_.voxels()), 0);
     for (int64_t c = first; c < last; ++c) {
-      smooth_channel(volume, c, config, draw.smoothing, bytes_.data());
-      patching::sobel_magnitude(bytes_.data(), size_, weights_.data(), sobel_rows_);
+      smooth_channel(volume, c, config, draw.smoothing);
+      patching::sobel_magnitude(bytes_.data(), size_, gradients_.data(), sobel_rows_);
     }
-    weight_sums_.build(weights_.data(), size_);
+    start_cells(size_, 1, config, 1);
+    add_volume(gradients_);
   } else {
-    build_volume_edges(volume, first, last, config, draw);
+    find_volume_edges(volume, first, last, config, draw);
+    start_cells(size_, 1, config, 1);
+    add_volume(counts_);
   }
+  finish_cells();
 }
 
 uint64_t DetailMap::sum(size_t table, const Box& box) const {
-  switch (tables_) {
-    case Tables::kBits:
-      return edges_.sum({box.y, box.y + box.height, box.x, box.x + box.width});
-    case Tables::kCells:
-      return cells_[table].sum(box.y, box.x, box.height, box.width);
-    case Tables::kCounts:
-      return count_sums_.sum(box);
-    case Tables::kWeights:
-      break;
-  }
-  return table == 0 ? weight_sums_.sum(box) : channel_sums_[table - 1].sum(box);
+  return has_bits_ ? edges_.sum(box) : cells_[table].sum(box);
 }
 
 // Of noise: uniform in [0, 1), summed, over 255, rounded down, which is UCF-VIT's. Of the variance
@@ -192,37 +203,18 @@ int64_t DetailMap::value(const Box& box) const {
   return static_cast<int64_t>(std::max(rest, 0.0));
 }
 
-void DetailMap::build_variance(int64_t channels) {
-  kind_ = Kind::kVariance;
-  tables_ = Tables::kWeights;
-  num_tables_ = static_cast<size_t>(channels) + 1;
-  const auto voxels = static_cast<size_t>(size_.voxels());
-  squares_.assign(voxels, 0);
-  weights_.resize(voxels);
-  channel_sums_.resize(static_cast<size_t>(channels));
-  const uint8_t* bytes = bytes_.data();
-  for (auto& sums : channel_sums_) {
-    for (size_t i = 0; i < voxels; ++i) {
-      squares_[i] += uint32_t{bytes[i]} * bytes[i];
-      weights_[i] = bytes[i];
-    }
-    sums.build(weights_.data(), size_);
-    bytes += voxels;
-  }
-  weight_sums_.build(squares_.data(), size_);
-}
-
 void DetailMap::smooth_channel(const VolumeValues& volume, int64_t channel,
-                               const AdaptivePatchingConfig& config, int64_t sigma,
-                               uint8_t* bytes) {
+                               const AdaptivePatchingConfig& config, int64_t sigma) {
   const int64_t voxels = size_.voxels();
   patching::gaussian_smooth({volume.channel(channel), static_cast<size_t>(voxels)}, size_, sigma,
                             smooth_, smoothing_);
-  patching::to_bytes(smooth_.data(), voxels, config.value_range[0], config.value_range[1], bytes);
+  bytes_.resize(static_cast<size_t>(voxels));
+  patching::to_bytes(smooth_.data(), voxels, config.value_range[0], config.value_range[1],
+                     bytes_.data());
 }
 
-void DetailMap::build_volume_edges(const VolumeValues& volume, int64_t first, int64_t last,
-                                   const AdaptivePatchingConfig& config, const DetailDraw& draw) {
+void DetailMap::find_volume_edges(const VolumeValues& volume, int64_t first, int64_t last,
+                                  const AdaptivePatchingConfig& config, const DetailDraw& draw) {
   if (last - first > kMostCountedChannels) {
     fail<ConfigError>(
         "adaptive patching: criterion={} on {} channels; expected at most {}; choose gradient or "
@@ -231,10 +223,7 @@ void DetailMap::build_volume_edges(const VolumeValues& volume, int64_t first, in
   }
   const auto voxels = static_cast<size_t>(size_.voxels());
   const bool has_directions = config.criterion == "canny_direction";
-  kind_ = Kind::kSum;
-  tables_ = Tables::kCounts;
   counts_.assign(voxels, 0);
-  bytes_.resize(voxels);
   edge_voxels_.clear();
   if (has_directions && last - first > 1) edge_at_.assign(voxels, kNone);
   const int64_t words = (size_.width + 63) / 64;
@@ -243,7 +232,7 @@ void DetailMap::build_volume_edges(const VolumeValues& volume, int64_t first, in
   slice.width = slice.row_stride = size_.width;
   slice.channels = 1;
   for (int64_t c = first; c < last; ++c) {
-    smooth_channel(volume, c, config, draw.smoothing, bytes_.data());
+    smooth_channel(volume, c, config, draw.smoothing);
     for (int64_t z = 0; z < size_.depth; ++z) {
       slice.pixels = bytes_.data() + z * size_.height * size_.width;
       const auto bits = patching::canny(patching::rows_of(slice), canny_options(1, draw), canny_);
@@ -258,7 +247,6 @@ void DetailMap::build_volume_edges(const VolumeValues& volume, int64_t first, in
     patching::keep_upper_directions(edge_voxels_, last - first == 1 ? smooth_.data() : nullptr,
                                     size_, counts_);
   }
-  count_sums_.build(counts_.data(), size_);
 }
 
 void DetailMap::note_directions(const uint64_t* bits, int64_t z, bool is_only_channel) {

@@ -10,7 +10,6 @@
 #include "fovea/data/adaptive/edge_direction.h"
 #include "fovea/data/adaptive/grouped_sums.h"
 #include "fovea/data/adaptive/image_rows.h"
-#include "fovea/data/adaptive/integral.h"
 #include "fovea/data/adaptive/smoothing.h"
 #include "fovea/data/adaptive/tree.h"
 #include "fovea/data/volume/volume_values.h"
@@ -39,8 +38,8 @@ int64_t detail_bytes(ImageSize size, int64_t channels, const AdaptivePatchingCon
                      bool is_noise);
 
 // Sums of detail over boxes of trees with the config's min_leaf; keeps its buffers from sample to
-// sample. Of an image no number for each pixel is kept, wherever its rows come from: edges are a
-// bit each, anything else is summed over the smallest parts that a tree can have.
+// sample. Edges of an image are kept as a bit each, wherever its rows come from; anything else is
+// summed over the smallest parts that a tree can have.
 class DetailMap : public NodeValues {
  public:
   // All channels of an image together, which is blurred with draw.blur_size() on the way unless
@@ -59,41 +58,37 @@ class DetailMap : public NodeValues {
 
  private:
   enum class Kind { kSum, kNoise, kVariance };
-  // What holds the sums: of images the first two, of volumes the others.
-  enum class Tables { kBits, kCells, kCounts, kWeights };
 
   uint64_t sum(size_t table, const Box& box) const;
-  void start_cells(const patching::ImageRows& image, const AdaptivePatchingConfig& config,
+  void start_cells(VolumeSize size, int64_t channels, const AdaptivePatchingConfig& config,
                    size_t count);
+  void finish_cells();
   void add_noise(const patching::ImageRows& image, RandomStream& random);
-  void add_squares(const patching::ImageRows& image);
-  // bytes_ [C, D, H, W] -> the sums of the variance.
-  void build_variance(int64_t channels);
+  void add_squares(const patching::ImageRows& slice, int64_t z);
+  // values [D, H, W]
+  template <class Value>
+  void add_volume(const std::vector<Value>& values);
   // One channel, smoothed -> smooth_, and as bytes.
   void smooth_channel(const VolumeValues& volume, int64_t channel,
-                      const AdaptivePatchingConfig& config, int64_t sigma, uint8_t* bytes);
-  void build_volume_edges(const VolumeValues& volume, int64_t first, int64_t last,
-                          const AdaptivePatchingConfig& config, const DetailDraw& draw);
+                      const AdaptivePatchingConfig& config, int64_t sigma);
+  void find_volume_edges(const VolumeValues& volume, int64_t first, int64_t last,
+                         const AdaptivePatchingConfig& config, const DetailDraw& draw);
   void note_directions(const uint64_t* bits, int64_t z, bool is_only_channel);
 
   Kind kind_ = Kind::kSum;
-  Tables tables_ = Tables::kBits;
-  size_t num_tables_ = 1;  // of the variance the squares first, then each channel
+  bool has_bits_ = false;  // edges_ holds the sums, else cells_
 
-  patching::BitSums edges_;                // of canny_'s bits
-  std::vector<patching::CellSums> cells_;  // the first num_tables_ of them
-  std::vector<uint32_t> row_;              // of an image, on its way into cells
+  patching::BitSums edges_;  // of canny_'s bits
+  std::vector<patching::CellSums> cells_;
+  size_t num_tables_ = 1;      // of cells_: of the variance the squares first, then each channel
+  std::vector<uint32_t> row_;  // of an image, on its way into cells
   patching::CannyScratch canny_;
   patching::FieldScratch field_;
 
   VolumeSize size_;
   std::vector<uint8_t> counts_;
-  std::vector<uint16_t> weights_;  // gradients, or values of one channel
-  std::vector<uint32_t> squares_;
-  patching::IntegralVolume<uint32_t> count_sums_;
-  patching::IntegralVolume<uint64_t> weight_sums_;  // of gradients, or squared values
-  std::vector<patching::IntegralVolume<uint64_t>> channel_sums_;
-  std::vector<uint8_t> bytes_;  // [C, D, H, W] or one channel of them
+  std::vector<uint16_t> gradients_;
+  std::vector<uint8_t> bytes_;  // [D, H, W] of one channel
   std::vector<float> smooth_;   // [D, H, W] of one channel
   std::vector<patching::EdgeVoxel> edge_voxels_;
   std::vector<patching::EdgeVoxel> slice_edges_;  // of one slice of one of several channels

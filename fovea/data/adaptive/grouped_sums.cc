@@ -9,17 +9,21 @@
 namespace fovea::data::patching {
 namespace {
 
-constexpr int64_t kBitGroup = 64;   // a word
-constexpr int64_t kCellGroup = 16;  // so that the table takes a 128th of the cells' memory
+// Logarithms of the sides of groups: a word of bits; of cells as many as keep the table small.
+constexpr std::array<int, 3> kBitGroup = {0, 6, 6};
+constexpr std::array<int, 3> kImageGroup = {0, 4, 4};
+constexpr std::array<int, 3> kVolumeGroup = {2, 2, 2};
 
-// Bits [left, right) of each of the rows, which are `words` apart. left < right.
-FOVEA_SIMD uint64_t count_bits(const uint64_t* bits, int64_t words, const Span2& span) {
-  const int64_t first = span.left / 64;
-  const int64_t last = (span.right - 1) / 64;
-  const uint64_t first_mask = ~uint64_t{0} << (span.left % 64);
-  const uint64_t last_mask = ~uint64_t{0} >> (63 - (span.right - 1) % 64);
+// Bits of one slice, rows `words` apart.
+FOVEA_SIMD uint64_t count_bits(const uint64_t* bits, int64_t words, const Span3& span) {
+  const int64_t left = span.first[2];
+  const int64_t right = span.last[2] - 1;
+  const int64_t first = left / 64;
+  const int64_t last = right / 64;
+  const uint64_t first_mask = ~uint64_t{0} << (left % 64);
+  const uint64_t last_mask = ~uint64_t{0} >> (63 - right % 64);
   uint64_t count = 0;
-  for (int64_t y = span.top; y < span.bottom; ++y) {
+  for (int64_t y = span.first[1]; y < span.last[1]; ++y) {
     const uint64_t* row = bits + y * words;
     if (first == last) {
       count += static_cast<uint64_t>(std::popcount(row[first] & first_mask & last_mask));
@@ -37,19 +41,19 @@ FOVEA_SIMD uint64_t count_bits(const uint64_t* bits, int64_t words, const Span2&
 struct BitCounter {
   const uint64_t* bits;
   int64_t words;
-  uint64_t operator()(const Span2& span) const {
-    if (span.left >= span.right) return 0;
-    return count_bits(bits, words, span);
-  }
+  uint64_t operator()(const Span3& span) const { return count_bits(bits, words, span); }
 };
 
 struct CellAdder {
   const uint32_t* cells;
-  int64_t width;
-  uint64_t operator()(const Span2& span) const {
+  const std::array<int64_t, 3>& counts;
+  uint64_t operator()(const Span3& span) const {
     uint64_t sum = 0;
-    for (int64_t y = span.top; y < span.bottom; ++y) {
-      for (int64_t x = span.left; x < span.right; ++x) sum += cells[y * width + x];
+    for (int64_t z = span.first[0]; z < span.last[0]; ++z) {
+      for (int64_t y = span.first[1]; y < span.last[1]; ++y) {
+        const uint32_t* row = cells + (z * counts[1] + y) * counts[2];
+        for (int64_t x = span.first[2]; x < span.last[2]; ++x) sum += row[x];
+      }
     }
     return sum;
   }
@@ -82,10 +86,11 @@ std::vector<int32_t> places_of(const std::vector<int32_t>& cuts) {
 void BitSums::build(const uint64_t* bits, int64_t height, int64_t width) {
   bits_ = bits;
   words_ = (width + 63) / 64;
-  table_.build(height, width, kBitGroup, BitCounter{bits_, words_});
+  table_.build({1, height, width}, kBitGroup, BitCounter{bits_, words_});
 }
 
-uint64_t BitSums::sum(const Span2& span) const {
+uint64_t BitSums::sum(const Box& box) const {
+  const Span3 span = {{0, box.y, box.x}, {1, box.y + box.height, box.x + box.width}};
   return table_.sum(span, BitCounter{bits_, words_});
 }
 
@@ -95,23 +100,24 @@ std::vector<int32_t> cuts_of(int64_t size, int64_t min_leaf) {
   return cuts;
 }
 
-void CellSums::start(ImageSize size, int64_t min_leaf) {
+void CellSums::start(VolumeSize size, int64_t min_leaf) {
   if (size != size_ || min_leaf != min_leaf_) {
     columns_ = cuts_of(size.width, min_leaf);
-    column_of_ = places_of(columns_);
-    row_of_ = places_of(cuts_of(size.height, min_leaf));
-    width_ = static_cast<int64_t>(columns_.size()) - 1;
+    cells_of_ = {places_of(cuts_of(size.depth, min_leaf)),
+                 places_of(cuts_of(size.height, min_leaf)), places_of(columns_)};
+    for (size_t a = 0; a < 3; ++a) counts_[a] = cells_of_[a].back();
     size_ = size;
     min_leaf_ = min_leaf;
   }
   band_.assign(static_cast<size_t>(size.width), 0);
-  resize_large(cells_, static_cast<size_t>(row_of_.back() * width_));
+  resize_large(cells_, static_cast<size_t>(counts_[0] * counts_[1] * counts_[2]));
 }
 
-void CellSums::end_row(int64_t row) {
-  uint32_t* sums = cells_.data() + row * width_;
+void CellSums::end_row(int64_t z, int64_t y) {
+  const bool is_first = z == 0 || cell_of(0, z) != cell_of(0, z - 1);
+  uint32_t* sums = cells_.data() + (cell_of(0, z) * counts_[1] + cell_of(1, y)) * counts_[2];
   for (size_t i = 0; i + 1 < columns_.size(); ++i) {
-    uint32_t sum = 0;
+    uint32_t sum = is_first ? 0u : *sums;
     for (int32_t x = columns_[i]; x < columns_[i + 1]; ++x) sum += band_[static_cast<size_t>(x)];
     *sums++ = sum;
   }
@@ -119,15 +125,15 @@ void CellSums::end_row(int64_t row) {
 }
 
 void CellSums::finish() {
-  const int64_t height = static_cast<int64_t>(cells_.size()) / width_;
-  table_.build(height, width_, kCellGroup, CellAdder{cells_.data(), width_});
+  table_.build(counts_, size_.depth == 1 ? kImageGroup : kVolumeGroup,
+               CellAdder{cells_.data(), counts_});
 }
 
-uint64_t CellSums::sum(int32_t y, int32_t x, int32_t height, int32_t width) const {
-  const Span2 span = {row_of_[static_cast<size_t>(y)], row_of_[static_cast<size_t>(y + height)],
-                      column_of_[static_cast<size_t>(x)],
-                      column_of_[static_cast<size_t>(x + width)]};
-  return table_.sum(span, CellAdder{cells_.data(), width_});
+uint64_t CellSums::sum(const Box& box) const {
+  const Span3 span = {{cell_of(0, box.z), cell_of(1, box.y), cell_of(2, box.x)},
+                      {cell_of(0, box.z + box.depth), cell_of(1, box.y + box.height),
+                       cell_of(2, box.x + box.width)}};
+  return table_.sum(span, CellAdder{cells_.data(), counts_});
 }
 
 }  // namespace fovea::data::patching

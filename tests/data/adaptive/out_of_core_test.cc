@@ -289,16 +289,18 @@ TEST(OutOfCoreTest, GroupedSumsArePlainSums) {
   patching::BitSums sums;
   sums.build(bits.data(), height, width);
   for (int round = 0; round < 300; ++round) {
-    const int64_t top = random.below(203), left = random.below(331);
-    const int64_t bottom = top + random.below(static_cast<uint32_t>(height - top)) + 1;
-    const int64_t right = left + random.below(static_cast<uint32_t>(width - left)) + 1;
+    Box box;
+    box.y = static_cast<int32_t>(random.below(203));
+    box.x = static_cast<int32_t>(random.below(331));
+    box.height = static_cast<int32_t>(random.below(static_cast<uint32_t>(height - box.y))) + 1;
+    box.width = static_cast<int32_t>(random.below(static_cast<uint32_t>(width - box.x))) + 1;
     uint64_t expected = 0;
-    for (int64_t y = top; y < bottom; ++y) {
-      for (int64_t x = left; x < right; ++x) {
+    for (int64_t y = box.y; y < box.y + box.height; ++y) {
+      for (int64_t x = box.x; x < box.x + box.width; ++x) {
         expected += bits[static_cast<size_t>(y * words + x / 64)] >> (x % 64) & 1;
       }
     }
-    ASSERT_EQ(sums.sum({top, bottom, left, right}), expected);
+    ASSERT_EQ(sums.sum(box), expected);
   }
 }
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "fovea/core/philox.h"
-#include "fovea/data/adaptive/integral.h"
+#include "fovea/data/adaptive/grouped_sums.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {
@@ -178,28 +178,30 @@ TEST(TreeTest, RefusesEmptyAndHugeSizes) {
   EXPECT_THROW(grow({1, 4, (1 << 20) + 1}, values, {}), Error);
 }
 
-TEST(IntegralTest, SumsOfAnyBox) {
-  RandomStream random({1, 1}, 1);
-  for (const VolumeSize& size : {VolumeSize{1, 19, 37}, {6, 11, 21}, {2, 8, 16}, {3, 1, 1}}) {
-    const PlainValues values(size, 0.5, 9);
-    std::vector<uint16_t> wide(values.map.begin(), values.map.end());
-    for (uint16_t& value : wide) value = static_cast<uint16_t>(value * 20000);
-    patching::IntegralVolume<uint32_t> narrow_sums;
-    patching::IntegralVolume<uint64_t> wide_sums;
-    narrow_sums.build(values.map.data(), size);
-    wide_sums.build(wide.data(), size);
-    for (int round = 0; round < 200; ++round) {
-      const auto draw = [&](int64_t limit) {
-        const auto start = static_cast<int32_t>(random.below(static_cast<uint32_t>(limit)));
-        return std::pair<int32_t, int32_t>{
-            start, 1 + static_cast<int32_t>(random.below(static_cast<uint32_t>(limit - start)))};
-      };
-      const auto [z, depth] = draw(size.depth);
-      const auto [y, height] = draw(size.height);
-      const auto [x, width] = draw(size.width);
-      const Box box = {z, y, x, depth, height, width};
-      EXPECT_EQ(static_cast<int64_t>(narrow_sums.sum(box)), values.value(box));
-      EXPECT_EQ(static_cast<int64_t>(wide_sums.sum(box)), 20000 * values.value(box));
+TEST(CellSumsTest, SumsOfEveryBoxOfATree) {
+  for (const VolumeSize& size :
+       {VolumeSize{1, 190, 370}, {60, 110, 21}, {37, 64, 128}, {3, 1, 1}}) {
+    for (const int64_t min_leaf : {1, 2, 5}) {
+      const PlainValues values(size, 0.5, 9);
+      patching::CellSums sums, thousands;
+      sums.start(size, min_leaf);
+      thousands.start(size, min_leaf);
+      std::vector<uint32_t> spread(static_cast<size_t>(2 * size.width));
+      const uint8_t* row = values.map.data();
+      for (int64_t z = 0; z < size.depth; ++z) {
+        for (int64_t y = 0; y < size.height; ++y, row += size.width) {
+          sums.add_row(z, y, row, 1);
+          for (int64_t x = 0; x < size.width; ++x) spread[2 * x] = 1000 * row[x];
+          thousands.add_row(z, y, spread.data(), 2);
+        }
+      }
+      sums.finish();
+      thousands.finish();
+      const auto tree = grow(size, values, {.fixed_length = 500, .min_leaf = min_leaf});
+      for (const TreeNode& node : tree.nodes) {
+        ASSERT_EQ(static_cast<int64_t>(sums.sum(node.box)), node.value);
+        ASSERT_EQ(static_cast<int64_t>(thousands.sum(node.box)), 1000 * node.value);
+      }
     }
   }
 }
