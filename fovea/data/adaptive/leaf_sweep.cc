@@ -12,18 +12,6 @@ namespace {
 
 constexpr int64_t kSweepMargin = 64;  // elements behind a buffer: room for a vector
 
-AxisWeights axis_of_one() {
-  AxisWeights axis;
-  make_axis(1, 1, AxisRule::kArea, axis);
-  return axis;
-}
-
-float* grown(std::vector<float>& buffer, int64_t count) {
-  const auto size = static_cast<size_t>(count + kSweepMargin);
-  if (buffer.size() < size) buffer.resize(size);
-  return buffer.data();
-}
-
 // How many rows of a patch are summed at the same time while the rows of its leaf pass by.
 int64_t overlap_of(const AxisWeights& axis) {
   int64_t most = 1;
@@ -39,14 +27,7 @@ void check_image_tree(const PatchTree& tree) {
               tree.leaves.size(), tree.size.depth);
 }
 
-}  // namespace
-
-const AxisWeights& AxisTables::axis(int64_t in, int64_t out) {
-  const auto [found, is_new] = axes_.try_emplace({in, out});
-  if (is_new) make_axis(in, out, rule_of(in, out, rules_), found->second);
-  return found->second;
-}
-
+// Which leaves a walk meets: indices into tree.leaves, by their first row.
 std::vector<int32_t> leaves_from_above(const PatchTree& tree) {
   std::vector<int32_t> order(tree.leaves.size());
   std::iota(order.begin(), order.end(), 0);
@@ -55,6 +36,8 @@ std::vector<int32_t> leaves_from_above(const PatchTree& tree) {
   });
   return order;
 }
+
+}  // namespace
 
 // A leaf that is larger than the patch both ways is summed row by row; any other is small enough to
 // be held until it is complete.
@@ -77,8 +60,7 @@ LeafSweep<T>::LeafSweep(const PatchTree& tree, int64_t p, const ResampleRules& r
                         std::vector<float> scale, std::vector<float> shift, TakeToken take)
     : tree_(tree),
       p_(p),
-      axes_(rules),
-      one_(axis_of_one()),
+      rules_(rules),
       scale_(std::move(scale)),
       shift_(std::move(shift)),
       take_(std::move(take)),
@@ -119,8 +101,8 @@ void LeafSweep<T>::open(int32_t index) {
   leaf.index = index;
   leaf.box = tree_.leaves[static_cast<size_t>(index)];
   leaf.is_summed = leaf.box.height > p_ && leaf.box.width > p_;
-  leaf.height = &axes_.axis(leaf.box.height, p_);
-  leaf.width = &axes_.axis(leaf.box.width, p_);
+  leaf.height = &scratch_.axis(leaf.box.height, p_, rules_);
+  leaf.width = &scratch_.axis(leaf.box.width, p_, rules_);
   leaf.next_row = 0;
   leaf.token.resize(static_cast<size_t>(channels * p_ * p_));
   const int64_t row = leaf.box.width * channels;
@@ -167,16 +149,12 @@ void LeafSweep<T>::close(OpenLeaf& leaf) {
     block.in = leaf.rows.data();
     block.in_row = leaf.box.width * channels;
     block.channels = channels;
-    block.depth = &one_;
-    block.height = leaf.height;
-    block.width = leaf.width;
+    set_sides(block, leaf.box, patch_box(p_, false), rules_, scratch_);
     block.out = leaf.token.data();
     block.out_channel = p_ * p_;
     block.out_row = p_;
     block.scale = scale_.data();
     block.shift = shift_.data();
-    block.buffer = grown(buffer_, block_buffer_size(leaf.box.height, leaf.box.width, channels,
-                                                    leaf.box.width > p_ ? 0 : p_));
     resample_block(block);
   }
   take_(leaf.index, leaf.token);
@@ -188,13 +166,7 @@ template class LeafSweep<float>;
 template <class T>
 LeafRows<T>::LeafRows(const PatchTree& tree, int64_t p, std::optional<ResampleRules> rules,
                       GiveToken<T> give)
-    : tree_(tree),
-      p_(p),
-      is_nearest_(!rules),
-      axes_(rules.value_or(ResampleRules{})),
-      one_(axis_of_one()),
-      give_(std::move(give)),
-      order_(leaves_from_above(tree)) {
+    : tree_(tree), p_(p), rules_(rules), give_(std::move(give)), order_(leaves_from_above(tree)) {
   check_image_tree(tree);
 }
 
@@ -212,7 +184,7 @@ void LeafRows<T>::read(int64_t y, int64_t count, T* out) {
     const int64_t end = std::min<int64_t>(leaf.y + leaf.height, y + count);
     T* to = out + (first - y) * tree_.size.width + leaf.x;
     if constexpr (std::is_same_v<T, float>) {
-      if (!is_nearest_) {
+      if (rules_) {
         resize(leaf, token.data(), first - leaf.y, end - first, to);
         continue;
       }
@@ -232,21 +204,14 @@ void LeafRows<T>::read(int64_t y, int64_t count, T* out) {
 template <class T>
 void LeafRows<T>::resize(const Box& leaf, const float* token, int64_t first, int64_t rows,
                          float* out) {
-  constexpr float kOne = 1;
-  constexpr float kZero = 0;
-  const AxisWeights height = part_of_axis(axes_.axis(p_, leaf.height), first, rows);
   Block<float> block;
+  set_sides(block, patch_box(p_, false), leaf, *rules_, scratch_);
+  const AxisWeights height = part_of_axis(*block.height, first, rows);
+  block.height = &height;
   block.in = token;
   block.in_row = p_;
-  block.depth = &one_;
-  block.height = &height;
-  block.width = &axes_.axis(p_, leaf.width);
   block.out = out;
   block.out_row = tree_.size.width;
-  block.scale = &kOne;
-  block.shift = &kZero;
-  block.buffer =
-      grown(buffer_, block_buffer_size(p_, p_, 1, p_ > leaf.width ? 0 : int64_t{leaf.width}));
   resample_block(block);
 }
 

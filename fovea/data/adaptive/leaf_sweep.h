@@ -16,20 +16,6 @@
 
 namespace fovea::data::patching {
 
-// Tables of weights by size, kept as long as the walk lasts.
-class AxisTables {
- public:
-  explicit AxisTables(const ResampleRules& rules) : rules_(rules) {}
-  const AxisWeights& axis(int64_t in, int64_t out);
-
- private:
-  ResampleRules rules_;
-  std::map<std::pair<int64_t, int64_t>, AxisWeights> axes_;
-};
-
-// Which leaves a walk meets: indices into tree.leaves, by their first row.
-std::vector<int32_t> leaves_from_above(const PatchTree& tree);
-
 // take(leaf, token [C, p^2]): a patch is complete. The order is that of the last rows of leaves.
 using TakeToken = std::function<void(int64_t leaf, std::span<const float> token)>;
 
@@ -54,15 +40,14 @@ class LeafSweep {
 
   const PatchTree& tree_;
   int64_t p_;
-  AxisTables axes_;
-  AxisWeights one_;  // of the depth
+  ResampleRules rules_;
+  ResampleScratch scratch_;
   std::vector<float> scale_, shift_;
   TakeToken take_;
   std::vector<int32_t> order_;
   size_t next_ = 0;
   std::vector<std::unique_ptr<OpenLeaf>> open_;
   std::vector<std::unique_ptr<OpenLeaf>> free_;
-  std::vector<float> buffer_;
 };
 
 extern template class LeafSweep<uint8_t>;
@@ -89,14 +74,12 @@ class LeafRows {
 
   const PatchTree& tree_;
   int64_t p_;
-  bool is_nearest_;
-  AxisTables axes_;
-  AxisWeights one_;  // of the depth
+  std::optional<ResampleRules> rules_;
+  ResampleScratch scratch_;
   GiveToken<T> give_;
   std::vector<int32_t> order_;
   size_t next_ = 0;
   std::map<int32_t, std::vector<T>> open_;
-  std::vector<float> buffer_;
 };
 
 extern template class LeafRows<int32_t>;

@@ -18,41 +18,28 @@
 namespace fovea::data {
 namespace {
 
-constexpr uint64_t kMostHeaderBytes = uint64_t{1} << 20;
-
 // One tensor of a safetensors file, read at offsets: what is mapped would count as memory.
 class TensorReader {
  public:
-  TensorReader(const std::string& path, const std::string& tensor) : file_(path) {
-    uint64_t length = 0;
-    if (file_.size() < sizeof(length)) {
-      fail<DataError>("{}: {} bytes are no safetensors file", file_.name(), file_.size());
-    }
-    file_.read(0, {reinterpret_cast<uint8_t*>(&length), sizeof(length)});
-    if (length > kMostHeaderBytes || length > file_.size() - sizeof(length)) {
-      fail<DataError>("{}: a header of {} bytes; expected a safetensors file, with at most {}",
-                      file_.name(), length, kMostHeaderBytes);
-    }
-    std::string text(length, '\0');
-    file_.read(sizeof(length), {reinterpret_cast<uint8_t*>(text.data()), text.size()});
-    const uint64_t first = sizeof(length) + length;
-    const auto header = parse_safetensors_header(text, file_.size() - first, file_.name());
+  TensorReader(const std::string& path, const std::string& tensor)
+      : header_(SafetensorsFile::open(path)), file_(path) {
     std::vector<std::string> names;
-    for (size_t i = 0; i < header.entries.size(); ++i) {
-      names.push_back(header.entries[i].name);
-      if (tensor.empty() ? header.entries.size() > 1 : header.entries[i].name != tensor) continue;
-      entry_ = header.entries[i];
-      offset_ = first + header.offsets[i];
+    for (const auto& entry : header_.entries()) {
+      names.push_back(entry.name);
+      if (tensor.empty() ? header_.entries().size() == 1 : entry.name == tensor) entry_ = &entry;
     }
-    if (entry_.name.empty()) {
+    if (entry_ == nullptr) {
       fail<DataError>("{}: holds {}; expected {}", file_.name(), fmt::join(names, ", "),
                       tensor.empty() ? "one tensor, or the name of one of these" : tensor);
     }
+    const auto* start = std::as_bytes(header_.mapping()->bytes()).data();
+    offset_ = static_cast<uint64_t>(entry_->bytes.data() - start);
   }
 
   const std::string& name() const { return file_.name(); }
-  const std::string& dtype() const { return entry_.dtype; }
-  const std::vector<int64_t>& shape() const { return entry_.shape; }
+  const std::string& dtype() const { return entry_->dtype; }
+  const std::vector<int64_t>& shape() const { return entry_->shape; }
+  void check_unchanged() const { header_.check_unchanged(); }
 
   template <class T>
   void read(int64_t first, std::span<T> out) const {
@@ -61,9 +48,10 @@ class TensorReader {
   }
 
  private:
+  SafetensorsFile header_;
   FileSource file_;
-  SafetensorsEntry entry_;
-  uint64_t offset_ = 0;
+  const SafetensorsEntry* entry_ = nullptr;
+  uint64_t offset_ = 0;  // of the tensor in the file
 };
 
 // Side of a patch of `count` values, or 0: no square.
@@ -141,6 +129,7 @@ class PredictionMap {
       }
       writer.write_rows(rows, count);
     }
+    values_.check_unchanged();
     writer.finish();
   }
 

@@ -12,26 +12,21 @@ namespace {
 using patching::Block;
 using patching::NearestRule;
 
-constexpr size_t kMostAxes = 256;        // tables kept; a tree has a few sizes of leaves
+constexpr size_t kMostAxes = 256;  // kept for the next sample; a tree has a few sizes of leaves
 constexpr int64_t kVectorElements = 64;  // room behind a buffer
 
-int64_t volume_of_patch(int64_t p, bool is_volume) { return is_volume ? p * p * p : p * p; }
-
-// Sets everything of a block that follows from the sizes of the leaf and of what it becomes.
+// Each leaf resampled to `patch`, one behind the other -> tokens. image: its first element; of
+// `block` all is set but what belongs to a leaf.
 template <class T>
-void set_axes(Block<T>& block, const Box& in, const Box& out, const ResampleRules& rules,
-              ResampleScratch& scratch) {
-  block.depth = &scratch.axis(in.depth, out.depth, rules);
-  block.height = &scratch.axis(in.height, out.height, rules);
-  block.width = &scratch.axis(in.width, out.width, rules);
-  block.buffer = scratch.buffer(patching::block_buffer_size(int64_t{in.depth} * in.height, in.width,
-                                                            block.channels,
-                                                            in.width > out.width ? 0 : out.width));
-}
-
-Box patch_box(int64_t p, bool is_volume) {
-  const auto side = static_cast<int32_t>(p);
-  return {0, 0, 0, is_volume ? side : 1, side, side};
+void cut_leaves(Block<T>& block, const T* image, const PatchTree& tree, const Box& patch,
+                const ResampleRules& rules, float* tokens, ResampleScratch& scratch) {
+  for (const Box& leaf : tree.leaves) {
+    patching::set_sides(block, leaf, patch, rules, scratch);
+    block.in = image + leaf.z * block.in_slice + leaf.y * block.in_row + leaf.x * block.channels;
+    block.out = tokens;
+    patching::resample_block(block);
+    tokens += patch.voxels();
+  }
 }
 
 void check_fits(const PatchTree& tree, VolumeSize size) {
@@ -63,14 +58,12 @@ const AxisWeights& ResampleScratch::axis(int64_t in, int64_t out, const Resample
   for (const auto& axis : axes_) {
     if (axis->in == in && axis->out == out && axis->rule == rule) return *axis;
   }
-  // One block uses three tables at a time: the oldest may go, the last ones may not.
-  if (axes_.size() >= kMostAxes) {
-    std::rotate(axes_.begin(), axes_.begin() + 1, axes_.end());
-  } else {
-    axes_.push_back(std::make_unique<AxisWeights>());
-  }
-  patching::make_axis(in, out, rule, *axes_.back());
+  patching::make_axis(in, out, rule, *axes_.emplace_back(std::make_unique<AxisWeights>()));
   return *axes_.back();
+}
+
+void ResampleScratch::start_sample() {
+  if (axes_.size() > kMostAxes) axes_.clear();
 }
 
 float* ResampleScratch::buffer(int64_t count) {
@@ -83,6 +76,7 @@ void image_to_tokens(const ImageView& image, const PatchTree& tree, int64_t p,
                      const ResampleRules& rules, const ChannelScaling& scaling, float* tokens,
                      int64_t channel_stride, ResampleScratch& scratch) {
   check_fits(tree, {1, image.height, image.width});
+  scratch.start_sample();
   std::vector<float>& factors = scratch.factors();
   factors.clear();
   for (int64_t c = 0; c < image.channels; ++c) factors.push_back(scale_of(scaling, c));
@@ -94,24 +88,18 @@ void image_to_tokens(const ImageView& image, const PatchTree& tree, int64_t p,
   block.out_row = p;
   block.scale = factors.data();
   block.shift = factors.data() + image.channels;
-  const Box patch = patch_box(p, false);
-  for (const Box& leaf : tree.leaves) {
-    set_axes(block, leaf, patch, rules, scratch);
-    block.in = image.row(leaf.y) + leaf.x * image.channels;
-    block.out = tokens;
-    patching::resample_block(block);
-    tokens += p * p;
-  }
+  cut_leaves(block, image.row(0), tree, patching::patch_box(p, false), rules, tokens, scratch);
 }
 
 void volume_to_tokens(const VolumeValues& volume, const PatchTree& tree, int64_t channel, int64_t p,
                       const ResampleRules& rules, const ChannelScaling& scaling, float* tokens,
                       int64_t channel_stride, ResampleScratch& scratch) {
   check_fits(tree, volume.size);
+  scratch.start_sample();
   const int64_t first = channel < 0 ? 0 : channel;
   const int64_t last = channel < 0 ? volume.channels : channel + 1;
   const VolumeSize& size = volume.size;
-  const Box patch = patch_box(p, tree.is_volume);
+  const Box patch = patching::patch_box(p, tree.is_volume);
   Block<float> block;
   block.in_slice = size.height * size.width;
   block.in_row = size.width;
@@ -122,38 +110,29 @@ void volume_to_tokens(const VolumeValues& volume, const PatchTree& tree, int64_t
     const float shift = shift_of(scaling, c);
     block.scale = &scale;
     block.shift = &shift;
-    const float* values = volume.channel(c);
-    block.out = tokens + (c - first) * channel_stride;
-    for (const Box& leaf : tree.leaves) {
-      set_axes(block, leaf, patch, rules, scratch);
-      block.in = values + (leaf.z * size.height + leaf.y) * size.width + leaf.x;
-      patching::resample_block(block);
-      block.out += volume_of_patch(p, tree.is_volume);
-    }
+    cut_leaves(block, volume.channel(c), tree, patch, rules, tokens + (c - first) * channel_stride,
+               scratch);
   }
 }
 
 void tokens_to_volume(std::span<const float> tokens, const PatchTree& tree, int64_t p,
                       const ResampleRules& rules, float* out, ResampleScratch& scratch) {
-  const int64_t token_size = volume_of_patch(p, tree.is_volume);
-  FOVEA_CHECK(tokens.size() >= tree.leaves.size() * static_cast<size_t>(token_size),
-              "{} values for {} leaves of {} each", tokens.size(), tree.leaves.size(), token_size);
-  constexpr float kOne = 1;
-  constexpr float kZero = 0;
-  const Box patch = patch_box(p, tree.is_volume);
+  const Box patch = patching::patch_box(p, tree.is_volume);
+  FOVEA_CHECK(tokens.size() >= tree.leaves.size() * static_cast<size_t>(patch.voxels()),
+              "{} values for {} leaves of {} each", tokens.size(), tree.leaves.size(),
+              patch.voxels());
+  scratch.start_sample();
   Block<float> block;
   block.in = tokens.data();
   block.in_slice = p * p;
   block.in_row = p;
   block.out_slice = tree.size.height * tree.size.width;
   block.out_row = tree.size.width;
-  block.scale = &kOne;
-  block.shift = &kZero;
   for (const Box& leaf : tree.leaves) {
-    set_axes(block, patch, leaf, rules, scratch);
+    patching::set_sides(block, patch, leaf, rules, scratch);
     block.out = out + (leaf.z * tree.size.height + leaf.y) * tree.size.width + leaf.x;
     patching::resample_block(block);
-    block.in += token_size;
+    block.in += patch.voxels();
   }
 }
 

@@ -50,13 +50,15 @@ struct AxisWeights {
 // Tables and buffers that a thread keeps from sample to sample.
 class ResampleScratch {
  public:
+  // Valid until the next sample starts.
   const AxisWeights& axis(int64_t in, int64_t out, const ResampleRules& rules);
+  void start_sample();
   // At least `count` elements, plus room for a vector.
   float* buffer(int64_t count);
   std::vector<float>& factors() { return factors_; }
 
  private:
-  std::vector<std::unique_ptr<AxisWeights>> axes_;
+  std::vector<std::unique_ptr<AxisWeights>> axes_;  // few: a search is faster than a map
   std::vector<float> buffer_;
   std::vector<float> factors_;
 };
