@@ -42,4 +42,38 @@ NumpyType numpy_type(std::string_view code, std::string_view source);
 // IEEE 754 binary16.
 float half_to_float(uint16_t bits);
 
+struct Half {
+  uint16_t bits;
+  operator float() const { return half_to_float(bits); }
+};
+
+// visit(T()) with the C++ type T that `type` is.
+template <class F>
+void with_scalar(ScalarType type, F&& visit) {
+  switch (type) {
+    case ScalarType::kUint8:
+      return visit(uint8_t{});
+    case ScalarType::kInt8:
+      return visit(int8_t{});
+    case ScalarType::kUint16:
+      return visit(uint16_t{});
+    case ScalarType::kInt16:
+      return visit(int16_t{});
+    case ScalarType::kUint32:
+      return visit(uint32_t{});
+    case ScalarType::kInt32:
+      return visit(int32_t{});
+    case ScalarType::kUint64:
+      return visit(uint64_t{});
+    case ScalarType::kInt64:
+      return visit(int64_t{});
+    case ScalarType::kFloat16:
+      return visit(Half{});
+    case ScalarType::kFloat32:
+      return visit(float{});
+    case ScalarType::kFloat64:
+      return visit(double{});
+  }
+}
+
 }  // namespace fovea::data

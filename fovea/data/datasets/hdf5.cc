@@ -116,14 +116,11 @@ class Hdf5Array {
 
   // The region of sample `index`, [1, ...], the dimensions being what `axes` says.
   StoredArray read_region(int64_t index, const VolumeRegion& region, std::string_view axes) const {
-    const std::array<int64_t, 3> part = {region.size.depth, region.size.height, region.size.width};
+    const auto part = region.size.sides();
     auto start = std::vector<int64_t>(shape_.size()), sizes = shape_;
     for (size_t i = 1; i < shape_.size(); ++i) {
       const size_t axis = std::string_view("DHW").find(axes[i]);
       if (axis == std::string_view::npos) continue;
-      FOVEA_CHECK(
-          region.start[axis] >= 0 && part[axis] > 0 && region.start[axis] <= shape_[i] - part[axis],
-          "{}: {} values from {} on of {}", source_, part[axis], region.start[axis], shape_[i]);
       start[i] = region.start[axis];
       sizes[i] = part[axis];
     }
@@ -253,6 +250,7 @@ class Hdf5Dataset : public Dataset {
   bool read_region(int64_t index, const VolumeRegion& region, Sample& sample) const override {
     if (form_ != SampleForm::kVolume) return false;
     check_whole(*this, index, size_of(index), region);
+    check_inside(region, size_of(index), images_.source());
     read_part(index, &region, sample);
     return true;
   }

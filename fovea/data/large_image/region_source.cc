@@ -2,56 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "fovea/core/error.h"
 #include "fovea/data/image/decode.h"
 #include "fovea/data/large_image/slide.h"
 #include "fovea/data/large_image/tiff.h"
+#include "fovea/files/byte_reader.h"
 
 namespace fovea::data {
 namespace {
-
-template <class T>
-void widen_numbers(const uint8_t* from, int64_t count, float* out) {
-  for (int64_t i = 0; i < count; ++i) {
-    T value;
-    std::memcpy(&value, from + i * static_cast<int64_t>(sizeof(T)), sizeof(T));
-    out[i] = static_cast<float>(value);
-  }
-}
-
-void widen_numbers(ScalarType type, const uint8_t* from, int64_t count, float* out) {
-  switch (type) {
-    case ScalarType::kUint8:
-      return widen_numbers<uint8_t>(from, count, out);
-    case ScalarType::kInt8:
-      return widen_numbers<int8_t>(from, count, out);
-    case ScalarType::kUint16:
-      return widen_numbers<uint16_t>(from, count, out);
-    case ScalarType::kInt16:
-      return widen_numbers<int16_t>(from, count, out);
-    case ScalarType::kUint32:
-      return widen_numbers<uint32_t>(from, count, out);
-    case ScalarType::kInt32:
-      return widen_numbers<int32_t>(from, count, out);
-    case ScalarType::kUint64:
-      return widen_numbers<uint64_t>(from, count, out);
-    case ScalarType::kInt64:
-      return widen_numbers<int64_t>(from, count, out);
-    case ScalarType::kFloat32:
-      return widen_numbers<float>(from, count, out);
-    case ScalarType::kFloat64:
-      return widen_numbers<double>(from, count, out);
-    case ScalarType::kFloat16:
-      break;
-  }
-  for (int64_t i = 0; i < count; ++i) {
-    uint16_t bits = 0;
-    std::memcpy(&bits, from + 2 * i, 2);
-    out[i] = half_to_float(bits);
-  }
-}
 
 bool is_float(ScalarType type) {
   return type == ScalarType::kFloat16 || type == ScalarType::kFloat32 ||
@@ -131,7 +90,13 @@ const uint8_t* RegionRows::row(int64_t y) {
 void row_to_floats(const RegionSource& source, int64_t y, const uint8_t* row, float* out) {
   const RegionFormat& format = source.format();
   const int64_t count = format.size.width * format.channels;
-  widen_numbers(format.type, row, count, out);
+  with_scalar(format.type, [&](auto number) {
+    using T = decltype(number);
+    for (int64_t i = 0; i < count; ++i) {
+      const auto* at = row + i * static_cast<int64_t>(sizeof(T));
+      out[i] = static_cast<float>(load_number<T>(at, std::endian::native));
+    }
+  });
   if (!is_float(format.type)) return;
   for (int64_t i = 0; i < count; ++i) {
     if (std::isfinite(out[i])) continue;

@@ -224,8 +224,7 @@ StoredVolume layout_of(std::vector<DicomSlice>& slices, const std::string& path,
   stored.spacing[2] = slices.front().pixel_spacing[1];
   fill_affine(stored, slices);
   stored.channels = first.samples;
-  const std::array<int64_t, 4> sizes = {stored.channels, stored.size.depth, stored.size.height,
-                                        stored.size.width};
+  const auto sizes = stored.sides();
   if (checked_voxels(sizes) < 0) fail<DataError>("{}: too many voxels", path);
   const auto strides = row_major_strides(sizes);
   std::copy(strides.begin(), strides.end(), stored.strides.begin());

@@ -122,9 +122,8 @@ bool parse_line(std::string_view line, KnownSizes& known) {
     return false;
   }
   const size_t space = line.find(' ');
-  const std::array<int64_t, 3> sides = {size.depth, size.height, size.width};
   if (space == std::string_view::npos || space == 0 || space + 1 == line.size() ||
-      checked_voxels(sides) < 0) {
+      checked_voxels(size.sides()) < 0) {
     return false;
   }
   known[{std::string(line.substr(0, space)), std::string(line.substr(space + 1))}] = entry;

@@ -27,21 +27,19 @@ constexpr int64_t kMaxChunkValues = int64_t{1} << 28;
 
 using Sides = std::array<int64_t, 3>;  // D, H, W
 
-Sides sides_of(const VolumeSize& size) { return {size.depth, size.height, size.width}; }
-
 VolumeSize size_of_sides(const Sides& sides) { return {sides[0], sides[1], sides[2]}; }
 
 // Chunks along each axis.
 Sides grid_of(const VolumeSize& size, const VolumeSize& chunk) {
-  Sides grid = sides_of(size);
-  const Sides step = sides_of(chunk);
+  Sides grid = size.sides();
+  const Sides step = chunk.sides();
   for (size_t axis = 0; axis < 3; ++axis) grid[axis] = (grid[axis] + step[axis] - 1) / step[axis];
   return grid;
 }
 
 // The voxels of chunk [a, b, c] of the grid.
 VolumeRegion chunk_region(const PackedVolume& packed, const Sides& place) {
-  const Sides whole = sides_of(packed.size), step = sides_of(packed.chunk);
+  const Sides whole = packed.size.sides(), step = packed.chunk.sides();
   VolumeRegion region{.start = {}, .size = {}, .whole = packed.size};
   Sides sides;
   for (size_t axis = 0; axis < 3; ++axis) {
@@ -139,7 +137,7 @@ std::string compressed(const std::string& bytes) {
 std::string format_head(const PackedVolume& packed) {
   std::string head;
   put(head, static_cast<uint32_t>(packed.channels));
-  for (const Sides& sides : {sides_of(packed.size), sides_of(packed.chunk)}) {
+  for (const Sides& sides : {packed.size.sides(), packed.chunk.sides()}) {
     for (const int64_t side : sides) put(head, static_cast<uint32_t>(side));
   }
   put(head, static_cast<uint8_t>(packed.type));
@@ -214,9 +212,7 @@ StoredVolume open_chunk(const PackedVolume& packed, const PackedChunk& chunk, Sc
   stored.channels = channels;
   stored.size = place.size;
   stored.origin = place.start;
-  const std::array<int64_t, 4> sizes = {channels, place.size.depth, place.size.height,
-                                        place.size.width};
-  const auto strides = row_major_strides(sizes);
+  const auto strides = row_major_strides(stored.sides());
   std::copy(strides.begin(), strides.end(), stored.strides.begin());
   stored.bytes = bytes;
   if (packed.is_compressed) {
@@ -232,7 +228,7 @@ StoredVolume open_chunk(const PackedVolume& packed, const PackedChunk& chunk, Sc
 
 // What `chunk` and `region` have in common.
 VolumeRegion common_part(const VolumeRegion& chunk, const VolumeRegion& region) {
-  const Sides a = sides_of(chunk.size), b = sides_of(region.size);
+  const Sides a = chunk.size.sides(), b = region.size.sides();
   VolumeRegion part = chunk;
   Sides sides;
   for (size_t axis = 0; axis < 3; ++axis) {
@@ -242,15 +238,6 @@ VolumeRegion common_part(const VolumeRegion& chunk, const VolumeRegion& region) 
   }
   part.size = size_of_sides(sides);
   return part;
-}
-
-// Narrows a chunk to `part` of the volume.
-void narrow(StoredVolume& stored, const VolumeRegion& part) {
-  for (size_t axis = 0; axis < 3; ++axis) {
-    stored.first += (part.start[axis] - stored.origin[axis]) * stored.strides[axis + 1];
-  }
-  stored.origin = part.start;
-  stored.size = part.size;
 }
 
 // Puts [channels, part] to its place in [channels, region].
@@ -347,14 +334,11 @@ PackedVolume parse_packed_volume(std::span<const uint8_t> head, uint64_t bytes,
 void read_packed_region(const PackedVolume& packed, const VolumeRegion& region,
                         const ReadChunk& read, const std::string& name, Volume& volume,
                         LabelMap& mask) {
-  const Sides whole = sides_of(packed.size), sides = sides_of(region.size),
-              step = sides_of(packed.chunk), grid = grid_of(packed.size, packed.chunk);
+  check_inside(region, packed.size, name);
+  const Sides sides = region.size.sides(), step = packed.chunk.sides(),
+              grid = grid_of(packed.size, packed.chunk);
   Sides first, last;
   for (size_t axis = 0; axis < 3; ++axis) {
-    FOVEA_CHECK(region.start[axis] >= 0 && sides[axis] > 0 &&
-                    region.start[axis] <= whole[axis] - sides[axis],
-                "{}: {} voxels from {} on of {}", name, sides[axis], region.start[axis],
-                whole[axis]);
     first[axis] = region.start[axis] / step[axis];
     last[axis] = (region.start[axis] + sides[axis] - 1) / step[axis] + 1;
   }
@@ -372,16 +356,18 @@ void read_packed_region(const PackedVolume& packed, const VolumeRegion& region,
   for_each_place(first, last, [&](const Sides& place) {
     const auto number = static_cast<size_t>((place[0] * grid[1] + place[1]) * grid[2] + place[2]);
     const VolumeRegion box = chunk_region(packed, place), part = common_part(box, region);
+    VolumeRegion inside = part;  // from the chunk's own corner
+    for (size_t axis = 0; axis < 3; ++axis) inside.start[axis] -= box.start[axis];
     StoredVolume stored = open_chunk(packed, packed.chunks[number], packed.type, packed.channels,
                                      box, read, name, owner);
-    narrow(stored, part);
+    narrow(stored, inside);
     values.resize(static_cast<size_t>(stored.values()));
     convert_values(stored, values.data());
     insert(values, packed.channels, part, region, volume.values);
     if (!packed.mask_type) return;
     stored = open_chunk(packed, packed.chunks[masks + number], *packed.mask_type, 1, box, read,
                         name, owner);
-    narrow(stored, part);
+    narrow(stored, inside);
     convert_labels(stored, rule, classes);
     insert(classes.classes, 1, part, region, mask.classes);
   });

@@ -13,19 +13,6 @@ namespace {
 
 constexpr int32_t kNotWhole = std::numeric_limits<int32_t>::min();
 
-struct Half {
-  uint16_t bits;
-};
-
-template <class T>
-double as_double(T value) {
-  if constexpr (std::is_same_v<T, Half>) {
-    return half_to_float(value.bits);
-  } else {
-    return static_cast<double>(value);
-  }
-}
-
 // The axis besides W whose neighbours lie closest together in the file.
 size_t closest_axis(const StoredVolume& stored, const std::array<int64_t, 4>& sizes) {
   size_t best = 1;
@@ -73,8 +60,7 @@ void convert_block(const StoredVolume& stored, const uint8_t* in, int64_t in_fas
 // and of the axis that does.
 template <class T, class Out, class F>
 void walk(const StoredVolume& stored, Out* out, F&& convert) {
-  const std::array<int64_t, 4> sizes = {stored.channels, stored.size.depth, stored.size.height,
-                                        stored.size.width};
+  const std::array<int64_t, 4> sizes = stored.sides();
   const auto out_strides = row_major_strides(sizes);
   const auto& in_strides = stored.strides;
   const size_t fast = closest_axis(stored, sizes);
@@ -108,37 +94,13 @@ void walk(const StoredVolume& stored, Out* out, F&& convert) {
 
 template <class Out, class F>
 void walk_any(const StoredVolume& stored, Out* out, F&& convert) {
-  switch (stored.type) {
-    case ScalarType::kUint8:
-      return walk<uint8_t>(stored, out, convert);
-    case ScalarType::kInt8:
-      return walk<int8_t>(stored, out, convert);
-    case ScalarType::kUint16:
-      return walk<uint16_t>(stored, out, convert);
-    case ScalarType::kInt16:
-      return walk<int16_t>(stored, out, convert);
-    case ScalarType::kUint32:
-      return walk<uint32_t>(stored, out, convert);
-    case ScalarType::kInt32:
-      return walk<int32_t>(stored, out, convert);
-    case ScalarType::kUint64:
-      return walk<uint64_t>(stored, out, convert);
-    case ScalarType::kInt64:
-      return walk<int64_t>(stored, out, convert);
-    case ScalarType::kFloat16:
-      return walk<Half>(stored, out, convert);
-    case ScalarType::kFloat32:
-      return walk<float>(stored, out, convert);
-    case ScalarType::kFloat64:
-      return walk<double>(stored, out, convert);
-  }
+  with_scalar(stored.type, [&](auto number) { walk<decltype(number)>(stored, out, convert); });
 }
 
 // Every element that a walk touches lies within the bytes: readers see to it, this holds it.
 void check_reach(const StoredVolume& stored) {
   int64_t lowest = stored.first, highest = stored.first;
-  const std::array<int64_t, 4> sizes = {stored.channels, stored.size.depth, stored.size.height,
-                                        stored.size.width};
+  const std::array<int64_t, 4> sizes = stored.sides();
   FOVEA_CHECK(checked_voxels(sizes) > 0, "{}: sizes {} x {} x {} x {}", stored.source, sizes[0],
               sizes[1], sizes[2], sizes[3]);
   for (size_t axis = 0; axis < 4; ++axis) {
@@ -165,6 +127,25 @@ std::string position_of(int64_t index, const StoredVolume& stored) {
 
 }  // namespace
 
+void narrow(StoredVolume& stored, const VolumeRegion& region) {
+  check_inside(region, stored.size, stored.source);
+  for (size_t axis = 0; axis < 3; ++axis) {
+    stored.first += region.start[axis] * stored.strides[axis + 1];
+    stored.origin[axis] += region.start[axis];
+  }
+  stored.size = region.size;
+}
+
+void check_inside(const VolumeRegion& region, const VolumeSize& whole, const std::string& source) {
+  const auto sides = region.size.sides(), most = whole.sides();
+  for (size_t axis = 0; axis < 3; ++axis) {
+    FOVEA_CHECK(region.start[axis] >= 0 && sides[axis] > 0 &&
+                    region.start[axis] <= most[axis] - sides[axis],
+                "{}: {} voxels from {} on along axis {} of {}", source, sides[axis],
+                region.start[axis], axis, most[axis]);
+  }
+}
+
 int64_t checked_voxels(std::span<const int64_t> sizes, int64_t most) {
   int64_t product = 1;
   for (const int64_t size : sizes) {
@@ -183,10 +164,12 @@ void convert_values(const StoredVolume& stored, float* out) {
   check_reach(stored);
   const double slope = stored.slope, intercept = stored.intercept;
   if (slope == 1 && intercept == 0) {
-    walk_any(stored, out, [](auto value) { return static_cast<float>(as_double(value)); });
-  } else {
     walk_any(stored, out,
-             [=](auto value) { return static_cast<float>(as_double(value) * slope + intercept); });
+             [](auto value) { return static_cast<float>(static_cast<double>(value)); });
+  } else {
+    walk_any(stored, out, [=](auto value) {
+      return static_cast<float>(static_cast<double>(value) * slope + intercept);
+    });
   }
   int64_t broken = 0;
   for (int64_t i = 0; i < stored.values(); ++i) broken += is_finite(out[i]) ? 0 : 1;
@@ -219,7 +202,7 @@ void convert_labels(const StoredVolume& stored, const LabelRule& rule, LabelMap&
   mask.classes.resize(static_cast<size_t>(stored.values()));
   const double slope = stored.slope, intercept = stored.intercept;
   walk_any(stored, mask.classes.data(), [=](auto value) {
-    const double number = as_double(value) * slope + intercept;
+    const double number = static_cast<double>(value) * slope + intercept;
     const bool is_whole = std::fabs(number) < 0x1p31 && number == std::floor(number);
     return is_whole ? static_cast<int32_t>(number) : kNotWhole;
   });

@@ -45,7 +45,14 @@ struct StoredVolume {
   std::array<int64_t, 3> origin = {};  // of a region: where in the whole it starts, for messages
 
   int64_t values() const { return channels * size.voxels(); }
+  std::array<int64_t, 4> sides() const { return {channels, size.depth, size.height, size.width}; }
 };
+
+// Throws Error where a region is empty or not inside of `whole`.
+void check_inside(const VolumeRegion& region, const VolumeSize& whole, const std::string& source);
+
+// `stored` as seen through a region of itself, which is inside: the same numbers, fewer of them.
+void narrow(StoredVolume& stored, const VolumeRegion& region);
 
 // The product of sizes, or -1: one is below 1, or the product is above `most`.
 int64_t checked_voxels(std::span<const int64_t> sizes, int64_t most = kMaxVolumeValues);

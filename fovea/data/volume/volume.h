@@ -14,6 +14,7 @@ struct VolumeSize {
   bool operator==(const VolumeSize&) const = default;
 
   int64_t voxels() const { return depth * height * width; }
+  std::array<int64_t, 3> sides() const { return {depth, height, width}; }
 };
 
 // A box of voxels inside a volume.

@@ -13,34 +13,6 @@ namespace {
 // is worth more than they cost.
 constexpr int64_t kMaxGapBytes = 4096;
 
-using Extents = std::array<int64_t, 4>;  // C, D, H, W
-
-Extents extents_of(const StoredVolume& stored) {
-  return {stored.channels, stored.size.depth, stored.size.height, stored.size.width};
-}
-
-void check_inside(const VolumeRegion& region, const StoredVolume& stored) {
-  const std::array<int64_t, 3> whole = {stored.size.depth, stored.size.height, stored.size.width};
-  const std::array<int64_t, 3> part = {region.size.depth, region.size.height, region.size.width};
-  for (size_t axis = 0; axis < 3; ++axis) {
-    FOVEA_CHECK(
-        region.start[axis] >= 0 && part[axis] > 0 && region.start[axis] <= whole[axis] - part[axis],
-        "{}: {} voxels from {} on along axis {} of {}", stored.source, part[axis],
-        region.start[axis], axis, whole[axis]);
-  }
-}
-
-// `stored` as seen through the region: the same numbers, fewer of them.
-StoredVolume looked_at(StoredVolume stored, const VolumeRegion& region) {
-  check_inside(region, stored);
-  for (size_t axis = 0; axis < 3; ++axis) {
-    stored.first += region.start[axis] * stored.strides[axis + 1];
-    stored.origin[axis] += region.start[axis];
-  }
-  stored.size = region.size;
-  return stored;
-}
-
 // The pieces of a file that hold a volume: `count` of the axes that lie furthest apart are walked,
 // the rest lies in one piece of `piece` elements.
 struct Pieces {
@@ -50,7 +22,7 @@ struct Pieces {
 };
 
 Pieces pieces_of(const StoredVolume& stored) {
-  const Extents sizes = extents_of(stored);
+  const auto sizes = stored.sides();
   std::array<size_t, 4> axes = {0, 1, 2, 3};
   std::stable_sort(axes.begin(), axes.end(), [&](size_t a, size_t b) {
     return std::abs(stored.strides[a]) > std::abs(stored.strides[b]);
@@ -69,7 +41,7 @@ Pieces pieces_of(const StoredVolume& stored) {
 
 // Element of the file that comes first.
 int64_t lowest_element(const StoredVolume& stored) {
-  const Extents sizes = extents_of(stored);
+  const auto sizes = stored.sides();
   int64_t lowest = stored.first;
   for (size_t axis = 0; axis < 4; ++axis)
     lowest += std::min<int64_t>((sizes[axis] - 1) * stored.strides[axis], 0);
@@ -78,7 +50,7 @@ int64_t lowest_element(const StoredVolume& stored) {
 
 // Reads the pieces one behind the other, and gives the volume the strides that it has there.
 void gather(const ByteSource& file, uint64_t offset, StoredVolume& stored) {
-  const Extents sizes = extents_of(stored);
+  const auto sizes = stored.sides();
   const Pieces pieces = pieces_of(stored);
   const int64_t bytes = bytes_of(stored.type), lowest = lowest_element(stored);
   int64_t num_pieces = 1;
@@ -113,7 +85,9 @@ void gather(const ByteSource& file, uint64_t offset, StoredVolume& stored) {
 }  // namespace
 
 StoredVolume VolumeFile::read_region(const VolumeRegion& region) {
-  return looked_at(read(), region);
+  StoredVolume stored = read();
+  narrow(stored, region);
+  return stored;
 }
 
 ArrayFile::ArrayFile(std::shared_ptr<const ByteSource> file, StoredVolume layout, uint64_t offset)
@@ -126,7 +100,8 @@ StoredVolume ArrayFile::read() {
 }
 
 StoredVolume ArrayFile::read_region(const VolumeRegion& region) {
-  StoredVolume stored = looked_at(layout_, region);
+  StoredVolume stored = layout_;
+  narrow(stored, region);
   gather(*file_, offset_, stored);
   return stored;
 }
