@@ -3,7 +3,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
+
+#include "fovea/config/fields.h"
 
 namespace fovea::data {
 
@@ -13,6 +17,10 @@ inline constexpr int64_t kMaxClasses = int64_t{1} << 24;
 
 // Whether a class that is named may have no sample: not where a model is to learn it.
 enum class EmptyClasses { kRefused, kAllowed };
+
+// An issue where both are given and do not agree.
+void check_class_count(const std::optional<int64_t>& num_classes,
+                       const std::vector<std::string>& class_names, ConfigIssues& issues);
 
 // Without the blanks around it, which are no part of a label.
 std::string_view trimmed(std::string_view text);

@@ -70,6 +70,8 @@ size_t InputStream::read(std::span<uint8_t> out) {
       stream.avail_in = static_cast<unsigned>(count);
     }
     if (gzip_->is_between_members) {  // files of several members are legal: bgzip, cat a.gz b.gz
+      for (; stream.avail_in > 0 && *stream.next_in == 0; ++stream.next_in) --stream.avail_in;
+      if (stream.avail_in == 0) continue;  // padding of tapes and of blocks
       inflateReset(&stream);
       gzip_->is_between_members = false;
     }
@@ -114,6 +116,21 @@ void InputStream::skip(uint64_t count) {
     read_exactly(std::span(unused).first(step), "skipped data");
     count -= step;
   }
+}
+
+std::vector<uint8_t> read_gzip(const std::string& path, size_t max_bytes) {
+  constexpr size_t kBlockBytes = size_t{1} << 20;
+  InputStream stream(path);
+  std::vector<uint8_t> bytes;
+  while (bytes.size() < max_bytes) {
+    const size_t old_size = bytes.size();
+    bytes.resize(std::min(old_size + std::max(kBlockBytes, old_size), max_bytes));
+    const size_t got = stream.read(std::span(bytes).subspan(old_size));
+    const bool is_end = got < bytes.size() - old_size;
+    bytes.resize(old_size + got);
+    if (is_end) break;
+  }
+  return bytes;
 }
 
 }  // namespace fovea

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "fovea/core/input_file.h"
 
@@ -49,5 +50,9 @@ class InputStream {
   uint64_t position_ = 0;
   uint64_t most_bytes_ = 0;
 };
+
+// The first max_bytes bytes of a file, plain or unpacked, or all of it if it is shorter; no more is
+// ever held. Throws as InputStream.
+std::vector<uint8_t> read_gzip(const std::string& path, size_t max_bytes);
 
 }  // namespace fovea

@@ -2,7 +2,7 @@
 #include <cstdlib>
 
 #include "fovea/core/error.h"
-#include "fovea/files/gzip.h"
+#include "fovea/files/input_stream.h"
 #include "tests/fuzz/memory_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {

@@ -10,7 +10,7 @@
 #include "fovea/core/input_file.h"
 #include "fovea/core/printable.h"
 #include "fovea/data/image/image_view.h"
-#include "fovea/files/gzip.h"
+#include "fovea/files/input_stream.h"
 
 namespace fovea::data {
 namespace {
@@ -35,12 +35,6 @@ struct BinaryVariant {
 constexpr BinaryVariant kCifar10 = {10, 1, "batches.meta.txt", "cifar-10-batches-bin"};
 constexpr BinaryVariant kCifar100 = {100, 2, "fine_label_names.txt", "cifar-100-binary"};
 
-struct File {
-  std::string name;
-  std::vector<uint8_t> bytes;
-  int64_t first = 0;  // index of its first record in the data set
-};
-
 std::vector<std::string> files_of(const std::string& split, const BinaryVariant& variant) {
   if (variant.num_classes == 100) return {split + ".bin"};
   if (split == "test") return {"test_batch.bin"};
@@ -58,26 +52,27 @@ std::vector<fs::path> existing_files(const fs::path& folder, const std::string& 
   return found;
 }
 
-File read_records(const fs::path& path, const BinaryVariant& variant) {
-  File file{path.filename().string(), read_gzip(path.string(), kMaxCifarBytes), 0};
+CifarPart read_records(const fs::path& path, const BinaryVariant& variant) {
+  const auto bytes =
+      std::make_shared<const std::vector<uint8_t>>(read_gzip(path.string(), kMaxCifarBytes));
   const int64_t record = variant.record_bytes();
-  const auto size = static_cast<int64_t>(file.bytes.size());
+  const auto size = static_cast<int64_t>(bytes->size());
   if (size == 0 || size % record != 0) {
     fail<DataError>(
         "{}: {} bytes; expected a multiple of {} (a record of CIFAR-{}); the file is truncated or "
-        "of "
-        "another format",
+        "of another format",
         path.string(), size, record, variant.num_classes);
   }
-  for (int64_t i = 0; i < size / record; ++i) {
-    const int64_t label = file.bytes[i * record + variant.label_bytes - 1];
-    if (label >= variant.num_classes) {
+  CifarPart part{path.filename().string(), bytes, bytes->data() + variant.label_bytes, record};
+  for (const uint8_t* label = part.pixels - 1; label < bytes->data() + size; label += record) {
+    if (*label >= variant.num_classes) {
       fail<DataError>(
           "{}: record {} has label {}; expected 0 to {}; the file is damaged or of another format",
-          path.string(), i, label, variant.num_classes - 1);
+          path.string(), part.labels.size(), *label, variant.num_classes - 1);
     }
+    part.labels.push_back(*label);
   }
-  return file;
+  return part;
 }
 
 // One name a line; empty where the file is not there.
@@ -98,54 +93,56 @@ std::vector<std::string> read_names(const fs::path& path, int64_t num_classes) {
 
 class CifarDataset : public Dataset {
  public:
-  CifarDataset(std::vector<File> files, const BinaryVariant& variant,
+  CifarDataset(std::vector<CifarPart> parts, int64_t num_classes,
                std::vector<std::string> class_names)
-      : files_(std::move(files)), variant_(variant), class_names_(std::move(class_names)) {
-    for (File& file : files_) {
-      file.first = size_;
-      size_ += static_cast<int64_t>(file.bytes.size()) / variant_.record_bytes();
+      : parts_(std::move(parts)), num_classes_(num_classes), class_names_(std::move(class_names)) {
+    for (const CifarPart& part : parts_) {
+      first_.push_back(size_);
+      size_ += std::ssize(part.labels);
     }
   }
 
   int64_t size() const override { return size_; }
-  int64_t num_classes() const override { return variant_.num_classes; }
+  int64_t num_classes() const override { return num_classes_; }
   const std::vector<std::string>& class_names() const override { return class_names_; }
   VolumeSize size_of(int64_t) const override { return {1, kSide, kSide}; }
 
   void read(int64_t index, Sample& sample) const override {
-    const File& file = file_of(index);
-    const uint8_t* record = file.bytes.data() + (index - file.first) * variant_.record_bytes();
-    sample.label = record[variant_.label_bytes - 1];
-    unpack_cifar_planes(record + variant_.label_bytes, sample.become<Image>());
+    const auto [part, at] = place_of(index);
+    sample.label = part.labels[static_cast<size_t>(at)];
+    const uint8_t* planes = part.pixels + at * part.stride;
+    Image& image = sample.become<Image>();
+    reshape(image, {kSide, kSide}, kChannels);
+    for (int64_t i = 0; i < kPlane; ++i) {
+      for (int64_t c = 0; c < kChannels; ++c)
+        image.pixels[i * kChannels + c] = planes[c * kPlane + i];
+    }
   }
 
   std::string describe(int64_t index) const override {
-    const File& file = file_of(index);
-    return fmt::format("{}[{}]", file.name, index - file.first);
+    const auto [part, at] = place_of(index);
+    return fmt::format("{}[{}]", part.name, at);
   }
 
  private:
-  const File& file_of(int64_t index) const {
+  std::pair<const CifarPart&, int64_t> place_of(int64_t index) const {
     FOVEA_CHECK(index >= 0 && index < size_, "index={}; expected 0 to {}", index, size_ - 1);
-    const auto after = std::find_if(files_.begin(), files_.end(),
-                                    [&](const File& file) { return file.first > index; });
-    return *(after - 1);
+    const auto after = std::upper_bound(first_.begin(), first_.end(), index);
+    return {parts_[static_cast<size_t>(after - first_.begin() - 1)], index - *(after - 1)};
   }
 
-  std::vector<File> files_;
-  BinaryVariant variant_;
+  std::vector<CifarPart> parts_;
+  std::vector<int64_t> first_;  // index of each part's first image in the data set
+  int64_t num_classes_;
   std::vector<std::string> class_names_;
   int64_t size_ = 0;
 };
 
 }  // namespace
 
-void unpack_cifar_planes(const uint8_t* planes, Image& image) {
-  reshape(image, {kSide, kSide}, kChannels);
-  for (int64_t i = 0; i < kPlane; ++i) {
-    for (int64_t c = 0; c < kChannels; ++c)
-      image.pixels[i * kChannels + c] = planes[c * kPlane + i];
-  }
+std::shared_ptr<const Dataset> build_cifar_parts(std::vector<CifarPart> parts, int64_t num_classes,
+                                                 std::vector<std::string> class_names) {
+  return std::make_shared<CifarDataset>(std::move(parts), num_classes, std::move(class_names));
 }
 
 std::shared_ptr<const Dataset> build_cifar_dataset(const CifarConfig& config) {
@@ -157,10 +154,10 @@ std::shared_ptr<const Dataset> build_cifar_dataset(const CifarConfig& config) {
          {fs::path(config.path), fs::path(config.path) / variant.archive_folder}) {
       const auto paths = existing_files(folder, config.split, variant);
       if (paths.empty()) continue;
-      std::vector<File> files;
-      for (const fs::path& path : paths) files.push_back(read_records(path, variant));
-      return std::make_shared<CifarDataset>(
-          std::move(files), variant, read_names(folder / variant.names_file, variant.num_classes));
+      std::vector<CifarPart> parts;
+      for (const fs::path& path : paths) parts.push_back(read_records(path, variant));
+      return build_cifar_parts(std::move(parts), variant.num_classes,
+                               read_names(folder / variant.names_file, variant.num_classes));
     }
   }
   fail<DataError>(

@@ -37,8 +37,18 @@ struct CifarConfig {
 
 inline constexpr int64_t kCifarPixels = 3 * 32 * 32;
 
-// `planes`, the kCifarPixels bytes [3, 32, 32] of a record, as an image.
-void unpack_cifar_planes(const uint8_t* planes, Image& image);
+// The images of one file.
+struct CifarPart {
+  std::string name;
+  std::shared_ptr<const void> owner;  // of the pixels
+  const uint8_t* pixels = nullptr;    // of the first image, [3, 32, 32]
+  int64_t stride = kCifarPixels;      // from image to image
+  std::vector<int64_t> labels = {};   // of each
+};
+
+// Of parts that are not empty, one behind the other.
+std::shared_ptr<const Dataset> build_cifar_parts(std::vector<CifarPart> parts, int64_t num_classes,
+                                                 std::vector<std::string> class_names);
 
 // Throws DataError: missing files, a size that is not a whole number of records, labels out of
 // range, a list of class names of the wrong length. CIFAR-100 gets its fine labels.

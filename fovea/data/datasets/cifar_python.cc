@@ -11,7 +11,7 @@
 #include "fovea/data/datasets/cifar.h"
 #include "fovea/data/datasets/numpy_pickle.h"
 #include "fovea/files/file_endings.h"
-#include "fovea/files/gzip.h"
+#include "fovea/files/input_stream.h"
 
 namespace fovea::data {
 namespace {
@@ -107,14 +107,6 @@ Members find_members(const std::string& path) {
   return {};
 }
 
-struct PythonBatch {
-  std::string name;
-  std::shared_ptr<const Pickle> pickle;  // what pixels points into
-  std::span<const uint8_t> pixels;       // [N, 3 * 32 * 32], planes
-  std::vector<int64_t> labels;
-  int64_t first = 0;  // index of its first image in the data set
-};
-
 const PickleValue& value_of(const PickleValue& dict, const char* key, PickleValue::Kind kind,
                             const std::string& source) {
   const PickleValue* value = dict.find(key);
@@ -125,12 +117,11 @@ const PickleValue& value_of(const PickleValue& dict, const char* key, PickleValu
   return *value;
 }
 
-PythonBatch read_batch(std::vector<uint8_t> bytes, const std::string& source,
-                       const PythonVariant& variant) {
+CifarPart read_batch(std::vector<uint8_t> bytes, const std::string& source,
+                     const PythonVariant& variant) {
   const PickleOptions options{.names = numpy_pickle_names()};
-  PythonBatch batch{
-      source, std::make_shared<const Pickle>(std::move(bytes), source, options), {}, {}, 0};
-  const PickleValue& root = batch.pickle->root();
+  const auto pickle = std::make_shared<const Pickle>(std::move(bytes), source, options);
+  const PickleValue& root = pickle->root();
   const auto data = numpy_array(value_of(root, "data", PickleValue::Kind::kCall, source), source);
   const PickleValue& labels = value_of(root, variant.labels_key, PickleValue::Kind::kList, source);
   if (data.type.type != ScalarType::kUint8 || data.shape.size() != 2 ||
@@ -139,17 +130,17 @@ PythonBatch read_batch(std::vector<uint8_t> bytes, const std::string& source,
                     name_of(data.type.type), fmt::join(data.shape, ", "), labels.items.size(),
                     kCifarPixels);
   }
+  CifarPart part{source, pickle, data.bytes.data()};
   for (const PickleValue* label : labels.items) {
     const bool is_class = label->kind == PickleValue::Kind::kInt && label->integer >= 0 &&
                           label->integer < variant.num_classes;
     if (!is_class) {
       fail<DataError>("{}: label {} of image {}; expected 0 to {}", source, label->integer,
-                      batch.labels.size(), variant.num_classes - 1);
+                      part.labels.size(), variant.num_classes - 1);
     }
-    batch.labels.push_back(label->integer);
+    part.labels.push_back(label->integer);
   }
-  batch.pixels = data.bytes;
-  return batch;
+  return part;
 }
 
 std::vector<std::string> read_names(std::vector<uint8_t> bytes, const std::string& source,
@@ -166,47 +157,6 @@ std::vector<std::string> read_names(std::vector<uint8_t> bytes, const std::strin
   return names;
 }
 
-class CifarPythonDataset : public Dataset {
- public:
-  CifarPythonDataset(std::vector<PythonBatch> batches, int64_t num_classes,
-                     std::vector<std::string> class_names)
-      : batches_(std::move(batches)),
-        num_classes_(num_classes),
-        class_names_(std::move(class_names)) {
-    for (PythonBatch& batch : batches_) {
-      batch.first = size_;
-      size_ += static_cast<int64_t>(batch.labels.size());
-    }
-  }
-
-  int64_t size() const override { return size_; }
-  int64_t num_classes() const override { return num_classes_; }
-  const std::vector<std::string>& class_names() const override { return class_names_; }
-  void read(int64_t index, Sample& sample) const override {
-    const PythonBatch& batch = batch_of(index);
-    const auto at = static_cast<size_t>(index - batch.first);
-    unpack_cifar_planes(batch.pixels.data() + at * kCifarPixels, sample.become<Image>());
-    sample.label = batch.labels[at];
-  }
-  std::string describe(int64_t index) const override {
-    const PythonBatch& batch = batch_of(index);
-    return fmt::format("{}[{}]", batch.name, index - batch.first);
-  }
-
- private:
-  const PythonBatch& batch_of(int64_t index) const {
-    FOVEA_CHECK(index >= 0 && index < size_, "index={}; expected 0 to {}", index, size_ - 1);
-    const auto after = std::find_if(batches_.begin(), batches_.end(),
-                                    [&](const PythonBatch& batch) { return batch.first > index; });
-    return *(after - 1);
-  }
-
-  std::vector<PythonBatch> batches_;
-  int64_t num_classes_;
-  std::vector<std::string> class_names_;
-  int64_t size_ = 0;
-};
-
 }  // namespace
 
 std::shared_ptr<const Dataset> build_cifar_python_dataset(const CifarPythonConfig& config) {
@@ -218,13 +168,13 @@ std::shared_ptr<const Dataset> build_cifar_python_dataset(const CifarPythonConfi
   const auto source_of = [&](const std::string& name) {
     return fmt::format("{}:{}", printable(fs::path(config.path).filename().string()), name);
   };
-  std::vector<PythonBatch> batches;
+  std::vector<CifarPart> batches;
   for (const auto& file : config.split == "train" ? variant.train_files : variant.test_files) {
     const auto found = members.find(fmt::format("{}/{}", variant.folder, file));
     if (found == members.end()) continue;
     batches.push_back(read_batch(std::move(found->second), source_of(file), variant));
   }
-  std::erase_if(batches, [](const PythonBatch& batch) { return batch.labels.empty(); });
+  std::erase_if(batches, [](const CifarPart& batch) { return batch.labels.empty(); });
   if (batches.empty()) {
     fail<DataError>(
         "{}: found no {} file of CIFAR's Python version (cifar-10-batches-py/data_batch_1 to _5 "
@@ -235,8 +185,7 @@ std::shared_ptr<const Dataset> build_cifar_python_dataset(const CifarPythonConfi
   const auto meta = members.find(fmt::format("{}/{}", variant.folder, variant.meta_file));
   if (meta != members.end())
     names = read_names(std::move(meta->second), source_of(variant.meta_file), variant);
-  return std::make_shared<CifarPythonDataset>(std::move(batches), variant.num_classes,
-                                              std::move(names));
+  return build_cifar_parts(std::move(batches), variant.num_classes, std::move(names));
 }
 
 }  // namespace fovea::data

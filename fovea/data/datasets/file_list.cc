@@ -131,12 +131,7 @@ class ListReader {
 }  // namespace
 
 void FileListConfig::validate(ConfigIssues& issues) const {
-  if (num_classes && !class_names.empty() &&
-      *num_classes != static_cast<int64_t>(class_names.size())) {
-    issues.add("num_classes", {"class_names"},
-               fmt::format("{}, but class_names has {} entries; make them equal or leave one out",
-                           *num_classes, class_names.size()));
-  }
+  check_class_count(num_classes, class_names, issues);
 }
 
 std::shared_ptr<const Dataset> build_file_list_dataset(const FileListConfig& config) {

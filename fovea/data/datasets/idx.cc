@@ -8,7 +8,6 @@
 #include "fovea/core/files.h"
 #include "fovea/core/input_file.h"
 #include "fovea/files/file_endings.h"
-#include "fovea/files/gzip.h"
 #include "fovea/files/input_stream.h"
 
 namespace fovea::data {
@@ -144,12 +143,7 @@ void IdxConfig::validate(ConfigIssues& issues) const {
   }
   if (images.empty() && !labels.empty())
     issues.add("labels", {"images"}, "given without images; give both");
-  if (num_classes && !class_names.empty() &&
-      *num_classes != static_cast<int64_t>(class_names.size())) {
-    issues.add("num_classes", {"class_names"},
-               fmt::format("{}, but class_names has {} entries; make them equal or leave one out",
-                           *num_classes, class_names.size()));
-  }
+  check_class_count(num_classes, class_names, issues);
 }
 
 IdxHeader parse_idx_header(std::span<const uint8_t> bytes, const std::string& path) {

@@ -265,12 +265,7 @@ class SlidesDataset : public Dataset {
 
 void SlidesConfig::validate(ConfigIssues& issues) const {
   if (level && mpp) issues.add("mpp", "a level is given too; give one of them");
-  if (num_classes && !class_names.empty() &&
-      *num_classes != static_cast<int64_t>(class_names.size())) {
-    issues.add("num_classes",
-               fmt::format("{}, but class_names has {} entries; make them equal or leave one out",
-                           *num_classes, class_names.size()));
-  }
+  check_class_count(num_classes, class_names, issues);
 }
 
 std::shared_ptr<const Dataset> build_slides_dataset(const SlidesConfig& config,

@@ -149,12 +149,7 @@ void VolumeFilesConfig::validate(ConfigIssues& issues) const {
   if (!masks.empty() && !num_classes && class_names.empty())
     issues.add("num_classes", {"masks", "class_names"},
                "missing; masks need num_classes or class_names");
-  if (num_classes && !class_names.empty() &&
-      *num_classes != static_cast<int64_t>(class_names.size())) {
-    issues.add("num_classes", {"class_names"},
-               fmt::format("{}, but class_names has {} entries; make them equal or leave one out",
-                           *num_classes, class_names.size()));
-  }
+  check_class_count(num_classes, class_names, issues);
 }
 
 std::vector<VolumeEntry> find_volume_entries(const VolumeFilesConfig& config,

@@ -295,12 +295,7 @@ class WdsDataset : public Dataset {
 void WdsConfig::validate(ConfigIssues& issues) const {
   if (images.empty()) issues.add("images", "empty; name at least one ending, such as jpg");
   if (label.empty()) issues.add("label", "empty; give an ending, auto or none");
-  if (num_classes && !class_names.empty() &&
-      *num_classes != static_cast<int64_t>(class_names.size())) {
-    issues.add("num_classes", {"class_names"},
-               fmt::format("{}, but class_names has {} entries; make them equal or leave one out",
-                           *num_classes, class_names.size()));
-  }
+  check_class_count(num_classes, class_names, issues);
 }
 
 std::vector<std::string> wds_tars(const std::vector<std::string>& path) {

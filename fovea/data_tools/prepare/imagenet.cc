@@ -23,7 +23,7 @@
 #include "fovea/files/atomic_file.h"
 #include "fovea/files/byte_source.h"
 #include "fovea/files/file_endings.h"
-#include "fovea/files/gzip.h"
+#include "fovea/files/input_stream.h"
 
 namespace fovea::data {
 namespace {

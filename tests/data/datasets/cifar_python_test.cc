@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "fovea/data/datasets/registry.h"
-#include "fovea/files/gzip.h"
+#include "fovea/files/input_stream.h"
 #include "tests/data/golden_files.h"
 
 namespace fovea::data {
