@@ -180,21 +180,6 @@ std::vector<BalanceSet> balance_sets(const DataConfig& config) {
   return {count_set("train", dataset, config.tiling)};
 }
 
-std::vector<int64_t> upstream_class_groups(const std::vector<int64_t>& images_of_class,
-                                           int64_t num_ranks) {
-  const auto classes = static_cast<int64_t>(images_of_class.size());
-  if (num_ranks < 1 || classes <= num_ranks) {
-    fail<ConfigError>(
-        "{} classes for {} ranks: UCF-VIT groups classes by rank and needs more classes than "
-        "ranks; use fewer GPUs",
-        classes, num_ranks);
-  }
-  const int64_t width = classes / num_ranks;
-  std::vector<int64_t> groups(static_cast<size_t>(num_ranks));
-  for (int64_t i = 0; i < width * num_ranks; ++i) groups[i / width] += images_of_class[i];
-  return groups;
-}
-
 std::string balance_text(const Balance& balance) {
   size_t width = 3;
   for (const BalancedSet& set : balance.sets) width = std::max(width, set.name.size());

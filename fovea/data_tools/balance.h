@@ -54,13 +54,6 @@ Balance balance(const std::vector<BalanceSet>& sets, const BalanceOptions& optio
 // What `balance` takes of a recipe's data.train: a mix, or one data set as a set named "train".
 std::vector<BalanceSet> balance_sets(const DataConfig& config);
 
-// UCF-VIT treats ImageNet's classes as sets: floor(classes / ranks) neighbours are one, and the
-// classes after the last are never read. Images of each group; its batches_per_rank_epoch is the
-// smallest of the groups'. Throws ConfigError with as many ranks as classes or more: its variable
-// is undefined there.
-std::vector<int64_t> upstream_class_groups(const std::vector<int64_t>& images_of_class,
-                                           int64_t num_ranks);
-
 // A table for people, ending with what belongs into the recipe.
 std::string balance_text(const Balance& balance);
 // The load_balancing section of UCF-VIT's recipes.

@@ -21,12 +21,6 @@ const Operations& table() {
 
 }  // namespace
 
-std::vector<std::string> known_operations() {
-  std::vector<std::string> names;
-  for (const auto& item : table()) names.push_back(item.first);
-  return names;
-}
-
 Graph to_graph(const Trace& trace, const std::vector<TracedInput>& inputs,
                const std::map<std::string, at::Tensor>& parameters,
                const std::vector<std::string>& output_names) {

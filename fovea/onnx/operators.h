@@ -13,7 +13,4 @@ Graph to_graph(const Trace& trace, const std::vector<TracedInput>& inputs,
                const std::map<std::string, at::Tensor>& parameters,
                const std::vector<std::string>& output_names);
 
-// The operations that the table knows, "aten::linear" and so on, in order.
-std::vector<std::string> known_operations();
-
 }  // namespace fovea::onnx

@@ -99,14 +99,6 @@ TEST(BalanceTest, SaysWhereItCannot) {
   EXPECT_THAT(refuse({even_set("a", 2, 1)}, 0), HasSubstr("0 ranks"));
 }
 
-TEST(BalanceTest, GroupsClassesAsUpstream) {
-  EXPECT_EQ(upstream_class_groups({1, 2, 3, 4, 5, 6, 7}, 3), (std::vector<int64_t>{3, 7, 11}));
-  EXPECT_THAT(message_of<ConfigError>([] {
-                upstream_class_groups({1, 2, 3}, 3);
-              }),
-              HasSubstr("3 classes for 3 ranks"));
-}
-
 TEST(BalanceTest, PrintsATableAndUpstreamsYaml) {
   const Balance result = balance({even_set("ct1", 212, 64), even_set("it's", 53, 64)},
                                  {.num_ranks = 5, .batch_size = 4});

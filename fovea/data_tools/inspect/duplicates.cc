@@ -110,11 +110,6 @@ class DuplicateFinder {
 
 }  // namespace
 
-bool DuplicateReport::is_any() const {
-  return shared_samples > 0 || std::any_of(sections.begin(), sections.end(),
-                                           [](const auto& one) { return one.copies > 0; });
-}
-
 DuplicateReport find_duplicates(const std::vector<HashedSet>& sets, size_t max_groups) {
   return DuplicateFinder(sets, max_groups).run();
 }

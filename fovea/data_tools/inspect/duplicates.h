@@ -48,8 +48,6 @@ struct DuplicateReport {
   int64_t groups_with_several_labels = 0;
   // The first ones: shared ones before others, by their first sample.
   std::vector<DuplicateGroup> groups;
-
-  bool is_any() const;
 };
 
 // max_groups: how many groups are listed; counts are of all. Throws Error for more than two

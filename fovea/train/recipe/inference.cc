@@ -238,7 +238,6 @@ Inference load_inference(const std::string& target, const InferenceOptions& opti
   use_default_transforms(source, *inference.model);
   inference.model->to(inference.compute.device);
   inference.model->eval();
-  inference.model_config = source.model;
   inference.copies = copies_of(inference);
   const bool has_val = source.config && source.config->data.val;
   inference.transform_list = has_val ? (*source.config->data.val)->transforms()

@@ -52,8 +52,7 @@ struct ReadSamples {
 };
 
 struct Inference {
-  models::ModelPtr model;  // in evaluation mode, on compute.device
-  models::ModelConfig model_config;
+  models::ModelPtr model;                         // in evaluation mode, on compute.device
   std::shared_ptr<kernels::WeightCopies> copies;  // of its weights, so that no pass casts them
   // What is done to a sample, as the model was trained; `transforms` is the same, made for the
   // samples that the model takes.
