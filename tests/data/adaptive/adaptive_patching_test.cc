@@ -424,7 +424,7 @@ TEST(AdaptivePatchingTest, SaysWhatDoesNotFit) {
   EXPECT_THROW(patcher.patch(ImageView(Image{}), nullptr, {}, sequence, scratch), DataError);
   EXPECT_THROW(patcher.patch(Volume{1, {2, 2, 2}, {1, 1, 1}, {}}, nullptr, {}, sequence, scratch),
                DataError);
-  const Volume many = {32, {2, 2, 2}, {1, 1, 1}, std::vector<float>(256)};
+  const Volume many = {256, {2, 2, 2}, {1, 1, 1}, std::vector<float>(2048)};
   EXPECT_THROW(patcher.patch(many, nullptr, {}, sequence, scratch), ConfigError);
   const std::vector<float> scale = {1, 2};
   EXPECT_THROW(patcher.patch(ImageView(image), nullptr, {scale, {}}, sequence, scratch), Error);
