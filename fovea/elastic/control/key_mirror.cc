@@ -18,7 +18,6 @@ constexpr milliseconds kBetweenTries{200};
 KeyMirror::KeyMirror(const EtcdClient& client, KeyRange range, milliseconds silence)
     : client_(client.another(silence)), range_(std::move(range)), silence_(silence) {
   read();
-  note_answer();
   thread_ = std::thread([this] { run(); });
 }
 
@@ -54,6 +53,7 @@ std::string KeyMirror::fault() const {
 
 void KeyMirror::read() {
   auto result = client_->range(range_);
+  note_answer();
   std::map<std::string, KeyValue> values;
   for (auto& value : result.values) {
     auto key = value.key;
@@ -125,7 +125,6 @@ void KeyMirror::run() {
     try {
       if (!is_read) read();
       is_read = false;
-      note_answer();
       watch();
     } catch (const EtcdError& error) {
       if (error.kind() == EtcdError::Kind::kCompacted) {

@@ -132,20 +132,20 @@ TEST_F(EtcdClientTest, AddressesAreTriedInTurn) {
   LocalEtcd stopped({.folder = folder.path()});
   kill(stopped.process(), SIGSTOP);
   const auto closed = fmt::format("http://127.0.0.1:{}", free_local_port());
-  EtcdClient several({.endpoints = {closed, stopped.url(), real.url()}}, milliseconds(3000));
+  EtcdClient several({.endpoints = {closed, stopped.url(), real.url()}}, seconds(3));
   EXPECT_FALSE(several.get("/k"));
   several.put("/k", "1");  // the one that answered is asked first
   EXPECT_EQ(several.get("/k")->value, "1");
 
-  EtcdClient write_first({.endpoints = {closed, real.url()}}, milliseconds(3000));
+  EtcdClient write_first({.endpoints = {closed, real.url()}}, seconds(10));
   write_first.put("/k", "2");
-  EtcdClient none({.endpoints = {closed, stopped.url()}}, milliseconds(600));
+  EtcdClient none({.endpoints = {closed, stopped.url()}}, milliseconds(300));
   const auto refusal = refusal_of([&] { none.get("/k"); });
   EXPECT_EQ(refusal.kind, EtcdError::Kind::kUnreachable);
   EXPECT_THAT(refusal.message, AllOf(HasSubstr(closed), HasSubstr(stopped.url()),
                                      HasSubstr("no answer within"), HasSubstr("--etcd URL")));
   // What may have arrived is not written a second time elsewhere.
-  EtcdClient unsure({.endpoints = {stopped.url(), real.url()}}, milliseconds(600));
+  EtcdClient unsure({.endpoints = {stopped.url(), real.url()}}, milliseconds(300));
   EXPECT_FALSE(refusal_of([&] { unsure.put("/k", "3"); }).is_outcome_known);
   EXPECT_EQ(client().get("/k")->value, "2");
   stopped.kill();
@@ -173,9 +173,9 @@ TEST_F(EtcdClientTest, UsersHaveToLogIn) {
   admin("user/add", R"({"name":"root","password":"r"})");
   admin("user/add", R"({"name":"u","password":"secret word"})");
   admin("role/add", R"({"name":"r"})");
-  admin(
-      "role/grant",
-      R"({"name":"r","perm":{"permType":"READWRITE","key":"L2ZvdmVhLw==","range_end":"L2ZvdmVhMA=="}})");
+  admin("role/grant",  // of what begins with "/fovea/"
+        R"({"name":"r","perm":{"permType":"READWRITE","key":"L2ZvdmVhLw==",)"
+        R"("range_end":"L2ZvdmVhMA=="}})");
   admin("user/grant", R"({"user":"root","role":"root"})");
   admin("user/grant", R"({"user":"u","role":"r"})");
   admin("enable", "{}");

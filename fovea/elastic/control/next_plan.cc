@@ -1,0 +1,412 @@
+#include "fovea/elastic/control/next_plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "fovea/core/error.h"
+#include "fovea/core/printable.h"
+
+namespace fovea::elastic {
+namespace {
+
+// One look at a situation, before requests or after some of them.
+class Planner {
+ public:
+  static Orders first_orders(const PlanOptions& options) {
+    Orders orders;
+    orders.workers = options.max_workers;
+    return orders;
+  }
+  Planner(const Situation& situation, const PlanOptions& options, const Identity& run)
+      : situation_(situation), options_(options) {
+    orders_ = situation.orders.value_or(first_orders(options));
+    if (situation.plan) base_ = base_of(*situation.plan);
+    const auto expected = with_data(run);
+    for (const auto& worker : situation.workers) {
+      const auto text = difference(worker.record.identity, expected);
+      if (text.empty()) {
+        here_[worker.name] = &worker;
+      } else {
+        refused_ += fmt::format("{}worker {} is of another run: {}", refused_.empty() ? "" : "; ",
+                                worker.name, text);
+      }
+    }
+  }
+
+  // Whose data is not known yet has that of its first member, or of who registered first.
+  Identity with_data(Identity run) const {
+    const PresentWorker* first = nullptr;
+    for (const auto& worker : situation_.workers) {
+      const bool is_first = !base_.members.empty() && base_.members.front().registration() ==
+                                                          Registration{worker.name, worker.created};
+      if (first == nullptr || is_first || worker.created < first->created) first = &worker;
+      if (is_first) break;
+    }
+    if (run.data.empty() && first != nullptr) run.data = first->record.identity.data;
+    return run;
+  }
+
+  const Plan& base() const { return base_; }
+  const Orders& orders() const { return orders_; }
+  const std::string& refused() const { return refused_; }
+  std::vector<std::string>& notes() { return notes_; }
+  // How far the run is known to be.
+  int64_t step() const {
+    int64_t step = situation_.commit ? situation_.commit->step : 0;
+    for (const auto& worker : here_) step = std::max(step, worker.second->record.step);
+    return step;
+  }
+
+  // The plan for a later step that holds these requests has been entered.
+  void take_over(const Orders& orders) { orders_ = orders; }
+
+  void apply(const Request& request) {
+    if (request.kind == "scale") {
+      orders_.workers = request.workers;
+      orders_.wanted.clear();
+    } else if (request.kind == "batch") {
+      orders_.global_batch = request.global_batch;
+    } else if (request.kind == "stop") {
+      is_to_stop_ = true;
+    } else if (request.kind == "add") {
+      add(request.worker);
+    } else if (request.kind == "remove") {
+      remove(request.worker);
+    } else if (request.kind == "exclude") {
+      exclude(request);
+    } else {
+      notes_.push_back("a request of kind '" + printable_start(request.kind) +
+                       "', which this version does not know, is passed over");
+    }
+  }
+
+  // The plan that follows, without its generation; nothing changes: that of base().
+  Plan plan(std::string* missing) const {
+    Plan plan = base_;
+    plan.from_step = -1;
+    plan.requests.clear();
+    plan.before.clear();
+    plan.then.clear();
+    const auto members = chosen(missing);
+    set_members(plan, members);
+    plan.slots = options_.slots;
+    plan.global_batch = orders_.global_batch > 0 ? orders_.global_batch : options_.global_batch;
+    if (is_to_stop_ && plan.ends.empty()) plan.ends = "stop";
+    if (situation_.commit && situation_.commit->is_done) plan.ends = "done";
+    plan.reason = reason_of(plan);
+    return plan;
+  }
+
+ private:
+  // A plan that nobody has entered yet, and that is for a later step, has the one before in it.
+  Plan base_of(const Plan& plan) const {
+    if (plan.before.empty()) return plan;
+    const bool is_entered = std::any_of(
+        situation_.workers.begin(), situation_.workers.end(),
+        [&](const auto& worker) { return worker.record.generation >= plan.generation; });
+    if (!is_entered) return plan.before.front();
+    Plan entered = plan;
+    entered.before.clear();
+    return entered;
+  }
+
+  const PresentWorker* find(const Registration& registration) const {
+    const auto found = here_.find(registration.worker);
+    const bool is_same = found != here_.end() && found->second->created == registration.created;
+    return is_same ? found->second : nullptr;
+  }
+  bool is_excluded(const Registration& registration) const {
+    return std::find(orders_.excluded.begin(), orders_.excluded.end(), registration) !=
+           orders_.excluded.end();
+  }
+  bool is_wanted(const PresentWorker& worker) const {
+    const Registration registration{worker.name, worker.created};
+    return std::find(orders_.wanted.begin(), orders_.wanted.end(), registration) !=
+           orders_.wanted.end();
+  }
+  // May take part from now on.
+  bool is_eligible(const PresentWorker& worker) const {
+    return worker.record.state == "ready" && !is_excluded({worker.name, worker.created});
+  }
+  bool stays(const Member& member) const {
+    const auto* const worker = find(member.registration());
+    return worker != nullptr && is_eligible(*worker);
+  }
+  bool is_member(const std::string& name) const {
+    return std::any_of(base_.members.begin(), base_.members.end(),
+                       [&](const auto& member) { return member.worker == name && stays(member); });
+  }
+
+  void add(const std::string& name) {
+    const auto found = here_.find(name);
+    if (found == here_.end()) {
+      notes_.push_back("there is no worker '" + printable_start(name) + "' to be added");
+      return;
+    }
+    const Registration registration{name, found->second->created};
+    std::erase(orders_.excluded, registration);
+    if (is_member(name) || is_wanted(*found->second)) return;
+    orders_.wanted.push_back(registration);
+    if (orders_.workers > 0) orders_.workers += 1;
+  }
+
+  void remove(const std::string& name) {
+    const auto found = here_.find(name);
+    if (found == here_.end()) {
+      notes_.push_back("there is no worker '" + printable_start(name) + "' to be removed");
+      return;
+    }
+    // Its place is not for another one that waits.
+    if (is_member(name) && orders_.workers > 1) orders_.workers -= 1;
+    exclude_registration({name, found->second->created});
+  }
+
+  void exclude(const Request& request) {
+    if (base_.generation != request.generation) return;  // of members before
+    for (const auto& member : base_.members) {
+      if (member.worker != request.worker || !stays(member)) continue;
+      exclude_registration(member.registration());
+      excluded_for_ = request.reason == "hang" ? "hang" : "network";
+    }
+  }
+
+  void exclude_registration(const Registration& registration) {
+    if (!is_excluded(registration)) orders_.excluded.push_back(registration);
+    std::erase(orders_.wanted, registration);
+  }
+
+  std::vector<const PresentWorker*> joiners() const {
+    std::vector<const PresentWorker*> joining;
+    for (const auto& [name, worker] : here_) {
+      if (is_eligible(*worker) && !is_member(name)) joining.push_back(worker);
+    }
+    std::sort(joining.begin(), joining.end(), [this](const auto* a, const auto* b) {
+      return std::pair(!is_wanted(*a), a->created) < std::pair(!is_wanted(*b), b->created);
+    });
+    return joining;
+  }
+
+  int64_t unit() const {
+    return options_.mesh.tp * options_.mesh.cp *
+           (options_.dp_shard_follows ? 1 : options_.mesh.dp_shard);
+  }
+
+  // How many of so many can be members; what is missing where that is none.
+  int64_t usable(int64_t count, std::string* missing) const {
+    const auto model_ranks = options_.mesh.tp * options_.mesh.cp;
+    auto shares = orders_.global_batch > 0 ? orders_.global_batch : options_.global_batch;
+    if (options_.slots > 0) shares = std::min(shares, options_.slots);
+    auto limit = std::numeric_limits<int64_t>::max() / 2;
+    if (orders_.workers > 0) limit = orders_.workers;
+    const auto most = std::min({count, limit, shares * model_ranks});
+    const auto whole = most / unit() * unit();
+    const auto least = std::max(options_.min_workers, unit());
+    if (whole >= least) return whole;
+    *missing = fmt::format("{} of at least {} workers (elastic.min_workers={}, mesh of {})",
+                           std::min(count, limit), least, options_.min_workers, unit());
+    return 0;
+  }
+
+  std::vector<const PresentWorker*> chosen(std::string* missing) const {
+    std::vector<const PresentWorker*> members;
+    for (const auto& member : base_.members) {
+      if (stays(member)) members.push_back(find(member.registration()));
+    }
+    if (base_.ends.empty() && !is_to_stop_) {
+      for (const auto* worker : joiners()) members.push_back(worker);
+    }
+    members.resize(static_cast<size_t>(usable(static_cast<int64_t>(members.size()), missing)));
+    return members;
+  }
+
+  void set_members(Plan& plan, const std::vector<const PresentWorker*>& members) const {
+    const auto count = static_cast<int64_t>(members.size());
+    const auto model_ranks = options_.mesh.tp * options_.mesh.cp;
+    plan.mesh = options_.mesh;
+    plan.members.clear();
+    plan.store = {};
+    if (count == 0) return;
+    const auto data_ranks = count / model_ranks;
+    if (options_.dp_shard_follows && data_ranks % plan.mesh.dp_shard != 0) {
+      plan.mesh.dp_shard = data_ranks;
+    } else if (options_.dp_shard_follows && options_.mesh.dp_replicate == 1) {
+      plan.mesh.dp_shard = options_.mesh.dp_shard > 1 ? data_ranks : 1;
+    }
+    plan.mesh.dp_replicate = data_ranks / plan.mesh.dp_shard;
+    const auto parts = options_.slots > 0 ? options_.slots : data_ranks;
+    for (int64_t rank = 0; rank < count; ++rank) {
+      const auto& worker = *members[static_cast<size_t>(rank)];
+      const auto place = rank / model_ranks;
+      plan.members.push_back(
+          {.worker = worker.name,
+           .created = worker.created,
+           .rank = rank,
+           .share = {parts * place / data_ranks, parts * (place + 1) / data_ranks, parts},
+           .host = worker.record.host,
+           .device = worker.record.device});
+    }
+    plan.store = members.front()->record.store;
+  }
+
+  std::string reason_of(const Plan& plan) const {
+    if (plan.ends != base_.ends) return plan.ends;
+    if (base_.generation == 0 || (base_.members.empty() && base_.reason == "start")) return "start";
+    std::string reason;
+    for (const auto& member : base_.members) {
+      const auto* const worker = find(member.registration());
+      if (worker == nullptr) return "death";
+      if (!excluded_for_.empty() && is_excluded(member.registration())) reason = excluded_for_;
+    }
+    if (!reason.empty()) return reason;
+    const bool has_left =
+        std::any_of(base_.members.begin(), base_.members.end(), [&](const Member& member) {
+          return std::none_of(plan.members.begin(), plan.members.end(), [&](const Member& other) {
+            return other.registration() == member.registration();
+          });
+        });
+    if (has_left) return "leave";
+    if (plan.members.size() > base_.members.size()) return "join";
+    return "batch";
+  }
+
+  const Situation& situation_;
+  const PlanOptions& options_;
+  Orders orders_;
+  Plan base_;  // of generation 0: there is none
+  std::map<std::string, const PresentWorker*> here_;
+  std::string refused_;
+  std::string excluded_for_;
+  bool is_to_stop_ = false;
+  std::vector<std::string> notes_;
+};
+
+// Whether members would notice: all that a plan says but its number and reason. The store is that
+// of its first member.
+bool is_same(const Plan& a, const Plan& b) {
+  return a.members == b.members && a.mesh == b.mesh && a.global_batch == b.global_batch &&
+         a.slots == b.slots && a.ends == b.ends;
+}
+
+// Of the next step for which something was asked, all that was asked for it.
+std::vector<const PresentRequest*> later_requests(const std::vector<PresentRequest>& requests,
+                                                  int64_t step) {
+  int64_t next = std::numeric_limits<int64_t>::max();
+  for (const auto& [id, created, request] : requests) {
+    if (request.at_step > step) next = std::min(next, request.at_step);
+  }
+  std::vector<const PresentRequest*> found;
+  for (const auto& request : requests) {
+    if (request.request.at_step == next) found.push_back(&request);
+  }
+  return found;
+}
+
+// The plan for a later step; nothing where it would change nothing.
+std::optional<Plan> later_plan(Planner planner,
+                               const std::vector<const PresentRequest*>& requests) {
+  if (requests.empty() || planner.base().generation == 0 || !planner.base().ends.empty()) return {};
+  for (const auto* request : requests) planner.apply(request->request);
+  std::string missing;
+  auto plan = planner.plan(&missing);
+  if (is_same(plan, planner.base())) return {};
+  plan.from_step = requests.front()->request.at_step;
+  for (const auto* request : requests) plan.requests.push_back(request->id);
+  plan.before = {planner.base()};
+  plan.then = {planner.orders()};
+  return plan;
+}
+
+// Of a situation in which nothing has to change at once. now: the plan in force, as it would be
+// written.
+std::optional<Plan> plan_behind(const Plan& there, const Plan& now, std::optional<Plan> later) {
+  const bool waits = now.generation < there.generation;          // `there` is for a later step
+  if (!later) return waits ? std::optional(now) : std::nullopt;  // what was asked for is void
+  const bool is_there = waits && is_same(*later, there) && later->from_step == there.from_step &&
+                        later->requests == there.requests && later->then == there.then;
+  return is_there ? std::nullopt : std::move(later);
+}
+
+// After the last thing that members do under it no plan follows, though they go.
+bool is_over(const Plan& plan, const Situation& situation) {
+  if (plan.ends != "stop") return plan.ends == "done";
+  const bool is_saved = situation.commit && situation.commit->generation >= plan.generation;
+  return plan.members.empty() || is_saved;
+}
+
+void handle_requests(Planner& planner, const std::vector<PresentRequest>& requests,
+                     NextPlan& next) {
+  const auto entered = planner.base();
+  const auto step = planner.step();
+  const auto is_of_plan = [&](const std::string& id) {
+    return std::find(entered.requests.begin(), entered.requests.end(), id) !=
+           entered.requests.end();
+  };
+  for (const auto& [id, created, request] : requests) {
+    if (!is_of_plan(id)) continue;
+    if (!entered.then.empty()) planner.take_over(entered.then.front());
+    next.handled.push_back(id);
+  }
+  for (const auto& [id, created, request] : requests) {
+    if (request.at_step > step || is_of_plan(id)) continue;
+    planner.apply(request);
+    next.handled.push_back(id);
+  }
+}
+
+// Who has gone needs no mention.
+Orders without_gone(Orders orders, const Situation& situation) {
+  const auto is_gone = [&](const Registration& one) {
+    return std::none_of(situation.workers.begin(), situation.workers.end(),
+                        [&](const auto& worker) {
+                          return Registration{worker.name, worker.created} == one;
+                        });
+  };
+  std::erase_if(orders.excluded, is_gone);
+  std::erase_if(orders.wanted, is_gone);
+  return orders;
+}
+
+void name_waiting(const Situation& situation, const Plan& plan, NextPlan& next) {
+  for (const auto& worker : situation.workers) {
+    const bool is_member =
+        std::any_of(plan.members.begin(), plan.members.end(), [&](const Member& member) {
+          return member.registration() == Registration{worker.name, worker.created};
+        });
+    if (!is_member) next.waiting.push_back(worker.name);
+  }
+}
+
+}  // namespace
+
+NextPlan next_plan(const Situation& situation, const PlanOptions& options, const Identity& run) {
+  Planner planner(situation, options, run);
+  auto requests = situation.requests;
+  std::sort(requests.begin(), requests.end(),
+            [](const auto& a, const auto& b) { return a.created < b.created; });
+  NextPlan next;
+  handle_requests(planner, requests, next);
+  const auto orders = without_gone(planner.orders(), situation);
+  if (orders != situation.orders.value_or(Planner::first_orders(options))) next.orders = orders;
+  const auto plan = planner.plan(&next.missing);
+  if (is_over(planner.base(), situation)) {
+    next.missing.clear();
+  } else if (!situation.plan) {
+    if (!plan.members.empty() || !plan.ends.empty()) next.plan = plan;
+  } else if (!is_same(plan, planner.base())) {
+    next.plan = plan;
+  } else {
+    next.plan = plan_behind(*situation.plan, plan,
+                            later_plan(planner, later_requests(requests, planner.step())));
+  }
+  if (next.plan) next.plan->generation = (situation.plan ? situation.plan->generation : 0) + 1;
+  name_waiting(situation, next.plan && next.plan->before.empty() ? *next.plan : plan, next);
+  if (!planner.refused().empty()) {
+    next.missing += (next.missing.empty() ? "" : "; ") + planner.refused();
+  }
+  next.notes = planner.notes();
+  next.data = planner.with_data(run).data;
+  return next;
+}
+
+}  // namespace fovea::elastic

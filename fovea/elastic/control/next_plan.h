@@ -1,0 +1,55 @@
+// Which plan follows from who is there and what was asked for: a function of its arguments alone.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fovea/elastic/control/records.h"
+
+namespace fovea::elastic {
+
+struct PresentWorker {
+  std::string name;
+  int64_t created = 0;  // see Registration
+  WorkerRecord record{};
+};
+
+struct PresentRequest {
+  std::string id;
+  int64_t created = 0;  // they are taken in this order
+  Request request{};
+};
+
+// What etcd holds of a run at one revision.
+struct Situation {
+  std::vector<PresentWorker> workers{};
+  std::vector<PresentRequest> requests{};
+  std::optional<Plan> plan{};
+  std::optional<Orders> orders{};
+  std::optional<Commit> commit{};
+};
+
+struct NextPlan {
+  std::optional<Plan> plan{};          // to be written; nothing: the one in force stands
+  std::optional<Orders> orders{};      // likewise
+  std::vector<std::string> handled{};  // requests that are done with, by id
+  std::vector<std::string> notes{};    // what could not be done of them, for the log
+  std::vector<std::string> waiting{};  // workers that are no members of the plan that results
+  std::string data{};                  // of Identity: what members have opened
+  std::string missing{};               // what keeps the run from going on; empty: nothing
+};
+
+// Members that stay keep their order; others come behind them, those that registered first in
+// front. They have contiguous shares as equal as can be. Of a plan that is returned and written
+// nothing follows but where the situation changes.
+//
+// A request with at_step comes as a plan with from_step, of which the plan before is a part, and
+// stays among the requests until a member says that it has entered that plan. A change that cannot
+// wait, as of a death, goes out from the plan before; what was asked for is planned again behind
+// it.
+NextPlan next_plan(const Situation& situation, const PlanOptions& options, const Identity& run);
+
+}  // namespace fovea::elastic

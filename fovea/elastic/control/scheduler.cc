@@ -1,0 +1,257 @@
+#include "fovea/elastic/control/scheduler.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "fovea/core/log.h"
+#include "fovea/core/printable.h"
+
+namespace fovea::elastic {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kTick{200};
+
+LeaderRecord self_of(const SchedulerOptions& options) {
+  return {.name = options.name, .host = host_name(), .process = getpid()};
+}
+
+template <class Record>
+std::optional<Record> read_record(const KeyMirror::State& state, const std::string& key) {
+  const auto found = state.values.find(key);
+  if (found == state.values.end()) return {};
+  return from_json<Record>(found->second.value, key);
+}
+
+int64_t revision_at(const KeyMirror::State& state, const std::string& key) {
+  const auto found = state.values.find(key);
+  return found == state.values.end() ? 0 : found->second.mod_revision;
+}
+
+// "a, b".
+std::string names_of(const Plan& plan) {
+  std::string text;
+  for (const auto& member : plan.members) text += (text.empty() ? "" : ", ") + member.worker;
+  return text.empty() ? "nobody" : text;
+}
+
+}  // namespace
+
+Situation situation_of(const KeyMirror::State& state, const RunKeys& keys,
+                       std::string* unreadable) {
+  Situation situation{.plan = read_record<Plan>(state, keys.plan()),
+                      .orders = read_record<Orders>(state, keys.orders()),
+                      .commit = read_record<Commit>(state, keys.commit())};
+  for (const auto& [key, value] : state.values) {
+    try {
+      if (key.starts_with(keys.workers())) {
+        situation.workers.push_back({.name = key.substr(keys.workers().size()),
+                                     .created = value.create_revision,
+                                     .record = from_json<WorkerRecord>(value.value, key)});
+      } else if (key.starts_with(keys.requests())) {
+        situation.requests.push_back({.id = key.substr(keys.requests().size()),
+                                      .created = value.create_revision,
+                                      .request = from_json<Request>(value.value, key)});
+      }
+    } catch (const DataError& error) {
+      *unreadable += (unreadable->empty() ? "" : "; ") + std::string(error.what());
+    }
+  }
+  return situation;
+}
+
+Scheduler::Scheduler(const EtcdClient& client, RunKeys keys, RunRecord run,
+                     SchedulerOptions options)
+    : client_(client.another(milliseconds(500 * options.lease_seconds))),
+      keys_(std::move(keys)),
+      run_(std::move(run)),
+      options_(std::move(options)),
+      election_(*client_, keys_, self_of(options_), options_.lease_seconds) {
+  claim();
+}
+
+Scheduler::Scheduler(const EtcdClient& client, RunKeys keys, SchedulerOptions options)
+    : client_(client.another(milliseconds(500 * options.lease_seconds))),
+      keys_(std::move(keys)),
+      options_(std::move(options)),
+      election_(*client_, keys_, self_of(options_), options_.lease_seconds) {}
+
+// A name belongs to a run for as long as somebody of it is there.
+void Scheduler::claim() {
+  for (;;) {
+    const auto found = client_->range(with_prefix(keys_.prefix()));
+    KeyMirror::State state;
+    for (const auto& value : found.values) state.values[value.key] = value;
+    std::string unreadable;
+    const auto situation = situation_of(state, keys_, &unreadable);
+    const auto there = read_record<RunRecord>(state, keys_.run_record());
+    const bool is_alive = state.values.contains(keys_.leader()) || !situation.workers.empty();
+    if (there && run_->identity.data.empty()) run_->identity.data = there->identity.data;
+    const auto text = there ? difference(*run_, *there) : "";
+    if (is_alive && !text.empty()) {
+      fail<ConfigError>(
+          "the run '{}' of this etcd is another one, and somebody of it is there: {}; take another "
+          "name (run.dir), or stop that one: fovea elastic stop --run {}",
+          keys_.run(), text, keys_.run());
+    }
+    if (!is_alive || !end_of(situation).empty()) {
+      ended_revision_ = revision_at(state, keys_.plan());
+    }
+    if (there && text.empty()) return;
+    run_->identity.data.clear();
+    const auto revision = revision_at(state, keys_.run_record());
+    const auto written = client_->txn({.compares = {is_at_revision(keys_.run_record(), revision)},
+                                       .success = {put_key(keys_.run_record(), to_json(*run_))}});
+    if (written.is_success) return;  // else somebody was faster: who?
+  }
+}
+
+std::string Scheduler::end_of(const Situation& situation) const {
+  if (!situation.plan || situation.plan->ends.empty()) return {};
+  const auto& plan = *situation.plan;
+  const bool is_saved = situation.commit && situation.commit->generation >= plan.generation;
+  const bool is_over =
+      plan.ends == "done" || plan.members.empty() || is_saved || situation.workers.empty();
+  return is_over && plan.before.empty() ? plan.ends : "";
+}
+
+// Of a run that ended before and is gone on with: an empty plan of the next number, which keeps the
+// numbers of generations rising.
+void Scheduler::begin_anew(const Situation& situation, int64_t plan_revision) {
+  Plan plan;
+  const int64_t there = situation.plan ? situation.plan->generation : 0;
+  plan.generation = std::max(there, options_.last_generation);
+  plan.global_batch = run_->options.global_batch;
+  EtcdTxn txn{
+      .compares = {election_.held_key(), is_at_revision(keys_.plan(), plan_revision)},
+      .success = {put_key(keys_.plan(), to_json(plan)), delete_keys(one_key(keys_.orders())),
+                  delete_keys(with_prefix(keys_.requests()))}};
+  if (situation.commit && situation.commit->is_done) {
+    auto commit = *situation.commit;
+    commit.is_done = false;
+    txn.success.push_back(put_key(keys_.commit(), to_json(commit)));
+  }
+  const auto result = client_->txn(txn);
+  if (result.is_success) written_ = result.revision;
+}
+
+bool Scheduler::settles(const Situation& situation, const NextPlan& next) {
+  const auto now = Clock::now();
+  std::map<Registration, Clock::time_point> seen;
+  bool is_any_new = false;
+  for (const auto& worker : situation.workers) {
+    if (worker.record.state != "ready") continue;
+    const Registration registration{worker.name, worker.created};
+    const auto before = seen_.find(registration);
+    const auto since = before == seen_.end() ? now : before->second;
+    seen[registration] = since;
+    is_any_new = is_any_new || now - since < options_.settle;
+  }
+  seen_ = std::move(seen);
+  const bool can_wait = next.plan->reason == "start" || next.plan->reason == "join";
+  return can_wait && is_any_new;
+}
+
+void Scheduler::log(const NextPlan& next) {
+  for (const auto& note : next.notes) log_warning("elastic: " + note);
+  if (next.plan) {
+    const auto& plan = *next.plan;
+    const auto when = plan.from_step < 0 ? "" : fmt::format(" from step {} on", plan.from_step);
+    log_info(fmt::format("elastic: generation {} ({}){}: {}", plan.generation, plan.reason, when,
+                         names_of(plan)));
+  }
+  if (next.missing != told_) {
+    if (!next.missing.empty()) log_warning("elastic: missing: " + next.missing);
+    told_ = next.missing;
+  }
+}
+
+void Scheduler::write(const KeyMirror::State& state, const NextPlan& next) {
+  EtcdTxn txn{.compares = {election_.held_key(),
+                           is_at_revision(keys_.plan(), revision_at(state, keys_.plan())),
+                           is_at_revision(keys_.orders(), revision_at(state, keys_.orders()))}};
+  if (next.plan) txn.success.push_back(put_key(keys_.plan(), to_json(*next.plan)));
+  if (next.orders) txn.success.push_back(put_key(keys_.orders(), to_json(*next.orders)));
+  for (const auto& id : next.handled) {
+    txn.success.push_back(delete_keys(one_key(keys_.request(id))));
+  }
+  if (next.plan && run_->identity.data.empty() && !next.data.empty()) {
+    auto run = *run_;
+    run.identity.data = next.data;
+    txn.success.push_back(put_key(keys_.run_record(), to_json(run)));
+  }
+  const auto result = client_->txn(txn);
+  if (result.is_success) {
+    written_ = result.revision;
+    log(next);
+  }
+}
+
+void Scheduler::schedule(const KeyMirror::State& state) {
+  if (state.revision < written_) return;  // not seen yet
+  std::string unreadable;
+  const auto situation = situation_of(state, keys_, &unreadable);
+  const auto revision = revision_at(state, keys_.plan());
+  if (revision == ended_revision_ && (situation.plan || options_.last_generation > 0)) {
+    begin_anew(situation, revision);
+    return;
+  }
+  auto next = next_plan(situation, run_->options, run_->identity);
+  if (!unreadable.empty()) next.missing += (next.missing.empty() ? "" : "; ") + unreadable;
+  if (next.plan && settles(situation, next)) return;
+  if (next.plan || next.orders || !next.handled.empty()) {
+    write(state, next);
+  } else {
+    log(next);
+  }
+}
+
+std::string Scheduler::run(const std::function<bool()>& is_told_to_end) {
+  const KeyMirror mirror(*client_, with_prefix(keys_.prefix()));
+  while (!is_told_to_end()) {
+    const auto state = mirror.state();
+    if (auto run = read_record<RunRecord>(state, keys_.run_record())) run_ = std::move(run);
+    std::string unreadable;
+    const auto end = end_of(situation_of(state, keys_, &unreadable));
+    // What a run of this name came to before is no end of the one that begins here.
+    if (!end.empty() && revision_at(state, keys_.plan()) != ended_revision_) {
+      election_.resign();
+      return end;
+    }
+    try {
+      const bool is_free = !state.values.contains(keys_.leader());
+      if (run_ && (election_.is_leader() || (is_free && election_.stand()))) schedule(state);
+    } catch (const EtcdError& error) {
+      // The mirror says that it is away; a lease that ended meanwhile is taken anew.
+      const bool passes = error.kind() == EtcdError::Kind::kUnreachable ||
+                          error.kind() == EtcdError::Kind::kNotFound;
+      if (!passes) throw;
+    }
+    mirror.wait(state.number, kTick);
+  }
+  election_.resign();
+  return {};
+}
+
+StandbyScheduler::StandbyScheduler(const EtcdClient& client, RunKeys keys, SchedulerOptions options)
+    : scheduler_(client, std::move(keys), std::move(options)) {
+  thread_ = std::thread([this] {
+    try {
+      scheduler_.run([this] { return is_ending_.load(); });
+    } catch (const std::exception& error) {
+      log_warning(
+          fmt::format("elastic: this worker stands for election no more: {}", error.what()));
+    }
+  });
+}
+
+StandbyScheduler::~StandbyScheduler() {
+  is_ending_ = true;
+  thread_.join();
+}
+
+}  // namespace fovea::elastic
