@@ -205,7 +205,8 @@ void write_parts(AtomicFile& file, std::vector<StoredPart>& parts) {
   uint64_t position = 0;
   for (auto& part : parts) {
     part.offset = position;
-    part.bytes = append_torch_object(file, part.object);
+    part.bytes = write_torch_object([&](std::span<const std::byte> bytes) { file.write(bytes); },
+                                    part.object);
     position += part.bytes;
   }
 }

@@ -1,16 +1,16 @@
 #include "fovea/weights/torch_writer.h"
 
+#include <caffe2/serialize/inline_container.h>
+
+#include <exception>
 #include <vector>
 
 #include "fovea/core/error.h"
-#include "fovea/files/zip_writer.h"
+#include "fovea/files/atomic_file.h"
 #include "fovea/weights/pickle_text.h"
 
 namespace fovea::weights {
 namespace {
-
-constexpr uint64_t kStorageAlignment = 64;  // torch's own
-constexpr std::string_view kFolder = "archive/";
 
 std::string_view storage_class(at::ScalarType dtype) {
   switch (dtype) {
@@ -103,32 +103,60 @@ std::string pickle_of(const TorchObject& object, std::vector<at::Tensor>& storag
   return pickle.take();
 }
 
-std::span<const std::byte> as_bytes_of(std::string_view text) {
-  return std::as_bytes(std::span(text));
-}
+// libtorch's own writer of the archive. It is not made for a sink that throws: its destructor ends
+// an archive that was left open, and there an exception would end the program. So a failure is
+// kept, what comes after it is dropped, and it is thrown between two records.
+class TorchArchive {
+ public:
+  explicit TorchArchive(const ByteSink& sink)
+      : sink_(sink), writer_([this](const void* data, size_t bytes) {
+          write({static_cast<const std::byte*>(data), bytes});
+          return bytes;
+        }) {}
+  TorchArchive(const TorchArchive&) = delete;
+  TorchArchive& operator=(const TorchArchive&) = delete;
 
-// -> the archive's bytes. tensors: in the order of the storages that the pickle names.
-uint64_t write_archive(AtomicFile& file, const std::string& pickle,
-                       const std::vector<at::Tensor>& tensors) {
-  const auto in_folder = [](const std::string& name) { return std::string(kFolder) + name; };
-  ZipWriter zip(file, kStorageAlignment);
-  zip.add(in_folder("data.pkl"), as_bytes_of(pickle));
-  zip.add(in_folder("byteorder"), as_bytes_of("little"));
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    zip.add(in_folder("data/" + std::to_string(i)),
-            {static_cast<const std::byte*>(tensors[i].const_data_ptr()), tensors[i].nbytes()});
+  void add(const std::string& name, const void* data, size_t bytes) {
+    writer_.writeRecord(name, data, bytes);
+    throw_failure();
   }
-  zip.add(in_folder("version"), as_bytes_of("3\n"));
-  zip.finish();
-  return zip.position();
-}
+  // -> the archive's bytes. libtorch adds the version, the byte order and a checksum of it all.
+  uint64_t finish() {
+    writer_.writeEndOfFile();
+    throw_failure();
+    return bytes_;
+  }
+
+ private:
+  void write(std::span<const std::byte> bytes) {
+    if (failure_) return;
+    try {
+      sink_(bytes);
+      bytes_ += bytes.size();
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+  }
+  void throw_failure() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+  const ByteSink& sink_;
+  uint64_t bytes_ = 0;
+  std::exception_ptr failure_;
+  caffe2::serialize::PyTorchStreamWriter writer_;
+};
 
 }  // namespace
 
-uint64_t append_torch_object(AtomicFile& file, const TorchObject& object) {
-  std::vector<at::Tensor> storages;
+uint64_t write_torch_object(const ByteSink& sink, const TorchObject& object) {
+  std::vector<at::Tensor> storages;  // as the pickle counts them
   const auto pickle = pickle_of(object, storages);
-  return write_archive(file, pickle, storages);
+  TorchArchive archive(sink);
+  archive.add("data.pkl", pickle.data(), pickle.size());
+  for (size_t i = 0; i < storages.size(); ++i)
+    archive.add("data/" + std::to_string(i), storages[i].const_data_ptr(), storages[i].nbytes());
+  return archive.finish();
 }
 
 TorchDict dict_of(const nn::NamedTensors& tensors) {
@@ -144,11 +172,9 @@ void write_torch_file(const std::string& path, const nn::NamedTensors& tensors,
 
 void write_torch_file(const std::string& path, const TorchObject& root,
                       const std::function<void()>& before_commit) {
-  std::vector<at::Tensor> storages;
-  const auto pickle = pickle_of(root, storages);
   try {
     AtomicFile file(path);
-    write_archive(file, pickle, storages);
+    write_torch_object([&](std::span<const std::byte> bytes) { file.write(bytes); }, root);
     if (before_commit) before_commit();
     file.commit();
   } catch (const CheckpointError&) {

@@ -1,10 +1,11 @@
 // Writes what torch.save does.
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <span>
 #include <string>
 
-#include "fovea/files/atomic_file.h"
 #include "fovea/nn/tensor_file.h"
 #include "fovea/weights/torch_object.h"
 
@@ -22,8 +23,9 @@ void write_torch_file(const std::string& path, const nn::NamedTensors& tensors,
 // {name: tensor}, in order.
 TorchDict dict_of(const nn::NamedTensors& tensors);
 
-// One object by itself, as an archive that begins where `file` stands. -> its bytes. The owner of
-// the file commits it. Throws CheckpointError for a dtype that torch does not save so; Error.
-uint64_t append_torch_object(AtomicFile& file, const TorchObject& object);
+using ByteSink = std::function<void(std::span<const std::byte>)>;  // may throw
+// One object by itself, as an archive. -> its bytes. Throws CheckpointError for a dtype that torch
+// does not save so, and what the sink throws.
+uint64_t write_torch_object(const ByteSink& sink, const TorchObject& object);
 
 }  // namespace fovea::weights

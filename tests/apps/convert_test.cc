@@ -9,10 +9,9 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
-#include "fovea/files/atomic_file.h"
-#include "fovea/files/zip_writer.h"
 #include "tests/apps/program.h"
 #include "tests/data/support.h"
+#include "tests/support/zip_of.h"
 
 namespace fovea {
 namespace {
@@ -105,13 +104,7 @@ TEST_F(ConvertTest, RefusesAPickleThatAsksForMore) {
       "\x80\x02"
       "cos\nsystem\nX\x05\0\0\0touch\x85R.",
       26);
-  {
-    AtomicFile archive(file("hostile.pt"));
-    ZipWriter zip(archive);
-    zip.add("a/data.pkl", std::as_bytes(std::span(program)));
-    zip.finish();
-    archive.commit();
-  }
+  dir_.write("hostile.pt", support::stored_zip({{"a/data.pkl", program}}));
   const auto said = "it wants to load os.system, which is refused and was not run";
   expect_refused(fmt::format("{} {}", file("hostile.pt"), file("out.safetensors")), ExitCode::kData,
                  said);

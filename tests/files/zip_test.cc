@@ -7,6 +7,7 @@
 #include "fovea/files/byte_reader.h"
 #include "fovea/files/unpack_limit.h"
 #include "tests/data/golden_files.h"
+#include "tests/support/zip_of.h"
 
 namespace fovea::data {
 namespace {
@@ -22,78 +23,12 @@ using testing::with_number;
 
 constexpr uint64_t kLimit = 1 << 20;
 
-// A zip file of members as given, field by field, so that tests can lie in any of them.
-struct Member {
-  std::string name;
-  std::string data;
-  uint16_t method = 0;
-  uint16_t flags = 0;
-  uint32_t bytes = 0;   // announced
-  uint32_t offset = 0;  // announced, on top of the right one
-  bool is_64 = false;   // sizes stand in the extra field
-};
-
-void put(std::vector<uint8_t>& out, uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<uint8_t>(i < 8 ? value >> (8 * i) : 0));
-}
-void put(std::vector<uint8_t>& out, const std::string& text) {
-  out.insert(out.end(), text.begin(), text.end());
-}
-
-std::vector<uint8_t> zip_of(const std::vector<Member>& members) {
-  std::vector<uint8_t> out, directory;
-  for (const Member& member : members) {
-    const auto offset = static_cast<uint32_t>(out.size()) + member.offset;
-    const auto crc = crc32(0, reinterpret_cast<const Bytef*>(member.data.data()),
-                           static_cast<unsigned>(member.data.size()));
-    put(out, 0x04034B50, 4);
-    put(out, 20, 2);
-    put(out, member.flags, 2);
-    put(out, member.method, 2);
-    put(out, 0, 4);
-    put(out, crc, 4);
-    put(out, member.data.size(), 4);
-    put(out, member.bytes, 4);
-    put(out, member.name.size(), 2);
-    put(out, 0, 2);
-    put(out, member.name);
-    put(out, member.data);
-    put(directory, 0x02014B50, 4);
-    put(directory, 20, 2);
-    put(directory, 20, 2);
-    put(directory, member.flags, 2);
-    put(directory, member.method, 2);
-    put(directory, 0, 4);
-    put(directory, crc, 4);
-    put(directory, member.is_64 ? 0xFFFFFFFF : member.data.size(), 4);
-    put(directory, member.is_64 ? 0xFFFFFFFF : member.bytes, 4);
-    put(directory, member.name.size(), 2);
-    put(directory, member.is_64 ? 24 : 0, 2);
-    put(directory, 0, 10);
-    put(directory, offset, 4);
-    put(directory, member.name);
-    if (!member.is_64) continue;
-    put(directory, 0x7777, 2);  // another field first
-    put(directory, 0, 2);
-    put(directory, 1, 2);
-    put(directory, 16, 2);
-    put(directory, member.bytes, 8);
-    put(directory, member.data.size(), 8);
-  }
-  const size_t start = out.size();
-  out.insert(out.end(), directory.begin(), directory.end());
-  put(out, 0x06054B50, 4);
-  put(out, 0, 4);
-  put(out, members.size(), 2);
-  put(out, members.size(), 2);
-  put(out, directory.size(), 4);
-  put(out, start, 4);
-  put(out, 0, 2);
-  return out;
-}
+using support::put;
+using support::zip_of;
+using Member = support::RawZipMember;
 
 Member member(const std::string& name, const std::string& data = "abc") {
-  return {.name = name, .data = data, .bytes = static_cast<uint32_t>(data.size())};
+  return support::zip_member(name, data);
 }
 
 class ZipTest : public ::testing::Test {
@@ -130,6 +65,20 @@ TEST_F(ZipTest, ReadsOwnArchives) {
   EXPECT_EQ(file.find("d"), nullptr);
   EXPECT_THAT(message_of([&] { file.read(*file.find("a/b.npy"), 2); }),
               HasSubstr("a.npz:a/b.npy: 3 bytes, more than the 2"));
+}
+
+// As in torch's Distributed Checkpoints.
+TEST_F(ZipTest, ReadsAnArchiveThatIsAPartOfAFile) {
+  const auto archive = zip_of({member("a", "first")});
+  std::vector<uint8_t> bytes(6, 'b');
+  bytes.insert(bytes.end(), archive.begin(), archive.end());
+  bytes.insert(bytes.end(), 7, 'e');
+  const auto path = dir_.write("a.bin", bytes);
+  const ZipFile file(path, 6, archive.size());
+  EXPECT_EQ(file.read(*file.find("a"), 100), "first");
+  EXPECT_THROW(ZipFile(path, 7, archive.size()), DataError);
+  EXPECT_THROW(ZipFile(path, 6, archive.size() + 7), DataError);
+  EXPECT_THROW(ZipFile(path, 1 << 20, 1), DataError);
 }
 
 // What archives of more than 65,535 members or 4 GiB have at their end.

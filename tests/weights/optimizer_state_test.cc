@@ -7,9 +7,8 @@
 #include <fstream>
 
 #include "fovea/core/files.h"
-#include "fovea/files/atomic_file.h"
-#include "fovea/files/zip_writer.h"
 #include "fovea/weights/dcp_writer.h"
+#include "tests/support/zip_of.h"
 #include "tests/weights/support.h"
 
 namespace fovea::weights {
@@ -101,14 +100,9 @@ class OptimizerPickle {
     const auto pickle = "\x80\x02}("s + text("optimizer") + "}(" + text("state") + "}(" + entries +
                         "u" + text("param_groups") + "](" + groups + "e" + "uu.";
     const std::string numbers("\0\0\0\0\0\0\x80\x3f", 8);  // 0 and 1
-    AtomicFile out(folder.file("o.pt"));
-    ZipWriter zip(out);
-    for (const auto& [name, member] : std::vector<std::pair<std::string, std::string>>{
-             {"a/data.pkl", pickle}, {"a/version", "3\n"}, {"a/data/0", numbers}})
-      zip.add(name, std::as_bytes(std::span(member)));
-    zip.finish();
-    out.commit();
-    return folder.file("o.pt");
+    return folder.write(
+        "o.pt",
+        support::stored_zip({{"a/data.pkl", pickle}, {"a/version", "3\n"}, {"a/data/0", numbers}}));
   }
 };
 

@@ -6,9 +6,8 @@
 #include <fstream>
 
 #include "fovea/core/files.h"
-#include "fovea/files/atomic_file.h"
-#include "fovea/files/zip_writer.h"
 #include "tests/support/close.h"
+#include "tests/support/zip_of.h"
 #include "tests/weights/support.h"
 
 namespace fovea::weights {
@@ -22,14 +21,6 @@ using testing::refusal_of;
 using testing::TempDir;
 
 using Members = std::vector<std::pair<std::string, std::string>>;
-
-void write_zip(const std::string& path, const Members& members) {
-  AtomicFile file(path);
-  ZipWriter zip(file);
-  for (const auto& [name, text] : members) zip.add(name, std::as_bytes(std::span(text)));
-  zip.finish();
-  file.commit();
-}
 
 std::string text_op(const std::string& text) {
   return "X"s + static_cast<char>(text.size()) + "\0\0\0"s + text;
@@ -55,8 +46,7 @@ class TorchFileTest : public ::testing::Test {
                         const Members& more = {{"a/data/0", six_floats()}}) {
     Members members = {{"a/data.pkl", pickle}, {"a/version", "3\n"}};
     members.insert(members.end(), more.begin(), more.end());
-    write_zip(folder_.file("w.pt"), members);
-    return folder_.file("w.pt");
+    return folder_.write("w.pt", support::stored_zip(members));
   }
   static std::string six_floats() {
     const std::vector<float> values = {0, 1, 2, 3, 4, 5};
@@ -168,9 +158,9 @@ TEST_F(TorchFileTest, RefusesDamage) {
 }
 
 TEST_F(TorchFileTest, RefusesOtherArchives) {
-  write_zip(folder_.file("script.pt"), {{"a/data.pkl", "x"}, {"a/constants.pkl", "x"}});
+  folder_.write("script.pt", support::stored_zip({{"a/data.pkl", "x"}, {"a/constants.pkl", "x"}}));
   EXPECT_THAT(refusal(folder_.file("script.pt")), HasSubstr("TorchScript"));
-  write_zip(folder_.file("other.pt"), {{"a/readme", "x"}});
+  folder_.write("other.pt", support::stored_zip({{"a/readme", "x"}}));
   EXPECT_THAT(refusal(folder_.file("other.pt")), HasSubstr("without data.pkl"));
 }
 

@@ -5,12 +5,11 @@
 
 #include <fstream>
 
-#include "fovea/files/atomic_file.h"
-#include "fovea/files/zip_writer.h"
 #include "fovea/weights/npz_file.h"
 #include "fovea/weights/read_weights.h"
 #include "fovea/weights/torch_writer.h"
 #include "tests/support/close.h"
+#include "tests/support/zip_of.h"
 #include "tests/weights/support.h"
 
 namespace fovea::weights {
@@ -113,14 +112,8 @@ std::string npy(const std::string& descr, const std::string& shape, const std::s
 TEST(WeightsFileTest, RefusesArraysThatLie) {
   const TempDir folder;
   const auto refusal = [&](const std::string& name, const std::string& array) {
-    {
-      AtomicFile file(folder.file("w.npz"));
-      ZipWriter zip(file);
-      zip.add(name, std::as_bytes(std::span(array)));
-      zip.finish();
-      file.commit();
-    }
-    return refusal_of([&] { read_npz(folder.file("w.npz")); });
+    const auto path = folder.write("w.npz", support::stored_zip({{name, array}}));
+    return refusal_of([&] { read_npz(path); });
   };
   EXPECT_EQ(refusal("a/b.npy", npy("<f4", "(1,)", "abcd")), "nothing was refused");
   EXPECT_EQ(refusal("a/b.npy", npy("|V2", "(2,)", "abcd")), "nothing was refused");
