@@ -80,7 +80,8 @@ std::shared_ptr<const Dataset> build_basic_ct_dataset(const BasicCtConfig& confi
                                      .open_mask = open,
                                      .may_have_regions = scan_may_have_regions,
                                      .known_as = scan_known_as(false),
-                                     .scales_to_unit_range = true});
+                                     .scales_to_unit_range = true,
+                                     .ranges_known_as = scan_known_as(false)});
 }
 
 }  // namespace fovea::data

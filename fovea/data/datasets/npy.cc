@@ -27,7 +27,8 @@ std::shared_ptr<const Dataset> build_npy_dataset(const NpyConfig& config) {
                                     {.open_image = opener(config.axes),
                                      .open_mask = opener(mask_axes),
                                      .may_have_regions = [](const std::string&) { return true; },
-                                     .scales_to_unit_range = config.min_max});
+                                     .scales_to_unit_range = config.min_max,
+                                     .ranges_known_as = "npy"});
 }
 
 }  // namespace fovea::data

@@ -7,6 +7,7 @@
 #include "fovea/core/error.h"
 #include "fovea/data/volume/npy_volume.h"
 #include "fovea/files/byte_source.h"
+#include "fovea/files/checksum.h"
 #include "fovea/files/file_endings.h"
 
 namespace fovea::data {
@@ -30,6 +31,14 @@ struct RawLayout {
     return offset + static_cast<uint64_t>(checked_voxels(shape, kMaxFileValues) * bytes_of(type));
   }
 };
+
+// What tells one reading of the same bytes from another.
+std::string known_as(const RawLayout& layout) {
+  const auto text = fmt::format(
+      "{} {} {} {} {} {}", name_of(layout.type), layout.order == std::endian::big, layout.axes,
+      fmt::join(layout.shape, " "), fmt::join(layout.keep, " "), layout.offset);
+  return fmt::format("raw-{:016x}", checksum(text));
+}
 
 RawLayout image_layout(const RawConfig& config) {
   RawLayout layout;
@@ -147,7 +156,8 @@ std::shared_ptr<const Dataset> build_raw_dataset(const RawConfig& config) {
                                     {.open_image = opener(layout, images),
                                      .open_mask = opener(mask_layout(config), masks),
                                      .may_have_regions = [](const std::string&) { return true; },
-                                     .scales_to_unit_range = config.min_max});
+                                     .scales_to_unit_range = config.min_max,
+                                     .ranges_known_as = known_as(layout)});
 }
 
 }  // namespace fovea::data

@@ -1,10 +1,9 @@
 #include "fovea/data/datasets/volume_files.h"
 
 #include <algorithm>
-#include <array>
-#include <mutex>
 
 #include "fovea/core/error.h"
+#include "fovea/data/volume/known_ranges.h"
 #include "fovea/data/volume/known_sizes.h"
 #include "fovea/files/file_endings.h"
 
@@ -36,25 +35,6 @@ void check_alike(const StoredVolume& stored, const FirstFile& first) {
   }
 }
 
-// The minimum and maximum of each sample, found once.
-class KeptRanges {
- public:
-  explicit KeptRanges(size_t count) : ranges_(count) {}
-
-  // find(): of sample `index`. Threads that ask for one that is being found wait for it.
-  template <class Find>
-  ValueRange get(int64_t index, const Find& find) {
-    const auto i = static_cast<size_t>(index);
-    const std::lock_guard lock(locks_[i % locks_.size()]);
-    if (!ranges_[i]) ranges_[i] = find();
-    return *ranges_[i];
-  }
-
- private:
-  std::vector<std::optional<ValueRange>> ranges_;
-  std::array<std::mutex, 32> locks_;
-};
-
 class VolumeFilesDataset : public Dataset {
  public:
   VolumeFilesDataset(const VolumeFilesConfig& config, std::vector<VolumeEntry> entries,
@@ -64,7 +44,8 @@ class VolumeFilesDataset : public Dataset {
         root_(config.path),
         class_names_(config.class_names),
         has_masks_(!entries_.front().mask.empty()),
-        ranges_(options_.scales_to_unit_range ? entries_.size() : 0) {
+        ranges_(root_, options_.ranges_known_as,
+                options_.scales_to_unit_range ? entries_.size() : 0) {
     int64_t largest = -1;
     for (const VolumeEntry& entry : entries_) largest = std::max(largest, entry.label);
     const auto names = static_cast<int64_t>(class_names_.size());
@@ -91,7 +72,7 @@ class VolumeFilesDataset : public Dataset {
     Files files;
     FirstFile first = read_images(index, nullptr, files, volume);
     if (options_.scales_to_unit_range) {
-      const auto range = ranges_.get(index, [&] { return range_of(volume); });
+      const auto range = ranges_.of_sample(index, [&] { return range_of(volume); });
       scale_to_unit_range(range, volume);
     }
     read_labels(index, nullptr, first, files, sample);
@@ -141,11 +122,7 @@ class VolumeFilesDataset : public Dataset {
     Volume& volume = sample.become<Volume>();
     FirstFile first = read_images(index, &region, files, volume);
     if (options_.scales_to_unit_range) {
-      const auto range = ranges_.get(index, [&] {
-        Volume whole;
-        read_images(index, nullptr, files, whole);
-        return range_of(whole);
-      });
+      const auto range = ranges_.of_sample(index, [&] { return range_of_files(entry_at(index)); });
       scale_to_unit_range(range, volume);
     }
     read_labels(index, &region, first, files, sample);
@@ -220,6 +197,21 @@ class VolumeFilesDataset : public Dataset {
     return first;
   }
 
+  ValueRange range_of_files(const VolumeEntry& entry) const {
+    const std::string part = entry.frame ? fmt::format("[{}]", *entry.frame) : "";
+    std::optional<ValueRange> all;
+    for (const std::string& image : entry.images) {
+      const auto range = ranges_.of_file(image, part, [&] {
+        Volume whole;
+        convert_volume(options_.open_image(image, entry.frame)->read(), whole);
+        return range_of(whole);
+      });
+      all =
+          all ? ValueRange{std::min(all->low, range.low), std::max(all->high, range.high)} : range;
+    }
+    return *all;
+  }
+
   void read_labels(int64_t index, const VolumeRegion* region, FirstFile& first, Files& files,
                    Sample& sample) const {
     const VolumeEntry& entry = entry_at(index);
@@ -237,7 +229,7 @@ class VolumeFilesDataset : public Dataset {
   std::vector<std::string> class_names_;
   bool has_masks_;
   LabelRule rule_;
-  mutable KeptRanges ranges_;
+  mutable KnownRanges ranges_;
 };
 
 }  // namespace

@@ -98,10 +98,12 @@ struct VolumeFilesOptions {
   // Whether it is worth opening a file to see whether its regions cost their own bytes, told from
   // its name; nothing: of none.
   std::function<bool(const std::string& path)> may_have_regions = {};
-  // What the sizes of these files, so opened, are kept under beside the data set (see KnownSizes);
+  // What the sizes of these files, so opened, are kept under beside the data set (known_sizes.h);
   // empty: they cost nothing.
   std::string known_as = {};
   bool scales_to_unit_range = false;
+  // Likewise the ranges that they are scaled by (known_ranges.h); empty: they are not kept.
+  std::string ranges_known_as = {};
 };
 
 // Volumes [C, D, H, W] with the channels of all images of an entry, in order. `read` throws

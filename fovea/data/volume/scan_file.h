@@ -17,7 +17,7 @@ std::unique_ptr<VolumeFile> open_scan(const std::string& path, const ScanOptions
 // Whether the file's VolumeFile may have regions: not of a gzip file, into which it costs something
 // to look. Told from the name.
 bool scan_may_have_regions(const std::string& path);
-// What sizes of such files are kept under; see KnownSizes.
+// What sizes and ranges of such files are kept under; see known_files.h.
 std::string scan_known_as(bool canonical);
 
 }  // namespace fovea::data

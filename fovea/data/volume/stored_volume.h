@@ -85,6 +85,7 @@ void convert_labels(const StoredVolume& stored, const LabelRule& rule, LabelMap&
 struct ValueRange {
   float low = 0;
   float high = 0;
+  bool operator==(const ValueRange&) const = default;
 };
 
 ValueRange range_of(const Volume& volume);

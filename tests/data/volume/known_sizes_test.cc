@@ -57,8 +57,7 @@ TEST(KnownSizesTest, ASecondStartReadsNoFile) {
   // A file of another size or time is read again, and the list is made whole.
   write_scan(dir, 9, {7, 7, 7});
   EXPECT_EQ(sizes_in(dir)[9], (VolumeSize{7, 7, 7}));
-  EXPECT_EQ(parse_known_sizes(read_file(list, 1 << 20), "list").size(),
-            static_cast<size_t>(kCount));
+  EXPECT_EQ(load_known<VolumeSize>(dir.path()).size(), static_cast<size_t>(kCount));
 }
 
 TEST(KnownSizesTest, AFileThatMayStillChangeIsNotKept) {
@@ -66,7 +65,7 @@ TEST(KnownSizesTest, AFileThatMayStillChangeIsNotKept) {
   for (int64_t i = 0; i < kCount; ++i) write_scan(dir, i, {2, 2, 2});
   fs::last_write_time(dir.file(name_of(3)), fs::file_time_type::clock::now());
   sizes_in(dir);
-  const auto known = parse_known_sizes(read_file(dir.path() + "/.fovea_sizes", 1 << 20), "list");
+  const auto known = load_known<VolumeSize>(dir.path());
   EXPECT_EQ(known.size(), static_cast<size_t>(kCount - 1));
   EXPECT_FALSE(known.contains({"nifti", name_of(3)}));
 }
@@ -111,17 +110,17 @@ TEST(KnownSizesTest, FoldersAreWhatTheirFilesAre) {
 }
 
 TEST(KnownSizesTest, ParsesWhatItWrites) {
-  const KnownSizes known = {
+  const KnownFiles<VolumeSize> known = {
       {{"nifti", "a b/c.nii"}, {{12, 34}, {1, 2, 3}}},
       {{"dicom-1.2", "x"}, {{~uint64_t{0}, ~uint64_t{0}}, {4, 5, 6}}},
   };
-  EXPECT_EQ(parse_known_sizes(format_known_sizes(known), "list"), known);
-  EXPECT_TRUE(parse_known_sizes("", "list").empty());
+  EXPECT_EQ(parse_known<VolumeSize>(format_known(known), "list"), known);
+  EXPECT_TRUE(parse_known<VolumeSize>("", "list").empty());
   const std::string head = "fovea sizes 1\n";
   const auto fault = [&](const std::string& line) {
-    return message_of([&] { parse_known_sizes(head + line, "list"); });
+    return message_of([&] { parse_known<VolumeSize>(head + line, "list"); });
   };
-  EXPECT_THAT(message_of([] { parse_known_sizes("sizes\n", "list"); }), HasSubstr("list:1:"));
+  EXPECT_THAT(message_of([] { parse_known<VolumeSize>("sizes\n", "list"); }), HasSubstr("list:1:"));
   for (const char* line : {"\n", "1 2\n", "0 2 3 4 5 nifti a\n", "1 2 3 4 5 nifti\n",
                            "1 2 3 4 5 nifti \n", "1 2 3 -4 5 nifti a\n", "1 2 3 4 5  a\n",
                            "4294967296 4294967296 4294967296 4 5 nifti a\n", "1 2 3 4 5 nifti a"}) {
