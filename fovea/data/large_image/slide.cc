@@ -11,6 +11,7 @@
 #include "fovea/core/input_file.h"
 #include "fovea/core/parse_number.h"
 #include "fovea/data/image/gray_and_colour.h"
+#include "fovea/data/large_image/slide_check.h"
 #include "fovea/data/large_image/tiff.h"
 #include "fovea/files/file_endings.h"
 
@@ -152,6 +153,7 @@ Slide::Slide(const std::string& path)
     : path_(path), name_(printable(path)), state_(std::make_unique<State>()) {
   NamelessFile{path};  // a pipe or a device is nothing for OpenSlide
   silence_libtiff();
+  check_slide(path);
   const auto opened = handle();
   const int32_t count = openslide_library().get_level_count(opened->slide);
   if (count < 1 || count > kMaxLevels)

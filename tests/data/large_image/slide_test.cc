@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <stdexcept>
 #include <thread>
 
 #include "tests/data/support.h"
@@ -142,6 +144,78 @@ TEST(SlideTest, WhatIsCutOffIsNamed) {
     }
   }
   EXPECT_GT(refused, 20);
+}
+
+// A little-endian TIFF whose tag says something else: its number, the first of its numbers where
+// they stand elsewhere, or how many it has.
+class ForgedTiff {
+ public:
+  explicit ForgedTiff(std::vector<uint8_t> bytes) : bytes_(std::move(bytes)) {}
+
+  ForgedTiff& set(int directory, uint16_t tag, uint32_t value) {
+    const size_t at = entry(directory, tag);
+    put(number<uint32_t>(at + 4) == 1 ? at + 8 : number<uint32_t>(at + 8), value);
+    return *this;
+  }
+  ForgedTiff& set_count(int directory, uint16_t tag, uint32_t count) {
+    put(entry(directory, tag) + 4, count);
+    return *this;
+  }
+  const std::vector<uint8_t>& bytes() const { return bytes_; }
+
+ private:
+  template <class T>
+  T number(size_t at) const {
+    T value;
+    std::memcpy(&value, &bytes_.at(at), sizeof(T));
+    return value;
+  }
+  void put(size_t at, uint32_t value) { std::memcpy(&bytes_.at(at), &value, sizeof(value)); }
+  size_t entry(int directory, uint16_t tag) const {
+    size_t at = number<uint32_t>(4);
+    for (; directory > 0; --directory) at = number<uint32_t>(at + 2 + 12 * number<uint16_t>(at));
+    for (size_t i = 0; i < number<uint16_t>(at); ++i) {
+      if (number<uint16_t>(at + 2 + 12 * i) == tag) return at + 2 + 12 * i;
+    }
+    throw std::out_of_range("no such tag");
+  }
+
+  std::vector<uint8_t> bytes_;
+};
+
+// OpenSlide would divide by zero, or end the program for want of memory.
+TEST(SlideTest, LiesAreNamedBeforeOpenSlideBelievesThem) {
+  constexpr uint16_t kWidth = 256, kHeight = 257, kSoftware = 305, kTileWidth = 322,
+                     kTileHeight = 323, kTileOffsets = 324, kTileBytes = 325;
+  const TempDir dir;
+  const ForgedTiff good(golden("file.aperio", kGoldens).bytes);
+  const auto refusal = [&](ForgedTiff forged) {
+    const auto path = dir.write("forged.svs", forged.bytes());
+    return message_of<DataError>([&] { Slide slide(path); });
+  };
+  const auto sides = HasSubstr("forged.svs: image 1 of ");
+  EXPECT_THAT(refusal(ForgedTiff(good).set(1, kWidth, 0x7fffffff)),
+              HasSubstr("forged.svs: image 1 of 3 cannot be read"));
+  EXPECT_THAT(refusal(ForgedTiff(good).set(0, kWidth, (1 << 20) + 1)), HasSubstr("forged.svs"));
+  EXPECT_THAT(refusal(ForgedTiff(good).set(1, kTileWidth, 1 << 20).set(1, kTileHeight, 1 << 20)),
+              AllOf(sides, HasSubstr("in tiles of 1048576 x 1048576; expected")));
+  EXPECT_THAT(refusal(ForgedTiff(good).set(1, kTileHeight, 0)), HasSubstr("image 1 of 3 cannot"));
+  EXPECT_THAT(refusal(ForgedTiff(good).set(1, kTileBytes, 0xfffffff0)),
+              HasSubstr("forged.svs: tile 0 of image 1 has 4294967280 bytes"));
+  EXPECT_THAT(
+      refusal(ForgedTiff(good).set_count(2, kSoftware, 0xfffffff2)),
+      HasSubstr("forged.svs: tag 305 of image 2 has 4294967282 values, more than the file"));
+  EXPECT_THAT(
+      refusal(ForgedTiff(good).set(0, kTileBytes, 0).set(1, kHeight, 18248)),
+      HasSubstr("forged.svs: image 1 of 104 x 18248 pixels is larger than the level above"));
+  // A tile that lies outside of the file is that tile's.
+  const auto outside = ForgedTiff(good).set(1, kTileOffsets, 1 << 30);
+  const Slide slide(dir.write("outside.svs", outside.bytes()));
+  EXPECT_THAT(message_of<DataError>([&] {
+                read_box(slide, 1, {0, 0, {8, 8}});
+              }),
+              HasSubstr("outside.svs: 8 x 8 pixels of level 1 at row 0, column 0 cannot be read"));
+  EXPECT_EQ(read_level(slide, 2), golden("level.aperio.2", kGoldens).bytes);
 }
 
 // Damage at one place is that place's: a reader after it gets its pixels.
