@@ -135,9 +135,8 @@ void Trainer::Run::check_batches_done(const JsonValue& scalars) const {
   if (now == done) return;
   fail<ConfigError>(
       "{}: the run has taken its {} samples so far in batches of the sizes\n{}and "
-      "data.batch_schedule "
-      "has\n{}for them; expected the same before position {}: change only what lies behind it, or "
-      "choose another run.dir",
+      "data.batch_schedule has\n{}for them; expected the same before position {}: change only what "
+      "lies behind it, or choose another run.dir",
       folder.path().string(), position, data::batch_schedule_text(done),
       data::batch_schedule_text(now), position);
 }
