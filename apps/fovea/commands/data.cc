@@ -4,8 +4,6 @@
 #include <filesystem>
 
 #include "apps/fovea/command.h"
-#include "apps/fovea/commands/data_balance.h"
-#include "apps/fovea/commands/data_patch.h"
 #include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/data/config.h"

@@ -19,6 +19,9 @@ void add_data_pack(Command group);
 void add_data_check(Command group);
 void add_data_prepare(Command group);
 void add_data_prepare_mni152(Command prepare);
+void add_data_balance(Command group);
+void add_data_patch(Command group);
+void add_data_unpatch(Command group);
 
 // What commands say of the source that they take.
 inline constexpr const char* kDataSourceHelp =

@@ -1,6 +1,4 @@
 // fovea data balance RECIPE --gpus N [a.b=c ...]
-#include "apps/fovea/commands/data_balance.h"
-
 #include <fmt/format.h>
 
 #include <memory>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "apps/fovea/command.h"
+#include "apps/fovea/commands/data.h"
 #include "apps/fovea/output.h"
 #include "apps/fovea/overrides.h"
 #include "fovea/config/config.h"

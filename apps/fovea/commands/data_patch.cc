@@ -1,6 +1,4 @@
 // fovea data patch IMAGE --out DIR [key=value ...]; fovea data unpatch DIR VALUES --out MAP.tif
-#include "apps/fovea/commands/data_patch.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "apps/fovea/command.h"
+#include "apps/fovea/commands/data.h"
 #include "apps/fovea/output.h"
 #include "apps/fovea/raw_image_options.h"
 #include "fovea/config/config.h"
