@@ -142,7 +142,7 @@ class SlidesDataset : public Dataset {
           slide.name(), level, size.width, size.height, opened->side);
     }
     if (config_.tissue) {
-      opened->tissue = find_tissue(slide);
+      opened->tissue = find_tissue(opened->slide);
       if (opened->tissue.tissue.empty()) {
         fail<DataError>(
             "{}: no tissue: no part has more saturation than the rest; remove the slide, or set "

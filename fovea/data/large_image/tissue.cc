@@ -10,21 +10,12 @@ namespace fovea::data {
 namespace {
 
 constexpr int64_t kMostCells = 512;  // along a side
-constexpr int64_t kBandRows = 64;
+constexpr int64_t kTissueBandBytes = int64_t{16} << 20;
 
-// Row by row of the smallest level.
 template <class TakeRow>
-void walk_smallest_level(const Slide& slide, const TakeRow& take_row) {
-  const auto level = std::ssize(slide.levels()) - 1;
-  const ImageSize size = slide.levels().back().size;
-  const int64_t height = size.height, width = size.width;
-  std::vector<uint8_t> band(static_cast<size_t>(std::min(kBandRows, height) * width * 3));
-  for (int64_t y = 0; y < height; y += kBandRows) {
-    const int64_t rows = std::min(kBandRows, height - y);
-    slide.read(level, {y, 0, {rows, width}},
-               std::span(band).first(static_cast<size_t>(rows * width * 3)));
-    for (int64_t row = 0; row < rows; ++row) take_row(y + row, band.data() + row * width * 3);
-  }
+void walk_level(const RegionSource& level, const TakeRow& take_row) {
+  RegionRows rows(level, kTissueBandBytes);
+  for (int64_t y = 0; y < level.format().size.height; ++y) take_row(y, rows.row(y));
 }
 
 }  // namespace
@@ -68,18 +59,19 @@ double TissueCells::left(uint32_t cell) const {
          static_cast<double>(grid.width);
 }
 
-TissueCells find_tissue(const Slide& slide) {
-  const ImageSize size = slide.levels().back().size;
+TissueCells find_tissue(const std::shared_ptr<const Slide>& slide) {
+  const auto level = open_slide_level(slide, std::ssize(slide->levels()) - 1);
+  const ImageSize size = level->format().size;
   const int64_t height = size.height, width = size.width;
   std::array<int64_t, 256> counts = {};
-  walk_smallest_level(slide, [&](int64_t /*y*/, const uint8_t* rgb) {
+  walk_level(*level, [&](int64_t /*y*/, const uint8_t* rgb) {
     for (int64_t x = 0; x < width; ++x) ++counts[saturation(rgb + 3 * x)];
   });
   const int threshold = otsu_threshold(counts);
   TissueCells cells{.grid = {std::min(height, kMostCells), std::min(width, kMostCells)}};
   const auto num_cells = static_cast<size_t>(cells.grid.height * cells.grid.width);
   std::vector<int32_t> tissue(num_cells), all(num_cells);
-  walk_smallest_level(slide, [&](int64_t y, const uint8_t* rgb) {
+  walk_level(*level, [&](int64_t y, const uint8_t* rgb) {
     const int64_t row = y * cells.grid.height / height * cells.grid.width;
     for (int64_t x = 0; x < width; ++x) {
       const auto cell = static_cast<size_t>(row + x * cells.grid.width / width);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -31,6 +32,6 @@ struct TissueCells {
 
 // Pixels of the slide's smallest level whose saturation is above Otsu's threshold are tissue:
 // stained it has colour, glass has not. Reads that level once. Throws DataError.
-TissueCells find_tissue(const Slide& slide);
+TissueCells find_tissue(const std::shared_ptr<const Slide>& slide);
 
 }  // namespace fovea::data
