@@ -14,6 +14,7 @@ void add_commands(Command app) {
   add_list(app);
   add_bench(app);
   add_plan(app);
+  add_elastic(app);
   add_report(app);
   add_doctor(app);
   add_data(app);

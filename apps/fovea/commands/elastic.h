@@ -1,0 +1,40 @@
+// Options that the commands of `fovea elastic` share.
+#pragma once
+
+#include <string>
+
+#include "apps/fovea/command_line.h"
+#include "fovea/elastic/control/etcd_client.h"
+#include "fovea/elastic/control/records.h"
+
+namespace fovea::app {
+
+struct EtcdOptions {
+  std::string etcd;
+  std::string ca;
+  std::string user;
+};
+
+// --etcd, --etcd-ca, --etcd-user.
+void add_etcd_options(Command command, EtcdOptions& options);
+
+// A run that is there: --etcd ... and --run.
+struct RunOptions {
+  EtcdOptions etcd;
+  std::string run;
+};
+void add_run_options(Command command, RunOptions& options);
+
+void add_elastic_scale(Command group);
+void add_elastic_status(Command group);
+void add_elastic_stop(Command group);
+void add_elastic_audit(Command group);
+
+// etcd and the run that the options mean. Throws as etcd_place and find_run do.
+struct OpenRun {
+  explicit OpenRun(const RunOptions& options);
+  elastic::EtcdClient client;
+  elastic::RunKeys keys;
+};
+
+}  // namespace fovea::app
