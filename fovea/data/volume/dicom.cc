@@ -1,8 +1,6 @@
 #include "fovea/data/volume/dicom.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <cstring>
 
 #include "fovea/core/error.h"
@@ -10,6 +8,7 @@
 #include "fovea/core/printable.h"
 #include "fovea/data/volume/dicom_elements.h"
 #include "fovea/data/volume/dicom_pixels.h"
+#include "fovea/data/volume/scan_header.h"
 #include "fovea/files/byte_source.h"
 
 namespace fovea::data {
@@ -30,13 +29,10 @@ std::array<double, N> decimals(std::span<const uint8_t> value, std::string_view 
   std::array<double, N> numbers = {};
   for (size_t i = 0; i < N; ++i) {
     const size_t end = std::min(text.find('\\'), text.size());
-    auto part = stripped(text.substr(0, end));
-    if (!part.empty() && part.front() == '+') part.remove_prefix(1);
-    const auto [last, error] = std::from_chars(part.data(), part.data() + part.size(), numbers[i]);
-    const bool is_number = error == std::errc() && last == part.data() + part.size();
+    const auto number = decimal_number(stripped(text.substr(0, end)));
     const bool goes_on = i + 1 == N && end != text.size();
-    if (!is_number || !std::isfinite(numbers[i]) || goes_on)
-      fail<DataError>("{}: {} is not {} number(s)", source, name, N);
+    if (!number || goes_on) fail<DataError>("{}: {} is not {} number(s)", source, name, N);
+    numbers[i] = *number;
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return numbers;
