@@ -5,7 +5,7 @@
 #include "fovea/config/config.h"             // load_config, dump_config: recipes as structs
 #include "fovea/core/error.h"                // Error and its children
 #include "fovea/data/loader.h"               // batches of a data set
-#include "fovea/data/opened_section.h"       // data sets as recipes name them
+#include "fovea/data/loader_setup.h"         // data sets as recipes name them
 #include "fovea/inference/predictor.h"       // a trained model that answers
 #include "fovea/models/own_model.h"          // register_model: a model of one's own
 #include "fovea/models/registry.h"           // build_model, list_models

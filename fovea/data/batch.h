@@ -22,9 +22,9 @@ struct Shard {
 // quarter of the memory, for a device that normalises.
 enum class PixelType { kFloat32, kUint8 };
 
-// Adaptive patches of a batch (patching/adaptive_patching.h): C channels, T trees a sample, L
+// Adaptive patches of a batch (adaptive/adaptive_patching.h): C channels, T trees a sample, L
 // patches, p patch size, d sides of a sample.
-struct BatchPatches {
+struct AdaptivePatches {
   int64_t channels = 0;          // 0: the batch has no patches
   int64_t num_trees = 0;         // T
   int64_t fixed_length = 0;      // L
@@ -58,7 +58,7 @@ struct ImagePatches {
 
 // What pixels of one row of bytes are mixed with, once they are floats: cutmix takes the box from
 // the partner; else lam * own + (1 - lam) * partner.
-struct ByteMix {
+struct ByteMixup {
   int64_t partner = 0;  // row of the same batch
   int64_t top = 0, left = 0, height = 0, width = 0;
   float lam = 1;  // 1: as it is, but for the box
@@ -68,8 +68,8 @@ struct ByteMix {
 
 // What is left to do with a batch of bytes: (byte / 255 - mean) / std, then mixing.
 struct ByteSteps {
-  std::vector<float> mean, std;  // [C]
-  std::vector<ByteMix> mixes;    // [B]; empty: nothing is mixed
+  std::vector<float> mean, std;   // [C]
+  std::vector<ByteMixup> mixups;  // [B]; empty: nothing is mixed
 };
 
 struct Batch {
@@ -80,7 +80,7 @@ struct Batch {
   ByteSteps byte_steps;              // of `bytes`; rows of weight 0 are black, not zeros
   std::vector<int64_t> image_shape;  // with B in front
   std::vector<int32_t> masks;        // [B, H, W] or [B, D, H, W] classes; empty: there are none
-  BatchPatches patches;              // with data.adaptive_patching
+  AdaptivePatches patches;           // with data.adaptive_patching
   ImagePatches image_patches;        // in place of images, whose H and W then are 0
   std::vector<int64_t> labels;       // [B]; empty where the data set has none
   std::vector<float> targets;        // [B, num_classes] soft targets, where images are mixed

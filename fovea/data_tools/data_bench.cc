@@ -99,10 +99,10 @@ double repeat_in_threads(int64_t threads, double seconds,
   return static_cast<double>(calls);
 }
 
-LoaderOptions loader_options(const OpenedSection& section, const DataBenchOptions& options,
+LoaderOptions loader_options(const LoaderSetup& setup, const DataBenchOptions& options,
                              int64_t batch_size, int64_t threads) {
-  LoaderOptions chosen = section.options;
-  chosen.global_batch_size = std::min(batch_size, section.dataset->size());
+  LoaderOptions chosen = setup.options;
+  chosen.global_batch_size = std::min(batch_size, setup.dataset->size());
   chosen.batch_schedule.clear();
   chosen.seed = options.seed;
   chosen.threads = threads;
@@ -111,9 +111,9 @@ LoaderOptions loader_options(const OpenedSection& section, const DataBenchOption
 }
 
 // Of one thread, after the first sample, which also opens files.
-double seconds_of_a_sample(const OpenedSection& section, const DataBenchOptions& options) {
+double seconds_of_a_sample(const LoaderSetup& setup, const DataBenchOptions& options) {
   tell(options, "timing a sample");
-  Loader loader(section.dataset, section.transforms, loader_options(section, options, 1, 0));
+  Loader loader(setup.dataset, setup.transforms, loader_options(setup, options, 1, 0));
   loader.next();
   const auto start = BenchClock::now();
   loader.next();
@@ -123,16 +123,16 @@ double seconds_of_a_sample(const OpenedSection& section, const DataBenchOptions&
 // A loader and its machine limit with so many threads.
 class BenchCase {
  public:
-  BenchCase(const OpenedSection& section, const DataBenchOptions& options, int64_t threads,
+  BenchCase(const LoaderSetup& setup, const DataBenchOptions& options, int64_t threads,
             const StoredSamples& stored, double sample_seconds)
-      : section_(section), options_(options), threads_(threads), stored_(stored) {
+      : setup_(setup), options_(options), threads_(threads), stored_(stored) {
     // A quarter of a window holds a batch.
     const double fitting =
         options.seconds / 4 * static_cast<double>(threads) / std::max(sample_seconds, 1e-9);
     batch_size_ = fitting < static_cast<double>(options.batch_size)
                       ? std::max<int64_t>(1, static_cast<int64_t>(fitting))
                       : options.batch_size;
-    batch_size_ = std::min(batch_size_, section.dataset->size());
+    batch_size_ = std::min(batch_size_, setup.dataset->size());
   }
 
   // The loader lives no longer than its windows: its threads would fill their queue on while others
@@ -140,8 +140,8 @@ class BenchCase {
   void run_round(int64_t round) {
     title_ = fmt::format("round {} of {}, {} thread{}", round + 1, options_.rounds, threads_,
                          threads_ == 1 ? "" : "s");
-    const auto chosen = loader_options(section_, options_, batch_size_, threads_);
-    measure_loader(Loader(section_.dataset, section_.transforms, chosen), chosen.prefetch + 2);
+    const auto chosen = loader_options(setup_, options_, batch_size_, threads_);
+    measure_loader(Loader(setup_.dataset, setup_.transforms, chosen), chosen.prefetch + 2);
     tell(options_, title_ + ": the machine's limit");
     limits_.push_back(stored_.files.empty() ? measure_memory() : measure_decode());
   }
@@ -252,7 +252,7 @@ class BenchCase {
                         cpu_seconds() - cpu);
   }
 
-  const OpenedSection& section_;
+  const LoaderSetup& setup_;
   const DataBenchOptions& options_;
   int64_t threads_;
   int64_t batch_size_ = 1;
@@ -267,17 +267,16 @@ class BenchCase {
 
 }  // namespace
 
-std::vector<DataBenchResult> bench_data(const OpenedSection& section,
-                                        const DataBenchOptions& options) {
+std::vector<DataBenchResult> bench_data(const LoaderSetup& setup, const DataBenchOptions& options) {
   FOVEA_CHECK(options.rounds > 0 && options.seconds > 0 && options.batch_size > 0 &&
                   !options.threads.empty(),
               "{} rounds of {} seconds; expected more than 0", options.rounds, options.seconds);
-  const StoredSamples stored = stored_samples(*section.dataset, options);
-  const double sample_seconds = seconds_of_a_sample(section, options);
+  const StoredSamples stored = stored_samples(*setup.dataset, options);
+  const double sample_seconds = seconds_of_a_sample(setup, options);
   std::vector<std::unique_ptr<BenchCase>> cases;
   for (const int64_t threads : options.threads) {
     FOVEA_CHECK(threads > 0, "a loader with {} threads; expected at least one", threads);
-    cases.push_back(std::make_unique<BenchCase>(section, options, threads, stored, sample_seconds));
+    cases.push_back(std::make_unique<BenchCase>(setup, options, threads, stored, sample_seconds));
   }
   for (int64_t round = 0; round < options.rounds; ++round) {
     for (const auto& one : cases) one->run_round(round);

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "fovea/data/opened_section.h"
+#include "fovea/data/loader_setup.h"
 #include "fovea/data/stage_timer.h"
 
 namespace fovea::data {
@@ -56,7 +56,6 @@ struct DataBenchResult {
 // whatever else the machine does hits all alike. A round of one takes at most four times
 // options.seconds, and what a few samples take. Throws ConfigError or DataError as the loader
 // does.
-std::vector<DataBenchResult> bench_data(const OpenedSection& section,
-                                        const DataBenchOptions& options);
+std::vector<DataBenchResult> bench_data(const LoaderSetup& setup, const DataBenchOptions& options);
 
 }  // namespace fovea::data

@@ -59,7 +59,7 @@ struct Figure {
 };
 Markup figures(const std::vector<Figure>& list);
 
-// A section of a page, and its link at the top; left out where the content is empty.
+// A part of a page, and its link at the top; left out where the content is empty.
 struct PagePart {
   std::string id;
   std::string title;

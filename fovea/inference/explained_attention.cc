@@ -16,7 +16,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/philox.h"
-#include "fovea/data/batch/patch_rows.h"
+#include "fovea/data/batch/adaptive_patch_filler.h"
 #include "fovea/models/diffusion_vit.h"
 #include "fovea/models/segmenter.h"
 #include "fovea/models/vit.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "fovea/data/order/subset.h"
+#include "fovea/data/dataset_views.h"
 
 namespace fovea::inference {
 namespace {

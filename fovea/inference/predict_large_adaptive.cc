@@ -11,7 +11,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
 #include "fovea/data/adaptive/leaf_sweep.h"
-#include "fovea/data/batch/patch_rows.h"
+#include "fovea/data/batch/adaptive_patch_filler.h"
 #include "fovea/data/large_image/with_channels.h"
 #include "fovea/data/transforms/image/pipeline.h"
 #include "fovea/inference/pass.h"
@@ -64,7 +64,7 @@ data::Batch cut(const train::Inference& inference, const data::RegionSource& ima
                       image.name(), data::name_of(image.format().type));
   }
   const auto converted = data::with_channels(image, pipeline.in_chans());
-  const data::PatchRows cutter(
+  const data::AdaptivePatchFiller cutter(
       {.config = *inference.config->data.adaptive_patching, .is_random = false}, pipeline.mean(),
       pipeline.std());
   data::Batch batch;

@@ -9,7 +9,7 @@
 
 #include "fovea/models/model.h"
 #include "fovea/optim/optimizer.h"
-#include "fovea/train/evaluate/data_source.h"
+#include "fovea/train/evaluate/recipe_data.h"
 #include "fovea/train/recipe/config.h"
 #include "fovea/train/recipe/init_weights.h"
 #include "fovea/train/step/step.h"

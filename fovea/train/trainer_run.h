@@ -63,7 +63,7 @@ struct Trainer::Run {
   parallel::World& world;
   parallel::DeviceMesh mesh;
   std::unique_ptr<FeatureCache> training_cache;  // null: pixels are read
-  DataSource training;
+  DatasetWithLoader training;
   RunLength length;
   int64_t eval_every_steps;  // of the first batch size
   optim::Schedule schedule;
@@ -71,7 +71,7 @@ struct Trainer::Run {
   LogFile log_file;
   kernels::KeptChoices attention, products;  // measured on a GPU, for when the run goes on
   std::unique_ptr<FeatureCache> validation_cache;
-  DataSource validation;
+  DatasetWithLoader validation;
   std::unique_ptr<FeatureSource> backbone;  // frozen, without a cache
   std::unique_ptr<PassSize> passes;         // null: a size was given
   MeshState state;

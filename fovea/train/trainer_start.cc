@@ -26,7 +26,7 @@ TrainConfig with_sizes_of_run(TrainConfig config) {
 
 std::unique_ptr<FeatureCache> training_cache_of(const TrainConfig& config, data::Shard shard) {
   if (config.trainer.cache_features == "none") return nullptr;
-  return std::make_unique<FeatureCache>(open_training_section(with_sizes_of_run(config), shard));
+  return std::make_unique<FeatureCache>(open_training_setup(with_sizes_of_run(config), shard));
 }
 
 std::unique_ptr<FeatureCache> validation_cache_of(const TrainConfig& config,
@@ -34,7 +34,7 @@ std::unique_ptr<FeatureCache> validation_cache_of(const TrainConfig& config,
                                                   data::Shard shard) {
   if (config.trainer.cache_features == "none" || !config.data.val) return nullptr;
   return std::make_unique<FeatureCache>(
-      open_validation_section(config, training.class_names(), shard));
+      open_validation_setup(config, training.class_names(), shard));
 }
 
 // "train.log" of the first process, "train.rank1.log" of the second.

@@ -10,7 +10,7 @@
 #include "fovea/config/config.h"
 #include "fovea/data/config.h"
 #include "fovea/data/loader.h"
-#include "fovea/data/opened_section.h"
+#include "fovea/data/loader_setup.h"
 #include "fovea/data/transforms/image/horizontal_flip.h"
 #include "fovea/data/transforms/image/normalize.h"
 #include "fovea/data/transforms/image/pipeline.h"
@@ -336,10 +336,12 @@ TEST(BadSamplesTest, ARecipesSectionHasThePolicy) {
                   "global_batch_size: 1\nbad_samples: {{policy: substitute, budget: 0.5}}",
                   dir.path()),
       "r.yaml");
-  const auto train = open_section(config, *config.train, {.in_chans = 1}, true).options.bad_samples;
+  const auto train =
+      open_loader_setup(config, *config.train, {.in_chans = 1}, true).options.bad_samples;
   EXPECT_EQ(train.policy, BadSamplePolicy::kSubstitute);
   EXPECT_EQ(train.budget, 0.5);
-  const auto val = open_section(config, *config.train, {.in_chans = 1}, false).options.bad_samples;
+  const auto val =
+      open_loader_setup(config, *config.train, {.in_chans = 1}, false).options.bad_samples;
   EXPECT_EQ(val.policy, BadSamplePolicy::kSkip);
 }
 

@@ -9,7 +9,7 @@
 #include "fovea/data/datasets/idx.h"
 #include "fovea/data/datasets/mix.h"
 #include "fovea/data/loader.h"
-#include "fovea/data/opened_section.h"
+#include "fovea/data/loader_setup.h"
 #include "fovea/data/transforms/any_transform.h"
 #include "tests/data/support.h"
 
@@ -48,7 +48,7 @@ int64_t changed_samples(const AnyTransformConfig& transform) {
   config.transforms = {transform};
   DataConfig data;
   data.train = DataSectionConfig{config};
-  auto opened = open_section(data, *data.train, {.in_chans = 1}, /*is_training=*/true);
+  auto opened = open_loader_setup(data, *data.train, {.in_chans = 1}, /*is_training=*/true);
   opened.options.shuffle = false;
   opened.options.global_batch_size = kCount;
   opened.options.drop_last = false;

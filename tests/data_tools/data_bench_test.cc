@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "fovea/data/dataset_views.h"
 #include "fovea/data/datasets/folder.h"
-#include "fovea/data/order/subset.h"
 #include "fovea/data/transforms/image/normalize.h"
 #include "fovea/data/transforms/image/pipeline.h"
 #include "fovea/data/transforms/image/random_resized_crop.h"
@@ -23,13 +23,13 @@ using ::testing::HasSubstr;
 using testing::message_of;
 using testing::TempDir;
 
-OpenedSection bench_section(std::shared_ptr<const Dataset> dataset, int64_t in_chans) {
-  OpenedSection section;
-  section.dataset = std::move(dataset);
-  section.transforms = {std::make_shared<const TransformPipeline>(
+LoaderSetup bench_setup(std::shared_ptr<const Dataset> dataset, int64_t in_chans) {
+  LoaderSetup setup;
+  setup.dataset = std::move(dataset);
+  setup.transforms = {std::make_shared<const TransformPipeline>(
       std::vector<TransformConfig>{{RandomResizedCropConfig{.size = {8}}}, {NormalizeConfig{}}},
       in_chans)};
-  return section;
+  return setup;
 }
 
 DataBenchOptions short_bench() {
@@ -42,7 +42,7 @@ TEST(DataBenchTest, FilesAreHeldAgainstFullDecoding) {
     dir.write(fmt::format("a/{}.jpg", i), testing::write_jpeg({40, 50}, {}));
   }
   const auto results =
-      bench_data(bench_section(build_folder_dataset({.path = dir.path()}), 3), short_bench());
+      bench_data(bench_setup(build_folder_dataset({.path = dir.path()}), 3), short_bench());
   ASSERT_EQ(results.size(), 2u);
   for (size_t i = 0; i < 2; ++i) {
     const DataBenchResult& result = results[i];
@@ -68,7 +68,7 @@ TEST(DataBenchTest, PixelsAreHeldAgainstMemory) {
   options.threads = {1};
   options.pixel_type = PixelType::kUint8;
   const auto results =
-      bench_data(bench_section(std::make_shared<testing::FakeDataset>(10, 12), 1), options);
+      bench_data(bench_setup(std::make_shared<testing::FakeDataset>(10, 12), 1), options);
   EXPECT_EQ(results[0].limit, MachineLimit::kMemory);
   EXPECT_EQ(results[0].dtype, "uint8");
   EXPECT_GT(results[0].limit_images_per_second, results[0].images_per_second);
@@ -93,7 +93,7 @@ TEST(DataBenchTest, ASlowSetIsMeasuredInBoundedTime) {
   options.batch_size = 64;
   std::vector<std::string> told;
   options.progress = [&](const std::string& what) { told.push_back(what); };
-  const auto result = bench_data(bench_section(slow, 1), options).front();
+  const auto result = bench_data(bench_setup(slow, 1), options).front();
   EXPECT_LT(slow->reads, 100) << "a window and a warming up hold a few samples each";
   EXPECT_EQ(result.batch_size, 1);
   EXPECT_THAT(told, ::testing::Contains(HasSubstr("round 2 of 2, 1 thread: ")));
@@ -103,8 +103,8 @@ TEST(DataBenchTest, ADamagedFileIsNamed) {
   TempDir dir;
   dir.write("a/0.jpg", testing::write_jpeg({40, 50}, {}));
   dir.write("a/broken.jpg", std::string("\xFF\xD8\xFFnot a picture"));
-  const auto section = bench_section(build_folder_dataset({.path = dir.path()}), 3);
-  EXPECT_THAT(message_of<DataError>([&] { bench_data(section, short_bench()); }),
+  const auto setup = bench_setup(build_folder_dataset({.path = dir.path()}), 3);
+  EXPECT_THAT(message_of<DataError>([&] { bench_data(setup, short_bench()); }),
               HasSubstr("broken.jpg"));
 }
 

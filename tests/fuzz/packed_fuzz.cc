@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "fovea/core/error.h"
-#include "fovea/data/archive/packed.h"
+#include "fovea/data/archive/packed_format.h"
 #include "fovea/files/checksum.h"
 
 namespace {

@@ -129,7 +129,7 @@ struct ShardedTraining : TrainingOrigin, MeshState {
     return result;
   }
 
-  DataSource source;
+  DatasetWithLoader source;
 };
 
 // mesh: null is one process. Two steps, of which the second one goes by what the first one left:

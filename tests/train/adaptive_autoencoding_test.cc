@@ -79,14 +79,14 @@ struct AdaptiveFixture {
 
   data::testing::TempDir folder;
   TrainConfig config = adaptive_mae_run(folder);
-  DataSource source;
+  DatasetWithLoader source;
   models::ModelPtr model;
   std::unique_ptr<Task> task;
   data::Batch batch;
 };
 
 // A tree whose leaves are these boxes, which together are a square of `side` pixels.
-data::PatchTree tree_of(std::vector<data::Box> leaves, int32_t side, bool is_volume = false) {
+data::PatchTree tree_of(std::vector<data::TreeBox> leaves, int32_t side, bool is_volume = false) {
   data::PatchTree tree;
   tree.size = {is_volume ? side : 1, side, side};
   tree.is_volume = is_volume;
@@ -94,7 +94,7 @@ data::PatchTree tree_of(std::vector<data::Box> leaves, int32_t side, bool is_vol
   return tree;
 }
 
-data::Box square_box(int32_t y, int32_t x, int32_t side) {
+data::TreeBox square_box(int32_t y, int32_t x, int32_t side) {
   return {.y = y, .x = x, .height = side, .width = side};
 }
 
@@ -132,7 +132,7 @@ TEST(PatchImagesTest, ErrorsAreThoseOfTorchsResizing) {
 }
 
 TEST(PatchImagesTest, ErrorsOfVolumesAreThoseOfTorchsResizing) {
-  std::vector<data::Box> leaves;
+  std::vector<data::TreeBox> leaves;
   for (int32_t i = 0; i < 8; ++i) {
     leaves.push_back(
         {.z = i / 4 * 4, .y = i / 2 % 2 * 4, .x = i % 2 * 4, .depth = 4, .height = 4, .width = 4});

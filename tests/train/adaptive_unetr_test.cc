@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "fovea/core/error.h"
-#include "fovea/data/batch/patch_rows.h"
+#include "fovea/data/batch/adaptive_patch_filler.h"
 #include "fovea/train/evaluate/evaluator.h"
 #include "fovea/train/session.h"
 #include "fovea/train/tasks/segmentation.h"

@@ -17,16 +17,16 @@ namespace {
 struct ByteSources {
   explicit ByteSources(const data::MixupConfig& mixup) {
     config.data.mixup = mixup;
-    floats = make_source(open_training_section(config));
-    auto section = open_training_section(config);
-    EXPECT_TRUE(data::can_be_bytes(section));
-    section.options.pixel_type = data::PixelType::kUint8;
-    bytes = make_source(std::move(section));
+    floats = make_loader(open_training_setup(config));
+    auto setup = open_training_setup(config);
+    EXPECT_TRUE(data::can_be_bytes(setup));
+    setup.options.pixel_type = data::PixelType::kUint8;
+    bytes = make_loader(std::move(setup));
   }
 
   data::testing::TempDir folder;
   TrainConfig config = testing::tiny_config(folder);
-  DataSource floats, bytes;
+  DatasetWithLoader floats, bytes;
 };
 
 TEST(ByteBatchTest, ImagesAreTheLoadersToTheBit) {
@@ -68,20 +68,20 @@ TEST(ByteBatchTest, MixedImagesAreTheLoadersForAnyMicroBatch) {
 TEST(ByteBatchTest, WhatWorksOnFloatsStaysFloats) {
   ByteSources sources({.mixup_alpha = 0.8});
   const auto fits = [&](auto&& change) {
-    auto section = open_training_section(sources.config);
-    change(section);
-    return data::can_be_bytes(section);
+    auto setup = open_training_setup(sources.config);
+    change(setup);
+    return data::can_be_bytes(setup);
   };
   EXPECT_TRUE(fits([](auto&) {}));
-  EXPECT_FALSE(fits([](auto& section) { section.options.shard = {0, 2}; }));
-  EXPECT_TRUE(fits([](auto& section) {
-    section.options.shard = {0, 2};
-    section.options.mixup->timm_local = true;
+  EXPECT_FALSE(fits([](auto& setup) { setup.options.shard = {0, 2}; }));
+  EXPECT_TRUE(fits([](auto& setup) {
+    setup.options.shard = {0, 2};
+    setup.options.mixup->timm_local = true;
   }));
-  EXPECT_FALSE(fits([](auto& section) { section.options.patching.emplace(); }));
-  EXPECT_FALSE(fits([](auto& section) { section.options.packed_patch_size = 4; }));
-  EXPECT_FALSE(fits([](auto& section) {
-    section.transforms = {std::make_shared<const data::TransformPipeline>(
+  EXPECT_FALSE(fits([](auto& setup) { setup.options.patching.emplace(); }));
+  EXPECT_FALSE(fits([](auto& setup) { setup.options.packed_patch_size = 4; }));
+  EXPECT_FALSE(fits([](auto& setup) {
+    setup.transforms = {std::make_shared<const data::TransformPipeline>(
         std::vector<data::TransformConfig>{{data::NormalizeConfig{}},
                                            {data::RandomErasingConfig{}}},
         1)};

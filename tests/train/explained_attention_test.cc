@@ -26,8 +26,8 @@ class ExplainedAttentionTest : public ::testing::TestWithParam<testing::ModelCas
   }
 
   std::shared_ptr<const data::Dataset> samples() const {
-    const auto whole = data::open_section(config_.data, *config_.data.val, inference_.input,
-                                          /*is_training=*/false);
+    const auto whole = data::open_loader_setup(config_.data, *config_.data.val, inference_.input,
+                                               /*is_training=*/false);
     return whole.dataset;
   }
 

@@ -12,8 +12,8 @@
 
 #include "fovea/config/config.h"
 #include "fovea/core/error.h"
+#include "fovea/data/dataset_views.h"
 #include "fovea/data/datasets/idx.h"
-#include "fovea/data/order/subset.h"
 #include "fovea/data/transforms/image/horizontal_flip.h"
 #include "fovea/data/transforms/image/random_crop.h"
 #include "fovea/kernels/attention/attention_choice.h"
@@ -154,10 +154,10 @@ TEST(FeaturesTest, CacheReadsEverySampleOnce) {
   const data::testing::TempDir folder;
   auto config = probe_config(folder, "run", "exact");
   config.data.threads = 0;  // no reading ahead into a second epoch
-  auto section = open_training_section(config);
-  const auto counting = std::make_shared<CountingDataset>(section.dataset);
-  section.dataset = counting;
-  FeatureCache cache(section);
+  auto setup = open_training_setup(config);
+  const auto counting = std::make_shared<CountingDataset>(setup.dataset);
+  setup.dataset = counting;
+  FeatureCache cache(setup);
   const auto source = cache.source();
   const auto model = make_model(config, {});
   EXPECT_EQ(counting->reads, 0);
@@ -189,11 +189,11 @@ TEST(FeaturesTest, SamplesThatCannotBeReadCountForNothing) {
   const data::testing::TempDir folder;
   auto config = probe_config(folder, "run", "exact");
   config.data.bad_samples = {.policy = "skip", .budget = 0.5};
-  auto section = open_training_section(config);
-  section.dataset = std::make_shared<DamagedDataset>(section.dataset);
-  FeatureCache cache(section);
+  auto setup = open_training_setup(config);
+  setup.dataset = std::make_shared<DamagedDataset>(setup.dataset);
+  FeatureCache cache(setup);
   const auto source = cache.source();
-  data::Loader uncached(section.dataset, section.transforms, section.options);
+  data::Loader uncached(setup.dataset, setup.transforms, setup.options);
   const auto model = make_model(config, {});
   cache.compute(*model, {});
   int64_t left_out = 0;
@@ -208,7 +208,7 @@ TEST(FeaturesTest, SamplesThatCannotBeReadCountForNothing) {
   EXPECT_EQ(source.loader->bad_samples().size(), 11u);
 
   config.data.bad_samples.policy = "error";
-  auto strict = open_training_section(config);
+  auto strict = open_training_setup(config);
   strict.dataset = std::make_shared<DamagedDataset>(strict.dataset);
   EXPECT_THROW(FeatureCache(strict).compute(*model, {}), DataError);
 }

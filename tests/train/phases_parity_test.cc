@@ -111,7 +111,7 @@ TEST(PhasesParityTest, ProbeAndFineTuningAreTorchs) {
 
   const auto probe = resolve_phases(config)[0].config;
   const auto model = make_model(probe, {});
-  const auto features = collect_features(*model, open_training_section(probe), {});
+  const auto features = collect_features(*model, open_training_setup(probe), {});
   EXPECT_PARITY((NamedTensors{{"features", features.features}}),
                 (NamedTensors{{"features", golden.at("features")}}), at::kFloat);
 

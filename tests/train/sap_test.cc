@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "fovea/core/error.h"
-#include "fovea/data/opened_section.h"
+#include "fovea/data/loader_setup.h"
 #include "fovea/train/evaluate/evaluator.h"
 #include "fovea/train/session.h"
 #include "fovea/train/trainer.h"

@@ -18,7 +18,7 @@ struct StepPieces {
 
   data::testing::TempDir folder;
   TrainConfig config;
-  DataSource source = open_training_data(config);
+  DatasetWithLoader source = open_training_data(config);
   models::ModelPtr model = make_model(config, {});
   std::unique_ptr<Task> task = make_task(config.task, *model);
   std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(config, *model);

@@ -48,7 +48,7 @@ std::vector<data::AnyTransformConfig> usual_transforms(data::SampleForm form) {
       {data::RandomResizedCropConfig{}}, {data::HorizontalFlipConfig{}}, {data::NormalizeConfig{}}};
 }
 
-data::OpenedSection open_found_section(const DataBenchArguments& arguments) {
+data::LoaderSetup open_found_setup(const DataBenchArguments& arguments) {
   for (const auto& [name, config] : chosen_datasets(arguments.recipe, arguments.overrides)) {
     if (!name.empty() && name != arguments.section) continue;
     const auto dataset = data::build_dataset(config);
@@ -64,14 +64,14 @@ data::OpenedSection open_found_section(const DataBenchArguments& arguments) {
           is_volume ? "volumes scaled to 96 x 96 x 96"
                     : "random crops of 224 x 224, flips and normalize");
     }
-    return data::open_section({}, chosen, input, /*is_training=*/true);
+    return data::open_loader_setup({}, chosen, input, /*is_training=*/true);
   }
   fail<ConfigError>("{}: holds no set named {}; choose another with --section", arguments.recipe,
                     arguments.section);
 }
 
-data::OpenedSection open_chosen_section(const DataBenchArguments& arguments) {
-  if (!is_data_recipe(arguments.recipe)) return open_found_section(arguments);
+data::LoaderSetup open_chosen_setup(const DataBenchArguments& arguments) {
+  if (!is_data_recipe(arguments.recipe)) return open_found_setup(arguments);
   const auto config = load_config<train::TrainConfig>(arguments.recipe, arguments.overrides);
   const bool is_training = arguments.section == "train";
   const auto& section = is_training ? config.data.train : config.data.val;
@@ -79,7 +79,8 @@ data::OpenedSection open_chosen_section(const DataBenchArguments& arguments) {
     fail<ConfigError>("{}: data.{} is not set, so there is nothing to measure", arguments.recipe,
                       arguments.section);
   }
-  return data::open_section(config.data, *section, train::input_form_of(config.model), is_training);
+  return data::open_loader_setup(config.data, *section, train::input_form_of(config.model),
+                                 is_training);
 }
 
 void print_data_bench(const data::DataBenchResult& result) {
@@ -103,11 +104,11 @@ void run_bench_data(DataBenchArguments& arguments) {
   auto& options = arguments.options;
   options.name = std::filesystem::path(arguments.recipe).stem().string();
   if (arguments.is_uint8) options.pixel_type = data::PixelType::kUint8;
-  const auto section = open_chosen_section(arguments);
+  const auto setup = open_chosen_setup(arguments);
   train::ProgressLine progress(arguments.json ? train::ProgressLine::Mode::kSilent
                                               : train::ProgressLine::Mode::kAuto);
   options.progress = [&](const std::string& what) { progress.update("bench: " + what); };
-  const auto results = data::bench_data(section, options);
+  const auto results = data::bench_data(setup, options);
   progress.clear();
   for (const auto& result : results) {
     if (arguments.json) {

@@ -7,7 +7,7 @@
 #include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/data/config.h"
-#include "fovea/data/datasets/guess.h"
+#include "fovea/data/datasets/find_datasets.h"
 #include "fovea/data/datasets/mix.h"
 #include "fovea/train/recipe/config.h"
 

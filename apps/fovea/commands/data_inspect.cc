@@ -21,7 +21,7 @@
 #include "fovea/data/config.h"
 #include "fovea/data/datasets/mix.h"
 #include "fovea/data/datasets/registry.h"
-#include "fovea/data/opened_section.h"
+#include "fovea/data/loader_setup.h"
 #include "fovea/data_tools/inspect/inspection_page.h"
 #include "fovea/data_tools/inspect/inspection_text.h"
 #include "fovea/train/recipe/config.h"
@@ -43,8 +43,8 @@ struct InspectArguments {
 // What is inspected, and what the model gets of it.
 struct InspectSource {
   std::vector<data::InspectedSet> sets;
-  std::optional<data::TransformedSource> training;
-  std::optional<data::TransformedSource> evaluation;
+  std::optional<data::TransformedSets> training;
+  std::optional<data::TransformedSets> evaluation;
   std::vector<std::string> notes;
 };
 
@@ -71,16 +71,16 @@ void add_sets(const std::string& name, const data::DataSectionConfig& section,
 }
 
 // The section as the model gets it. Sets of a mix may have become several, one for each variable.
-std::optional<data::TransformedSource> open_transformed(
+std::optional<data::TransformedSets> open_transformed(
     const train::TrainConfig& config, const std::optional<data::DataSectionConfig>& section,
     bool is_training, InspectSource& source) {
   if (!section) return std::nullopt;
   try {
-    auto opened =
-        data::open_section(config.data, *section, train::input_form_of(config.model), is_training);
+    auto opened = data::open_loader_setup(config.data, *section, train::input_form_of(config.model),
+                                          is_training);
     const auto layout = source.sets.front().layout;
-    return data::TransformedSource{opened.dataset, opened.transforms, opened.options.mix.set_sizes,
-                                   std::vector(opened.transforms.size(), layout)};
+    return data::TransformedSets{opened.dataset, opened.transforms, opened.options.mix.set_sizes,
+                                 std::vector(opened.transforms.size(), layout)};
   } catch (const ConfigError& error) {
     source.notes.push_back(fmt::format("data.{} is shown without its transforms: {}",
                                        is_training ? "train" : "val", error.what()));

@@ -20,7 +20,7 @@
 #include "fovea/core/json.h"
 #include "fovea/core/memory.h"
 #include "fovea/data/adaptive/adaptive_patching.h"
-#include "fovea/data/adaptive/draw.h"
+#include "fovea/data/adaptive/leaf_outlines.h"
 #include "fovea/data/adaptive/sequence_file.h"
 #include "fovea/data/image/png.h"
 #include "fovea/data/large_image/region_source.h"
@@ -46,7 +46,7 @@ struct PatchArguments {
 // Of one tree: how many leaves there are of each size.
 nlohmann::ordered_json leaf_sizes(const data::PatchTree& tree) {
   std::map<int64_t, int64_t> counts;
-  for (const data::Box& leaf : tree.leaves) ++counts[leaf.longest_side()];
+  for (const data::TreeBox& leaf : tree.leaves) ++counts[leaf.longest_side()];
   auto sizes = nlohmann::ordered_json::object();
   for (const auto& [side, count] : counts) sizes[fmt::to_string(side)] = count;
   return sizes;
@@ -82,7 +82,7 @@ void write_pictures(const PatchArguments& arguments, const data::RegionSource& s
   const auto& trees = sequence.trees;
   for (size_t t = 0; t < trees.size(); ++t) {
     auto picture = image;
-    data::draw_leaves(trees[t], {}, data::kTreeColor, picture);
+    data::outline_leaves(trees[t], {}, data::kTreeColor, picture);
     const auto name = trees.size() == 1 ? "tree.png" : fmt::format("tree_{}.png", t);
     const auto png = data::encode_png(picture);
     write_file_atomic((fs::path(arguments.out) / name).string(),

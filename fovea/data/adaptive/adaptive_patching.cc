@@ -170,7 +170,7 @@ void AdaptivePatcher::describe(size_t index, const PatchSpans& out) const {
   float* size = out.sizes.data() + index * length;
   float* center = out.centers.data() + index * length * dims;
   uint8_t* is_padding = out.padding_mask.data() + index * length;
-  for (const Box& leaf : leaves) {
+  for (const TreeBox& leaf : leaves) {
     *size++ = static_cast<float>(leaf.longest_side());
     *is_padding++ = 0;
     *center++ = static_cast<float>(leaf.x) + 0.5f * static_cast<float>(leaf.width);

@@ -185,13 +185,13 @@ void DetailMap::build(const VolumeValues& volume, int64_t channel,
   finish_cells();
 }
 
-uint64_t DetailMap::sum(size_t table, const Box& box) const {
+uint64_t DetailMap::sum(size_t table, const TreeBox& box) const {
   return has_bits_ ? edges_.sum(box) : cells_[table].sum(box);
 }
 
 // Of noise: uniform in [0, 1), summed, over 255, rounded down, which is UCF-VIT's. Of the variance
 // the squared deviation from the mean, summed over channels.
-int64_t DetailMap::value(const Box& box) const {
+int64_t DetailMap::value(const TreeBox& box) const {
   const uint64_t all = sum(0, box);
   if (kind_ == Kind::kSum) return static_cast<int64_t>(all);
   if (kind_ == Kind::kNoise) return static_cast<int64_t>(all / (255 * 65536));

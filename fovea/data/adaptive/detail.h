@@ -51,7 +51,7 @@ class DetailMap : public NodeValues {
   void build(const VolumeValues& volume, int64_t channel, const AdaptivePatchingConfig& config,
              const DetailDraw& draw, RandomStream* random);
 
-  int64_t value(const Box& box) const override;
+  int64_t value(const TreeBox& box) const override;
 
   // Of a volume, [D, H, W]: number of channels with an edge.
   const std::vector<uint8_t>& counts() const { return counts_; }
@@ -59,7 +59,7 @@ class DetailMap : public NodeValues {
  private:
   enum class Kind { kSum, kNoise, kVariance };
 
-  uint64_t sum(size_t table, const Box& box) const;
+  uint64_t sum(size_t table, const TreeBox& box) const;
   void start_cells(VolumeSize size, int64_t channels, const AdaptivePatchingConfig& config,
                    size_t count);
   void finish_cells();

@@ -89,7 +89,7 @@ void BitSums::build(const uint64_t* bits, int64_t height, int64_t width) {
   table_.build({1, height, width}, kBitGroup, BitCounter{bits_, words_});
 }
 
-uint64_t BitSums::sum(const Box& box) const {
+uint64_t BitSums::sum(const TreeBox& box) const {
   const Span3 span = {{0, box.y, box.x}, {1, box.y + box.height, box.x + box.width}};
   return table_.sum(span, BitCounter{bits_, words_});
 }
@@ -129,7 +129,7 @@ void CellSums::finish() {
                CellAdder{cells_.data(), counts_});
 }
 
-uint64_t CellSums::sum(const Box& box) const {
+uint64_t CellSums::sum(const TreeBox& box) const {
   const Span3 span = {{cell_of(0, box.z), cell_of(1, box.y), cell_of(2, box.x)},
                       {cell_of(0, box.z + box.depth), cell_of(1, box.y + box.height),
                        cell_of(2, box.x + box.width)}};

@@ -98,7 +98,7 @@ class GroupTable {
 class BitSums {
  public:
   void build(const uint64_t* bits, int64_t height, int64_t width);
-  uint64_t sum(const Box& box) const;
+  uint64_t sum(const TreeBox& box) const;
 
  private:
   const uint64_t* bits_ = nullptr;
@@ -132,7 +132,7 @@ class CellSums {
   }
   void finish();
   // A box that begins and ends at cuts.
-  uint64_t sum(const Box& box) const;
+  uint64_t sum(const TreeBox& box) const;
 
  private:
   int64_t cell_of(size_t axis, int64_t at) const {

@@ -44,7 +44,7 @@ std::vector<int32_t> leaves_from_above(const PatchTree& tree) {
 template <class T>
 struct LeafSweep<T>::OpenLeaf {
   int32_t index = 0;
-  Box box;
+  TreeBox box;
   bool is_summed = false;
   const AxisWeights* height = nullptr;
   const AxisWeights* width = nullptr;
@@ -179,7 +179,7 @@ void LeafRows<T>::read(int64_t y, int64_t count, T* out) {
     give_(order_[next_], std::span<T>(token));
   }
   for (const auto& [index, token] : open_) {
-    const Box leaf = leaf_at(index);
+    const TreeBox leaf = leaf_at(index);
     const int64_t first = std::max<int64_t>(leaf.y, y);
     const int64_t end = std::min<int64_t>(leaf.y + leaf.height, y + count);
     T* to = out + (first - y) * tree_.size.width + leaf.x;
@@ -195,14 +195,14 @@ void LeafRows<T>::read(int64_t y, int64_t count, T* out) {
     }
   }
   std::erase_if(open_, [&](const auto& entry) {
-    const Box leaf = leaf_at(entry.first);
+    const TreeBox leaf = leaf_at(entry.first);
     return leaf.y + leaf.height <= y + count;
   });
 }
 
 // Rows [first, first + rows) of a leaf.
 template <class T>
-void LeafRows<T>::resize(const Box& leaf, const float* token, int64_t first, int64_t rows,
+void LeafRows<T>::resize(const TreeBox& leaf, const float* token, int64_t first, int64_t rows,
                          float* out) {
   Block<float> block;
   set_sides(block, patch_box(p_, false), leaf, *rules_, scratch_);

@@ -70,7 +70,7 @@ class LeafRows {
   void read(int64_t y, int64_t count, T* out);
 
  private:
-  void resize(const Box& leaf, const float* token, int64_t first, int64_t rows, float* out);
+  void resize(const TreeBox& leaf, const float* token, int64_t first, int64_t rows, float* out);
 
   const PatchTree& tree_;
   int64_t p_;

@@ -18,9 +18,9 @@ constexpr int64_t kVectorElements = 64;  // room behind a buffer
 // Each leaf resampled to `patch`, one behind the other -> tokens. image: its first element; of
 // `block` all is set but what belongs to a leaf.
 template <class T>
-void cut_leaves(Block<T>& block, const T* image, const PatchTree& tree, const Box& patch,
+void cut_leaves(Block<T>& block, const T* image, const PatchTree& tree, const TreeBox& patch,
                 const ResampleRules& rules, float* tokens, ResampleScratch& scratch) {
-  for (const Box& leaf : tree.leaves) {
+  for (const TreeBox& leaf : tree.leaves) {
     patching::set_sides(block, leaf, patch, rules, scratch);
     block.in = image + leaf.z * block.in_slice + leaf.y * block.in_row + leaf.x * block.channels;
     block.out = tokens;
@@ -99,7 +99,7 @@ void volume_to_tokens(const VolumeValues& volume, const PatchTree& tree, int64_t
   const int64_t first = channel < 0 ? 0 : channel;
   const int64_t last = channel < 0 ? volume.channels : channel + 1;
   const VolumeSize& size = volume.size;
-  const Box patch = patching::patch_box(p, tree.is_volume);
+  const TreeBox patch = patching::patch_box(p, tree.is_volume);
   Block<float> block;
   block.in_slice = size.height * size.width;
   block.in_row = size.width;
@@ -117,7 +117,7 @@ void volume_to_tokens(const VolumeValues& volume, const PatchTree& tree, int64_t
 
 void tokens_to_volume(std::span<const float> tokens, const PatchTree& tree, int64_t p,
                       const ResampleRules& rules, float* out, ResampleScratch& scratch) {
-  const Box patch = patching::patch_box(p, tree.is_volume);
+  const TreeBox patch = patching::patch_box(p, tree.is_volume);
   FOVEA_CHECK(tokens.size() >= tree.leaves.size() * static_cast<size_t>(patch.voxels()),
               "{} values for {} leaves of {} each", tokens.size(), tree.leaves.size(),
               patch.voxels());
@@ -128,7 +128,7 @@ void tokens_to_volume(std::span<const float> tokens, const PatchTree& tree, int6
   block.in_row = p;
   block.out_slice = tree.size.height * tree.size.width;
   block.out_row = tree.size.width;
-  for (const Box& leaf : tree.leaves) {
+  for (const TreeBox& leaf : tree.leaves) {
     patching::set_sides(block, patch, leaf, rules, scratch);
     block.out = out + (leaf.z * tree.size.height + leaf.y) * tree.size.width + leaf.x;
     patching::resample_block(block);
@@ -147,7 +147,7 @@ void labels_to_tokens(std::span<const int32_t> classes, const PatchTree& tree, i
               "{} classes for {} in {} leaves; expected {}", classes.size(), tokens.size(),
               tree.leaves.size(), size.voxels());
   int32_t* out = tokens.data();
-  for (const Box& leaf : tree.leaves) {
+  for (const TreeBox& leaf : tree.leaves) {
     for (int64_t k = 0; k < depth; ++k) {
       const int64_t z = leaf.z + patching::nearest(k, leaf.depth, depth, rule);
       for (int64_t j = 0; j < p; ++j) {

@@ -34,14 +34,14 @@ struct Block {
 int64_t block_buffer_size(int64_t rows, int64_t width, int64_t channels, int64_t out_width);
 
 // What a leaf becomes.
-inline Box patch_box(int64_t p, bool is_volume) {
+inline TreeBox patch_box(int64_t p, bool is_volume) {
   const auto side = static_cast<int32_t>(p);
   return {0, 0, 0, is_volume ? side : 1, side, side};
 }
 
 // Sets all that follows from the sides of what is resampled and of what it becomes; needs channels.
 template <class T>
-void set_sides(Block<T>& block, const Box& in, const Box& out, const ResampleRules& rules,
+void set_sides(Block<T>& block, const TreeBox& in, const TreeBox& out, const ResampleRules& rules,
                ResampleScratch& scratch) {
   block.depth = &scratch.axis(in.depth, out.depth, rules);
   block.height = &scratch.axis(in.height, out.height, rules);

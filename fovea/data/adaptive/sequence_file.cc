@@ -27,7 +27,7 @@ std::vector<int32_t> leaf_rows(const PatchSequence& sequence) {
   std::vector<int32_t> rows;
   for (const PatchTree& tree : sequence.trees) {
     const size_t end = rows.size() + static_cast<size_t>(4 * sequence.fixed_length);
-    for (const Box& leaf : tree.leaves) {
+    for (const TreeBox& leaf : tree.leaves) {
       rows.insert(rows.end(), {leaf.y, leaf.x, leaf.height, leaf.width});
     }
     rows.resize(end, 0);
@@ -53,7 +53,7 @@ PatchTree tree_of(const int32_t* rows, int64_t length, const ImageSize& size,
   tree.size = {1, size.height, size.width};
   int64_t pixels = 0;
   for (int64_t l = 0; l < length; ++l, rows += 4) {
-    const Box leaf = {0, rows[0], rows[1], 1, rows[2], rows[3]};
+    const TreeBox leaf = {0, rows[0], rows[1], 1, rows[2], rows[3]};
     if (leaf.height == 0 && leaf.width == 0) break;
     if (leaf.y < 0 || leaf.x < 0 || leaf.height < 1 || leaf.width < 1 ||
         leaf.height > size.height - leaf.y || leaf.width > size.width - leaf.x) {

@@ -32,10 +32,10 @@ AxisSplit split_axis(int32_t start, int32_t size, int64_t longest, int64_t min_l
   return split;
 }
 
-using Children = std::array<Box, 8>;
+using Children = std::array<TreeBox, 8>;
 
 // Returns how many there are; 1: the box cannot be split.
-int split_box(const Box& box, bool is_volume, int64_t min_leaf, Children& children) {
+int split_box(const TreeBox& box, bool is_volume, int64_t min_leaf, Children& children) {
   const int64_t longest = box.longest_side();
   AxisSplit z;
   z.parts[0] = {box.z, box.depth};
@@ -62,7 +62,7 @@ class Growth {
          TreeScratch& scratch)
       : values_(values), options_(options), tree_(tree), heap_(scratch.heap) {}
 
-  void run(const Box& root) {
+  void run(const TreeBox& root) {
     heap_.clear();
     tree_.nodes.clear();
     add(root, 0, 0);
@@ -104,7 +104,7 @@ class Growth {
     }
   };
 
-  void add(const Box& box, int32_t level, uint64_t path) {
+  void add(const TreeBox& box, int32_t level, uint64_t path) {
     const int64_t value = values_.value(box);
     const auto node = static_cast<int32_t>(tree_.nodes.size());
     tree_.nodes.push_back({box, level, -1, 0, value});
@@ -134,7 +134,7 @@ void collect_leaves(PatchTree& tree, std::vector<int32_t>& stack) {
 
 }  // namespace
 
-int64_t Box::longest_side() const { return std::max({depth, height, width}); }
+int64_t TreeBox::longest_side() const { return std::max({depth, height, width}); }
 
 void grow_tree(VolumeSize size, bool is_volume, const NodeValues& values,
                const TreeOptions& options, PatchTree& tree, TreeScratch& scratch) {
@@ -145,12 +145,12 @@ void grow_tree(VolumeSize size, bool is_volume, const NodeValues& values,
               size.depth, size.height, size.width, kLongestSide);
   tree.size = size;
   tree.is_volume = is_volume;
-  const Box root = {0,
-                    0,
-                    0,
-                    static_cast<int32_t>(size.depth),
-                    static_cast<int32_t>(size.height),
-                    static_cast<int32_t>(size.width)};
+  const TreeBox root = {0,
+                        0,
+                        0,
+                        static_cast<int32_t>(size.depth),
+                        static_cast<int32_t>(size.height),
+                        static_cast<int32_t>(size.width)};
   Growth(values, options, tree, scratch).run(root);
   collect_leaves(tree, scratch.stack);
 }

@@ -11,21 +11,21 @@ namespace fovea::data {
 
 // A part of a volume, in voxels: [z, z + depth) x [y, y + height) x [x, x + width). Of an image: z
 // 0 and depth 1.
-struct Box {
+struct TreeBox {
   int32_t z = 0;
   int32_t y = 0;
   int32_t x = 0;
   int32_t depth = 1;
   int32_t height = 0;
   int32_t width = 0;
-  bool operator==(const Box&) const = default;
+  bool operator==(const TreeBox&) const = default;
 
   int64_t voxels() const { return int64_t{depth} * height * width; }
   int64_t longest_side() const;
 };
 
 struct TreeNode {
-  Box box;
+  TreeBox box;
   int32_t level = 0;         // the root's is 0
   int32_t first_child = -1;  // its children stand one behind the other; -1: a leaf
   int32_t num_children = 0;
@@ -37,14 +37,14 @@ struct PatchTree {
   VolumeSize size;
   bool is_volume = false;       // an octree
   std::vector<TreeNode> nodes;  // the root first
-  std::vector<Box> leaves;      // in the order of the patches
+  std::vector<TreeBox> leaves;  // in the order of the patches
 };
 
 // How much detail a part of the image holds, at least 0.
 class NodeValues {
  public:
   virtual ~NodeValues() = default;
-  virtual int64_t value(const Box& box) const = 0;
+  virtual int64_t value(const TreeBox& box) const = 0;
 };
 
 struct TreeOptions {

@@ -49,23 +49,23 @@ void check_ranks(const LoaderOptions& options) {
 }
 
 // A row that is not mixed after all: one that cannot be read, or whose partner cannot.
-RowMix left_alone(const RowMix& mix) { return {.row = mix.row, .partner = mix.partner}; }
+RowMixup left_alone(const RowMixup& mixup) { return {.row = mixup.row, .partner = mixup.partner}; }
 
 // For who makes floats of the bytes. plan: of the first rows, whose partners are in reverse order;
 // the others, which fill the batch up to num_rows, are not mixed.
-std::vector<ByteMix> byte_mixes(std::span<const RowMix> plan, int64_t num_rows) {
-  std::vector<ByteMix> mixes(static_cast<size_t>(num_rows));
-  for (size_t i = 0; i < mixes.size(); ++i) {
-    mixes[i].partner = static_cast<int64_t>(i < plan.size() ? plan.size() - 1 - i : i);
+std::vector<ByteMixup> byte_mixups(std::span<const RowMixup> plan, int64_t num_rows) {
+  std::vector<ByteMixup> mixups(static_cast<size_t>(num_rows));
+  for (size_t i = 0; i < mixups.size(); ++i) {
+    mixups[i].partner = static_cast<int64_t>(i < plan.size() ? plan.size() - 1 - i : i);
     if (i >= plan.size()) continue;
     const auto& [top, left, size] = plan[i].box;
     if (plan[i].is_cutmix && size.height * size.width > 0) {
-      mixes[i] = {mixes[i].partner, top, left, size.height, size.width};
+      mixups[i] = {mixups[i].partner, top, left, size.height, size.width};
     } else if (!plan[i].is_cutmix) {
-      mixes[i].lam = static_cast<float>(plan[i].lam);
+      mixups[i].lam = static_cast<float>(plan[i].lam);
     }
   }
-  return mixes;
+  return mixups;
 }
 
 }  // namespace
@@ -88,10 +88,10 @@ BatchMaker::BatchMaker(std::shared_ptr<const Dataset> dataset,
   }
   set_starts_.push_back(dataset_->size());
   has_labels_ = dataset_->num_classes() > 0;
-  if (options_.mixup && options_.mixup->is_on()) make_mixers();
+  if (options_.mixup && options_.mixup->is_on()) make_mixups();
 }
 
-void BatchMaker::make_mixers() {
+void BatchMaker::make_mixups() {
   if (!has_labels_ || dataset_->has_masks()) {
     fail<ConfigError>("mixup and cutmix need a class for each sample; the data set has {}",
                       dataset_->has_masks() ? "masks" : "no labels");
@@ -106,12 +106,12 @@ void BatchMaker::make_mixers() {
         "mixup and cutmix with mix: rank_groups, where rows of a batch come from several sets; set "
         "mixup.timm_local: true");
   }
-  for (const BatchRows& rows : sets_) {
-    const VolumeSize size = rows.size();
+  for (const BatchFiller& filler : sets_) {
+    const VolumeSize size = filler.size();
     if (size.depth > 1 &&
         (options_.mixup->cutmix_alpha > 0 || !options_.mixup->cutmix_minmax.empty()))
       fail<ConfigError>("cutmix of volumes; it is for images (mixup_alpha works for both)");
-    mixers_.emplace_back(*options_.mixup, options_.seed, ImageSize{size.height, size.width});
+    mixups_.emplace_back(*options_.mixup, options_.seed, ImageSize{size.height, size.width});
   }
 }
 
@@ -153,9 +153,9 @@ void BatchMaker::open(int64_t position, Batch& batch) const {
 }
 
 void BatchMaker::open_rows(Batch& batch, int64_t rows) const {
-  rows_of(batch.set).open(batch, rows);
+  filler_of(batch.set).open(batch, rows);
   batch.labels.resize(has_labels_ ? static_cast<size_t>(rows) : 0);
-  batch.targets.resize(mixers_.empty() ? 0 : static_cast<size_t>(rows * dataset_->num_classes()));
+  batch.targets.resize(mixups_.empty() ? 0 : static_cast<size_t>(rows * dataset_->num_classes()));
   batch.indices.resize(static_cast<size_t>(rows));
   batch.rows.resize(static_cast<size_t>(rows));
   batch.weights.resize(static_cast<size_t>(rows));
@@ -171,7 +171,7 @@ void BatchMaker::fill(Batch& batch, int64_t first, int64_t last, BatchScratch& s
       continue;
     }
     fill_row(batch, row, order_.place(plan, global_row), scratch);
-    if (!mixers_.empty() && !has_all_partners()) mix_with_partner(batch, row, plan, scratch);
+    if (!mixups_.empty() && !has_all_partners()) mixup_with_partner(batch, row, plan, scratch);
   }
 }
 
@@ -189,9 +189,9 @@ void BatchMaker::fill_in_place_of_bad(Batch& batch, int64_t row, const SamplePla
   for (int64_t attempt = 0; size > 1 && attempt < kSubstituteTries; ++attempt) {
     const int64_t other = substitute_sample(seed, place.cycle, bad, attempt, first, size);
     try {
-      rows_of(batch.set).fill(batch, row, other,
-                              substitute_stream(seed, place.cycle, bad, attempt, place.repeat),
-                              scratch);
+      filler_of(batch.set).fill(batch, row, other,
+                                substitute_stream(seed, place.cycle, bad, attempt, place.repeat),
+                                scratch);
       batch.indices[row] = other;
       return;
     } catch (const DataError& again) {
@@ -206,11 +206,11 @@ void BatchMaker::fill_in_place_of_bad(Batch& batch, int64_t row, const SamplePla
 void BatchMaker::fill_up(Batch& batch, int64_t row) const {
   batch.indices[row] = -1;
   batch.weights[row] = 0.0f;
-  if (!mixers_.empty()) {
+  if (!mixups_.empty()) {
     const int64_t classes = dataset_->num_classes();
     std::fill_n(batch.targets.begin() + row * classes, classes, 0.0f);
   }
-  rows_of(batch.set).clear(batch, row);
+  filler_of(batch.set).clear(batch, row);
 }
 
 void BatchMaker::fill_row(Batch& batch, int64_t row, const SamplePlace& place,
@@ -221,8 +221,8 @@ void BatchMaker::fill_row(Batch& batch, int64_t row, const SamplePlace& place,
   try {
     const auto random =
         repeated_augmentation_stream(options_.seed, place.cycle, index, place.repeat);
-    rows_of(batch.set).fill(batch, row, index, random, scratch);
-    if (!mixers_.empty()) check_label(batch.labels[row]);
+    filler_of(batch.set).fill(batch, row, index, random, scratch);
+    if (!mixups_.empty()) check_label(batch.labels[row]);
   } catch (const DataError& error) {
     fill_in_place_of_bad(batch, row, place, error, scratch);
   }
@@ -240,55 +240,55 @@ int64_t BatchMaker::index_of(const SamplePlace& place) const {
 
 // The partner belongs to another process, so it is read here too: no process waits for another's
 // pixels, and the result is that of one process alone.
-void BatchMaker::mix_with_partner(Batch& batch, int64_t row, const GlobalBatch& plan,
-                                  BatchScratch& scratch) const {
+void BatchMaker::mixup_with_partner(Batch& batch, int64_t row, const GlobalBatch& plan,
+                                    BatchScratch& scratch) const {
   const int64_t num_classes = dataset_->num_classes();
-  RowMix mix = mixer_of(batch.set).plan_row(plan.position, batch.rows[row], plan.rows);
+  RowMixup mixup = mixup_of(batch.set).plan_row(plan.position, batch.rows[row], plan.rows);
   Batch& partner = scratch.partner;
-  if (mix.is_mixed()) {
+  if (mixup.is_mixed()) {
     partner.set = batch.set;
     open_rows(partner, 1);
     const size_t num_events = scratch.bad_samples.size();
-    fill_row(partner, 0, order_.place(plan, mix.partner), scratch);
+    fill_row(partner, 0, order_.place(plan, mixup.partner), scratch);
     scratch.bad_samples.resize(num_events);  // the partner's own row tells of them
-    if (batch.weights[row] == 0 || partner.weights[0] == 0) mix = left_alone(mix);
+    if (batch.weights[row] == 0 || partner.weights[0] == 0) mixup = left_alone(mixup);
   }
-  const bool is_mixed = mix.is_mixed();
+  const bool is_mixed = mixup.is_mixed();
   if (is_mixed) {
-    const VolumeSize size = rows_of(batch.set).size();
+    const VolumeSize size = filler_of(batch.set).size();
     const size_t values = partner.images.size();
-    mix_row(mix, {size.height, size.width}, partner.images,
-            std::span(batch.images).subspan(static_cast<size_t>(row) * values, values));
+    mixup_row(mixup, {size.height, size.width}, partner.images,
+              std::span(batch.images).subspan(static_cast<size_t>(row) * values, values));
   }
-  mix_targets(
-      {&mix, 1}, {&batch.labels[row], 1}, {&(is_mixed ? partner.labels[0] : batch.labels[row]), 1},
-      num_classes, 0,
+  mixup_targets(
+      {&mixup, 1}, {&batch.labels[row], 1},
+      {&(is_mixed ? partner.labels[0] : batch.labels[row]), 1}, num_classes, 0,
       std::span(batch.targets)
           .subspan(static_cast<size_t>(row * num_classes), static_cast<size_t>(num_classes)));
 }
 
 void BatchMaker::finish(Batch& batch, BatchScratch& scratch) const {
-  if (mixers_.empty() || !has_all_partners() || batch.size() == 0) return;
+  if (mixups_.empty() || !has_all_partners() || batch.size() == 0) return;
   const int64_t global_rows = order_.batch_at(batch.position).rows;
-  auto plan = mixer_of(batch.set).plan(batch.position, global_rows, options_.shard);
+  auto plan = mixup_of(batch.set).plan(batch.position, global_rows, options_.shard);
   const size_t rows = plan.size();  // rows that pad the shard are not among them
   if (rows == 0) return;
   for (size_t i = 0; i < rows; ++i) {
     if (batch.weights[i] == 0 || batch.weights[rows - 1 - i] == 0) plan[i] = left_alone(plan[i]);
   }
-  const VolumeSize size = rows_of(batch.set).size();
+  const VolumeSize size = filler_of(batch.set).size();
   const auto labels = std::span(batch.labels).first(rows);
   const std::vector<int64_t> partner_labels(labels.rbegin(), labels.rend());
   const auto classes = static_cast<size_t>(dataset_->num_classes());
-  mix_targets(plan, labels, partner_labels, dataset_->num_classes(), 0,
-              std::span(batch.targets).first(rows * classes));
+  mixup_targets(plan, labels, partner_labels, dataset_->num_classes(), 0,
+                std::span(batch.targets).first(rows * classes));
   if (options_.pixel_type == PixelType::kUint8) {
-    batch.byte_steps.mixes = byte_mixes(plan, batch.size());
+    batch.byte_steps.mixups = byte_mixups(plan, batch.size());
     return;
   }
   const size_t values = batch.images.size() / static_cast<size_t>(batch.size());
-  mix_batch(plan, {size.height, size.width}, std::span(batch.images).first(rows * values),
-            scratch.mixed);
+  mixup_batch(plan, {size.height, size.width}, std::span(batch.images).first(rows * values),
+              scratch.mixed);
 }
 
 }  // namespace fovea::data

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "fovea/core/error.h"
-#include "fovea/data/batch/batch_rows.h"
+#include "fovea/data/batch/batch_filler.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/loader_options.h"
-#include "fovea/data/transforms/batch_mixer.h"
+#include "fovea/data/transforms/batch_mixup.h"
 
 namespace fovea::data {
 
@@ -39,15 +39,15 @@ class BatchMaker {
   void finish(Batch& batch, BatchScratch& scratch) const;
 
  private:
-  const BatchRows& rows_of(int64_t set) const { return sets_[static_cast<size_t>(set)]; }
+  const BatchFiller& filler_of(int64_t set) const { return sets_[static_cast<size_t>(set)]; }
   // The set that this shard's rows of a batch come from.
   int64_t set_of(const GlobalBatch& plan) const;
   void fill_row(Batch& batch, int64_t row, const SamplePlace& place, BatchScratch& scratch) const;
-  void make_mixers();
-  const BatchMixer& mixer_of(int64_t set) const { return mixers_[static_cast<size_t>(set)]; }
+  void make_mixups();
+  const BatchMixup& mixup_of(int64_t set) const { return mixups_[static_cast<size_t>(set)]; }
   bool has_all_partners() const;
-  void mix_with_partner(Batch& batch, int64_t row, const GlobalBatch& plan,
-                        BatchScratch& scratch) const;
+  void mixup_with_partner(Batch& batch, int64_t row, const GlobalBatch& plan,
+                          BatchScratch& scratch) const;
   int64_t index_of(const SamplePlace& place) const;
   void open_rows(Batch& batch, int64_t rows) const;
   void fill_up(Batch& batch, int64_t row) const;
@@ -61,8 +61,8 @@ class BatchMaker {
   LoaderOptions options_;
   SampleOrder order_;
   std::vector<int64_t> set_starts_;  // [sets + 1] index of each set's first sample, and the end
-  std::vector<BatchRows> sets_;
-  std::vector<BatchMixer> mixers_;  // [sets], or empty: nothing is mixed
+  std::vector<BatchFiller> sets_;
+  std::vector<BatchMixup> mixups_;  // [sets], or empty: nothing is mixed
   bool has_labels_ = false;
 };
 

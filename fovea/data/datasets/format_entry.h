@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "fovea/data/dataset_views.h"
 #include "fovea/data/datasets/format.h"
-#include "fovea/data/order/subset.h"
 
 namespace fovea::data {
 

@@ -5,9 +5,9 @@
 #include <set>
 
 #include "fovea/core/error.h"
+#include "fovea/data/dataset_views.h"
 #include "fovea/data/datasets/registry.h"
 #include "fovea/data/datasets/volume_axes.h"
-#include "fovea/data/order/subset.h"
 #include "fovea/data/tiles/tiled.h"
 
 namespace fovea::data {

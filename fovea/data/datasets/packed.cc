@@ -6,7 +6,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/parallel_for.h"
-#include "fovea/data/archive/packed.h"
+#include "fovea/data/archive/packed_format.h"
 #include "fovea/data/datasets/repeated_keys.h"
 #include "fovea/data/image/decode.h"
 #include "fovea/data/volume/packed_volume.h"

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "fovea/core/error.h"
+#include "fovea/data/dataset_views.h"
 #include "fovea/data/datasets/basic_ct.h"
 #include "fovea/data/datasets/catsdogs.h"
 #include "fovea/data/datasets/cifar.h"
@@ -26,7 +27,6 @@
 #include "fovea/data/datasets/slides.h"
 #include "fovea/data/datasets/tiny_imagenet.h"
 #include "fovea/data/datasets/wds.h"
-#include "fovea/data/order/subset.h"
 
 namespace fovea::data {
 namespace {

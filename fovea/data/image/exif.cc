@@ -11,9 +11,9 @@ constexpr uint16_t kShort = 3;
 constexpr size_t kEntryBytes = 12;
 
 // Reads integers in the byte order of the block; zero outside of it.
-class TiffReader {
+class ExifReader {
  public:
-  explicit TiffReader(std::span<const uint8_t> bytes)
+  explicit ExifReader(std::span<const uint8_t> bytes)
       : bytes_(bytes), is_little_(bytes.size() > 1 && bytes[0] == 'I') {}
 
   uint32_t number(size_t offset, size_t count) const {
@@ -33,7 +33,7 @@ class TiffReader {
 }  // namespace
 
 int exif_orientation(std::span<const uint8_t> tiff) {
-  const TiffReader reader(tiff);
+  const ExifReader reader(tiff);
   if (reader.number(2, 2) != 42) return 1;
   const size_t directory = reader.number(4, 4);
   const uint32_t entries = reader.number(directory, 2);

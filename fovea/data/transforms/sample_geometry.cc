@@ -32,8 +32,9 @@ Place map(const AffineMatrix& m, Place at) {
 }  // namespace
 
 void SampleGeometry::append(const AffineMatrix& to_input, ImageSize out) {
-  for (Stage& stage : stages_) stage.from_result = compose(stage.from_result, to_input);
-  stages_.push_back({kIdentity, out});
+  for (Waypoint& waypoint : waypoints_)
+    waypoint.from_result = compose(waypoint.from_result, to_input);
+  waypoints_.push_back({kIdentity, out});
 }
 
 void SampleGeometry::append_resize(double left, double top, ImageSize box, ImageSize out) {
@@ -63,8 +64,9 @@ void apply_geometry(const SampleGeometry& geometry, const LabelMap& in, LabelMap
     for (int64_t x = 0; x < out.size.width; ++x) {
       const Place here = {static_cast<double>(x) + 0.5, static_cast<double>(y) + 0.5};
       const bool is_inside = std::all_of(
-          geometry.stages().begin(), geometry.stages().end(),
-          [&](const auto& stage) { return map(stage.from_result, here).is_inside(stage.size); });
+          geometry.waypoints().begin(), geometry.waypoints().end(), [&](const auto& waypoint) {
+            return map(waypoint.from_result, here).is_inside(waypoint.size);
+          });
       const Place from = map(geometry.to_input(), here);
       *target++ =
           is_inside

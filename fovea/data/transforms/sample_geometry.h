@@ -18,7 +18,7 @@ class SampleGeometry {
   // Nothing done yet to an image of this size.
   explicit SampleGeometry(ImageSize size) { reset(size); }
   // The same for an object that is used again: its memory is kept.
-  void reset(ImageSize size) { stages_.assign(1, Stage{kIdentity, size}); }
+  void reset(ImageSize size) { waypoints_.assign(1, Waypoint{kIdentity, size}); }
 
   // A further transform: `to_input` takes places in its result, of size `out`, to places in what it
   // was given.
@@ -30,23 +30,23 @@ class SampleGeometry {
   void append_vertical_flip();
 
   // An image on the way, and the map from places in the result to places in it.
-  struct Stage {
+  struct Waypoint {
     AffineMatrix from_result;
     ImageSize size;
   };
 
-  ImageSize in_size() const { return stages_.front().size; }
-  ImageSize out_size() const { return stages_.back().size; }
-  const AffineMatrix& to_input() const { return stages_.front().from_result; }
+  ImageSize in_size() const { return waypoints_.front().size; }
+  ImageSize out_size() const { return waypoints_.back().size; }
+  const AffineMatrix& to_input() const { return waypoints_.front().from_result; }
   bool is_identity() const { return in_size() == out_size() && to_input() == kIdentity; }
   // The original, every image in between, the result. What one of them cut off stays away, also
   // where a later one is padded.
-  const std::vector<Stage>& stages() const { return stages_; }
+  const std::vector<Waypoint>& waypoints() const { return waypoints_; }
 
  private:
   static constexpr AffineMatrix kIdentity = {1, 0, 0, 0, 1, 0};
 
-  std::vector<Stage> stages_;
+  std::vector<Waypoint> waypoints_;
 };
 
 // The mask of the result, sampled at the nearest place; -1 (not labelled) where the result shows

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "fovea/core/error.h"
-#include "fovea/data_tools/inspect/choice.h"
+#include "fovea/data_tools/inspect/choose_samples.h"
 #include "fovea/files/file_endings.h"
 
 namespace fovea::data {
@@ -81,7 +81,7 @@ PictureSheet show_samples(const InspectedSet& set, int64_t count, std::vector<st
 }
 
 // Which set of a mix sample `index` belongs to.
-size_t set_number(const TransformedSource& source, int64_t index) {
+size_t set_number(const TransformedSets& source, int64_t index) {
   size_t set = 0;
   for (; set + 1 < source.set_sizes.size() && index >= source.set_sizes[set]; ++set) {
     index -= source.set_sizes[set];
@@ -98,7 +98,7 @@ std::vector<int64_t> spread(int64_t total, int64_t count) {
   return indices;
 }
 
-PictureSheet show_augmented(const TransformedSource& source, const InspectionOptions& options,
+PictureSheet show_augmented(const TransformedSets& source, const InspectionOptions& options,
                             std::vector<std::string>& notes) {
   PictureSheet sheet{
       .title = "augmented", .pictures = {}, .columns = options.draws + 1, .sheet = {}};
@@ -142,8 +142,7 @@ void add_tree(const Sample& sample, SliceLayout layout, const std::string& name,
 }
 
 // With a source: the samples as the model gets them in evaluation; else as they are stored.
-PictureSheet show_trees(const Inspection& inspection,
-                        const std::optional<TransformedSource>& source,
+PictureSheet show_trees(const Inspection& inspection, const std::optional<TransformedSets>& source,
                         const InspectionOptions& options, std::vector<std::string>& notes) {
   PictureSheet sheet{.title = "trees", .pictures = {}, .columns = 0, .sheet = {}};
   const InspectedSet& first = inspection.sets.front();
@@ -179,8 +178,8 @@ bool Inspection::has_damaged() const {
                      [](const auto& set) { return !set.statistics.damaged.empty(); });
 }
 
-Inspection inspect(std::vector<InspectedSet> sets, const std::optional<TransformedSource>& training,
-                   const std::optional<TransformedSource>& evaluation,
+Inspection inspect(std::vector<InspectedSet> sets, const std::optional<TransformedSets>& training,
+                   const std::optional<TransformedSets>& evaluation,
                    const InspectionOptions& options) {
   FOVEA_CHECK(!sets.empty(), "no data set to inspect");
   Inspection inspection;

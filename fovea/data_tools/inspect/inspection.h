@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "fovea/data_tools/inspect/augmented.h"
+#include "fovea/data_tools/inspect/augmented_pictures.h"
 #include "fovea/data_tools/inspect/duplicates.h"
 #include "fovea/data_tools/inspect/statistics.h"
 #include "fovea/data_tools/inspect/tree_pictures.h"
@@ -25,7 +25,7 @@ struct InspectedSet {
 };
 
 // What the model gets: a section of a recipe opened.
-struct TransformedSource {
+struct TransformedSets {
   std::shared_ptr<const Dataset> dataset;    // with tiles; of a mix: all sets
   std::vector<SampleTransforms> transforms;  // one for each set
   std::vector<int64_t> set_sizes;            // empty: one set
@@ -77,8 +77,8 @@ struct Inspection {
 // named in the statistics, never thrown. training: what augmented samples are made of; evaluation:
 // what trees are drawn over; without it, the samples as they are stored. Throws ConfigError:
 // transforms or patching that cannot be.
-Inspection inspect(std::vector<InspectedSet> sets, const std::optional<TransformedSource>& training,
-                   const std::optional<TransformedSource>& evaluation,
+Inspection inspect(std::vector<InspectedSet> sets, const std::optional<TransformedSets>& training,
+                   const std::optional<TransformedSets>& evaluation,
                    const InspectionOptions& options);
 
 // "coat", or "class 3" where the set does not name it; "no label".

@@ -47,11 +47,11 @@ std::string count_words(int64_t count) {
   return format_count(static_cast<double>(count)) + (count == 1 ? " sample" : " samples");
 }
 
-html::Markup draw(const SideHistogram& histogram, const std::string& title) {
+html::Markup plot(const SideHistogram& histogram, const std::string& title) {
   const auto bars = static_cast<double>(histogram.counts.size());
   const int64_t most = *std::max_element(histogram.counts.begin(), histogram.counts.end());
   const double width = (kRight - kLeft) / bars;
-  html::Markup drawn = line("grid", kTop);
+  html::Markup bars_and_axes = line("grid", kTop);
   for (size_t i = 0; i < histogram.counts.size(); ++i) {
     const int64_t count = histogram.counts[i];
     if (count == 0) continue;
@@ -61,20 +61,21 @@ html::Markup draw(const SideHistogram& histogram, const std::string& title) {
     // A single sample among millions is seen, too.
     const double height =
         std::max(1.0, (kBottom - kTop) * static_cast<double>(count) / static_cast<double>(most));
-    drawn += html::element("rect",
-                           {{"class", "f0"},
-                            {"x", units(kLeft + width * static_cast<double>(i) + 0.5)},
-                            {"y", units(kBottom - height)},
-                            {"width", units(std::max(1.0, width - 1))},
-                            {"height", units(height)}},
-                           html::element("title", html::text(sides + ": " + count_words(count))));
+    bars_and_axes +=
+        html::element("rect",
+                      {{"class", "f0"},
+                       {"x", units(kLeft + width * static_cast<double>(i) + 0.5)},
+                       {"y", units(kBottom - height)},
+                       {"width", units(std::max(1.0, width - 1))},
+                       {"height", units(height)}},
+                      html::element("title", html::text(sides + ": " + count_words(count))));
   }
-  drawn += line("axis", kBottom);
-  drawn += words_at(kLeft - 7, kTop + 4, "end", format_count(static_cast<double>(most)));
-  drawn += words_at(kLeft - 7, kBottom + 4, "end", "0");
+  bars_and_axes += line("axis", kBottom);
+  bars_and_axes += words_at(kLeft - 7, kTop + 4, "end", format_count(static_cast<double>(most)));
+  bars_and_axes += words_at(kLeft - 7, kBottom + 4, "end", "0");
   const int64_t end = histogram.low + static_cast<int64_t>(bars) * histogram.step;
-  drawn += words_at(kLeft, kBottom + 17, "start", fmt::format("{}", histogram.low));
-  drawn += words_at(kRight, kBottom + 17, "end", fmt::format("{}", end));
+  bars_and_axes += words_at(kLeft, kBottom + 17, "start", fmt::format("{}", histogram.low));
+  bars_and_axes += words_at(kRight, kBottom + 17, "end", fmt::format("{}", end));
   const auto svg =
       html::element("svg",
                     {{"viewBox", fmt::format("0 0 {} {}", kWidth, kHeight)},
@@ -82,7 +83,7 @@ html::Markup draw(const SideHistogram& histogram, const std::string& title) {
                      {"aria-label", fmt::format("{}: samples by side, from {} to {}, at most "
                                                 "{} in a bar",
                                                 title, histogram.low, end, most)}},
-                    drawn);
+                    bars_and_axes);
   return html::element("figure", {{"class", "chart"}},
                        html::element("figcaption", html::text(title)) + svg);
 }
@@ -113,7 +114,7 @@ html::Markup size_histograms(const std::map<Extent, int64_t>& sizes, const std::
       return entry.first[axis] == sizes.begin()->first[axis];
     });
     if (is_one) continue;
-    figures += draw(side_histogram(sizes, axis), title + ": " + kAxisNames[axis]);
+    figures += plot(side_histogram(sizes, axis), title + ": " + kAxisNames[axis]);
   }
   return figures.empty() ? figures : html::element("div", {{"class", "charts small"}}, figures);
 }

@@ -8,7 +8,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/parallel_for.h"
 #include "fovea/data/transforms/volume/volume_pipeline.h"
-#include "fovea/data_tools/inspect/choice.h"
+#include "fovea/data_tools/inspect/choose_samples.h"
 #include "fovea/data_tools/inspect/moments.h"
 #include "fovea/files/checksum.h"
 

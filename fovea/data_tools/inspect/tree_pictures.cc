@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "fovea/data/adaptive/adaptive_patching.h"
-#include "fovea/data/adaptive/draw.h"
+#include "fovea/data/adaptive/leaf_outlines.h"
 
 namespace fovea::data {
 namespace {
@@ -12,19 +12,19 @@ void describe_tree(const PatchTree& tree, TreePicture& result) {
   result.leaves = static_cast<int64_t>(tree.leaves.size());
   const auto [smallest, largest] = std::minmax_element(
       tree.leaves.begin(), tree.leaves.end(),
-      [](const Box& a, const Box& b) { return a.longest_side() < b.longest_side(); });
+      [](const TreeBox& a, const TreeBox& b) { return a.longest_side() < b.longest_side(); });
   result.smallest = smallest->longest_side();
   result.largest = largest->longest_side();
 }
 
-Image draw_planes(const Volume& volume, const PatchTree& tree, SliceLayout layout, int64_t side,
+Image show_planes(const Volume& volume, const PatchTree& tree, SliceLayout layout, int64_t side,
                   const GrayWindow& window) {
   const double scale = millimetre_scale(volume, side);
   std::vector<Image> slices;
   for (const SlicePlane& plane : middle_planes(volume.size, layout)) {
     slices.push_back(
         fit_exactly(slice_picture(volume, 0, {}, plane, window), slice_size(volume, plane, scale)));
-    draw_leaves(tree, plane, kTreeColor, slices.back());
+    outline_leaves(tree, plane, kTreeColor, slices.back());
   }
   return contact_sheet(slices, {.columns = 3, .gap = 2, .background = {0, 0, 0}});
 }
@@ -39,7 +39,7 @@ TreePicture tree_picture(const Sample& sample, const AdaptivePatchingConfig& con
   if (sample.is<Image>()) {
     AdaptivePatcher(config).patch(ImageView(sample.image()), nullptr, {}, sequence, scratch);
     result.picture = fit(to_rgb(ImageView(sample.image())), side);
-    draw_leaves(sequence.trees[0], {}, kTreeColor, result.picture);
+    outline_leaves(sequence.trees[0], {}, kTreeColor, result.picture);
   } else {
     const Volume& volume = sample.volume();
     const auto voxels = static_cast<size_t>(volume.size.voxels());
@@ -49,7 +49,7 @@ TreePicture tree_picture(const Sample& sample, const AdaptivePatchingConfig& con
       ranged.value_range = {result.window.black, result.window.white};
     }
     AdaptivePatcher(ranged).patch(volume, nullptr, {}, sequence, scratch);
-    result.picture = draw_planes(volume, sequence.trees[0], layout, side, result.window);
+    result.picture = show_planes(volume, sequence.trees[0], layout, side, result.window);
   }
   describe_tree(sequence.trees[0], result);
   return result;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "fovea/data/archive/packed.h"
+#include "fovea/data/archive/packed_format.h"
 #include "fovea/data/dataset.h"
 
 namespace fovea::data {

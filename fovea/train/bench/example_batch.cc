@@ -11,8 +11,8 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/philox.h"
-#include "fovea/data/batch/image_patch_rows.h"
-#include "fovea/data/batch/patch_rows.h"
+#include "fovea/data/batch/adaptive_patch_filler.h"
+#include "fovea/data/batch/image_patch_filler.h"
 #include "fovea/models/registry.h"
 #include "fovea/train/tasks/patch_boxes.h"
 
@@ -21,7 +21,7 @@ namespace {
 
 class EvenDetail : public data::NodeValues {
  public:
-  int64_t value(const data::Box& box) const override { return box.voxels(); }
+  int64_t value(const data::TreeBox& box) const override { return box.voxels(); }
 };
 
 data::PatchTree even_tree(const data::AdaptivePatchingConfig& cut,

@@ -73,8 +73,8 @@ std::vector<int64_t> SampleFeatures::labelled_rows() const {
   return rows;
 }
 
-data::Loader loader_in_order(const data::OpenedSection& section) {
-  auto options = section.options;
+data::Loader loader_in_order(const data::LoaderSetup& setup) {
+  auto options = setup.options;
   options.shuffle = false;
   options.drop_last = false;
   options.mixup.reset();
@@ -84,16 +84,16 @@ data::Loader loader_in_order(const data::OpenedSection& section) {
   if (options.bad_samples.policy == data::BadSamplePolicy::kSubstitute) {
     options.bad_samples.policy = data::BadSamplePolicy::kSkip;
   }
-  return {section.dataset, section.transforms, options};
+  return {setup.dataset, setup.transforms, options};
 }
 
-SampleFeatures collect_features(models::Model& model, const data::OpenedSection& section,
+SampleFeatures collect_features(models::Model& model, const data::LoaderSetup& setup,
                                 const FeaturePassOptions& options) {
-  const auto size = static_cast<size_t>(section.dataset->size());
+  const auto size = static_cast<size_t>(setup.dataset->size());
   SampleFeatures out{.features = {},
                      .labels = std::vector<int64_t>(size, -1),
                      .missing = std::vector<std::string>(size)};
-  auto loader = loader_in_order(section);
+  auto loader = loader_in_order(setup);
   const int64_t total = loader.samples_per_epoch();
   for (int64_t done = 0; done < total;) {
     auto batch = loader.next();

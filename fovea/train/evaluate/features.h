@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "fovea/data/loader.h"
-#include "fovea/data/opened_section.h"
+#include "fovea/data/loader_setup.h"
 #include "fovea/models/model.h"
 #include "fovea/parallel/communicator.h"
 #include "fovea/train/recipe/config.h"
@@ -58,22 +58,22 @@ struct SampleFeatures {
   std::vector<int64_t> labelled_rows() const;
 };
 
-// A loader over all samples of `section`, once and in order, without mixing. What is drawn for a
+// A loader over all samples of `setup`, once and in order, without mixing. What is drawn for a
 // sample is what training draws for it in the first epoch.
-data::Loader loader_in_order(const data::OpenedSection& section);
+data::Loader loader_in_order(const data::LoaderSetup& setup);
 
 struct FeaturePassOptions {
   ComputeOptions compute = {};
   int64_t micro_batch_size = 0;  // samples in one forward; 0: the loader's batch
   OnProgress on_progress = {};
-  // Each computes the section's shard, and all get the features of all samples; null: this process
+  // Each computes the setup's shard, and all get the features of all samples; null: this process
   // computes all.
   parallel::Communicator* ranks = nullptr;
 };
 
-// One pass of the model over all samples of `section`. Samples that cannot be read go by the
-// section's policy for bad samples, but none stands for another. Throws DataError.
-SampleFeatures collect_features(models::Model& model, const data::OpenedSection& section,
+// One pass of the model over all samples of `setup`. Samples that cannot be read go by the
+// setup's policy for bad samples, but none stands for another. Throws DataError.
+SampleFeatures collect_features(models::Model& model, const data::LoaderSetup& setup,
                                 const FeaturePassOptions& options);
 
 }  // namespace fovea::train

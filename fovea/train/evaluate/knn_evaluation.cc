@@ -7,7 +7,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/datasets/mix.h"
-#include "fovea/train/evaluate/data_source.h"
+#include "fovea/train/evaluate/recipe_data.h"
 
 namespace fovea::train {
 namespace {
@@ -51,9 +51,9 @@ Labelled labelled(const SampleFeatures& samples, int64_t& left_out) {
 KnnEvaluation evaluate_knn(models::Model& model, const TrainConfig& config,
                            const KnnOptions& options, const ComputeOptions& compute,
                            const OnProgress& on_progress) {
-  auto training = open_training_section(with_validation_transforms(config));
+  auto training = open_training_setup(with_validation_transforms(config));
   if (training.options.patching) training.options.patching->is_random = false;
-  const auto validation = open_validation_section(config, training.dataset->class_names());
+  const auto validation = open_validation_setup(config, training.dataset->class_names());
   const FeaturePassOptions pass{.compute = compute,
                                 .micro_batch_size = config.trainer.micro_batch_size.value_or(0),
                                 .on_progress = on_progress};

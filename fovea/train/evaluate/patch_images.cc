@@ -24,7 +24,7 @@ int64_t patch_side(int64_t values, size_t sides) {
 
 struct Leaf {
   int64_t sample = 0, patch = 0;
-  data::Box box;
+  data::TreeBox box;
 };
 
 using LeavesBySides = std::map<std::array<int32_t, 3>, std::vector<Leaf>>;
@@ -58,7 +58,7 @@ at::Tensor resizing_matrix(int64_t in, int64_t out, const data::ResampleRules& r
 }
 
 // The part of the image in a leaf. image: [C, sides]
-at::Tensor part_in(const at::Tensor& image, const data::Box& box) {
+at::Tensor part_in(const at::Tensor& image, const data::TreeBox& box) {
   const auto part = image.narrow(-2, box.y, box.height).narrow(-1, box.x, box.width);
   return image.dim() == 4 ? part.narrow(1, box.z, box.depth) : part;
 }

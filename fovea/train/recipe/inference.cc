@@ -23,7 +23,7 @@
 #include "fovea/models/variables.h"
 #include "fovea/models/weights.h"
 #include "fovea/nn/give_data.h"
-#include "fovea/train/evaluate/data_source.h"
+#include "fovea/train/evaluate/recipe_data.h"
 #include "fovea/train/recipe/inference_source.h"
 #include "fovea/train/recipe/weights_metadata.h"
 #include "fovea/weights/read_weights.h"

@@ -10,7 +10,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/dataset.h"
-#include "fovea/data/opened_section.h"
+#include "fovea/data/loader_setup.h"
 #include "fovea/data/tiles/tiled.h"
 #include "fovea/data/transforms/any_transform.h"
 #include "fovea/kernels/linear/weight_copies.h"

@@ -7,7 +7,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/parallel_for.h"
-#include "fovea/data/batch/batch_rows.h"
+#include "fovea/data/batch/batch_filler.h"
 #include "fovea/data/order/augmentation_stream.h"
 #include "fovea/data/transforms/image/pipeline.h"
 #include "fovea/models/variables.h"
@@ -32,8 +32,8 @@ data::SampleTransforms transforms_for(const Inference& inference, data::SampleFo
 }
 
 // What the samples' rows are made by.
-data::BatchRows rows_of(const Inference& inference,
-                        const std::shared_ptr<const data::Dataset>& samples, int64_t first) {
+data::BatchFiller filler_of(const Inference& inference,
+                            const std::shared_ptr<const data::Dataset>& samples, int64_t first) {
   models::check_channels(*inference.model, inference.channels, samples->describe(first));
   data::LoaderOptions options{.spatial_dims = inference.input.spatial_dims,
                               .packed_patch_size = inference.input.packed_patch_size};
@@ -46,7 +46,7 @@ data::BatchRows rows_of(const Inference& inference,
 
 // Row i is that of indices[i]; each thread takes rows that follow each other, with buffers of its
 // own. -> why rows cannot be read
-std::vector<std::optional<DataError>> fill_rows(const data::BatchRows& rows,
+std::vector<std::optional<DataError>> fill_rows(const data::BatchFiller& filler,
                                                 const data::Dataset& samples,
                                                 std::span<const int64_t> indices,
                                                 data::Batch& batch) {
@@ -58,7 +58,7 @@ std::vector<std::optional<DataError>> fill_rows(const data::BatchRows& rows,
     for (int64_t row = count * thread / threads; row < count * (thread + 1) / threads; ++row) {
       const auto index = indices[static_cast<size_t>(row)];
       try {
-        rows.fill(batch, row, index, data::augmentation_stream(0, 0, index), scratch);
+        filler.fill(batch, row, index, data::augmentation_stream(0, 0, index), scratch);
       } catch (const DataError& error) {
         errors[static_cast<size_t>(row)].emplace(data::named_message(samples, index, error));
       }
@@ -72,13 +72,13 @@ data::Batch read_batch(const Inference& inference,
                        const std::shared_ptr<const data::Dataset>& samples,
                        std::span<const int64_t> indices,
                        std::vector<std::optional<DataError>>& errors) {
-  const auto rows = rows_of(inference, samples, indices.front());
+  const auto filler = filler_of(inference, samples, indices.front());
   data::Batch batch;
-  rows.open(batch, static_cast<int64_t>(indices.size()));
+  filler.open(batch, static_cast<int64_t>(indices.size()));
   batch.indices.assign(indices.begin(), indices.end());
   batch.weights.assign(indices.size(), 1.0f);
   for (size_t row = 0; row < indices.size(); ++row) batch.rows.push_back(static_cast<int64_t>(row));
-  errors = fill_rows(rows, *samples, indices, batch);
+  errors = fill_rows(filler, *samples, indices, batch);
   return batch;
 }
 

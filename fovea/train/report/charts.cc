@@ -7,7 +7,7 @@
 #include <set>
 
 #include "fovea/train/metric_names.h"
-#include "fovea/train/report/sections.h"
+#include "fovea/train/report/page_parts.h"
 #include "fovea/train/report/svg_plot.h"
 
 namespace fovea::train {
@@ -64,7 +64,7 @@ PlotSeries series_of(const RunData& run, const Chart& chart, const Chart::Source
   return series;
 }
 
-html::Markup draw_single(const RunData& run, const Chart& chart) {
+html::Markup plot_single(const RunData& run, const Chart& chart) {
   std::vector<PlotSeries> all;
   int color = 0;
   for (const auto& source : chart.sources) {
@@ -74,7 +74,7 @@ html::Markup draw_single(const RunData& run, const Chart& chart) {
 }
 
 // One chart a source, with a line a run.
-html::Markup draw_overlaid(std::span<const RunData> runs, const Chart& chart) {
+html::Markup plot_overlaid(std::span<const RunData> runs, const Chart& chart) {
   html::Markup out;
   for (const auto& source : chart.sources) {
     std::vector<PlotSeries> all;
@@ -96,11 +96,11 @@ html::Markup draw_overlaid(std::span<const RunData> runs, const Chart& chart) {
 }
 
 // Large charts, two beside each other, then small ones, three.
-html::Markup draw(std::span<const RunData> runs, const std::vector<Chart>& charts) {
+html::Markup plot(std::span<const RunData> runs, const std::vector<Chart>& charts) {
   html::Markup large, small;
   for (const auto& chart : charts) {
     (chart.options.is_small ? small : large) +=
-        runs.size() == 1 ? draw_single(runs[0], chart) : draw_overlaid(runs, chart);
+        runs.size() == 1 ? plot_single(runs[0], chart) : plot_overlaid(runs, chart);
   }
   html::Markup out;
   if (!large.empty()) out += html::element("div", {{"class", "charts"}}, large);
@@ -181,7 +181,7 @@ RunSummary summarize(const RunData& run) {
   return out;
 }
 
-html::Markup learning_section(std::span<const RunData> runs) {
+html::Markup learning_part(std::span<const RunData> runs) {
   std::vector<Chart> charts = {
       {{.title = "Loss", .may_be_log = true},
        {{"train", "loss", "train"}, {"val", "loss", "validation"}}},
@@ -198,17 +198,17 @@ html::Markup learning_section(std::span<const RunData> runs) {
       {{.title = "Gradient norm", .is_small = true, .from_zero = true, .may_be_log = true},
        {{"train", "grad_norm", "before clipping"}}}};
   for (auto& chart : other_charts(runs)) charts.push_back(std::move(chart));
-  const auto drawn = draw(runs, charts);
-  if (drawn.empty()) return {};
+  const auto plots = plot(runs, charts);
+  if (plots.empty()) return {};
   return html::section(
       "learning", "Learning",
       html::element("p", {{"class", "note"}},
                     html::text("Bold lines of training values are moving averages over 2 % of the "
                                "run. Point at a chart, or tap it, for its values.")) +
-          drawn);
+          plots);
 }
 
-html::Markup speed_section(std::span<const RunData> runs) {
+html::Markup speed_part(std::span<const RunData> runs) {
   const std::vector<Chart> charts = {
       {{.title = "Images per second", .is_small = true, .from_zero = true},
        {{"train", "images_per_second", "training"}}},
@@ -229,8 +229,8 @@ html::Markup speed_section(std::span<const RunData> runs) {
        {{"train", "memory_bytes", "memory"}},
        false,
        1.0 / (1 << 30)}};
-  const auto drawn = draw(runs, charts);
-  return drawn.empty() ? drawn : html::section("speed", "Speed", drawn);
+  const auto plots = plot(runs, charts);
+  return plots.empty() ? plots : html::section("speed", "Speed", plots);
 }
 
 }  // namespace fovea::train

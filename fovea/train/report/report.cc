@@ -14,7 +14,7 @@
 #include "fovea/train/metric_names.h"
 #include "fovea/train/recipe/phase_configs.h"
 #include "fovea/train/recipe/run_folder.h"
-#include "fovea/train/report/sections.h"
+#include "fovea/train/report/page_parts.h"
 #include "fovea/train/run/progress.h"
 
 namespace fovea::train {
@@ -171,7 +171,7 @@ std::filesystem::path write_phases_report(const std::filesystem::path& folder,
 
 }  // namespace
 
-html::Markup config_section(const RunData& run) {
+html::Markup config_part(const RunData& run) {
   if (run.config.empty()) return {};
   const auto code =
       html::element("pre", {{"tabindex", "0"}}, html::element("code", html::text(run.config)));
@@ -180,7 +180,7 @@ html::Markup config_section(const RunData& run) {
       html::element("details", html::element("summary", html::text("The resolved config")) + code));
 }
 
-html::Markup machine_section(const RunData& run) {
+html::Markup machine_part(const RunData& run) {
   if (!run.machine) return {};
   const auto& file = *run.machine;
   const auto& machine = file.machine;
@@ -209,7 +209,7 @@ html::Markup machine_section(const RunData& run) {
   return html::section("machine", "Machine", html::table(out));
 }
 
-html::Markup notes_section(const std::vector<std::string>& notes) {
+html::Markup notes_part(const std::vector<std::string>& notes) {
   html::Markup out;
   for (const auto& note : notes)
     out += html::element("p", {{"class", "warning"}}, html::text(note));
@@ -217,20 +217,20 @@ html::Markup notes_section(const std::vector<std::string>& notes) {
 }
 
 std::string render_report(const RunData& run) {
-  std::vector<html::PagePart> parts = {{"learning", "Learning", learning_section({&run, 1})},
-                                       {"speed", "Speed", speed_section({&run, 1})}};
+  std::vector<html::PagePart> parts = {{"learning", "Learning", learning_part({&run, 1})},
+                                       {"speed", "Speed", speed_part({&run, 1})}};
   if (run.evaluation) {
     const auto& evaluation = *run.evaluation;
-    parts.push_back({"pictures", "Pictures", pictures_section(evaluation)});
-    parts.push_back({"classes", "Classes", class_section(evaluation)});
-    parts.push_back({"confusion", "Confusions", confusion_section(evaluation)});
-    parts.push_back({"samples", "Sample predictions", samples_section(evaluation)});
-    parts.push_back({"mistakes", "Worst mistakes", mistakes_section(evaluation)});
+    parts.push_back({"pictures", "Pictures", pictures_part(evaluation)});
+    parts.push_back({"classes", "Classes", class_part(evaluation)});
+    parts.push_back({"confusion", "Confusions", confusion_part(evaluation)});
+    parts.push_back({"samples", "Sample predictions", samples_part(evaluation)});
+    parts.push_back({"mistakes", "Worst mistakes", mistakes_part(evaluation)});
   }
-  parts.push_back({"bad-samples", "Bad samples", bad_samples_section(run)});
-  parts.push_back({"machine", "Machine", machine_section(run)});
-  parts.push_back({"config", "Config", config_section(run)});
-  return assemble(run.name, essentials(run), notes_section(run.notes) + headline(run), parts,
+  parts.push_back({"bad-samples", "Bad samples", bad_samples_part(run)});
+  parts.push_back({"machine", "Machine", machine_part(run)});
+  parts.push_back({"config", "Config", config_part(run)});
+  return assemble(run.name, essentials(run), notes_part(run.notes) + headline(run), parts,
                   {&run, 1});
 }
 
@@ -243,10 +243,9 @@ std::string render_comparison(const std::vector<RunData>& runs) {
   const std::vector<html::PagePart> parts = {
       {"results", "Results", results_table(runs)},
       {"differences", "Differences", differences_table(runs)},
-      {"learning", "Learning", learning_section(runs)},
-      {"speed", "Speed", speed_section(runs)}};
-  return assemble(fmt::format("{} runs compared", runs.size()), "", notes_section(notes), parts,
-                  runs);
+      {"learning", "Learning", learning_part(runs)},
+      {"speed", "Speed", speed_part(runs)}};
+  return assemble(fmt::format("{} runs compared", runs.size()), "", notes_part(notes), parts, runs);
 }
 
 std::string render_phases(const std::string& name, const std::vector<RunData>& phases) {
@@ -264,10 +263,9 @@ std::string render_phases(const std::string& name, const std::vector<RunData>& p
   if (phases.size() > 1) {
     parts.push_back({"differences", "Differences", differences_table(phases)});
   }
-  parts.push_back({"learning", "Learning", learning_section(phases)});
-  parts.push_back({"speed", "Speed", speed_section(phases)});
-  return assemble(name, fmt::format("{} phases", phases.size()), notes_section(notes), parts,
-                  phases);
+  parts.push_back({"learning", "Learning", learning_part(phases)});
+  parts.push_back({"speed", "Speed", speed_part(phases)});
+  return assemble(name, fmt::format("{} phases", phases.size()), notes_part(notes), parts, phases);
 }
 
 std::filesystem::path write_report(const std::vector<std::filesystem::path>& run_folders,

@@ -118,7 +118,7 @@ html::Markup grid_line(std::string_view css_class, double x1, double y1, double 
                                     {"y2", coordinate(y2)}});
 }
 
-html::Markup draw_axes(const Axis& x, const Axis& y, const std::string& x_label) {
+html::Markup plot_axes(const Axis& x, const Axis& y, const std::string& x_label) {
   const double right = x.to, bottom = y.from;
   html::Markup out;
   const auto y_ticks = y.is_log ? log_ticks(y.low, y.high, 5) : linear_ticks(y.low, y.high, 5);
@@ -139,7 +139,7 @@ html::Markup draw_axes(const Axis& x, const Axis& y, const std::string& x_label)
   return out + label_at(right, bottom + 33, "end", x_label);
 }
 
-html::Markup draw_curve(const Curve& curve, const Axis& x, const Axis& y,
+html::Markup plot_curve(const Curve& curve, const Axis& x, const Axis& y,
                         const std::string& css_class) {
   std::string points;
   for (size_t i = 0; i < curve.size(); ++i) {
@@ -149,12 +149,12 @@ html::Markup draw_curve(const Curve& curve, const Axis& x, const Axis& y,
   return html::svg_element("polyline", {{"class", css_class}, {"points", points}});
 }
 
-html::Markup draw_lines(const std::vector<Line>& lines, const Axis& x, const Axis& y) {
+html::Markup plot_lines(const std::vector<Line>& lines, const Axis& x, const Axis& y) {
   html::Markup faint, main;
   for (const auto& line : lines) {
     const auto color = fmt::format("curve s{}", line.series->color % 8);
-    if (line.raw.size() > 0) faint += draw_curve(line.raw, x, y, color + " faint");
-    main += draw_curve(line.main, x, y, color);
+    if (line.raw.size() > 0) faint += plot_curve(line.raw, x, y, color + " faint");
+    main += plot_curve(line.main, x, y, color);
     // Few values, as of evaluations: the points themselves count.
     if (line.main.size() <= kMaxDots) {
       for (size_t i = 0; i < line.main.size(); ++i) {
@@ -240,7 +240,7 @@ html::Markup line_chart(const PlotOptions& options, const std::vector<PlotSeries
                     {{"viewBox", fmt::format("0 0 {} {}", frame.width, frame.height)},
                      {"role", "img"},
                      {"aria-label", description(options, lines)}},
-                    draw_axes(x, y, options.x_label) + draw_lines(lines, x, y) + cursor);
+                    plot_axes(x, y, options.x_label) + plot_lines(lines, x, y) + cursor);
   const auto caption = options.title + (y.is_log ? " (logarithmic)" : "");
   return html::element(
       "figure", {{"class", "chart"}, {"data-chart", hover_data(options, lines, x, frame.width)}},

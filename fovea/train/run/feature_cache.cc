@@ -8,7 +8,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
 #include "fovea/core/number_text.h"
-#include "fovea/data/order/subset.h"
+#include "fovea/data/dataset_views.h"
 #include "fovea/data/transforms/image/center_crop.h"
 
 namespace fovea::train {
@@ -40,11 +40,11 @@ class LabelDataset : public data::DatasetView {
 
 }  // namespace
 
-FeatureCache::FeatureCache(data::OpenedSection section)
-    : section_(std::move(section)), features_(std::make_shared<SampleFeatures>()) {}
+FeatureCache::FeatureCache(data::LoaderSetup setup)
+    : setup_(std::move(setup)), features_(std::make_shared<SampleFeatures>()) {}
 
-DataSource FeatureCache::source() const {
-  auto options = section_.options;
+DatasetWithLoader FeatureCache::source() const {
+  auto options = setup_.options;
   options.threads = 0;  // there is nothing to read
   options.spatial_dims = 2;
   options.patching.reset();
@@ -53,14 +53,13 @@ DataSource FeatureCache::source() const {
   data::CenterCropConfig one_pixel;
   one_pixel.size = {1};
   const std::vector<data::SampleTransforms> transforms(
-      section_.transforms.size(),
-      data::make_transforms({{one_pixel}}, data::SampleForm::kImage, 1));
-  const auto labels = std::make_shared<LabelDataset>(section_.dataset, features_);
-  return {section_.dataset, std::make_unique<data::Loader>(labels, transforms, options)};
+      setup_.transforms.size(), data::make_transforms({{one_pixel}}, data::SampleForm::kImage, 1));
+  const auto labels = std::make_shared<LabelDataset>(setup_.dataset, features_);
+  return {setup_.dataset, std::make_unique<data::Loader>(labels, transforms, options)};
 }
 
 void FeatureCache::compute(models::Model& model, const FeaturePassOptions& options) {
-  *features_ = collect_features(model, section_, options);
+  *features_ = collect_features(model, setup_, options);
   const auto& features = features_->features;
   log_info(fmt::format("features of {} samples are kept: {} of each, {} in all", features.size(0),
                        features.size(1), format_bytes(static_cast<double>(features.nbytes()))));

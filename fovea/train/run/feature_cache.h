@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "fovea/data/opened_section.h"
+#include "fovea/data/loader_setup.h"
 #include "fovea/train/evaluate/features.h"
 #include "fovea/train/session.h"
 
@@ -11,13 +11,13 @@ namespace fovea::train {
 
 class FeatureCache : public FeatureSource {
  public:
-  // section: the data whose features are kept, opened and checked.
-  explicit FeatureCache(data::OpenedSection section);
+  // setup: the data whose features are kept, opened and checked.
+  explicit FeatureCache(data::LoaderSetup setup);
 
   // The data set with a loader that reads no pixels: its batches have indices and labels, in the
-  // order and with the bad samples that the section's own would have. Nothing may be taken from it
+  // order and with the bad samples that the setup's own would have. Nothing may be taken from it
   // before compute.
-  DataSource source() const;
+  DatasetWithLoader source() const;
 
   // The one pass.
   void compute(models::Model& model, const FeaturePassOptions& options);
@@ -26,7 +26,7 @@ class FeatureCache : public FeatureSource {
   void fill(TensorBatch& batch) override;
 
  private:
-  data::OpenedSection section_;
+  data::LoaderSetup setup_;
   std::shared_ptr<SampleFeatures> features_;
 };
 

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "fovea/core/error.h"
-#include "fovea/data/batch/patch_rows.h"
+#include "fovea/data/batch/adaptive_patch_filler.h"
 #include "fovea/kernels/host_part.h"
 #include "fovea/models/segmenter.h"
 #include "fovea/train/evaluate/patch_images.h"

@@ -53,8 +53,8 @@ bool has_padding(const at::Tensor& padding) {
   return false;
 }
 
-models::PatchInput patches_of(data::BatchPatches& patches, int64_t rows, int64_t begin, int64_t end,
-                              const ComputeOptions& compute) {
+models::PatchInput patches_of(data::AdaptivePatches& patches, int64_t rows, int64_t begin,
+                              int64_t end, const ComputeOptions& compute) {
   const auto trees = patches.num_trees, leaves = patches.fixed_length;
   const auto floats = [&](std::vector<float>& values, const std::vector<int64_t>& shape,
                           c10::ScalarType dtype) {
@@ -78,8 +78,8 @@ struct RowsOfBytes {
 
 RowsOfBytes bytes_of_rows(data::Batch& batch, int64_t begin, int64_t end) {
   const auto own = rows_of(batch.bytes, batch.image_shape, begin, end, at::kByte);
-  const auto& mixes = batch.byte_steps.mixes;
-  const auto is_mixed = [](const data::ByteMix& mix) { return mix.is_mixed(); };
+  const auto& mixes = batch.byte_steps.mixups;
+  const auto is_mixed = [](const data::ByteMixup& mix) { return mix.is_mixed(); };
   if (mixes.empty() || std::none_of(mixes.begin() + begin, mixes.begin() + end, is_mixed)) {
     return {own, {}};
   }

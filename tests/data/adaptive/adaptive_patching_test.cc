@@ -54,7 +54,7 @@ void expect_leaves(const PatchTree& tree, const testing::GoldenArray& expected,
   ASSERT_EQ(tree.leaves.size() * 6, values.size()) << key;
   for (size_t i = 0; i < tree.leaves.size(); ++i) {
     const int16_t* v = values.data() + 6 * i;
-    ASSERT_EQ(tree.leaves[i], (Box{v[0], v[1], v[2], v[3], v[4], v[5]})) << key << " " << i;
+    ASSERT_EQ(tree.leaves[i], (TreeBox{v[0], v[1], v[2], v[3], v[4], v[5]})) << key << " " << i;
   }
 }
 
@@ -375,12 +375,12 @@ TEST(AdaptivePatchingTest, EveryCriterionFindsTheDetail) {
     config.criterion = criterion;
     const AdaptivePatcher patcher(config);
     patcher.patch(ImageView(image), nullptr, {}, sequence, scratch);
-    for (const Box& leaf : sequence.trees[0].leaves) {
+    for (const TreeBox& leaf : sequence.trees[0].leaves) {
       const bool is_there = leaf.y < 16 && leaf.x >= 48;
       EXPECT_GE(leaf.width, is_there ? 2 : 8) << criterion;
     }
     patcher.patch(volume, nullptr, {}, sequence, scratch);
-    for (const Box& leaf : sequence.trees[0].leaves) {
+    for (const TreeBox& leaf : sequence.trees[0].leaves) {
       const bool is_empty = leaf.x < 8 && leaf.y < 8 && leaf.z < 8;
       EXPECT_GE(leaf.width, is_empty ? 8 : 2) << criterion;
     }
@@ -396,7 +396,7 @@ TEST(AdaptivePatchingTest, VarianceIsTheSquaredDeviation) {
   DetailMap map;
   const ImageView view(image);
   map.build(patching::rows_of(view), /*is_blurred=*/false, config, middle_detail(config), nullptr);
-  const Box box = {0, 6, 8, 1, 20, 30};  // of a tree with parts of 2
+  const TreeBox box = {0, 6, 8, 1, 20, 30};  // of a tree with parts of 2
   double expected = 0;
   for (int64_t c = 0; c < 3; ++c) {
     double sum = 0, squares = 0;

@@ -289,7 +289,7 @@ TEST(OutOfCoreTest, GroupedSumsArePlainSums) {
   patching::BitSums sums;
   sums.build(bits.data(), height, width);
   for (int round = 0; round < 300; ++round) {
-    Box box;
+    TreeBox box;
     box.y = static_cast<int32_t>(random.below(203));
     box.x = static_cast<int32_t>(random.below(331));
     box.height = static_cast<int32_t>(random.below(static_cast<uint32_t>(height - box.y))) + 1;

@@ -17,7 +17,7 @@ class PlainValues : public NodeValues {
     RandomStream random({7, 8}, seed);
     for (uint8_t& value : map) value = random.bernoulli(density) ? 1 + random.below(3) : 0;
   }
-  int64_t value(const Box& box) const override {
+  int64_t value(const TreeBox& box) const override {
     ++num_calls;
     int64_t sum = 0;
     for (int64_t z = box.z; z < box.z + box.depth; ++z) {
@@ -40,7 +40,7 @@ class PlainValues : public NodeValues {
 
 void expect_covers_once(const PatchTree& tree) {
   std::vector<uint8_t> covered(static_cast<size_t>(tree.size.voxels()));
-  for (const Box& leaf : tree.leaves) {
+  for (const TreeBox& leaf : tree.leaves) {
     for (int64_t z = leaf.z; z < leaf.z + leaf.depth; ++z) {
       for (int64_t y = leaf.y; y < leaf.y + leaf.height; ++y) {
         for (int64_t x = leaf.x; x < leaf.x + leaf.width; ++x) {
@@ -69,7 +69,7 @@ TEST(TreeTest, CoversEveryVoxelOnceWhateverTheShape) {
         const auto tree = grow(size, values, {.fixed_length = length, .min_leaf = min_leaf});
         EXPECT_LE(static_cast<int64_t>(tree.leaves.size()), length);
         expect_covers_once(tree);
-        for (const Box& leaf : tree.leaves) {
+        for (const TreeBox& leaf : tree.leaves) {
           const int64_t shortest_of_root =
               std::min({size.depth > 1 ? size.depth : size.height, size.height, size.width});
           const int64_t shortest =
@@ -97,7 +97,7 @@ TEST(TreeTest, LongImagesBecomeSquares) {
   const PlainValues values({1, 16, 128}, 0.3, 1);
   const auto tree = grow({1, 16, 128}, values, {.fixed_length = 8, .min_leaf = 2});
   ASSERT_EQ(tree.leaves.size(), 8u);
-  for (const Box& leaf : tree.leaves) EXPECT_EQ(leaf.width, 16);
+  for (const TreeBox& leaf : tree.leaves) EXPECT_EQ(leaf.width, 16);
 }
 
 // One bright pixel: children in UCF-VIT's order, y descending and x ascending.
@@ -105,15 +105,15 @@ TEST(TreeTest, OrderOfChildren) {
   PlainValues values({1, 8, 8}, 0, 1);
   values.map[0] = 1;
   const auto flat = grow({1, 8, 8}, values, {.fixed_length = 7});
-  const std::vector<Box> expected = {{0, 4, 0, 1, 4, 4}, {0, 4, 4, 1, 4, 4}, {0, 2, 0, 1, 2, 2},
-                                     {0, 2, 2, 1, 2, 2}, {0, 0, 0, 1, 2, 2}, {0, 0, 2, 1, 2, 2},
-                                     {0, 0, 4, 1, 4, 4}};
+  const std::vector<TreeBox> expected = {{0, 4, 0, 1, 4, 4}, {0, 4, 4, 1, 4, 4}, {0, 2, 0, 1, 2, 2},
+                                         {0, 2, 2, 1, 2, 2}, {0, 0, 0, 1, 2, 2}, {0, 0, 2, 1, 2, 2},
+                                         {0, 0, 4, 1, 4, 4}};
   EXPECT_EQ(flat.leaves, expected);
   const PlainValues cube({4, 4, 4}, 0, 1);
   const auto deep = grow({4, 4, 4}, cube, {.fixed_length = 8});
   ASSERT_EQ(deep.leaves.size(), 8u);
   for (int32_t i = 0; i < 8; ++i) {
-    EXPECT_EQ(deep.leaves[i], (Box{i / 4 * 2, i / 2 % 2 * 2, i % 2 * 2, 2, 2, 2}));
+    EXPECT_EQ(deep.leaves[i], (TreeBox{i / 4 * 2, i / 2 % 2 * 2, i % 2 * 2, 2, 2, 2}));
   }
 }
 
@@ -121,7 +121,7 @@ TEST(TreeTest, BlankImagesAreSplitEvenlyAndUpstreamsWayStopsEarly) {
   const PlainValues values({1, 256, 256}, 0, 1);
   const auto tree = grow({1, 256, 256}, values, {.fixed_length = 64});
   ASSERT_EQ(tree.leaves.size(), 64u);
-  for (const Box& leaf : tree.leaves) EXPECT_EQ(leaf.width, 32);
+  for (const TreeBox& leaf : tree.leaves) EXPECT_EQ(leaf.width, 32);
   const auto upstream =
       grow({1, 256, 256}, values, {.fixed_length = 196, .stops_at_smallest = true});
   EXPECT_EQ(upstream.leaves.size(), 22u);
@@ -140,23 +140,23 @@ TEST(TreeTest, DepthIsLimited) {
 TEST(TreeTest, HeapGivesWhatTheListGives) {
   for (uint64_t seed = 0; seed < 5; ++seed) {
     const PlainValues values({1, 64, 64}, 0.02, seed);
-    std::vector<std::pair<Box, int64_t>> list = {{{0, 0, 0, 1, 64, 64}, 0}};
+    std::vector<std::pair<TreeBox, int64_t>> list = {{{0, 0, 0, 1, 64, 64}, 0}};
     while (list.size() < 100) {
       size_t best = list.size();
       for (size_t i = 0; i < list.size(); ++i) {
         if (list[i].first.width <= 2) continue;
         if (best == list.size() || list[i].second > list[best].second) best = i;
       }
-      const Box box = list[best].first;
+      const TreeBox box = list[best].first;
       const int32_t half = box.width / 2;
       list.erase(list.begin() + best);
       for (const auto& [dy, dx] :
            {std::pair<int32_t, int32_t>{0, half}, {0, 0}, {half, half}, {half, 0}}) {
-        const Box child = {0, box.y + dy, box.x + dx, 1, half, half};
+        const TreeBox child = {0, box.y + dy, box.x + dx, 1, half, half};
         list.insert(list.begin() + best, {child, values.value(child)});
       }
     }
-    std::vector<Box> expected;
+    std::vector<TreeBox> expected;
     for (const auto& entry : list) expected.push_back(entry.first);
     EXPECT_EQ(grow({1, 64, 64}, values, {.fixed_length = 100}).leaves, expected) << seed;
   }

@@ -32,7 +32,7 @@ inline LabelMap labels_of_tokens(std::span<const int32_t> tokens, const PatchTre
   const auto place = [](int64_t i, int64_t in, int64_t out) {
     return patching::nearest(i, in, out, patching::kLabelRule);
   };
-  for (const Box& leaf : tree.leaves) {
+  for (const TreeBox& leaf : tree.leaves) {
     for (int64_t i = 0; i < leaf.voxels(); ++i) {
       const int64_t x = i % leaf.width, y = i / leaf.width % leaf.height,
                     z = i / leaf.width / leaf.height;

@@ -2,8 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "fovea/data/archive/packed.h"
+#include "fovea/data/archive/packed_format.h"
 #include "fovea/data/bad_samples.h"
+#include "fovea/data/dataset_views.h"
 #include "fovea/data/datasets/cifar.h"
 #include "fovea/data/datasets/cifar_python.h"
 #include "fovea/data/datasets/hdf5.h"
@@ -14,7 +15,6 @@
 #include "fovea/data/datasets/registry.h"
 #include "fovea/data/datasets/wds.h"
 #include "fovea/data/loader.h"
-#include "fovea/data/order/subset.h"
 #include "fovea/data/transforms/image/normalize.h"
 #include "fovea/data/transforms/image/pipeline.h"
 #include "fovea/data/transforms/image/random_resized_crop.h"

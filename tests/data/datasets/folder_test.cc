@@ -11,7 +11,7 @@
 #include "fovea/data/datasets/mix.h"
 #include "fovea/data/datasets/registry.h"
 #include "fovea/data/large_image/tiff.h"
-#include "fovea/data/opened_section.h"
+#include "fovea/data/loader_setup.h"
 #include "fovea/data/tiles/tiled.h"
 #include "fovea/data/transforms/image/center_crop.h"
 #include "fovea/data/transforms/image/normalize.h"
@@ -161,7 +161,7 @@ TEST_F(FolderTest, ValidationIsMatchedWithTheTrainedClassesByName) {
   const DataSectionConfig section = {FolderConfig{
       .path = dir_.path(), .transforms = {{CenterCropConfig{.size = {8}}}, {NormalizeConfig{}}}}};
   const auto open = [&](std::vector<std::string> names) {
-    return open_section(config, section, {.class_names = std::move(names)}, false).dataset;
+    return open_loader_setup(config, section, {.class_names = std::move(names)}, false).dataset;
   };
   const std::vector<std::string> learned = {"ape", "zebra", "bee", "ant"};
   const auto dataset = open(learned);
@@ -180,7 +180,7 @@ TEST_F(FolderTest, ValidationIsMatchedWithTheTrainedClassesByName) {
   set.source = {*section.get_if<FolderConfig>()};
   MixConfig mix;
   mix.sets.push_back(set);
-  const auto mixed = open_section(config, {mix}, {.class_names = learned}, false).dataset;
+  const auto mixed = open_loader_setup(config, {mix}, {.class_names = learned}, false).dataset;
   read_decoded(*mixed, 0, sample);
   EXPECT_EQ(sample.label, 3) << "ant";
   EXPECT_THAT(message_of<ConfigError>([&] {

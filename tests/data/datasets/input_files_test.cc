@@ -10,7 +10,7 @@
 #include "fovea/data/datasets/npz.h"
 #include "fovea/data/datasets/scans.h"
 #include "fovea/data/image/png.h"
-#include "fovea/data/opened_section.h"
+#include "fovea/data/loader_setup.h"
 #include "fovea/data/volume/dicom.h"
 #include "fovea/data/volume/nifti_file.h"
 #include "tests/data/dicom_writer.h"
@@ -254,7 +254,7 @@ TEST_F(SamePatientTest, TrainingAndEvaluationMustAgree) {
   config.train = nifti_like("canonical");
   config.val = dicom_like("as_stored");
   const auto open = [&] {
-    open_section(config, *config.val, {.in_chans = 1, .spatial_dims = 3}, false);
+    open_loader_setup(config, *config.val, {.in_chans = 1, .spatial_dims = 3}, false);
   };
   EXPECT_THAT(message_of<ConfigError>(open),
               AllOf(HasSubstr("data.train"), HasSubstr("data.val"), HasSubstr("canonical")));
@@ -263,7 +263,8 @@ TEST_F(SamePatientTest, TrainingAndEvaluationMustAgree) {
   dicom.images = {"axial"};
   dicom.orientation = "canonical";
   config.val = {dicom};
-  const auto opened = open_section(config, *config.val, {.in_chans = 1, .spatial_dims = 3}, false);
+  const auto opened =
+      open_loader_setup(config, *config.val, {.in_chans = 1, .spatial_dims = 3}, false);
   Sample sample;
   read_decoded(*opened.dataset, 0, sample);
   EXPECT_EQ(sample.volume().values, expected_);

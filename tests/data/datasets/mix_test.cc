@@ -9,7 +9,7 @@
 
 #include "fovea/config/config.h"
 #include "fovea/data/loader.h"
-#include "fovea/data/opened_section.h"
+#include "fovea/data/loader_setup.h"
 #include "tests/data/support.h"
 
 namespace fovea::data {
@@ -50,7 +50,7 @@ threads: 0
   }
   static Loader loader(const DataConfig& config, Shard shard = {}, bool is_training = true,
                        int64_t threads = 0) {
-    auto opened = open_section(config, *config.train, {.in_chans = 1}, is_training);
+    auto opened = open_loader_setup(config, *config.train, {.in_chans = 1}, is_training);
     opened.options.shard = shard;
     opened.options.threads = threads;
     return Loader(opened.dataset, opened.transforms, opened.options);
@@ -156,7 +156,7 @@ TEST_F(MixTest, SharesTilesAndChannels) {
   const auto recipe = config("tiling: {tile_size: [4, 4]}",
                              ", start: 0.2, end: 0.9, variables: [x], single_channel: true, "
                              "tiling: {tile_size: [3, 3]}");
-  const auto opened = open_section(recipe, *recipe.train, {.in_chans = 1}, true);
+  const auto opened = open_loader_setup(recipe, *recipe.train, {.in_chans = 1}, true);
   const auto& dataset = dynamic_cast<const MixDataset&>(*opened.dataset);
   EXPECT_EQ(dataset.size(), 23 * 4 + 7 * 4);  // samples 1 to 7 of 9
   EXPECT_EQ(dataset.sets()[1].name, "b.x");

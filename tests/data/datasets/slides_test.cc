@@ -9,7 +9,7 @@
 #include "fovea/data/large_image/slide.h"
 #include "fovea/data/large_image/tissue.h"
 #include "fovea/data/loader.h"
-#include "fovea/data/opened_section.h"
+#include "fovea/data/loader_setup.h"
 #include "fovea/data/transforms/image/normalize.h"
 #include "tests/data/support.h"
 

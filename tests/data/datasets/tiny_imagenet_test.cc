@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "fovea/data/datasets/catsdogs.h"
-#include "fovea/data/datasets/guess.h"
+#include "fovea/data/datasets/find_datasets.h"
 #include "fovea/data/datasets/registry.h"
 #include "tests/data/archive_support.h"
 

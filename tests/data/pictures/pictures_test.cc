@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "fovea/data/adaptive/adaptive_patching.h"
-#include "fovea/data/adaptive/draw.h"
+#include "fovea/data/adaptive/leaf_outlines.h"
 #include "fovea/data_tools/inspect/tree_pictures.h"
 #include "tests/data_tools/inspect_support.h"
 
@@ -161,7 +161,7 @@ TEST(InspectTreeTest, ImagesShowTheLeavesOfThePatcher) {
   EXPECT_EQ(found.leaves, static_cast<int64_t>(leaves.size()));
   ASSERT_EQ(found.picture.width, 96);
   Image expected = fit(to_rgb(ImageView(sample.image())), 96);
-  for (const Box& leaf : leaves) {
+  for (const TreeBox& leaf : leaves) {
     for (int64_t y = 2 * leaf.y; y < 2 * (leaf.y + leaf.height); ++y) {
       for (int64_t x = 2 * leaf.x; x < 2 * (leaf.x + leaf.width); ++x) {
         if (y != 2 * leaf.y && x != 2 * leaf.x) continue;
@@ -180,7 +180,7 @@ TEST(InspectTreeTest, VolumesShowWhatThePlanesCut) {
   tree.leaves = {{0, 0, 0, 2, 4, 8}, {2, 0, 0, 2, 4, 4}, {2, 0, 4, 2, 4, 4}};
   const auto lines = [&](const SlicePlane& plane, ImageSize size) {
     Image picture = gray_rgb(size.height, size.width, 0);
-    draw_leaves(tree, plane, {255, 0, 0}, picture);
+    outline_leaves(tree, plane, {255, 0, 0}, picture);
     std::vector<std::string> rows;
     for (int64_t y = 0; y < size.height; ++y) {
       rows.emplace_back();

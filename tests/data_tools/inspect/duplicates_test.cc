@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "fovea/data_tools/inspect/choice.h"
+#include "fovea/data_tools/inspect/choose_samples.h"
 #include "tests/data_tools/inspect_support.h"
 
 namespace fovea::data {

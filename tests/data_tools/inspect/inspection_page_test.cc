@@ -44,7 +44,7 @@ std::vector<InspectedSet> small_sets() {
       {.name = "val", .section = "val", .dataset = std::make_shared<MemoryDataset>(val, names)}};
 }
 
-TransformedSource source_of(const std::vector<InspectedSet>& sets) {
+TransformedSets source_of(const std::vector<InspectedSet>& sets) {
   const std::vector<TransformConfig> list = {{RandomCropConfig{.size = {6}}}, {NormalizeConfig{}}};
   return {sets[0].dataset, {std::make_shared<const TransformPipeline>(list, 3)}, {}, {{}}};
 }
@@ -122,7 +122,7 @@ TEST(InspectPageTest, VolumesWithMasks) {
   auto dataset = std::make_shared<MemoryDataset>(samples, std::vector<std::string>{"air", "liver"},
                                                  SampleForm::kVolume);
   dataset->has_masks_ = true;
-  const TransformedSource source = {
+  const TransformedSets source = {
       dataset,
       {std::make_shared<const VolumePipeline>(
           std::vector<VolumeTransformConfig>{{RandFlipConfig{.prob = 0.5}}}, 2)},

@@ -9,9 +9,9 @@
 #include <set>
 
 #include "fovea/core/files.h"
-#include "fovea/data/archive/packed.h"
+#include "fovea/data/archive/packed_format.h"
+#include "fovea/data/datasets/find_datasets.h"
 #include "fovea/data/datasets/folder.h"
-#include "fovea/data/datasets/guess.h"
 #include "fovea/data/datasets/packed.h"
 #include "fovea/data/datasets/registry.h"
 #include "fovea/data/datasets/wds.h"

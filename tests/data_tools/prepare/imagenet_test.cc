@@ -7,8 +7,8 @@
 #include <set>
 
 #include "fovea/core/files.h"
+#include "fovea/data/datasets/find_datasets.h"
 #include "fovea/data/datasets/folder.h"
-#include "fovea/data/datasets/guess.h"
 #include "fovea/data/datasets/registry.h"
 #include "tests/data/archive_support.h"
 

@@ -11,16 +11,16 @@
 namespace fovea::data {
 namespace {
 
-std::vector<std::string> sections_of(std::string_view text) {
-  std::vector<std::string> sections(1);
+std::vector<std::string> pieces_of(std::string_view text) {
+  std::vector<std::string> pieces(1);
   for (const char c : text) {
     if (c == '-') {
-      sections.emplace_back();
+      pieces.emplace_back();
     } else {
-      sections.back() += c;
+      pieces.back() += c;
     }
   }
-  return sections;
+  return pieces;
 }
 
 struct Setting {
@@ -28,17 +28,17 @@ struct Setting {
   double value = 0;
 };
 
-Setting setting_of(const std::string& section, std::string_view text) {
-  const size_t digits = section.find_first_of("0123456789");
-  Setting setting{section.substr(0, digits)};
-  if (section == "mstdinf") return {"mstd", std::numeric_limits<double>::infinity()};
+Setting setting_of(const std::string& piece, std::string_view text) {
+  const size_t digits = piece.find_first_of("0123456789");
+  Setting setting{piece.substr(0, digits)};
+  if (piece == "mstdinf") return {"mstd", std::numeric_limits<double>::infinity()};
   if (digits != std::string::npos) {
-    const char* last = section.data() + section.size();
-    const auto parsed = std::from_chars(section.data() + digits, last, setting.value);
+    const char* last = piece.data() + piece.size();
+    const auto parsed = std::from_chars(piece.data() + digits, last, setting.value);
     if (parsed.ec == std::errc() && parsed.ptr == last) return setting;
   }
   fail<ConfigError>("{}: {} is not a letter or word with a number, such as m9 or mstd0.5", text,
-                    section);
+                    piece);
 }
 
 [[noreturn]] void fail_unknown(const std::string& key, std::string_view text,
@@ -66,18 +66,18 @@ void add_choices(AugmentPolicy& policy, const std::vector<WeightedOp>& choices, 
   }
 }
 
-AugmentPolicy parse_rand(const std::vector<std::string>& sections, std::string_view text) {
+AugmentPolicy parse_rand(const std::vector<std::string>& pieces, std::string_view text) {
   AugmentPolicy policy{.kind = PolicyKind::kRand};
   double magnitude = kMagnitudeScale;
   double prob = 0.5;
   bool is_increasing = false;
   std::string transforms;
-  for (size_t i = 1; i < sections.size(); ++i) {
-    if (sections[i].starts_with('t')) {
-      transforms = sections[i].substr(1);
+  for (size_t i = 1; i < pieces.size(); ++i) {
+    if (pieces[i].starts_with('t')) {
+      transforms = pieces[i].substr(1);
       continue;
     }
-    const Setting setting = setting_of(sections[i], text);
+    const Setting setting = setting_of(pieces[i], text);
     if (setting.key == "m") {
       magnitude = static_cast<double>(whole_number(setting, 0, text));
     } else if (setting.key == "n") {
@@ -92,7 +92,7 @@ AugmentPolicy parse_rand(const std::vector<std::string>& sections, std::string_v
     } else if (setting.key == "inc") {
       is_increasing = setting.value != 0;
     } else {
-      fail_unknown(sections[i], text, "m, n, p, mstd, mmax, inc or t");
+      fail_unknown(pieces[i], text, "m, n, p, mstd, mmax, inc or t");
     }
   }
   add_choices(policy, rand_augment_choices(transforms, is_increasing), prob, magnitude);
@@ -104,28 +104,28 @@ AugmentPolicy parse_rand(const std::vector<std::string>& sections, std::string_v
   return policy;
 }
 
-AugmentPolicy parse_auto(const std::vector<std::string>& sections, std::string_view text) {
+AugmentPolicy parse_auto(const std::vector<std::string>& pieces, std::string_view text) {
   AugmentPolicy policy{.kind = PolicyKind::kSubPolicies};
-  policy.sub_policies = auto_augment_policy(sections[0]);
+  policy.sub_policies = auto_augment_policy(pieces[0]);
   if (policy.sub_policies.empty()) {
     fail<ConfigError>(
         "{}: no such policy; expected original, originalr, v0, v0r, 3a, rand-... or augmix-...",
         text);
   }
-  for (size_t i = 1; i < sections.size(); ++i) {
-    const Setting setting = setting_of(sections[i], text);
-    if (setting.key != "mstd") fail_unknown(sections[i], text, "mstd");
+  for (size_t i = 1; i < pieces.size(); ++i) {
+    const Setting setting = setting_of(pieces[i], text);
+    if (setting.key != "mstd") fail_unknown(pieces[i], text, "mstd");
     policy.magnitude_std = setting.value;
   }
   return policy;
 }
 
-AugmentPolicy parse_aug_mix(const std::vector<std::string>& sections, std::string_view text) {
+AugmentPolicy parse_aug_mix(const std::vector<std::string>& pieces, std::string_view text) {
   AugmentPolicy policy{.kind = PolicyKind::kAugMix,
                        .magnitude_std = std::numeric_limits<double>::infinity()};
   double magnitude = 3;
-  for (size_t i = 1; i < sections.size(); ++i) {
-    const Setting setting = setting_of(sections[i], text);
+  for (size_t i = 1; i < pieces.size(); ++i) {
+    const Setting setting = setting_of(pieces[i], text);
     if (setting.key == "m") {
       magnitude = static_cast<double>(whole_number(setting, 0, text));
     } else if (setting.key == "w") {
@@ -139,7 +139,7 @@ AugmentPolicy parse_aug_mix(const std::vector<std::string>& sections, std::strin
     } else if (setting.key == "mstd") {
       policy.magnitude_std = setting.value;
     } else {
-      fail_unknown(sections[i], text, "m, w, d, a, b or mstd");
+      fail_unknown(pieces[i], text, "m, w, d, a, b or mstd");
     }
   }
   if (!(policy.alpha > 0)) fail<ConfigError>("{}: a{}; expected above 0", text, policy.alpha);
@@ -151,10 +151,10 @@ AugmentPolicy parse_aug_mix(const std::vector<std::string>& sections, std::strin
 }  // namespace
 
 AugmentPolicy parse_augment_policy(std::string_view text) {
-  const auto sections = sections_of(text);
-  if (sections[0] == "rand") return parse_rand(sections, text);
-  if (sections[0] == "augmix") return parse_aug_mix(sections, text);
-  return parse_auto(sections, text);
+  const auto pieces = pieces_of(text);
+  if (pieces[0] == "rand") return parse_rand(pieces, text);
+  if (pieces[0] == "augmix") return parse_aug_mix(pieces, text);
+  return parse_auto(pieces, text);
 }
 
 }  // namespace fovea::data

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kTries = 10;
 
-void erase_box(const RandomErasingConfig& config, const CropBox& box, ImageSize size,
+void erase_box(const RandomErasingConfig& config, const PixelBox& box, ImageSize size,
                RandomStream& random, std::span<float> image) {
   const int64_t plane = size.height * size.width;
   const int64_t channels = static_cast<int64_t>(image.size()) / plane;
@@ -33,8 +33,8 @@ void erase_box(const RandomErasingConfig& config, const CropBox& box, ImageSize 
 
 }  // namespace
 
-std::optional<CropBox> draw_erasing_box(const RandomErasingConfig& config, ImageSize size,
-                                        double share, RandomStream& random) {
+std::optional<PixelBox> draw_erasing_box(const RandomErasingConfig& config, ImageSize size,
+                                         double share, RandomStream& random) {
   const auto area = static_cast<double>(size.height * size.width);
   for (int attempt = 0; attempt < kTries; ++attempt) {
     const double target = random.uniform(config.scale[0], config.scale[1]) * area * share;
@@ -45,7 +45,7 @@ std::optional<CropBox> draw_erasing_box(const RandomErasingConfig& config, Image
     if (height >= size.height || width >= size.width) continue;
     const int64_t top = random.below(static_cast<uint32_t>(size.height - height + 1));
     const int64_t left = random.below(static_cast<uint32_t>(size.width - width + 1));
-    return CropBox{top, left, {height, width}};
+    return PixelBox{top, left, {height, width}};
   }
   return std::nullopt;
 }

@@ -35,8 +35,8 @@ struct RandomErasingConfig {
 
 // The box of one try for an image of this size; nullopt: ten tries did not fit. share: part of the
 // area's range that a box may take, 1 / number of boxes.
-std::optional<CropBox> draw_erasing_box(const RandomErasingConfig& config, ImageSize size,
-                                        double share, RandomStream& random);
+std::optional<PixelBox> draw_erasing_box(const RandomErasingConfig& config, ImageSize size,
+                                         double share, RandomStream& random);
 
 // image: [C, H, W], changed in place.
 void erase_randomly(const RandomErasingConfig& config, ImageSize size, RandomStream& random,

@@ -10,8 +10,8 @@ constexpr int kCropTries = 10;
 
 }  // namespace
 
-CropBox draw_resized_crop(const RandomResizedCropConfig& config, ImageSize image,
-                          RandomStream& random) {
+PixelBox draw_resized_crop(const RandomResizedCropConfig& config, ImageSize image,
+                           RandomStream& random) {
   const auto area = static_cast<double>(image.height * image.width);
   for (int attempt = 0; attempt < kCropTries; ++attempt) {
     const double target_area = area * random.uniform(config.scale[0], config.scale[1]);
@@ -57,7 +57,7 @@ std::optional<FirstCrop> RandomResizedCropConfig::first_crop(ImageSize image,
 
 ImageView RandomResizedCropConfig::apply(const ImageView& in, RandomStream& random,
                                          TransformScratch& scratch) const {
-  const CropBox box = draw_resized_crop(*this, in.size(), random);
+  const PixelBox box = draw_resized_crop(*this, in.size(), random);
   Image& out = scratch.next_image();
   resize(in.crop(box.top, box.left, box.size), exact_size(size),
          interpolation_from_name(interpolation), out, scratch.resize);

@@ -35,7 +35,7 @@ struct RandomResizedCropConfig {
 
 // The box of random_resized_crop for an image of this size: ten tries, then the largest centred box
 // within `ratio`.
-CropBox draw_resized_crop(const RandomResizedCropConfig& config, ImageSize image,
-                          RandomStream& random);
+PixelBox draw_resized_crop(const RandomResizedCropConfig& config, ImageSize image,
+                           RandomStream& random);
 
 }  // namespace fovea::data

@@ -30,8 +30,6 @@ struct TransformScratch {
   void set_timer(StageTimer* timer) { first_crop.timer = timer; }
 };
 
-using CropBox = PixelBox;
-
 // [height, width], or one number for both.
 inline ImageSize exact_size(const std::vector<int64_t>& size) {
   return {size.front(), size.back()};

@@ -21,7 +21,7 @@ struct CenterSpatialCropConfig {
   bool draws() const { return false; }
   ExtentRange output_range(const ExtentRange& in) const { return at_most(roi_size, in); }
   void apply(VolumeItem& item, RandomStream&, VolumeScratch&) const {
-    const VolumeBox box = center_box(item.values.size, size_or(roi_size, item.values.size));
+    const VoxelBox box = center_box(item.values.size, size_or(roi_size, item.values.size));
     crop(item, box.start, box.size);
   }
 };

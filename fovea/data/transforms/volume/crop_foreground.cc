@@ -43,7 +43,7 @@ void add_channel(const FieldView<float>& values, int64_t channel, float threshol
   }
 }
 
-VolumeBox foreground_box(const CropForegroundConfig& config, const VolumeItem& item) {
+VoxelBox foreground_box(const CropForegroundConfig& config, const VolumeItem& item) {
   const auto threshold = static_cast<float>(config.threshold);
   Bounds bounds;
   for (int64_t c = 0; config.channel_indices.empty() && c < item.values.channels; ++c) {
@@ -59,7 +59,7 @@ VolumeBox foreground_box(const CropForegroundConfig& config, const VolumeItem& i
   if (bounds.largest[0] < 0) {
     fail<DataError>("crop_foreground: no voxel above {}; use a lower threshold", threshold);
   }
-  VolumeBox box;
+  VoxelBox box;
   for (size_t axis = 0; axis < 3; ++axis) {
     const int64_t margin = of_axis(config.margin, axis);
     int64_t start = bounds.least[axis] - margin;
@@ -86,7 +86,7 @@ void CropForegroundConfig::validate(ConfigIssues& issues) const {
 }
 
 void CropForegroundConfig::apply(VolumeItem& item, RandomStream&, VolumeScratch& scratch) const {
-  const VolumeBox box = foreground_box(*this, item);
+  const VoxelBox box = foreground_box(*this, item);
   Padding padding;
   Extent start, size;
   for (size_t axis = 0; axis < 3; ++axis) {

@@ -35,8 +35,8 @@ ExtentRange exactly(const std::vector<int64_t>& size, const ExtentRange& in) {
   return map_ends(size, in, [](int64_t wanted, int64_t) { return wanted; });
 }
 
-VolumeBox center_box(const Extent& volume, const Extent& size) {
-  VolumeBox box;
+VoxelBox center_box(const Extent& volume, const Extent& size) {
+  VoxelBox box;
   for (size_t axis = 0; axis < 3; ++axis) {
     box.size[axis] = std::min(size[axis], volume[axis]);
     box.start[axis] = std::max<int64_t>(volume[axis] / 2 - size[axis] / 2, 0);

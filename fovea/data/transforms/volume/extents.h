@@ -14,12 +14,12 @@ ExtentRange at_least(const std::vector<int64_t>& size, const ExtentRange& in);
 ExtentRange exactly(const std::vector<int64_t>& size, const ExtentRange& in);
 
 // A box of a volume; it may reach beyond it, where voxels are added.
-struct VolumeBox {
+struct VoxelBox {
   Extent start = {};
   Extent size = {};
 };
 
 // MONAI's middle: volume / 2 - size / 2, both rounded down.
-VolumeBox center_box(const Extent& volume, const Extent& size);
+VoxelBox center_box(const Extent& volume, const Extent& size);
 
 }  // namespace fovea::data

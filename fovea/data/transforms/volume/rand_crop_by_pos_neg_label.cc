@@ -113,8 +113,8 @@ Extent find_label(const VolumeItem& item, const RandCropByPosNegLabelConfig& con
   fail("find_label: the counts are of another mask");
 }
 
-VolumeBox box_around(const Extent& center, const Extent& size, const Extent& volume) {
-  VolumeBox box;
+VoxelBox box_around(const Extent& center, const Extent& size, const Extent& volume) {
+  VoxelBox box;
   for (size_t axis = 0; axis < 3; ++axis) {
     box.size[axis] = std::min(size[axis], volume[axis]);
     box.start[axis] =
@@ -123,8 +123,8 @@ VolumeBox box_around(const Extent& center, const Extent& size, const Extent& vol
   return box;
 }
 
-VolumeBox draw_pos_neg_crop(const RandCropByPosNegLabelConfig& config, const VolumeItem& item,
-                            RandomStream& random, VolumeScratch& scratch) {
+VoxelBox draw_pos_neg_crop(const RandCropByPosNegLabelConfig& config, const VolumeItem& item,
+                           RandomStream& random, VolumeScratch& scratch) {
   if (!item.has_mask()) {
     fail<DataError>(
         "rand_crop_by_pos_neg_label needs a mask, and the sample has none; use "
@@ -167,7 +167,7 @@ ExtentRange RandCropByPosNegLabelConfig::output_range(const ExtentRange& in) con
 
 void RandCropByPosNegLabelConfig::apply(VolumeItem& item, RandomStream& random,
                                         VolumeScratch& scratch) const {
-  const VolumeBox box = draw_pos_neg_crop(*this, item, random, scratch);
+  const VoxelBox box = draw_pos_neg_crop(*this, item, random, scratch);
   crop(item, box.start, box.size);
 }
 

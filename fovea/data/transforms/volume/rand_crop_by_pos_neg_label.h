@@ -48,10 +48,10 @@ Extent find_label(const VolumeItem& item, const RandCropByPosNegLabelConfig& con
                   bool is_foreground, int64_t k, const VolumeScratch& scratch);
 
 // The box around `center`, moved inside.
-VolumeBox box_around(const Extent& center, const Extent& size, const Extent& volume);
+VoxelBox box_around(const Extent& center, const Extent& size, const Extent& volume);
 
 // Throws DataError: no mask, nothing to draw around, a box larger than the volume.
-VolumeBox draw_pos_neg_crop(const RandCropByPosNegLabelConfig& config, const VolumeItem& item,
-                            RandomStream& random, VolumeScratch& scratch);
+VoxelBox draw_pos_neg_crop(const RandCropByPosNegLabelConfig& config, const VolumeItem& item,
+                           RandomStream& random, VolumeScratch& scratch);
 
 }  // namespace fovea::data

@@ -8,9 +8,9 @@
 
 namespace fovea::data {
 
-VolumeBox draw_spatial_crop(const RandSpatialCropConfig& config, const Extent& volume,
-                            RandomStream& random) {
-  VolumeBox box;
+VoxelBox draw_spatial_crop(const RandSpatialCropConfig& config, const Extent& volume,
+                           RandomStream& random) {
+  VoxelBox box;
   box.size = size_or(config.roi_size, volume);
   if (config.random_size) {
     const Extent most = config.max_roi_size.empty() ? volume : size_or(config.max_roi_size, volume);
@@ -45,7 +45,7 @@ ExtentRange RandSpatialCropConfig::output_range(const ExtentRange& in) const {
 }
 
 void RandSpatialCropConfig::apply(VolumeItem& item, RandomStream& random, VolumeScratch&) const {
-  const VolumeBox box = draw_spatial_crop(*this, item.values.size, random);
+  const VoxelBox box = draw_spatial_crop(*this, item.values.size, random);
   crop(item, box.start, box.size);
 }
 

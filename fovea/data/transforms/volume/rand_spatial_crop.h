@@ -32,7 +32,7 @@ struct RandSpatialCropConfig {
 };
 
 // Throws ConfigError where a size of roi_size is above one of max_roi_size.
-VolumeBox draw_spatial_crop(const RandSpatialCropConfig& config, const Extent& volume,
-                            RandomStream& random);
+VoxelBox draw_spatial_crop(const RandSpatialCropConfig& config, const Extent& volume,
+                           RandomStream& random);
 
 }  // namespace fovea::data

@@ -90,7 +90,7 @@ TEST(GeometryTest, CropBoxesAreDistributedAsTorchvisions) {
     std::vector<double> sums(6), squares(6);
     for (int i = 0; i < kBoxes; ++i) {
       RandomStream random = test_stream(i);
-      const CropBox box = draw_resized_crop({}, {size[0], size[1]}, random);
+      const PixelBox box = draw_resized_crop({}, {size[0], size[1]}, random);
       ASSERT_GE(box.top, 0);
       ASSERT_GE(box.left, 0);
       ASSERT_LE(box.top + box.size.height, size[0]);
@@ -124,7 +124,7 @@ TEST(GeometryTest, CropFallsBackToTheCentre) {
   for (const auto& name : names) {
     const auto size = sizes_in(name[1]);
     RandomStream random = test_stream();
-    const CropBox box = draw_resized_crop({.scale = {2.0, 2.0}}, {size[0], size[1]}, random);
+    const PixelBox box = draw_resized_crop({.scale = {2.0, 2.0}}, {size[0], size[1]}, random);
     EXPECT_EQ((std::vector<int64_t>{box.top, box.left, box.size.height, box.size.width}),
               golden("crop_fallback." + name[1]).values<int64_t>())
         << name[1];

@@ -50,8 +50,8 @@ TEST(VolumeCropsTest, PosNegBoxesAreMonais) {
     EXPECT_EQ(counts.background, rows[1]);
     for (size_t i = 5; i < rows.size(); i += 5) {
       const Extent at = find_label(bench.item, config, rows[i] == 1, rows[i + 1], bench.scratch);
-      const VolumeBox box = box_around(at, size_or(config.spatial_size, bench.item.values.size),
-                                       bench.item.values.size);
+      const VoxelBox box = box_around(at, size_or(config.spatial_size, bench.item.values.size),
+                                      bench.item.values.size);
       EXPECT_EQ(box.start, (Extent{rows[i + 2], rows[i + 3], rows[i + 4]}));
     }
   }
@@ -96,7 +96,7 @@ TEST(VolumeCropsTest, RandomBoxesAreUniform) {
   constexpr int kDraws = 40000;
   for (int i = 0; i < kDraws; ++i) {
     RandomStream random(philox_key(3, "crops"), static_cast<uint64_t>(i));
-    const VolumeBox box = draw_spatial_crop(config, {7, 5, 6}, random);
+    const VoxelBox box = draw_spatial_crop(config, {7, 5, 6}, random);
     EXPECT_EQ(box.size, (Extent{4, 5, 6}));
     EXPECT_EQ(box.start[1] + box.start[2], 0);
     ++starts.at(static_cast<size_t>(box.start[0]));
@@ -110,7 +110,7 @@ TEST(VolumeCropsTest, RandomSizesSpanTheRange) {
   std::set<int64_t> depths, heights, widths;
   for (uint64_t i = 0; i < 500; ++i) {
     RandomStream random(philox_key(4, "crops"), i);
-    const VolumeBox box = draw_spatial_crop(config, {7, 7, 5}, random);
+    const VoxelBox box = draw_spatial_crop(config, {7, 7, 5}, random);
     depths.insert(box.size[0]);
     heights.insert(box.size[1]);
     widths.insert(box.size[2]);
@@ -140,7 +140,7 @@ TEST(VolumeCropsTest, ForegroundComesUpAsOftenAsAsked) {
   std::set<int64_t> background;
   for (uint64_t i = 0; i < kDraws; ++i) {
     RandomStream random(philox_key(5, "crops"), i);
-    const VolumeBox box = draw_pos_neg_crop(config, bench.item, random, bench.scratch);
+    const VoxelBox box = draw_pos_neg_crop(config, bench.item, random, bench.scratch);
     const int64_t at = box.start[1] * 40 + box.start[2];
     EXPECT_NE(at, 1599) << "not labelled";
     foreground += at == 0 ? 1 : 0;

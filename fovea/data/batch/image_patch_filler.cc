@@ -1,5 +1,5 @@
 // B batch, C channels, H W sides of an image, P patch side, M room for patches.
-#include "fovea/data/batch/image_patch_rows.h"
+#include "fovea/data/batch/image_patch_filler.h"
 
 #include <algorithm>
 #include <utility>
@@ -70,8 +70,8 @@ void make_room(Batch& batch, int64_t patch_size, int64_t max_patches) {
 
 }  // namespace
 
-ImagePatchRows::ImagePatchRows(std::shared_ptr<const TransformPipeline> images,
-                               const LoaderOptions& options)
+ImagePatchFiller::ImagePatchFiller(std::shared_ptr<const TransformPipeline> images,
+                                   const LoaderOptions& options)
     : images_(std::move(images)) {
   check_packed_options(options);
   if (!images_) fail<ConfigError>("the model takes packed images, but the samples are volumes");
@@ -91,16 +91,16 @@ ImagePatchRows::ImagePatchRows(std::shared_ptr<const TransformPipeline> images,
   max_patches_ = resize->max_patches;
 }
 
-void ImagePatchRows::open(Batch& batch) const { make_room(batch, patch_size_, max_patches_); }
+void ImagePatchFiller::open(Batch& batch) const { make_room(batch, patch_size_, max_patches_); }
 
-void ImagePatchRows::fill(Batch& batch, int64_t row, const ImageView& image, RandomStream random,
-                          TransformScratch& scratch, std::vector<float>& values) const {
+void ImagePatchFiller::fill(Batch& batch, int64_t row, const ImageView& image, RandomStream random,
+                            TransformScratch& scratch, std::vector<float>& values) const {
   const ImageSize size = images_->apply_any_size(image, random, values, scratch);
   const StageScope scope(scratch.timer(), Stage::kWrite);
   put_image(batch, row, values, size);
 }
 
-void ImagePatchRows::clear(Batch& batch, int64_t row) const {
+void ImagePatchFiller::clear(Batch& batch, int64_t row) const {
   const int64_t P = patch_size_;
   std::fill_n(room_of(batch, row).begin(), batch.image_shape[1] * P * P, 0.0f);
   std::fill_n(batch.image_patches.grids.begin() + 2 * row, 2, int64_t{1});

@@ -9,8 +9,8 @@
 
 #include "fovea/core/philox.h"
 #include "fovea/data/bad_samples.h"
-#include "fovea/data/batch/image_patch_rows.h"
-#include "fovea/data/batch/patch_rows.h"
+#include "fovea/data/batch/adaptive_patch_filler.h"
+#include "fovea/data/batch/image_patch_filler.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/loader_options.h"
 #include "fovea/data/transforms/image/transform_scratch.h"
@@ -25,7 +25,7 @@ struct BatchScratch {
   VolumeScratch volumes;
   LabelMap mask;  // of an image, after the transforms
   Batch partner;  // one row, to mix with
-  PatchRowScratch patches;
+  PatchFillerScratch patches;
   std::vector<float> planes;  // an image's planes
   std::vector<float> mixed;
   std::vector<BadSampleEvent> bad_samples;  // met by BatchMaker::fill, for the loader to take
@@ -33,13 +33,13 @@ struct BatchScratch {
 };
 
 // Immutable; `fill` may run in many threads at once on other rows.
-class BatchRows {
+class BatchFiller {
  public:
   // first: index of the set's first sample, which says the size where the transforms leave it open.
   // Throws ConfigError: transforms of images for a data set of volumes, samples that have not the
   // sides that are asked for; DataError: that sample cannot be read.
-  BatchRows(std::shared_ptr<const Dataset> dataset, SampleTransforms transforms, int64_t first,
-            const LoaderOptions& options);
+  BatchFiller(std::shared_ptr<const Dataset> dataset, SampleTransforms transforms, int64_t first,
+              const LoaderOptions& options);
 
   // Of every sample after the transforms; of images the depth is 1, of packed ones the sides are 0.
   VolumeSize size() const { return size_; }
@@ -79,8 +79,8 @@ class BatchRows {
   int64_t first_;
   PixelType pixel_type_;
   VolumeSize size_;
-  std::optional<PatchRows> patches_;
-  std::optional<ImagePatchRows> image_patches_;
+  std::optional<AdaptivePatchFiller> patches_;
+  std::optional<ImagePatchFiller> image_patches_;
   bool is_flat_ = true;         // rows of [C, H, W] rather than [C, D, H, W]
   bool is_size_fixed_ = false;  // by the transforms, whatever the sample
 };

@@ -1,4 +1,4 @@
-#include "fovea/data_tools/inspect/choice.h"
+#include "fovea/data_tools/inspect/choose_samples.h"
 
 #include <algorithm>
 #include <map>

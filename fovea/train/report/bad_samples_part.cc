@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "fovea/core/number_text.h"
-#include "fovea/train/report/sections.h"
+#include "fovea/train/report/page_parts.h"
 
 namespace fovea::train {
 namespace {
@@ -37,7 +37,7 @@ html::Markup table_of(const std::string& split, const BadSamplesOfSplit& found) 
 
 }  // namespace
 
-html::Markup bad_samples_section(const RunData& run) {
+html::Markup bad_samples_part(const RunData& run) {
   html::Markup out;
   for (const auto& [split, found] : run.bad_samples) {
     if (!found.samples.empty()) out += table_of(split, found);

@@ -1,4 +1,4 @@
-#include "fovea/data/adaptive/draw.h"
+#include "fovea/data/adaptive/leaf_outlines.h"
 
 #include <algorithm>
 #include <tuple>
@@ -19,8 +19,8 @@ std::pair<int64_t, int64_t> pixels_of_part(int64_t first, int64_t last, int64_t 
 
 }  // namespace
 
-void draw_leaves(const PatchTree& tree, const SlicePlane& plane,
-                 const std::array<uint8_t, 3>& color, Image& picture) {
+void outline_leaves(const PatchTree& tree, const SlicePlane& plane,
+                    const std::array<uint8_t, 3>& color, Image& picture) {
   FOVEA_CHECK(picture.channels == 3, "a picture with {} channels; expected 3", picture.channels);
   const std::array<int64_t, 3> size = {tree.size.depth, tree.size.height, tree.size.width};
   const auto rows = static_cast<size_t>(plane.row_axis());
@@ -29,7 +29,7 @@ void draw_leaves(const PatchTree& tree, const SlicePlane& plane,
   const auto draw = [&](int64_t y, int64_t x) {
     std::copy_n(color.data(), 3, picture.pixels.data() + 3 * (y * picture.width + x));
   };
-  for (const Box& leaf : tree.leaves) {
+  for (const TreeBox& leaf : tree.leaves) {
     const std::array<int64_t, 3> first = {leaf.z, leaf.y, leaf.x};
     const std::array<int64_t, 3> sides = {leaf.depth, leaf.height, leaf.width};
     if (plane.place < first[axis] || plane.place >= first[axis] + sides[axis]) continue;

@@ -1,4 +1,4 @@
-#include "fovea/data/batch/patch_rows.h"
+#include "fovea/data/batch/adaptive_patch_filler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -82,7 +82,7 @@ Loader patch_loader(LoaderOptions options, bool has_masks = false) {
                 options);
 }
 
-TEST(PatchRowsTest, TokensAreThoseOfThePatcherOnTheTransformedImage) {
+TEST(AdaptivePatchFillerTest, TokensAreThoseOfThePatcherOnTheTransformedImage) {
   auto options = LoaderOptions{.global_batch_size = 4, .threads = 0};
   options.patching = patching(/*is_random=*/false);
   Loader loader = patch_loader(options);
@@ -119,7 +119,7 @@ TEST(PatchRowsTest, TokensAreThoseOfThePatcherOnTheTransformedImage) {
   }
 }
 
-TEST(PatchRowsTest, DrawsDependOnSeedAndSampleAloneAndChangeFromEpochToEpoch) {
+TEST(AdaptivePatchFillerTest, DrawsDependOnSeedAndSampleAloneAndChangeFromEpochToEpoch) {
   Loader reference = patch_loader({.global_batch_size = 4, .threads = 0});
   Loader threaded = patch_loader({.global_batch_size = 4, .threads = 3});
   std::map<int64_t, std::vector<float>> first_epoch;
@@ -140,7 +140,7 @@ TEST(PatchRowsTest, DrawsDependOnSeedAndSampleAloneAndChangeFromEpochToEpoch) {
   EXPECT_GT(num_changed, 0);
 }
 
-TEST(PatchRowsTest, MasksFollowTheTreeAndComeBack) {
+TEST(AdaptivePatchFillerTest, MasksFollowTheTreeAndComeBack) {
   auto options = LoaderOptions{.global_batch_size = 3, .threads = 0};
   options.patching = PatchingOptions{
       .config = {.fixed_length = 400, .patch_size = 4, .smoothing = {1}}, .is_random = false};
@@ -160,7 +160,7 @@ TEST(PatchRowsTest, MasksFollowTheTreeAndComeBack) {
   }
 }
 
-TEST(PatchRowsTest, VolumesGiveOctrees) {
+TEST(AdaptivePatchFillerTest, VolumesGiveOctrees) {
   LoaderOptions options{.global_batch_size = 2, .threads = 0, .spatial_dims = 3};
   options.patching =
       PatchingOptions{.config = {.fixed_length = 64, .patch_size = 4, .smoothing = {0}}};
@@ -176,7 +176,7 @@ TEST(PatchRowsTest, VolumesGiveOctrees) {
   EXPECT_GT(batch.patches.trees[0].leaves.size(), 8u);
 }
 
-TEST(PatchRowsTest, RowsThatCountForNothingArePadding) {
+TEST(AdaptivePatchFillerTest, RowsThatCountForNothingArePadding) {
   Loader loader = patch_loader({.global_batch_size = 11,
                                 .threads = 0,
                                 .shard = {.index = 1, .count = 2},
@@ -189,7 +189,7 @@ TEST(PatchRowsTest, RowsThatCountForNothingArePadding) {
   EXPECT_TRUE(batch.patches.trees.back().leaves.empty());
 }
 
-TEST(PatchRowsTest, RefusesWhatWouldChangeImagesAfterwards) {
+TEST(AdaptivePatchFillerTest, RefusesWhatWouldChangeImagesAfterwards) {
   LoaderOptions options{.global_batch_size = 4, .threads = 0};
   options.mixup = MixupConfig{.mixup_alpha = 0.8};
   EXPECT_THAT(message_of<ConfigError>([&] { patch_loader(options); }),

@@ -1,5 +1,5 @@
 // Mixup, cutmix, repeated augmentation and masks in the loader: what the parts do is in the tests
-// of batch_mixer and repeated_augmentation.
+// of batch_mixup and repeated_augmentation.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "fovea/data/loader.h"
 #include "fovea/data/order/augmentation_stream.h"
 #include "fovea/data/order/repeated_augmentation.h"
-#include "fovea/data/transforms/batch_mixer.h"
+#include "fovea/data/transforms/batch_mixup.h"
 #include "fovea/data/transforms/image/horizontal_flip.h"
 #include "fovea/data/transforms/image/normalize.h"
 #include "fovea/data/transforms/image/pipeline.h"
@@ -47,11 +47,11 @@ std::span<const float> row_of(const std::vector<float>& values, int64_t rows, in
   return std::span(values).subspan(static_cast<size_t>(row) * count, count);
 }
 
-TEST(LoaderMixingTest, MixesAsThePlanSays) {
+TEST(LoaderMixupTest, MixesAsThePlanSays) {
   const LoaderOptions options = {.global_batch_size = 6, .seed = 5, .threads = 0};
   Loader plain(std::make_shared<FakeDataset>(23, 8), crops_and_flips(), options);
   Loader mixing = mixing_loader(options);
-  const BatchMixer mixer(kBoth, 5, {8, 8});
+  const BatchMixup batch_mixup(kBoth, 5, {8, 8});
   int64_t mixed_rows = 0;
   for (int step = 0; step < 8; ++step) {
     const Batch expected = plain.next(), found = mixing.next();
@@ -59,11 +59,11 @@ TEST(LoaderMixingTest, MixesAsThePlanSays) {
     ASSERT_EQ(found.labels, expected.labels);
     ASSERT_EQ(found.targets.size(), static_cast<size_t>(rows * 10));
     for (int64_t row = 0; row < rows; ++row) {
-      const RowMix mix = mixer.plan_row(found.position, row, rows);
+      const RowMixup mix = batch_mixup.plan_row(found.position, row, rows);
       mixed_rows += mix.is_mixed();
       const auto own = row_of(expected.images, rows, row);
       std::vector<float> image(own.begin(), own.end());
-      mix_row(mix, {8, 8}, row_of(expected.images, rows, mix.partner), image);
+      mixup_row(mix, {8, 8}, row_of(expected.images, rows, mix.partner), image);
       const auto pixels = row_of(found.images, rows, row);
       EXPECT_EQ(std::vector<float>(pixels.begin(), pixels.end()), image);
       std::vector<float> targets(10, 0.0f);
@@ -78,7 +78,7 @@ TEST(LoaderMixingTest, MixesAsThePlanSays) {
 }
 
 // A rank whose partners belong to others reads them itself; no one can tell from the rows.
-TEST(LoaderMixingTest, ShardsAndThreadsSeeWhatOneProcessSees) {
+TEST(LoaderMixupTest, ShardsAndThreadsSeeWhatOneProcessSees) {
   for (const char* mode : {"batch", "pair", "elem"}) {
     MixupConfig mixup = kBoth;
     mixup.mode = mode;
@@ -107,7 +107,7 @@ TEST(LoaderMixingTest, ShardsAndThreadsSeeWhatOneProcessSees) {
   }
 }
 
-TEST(LoaderMixingTest, LocalPartnersStayInTheShard) {
+TEST(LoaderMixupTest, LocalPartnersStayInTheShard) {
   MixupConfig mixup = kBoth;
   mixup.timm_local = true;
   const LoaderOptions options = {.global_batch_size = 8, .seed = 2, .threads = 1, .shard = {1, 2}};
@@ -116,13 +116,13 @@ TEST(LoaderMixingTest, LocalPartnersStayInTheShard) {
   const Batch expected = plain.next(), found = mixing.next();
   auto images = expected.images;
   std::vector<float> scratch;
-  mix_batch(BatchMixer(mixup, 2, {8, 8}).plan(0, 8, {1, 2}), {8, 8}, images, scratch);
+  mixup_batch(BatchMixup(mixup, 2, {8, 8}).plan(0, 8, {1, 2}), {8, 8}, images, scratch);
   EXPECT_EQ(found.images, images);
   EXPECT_NE(found.images, expected.images);
 }
 
 // What is to be done with bytes is what is done to floats.
-TEST(LoaderMixingTest, BytesComeWithTheirMixes) {
+TEST(LoaderMixupTest, BytesComeWithTheirMixes) {
   LoaderOptions options = {.global_batch_size = 7, .seed = 2, .threads = 1};
   Loader mixing = mixing_loader(options, kBoth);
   options.pixel_type = PixelType::kUint8;
@@ -135,7 +135,7 @@ TEST(LoaderMixingTest, BytesComeWithTheirMixes) {
     EXPECT_EQ(found.byte_steps.mean, pipeline->mean());
     EXPECT_EQ(found.byte_steps.std, pipeline->std());
     const auto rows = static_cast<size_t>(found.size());
-    ASSERT_EQ(found.byte_steps.mixes.size(), rows);
+    ASSERT_EQ(found.byte_steps.mixups.size(), rows);
     const size_t values = found.bytes.size() / rows, plane = 64, channels = values / plane;
     const auto pixel = [&](size_t row, size_t i) {
       const size_t c = i / plane % channels;
@@ -143,7 +143,7 @@ TEST(LoaderMixingTest, BytesComeWithTheirMixes) {
              pipeline->std()[c];
     };
     for (size_t row = 0; row < rows; ++row) {
-      const ByteMix& mix = found.byte_steps.mixes[row];
+      const ByteMixup& mix = found.byte_steps.mixups[row];
       const auto partner = static_cast<size_t>(mix.partner);
       boxes += mix.height * mix.width > 0;
       shares += mix.lam != 1.0f;
@@ -161,7 +161,7 @@ TEST(LoaderMixingTest, BytesComeWithTheirMixes) {
   EXPECT_GT(shares, 0);
 }
 
-TEST(LoaderMixingTest, RefusesWhatCannotBeMixed) {
+TEST(LoaderMixupTest, RefusesWhatCannotBeMixed) {
   const LoaderOptions options = {.shard = {0, 2}, .pixel_type = PixelType::kUint8, .mixup = kBoth};
   const auto open = [&] {
     Loader(std::make_shared<FakeDataset>(9, 8), crops_and_flips(), options);
@@ -169,7 +169,7 @@ TEST(LoaderMixingTest, RefusesWhatCannotBeMixed) {
   EXPECT_THAT(message_of<ConfigError>(open), HasSubstr("mixup and cutmix of bytes"));
 }
 
-TEST(LoaderMixingTest, RepeatsAreAugmentedAnewAndSeenByAllRanks) {
+TEST(LoaderMixupTest, RepeatsAreAugmentedAnewAndSeenByAllRanks) {
   const LoaderOptions options = {.global_batch_size = 6, .seed = 3, .threads = 2, .num_repeats = 3};
   const auto dataset = std::make_shared<FakeDataset>(24, 8);
   Loader loader(dataset, crops_and_flips(), options);
@@ -212,7 +212,7 @@ class Scenes : public FakeDataset {
   }
 };
 
-TEST(LoaderMixingTest, MasksOfImagesFollowThePixels) {
+TEST(LoaderMixupTest, MasksOfImagesFollowThePixels) {
   const auto transforms = std::make_shared<const TransformPipeline>(
       std::vector<TransformConfig>{{RandomCropConfig{.size = {8}, .padding = {3}}},
                                    {HorizontalFlipConfig{}}},
@@ -247,7 +247,7 @@ class Slices : public FakeDataset {
   int64_t depth_;
 };
 
-TEST(LoaderMixingTest, SidesAreThoseOfTheModel) {
+TEST(LoaderMixupTest, SidesAreThoseOfTheModel) {
   const auto volumes =
       std::make_shared<const VolumePipeline>(std::vector<VolumeTransformConfig>{}, 1);
   const auto shape_of = [&](int64_t depth, int dims) {

@@ -1,4 +1,4 @@
-#include "fovea/data/batch/image_patch_rows.h"
+#include "fovea/data/batch/image_patch_filler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -86,7 +86,7 @@ Packed packed_row(const Batch& batch, int64_t row) {
   return result;
 }
 
-TEST(ImagePatchRowsTest, PatchesAreThoseOfTheTransformedImage) {
+TEST(ImagePatchFillerTest, PatchesAreThoseOfTheTransformedImage) {
   const auto pipeline = packing_pipeline();
   Loader loader = packing_loader({.global_batch_size = 23, .threads = 0}, pipeline);
   const Batch batch = loader.next();
@@ -115,7 +115,7 @@ TEST(ImagePatchRowsTest, PatchesAreThoseOfTheTransformedImage) {
   EXPECT_GT(grids.size(), 5U);
 }
 
-TEST(ImagePatchRowsTest, ChannelsOfAPatchStandOneBehindAnother) {
+TEST(ImagePatchFillerTest, ChannelsOfAPatchStandOneBehindAnother) {
   std::vector<float> values(2 * 2 * 4 * 8);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   const auto batch = image_patches_of(values, {2, 2, 4, 8}, 4);
@@ -128,7 +128,7 @@ TEST(ImagePatchRowsTest, ChannelsOfAPatchStandOneBehindAnother) {
   EXPECT_EQ(second.values[32], 64 + 4);   // the patch to the right
 }
 
-TEST(ImagePatchRowsTest, DependsOnSeedAndSampleAlone) {
+TEST(ImagePatchFillerTest, DependsOnSeedAndSampleAlone) {
   const auto pipeline = packing_pipeline(/*min_patches=*/2, {{HorizontalFlipConfig{}}});
   std::map<std::pair<int64_t, int64_t>, Packed> expected;  // by epoch and sample
   Loader reference = packing_loader({.global_batch_size = 5, .threads = 0}, pipeline);
@@ -160,7 +160,7 @@ TEST(ImagePatchRowsTest, DependsOnSeedAndSampleAlone) {
   }
 }
 
-TEST(ImagePatchRowsTest, ARowThatCountsForNothingIsOnePatchOfZeros) {
+TEST(ImagePatchFillerTest, ARowThatCountsForNothingIsOnePatchOfZeros) {
   LoaderOptions options{.global_batch_size = 23, .threads = 0};
   options.bad_samples = {.policy = BadSamplePolicy::kSkip, .budget = 3};
   Loader loader = packing_loader(options, packing_pipeline(), false, /*broken=*/9);
@@ -173,7 +173,7 @@ TEST(ImagePatchRowsTest, ARowThatCountsForNothingIsOnePatchOfZeros) {
   EXPECT_THAT(cleared.values, Each(0.0f));
 }
 
-TEST(ImagePatchRowsTest, RefusesWhatDoesNotGiveWholePatches) {
+TEST(ImagePatchFillerTest, RefusesWhatDoesNotGiveWholePatches) {
   const auto fault_of = [](const SampleTransforms& transforms, LoaderOptions options = {},
                            bool has_masks = false) {
     return message_of<ConfigError>([&] { packing_loader(options, transforms, has_masks); });
@@ -191,7 +191,7 @@ TEST(ImagePatchRowsTest, RefusesWhatDoesNotGiveWholePatches) {
   EXPECT_THAT(fault_of(packing_pipeline(), {}, /*has_masks=*/true), HasSubstr("masks"));
 }
 
-TEST(ImagePatchRowsTest, ABatchOfOneSizeRefusesDrawnSizes) {
+TEST(ImagePatchFillerTest, ABatchOfOneSizeRefusesDrawnSizes) {
   const auto make = [] {
     return Loader(std::make_shared<MixedSizes>(), packing_pipeline(/*min_patches=*/2), {});
   };

@@ -1,4 +1,4 @@
-#include "fovea/data/batch/batch_rows.h"
+#include "fovea/data/batch/batch_filler.h"
 
 #include <algorithm>
 
@@ -18,8 +18,8 @@ VolumeSize as_volume(ImageSize size) { return {1, size.height, size.width}; }
 
 }  // namespace
 
-BatchRows::BatchRows(std::shared_ptr<const Dataset> dataset, SampleTransforms transforms,
-                     int64_t first, const LoaderOptions& options)
+BatchFiller::BatchFiller(std::shared_ptr<const Dataset> dataset, SampleTransforms transforms,
+                         int64_t first, const LoaderOptions& options)
     : dataset_(std::move(dataset)),
       transforms_(std::move(transforms)),
       first_(first),
@@ -39,7 +39,7 @@ BatchRows::BatchRows(std::shared_ptr<const Dataset> dataset, SampleTransforms tr
   if (options.patching) make_patches(options);
 }
 
-void BatchRows::make_image_patches(const LoaderOptions& options) {
+void BatchFiller::make_image_patches(const LoaderOptions& options) {
   if (dataset_->has_masks()) {
     fail<ConfigError>(
         "packed images with masks, which have one size in a batch; use the model's patching: grid");
@@ -48,7 +48,7 @@ void BatchRows::make_image_patches(const LoaderOptions& options) {
   image_patches_.emplace(chosen != nullptr ? *chosen : nullptr, options);
 }
 
-void BatchRows::make_patches(const LoaderOptions& options) {
+void BatchFiller::make_patches(const LoaderOptions& options) {
   if (pixel_type_ == PixelType::kUint8) {
     fail<ConfigError>("adaptive_patching with batches of bytes; its tokens are floats");
   }
@@ -62,7 +62,7 @@ void BatchRows::make_patches(const LoaderOptions& options) {
                    has_images ? std::span(images()->std()) : std::span<float>());
 }
 
-void BatchRows::check_sides(std::optional<int> spatial_dims) const {
+void BatchFiller::check_sides(std::optional<int> spatial_dims) const {
   if (images() != nullptr && spatial_dims == 3) {
     fail<ConfigError>(
         "the model takes volumes [D, H, W], but {} is an image; give model.img_size two sides",
@@ -76,29 +76,29 @@ void BatchRows::check_sides(std::optional<int> spatial_dims) const {
       dataset_->describe(first_), size_.depth, size_.height, size_.width);
 }
 
-const TransformPipeline* BatchRows::images() const {
+const TransformPipeline* BatchFiller::images() const {
   const auto* chosen = std::get_if<std::shared_ptr<const TransformPipeline>>(&transforms_);
   return chosen != nullptr ? chosen->get() : nullptr;
 }
 
-const VolumePipeline* BatchRows::volumes() const {
+const VolumePipeline* BatchFiller::volumes() const {
   const auto* chosen = std::get_if<std::shared_ptr<const VolumePipeline>>(&transforms_);
   return chosen != nullptr ? chosen->get() : nullptr;
 }
 
-std::optional<VolumeSize> BatchRows::fixed_size() const {
+std::optional<VolumeSize> BatchFiller::fixed_size() const {
   if (volumes() != nullptr) return volumes()->output_size(std::nullopt);
   const auto size = images()->output_size(std::nullopt);
   return size ? std::optional(as_volume(*size)) : std::nullopt;
 }
 
-VolumeSize BatchRows::size_of_samples() const {
+VolumeSize BatchFiller::size_of_samples() const {
   if (image_patches_) return {.depth = 1, .height = 0, .width = 0};
   const auto fixed = fixed_size();
   return fixed ? *fixed : size_of_first();
 }
 
-VolumeSize BatchRows::size_of_first() const {
+VolumeSize BatchFiller::size_of_first() const {
   Sample sample;
   read_decoded(*dataset_, first_, sample);
   if (volumes() != nullptr) {
@@ -114,17 +114,17 @@ VolumeSize BatchRows::size_of_first() const {
   return as_volume(*size);
 }
 
-int64_t BatchRows::in_chans() const {
+int64_t BatchFiller::in_chans() const {
   return volumes() != nullptr ? volumes()->in_chans() : images()->in_chans();
 }
 
-void BatchRows::open(Batch& batch, int64_t rows) const {
+void BatchFiller::open(Batch& batch, int64_t rows) const {
   batch.image_shape = {rows, in_chans(), size_.height, size_.width};
   if (!is_flat_) batch.image_shape.insert(batch.image_shape.begin() + 2, size_.depth);
   const bool has_bytes = pixel_type_ == PixelType::kUint8;
   batch.images.resize(has_bytes ? 0 : static_cast<size_t>(rows * values()));
   batch.bytes.resize(has_bytes ? static_cast<size_t>(rows * values()) : 0);
-  batch.byte_steps.mixes.clear();  // of a batch that had the buffers before
+  batch.byte_steps.mixups.clear();  // of a batch that had the buffers before
   if (has_bytes) {
     batch.byte_steps.mean = images()->mean();
     batch.byte_steps.std = images()->std();
@@ -134,7 +134,7 @@ void BatchRows::open(Batch& batch, int64_t rows) const {
   if (image_patches_) image_patches_->open(batch);
 }
 
-void BatchRows::check_size(const ImageView& image) const {
+void BatchFiller::check_size(const ImageView& image) const {
   const ImageSize size = *images()->output_size(image.size());
   if (as_volume(size) == size_) return;
   fail<DataError>(
@@ -146,23 +146,23 @@ void BatchRows::check_size(const ImageView& image) const {
 }
 
 // Where the size is open the whole image is decoded, so that its size is known first.
-void BatchRows::read(int64_t index, BatchScratch& scratch) const {
+void BatchFiller::read(int64_t index, BatchScratch& scratch) const {
   const StageScope scope(scratch.transforms.timer(), Stage::kRead);
   Sample& sample = scratch.sample;
   dataset_->read(index, sample);
   if (!is_size_fixed_ && sample.is<EncodedImage>()) decode(sample);
 }
 
-void BatchRows::fill_image_patches(Batch& batch, int64_t row, int64_t index, RandomStream random,
-                                   BatchScratch& scratch) const {
+void BatchFiller::fill_image_patches(Batch& batch, int64_t row, int64_t index, RandomStream random,
+                                     BatchScratch& scratch) const {
   read(index, scratch);
   image_patches_->fill(batch, row, view_of(scratch.sample), random, scratch.transforms,
                        scratch.planes);
 }
 
 template <class T>
-void BatchRows::fill_image(std::span<T> out, int64_t index, RandomStream random,
-                           BatchScratch& scratch) const {
+void BatchFiller::fill_image(std::span<T> out, int64_t index, RandomStream random,
+                             BatchScratch& scratch) const {
   read(index, scratch);
   const Sample& sample = scratch.sample;
   if (sample.is<EncodedImage>()) {
@@ -174,8 +174,8 @@ void BatchRows::fill_image(std::span<T> out, int64_t index, RandomStream random,
   images()->apply(image, random, out, scratch.transforms);
 }
 
-void BatchRows::fill_volume(Batch& batch, int64_t row, RandomStream random,
-                            BatchScratch& scratch) const {
+void BatchFiller::fill_volume(Batch& batch, int64_t row, RandomStream random,
+                              BatchScratch& scratch) const {
   const StageScope scope(scratch.transforms.timer(), Stage::kAugment);
   const auto voxels = static_cast<size_t>(size_.voxels());
   const auto floats = static_cast<size_t>(values());
@@ -187,7 +187,7 @@ void BatchRows::fill_volume(Batch& batch, int64_t row, RandomStream random,
   volumes()->apply(scratch.sample, random, size_, out, mask, scratch.volumes);
 }
 
-void BatchRows::fill_mask(Batch& batch, int64_t row, BatchScratch& scratch) const {
+void BatchFiller::fill_mask(Batch& batch, int64_t row, BatchScratch& scratch) const {
   if (batch.masks.empty()) return;
   apply_geometry(scratch.transforms.geometry, scratch.sample.mask, scratch.mask);
   const auto& classes = scratch.mask.classes;
@@ -196,8 +196,8 @@ void BatchRows::fill_mask(Batch& batch, int64_t row, BatchScratch& scratch) cons
   std::copy(classes.begin(), classes.end(), batch.masks.begin() + row * size_.voxels());
 }
 
-void BatchRows::fill_patches(Batch& batch, int64_t row, RandomStream random,
-                             BatchScratch& scratch) const {
+void BatchFiller::fill_patches(Batch& batch, int64_t row, RandomStream random,
+                               BatchScratch& scratch) const {
   const StageScope scope(scratch.transforms.timer(), Stage::kAugment);
   const auto count = static_cast<size_t>(values());
   const auto pixels = std::span(batch.images).subspan(static_cast<size_t>(row) * count, count);
@@ -208,8 +208,8 @@ void BatchRows::fill_patches(Batch& batch, int64_t row, RandomStream random,
   }
 }
 
-void BatchRows::fill(Batch& batch, int64_t row, int64_t index, RandomStream random,
-                     BatchScratch& scratch) const {
+void BatchFiller::fill(Batch& batch, int64_t row, int64_t index, RandomStream random,
+                       BatchScratch& scratch) const {
   const MappedReads reads;
   scratch.sample.random = random.fork(kSampleDraws);
   const auto count = static_cast<size_t>(values());
@@ -238,7 +238,7 @@ void BatchRows::fill(Batch& batch, int64_t row, int64_t index, RandomStream rand
   reads.check([&] { return dataset_->describe(index); });
 }
 
-void BatchRows::clear(Batch& batch, int64_t row) const {
+void BatchFiller::clear(Batch& batch, int64_t row) const {
   const int64_t count = values(), voxels = size_.voxels();
   if (!batch.images.empty()) std::fill_n(batch.images.begin() + row * count, count, 0.0f);
   if (!batch.bytes.empty()) std::fill_n(batch.bytes.begin() + row * count, count, uint8_t{0});

@@ -15,7 +15,7 @@ inline constexpr std::array<uint8_t, 3> kTreeColor = {255, 220, 0};
 
 // The upper and left border of each leaf that the plane cuts, as lines one pixel wide in `picture`,
 // RGB, which shows the whole plane at any size.
-void draw_leaves(const PatchTree& tree, const SlicePlane& plane,
-                 const std::array<uint8_t, 3>& color, Image& picture);
+void outline_leaves(const PatchTree& tree, const SlicePlane& plane,
+                    const std::array<uint8_t, 3>& color, Image& picture);
 
 }  // namespace fovea::data

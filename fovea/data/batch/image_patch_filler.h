@@ -15,12 +15,12 @@
 namespace fovea::data {
 
 // Immutable. Every image has room for as many patches as its transforms give at most.
-class ImagePatchRows {
+class ImagePatchFiller {
  public:
   // images: null where the samples are volumes. Throws ConfigError: transforms that do not end with
   // resize_to_patches to patches of options.packed_patch_size (but for what keeps sizes); options
   // that need images of one size.
-  ImagePatchRows(std::shared_ptr<const TransformPipeline> images, const LoaderOptions& options);
+  ImagePatchFiller(std::shared_ptr<const TransformPipeline> images, const LoaderOptions& options);
 
   // Sizes batch.image_patches for the rows that batch.image_shape tells of.
   void open(Batch& batch) const;

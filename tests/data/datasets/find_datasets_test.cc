@@ -1,4 +1,4 @@
-#include "fovea/data/datasets/guess.h"
+#include "fovea/data/datasets/find_datasets.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "fovea/data/archive/packed.h"
+#include "fovea/data/archive/packed_format.h"
 #include "fovea/data/datasets/dicom.h"
 #include "fovea/data/datasets/npz.h"
 #include "fovea/data/datasets/registry.h"

@@ -1,4 +1,4 @@
-#include "fovea/data/datasets/guess.h"
+#include "fovea/data/datasets/find_datasets.h"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/nearest.h"
-#include "fovea/data/archive/packed.h"
+#include "fovea/data/archive/packed_format.h"
 #include "fovea/data/datasets/cifar.h"
 #include "fovea/data/datasets/cifar_python.h"
 #include "fovea/data/datasets/dicom.h"

@@ -1,4 +1,4 @@
-#include "fovea/data_tools/inspect/augmented.h"
+#include "fovea/data_tools/inspect/augmented_pictures.h"
 
 #include <algorithm>
 #include <cmath>

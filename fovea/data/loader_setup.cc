@@ -1,4 +1,4 @@
-#include "fovea/data/opened_section.h"
+#include "fovea/data/loader_setup.h"
 
 #include <algorithm>
 
@@ -14,7 +14,7 @@ namespace fovea::data {
 namespace {
 
 void open_single(const DataConfig& config, const DatasetConfig& section, const InputForm& input,
-                 bool is_training, OpenedSection& opened) {
+                 bool is_training, LoaderSetup& opened) {
   opened.dataset =
       is_training ? build_dataset(section) : build_validation_set(section, input.class_names);
   if (config.tiling) {
@@ -46,7 +46,7 @@ MixOptions mix_options(const DataConfig& config, const MixConfig& mix, const Mix
 }
 
 void open_mix(const DataConfig& config, const MixConfig& mix, const InputForm& input,
-              bool is_training, OpenedSection& opened) {
+              bool is_training, LoaderSetup& opened) {
   const auto dataset =
       build_mix_dataset(mix, config.tiling, is_training ? nullptr : &input.class_names);
   for (const MixSet& set : dataset->sets()) {
@@ -70,13 +70,13 @@ SampleTransforms make_transforms(const std::vector<AnyTransformConfig>& transfor
   return std::make_shared<const TransformPipeline>(image_transforms(transforms), in_chans);
 }
 
-OpenedSection open_section(const DataConfig& config, const DataSectionConfig& section,
-                           const InputForm& input, bool is_training) {
+LoaderSetup open_loader_setup(const DataConfig& config, const DataSectionConfig& section,
+                              const InputForm& input, bool is_training) {
   if (config.train && config.val) {
     check_same_axes((*config.train)->volume_axes(), "data.train", (*config.val)->volume_axes(),
                     "data.val");
   }
-  OpenedSection opened;
+  LoaderSetup opened;
   opened.options = {.global_batch_size = config.global_batch_size,
                     .shuffle = is_training,
                     .drop_last = is_training && config.drop_last,
@@ -104,12 +104,12 @@ OpenedSection open_section(const DataConfig& config, const DataSectionConfig& se
   return opened;
 }
 
-bool can_be_bytes(const OpenedSection& section) {
-  const auto& options = section.options;
+bool can_be_bytes(const LoaderSetup& setup) {
+  const auto& options = setup.options;
   if (options.patching || options.packed_patch_size) return false;
   const bool is_mixed = options.mixup && options.mixup->is_on();
   if (is_mixed && options.shard.count > 1 && !options.mixup->timm_local) return false;
-  return std::all_of(section.transforms.begin(), section.transforms.end(), [](const auto& set) {
+  return std::all_of(setup.transforms.begin(), setup.transforms.end(), [](const auto& set) {
     const auto* images = std::get_if<std::shared_ptr<const TransformPipeline>>(&set);
     return images != nullptr && (*images)->gives_bytes();
   });

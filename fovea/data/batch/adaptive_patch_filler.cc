@@ -1,4 +1,4 @@
-#include "fovea/data/batch/patch_rows.h"
+#include "fovea/data/batch/adaptive_patch_filler.h"
 
 #include <algorithm>
 #include <utility>
@@ -46,8 +46,8 @@ void interleave(std::span<const uint8_t> planes, int64_t channels, ImageSize siz
 
 }  // namespace
 
-PatchRows::PatchRows(const PatchingOptions& options, std::span<const float> mean,
-                     std::span<const float> std)
+AdaptivePatchFiller::AdaptivePatchFiller(const PatchingOptions& options,
+                                         std::span<const float> mean, std::span<const float> std)
     : patcher_(options.config), is_random_(options.is_random) {
   for (size_t c = 0; c < mean.size(); ++c) {
     scale_.push_back(1.0f / (255.0f * std[c]));
@@ -55,7 +55,7 @@ PatchRows::PatchRows(const PatchingOptions& options, std::span<const float> mean
   }
 }
 
-void PatchRows::open(Batch& batch) const {
+void AdaptivePatchFiller::open(Batch& batch) const {
   const auto& config = patcher_.config();
   const int64_t rows = batch.image_shape[0];
   auto& patches = batch.patches;
@@ -76,8 +76,9 @@ void PatchRows::open(Batch& batch) const {
   patches.trees.resize(rows * patches.num_trees);
 }
 
-void PatchRows::fill_image(Batch& batch, int64_t row, VolumeSize size, std::span<float> pixels,
-                           RandomStream random, PatchRowScratch& scratch) const {
+void AdaptivePatchFiller::fill_image(Batch& batch, int64_t row, VolumeSize size,
+                                     std::span<float> pixels, RandomStream random,
+                                     PatchFillerScratch& scratch) const {
   const int64_t channels = batch.patches.channels;
   const int64_t count = size.voxels();
   for (int64_t c = 0; c < channels; ++c) {
@@ -93,22 +94,22 @@ void PatchRows::fill_image(Batch& batch, int64_t row, VolumeSize size, std::span
   fill_labels(batch, row);
 }
 
-void PatchRows::fill_volume(Batch& batch, int64_t row, VolumeSize size,
-                            std::span<const float> values, RandomStream random,
-                            PatchRowScratch& scratch) const {
+void AdaptivePatchFiller::fill_volume(Batch& batch, int64_t row, VolumeSize size,
+                                      std::span<const float> values, RandomStream random,
+                                      PatchFillerScratch& scratch) const {
   auto draws = random.fork(kPatchingDraws);
   patcher_.patch(VolumeValues(values.data(), batch.patches.channels, size),
                  is_random_ ? &draws : nullptr, {}, patches_of(batch, row), scratch.patching);
   fill_labels(batch, row);
 }
 
-void PatchRows::fill_large(Batch& batch, int64_t row, const RegionSource& image,
-                           const OutOfCoreOptions& options) const {
+void AdaptivePatchFiller::fill_large(Batch& batch, int64_t row, const RegionSource& image,
+                                     const OutOfCoreOptions& options) const {
   patcher_.patch(image, nullptr, {.scale = scale_, .shift = shift_}, nullptr, options,
                  patches_of(batch, row));
 }
 
-void PatchRows::fill_labels(Batch& batch, int64_t row) const {
+void AdaptivePatchFiller::fill_labels(Batch& batch, int64_t row) const {
   auto& patches = batch.patches;
   if (patches.labels.empty()) return;
   const int64_t rows = batch.image_shape[0];
@@ -116,7 +117,7 @@ void PatchRows::fill_labels(Batch& batch, int64_t row) const {
                         part_of(patches.labels, row, rows));
 }
 
-void PatchRows::clear(Batch& batch, int64_t row) const {
+void AdaptivePatchFiller::clear(Batch& batch, int64_t row) const {
   auto& patches = batch.patches;
   const int64_t rows = batch.image_shape[0];
   const auto fill = [&](auto& values, auto value) {
@@ -134,13 +135,13 @@ void PatchRows::clear(Batch& batch, int64_t row) const {
 
 Batch cut_volumes(const AdaptivePatchingConfig& config, std::span<const float> values,
                   const std::vector<int64_t>& shape, std::vector<int32_t> masks) {
-  const PatchRows cutter({.config = config, .is_random = false}, {}, {});
+  const AdaptivePatchFiller cutter({.config = config, .is_random = false}, {}, {});
   Batch batch;
   batch.image_shape = shape;
   batch.images.assign(values.begin(), values.end());
   batch.masks = std::move(masks);
   cutter.open(batch);
-  PatchRowScratch scratch;
+  PatchFillerScratch scratch;
   const auto last = shape.size();
   const VolumeSize size{last == 5 ? shape[2] : 1, shape[last - 2], shape[last - 1]};
   for (int64_t row = 0; row < shape[0]; ++row) {

@@ -1,4 +1,4 @@
-#include "fovea/train/evaluate/data_source.h"
+#include "fovea/train/evaluate/recipe_data.h"
 
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@ namespace fovea::train {
 namespace {
 
 // Before anything is trained: a batch with other channels might come late.
-void check_variables_of(const models::Model& model, const data::OpenedSection& opened,
+void check_variables_of(const models::Model& model, const data::LoaderSetup& opened,
                         const std::string& section) {
   const auto* mix = dynamic_cast<const data::MixDataset*>(opened.dataset.get());
   for (size_t set = 0; set < opened.options.variables.size(); ++set) {
@@ -40,9 +40,9 @@ void check_class_names(const std::vector<std::string>& expected,
       left - expected.begin(), name(right, found), name(left, expected));
 }
 
-data::OpenedSection open_data(const TrainConfig& config, const data::DataSectionConfig& section,
-                              bool is_training, data::Shard shard,
-                              const std::vector<std::string>& class_names = {}) {
+data::LoaderSetup open_data(const TrainConfig& config, const data::DataSectionConfig& section,
+                            bool is_training, data::Shard shard,
+                            const std::vector<std::string>& class_names = {}) {
   const auto model = models::build_model(config.model, at::kMeta);  // its form alone
   if (model->takes_patches() != config.data.adaptive_patching.has_value()) {
     fail<ConfigError>("data.adaptive_patching: found {}, but the model takes {}; {}",
@@ -54,7 +54,7 @@ data::OpenedSection open_data(const TrainConfig& config, const data::DataSection
   }
   auto input = input_form_of(*model);
   input.class_names = class_names;
-  auto opened = data::open_section(config.data, section, input, is_training);
+  auto opened = data::open_loader_setup(config.data, section, input, is_training);
   check_class_names(class_names, opened.dataset->class_names());
   make_task(config.task, *model)->check_data(*opened.dataset);
   check_variables_of(*model, opened, is_training ? "data.train" : "data.val");
@@ -80,7 +80,7 @@ data::InputForm input_form_of(const models::ModelConfig& config) {
   return input_form_of(*models::build_model(config, at::kMeta));
 }
 
-data::OpenedSection open_training_section(const TrainConfig& config, data::Shard shard) {
+data::LoaderSetup open_training_setup(const TrainConfig& config, data::Shard shard) {
   if (!config.data.train) {
     fail<ConfigError>(
         "data.train is missing; expected a data set to train on, such as {{format: idx, path: "
@@ -89,31 +89,32 @@ data::OpenedSection open_training_section(const TrainConfig& config, data::Shard
   return open_data(config, *config.data.train, /*is_training=*/true, shard);
 }
 
-data::OpenedSection open_validation_section(const TrainConfig& config,
-                                            const std::vector<std::string>& class_names,
-                                            data::Shard shard) {
+data::LoaderSetup open_validation_setup(const TrainConfig& config,
+                                        const std::vector<std::string>& class_names,
+                                        data::Shard shard) {
   if (!config.data.val) {
     fail<ConfigError>("data.val is missing; expected a data set to evaluate on");
   }
   return open_data(config, *config.data.val, /*is_training=*/false, shard, class_names);
 }
 
-DataSource make_source(data::OpenedSection section) {
-  DataSource source;
-  source.dataset = section.dataset;
-  source.loader = std::make_unique<data::Loader>(source.dataset, std::move(section.transforms),
-                                                 section.options);
-  return source;
+DatasetWithLoader make_loader(data::LoaderSetup setup) {
+  DatasetWithLoader result;
+  result.dataset = setup.dataset;
+  result.loader =
+      std::make_unique<data::Loader>(result.dataset, std::move(setup.transforms), setup.options);
+  return result;
 }
 
-DataSource open_training_data(const TrainConfig& config, data::Shard shard) {
-  return make_source(open_training_section(config, shard));
+DatasetWithLoader open_training_data(const TrainConfig& config, data::Shard shard) {
+  return make_loader(open_training_setup(config, shard));
 }
 
-DataSource open_validation_data(const TrainConfig& config,
-                                const std::vector<std::string>& class_names, data::Shard shard) {
+DatasetWithLoader open_validation_data(const TrainConfig& config,
+                                       const std::vector<std::string>& class_names,
+                                       data::Shard shard) {
   if (!config.data.val) return {};
-  return make_source(open_validation_section(config, class_names, shard));
+  return make_loader(open_validation_setup(config, class_names, shard));
 }
 
 }  // namespace fovea::train

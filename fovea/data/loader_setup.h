@@ -10,7 +10,7 @@
 
 namespace fovea::data {
 
-struct OpenedSection {
+struct LoaderSetup {
   std::shared_ptr<const Dataset> dataset;
   std::vector<SampleTransforms> transforms;  // one for each set
   LoaderOptions options;                     // seed and shard are open
@@ -34,11 +34,11 @@ SampleTransforms make_transforms(const std::vector<AnyTransformConfig>& transfor
 // labels are those of input.class_names, matched by name, and a class may have no sample.
 // Throws ConfigError, also where data.train and data.val give volumes other axes, or where a class
 // is not among input.class_names; DataError.
-OpenedSection open_section(const DataConfig& config, const DataSectionConfig& section,
-                           const InputForm& input, bool is_training);
+LoaderSetup open_loader_setup(const DataConfig& config, const DataSectionConfig& section,
+                              const InputForm& input, bool is_training);
 
 // Whether batches of the section can be bytes (PixelType), of which a device then makes floats: not
 // of volumes, where a step works on floats, and where rows are mixed with another process's.
-bool can_be_bytes(const OpenedSection& section);
+bool can_be_bytes(const LoaderSetup& setup);
 
 }  // namespace fovea::data

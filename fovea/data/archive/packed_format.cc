@@ -1,4 +1,4 @@
-#include "fovea/data/archive/packed.h"
+#include "fovea/data/archive/packed_format.h"
 
 #include <algorithm>
 #include <cmath>

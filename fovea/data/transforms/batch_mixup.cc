@@ -1,4 +1,4 @@
-#include "fovea/data/transforms/batch_mixer.h"
+#include "fovea/data/transforms/batch_mixup.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,12 +19,13 @@ int64_t share_of(int64_t side, double share) {
   return static_cast<int64_t>(static_cast<double>(side) * share);
 }
 
-double box_lam(const CropBox& box, ImageSize size) {
+double box_lam(const PixelBox& box, ImageSize size) {
   return 1.0 - static_cast<double>(box.size.height * box.size.width) /
                    static_cast<double>(size.height * size.width);
 }
 
-FOVEA_SIMD void mix_values(const float* partner, float lam, float rest, int64_t count, float* row) {
+FOVEA_SIMD void mixup_values(const float* partner, float lam, float rest, int64_t count,
+                             float* row) {
   for (int64_t i = 0; i < count; ++i) {
     const float own = row[i] * lam;
     const float other = partner[i] * rest;
@@ -32,21 +33,21 @@ FOVEA_SIMD void mix_values(const float* partner, float lam, float rest, int64_t 
   }
 }
 
-// Calls f(offset, count) for the runs of elements that a mix changes.
+// Calls f(offset, count) for the runs of elements that a mixup changes.
 template <class F>
-void for_each_run(const RowMix& mix, ImageSize size, int64_t elements, F&& f) {
-  if (!mix.is_cutmix) return f(int64_t{0}, elements);
+void for_each_run(const RowMixup& mixup, ImageSize size, int64_t elements, F&& f) {
+  if (!mixup.is_cutmix) return f(int64_t{0}, elements);
   const int64_t plane = size.height * size.width;
   for (int64_t offset = 0; offset < elements; offset += plane) {
-    for (int64_t y = mix.box.top; y < mix.box.top + mix.box.size.height; ++y) {
-      f(offset + y * size.width + mix.box.left, mix.box.size.width);
+    for (int64_t y = mixup.box.top; y < mixup.box.top + mixup.box.size.height; ++y) {
+      f(offset + y * size.width + mixup.box.left, mixup.box.size.width);
     }
   }
 }
 
 }  // namespace
 
-CropBox cutmix_box(ImageSize size, double lam, int64_t y, int64_t x) {
+PixelBox cutmix_box(ImageSize size, double lam, int64_t y, int64_t x) {
   const double ratio = std::sqrt(1 - lam);
   const int64_t cut_h = share_of(size.height, ratio);
   const int64_t cut_w = share_of(size.width, ratio);
@@ -57,13 +58,14 @@ CropBox cutmix_box(ImageSize size, double lam, int64_t y, int64_t x) {
   return {top, left, {bottom - top, right - left}};
 }
 
-CropBox draw_cutmix_box(ImageSize size, double lam, RandomStream& random) {
+PixelBox draw_cutmix_box(ImageSize size, double lam, RandomStream& random) {
   const int64_t y = random.below(static_cast<uint32_t>(size.height));
   const int64_t x = random.below(static_cast<uint32_t>(size.width));
   return cutmix_box(size, lam, y, x);
 }
 
-CropBox draw_cutmix_box_minmax(ImageSize size, double least, double largest, RandomStream& random) {
+PixelBox draw_cutmix_box_minmax(ImageSize size, double least, double largest,
+                                RandomStream& random) {
   const auto draw_side = [&](int64_t side) {
     const int64_t low = share_of(side, least);
     return low + random.below(static_cast<uint32_t>(share_of(side, largest) - low));
@@ -75,7 +77,7 @@ CropBox draw_cutmix_box_minmax(ImageSize size, double least, double largest, Ran
   return {top, left, {height, width}};
 }
 
-BatchMixer::BatchMixer(const MixupConfig& config, uint64_t seed, ImageSize size)
+BatchMixup::BatchMixup(const MixupConfig& config, uint64_t seed, ImageSize size)
     : config_(config), seed_(seed), size_(size) {
   if (!config_.is_on()) {
     fail<ConfigError>("mixup_alpha, cutmix_alpha and cutmix_minmax are all off; set one");
@@ -91,53 +93,54 @@ BatchMixer::BatchMixer(const MixupConfig& config, uint64_t seed, ImageSize size)
   }
 }
 
-RowMix BatchMixer::draw(RandomStream random, bool is_batch) const {
-  RowMix mix;
-  if (random.uniform(0.0, 1.0) >= config_.prob) return mix;
+RowMixup BatchMixup::draw(RandomStream random, bool is_batch) const {
+  RowMixup mixup;
+  if (random.uniform(0.0, 1.0) >= config_.prob) return mixup;
   const bool has_both = config_.mixup_alpha > 0 && config_.cutmix_alpha > 0;
   const bool is_cutmix =
       has_both ? random.uniform(0.0, 1.0) < config_.switch_prob : config_.cutmix_alpha > 0;
   const double alpha = is_cutmix ? config_.cutmix_alpha : config_.mixup_alpha;
   double lam = draw_beta(alpha, alpha, random);
   if (!is_batch) lam = static_cast<double>(static_cast<float>(lam));
-  if (lam == 1.0) return mix;
-  mix.lam = lam;
-  if (!is_cutmix) return mix;
-  mix.is_cutmix = true;
+  if (lam == 1.0) return mixup;
+  mixup.lam = lam;
+  if (!is_cutmix) return mixup;
+  mixup.is_cutmix = true;
   const bool has_minmax = !config_.cutmix_minmax.empty();
-  mix.box = has_minmax ? draw_cutmix_box_minmax(size_, config_.cutmix_minmax[0],
-                                                config_.cutmix_minmax[1], random)
-                       : draw_cutmix_box(size_, lam, random);
+  mixup.box = has_minmax ? draw_cutmix_box_minmax(size_, config_.cutmix_minmax[0],
+                                                  config_.cutmix_minmax[1], random)
+                         : draw_cutmix_box(size_, lam, random);
   if (config_.correct_lam || has_minmax) {
-    mix.lam = box_lam(mix.box, size_);
-    if (!is_batch) mix.lam = static_cast<double>(static_cast<float>(mix.lam));
+    mixup.lam = box_lam(mixup.box, size_);
+    if (!is_batch) mixup.lam = static_cast<double>(static_cast<float>(mixup.lam));
   }
-  return mix;
+  return mixup;
 }
 
-RowMix BatchMixer::plan_in(PhiloxKey key, int64_t position, int64_t row, int64_t num_rows) const {
+RowMixup BatchMixup::plan_in(PhiloxKey key, int64_t position, int64_t row, int64_t num_rows) const {
   FOVEA_CHECK(row >= 0 && row < num_rows, "row {} of a batch of {}", row, num_rows);
   const int64_t partner = num_rows - 1 - row;
   // In a batch of an odd number the row in the middle has no partner but itself.
   const bool is_alone = partner == row && config_.mode == "pair";
-  RowMix mix;
+  RowMixup mixup;
   if (!is_alone) {
     uint32_t place = kWholeBatch;
     if (config_.mode == "elem") place = kFirstRow + static_cast<uint32_t>(row);
     if (config_.mode == "pair") place = kFirstRow + static_cast<uint32_t>(std::min(row, partner));
-    mix = draw(RandomStream(key, static_cast<uint64_t>(position), place), config_.mode == "batch");
+    mixup =
+        draw(RandomStream(key, static_cast<uint64_t>(position), place), config_.mode == "batch");
   }
-  mix.row = row;
-  mix.partner = partner;
-  return mix;
+  mixup.row = row;
+  mixup.partner = partner;
+  return mixup;
 }
 
-RowMix BatchMixer::plan_row(int64_t position, int64_t row, int64_t num_rows) const {
+RowMixup BatchMixup::plan_row(int64_t position, int64_t row, int64_t num_rows) const {
   return plan_in(philox_key(seed_, "mixup"), position, row, num_rows);
 }
 
-std::vector<RowMix> BatchMixer::plan(int64_t position, int64_t num_rows, Shard shard) const {
-  std::vector<RowMix> plan;
+std::vector<RowMixup> BatchMixup::plan(int64_t position, int64_t num_rows, Shard shard) const {
+  std::vector<RowMixup> plan;
   const int64_t local_rows =
       std::max<int64_t>(num_rows - shard.index + shard.count - 1, 0) / shard.count;
   for (int64_t i = 0; i < local_rows; ++i) {
@@ -148,32 +151,32 @@ std::vector<RowMix> BatchMixer::plan(int64_t position, int64_t num_rows, Shard s
     }
     // Ranks draw for themselves, as timm's do.
     const auto key = philox_key(seed_, "mixup.local." + std::to_string(shard.index));
-    RowMix mix = plan_in(key, position, i, local_rows);
-    mix.partner = shard.index + mix.partner * shard.count;
-    mix.row = row;
-    plan.push_back(mix);
+    RowMixup mixup = plan_in(key, position, i, local_rows);
+    mixup.partner = shard.index + mixup.partner * shard.count;
+    mixup.row = row;
+    plan.push_back(mixup);
   }
   return plan;
 }
 
-void mix_row(const RowMix& mix, ImageSize size, std::span<const float> partner,
-             std::span<float> row) {
+void mixup_row(const RowMixup& mixup, ImageSize size, std::span<const float> partner,
+               std::span<float> row) {
   FOVEA_CHECK(partner.size() == row.size(), "a row of {} values and a partner of {}", row.size(),
               partner.size());
-  if (!mix.is_mixed()) return;
-  const auto lam = static_cast<float>(mix.lam);
-  const auto rest = static_cast<float>(1.0 - mix.lam);
-  for_each_run(mix, size, static_cast<int64_t>(row.size()), [&](int64_t offset, int64_t count) {
-    if (mix.is_cutmix) {
+  if (!mixup.is_mixed()) return;
+  const auto lam = static_cast<float>(mixup.lam);
+  const auto rest = static_cast<float>(1.0 - mixup.lam);
+  for_each_run(mixup, size, static_cast<int64_t>(row.size()), [&](int64_t offset, int64_t count) {
+    if (mixup.is_cutmix) {
       std::copy_n(partner.data() + offset, count, row.data() + offset);
     } else {
-      mix_values(partner.data() + offset, lam, rest, count, row.data() + offset);
+      mixup_values(partner.data() + offset, lam, rest, count, row.data() + offset);
     }
   });
 }
 
-void mix_batch(std::span<const RowMix> plan, ImageSize size, std::span<float> images,
-               std::vector<float>& scratch) {
+void mixup_batch(std::span<const RowMixup> plan, ImageSize size, std::span<float> images,
+                 std::vector<float>& scratch) {
   if (plan.empty()) return;
   const size_t floats = images.size() / plan.size();
   scratch.resize(floats);
@@ -181,19 +184,20 @@ void mix_batch(std::span<const RowMix> plan, ImageSize size, std::span<float> im
   for (size_t i = 0; i < plan.size(); ++i) {
     const size_t j = plan.size() - 1 - i;
     if (i > j) break;
-    FOVEA_CHECK(plan[i].partner == plan[j].row && plan[j].partner == plan[i].row,
-                "row {} is mixed with row {}, which is not in this batch; read it and use mix_row",
-                plan[i].row, plan[i].partner);
+    FOVEA_CHECK(
+        plan[i].partner == plan[j].row && plan[j].partner == plan[i].row,
+        "row {} is mixed with row {}, which is not in this batch; read it and use mixup_row",
+        plan[i].row, plan[i].partner);
     const auto kept = image(i);
     scratch.assign(kept.begin(), kept.end());
-    mix_row(plan[i], size, image(j), image(i));
-    if (i != j) mix_row(plan[j], size, scratch, image(j));
+    mixup_row(plan[i], size, image(j), image(i));
+    if (i != j) mixup_row(plan[j], size, scratch, image(j));
   }
 }
 
-void mix_targets(std::span<const RowMix> plan, std::span<const int64_t> labels,
-                 std::span<const int64_t> partner_labels, int64_t num_classes, double smoothing,
-                 std::span<float> targets) {
+void mixup_targets(std::span<const RowMixup> plan, std::span<const int64_t> labels,
+                   std::span<const int64_t> partner_labels, int64_t num_classes, double smoothing,
+                   std::span<float> targets) {
   FOVEA_CHECK(labels.size() == plan.size() && partner_labels.size() == plan.size() &&
                   targets.size() == plan.size() * static_cast<size_t>(num_classes),
               "{} rows with {} labels, {} of partners and room for {} targets", plan.size(),

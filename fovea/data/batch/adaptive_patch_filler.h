@@ -13,7 +13,7 @@
 namespace fovea::data {
 
 // What one thread keeps from sample to sample.
-struct PatchRowScratch {
+struct PatchFillerScratch {
   std::vector<uint8_t> planes;  // [C, H, W] of an image, before normalize
   Image image;                  // the same, [H, W, C]
   PatchingScratch patching;
@@ -21,21 +21,21 @@ struct PatchRowScratch {
 
 // Immutable. Images are cut by their bytes, as UCF-VIT does, and normalised after that; volumes by
 // their values after the transforms, on a scale of adaptive_patching.value_range.
-class PatchRows {
+class AdaptivePatchFiller {
  public:
   // mean, std: of an image's channels in [0, 1]; empty for volumes. Throws ConfigError.
-  PatchRows(const PatchingOptions& options, std::span<const float> mean,
-            std::span<const float> std);
+  AdaptivePatchFiller(const PatchingOptions& options, std::span<const float> mean,
+                      std::span<const float> std);
 
   // Sizes batch.patches for the rows that batch.image_shape tells of.
   void open(Batch& batch) const;
   // scratch.planes hold the image of `size`; writes its floats into `pixels`, [C, H, W], and its
   // patches into the row.
   void fill_image(Batch& batch, int64_t row, VolumeSize size, std::span<float> pixels,
-                  RandomStream random, PatchRowScratch& scratch) const;
+                  RandomStream random, PatchFillerScratch& scratch) const;
   // values: [C, D, H, W], after the transforms.
   void fill_volume(Batch& batch, int64_t row, VolumeSize size, std::span<const float> values,
-                   RandomStream random, PatchRowScratch& scratch) const;
+                   RandomStream random, PatchFillerScratch& scratch) const;
   // The same of an image of bytes that does not fit into memory, as an evaluation cuts it; leaves
   // batch.images alone. Throws as AdaptivePatcher does.
   void fill_large(Batch& batch, int64_t row, const RegionSource& image,

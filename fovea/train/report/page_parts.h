@@ -1,4 +1,4 @@
-// The sections that the pages are made of; each is empty where the run has nothing to show there.
+// The parts that the pages are made of; each is empty where the run has nothing to show there.
 #pragma once
 
 #include <limits>
@@ -26,18 +26,18 @@ struct RunSummary {
 RunSummary summarize(const RunData& run);
 
 // Charts of one run, or of several overlaid: `runs` share each axis.
-html::Markup learning_section(std::span<const RunData> runs);
-html::Markup speed_section(std::span<const RunData> runs);
+html::Markup learning_part(std::span<const RunData> runs);
+html::Markup speed_part(std::span<const RunData> runs);
 
-html::Markup class_section(const EvaluationFile& evaluation);
-html::Markup confusion_section(const EvaluationFile& evaluation);
-html::Markup samples_section(const EvaluationFile& evaluation);
-html::Markup mistakes_section(const EvaluationFile& evaluation);
-html::Markup pictures_section(const EvaluationFile& evaluation);
+html::Markup class_part(const EvaluationFile& evaluation);
+html::Markup confusion_part(const EvaluationFile& evaluation);
+html::Markup samples_part(const EvaluationFile& evaluation);
+html::Markup mistakes_part(const EvaluationFile& evaluation);
+html::Markup pictures_part(const EvaluationFile& evaluation);
 
-html::Markup config_section(const RunData& run);
-html::Markup bad_samples_section(const RunData& run);
-html::Markup machine_section(const RunData& run);
-html::Markup notes_section(const std::vector<std::string>& notes);
+html::Markup config_part(const RunData& run);
+html::Markup bad_samples_part(const RunData& run);
+html::Markup machine_part(const RunData& run);
+html::Markup notes_part(const std::vector<std::string>& notes);
 
 }  // namespace fovea::train

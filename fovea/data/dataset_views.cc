@@ -1,4 +1,4 @@
-#include "fovea/data/order/subset.h"
+#include "fovea/data/dataset_views.h"
 
 #include <algorithm>
 #include <cstddef>

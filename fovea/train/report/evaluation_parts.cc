@@ -6,7 +6,7 @@
 
 #include "fovea/core/base64.h"
 #include "fovea/core/number_text.h"
-#include "fovea/train/report/sections.h"
+#include "fovea/train/report/page_parts.h"
 #include "fovea/train/report/svg_plot.h"
 
 namespace fovea::train {
@@ -145,7 +145,7 @@ html::Markup confused_pairs(const EvaluationFile& evaluation,
 
 }  // namespace
 
-html::Markup class_section(const EvaluationFile& evaluation) {
+html::Markup class_part(const EvaluationFile& evaluation) {
   if (evaluation.confusion.empty()) return {};
   auto classes = count_classes(evaluation);
   const bool is_long = classes.size() > 20;
@@ -169,7 +169,7 @@ html::Markup class_section(const EvaluationFile& evaluation) {
   return html::section("classes", "Classes", html::table(out));
 }
 
-html::Markup confusion_section(const EvaluationFile& evaluation) {
+html::Markup confusion_part(const EvaluationFile& evaluation) {
   if (evaluation.confusion.empty()) return {};
   const auto classes = count_classes(evaluation);
   html::Markup body;
@@ -191,13 +191,13 @@ html::Markup confusion_section(const EvaluationFile& evaluation) {
   return html::section("confusion", "Confusions", body + confused_pairs(evaluation, classes));
 }
 
-html::Markup samples_section(const EvaluationFile& evaluation) {
+html::Markup samples_part(const EvaluationFile& evaluation) {
   if (evaluation.samples.empty()) return {};
   return html::section("samples", "Sample predictions",
                        cards(evaluation.samples, evaluation.class_names));
 }
 
-html::Markup pictures_section(const EvaluationFile& evaluation) {
+html::Markup pictures_part(const EvaluationFile& evaluation) {
   html::Markup items;
   for (const auto& one : evaluation.pictures) {
     auto body = html::element("div", {{"class", "verdict"}}, html::text(one.title));
@@ -211,7 +211,7 @@ html::Markup pictures_section(const EvaluationFile& evaluation) {
                        html::element("ul", {{"class", "samples wide"}}, items));
 }
 
-html::Markup mistakes_section(const EvaluationFile& evaluation) {
+html::Markup mistakes_part(const EvaluationFile& evaluation) {
   if (evaluation.mistakes.empty()) return {};
   return html::section(
       "mistakes", "Worst mistakes",

@@ -1,4 +1,4 @@
-#include "fovea/data/transforms/batch_mixer.h"
+#include "fovea/data/transforms/batch_mixup.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,15 +27,16 @@ constexpr int64_t kClasses = 5;
 constexpr ImageSize kSize = {7, 9};
 
 // The plan that timm's run with given draws stands for.
-std::vector<RowMix> plan_from(const std::string& key, const std::string& mode, bool is_corrected) {
+std::vector<RowMixup> plan_from(const std::string& key, const std::string& mode,
+                                bool is_corrected) {
   const auto rows = augment_golden(key + ".plan").values<double>();
-  std::vector<RowMix> plan;
+  std::vector<RowMixup> plan;
   for (int64_t row = 0; row < kRows; ++row) {
     int64_t source = row;
     if (mode == "batch") source = 0;
     if (mode == "pair") source = std::min(row, kRows - 1 - row);
     const double* v = rows.data() + 7 * source;  // lam, is cutmix, top, bottom, left, right, lam
-    RowMix mix{.row = row, .partner = kRows - 1 - row};
+    RowMixup mix{.row = row, .partner = kRows - 1 - row};
     mix.is_cutmix = v[1] != 0;
     mix.lam = is_corrected ? v[6] : v[0];
     if (mode != "batch") mix.lam = static_cast<double>(static_cast<float>(mix.lam));
@@ -46,7 +47,7 @@ std::vector<RowMix> plan_from(const std::string& key, const std::string& mode, b
   return plan;
 }
 
-TEST(BatchMixerTest, ImagesAndTargetsAreTimms) {
+TEST(BatchMixupTest, ImagesAndTargetsAreTimms) {
   const auto x = augment_golden("mix.x").values<float>();
   const auto labels = augment_golden("mix.labels").values<int64_t>();
   const std::vector<int64_t> partner_labels(labels.rbegin(), labels.rend());
@@ -57,17 +58,17 @@ TEST(BatchMixerTest, ImagesAndTargetsAreTimms) {
     const auto plan = plan_from(key, name[1], name[3] == "correct");
     auto images = x;
     std::vector<float> scratch;
-    mix_batch(plan, kSize, images, scratch);
+    mixup_batch(plan, kSize, images, scratch);
     EXPECT_EQ(images, augment_golden(key + ".images").values<float>()) << key;
     std::vector<float> targets(kRows * kClasses);
-    mix_targets(plan, labels, partner_labels, kClasses, 0.1, targets);
+    mixup_targets(plan, labels, partner_labels, kClasses, 0.1, targets);
     EXPECT_EQ(targets, augment_golden(key + ".targets").values<float>()) << key;
     // A rank that holds one row only, with its partner's pixels.
     const size_t floats = x.size() / kRows;
     for (int64_t row = 0; row < kRows; ++row) {
       const auto all = std::span(x);
       std::vector<float> own(all.begin() + row * floats, all.begin() + (row + 1) * floats);
-      mix_row(plan[row], kSize, all.subspan(plan[row].partner * floats, floats), own);
+      mixup_row(plan[row], kSize, all.subspan(plan[row].partner * floats, floats), own);
       EXPECT_TRUE(std::equal(own.begin(), own.end(), images.begin() + row * floats)) << key;
     }
     ++compared;
@@ -75,12 +76,12 @@ TEST(BatchMixerTest, ImagesAndTargetsAreTimms) {
   EXPECT_EQ(compared, 8);
 }
 
-TEST(BatchMixerTest, BoxesAreTimms) {
+TEST(BatchMixupTest, BoxesAreTimms) {
   const auto rows = augment_golden("cutmix_boxes").values<double>();
   ASSERT_EQ(rows.size(), 7u * 20);
   for (size_t i = 0; i < rows.size(); i += 7) {
     const auto whole = [&](size_t k) { return static_cast<int64_t>(rows[i + k]); };
-    const CropBox box = cutmix_box({13, 17}, rows[i], whole(1), whole(2));
+    const PixelBox box = cutmix_box({13, 17}, rows[i], whole(1), whole(2));
     EXPECT_EQ((std::vector<int64_t>{box.top, box.top + box.size.height, box.left,
                                     box.left + box.size.width}),
               (std::vector<int64_t>{whole(3), whole(4), whole(5), whole(6)}))
@@ -88,7 +89,7 @@ TEST(BatchMixerTest, BoxesAreTimms) {
   }
 }
 
-void expect_same(const RowMix& a, const RowMix& b) {
+void expect_same(const RowMixup& a, const RowMixup& b) {
   EXPECT_EQ(a.row, b.row);
   EXPECT_EQ(a.partner, b.partner);
   EXPECT_EQ(a.lam, b.lam);
@@ -98,29 +99,30 @@ void expect_same(const RowMix& a, const RowMix& b) {
   EXPECT_EQ(a.box.size, b.box.size);
 }
 
-TEST(BatchMixerTest, RanksAgreeOnTheGlobalBatch) {
+TEST(BatchMixupTest, RanksAgreeOnTheGlobalBatch) {
   for (const char* mode : {"batch", "pair", "elem"}) {
-    const BatchMixer mixer({.mixup_alpha = 0.8, .cutmix_alpha = 1, .mode = mode}, 7, {32, 32});
-    const auto whole = mixer.plan(640, 15);
+    const BatchMixup batch_mixup({.mixup_alpha = 0.8, .cutmix_alpha = 1, .mode = mode}, 7,
+                                 {32, 32});
+    const auto whole = batch_mixup.plan(640, 15);
     ASSERT_EQ(whole.size(), 15u);
     for (const int64_t count : {2, 4}) {
       for (int64_t index = 0; index < count; ++index) {
-        const auto part = mixer.plan(640, 15, {index, count});
+        const auto part = batch_mixup.plan(640, 15, {index, count});
         for (size_t i = 0; i < part.size(); ++i) {
           expect_same(part[i], whole[index + static_cast<int64_t>(i) * count]);
-          expect_same(part[i], mixer.plan_row(640, part[i].row, 15));
+          expect_same(part[i], batch_mixup.plan_row(640, part[i].row, 15));
         }
       }
     }
   }
 }
 
-TEST(BatchMixerTest, ModesShareDraws) {
+TEST(BatchMixupTest, ModesShareDraws) {
   const MixupConfig config = {.mixup_alpha = 0.8, .cutmix_alpha = 1};
   const auto plan_of = [&](const char* mode, int64_t position) {
     MixupConfig with_mode = config;
     with_mode.mode = mode;
-    return BatchMixer(with_mode, 7, {32, 32}).plan(position, 8);
+    return BatchMixup(with_mode, 7, {32, 32}).plan(position, 8);
   };
   const auto batch = plan_of("batch", 0), pair = plan_of("pair", 0), elem = plan_of("elem", 0);
   for (size_t i = 0; i < 8; ++i) {
@@ -137,12 +139,13 @@ TEST(BatchMixerTest, ModesShareDraws) {
   EXPECT_NE(plan_of("batch", 8)[0].lam, batch[0].lam);
   // The middle of an odd batch is not paired with itself.
   EXPECT_FALSE(
-      BatchMixer({.cutmix_alpha = 1, .mode = "pair"}, 7, {32, 32}).plan_row(0, 2, 5).is_mixed());
+      BatchMixup({.cutmix_alpha = 1, .mode = "pair"}, 7, {32, 32}).plan_row(0, 2, 5).is_mixed());
 }
 
-TEST(BatchMixerTest, TimmLocalTakesPartnersFromTheOwnRows) {
-  const BatchMixer mixer({.mixup_alpha = 0.8, .mode = "elem", .timm_local = true}, 7, {32, 32});
-  const auto plan = mixer.plan(0, 12, {1, 3});
+TEST(BatchMixupTest, TimmLocalTakesPartnersFromTheOwnRows) {
+  const BatchMixup batch_mixup({.mixup_alpha = 0.8, .mode = "elem", .timm_local = true}, 7,
+                               {32, 32});
+  const auto plan = batch_mixup.plan(0, 12, {1, 3});
   std::vector<int64_t> rows, partners;
   for (const auto& mix : plan) {
     rows.push_back(mix.row);
@@ -150,20 +153,20 @@ TEST(BatchMixerTest, TimmLocalTakesPartnersFromTheOwnRows) {
   }
   EXPECT_EQ(rows, (std::vector<int64_t>{1, 4, 7, 10}));
   EXPECT_EQ(partners, (std::vector<int64_t>{10, 7, 4, 1}));
-  EXPECT_NE(plan[0].lam, mixer.plan(0, 12, {0, 3})[0].lam);
+  EXPECT_NE(plan[0].lam, batch_mixup.plan(0, 12, {0, 3})[0].lam);
   std::vector<float> images(4 * 32 * 32), scratch;
-  mix_batch(plan, {32, 32}, images, scratch);  // all partners are there
+  mixup_batch(plan, {32, 32}, images, scratch);  // all partners are there
 }
 
-TEST(BatchMixerTest, DrawsFollowTheConfig) {
+TEST(BatchMixupTest, DrawsFollowTheConfig) {
   constexpr int kDraws = 20000;
-  const BatchMixer mixer(
+  const BatchMixup batch_mixup(
       {.mixup_alpha = 0.8, .cutmix_alpha = 1, .prob = 0.7, .switch_prob = 0.4, .mode = "elem"}, 3,
       {32, 48});
   int mixed = 0, cutmix = 0;
   double lam_sum = 0;
   for (int i = 0; i < kDraws; ++i) {
-    const RowMix mix = mixer.plan_row(i, 1, 8);
+    const RowMixup mix = batch_mixup.plan_row(i, 1, 8);
     mixed += mix.lam != 1.0 || mix.is_cutmix;
     cutmix += mix.is_cutmix;
     if (mix.is_cutmix) {
@@ -180,11 +183,11 @@ TEST(BatchMixerTest, DrawsFollowTheConfig) {
   EXPECT_NEAR(lam_sum / (mixed - cutmix), 0.5, 0.02);
 }
 
-TEST(BatchMixerTest, MinmaxBoxesHaveTheirSides) {
-  const BatchMixer mixer({.cutmix_minmax = {0.2, 0.8}, .mode = "elem"}, 3, {20, 30});
+TEST(BatchMixupTest, MinmaxBoxesHaveTheirSides) {
+  const BatchMixup batch_mixup({.cutmix_minmax = {0.2, 0.8}, .mode = "elem"}, 3, {20, 30});
   std::map<int64_t, int> heights;
   for (int i = 0; i < 6000; ++i) {
-    const RowMix mix = mixer.plan_row(i, 0, 2);
+    const RowMixup mix = batch_mixup.plan_row(i, 0, 2);
     ASSERT_TRUE(mix.is_cutmix);
     ++heights[mix.box.size.height];
     EXPECT_GE(mix.box.size.width, 6);
@@ -195,23 +198,23 @@ TEST(BatchMixerTest, MinmaxBoxesHaveTheirSides) {
   for (const auto& [height, count] : heights) EXPECT_NEAR(count, 500, 110) << height;
 }
 
-TEST(BatchMixerTest, SaysWhatDoesNotWork) {
-  EXPECT_THAT(message_of<ConfigError>([] { BatchMixer({}, 1, {4, 4}); }), HasSubstr("are all off"));
+TEST(BatchMixupTest, SaysWhatDoesNotWork) {
+  EXPECT_THAT(message_of<ConfigError>([] { BatchMixup({}, 1, {4, 4}); }), HasSubstr("are all off"));
   EXPECT_THAT(message_of<ConfigError>([] {
-                BatchMixer({.cutmix_minmax = {0.5, 0.6}}, 1, {4, 4});
+                BatchMixup({.cutmix_minmax = {0.5, 0.6}}, 1, {4, 4});
               }),
               HasSubstr("leaves no whole number of pixels of a side of 4"));
-  const BatchMixer mixer({.mixup_alpha = 1}, 1, {1, 1});
+  const BatchMixup batch_mixup({.mixup_alpha = 1}, 1, {1, 1});
   std::vector<float> images(2), scratch;
   EXPECT_THAT(message_of<Error>([&] {
-                mix_batch(mixer.plan(0, 4, {0, 2}), {1, 1}, images, scratch);
+                mixup_batch(batch_mixup.plan(0, 4, {0, 2}), {1, 1}, images, scratch);
               }),
               HasSubstr("row 0 is mixed with row 3, which is not in this batch"));
   std::vector<float> targets(4);
   const std::vector<int64_t> labels = {0, 2};
-  EXPECT_THAT(
-      message_of<DataError>([&] { mix_targets(mixer.plan(0, 2), labels, labels, 2, 0, targets); }),
-      HasSubstr("label 2 for mixing; expected 0 to 1"));
+  EXPECT_THAT(message_of<DataError>(
+                  [&] { mixup_targets(batch_mixup.plan(0, 2), labels, labels, 2, 0, targets); }),
+              HasSubstr("label 2 for mixing; expected 0 to 1"));
 }
 
 // Draws against the quantiles of the Beta distribution: a tenth between each two deciles.
