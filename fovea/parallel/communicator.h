@@ -103,6 +103,10 @@ class Communicator {
   std::unique_ptr<Pending> start_shift(const at::Tensor& out, const at::Tensor& in,
                                        const std::string& what);
 
+  // What is under way, in whichever thread, and on the other ranks, ends with an error, at once,
+  // also beside a rank that does not answer; so does all that is started later. From any thread.
+  virtual void give_up(const std::string& why) { static_cast<void>(why); }
+
   const CollectiveCounts& counts() const { return counts_; }
   void reset_counts() { counts_.clear(); }
 

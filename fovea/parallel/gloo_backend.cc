@@ -58,7 +58,10 @@ class GlooWork : public HostWork {
 
 class GlooBackend : public HostBackend {
  public:
-  explicit GlooBackend(c10::intrusive_ptr<c10d::Backend> gloo) : gloo_(std::move(gloo)) {}
+  explicit GlooBackend(GlooGroup gloo)
+      : gloo_(std::move(gloo.backend)), sockets_(std::move(gloo.sockets)) {}
+
+  void give_up(const std::string& /*why*/) override { sockets_->shut_down(); }
 
   std::unique_ptr<HostWork> begin(const Request& request, std::function<void()> on_done) override {
     if (gloo_->getSize() == 2 && request.collective == Collective::kReduceScatter) {
@@ -128,6 +131,7 @@ class GlooBackend : public HostBackend {
   }
 
   c10::intrusive_ptr<c10d::Backend> gloo_;
+  std::shared_ptr<const GlooSockets> sockets_;
 };
 
 }  // namespace

@@ -29,6 +29,9 @@ class HostBackend {
   // Does not wait for others. on_done: called when it is done, in any thread; may be empty.
   virtual std::unique_ptr<HostWork> begin(const Communicator::Request& request,
                                           std::function<void()> on_done) = 0;
+  // Work that is under way, here and on the other ranks, ends with an error at once, also beside a
+  // rank that does not answer; so does all that is begun later. From any thread.
+  virtual void give_up(const std::string& why) = 0;
 };
 
 // Shared memory where all ranks of the group can use it, else Gloo; all of them come to the same.

@@ -17,6 +17,11 @@ std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), t
 std::shared_ptr<StoreServer> open_server(const KeyStoreOptions& options) {
   if (!options.is_server) return nullptr;
   const auto& place = options.place;
+  if (options.listeners != nullptr) {
+    std::vector<Socket> listeners;
+    for (const auto& socket : *options.listeners) listeners.push_back(socket.duplicate());
+    return std::make_shared<StoreServer>(std::move(listeners), place.secret);
+  }
   try {
     return std::make_shared<StoreServer>(
         listen_at(place.address, place.port, options.is_for_others,
@@ -45,7 +50,8 @@ auto asked(Body body) {
 
 KeyStore::KeyStore(const KeyStoreOptions& options)
     : server_(open_server(options)),
-      connection_(c10::make_intrusive<StoreClient>(options.place, options.timeout)),
+      connection_(
+          c10::make_intrusive<StoreClient>(options.place, options.timeout, options.interrupt)),
       store_(connection_) {}
 
 KeyStore::KeyStore(c10::intrusive_ptr<StoreClient> connection, std::string prefix)

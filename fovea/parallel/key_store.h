@@ -20,6 +20,10 @@ struct KeyStoreOptions {
   bool is_server = false;                // the store is in this process
   bool is_for_others = false;            // of a server: other machines are to reach it
   std::chrono::milliseconds timeout{0};  // longest wait for the store, at the start and later on
+  std::shared_ptr<const Interrupt> interrupt = {};  // ends such waits; may be null
+  // Of a server: sockets that listen at its place already, and go on when it has ended; null: it
+  // makes its own.
+  const std::vector<Socket>* listeners = nullptr;
 };
 
 // All but clone and under throw RankError where the store is gone or does not answer in time.

@@ -102,6 +102,11 @@ class GroupCommunicator : public Communicator {
     device_work_ = std::make_unique<DeviceWork>(watch, give_up);
   }
 
+  void give_up(const std::string& why) override {
+    backends_.host->give_up(why);
+    if (backends_.device) backends_.device->abort();
+  }
+
  private:
   std::unique_ptr<Pending> start(const Request& request) override {
     RankWait wait(fmt::format("{} of {}", name_of(request.collective), request.what), timeout_,

@@ -9,6 +9,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "fovea/parallel/communicator.h"
+#include "fovea/parallel/gloo_sockets.h"
 #include "fovea/parallel/host_backend.h"
 #include "fovea/parallel/key_store.h"
 #include "fovea/parallel/watch.h"
@@ -20,8 +21,9 @@ struct GroupOptions {
   int64_t size = 1;
   std::string address;  // of this machine, as the other ranks reach it
   std::chrono::milliseconds timeout{0};
-  std::string collectives = {};  // as Launch has it
-  bool is_world = false;         // all ranks: what carries their tensors is logged
+  std::string collectives = {};               // as Launch has it
+  bool is_world = false;                      // all ranks: what carries their tensors is logged
+  std::shared_ptr<Interrupt> interrupt = {};  // ends the making of the group; may be null
 };
 
 // For tensors on a device.
@@ -31,8 +33,12 @@ struct DeviceBackend {
   std::function<c10::intrusive_ptr<c10d::Backend>(const KeyStore&, const GroupOptions&)> make;
 };
 
-// c10d's Gloo, for tensors in host memory. Collective over the group.
-c10::intrusive_ptr<c10d::Backend> make_gloo(const KeyStore& store, const GroupOptions& options);
+// c10d's Gloo, for tensors in host memory, and its connections. Collective over the group.
+struct GlooGroup {
+  c10::intrusive_ptr<c10d::Backend> backend;
+  std::shared_ptr<const GlooSockets> sockets;
+};
+GlooGroup make_gloo(const KeyStore& store, const GroupOptions& options);
 
 // Starts a collective of a back end of c10d; its tensors have to be there until it is done.
 c10::intrusive_ptr<c10d::Work> begin_on(c10d::Backend& backend,

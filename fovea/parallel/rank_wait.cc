@@ -13,8 +13,7 @@ namespace {
 using WaitClock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kSlice{500};            // between two looks at how the others are
-constexpr milliseconds kReasonPatience{4000};  // for the reason of a broken connection
+constexpr milliseconds kSlice{250};  // between two looks at how the others are
 constexpr milliseconds kSilenceOfTheDead{2500};
 
 }  // namespace
@@ -51,7 +50,7 @@ void RankWait::until(const std::function<bool(milliseconds)>& is_over) {
 
 void RankWait::check(milliseconds waited) const {
   check_failure();
-  if (const auto silent = watch_.silent_ranks(watch_.stale()); !silent.empty()) {
+  if (const auto silent = watch_.silent_ranks(watch_.patience().stale); !silent.empty()) {
     throw RankError(fmt::format("{}: {}; it was stopped, killed or cut off", where(), silent));
   }
   if (waited > timeout_) fail_late();
@@ -73,7 +72,7 @@ void RankWait::fail_because(const RankFailure& failure) const {
 void RankWait::fail_broken(const std::string& reason) const {
   const LookAtOthers look(watch_);
   const auto start = WaitClock::now();
-  while (WaitClock::now() - start < kReasonPatience) {
+  while (WaitClock::now() - start < watch_.patience().reason) {
     check_failure();
     std::this_thread::sleep_for(milliseconds(50));
   }

@@ -1,5 +1,6 @@
 #include "fovea/parallel/sockets.h"
 
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -11,7 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <thread>
+#include <utility>
 
 #include "fovea/parallel/rank_error.h"
 
@@ -29,12 +30,18 @@ milliseconds left_until(Deadline deadline) {
 }
 
 // Looks once more when the time is over: a process that was stopped meanwhile finds what came.
-void wait_for(int file, short what, Deadline deadline) {
-  pollfd waiting{.fd = file, .events = what, .revents = 0};
+void wait_for(int file, short what, Deadline deadline, const Interrupt* interrupt = nullptr) {
+  std::array<pollfd, 2> waiting = {
+      {{.fd = file, .events = what, .revents = 0},
+       {.fd = interrupt != nullptr ? interrupt->file() : -1, .events = POLLIN, .revents = 0}}};
   for (;;) {
+    if (interrupt != nullptr && interrupt->has_fired()) {
+      throw SocketError(Kind::kInterrupted, interrupt->why());
+    }
     const auto left = std::min(left_until(deadline), milliseconds(60000));
-    const int ready = poll(&waiting, 1, static_cast<int>(left.count()));
-    if (ready > 0) return;
+    const int ready = poll(waiting.data(), waiting.size(), static_cast<int>(left.count()));
+    if (ready > 0 && waiting[0].revents != 0) return;
+    if (ready > 0) continue;
     if (ready < 0 && errno != EINTR) throw SocketError(Kind::kClosed, std::strerror(errno));
     if (left.count() == 0) throw SocketError(Kind::kSilent, "said nothing");
   }
@@ -60,14 +67,15 @@ struct LookUp {
 };
 
 // -> 0, or the code of an error.
-int run_look_up(std::unique_ptr<LookUp>& look_up, Deadline deadline) {
+int run_look_up(std::unique_ptr<LookUp>& look_up, Deadline deadline, const Interrupt* interrupt) {
   gaicb* const request = &look_up->request;
   std::array<gaicb*, 1> requests = {request};
   if (const int code = getaddrinfo_a(GAI_NOWAIT, requests.data(), 1, nullptr); code != 0) {
     return code;
   }
   for (;;) {
-    const auto left = std::min(left_until(deadline), milliseconds(1000));
+    const bool is_over = interrupt != nullptr && interrupt->has_fired();
+    const auto left = is_over ? milliseconds(0) : std::min(left_until(deadline), milliseconds(200));
     const timespec patience{.tv_sec = left.count() / 1000,
                             .tv_nsec = left.count() % 1000 * 1000000};
     const std::array<const gaicb*, 1> waited_for = {request};
@@ -117,11 +125,15 @@ Socket::~Socket() {
 }
 
 int64_t Socket::port() const {
-  sockaddr_storage own{};
-  socklen_t size = sizeof own;
-  getsockname(file_, reinterpret_cast<sockaddr*>(&own), &size);
-  return ntohs(own.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&own)->sin6_port
-                                         : reinterpret_cast<sockaddr_in*>(&own)->sin_port);
+  NetAddress own{.bytes = {}, .size = sizeof own.bytes};
+  getsockname(file_, reinterpret_cast<sockaddr*>(&own.bytes), &own.size);
+  return own.port();
+}
+
+Socket Socket::duplicate() const {
+  Socket other(fcntl(file_, F_DUPFD_CLOEXEC, 0), interrupt_);
+  if (other.file() < 0) throw SocketError(Kind::kClosed, std::strerror(errno));
+  return other;
 }
 
 void Socket::send(std::string_view bytes, Deadline deadline) const {
@@ -130,7 +142,7 @@ void Socket::send(std::string_view bytes, Deadline deadline) const {
     if (sent > 0) {
       bytes.remove_prefix(static_cast<size_t>(sent));
     } else if (errno == EAGAIN) {
-      wait_for(file_, POLLOUT, deadline);
+      wait_for(file_, POLLOUT, deadline, interrupt_.get());
     } else if (errno != EINTR) {
       throw SocketError(Kind::kClosed, std::strerror(errno));
     }
@@ -139,19 +151,38 @@ void Socket::send(std::string_view bytes, Deadline deadline) const {
 
 std::string Socket::receive(size_t size, Deadline deadline) const {
   std::string bytes(size, '\0');
+  receive_into(bytes.data(), size, deadline);
+  return bytes;
+}
+
+void Socket::receive_into(void* bytes, size_t size, Deadline deadline) const {
   for (size_t filled = 0; filled < size;) {
-    const auto read = recv(file_, bytes.data() + filled, size - filled, 0);
+    const auto read = recv(file_, static_cast<char*>(bytes) + filled, size - filled, 0);
     if (read > 0) {
       filled += static_cast<size_t>(read);
     } else if (read == 0) {
       throw SocketError(Kind::kClosed, "closed the connection");
     } else if (errno == EAGAIN) {
-      wait_for(file_, POLLIN, deadline);
+      wait_for(file_, POLLIN, deadline, interrupt_.get());
     } else if (errno != EINTR) {
       throw SocketError(Kind::kClosed, std::strerror(errno));
     }
   }
-  return bytes;
+}
+
+Socket Socket::accept(Deadline deadline) const {
+  for (;;) {
+    Socket came(accept4(file_, nullptr, nullptr, kSocketFlags), interrupt_);
+    if (came.file() >= 0) {
+      set_option(came, IPPROTO_TCP, TCP_NODELAY);
+      return came;
+    }
+    if (errno == EAGAIN) {
+      wait_for(file_, POLLIN, deadline, interrupt_.get());
+    } else if (errno != EINTR && errno != ECONNABORTED) {
+      throw SocketError(Kind::kClosed, std::strerror(errno));
+    }
+  }
 }
 
 bool NetAddress::is_loopback() const {
@@ -164,6 +195,14 @@ bool NetAddress::is_loopback() const {
          (IN6_IS_ADDR_V4MAPPED(&number) && number.s6_addr[12] == 127);
 }
 
+int64_t NetAddress::port() const {
+  if (bytes.ss_family == AF_INET6) {
+    return ntohs(reinterpret_cast<const sockaddr_in6*>(&bytes)->sin6_port);
+  }
+  if (bytes.ss_family != AF_INET) return 0;
+  return ntohs(reinterpret_cast<const sockaddr_in*>(&bytes)->sin_port);
+}
+
 std::string NetAddress::text() const {
   std::array<char, NI_MAXHOST> text{};
   const int code = getnameinfo(reinterpret_cast<const sockaddr*>(&bytes), size, text.data(),
@@ -171,7 +210,8 @@ std::string NetAddress::text() const {
   return code == 0 ? text.data() : "?";
 }
 
-std::vector<NetAddress> resolve(const std::string& host, int64_t port, Deadline deadline) {
+std::vector<NetAddress> resolve(const std::string& host, int64_t port, Deadline deadline,
+                                const Interrupt* interrupt) {
   auto look_up = std::make_unique<LookUp>();
   look_up->host = host;
   look_up->port = std::to_string(port);
@@ -184,7 +224,7 @@ std::vector<NetAddress> resolve(const std::string& host, int64_t port, Deadline 
   if (getaddrinfo(look_up->request.ar_name, look_up->request.ar_service, &look_up->hints,
                   &look_up->request.ar_result) != 0) {
     look_up->hints.ai_flags = 0;
-    const int code = run_look_up(look_up, deadline);
+    const int code = run_look_up(look_up, deadline, interrupt);
     if (code != 0) {
       throw SocketError(Kind::kUnreachable, "no such host is known: " + reason_of_lookup(code));
     }
@@ -198,13 +238,16 @@ std::vector<NetAddress> resolve(const std::string& host, int64_t port, Deadline 
   return addresses;
 }
 
-Socket connect_to(const NetAddress& address, Deadline deadline) {
-  Socket socket(::socket(address.bytes.ss_family, SOCK_STREAM | kSocketFlags, 0));
+Socket connect_to(const NetAddress& address, Deadline deadline,
+                  std::shared_ptr<const Interrupt> interrupt) {
+  const auto* const own = interrupt.get();
+  Socket socket(::socket(address.bytes.ss_family, SOCK_STREAM | kSocketFlags, 0),
+                std::move(interrupt));
   const auto* name = reinterpret_cast<const sockaddr*>(&address.bytes);
   int code = socket.file() < 0 ? errno : 0;
   if (code == 0 && connect(socket.file(), name, address.size) != 0) code = errno;
   if (code == EINPROGRESS) {
-    wait_for(socket.file(), POLLOUT, deadline);
+    wait_for(socket.file(), POLLOUT, deadline, own);
     socklen_t size = sizeof code;
     getsockopt(socket.file(), SOL_SOCKET, SO_ERROR, &code, &size);
   }

@@ -6,12 +6,14 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "fovea/core/error.h"
+#include "fovea/parallel/interrupt.h"
 
 namespace fovea::parallel {
 
@@ -20,7 +22,7 @@ using Deadline = std::chrono::steady_clock::time_point;
 // What the network, or who is at its other end, did not do.
 class SocketError : public Error {
  public:
-  enum class Kind { kUnreachable, kClosed, kSilent };
+  enum class Kind { kUnreachable, kClosed, kSilent, kInterrupted };
   SocketError(Kind kind, const std::string& message) : Error(message), kind_(kind) {}
   Kind kind() const { return kind_; }
 
@@ -30,11 +32,15 @@ class SocketError : public Error {
 
 class Socket {
  public:
-  explicit Socket(int file = -1) : file_(file) {}
+  // interrupt: ends its waits; null: their deadlines alone do.
+  explicit Socket(int file = -1, std::shared_ptr<const Interrupt> interrupt = nullptr)
+      : file_(file), interrupt_(std::move(interrupt)) {}
   ~Socket();
-  Socket(Socket&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
+  Socket(Socket&& other) noexcept
+      : file_(std::exchange(other.file_, -1)), interrupt_(std::move(other.interrupt_)) {}
   Socket& operator=(Socket&& other) noexcept {
     std::swap(file_, other.file_);
+    std::swap(interrupt_, other.interrupt_);
     return *this;
   }
 
@@ -42,12 +48,24 @@ class Socket {
   // The port that it is bound to.
   int64_t port() const;
 
-  // Throw SocketError: closed by the other end, or silent until the deadline.
+  // The same, whose waits this ends as well.
+  Socket interrupted_by(std::shared_ptr<const Interrupt> interrupt) && {
+    interrupt_ = std::move(interrupt);
+    return std::move(*this);
+  }
+  // Another one for the same connection, or the same place to listen at.
+  Socket duplicate() const;
+
+  // Throw SocketError: closed by the other end, silent until the deadline, or interrupted.
   void send(std::string_view bytes, Deadline deadline) const;
   std::string receive(size_t size, Deadline deadline) const;
+  void receive_into(void* bytes, size_t size, Deadline deadline) const;
+  // A socket that listens: the next one to come. Throws SocketError.
+  Socket accept(Deadline deadline) const;
 
  private:
   int file_;
+  std::shared_ptr<const Interrupt> interrupt_;
 };
 
 struct NetAddress {
@@ -55,14 +73,17 @@ struct NetAddress {
   socklen_t size = 0;
 
   bool is_loopback() const;
+  int64_t port() const;      // 0: of no network that has ports
   std::string text() const;  // numbers, without the port
 };
 
 // The addresses of a host, by the names service that may take its time. Throws SocketError.
-std::vector<NetAddress> resolve(const std::string& host, int64_t port, Deadline deadline);
+std::vector<NetAddress> resolve(const std::string& host, int64_t port, Deadline deadline,
+                                const Interrupt* interrupt = nullptr);
 
-// Throws SocketError.
-Socket connect_to(const NetAddress& address, Deadline deadline);
+// Throws SocketError. interrupt: of this and of all that the socket waits for; may be null.
+Socket connect_to(const NetAddress& address, Deadline deadline,
+                  std::shared_ptr<const Interrupt> interrupt = nullptr);
 
 // Sockets that listen where `host` names this machine, and nowhere else. is_for_others: other
 // machines are to come; where the host's addresses are loopback alone (a machine's own name often

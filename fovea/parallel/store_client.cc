@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "fovea/core/printable.h"
-#include "fovea/files/sha256.h"
+#include "fovea/parallel/greeting.h"
 #include "fovea/parallel/rank_error.h"
 
 namespace fovea::parallel {
@@ -54,11 +54,13 @@ double seconds_of(milliseconds time) { return std::chrono::duration<double>(time
 
 }  // namespace
 
-StoreClient::StoreClient(StorePlace place, milliseconds timeout)
-    : c10d::Store(timeout), place_(std::move(place)) {
+StoreClient::StoreClient(StorePlace place, milliseconds timeout,
+                         std::shared_ptr<const Interrupt> interrupt)
+    : c10d::Store(timeout), place_(std::move(place)), interrupt_(std::move(interrupt)) {
   const auto deadline = ClientClock::now() + timeout;
   for (auto rest = milliseconds(10);; rest = std::min(2 * rest, kLongestRest)) {
     try {
+      check_interrupt();
       socket_ = connect(deadline);
       return;
     } catch (const SocketError& error) {
@@ -77,13 +79,18 @@ StoreClient::StoreClient(StorePlace place, milliseconds timeout)
   }
 }
 
+void StoreClient::check_interrupt() const {
+  if (interrupt_ && interrupt_->has_fired()) throw RankError(interrupt_->why());
+}
+
 // One attempt at each address of the host.
 Socket StoreClient::connect(Deadline deadline) const {
   std::string reason = "no address";
-  for (const auto& address : resolve(place_.address, place_.port, deadline)) {
+  for (const auto& address : resolve(place_.address, place_.port, deadline, interrupt_.get())) {
     Socket socket;
     try {
-      socket = connect_to(address, std::min(deadline, ClientClock::now() + kLongestAttempt));
+      socket =
+          connect_to(address, std::min(deadline, ClientClock::now() + kLongestAttempt), interrupt_);
     } catch (const SocketError& error) {
       reason = fmt::format("{}: {}", address.text(), error.what());
       continue;
@@ -96,16 +103,8 @@ Socket StoreClient::connect(Deadline deadline) const {
 
 void StoreClient::greet(const Socket& socket, Deadline deadline) const {
   if (!place_.is_of_torchrun) {
-    const auto own = random_bytes();
-    socket.send(std::string(kStoreHello) + own, deadline);
-    const auto theirs = socket.receive(kNonceBytes, deadline);
-    const auto proof = socket.receive(kProofBytes, deadline);
-    if (!is_same_secret(proof, proof_of_store(place_.secret, own, theirs))) {
-      fail_no_store(place_, theirs);
-    }
-    socket.send(proof_of_rank(place_.secret, own, theirs), deadline);
-    if (const auto answer = socket.receive(1, deadline); answer[0] != kStoreWelcome) {
-      fail_no_store(place_, answer);
+    if (const auto answer = parallel::greet(socket, place_.secret, deadline)) {
+      fail_no_store(place_, *answer);
     }
   }
   const auto nonce = static_cast<uint32_t>(random_bytes()[0]) | 0x100;
@@ -117,7 +116,7 @@ void StoreClient::greet(const Socket& socket, Deadline deadline) const {
 }
 
 c10::intrusive_ptr<StoreClient> StoreClient::another(milliseconds timeout) const {
-  return c10::make_intrusive<StoreClient>(place_, timeout);
+  return c10::make_intrusive<StoreClient>(place_, timeout, interrupt_);
 }
 
 template <class Answer>
@@ -125,6 +124,7 @@ auto StoreClient::ask(const StoreRequest& request, Answer answer) {
   const std::lock_guard lock(mutex_);
   const auto deadline = ClientClock::now() + timeout_;
   std::string reason = "is gone";
+  check_interrupt();
   if (socket_.file() >= 0) {
     try {
       socket_.send(to_wire(request), deadline);
@@ -132,6 +132,7 @@ auto StoreClient::ask(const StoreRequest& request, Answer answer) {
     } catch (const SocketError& error) {
       reason = error.what();
       socket_ = Socket();
+      check_interrupt();
     }
   }
   C10_THROW_ERROR(

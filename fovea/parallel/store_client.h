@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -25,7 +26,9 @@ struct StorePlace {
 class StoreClient final : public c10d::Store {
  public:
   // Tries until the store answers. Throws RankError that says what was found there.
-  StoreClient(StorePlace place, std::chrono::milliseconds timeout);
+  // interrupt: ends all that it waits for, for good; may be null.
+  StoreClient(StorePlace place, std::chrono::milliseconds timeout,
+              std::shared_ptr<const Interrupt> interrupt = nullptr);
 
   // With a connection, and a timeout, of its own.
   c10::intrusive_ptr<StoreClient> another(std::chrono::milliseconds timeout) const;
@@ -47,6 +50,7 @@ class StoreClient final : public c10d::Store {
   using c10d::Store::set, c10d::Store::compareSet;
 
  private:
+  void check_interrupt() const;
   Socket connect(Deadline deadline) const;
   void greet(const Socket& socket, Deadline deadline) const;
   // Sends a request, then reads its answer.
@@ -54,6 +58,7 @@ class StoreClient final : public c10d::Store {
   auto ask(const StoreRequest& request, Answer answer);
 
   StorePlace place_;
+  std::shared_ptr<const Interrupt> interrupt_;
   std::mutex mutex_;
   Socket socket_;  // none: after a failure
 };

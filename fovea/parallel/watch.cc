@@ -16,7 +16,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kBeat{400};
-constexpr milliseconds kPostPatience{3000};
 constexpr size_t kMaxNamedRanks = 16;
 constexpr size_t kMaxMessageBytes = 8 << 10, kMaxOperationBytes = 200;
 constexpr size_t kMaxFailureBytes = 64 << 10, kMaxBeatBytes = 1 << 10;  // as they are in the store
@@ -94,10 +93,12 @@ std::optional<RankBeat> beat_from(const std::string& text) {
 
 std::string beat_key(int64_t rank) { return fmt::format("beat/{}", rank); }
 
-Watch::Watch(std::unique_ptr<KeyStore> store, int64_t rank, int64_t num_ranks, milliseconds stale)
+Watch::Watch(std::unique_ptr<KeyStore> store, int64_t rank, int64_t num_ranks,
+             WatchPatience patience, std::shared_ptr<const Interrupt> interrupt)
     : store_(std::move(store)),
       rank_(rank),
-      stale_(stale),
+      patience_(patience),
+      interrupt_(std::move(interrupt)),
       beats_(static_cast<size_t>(num_ranks), Beat{"", Clock::now()}) {
   thread_ = std::thread([this] { run(); });
 }
@@ -174,9 +175,13 @@ void Watch::look_at_others(bool is_wanted) {
 }
 
 std::optional<RankFailure> Watch::failure() const {
+  if (interrupt_ && interrupt_->has_fired()) {
+    return RankFailure{
+        .rank = -1, .step = -1, .code = ExitCode::kHang, .message = interrupt_->why()};
+  }
   const std::lock_guard lock(mutex_);
   if (failure_) return failure_;
-  if (!is_lost_ && Clock::now() - last_round_ < stale_) return {};
+  if (!is_lost_ && Clock::now() - last_round_ < patience_.stale) return {};
   return RankFailure{
       .rank = -1,
       .step = -1,
@@ -209,12 +214,12 @@ std::string Watch::whereabouts() const {
   return fmt::format("{}", fmt::join(known, "; "));
 }
 
-bool Watch::post(const std::string& message, ExitCode code) {
+bool Watch::post(const std::string& message, ExitCode code, milliseconds patience) {
   std::unique_lock lock(mutex_);
   if (failure_) return failure_->rank == rank_;
   to_post_ = RankFailure{.rank = rank_, .step = step_, .code = code, .message = message};
   wake_.notify_all();
-  posted_.wait_for(lock, kPostPatience, [&] { return failure_.has_value() || is_lost_; });
+  posted_.wait_for(lock, patience, [&] { return failure_.has_value() || is_lost_; });
   return !failure_ || failure_->rank == rank_;
 }
 

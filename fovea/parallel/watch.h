@@ -44,6 +44,11 @@ std::string to_text(const RankBeat& beat);
 std::optional<RankBeat> beat_from(const std::string& text);
 std::string beat_key(int64_t rank);
 
+struct WatchPatience {
+  std::chrono::milliseconds stale{0};      // of silence, after which a rank counts as gone
+  std::chrono::milliseconds reason{4000};  // for the reason of a broken connection to be told
+};
+
 // Note [Heartbeats]
 // Every beat a rank writes a counter, its step and what it does into the store, over a connection
 // of its own. A rank that waits for others looks at their counters: one that stands still belongs
@@ -54,10 +59,10 @@ std::string beat_key(int64_t rank);
 // some seconds to find that out in a collective, and is ended then, whatever it does.
 class Watch {
  public:
-  // num_ranks of the world; `stale`: silence after which a rank counts as gone. How long the store
-  // may take for an answer says the one who clones it.
-  Watch(std::unique_ptr<KeyStore> store, int64_t rank, int64_t num_ranks,
-        std::chrono::milliseconds stale);
+  // num_ranks of the world. How long the store may take for an answer says the one who clones it.
+  // interrupt: after it there is nobody to wait for; may be null.
+  Watch(std::unique_ptr<KeyStore> store, int64_t rank, int64_t num_ranks, WatchPatience patience,
+        std::shared_ptr<const Interrupt> interrupt = nullptr);
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
@@ -74,13 +79,14 @@ class Watch {
 
   // The other ranks' beats are read while more asked for it than took it back.
   void look_at_others(bool is_wanted);
-  // The first failure that a rank told of, if any. A store that does not answer is one of no rank.
+  // The first failure that a rank told of, if any. A store that does not answer is one of no rank,
+  // and so is an interrupt.
   std::optional<RankFailure> failure() const;
   // The ranks not heard of for `silence`, in words with their steps; empty: all were heard of.
   std::string silent_ranks(std::chrono::milliseconds silence) const;
   // What each rank was last known to do, in words; at most the first ones of many.
   std::string whereabouts() const;
-  std::chrono::milliseconds stale() const { return stale_; }
+  const WatchPatience& patience() const { return patience_; }
   // What this rank itself found to have failed on a device, for the host to hear of: the first one.
   void add_fault(std::exception_ptr fault);
   // Throws it, if there was any.
@@ -92,8 +98,9 @@ class Watch {
   // Tells the others `why`, and then calls what on_alone was given, if anything.
   void end_alone(const std::string& why);
 
-  // Tells the others. -> false where another rank's failure came first. Waits some seconds at most.
-  bool post(const std::string& message, ExitCode code);
+  // Tells the others. -> false where another rank's failure came first. Waits so long at most.
+  bool post(const std::string& message, ExitCode code,
+            std::chrono::milliseconds patience = std::chrono::milliseconds(3000));
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -109,7 +116,8 @@ class Watch {
 
   std::unique_ptr<KeyStore> store_;
   int64_t rank_;
-  std::chrono::milliseconds stale_;
+  WatchPatience patience_;
+  std::shared_ptr<const Interrupt> interrupt_;
 
   mutable std::mutex mutex_;
   std::condition_variable wake_, posted_;

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <csignal>
 #include <map>
+#include <mutex>
 #include <numeric>
 
 #include "fovea/core/log.h"
@@ -18,6 +19,7 @@
 #include "fovea/parallel/nccl.h"
 #include "fovea/parallel/process_group.h"
 #include "fovea/parallel/rank_error.h"
+#include "fovea/parallel/rank_wait.h"
 #include "fovea/parallel/watch.h"
 
 namespace fovea::parallel {
@@ -28,6 +30,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kMostSilence{60000};
 constexpr milliseconds kStorePatience{5000};  // at least, for an answer: machines may be busy
 constexpr milliseconds kLeavePatience{10000};
+constexpr milliseconds kAbandonPatience{100};     // for the others to be told
+constexpr milliseconds kReasonOfGeneration{300};  // others say why by a new plan
 constexpr size_t kMaxNamed = 20;
 
 milliseconds milliseconds_of(double seconds) {
@@ -61,14 +65,16 @@ std::string address_towards(const std::string& host, int64_t port, milliseconds 
   return own.text();
 }
 
-KeyStore open_store(const Launch& launch, milliseconds timeout) {
+KeyStore open_store(const Launch& launch, milliseconds timeout, const Generation& generation) {
   return KeyStore({.place = {.address = launch.address,
                              .port = launch.port,
                              .is_of_torchrun = launch.is_store_of_torchrun,
                              .secret = launch.secret},
                    .is_server = launch.has_store(),
                    .is_for_others = !launch.is_one_machine(),
-                   .timeout = timeout});
+                   .timeout = timeout,
+                   .interrupt = generation.interrupt,
+                   .listeners = generation.listeners});
 }
 
 std::vector<std::string> keys_of_all(const char* prefix, int64_t num_ranks) {
@@ -76,6 +82,16 @@ std::vector<std::string> keys_of_all(const char* prefix, int64_t num_ranks) {
   for (int64_t rank = 0; rank < num_ranks; ++rank)
     keys.push_back(fmt::format("{}/{}", prefix, rank));
   return keys;
+}
+
+std::string prefix_of(const Launch& launch, const Generation& generation) {
+  const auto run = "fovea/" + launch.run_id;
+  return generation.number == 0 ? run : fmt::format("{}/{}", run, generation.number);
+}
+
+WatchPatience patience_of(const Generation& generation, milliseconds timeout) {
+  if (generation.silence == 0) return {.stale = std::min(kMostSilence, timeout / 2)};
+  return {.stale = milliseconds_of(generation.silence), .reason = kReasonOfGeneration};
 }
 
 // Runs what needs the other ranks; a fault of the network there is one of theirs.
@@ -149,29 +165,40 @@ std::shared_ptr<const DeviceBackend> if_apart(std::shared_ptr<const DeviceBacken
 }  // namespace
 
 struct World::Links {
-  Links(const Launch& launch, milliseconds patience, std::shared_ptr<const DeviceBackend> device)
+  // generation: with an interrupt.
+  Links(const Launch& launch, milliseconds patience, std::shared_ptr<const DeviceBackend> device,
+        const Generation& generation)
       : timeout(patience),
-        root(open_store(launch, patience)),
-        store(root.under("fovea/" + launch.run_id)),
+        interrupt(generation.interrupt),
+        root(open_store(launch, patience, generation)),
+        store(root.under(prefix_of(launch, generation))),
         device_backend(std::move(device)) {
     with_others(launch, "the start", [&] {
       meet(store, launch, device_backend ? device_backend->device : "", patience);
       device_backend = if_apart(std::move(device_backend), store, launch);
-      const auto stale = std::min(kMostSilence, patience / 2);
-      watch = std::make_unique<Watch>(store.clone(std::max(stale, kStorePatience)), launch.rank,
-                                      launch.world_size, stale);
+      const auto silence = patience_of(generation, patience);
+      watch = std::make_unique<Watch>(store.clone(std::max(silence.stale, kStorePatience)),
+                                      launch.rank, launch.world_size, silence, interrupt);
       address = launch.is_one_machine() ? "127.0.0.1"
                                         : address_towards(launch.address, launch.port, patience);
     });
   }
 
+  void give_up_groups() {
+    const std::lock_guard lock(mutex);
+    for (const auto& [ranks, group] : groups) group->give_up(interrupt->why());
+  }
+
   milliseconds timeout;
+  std::shared_ptr<Interrupt> interrupt;
   KeyStore root, store;
   std::shared_ptr<const DeviceBackend> device_backend;
   bool is_checking = false;
   std::unique_ptr<Watch> watch;
   std::string address;
+  std::mutex mutex;  // of what makes and gives up groups
   std::map<std::vector<int64_t>, std::shared_ptr<Communicator>> groups;
+  Interrupt::Hook on_abandon = interrupt->on_fire([this] { give_up_groups(); });
 };
 
 World::World() : all_(make_one_rank()) {}
@@ -182,7 +209,7 @@ World::World(const Launch& launch, GroupFactory groups)
 }
 
 World::World(const Launch& launch, const LaunchConfig& config,
-             std::shared_ptr<const DeviceBackend> device_backend)
+             std::shared_ptr<const DeviceBackend> device_backend, const Generation& generation)
     : launch_(launch) {
   if (launch.world_size == 1) {
     all_ = make_one_rank();
@@ -190,8 +217,10 @@ World::World(const Launch& launch, const LaunchConfig& config,
   }
   ignore_broken_pipes();
   at::set_num_threads(static_cast<int>(threads_per_rank(launch)));
-  links_ =
-      std::make_unique<Links>(launch, milliseconds_of(config.timeout), std::move(device_backend));
+  auto own = generation;
+  if (!own.interrupt) own.interrupt = std::make_shared<Interrupt>();
+  links_ = std::make_unique<Links>(launch, milliseconds_of(config.timeout),
+                                   std::move(device_backend), own);
   all_ = make_group(all_ranks(launch));
   all_->set_name("world");
 }
@@ -215,14 +244,16 @@ std::shared_ptr<Communicator> World::make_group(const std::vector<int64_t>& rank
     if (!made) made = group_factory_(ranks);
     return made;
   }
-  auto& group = links_->groups[ranks];
-  if (group) return group;
+  const auto known = links_->groups.find(ranks);
+  if (known != links_->groups.end()) return known->second;
+  std::shared_ptr<Communicator> group;
   const GroupOptions options{.rank = own - ranks.begin(),
                              .size = static_cast<int64_t>(ranks.size()),
                              .address = links_->address,
                              .timeout = links_->timeout,
                              .collectives = launch_.collectives,
-                             .is_world = static_cast<int64_t>(ranks.size()) == size()};
+                             .is_world = static_cast<int64_t>(ranks.size()) == size(),
+                             .interrupt = links_->interrupt};
   const auto store = links_->store.under(fmt::format("group/{}", fmt::join(ranks, "-")));
   with_others(launch_, "the start of a group", [&] {
     Backends backends{.host = make_host_backend(store, options), .device = {}};
@@ -230,6 +261,8 @@ std::shared_ptr<Communicator> World::make_group(const std::vector<int64_t>& rank
     group = make_communicator(std::move(backends), options, *links_->watch);
     if (links_->is_checking) check(ranks, *group);
   });
+  const std::lock_guard lock(links_->mutex);
+  links_->groups.emplace(ranks, group);
   return group;
 }
 
@@ -264,6 +297,24 @@ void World::on_alone(std::function<void(const std::string& why)> end) {
 }
 
 double World::take_wait_seconds() { return links_ ? links_->watch->take_wait_seconds() : 0; }
+
+void World::abandon(const std::string& why) {
+  if (!links_ || is_abandoned()) return;
+  links_->watch->post(why, ExitCode::kHang,
+                      kAbandonPatience);  // to those with no broken connection
+  links_->interrupt->fire(why);
+}
+
+bool World::is_abandoned() const { return links_ && links_->interrupt->has_fired(); }
+
+void World::wait_until(const std::string& operation,
+                       const std::function<bool(milliseconds)>& is_over) {
+  if (links_) return RankWait(operation, links_->timeout, *links_->watch).until(is_over);
+  while (!is_over(milliseconds(1000))) {
+  }
+}
+
+std::string World::address() const { return links_ ? links_->address : ""; }
 
 bool World::fail(const std::string& message, ExitCode code) {
   return !links_ || links_->watch->post(message, code);

@@ -1,6 +1,7 @@
 // All processes of a run: how they find each other, and how they end together.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -11,7 +12,9 @@
 #include "fovea/core/error.h"
 #include "fovea/parallel/communicator.h"
 #include "fovea/parallel/config.h"
+#include "fovea/parallel/interrupt.h"
 #include "fovea/parallel/launch_env.h"
+#include "fovea/parallel/sockets.h"
 
 namespace fovea::parallel {
 
@@ -19,6 +22,22 @@ struct DeviceBackend;
 // A group of some ranks, rising.
 using GroupFactory =
     std::function<std::shared_ptr<Communicator>(const std::vector<int64_t>& ranks)>;
+
+// What a World is of where the members of a run change while its processes live: each plan of who
+// takes part is a generation of them. A process leaves the World of one, and joins that of the
+// next.
+struct Generation {
+  int64_t number = 0;  // in the names of all keys
+  // Seconds of silence after which a rank counts as gone; 0: as launch.timeout has it.
+  double silence = 0;
+  // Ends it: see World::abandon. Null: the World has one of its own. A thread that learns of a new
+  // plan fires it while another one is still making the World.
+  std::shared_ptr<Interrupt> interrupt = {};
+  // Of the first rank: sockets that listen at the launch's address and port already, so that others
+  // may come before it, and wait. A place for this generation alone: in that of an earlier one they
+  // would be let in, and put out when it ends. Null: it makes them.
+  const std::vector<Socket>* listeners = nullptr;
+};
 
 class World {
  public:
@@ -34,7 +53,8 @@ class World {
   // error of the write, also where it is Gloo's; a handler of the program's own stays.
   // device_backend: what tensors on a GPU travel with (nccl.h); null: host memory and Gloo.
   World(const Launch& launch, const LaunchConfig& config,
-        std::shared_ptr<const DeviceBackend> device_backend = nullptr);
+        std::shared_ptr<const DeviceBackend> device_backend = nullptr,
+        const Generation& generation = {});
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -75,6 +95,21 @@ class World {
   // `end` is called, from another thread, some seconds after this rank has lost the place where the
   // ranks meet, should it still run then: in a long step, say. Nobody else could end it.
   void on_alone(std::function<void(const std::string& why)> end);
+
+  // Leaves the others where they stand: everything of this World that waits for them, in whichever
+  // thread, ends with a RankError, at once, also beside a rank that is stopped or cut off, and so
+  // does all that is started later. On the other ranks what waits for this one ends likewise. What
+  // is left is to destroy what stands on the World, and it, which waits for nobody then. From any
+  // thread.
+  void abandon(const std::string& why);
+  bool is_abandoned() const;
+
+  // Waits for something beside collectives, until `is_over` says so; it gets the longest time that
+  // it may wait by itself. Throws RankError as a collective does.
+  void wait_until(const std::string& operation,
+                  const std::function<bool(std::chrono::milliseconds)>& is_over);
+  // Of this machine, as the other ranks reach it; empty: there are none.
+  std::string address() const;
 
   // Tells the others why this rank stops. -> true where no other rank's failure came first.
   bool fail(const std::string& message, ExitCode code);

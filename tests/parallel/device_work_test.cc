@@ -64,7 +64,7 @@ class DeviceWorkTest : public ::testing::Test {
         listen_at("127.0.0.1", 0, false, std::chrono::steady_clock::now() + kPatience), "");
     const KeyStore store(
         {.place = {.address = "127.0.0.1", .port = server_->port()}, .timeout = kPatience});
-    watch_ = std::make_unique<Watch>(store.clone(kPatience), 0, 2, stale);
+    watch_ = std::make_unique<Watch>(store.clone(kPatience), 0, 2, WatchPatience{.stale = stale});
     watch_->at_step(3);
     ranks_ =
         make_communicator({.host = {}, .device = c10::make_intrusive<FakeBackend>(0, 2, fake_)},

@@ -25,7 +25,8 @@ class WatchTest : public ::testing::Test {
       : server_(std::make_unique<StoreServer>(
             listen_at("127.0.0.1", 0, false, std::chrono::steady_clock::now() + kPatience), "")),
         store_({.place = {.address = "127.0.0.1", .port = server_->port()}, .timeout = kPatience}) {
-    watch_ = std::make_unique<Watch>(store_.clone(kPatience), 0, 2, kPatience);
+    watch_ =
+        std::make_unique<Watch>(store_.clone(kPatience), 0, 2, WatchPatience{.stale = kPatience});
   }
 
   // What a wait of this rank ends with once `text` stands where ranks tell of their failures.

@@ -129,7 +129,7 @@ TEST(DeviceGroupsTest, GoByWhichDevicesTheRanksHave) {
           DeviceBackend{.device = is_shared ? "same" : std::to_string(world.rank()),
                         .make = [&](const KeyStore& store, const GroupOptions& options) {
                           ++num_made;
-                          return make_gloo(store.under("device"), options);
+                          return make_gloo(store.under("device"), options).backend;
                         }});
       const auto launch = launch_of(world, {0, 1}, is_shared ? "shared" : "apart");
       World other(launch, LaunchConfig(), backend);

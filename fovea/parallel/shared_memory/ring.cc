@@ -24,6 +24,7 @@ struct ByteRing::Head {
   alignas(kRingUnit) std::atomic<uint32_t> bell;
   std::atomic<uint32_t> sleepers;
   alignas(kRingUnit) std::atomic<uint32_t> wants_room;
+  std::atomic<uint32_t> is_closed;
 };
 
 struct ByteRing::Count {
@@ -91,6 +92,10 @@ bool ByteRing::add_read(size_t units) {
   reads_[reader_].bytes.store(read_);  // before the look at who waits
   return head_->wants_room.load() != 0;
 }
+
+void ByteRing::close() { head_->is_closed.store(1); }
+
+bool ByteRing::is_closed() const { return head_->is_closed.load(std::memory_order_relaxed) != 0; }
 
 bool ByteRing::has_been_read_by(int64_t reader) const {
   return reads_[reader].bytes.load() >= head_->written.load();

@@ -48,6 +48,10 @@ class ByteRing {
   // Also past what has been written: that is passed over. -> whether the writer waits for room.
   bool add_read(size_t units);
 
+  // Of the rank's own: nothing more is written or read. Of another's: whether that is so.
+  void close();
+  bool is_closed() const;
+
   // Whether `reader` has read all that was written.
   bool has_been_read_by(int64_t reader) const;
 

@@ -43,6 +43,7 @@ class SharedMemory : public HostBackend {
 
   std::unique_ptr<HostWork> begin(const Communicator::Request& request,
                                   std::function<void()> on_done) override;
+  void give_up(const std::string& why) override;
   bool wait(const Transfer& transfer, milliseconds patience);
 
  private:
@@ -108,6 +109,16 @@ std::unique_ptr<HostWork> SharedMemory::begin(const Communicator::Request& reque
   return work;
 }
 
+// Whoever sleeps, here and on other ranks, finds that the memory is closed.
+void SharedMemory::give_up(const std::string& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (fault_.empty()) fault_ = why.empty() ? "given up" : why;
+  }
+  own().close();
+  for (auto& ring : rings_) ring.ring_bell();
+}
+
 bool SharedMemory::wait(const Transfer& transfer, milliseconds patience) {
   const auto end = MoveClock::now() + patience;
   std::unique_lock lock(mutex_);
@@ -171,6 +182,11 @@ bool SharedMemory::move() {
 }
 
 bool SharedMemory::move_under_way() {
+  for (const auto& ring : rings_) {
+    if (!under_way_.empty() && ring.rank() != rank_ && ring.is_closed()) {
+      fail("rank {} of the group has closed the memory that it shared", ring.rank());
+    }
+  }
   bool has_moved = false, may_write = true, may_read = true, wants_room = false;
   for (const auto& transfer : under_way_) {
     if (may_write && !transfer->is_written()) {
