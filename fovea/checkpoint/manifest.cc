@@ -111,12 +111,19 @@ std::string Manifest::to_text() const {
 
 Manifest read_manifest(const fs::path& folder, const std::string& name) {
   try {
-    const auto whole =
-        parse_json(read_file((folder / name).string(), kMaxManifestBytes), name, kMaxDepth);
-    const JsonValue value(whole, name);
+    return manifest_from(read_file((folder / name).string(), kMaxManifestBytes), name);
+  } catch (const DataError& error) {
+    throw CheckpointError(error.what());
+  }
+}
+
+Manifest manifest_from(const std::string& text, const std::string& source) {
+  try {
+    const auto whole = parse_json(text, source, kMaxDepth);
+    const JsonValue value(whole, source);
     const auto contents = value.at("manifest");
     if (whole.size() != 2 || checksum(contents.raw()) != value.at("sha256").text()) {
-      fail<CheckpointError>("{}: its checksum does not fit", name);
+      fail<CheckpointError>("{}: its checksum does not fit", source);
     }
     return from_json(contents);
   } catch (const DataError& error) {

@@ -58,6 +58,9 @@ struct Manifest {
 Manifest read_manifest(const std::filesystem::path& folder,
                        const std::string& name = "manifest.json");
 
+// The same of its text, from `source`.
+Manifest manifest_from(const std::string& text, const std::string& source);
+
 // Adds the files and slices of another process. Throws CheckpointError where both name one tensor
 // with other shapes.
 void join(Manifest& manifest, const Manifest& other);

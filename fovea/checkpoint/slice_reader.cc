@@ -46,7 +46,7 @@ void verify_file(const fs::path& folder, const FileEntry& entry) {
 }
 
 SliceReader::SliceReader(const fs::path& folder, const FileEntry& entry,
-                         const std::map<std::string, SavedSlice>& expected)
+                         const SavedSlices& expected)
     : name_(entry.name), expected_(expected), file_(open_file(folder, entry)) {
   const bool has_sums = !entry.preamble.empty() &&
                         std::none_of(expected.begin(), expected.end(), [](const auto& item) {
@@ -88,6 +88,7 @@ at::Tensor SliceReader::read(const std::string& key) {
   const auto& wanted = expected_.at(key);
   const auto values = at::empty(wanted.slice->size, nn::dtype_of_safetensors(wanted.tensor->dtype));
   file_.read(offsets_.at(key), bytes_of(values.mutable_data_ptr(), values.nbytes()));
+  bytes_read_ += values.nbytes();
   const auto& sum = wanted.slice->sum;
   if (!sum.empty() && byte_sum(values.const_data_ptr(), values.nbytes()) != sum) {
     fail<CheckpointError>("{}: its checksum does not fit (in '{}')", name_, key);

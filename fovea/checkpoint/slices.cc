@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "fovea/core/error.h"
 
@@ -62,6 +63,88 @@ void add_pieces(const kernels::TensorCut& cut, const std::vector<int64_t>& shape
 }
 
 }  // namespace
+
+int64_t Box::numel() const {
+  int64_t count = 1;
+  for (const int64_t side : size) count *= side;
+  return count;
+}
+
+Box whole_box(const std::vector<int64_t>& shape) {
+  return {.offset = std::vector<int64_t>(shape.size(), 0), .size = shape};
+}
+
+std::optional<Box> common_box(const Box& a, const Box& b) {
+  Box both = a;
+  for (size_t d = 0; d < a.size.size(); ++d) {
+    both.offset[d] = std::max(a.offset[d], b.offset[d]);
+    both.size[d] = std::min(a.offset[d] + a.size[d], b.offset[d] + b.size[d]) - both.offset[d];
+    if (both.size[d] <= 0) return std::nullopt;
+  }
+  return both;
+}
+
+// Dim by dim what lies before the hole and behind it, of what is left between them.
+std::vector<Box> around_hole(const Box& box, const Box& hole) {
+  std::vector<Box> boxes;
+  auto rest = box;
+  for (size_t d = 0; d < box.size.size(); ++d) {
+    const int64_t first = hole.offset[d], last = first + hole.size[d];
+    const int64_t begin = rest.offset[d], end = begin + rest.size[d];
+    const auto add = [&](int64_t from, int64_t to) {
+      if (from >= to) return;
+      boxes.push_back(rest);
+      boxes.back().offset[d] = from;
+      boxes.back().size[d] = to - from;
+    };
+    add(begin, first);
+    add(last, end);
+    rest.offset[d] = first;
+    rest.size[d] = last - first;
+  }
+  return boxes;
+}
+
+std::vector<Box> pieces_of(const Box& box, int64_t most) {
+  size_t dim = 0;
+  while (dim < box.size.size() && box.size[dim] == 1) ++dim;
+  if (box.numel() <= most || dim == box.size.size()) return {box};
+  const int64_t row = box.numel() / box.size[dim];
+  const int64_t rows = std::max<int64_t>(1, most / row);
+  std::vector<Box> pieces;
+  for (int64_t at = 0; at < box.size[dim]; at += rows) {
+    auto piece = box;
+    piece.offset[dim] += at;
+    piece.size[dim] = std::min(rows, box.size[dim] - at);
+    for (auto& smaller : pieces_of(piece, most)) pieces.push_back(std::move(smaller));
+  }
+  return pieces;
+}
+
+at::Tensor part_of_box(at::Tensor values, const Box& box, const Box& inner) {
+  for (size_t d = 0; d < box.size.size(); ++d) {
+    values = values.narrow(static_cast<int64_t>(d), inner.offset[d] - box.offset[d], inner.size[d]);
+  }
+  return values;
+}
+
+std::vector<HeldSlice> held_slices(const std::map<std::string, at::Tensor>& tensors,
+                                   const std::map<std::string, kernels::TensorPart>& parts) {
+  std::vector<HeldSlice> slices;
+  for (const auto& [name, tensor] : tensors) {
+    const auto part = parts.find(name);
+    const auto shape = part == parts.end() ? tensor.sizes().vec() : part->second.shape;
+    const auto boxes = part == parts.end() ? std::vector{whole_box(shape)}
+                                           : boxes_of_part(part->second, tensor.numel());
+    const auto flat = tensor.reshape({-1});
+    int64_t begin = 0;
+    for (const auto& box : boxes) {
+      slices.push_back({name, shape, box, flat.narrow(0, begin, box.numel()).view(box.size)});
+      begin += box.numel();
+    }
+  }
+  return slices;
+}
 
 std::vector<Box> boxes_of_range(const std::vector<int64_t>& shape, int64_t first, int64_t count) {
   int64_t total = 1;

@@ -243,6 +243,12 @@ void Store::join_parts(Manifest& manifest, const fs::path& temporary) const {
         fail<CheckpointError>("process {} of {} could not write its part: {}", writer,
                               options_.num_writers, first_line_of(failure));
       }
+      if (options_.others_are_lost && options_.others_are_lost()) {
+        fail<CheckpointError>(
+            "it is dropped, as process {} of {} was lost before it had written "
+            "its part, or another one was",
+            writer, options_.num_writers);
+      }
       if (std::chrono::duration<double>(Clock::now() - start).count() > options_.patience) {
         fail<CheckpointError>("process {} of {} did not write its part within {} s", writer,
                               options_.num_writers, options_.patience);

@@ -41,6 +41,9 @@ struct StoreOptions {
   int64_t writer = 0, num_writers = 1;
   std::function<void()> barrier = {};  // returns once all of them are there
   double patience = 600;               // seconds the first waits for the files of the others
+  // Whether they will not come any more, as one of them is lost: the save is then dropped. Asked
+  // from the thread that writes; empty: they come.
+  std::function<bool()> others_are_lost = {};
 };
 
 // What several processes that load together say to each other; each function is collective. One

@@ -1,12 +1,12 @@
 #include "fovea/checkpoint/tensor_files.h"
 
-#include <ATen/ops/empty.h>
 #include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <optional>
 #include <vector>
 
+#include "fovea/checkpoint/assembly.h"
 #include "fovea/checkpoint/byte_sum.h"
 #include "fovea/checkpoint/durable.h"
 #include "fovea/checkpoint/slice_reader.h"
@@ -50,15 +50,6 @@ void check_inside(const std::string& name, const TensorEntry& tensor, const Slic
   if (!fits) fail<CheckpointError>("'{}': a slice that is not inside of the tensor", name);
 }
 
-bool overlap(const Slice& a, const Slice& b) {
-  for (size_t d = 0; d < a.size.size(); ++d) {
-    if (a.offset[d] >= b.offset[d] + b.size[d] || b.offset[d] >= a.offset[d] + a.size[d]) {
-      return false;
-    }
-  }
-  return true;
-}
-
 // Whether `slice` or one behind it, in order of offsets, can reach into `first`.
 bool may_overlap(const Slice& first, const Slice& slice) {
   return first.offset.empty() || slice.offset[0] < first.offset[0] + first.size[0];
@@ -77,7 +68,7 @@ void check_cover(const std::string& name, const TensorEntry& tensor) {
   for (auto one = slices.begin(); one != slices.end(); ++one) {
     count += elements_of((*one)->size);
     for (auto other = one + 1; other != slices.end() && may_overlap(**one, **other); ++other) {
-      if (overlap(**one, **other)) {
+      if (common_box(box_of(**one), box_of(**other))) {
         fail<CheckpointError>("'{}': two of its slices overlap, so that a part is missing", name);
       }
     }
@@ -88,123 +79,28 @@ void check_cover(const std::string& name, const TensorEntry& tensor) {
   }
 }
 
-// A tensor that is being put together: one box after the other holds these of the whole.
-struct Target {
-  at::Tensor tensor;
-  std::vector<Box> boxes;
-
-  Target(const TensorEntry& entry, const WantedPart* wanted) {
-    boxes = wanted != nullptr
-                ? boxes_of_part(wanted->part, elements_of(wanted->sizes))
-                : std::vector<Box>{{std::vector<int64_t>(entry.shape.size(), 0), entry.shape}};
-    sizes_ = wanted != nullptr ? wanted->sizes : entry.shape;
-    dtype_ = nn::dtype_of_safetensors(entry.dtype);
-    is_whole_ = wanted == nullptr;
-  }
-
-  bool touches(const Slice& slice) const {
-    return std::any_of(boxes.begin(), boxes.end(),
-                       [&](const Box& box) { return common_box(box, slice).has_value(); });
-  }
-
-  void make() {
-    if (!tensor.defined()) tensor = at::empty(sizes_, dtype_);
-  }
-
-  void place(const Slice& slice, const at::Tensor& values) {
-    if (is_whole_ && slice.size == sizes_) {
-      tensor = values;
-      return;
-    }
-    make();
-    const auto flat = tensor.view({-1});
-    int64_t begin = 0;
-    for (const auto& box : boxes) {
-      const auto count = elements_of(box.size);
-      if (const auto both = common_box(box, slice)) {
-        narrowed(flat.narrow(0, begin, count).view(box.size), *both, box.offset)
-            .copy_(narrowed(values, *both, slice.offset));
-      }
-      begin += count;
-    }
-  }
-
- private:
-  static std::optional<Box> common_box(const Box& box, const Slice& slice) {
-    Box both = box;
-    for (size_t d = 0; d < box.size.size(); ++d) {
-      both.offset[d] = std::max(box.offset[d], slice.offset[d]);
-      both.size[d] =
-          std::min(box.offset[d] + box.size[d], slice.offset[d] + slice.size[d]) - both.offset[d];
-      if (both.size[d] <= 0) return std::nullopt;
-    }
-    return both;
-  }
-
-  // x: of a box that starts at `offset`.
-  static at::Tensor narrowed(at::Tensor x, const Box& to, const std::vector<int64_t>& offset) {
-    for (size_t d = 0; d < offset.size(); ++d) {
-      x = x.narrow(static_cast<int64_t>(d), to.offset[d] - offset[d], to.size[d]);
-    }
-    return x;
-  }
-
-  std::vector<int64_t> sizes_;
-  at::ScalarType dtype_ = at::kFloat;
-  bool is_whole_ = true;
-};
-
 // By key in the file, views of `tensors`; and where they lie, in the manifest.
 TensorMap slices_of(const std::string& file_name, const TensorMap& tensors,
                     const std::map<std::string, kernels::TensorPart>& parts,
                     std::map<std::string, TensorEntry>& entries) {
   TensorMap slices;
-  for (const auto& [name, tensor] : tensors) {
-    const auto found = parts.find(name);
-    const auto shape = found == parts.end() ? tensor.sizes().vec() : found->second.shape;
-    auto boxes = found == parts.end()
-                     ? std::vector<Box>{{std::vector<int64_t>(shape.size(), 0), shape}}
-                     : boxes_of_part(found->second, tensor.numel());
-    if (boxes.empty()) continue;  // another process has all of it
+  for (auto& [name, shape, box, values] : held_slices(tensors, parts)) {
     auto& entry = entries[name];
-    entry.dtype = nn::to_entry(name, tensor).dtype;
+    entry.dtype = nn::to_entry(name, values).dtype;
     entry.shape = shape;
-    int64_t begin = 0;
-    const auto flat = tensor.reshape({-1});
-    for (auto& box : boxes) {
-      const auto count = elements_of(box.size);
-      slices[slice_key(name, shape, box)] = flat.narrow(0, begin, count).view(box.size);
-      begin += count;
-      const auto& slice = slices[slice_key(name, shape, box)];
-      entry.slices.push_back({file_name, std::move(box.offset), std::move(box.size),
-                              byte_sum(slice.const_data_ptr(), slice.nbytes())});
-    }
+    slices[slice_key(name, shape, box)] = values;
+    entry.slices.push_back({file_name, std::move(box.offset), std::move(box.size),
+                            byte_sum(values.const_data_ptr(), values.nbytes())});
   }
   return slices;
 }
 
-// Reads what the targets want of each file.
-void read_slices(const fs::path& folder, const Manifest& manifest,
-                 const std::map<std::string, std::map<std::string, SavedSlice>>& by_file,
-                 std::map<std::string, Target>& targets) {
-  size_t num_found = 0;
-  for (const auto& entry : manifest.files) {
-    const auto saved = by_file.find(entry.name);
-    if (saved == by_file.end()) continue;
-    num_found += 1;
-    std::optional<SliceReader> reader;  // of files that something is wanted of
-    for (const auto& [key, slice] : saved->second) {
-      auto& target = targets.at(slice.name);
-      if (!target.touches(*slice.slice)) continue;
-      if (!reader) reader.emplace(folder, entry, saved->second);
-      target.place(*slice.slice, reader->read(key));
-    }
-  }
-  if (num_found == by_file.size()) return;
+void check_files(const Manifest& manifest, const std::map<std::string, SavedSlices>& by_file) {
   for (const auto& [name, unused] : by_file) {
-    const bool is_there = std::any_of(manifest.files.begin(), manifest.files.end(),
-                                      [&](const FileEntry& entry) { return entry.name == name; });
-    if (!is_there) fail<CheckpointError>("{}: not among the manifest's files", name);
+    const auto is_it = [&name = name](const FileEntry& entry) { return entry.name == name; };
+    if (std::none_of(manifest.files.begin(), manifest.files.end(), is_it)) {
+      fail<CheckpointError>("{}: not among the manifest's files", name);
+    }
   }
 }
 
@@ -226,28 +122,52 @@ void write_tensors(const fs::path& folder, const std::string& file_name, const s
       {file_name, file.bytes(), sha256, byte_sum(preamble.data(), preamble.size())});
 }
 
+uint64_t read_slices(const fs::path& folder, const std::string& part, const Manifest& manifest,
+                     const SliceVisitor& visitor) {
+  const auto found = manifest.tensors.find(part);
+  if (found == manifest.tensors.end()) return 0;
+  std::map<std::string, SavedSlices> by_file;
+  for (const auto& [name, tensor] : found->second) {
+    check_cover(name, tensor);
+    for (const auto& slice : tensor.slices) {
+      by_file[slice.file].emplace(slice_key(name, tensor.shape, box_of(slice)),
+                                  SavedSlice{&tensor, &slice, name});
+    }
+  }
+  check_files(manifest, by_file);
+  uint64_t bytes = 0;
+  for (const auto& entry : manifest.files) {
+    const auto saved = by_file.find(entry.name);
+    if (saved == by_file.end()) continue;
+    std::optional<SliceReader> reader;  // of files that something is wanted of
+    for (const auto& [key, slice] : saved->second) {
+      const auto box = box_of(*slice.slice);
+      if (!visitor.wants(slice.name, box)) continue;
+      if (!reader) reader.emplace(folder, entry, saved->second);
+      visitor.take(slice.name, box, reader->read(key));
+    }
+    if (reader) bytes += reader->bytes_read();
+  }
+  return bytes;
+}
+
 TensorMap read_tensors(const fs::path& folder, const std::string& part, const Manifest& manifest,
                        const std::map<std::string, WantedPart>& wanted) {
   const auto found = manifest.tensors.find(part);
   if (found == manifest.tensors.end()) return {};
-  std::map<std::string, std::map<std::string, SavedSlice>> by_file;  // by key
-  std::map<std::string, Target> targets;
+  std::map<std::string, Assembly> targets;
   for (const auto& [name, tensor] : found->second) {
-    check_cover(name, tensor);
-    for (const auto& slice : tensor.slices) {
-      by_file[slice.file].emplace(slice_key(name, tensor.shape, {slice.offset, slice.size}),
-                                  SavedSlice{&tensor, &slice, name});
-    }
     const auto of = wanted.find(name);
     const bool has_part = of != wanted.end() && of->second.part.shape == tensor.shape;
-    targets.emplace(name, Target(tensor, has_part ? &of->second : nullptr));
+    targets.emplace(name, Assembly(tensor, has_part ? &of->second : nullptr));
   }
-  read_slices(folder, manifest, by_file, targets);
+  read_slices(folder, part, manifest,
+              {.wants = [&](const std::string& name,
+                            const Box& slice) { return targets.at(name).touches(slice); },
+               .take = [&](const std::string& name, const Box& slice,
+                           const at::Tensor& values) { targets.at(name).place(slice, values); }});
   TensorMap tensors;
-  for (auto& [name, target] : targets) {
-    target.make();  // nothing of it is wanted
-    tensors[name] = std::move(target.tensor);
-  }
+  for (auto& [name, target] : targets) tensors[name] = target.take();
   return tensors;
 }
 

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <string>
 
 #include "fovea/checkpoint/manifest.h"
+#include "fovea/checkpoint/slices.h"
 #include "fovea/checkpoint/state.h"
 
 namespace fovea::checkpoint {
@@ -23,5 +26,14 @@ void write_tensors(const std::filesystem::path& folder, const std::string& file_
 TensorMap read_tensors(const std::filesystem::path& folder, const std::string& part,
                        const Manifest& manifest,
                        const std::map<std::string, WantedPart>& wanted = {});
+
+// Reads those slices of one part that are wanted, and checks them. -> their bytes. Throws as
+// read_tensors.
+struct SliceVisitor {
+  std::function<bool(const std::string& name, const Box& slice)> wants;
+  std::function<void(const std::string& name, const Box& slice, const at::Tensor& values)> take;
+};
+uint64_t read_slices(const std::filesystem::path& folder, const std::string& part,
+                     const Manifest& manifest, const SliceVisitor& visitor);
 
 }  // namespace fovea::checkpoint

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <barrier>
 #include <thread>
 
@@ -156,6 +157,27 @@ TEST(SeveralWritersTest, AWriterThatFailsIsNamedAndNothingIsLeft) {
   EXPECT_THAT(messages[0], AllOf(HasSubstr("process 1 of 2 could not write its part"),
                                  HasSubstr("the checkpoints before it are untouched")));
   EXPECT_FALSE(fs::exists(folder.path() + "/step_00000005"));
+  expect_whole(*Store(folder.path()).load_latest());
+}
+
+// The second process is lost before it has saved.
+TEST(SeveralWritersTest, ASaveWithoutAllOfThemIsDroppedWhenOneIsLost) {
+  const TempDir folder;
+  save_together(folder.path(), 2, 4);
+  std::atomic<bool> is_lost = false;
+  Store store(folder.path(), {.writer = 0,
+                              .num_writers = 2,
+                              .barrier = [] {},
+                              .others_are_lost = [&] { return is_lost.load(); }});
+  store.save(5, state_of_writer(0, 2), false);
+  is_lost = true;
+  try {
+    store.wait();
+    ADD_FAILURE() << "saved";
+  } catch (const CheckpointError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("it is dropped, as process 1 of 2 was lost"));
+  }
+  EXPECT_FALSE(fs::exists(folder.path() + "/.tmp-step_00000005"));
   expect_whole(*Store(folder.path()).load_latest());
 }
 
