@@ -33,6 +33,9 @@ bool use_fused(Implementation implementation, const FlatParams& flat, const std:
 using HasKernel = std::function<bool(c10::Device)>;
 
 class ElementwiseOptimizer : public FlatOptimizer {
+ public:
+  bool updates_elements_alone() const final { return true; }
+
  protected:
   // moment_names: one buffer each, zeros at first. `name` is the optimizer's, for messages.
   ElementwiseOptimizer(std::string name, std::vector<ParamSpec> params,

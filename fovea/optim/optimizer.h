@@ -83,6 +83,8 @@ class Optimizer {
   virtual kernels::Recordable can_be_recorded() const {
     return {"the optimizer has no update in one pass"};
   }
+  // Whether step() of parameters that are parts needs nothing of the other processes' parts.
+  virtual bool updates_elements_alone() const { return false; }
   // step() of a recorded step: `replay` does its work on the device and all that the step has
   // besides. extras: of the tensors that were recorded.
   virtual void step_by_replay(double lr, const StepExtras& extras,

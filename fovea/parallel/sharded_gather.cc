@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include "fovea/kernels/tensor_memory.h"
+#include "fovea/parallel/rank_error.h"
 #include "fovea/parallel/sharded_params_state.h"
 
 namespace fovea::parallel {
@@ -133,6 +134,7 @@ void ShardedParams::values_changed(bool has_copy) {
     const at::NoGradGuard no_grad;
     state.buffers.copy.copy_(state.buffers.values);
   }
+  if (state.has_left) return;
   for (size_t k = 0; k < state.pieces.size(); ++k) {
     state.finish_gather(k);
     if (state.has_outer_parts()) state.start_share(k);
@@ -143,6 +145,11 @@ void ShardedParams::values_changed(bool has_copy) {
   }
   for (size_t k = 0; k < state.pieces.size(); ++k) state.finish_gather(k);
   for (const auto& param : state.params) param.whole.unsafeGetTensorImpl()->bump_version();
+}
+
+void ShardedParams::leave_ranks() {
+  const std::lock_guard lock(state_->mutex);
+  state_->has_left = true;
 }
 
 ShardedParams::WholeScope::WholeScope(ShardedParams* params) : params_(params) {
@@ -161,7 +168,11 @@ ShardedParams::WholeScope::~WholeScope() {
   State& state = *params_->state_;
   const std::lock_guard lock(state.mutex);
   state.whole_scopes -= 1;
-  for (size_t k = 0; k < state.pieces.size(); ++k) state.release(k);
+  try {
+    for (size_t k = 0; k < state.pieces.size(); ++k) state.release(k);
+  } catch (const RankError&) {
+    // Of a gather that an error has left behind: what is on its way up says it.
+  }
 }
 
 }  // namespace fovea::parallel

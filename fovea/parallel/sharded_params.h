@@ -137,6 +137,10 @@ class ShardedParams final : public GradientSync {
   // whole. Collective.
   void values_changed(bool has_copy = false);
 
+  // From now on nothing is exchanged when values change: the other ranks are lost, and what is left
+  // are this rank's parts.
+  void leave_ranks();
+
   // While alive all parameters are whole. Making it is collective.
   class WholeScope {
    public:

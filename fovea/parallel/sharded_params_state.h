@@ -97,6 +97,7 @@ struct ShardedParams::State : std::enable_shared_from_this<State> {
   std::vector<int64_t> part_sizes;     // by parameter
   std::vector<at::Tensor> grad_views;  // by parameter: where its part's gradient belongs
   int64_t whole_scopes = 0;
+  bool has_left = false;  // the other ranks
 
   // Of forward: which piece followed which, for fetching ahead.
   std::vector<size_t> forward_order;

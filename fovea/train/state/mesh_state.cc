@@ -43,7 +43,8 @@ checkpoint::StoreOptions store_options(const TrainConfig& config, const parallel
                 owners.barrier("the folder of a checkpoint");
                 tp.barrier("the folder of a checkpoint");
               },
-          .patience = config.launch.timeout};
+          .patience = config.launch.timeout,
+          .others_are_lost = [&world = mesh.world()] { return world.is_abandoned(); }};
 }
 
 }  // namespace
@@ -91,8 +92,8 @@ void MeshState::check_same_weights() const {
   train::check_same_weights(*model, mesh, *model_parallel, shards.get());
 }
 
-checkpoint::State MeshState::save() const {
-  auto state = state_of(*model, *optimizer, ema.get(), sharing());
+checkpoint::State MeshState::save(HaveAlike alike) const {
+  auto state = state_of(*model, *optimizer, ema.get(), sharing(), alike);
   state.scalars = {{"optimizer_steps", optimizer->steps_taken()}};
   if (scaler) state.scalars["grad_scaler"] = scaler->state();
   if (fp8) state.scalars["fp8"] = fp8->state();
@@ -108,6 +109,10 @@ void MeshState::load(const checkpoint::State& saved) {
         saved.source, scaler ? "no" : "a", scaler ? "has one" : "has none");
   }
   if (scaler) scaler->load_state(of_scaler->raw());
+}
+
+void MeshState::leave_ranks() {
+  if (shards) shards->leave_ranks();
 }
 
 void MeshState::open_checkpoints(const std::string& folder) {

@@ -58,11 +58,16 @@ struct MeshState {
   // Throws Error on every rank where the ranks' weights are not the same.
   void check_same_weights() const;
 
-  // Weights, moments, averages and counters, without what the run adds.
-  checkpoint::State save() const;
+  // Weights, moments, averages and counters, without what the run adds. kEach: all that this rank
+  // has, views of it; what another mesh is laid out from, also when the ranks of this one are lost.
+  checkpoint::State save(HaveAlike alike = HaveAlike::kFirst) const;
   // The reverse, whatever mesh it was saved on, but for FP8's scales, which start_fp8 takes.
   // Throws CheckpointError. Collective.
   void load(const checkpoint::State& saved);
+
+  // The other ranks of the mesh are lost: what is left is to finish the step under way
+  // (finish_step) and to give what this rank has to another mesh.
+  void leave_ranks();
 
   // A folder of checkpoints, of which the ranks that share out the first copy write their parts,
   // with shard_outer those of all copies.

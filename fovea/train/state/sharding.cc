@@ -38,30 +38,32 @@ bool is_part(const at::Tensor& tensor, const optim::ParamSpec& spec) {
 // What of a copy's tensors this rank saves, and as which parts.
 class PartsToSave {
  public:
-  PartsToSave(const std::vector<optim::ParamSpec>& params, const Sharing& sharing)
-      : specs_(by_name(params)), sharing_(sharing) {}
+  PartsToSave(const std::vector<optim::ParamSpec>& params, const Sharing& sharing, HaveAlike alike)
+      : specs_(by_name(params)), sharing_(sharing), each_(alike == HaveAlike::kEach) {}
 
   void add(const TensorMap& tensors, TensorMap& to,
            std::map<std::string, kernels::TensorPart>& parts) const {
     for (const auto& [key, tensor] : tensors) {
       const auto spec = specs_.find(param_of(key));
       if (spec != specs_.end() && is_part(tensor, *spec->second)) {
-        if (!spec->second->is_counted) continue;  // another rank has the same part
+        if (!spec->second->is_counted && !each_) continue;  // another rank has the same part
         parts[key] = *spec->second->part;
         to[key] = tensor;
         continue;
       }
       const auto cut = spec == specs_.end() && sharing_.layers ? sharing_.layers->cut_of(key)
                                                                : std::nullopt;  // of a frozen one
-      if (cut && sharing_.owners().rank() == 0)
+      if (cut && (each_ || sharing_.owners().rank() == 0)) {
         parts[key] = kernels::all_of_cut(tensor.sizes(), *cut);
-      if (sharing_.is_first() || parts.contains(key)) to[key] = tensor;
+      }
+      if (each_ || sharing_.is_first() || parts.contains(key)) to[key] = tensor;
     }
   }
 
  private:
   std::map<std::string, const optim::ParamSpec*> specs_;
   const Sharing& sharing_;
+  bool each_;
 };
 
 // In the order of the shards, which is the same on all ranks.
@@ -199,12 +201,12 @@ TensorMap parts_of(const TensorMap& saved, const TensorMap& target,
 }
 
 checkpoint::State state_of(const models::Model& model, optim::Optimizer& optimizer, optim::Ema* ema,
-                           const Sharing& sharing) {
+                           const Sharing& sharing, HaveAlike alike) {
   checkpoint::State state;
   TensorMap weights;
   for (const auto& item : model.named_parameters()) weights[item.key()] = item.value().detach();
   for (const auto& spec : optimizer.params()) weights[spec.name] = spec.param.detach();
-  const PartsToSave own(optimizer.params(), sharing);
+  const PartsToSave own(optimizer.params(), sharing, alike);
   own.add(weights, state.model, state.parts["model"]);
   own.add(optimizer.state(), state.optimizer, state.parts["optimizer"]);
   if (ema != nullptr) own.add(ema->state(), state.ema, state.parts["ema"]);

@@ -56,11 +56,15 @@ checkpoint::TensorMap parts_of(const checkpoint::TensorMap& saved,
                                const checkpoint::TensorMap& target,
                                const std::vector<optim::ParamSpec>& params);
 
-// Weights, moments and averages for a checkpoint: whole, or this rank's parts. What several ranks
-// have alike (norms under tp, frozen parameters, Adafactor's factors) stands in the state of the
-// first of them alone.
+// What several ranks have alike: norms under tp, frozen parameters, Adafactor's factors.
+enum class HaveAlike {
+  kFirst,  // stands in the state of the first of them: for a checkpoint
+  kEach,   // of each of them: what each has in its memory
+};
+
+// Weights, moments and averages: whole, or this rank's parts.
 checkpoint::State state_of(const models::Model& model, optim::Optimizer& optimizer, optim::Ema* ema,
-                           const Sharing& sharing);
+                           const Sharing& sharing, HaveAlike alike = HaveAlike::kFirst);
 
 // A model of the same weights, all whole and in float32, on the CPU; `model` itself where nothing
 // is shared out, null where it is not wanted. Collective over the ranks that have a copy.

@@ -39,6 +39,7 @@ enum class Numbers {
 };
 
 class PassSize;
+struct StepProgress;
 
 struct StepOptions {
   uint64_t seed = 42;
@@ -61,6 +62,8 @@ struct StepOptions {
   std::function<StepNotes()> notes = {};  // asked when this rank's part of the step is done
   optim::GradScaler* scaler = nullptr;    // null: losses are not scaled
   Fp8Layers* fp8 = nullptr;               // null: all layers compute in compute.dtype
+  // Kept up to date by what follows, but not by replays of a recorded step; null: nobody asks.
+  StepProgress* progress = nullptr;
 };
 
 // What a step works on. All of it outlives the step.
@@ -101,6 +104,31 @@ struct PreparedStep {
   at::Tensor clip;
 };
 
+// Note [Steps that break off]
+// A rank that is lost ends the collective that the others are in with an error, some of them in
+// another one than others. The last collective of prepare_step is that of the numbers (and of
+// clipping, where parameters are parts): who has come out of it knows that all others have gone in,
+// so that each has the sums of the gradients, or its parts of them. Then a rank that broke off in
+// it lacks the numbers alone, which another one may give it (finish_step). Who broke off before
+// that has changed nothing but gradients, and takes the step anew. Only an update that sums over
+// parts itself (LAMB, Adafactor and Muon, of parameters that are parts) can break off within, and
+// leaves nothing that could be gone on from.
+enum class StepStage {
+  kBegun,     // nothing has changed but gradients
+  kSummed,    // gradients are the sums over the ranks
+  kPrepared,  // and the numbers are there
+  kApplying,  // some weights may have changed
+  kApplied,   // or left out
+};
+
+// Where a rank stands with its newest step.
+struct StepProgress {
+  StepStage stage = StepStage::kApplied;
+  int64_t step = -1;           // -1: there was none
+  PreparedStep prepared = {};  // from kPrepared on
+  bool has_outcome = false;    // outcome_of has told the scaler
+};
+
 // Equal on all ranks.
 struct StepOutcome {
   double loss = 0;       // mean over the batch
@@ -129,6 +157,15 @@ StepOutcome outcome_of(const PreparedStep& prepared, const StepOptions& options)
 // Clips, updates and averages, with learning rate `lr`. A step that is not finite changes no
 // weight. Collective where parameters are parts.
 void apply_step(const StepParts& parts, const PreparedStep& prepared, double lr);
+// In place of apply_step where the outcome says so.
+void leave_out_step(const StepParts& parts);
+
+// What remains of a step by itself, waiting for no other rank: outcome_of, where nobody has asked
+// for it yet, and the update, unless the scaler leaves it out. prepared: its own, or that of a rank
+// that has come further; then progress.stage is kSummed.
+StepOutcome finish_step(const StepParts& parts, const PreparedStep& prepared, double lr);
+// Whether that is so of the gradients' clipping and of the update.
+bool can_finish_alone(const StepParts& parts);
 
 // Whether numbers can come late: where no scale follows from them, and clipping needs no more of
 // the gradients than their norm.

@@ -22,7 +22,7 @@ StepNotes Stepper::take(const StepInput& batch, int64_t step, double lr) {
   }
   const auto prepared = prepare_step(parts_, batch, step);
   outcomes_.push_back(outcome_of(prepared, parts_.options));
-  if (!outcomes_.back().is_skipped) apply_step(parts_, prepared, lr);
+  outcomes_.back().is_skipped ? leave_out_step(parts_) : apply_step(parts_, prepared, lr);
   return prepared.notes;
 }
 
