@@ -33,6 +33,7 @@ MAY_INCLUDE = {
     **{room: MODELS | TASKS | {"html"} for room in TASKS},
     "inference": MODELS | TASKS,
     "train": MODELS | TASKS | {"html"},
+    "elastic": MODELS | TASKS | {"train"},
     "plan": {"core", "config", "data", "kernels", "nn", "models", "optim", "parallel", "train"} | TASKS,
 }
 TORCH_FREE = {"core", "files", "config", "html", "data", "data_tools", "recipe_import", "elastic/control"}

@@ -1,0 +1,129 @@
+#include "fovea/elastic/agreement.h"
+
+#include <ATen/ops/tensor.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "fovea/core/error.h"
+#include "tests/elastic/state_check.h"
+#include "tests/parallel/sharded_run.h"
+#include "tests/train/model_cases.h"
+
+namespace fovea::elastic {
+namespace {
+
+using train::PreparedStep;
+using train::StepStage;
+
+PreparedStep numbers_of(int64_t step) {
+  return {.step = step,
+          .position = 24 * step,
+          .sums = {.weight = 1.0 / 3,
+                   .names = {"top1", "top5"},
+                   .numbers = at::tensor({0.1, std::numeric_limits<double>::quiet_NaN(),
+                                          std::numeric_limits<double>::infinity()},
+                                         at::kDouble)},
+          .notes = {.stop_requests = 1, .bad_samples = 2},
+          .clip = at::tensor({1e-310, 0.3, 0.0, 1.0}, at::kDouble)};
+}
+
+StepStand stand(int64_t done, bool has_sums = false, std::optional<int64_t> numbers = {}) {
+  StepStand result{.done = done, .has_sums = has_sums, .numbers = {}};
+  if (numbers) result.numbers = numbers_of(*numbers);
+  return result;
+}
+
+constexpr auto kKeep = StepChoice::kKeep, kFinish = StepChoice::kFinish,
+               kDiscard = StepChoice::kDiscard;
+using Choices = std::vector<StepChoice>;
+
+TEST(AgreementTest, NumbersComeBackInEveryBit) {
+  const auto text = to_text(stand(7, true, 7));
+  const auto read = stand_from(text);
+  EXPECT_EQ(to_text(read), text);
+  EXPECT_EQ(read.done, 7);
+  EXPECT_TRUE(read.has_sums);
+  EXPECT_EQ(read.numbers->sums.names, (std::vector<std::string>{"top1", "top5"}));
+  EXPECT_EQ(read.numbers->sums.weight, 1.0 / 3);
+  EXPECT_EQ(read.numbers->clip[0].item<double>(), 1e-310);
+  EXPECT_EQ(read.numbers->notes.bad_samples, 2);
+  for (const char* bad : {"", "{}", "[]", R"({"done": "1", "has_sums": true})"}) {
+    EXPECT_THROW(stand_from(bad), DataError) << bad;
+  }
+}
+
+TEST(AgreementTest, WhereNobodyHasDoneItAllTakeItAnew) {
+  const auto agreement = agree({stand(5), stand(5, true), stand(5, false, 4), stand(-1)});
+  EXPECT_EQ(agreement.done, 5);
+  EXPECT_EQ(agreement.choices, (Choices{kKeep, kKeep, kKeep, kDiscard}));
+}
+
+TEST(AgreementTest, WhereOneHasDoneItTheOthersDo) {
+  const auto agreement = agree({stand(5, true), stand(6, false, 5), stand(5, true, 5)});
+  EXPECT_EQ(agreement.done, 6);
+  EXPECT_EQ(agreement.choices, (Choices{kFinish, kKeep, kFinish}));
+  EXPECT_EQ(agreement.numbers->step, 5);
+}
+
+TEST(AgreementTest, WhereOneHasItsNumbersAllDoIt) {
+  const auto agreement = agree({stand(5, true), stand(5, true, 5), stand(-1)});
+  EXPECT_EQ(agreement.done, 6);
+  EXPECT_EQ(agreement.choices, (Choices{kFinish, kFinish, kDiscard}));
+  // Unless one of them cannot.
+  const auto anew = agree({stand(5), stand(5, true, 5)});
+  EXPECT_EQ(anew.done, 5);
+  EXPECT_EQ(anew.choices, (Choices{kKeep, kKeep}));
+}
+
+TEST(AgreementTest, WhoIsBehindWithoutSumsHasNoState) {
+  const auto agreement = agree({stand(5), stand(6, false, 5), stand(3, true), stand(-1)});
+  EXPECT_EQ(agreement.done, 6);
+  EXPECT_EQ(agreement.choices, (Choices{kDiscard, kKeep, kDiscard, kDiscard}));
+  EXPECT_EQ(agree({stand(-1), stand(-1)}).done, -1);
+  EXPECT_EQ(agree({stand(0), stand(-1)}).done, 0);  // a start
+}
+
+// One process takes steps; another with its state breaks off each of them in its last collective,
+// and finishes it with the numbers of the first.
+TEST(AgreementTest, AStepThatWasBrokenOffIsFinishedBitForBit) {
+  const train::testing::Folder folder;
+  for (const double max_value : {0.0, 0.01}) {  // clipped in the update's pass, and before it
+    auto config = train::testing::tiny_config(folder);
+    config.trainer.max_grad_norm = 0.1;
+    config.trainer.max_grad_value = max_value;
+    train::testing::ShardedTraining whole(config, nullptr, at::kFloat);
+    train::testing::ShardedTraining broken(config, nullptr, at::kFloat);
+    train::StepProgress progress;
+    broken.options.progress = &progress;
+    const auto parts = broken.step_parts();
+    EXPECT_EQ(stand_of(progress, parts, 0).done, 0);
+    for (int64_t step = 0; step < 3; ++step) {
+      auto batch = whole.source.loader->next();
+      const auto prepared = prepare_step(whole.step_parts(), batch, step);
+      const auto expected = outcome_of(prepared, whole.options);
+      apply_step(whole.step_parts(), prepared, 1e-3);
+
+      auto same = broken.source.loader->next();
+      prepare_step(parts, same, step);
+      EXPECT_EQ(to_text(stand_of(progress, parts, 0)),
+                to_text({.done = step, .has_sums = true, .numbers = prepared}));
+      if (max_value == 0) {  // as it is before the numbers come
+        progress.stage = StepStage::kSummed;
+        progress.prepared = {};
+        EXPECT_FALSE(stand_of(progress, parts, 0).numbers.has_value());
+      }
+      const auto agreement = agree({stand_of(progress, parts, 0),
+                                    {.done = step + 1, .has_sums = false, .numbers = prepared}});
+      EXPECT_EQ(agreement.choices.front(), kFinish);
+      const auto outcome = carry_out(agreement, agreement.choices.front(), broken, 1e-3);
+      EXPECT_EQ(outcome->loss, expected.loss);
+      EXPECT_EQ(outcome->grad_norm, expected.grad_norm);
+      EXPECT_EQ(stand_of(progress, parts, 0).done, step + 1);
+    }
+    testing::expect_same_state(broken.save(), whole.save());
+  }
+}
+
+}  // namespace
+}  // namespace fovea::elastic
