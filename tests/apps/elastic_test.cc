@@ -16,8 +16,8 @@ using ::testing::HasSubstr;
 using testing::run_fovea;
 
 constexpr int kConfig = static_cast<int>(ExitCode::kConfig);
-constexpr int kData = static_cast<int>(ExitCode::kData);
-constexpr int kUsage = static_cast<int>(ExitCode::kUsage);
+constexpr int kBadAudit = static_cast<int>(ExitCode::kData);
+constexpr int kBadCommand = static_cast<int>(ExitCode::kUsage);
 
 TEST(ElasticCommandTest, AnAuditSaysWhichEpochIsNotWhole) {
   const support::TempDir run;
@@ -50,7 +50,7 @@ TEST(ElasticCommandTest, AnEtcdThatIsNotThereIsSaid) {
 
 TEST(ElasticCommandTest, OneThingAtATimeIsAskedFor) {
   const auto both = run_fovea("elastic scale --etcd http://127.0.0.1:1 --workers 2 --add a");
-  EXPECT_EQ(both.exit_code, kUsage);
+  EXPECT_EQ(both.exit_code, kBadCommand);
   EXPECT_THAT(both.output, HasSubstr("give one of --workers N"));
 }
 

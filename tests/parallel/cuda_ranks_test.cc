@@ -38,7 +38,7 @@ TEST_F(CudaRanksTest, OneRankOverNccl) {
       "");
   const parallel::KeyStore store(
       {.place = {.address = "127.0.0.1", .port = server.port()}, .timeout = seconds(60)});
-  parallel::Watch watch(store.clone(seconds(60)), 0, 1, seconds(60));
+  parallel::Watch watch(store.clone(seconds(60)), 0, 1, {.stale = seconds(60)});
   const parallel::GroupOptions options{.address = "127.0.0.1", .timeout = seconds(60)};
   const auto ranks = parallel::make_communicator(
       {.host = parallel::make_gloo_backend(store.under("host"), options),

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "fovea/models/registry.h"
 #include "fovea/models/weights.h"
 #include "tests/parallel/run_ranks.h"
 #include "tests/parallel/sharded_run.h"

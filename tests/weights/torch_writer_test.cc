@@ -123,9 +123,10 @@ class HugeTorchFile {
     const auto bytes = write_torch_object(
         [&](std::span<const std::byte> part) {
           const bool is_hole = part.data() == zeros_;
-          if (!is_hole)
+          if (!is_hole) {
             ASSERT_EQ(pwrite(file_, part.data(), part.size(), static_cast<off_t>(at)),
                       static_cast<ssize_t>(part.size()));
+          }
           at += part.size();
         },
         TorchObject(dict_of({{"zeros", zeros}, {"behind", behind}})));
