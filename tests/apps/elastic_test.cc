@@ -30,7 +30,7 @@ TEST(ElasticCommandTest, AnAuditSaysWhichEpochIsNotWhole) {
               HasSubstr(R"("ok":true,"epochs":[{"epoch":0,"samples":3,"missing":0,"doubled":0}])"));
   run.write("samples/b.jsonl", line + "\n");
   const auto doubled = run_fovea("elastic audit " + run.path());
-  EXPECT_EQ(doubled.exit_code, kData);
+  EXPECT_EQ(doubled.exit_code, kBadAudit);
   EXPECT_THAT(doubled.output,
               AllOf(HasSubstr("epoch 0: 3 samples, 0 missing, 3 doubled"), HasSubstr("NOT ok")));
   run.write("samples/b.jsonl", std::string("{}\n"));
