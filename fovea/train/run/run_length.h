@@ -21,6 +21,11 @@ RunLength run_length(const TrainerConfig& config, const data::SampleOrder& order
 // The length of a run that is under way when it is told of `change`. Throws ConfigError where the
 // schedule hangs on it, so that the learning rate of steps that are done would have been another:
 // one without a length of its own in a run that max_steps ends.
+//
+// Who changes the batch of a run calls this and then, on every rank before the batch at
+// change.position is taken, Loader::append. The owner of the run folder writes
+// order().batch_schedule() to kBatchScheduleFile in it (write_batch_schedule) before a checkpoint
+// behind that position, so that the next start takes the same batches.
 RunLength changed_length(const TrainConfig& config, const data::SampleOrder& order,
                          const data::BatchSizeChange& change);
 
