@@ -35,7 +35,7 @@ TEST(ElasticCommandTest, AnAuditSaysWhichEpochIsNotWhole) {
               AllOf(HasSubstr("epoch 0: 3 samples, 0 missing, 3 doubled"), HasSubstr("NOT ok")));
   run.write("samples/b.jsonl", std::string("{}\n"));
   const auto damaged = run_fovea("elastic audit " + run.path());
-  EXPECT_EQ(damaged.exit_code, kData);
+  EXPECT_EQ(damaged.exit_code, kBadAudit);
   EXPECT_THAT(damaged.output, HasSubstr("b.jsonl:1: no \"generation\""));
 }
 
