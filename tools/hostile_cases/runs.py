@@ -1,4 +1,5 @@
 """Recipes, and every file of a run folder."""
+import json
 import pathlib
 import shutil
 import sys
@@ -43,6 +44,21 @@ def stopped(folder, program):
     put(folder / "run/stopped", "step 9\n")
 
 
+def elastic(folder, _program):
+    """What two workers of an elastic run wrote over two epochs of 24 samples."""
+    for worker, part in (("a", slice(0, 4)), ("b", slice(4, 8))):
+        lines = []
+        for step in range(6):
+            ids = [(5 * position + step // 3) % 24 for position in range(step * 8, step * 8 + 8)]
+            lines.append({"generation": 1, "step": step, "position": step * 8, "ids": ids[part]})
+        put(folder / f"elastic/samples/{worker}.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    times = dict.fromkeys(("detect_s", "agree_s", "groups_s", "relay_s", "pause_s"), 0.5)
+    counts = dict.fromkeys(("bytes_from_peers", "bytes_from_checkpoint", "steps_lost"), 0)
+    put(folder / "elastic/events.jsonl", json.dumps({"generation": 1, "reason": "start", "workers": ["a", "b"], "step": 0,
+                                                     "position": 0, **times, **counts}) + "\n")
+
+
+AUDIT = ["elastic audit elastic", "elastic audit elastic --json", "elastic audit elastic --num-samples 24"]
 RUN = ["eval run --threads 1", "report run --out page.html", "config show run", "summary run",
        "predict run image.png --threads 1", "export run out.onnx", "convert run out.safetensors", "plan run --gpus 2",
        "explain run image.png --out maps"]
@@ -71,7 +87,7 @@ def resumed(name, **options):
     return of_run(name, RESUME, "stopped", may_move=False, **options)
 
 
-GROUPS = {"run": run, "stopped": stopped}
+GROUPS = {"run": run, "stopped": stopped, "elastic": elastic}
 CHECKPOINT = "checkpoints/step_00000009"
 ORIGINALS = [
     Original("recipe", "run", "short.yaml", [command.format("short.yaml") for command in RECIPE], is_text=True),
@@ -93,6 +109,9 @@ ORIGINALS = [
     of_run("checkpoints/step_00000012/manifest.json", LATEST, is_text=True, is_checked=True,
            layers=(layers.whole, layers.manifest, layers.manifest)),
     of_run("checkpoints/step_00000012/ema-00000.safetensors", LATEST, is_checked=True, **SAFETENSORS),
+    Original("samples of a worker", "elastic", "elastic/samples/a.jsonl", AUDIT, is_text=True, may_be_renamed=True,
+             also_named=("NOT ok", '"ok":false', "elastic/samples")),
+    Original("events of a run", "elastic", "elastic/events.jsonl", AUDIT, is_text=True),
     resumed("config.yaml", is_text=True),
     resumed("metrics.jsonl", is_text=True),
     resumed("train.log", is_text=True),

@@ -1,7 +1,6 @@
 #include "fovea/elastic/control/audit.h"
 
 #include <algorithm>
-#include <fstream>
 #include <functional>
 #include <limits>
 #include <map>
@@ -17,17 +16,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr size_t kBlockBytes = size_t{1} << 20, kMaxLineBytes = size_t{64} << 20;
 constexpr int64_t kMaxSamples = std::numeric_limits<uint32_t>::max();
 
 // Each whole line of a file; the last one counts only with its line feed.
 template <class Record>
 void each_line(const fs::path& path, const std::function<void(const Record&)>& take) {
-  const InputFile opened(path.string());  // a regular file, which somebody may read
-  std::ifstream in(path, std::ios::binary);
+  const InputFile file(path.string());
+  std::vector<uint8_t> bytes(kBlockBytes);
+  std::string rest;  // of a line whose end is in the next block
   int64_t number = 0;
-  for (std::string line; std::getline(in, line) && !in.eof();) {
-    const auto where = fmt::format("{}:{}", opened.name(), ++number);
-    take(from_json<Record>(line, where));
+  for (uint64_t offset = 0; const size_t size = file.read_some(offset, bytes); offset += size) {
+    std::string_view block(reinterpret_cast<const char*>(bytes.data()), size);
+    for (size_t end; (end = block.find('\n')) != block.npos; block.remove_prefix(end + 1)) {
+      rest += block.substr(0, end);
+      take(from_json<Record>(rest, fmt::format("{}:{}", file.name(), ++number)));
+      rest.clear();
+    }
+    rest += block;
+    if (rest.size() > kMaxLineBytes) {
+      fail<DataError>("{}:{}: a line of more than {} MiB", file.name(), number + 1,
+                      kMaxLineBytes >> 20);
+    }
   }
 }
 
@@ -94,8 +104,13 @@ class Auditor {
 
  private:
   void look_at(const SampleLine& line, const fs::path& file) {
-    auto& step = steps_[line.generation][line.step];
-    step.position = line.position;
+    const auto [at, is_new] = steps_[line.generation].try_emplace(line.step);
+    auto& step = at->second;
+    if (is_new) step.position = line.position;
+    if (step.position != line.position) {
+      fail<DataError>("{}: step {} of generation {} begins at {}, and at {} for another worker",
+                      file.string(), line.step, line.generation, line.position, step.position);
+    }
     step.rows += static_cast<int64_t>(line.ids.size());
     num_lines_ += 1;
     num_ids_ += static_cast<int64_t>(line.ids.size());

@@ -25,8 +25,8 @@ bool has_etcd_program();
 int64_t free_local_port();
 
 // `etcd` as a child process that listens on 127.0.0.1 alone, where whoever is on this machine can
-// reach it. It ends with the object, and with the process that made it, however that ends; its data
-// stays in the folder, and who starts it there again finds it as it was.
+// reach it. It ends with the object, and with the thread that started it, however that or its
+// process ends; its data stays in the folder, and who starts it there again finds it as it was.
 class LocalEtcd {
  public:
   // Has started and answers, or throws Error with the end of its log: ConfigError where the program

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 
 #include "fovea/core/error.h"
@@ -125,9 +126,19 @@ TEST_F(AuditTest, DamagedFilesAreNamed) {
   EXPECT_THAT(refusal(), HasSubstr("--num-samples"));
   a = good + line(2, int64_t{1} << 60, {1});
   EXPECT_THAT(refusal(), HasSubstr("damaged"));
+  a = good + to_json(SampleLine{.generation = 1, .step = 3, .position = 13}) + "\n";
+  EXPECT_THAT(refusal(), HasSubstr("step 3 of generation 1 begins at 13, and at 12"));
   a = good;
   events = "{}\n";
   EXPECT_THAT(refusal(), HasSubstr("events.jsonl:1: no \"generation\""));
+  // A file of a terabyte without a line feed is not read into memory.
+  std::filesystem::resize_file(folder.file("samples/a.jsonl"), uintmax_t{1} << 40);
+  try {
+    audit_run(folder.path(), {});
+    ADD_FAILURE();
+  } catch (const DataError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("a.jsonl:5: a line of more than 64 MiB"));
+  }
 }
 
 }  // namespace

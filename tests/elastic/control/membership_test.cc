@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 class MembershipTest : public testing::EtcdTest {
  protected:
   static bool comes_true(const std::function<bool()>& condition) {
-    for (int i = 0; i < 200; ++i) {
+    for (int i = 0; i < 800; ++i) {
       if (condition()) return true;
       std::this_thread::sleep_for(milliseconds(50));
     }
