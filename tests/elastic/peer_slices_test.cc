@@ -1,6 +1,7 @@
 #include "fovea/elastic/peer_slices.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +21,7 @@ checkpoint::State held_state() {
   state.model["whole"] = at::arange(12, at::kFloat).view({3, 4});
   state.model["part"] = at::arange(10, at::kBFloat16);  // elements [3, 13) of 5 x 4
   state.parts["model"]["part"] = {.shape = {5, 4}, .first = 3};
-  state.ema["number"] = at::arange(1, at::kDouble).view({}) + 7;
+  state.ema["number"] = at::full({}, 7, at::kDouble);
   return state;
 }
 
