@@ -192,7 +192,7 @@ TEST_F(BatchScheduleRunTest, KnowsHowLongARunIs) {
   };
   EXPECT_EQ(length(4, {}), std::pair(11l, 20l));
   EXPECT_EQ(length(1, {}), std::pair(4l, 5l));
-  EXPECT_EQ(length(1.5, {}), std::pair(7l, 8l));  // llround(7.5) steps of 24: at 5 + 72 / 24
+  EXPECT_EQ(length(1.5, {}), std::pair(6l, 8l));  // llround(7.5) steps of 24: 5 and 72 / 24
   EXPECT_EQ(length({}, 6), std::pair(6l, 8l));
   EXPECT_EQ(length(4, 8), std::pair(8l, 12l));
   EXPECT_EQ(length(1, 8), std::pair(4l, 5l));
