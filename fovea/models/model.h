@@ -69,6 +69,8 @@ class Model : public nn::UnitImpl {
 
   // Whether it takes adaptive patches in place of images: nothing, or the patches it was made for.
   virtual bool takes_patches() const { return false; }
+  // Whether it goes back to the images that they were cut from: PatchInput::images.
+  virtual bool wants_images_of_patches() const { return false; }
   // Whether batches come to it packed: it then takes images of any size, all of one size or mixed.
   virtual bool takes_packed() const { return false; }
 

@@ -20,8 +20,9 @@ struct PatchInput {
   at::Tensor sizes;    // [B, T, L] longest side of each patch's leaf, in pixels
   at::Tensor centers;  // [B, T, L, d] x, y(, z), in pixels
   at::Tensor padding;  // [B, T, L] bool: no leaf, nothing to attend to
-  // For models that go back to the image; others leave them alone.
-  at::Tensor images = {};  // [B, C, sides] that the patches were cut from
+  // [B, C, sides] that the patches were cut from, for models that go back to them; undefined: the
+  // model is none (Model::wants_images_of_patches).
+  at::Tensor images = {};
   // [B, T, L, 2, d] int64 on the CPU: first pixel and sides of each leaf, in the order of the
   // images' sides; padding: zeros.
   at::Tensor boxes = {};

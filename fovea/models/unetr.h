@@ -30,6 +30,7 @@ class Unetr : public EncoderModel, public Segmenter {
   // encoder.img_size, and with adaptive_map: image for several trees a sample.
   at::Tensor forward(const ModelInput& input) const override;
   bool takes_patches() const override { return encoder().config().is_adaptive(); }
+  bool wants_images_of_patches() const override { return takes_patches(); }
 
   int64_t num_classes() const override { return config_.num_classes; }
 

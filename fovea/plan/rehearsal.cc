@@ -43,6 +43,7 @@ class ObservedTask : public train::Task {
       : task_(std::move(task)), on_loss_(std::move(on_loss)) {}
 
   std::vector<std::string> metric_names() const override { return task_->metric_names(); }
+  bool wants_images_of_patches() const override { return task_->wants_images_of_patches(); }
   bool has_loss_of_batch() const override { return task_->has_loss_of_batch(); }
   at::Tensor loss_of_statistics(const at::Tensor& statistics) const override {
     return task_->loss_of_statistics(statistics);
@@ -195,7 +196,8 @@ Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& 
   state.model->train();
   state.options.scaler = nullptr;  // there are no numbers that a scale could follow from
   state.start_fp8(result.micro_batch_size, /*saved=*/nullptr);
-  train::ExampleBatches examples(config, *state.model, state.options.compute.dtype);
+  train::ExampleBatches examples(config, *state.model, state.options.compute.dtype,
+                                 train::images_for(*state.model, *state.task));
   meta_kernels.set_conditions(examples.has_all_patches());
   // The last micro-batch may be a smaller one.
   const int64_t rehearsed = std::min(kRehearsedMicroBatches, result.num_micro_batches);

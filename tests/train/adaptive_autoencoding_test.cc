@@ -85,6 +85,19 @@ struct AdaptiveFixture {
   data::Batch batch;
 };
 
+TEST(AdaptiveAutoencodingTest, ImagesAreSentWhereTheLossIsOnThem) {
+  AdaptiveFixture in_tokens, in_image({.loss_space = "image"});
+  EXPECT_EQ(images_for(*in_tokens.model, *in_tokens.task), PatchedImages::kWithLoader);
+  EXPECT_EQ(images_for(*in_image.model, *in_image.task), PatchedImages::kOnDevice);
+  // An evaluation draws images as the model saw them, wherever they lie.
+  const ComputeOptions compute{.dtype = at::kBFloat16};
+  const auto sent = to_tensors(in_tokens.batch, 0, 2, compute);
+  const auto stayed = to_tensors(in_tokens.batch, 0, 2, compute, PatchedImages::kWithLoader);
+  EXPECT_EQ(stayed.images.scalar_type(), at::kFloat);
+  EXPECT_TRUE(at::equal(images_on_host(stayed), images_on_host(sent)));
+  EXPECT_TRUE(at::equal(images_on_device(stayed), sent.images));
+}
+
 // A tree whose leaves are these boxes, which together are a square of `side` pixels.
 data::PatchTree tree_of(std::vector<data::TreeBox> leaves, int32_t side, bool is_volume = false) {
   data::PatchTree tree;

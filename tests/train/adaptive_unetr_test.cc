@@ -44,7 +44,8 @@ struct AdaptiveUnetrFixture : testing::StepPieces {
 TEST(AdaptiveUnetrRunTest, BatchesSayWhereLeavesLie) {
   AdaptiveUnetrFixture fixture;
   auto batch = fixture.source.loader->next();
-  const auto tensors = to_tensors(batch, 1, 3, {});
+  const auto where = images_for(*fixture.model, *fixture.task);
+  const auto tensors = to_tensors(batch, 1, 3, {}, where);  // the model goes back to the images
   const auto boxes = tensors.patches.boxes;
   ASSERT_EQ(boxes.sizes(), (std::vector<int64_t>{2, 1, 50, 2, 3}));
   EXPECT_EQ(tensors.patches.images.data_ptr(), tensors.images.data_ptr());

@@ -1,11 +1,13 @@
 // SAP as a run: patches in, Dice of whole volumes out.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/one_hot.h>
 #include <gtest/gtest.h>
 
 #include "fovea/core/error.h"
 #include "fovea/data/loader_setup.h"
+#include "fovea/nn/forward_context.h"
 #include "fovea/train/evaluate/evaluator.h"
 #include "fovea/train/session.h"
 #include "fovea/train/trainer.h"
@@ -99,6 +101,40 @@ TEST(SapRunTest, LargerVolumesAreWindowsWithTreesOfTheirOwn) {
   const auto together = segment_whole(*fixture.model, whole, side_by_side);  // [1, 3, 16, 8, 8]
   EXPECT_PARITY(support::NamedTensors({{"logits", together.squeeze(0)}}),
                 support::NamedTensors({{"logits", at::cat({apart[0], apart[1]}, 1)}}), at::kFloat);
+}
+
+// SAP computes with patches alone, so that its steps and evaluations send neither images nor masks.
+TEST(SapRunTest, ImagesAndMasksStayWithTheLoader) {
+  SapFixture fixture;
+  auto batch = fixture.source.loader->next();
+  const StepOptions options{.compute = {.dtype = at::kBFloat16}};
+  const StepParts parts{.model = *fixture.model,
+                        .task = *fixture.task,
+                        .optimizer = *fixture.optimizer,
+                        .options = options};
+  const auto of_step = input_of(batch, parts).tensors(0, 2);
+  EXPECT_EQ(of_step.images.const_data_ptr(), batch.images.data());
+  EXPECT_EQ(of_step.masks.const_data_ptr(), batch.masks.data());
+  EXPECT_FALSE(of_step.patches.images.defined());
+
+  const auto stayed = to_tensors(batch, 0, 2, {}, images_for(*fixture.model, *fixture.task));
+  const auto sent = to_tensors(batch, 0, 2, {});
+  ASSERT_TRUE(sent.patches.images.defined());
+  for (const bool is_training : {true, false}) {
+    fixture.model->train(is_training);
+    const nn::StepScope step(/*seed=*/1, /*step=*/0, sent.rows);
+    const auto of_stayed = fixture.task->loss(*fixture.model, stayed);
+    const auto of_sent = fixture.task->loss(*fixture.model, sent);
+    EXPECT_TRUE(at::equal(of_stayed.loss_sum, of_sent.loss_sum));
+    EXPECT_TRUE(at::equal(of_stayed.outputs, of_sent.outputs));
+    if (is_training) continue;
+    const auto metrics = [&](const TensorBatch& tensors, const LossParts& loss) {
+      auto evaluation = fixture.task->start_evaluation();
+      evaluation->add(tensors, loss);
+      return evaluation->metrics();
+    };
+    EXPECT_EQ(metrics(stayed, of_stayed), metrics(sent, of_sent));
+  }
 }
 
 TEST(SapRunTest, ModelAndDataMustAgreeOnPatches) {

@@ -70,8 +70,11 @@ bool has_masks(const TrainConfig& config) {
 }  // namespace
 
 ExampleBatches::ExampleBatches(const TrainConfig& config, const models::Model& model,
-                               at::ScalarType dtype)
-    : config_(config), model_(model), dtype_(dtype) {
+                               at::ScalarType dtype, PatchedImages images)
+    : config_(config),
+      model_(model),
+      dtype_(dtype),
+      are_images_sent_(!model.takes_patches() || images == PatchedImages::kOnDevice) {
   if (!model.takes_patches()) return;
   check_patching(config);
   const auto sides = model.input_spec().img_size;
@@ -91,13 +94,17 @@ TensorBatch ExampleBatches::rows(int64_t begin, int64_t end) {
   batch.indices = batch.rows;
   batch.variables = example_variables(config_.model);
   auto shape = images_shape(model_.input_spec(), batch.variables, count);
-  batch.images = at::empty(shape, options.dtype(dtype_));
+  const auto of_images = [&](at::ScalarType dtype) {
+    return are_images_sent_ ? at::empty(shape, options.dtype(dtype))
+                            : at::empty({1}, options.dtype(dtype)).expand(shape);
+  };
+  batch.images = of_images(dtype_);
   const bool is_mixed = config_.data.mixup.is_on();
   batch.labels = is_mixed ? at::empty({count, model_.num_classes()}, options.dtype(at::kFloat))
                           : at::empty({count}, options.dtype(at::kLong));
   if (has_masks(config_)) {
     shape.erase(shape.begin() + 1);
-    batch.masks = at::empty(shape, options.dtype(at::kLong));
+    batch.masks = of_images(at::kLong);
   }
   if (model_.takes_patches()) add_patches(batch, count);
   if (model_.takes_packed()) {
@@ -120,7 +127,7 @@ void ExampleBatches::add_patches(TensorBatch& batch, int64_t count) {
       .sizes = at::empty({count, trees, leaves}, options),
       .centers = at::empty({count, trees, leaves, dims}, options),
       .padding = at::empty({count, trees, leaves}, options.dtype(at::kBool)),
-      .images = batch.images,
+      .images = are_images_sent_ ? batch.images : at::Tensor(),
       .boxes = boxes_of(trees_, {.num_trees = trees, .fixed_length = leaves, .dims = dims})};
   batch.trees = trees_;
   batch.patching = &cut;

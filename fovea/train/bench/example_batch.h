@@ -20,7 +20,9 @@ class ExampleBatches {
  public:
   // Throws ConfigError where the model takes adaptive patches and the recipe does not say which.
   // Both outlive it.
-  ExampleBatches(const TrainConfig& config, const models::Model& model, at::ScalarType dtype);
+  // images: those of adaptive patches that stay with the loader take no memory.
+  ExampleBatches(const TrainConfig& config, const models::Model& model, at::ScalarType dtype,
+                 PatchedImages images = PatchedImages::kOnDevice);
 
   // Whether samples have as many patches as the recipe's length allows. A length that is not of the
   // tree's (3 n + 1 in images, 7 n + 1 in volumes) leaves some empty in every sample.
@@ -35,6 +37,7 @@ class ExampleBatches {
   const TrainConfig& config_;
   const models::Model& model_;
   at::ScalarType dtype_;
+  bool are_images_sent_;
   data::PatchTree tree_;                // of one sample
   std::vector<data::PatchTree> trees_;  // of the rows
 };

@@ -34,7 +34,7 @@ at::Tensor DiffusionEvaluation::features(const at::Tensor& images) {
 }
 
 void DiffusionEvaluation::add(const TensorBatch& batch, const LossParts& parts) {
-  compute_ = (batch.images.defined() ? batch.images : batch.patches.tokens).options();
+  compute_ = (batch.patches.tokens.defined() ? batch.patches.tokens : batch.images).options();
   auto losses = parts.outputs.to(at::kCPU, at::kDouble);  // [B]
   auto images = batch.images;
   if (batch.weights.defined()) {

@@ -34,11 +34,12 @@ std::unique_ptr<Evaluation> evaluate(models::Model& model, const Task& task, dat
   const parallel::ShardedParams::WholeScope whole(features ? options.shards : nullptr);
   parallel::ShardedParams::InferenceScope inference(features ? nullptr : options.shards, model);
   auto evaluation = task.start_evaluation();
+  const auto images = images_for(model, task);
   const int64_t total = loader.samples_per_epoch();
   loader.seek(0);
   for (int64_t done = 0; done < total;) {
     auto batch = loader.next();
-    auto tensors = to_tensors(batch, 0, batch.size(), compute);
+    auto tensors = to_tensors(batch, 0, batch.size(), compute, images);
     if (features) features->fill(tensors);
     evaluation->add(tensors, task.loss(model, tensors));
     done += batch.global_size;

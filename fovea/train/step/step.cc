@@ -84,11 +84,12 @@ void check_finite(const StepOutcome& outcome, const PreparedStep& prepared,
 
 }  // namespace
 
-StepInput input_of(data::Batch& batch, const StepOptions& options) {
+StepInput input_of(data::Batch& batch, const StepParts& parts) {
   return {.size = batch.size(),
           .position = batch.position,
-          .tensors = [&batch, compute = options.compute](int64_t begin, int64_t end) {
-            return to_tensors(batch, begin, end, compute);
+          .tensors = [&batch, compute = parts.options.compute,
+                      images = images_for(parts.model, parts.task)](int64_t begin, int64_t end) {
+            return to_tensors(batch, begin, end, compute, images);
           }};
 }
 
@@ -119,7 +120,7 @@ PreparedStep prepare_step(const StepParts& parts, const StepInput& batch, int64_
 }
 
 PreparedStep prepare_step(const StepParts& parts, data::Batch& batch, int64_t step) {
-  return prepare_step(parts, input_of(batch, parts.options), step);
+  return prepare_step(parts, input_of(batch, parts), step);
 }
 
 namespace {

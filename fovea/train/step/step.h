@@ -85,7 +85,7 @@ struct StepInput {
 };
 
 // Of a loader's batch, which outlives it.
-StepInput input_of(data::Batch& batch, const StepOptions& options);
+StepInput input_of(data::Batch& batch, const StepParts& parts);
 
 // What the micro-batches of a step add up to.
 struct StepSums {

@@ -13,12 +13,20 @@
 namespace fovea::train {
 namespace {
 
+// Images and masks stayed with the loader (PatchedImages).
+bool has_patches_alone(const TensorBatch& batch) {
+  return batch.patches.tokens.defined() && !batch.patches.images.defined();
+}
+
 // Those that a recorded step may read, in one order. Boxes are the loader's, and a task that looks
 // at them is not recorded; the images of patches are the batch's.
 std::vector<std::pair<const char*, at::Tensor*>> tensors_of(TensorBatch& batch) {
+  const bool are_left = has_patches_alone(batch);
   std::vector<std::pair<const char*, at::Tensor*>> tensors;
   for_each_tensor(batch, [&](const char* name, at::Tensor& x) {
-    if (x.defined() && &x != &batch.patches.boxes && &x != &batch.patches.images) {
+    const bool is_left =
+        are_left && (&x == &batch.images || &x == &batch.masks || &x == &batch.host_masks);
+    if (x.defined() && !is_left && &x != &batch.patches.boxes && &x != &batch.patches.images) {
       tensors.emplace_back(name, &x);
     }
   });
@@ -28,7 +36,11 @@ std::vector<std::pair<const char*, at::Tensor*>> tensors_of(TensorBatch& batch) 
 // A batch of which nothing lies in another one's memory.
 TensorBatch own_copy(TensorBatch batch) {
   for (const auto& [name, x] : tensors_of(batch)) *x = x->clone();
-  if (batch.patches.images.defined()) batch.patches.images = batch.images;
+  if (has_patches_alone(batch)) {
+    batch.images = batch.masks = batch.host_masks = at::Tensor();
+  } else if (batch.patches.images.defined()) {
+    batch.patches.images = batch.images;
+  }
   batch.patches.boxes = at::Tensor();
   batch.trees = {};
   batch.patching = nullptr;

@@ -10,7 +10,7 @@ Stepper::Stepper(const StepParts& parts, Numbers numbers)
     : parts_(parts), numbers_(can_be_late(parts) ? numbers : Numbers::kAtOnce) {}
 
 StepNotes Stepper::take(data::Batch& batch, int64_t step, double lr) {
-  return take(input_of(batch, parts_.options), step, lr);
+  return take(input_of(batch, parts_), step, lr);
 }
 
 StepNotes Stepper::take(const StepInput& batch, int64_t step, double lr) {

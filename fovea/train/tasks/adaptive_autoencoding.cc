@@ -9,6 +9,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/philox.h"
 #include "fovea/train/evaluate/patch_images.h"
+#include "fovea/train/tasks/tensor_batch.h"
 
 namespace fovea::train {
 namespace {
@@ -88,7 +89,7 @@ LossParts adaptive_autoencoding_loss(const TensorBatch& batch, const at::Tensor&
 
 AdaptivePictures restore_adaptive(const TensorBatch& batch, const at::Tensor& predictions,
                                   const models::SeenPatches& seen, bool norm_pix_loss) {
-  const auto images = in_sum_dtype(batch.images.to(at::kCPU));
+  const auto images = in_sum_dtype(images_on_host(batch));
   const auto sides = images.sizes().slice(2);
   const auto& tokens = batch.patches.tokens;
   auto predicted = in_sum_dtype(predictions.to(at::kCPU));  // [B, L, V]

@@ -16,6 +16,7 @@
 #include "fovea/train/evaluate/evaluation_parts.h"
 #include "fovea/train/evaluate/reconstruction_picture.h"
 #include "fovea/train/tasks/adaptive_autoencoding.h"
+#include "fovea/train/tasks/tensor_batch.h"
 
 namespace fovea::train {
 namespace {
@@ -215,7 +216,8 @@ void MaskedAutoencodingEvaluation::add_adaptive(const TensorBatch& batch,
                                                 const at::Tensor& predictions,
                                                 const at::Tensor& weights) {
   auto on_cpu = batch;
-  on_cpu.images = batch.images.to(at::kCPU).to(sum_dtype(batch.images));
+  on_cpu.images = images_on_host(batch);
+  on_cpu.images = on_cpu.images.to(sum_dtype(on_cpu.images));
   on_cpu.weights = weights;
   on_cpu.patches = {.tokens = batch.patches.tokens.to(at::kCPU),
                     .sizes = batch.patches.sizes.to(at::kCPU),

@@ -87,6 +87,7 @@ class MaskedAutoencodingTask : public Task {
   // The weight counts patches. outputs: predictions [B, N, L].
   LossParts loss(models::Model& model, const TensorBatch& batch) const override;
   kernels::Recordable can_be_recorded() const override { return {}; }
+  bool wants_images_of_patches() const override { return config_.loss_space == "image"; }
   std::unique_ptr<Evaluation> start_evaluation() const override;
 
  private:

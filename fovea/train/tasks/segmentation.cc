@@ -85,7 +85,7 @@ at::Tensor segment_whole(const models::Model& model, const TensorBatch& batch,
     return segment_whole(model, input_of(model, batch), window, config);
   }
   if (is_cut_into_windows(model, batch)) {
-    return sliding_window(batch.images, window, config, [&](const at::Tensor& windows) {
+    return sliding_window(images_on_device(batch), window, config, [&](const at::Tensor& windows) {
       return segment_windows(model, windows, batch.variables, *batch.patching);
     });
   }
@@ -145,7 +145,8 @@ at::Tensor SegmentationTask::labels_of(const TensorBatch& batch) const {
                     fmt::join(batch.masks.sizes().slice(1), ", "), fmt::join(sides, ", "));
   }
   check_classes(batch.masks, batch.host_masks);
-  return without_ignored(batch.masks);
+  const auto& input = batch.patches.tokens.defined() ? batch.patches.tokens : batch.images;
+  return without_ignored(batch.masks.to(input.device(), at::kLong));
 }
 
 at::Tensor SegmentationTask::host_labels_of(const TensorBatch& batch) const {
@@ -229,9 +230,9 @@ LossParts SegmentationTask::loss(models::Model& model, const TensorBatch& batch)
   }
   const auto labels = labels_of(batch);
   // [B, K, sides]
-  const auto logits =
-      is_training ? forward(model, batch)
-                  : segment_whole(model, batch, config_.sliding_window).to(batch.images.device());
+  const auto logits = is_training
+                          ? forward(model, batch)
+                          : segment_whole(model, batch, config_.sliding_window).to(labels.device());
   auto whole = batch;
   whole.host_patch_labels.reset();  // what they say of patches is not said of voxels
   auto parts = parts_of(logits, labels, whole, is_training);

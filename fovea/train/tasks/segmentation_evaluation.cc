@@ -40,7 +40,7 @@ SegmentationEvaluation::SegmentationEvaluation(const SegmentationConfig& config,
       hd95_(num_classes, config.metrics_background ? 0 : 1) {}
 
 void SegmentationEvaluation::add(const TensorBatch& batch, const LossParts& parts) {
-  auto labels = batch.masks.to(at::kCPU);  // [B, sides]
+  auto labels = batch.masks.to(at::kCPU, at::kLong);  // [B, sides]
   if (config_.ignore_label) labels = labels.masked_fill(labels.eq(*config_.ignore_label), -1);
   const auto predicted = parts.outputs.argmax(1).to(at::kCPU);  // [B, sides]
   const auto weights = batch.weights.defined() ? batch.weights.to(at::kCPU) : at::Tensor();

@@ -23,7 +23,9 @@ namespace fovea::train {
 struct TensorBatch {
   // [C] names of the channels; empty: they have none.
   std::vector<std::string> variables;
-  at::Tensor images;            // [B, C, H, W] or [B, C, D, H, W], in the dtype of the activations
+  // [B, C, H, W] or [B, C, D, H, W], in the dtype of the activations; of adaptive patches perhaps
+  // as the loader made them (PatchedImages).
+  at::Tensor images;
   at::Tensor labels;            // [B] int64, or soft targets [B, num_classes] float32
   at::Tensor host_labels;       // labels on the CPU, to be checked there; or undefined
   models::PatchInput patches;   // with data.adaptive_patching
@@ -34,7 +36,7 @@ struct TensorBatch {
   // How parts of the samples would be cut, of the same buffers; null: they cannot be.
   const data::AdaptivePatchingConfig* patching = nullptr;
   at::Tensor patch_labels;  // [B, L, p^d] int64 classes, -1 none; undefined: no masks
-  at::Tensor masks;         // [B, H, W] or [B, D, H, W] int64 classes; undefined: there are none
+  at::Tensor masks;  // [B, H, W] or [B, D, H, W] int64 classes, or as images; undefined: none
   // Both on the CPU as int32, to be looked at there; or undefined.
   at::Tensor host_patch_labels, host_masks;
   at::Tensor weights;     // [B] float32: 0 counts for nothing; undefined: every sample counts
@@ -129,6 +131,8 @@ class Task {
   virtual void check_data(const data::Dataset& /*dataset*/) const {}
   // Of an evaluation; the first one names the best checkpoint unless checkpoint.best_metric does.
   virtual std::vector<std::string> metric_names() const = 0;
+  // Whether loss() computes with the images or masks that adaptive patches were cut from.
+  virtual bool wants_images_of_patches() const { return false; }
   // Whether the loss of a batch in training is more than the sum of its parts' (a Dice over it):
   // then loss() gives LossParts::statistics.
   virtual bool has_loss_of_batch() const { return false; }

@@ -161,16 +161,36 @@ const char* dtype_name(c10::ScalarType dtype) {
   return dtype == c10::ScalarType::BFloat16 ? "bfloat16" : "float32";
 }
 
+PatchedImages images_for(const models::Model& model, const Task& task) {
+  const bool are_wanted =
+      !model.takes_patches() || model.wants_images_of_patches() || task.wants_images_of_patches();
+  return are_wanted ? PatchedImages::kOnDevice : PatchedImages::kWithLoader;
+}
+
+at::Tensor images_on_device(const TensorBatch& batch) {
+  const auto& tokens = batch.patches.tokens;
+  return tokens.defined() ? batch.images.to(tokens.options()) : batch.images;
+}
+
+at::Tensor images_on_host(const TensorBatch& batch) {
+  const auto& tokens = batch.patches.tokens;
+  const auto images = batch.images.to(at::kCPU);
+  return tokens.defined() ? images.to(tokens.scalar_type()) : images;
+}
+
 TensorBatch to_tensors(data::Batch& batch, int64_t begin, int64_t end,
-                       const ComputeOptions& compute) {
+                       const ComputeOptions& compute, PatchedImages patched_images) {
   FOVEA_CHECK(0 <= begin && begin < end && end <= batch.size(), "rows {} to {} of a batch of {}",
               begin, end, batch.size());
   const std::vector<int64_t> flat = {batch.size()};
+  const bool are_sent = batch.patches.channels == 0 || patched_images == PatchedImages::kOnDevice;
   TensorBatch tensors;
-  tensors.images = batch.bytes.empty()
-                       ? sent(rows_of(batch.images, batch.image_shape, begin, end, at::kFloat),
-                              compute, compute.dtype)
-                       : images_of_bytes(batch, begin, end, compute);
+  if (!batch.bytes.empty()) {
+    tensors.images = images_of_bytes(batch, begin, end, compute);
+  } else {
+    tensors.images = rows_of(batch.images, batch.image_shape, begin, end, at::kFloat);
+    if (are_sent) tensors.images = sent(tensors.images, compute, compute.dtype);
+  }
   tensors.variables = batch.variables;
   if (!batch.targets.empty()) {
     const auto classes = static_cast<int64_t>(batch.targets.size()) / batch.size();
@@ -189,7 +209,7 @@ TensorBatch to_tensors(data::Batch& batch, int64_t begin, int64_t end,
                         .subspan(static_cast<size_t>(begin * patches.num_trees),
                                  static_cast<size_t>((end - begin) * patches.num_trees));
     if (patches.of_values) tensors.patching = &*patches.of_values;
-    tensors.patches.images = tensors.images;
+    if (are_sent) tensors.patches.images = tensors.images;
     tensors.patches.boxes = boxes_of(tensors.trees, {.num_trees = patches.num_trees,
                                                      .fixed_length = patches.fixed_length,
                                                      .dims = patches.dims});
@@ -204,7 +224,7 @@ TensorBatch to_tensors(data::Batch& batch, int64_t begin, int64_t end,
     auto shape = batch.image_shape;
     shape.erase(shape.begin() + 1);
     tensors.host_masks = rows_of(batch.masks, shape, begin, end, at::kInt);
-    tensors.masks = sent(tensors.host_masks, compute, at::kLong);
+    tensors.masks = are_sent ? sent(tensors.host_masks, compute, at::kLong) : tensors.host_masks;
   }
   const auto counts = [](float weight) { return weight == 1.0f; };
   if (!std::all_of(batch.weights.begin() + begin, batch.weights.begin() + end, counts)) {
