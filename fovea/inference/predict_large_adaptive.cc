@@ -55,6 +55,54 @@ const data::TransformPipeline& pipeline_of(const train::Inference& inference,
       name, fmt::join(others, ", "));
 }
 
+// Rows of all walks down an image, the way back among them.
+class WalkedRows {
+ public:
+  WalkedRows(int64_t walks, int64_t height, const LargeProgress& on_progress)
+      : total_(walks * height), height_(height), on_progress_(on_progress) {}
+
+  // One that begins at the first row again is the next walk.
+  void read(int64_t first, int64_t end) {
+    if (first == 0 && last_ > 0) done_ += height_;
+    last_ = end;
+    tell(done_ + end);
+  }
+  void wrote(int64_t end) { tell(total_ - height_ + end); }
+
+ private:
+  void tell(int64_t rows) const {
+    if (on_progress_) on_progress_(std::min(rows, total_), total_);
+  }
+
+  int64_t total_, height_;
+  const LargeProgress& on_progress_;
+  int64_t done_ = 0, last_ = 0;
+};
+
+// The image, which says which of its rows are read.
+class WalkedImage : public data::RegionSource {
+ public:
+  WalkedImage(const data::RegionSource& image, WalkedRows& rows)
+      : RegionSource(image.name(), image.format()), image_(image), rows_(rows) {}
+
+ protected:
+  void read_inside(const data::PixelBox& region, uint8_t* out) const override {
+    const auto bytes = region.size.height * region.size.width * format().pixel_bytes();
+    image_.read(region, {out, static_cast<size_t>(bytes)});
+    rows_.read(region.top, region.top + region.size.height);
+  }
+
+ private:
+  const data::RegionSource& image_;
+  WalkedRows& rows_;
+};
+
+int64_t num_walks(const train::Inference& inference) {
+  const auto& config = *inference.config->data.adaptive_patching;
+  const int64_t trees = config.separate_channels ? inference.model->input_spec().in_chans : 1;
+  return 2 * trees + 1;
+}
+
 // The tree of the image, with the patches that are cut along it, as a batch of one.
 data::Batch cut(const train::Inference& inference, const data::RegionSource& image,
                 const data::OutOfCoreOptions& options) {
@@ -112,7 +160,7 @@ void choose_classes(const std::vector<std::vector<float>>& planes, int64_t count
 
 // Back through the tree. logits: [K, L, S]
 void write_classes(const at::Tensor& logits, const data::PatchTree& tree, int64_t band_bytes,
-                   data::MaskWriter& mask) {
+                   data::MaskWriter& mask, WalkedRows& walked) {
   const auto num_classes = logits.size(0), token_size = logits.size(2);
   const auto side = std::llround(std::sqrt(static_cast<double>(token_size)));
   const auto rules = data::resample_rules(/*is_volume=*/false, /*upstream_compatible=*/false);
@@ -139,20 +187,23 @@ void write_classes(const at::Tensor& logits, const data::PatchTree& tree, int64_
     }
     choose_classes(planes, count * width, best, classes.data());
     mask.write_rows(std::span(classes).first(static_cast<size_t>(count * width)), count);
+    walked.wrote(y + count);
   }
 }
 
 }  // namespace
 
 void predict_large_adaptive(const train::Inference& inference, const data::RegionSource& image,
-                            data::MaskWriter& mask, const data::OutOfCoreOptions& options) {
+                            data::MaskWriter& mask, const LargeProgress& on_progress,
+                            const data::OutOfCoreOptions& options) {
   const at::NoGradGuard no_grad;
   check_model(inference, image.name());
   warn_of_another_size(inference, image);
-  auto batch = cut(inference, image, options);
+  WalkedRows walked(num_walks(inference), image.format().size.height, on_progress);
+  auto batch = cut(inference, WalkedImage(image, walked), options);
   const auto logits = logits_of(inference, batch);
   batch.patches.tokens = {};
-  write_classes(logits, batch.patches.trees.front(), options.band_bytes, mask);
+  write_classes(logits, batch.patches.trees.front(), options.band_bytes, mask, walked);
 }
 
 }  // namespace fovea::inference

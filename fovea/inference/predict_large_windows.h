@@ -4,22 +4,17 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
-#include <functional>
-
 #include "fovea/data/large_image/mask_writer.h"
 #include "fovea/data/large_image/region_source.h"
+#include "fovea/inference/large_progress.h"
 #include "fovea/train/recipe/inference.h"
 
 namespace fovea::inference {
 
-// Told of windows done and to do.
-using LargeProgress = std::function<void(int64_t done, int64_t total)>;
-
-// All throw ConfigError: a model of volumes, of patches or of packed images, an image smaller than
-// a window, transforms that no window can be given (a window takes the place of resize and crop
-// where the model gives one answer for it; a mask needs normalize alone); DataError naming what
-// cannot be read.
+// Progress is told in windows. All throw ConfigError: a model of volumes, of patches or of packed
+// images, an image smaller than a window, transforms that no window can be given (a window takes
+// the place of resize and crop where the model gives one answer for it; a mask needs normalize
+// alone); DataError naming what cannot be read.
 
 // Of a segmenter: windows that overlap as task.sliding_window says, blended, each row of classes
 // into `mask`. Throws ConfigError also where the classes of a band do not fit into memory.

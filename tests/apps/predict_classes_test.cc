@@ -15,6 +15,7 @@
 #include "fovea/data/image/png.h"
 #include "tests/apps/program.h"
 #include "tests/data/support.h"
+#include "tests/support/html_checker.h"
 
 namespace fovea {
 namespace {
@@ -133,11 +134,31 @@ TEST_F(PredictClassesTest, ListsAndDataSets) {
   ASSERT_EQ(large.exit_code, 0) << large.output;
   std::map<std::string, int> voxels;
   for (const auto& line : listed) voxels[line.at("classes")[0].at("class")] += 64;
+  const auto page = read_file(dir_.file("large") + "/both_overview.html", 1 << 20);
+  const auto html = support::check_html(page);
+  EXPECT_EQ(html.fault, "");
+  EXPECT_THAT(html.text, HasSubstr("both.raw"));
   for (const auto& found : lines_of(large.output).at(0).at("classes")) {
     EXPECT_EQ(found.at("voxels"), voxels[found.at("class")]) << found;
+    EXPECT_EQ(found.at("share"), voxels[found.at("class")] / 128.0);
+    const bool is_first = found.at("class") == "dark";
+    EXPECT_EQ(found.at("color"), is_first ? nlohmann::json() : nlohmann::json("#e69f00"));
+    if (found.at("voxels") == 0) continue;
+    EXPECT_THAT(html.text, HasSubstr(fmt::format("{} pixels)", voxels[found.at("class")])));
+    EXPECT_THAT(page, HasSubstr(is_first ? "dark" : "rgb(230,159,0)"));
   }
   EXPECT_TRUE(std::filesystem::exists(dir_.file("large") + "/both_scores.npy"));
   EXPECT_THAT(predict(arguments).output, HasSubstr("predicting both.raw 2/2"));
+  // A folder is its images, and what is written of them lies as they do.
+  const auto folder =
+      lines_of(predict(dir_.path() + "/set --large --json --out " + dir_.file("each")).output);
+  ASSERT_EQ(folder.size(), 8u);
+  EXPECT_EQ(inputs_of(folder), inputs_of(whole));
+  EXPECT_TRUE(std::filesystem::exists(dir_.file("each") + "/light/7_mask.tif"));
+  dir_.write("none/a.txt", std::string("x"));
+  const auto none = predict(dir_.path() + "/none --large");
+  EXPECT_EQ(none.exit_code, static_cast<int>(ExitCode::kData));
+  EXPECT_THAT(none.output, HasSubstr("none: no image and no slide in it or below it"));
   const auto packed = dir_.path() + "/packed";
   const auto pack = run_fovea(fmt::format("data pack {} --out {}", recipe_, packed));
   ASSERT_EQ(pack.exit_code, 0) << pack.output;

@@ -80,7 +80,17 @@ TEST(PredictLargeAdaptiveTest, TheMaskIsThatOfTheImageInMemory) {
           predictor.masks({{EncodedInput{data::encode_png(image)}}}).front().get();
       const auto source = data::open_tiff(write_tiff(folder, image));
       data::MaskWriter mask(folder.file("mask.tif"), {.size = {1024, 1000}, .num_classes = 5});
-      predict_large_adaptive(predictor.loaded(), *source, mask, {.band_bytes = 300'000});
+      std::vector<int64_t> told;  // rows: two walks down the image, and the mask's
+      const auto on_progress = [&](int64_t done, int64_t total) {
+        EXPECT_EQ(total, 3 * 1024);
+        told.push_back(done);
+      };
+      predict_large_adaptive(predictor.loaded(), *source, mask, on_progress,
+                             {.band_bytes = 300'000});
+      EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
+      EXPECT_LT(told.front(), 512);
+      EXPECT_THAT(told, ::testing::IsSupersetOf({1024, 2048, 3072}));
+      EXPECT_EQ(told.back(), 3 * 1024);
       mask.finish();
       const auto found = classes_of(folder.file("mask.tif"));
       ASSERT_EQ(found.size(), expected.classes.classes.size());

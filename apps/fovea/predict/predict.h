@@ -8,6 +8,7 @@
 
 #include "apps/fovea/inference_options.h"
 #include "apps/fovea/raw_image_options.h"
+#include "fovea/data/datasets/input_files.h"
 #include "fovea/inference/predictor.h"
 
 namespace fovea::app {
@@ -56,13 +57,15 @@ void predict_reconstructions(const PredictArguments& arguments,
 void predict_masks(const PredictArguments& arguments, const inference::Predictor& predictor);
 
 // Takes the inputs that are read by region out of arguments.inputs: slides, raw files, TIFF files
-// with more pixels than an image in memory may have, or with large.is_forced all.
-std::vector<std::string> take_large_inputs(PredictArguments& arguments);
+// with more pixels than an image in memory may have, or with large.is_forced all, folders and lists
+// among them. Throws DataError: a folder with nothing to read, a damaged list.
+std::vector<data::ModelInput> take_large_inputs(PredictArguments& arguments);
 // Of each of them into the folder --out (default: masks): STEM_mask.tif, a tiled TIFF with the
-// class of each pixel, and STEM_overview.png, the mask over the image, of a classifier also
+// class of each pixel, STEM_overview.png, the mask over the image, and STEM_overview.html, the same
+// with a legend of the classes; of a classifier also
 // STEM_scores.npy [rows, columns, K] of its windows; of an autoencoder STEM_features.npy [rows,
 // columns, F] alone. And the pixels of each class on standard output.
-void predict_large(const PredictArguments& arguments, const std::vector<std::string>& inputs,
+void predict_large(const PredictArguments& arguments, const std::vector<data::ModelInput>& inputs,
                    const inference::Predictor& predictor);
 
 // Of a diffusion run: inputs to which noise is added and taken away again, for each a PNG of input,

@@ -6,14 +6,12 @@
 #include <filesystem>
 #include <limits>
 
-#include "fovea/core/base64.h"
 #include "fovea/core/error.h"
 #include "fovea/core/number_text.h"
 #include "fovea/core/write_error.h"
-#include "fovea/data/image/jpeg_encode.h"
-#include "fovea/data/image/png.h"
 #include "fovea/data_tools/inspect/inspection_text.h"
 #include "fovea/data_tools/inspect/size_histogram.h"
+#include "fovea/data_tools/picture_markup.h"
 #include "fovea/files/atomic_file.h"
 #include "fovea/files/file_endings.h"
 #include "fovea/html/html.h"
@@ -22,32 +20,7 @@ namespace fovea::data {
 namespace {
 
 constexpr size_t kMostDamagedListed = 1000;
-constexpr int kPictureQuality = 88;
 constexpr size_t kMostClassRows = 5000;
-
-std::string_view chars(const std::vector<uint8_t>& bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-// PNG where edges are hard: for trees, and where it is about as small as a JPEG, as of small
-// pictures that were enlarged.
-std::string picture_uri(const Image& picture, bool is_exact) {
-  const auto png = encode_png(picture);
-  std::vector<uint8_t> jpeg;
-  if (!is_exact) encode_jpeg(ImageView(picture), kPictureQuality, jpeg);
-  if (is_exact || png.size() < 2 * jpeg.size()) {
-    return "data:image/png;base64," + base64_encode(chars(png));
-  }
-  return "data:image/jpeg;base64," + base64_encode(chars(jpeg));
-}
-
-html::Markup picture_markup(const Image& picture, const std::string& words, bool is_exact) {
-  return html::void_element("img", {{"src", picture_uri(picture, is_exact)},
-                                    {"alt", words},
-                                    {"width", std::to_string(picture.width)},
-                                    {"height", std::to_string(picture.height)},
-                                    {"loading", "lazy"}});
-}
 
 std::string shown_title(const InspectedSet& set) { return set.name.empty() ? "data" : set.name; }
 
@@ -234,11 +207,8 @@ html::Markup mask_legend(const Inspection& inspection) {
   const auto num_classes = static_cast<int64_t>(first.statistics.voxel_counts.size());
   html::Markup items;
   for (int64_t c = 1; c < std::min<int64_t>(num_classes, 9); ++c) {
-    const auto [red, green, blue] = class_color(c);
-    const auto swatch = html::element(
-        "i", {{"style", fmt::format("background:rgb({},{},{});height:10px", red, green, blue)}},
-        {});
-    items += html::element("li", swatch + html::text(class_name_of(*first.dataset, c)));
+    items += html::element(
+        "li", swatch_markup(class_color(c)) + html::text(class_name_of(*first.dataset, c)));
   }
   return items.empty() ? items : html::element("ul", {{"class", "legend"}}, items);
 }
@@ -299,7 +269,7 @@ void write_picture(const std::filesystem::path& path, const Image& picture,
     std::filesystem::remove(path, ignored);
     return;
   }
-  write_file_atomic(path.string(), chars(encode_png(picture)));
+  write_file_atomic(path.string(), png_text(picture));
   written.push_back(path.string());
 }
 
