@@ -39,7 +39,7 @@ from timed_worker import TimedWorker
 ROOT = provenance.ROOT
 TILE, BATCH = 64, 4
 COUNTS = {192: 16, 320: 8}  # volumes of each side
-MANY = 2000
+FEW, MANY = 50, 2000
 CASES = ["fovea", "fovea kept", "fovea raw", "fovea packed", "nibabel loop", "monai grid", "monai by tile", "monai cached"]
 
 
@@ -234,6 +234,25 @@ def start_up(scratch, args):
             f"{seconds[0]:.3f} s the first time, {seconds[1]:.3f} s with the sizes that it has kept.")
 
 
+def memory(scratch, args):
+    """The peak over an epoch of 2,000 volumes against that over as many tiles of 50 of them, by what is kept decoded."""
+    many, few = scratch / "many" / "nii", scratch / "few" / "nii"
+    few.mkdir(parents=True)
+    for path in sorted(many.glob("*.nii.gz"))[:FEW]:
+        os.link(path, few / path.name)
+    lines = [f"Peak memory of {MANY:,} tiles out of {FEW} and out of {MANY:,} volumes of 64^3 (1 MiB decoded), 2 threads:", "",
+             f"| cached_volumes | {FEW} volumes, MiB | {MANY:,} volumes, MiB |", "| --- | --- | --- |"]
+    for cached, words in (("4", "4"), ("0", "default")):
+        peaks = []
+        for folder in (few, many):
+            worker = TimedWorker([args.fovea, str(folder), "nifti", "64", "2", cached])
+            worker.answer()
+            peaks.append(worker.measure(MANY)["peak_bytes"] / 2**20)
+            worker.close()
+        lines.append(f"| {words} | {peaks[0]:.1f} | {peaks[1]:.1f} |")
+    return "\n".join(lines)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fovea", default=str(ROOT / "build/release/benchmarks/bench_volume_tiles"))
@@ -256,8 +275,9 @@ def main():
                 parts.append(table(run_cases(folder, side, threads, args), side, threads))
                 print(parts[-1], flush=True)
         if not args.only or "fovea" in args.only:
-            parts.append(start_up(pathlib.Path(scratch), args))
-            print(parts[-1], flush=True)
+            for measure in (start_up, memory):
+                parts.append(measure(pathlib.Path(scratch), args))
+                print(parts[-1], flush=True)
     if args.write:
         head = (f"# Tiles of volumes: Fovea against MONAI and a loop of nibabel, CPU\n\n{provenance.line()} "
                 f"`benchmarks/volume_tiles.py --rounds {args.rounds}`. Tiles of 64^3, batches of 4, whole epochs.")
