@@ -117,9 +117,9 @@ class LargePrediction {
     } else {
       inference::predict_large_masks(loaded(), *image_, mask, progress_.callback());
     }
-    mask.finish(result.files[1], data::shrunk_image(*image_, mask.overview_size()));
+    const auto overview =
+        mask.finish(result.files[1], data::shrunk_image(*image_, mask.overview_size()));
     result.voxels = mask.pixels_of_classes();
-    const auto overview = data::load_image(result.files[1]);
     write_file_atomic(result.files[2], overview_page(result, overview, loaded()));
     progress_.clear();
     say_mask(result, loaded(), as_json_);

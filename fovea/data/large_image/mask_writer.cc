@@ -23,12 +23,6 @@ ScalarType type_of_classes(int64_t num_classes) {
   return num_classes <= kMostByteClasses ? ScalarType::kUint8 : ScalarType::kUint16;
 }
 
-std::vector<uint8_t> encode_overview(const Image& picture, LabelMap classes) {
-  Image rgb = to_rgb(ImageView(picture));
-  tint(classes, rgb);
-  return encode_png(rgb);
-}
-
 }  // namespace
 
 MaskWriter::MaskWriter(const std::string& path, const MaskWriterOptions& options)
@@ -94,8 +88,9 @@ void MaskWriter::store_row(const int32_t* classes, uint8_t* out) const {
   }
 }
 
-void MaskWriter::finish(const std::string& overview, const Image& picture) {
+Image MaskWriter::finish(const std::string& overview, const Image& picture) {
   std::optional<AtomicFile> png;
+  Image tinted;
   if (!overview.empty()) {
     const auto& [height, width] = overview_size_;
     FOVEA_CHECK(picture.height == height && picture.width == width,
@@ -103,12 +98,15 @@ void MaskWriter::finish(const std::string& overview, const Image& picture) {
                 picture.width);
     FOVEA_CHECK(next_row_ == options_.size.height, "{} rows of {}", next_row_,
                 options_.size.height);
-    const auto bytes = encode_overview(picture, {{1, height, width}, overview_});
+    tinted = to_rgb(ImageView(picture));
+    tint({{1, height, width}, overview_}, tinted);
+    const auto bytes = encode_png(tinted);
     png.emplace(overview);
     png->write(std::as_bytes(std::span(bytes)));
   }
   tiff_.finish();
   if (png) png->commit();
+  return tinted;
 }
 
 }  // namespace fovea::data

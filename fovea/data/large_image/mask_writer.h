@@ -33,8 +33,8 @@ class MaskWriter {
   // All rows must have been written. overview: the PNG to write, or empty; picture: the image with
   // overview_size(), RGB or gray, such as shrunk_image gives, over which the classes are laid in
   // their colours, see tint(). A pixel of the overview has the class that most of its pixels have,
-  // the smaller of two. Throws WriteError.
-  void finish(const std::string& overview = {}, const Image& picture = {});
+  // the smaller of two. -> the overview; empty: none was asked for. Throws WriteError.
+  Image finish(const std::string& overview = {}, const Image& picture = {});
 
   ImageSize overview_size() const { return overview_size_; }
   // [num_classes], once all rows are written.
