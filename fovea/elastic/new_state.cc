@@ -54,19 +54,9 @@ State NewState::take() {
 }
 
 void NewState::place_own(const std::vector<Transfer>& own, const State& held) {
-  std::map<std::pair<std::string, std::string>, std::vector<checkpoint::HeldSlice>> slices;
-  for (const auto part : checkpoint::kParts) {
-    for (auto& slice : slices_of(held, part)) {
-      slices[{std::string(part), slice.name}].push_back(std::move(slice));
-    }
-  }
-  for (const auto& transfer : own) {
-    for (const auto& slice : slices.at({transfer.part, transfer.name})) {
-      if (checkpoint::common_box(slice.box, transfer.box) != transfer.box) continue;
-      target(transfer.part, transfer.name)
-          .place(transfer.box, checkpoint::part_of_box(slice.values, slice.box, transfer.box));
-      break;
-    }
+  const HeldSlices slices(held);
+  for (const auto& [from, to, part, name, box] : own) {
+    target(part, name).place(box, slices.find({part, name, box}));
   }
 }
 

@@ -2,27 +2,22 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
 #include <list>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
 #include "fovea/core/log.h"
-#include "fovea/elastic/relay_plan.h"
 #include "fovea/parallel/greeting.h"
 #include "fovea/parallel/store_wire.h"
 
 namespace fovea::elastic {
 namespace {
 
-using checkpoint::Box;
-using checkpoint::HeldSlice;
 using parallel::Deadline;
 using parallel::Socket;
 using parallel::SocketError;
@@ -55,20 +50,6 @@ std::vector<SliceName> slices_in(const std::string& text) {
   return slices;
 }
 
-bool contains(const Box& outer, const Box& inner) {
-  if (inner.offset.size() != outer.offset.size() || inner.size.size() != outer.size.size()) {
-    return false;
-  }
-  for (size_t d = 0; d < outer.size.size(); ++d) {
-    const auto first = inner.offset[d] - outer.offset[d];
-    if (first < 0 || inner.size[d] < 0 || first > outer.size[d] ||
-        inner.size[d] > outer.size[d] - first) {
-      return false;
-    }
-  }
-  return true;
-}
-
 void send_values(const Socket& socket, const at::Tensor& values, Deadline deadline) {
   const auto whole = values.contiguous();
   socket.send({static_cast<const char*>(whole.const_data_ptr()), whole.nbytes()}, deadline);
@@ -76,41 +57,9 @@ void send_values(const Socket& socket, const at::Tensor& values, Deadline deadli
 
 }  // namespace
 
-std::string SliceName::key() const {
-  return fmt::format("{}/{}@{}+{}", part, name, fmt::join(box.offset, ","),
-                     fmt::join(box.size, ","));
-}
-
-struct SliceServer::Held {
-  explicit Held(const checkpoint::State& state) {
-    for (const auto part : checkpoint::kParts) {
-      for (auto& slice : slices_of(state, part)) {
-        slices[{std::string(part), slice.name}].push_back(std::move(slice));
-      }
-    }
-  }
-
-  at::Tensor find(const SliceName& wanted) const {
-    const auto found = slices.find({wanted.part, wanted.name});
-    if (found != slices.end()) {
-      for (const auto& slice : found->second) {
-        if (contains(slice.box, wanted.box)) {
-          return checkpoint::part_of_box(slice.values, slice.box, wanted.box);
-        }
-      }
-    }
-    fail<DataError>("{} '{}' [{}] of [{}] is not here", wanted.part, wanted.name,
-                    fmt::join(wanted.box.offset, ", "), fmt::join(wanted.box.size, ", "));
-  }
-
-  std::map<std::pair<std::string, std::string>, std::vector<HeldSlice>> slices;
-};
-
 SliceServer::SliceServer(const checkpoint::State& held, const std::string& address,
                          bool is_for_others, std::string secret)
-    : held_(std::make_unique<Held>(held)),
-      secret_(std::move(secret)),
-      end_(std::make_shared<parallel::Interrupt>()) {
+    : held_(held), secret_(std::move(secret)), end_(std::make_shared<parallel::Interrupt>()) {
   for (auto& socket :
        parallel::listen_at(address, 0, is_for_others, PeerClock::now() + kGreetingPatience)) {
     listeners_.push_back(std::move(socket).interrupted_by(end_));
@@ -159,7 +108,7 @@ void SliceServer::serve(const Socket& socket) const {
     const auto deadline = PeerClock::now() + kLong;
     const at::NoGradGuard no_grad;
     for (const auto& slice : slices_in(socket.receive(size, deadline))) {
-      send_values(socket, held_->find(slice), deadline);
+      send_values(socket, held_.find(slice), deadline);
     }
   } catch (const SocketError&) {  // it has gone, or all is over
   } catch (const std::exception& error) {

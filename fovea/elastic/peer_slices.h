@@ -8,21 +8,12 @@
 #include <vector>
 
 #include "fovea/checkpoint/slice_source.h"
-#include "fovea/checkpoint/slices.h"
 #include "fovea/checkpoint/state.h"
+#include "fovea/elastic/held_slices.h"
 #include "fovea/parallel/interrupt.h"
 #include "fovea/parallel/sockets.h"
 
 namespace fovea::elastic {
-
-// A box of a tensor, by its names.
-struct SliceName {
-  std::string part, name;  // "model", "blocks.0.norm1.weight"
-  checkpoint::Box box;
-
-  // Of the slice among those of all parts.
-  std::string key() const;
-};
 
 // Note [Slices from peers]
 // Who wants slices connects, greets (Note [The store]) and sends the list of them; the other side
@@ -43,12 +34,10 @@ class SliceServer {
   int64_t port() const { return listeners_.front().port(); }
 
  private:
-  struct Held;
-
   void run(const parallel::Socket& listener);
   void serve(const parallel::Socket& socket) const;
 
-  std::unique_ptr<const Held> held_;
+  HeldSlices held_;
   std::string secret_;
   std::shared_ptr<parallel::Interrupt> end_;
   std::vector<parallel::Socket> listeners_;
