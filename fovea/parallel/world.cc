@@ -6,13 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <csignal>
 #include <map>
 #include <mutex>
 #include <numeric>
 
+#include "fovea/core/host_name.h"
 #include "fovea/core/log.h"
 #include "fovea/parallel/collective_check.h"
 #include "fovea/parallel/key_store.h"
@@ -44,23 +44,20 @@ std::vector<int64_t> all_ranks(const Launch& launch) {
   return ranks;
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : "?";
-}
+std::string own_name() { return host_name("?"); }
 
 // The address of the interface through which this machine reaches `host`: a host's own name may
 // stand for its loopback. No packet is sent.
 std::string address_towards(const std::string& host, int64_t port, milliseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   const auto addresses = resolve(host, port, deadline);
-  if (addresses.empty()) return host_name();
+  if (addresses.empty()) return own_name();
   const auto& target = addresses.front();
   const Socket socket(::socket(target.bytes.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   NetAddress own{.bytes = {}, .size = sizeof own.bytes};
   if (connect(socket.file(), reinterpret_cast<const sockaddr*>(&target.bytes), target.size) != 0 ||
       getsockname(socket.file(), reinterpret_cast<sockaddr*>(&own.bytes), &own.size) != 0) {
-    return host_name();
+    return own_name();
   }
   return own.text();
 }
@@ -126,7 +123,7 @@ void meet(KeyStore& store, const Launch& launch, const std::string& device, mill
                     ExitCode::kConfig);
   }
   store.set(fmt::format("device/{}", launch.rank), device);
-  store.set(fmt::format("here/{}", launch.rank), fmt::format("{} {}", host_name(), getpid()));
+  store.set(fmt::format("here/{}", launch.rank), fmt::format("{} {}", own_name(), getpid()));
   auto missing = store.wait_for(keys_of_all("here", launch.world_size), timeout);
   if (missing.empty()) return;
   const auto count = missing.size();

@@ -98,10 +98,14 @@ void EtcdClient::refuse(const HttpReply& reply) const {
   refuse(refusal);
 }
 
-std::string EtcdClient::ask_endpoint(const Call& call, milliseconds timeout) {
+std::string EtcdClient::ask_endpoint(const Call& call, Clock::time_point deadline) {
+  const auto left = [&] {
+    return std::max(std::chrono::duration_cast<milliseconds>(deadline - Clock::now()),
+                    milliseconds(1));
+  };
   const bool had_token = !token_.empty();
-  if (!place_.user.empty() && !had_token) log_in(timeout);
-  auto reply = http_.post(post_to_endpoint(call, timeout));
+  if (!place_.user.empty() && !had_token) log_in(left());
+  auto reply = http_.post(post_to_endpoint(call, left()));
   if (reply.status != kOk && had_token && !place_.user.empty()) {
     // Tokens end, with time and with changes of users.
     bool is_late = false;
@@ -110,8 +114,8 @@ std::string EtcdClient::ask_endpoint(const Call& call, milliseconds timeout) {
     } catch (const DataError&) {
     }
     if (is_late) {
-      log_in(timeout);
-      reply = http_.post(post_to_endpoint(call, timeout));
+      log_in(left());
+      reply = http_.post(post_to_endpoint(call, left()));
     }
   }
   if (reply.status != kOk) refuse(reply);
@@ -129,8 +133,7 @@ std::string EtcdClient::ask(const Call& call) {
     if (left <= milliseconds(0)) break;
     std::string reason;
     try {
-      return ask_endpoint(call,
-                          std::max(left / static_cast<int64_t>(count - tried), milliseconds(1)));
+      return ask_endpoint(call, Clock::now() + left / static_cast<int64_t>(count - tried));
     } catch (const HttpError& error) {
       reason = error.what();
       if (error.kind() == HttpError::Kind::kCertificate) {

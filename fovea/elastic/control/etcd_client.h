@@ -100,7 +100,7 @@ class EtcdClient {
     bool is_write = false;
   };
   std::string ask(const Call& call);
-  std::string ask_endpoint(const Call& call, std::chrono::milliseconds timeout);
+  std::string ask_endpoint(const Call& call, std::chrono::steady_clock::time_point deadline);
   HttpPost post_to_endpoint(const Call& call, std::chrono::milliseconds timeout) const;
   void log_in(std::chrono::milliseconds timeout);
   [[noreturn]] void refuse(const HttpReply& reply) const;

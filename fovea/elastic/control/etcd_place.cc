@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <cstdlib>
 
 #include "fovea/core/files.h"
@@ -47,11 +49,7 @@ std::string checked_endpoint(std::string_view given, bool has_user) {
 
 }  // namespace
 
-std::string EtcdPlace::name() const {
-  std::string text;
-  for (const auto& endpoint : endpoints) text += (text.empty() ? "" : ",") + endpoint;
-  return text;
-}
+std::string EtcdPlace::name() const { return fmt::format("{}", fmt::join(endpoints, ",")); }
 
 EtcdPlace etcd_place(const std::string& urls, const std::string& ca_file, const std::string& user) {
   EtcdPlace place{.ca_file = given_or_variable(ca_file, kEtcdCaVariable),

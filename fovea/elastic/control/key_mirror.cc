@@ -17,7 +17,7 @@ constexpr milliseconds kBetweenTries{200};
 
 KeyMirror::KeyMirror(const EtcdClient& client, KeyRange range, milliseconds silence)
     : client_(client.another(silence)), range_(std::move(range)), silence_(silence) {
-  read();
+  read_anew();
   thread_ = std::thread([this] { run(); });
 }
 
@@ -51,18 +51,23 @@ std::string KeyMirror::fault() const {
   return fault_;
 }
 
-void KeyMirror::read() {
-  auto result = client_->range(range_);
-  note_answer();
-  std::map<std::string, KeyValue> values;
+KeyMirror::State KeyMirror::read(EtcdClient& client, const KeyRange& range) {
+  auto result = client.range(range);
+  State state{.number = 1, .revision = result.revision};
   for (auto& value : result.values) {
     auto key = value.key;
-    values.emplace(std::move(key), std::move(value));
+    state.values.emplace(std::move(key), std::move(value));
   }
+  return state;
+}
+
+void KeyMirror::read_anew() {
+  auto now = read(*client_, range_);
+  note_answer();
   const std::lock_guard lock(mutex_);
-  state_.revision = result.revision;
-  if (state_.number > 0 && values == state_.values) return;
-  state_.values = std::move(values);
+  state_.revision = now.revision;
+  if (state_.number > 0 && now.values == state_.values) return;
+  state_.values = std::move(now.values);
   state_.number += 1;
   changed_.notify_all();
 }
@@ -123,7 +128,7 @@ void KeyMirror::run() {
   bool is_read = true;  // before the thread was started
   while (!is_ending()) {
     try {
-      if (!is_read) read();
+      if (!is_read) read_anew();
       is_read = false;
       watch();
     } catch (const EtcdError& error) {

@@ -26,6 +26,9 @@ class KeyMirror {
     std::map<std::string, KeyValue> values{};
   };
 
+  // What stands there now. Throws EtcdError.
+  static State read(EtcdClient& client, const KeyRange& range);
+
   // Has read the keys once, or throws EtcdError.
   KeyMirror(const EtcdClient& client, KeyRange range,
             std::chrono::milliseconds silence = std::chrono::seconds(5));
@@ -43,7 +46,7 @@ class KeyMirror {
 
  private:
   void run();
-  void read();
+  void read_anew();
   void watch();
   void apply(const WatchReply& reply);
   void note_answer();

@@ -21,7 +21,7 @@ class Planner {
   Planner(const Situation& situation, const PlanOptions& options, const Identity& run)
       : situation_(situation), options_(options) {
     orders_ = situation.orders.value_or(first_orders(options));
-    if (situation.plan) base_ = base_of(*situation.plan);
+    if (situation.plan) base_ = plan_in_force(situation);
     const auto expected = with_data(run);
     for (const auto& worker : situation.workers) {
       const auto text = difference(worker.record.identity, expected);
@@ -99,18 +99,6 @@ class Planner {
   }
 
  private:
-  // A plan that nobody has entered yet, and that is for a later step, has the one before in it.
-  Plan base_of(const Plan& plan) const {
-    if (plan.before.empty()) return plan;
-    const bool is_entered = std::any_of(
-        situation_.workers.begin(), situation_.workers.end(),
-        [&](const auto& worker) { return worker.record.generation >= plan.generation; });
-    if (!is_entered) return plan.before.front();
-    Plan entered = plan;
-    entered.before.clear();
-    return entered;
-  }
-
   const PresentWorker* find(const Registration& registration) const {
     const auto found = here_.find(registration.worker);
     const bool is_same = found != here_.end() && found->second->created == registration.created;
@@ -330,8 +318,7 @@ std::optional<Plan> plan_behind(const Plan& there, const Plan& now, std::optiona
 // After the last thing that members do under it no plan follows, though they go.
 bool is_over(const Plan& plan, const Situation& situation) {
   if (plan.ends != "stop") return plan.ends == "done";
-  const bool is_saved = situation.commit && situation.commit->generation >= plan.generation;
-  return plan.members.empty() || is_saved;
+  return plan.members.empty() || is_saved_under(plan, situation);
 }
 
 void handle_requests(Planner& planner, const std::vector<PresentRequest>& requests,
@@ -378,6 +365,21 @@ void name_waiting(const Situation& situation, const Plan& plan, NextPlan& next) 
 }
 
 }  // namespace
+
+Plan plan_in_force(const Situation& situation) {
+  Plan plan = situation.plan.value();
+  if (plan.before.empty()) return plan;
+  const bool is_entered =
+      std::any_of(situation.workers.begin(), situation.workers.end(),
+                  [&](const auto& worker) { return worker.record.generation >= plan.generation; });
+  if (!is_entered) return Plan(plan.before.front());
+  plan.before.clear();
+  return plan;
+}
+
+bool is_saved_under(const Plan& plan, const Situation& situation) {
+  return situation.commit && situation.commit->generation >= plan.generation;
+}
 
 NextPlan next_plan(const Situation& situation, const PlanOptions& options, const Identity& run) {
   Planner planner(situation, options, run);

@@ -32,6 +32,12 @@ struct Situation {
   std::optional<Commit> commit{};
 };
 
+// The plan that holds now, which there must be: of one for a later step that nobody has entered the
+// one before, of one that somebody has entered that alone.
+Plan plan_in_force(const Situation& situation);
+// Whether a checkpoint was made under the plan, or a later one.
+bool is_saved_under(const Plan& plan, const Situation& situation);
+
 struct NextPlan {
   std::optional<Plan> plan{};          // to be written; nothing: the one in force stands
   std::optional<Orders> orders{};      // likewise

@@ -1,10 +1,6 @@
 #include "fovea/elastic/control/records.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <climits>
 #include <iterator>
 #include <sstream>
 #include <type_traits>
@@ -207,12 +203,6 @@ void check_name(const std::string& what, const std::string& name) {
 
 RunKeys::RunKeys(const std::string& run) : run_(run), prefix_("/fovea/" + run + "/") {
   check_name("name of a run", run);
-}
-
-std::string host_name() {
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) return "unknown";
-  return name.data();
 }
 
 }  // namespace fovea::elastic

@@ -384,7 +384,4 @@ class RunKeys {
 // The same rule, of a worker's name.
 void check_name(const std::string& what, const std::string& name);
 
-// This machine's own name.
-std::string host_name();
-
 }  // namespace fovea::elastic

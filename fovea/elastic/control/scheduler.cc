@@ -1,10 +1,12 @@
 #include "fovea/elastic/control/scheduler.h"
 
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "fovea/core/host_name.h"
 #include "fovea/core/log.h"
 #include "fovea/core/printable.h"
 
@@ -17,14 +19,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kTick{200};
 
 LeaderRecord self_of(const SchedulerOptions& options) {
-  return {.name = options.name, .host = host_name(), .process = getpid()};
-}
-
-template <class Record>
-std::optional<Record> read_record(const KeyMirror::State& state, const std::string& key) {
-  const auto found = state.values.find(key);
-  if (found == state.values.end()) return {};
-  return from_json<Record>(found->second.value, key);
+  return {.name = options.name, .host = host_name("unknown"), .process = getpid()};
 }
 
 int64_t revision_at(const KeyMirror::State& state, const std::string& key) {
@@ -34,9 +29,9 @@ int64_t revision_at(const KeyMirror::State& state, const std::string& key) {
 
 // "a, b".
 std::string names_of(const Plan& plan) {
-  std::string text;
-  for (const auto& member : plan.members) text += (text.empty() ? "" : ", ") + member.worker;
-  return text.empty() ? "nobody" : text;
+  std::vector<std::string> names;
+  for (const auto& member : plan.members) names.push_back(member.worker);
+  return names.empty() ? "nobody" : fmt::format("{}", fmt::join(names, ", "));
 }
 
 }  // namespace
@@ -83,9 +78,7 @@ Scheduler::Scheduler(const EtcdClient& client, RunKeys keys, SchedulerOptions op
 // A name belongs to a run for as long as somebody of it is there.
 void Scheduler::claim() {
   for (;;) {
-    const auto found = client_->range(with_prefix(keys_.prefix()));
-    KeyMirror::State state;
-    for (const auto& value : found.values) state.values[value.key] = value;
+    const auto state = KeyMirror::read(*client_, with_prefix(keys_.prefix()));
     std::string unreadable;
     const auto situation = situation_of(state, keys_, &unreadable);
     const auto there = read_record<RunRecord>(state, keys_.run_record());
@@ -113,9 +106,8 @@ void Scheduler::claim() {
 std::string Scheduler::end_of(const Situation& situation) const {
   if (!situation.plan || situation.plan->ends.empty()) return {};
   const auto& plan = *situation.plan;
-  const bool is_saved = situation.commit && situation.commit->generation >= plan.generation;
-  const bool is_over =
-      plan.ends == "done" || plan.members.empty() || is_saved || situation.workers.empty();
+  const bool is_over = plan.ends == "done" || plan.members.empty() ||
+                       is_saved_under(plan, situation) || situation.workers.empty();
   return is_over && plan.before.empty() ? plan.ends : "";
 }
 
@@ -191,10 +183,9 @@ void Scheduler::write(const KeyMirror::State& state, const NextPlan& next) {
   }
 }
 
-void Scheduler::schedule(const KeyMirror::State& state) {
+void Scheduler::schedule(const KeyMirror::State& state, const Situation& situation,
+                         const std::string& unreadable) {
   if (state.revision < written_) return;  // not seen yet
-  std::string unreadable;
-  const auto situation = situation_of(state, keys_, &unreadable);
   const auto revision = revision_at(state, keys_.plan());
   if (revision == ended_revision_ && (situation.plan || options_.last_generation > 0)) {
     begin_anew(situation, revision);
@@ -216,7 +207,8 @@ std::string Scheduler::run(const std::function<bool()>& is_told_to_end) {
     const auto state = mirror.state();
     if (auto run = read_record<RunRecord>(state, keys_.run_record())) run_ = std::move(run);
     std::string unreadable;
-    const auto end = end_of(situation_of(state, keys_, &unreadable));
+    const auto situation = situation_of(state, keys_, &unreadable);
+    const auto end = end_of(situation);
     // What a run of this name came to before is no end of the one that begins here.
     if (!end.empty() && revision_at(state, keys_.plan()) != ended_revision_) {
       election_.resign();
@@ -224,7 +216,9 @@ std::string Scheduler::run(const std::function<bool()>& is_told_to_end) {
     }
     try {
       const bool is_free = !state.values.contains(keys_.leader());
-      if (run_ && (election_.is_leader() || (is_free && election_.stand()))) schedule(state);
+      if (run_ && (election_.is_leader() || (is_free && election_.stand()))) {
+        schedule(state, situation, unreadable);
+      }
     } catch (const EtcdError& error) {
       // The mirror says that it is away; a lease that ended meanwhile is taken anew.
       const bool passes = error.kind() == EtcdError::Kind::kUnreachable ||

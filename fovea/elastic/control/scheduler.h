@@ -27,6 +27,13 @@ struct SchedulerOptions {
   int64_t last_generation = 0;
 };
 
+// Of one of the keys; nothing: it is not there. Throws DataError: it is no such record.
+template <class Record>
+std::optional<Record> read_record(const KeyMirror::State& state, const std::string& key) {
+  const auto found = state.values.find(key);
+  if (found == state.values.end()) return {};
+  return from_json<Record>(found->second.value, key);
+}
 // What etcd holds of a run. A worker whose record is of another version is left out, and named.
 Situation situation_of(const KeyMirror::State& state, const RunKeys& keys, std::string* unreadable);
 
@@ -47,7 +54,9 @@ class Scheduler {
  private:
   void claim();
   void begin_anew(const Situation& situation, int64_t plan_revision);
-  void schedule(const KeyMirror::State& state);
+  // situation: what the state says; unreadable: what of it could not be read.
+  void schedule(const KeyMirror::State& state, const Situation& situation,
+                const std::string& unreadable);
   void write(const KeyMirror::State& state, const NextPlan& next);
   // Whether workers that come one after another are waited for.
   bool settles(const Situation& situation, const NextPlan& next);

@@ -1,19 +1,17 @@
 #include "fovea/elastic/control/status.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <random>
 
 #include "fovea/core/files.h"
 #include "fovea/core/nearest.h"
 #include "fovea/core/printable.h"
-#include "fovea/core/write_error.h"
 #include "fovea/elastic/control/next_plan.h"
 #include "fovea/elastic/control/scheduler.h"
+#include "fovea/files/atomic_file.h"
 
 namespace fovea::elastic {
 namespace {
@@ -22,10 +20,11 @@ constexpr const char* kRunPlace = "elastic.json";
 constexpr uint64_t kMaxPlaceBytes = 1 << 20;
 
 KeyMirror::State state_of(EtcdClient& client, const RunKeys& keys) {
-  auto result = client.range(with_prefix(keys.prefix()));
-  KeyMirror::State state{.number = 1, .revision = result.revision};
-  for (auto& value : result.values) state.values[value.key] = value;
-  return state;
+  return KeyMirror::read(client, with_prefix(keys.prefix()));
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
 // A name that no other request has.
@@ -39,8 +38,8 @@ std::string state_name(const Situation& situation) {
   const auto& plan = *situation.plan;
   if (plan.ends == "done") return "done";
   if (plan.ends == "stop" && plan.before.empty()) {
-    const bool is_saved = situation.commit && situation.commit->generation >= plan.generation;
-    return is_saved || situation.workers.empty() ? "stopped" : "stopping";
+    const bool is_over = is_saved_under(plan, situation) || situation.workers.empty();
+    return is_over ? "stopped" : "stopping";
   }
   return plan.members.empty() ? "parked" : "running";
 }
@@ -67,23 +66,19 @@ void check_worker(const Situation& situation, const RunKeys& keys, const std::st
   std::vector<std::string> names;
   for (const auto& one : situation.workers) names.push_back(one.name);
   if (std::find(names.begin(), names.end(), worker) != names.end()) return;
-  std::string there;
-  for (const auto& name : names) there += (there.empty() ? "" : ", ") + name;
   fail<ConfigError>("the run '{}' has no worker '{}'{}; there are: {}", keys.run(),
-                    printable_start(worker), or_did_you_mean(worker, names),
-                    there.empty() ? "none" : there);
+                    printable_start(worker), or_did_you_mean(worker, names), listed(names));
 }
 
 // Fewer than the run needs would park it.
 void check_scale(const KeyMirror::State& state, const RunKeys& keys, int64_t workers) {
-  const auto run = state.values.find(keys.run_record());
-  if (workers == 0 || run == state.values.end()) return;
-  const auto& least = from_json<RunRecord>(run->second.value, run->first).options.min_workers;
-  if (workers >= least) return;
+  if (workers == 0) return;
+  const auto run = read_record<RunRecord>(state, keys.run_record());
+  if (!run || workers >= run->options.min_workers) return;
   fail<ConfigError>(
       "{} workers are fewer than elastic.min_workers={} of the run '{}'; stop it instead: fovea "
       "elastic stop --run {}",
-      workers, least, keys.run(), keys.run());
+      workers, run->options.min_workers, keys.run(), keys.run());
 }
 
 }  // namespace
@@ -106,9 +101,9 @@ RunKeys find_run(EtcdClient& client, const std::string& run) {
   const auto runs = runs_of(client);
   if (run.empty() && runs.size() == 1) return RunKeys(runs.front());
   if (!run.empty() && std::find(runs.begin(), runs.end(), run) != runs.end()) return RunKeys(run);
-  std::string there;
-  for (const auto& name : runs) there += (there.empty() ? "" : ", ") + printable_start(name);
-  if (there.empty()) there = "none";
+  std::vector<std::string> shown;
+  for (const auto& name : runs) shown.push_back(printable_start(name));
+  const auto there = listed(shown);
   const auto where = client.place().name();
   if (run.empty())
     fail<ConfigError>("which run of the etcd at {}? There are: {}; give --run NAME", where, there);
@@ -122,8 +117,8 @@ RunStatus read_status(EtcdClient& client, const RunKeys& keys) {
   status.run = keys.run();
   auto situation = situation_of(state, keys, &status.missing);
   status.state = state_name(situation);
-  if (const auto leader = state.values.find(keys.leader()); leader != state.values.end()) {
-    status.leader = from_json<LeaderRecord>(leader->second.value, leader->first).name;
+  if (const auto leader = read_record<LeaderRecord>(state, keys.leader())) {
+    status.leader = leader->name;
   }
   if (const auto& commit = situation.commit) {
     status.step = commit->step;
@@ -135,23 +130,17 @@ RunStatus read_status(EtcdClient& client, const RunKeys& keys) {
     status.position = worker.record.position;
   }
   if (situation.plan) {
-    // Of one that waits for its step the plan before holds until then; who has entered it says so.
-    auto plan = *situation.plan;
-    const bool is_entered = std::any_of(
-        situation.workers.begin(), situation.workers.end(),
-        [&](const auto& worker) { return worker.record.generation >= plan.generation; });
-    if (!plan.before.empty() && !is_entered) {
-      status.next_step = plan.from_step;
-      plan = Plan(plan.before.front());
+    const auto plan = plan_in_force(situation);
+    if (plan.generation != situation.plan->generation) {
+      status.next_step = situation.plan->from_step;
     }
     status.generation = plan.generation;
     status.global_batch = plan.global_batch;
     status.members = members_of(client, keys, plan, state);
   }
-  const auto run = state.values.find(keys.run_record());
-  if (run == state.values.end()) return status;
-  const auto record = from_json<RunRecord>(run->second.value, run->first);
-  const auto next = next_plan(situation, record.options, record.identity);
+  const auto run = read_record<RunRecord>(state, keys.run_record());
+  if (!run) return status;
+  const auto next = next_plan(situation, run->options, run->identity);
   status.missing += (status.missing.empty() || next.missing.empty() ? "" : "; ") + next.missing;
   for (const auto& worker : situation.workers) {
     const auto is_it = [&](const auto& member) { return member.worker == worker.name; };
@@ -182,13 +171,7 @@ int64_t ask(EtcdClient& client, const RunKeys& keys, const Request& request) {
 }
 
 void write_run_place(const std::string& run_dir, const RunPlace& place) {
-  const auto path = std::filesystem::path(run_dir) / kRunPlace;
-  auto partial = path;
-  partial += ".partial";
-  std::ofstream(partial) << to_json(place) << "\n";
-  std::error_code fault;
-  std::filesystem::rename(partial, path, fault);
-  if (fault) fail<WriteError>("{}: {}", path.string(), fault.message());
+  write_file_atomic((std::filesystem::path(run_dir) / kRunPlace).string(), to_json(place) + "\n");
 }
 
 RunPlace read_run_place(const std::string& run) {

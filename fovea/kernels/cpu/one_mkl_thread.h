@@ -3,18 +3,17 @@
 
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
-#include <dlfcn.h>
 
 #include <cstdint>
 
 #include "fovea/kernels/cpu/share_out.h"
+#include "fovea/kernels/loaded_function.h"
 
 namespace fovea::kernels::cpu {
 
 // Sets how many threads MKL uses where the calling thread asks it -> the number before. Exported by
 // a libtorch that was built with MKL, else null.
-inline const auto set_mkl_threads =
-    reinterpret_cast<int (*)(int)>(dlsym(RTLD_DEFAULT, "MKL_Set_Num_Threads_Local"));
+inline const auto set_mkl_threads = loaded_function<int (*)(int)>("MKL_Set_Num_Threads_Local");
 
 // While it lives, MKL works in the calling thread alone. libtorch has told it to use all threads
 // even where it is called from one of several, which would split the sums by their number.

@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "fovea/core/files.h"
+#include "fovea/core/host_name.h"
 #include "fovea/core/json.h"
 #include "fovea/core/loaded_library.h"
 #include "fovea/core/memory.h"
@@ -118,8 +119,7 @@ class CudaDriver {
 
 Machine this_machine() {
   Machine machine;
-  std::array<char, 256> host{};
-  if (gethostname(host.data(), host.size() - 1) == 0) machine.hostname = host.data();
+  machine.hostname = host_name("");
   machine.cpu = proc_value("/proc/cpuinfo", "model name");
   machine.simd = simd_of(proc_value("/proc/cpuinfo", "flags"));
   machine.num_cores = usable_cores();

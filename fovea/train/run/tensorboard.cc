@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "fovea/core/error.h"
+#include "fovea/core/host_name.h"
 #include "fovea/core/write_error.h"
 #include "fovea/files/protobuf.h"
 
@@ -46,12 +47,10 @@ constexpr std::array<uint32_t, 256> make_crc_table() {
 
 std::string new_file_name() {
   static std::atomic<int> count = 0;  // two writers of one process within a second
-  std::array<char, 256> host{};
-  if (gethostname(host.data(), host.size() - 1) != 0) std::strcpy(host.data(), "localhost");
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return fmt::format("events.out.tfevents.{:010d}.{}.{}.{}",
-                     std::chrono::duration_cast<std::chrono::seconds>(now).count(), host.data(),
-                     getpid(), count++);
+                     std::chrono::duration_cast<std::chrono::seconds>(now).count(),
+                     host_name("localhost"), getpid(), count++);
 }
 
 }  // namespace
