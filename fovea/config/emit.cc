@@ -4,6 +4,7 @@
 #include <array>
 
 #include "fovea/config/node.h"
+#include "fovea/core/text.h"
 
 namespace fovea {
 namespace {
@@ -27,11 +28,7 @@ bool is_plain_string(std::string_view text) {
   }
   constexpr std::array<std::string_view, 9> kReserved = {"null", "true", "false", "yes", "no",
                                                          "on",   "off",  "y",     "n"};
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  return std::find(kReserved.begin(), kReserved.end(), lower) == kReserved.end();
+  return std::find(kReserved.begin(), kReserved.end(), lowered(text)) == kReserved.end();
 }
 
 std::string string_text(std::string_view text) {

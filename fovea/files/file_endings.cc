@@ -1,13 +1,13 @@
 #include "fovea/files/file_endings.h"
 
+#include "fovea/core/text.h"
+
 namespace fovea {
 
 std::string lower_ending(std::string_view name) {
   const size_t dot = name.rfind('.');
   if (dot == std::string_view::npos) return {};
-  std::string ending(name.substr(dot));
-  for (char& c : ending) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return ending;
+  return lowered(name.substr(dot));
 }
 
 bool is_nifti_name(std::string_view path) {

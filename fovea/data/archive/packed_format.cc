@@ -9,6 +9,7 @@
 #include "fovea/core/json.h"
 #include "fovea/data/image/decode.h"
 #include "fovea/data/labels.h"
+#include "fovea/files/byte_reader.h"
 #include "fovea/files/checksum.h"
 #include "fovea/files/file_endings.h"
 #include "fovea/files/little_endian.h"
@@ -20,25 +21,6 @@ constexpr std::string_view kMagic = "FOVEAPK\n";
 constexpr std::string_view kManifestFormat = "fovea packed";
 constexpr int kMaxManifestDepth = 4;
 constexpr int64_t kMaxCount = int64_t{1} << 40;
-
-// Little-endian numbers, one after the other; whoever makes it has checked the size.
-class Numbers {
- public:
-  explicit Numbers(std::span<const uint8_t> bytes) : next_(bytes.data()) {}
-  template <class T>
-  T take() {
-    std::make_unsigned_t<T> value = 0;
-    for (size_t i = 0; i < sizeof(T); ++i) {
-      value = static_cast<std::make_unsigned_t<T>>(value | std::make_unsigned_t<T>{next_[i]}
-                                                               << (8 * i));
-    }
-    next_ += sizeof(T);
-    return static_cast<T>(value);
-  }
-
- private:
-  const uint8_t* next_;
-};
 
 std::string_view text_of(std::span<const uint8_t> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -54,13 +36,13 @@ Footer read_footer(std::span<const uint8_t> bytes, const std::string& name) {
     fail<DataError>("{}: not a packed shard, or truncated: its end is not there; pack it again",
                     name);
   }
-  Numbers numbers(bytes);
+  ByteReader numbers(bytes, name);
   Footer footer;
   for (auto* field : {&footer.index_offset, &footer.samples, &footer.name_bytes, &footer.checksum,
                       &footer.file_bytes, &footer.first_sample}) {
-    *field = numbers.take<uint64_t>();
+    *field = numbers.number<uint64_t>();
   }
-  if (const auto version = numbers.take<uint32_t>(); version != kPackedVersion) {
+  if (const auto version = numbers.number<uint32_t>(); version != kPackedVersion) {
     fail<DataError>("{}: version {} of the packed format; expected {}; pack the data set again",
                     name, version, kPackedVersion);
   }
@@ -89,12 +71,12 @@ void check_entry(const PackedEntry& entry, uint64_t index_offset, const std::str
   }
 }
 
-void read_sums(Numbers& numbers, PixelSums& sums) {
+void read_sums(ByteReader& numbers, PixelSums& sums) {
   for (auto* field : {&sums.gray_pixels, &sums.gray_sum, &sums.gray_squares, &sums.rgb_pixels}) {
-    *field = numbers.take<uint64_t>();
+    *field = numbers.number<uint64_t>();
   }
-  for (auto& sum : sums.rgb_sum) sum = numbers.take<uint64_t>();
-  for (auto& squares : sums.rgb_squares) squares = numbers.take<uint64_t>();
+  for (auto& sum : sums.rgb_sum) sum = numbers.number<uint64_t>();
+  for (auto& squares : sums.rgb_squares) squares = numbers.number<uint64_t>();
 }
 
 }  // namespace
@@ -251,20 +233,20 @@ PackedShardIndex parse_packed_tail(std::span<const uint8_t> header, std::span<co
   PackedShardIndex index;
   index.first_sample = footer.first_sample;
   index.entries.resize(footer.samples);
-  Numbers numbers(body);
+  ByteReader numbers(body, name);
   uint32_t name_end = 0;
   for (size_t i = 0; i < index.entries.size(); ++i) {
     auto& entry = index.entries[i];
-    entry.offset = numbers.take<uint64_t>();
-    entry.checksum = numbers.take<uint64_t>();
-    entry.bytes = numbers.take<uint32_t>();
-    entry.label = numbers.take<int32_t>();
-    entry.height = numbers.take<uint32_t>();
-    entry.width = numbers.take<uint32_t>();
-    entry.name_end = numbers.take<uint32_t>();
-    entry.channels = numbers.take<uint8_t>();
-    entry.encoding = static_cast<PackedEncoding>(numbers.take<uint8_t>());
-    numbers.take<uint16_t>();
+    entry.offset = numbers.number<uint64_t>();
+    entry.checksum = numbers.number<uint64_t>();
+    entry.bytes = numbers.number<uint32_t>();
+    entry.label = numbers.number<int32_t>();
+    entry.height = numbers.number<uint32_t>();
+    entry.width = numbers.number<uint32_t>();
+    entry.name_end = numbers.number<uint32_t>();
+    entry.channels = numbers.number<uint8_t>();
+    entry.encoding = static_cast<PackedEncoding>(numbers.number<uint8_t>());
+    numbers.skip(sizeof(uint16_t));
     check_entry(entry, footer.index_offset, name, i);
     if (entry.name_end < name_end || entry.name_end > footer.name_bytes) {
       fail<DataError>("{}: the name of sample {} lies outside the names", name, i);
@@ -272,7 +254,7 @@ PackedShardIndex parse_packed_tail(std::span<const uint8_t> header, std::span<co
     name_end = entry.name_end;
   }
   index.names = text_of(body.subspan(footer.samples * kPackedEntryBytes, footer.name_bytes));
-  Numbers sums(body.last(kPackedSumsBytes));
+  ByteReader sums(body.last(kPackedSumsBytes), name);
   read_sums(sums, index.sums);
   return index;
 }

@@ -7,7 +7,9 @@
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
 #include "fovea/core/parse_number.h"
+#include "fovea/core/text.h"
 #include "fovea/data/archive/tar.h"
+#include "fovea/data/labels.h"
 #include "fovea/files/file_endings.h"
 #include "fovea/files/unread_files.h"
 
@@ -32,31 +34,7 @@ bool is_metadata_name(std::string_view path) {
   return top.size() >= 4 && top.starts_with("__") && top.ends_with("__");
 }
 
-// The words of one line.
-class Words {
- public:
-  explicit Words(std::string_view line) : rest_(line) {}
-  // Empty: no more.
-  std::string_view next() {
-    rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t\r"), rest_.size()));
-    const size_t size = std::min(rest_.find_first_of(" \t\r"), rest_.size());
-    const auto word = rest_.substr(0, size);
-    rest_.remove_prefix(size);
-    return word;
-  }
-
- private:
-  std::string_view rest_;
-};
-
 std::optional<uint64_t> number_of(std::string_view word) { return parse_number<uint64_t>(word); }
-
-std::string_view take_line(std::string_view& text) {
-  const size_t size = std::min(text.find('\n'), text.size());
-  const auto line = text.substr(0, size);
-  text.remove_prefix(std::min(size + 1, text.size()));
-  return line;
-}
 
 struct IndexParser {
   const std::string& name;
@@ -65,10 +43,9 @@ struct IndexParser {
   WdsIndex index = {};
 
   void read_line(std::string_view line, size_t number) {
-    Words words(line);
     bool is_new_sample = true;
-    for (auto ending = words.next(); !ending.empty(); ending = words.next()) {
-      const auto offset = number_of(words.next()), size = number_of(words.next());
+    for (auto ending = take_word(line); !ending.empty(); ending = take_word(line)) {
+      const auto offset = number_of(take_word(line)), size = number_of(take_word(line));
       if (!offset || !size) {
         fail<DataError>(
             "{}:{}: expected ENDING OFFSET SIZE{} for each file of the sample; make the "
@@ -84,7 +61,7 @@ struct IndexParser {
       }
       std::string_view key;
       if (has_names) {
-        const auto split = split_wds_name(words.next());
+        const auto split = split_wds_name(take_word(line));
         if (!split) fail<DataError>("{}:{}: a name without key and ending", name, number);
         key = split->first;
       }
@@ -188,16 +165,15 @@ WdsIndex build_wds_index(const ByteSource& tar) {
 
 WdsIndex parse_wds_index(std::string_view text, const std::string& name, uint64_t tar_size) {
   IndexParser parser{name, tar_size};
-  const auto title = take_line(text);
-  Words words(title);
-  const auto version = words.next();
+  auto title = take_line(text);
+  const auto version = take_word(title);
   if (version != "v1.1" && version != "v1.2") {
     fail<DataError>(
         "{}: starts with \"{}\"; expected v1.1 or v1.2, as DALI's wds2idx and `fovea data "
         "index` write it",
         name, printable(version.substr(0, 16)));
   }
-  const auto count = number_of(words.next());
+  const auto count = number_of(take_word(title));
   if (!count || *count == 0 || *count > text.size()) {
     fail<DataError>("{}:1: expected the number of samples after {}, above 0 and as many lines",
                     name, version);
@@ -207,7 +183,7 @@ WdsIndex parse_wds_index(std::string_view text, const std::string& name, uint64_
   while (!text.empty()) {
     const auto line = take_line(text);
     ++number;
-    if (text.empty() && Words(line).next().empty()) break;
+    if (text.empty() && trimmed(line).empty()) break;
     parser.read_line(line, number);
   }
   if (static_cast<uint64_t>(parser.index.size()) != *count) {

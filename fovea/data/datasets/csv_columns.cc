@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "fovea/core/error.h"
+#include "fovea/core/text.h"
 #include "fovea/data/labels.h"
 #include "fovea/files/file_endings.h"
 
@@ -28,11 +29,8 @@ constexpr std::array<std::string_view, 8> kMaskWords = {
     "seg",  "label_path"};
 
 std::string as_word(std::string_view field) {
-  std::string word;
-  for (const char c : trimmed(field)) {
-    const bool is_divider = c == ' ' || c == '-';
-    word += is_divider ? '_' : c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  }
+  std::string word = lowered(trimmed(field));
+  for (char& c : word) c = c == ' ' || c == '-' ? '_' : c;
   return word;
 }
 

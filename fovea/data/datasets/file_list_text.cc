@@ -7,6 +7,7 @@
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
 #include "fovea/core/log.h"
+#include "fovea/core/text.h"
 #include "fovea/data/datasets/csv_columns.h"
 #include "fovea/data/labels.h"
 #include "fovea/files/file_endings.h"
@@ -135,10 +136,8 @@ std::vector<FileListRow> parse_jsonl_list(std::string_view text, const std::stri
   std::vector<FileListRow> rows;
   text = without_mark(text);
   for (int64_t line = 1; !text.empty(); ++line) {
-    const size_t size = std::min(text.find('\n'), text.size());
-    const auto one = text.substr(0, size);
-    text.remove_prefix(std::min(size + 1, text.size()));
-    if (one.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    const auto one = take_line(text);
+    if (trimmed(one).empty()) continue;
     const std::string place = fmt::format("{}:{}", name, line);
     const auto object = parse_json(one);
     if (!object.is_object()) {

@@ -9,6 +9,7 @@
 #include "fovea/core/files.h"
 #include "fovea/core/input_file.h"
 #include "fovea/core/log.h"
+#include "fovea/core/text.h"
 #include "fovea/data/datasets/image_files.h"
 #include "fovea/data/image/image_formats.h"
 #include "fovea/files/file_endings.h"
@@ -24,21 +25,15 @@ constexpr uint64_t kMaxTextBytes = uint64_t{64} << 20;  // words.txt has 2.7 MB
 std::vector<std::vector<std::string>> read_table(const fs::path& path) {
   const std::string text = read_file(path.string(), kMaxTextBytes);
   std::vector<std::vector<std::string>> lines;
-  size_t first = 0;
-  while (first < text.size()) {
-    const size_t last = std::min(text.find('\n', first), text.size());
-    std::string line = text.substr(first, last - first);
-    if (line.ends_with('\r')) line.pop_back();
-    std::vector<std::string> fields(1);
-    for (const char c : line) {
-      if (c == '\t') {
-        fields.emplace_back();
-      } else {
-        fields.back() += c;
-      }
+  for (std::string_view rest = text; !rest.empty();) {
+    auto line = take_line(rest);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    auto& fields = lines.emplace_back();
+    for (size_t tab = line.find('\t'); tab != line.npos; tab = line.find('\t')) {
+      fields.emplace_back(line.substr(0, tab));
+      line.remove_prefix(tab + 1);
     }
-    lines.push_back(std::move(fields));
-    first = last + 1;
+    fields.emplace_back(line);
   }
   return lines;
 }

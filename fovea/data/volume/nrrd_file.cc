@@ -10,6 +10,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/printable.h"
+#include "fovea/core/text.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/volume/scan_array.h"
 #include "fovea/data/volume/scan_header.h"
@@ -46,15 +47,9 @@ const std::vector<TypeNames>& type_names() {
   return kNames;
 }
 
-std::string lower(std::string_view text) {
-  std::string lowered(text);
-  for (char& c : lowered) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return lowered;
-}
-
 // "datafile" and "data file" are one field.
 std::string field_name(std::string_view text) {
-  std::string name = lower(trimmed(text));
+  std::string name = lowered(trimmed(text));
   if (name == "centers") name = "centerings";
   if (name == "datafile") name = "data file";
   if (name == "byteskip") name = "byte skip";
@@ -88,7 +83,7 @@ HeaderFields nrrd_fields(const ByteSource& file, HeaderLines& lines) {
 }
 
 ScalarType nrrd_type(const HeaderFields& header) {
-  const std::string name = lower(header.get("type"));
+  const std::string name = lowered(header.get("type"));
   for (const TypeNames& entry : type_names()) {
     if (std::find(entry.names.begin(), entry.names.end(), name) != entry.names.end())
       return entry.type;
@@ -100,7 +95,7 @@ ScalarType nrrd_type(const HeaderFields& header) {
 std::endian order_of(const HeaderFields& header, ScalarType type) {
   const std::string* text = header.find("endian");
   if (text == nullptr && bytes_of(type) == 1) return std::endian::little;
-  const std::string order = lower(header.get("endian"));
+  const std::string order = lowered(header.get("endian"));
   if (order != "little" && order != "big") {
     fail<DataError>("{}: endian is \"{}\"; expected little or big", header.source(),
                     printable_start(order, 40));
@@ -140,7 +135,7 @@ Space space_of(const HeaderFields& header) {
   space.coordinates = static_cast<size_t>(count);
   const std::string* text = header.find("space");
   if (text == nullptr) return space;
-  std::string name = lower(*text);
+  std::string name = lowered(*text);
   const bool has_time =
       name.ends_with("-time") || name == "rast" || name == "last" || name == "lpst";
   if (name.ends_with("-time")) name.resize(name.size() - 5);
@@ -176,7 +171,7 @@ std::vector<Direction> vectors_in(const std::string& field, size_t count, const 
                                   const HeaderFields& header) {
   std::vector<Direction> vectors;
   for (auto text = trimmed(field); !text.empty(); text = trimmed(text)) {
-    if (lower(text.substr(0, 4)) == "none") {
+    if (lowered(text.substr(0, 4)) == "none") {
       vectors.emplace_back();
       text.remove_prefix(4);
       continue;
@@ -203,7 +198,7 @@ std::vector<Direction> vectors_in(const std::string& field, size_t count, const 
 enum class AxisKind { kUnknown, kSpace, kChannels };
 
 AxisKind kind_named(std::string_view text) {
-  const std::string kind = lower(text);
+  const std::string kind = lowered(text);
   if (kind == "???" || kind == "none") return AxisKind::kUnknown;
   return kind == "domain" || kind == "space" ? AxisKind::kSpace : AxisKind::kChannels;
 }
@@ -312,7 +307,7 @@ ScanGrid grid_of(const HeaderFields& header, const std::vector<int64_t>& sizes) 
 }
 
 bool is_gzip_encoding(const HeaderFields& header) {
-  const std::string encoding = lower(header.get("encoding"));
+  const std::string encoding = lowered(header.get("encoding"));
   if (encoding == "raw") return false;
   if (encoding == "gz" || encoding == "gzip") return true;
   fail<DataError>("{}: encoding {}; expected raw or gzip: write it so", header.source(),

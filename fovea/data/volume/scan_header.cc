@@ -7,6 +7,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/parse_number.h"
 #include "fovea/core/printable.h"
+#include "fovea/core/text.h"
 #include "fovea/data/labels.h"
 
 namespace fovea::data {
@@ -16,7 +17,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kBlockBytes = 4096;
 constexpr uint64_t kMaxHeaderBytes = uint64_t{1} << 20;
-constexpr std::string_view kBlanks = " \t\r";
 
 template <class T>
 std::optional<T> number_in(std::string_view text) {
@@ -101,11 +101,7 @@ double HeaderFields::decimal(std::string_view name, double missing) const {
 
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> words;
-  for (text = trimmed(text); !text.empty(); text = trimmed(text)) {
-    const size_t end = std::min(text.find_first_of(kBlanks), text.size());
-    words.push_back(text.substr(0, end));
-    text.remove_prefix(end);
-  }
+  for (auto word = take_word(text); !word.empty(); word = take_word(text)) words.push_back(word);
   return words;
 }
 

@@ -16,6 +16,7 @@
 #include "fovea/core/log.h"
 #include "fovea/core/parallel_for.h"
 #include "fovea/core/parse_number.h"
+#include "fovea/core/text.h"
 #include "fovea/core/write_error.h"
 #include "fovea/data/archive/tar.h"
 #include "fovea/data/datasets/image_files.h"
@@ -38,9 +39,7 @@ std::vector<int64_t> read_truth(std::string_view text, int64_t num_classes,
                                 const std::string& name) {
   std::vector<int64_t> numbers;
   for (int64_t line = 1; !text.empty(); ++line) {
-    const size_t size = std::min(text.find('\n'), text.size());
-    auto word = text.substr(0, size);
-    text.remove_prefix(std::min(size + 1, text.size()));
+    auto word = take_line(text);
     while (word.ends_with('\r') || word.ends_with(' ')) word.remove_suffix(1);
     if (word.empty() && text.empty()) break;
     const auto number = parse_number<int64_t>(word);
