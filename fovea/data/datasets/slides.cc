@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <list>
 #include <mutex>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "fovea/data/datasets/image_files.h"
 #include "fovea/data/large_image/slide.h"
 #include "fovea/data/large_image/tissue.h"
+#include "fovea/data/latest_used.h"
 #include "fovea/data/order/augmentation_stream.h"
 #include "fovea/data/transforms/image/resize_image.h"
 #include "fovea/files/file_endings.h"
@@ -34,43 +34,6 @@ struct OpenSlide {
   int64_t side = 0;  // of the square of `level` that becomes a tile
   std::unique_ptr<RegionSource> mask;
   std::mutex mask_lock;  // a RegionSource is of one thread
-};
-
-// The last slides that were asked for; two threads that ask for one open it once.
-class OpenSlides {
- public:
-  explicit OpenSlides(int64_t most) : most_(most) {}
-
-  template <class Open>
-  std::shared_ptr<OpenSlide> get(int64_t number, const Open& open) {
-    const auto entry = entry_of(number);
-    const std::lock_guard guard(entry->lock);
-    if (!entry->slide) entry->slide = open();
-    return entry->slide;
-  }
-
- private:
-  struct Entry {
-    std::mutex lock;
-    std::shared_ptr<OpenSlide> slide;
-  };
-
-  std::shared_ptr<Entry> entry_of(int64_t number) {
-    const std::lock_guard guard(lock_);
-    const auto found = std::find_if(entries_.begin(), entries_.end(),
-                                    [&](const auto& entry) { return entry.first == number; });
-    if (found != entries_.end()) {
-      entries_.splice(entries_.begin(), entries_, found);
-    } else {
-      entries_.emplace_front(number, std::make_shared<Entry>());
-      if (std::ssize(entries_) > most_) entries_.pop_back();
-    }
-    return entries_.front().second;
-  }
-
-  int64_t most_;
-  std::mutex lock_;
-  std::list<std::pair<int64_t, std::shared_ptr<Entry>>> entries_;  // the last one first
 };
 
 // The level for these microns a pixel, and how many of its pixels are one of a tile.
@@ -258,7 +221,7 @@ class SlidesDataset : public Dataset {
 
   SlidesConfig config_;
   ImageFiles files_;
-  mutable OpenSlides open_;
+  mutable LatestUsed<OpenSlide> open_;
 };
 
 }  // namespace

@@ -1,9 +1,6 @@
 #include "fovea/data/tiles/tiled.h"
 
 #include <algorithm>
-#include <future>
-#include <list>
-#include <mutex>
 
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
@@ -54,51 +51,6 @@ int64_t default_cached_volumes(const VolumeSize& largest, int64_t channels) {
   return std::clamp(kCachedBytes / bytes, kLeastCached, kMostCached);
 }
 
-// The samples that were asked for last, newest first. Threads that want one that is being read wait
-// for it.
-class TiledDataset::Cache {
- public:
-  explicit Cache(size_t capacity) : capacity_(capacity) {}
-
-  std::shared_ptr<const Sample> get(const Dataset& source, int64_t index) {
-    std::promise<std::shared_ptr<const Sample>> promise;
-    {
-      std::unique_lock lock(mutex_);
-      const auto found = std::find_if(entries_.begin(), entries_.end(),
-                                      [&](const Entry& entry) { return entry.index == index; });
-      if (found != entries_.end()) {
-        entries_.splice(entries_.begin(), entries_, found);
-        const auto sample = found->sample;
-        lock.unlock();
-        return sample.get();
-      }
-      if (entries_.size() >= capacity_) entries_.pop_back();  // its users hold it
-      entries_.push_front({index, promise.get_future().share()});
-    }
-    try {
-      auto sample = std::make_shared<Sample>();
-      read_decoded(source, index, *sample);
-      promise.set_value(sample);
-      return sample;
-    } catch (...) {
-      promise.set_exception(std::current_exception());
-      const std::lock_guard lock(mutex_);
-      entries_.remove_if([&](const Entry& entry) { return entry.index == index; });
-      throw;
-    }
-  }
-
- private:
-  struct Entry {
-    int64_t index;
-    std::shared_future<std::shared_ptr<const Sample>> sample;
-  };
-
-  size_t capacity_;
-  std::mutex mutex_;
-  std::list<Entry> entries_;
-};
-
 TiledDataset::TiledDataset(std::shared_ptr<const Dataset> source, const TilingConfig& config,
                            TileReading reading)
     : source_(std::move(source)),
@@ -116,10 +68,8 @@ TiledDataset::TiledDataset(std::shared_ptr<const Dataset> source, const TilingCo
     decoded_bytes_ = bytes_decoded(largest, channels);
     cached_ = config.cached_volumes.value_or(default_cached_volumes(largest, channels));
   }
-  cache_ = std::make_unique<Cache>(static_cast<size_t>(cached_));
+  cache_.emplace(cached_);
 }
-
-TiledDataset::~TiledDataset() = default;
 
 int64_t TiledDataset::sample_of(int64_t index) const {
   FOVEA_CHECK(index >= 0 && index < size(), "index={}; expected 0 to {}", index, size() - 1);
@@ -142,7 +92,11 @@ void TiledDataset::read(int64_t index, Sample& sample) const {
   const int64_t whole_index = sample_of(index);
   const Tile tile = tiling(whole_index).tile(index - first_tile(whole_index));
   if (tile.valid.voxels() > 0 && read_by_region(whole_index, tile, sample)) return;
-  const auto whole = cache_->get(*source_, whole_index);
+  const auto whole = cache_->get(whole_index, [&] {
+    auto decoded = std::make_shared<Sample>();
+    read_decoded(*source_, whole_index, *decoded);
+    return decoded;
+  });
   check_whole(*source_, whole_index, whole->size(),
               {.start = {}, .size = {}, .whole = sizes_[static_cast<size_t>(whole_index)]});
   extract_tile(*whole, tile, sample);

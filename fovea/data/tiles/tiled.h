@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "fovea/data/dataset.h"
+#include "fovea/data/latest_used.h"
 #include "fovea/data/tiles/tiling.h"
 
 namespace fovea::data {
@@ -31,7 +33,6 @@ class TiledDataset : public Dataset {
   // sample that cannot be cut.
   TiledDataset(std::shared_ptr<const Dataset> source, const TilingConfig& config,
                TileReading reading = TileReading::kShuffled);
-  ~TiledDataset() override;
 
   int64_t size() const override { return ends_.empty() ? 0 : ends_.back(); }
   SampleForm form() const override { return source_->form(); }
@@ -59,7 +60,6 @@ class TiledDataset : public Dataset {
   Tiling tiling(int64_t sample) const;
 
  private:
-  class Cache;
   bool has_windows() const;
   int64_t window() const;
   bool read_by_region(int64_t whole, const Tile& tile, Sample& sample) const;
@@ -71,7 +71,7 @@ class TiledDataset : public Dataset {
   TileReading reading_;
   int64_t decoded_bytes_ = 0;  // of the largest volume, with its mask
   int64_t cached_ = 0;
-  std::unique_ptr<Cache> cache_;
+  mutable std::optional<LatestUsed<const Sample>> cache_;
 };
 
 // A TiledDataset; the log says what it keeps, after the name of the set where it has one.
