@@ -22,7 +22,7 @@
 #include "fovea/data/transforms/image/random_erasing.h"
 #include "fovea/data/transforms/image/random_resized_crop.h"
 #include "fovea/data/transforms/image/resize.h"
-#include "fovea/data/transforms/image/rkrc.h"
+#include "fovea/data/transforms/image/rkrc_rkrr.h"
 #include "fovea/data_tools/pack/pack.h"
 #include "tests/data/jpeg_writer.h"
 #include "tests/data/support.h"

@@ -25,18 +25,4 @@ ImageSize draw_size(const KeepRatio& keep, ImageSize image, RandomStream& random
 // A name of a resampling, or "random": bilinear or bicubic.
 Interpolation draw_interpolation(const std::string& name, RandomStream& random);
 
-// The resize of rkrc and rkrr: a scale of the area and a stretch, each with probability 0.5.
-template <class Config>
-ImageView resize_randomly(const Config& config, const ImageView& in, RandomStream& random,
-                          TransformScratch& scratch) {
-  const KeepRatio keep = {.size = exact_size(config.size),
-                          .scale_prob = 0.5,
-                          .aspect_prob = 0.5,
-                          .scale = {config.scale[0], config.scale[1]},
-                          .aspect = {config.ratio[0], config.ratio[1]},
-                          .is_area = true};
-  const ImageSize size = draw_size(keep, in.size(), random);
-  return resize_exactly(in, size, draw_interpolation(config.interpolation, random), scratch);
-}
-
 }  // namespace fovea::data

@@ -19,7 +19,7 @@
 #include "fovea/data/transforms/image/posterize.h"
 #include "fovea/data/transforms/image/rand_augment.h"
 #include "fovea/data/transforms/image/random_erasing.h"
-#include "fovea/data/transforms/image/rkrc.h"
+#include "fovea/data/transforms/image/rkrc_rkrr.h"
 #include "fovea/data/transforms/image/solarize.h"
 #include "fovea/data/transforms/mixup_config.h"
 #include "tests/data/augment_support.h"

@@ -8,12 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "fovea/data/transforms/image/center_crop_or_pad.h"
+#include "fovea/data/transforms/image/crop_or_pad.h"
 #include "fovea/data/transforms/image/eval_crop.h"
-#include "fovea/data/transforms/image/random_crop_or_pad.h"
 #include "fovea/data/transforms/image/resize_keep_ratio.h"
-#include "fovea/data/transforms/image/rkrc.h"
-#include "fovea/data/transforms/image/rkrr.h"
+#include "fovea/data/transforms/image/rkrc_rkrr.h"
 #include "fovea/data/transforms/image/window.h"
 #include "tests/data/augment_support.h"
 #include "tests/data/support.h"

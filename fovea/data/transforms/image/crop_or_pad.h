@@ -1,4 +1,5 @@
-// timm's CenterCropOrPad: the middle of the image, or all of it with a border.
+// timm's CenterCropOrPad, the middle of the image, or all of it with a border; and RandomCropOrPad,
+// the same at a random place.
 #pragma once
 
 #include "fovea/data/transforms/image/image_transform.h"
@@ -6,8 +7,9 @@
 
 namespace fovea::data {
 
-struct CenterCropOrPadConfig {
-  static constexpr std::string_view kName = "center_crop_or_pad";
+template <bool kIsRandom>
+struct CropOrPadConfig {
+  static constexpr std::string_view kName = kIsRandom ? "random_crop_or_pad" : "center_crop_or_pad";
   std::vector<int64_t> size = {224};
   std::vector<int64_t> fill = {0};
   std::string mode = "constant";
@@ -25,11 +27,18 @@ struct CenterCropOrPadConfig {
     check_size(size, issues);
     check_fill(fill, issues);
   }
-  bool draws() const { return false; }
+  bool draws() const { return kIsRandom; }
   std::optional<ImageSize> output_size(std::optional<ImageSize>) const { return exact_size(size); }
-  ImageView apply(const ImageView& in, RandomStream&, TransformScratch& scratch) const {
-    return centre(in, exact_size(size), pad_mode_from_name(mode), fill_color(fill), scratch);
+  ImageView apply(const ImageView& in, RandomStream& random, TransformScratch& scratch) const {
+    const PadMode pad = pad_mode_from_name(mode);
+    if constexpr (kIsRandom) {
+      return random_crop_or_pad(in, exact_size(size), pad, fill_color(fill), random, scratch);
+    }
+    return centre(in, exact_size(size), pad, fill_color(fill), scratch);
   }
 };
+
+using CenterCropOrPadConfig = CropOrPadConfig<false>;
+using RandomCropOrPadConfig = CropOrPadConfig<true>;
 
 }  // namespace fovea::data

@@ -1,5 +1,6 @@
-// timm's train crop mode rkrc: resize_keep_ratio with random scale and stretch, each with
-// probability 0.5, then the centre, mirrored at the edges.
+// timm's train crop modes rkrc and rkrr: resize_keep_ratio with random scale and stretch, each with
+// probability 0.5, then the centre (rkrc) or a crop at a random place (rkrr), mirrored at the
+// edges.
 #pragma once
 
 #include "fovea/data/transforms/image/image_transform.h"
@@ -8,8 +9,9 @@
 
 namespace fovea::data {
 
-struct RkrcConfig {
-  static constexpr std::string_view kName = "rkrc";
+template <bool kIsRandom>
+struct ResizedWindowConfig {
+  static constexpr std::string_view kName = kIsRandom ? "rkrr" : "rkrc";
   std::vector<int64_t> size = {224};
   std::vector<double> scale = {0.8, 1.0};
   std::vector<double> ratio = {0.9, 1.0 / 0.9};
@@ -32,9 +34,23 @@ struct RkrcConfig {
   bool draws() const { return true; }
   std::optional<ImageSize> output_size(std::optional<ImageSize>) const { return exact_size(size); }
   ImageView apply(const ImageView& in, RandomStream& random, TransformScratch& scratch) const {
-    const ImageView resized = resize_randomly(*this, in, random, scratch);
-    return centre(resized, exact_size(size), PadMode::kReflect, {}, scratch);
+    const KeepRatio keep = {.size = exact_size(size),
+                            .scale_prob = 0.5,
+                            .aspect_prob = 0.5,
+                            .scale = {scale[0], scale[1]},
+                            .aspect = {ratio[0], ratio[1]},
+                            .is_area = true};
+    const ImageSize drawn = draw_size(keep, in.size(), random);
+    const ImageView resized =
+        resize_exactly(in, drawn, draw_interpolation(interpolation, random), scratch);
+    if constexpr (kIsRandom) {
+      return random_crop_or_pad(resized, keep.size, PadMode::kReflect, {}, random, scratch);
+    }
+    return centre(resized, keep.size, PadMode::kReflect, {}, scratch);
   }
 };
+
+using RkrcConfig = ResizedWindowConfig<false>;
+using RkrrConfig = ResizedWindowConfig<true>;
 
 }  // namespace fovea::data
