@@ -82,7 +82,7 @@ void measure(const Request& request, const Sample& sample) {
     if constexpr (std::is_same_v<Sample, Volume>) {
       scratch.detail.build(fovea::data::VolumeValues(sample), -1, config, draw, nullptr);
     } else {
-      scratch.detail.build(fovea::data::patching::rows_of(sample), false, config, draw, nullptr);
+      scratch.detail.build(fovea::data::patching::rows_of(sample), config, draw, nullptr);
     }
     detail.push_back(now_ms() - detail_start);
     const double tree_start = now_ms();

@@ -259,8 +259,9 @@ void growth(const Words& words) {
   const auto& [height, width] = source->format().size;
   DetailMap values;
   patching::ChannelRows<uint8_t> rows(*source, -1, int64_t{64} << 20);
-  values.build({height, width, rows.channels(), [&](int64_t y) { return rows.row(y); }}, false,
-               config, middle_detail(config), nullptr);
+  const patching::ImageRows bytes = {height, width, rows.channels(),
+                                     [&](int64_t y) { return rows.row(y); }};
+  values.build(bytes, config, middle_detail(config), nullptr);
   std::cout << "\n| L | leaves | tree ms | ns / (L log2 L) | again, warm caches, ms |\n"
                "|---|---|---|---|---|\n";
   std::vector<std::pair<double, double>> points;  // L log2 L, ms

@@ -51,7 +51,7 @@ void AdaptivePatcher::patch(const ImageView& image, RandomStream* random,
     const bool is_part = out.trees.size() > 1;
     const auto channel = static_cast<int64_t>(t);
     const ImageView part = is_part ? channel_of(image, channel, scratch.channel) : image;
-    scratch.detail.build(patching::rows_of(part), /*is_blurred=*/false, config_, detail, random);
+    scratch.detail.build(patching::rows_of(part), config_, detail, random);
     grow(size, scratch.detail, out.trees[t], scratch.tree);
     image_to_tokens(part, out.trees[t], config_.patch_size, rules,
                     is_part ? one_channel(scaling, channel) : scaling,

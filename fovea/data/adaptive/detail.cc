@@ -61,9 +61,15 @@ int64_t detail_bytes(ImageSize size, int64_t channels, const AdaptivePatchingCon
   return tables * 4 * count(size.height) * count(size.width);
 }
 
-void DetailMap::build(const ImageRows& image, bool is_blurred, const AdaptivePatchingConfig& config,
+void DetailMap::build(const patching::FieldRows& image, const AdaptivePatchingConfig& config,
                       const DetailDraw& draw, RandomStream* random) {
-  const int64_t blur = is_blurred ? 1 : draw.blur_size();
+  patching::FieldBytes bytes(image, draw.blur_size(), config.value_range[0], config.value_range[1],
+                             field_);
+  build(bytes.rows(), /*blur_size=*/1, config, draw, random);
+}
+
+void DetailMap::build(const ImageRows& image, int64_t blur, const AdaptivePatchingConfig& config,
+                      const DetailDraw& draw, RandomStream* random) {
   const VolumeSize size = {1, image.height, image.width};
   kind_ = Kind::kSum;
   has_bits_ = false;
@@ -152,21 +158,14 @@ void DetailMap::build(const VolumeValues& volume, int64_t channel,
     return patching::FieldRow{volume.channel(first + c) + (z * size_.height + y) * size_.width, 1};
   };
   const patching::FieldRows slice = {size_.height, size_.width, last - first, std::ref(row)};
-  const auto slice_bytes = [&](int64_t blur_size) {
-    return patching::FieldBytes(slice, blur_size, config.value_range[0], config.value_range[1],
-                                field_);
-  };
-  if (size_.depth == 1) {
-    auto bytes = slice_bytes(draw.blur_size());
-    return build(bytes.rows(), /*is_blurred=*/true, config, draw, random);
-  }
+  if (size_.depth == 1) return build(slice, config, draw, random);
   kind_ = Kind::kSum;
   has_bits_ = false;
   if (config.criterion == "variance") {
     kind_ = Kind::kVariance;
     start_cells(size_, last - first, config, static_cast<size_t>(last - first) + 1);
     for (; z < size_.depth; ++z) {
-      auto bytes = slice_bytes(1);
+      patching::FieldBytes bytes(slice, 1, config.value_range[0], config.value_range[1], field_);
       add_squares(bytes.rows(), z);
     }
   } else if (config.criterion == "gradient") {

@@ -42,11 +42,15 @@ int64_t detail_bytes(ImageSize size, int64_t channels, const AdaptivePatchingCon
 // summed over the smallest parts that a tree can have.
 class DetailMap : public NodeValues {
  public:
-  // All channels of an image together, which is blurred with draw.blur_size() on the way unless
-  // `is_blurred`. `random` is read where the draw says noise, and may be null else. Throws
+  // All channels of an image together, blurred with draw.blur_size() on the way; of floats on the
+  // scale of value_range. `random` is read where the draw says noise, and may be null else. Throws
   // ConfigError for a criterion of volumes.
-  void build(const patching::ImageRows& image, bool is_blurred,
-             const AdaptivePatchingConfig& config, const DetailDraw& draw, RandomStream* random);
+  void build(const patching::ImageRows& image, const AdaptivePatchingConfig& config,
+             const DetailDraw& draw, RandomStream* random) {
+    build(image, draw.blur_size(), config, draw, random);
+  }
+  void build(const patching::FieldRows& image, const AdaptivePatchingConfig& config,
+             const DetailDraw& draw, RandomStream* random);
   // channel: only this one; -1: all together. A volume of depth 1 is taken as an image.
   void build(const VolumeValues& volume, int64_t channel, const AdaptivePatchingConfig& config,
              const DetailDraw& draw, RandomStream* random);
@@ -59,6 +63,8 @@ class DetailMap : public NodeValues {
  private:
   enum class Kind { kSum, kNoise, kVariance };
 
+  void build(const patching::ImageRows& image, int64_t blur_size,
+             const AdaptivePatchingConfig& config, const DetailDraw& draw, RandomStream* random);
   uint64_t sum(size_t table, const TreeBox& box) const;
   void start_cells(VolumeSize size, int64_t channels, const AdaptivePatchingConfig& config,
                    size_t count);

@@ -114,6 +114,21 @@ void LeafSweep<T>::open(int32_t index) {
   }
 }
 
+// From its rows to its token, but for the sides.
+template <class T>
+Block<T> LeafSweep<T>::block_of(OpenLeaf& leaf) const {
+  Block<T> block;
+  block.channels = static_cast<int64_t>(scale_.size());
+  block.in = leaf.rows.data();
+  block.in_row = leaf.box.width * block.channels;
+  block.out = leaf.token.data();
+  block.out_channel = p_ * p_;
+  block.out_row = p_;
+  block.scale = scale_.data();
+  block.shift = shift_.data();
+  return block;
+}
+
 template <class T>
 void LeafSweep<T>::add_line(OpenLeaf& leaf, int64_t y, const T* line) {
   const auto channels = static_cast<int64_t>(scale_.size());
@@ -123,12 +138,8 @@ void LeafSweep<T>::add_line(OpenLeaf& leaf, int64_t y, const T* line) {
     return;
   }
   const AxisWeights& height = *leaf.height;
-  Block<T> block;
-  block.channels = channels;
+  Block<T> block = block_of(leaf);
   block.width = leaf.width;
-  block.out_channel = p_ * p_;
-  block.scale = scale_.data();
-  block.shift = shift_.data();
   for (int64_t j = leaf.next_row; j < p_ && height.starts[static_cast<size_t>(j)] <= y; ++j) {
     const int64_t tap = y - height.starts[static_cast<size_t>(j)];
     if (tap >= height.taps) continue;
@@ -144,17 +155,8 @@ void LeafSweep<T>::add_line(OpenLeaf& leaf, int64_t y, const T* line) {
 template <class T>
 void LeafSweep<T>::close(OpenLeaf& leaf) {
   if (!leaf.is_summed) {
-    const auto channels = static_cast<int64_t>(scale_.size());
-    Block<T> block;
-    block.in = leaf.rows.data();
-    block.in_row = leaf.box.width * channels;
-    block.channels = channels;
+    Block<T> block = block_of(leaf);
     set_sides(block, leaf.box, patch_box(p_, false), rules_, scratch_);
-    block.out = leaf.token.data();
-    block.out_channel = p_ * p_;
-    block.out_row = p_;
-    block.scale = scale_.data();
-    block.shift = shift_.data();
     resample_block(block);
   }
   take_(leaf.index, leaf.token);

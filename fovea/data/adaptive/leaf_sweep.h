@@ -35,6 +35,7 @@ class LeafSweep {
  private:
   struct OpenLeaf;
   void open(int32_t index);
+  Block<T> block_of(OpenLeaf& leaf) const;
   void add_line(OpenLeaf& leaf, int64_t y, const T* line);
   void close(OpenLeaf& leaf);
 

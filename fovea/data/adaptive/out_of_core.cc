@@ -56,18 +56,15 @@ void build_detail(const RegionSource& image, int64_t channel, const AdaptivePatc
   const auto& [height, width] = image.format().size;
   if (image.format().type == ScalarType::kUint8) {
     patching::ChannelRows<uint8_t> rows(image, channel, band_bytes);
-    return detail.build(
-        {height, width, rows.channels(), [&rows](int64_t y) { return rows.row(y); }},
-        /*is_blurred=*/false, config, draw, random);
+    const patching::ImageRows bytes = {height, width, rows.channels(),
+                                       [&rows](int64_t y) { return rows.row(y); }};
+    return detail.build(bytes, config, draw, random);
   }
   patching::ChannelRows<float> rows(image, channel, band_bytes);
   const patching::FieldRows field = {height, width, rows.channels(), [&rows](int64_t y, int64_t c) {
                                        return patching::FieldRow{rows.row(y) + c, rows.channels()};
                                      }};
-  patching::FieldScratch scratch;
-  patching::FieldBytes bytes(field, draw.blur_size(), config.value_range[0], config.value_range[1],
-                             scratch);
-  detail.build(bytes.rows(), /*is_blurred=*/true, config, draw, random);
+  detail.build(field, config, draw, random);
 }
 
 TokenSink into(std::span<float> tokens, const AdaptivePatchingConfig& config) {

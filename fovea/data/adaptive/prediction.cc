@@ -6,6 +6,7 @@
 #include <cstring>
 #include <deque>
 #include <optional>
+#include <type_traits>
 
 #include "fovea/core/error.h"
 #include "fovea/data/adaptive/leaf_sweep.h"
@@ -85,30 +86,43 @@ class PredictionMap {
     if (is_float && shape.size() == 3 && shape[1] == length && side_of(shape[2]) > 0 &&
         shape[0] >= 1 && shape[0] <= kMaxRegionChannels &&
         (is_one_tree || static_cast<size_t>(shape[0]) == saved_.sequence.trees.size())) {
-      write_tokens(shape[0], side_of(shape[2]));
+      const int64_t p = side_of(shape[2]);
+      write_maps<float>(shape[0], p, resample_rules(false, saved_.upstream_compatible),
+                        [=](int64_t c, int64_t leaf) { return (c * length + leaf) * p * p; });
     } else if (is_one_tree && is_float && shape.size() == 2 && shape[0] == length &&
                shape[1] >= 1 && shape[1] <= kMaxRegionChannels) {
-      write_patch_values(shape[1]);
+      write_maps<float>(shape[1], 1, std::nullopt,
+                        [&](int64_t c, int64_t leaf) { return leaf * shape[1] + c; });
     } else if (is_one_tree && is_class && !shape.empty() && shape.size() <= 2 &&
                shape[0] == length && (shape.size() == 1 || side_of(shape[1]) > 0)) {
-      write_classes(shape.size() == 1 ? 1 : side_of(shape[1]));
+      const int64_t p = shape.size() == 1 ? 1 : side_of(shape[1]);
+      write_maps<int32_t>(1, p, std::nullopt, [=](int64_t, int64_t leaf) { return leaf * p * p; });
     } else {
       fail_for_form(values_, saved_.sequence);
     }
   }
 
  private:
-  using Rows = patching::LeafRows<float>;
-
   ImageSize size() const {
     const VolumeSize& size = saved_.sequence.trees[0].size;
     return {size.height, size.width};
   }
 
-  // The maps of all channels, channels interleaved, a band of rows at a time.
-  template <class T>
-  void write_maps(std::deque<patching::LeafRows<T>>& maps, ScalarType type) {
-    const auto channels = static_cast<int64_t>(maps.size());
+  // The maps of all channels, channels interleaved, a band of rows at a time. rules: as LeafRows;
+  // first_of(channel, leaf): where the values of a patch stand in the tensor.
+  template <class T, class FirstOf>
+  void write_maps(int64_t channels, int64_t p, std::optional<ResampleRules> rules,
+                  const FirstOf& first_of) {
+    const auto& trees = saved_.sequence.trees;
+    std::deque<patching::LeafRows<T>> maps;
+    for (int64_t c = 0; c < channels; ++c) {
+      maps.emplace_back(trees[static_cast<size_t>(trees.size() == 1 ? 0 : c)], p, rules,
+                        [this, &first_of, c](int64_t leaf, std::span<T> token) {
+                          read(first_of(c, leaf), token);
+                        });
+    }
+    ScalarType type = std::is_same_v<T, float> ? ScalarType::kFloat32 : ScalarType::kInt32;
+    if (values_.dtype() == "U8") type = ScalarType::kUint8;
     TiffWriter writer(tiff_, {size(), channels, type, options_.compression});
     const int64_t row_bytes = size().width * channels * static_cast<int64_t>(sizeof(T));
     const int64_t band =
@@ -133,32 +147,9 @@ class PredictionMap {
     writer.finish();
   }
 
-  void write_tokens(int64_t channels, int64_t p) {
-    const auto& trees = saved_.sequence.trees;
-    const auto rules = resample_rules(/*is_volume=*/false, saved_.upstream_compatible);
-    const int64_t length = saved_.sequence.fixed_length;
-    std::deque<Rows> maps;
-    for (int64_t c = 0; c < channels; ++c) {
-      maps.emplace_back(trees[static_cast<size_t>(trees.size() == 1 ? 0 : c)], p, rules,
-                        [this, c, p, length](int64_t leaf, std::span<float> token) {
-                          values_.read((c * length + leaf) * p * p, token);
-                        });
-    }
-    write_maps(maps, ScalarType::kFloat32);
-  }
+  void read(int64_t first, std::span<float> out) const { values_.read(first, out); }
 
-  void write_patch_values(int64_t channels) {
-    std::deque<Rows> maps;
-    for (int64_t c = 0; c < channels; ++c) {
-      maps.emplace_back(saved_.sequence.trees[0], 1, std::nullopt,
-                        [this, c, channels](int64_t leaf, std::span<float> token) {
-                          values_.read(leaf * channels + c, token);
-                        });
-    }
-    write_maps(maps, ScalarType::kFloat32);
-  }
-
-  void read_classes(int64_t first, std::span<int32_t> out) const {
+  void read(int64_t first, std::span<int32_t> out) const {
     if (values_.dtype() == "I32") {
       values_.read(first, out);
     } else if (values_.dtype() == "U8") {
@@ -175,14 +166,6 @@ class PredictionMap {
                         numbers[i]);
       }
     }
-  }
-
-  void write_classes(int64_t p) {
-    std::deque<patching::LeafRows<int32_t>> map;
-    map.emplace_back(
-        saved_.sequence.trees[0], p, std::nullopt,
-        [this, p](int64_t leaf, std::span<int32_t> token) { read_classes(leaf * p * p, token); });
-    write_maps(map, values_.dtype() == "U8" ? ScalarType::kUint8 : ScalarType::kInt32);
   }
 
   const SavedSequence& saved_;

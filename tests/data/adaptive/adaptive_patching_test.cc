@@ -395,7 +395,7 @@ TEST(AdaptivePatchingTest, VarianceIsTheSquaredDeviation) {
   config.criterion = "variance";
   DetailMap map;
   const ImageView view(image);
-  map.build(patching::rows_of(view), /*is_blurred=*/false, config, middle_detail(config), nullptr);
+  map.build(patching::rows_of(view), config, middle_detail(config), nullptr);
   const TreeBox box = {0, 6, 8, 1, 20, 30};  // of a tree with parts of 2
   double expected = 0;
   for (int64_t c = 0; c < 3; ++c) {
