@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "fovea/config/fields.h"
-#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
 #include "fovea/files/unpack_limit.h"
@@ -16,8 +15,8 @@ namespace fovea::data {
 // `Format` has the format's kName and what is said of `path`. Names of arrays in HDF5 are paths.
 template <class Format>
 struct ArrayFileConfig {
-  static constexpr std::string_view kTag = "format";
   static constexpr std::string_view kName = Format::kName;
+  static constexpr std::string_view kSample = "an image or volume";
   std::string path = {};
   std::string images = "images";
   std::string labels = {};
@@ -51,8 +50,6 @@ struct ArrayFileConfig {
             {.one_is_list = true});
     v.field("max_unpacked_bytes", self.max_unpacked_bytes, kUnpackedBytesHelp,
             {.min = 1, .unit = "bytes"});
-    visit_channels(v, self.channels);
-    v.field("transforms", self.transforms, "what is done to an image or volume, in order");
   }
 };
 

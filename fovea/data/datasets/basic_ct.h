@@ -7,7 +7,6 @@
 
 #include "fovea/config/fields.h"
 #include "fovea/data/dataset.h"
-#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/datasets/volume_axes.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
@@ -16,8 +15,8 @@
 namespace fovea::data {
 
 struct BasicCtConfig {
-  static constexpr std::string_view kTag = "format";
   static constexpr std::string_view kName = "basic_ct";
+  static constexpr std::string_view kSample = "a volume";
   std::string path = {};
   bool masks = true;
   int64_t num_classes = 4;
@@ -49,8 +48,6 @@ struct BasicCtConfig {
     v.field("class_names", self.class_names, "names of the classes, in label order");
     v.field("max_unpacked_bytes", self.max_unpacked_bytes, kUnpackedBytesHelp,
             {.min = 1, .unit = "bytes"});
-    visit_channels(v, self.channels);
-    v.field("transforms", self.transforms, "what is done to a volume, in order");
   }
   void validate(ConfigIssues& issues) const;
 };

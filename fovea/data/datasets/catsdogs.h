@@ -7,13 +7,11 @@
 
 #include "fovea/config/fields.h"
 #include "fovea/data/dataset.h"
-#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/transforms/any_transform.h"
 
 namespace fovea::data {
 
 struct CatsdogsConfig {
-  static constexpr std::string_view kTag = "format";
   static constexpr std::string_view kName = "catsdogs";
   std::string path = {};
   std::vector<std::string> class_names = {};
@@ -26,8 +24,6 @@ struct CatsdogsConfig {
             {.required = true});
     v.field("class_names", self.class_names,
             "the classes, in label order; default: all that there are, sorted by name");
-    visit_channels(v, self.channels);
-    v.field("transforms", self.transforms, "what is done to an image, in order");
   }
 };
 

@@ -8,13 +8,11 @@
 
 #include "fovea/config/fields.h"
 #include "fovea/data/dataset.h"
-#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/transforms/any_transform.h"
 
 namespace fovea::data {
 
 struct CifarConfig {
-  static constexpr std::string_view kTag = "format";
   static constexpr std::string_view kName = "cifar";
   std::string path = {};
   std::string split = "train";
@@ -30,8 +28,6 @@ struct CifarConfig {
     v.field("split", self.split, "which of the folder's two sets", {.choices = {"train", "test"}});
     v.field("variant", self.variant, "which CIFAR; auto: told from the names of the files",
             {.choices = {"auto", "cifar10", "cifar100"}});
-    visit_channels(v, self.channels);
-    v.field("transforms", self.transforms, "what is done to an image, in order");
   }
 };
 

@@ -8,13 +8,11 @@
 
 #include "fovea/config/fields.h"
 #include "fovea/data/dataset.h"
-#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/transforms/any_transform.h"
 
 namespace fovea::data {
 
 struct CifarPythonConfig {
-  static constexpr std::string_view kTag = "format";
   static constexpr std::string_view kName = "cifar_python";
   std::string path = {};
   std::string split = "train";
@@ -31,8 +29,6 @@ struct CifarPythonConfig {
     v.field("split", self.split, "which of the two sets", {.choices = {"train", "test"}});
     v.field("labels", self.labels, "of CIFAR-100: 100 fine or 20 coarse classes",
             {.choices = {"fine", "coarse"}});
-    visit_channels(v, self.channels);
-    v.field("transforms", self.transforms, "what is done to an image, in order");
   }
 };
 

@@ -8,7 +8,6 @@
 
 #include "fovea/config/fields.h"
 #include "fovea/data/dataset.h"
-#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/datasets/image_files.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
@@ -16,7 +15,6 @@
 namespace fovea::data {
 
 struct FileListConfig {
-  static constexpr std::string_view kTag = "format";
   static constexpr std::string_view kName = "list";
   std::string path = {};
   std::string root = {};
@@ -42,8 +40,6 @@ struct FileListConfig {
             {.min = 1, .max = kMaxClasses});
     v.field("ignored_class", self.ignored_class, "value in masks that stands for no class",
             {.min = 0, .max = 255});
-    visit_channels(v, self.channels);
-    v.field("transforms", self.transforms, "what is done to an image, in order");
   }
   void validate(ConfigIssues& issues) const;
 };

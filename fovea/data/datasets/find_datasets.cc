@@ -95,21 +95,30 @@ Found of_npz(const std::string& path) {
   return only(of_arrays<NpzConfig>(path, names));
 }
 
-// The file `name` of `folder`, alone.
+// Files of `folder`: those that `images` name, or that a list does; else as the format finds them.
 template <class Config>
-DatasetConfig of_volume_files(const fs::path& path) {
+DatasetConfig of_volumes(const std::string& folder, std::vector<std::string> images = {},
+                         std::string list = {}) {
   Config config;
-  config.path = path.has_parent_path() ? path.parent_path().string() : ".";
-  config.images = {path.filename().string()};
+  config.path = folder;
+  config.images = std::move(images);
+  config.list = std::move(list);
   return {config};
 }
 
+std::string folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path().string() : ".";
+}
+
+// The file alone.
 template <class Config>
-DatasetConfig of_volume_list(const fs::path& path) {
-  Config config;
-  config.path = path.has_parent_path() ? path.parent_path().string() : ".";
-  config.list = path.filename().string();
-  return {config};
+Found of_volume_file(const fs::path& path) {
+  return only(of_volumes<Config>(folder_of(path), {path.filename().string()}));
+}
+
+template <class Config>
+Found of_volume_list(const fs::path& path) {
+  return only(of_volumes<Config>(folder_of(path), {}, path.filename().string()));
 }
 
 Found of_list(const std::string& path) {
@@ -119,9 +128,9 @@ Found of_list(const std::string& path) {
       return start.find(ending) != std::string::npos;
     });
   };
-  if (names_any({".nii"})) return only(of_volume_list<NiftiConfig>(path));
-  if (names_any({".nrrd", ".nhdr"})) return only(of_volume_list<NrrdConfig>(path));
-  if (names_any({".mha", ".mhd"})) return only(of_volume_list<MetaImageConfig>(path));
+  if (names_any({".nii"})) return of_volume_list<NiftiConfig>(path);
+  if (names_any({".nrrd", ".nhdr"})) return of_volume_list<NrrdConfig>(path);
+  if (names_any({".mha", ".mhd"})) return of_volume_list<MetaImageConfig>(path);
   if (names_any({".svs", ".ndpi", ".mrxs"})) return only({SlidesConfig{.path = path}});
   return only({FileListConfig{.path = path}});
 }
@@ -133,10 +142,10 @@ std::optional<Found> find_in_file(const std::string& path) {
   if (ending == ".h5" || ending == ".hdf5" || ending == ".hdf") {
     return only(of_arrays<Hdf5Config>(path, hdf5_array_names(path)));
   }
-  if (is_nifti_name(path)) return only(of_volume_files<NiftiConfig>(path));
-  if (is_nrrd_name(path)) return only(of_volume_files<NrrdConfig>(path));
-  if (is_metaimage_name(path)) return only(of_volume_files<MetaImageConfig>(path));
-  if (ending == ".npy") return only(of_volume_files<NpyConfig>(path));
+  if (is_nifti_name(path)) return of_volume_file<NiftiConfig>(path);
+  if (is_nrrd_name(path)) return of_volume_file<NrrdConfig>(path);
+  if (is_metaimage_name(path)) return of_volume_file<MetaImageConfig>(path);
+  if (ending == ".npy") return of_volume_file<NpyConfig>(path);
   if (path.ends_with("-python.tar.gz")) {
     return Found{{"train", {CifarPythonConfig{.path = path}}},
                  {"test", {CifarPythonConfig{.path = path, .split = "test"}}}};
@@ -245,19 +254,11 @@ Found of_split_folders(const fs::path& folder, const FolderContents& contents) {
   return found;
 }
 
-template <class Config>
-DatasetConfig of_scan_folder(const std::string& path, std::vector<std::string> images = {}) {
-  Config config;
-  config.path = path;
-  config.images = std::move(images);
-  return {config};
-}
-
 std::optional<DatasetConfig> of_scans(const std::string& path, const FolderContents& contents) {
-  if (contents.has_nifti) return of_scan_folder<NiftiConfig>(path);
-  if (contents.has_nrrds) return of_scan_folder<NrrdConfig>(path);
-  if (contents.has_nrrd_headers) return of_scan_folder<NrrdConfig>(path, {"*.nhdr"});
-  if (contents.has_metaimages) return of_scan_folder<MetaImageConfig>(path);
+  if (contents.has_nifti) return of_volumes<NiftiConfig>(path);
+  if (contents.has_nrrds) return of_volumes<NrrdConfig>(path);
+  if (contents.has_nrrd_headers) return of_volumes<NrrdConfig>(path, {"*.nhdr"});
+  if (contents.has_metaimages) return of_volumes<MetaImageConfig>(path);
   return {};
 }
 
@@ -274,11 +275,9 @@ Found find_in_folder(const std::string& path) {
   found = of_split_folders(folder, contents);
   if (!found.empty()) return found;
   if (auto scans = of_scans(path, contents)) return only(*std::move(scans));
-  if (!contents.has_images && holds_dicom(path)) return only(of_volume_files<DicomConfig>(folder));
+  if (!contents.has_images && holds_dicom(path)) return of_volume_file<DicomConfig>(folder);
   if (!contents.folders.empty() && holds_dicom((folder / contents.folders.front()).string())) {
-    DicomConfig dicom;
-    dicom.path = path;
-    return only({dicom});
+    return only(of_volumes<DicomConfig>(path));
   }
   const auto first =
       std::span(contents.folders).first(std::min(contents.folders.size(), kMostLookedInto));

@@ -7,7 +7,6 @@
 
 #include "fovea/config/fields.h"
 #include "fovea/data/dataset.h"
-#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/datasets/image_files.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
@@ -15,7 +14,6 @@
 namespace fovea::data {
 
 struct FolderConfig {
-  static constexpr std::string_view kTag = "format";
   static constexpr std::string_view kName = "folder";
   std::string path = {};
   std::vector<std::string> class_names = {};
@@ -28,8 +26,6 @@ struct FolderConfig {
             {.required = true});
     v.field("class_names", self.class_names,
             "folders that are classes, in label order; default: all, sorted by name, as bytes");
-    visit_channels(v, self.channels);
-    v.field("transforms", self.transforms, "what is done to an image, in order");
   }
   void validate(ConfigIssues& issues) const;
 };

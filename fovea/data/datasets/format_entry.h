@@ -1,10 +1,14 @@
 // A format's line in the table of registry.cc.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -13,11 +17,35 @@
 
 namespace fovea::data {
 
-// A config with `transforms` and `channels`, and the function that opens what it names. It may have
-// volume_axes(), max_unpacked_bytes and label_offset; the function may take EmptyClasses.
+// A format's config, whose `channels` and `transforms` are keys of every format.
+template <class Config>
+struct WithSetKeys : Config {
+  static constexpr std::string_view kTag = "format";
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    std::string_view sample = "an image";
+    if constexpr (requires { Config::kSample; }) sample = Config::kSample;
+    Config::visit(v, self);
+    v.field("channels", self.channels,
+            "which channels of each sample are used, in this order, from 0: [0, 1] of a file with "
+            "four; the model's in_chans is their number; default: all",
+            {.one_is_list = true});
+    v.field("transforms", self.transforms, fmt::format("what is done to {}, in order", sample));
+  }
+};
+
+// A config with `channels` and `transforms`, and the function that opens what it names. It may have
+// kSample ("a volume"), volume_axes(), max_unpacked_bytes and label_offset; the function may take
+// EmptyClasses.
 template <class Config, auto kOpen>
-class Format final : public ConfigHolder<DatasetFormat, Config, Format<Config, kOpen>> {
+class Format final
+    : public ConfigHolder<DatasetFormat, WithSetKeys<Config>, Format<Config, kOpen>> {
  public:
+  using Held = Config;
+  const std::type_info& type() const override { return typeid(Config); }
+  void* value() override { return static_cast<Config*>(&this->config); }
+
   const std::vector<AnyTransformConfig>& transforms() const override {
     return this->config.transforms;
   }

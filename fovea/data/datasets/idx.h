@@ -12,7 +12,6 @@
 
 #include "fovea/config/fields.h"
 #include "fovea/data/dataset.h"
-#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
 #include "fovea/files/unpack_limit.h"
@@ -20,7 +19,6 @@
 namespace fovea::data {
 
 struct IdxConfig {
-  static constexpr std::string_view kTag = "format";
   static constexpr std::string_view kName = "idx";
   std::string path = {};
   std::string split = "train";
@@ -47,8 +45,6 @@ struct IdxConfig {
             {.min = 1, .max = kMaxClasses});
     v.field("max_unpacked_bytes", self.max_unpacked_bytes, kUnpackedBytesHelp,
             {.min = 1, .unit = "bytes"});
-    visit_channels(v, self.channels);
-    v.field("transforms", self.transforms, "what is done to an image, in order");
   }
   void validate(ConfigIssues& issues) const;
 };

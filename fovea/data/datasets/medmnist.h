@@ -9,7 +9,6 @@
 
 #include "fovea/config/fields.h"
 #include "fovea/data/dataset.h"
-#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
 #include "fovea/files/unpack_limit.h"
@@ -17,8 +16,8 @@
 namespace fovea::data {
 
 struct MedMnistConfig {
-  static constexpr std::string_view kTag = "format";
   static constexpr std::string_view kName = "medmnist";
+  static constexpr std::string_view kSample = "an image or volume";
   std::string path = {};
   std::string split = "train";
   std::vector<std::string> class_names = {};
@@ -37,8 +36,6 @@ struct MedMnistConfig {
             {.min = 1, .max = kMaxClasses});
     v.field("max_unpacked_bytes", self.max_unpacked_bytes, kUnpackedBytesHelp,
             {.min = 1, .unit = "bytes"});
-    visit_channels(v, self.channels);
-    v.field("transforms", self.transforms, "what is done to an image or volume, in order");
   }
 };
 

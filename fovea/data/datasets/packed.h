@@ -7,15 +7,14 @@
 
 #include "fovea/config/fields.h"
 #include "fovea/data/dataset.h"
-#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/transforms/any_transform.h"
 #include "fovea/files/unpack_limit.h"
 
 namespace fovea::data {
 
 struct PackedConfig {
-  static constexpr std::string_view kTag = "format";
   static constexpr std::string_view kName = "packed";
+  static constexpr std::string_view kSample = "an image or volume";
   std::string path = {};
   bool unique_names = true;
   bool verify = true;
@@ -31,8 +30,6 @@ struct PackedConfig {
     v.field("verify", self.verify, "compare each sample with its checksum whenever it is read");
     v.field("max_unpacked_bytes", self.max_unpacked_bytes, kUnpackedBytesHelp,
             {.min = 1, .unit = "bytes"});
-    visit_channels(v, self.channels);
-    v.field("transforms", self.transforms, "what is done to an image or volume, in order");
   }
 };
 

@@ -8,7 +8,6 @@
 
 #include "fovea/config/fields.h"
 #include "fovea/data/dataset.h"
-#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/datasets/folder.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
@@ -16,8 +15,8 @@
 namespace fovea::data {
 
 struct SlidesConfig {
-  static constexpr std::string_view kTag = "format";
   static constexpr std::string_view kName = "slides";
+  static constexpr std::string_view kSample = "a tile";
   std::string path = {};
   std::string root = {};
   int64_t tile_size = 256;
@@ -61,8 +60,6 @@ struct SlidesConfig {
             {.min = 1, .max = kMaxClasses});
     v.field("ignored_class", self.ignored_class, "value in masks that stands for no class",
             {.min = 0, .max = 255});
-    visit_channels(v, self.channels);
-    v.field("transforms", self.transforms, "what is done to a tile, in order");
   }
   void validate(ConfigIssues& issues) const;
 };

@@ -10,14 +10,12 @@
 
 #include "fovea/config/fields.h"
 #include "fovea/data/dataset.h"
-#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
 
 namespace fovea::data {
 
 struct TinyImagenetConfig {
-  static constexpr std::string_view kTag = "format";
   static constexpr std::string_view kName = "tiny_imagenet";
   std::string path = {};
   std::string split = "train";
@@ -38,8 +36,6 @@ struct TinyImagenetConfig {
             "number of classes, where the head has more than the file has lines; default: the "
             "file's",
             {.min = 1, .max = kMaxClasses});
-    visit_channels(v, self.channels);
-    v.field("transforms", self.transforms, "what is done to an image, in order");
   }
 };
 

@@ -6,11 +6,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fovea/config/fields.h"
 #include "fovea/data/dataset.h"
-#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
 #include "fovea/data/volume/volume_file.h"
@@ -19,7 +19,7 @@ namespace fovea::data {
 
 // The keys that the formats share; each format's config is a child with its kName.
 struct VolumeFilesConfig {
-  static constexpr std::string_view kTag = "format";
+  static constexpr std::string_view kSample = "a volume";
   std::string path = {};
   std::vector<std::string> images = {};
   std::string masks = {};
@@ -54,8 +54,6 @@ struct VolumeFilesConfig {
     v.field("label_offset", self.label_offset, "number in masks that is class 0");
     v.field("ignore_values", self.ignore_values, "numbers in masks that stand for no class (-1)",
             {.one_is_list = true});
-    visit_channels(v, self.channels);
-    v.field("transforms", self.transforms, "what is done to a volume, in order");
   }
   void validate(ConfigIssues& issues) const;
 };

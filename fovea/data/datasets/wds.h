@@ -9,7 +9,6 @@
 
 #include "fovea/config/fields.h"
 #include "fovea/data/dataset.h"
-#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/image/image_formats.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/transforms/any_transform.h"
@@ -17,7 +16,6 @@
 namespace fovea::data {
 
 struct WdsConfig {
-  static constexpr std::string_view kTag = "format";
   static constexpr std::string_view kName = "wds";
   std::vector<std::string> path = {};
   std::string index = {};
@@ -51,8 +49,6 @@ struct WdsConfig {
         {.min = 1, .max = kMaxClasses});
     v.field("unique_keys", self.unique_keys,
             "two samples with one key are an error; false: only where both are in one tar");
-    visit_channels(v, self.channels);
-    v.field("transforms", self.transforms, "what is done to an image, in order");
   }
   void validate(ConfigIssues& issues) const;
 };

@@ -11,7 +11,6 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/data/dataset.h"
-#include "fovea/data/datasets/channels_field.h"
 #include "fovea/data/datasets/format_entry.h"
 #include "fovea/data/image/decode.h"
 #include "fovea/data/transforms/any_transform.h"
@@ -21,7 +20,6 @@ namespace fovea::data {
 
 // Images named in a text file, one a line: label, space, path from the file's folder.
 struct ListConfig {
-  static constexpr std::string_view kTag = "format";
   static constexpr std::string_view kName = "lines";
   std::string path = {};
   int64_t num_classes = 0;
@@ -33,8 +31,6 @@ struct ListConfig {
     v.field("path", self.path, "text file: label, space, path from the file's folder",
             {.required = true});
     v.field("num_classes", self.num_classes, "labels are below this", {.min = 1, .required = true});
-    visit_channels(v, self.channels);
-    v.field("transforms", self.transforms, "what is done to an image, in order");
   }
 };
 
