@@ -104,16 +104,11 @@ Image color_field_picture(const Volume& volume) {
 }
 
 Image one_picture(const Sample& sample, const AugmentedOptions& options) {
-  if (sample.is<Image>()) {
-    Image rgb = to_rgb(ImageView(sample.image()));
-    if (!sample.mask.classes.empty()) tint(sample.mask, rgb);
-    return fit(rgb, options.side);
-  }
+  if (sample.is<Image>())
+    return masked_picture(to_rgb(ImageView(sample.image())), sample.mask, options.side);
   const Volume& volume = sample.volume();
   if (volume.size.depth == 1 && volume.channels == 3) {
-    Image rgb = color_field_picture(volume);
-    if (!sample.mask.classes.empty()) tint(sample.mask, rgb);
-    return fit(rgb, options.side);
+    return masked_picture(color_field_picture(volume), sample.mask, options.side);
   }
   const auto planes = middle_planes(volume.size, options.layout);
   const SlicePlane& plane =
@@ -128,6 +123,11 @@ Image one_picture(const Sample& sample, const AugmentedOptions& options) {
 }
 
 }  // namespace
+
+Image masked_picture(Image rgb, const LabelMap& mask, int64_t side) {
+  if (!mask.classes.empty()) tint(mask, rgb);
+  return fit(rgb, side);
+}
 
 std::vector<Image> augmented_pictures(const Dataset& dataset, const SampleTransforms& transforms,
                                       int64_t index, const AugmentedOptions& options) {

@@ -9,6 +9,9 @@
 
 namespace fovea::data {
 
+// An image with the colours of its mask's classes, as small as `side`.
+Image masked_picture(Image rgb, const LabelMap& mask, int64_t side);
+
 struct AugmentedOptions {
   uint64_t seed = 42;
   int64_t draws = 8;

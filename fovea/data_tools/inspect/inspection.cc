@@ -23,9 +23,7 @@ Image stored_picture(const InspectedSet& set, int64_t index) {
   if (sample.is<Volume>()) {
     return volume_picture(sample.volume(), 0, sample.mask, set.layout, kVolumeSide);
   }
-  Image rgb = to_rgb(ImageView(sample.image()));
-  if (!sample.mask.classes.empty()) tint(sample.mask, rgb);
-  return fit(rgb, kSampleSide);
+  return masked_picture(to_rgb(ImageView(sample.image())), sample.mask, kSampleSide);
 }
 
 void finish_sheet(PictureSheet& sheet, int64_t group) {

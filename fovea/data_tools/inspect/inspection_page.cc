@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "fovea/core/error.h"
-#include "fovea/core/number_text.h"
 #include "fovea/core/write_error.h"
 #include "fovea/data_tools/inspect/inspection_text.h"
 #include "fovea/data_tools/inspect/size_histogram.h"
@@ -22,8 +21,6 @@ namespace {
 constexpr size_t kMostDamagedListed = 1000;
 constexpr size_t kMostClassRows = 5000;
 
-std::string shown_title(const InspectedSet& set) { return set.name.empty() ? "data" : set.name; }
-
 html::Markup note_markup(const std::string& words) {
   return html::element("p", {{"class", "note"}}, html::text(words));
 }
@@ -31,12 +28,12 @@ html::Markup note_markup(const std::string& words) {
 html::Markup headline_figures(const Inspection& inspection) {
   std::vector<html::Figure> list;
   const auto add = [&](const std::string& label, int64_t value) {
-    list.push_back({label, format_count(static_cast<double>(value))});
+    list.push_back({label, count_text(value)});
   };
   int64_t damaged = 0;
   size_t classes = 0;
   for (const auto& set : inspection.sets) {
-    add(shown_title(set) + " samples", set.statistics.samples);
+    add(set_title(set) + " samples", set.statistics.samples);
     damaged += static_cast<int64_t>(set.statistics.damaged.size());
     classes =
         std::max({classes, set.statistics.class_counts.size(), set.statistics.voxel_counts.size()});
@@ -58,8 +55,7 @@ html::Markup headline_figures(const Inspection& inspection) {
 html::Markup sets_markup(const Inspection& inspection) {
   html::Markup tables;
   for (const auto& set : inspection.sets) {
-    html::Table facts{
-        .caption = shown_title(set), .headers = {}, .rows = {}, .num_text_columns = 2};
+    html::Table facts{.caption = set_title(set), .headers = {}, .rows = {}, .num_text_columns = 2};
     for (const auto& [name, value] : set_facts(set)) {
       facts.rows.push_back({html::text(name), name == "normalize"
                                                   ? html::element("code", html::text(value))
@@ -74,8 +70,7 @@ html::Markup count_cell(int64_t count, int64_t most) {
   const double share =
       most > 0 ? 100.0 * static_cast<double>(count) / static_cast<double>(most) : 0;
   const auto filled = html::element("i", {{"style", fmt::format("width:{:.0f}%", share)}}, {});
-  return html::element("span", {{"class", "bar"}}, filled) +
-         html::text(format_count(static_cast<double>(count)));
+  return html::element("span", {{"class", "bar"}}, filled) + html::text(count_text(count));
 }
 
 // Counts of every class in every set: labels, or voxels of masks.
@@ -100,8 +95,8 @@ html::Markup counts_markup(const Inspection& inspection, bool is_mask) {
                   .headers = {"class"},
                   .rows = {}};
   for (const auto& set : inspection.sets) {
-    out.headers.push_back(shown_title(set));
-    if (is_mask) out.headers.push_back(shown_title(set) + ", samples");
+    out.headers.push_back(set_title(set));
+    if (is_mask) out.headers.push_back(set_title(set) + ", samples");
   }
   const Dataset& first = *inspection.sets.front().dataset;
   for (size_t c = 0; c < std::min(num_classes, kMostClassRows); ++c) {
@@ -112,8 +107,7 @@ html::Markup counts_markup(const Inspection& inspection, bool is_mask) {
       row.push_back(count_cell(count, most[s]));
       if (!is_mask) continue;
       const auto& samples = set.statistics.samples_with;
-      row.push_back(
-          html::text(format_count(static_cast<double>(c < samples.size() ? samples[c] : 0))));
+      row.push_back(html::text(count_text(c < samples.size() ? samples[c] : 0)));
     }
     out.rows.push_back(std::move(row));
   }
@@ -138,7 +132,7 @@ html::Markup sizes_markup(const Inspection& inspection) {
     if (is_cut) ordered.resize(kMostSizes);
     html::Table out{
         .caption =
-            fmt::format("{}: sizes of samples{}", shown_title(set),
+            fmt::format("{}: sizes of samples{}", set_title(set),
                         is_cut ? fmt::format(", the most frequent of {}", sizes.size()) : ""),
         .headers = {set.statistics.form == SampleForm::kImage ? "height x width"
                                                               : "depth x height x width",
@@ -148,7 +142,7 @@ html::Markup sizes_markup(const Inspection& inspection) {
       out.rows.push_back({html::text(size_text(size, set.statistics.form)),
                           count_cell(count, ordered.front().second)});
     }
-    tables += size_histograms(sizes, shown_title(set)) + html::table(out);
+    tables += size_histograms(sizes, set_title(set)) + html::table(out);
   }
   return tables.empty() ? tables : html::section("sizes", "Sizes", tables);
 }
@@ -159,8 +153,8 @@ html::Markup damaged_markup(const Inspection& inspection) {
     const auto& damaged = set.statistics.damaged;
     if (damaged.empty()) continue;
     const size_t shown = std::min(damaged.size(), kMostDamagedListed);
-    html::Table out{.caption = fmt::format("{}: {} that cannot be read{}", shown_title(set),
-                                           format_count(static_cast<double>(damaged.size())),
+    html::Table out{.caption = fmt::format("{}: {} that cannot be read{}", set_title(set),
+                                           count_text(std::ssize(damaged)),
                                            shown < damaged.size() ? ", the first ones" : ""),
                     .headers = {"index", "why"},
                     .rows = {},
@@ -185,8 +179,8 @@ html::Markup duplicates_markup(const Inspection& inspection) {
     html::Table out{.caption = "The first ones", .headers = {"samples", "same pixels"}, .rows = {}};
     out.num_text_columns = 2;
     for (const auto& group : groups) {
-      out.rows.push_back({html::text(format_count(static_cast<double>(group.size))),
-                          html::text(group_text(inspection, group))});
+      out.rows.push_back(
+          {html::text(count_text(group.size)), html::text(group_text(inspection, group))});
     }
     body += html::table(out);
   }

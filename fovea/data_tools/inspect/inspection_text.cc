@@ -15,8 +15,6 @@ namespace {
 
 constexpr size_t kMissingNamed = 10;
 
-std::string count_text(int64_t count) { return format_count(static_cast<double>(count)); }
-
 std::string plural(int64_t count, const char* one, const char* many) {
   return fmt::format("{} {}", count_text(count), count == 1 ? one : many);
 }
@@ -93,8 +91,6 @@ std::string range_fact(const SetStatistics& statistics) {
   }
   return fmt::format("{}", fmt::join(parts, ", "));
 }
-
-std::string set_title(const InspectedSet& set) { return set.name.empty() ? "data" : set.name; }
 
 std::string section_title(const std::string& name) { return name.empty() ? "the data" : name; }
 
@@ -187,6 +183,10 @@ std::string damaged_text(const InspectedSet& set, int64_t max_listed) {
 }
 
 }  // namespace
+
+std::string count_text(int64_t count) { return format_count(static_cast<double>(count)); }
+
+std::string set_title(const InspectedSet& set) { return set.name.empty() ? "data" : set.name; }
 
 std::vector<SetFact> set_facts(const InspectedSet& set) {
   const SetStatistics& statistics = set.statistics;

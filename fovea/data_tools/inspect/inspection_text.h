@@ -9,6 +9,11 @@
 
 namespace fovea::data {
 
+// "60,000"
+std::string count_text(int64_t count);
+// Its name, or "data".
+std::string set_title(const InspectedSet& set);
+
 // One fact about a set, as a terminal and a page both show it.
 struct SetFact {
   std::string name;
