@@ -13,7 +13,10 @@ process with two busy threads gets twice the share of one with one. Processor ti
 
     python benchmarks/make_photos.py /tmp/photos
     cmake --build build/release --target bench_jpeg_loader
-    benchmarks/jpeg_loader.py /tmp/photos [--rounds 9] [--threads 1 2] [--only fovea dali] [--old-pillow DIR] [--write]
+    benchmarks/jpeg_loader.py /tmp/photos [--rounds 9] [--threads 1 2] [--only fovea dali]
+                              [--before PROGRAM] [--old-pillow DIR] [--write]
+
+--before PROGRAM measures another build's bench_jpeg_loader too; with `--only fovea fovea_raw before before_raw` no peer.
 
 Wants torch, torchvision and timm; DALI and ffcv are measured where they can be imported. timm's
 rand-m9 needs a Pillow below 13: --old-pillow is a folder that `pip install --target` has put one in.
@@ -39,6 +42,7 @@ CASES = [("fovea", "decode"), ("fovea", "float32"), ("fovea", "uint8"), ("fovea"
          ("fovea_raw", "uint8"), ("torchvision_pil", "float32"), ("timm", "float32"), ("timm", "rand-m9"),
          ("torchvision_tensors", "float32"), ("torchvision_tensors", "uint8"), ("dali", "float32"), ("dali", "uint8"),
          ("ffcv", "float32"), ("ffcv", "uint8"), ("ffcv_raw", "float32"), ("ffcv_raw", "uint8")]
+BEFORE = [(name.replace("fovea", "before"), output) for name, output in CASES if name.startswith("fovea")]
 BARS = {("dali", "float32"): 2.5, ("ffcv", "float32"): 2.2, ("torchvision_tensors", "uint8"): 1.7, ("timm", "rand-m9"): 3.0,
         ("ffcv_raw", "float32"): 1.5, ("ffcv_raw", "uint8"): 1.5}
 
@@ -155,8 +159,9 @@ def work(name, output, folder, threads):
 def start_worker(case, threads, args):
     name, output = case
     command = [sys.executable, __file__, args.folder, "--work", name, output, "--threads", str(threads)]
-    if name in ("fovea", "fovea_raw"):
-        command = [args.fovea, args.folder, output, str(threads), "raw" if name == "fovea_raw" else "files"]
+    if name.startswith(("fovea", "before")):
+        program = args.before if name.startswith("before") else args.fovea
+        command = [program, args.folder, output, str(threads), "raw" if name.endswith("_raw") else "files"]
     environment = dict(os.environ)
     if output == "rand-m9" and args.old_pillow:
         environment["PYTHONPATH"] = args.old_pillow
@@ -166,7 +171,7 @@ def start_worker(case, threads, args):
 def run_cases(threads, args):
     """{case: (median images/s, median images per CPU second, least, most)}."""
     workers, results = {}, {}
-    for case in CASES:
+    for case in CASES + (BEFORE if args.before else []):
         if args.only and case[0] not in args.only and " ".join(case) not in args.only:
             continue
         worker = start_worker(case, threads, args)
@@ -199,9 +204,10 @@ def table(results, threads):
              "| pipeline | output | img/s, median | range | img per CPU second | Fovea / it, wall | Fovea / it, CPU | bar |",
              "| --- | --- | --- | --- | --- | --- | --- | --- |"]
     for (name, output), (rate, per_cpu, least, most) in results.items():
-        own = results.get(("fovea_raw" if name.endswith("_raw") else "fovea", output if output != "decode" else "float32"))
+        is_decoding = name == "fovea" and output == "decode"
+        own = results.get(("fovea_raw" if name.endswith("_raw") else "fovea", "float32" if is_decoding else output))
         # The workers of a DataLoader are other processes, whose time is not counted here.
-        is_counted = threads == 1 or name in ("fovea", "fovea_raw", "dali", "ffcv", "ffcv_raw")
+        is_counted = threads == 1 or not name.startswith(("torchvision", "timm"))
         wall = f"{own[0] / rate:.2f}" if own else "-"
         cpu = f"{own[1] / per_cpu:.2f}" if own and is_counted else "-"
         bar = f"{BARS[name, output]}" if (name, output) in BARS and threads == 1 else ""
@@ -227,6 +233,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder")
     parser.add_argument("--fovea", default=str(ROOT / "build/release/benchmarks/bench_jpeg_loader"))
+    parser.add_argument("--before", help="bench_jpeg_loader of another build, measured beside this one's")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--batches", type=int, default=10, help="of 64 images, in a window")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
