@@ -70,6 +70,7 @@ data::Batch batch_of(const Arguments& arguments, const parallel::World& world) {
   batch.rows = batch.indices;
   batch.weights.assign(static_cast<size_t>(rows), 1.0f);
   batch.global_size = global;
+  batch.share = data::BatchShare::of_rank(world.rank(), world.size());
   return batch;
 }
 

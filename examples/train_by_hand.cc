@@ -8,7 +8,7 @@ using namespace fovea;
 
 void train_by_hand(const train::TrainConfig& config, parallel::World& world) {
   const auto mesh = train::make_mesh(config, world);
-  auto training = train::open_training_data(config, train::data_shard(mesh));
+  auto training = train::open_training_data(config, train::data_share(mesh, config.parallel));
   train::MeshState state(config, mesh, train::step_options(config));
   const auto num_steps = train::total_steps(config.trainer, training.loader->batches_per_epoch());
   const optim::Schedule schedule(config.schedule, optim::base_lr(config.optim), num_steps);

@@ -12,10 +12,28 @@
 
 namespace fovea::data {
 
-// Which part of every global batch this process reads: batch rows i with i % count == index.
-struct Shard {
-  int64_t index = 0;
-  int64_t count = 1;
+// The rows of every global batch that one process has, which are contiguous: with a batch of R rows
+// those from R * first / of to before R * last / of. With slots (parallel.slots), `of` is their
+// number.
+struct BatchShare {
+  int64_t first = 0;
+  int64_t last = 1;
+  int64_t of = 1;
+
+  // Of rank `rank` of `ranks`. slots: parts of a batch that are never divided, at least one a rank;
+  // 0: a rank has a part of any size.
+  static BatchShare of_rank(int64_t rank, int64_t ranks, int64_t slots = 0) {
+    const int64_t parts = slots > 0 ? slots : ranks;
+    return {parts * rank / ranks, parts * (rank + 1) / ranks, parts};
+  }
+
+  int64_t begin(int64_t rows) const { return rows * first / of; }
+  int64_t end(int64_t rows) const { return rows * last / of; }
+  int64_t rows(int64_t of_batch) const { return end(of_batch) - begin(of_batch); }
+  // The most that a share of as many parts may have.
+  int64_t most_rows(int64_t of_batch) const { return (of_batch * (last - first) + of - 1) / of; }
+  bool is_whole() const { return first == 0 && last == of; }
+  bool operator==(const BatchShare&) const = default;
 };
 
 // What the images of a batch are made of: normalised floats, or the bytes before `normalize`, a
@@ -90,9 +108,10 @@ struct Batch {
   int64_t set = 0;                   // which of several sets the samples come from
   int64_t position = 0;  // samples handed out before this batch, over all epochs (global)
   int64_t epoch = 0;
-  int64_t global_size = 0;  // rows of the whole batch, over all shards, without padding
+  int64_t global_size = 0;  // rows of the whole batch, over all shares, without padding
+  BatchShare share = {};
 
-  // Rows of this shard.
+  // Rows of this share, with padding.
   int64_t size() const { return static_cast<int64_t>(indices.size()); }
 };
 

@@ -91,7 +91,7 @@ struct Loader::State {
     slot.bad_samples.clear();
     next_row = 0;
     ++num_opened;
-    if (slot.unfinished == 0) batch_ready.notify_all();  // this shard has no row in it
+    if (slot.unfinished == 0) batch_ready.notify_all();  // this share has no row in it
   }
 
   // Takes back the open batches from `position` on; needs the lock, and no worker that fills them.
@@ -280,6 +280,14 @@ void Loader::append(const BatchSizeChange& change) {
     }
     state.maker.append(change);
     state.close_batches(change.position);
+  });
+}
+
+void Loader::set_share(const BatchShare& share) {
+  State& state = *state_;
+  state.while_idle([&] {
+    state.maker.set_share(share);
+    state.close_batches(/*position=*/0);
   });
 }
 

@@ -38,6 +38,11 @@ class Loader {
   // that of a loader which had it in its options from the start. Called by who calls next().
   // Throws ConfigError also where the position is handed out; nothing has changed then.
   void append(const BatchSizeChange& change);
+  // From the next batch on, this process has other rows of each. What was prepared is made again,
+  // so that the output is that of a loader which had this share in its options. Called by who calls
+  // next(). Throws ConfigError where rank groups or mixing do not allow it; nothing has changed
+  // then.
+  void set_share(const BatchShare& share);
 
   // Goes on from `position`, the global number of samples consumed since the start of training: its
   // state is this one integer. Must be a position at which a batch starts.
@@ -57,7 +62,7 @@ class Loader {
   std::vector<BadSample> bad_samples() const;
   void restore_bad_samples(std::vector<BadSample> samples);
   BadSamplePolicy bad_sample_policy() const;
-  // What befell this shard since the last call of this, and what befell others: all of them are one
+  // What befell this share since the last call of this, and what befell others: all of them are one
   // list with one budget. Throws DataError where they are more than it allows.
   std::vector<BadSampleEvent> take_bad_sample_events();
   void add_bad_sample_events(const std::vector<BadSampleEvent>& events);

@@ -39,11 +39,11 @@ struct LoaderOptions {
   bool drop_last = false;  // false: the last batch of an epoch is smaller, and exact
   int64_t threads = 2;     // worker threads; 0 prepares batches in next()
   int64_t prefetch = 4;    // batches prepared ahead
-  Shard shard = {};
+  BatchShare share = {};
   PixelType pixel_type = PixelType::kFloat32;
-  // Gives every shard of a batch as many rows, with rows of weight 0 at the end, so that every
+  // Gives every share of a batch as many rows, with rows of weight 0 at the end, so that every
   // batch asks every process for the same work.
-  bool pad_shards = false;
+  bool pad_shares = false;
   // Sides that images of a batch have: 2, [B, C, H, W]; 3, [B, C, D, H, W]; nothing: as the
   // samples. Volumes of depth 1 are images where 2 are asked for.
   std::optional<int> spatial_dims = {};

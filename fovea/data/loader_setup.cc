@@ -82,7 +82,7 @@ LoaderSetup open_loader_setup(const DataConfig& config, const DataSectionConfig&
                     .drop_last = is_training && config.drop_last,
                     .threads = config.threads,
                     .prefetch = config.prefetch,
-                    .pad_shards = true,
+                    .pad_shares = !is_training,
                     .spatial_dims = input.spatial_dims,
                     .packed_patch_size = input.packed_patch_size,
                     .bad_samples = bad_sample_options(config.bad_samples, is_training)};
@@ -108,7 +108,7 @@ bool can_be_bytes(const LoaderSetup& setup) {
   const auto& options = setup.options;
   if (options.patching || options.packed_patch_size) return false;
   const bool is_mixed = options.mixup && options.mixup->is_on();
-  if (is_mixed && options.shard.count > 1 && !options.mixup->timm_local) return false;
+  if (is_mixed && !options.share.is_whole() && !options.mixup->timm_local) return false;
   return std::all_of(setup.transforms.begin(), setup.transforms.end(), [](const auto& set) {
     const auto* images = std::get_if<std::shared_ptr<const TransformPipeline>>(&set);
     return images != nullptr && (*images)->gives_bytes();

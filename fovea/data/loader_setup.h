@@ -13,7 +13,7 @@ namespace fovea::data {
 struct LoaderSetup {
   std::shared_ptr<const Dataset> dataset;
   std::vector<SampleTransforms> transforms;  // one for each set
-  LoaderOptions options;                     // seed and shard are open
+  LoaderOptions options;                     // seed and share are open
 };
 
 // What a model takes.

@@ -26,6 +26,7 @@ struct ParallelConfig {
   std::string recompute = "none";
   int64_t recompute_every = 2;
   std::string reduce_dtype = "float32";
+  int64_t slots = 0;
   bool check_collectives = false;
 
   template <class Visitor, class Self>
@@ -86,18 +87,30 @@ struct ParallelConfig {
             {.min = 1, .unit = "blocks"});
     v.field("reduce_dtype", self.reduce_dtype,
             "dtype in which gradients travel; bfloat16 halves the bytes, and sums are float32 "
-            "either way",
+            "either way; float32 with slots",
             {.choices = {"float32", "bfloat16"}});
+    v.field("slots", self.slots,
+            "parts that each global batch is cut into, whatever processes there are; each process "
+            "has some of them, and with dp_shard, cp and tp 1 what is trained has the same bits on "
+            "any number of processes (micro-batches stay within a slot; reduce_dtype is float32); "
+            "0: none, each process has a part of any size",
+            {.min = 0, .max = 65536, .unit = "slots"});
     v.field("check_collectives", self.check_collectives,
             "for debugging: compare what the processes are about to exchange before each exchange, "
             "and name the first one that differs; slow, and nothing overlaps");
   }
   void validate(ConfigIssues& issues) const;
+
+  // Whether gradients are added up slot by slot, in one order.
+  bool sums_by_slot() const {
+    return slots > 0 && dp_shard * cp * tp == 1 && shard_outer == "none";
+  }
 };
 
 struct LaunchConfig {
   int64_t processes = 1;
   double timeout = 600;
+  bool elastic = false;
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
@@ -108,6 +121,9 @@ struct LaunchConfig {
     v.field("timeout", self.timeout,
             "longest wait for the other processes, at the start and in every exchange",
             {.min = 1, .unit = "s"});
+    v.field("elastic", self.elastic,
+            "start the processes as workers of an elastic run: others may join, and where one is "
+            "lost the rest goes on; needs etcd (Debian package etcd-server)");
   }
 };
 

@@ -1,9 +1,17 @@
 #include "fovea/parallel/greeting.h"
 
+#include <fmt/format.h>
+
 #include "fovea/files/sha256.h"
 #include "fovea/parallel/store_wire.h"
 
 namespace fovea::parallel {
+
+std::string draw_secret() {
+  std::string text;
+  for (const char byte : random_bytes()) text += fmt::format("{:02x}", static_cast<uint8_t>(byte));
+  return text;
+}
 
 std::optional<std::string> greet(const Socket& socket, std::string_view secret, Deadline deadline) {
   const auto own = random_bytes();

@@ -9,6 +9,9 @@
 
 namespace fovea::parallel {
 
+// One that nobody knows, in characters that an environment can hold.
+std::string draw_secret();
+
 // As Note [The store] has it, of the side that has come. -> what the other one said, where that
 // does not show the secret; nothing: it has it. Throws SocketError.
 std::optional<std::string> greet(const Socket& socket, std::string_view secret, Deadline deadline);

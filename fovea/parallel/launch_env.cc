@@ -225,6 +225,14 @@ Environment process_environment() {
   };
 }
 
+std::string collectives_from(const Environment& environment) {
+  Reader reader(environment);
+  Launch launch;
+  read_collectives(reader, launch);
+  if (!reader.faults().empty()) fail<ConfigError>("{}", reader.faults().front());
+  return launch.collectives;
+}
+
 Launch launch_from(const Environment& environment) {
   Reader reader(environment);
   auto launch = read_all(reader);

@@ -53,6 +53,9 @@ Environment process_environment();
 // once: a variable that is missing or no number, and two launchers that contradict each other.
 Launch launch_from(const Environment& environment);
 
+// FOVEA_COLLECTIVES alone, for processes that no launcher starts. Throws ConfigError.
+std::string collectives_from(const Environment& environment);
+
 // Threads of the CPU kernels for one of `local_size` ranks that share this machine's cores.
 // process_cores: those that this process may use; machine_cores: all.
 int64_t threads_per_rank(const Launch& launch, int64_t process_cores, int64_t machine_cores);

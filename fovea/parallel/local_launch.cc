@@ -17,6 +17,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/stop_signals.h"
+#include "fovea/parallel/greeting.h"
 #include "fovea/parallel/launch_env.h"
 #include "fovea/parallel/store_server.h"
 #include "fovea/parallel/watch.h"
@@ -45,13 +46,6 @@ class CStrings {
   std::vector<std::string> texts_;
   std::vector<char*> pointers_;
 };
-
-// Random, in characters that an environment can hold.
-std::string make_secret() {
-  std::string text;
-  for (const char byte : random_bytes()) text += fmt::format("{:02x}", static_cast<uint8_t>(byte));
-  return text;
-}
 
 std::vector<std::string> environment_of(int64_t rank, int64_t processes, int64_t port,
                                         const std::string& secret) {
@@ -82,7 +76,7 @@ std::vector<std::string> environment_of(int64_t rank, int64_t processes, int64_t
 // A process group of its own: Ctrl-C on a terminal reaches the parent alone, which forwards it
 // once. Between fork and exec only what is safe there is called. The child has the signals that are
 // blocked here, so that this program is not told to stop before it listens.
-pid_t start(const std::vector<std::string>& command, std::vector<std::string> environment) {
+pid_t start_process(const std::vector<std::string>& command, std::vector<std::string> environment) {
   CStrings arguments(command), variables(std::move(environment));
   const pid_t parent = getpid();
   const sigset_t stops = stop_signal_set();
@@ -109,13 +103,13 @@ class LocalRanks {
  public:
   LocalRanks(const std::vector<std::string>& command, const LocalLaunchOptions& options)
       : options_(options),
-        secret_(make_secret()),
+        secret_(draw_secret()),
         store_(listen_at(kLocalhost, 0, /*is_for_others=*/false, Clock::now() + kPatience),
                secret_) {
     for (int64_t rank = 0; rank < options.processes; ++rank) {
       const auto environment = environment_of(rank, options.processes, store_.port(), secret_);
       processes_.push_back(options.start ? options.start(environment)
-                                         : start(command, environment));
+                                         : start_process(command, environment));
     }
     if (options.on_started) options.on_started(processes_);
   }
@@ -201,6 +195,12 @@ class LocalRanks {
 };
 
 }  // namespace
+
+pid_t start_local_process(const std::vector<std::string>& command) {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
+  return start_process(command, std::move(variables));
+}
 
 LocalRun run_local_ranks(const std::vector<std::string>& command,
                          const LocalLaunchOptions& options) {

@@ -34,6 +34,10 @@ struct LocalLaunchOptions {
 LocalRun run_local_ranks(const std::vector<std::string>& command,
                          const LocalLaunchOptions& options);
 
+// Starts a program (its path, then its arguments) with this one's environment, in a process group
+// of its own. It ends with the thread that called this. Throws Error.
+pid_t start_local_process(const std::vector<std::string>& command);
+
 // The command line of this process.
 std::vector<std::string> own_command();
 

@@ -28,6 +28,12 @@ void ParallelConfig::validate(ConfigIssues& issues) const {
                            "dp_replicate that it shares out; set dp_replicate, or leave it out",
                            shard_outer));
   }
+  if (slots > 0 && reduce_dtype != "float32") {
+    issues.add("reduce_dtype", {"slots"},
+               fmt::format("found {} with slots: {}, whose sums travel as they are, so that no bit "
+                           "of them depends on the processes; set float32, or slots: 0",
+                           reduce_dtype, slots));
+  }
 }
 
 const char* name_of(MeshAxis axis) {

@@ -60,6 +60,7 @@ void ShardedParams::State::start_gather(size_t k) {
   auto& piece = pieces[k];
   if (piece.gathering) return;
   const at::NoGradGuard no_grad;
+  if (is_announcing) announce(to_gather(k));
   if (!piece.is_there) kernels::take_memory(piece.buffer);
   piece.is_there = true;
   const auto own = has_outer_parts() ? piece.share.to(piece.buffer.device()) : own_values(piece);
@@ -99,11 +100,13 @@ void ShardedParams::State::before_unit(size_t k) {
   need(k);
   if (is_backward) return;  // computed once more
   if (at::GradMode::is_enabled()) {
-    if (last_unit) {
-      next_of[*last_unit] = k;
-      previous_of[k] = *last_unit;
+    if (!is_announcing) {  // else others would fetch in another order in the passes that follow
+      if (last_unit) {
+        next_of[*last_unit] = k;
+        previous_of[k] = *last_unit;
+      }
+      last_unit = k;
     }
-    last_unit = k;
     forward_order.push_back(k);
   }
   fetch_ahead(k, next_of);

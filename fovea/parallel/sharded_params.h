@@ -125,9 +125,14 @@ class ShardedParams final : public GradientSync {
   // What the ranks of copies() have alike, by name: parts, or the shares that these are of.
   std::vector<std::pair<std::string, at::Tensor>> shares() const;
 
-  // Around every backward, on all ranks alike. After the last one of a step the parts' gradients
-  // are the sums over all ranks, added to what they were; a part without a gradient gets one.
-  // Collective; throws RankError.
+  // Around every pass, and in place of one; see Note [Passes without samples].
+  void begin_pass(bool is_accompanied) override;
+  void end_pass() override;
+  void idle_pass(IdlePass kind) override;
+
+  // Around every backward, on all ranks alike or beside idle_pass. After the last one of a step the
+  // parts' gradients are the sums over all ranks, added to what they were; a part without a
+  // gradient gets one. Collective; throws RankError.
   void before_backward(bool is_last) override;
   void after_backward() override;
   void finish() override {}

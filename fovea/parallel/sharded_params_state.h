@@ -11,6 +11,11 @@
 
 namespace fovea::parallel {
 
+// What a rank is about to exchange with the other shards; see Note [Passes that are announced].
+inline constexpr int64_t kEndOfPass = 0;
+inline int64_t to_gather(size_t piece) { return 2 * static_cast<int64_t>(piece) + 1; }
+inline int64_t to_reduce(size_t piece) { return 2 * static_cast<int64_t>(piece) + 2; }
+
 struct ShardedParams::State : std::enable_shared_from_this<State> {
   struct Piece {
     std::string name;
@@ -72,9 +77,17 @@ struct ShardedParams::State : std::enable_shared_from_this<State> {
   void start_ready();
   void start_reduce(size_t k);
   void finish_reduce(size_t k);
+  void keep_outer(Piece& piece, at::Tensor sum);
   void start_join(Piece& piece, const at::Tensor& sum);
   void start_outer(Piece& piece, at::Tensor sum);
   void finish_join(size_t k);
+  void begin_backward(bool is_last_of_step);
+  void finish_reductions();
+  bool has_units() const;
+  int64_t announce(int64_t what);
+  void go_along();
+  void end_accompanied();
+  void join_late();
   bool has_gradients(const Piece& piece) const;
   at::Tensor direct_target(const Piece& piece, const at::Device& of_sum) const;
   at::Tensor add_gradients(const Piece& piece, const at::Tensor& sum);
@@ -104,6 +117,9 @@ struct ShardedParams::State : std::enable_shared_from_this<State> {
   std::optional<size_t> last_unit;
   std::vector<size_t>* inference_order = nullptr;  // where an InferenceScope wants to know it
   std::vector<std::optional<size_t>> next_of, previous_of;  // by piece
+
+  // Of a pass, see Note [Passes that are announced].
+  bool is_accompanied = false, is_announcing = false;
 
   // Of a backward.
   bool is_backward = false, is_reducing = false, is_last = false;

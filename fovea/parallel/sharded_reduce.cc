@@ -57,6 +57,7 @@ void ShardedParams::State::start_reduce(size_t k) {
     finish_reduce(under_way.front());
     under_way.pop_front();
   }
+  if (is_announcing) announce(to_reduce(k));
   auto& piece = pieces[k];
   // Gradients come in the dtype of what was gathered: those of bfloat16 travel as they are.
   const auto dtype_of_sent = is_converted() ? options.wire_dtype : piece.buffer.scalar_type();
@@ -97,9 +98,11 @@ void ShardedParams::State::finish_reduce(size_t k) {
   auto& piece = pieces[k];
   const auto sum = piece.reducing->finish();  // [shard_size]
   piece.reducing.reset();
-  if (has_outer_parts()) return start_outer(piece, sum);
+  if (has_outer_parts()) {
+    return is_last && !is_accompanied ? start_outer(piece, sum) : keep_outer(piece, sum);
+  }
   const auto gradients = add_gradients(piece, sum);
-  if (is_last && copies.size() > 1) start_join(piece, gradients);
+  if (is_last && copies.size() > 1 && !is_accompanied) start_join(piece, gradients);
 }
 
 // sum: [part_size] -> the same of the parts' gradients, which have it in them now.
@@ -122,11 +125,16 @@ void ShardedParams::State::start_join(Piece& piece, const at::Tensor& gradients)
   piece.joining = copies.start_all_reduce(piece.joined, "gradients of " + piece.name);
 }
 
+// To what the backwards before it have come to.
+void ShardedParams::State::keep_outer(Piece& piece, at::Tensor sum) {
+  if (piece.kept.defined()) sum.add_(piece.kept.to(sum.device()));
+  piece.kept = sum.to(home());
+}
+
 // See Note [Outer parts].
 void ShardedParams::State::start_outer(Piece& piece, at::Tensor sum) {
   if (piece.kept.defined()) sum.add_(piece.kept.to(sum.device()));
-  piece.kept = is_last ? at::Tensor() : sum.to(home());
-  if (!is_last) return;
+  piece.kept.reset();
   piece.reducing_outer.emplace(copies, sum.to(wire()), dtype, "gradients of " + piece.name,
                                direct_target(piece, sum.device()));
 }
@@ -146,18 +154,27 @@ void ShardedParams::State::finish_join(size_t k) {
   piece.joined.reset();
 }
 
+void ShardedParams::State::begin_backward(bool is_last_of_step) {
+  make_gradients();
+  is_last = is_last_of_step;
+  is_reducing = options.reduce_every_backward || is_last;
+  last_unit.reset();
+  if (turns.empty() || !forward_order.empty()) choose_turns();
+  next_turn = 0;
+  has_gradient.assign(params.size(), false);
+  for (auto& piece : pieces) piece.num_missing = piece.last - piece.first;
+}
+
+void ShardedParams::State::finish_reductions() {
+  for (const size_t k : under_way) finish_reduce(k);
+  under_way.clear();
+}
+
 void ShardedParams::before_backward(bool is_last) {
   State& state = *state_;
   const std::lock_guard lock(state.mutex);
-  state.make_gradients();
+  state.begin_backward(is_last);
   state.is_backward = true;
-  state.is_last = is_last;
-  state.is_reducing = state.options.reduce_every_backward || is_last;
-  state.last_unit.reset();
-  if (state.turns.empty() || !state.forward_order.empty()) state.choose_turns();
-  state.next_turn = 0;
-  state.has_gradient.assign(state.params.size(), false);
-  for (auto& piece : state.pieces) piece.num_missing = piece.last - piece.first;
 }
 
 void ShardedParams::after_backward() {
@@ -168,8 +185,8 @@ void ShardedParams::after_backward() {
   for (size_t k = 0; k < state.pieces.size(); ++k) state.release(k);
   if (!state.is_reducing) return;
   while (state.next_turn < state.turns.size()) state.start_reduce(state.turns[state.next_turn++]);
-  for (const size_t k : state.under_way) state.finish_reduce(k);
-  state.under_way.clear();
+  state.finish_reductions();
+  if (state.is_accompanied) return;  // end_pass joins them
   for (const size_t k : state.turns) state.finish_join(k);
 }
 

@@ -14,6 +14,7 @@
 #include <memory>
 #include <utility>
 
+#include "fovea/core/host_name.h"
 #include "fovea/parallel/rank_error.h"
 
 namespace fovea::parallel {
@@ -236,6 +237,19 @@ std::vector<NetAddress> resolve(const std::string& host, int64_t port, Deadline 
     addresses.push_back(address);
   }
   return addresses;
+}
+
+std::string address_towards(const std::string& host, int64_t port, Deadline deadline) {
+  const auto addresses = resolve(host, port, deadline);
+  if (addresses.empty()) return host_name("?");
+  const auto& target = addresses.front();
+  const Socket socket(::socket(target.bytes.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  NetAddress own{.bytes = {}, .size = sizeof own.bytes};
+  if (connect(socket.file(), reinterpret_cast<const sockaddr*>(&target.bytes), target.size) != 0 ||
+      getsockname(socket.file(), reinterpret_cast<sockaddr*>(&own.bytes), &own.size) != 0) {
+    return host_name("?");
+  }
+  return own.text();
 }
 
 Socket connect_to(const NetAddress& address, Deadline deadline,

@@ -81,6 +81,10 @@ struct NetAddress {
 std::vector<NetAddress> resolve(const std::string& host, int64_t port, Deadline deadline,
                                 const Interrupt* interrupt = nullptr);
 
+// The address of the interface through which this machine reaches `host`: a host's own name may
+// stand for its loopback. No packet is sent. Throws SocketError.
+std::string address_towards(const std::string& host, int64_t port, Deadline deadline);
+
 // Throws SocketError. interrupt: of this and of all that the socket waits for; may be null.
 Socket connect_to(const NetAddress& address, Deadline deadline,
                   std::shared_ptr<const Interrupt> interrupt = nullptr);

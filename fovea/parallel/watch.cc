@@ -164,6 +164,11 @@ double Watch::take_wait_seconds() {
   return std::exchange(wait_seconds_, 0);
 }
 
+bool Watch::is_looking() const {
+  const std::lock_guard lock(mutex_);
+  return num_looking_ > 0;
+}
+
 void Watch::look_at_others(bool is_wanted) {
   {
     const std::lock_guard lock(mutex_);

@@ -79,6 +79,8 @@ class Watch {
 
   // The other ranks' beats are read while more asked for it than took it back.
   void look_at_others(bool is_wanted);
+  // Whether somebody does: a thread of this rank waits for others.
+  bool is_looking() const;
   // The first failure that a rank told of, if any. A store that does not answer is one of no rank,
   // and so is an interrupt.
   std::optional<RankFailure> failure() const;

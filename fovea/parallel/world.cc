@@ -46,22 +46,6 @@ std::vector<int64_t> all_ranks(const Launch& launch) {
 
 std::string own_name() { return host_name("?"); }
 
-// The address of the interface through which this machine reaches `host`: a host's own name may
-// stand for its loopback. No packet is sent.
-std::string address_towards(const std::string& host, int64_t port, milliseconds timeout) {
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
-  const auto addresses = resolve(host, port, deadline);
-  if (addresses.empty()) return own_name();
-  const auto& target = addresses.front();
-  const Socket socket(::socket(target.bytes.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  NetAddress own{.bytes = {}, .size = sizeof own.bytes};
-  if (connect(socket.file(), reinterpret_cast<const sockaddr*>(&target.bytes), target.size) != 0 ||
-      getsockname(socket.file(), reinterpret_cast<sockaddr*>(&own.bytes), &own.size) != 0) {
-    return own_name();
-  }
-  return own.text();
-}
-
 KeyStore open_store(const Launch& launch, milliseconds timeout, const Generation& generation) {
   return KeyStore({.place = {.address = launch.address,
                              .port = launch.port,
@@ -176,8 +160,10 @@ struct World::Links {
       const auto silence = patience_of(generation, patience);
       watch = std::make_unique<Watch>(store.clone(std::max(silence.stale, kStorePatience)),
                                       launch.rank, launch.world_size, silence, interrupt);
-      address = launch.is_one_machine() ? "127.0.0.1"
-                                        : address_towards(launch.address, launch.port, patience);
+      address = launch.is_one_machine()
+                    ? "127.0.0.1"
+                    : address_towards(launch.address, launch.port,
+                                      std::chrono::steady_clock::now() + patience);
     });
   }
 
@@ -293,6 +279,8 @@ void World::on_alone(std::function<void(const std::string& why)> end) {
   if (links_) links_->watch->on_alone(std::move(end));
 }
 
+bool World::is_waiting() const { return links_ && links_->watch->is_looking(); }
+
 double World::take_wait_seconds() { return links_ ? links_->watch->take_wait_seconds() : 0; }
 
 void World::abandon(const std::string& why) {
@@ -322,7 +310,8 @@ void World::leave() {
   all_->barrier("the end of the run");
   links_->watch->on_alone({});
   links_->store.set(fmt::format("left/{}", rank()), "");
-  if (launch_.has_store()) links_->store.wait_for(keys_of_all("left", size()), kLeavePatience);
+  // Also where the store is in a World before this one.
+  if (is_first()) links_->store.wait_for(keys_of_all("left", size()), kLeavePatience);
 }
 
 }  // namespace fovea::parallel

@@ -87,6 +87,8 @@ class World {
   // had still to do after its wait has failed. The next collective throws the same.
   void check() const;
 
+  // Whether a thread of this process waits for the others at the moment. From any thread.
+  bool is_waiting() const;
   // Seconds that this rank stood in collectives, of all groups, since the last call: for the
   // exchange itself, and for ranks that came later. 0 for one process, and for what a device waits
   // for by itself.

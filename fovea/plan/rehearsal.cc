@@ -17,6 +17,7 @@
 #include "fovea/train/ranks.h"
 #include "fovea/train/session.h"
 #include "fovea/train/state/mesh_state.h"
+#include "fovea/train/step/pass_plan.h"
 #include "fovea/train/step/step.h"
 
 namespace fovea::plan {
@@ -178,14 +179,17 @@ Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& 
     return trace.make_group(ranks, rank, backend);
   });
   const parallel::DeviceMesh mesh(world, mesh_shape);
-  const auto shard = train::data_shard(mesh);
+  const auto share = train::data_share(mesh, config.parallel);
+  const int64_t global_batch = config.data.global_batch_size, slots = config.parallel.slots;
   Rehearsal result;
   result.mesh = mesh_shape;
   result.rank = rank;
-  // Equal on all ranks, as loaders pad.
-  result.local_batch_size = (config.data.global_batch_size + shard.count - 1) / shard.count;
-  result.micro_batch_size = std::min(
-      config.trainer.micro_batch_size.value_or(result.local_batch_size), result.local_batch_size);
+  // Without slots that of the rank that has most.
+  result.local_batch_size = slots > 0 ? share.rows(global_batch) : share.most_rows(global_batch);
+  const int64_t largest =
+      slots > 0 ? data::BatchShare{0, 1, slots}.most_rows(global_batch) : result.local_batch_size;
+  const int64_t micro_batch = config.trainer.micro_batch_size.value_or(largest);
+  result.micro_batch_size = micro_batch > 0 ? std::min(micro_batch, largest) : largest;
   result.num_micro_batches =
       (result.local_batch_size + result.micro_batch_size - 1) / result.micro_batch_size;
   for (const auto& parameter : models::build_model(config.model, at::kMeta)->parameters()) {
@@ -200,10 +204,20 @@ Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& 
                                  train::images_for(*state.model, *state.task));
   meta_kernels.set_conditions(examples.has_all_patches());
   // The last micro-batch may be a smaller one.
-  const int64_t rehearsed = std::min(kRehearsedMicroBatches, result.num_micro_batches);
-  const int64_t left_out = (result.num_micro_batches - rehearsed) * result.micro_batch_size;
+  int64_t rehearsed = std::min(kRehearsedMicroBatches, result.num_micro_batches);
+  int64_t left_out = (result.num_micro_batches - rehearsed) * result.micro_batch_size;
+  if (slots > 0) {  // whole ones, all of them
+    left_out = 0;
+    const train::StepInput whole{.size = result.local_batch_size,
+                                 .share = share,
+                                 .global_size = global_batch,
+                                 .tensors = {}};
+    rehearsed = result.num_micro_batches = std::ssize(train::plan_passes(whole, state.options).own);
+  }
   train::StepInput input{.size = result.local_batch_size - left_out,
                          .position = 0,
+                         .share = share,
+                         .global_size = slots > 0 ? global_batch : 0,
                          .tensors = [&](int64_t begin, int64_t end) {
                            trace.add({.kind = Event::Kind::kMicroBatch});
                            return examples.rows(begin, end);

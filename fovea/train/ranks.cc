@@ -13,6 +13,7 @@
 #include "fovea/models/partitionings.h"
 #include "fovea/parallel/mesh_shape.h"
 #include "fovea/parallel/recompute.h"
+#include "fovea/parallel/slot_reducer.h"
 #include "fovea/train/evaluate/evaluation_parts.h"
 
 namespace fovea::train {
@@ -116,8 +117,16 @@ parallel::DeviceMesh make_mesh(const TrainConfig& config, parallel::World& world
           parallel::mesh_shape(config.parallel, world.size(), config.data.global_batch_size)};
 }
 
-data::Shard data_shard(const parallel::DeviceMesh& mesh) {
-  return {.index = mesh.data_parallel().rank(), .count = mesh.data_parallel().size()};
+data::BatchShare data_share(const parallel::DeviceMesh& mesh,
+                            const parallel::ParallelConfig& config) {
+  const auto& ranks = mesh.data_parallel();
+  if (config.slots > 0 && config.slots < ranks.size()) {
+    fail<ConfigError>(
+        "parallel.slots: found {} for {} processes that share out each batch; expected at least a "
+        "slot for each: set more, or start fewer processes",
+        config.slots, ranks.size());
+  }
+  return data::BatchShare::of_rank(ranks.rank(), ranks.size(), config.slots);
 }
 
 std::unique_ptr<parallel::ModelParallel> share_out_model(const TrainConfig& config,
@@ -157,9 +166,12 @@ void check_same_weights(const models::Model& model, const parallel::DeviceMesh& 
   }
 }
 
-std::unique_ptr<parallel::GradientReducer> make_reducer(const parallel::ParallelConfig& config,
-                                                        optim::Optimizer& optimizer,
-                                                        parallel::Communicator& ranks) {
+std::unique_ptr<parallel::GradientSync> make_reducer(const parallel::ParallelConfig& config,
+                                                     optim::Optimizer& optimizer,
+                                                     parallel::Communicator& ranks) {
+  if (config.sums_by_slot()) {
+    return std::make_unique<parallel::SlotReducer>(optimizer.flat_grad(), ranks);
+  }
   std::vector<parallel::FlatParameter> params;
   for (const auto& spec : optimizer.params()) {
     params.push_back({spec.name, spec.param, spec.param.storage_offset()});

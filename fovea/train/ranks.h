@@ -26,8 +26,10 @@ void check_same_batches(const data::SampleOrder& order, parallel::World& world);
 // The mesh that the config asks for, after check_same_config. Throws ConfigError.
 parallel::DeviceMesh make_mesh(const TrainConfig& config, parallel::World& world);
 
-// The part of every batch that this rank reads.
-data::Shard data_shard(const parallel::DeviceMesh& mesh);
+// The rows of every batch that this rank reads; of an evaluation, which has no slots, with the
+// defaults. Throws ConfigError: fewer slots than ranks.
+data::BatchShare data_share(const parallel::DeviceMesh& mesh,
+                            const parallel::ParallelConfig& config = {});
 
 // Shares out the model's layers and tokens, and sets up what is recomputed, as the config says.
 // Throws ConfigError.
@@ -42,10 +44,11 @@ void check_same_weights(const models::Model& model, const parallel::DeviceMesh& 
                         const parallel::ModelParallel& model_parallel,
                         const parallel::ShardedParams* shards = nullptr);
 
-// Sums the optimizer's gradients over the ranks that read other samples.
-std::unique_ptr<parallel::GradientReducer> make_reducer(const parallel::ParallelConfig& config,
-                                                        optim::Optimizer& optimizer,
-                                                        parallel::Communicator& ranks);
+// Sums the optimizer's gradients over the ranks that read other samples; by slot where the
+// config says so.
+std::unique_ptr<parallel::GradientSync> make_reducer(const parallel::ParallelConfig& config,
+                                                     optim::Optimizer& optimizer,
+                                                     parallel::Communicator& ranks);
 
 // Bad samples that one rank met become known to all, so that there is one list and one budget.
 // Throws DataError on every rank where the budget is over.

@@ -165,7 +165,8 @@ TEST(BadSamplesTest, ShardsTogetherAreTheOneProcessBatch) {
     const auto whole = take_epochs(policy_loader(policy, {}), 2);
     for (const int64_t count : {2, 3}) {
       for (int64_t shard = 0; shard < count; ++shard) {
-        const auto part = take_epochs(policy_loader(policy, {.shard = {shard, count}}), 2);
+        const auto part =
+            take_epochs(policy_loader(policy, {.share = BatchShare::of_rank(shard, count)}), 2);
         for (size_t b = 0; b < whole.batches.size(); ++b) {
           const Batch &all = whole.batches[b], &mine = part.batches[b];
           for (size_t i = 0; i < mine.indices.size(); ++i) {
@@ -289,8 +290,8 @@ TEST(BadSamplesTest, MixingLeavesThemOutInEveryProcess) {
     int64_t counted = 0, expected = 0;
     for (const BadSample& sample : whole.bad) expected += sample.times;
     for (int64_t shard = 0; shard < 3; ++shard) {
-      const auto part =
-          take_epochs(policy_loader(policy, {.shard = {shard, 3}, .mixup = mixup}), 2);
+      const auto part = take_epochs(
+          policy_loader(policy, {.share = BatchShare::of_rank(shard, 3), .mixup = mixup}), 2);
       for (const BadSample& sample : part.bad) counted += sample.times;
       for (size_t b = 0; b < whole.batches.size(); ++b) {
         const Batch &all = whole.batches[b], &mine = part.batches[b];

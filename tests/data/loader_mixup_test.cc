@@ -85,8 +85,9 @@ TEST(LoaderMixupTest, ShardsAndThreadsSeeWhatOneProcessSees) {
     Loader whole = mixing_loader({.global_batch_size = 7, .threads = 3}, mixup);
     std::vector<Loader> shards;
     for (int64_t index = 0; index < 3; ++index) {
-      shards.push_back(
-          mixing_loader({.global_batch_size = 7, .threads = index, .shard = {index, 3}}, mixup));
+      shards.push_back(mixing_loader(
+          {.global_batch_size = 7, .threads = index, .share = BatchShare::of_rank(index, 3)},
+          mixup));
     }
     for (int step = 0; step < 9; ++step) {
       const Batch expected = whole.next();
@@ -110,13 +111,15 @@ TEST(LoaderMixupTest, ShardsAndThreadsSeeWhatOneProcessSees) {
 TEST(LoaderMixupTest, LocalPartnersStayInTheShard) {
   MixupConfig mixup = kBoth;
   mixup.timm_local = true;
-  const LoaderOptions options = {.global_batch_size = 8, .seed = 2, .threads = 1, .shard = {1, 2}};
+  const LoaderOptions options = {
+      .global_batch_size = 8, .seed = 2, .threads = 1, .share = BatchShare::of_rank(1, 2)};
   Loader plain(std::make_shared<FakeDataset>(23, 8), crops_and_flips(), options);
   Loader mixing = mixing_loader(options, mixup);
   const Batch expected = plain.next(), found = mixing.next();
   auto images = expected.images;
   std::vector<float> scratch;
-  mixup_batch(BatchMixup(mixup, 2, {8, 8}).plan(0, 8, {1, 2}), {8, 8}, images, scratch);
+  mixup_batch(BatchMixup(mixup, 2, {8, 8}).plan(0, 8, BatchShare::of_rank(1, 2)), {8, 8}, images,
+              scratch);
   EXPECT_EQ(found.images, images);
   EXPECT_NE(found.images, expected.images);
 }
@@ -162,7 +165,8 @@ TEST(LoaderMixupTest, BytesComeWithTheirMixes) {
 }
 
 TEST(LoaderMixupTest, RefusesWhatCannotBeMixed) {
-  const LoaderOptions options = {.shard = {0, 2}, .pixel_type = PixelType::kUint8, .mixup = kBoth};
+  const LoaderOptions options = {
+      .share = BatchShare::of_rank(0, 2), .pixel_type = PixelType::kUint8, .mixup = kBoth};
   const auto open = [&] {
     Loader(std::make_shared<FakeDataset>(9, 8), crops_and_flips(), options);
   };

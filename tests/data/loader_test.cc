@@ -177,12 +177,13 @@ TEST(LoaderTest, SeekRefusesAPlaceInsideABatch) {
   loader.seek(53);  // the short batch before it counts
 }
 
-TEST(LoaderTest, ShardsTogetherAreTheOneProcessBatch) {
+TEST(LoaderTest, SharesTogetherAreTheOneProcessBatch) {
   for (const int64_t count : {2, 3, 7}) {
     Loader whole = make_loader({.global_batch_size = 10});
     std::vector<Loader> shards;
     for (int64_t index = 0; index < count; ++index) {
-      shards.push_back(make_loader({.global_batch_size = 10, .shard = {index, count}}));
+      shards.push_back(
+          make_loader({.global_batch_size = 10, .share = BatchShare::of_rank(index, count)}));
     }
     for (int64_t step = 0; step < 7; ++step) {
       const Batch expected = whole.next();
@@ -192,7 +193,7 @@ TEST(LoaderTest, ShardsTogetherAreTheOneProcessBatch) {
         EXPECT_EQ(part.position, expected.position);
         EXPECT_EQ(part.image_shape[0], part.size());
         for (int64_t i = 0; i < part.size(); ++i) {
-          EXPECT_EQ(part.rows[i] % count, index);
+          EXPECT_EQ(part.rows[i], part.share.begin(expected.size()) + i);
           const auto first = part.images.begin() + i * 64;
           rows[part.rows[i]] = {part.indices[i], std::vector<float>(first, first + 64)};
         }
@@ -207,9 +208,9 @@ TEST(LoaderTest, ShardsTogetherAreTheOneProcessBatch) {
   }
 }
 
-// For evaluation: each shard gets as many rows of each batch, the missing ones with weight 0, and
+// For evaluation: each share gets as many rows of each batch, the missing ones with weight 0, and
 // the rows that count are the data set, each sample once.
-TEST(LoaderTest, PaddedShardsAskEveryProcessForTheSame) {
+TEST(LoaderTest, PaddedSharesAskEveryProcessForTheSame) {
   for (const int64_t count : {1, 2, 3, 4, 7}) {
     for (const int64_t threads : {0, 1, 4}) {
       std::multiset<int64_t> seen;
@@ -218,8 +219,8 @@ TEST(LoaderTest, PaddedShardsAskEveryProcessForTheSame) {
         shards.push_back(make_loader({.global_batch_size = 10,
                                       .shuffle = false,
                                       .threads = threads,
-                                      .shard = {index, count},
-                                      .pad_shards = true}));
+                                      .share = BatchShare::of_rank(index, count),
+                                      .pad_shares = true}));
       }
       for (int64_t step = 0; step < 6; ++step) {
         for (Loader& shard : shards) {
@@ -246,7 +247,7 @@ TEST(LoaderTest, PaddedShardsAskEveryProcessForTheSame) {
 }
 
 TEST(LoaderTest, WithoutPaddingEveryRowCounts) {
-  Loader loader = make_loader({.global_batch_size = 10, .shard = {1, 3}});
+  Loader loader = make_loader({.global_batch_size = 10, .share = BatchShare::of_rank(1, 3)});
   for (const Batch& batch : take(loader, 6)) {
     EXPECT_EQ(batch.weights, std::vector<float>(batch.indices.size(), 1.0f));
     EXPECT_EQ(batch.set, 0);
@@ -292,7 +293,7 @@ TEST(LoaderTest, RefusesSettingsThatGiveNoBatch) {
       message_of<ConfigError>([] { make_loader({.global_batch_size = 64, .drop_last = true}); }),
       HasSubstr("global_batch_size=64"));
   EXPECT_THROW(make_loader({.global_batch_size = 0}), ConfigError);
-  EXPECT_THROW(make_loader({.shard = {2, 2}}), Error);
+  EXPECT_THROW(make_loader({.share = {2, 3, 2}}), Error);
   EXPECT_THROW(make_loader({}, /*size=*/0), DataError);
 }
 

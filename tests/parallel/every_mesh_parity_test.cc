@@ -166,9 +166,9 @@ TEST(EveryMeshParityTest, CollectivesOfAStepAreCountedOverFourRanks) {
       const parallel::CollectiveCounts expected = {
           {Collective::kReduceScatter, {num_blocks + 1, all}},
           {Collective::kAllGather, {2 * num_blocks, 2 * bytes_of_blocks[tp]}},
-          // Of the norm; and of a step's five numbers, where these are all that have other samples.
+          // Of the norm; and of a step's six numbers, where these are all that have other samples.
           {Collective::kAllReduce,
-           tp == 1 ? CollectiveCount{1, 8} : CollectiveCount{2, 8 + 5 * 8}}};
+           tp == 1 ? CollectiveCount{1, 8} : CollectiveCount{2, 8 + 6 * 8}}};
       EXPECT_EQ(ranks.counts(), expected);
     }
     EXPECT_LT(bytes_of_blocks[2], 0.6 * static_cast<double>(bytes_of_blocks[1]));

@@ -48,12 +48,12 @@ TEST(EveryModelParityTest, ThreeRanksWithMicroBatches) {
       3, [](parallel::World& world) { compare_all_models(world, /*micro_batch_size=*/2); });
 }
 
-// Weights of parts that differ: a rank's only sample is one that cannot be read, or is padding.
+// Parts that differ in size and weight.
 TEST(EveryModelParityTest, UnequalWeights) {
   parallel::testing::run_ranks(3, [](parallel::World& world) {
     const testing::Folder folder;
     auto config = testing::tiny_config(folder);
-    config.data.global_batch_size = 4;  // 2, 1 and 1 rows: with padding 2 each
+    config.data.global_batch_size = 4;  // 1, 1 and 2 rows
     config.data.mixup = {.mixup_alpha = 0.8, .cutmix_alpha = 1.0, .mode = "elem"};
     const auto run = compare_with_one_process(world, config, 1);
     EXPECT_EQ(run.losses.at("0/weight").item<double>(), 4);
@@ -67,14 +67,15 @@ TEST(EveryModelParityTest, CollectivesOfAStepAreCounted) {
     const auto config = testing::tiny_config(folder);
     const auto mesh = testing::sharded_mesh(world, world.size());
     auto& ranks = mesh.data_parallel();
-    const auto source = open_training_data(config, data_shard(mesh));
+    const auto source = open_training_data(config, data_share(mesh, config.parallel));
     MeshState state(config, mesh, step_options(config));
     state.options.micro_batch_size = 3;
     auto batch = source.loader->next();
     ranks.reset_counts();
     prepare_step(state.step_parts(), batch, 0);
-    const auto num_buckets = static_cast<int64_t>(state.reducer->buckets().size());
-    constexpr int64_t kNumbers = 5;  // loss, weight, two notes and top1, float64
+    const auto& reducer = dynamic_cast<parallel::GradientReducer&>(*state.reducer);
+    const auto num_buckets = static_cast<int64_t>(reducer.buckets().size());
+    constexpr int64_t kNumbers = 6;  // loss, weight, three notes and top1, float64
     const auto bytes = static_cast<int64_t>(state.optimizer->flat_grad().nbytes()) + 8 * kNumbers;
     const parallel::CollectiveCounts expected = {
         {parallel::Collective::kAllReduce, {num_buckets + 1, bytes}}};
@@ -83,12 +84,14 @@ TEST(EveryModelParityTest, CollectivesOfAStepAreCounted) {
 }
 
 // Ranks that mix their rows among themselves, as timm's do, leave the padding out.
-TEST(ShardPaddingTest, CountsForNothingInMixedBatches) {
+TEST(SharePaddingTest, CountsForNothingInMixedBatches) {
   const testing::Folder folder;
   auto config = testing::tiny_config(folder);
   config.data.global_batch_size = 4;
   config.data.mixup = {.mixup_alpha = 0.8, .mode = "elem", .timm_local = true};
-  const auto source = open_training_data(config, {.index = 1, .count = 3});
+  auto setup = open_training_setup(config, data::BatchShare::of_rank(1, 3));
+  setup.options.pad_shares = true;
+  const auto source = make_loader(std::move(setup));
   for (int i = 0; i < 5; ++i) {
     const auto batch = source.loader->next();
     EXPECT_EQ(batch.global_size, 4);

@@ -29,11 +29,10 @@ ScaledRun run_scaled(const TrainConfig& config, const parallel::DeviceMesh* mesh
   optim::GradScaler scaler({.growth_interval = 2});
   training.options.scaler = &scaler;
   training.options.micro_batch_size = mesh ? 2 : 0;
-  const auto shard = mesh ? data_shard(*mesh) : data::Shard{};
   ScaledRun run;
   for (int64_t step = 0; step < 4; ++step) {
     auto batch = training.source.loader->next();
-    const bool has_last = shard.index + 1 == shard.count;
+    const bool has_last = batch.share.last == batch.share.of;
     if (step == 1 && has_last) batch.images.back() = std::numeric_limits<float>::quiet_NaN();
     const auto outcome = testing::gradients_of_step(
         *training.model, *training.task, *training.optimizer, batch, step, training.options);

@@ -96,7 +96,11 @@ void take_a_step(const ShownCommand& command, parallel::World& world) {
   const parallel::DeviceMesh mesh(world, shape);
   MeshState state(config, mesh, step_options(config));
   state.model->train();
-  auto batch = noise_batch(config, *state.model, 1);
+  const auto share = data_share(mesh, config.parallel);
+  const auto rows = std::max(config.parallel.slots, mesh.data_parallel().size());  // of them all
+  auto batch = noise_batch(config, *state.model, share.rows(rows));
+  batch.share = share;
+  batch.global_size = rows;
   const auto prepared = prepare_step(state.step_parts(), batch, 0);
   const auto outcome = outcome_of(prepared, state.options);
   apply_step(state.step_parts(), prepared, /*lr=*/1e-3);

@@ -104,7 +104,7 @@ struct ShardedTraining : TrainingOrigin, MeshState {
       : TrainingOrigin(run_config, run_mesh, dtype),
         MeshState(own_config, own_mesh, start,
                   step_options(own_config, {.device = at::kCPU, .dtype = dtype})),
-        source(open_training_data(own_config, data_shard(own_mesh))) {
+        source(open_training_data(own_config, data_share(own_mesh, own_config.parallel))) {
     options.seed = 7;
     options.micro_batch_size = 0;
   }

@@ -263,8 +263,8 @@ TEST(TrainerRanksTest, EvaluationsAreThoseOfOneProcess) {
       const auto config = item.config(folder);
       const auto model = make_model(config, {});
       const auto task = make_task(config.task, *model);
-      const data::Shard shard = {.index = world.rank(), .count = world.size()};
-      const auto part = open_validation_data(config, {}, shard);
+      const auto share = data::BatchShare::of_rank(world.rank(), world.size());
+      const auto part = open_validation_data(config, {}, share);
       // Parameters are shared out as well, and gathered block by block.
       auto sharded = config;
       sharded.parallel.dp_replicate = 1;

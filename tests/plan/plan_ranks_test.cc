@@ -4,6 +4,7 @@
 
 #include <iostream>
 
+#include "fovea/kernels/kernel_paths.h"
 #include "fovea/plan/live_memory.h"
 #include "fovea/plan/rehearsal.h"
 #include "fovea/train/ranks.h"
@@ -63,7 +64,7 @@ struct Measured {
 
 // Two steps as Trainer takes them; of the second one.
 Measured train_two_steps(const train::TrainConfig& config, const DeviceMesh& mesh) {
-  auto source = train::open_training_data(config, train::data_shard(mesh));
+  auto source = train::open_training_data(config, train::data_share(mesh, config.parallel));
   LiveMemory memory(c10::DeviceType::CPU);
   auto with_average = config;
   with_average.trainer.ema = {.enabled = true, .decay = 0.9};
@@ -105,7 +106,15 @@ void compare(parallel::World& world, const char* name, const train::TrainConfig&
   const auto measured = train_two_steps(config, mesh);
   EXPECT_EQ(predicted.counts(), measured.counts);
   expect_within_5_percent(predicted.memory.state(), measured.state, "state");
-  expect_within_5_percent(predicted.memory.peak(), measured.peak, "peak");
+  // Where the processor has no products of bfloat16, copies in float32 come on top while it
+  // multiplies; a plan is of hardware that has.
+  const bool is_as_float =
+      config.device.dtype == "bfloat16" && !kernels::kernel_paths().multiplies_bfloat16();
+  if (is_as_float) {
+    EXPECT_LT(predicted.memory.peak(), measured.peak);
+  } else {
+    expect_within_5_percent(predicted.memory.peak(), measured.peak, "peak");
+  }
   if (!world.is_first()) return;
   std::cout << name << ": state " << predicted.memory.state() << " of " << measured.state
             << ", peak " << predicted.memory.peak() << " of " << measured.peak << "\n";

@@ -33,19 +33,32 @@ SampleOrder make_order(const Dataset* dataset, const LoaderOptions& options) {
   return SampleOrder(order);
 }
 
-void check_ranks(const LoaderOptions& options) {
-  const Shard& shard = options.shard;
-  FOVEA_CHECK(shard.count > 0 && shard.index >= 0 && shard.index < shard.count,
-              "shard {} of {} does not exist", shard.index, shard.count);
+void check_share(const LoaderOptions& options) {
+  const BatchShare& share = options.share;
+  FOVEA_CHECK(
+      share.of > 0 && share.first >= 0 && share.first < share.last && share.last <= share.of,
+      "parts {} to {} of a batch of {} parts do not exist", share.first, share.last, share.of);
   if (options.mix.mode != MixMode::kRankGroups) return;
   const auto& groups = options.mix.rank_groups;
   const int64_t ranks = std::accumulate(groups.begin(), groups.end(), int64_t{0});
-  if (ranks != shard.count) {
+  if (ranks != share.of || share.last - share.first != 1) {
     fail<ConfigError>(
         "dataset_group_list is for {} ranks, but the data is read by {}; rank groups depend on the "
         "number of ranks: make the list anew with `fovea data balance`, or use mix: exact",
-        ranks, shard.count);
+        ranks, share.of);
   }
+}
+
+// Whether all partners of a share's rows are among these.
+bool has_partners(const LoaderOptions& options) {
+  return options.share.is_whole() || options.mixup->timm_local;
+}
+
+void check_mixup(const LoaderOptions& options) {
+  if (options.pixel_type != PixelType::kUint8 || has_partners(options)) return;
+  fail<ConfigError>(
+      "mixup and cutmix of bytes with partners in other processes; mix floats, or set "
+      "mixup.timm_local: true");
 }
 
 // A row that is not mixed after all: one that cannot be read, or whose partner cannot.
@@ -73,7 +86,7 @@ std::vector<ByteMixup> byte_mixups(std::span<const RowMixup> plan, int64_t num_r
 BatchMaker::BatchMaker(std::shared_ptr<const Dataset> dataset,
                        std::vector<SampleTransforms> transforms, const LoaderOptions& options)
     : dataset_(std::move(dataset)), options_(options), order_(make_order(dataset_.get(), options)) {
-  check_ranks(options_);
+  check_share(options_);
   const auto num_sets = static_cast<size_t>(order_.num_sets());
   FOVEA_CHECK(transforms.size() == num_sets, "{} pipelines for {} sets; expected one each",
               transforms.size(), num_sets);
@@ -96,11 +109,7 @@ void BatchMaker::make_mixups() {
     fail<ConfigError>("mixup and cutmix need a class for each sample; the data set has {}",
                       dataset_->has_masks() ? "masks" : "no labels");
   }
-  if (options_.pixel_type == PixelType::kUint8 && !has_all_partners()) {
-    fail<ConfigError>(
-        "mixup and cutmix of bytes with partners in other processes; mix floats, or set "
-        "mixup.timm_local: true");
-  }
+  check_mixup(options_);
   if (options_.mix.mode == MixMode::kRankGroups && !options_.mixup->timm_local) {
     fail<ConfigError>(
         "mixup and cutmix with mix: rank_groups, where rows of a batch come from several sets; set "
@@ -115,13 +124,19 @@ void BatchMaker::make_mixups() {
   }
 }
 
-// Else rows read their partners' samples themselves.
-bool BatchMaker::has_all_partners() const {
-  return options_.shard.count == 1 || options_.mixup->timm_local;
+void BatchMaker::set_share(const BatchShare& share) {
+  LoaderOptions options = options_;
+  options.share = share;
+  check_share(options);
+  if (!mixups_.empty()) check_mixup(options);
+  options_.share = share;
 }
 
+// Else rows read their partners' samples themselves.
+bool BatchMaker::has_all_partners() const { return has_partners(options_); }
+
 int64_t BatchMaker::set_of(const GlobalBatch& plan) const {
-  return plan.set >= 0 ? plan.set : order_.place(plan, options_.shard.index).set;
+  return plan.set >= 0 ? plan.set : order_.place(plan, options_.share.begin(plan.rows)).set;
 }
 
 void BatchMaker::check_position(int64_t position) const {
@@ -139,12 +154,12 @@ int64_t BatchMaker::next_position(int64_t position) const {
 
 void BatchMaker::open(int64_t position, Batch& batch) const {
   const GlobalBatch plan = order_.batch_at(position);
-  const Shard& shard = options_.shard;
-  const int64_t first = options_.pad_shards ? 0 : shard.index;  // shard 0 has the most rows
-  const int64_t rows = std::max<int64_t>(plan.rows - first + shard.count - 1, 0) / shard.count;
+  const BatchShare& share = options_.share;
+  const int64_t rows = options_.pad_shares ? share.most_rows(plan.rows) : share.rows(plan.rows);
   batch.position = position;
   batch.epoch = plan.epoch;
   batch.global_size = plan.rows;
+  batch.share = share;
   batch.set = set_of(plan);
   if (!options_.variables.empty()) {
     batch.variables = options_.variables[static_cast<size_t>(batch.set)];
@@ -163,10 +178,11 @@ void BatchMaker::open_rows(Batch& batch, int64_t rows) const {
 
 void BatchMaker::fill(Batch& batch, int64_t first, int64_t last, BatchScratch& scratch) const {
   const GlobalBatch plan = order_.batch_at(batch.position);
+  const int64_t begin = options_.share.begin(plan.rows), end = options_.share.end(plan.rows);
   for (int64_t row = first; row < last; ++row) {
-    const int64_t global_row = options_.shard.index + row * options_.shard.count;
+    const int64_t global_row = begin + row;
     batch.rows[row] = global_row;
-    if (global_row >= plan.rows) {
+    if (global_row >= end) {
       fill_up(batch, row);
       continue;
     }
@@ -270,8 +286,8 @@ void BatchMaker::mixup_with_partner(Batch& batch, int64_t row, const GlobalBatch
 void BatchMaker::finish(Batch& batch, BatchScratch& scratch) const {
   if (mixups_.empty() || !has_all_partners() || batch.size() == 0) return;
   const int64_t global_rows = order_.batch_at(batch.position).rows;
-  auto plan = mixup_of(batch.set).plan(batch.position, global_rows, options_.shard);
-  const size_t rows = plan.size();  // rows that pad the shard are not among them
+  auto plan = mixup_of(batch.set).plan(batch.position, global_rows, options_.share);
+  const size_t rows = plan.size();  // rows that pad the share are not among them
   if (rows == 0) return;
   for (size_t i = 0; i < rows; ++i) {
     if (batch.weights[i] == 0 || batch.weights[rows - 1 - i] == 0) plan[i] = left_alone(plan[i]);

@@ -17,7 +17,7 @@ namespace fovea::data {
 // Immutable; `fill` may run in many threads at once on disjoint rows.
 class BatchMaker {
  public:
-  // transforms: one pipeline for each set. Throws ConfigError: no batch in an epoch, a shard that
+  // transforms: one pipeline for each set. Throws ConfigError: no batch in an epoch, a share that
   // cannot be; DataError: a set's first sample cannot be read where the transforms leave the size
   // open.
   BatchMaker(std::shared_ptr<const Dataset> dataset, std::vector<SampleTransforms> transforms,
@@ -26,6 +26,8 @@ class BatchMaker {
   const SampleOrder& order() const { return order_; }
   // See SampleOrder::append. Not while batches are filled.
   void append(const BatchSizeChange& change) { order_.append(change); }
+  // From the next `open` on; not while batches are filled. Throws as the constructor does.
+  void set_share(const BatchShare& share);
   // Throws Error where no batch starts at `position`.
   void check_position(int64_t position) const;
   // Where the batch after the one at `position` starts.
@@ -40,7 +42,7 @@ class BatchMaker {
 
  private:
   const BatchFiller& filler_of(int64_t set) const { return sets_[static_cast<size_t>(set)]; }
-  // The set that this shard's rows of a batch come from.
+  // The set that this share's rows of a batch come from.
   int64_t set_of(const GlobalBatch& plan) const;
   void fill_row(Batch& batch, int64_t row, const SamplePlace& place, BatchScratch& scratch) const;
   void make_mixups();

@@ -214,11 +214,12 @@ SamplePlace SampleOrder::place(const GlobalBatch& batch, int64_t row) const {
   }
   if (mix_.mode == MixMode::kRankGroups) {
     const int64_t ranks = group_ends_.back();
-    const int64_t group = range_holding(group_ends_, row % ranks);
+    const int64_t rank_rows = batch.rows / ranks, rank = row / rank_rows;
+    const int64_t group = range_holding(group_ends_, rank);
     const int64_t group_ranks = mix_.rank_groups[static_cast<size_t>(group)];
-    const int64_t group_rank = row % ranks - range_start(group_ends_, group);
-    const int64_t rows = batch.rows / ranks * group_ranks;  // of the group in each batch
-    return in_stream(group, batch.first * rows + row / ranks * group_ranks + group_rank);
+    const int64_t group_rank = rank - range_start(group_ends_, group);
+    const int64_t rows = rank_rows * group_ranks;  // of the group in each batch
+    return in_stream(group, batch.first * rows + row % rank_rows * group_ranks + group_rank);
   }
   return in_stream(batch.set, batch.first + row);
 }

@@ -139,20 +139,20 @@ RowMixup BatchMixup::plan_row(int64_t position, int64_t row, int64_t num_rows) c
   return plan_in(philox_key(seed_, "mixup"), position, row, num_rows);
 }
 
-std::vector<RowMixup> BatchMixup::plan(int64_t position, int64_t num_rows, Shard shard) const {
+std::vector<RowMixup> BatchMixup::plan(int64_t position, int64_t num_rows,
+                                       const BatchShare& share) const {
   std::vector<RowMixup> plan;
-  const int64_t local_rows =
-      std::max<int64_t>(num_rows - shard.index + shard.count - 1, 0) / shard.count;
+  const int64_t first = share.begin(num_rows), local_rows = share.rows(num_rows);
   for (int64_t i = 0; i < local_rows; ++i) {
-    const int64_t row = shard.index + i * shard.count;
+    const int64_t row = first + i;
     if (!config_.timm_local) {
       plan.push_back(plan_row(position, row, num_rows));
       continue;
     }
     // Ranks draw for themselves, as timm's do.
-    const auto key = philox_key(seed_, "mixup.local." + std::to_string(shard.index));
+    const auto key = philox_key(seed_, "mixup.local." + std::to_string(share.first));
     RowMixup mixup = plan_in(key, position, i, local_rows);
-    mixup.partner = shard.index + mixup.partner * shard.count;
+    mixup.partner = first + mixup.partner;
     mixup.row = row;
     plan.push_back(mixup);
   }

@@ -51,7 +51,8 @@ class BatchMixup {
   // Row `row` of the global batch that starts at `position` and has `num_rows` rows.
   RowMixup plan_row(int64_t position, int64_t row, int64_t num_rows) const;
   // All rows of this process, in its order; partners as the config says.
-  std::vector<RowMixup> plan(int64_t position, int64_t num_rows, Shard shard = {}) const;
+  std::vector<RowMixup> plan(int64_t position, int64_t num_rows,
+                             const BatchShare& share = {}) const;
 
  private:
   RowMixup draw(RandomStream random, bool is_batch) const;

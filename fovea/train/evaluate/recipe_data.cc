@@ -41,7 +41,7 @@ void check_class_names(const std::vector<std::string>& expected,
 }
 
 data::LoaderSetup open_data(const TrainConfig& config, const data::DataSectionConfig& section,
-                            bool is_training, data::Shard shard,
+                            bool is_training, const data::BatchShare& share,
                             const std::vector<std::string>& class_names = {}) {
   const auto model = models::build_model(config.model, at::kMeta);  // its form alone
   if (model->takes_patches() != config.data.adaptive_patching.has_value()) {
@@ -59,7 +59,7 @@ data::LoaderSetup open_data(const TrainConfig& config, const data::DataSectionCo
   make_task(config.task, *model)->check_data(*opened.dataset);
   check_variables_of(*model, opened, is_training ? "data.train" : "data.val");
   opened.options.seed = static_cast<uint64_t>(config.run.seed);
-  opened.options.shard = shard;
+  opened.options.share = share;
   // A GPU makes floats of them in the pass that mixes, and a quarter travels.
   if (kernels::resolve_device(config.device.type).is_cuda() && data::can_be_bytes(opened)) {
     opened.options.pixel_type = data::PixelType::kUint8;
@@ -80,22 +80,22 @@ data::InputForm input_form_of(const models::ModelConfig& config) {
   return input_form_of(*models::build_model(config, at::kMeta));
 }
 
-data::LoaderSetup open_training_setup(const TrainConfig& config, data::Shard shard) {
+data::LoaderSetup open_training_setup(const TrainConfig& config, const data::BatchShare& share) {
   if (!config.data.train) {
     fail<ConfigError>(
         "data.train is missing; expected a data set to train on, such as {{format: idx, path: "
         "...}}");
   }
-  return open_data(config, *config.data.train, /*is_training=*/true, shard);
+  return open_data(config, *config.data.train, /*is_training=*/true, share);
 }
 
 data::LoaderSetup open_validation_setup(const TrainConfig& config,
                                         const std::vector<std::string>& class_names,
-                                        data::Shard shard) {
+                                        const data::BatchShare& share) {
   if (!config.data.val) {
     fail<ConfigError>("data.val is missing; expected a data set to evaluate on");
   }
-  return open_data(config, *config.data.val, /*is_training=*/false, shard, class_names);
+  return open_data(config, *config.data.val, /*is_training=*/false, share, class_names);
 }
 
 DatasetWithLoader make_loader(data::LoaderSetup setup) {
@@ -106,15 +106,15 @@ DatasetWithLoader make_loader(data::LoaderSetup setup) {
   return result;
 }
 
-DatasetWithLoader open_training_data(const TrainConfig& config, data::Shard shard) {
-  return make_loader(open_training_setup(config, shard));
+DatasetWithLoader open_training_data(const TrainConfig& config, const data::BatchShare& share) {
+  return make_loader(open_training_setup(config, share));
 }
 
 DatasetWithLoader open_validation_data(const TrainConfig& config,
                                        const std::vector<std::string>& class_names,
-                                       data::Shard shard) {
+                                       const data::BatchShare& share) {
   if (!config.data.val) return {};
-  return make_loader(open_validation_setup(config, class_names, shard));
+  return make_loader(open_validation_setup(config, class_names, share));
 }
 
 }  // namespace fovea::train

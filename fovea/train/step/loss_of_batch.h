@@ -21,8 +21,9 @@ class LossOfBatch {
   LossOfBatch(const Task& task, parallel::Communicator& ranks) : task_(task), ranks_(ranks) {}
 
   void add(const LossParts& parts);
-  // Once all passes are added. Collective.
-  void finish();
+  // Once all passes are added. Collective. is_any_empty: whether a rank has added none; device:
+  // that of the statistics.
+  void finish(bool is_any_empty, c10::Device device);
   bool is_whole() const { return is_whole_; }
   const at::Tensor& loss() const { return loss_; }  // mean of the batch
   // Of the batch's summed loss in the statistics.

@@ -3,18 +3,21 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <array>
 #include <map>
-#include <optional>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "fovea/core/trace.h"
 #include "fovea/kernels/out_of_memory.h"
 #include "fovea/nn/forward_context.h"
 #include "fovea/train/step/loss_of_batch.h"
+#include "fovea/train/step/pass_plan.h"
 #include "fovea/train/step/pass_size.h"
 
 namespace fovea::train {
@@ -60,16 +63,30 @@ class Passes {
         batch_(batch),
         step_(static_cast<uint32_t>(step)),
         trial_(trial),
-        size_(size_of_pass(batch, parts.options)),
-        count_((batch.size + size_ - 1) / size_),
-        of_batch_(parts.task, ranks_of(parts.options)) {}
+        plan_(plan_passes(batch, parts.options)),
+        of_batch_(parts.task, ranks_of(parts.options)),
+        slots_(static_cast<size_t>(std::max<int64_t>(1, plan_.of_slots.slots()))) {
+    if (meets_in_passes(options_)) num_idle_ = plan_.most - count();
+  }
 
   StepSums run() {
     parts_.optimizer.zero_grad();
-    if (parts_.task.has_loss_of_batch() && count_ > 1) find_loss_of_batch();
-    for (int64_t pass = 0; pass < count_; ++pass) {
-      in_pass(pass, [&](const LossParts& loss) { go_backward(loss, pass + 1 == count_); });
+    expect_global_weight();
+    if (parts_.task.has_loss_of_batch() && must_find_loss_of_batch()) find_loss_of_batch();
+    if (options_.sync && plan_.has_slots()) options_.sync->begin_slots(plan_.of_slots);
+    for (int64_t i = 0; i < num_idle_; ++i) {
+      const bool is_last = count() == 0 && i + 1 == num_idle_;
+      options_.sync->idle_pass(is_last ? parallel::IdlePass::kLastBackward
+                                       : parallel::IdlePass::kBackward);
     }
+    int64_t slot = plan_.slots.first;
+    for (int64_t i = 0; i < count(); ++i) {
+      end_slots(slot, own(i).slot);
+      in_pass(i, [&](const LossParts& loss) {
+        go_backward(loss, slots_[static_cast<size_t>(own(i).slot)], i + 1 == count());
+      });
+    }
+    end_slots(slot, plan_.slots.last);
     agree();
     if (trial_) trial_->close();
     if (options_.sync) options_.sync->finish();
@@ -78,14 +95,39 @@ class Passes {
   }
 
  private:
+  // Sums over the passes of a slot, or over all.
+  struct Sums {
+    at::Tensor loss;
+    double weight = 0;
+    std::map<std::string, at::Tensor> further;
+  };
+
+  int64_t count() const { return std::ssize(plan_.own); }
+  const Pass& own(int64_t i) const { return plan_.own[static_cast<size_t>(i)]; }
+
   void agree() {
     if (trial_) trial_->agree();
   }
 
+  // Those before slot `next`, of which `slot` is the first one.
+  void end_slots(int64_t& slot, int64_t next) {
+    for (; plan_.has_slots() && slot < next; ++slot) {
+      if (options_.sync) options_.sync->end_slot(slot);
+    }
+  }
+
   // Calls then(loss) with what drops are drawn by still in place.
   template <class Then>
-  void in_pass(int64_t pass, const Then& then) {
-    auto tensors = batch_.tensors(pass * size_, std::min(batch_.size, (pass + 1) * size_));
+  void in_pass(int64_t i, const Then& then) {
+    const bool is_accompanied = plan_.least < count() - i;  // idle passes come first
+    if (options_.sync) options_.sync->begin_pass(meets_in_passes(options_) && is_accompanied);
+    compute_pass(i, then);
+    if (options_.sync) options_.sync->end_pass();
+  }
+
+  template <class Then>
+  void compute_pass(int64_t i, const Then& then) {
+    auto tensors = batch_.tensors(own(i).begin, own(i).end);
     if (options_.features) options_.features->fill(tensors);
     if (options_.compute.device.is_cuda() && !tensors.stamp.defined()) {  // once for all masks
       tensors.stamp = kernels::drop_stamp(step_, tensors.rows, options_.compute.device);
@@ -103,52 +145,88 @@ class Passes {
     then(loss);
   }
 
-  void find_loss_of_batch() {
-    const at::NoGradGuard no_grad;
-    for (int64_t pass = 0; pass < count_; ++pass) {
-      in_pass(pass, [&](const LossParts& loss) { of_batch_.add(loss); });
-    }
-    agree();
-    of_batch_.finish();
+  // Else the one pass of a rank finds it itself, which then waits for the others in between.
+  bool must_find_loss_of_batch() const {
+    return meets_in_passes(options_) ? plan_.most > 1 || plan_.are_unequal() : count() != 1;
   }
 
-  void go_backward(const LossParts& loss, bool is_last) {
+  void find_loss_of_batch() {
+    const at::NoGradGuard no_grad;
+    for (int64_t i = 0; i < num_idle_; ++i) options_.sync->idle_pass(parallel::IdlePass::kForward);
+    for (int64_t i = 0; i < count(); ++i) {
+      in_pass(i, [&](const LossParts& loss) { of_batch_.add(loss); });
+    }
+    finish_loss_of_batch();
+  }
+
+  void finish_loss_of_batch() {
+    agree();
+    of_batch_.finish(plan_.has_empty_rank(), options_.compute.device);
+  }
+
+  void go_backward(const LossParts& loss, Sums& sums, bool is_last) {
     if (options_.scaler && !options_.scaler->knows_weight()) expect_weight(loss.weight);
     BackwardRoot root{.value = loss.loss_sum, .gradient = {}};
     auto loss_sum = loss.loss_sum;
     if (parts_.task.has_loss_of_batch()) {
       if (!of_batch_.is_whole()) {
         of_batch_.add(loss);
-        agree();
-        of_batch_.finish();
+        finish_loss_of_batch();
       }
       root = {.value = loss.statistics, .gradient = of_batch_.gradient()};
       loss_sum = of_batch_.loss() * loss.weight;
     }
     // Nothing is exchanged while a rank may run out of memory in it.
     backward_pass(root, is_last && trial_ == nullptr, options_);
-    add_to(loss_, loss_sum);
-    weight_ += loss.weight;
-    for (const auto& [name, sum] : loss.sums) add_to(sums_[name], sum);
+    add_to(sums.loss, loss_sum);
+    sums.weight += loss.weight;
+    for (const auto& [name, sum] : loss.sums) add_to(sums.further[name], sum);
   }
 
-  // The first batch of a run has none before it.
+  // The first batch of a run has none before it. Where ranks cannot meet within a pass, and where
+  // it must not depend on them, its samples are what it weighs.
+  void expect_global_weight() {
+    if (!options_.scaler || options_.scaler->knows_weight()) return;
+    if (!plan_.has_slots() && !plan_.are_unequal()) return;
+    options_.scaler->expect_weight(static_cast<double>(global_size_of(batch_)));
+  }
+
   void expect_weight(double of_first_pass) {
     agree();
-    std::array weight = {of_first_pass * static_cast<double>(count_)};
+    std::array weight = {of_first_pass * static_cast<double>(count())};
     parallel::sum_over_ranks(ranks_of(options_), weight, "weight of the first batch");
     options_.scaler->expect_weight(weight[0]);
   }
 
-  StepSums take_sums() const {
-    StepSums result{.weight = weight_, .names = {}, .numbers = {}};
-    if (!loss_.defined()) return result;
-    std::vector<at::Tensor> numbers = {loss_};
-    for (const auto& [name, sum] : sums_) {
-      result.names.push_back(name);
-      numbers.push_back(sum);
+  at::Tensor numbers_of(const Sums& sums, const std::vector<std::string>& names) const {
+    const auto zero = [&] {
+      return at::zeros({}, at::TensorOptions(options_.compute.device).dtype(at::kDouble));
+    };
+    std::vector<at::Tensor> numbers = {sums.loss.defined() ? sums.loss : zero()};
+    for (const auto& name : names) {
+      const auto found = sums.further.find(name);
+      numbers.push_back(found == sums.further.end() ? zero() : found->second);
     }
-    result.numbers = at::stack(numbers);
+    return at::stack(numbers);
+  }
+
+  StepSums take_sums() const {
+    StepSums result{.names = {},
+                    .numbers = {},
+                    .is_empty = plan_.of_slots.is_empty,
+                    .has_empty_rank = plan_.has_empty_rank(),
+                    .device = options_.compute.device};
+    std::set<std::string> names;
+    for (const auto& sums : slots_) {
+      for (const auto& [name, sum] : sums.further) names.insert(name);
+      if (plan_.has_slots()) result.slot_weights.push_back(sums.weight);
+    }
+    if (!plan_.has_slots()) result.weight = slots_[0].weight;
+    if (count() == 0) return result;
+    result.names.assign(names.begin(), names.end());
+    std::vector<at::Tensor> rows;
+    for (const auto& sums : slots_) rows.push_back(numbers_of(sums, result.names));
+    result.numbers = plan_.has_slots() ? at::stack(rows) : rows[0];
     return result;
   }
 
@@ -157,11 +235,10 @@ class Passes {
   const StepInput& batch_;
   uint32_t step_;
   PassTrial* trial_;
-  int64_t size_, count_;
+  PassPlan plan_;
+  int64_t num_idle_ = 0;  // passes that others have and this rank goes along with
   LossOfBatch of_batch_;
-  at::Tensor loss_;
-  double weight_ = 0;
-  std::map<std::string, at::Tensor> sums_;
+  std::vector<Sums> slots_;  // [V], or one
 };
 
 // The same until memory is enough. Every rank takes the step anew where one has to.
@@ -202,7 +279,12 @@ bool meets_in_passes(const StepOptions& options) {
 
 int64_t size_of_pass(const StepInput& batch, const StepOptions& options) {
   const auto chosen = options.passes ? options.passes->size() : options.micro_batch_size;
-  return chosen > 0 ? chosen : std::max<int64_t>(1, batch.size);
+  if (options.slots == 0) return chosen > 0 ? chosen : std::max<int64_t>(1, batch.size);
+  int64_t largest = 1;
+  for (const auto& pass : plan_passes(batch, options).own) {
+    largest = std::max(largest, pass.end - pass.begin);
+  }
+  return largest;
 }
 
 StepSums run_passes(const StepParts& parts, const StepInput& batch, int64_t step) {

@@ -7,7 +7,7 @@
 
 namespace fovea::train {
 
-// Samples of a micro-batch; the last one of a batch may have fewer.
+// Samples of a micro-batch; the last one of a batch, or of a slot, may have fewer.
 int64_t size_of_pass(const StepInput& batch, const StepOptions& options);
 
 // Gradients are sums over the micro-batches, and over the ranks of options.sync, times

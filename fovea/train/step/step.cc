@@ -1,7 +1,6 @@
 #include "fovea/train/step/step.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,48 +11,21 @@
 #include "fovea/parallel/rank_error.h"
 #include "fovea/train/step/clipping.h"
 #include "fovea/train/step/passes.h"
+#include "fovea/train/step/step_sums.h"
 
 namespace fovea::train {
 namespace {
-
-// One collective for all numbers of a step.
-void sum_at_once(PreparedStep& prepared, parallel::Communicator& ranks) {
-  auto& sums = prepared.sums;
-  std::vector<double> all = {0, sums.weight, static_cast<double>(prepared.notes.stop_requests),
-                             static_cast<double>(prepared.notes.bad_samples)};
-  const int64_t count = sums.numbers.defined() ? sums.numbers.size(0) : 0;
-  if (count > 0) all[0] = sums.numbers[0].item<double>();
-  for (int64_t i = 1; i < count; ++i) all.push_back(sums.numbers[i].item<double>());
-  parallel::sum_over_ranks(ranks, all, "losses");
-  sums.weight = all[1];
-  prepared.notes = {.stop_requests = std::llround(all[2]), .bad_samples = std::llround(all[3])};
-  all.erase(all.begin() + 1, all.begin() + 4);
-  sums.numbers = at::tensor(all, at::kDouble);
-}
-
-// What the host has by one collective of the host's, which waits for no device.
-void sum_late(PreparedStep& prepared, parallel::Communicator& ranks) {
-  if (ranks.size() == 1) return;
-  FOVEA_CHECK(prepared.sums.numbers.defined(), "step {}: a rank without samples", prepared.step);
-  const auto losses = ranks.start_all_reduce(prepared.sums.numbers, "losses");
-  std::vector<double> known = {prepared.sums.weight,
-                               static_cast<double>(prepared.notes.stop_requests),
-                               static_cast<double>(prepared.notes.bad_samples)};
-  parallel::sum_over_ranks(ranks, known, "weights of the losses");
-  prepared.sums.weight = known[0];
-  prepared.notes = {.stop_requests = std::llround(known[1]), .bad_samples = std::llround(known[2])};
-  losses->wait();
-}
 
 void reach(const StepOptions& options, StepStage stage) {
   if (options.progress) options.progress->stage = stage;
 }
 
-void share_stop_requests(StepNotes& notes, const StepOptions& options) {
+// Ranks of one part of the batch hear of each other's requests.
+void share_requests(StepNotes& notes, const StepOptions& options) {
   if (!options.model_parallel || !options.model_parallel->is_on()) return;
-  const auto most =
-      options.model_parallel->max_over_ranks(static_cast<double>(notes.stop_requests));
-  notes.stop_requests = std::llround(most);
+  for (auto* told : {&notes.stop_requests, &notes.changes}) {
+    *told = std::llround(options.model_parallel->max_over_ranks(static_cast<double>(*told)));
+  }
 }
 
 bool is_finite(const StepOutcome& outcome) {
@@ -87,6 +59,8 @@ void check_finite(const StepOutcome& outcome, const PreparedStep& prepared,
 StepInput input_of(data::Batch& batch, const StepParts& parts) {
   return {.size = batch.size(),
           .position = batch.position,
+          .share = batch.share,
+          .global_size = batch.global_size,
           .tensors = [&batch, compute = parts.options.compute,
                       images = images_for(parts.model, parts.task)](int64_t begin, int64_t end) {
             return to_tensors(batch, begin, end, compute, images);
@@ -107,7 +81,7 @@ PreparedStep prepare_step(const StepParts& parts, const StepInput& batch, int64_
   if (options.notes) prepared.notes = options.notes();
   auto& ranks = options.ranks ? *options.ranks : parallel::one_rank();
   numbers == Numbers::kLate ? sum_late(prepared, ranks) : sum_at_once(prepared, ranks);
-  share_stop_requests(prepared.notes, options);
+  share_requests(prepared.notes, options);
   const double weight = prepared.sums.weight;
   FOVEA_CHECK(weight > 0,
               "step {}: the weights of the batch's losses sum to {}; expected more than 0", step,

@@ -29,6 +29,7 @@ namespace fovea::train {
 struct StepNotes {
   int64_t stop_requests = 0;  // ranks that were told to stop
   int64_t bad_samples = 0;    // met since the last time they were shared
+  int64_t changes = 0;        // ranks that know that the members change before the next step
 };
 
 // When the host learns a step's numbers.
@@ -55,6 +56,9 @@ struct StepOptions {
   // The ranks that each have a part of the batch, and what sums their gradients.
   parallel::Communicator* ranks = nullptr;  // null: this process has the whole batch
   parallel::GradientSync* sync = nullptr;   // null: gradients are those of this process
+  int64_t slots = 0;                        // of each batch, see Note [Slots]; 0: there are none
+  // By rank; empty: those of BatchShare::of_rank.
+  std::vector<data::BatchShare> shares = {};
   // Whose ranks hear of each other's requests to stop; null: layers are whole.
   const parallel::ModelParallel* model_parallel = nullptr;
   // Throws where numbers that came from a device are void; see World::check. Empty: they are not.
@@ -79,6 +83,8 @@ struct StepParts {
 struct StepInput {
   int64_t size = 0;      // samples
   int64_t position = 0;  // of the batch's first sample in the run's order; for messages
+  data::BatchShare share = {};
+  int64_t global_size = 0;  // of the whole batch; 0: not known, ranks have as many passes each
   // Samples [begin, end) of the part; what they refer to outlives the step.
   std::function<TensorBatch(int64_t begin, int64_t end)> tensors;
   bool has_passes = false;  // `tensors` knows the passes of one size alone
@@ -87,11 +93,18 @@ struct StepInput {
 // Of a loader's batch, which outlives it.
 StepInput input_of(data::Batch& batch, const StepParts& parts);
 
-// What the micro-batches of a step add up to.
+// What the micro-batches of a step add up to. Before the ranks and slots are summed: this rank's.
 struct StepSums {
   double weight = 0;               // what the loss is divided by
   std::vector<std::string> names;  // of further sums: metrics
-  at::Tensor numbers;              // [1 + names] float64: the loss, then those
+  at::Tensor numbers;              // [1 + names] float64: the loss, then those; [V, 1 + names]
+                                   // of V slots, zeros of those of others
+  std::vector<double> slot_weights = {};  // [V], likewise; empty: there are no slots
+  std::vector<bool> is_empty = {};        // [V] slots
+  bool has_empty_rank = false;            // one without samples, whose numbers are not defined
+  c10::Device device = at::kCPU;          // of the numbers
+
+  bool has_slots() const { return !slot_weights.empty(); }
 };
 
 // Of the whole batch; gradients, which are the optimizer's, likewise.
@@ -143,8 +156,8 @@ struct StepOutcome {
 
 // Forward and backward over the micro-batches of `batch`, this rank's part of the whole batch, and
 // the sums over all ranks, so that parts may weigh differently. clip_before: of a late step before
-// this one, of which what was not finite stays so. Collective over the ranks of the options. Throws
-// Error where the batch's weights sum to nothing.
+// this one, of which what was not finite stays so. Collective over the ranks of the options. A
+// rank may have no samples at all. Throws Error where the batch's weights sum to nothing.
 PreparedStep prepare_step(const StepParts& parts, const StepInput& batch, int64_t step,
                           Numbers numbers = Numbers::kAtOnce, const at::Tensor& clip_before = {});
 PreparedStep prepare_step(const StepParts& parts, data::Batch& batch, int64_t step);

@@ -4,11 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
 #include "fovea/core/trace.h"
+#include "fovea/train/step/pass_plan.h"
+#include "fovea/train/step/passes.h"
 
 namespace fovea::train {
 namespace {
@@ -140,10 +143,9 @@ void StepGraph::say_other_layout(const std::string& layout, int64_t step) {
 
 // With stamps, which the step's masks are drawn by.
 std::vector<TensorBatch> StepGraph::passes_of(const StepInput& batch, int64_t step) const {
-  const auto size = size_of_pass(batch, parts_.options);
   std::vector<TensorBatch> passes;
-  for (int64_t begin = 0; begin < batch.size; begin += size) {
-    passes.push_back(batch.tensors(begin, std::min(batch.size, begin + size)));
+  for (const auto& [begin, end, slot] : plan_passes(batch, parts_.options).own) {
+    passes.push_back(batch.tensors(begin, end));
     auto& pass = passes.back();
     const auto counter = static_cast<uint32_t>(step);
     pass.host_stamp = kernels::drop_stamp(counter, pass.rows, at::kCPU);
@@ -154,11 +156,16 @@ std::vector<TensorBatch> StepGraph::passes_of(const StepInput& batch, int64_t st
 
 StepInput StepGraph::input_of_passes(const StepInput& batch,
                                      const std::vector<TensorBatch>& passes) const {
+  std::map<int64_t, size_t> number_of;  // of the pass that begins there
+  for (const auto& pass : plan_passes(batch, parts_.options).own) {
+    number_of.emplace(pass.begin, number_of.size());
+  }
   return {.size = batch.size,
           .position = batch.position,
-          .tensors = [&passes, size = size_of_pass(batch, parts_.options)](
-                         int64_t begin,
-                         int64_t /*end*/) { return passes.at(static_cast<size_t>(begin / size)); },
+          .share = batch.share,
+          .global_size = batch.global_size,
+          .tensors = [&passes, number_of = std::move(number_of)](
+                         int64_t begin, int64_t /*end*/) { return passes.at(number_of.at(begin)); },
           .has_passes = true};
 }
 

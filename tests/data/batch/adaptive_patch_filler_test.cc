@@ -179,8 +179,8 @@ TEST(AdaptivePatchFillerTest, VolumesGiveOctrees) {
 TEST(AdaptivePatchFillerTest, RowsThatCountForNothingArePadding) {
   Loader loader = patch_loader({.global_batch_size = 11,
                                 .threads = 0,
-                                .shard = {.index = 1, .count = 2},
-                                .pad_shards = true});
+                                .share = BatchShare::of_rank(0, 2),
+                                .pad_shares = true});
   const Batch batch = loader.next();
   ASSERT_EQ(batch.size(), 6);
   ASSERT_EQ(batch.weights.back(), 0.0f);

@@ -147,7 +147,7 @@ TEST(ImagePatchFillerTest, DependsOnSeedAndSampleAlone) {
       for (int64_t shard = 0; shard < shards; ++shard) {
         Loader loader = packing_loader({.global_batch_size = 7,
                                         .threads = threads,
-                                        .shard = {.index = shard, .count = shards}},
+                                        .share = BatchShare::of_rank(shard, shards)},
                                        pipeline);
         for (int64_t i = 0; i < 8; ++i) {
           const Batch batch = loader.next();

@@ -48,10 +48,10 @@ threads: 0
                                                 a_, b_, set_keys, keys),
                                     "recipe");
   }
-  static Loader loader(const DataConfig& config, Shard shard = {}, bool is_training = true,
-                       int64_t threads = 0) {
+  static Loader loader(const DataConfig& config, const BatchShare& share = {},
+                       bool is_training = true, int64_t threads = 0) {
     auto opened = open_loader_setup(config, *config.train, {.in_chans = 1}, is_training);
-    opened.options.shard = shard;
+    opened.options.share = share;
     opened.options.threads = threads;
     return Loader(opened.dataset, opened.transforms, opened.options);
   }
@@ -91,7 +91,7 @@ TEST_F(MixTest, ShardsAndThreadsReadOneOrder) {
         Loader whole = loader(recipe);
         std::vector<Loader> shards;
         for (int64_t index = 0; index < count; ++index) {
-          shards.push_back(loader(recipe, {index, count}, true, threads));
+          shards.push_back(loader(recipe, BatchShare::of_rank(index, count), true, threads));
         }
         for (int64_t step = 0; step < 2 * whole.batches_per_epoch(); ++step) {
           const Batch expected = whole.next();
@@ -100,10 +100,7 @@ TEST_F(MixTest, ShardsAndThreadsReadOneOrder) {
             const Batch part = shard.next();
             ASSERT_EQ(part.set, expected.set);
             ASSERT_EQ(part.position, expected.position);
-            ASSERT_EQ(part.size(), (expected.size() + count - 1) / count);  // filled up alike
-            for (int64_t i = 0; i < part.size(); ++i) {
-              if (part.weights[i] > 0) rows[part.rows[i]] = part.indices[i];
-            }
+            for (int64_t i = 0; i < part.size(); ++i) rows[part.rows[i]] = part.indices[i];
           }
           ASSERT_EQ(static_cast<int64_t>(rows.size()), expected.size());
           for (const auto& [row, index] : rows) ASSERT_EQ(index, expected.indices[row]);
@@ -132,18 +129,18 @@ TEST_F(MixTest, RankGroupsDependOnTheRanks) {
   mix.dataset_group_list = "3:1";
   mix.batches_per_rank_epoch = {{"a", 7}, {"b", 9}};
   for (int64_t rank = 0; rank < 4; ++rank) {
-    Loader batches = loader(recipe, {rank, 4});
+    Loader batches = loader(recipe, BatchShare::of_rank(rank, 4));
     EXPECT_EQ(batches.batches_per_epoch(), 9);
     for (int i = 0; i < 9; ++i) EXPECT_EQ(batches.next().set, rank < 3 ? 0 : 1);
   }
-  EXPECT_THAT(message_of<ConfigError>([&] {
-                loader(recipe, {0, 2});
-              }),
+  EXPECT_THAT(message_of<ConfigError>([&] { loader(recipe, BatchShare::of_rank(0, 2)); }),
               AllOf(HasSubstr("for 4 ranks"), HasSubstr("read by 2"), HasSubstr("mix: exact")));
   mix.batches_per_rank_epoch.erase("b");
-  EXPECT_THAT(message_of<ConfigError>([&] { loader(recipe, {0, 4}); }), HasSubstr("\"b\""));
+  EXPECT_THAT(message_of<ConfigError>([&] { loader(recipe, BatchShare::of_rank(0, 4)); }),
+              HasSubstr("\"b\""));
   mix.dataset_group_list = "4";
-  EXPECT_THAT(message_of<ConfigError>([&] { loader(recipe, {0, 4}); }), HasSubstr("2 sets"));
+  EXPECT_THAT(message_of<ConfigError>([&] { loader(recipe, BatchShare::of_rank(0, 4)); }),
+              HasSubstr("2 sets"));
 }
 
 TEST_F(MixTest, ValidationIsInOrderWhateverTheMix) {

@@ -115,7 +115,7 @@ TEST_F(SlidesTest, BatchesAreThoseOfAnyNumberOfThreadsAndRanks) {
     LoaderOptions options;
     options.global_batch_size = 4;
     options.threads = threads;
-    options.shard = {rank, ranks};
+    options.share = BatchShare::of_rank(rank, ranks);
     Loader loader(build_dataset({open}), make_transforms(open.transforms, SampleForm::kImage, 3),
                   options);
     std::vector<std::vector<float>> all;
@@ -125,11 +125,11 @@ TEST_F(SlidesTest, BatchesAreThoseOfAnyNumberOfThreadsAndRanks) {
   const auto one = images_of(0, 0, 1, 6);
   EXPECT_EQ(images_of(3, 0, 1, 6), one);
   EXPECT_NE(one[0], one[3]);
-  const auto half = images_of(2, 1, 2, 1);  // rows 1 and 3 of 4
+  const auto half = images_of(2, 1, 2, 1);  // rows 2 and 3 of 4
   const auto row = std::ssize(one[0]) / 4;
   for (const int64_t i : {0, 1}) {
     EXPECT_TRUE(std::equal(half[0].begin() + i * row, half[0].begin() + (i + 1) * row,
-                           one[0].begin() + (2 * i + 1) * row));
+                           one[0].begin() + (i + 2) * row));
   }
 }
 

@@ -136,12 +136,12 @@ struct TiledRun {
   std::vector<int64_t> indices;
 };
 
-TiledRun run_of(const std::shared_ptr<const Dataset>& tiles, int64_t threads, Shard shard,
-                int64_t first_batch, int64_t batches) {
+TiledRun run_of(const std::shared_ptr<const Dataset>& tiles, int64_t threads,
+                const BatchShare& share, int64_t first_batch, int64_t batches) {
   const auto pipeline =
       std::make_shared<const VolumePipeline>(std::vector<VolumeTransformConfig>{}, 1);
   Loader loader(tiles, pipeline,
-                {.global_batch_size = 6, .seed = 3, .threads = threads, .shard = shard});
+                {.global_batch_size = 6, .seed = 3, .threads = threads, .share = share});
   loader.seek(loader.position_of(first_batch));
   TiledRun run;
   for (int64_t i = 0; i < batches; ++i) {
@@ -169,10 +169,12 @@ TEST(TileOrderTest, LoadersOfAnyThreadsRanksAndStartsAgree) {
   EXPECT_LE(source->reads - before, 2 * 12);
   const TiledRun late = run_of(tiles, 2, {}, 11, 5);  // within a window
   EXPECT_TRUE(std::equal(late.values.begin(), late.values.end(), one.values.begin() + 11 * 6 * 8));
-  const TiledRun a = run_of(tiles, 2, {0, 2}, 0, batches), b = run_of(tiles, 1, {1, 2}, 0, batches);
+  const TiledRun a = run_of(tiles, 2, BatchShare::of_rank(0, 2), 0, batches),
+                 b = run_of(tiles, 1, BatchShare::of_rank(1, 2), 0, batches);
   for (size_t i = 0; i < a.indices.size(); ++i) {
-    EXPECT_EQ(a.indices[i], one.indices[2 * i]);
-    EXPECT_EQ(b.indices[i], one.indices[2 * i + 1]);
+    const size_t row = i / 3 * 6 + i % 3;  // 3 of 6 rows each
+    EXPECT_EQ(a.indices[i], one.indices[row]);
+    EXPECT_EQ(b.indices[i], one.indices[row + 3]);
   }
 }
 

@@ -107,9 +107,9 @@ TEST(BatchMixupTest, RanksAgreeOnTheGlobalBatch) {
     ASSERT_EQ(whole.size(), 15u);
     for (const int64_t count : {2, 4}) {
       for (int64_t index = 0; index < count; ++index) {
-        const auto part = batch_mixup.plan(640, 15, {index, count});
+        const auto part = batch_mixup.plan(640, 15, BatchShare::of_rank(index, count));
         for (size_t i = 0; i < part.size(); ++i) {
-          expect_same(part[i], whole[index + static_cast<int64_t>(i) * count]);
+          expect_same(part[i], whole[15 * index / count + static_cast<int64_t>(i)]);
           expect_same(part[i], batch_mixup.plan_row(640, part[i].row, 15));
         }
       }
@@ -145,15 +145,15 @@ TEST(BatchMixupTest, ModesShareDraws) {
 TEST(BatchMixupTest, TimmLocalTakesPartnersFromTheOwnRows) {
   const BatchMixup batch_mixup({.mixup_alpha = 0.8, .mode = "elem", .timm_local = true}, 7,
                                {32, 32});
-  const auto plan = batch_mixup.plan(0, 12, {1, 3});
+  const auto plan = batch_mixup.plan(0, 12, BatchShare::of_rank(1, 3));
   std::vector<int64_t> rows, partners;
   for (const auto& mix : plan) {
     rows.push_back(mix.row);
     partners.push_back(mix.partner);
   }
-  EXPECT_EQ(rows, (std::vector<int64_t>{1, 4, 7, 10}));
-  EXPECT_EQ(partners, (std::vector<int64_t>{10, 7, 4, 1}));
-  EXPECT_NE(plan[0].lam, batch_mixup.plan(0, 12, {0, 3})[0].lam);
+  EXPECT_EQ(rows, (std::vector<int64_t>{4, 5, 6, 7}));
+  EXPECT_EQ(partners, (std::vector<int64_t>{7, 6, 5, 4}));
+  EXPECT_NE(plan[0].lam, batch_mixup.plan(0, 12, BatchShare::of_rank(0, 3))[0].lam);
   std::vector<float> images(4 * 32 * 32), scratch;
   mixup_batch(plan, {32, 32}, images, scratch);  // all partners are there
 }
@@ -206,10 +206,11 @@ TEST(BatchMixupTest, SaysWhatDoesNotWork) {
               HasSubstr("leaves no whole number of pixels of a side of 4"));
   const BatchMixup batch_mixup({.mixup_alpha = 1}, 1, {1, 1});
   std::vector<float> images(2), scratch;
-  EXPECT_THAT(message_of<Error>([&] {
-                mixup_batch(batch_mixup.plan(0, 4, {0, 2}), {1, 1}, images, scratch);
-              }),
-              HasSubstr("row 0 is mixed with row 3, which is not in this batch"));
+  EXPECT_THAT(
+      message_of<Error>([&] {
+        mixup_batch(batch_mixup.plan(0, 4, BatchShare::of_rank(0, 2)), {1, 1}, images, scratch);
+      }),
+      HasSubstr("row 0 is mixed with row 3, which is not in this batch"));
   std::vector<float> targets(4);
   const std::vector<int64_t> labels = {0, 2};
   EXPECT_THAT(message_of<DataError>(
