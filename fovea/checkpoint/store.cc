@@ -25,6 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxLineBytes = 4096;  // of files of one line: a folder's name, a message
+constexpr std::chrono::seconds kPublishPatience{10};
+constexpr std::chrono::milliseconds kPublishTick{50};
 constexpr std::string_view kTemporaryPrefix = ".tmp-";
 constexpr std::string_view kStepPrefix = "step_";
 
@@ -143,6 +145,7 @@ Store::Store(std::string folder, StoreOptions options)
 }
 
 Store::~Store() {
+  is_next_there_ = true;  // nothing waits for an answer any more
   try {
     wait();
   } catch (const std::exception& error) {
@@ -170,7 +173,9 @@ std::vector<int64_t> Store::steps() const {
 }
 
 void Store::save(int64_t step, const State& state, bool is_best, const std::string& label) {
+  is_next_there_ = true;
   wait();
+  is_next_there_ = false;
   auto snapshot =
       std::make_shared<Snapshot>(Snapshot{step,
                                           folder_name(step, label),
@@ -260,6 +265,17 @@ void Store::join_parts(Manifest& manifest, const fs::path& temporary) const {
   }
 }
 
+bool Store::may_publish() const {
+  using Clock = std::chrono::steady_clock;
+  if (!options_.may_publish) return true;
+  for (const auto end = Clock::now() + kPublishPatience;;) {
+    const auto answer = options_.may_publish();
+    if (answer != Publishing::kUnknown) return answer == Publishing::kYes;
+    if (is_next_there_ || Clock::now() > end) return false;
+    std::this_thread::sleep_for(kPublishTick);
+  }
+}
+
 void Store::write(const Snapshot& snapshot) const {
   try {
     const auto temporary = temporary_folder(snapshot.name);
@@ -271,9 +287,19 @@ void Store::write(const Snapshot& snapshot) const {
     const auto text = manifest.to_text();
     DurableFile file(temporary / "manifest.json");
     file.write(text.data(), text.size());
-    file.finish();
+    const auto sum = file.finish();
     sync_folder(temporary);
+    if (!may_publish()) {
+      options_.warn(fmt::format(
+          "checkpoint of step {}: it is dropped, as this process may not publish it; the "
+          "checkpoints before it are untouched",
+          snapshot.step));
+      return;
+    }
     move_folder(temporary, folder_ / snapshot.name);
+    if (options_.published) {
+      options_.published({snapshot.step, snapshot.name, sum, snapshot.state.scalars});
+    }
     const auto old = before.find(snapshot.step);
     const bool was_best = old != before.end() && old->second == pointer("best");
     write_file_atomic(folder_ / "latest", snapshot.name + "\n");

@@ -16,6 +16,7 @@
 // ...) and a manifest of them; the first joins the manifests when all are there.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -28,9 +29,18 @@
 #include <vector>
 
 #include "fovea/checkpoint/manifest.h"
+#include "fovea/checkpoint/publishing.h"
 #include "fovea/checkpoint/state.h"
 
 namespace fovea::checkpoint {
+
+// A checkpoint that stands.
+struct Published {
+  int64_t step = 0;
+  std::string folder;  // its name, in the store's
+  std::string sum;     // SHA-256 of its manifest
+  nlohmann::json scalars;
+};
 
 struct StoreOptions {
   int64_t keep = 3;                                   // newest checkpoints kept, besides the best
@@ -44,6 +54,13 @@ struct StoreOptions {
   // Whether they will not come any more, as one of them is lost: the save is then dropped. Asked
   // from the thread that writes; empty: they come.
   std::function<bool()> others_are_lost = {};
+
+  // Asked by the first writer before what it has written becomes a checkpoint, from the thread that
+  // writes: where it may not, it is dropped, with a warning. While that is not known it waits some
+  // seconds, but not once the next save has come. Empty: it may.
+  std::function<Publishing()> may_publish = {};
+  // Told of one that became a checkpoint, before `latest` names it, from the same thread.
+  std::function<void(const Published&)> published = {};
 };
 
 // What several processes that load together say to each other; each function is collective. One
@@ -108,6 +125,7 @@ class Store {
   // It is damaged, as `fault` says: a warning, and it counts no more.
   void refuse(int64_t step, const std::string& fault);
 
+  bool may_publish() const;
   void write(const Snapshot& snapshot) const;
   Manifest write_files(const Snapshot& snapshot, const std::filesystem::path& temporary) const;
   void write_part(const Snapshot& snapshot) const;
@@ -122,7 +140,8 @@ class Store {
 
   std::filesystem::path folder_;
   StoreOptions options_;
-  std::map<int64_t, std::string> refused_;  // damaged, and how: not counted among those kept
+  std::map<int64_t, std::string> refused_;   // damaged, and how: not counted among those kept
+  std::atomic<bool> is_next_there_ = false;  // another save waits for the one under way
   std::future<void> writing_;  // of the save under way, or of one whose end nobody has seen yet
 };
 

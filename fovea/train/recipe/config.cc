@@ -10,6 +10,7 @@
 #include "fovea/models/partitionings.h"
 #include "fovea/optim/schedule_check.h"
 #include "fovea/parallel/partitioning_check.h"
+#include "fovea/train/recipe/elastic_check.h"
 #include "fovea/train/recipe/own_runs.h"
 #include "fovea/train/recipe/phase_configs.h"
 
@@ -20,6 +21,27 @@ namespace {
 // Nothing is said of what is not there: a run that goes on needs it no more, and who opens it says
 // so.
 bool is_file_of_others(const std::string& path) { return is_there(path) && !is_own_run(path); }
+
+// What would make a slot's numbers depend on the processes, or on what others compute.
+void validate_slots(const TrainConfig& config, ConfigIssues& issues) {
+  if (config.parallel.slots == 0) return;
+  const auto refuse = [&](const char* key, const std::string& what) {
+    issues.add("parallel.slots", {key},
+               fmt::format("found {} with {}; set slots: 0, or leave that out",
+                           config.parallel.slots, what));
+  };
+  if (config.data.mixup.is_on() && config.data.mixup.timm_local) {
+    refuse("data.mixup.timm_local",
+           "data.mixup.timm_local, which mixes the images of each process among themselves");
+  }
+  if (config.data.mix == "rank_groups") {
+    refuse("data.mix", "data.mix: rank_groups, where each process reads one of the sets");
+  }
+  if (config.trainer.cache_features != "none") {
+    refuse("trainer.cache_features",
+           "trainer.cache_features, whose features are computed in passes of each process");
+  }
+}
 
 }  // namespace
 
@@ -87,7 +109,9 @@ void check_schedule(const TrainConfig& config, ConfigIssues& issues) {
 
 void TrainConfig::validate(ConfigIssues& issues) const {
   validate_phases(*this, issues);
+  validate_slots(*this, issues);
   check_schedule(*this, issues);
+  if (launch.elastic) check_elastic(*this, "launch.elastic", issues);
   if (parallel.param_dtype == "bfloat16" && device.dtype != "bfloat16") {
     issues.add(
         "parallel.param_dtype", {"device.dtype"},

@@ -12,6 +12,7 @@
 #include "fovea/optim/config.h"
 #include "fovea/optim/grad_scaler.h"
 #include "fovea/parallel/config.h"
+#include "fovea/train/recipe/elastic_config.h"
 #include "fovea/train/tasks/task_config.h"
 
 namespace fovea::train {
@@ -294,6 +295,7 @@ struct TrainConfig {
   TrainerConfig trainer;
   parallel::ParallelConfig parallel;
   parallel::LaunchConfig launch;
+  ElasticConfig elastic;
   CheckpointConfig checkpoint;
   LogConfig log;
   std::vector<PhaseConfig> phases;  // see phase_configs.h
@@ -311,6 +313,8 @@ struct TrainConfig {
     v.field("trainer", self.trainer, "the loop");
     v.field("parallel", self.parallel, "how the work is spread over processes");
     v.field("launch", self.launch, "the processes themselves");
+    v.field("elastic", self.elastic,
+            "workers that come and go while the run goes on: `fovea elastic`, launch.elastic");
     v.field("checkpoint", self.checkpoint, "when the state is saved, and what is kept");
     v.field("log", self.log, "what is written down");
     v.field("phases", self.phases,

@@ -7,6 +7,17 @@
 namespace fovea::train {
 
 void check_elastic(const TrainConfig& config, std::string_view beside, ConfigIssues& issues) {
+  if (!config.phases.empty()) {
+    issues.add("phases", {beside},
+               fmt::format("found {} in an elastic run, which is one training; run each phase by "
+                           "itself, with init.weights of the one before",
+                           config.phases.size()));
+  }
+  if (config.log.trace_steps > 0) {
+    issues.add("log.trace_steps", {beside},
+               fmt::format("found {} in an elastic run, whose ranks change; set it to 0",
+                           config.log.trace_steps));
+  }
   const auto& data = config.data;
   const bool is_mix = data.train && data.train->get_if<data::MixConfig>() != nullptr;
   if (data.drop_last && (!is_mix || data.mix != "exact")) {

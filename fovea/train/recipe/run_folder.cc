@@ -45,6 +45,7 @@ constexpr std::string_view kFreeKeys[] = {"run.dir",
                                           "init.optimizer",
                                           "init.step",
                                           "launch.",
+                                          "elastic.",
                                           "parallel.dp_",
                                           "parallel.zero",
                                           "parallel.shard_outer",
@@ -98,7 +99,16 @@ TrainConfig load_any_config(const std::string& source, const std::vector<std::st
                            : load_config<TrainConfig>(source, overrides);
 }
 
-RunFolder::Lock::Lock(const fs::path& folder) {
+std::string course_of(const TrainConfig& config) {
+  std::string text;
+  for (const auto& change : config_diff(TrainConfig(), config)) {
+    if (!is_free(change.key))
+      text += fmt::format("{}: {}\n", change.key, change.b.value_or("null"));
+  }
+  return text;
+}
+
+RunFolder::Lock::Lock(const fs::path& folder, bool is_shared) {
   const auto name = (folder / ".lock").string();
   check_output_file(name);
   file_ = open(name.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
@@ -106,7 +116,7 @@ RunFolder::Lock::Lock(const fs::path& folder) {
     fail<WriteError>("{}: cannot be written: {}; choose another run.dir", name,
                      std::strerror(errno));
   }
-  if (flock(file_, LOCK_EX | LOCK_NB) == 0) return;
+  if (flock(file_, (is_shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) return;
   close(file_);
   fail<Error>(
       "{}: another process is training in this run folder; wait for it, stop it, or choose another "
@@ -122,7 +132,7 @@ RunFolder::RunFolder(const TrainConfig& config, FolderRole role) : path_(config.
     return;
   }
   make_folder();
-  lock_.emplace(path_);
+  lock_.emplace(path_, role == FolderRole::kShared);
   if (!is_run_folder(path_)) return;
   before_ = load_run_config(path_);
   compare_config(config);

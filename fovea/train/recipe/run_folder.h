@@ -16,8 +16,10 @@ namespace fovea::train {
 
 inline constexpr const char* kBatchScheduleFile = "batch_schedule.yaml";
 
-// Of several processes that train together one owns the folder; the others read in it.
-enum class FolderRole { kOwner, kGuest };
+// Of several processes that train together one owns the folder; the others read in it. Where
+// processes come and go, all of them hold it together, each as an owner: who writes is said
+// elsewhere.
+enum class FolderRole { kOwner, kGuest, kShared };
 
 class RunFolder {
  public:
@@ -50,7 +52,7 @@ class RunFolder {
   // A lock on the folder that goes with the object, also when the rest of a constructor throws.
   class Lock {
    public:
-    explicit Lock(const std::filesystem::path& folder);
+    Lock(const std::filesystem::path& folder, bool is_shared);
     ~Lock();
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
@@ -77,6 +79,10 @@ TrainConfig load_run_config(const std::filesystem::path& folder,
 // That of a run folder, or a recipe: what a command takes that reads either.
 TrainConfig load_any_config(const std::string& source,
                             const std::vector<std::string>& overrides = {});
+
+// The keys of a recipe that say what a run trains, with their values, but for those that may differ
+// between two starts of one run (see RunFolder) and those that are as by default.
+std::string course_of(const TrainConfig& config);
 
 // True for a folder with a config.yaml in it.
 bool is_run_folder(const std::filesystem::path& path);

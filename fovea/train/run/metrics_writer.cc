@@ -24,16 +24,24 @@ namespace {
                    std::strerror(errno));
 }
 
-// -1 for a line that is not a record.
-int64_t step_of(const std::string& line) {
+struct LinePlace {
+  int64_t step = -1;  // of a line that is no record
+  std::string split;
+};
+
+LinePlace place_of(const std::string& line) {
   const auto record = parse_json(line);
-  if (!record.is_object() || !record.contains("step")) return -1;
+  if (!record.is_object() || !record.contains("step")) return {};
   const auto& step = record["step"];
-  return step.is_number_integer() ? step.get<int64_t>() : -1;
+  if (!step.is_number_integer()) return {};
+  const auto split = record.find("split");
+  const bool has_split = split != record.end() && split->is_string();
+  return {step.get<int64_t>(), has_split ? split->get<std::string>() : ""};
 }
 
-// Writes the lines of steps up to `last_step` to `to`, each with its end.
-void copy_lines(const std::string& path, int64_t last_step, AtomicFile& to) {
+// Writes the lines of steps up to `last_step` to `to`, each with its end. last: of each split.
+void copy_lines(const std::string& path, int64_t last_step, AtomicFile& to,
+                std::map<std::string, int64_t>& last) {
   constexpr size_t kBlockBytes = size_t{1} << 16;
   LineReader lines(path, kMaxMetricsLine);
   std::string kept;
@@ -43,8 +51,11 @@ void copy_lines(const std::string& path, int64_t last_step, AtomicFile& to) {
   };
   try {
     for (std::string line; lines.next(line);) {
-      const int64_t step = step_of(line);
-      if (lines.is_whole() && step >= 0 && step <= last_step) kept += line + "\n";
+      const auto [step, split] = place_of(line);
+      if (lines.is_whole() && step >= 0 && step <= last_step) {
+        kept += line + "\n";
+        last[split] = step;
+      }
       if (kept.size() > kBlockBytes) flush();
     }
   } catch (const DataError&) {
@@ -97,10 +108,11 @@ void MetricsWriter::write(const MetricsRecord& record) {
   }
 }
 
-void MetricsWriter::cut_after(int64_t step) {
+std::map<std::string, int64_t> MetricsWriter::cut_after(int64_t step) {
   AtomicFile kept(path_);
+  std::map<std::string, int64_t> last;
   try {
-    copy_lines(path_, step, kept);
+    copy_lines(path_, step, kept, last);
   } catch (const DataError& error) {
     const auto aside = path_ + ".damaged";
     set_aside(path_, aside);
@@ -110,6 +122,7 @@ void MetricsWriter::cut_after(int64_t step) {
   kept.commit();
   close(fd_);
   open_file();
+  return last;
 }
 
 }  // namespace fovea::train

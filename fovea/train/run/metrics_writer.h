@@ -34,8 +34,9 @@ class MetricsWriter {
   // Takes away the lines of steps after `step`, and a last line cut off by a crash: a run that goes
   // on from `step` then writes the file that it would have written uninterrupted. A crash meanwhile
   // leaves the old file or the new one. Where the file is damaged so that it cannot be read to its
-  // end, what comes before stays, and the whole is kept beside it.
-  void cut_after(int64_t step);
+  // end, what comes before stays, and the whole is kept beside it. -> the last step that is left of
+  // each split.
+  std::map<std::string, int64_t> cut_after(int64_t step);
 
  private:
   void open_file();

@@ -3,23 +3,52 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "fovea/core/log.h"
 #include "fovea/core/memory.h"
+#include "fovea/parallel/rank_error.h"
 #include "fovea/train/run/bad_samples_file.h"
 
 namespace fovea::train {
+namespace {
+
+// Lines, for when nothing may be written for a while: minutes of short steps with a line each.
+constexpr int64_t kMostRecent = 4096;
+
+bool has(const std::deque<MetricsRecord>& records, const MetricsRecord& wanted) {
+  return std::any_of(records.begin(), records.end(), [&](const MetricsRecord& record) {
+    return record.step == wanted.step && record.split == wanted.split;
+  });
+}
+
+}  // namespace
 
 TrainingLog::TrainingLog(const std::string& run_dir, const LogConfig& config,
                          ProgressLine::Mode mode, Role role)
     : run_dir_(run_dir),
       config_(config),
+      mode_(mode),
       progress_(role == Role::kSilent ? ProgressLine::Mode::kSilent : mode) {
-  if (role == Role::kSilent) return;
-  metrics_ = std::make_unique<MetricsWriter>(run_dir + "/metrics.jsonl");
-  if (config.tensorboard) tensorboard_ = std::make_unique<TensorboardWriter>(run_dir);
+  if (role == Role::kWriter) open_files();
+}
+
+void TrainingLog::open_files() {
+  metrics_ = std::make_unique<MetricsWriter>(run_dir_ + "/metrics.jsonl");
+  if (config_.tensorboard) tensorboard_ = std::make_unique<TensorboardWriter>(run_dir_);
+}
+
+void TrainingLog::set_role(Role role) {
+  const bool is_writer = role == Role::kWriter;
+  if (is_writer == (metrics_ != nullptr)) return;
+  progress_.clear();
+  progress_ = ProgressLine(is_writer ? mode_ : ProgressLine::Mode::kSilent);
+  if (is_writer) return open_files();
+  metrics_.reset();
+  tensorboard_.reset();
+  wandb_.reset();
 }
 
 bool TrainingLog::is_line_due(int64_t steps, const LogPosition& position) const {
@@ -60,6 +89,9 @@ void TrainingLog::write_line(const LogPosition& position) {
   if (position.batch_size > 0) {
     record.values["global_batch"] = static_cast<double>(position.batch_size);
   }
+  if (position.generation > 0) {
+    record.values["generation"] = static_cast<double>(position.generation);
+  }
   if (const auto good = window_.steps - window_.skipped_steps; good > 0) {
     record.values["loss"] = window_.loss_sum / window_.weight;
     record.values["grad_norm"] = window_.grad_norm_sum / static_cast<double>(good);
@@ -76,9 +108,16 @@ void TrainingLog::write_line(const LogPosition& position) {
     record.values["mfu"] =
         flops_per_image_ * record.values["images_per_second"] / (1e12 * *config_.peak_tflops);
   }
-  if (ranks_) add_rank_times(record);
+  std::exception_ptr lost;
+  try {
+    if (ranks_) add_rank_times(record);
+  } catch (const parallel::RankError&) {
+    if (!may_publish_) throw;
+    lost = std::current_exception();  // others may have written the line: here it is written too
+  }
   write(record);
   window_ = {};
+  if (lost) std::rethrow_exception(lost);
 }
 
 void TrainingLog::add_rank_times(MetricsRecord& record) {
@@ -132,12 +171,29 @@ void TrainingLog::write_bad_samples() {
 }
 
 void TrainingLog::write(MetricsRecord record) {
-  if (!metrics_) return;
+  if (!metrics_ && !may_publish_) return;
   if (const auto loader = loaders_.find(record.split); loader != loaders_.end()) {
     const auto count = loader->second->bad_samples().size();
     if (count > 0) record.values["bad_samples"] = static_cast<double>(count);
   }
+  if (may_publish_ && has(recent_, record)) return;  // of an evaluation that was done again
+  recent_.push_back(std::move(record));
+  num_unwritten_ = std::min(num_unwritten_ + 1, kMostRecent);
+  if (recent_.size() > static_cast<size_t>(kMostRecent)) recent_.pop_front();
+  publish();
+}
+
+bool TrainingLog::publish() {
+  if (!metrics_ || num_unwritten_ == 0) return true;
+  if (may_publish_ && may_publish_() != checkpoint::Publishing::kYes) return false;
   write_bad_samples();
+  for (; num_unwritten_ > 0; --num_unwritten_) {
+    write_to_files(recent_[recent_.size() - static_cast<size_t>(num_unwritten_)]);
+  }
+  return true;
+}
+
+void TrainingLog::write_to_files(const MetricsRecord& record) {
   metrics_->write(record);
   if (!tensorboard_) return;
   for (const auto& [name, value] : record.values) {
@@ -210,12 +266,19 @@ void TrainingLog::restore(const JsonValue& state) {
 }
 
 void TrainingLog::start(int64_t step) {
+  std::erase_if(recent_, [&](const MetricsRecord& record) { return record.step > step; });
+  num_unwritten_ = std::min(num_unwritten_, static_cast<int64_t>(recent_.size()));
   if (!metrics_) return;
-  metrics_->cut_after(step);
+  const auto last = metrics_->cut_after(step);
   times_written_ = -1;  // what an interrupted run has written after its checkpoint does not count
   write_bad_samples();
   if (tensorboard_ && step > 0) tensorboard_->restart_at(step + 1);
-  if (!config_.wandb || config_.wandb->mode == "disabled") return;
+  num_unwritten_ = std::count_if(recent_.begin(), recent_.end(), [&](const auto& record) {
+    const auto of_split = last.find(record.split);
+    return of_split == last.end() || record.step > of_split->second;
+  });
+  publish();
+  if (wandb_ || !config_.wandb || config_.wandb->mode == "disabled") return;
   wandb_ = std::make_unique<WandbFollower>(run_dir_, WandbOptions{.project = config_.wandb->project,
                                                                   .entity = config_.wandb->entity,
                                                                   .name = config_.wandb->name,

@@ -4,11 +4,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "fovea/checkpoint/publishing.h"
 #include "fovea/core/json.h"
 #include "fovea/core/machine_load.h"
 #include "fovea/data/loader.h"
@@ -35,6 +38,7 @@ struct LogPosition {
   int64_t steps_per_epoch = 0;
   int64_t samples_left = 0;  // of the run
   int64_t batch_size = 0;    // of the last step; 0: it cannot change, and lines do not have it
+  int64_t generation = 0;    // of members; 0: they do not change, and lines do not have it
 };
 
 // What a step cost this process.
@@ -52,6 +56,13 @@ class TrainingLog {
   enum class Role { kWriter, kSilent };
   TrainingLog(const std::string& run_dir, const LogConfig& config, ProgressLine::Mode mode,
               Role role = Role::kWriter);
+  // From the next start() on. A writer goes on where the one before has stopped: with the lines
+  // that are not in the file yet.
+  void set_role(Role role);
+  // Asked before lines are written; empty: they may be.
+  void set_fence(std::function<checkpoint::Publishing()> may_publish) {
+    may_publish_ = std::move(may_publish);
+  }
 
   // Whether `add` writes a line at the last of the next `steps`, of which the last leads to
   // `position`.
@@ -67,8 +78,8 @@ class TrainingLog {
   // "val". Call before restore and start.
   void watch(const std::string& split, data::Loader& loader);
   // Lines tell where the ranks' time goes: from now on `add` is collective over them when a line is
-  // due. `ranks` outlives the log.
-  void compare(parallel::Communicator& ranks) { ranks_ = &ranks; }
+  // due. `ranks` outlives the log; null: there are none.
+  void compare(parallel::Communicator* ranks) { ranks_ = ranks; }
   // Lines have mfu: images_per_second in terms of log.peak_tflops of each of num_ranks devices.
   void count_flops(double flops_per_image, int64_t num_ranks);
   // Says where the ranks' time went since the start, where there are several.
@@ -81,9 +92,12 @@ class TrainingLog {
   nlohmann::json state() const;
   // Throws DataError where the state is damaged.
   void restore(const JsonValue& state);
-  // Call once, before the first step: cuts off what was written after `step` and starts who
-  // follows.
+  // Call before the first step, and after each change of role: cuts off what was written after
+  // `step` and starts who follows.
   void start(int64_t step);
+
+  // Writes what waits, where it may be written now -> whether nothing waits any more.
+  bool publish();
 
   // A line that stays, on the terminal and in train.log.
   void say(const std::string& text);
@@ -102,15 +116,21 @@ class TrainingLog {
   void add_rank_times(MetricsRecord& record);
   std::string progress_text(const LogPosition& position);
   void watch_machine();
+  void open_files();
   void write(MetricsRecord record);
+  void write_to_files(const MetricsRecord& record);
   void write_bad_samples();
 
   std::string run_dir_;
   LogConfig config_;
+  ProgressLine::Mode mode_;
   std::unique_ptr<MetricsWriter> metrics_;  // null: silent
   std::unique_ptr<TensorboardWriter> tensorboard_;
   std::unique_ptr<WandbFollower> wandb_;
   ProgressLine progress_;
+  std::function<checkpoint::Publishing()> may_publish_;
+  std::deque<MetricsRecord> recent_;  // of a log that may have to write for another one
+  int64_t num_unwritten_ = 0;         // of the last ones of them
   Window window_;
   std::map<std::string, data::Loader*> loaders_;  // by split
   parallel::Communicator* ranks_ = nullptr;       // null: one process

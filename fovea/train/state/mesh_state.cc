@@ -29,6 +29,15 @@ std::vector<std::pair<std::string, at::Tensor>> leaves_of(const optim::Optimizer
   return leaves;
 }
 
+void check_slots(const TrainConfig& config, const Task& task) {
+  if (config.parallel.slots == 0 || !task.has_loss_of_batch()) return;
+  fail<ConfigError>(
+      "parallel.slots: found {}, but the task's loss is one of the whole batch, which is no sum "
+      "over "
+      "its slots; choose a loss of samples (batch: false), or leave slots: 0",
+      config.parallel.slots);
+}
+
 // Of the ranks that share out the first copy, with shard_outer all copies.
 checkpoint::StoreOptions store_options(const TrainConfig& config, const parallel::DeviceMesh& mesh,
                                        const Sharing& sharing) {
@@ -66,6 +75,8 @@ MeshState::MeshState(const TrainConfig& run_config, const parallel::DeviceMesh& 
       ema(make_ema(config, *optimizer)),
       scaler(make_grad_scaler(config)),
       options(step_options) {
+  check_slots(config, *task);
+  options.slots = config.parallel.slots;
   options.ranks = &data_ranks();
   options.sync = shards ? static_cast<parallel::GradientSync*>(shards.get()) : reducer.get();
   if (model_parallel->is_on()) {
@@ -115,8 +126,11 @@ void MeshState::leave_ranks() {
   if (shards) shards->leave_ranks();
 }
 
-void MeshState::open_checkpoints(const std::string& folder) {
-  checkpoints = std::make_unique<checkpoint::Store>(folder, store_options(config, mesh, sharing()));
+void MeshState::open_checkpoints(const std::string& folder, const PublishHooks& hooks) {
+  auto store = store_options(config, mesh, sharing());
+  store.may_publish = hooks.may_publish;
+  store.published = hooks.published;
+  checkpoints = std::make_unique<checkpoint::Store>(folder, std::move(store));
 }
 
 bool MeshState::has_writers_parts() const {

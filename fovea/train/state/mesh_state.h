@@ -2,6 +2,7 @@
 // none of it: they go on where a mesh is left for another.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -24,6 +25,12 @@
 #include "fovea/train/tasks/task.h"
 
 namespace fovea::train {
+
+// Of checkpoint::StoreOptions; empty where this process alone decides.
+struct PublishHooks {
+  std::function<checkpoint::Publishing()> may_publish = {};
+  std::function<void(const checkpoint::Published&)> published = {};
+};
 
 // This rank's part of the model and what was made for it: what a step works on, and what a
 // checkpoint has. Another mesh gets one of its own, with values from a checkpoint.
@@ -71,7 +78,7 @@ struct MeshState {
 
   // A folder of checkpoints, of which the ranks that share out the first copy write their parts,
   // with shard_outer those of all copies.
-  void open_checkpoints(const std::string& folder);
+  void open_checkpoints(const std::string& folder, const PublishHooks& hooks = {});
   bool has_writers_parts() const;
   // The newest one of which every rank finds whole what it needs: together that is all of it.
   // Those that are newer are refused. Collective over the world.
@@ -88,7 +95,7 @@ struct MeshState {
   std::unique_ptr<Task> task;
   std::unique_ptr<parallel::ShardedParams> shards;  // null: every rank has all parameters
   std::unique_ptr<optim::Optimizer> optimizer;
-  std::unique_ptr<parallel::GradientReducer> reducer;      // null with shards
+  std::unique_ptr<parallel::GradientSync> reducer;         // null with shards
   std::unique_ptr<parallel::SumOverModel> sum_over_model;  // null: layers are whole
   std::unique_ptr<optim::Ema> ema;                         // null: there is none
   std::unique_ptr<optim::GradScaler> scaler;               // null: losses are not scaled
