@@ -30,13 +30,15 @@ MAY_INCLUDE = {
     "checkpoint": FILES | {"kernels", "nn"},
     "recipe_import": {"core", "config"},
     "elastic/control": FILES,
+    "elastic/solve": FILES | {"config"},
     **{room: MODELS | TASKS | {"html"} for room in TASKS},
     "inference": MODELS | TASKS,
     "train": MODELS | TASKS | {"html"},
-    "elastic": MODELS | TASKS | {"train"},
+    "elastic": MODELS | TASKS | {"train", "elastic/control"},
     "plan": {"core", "config", "data", "kernels", "nn", "models", "optim", "parallel", "train"} | TASKS,
 }
-TORCH_FREE = {"core", "files", "config", "html", "data", "data_tools", "recipe_import", "elastic/control"}
+TORCH_FREE = {"core", "files", "config", "html", "data", "data_tools", "recipe_import", "elastic/control",
+              "elastic/solve"}
 TORCH = re.compile(r"(ATen|c10|torch)/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
 

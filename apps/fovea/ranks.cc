@@ -70,18 +70,6 @@ void check_processes(const parallel::LaunchConfig& config, const parallel::Launc
   _exit(static_cast<int>(ExitCode::kHang));
 }
 
-// Ranks of one machine take its GPUs in turn. -> what makes groups between them, if anything.
-std::shared_ptr<const parallel::DeviceBackend> choose_device(const std::string& type,
-                                                             const parallel::Launch& launch) {
-  if (type == "cpu") return nullptr;
-  const int num_devices = kernels::load_cuda_backend().num_devices;
-  if (num_devices > 0) {
-    kernels::set_default_gpu(static_cast<int>(launch.local_rank % num_devices));
-  }
-  const auto device = kernels::resolve_device(type);
-  return device.is_cpu() ? nullptr : parallel::nccl_backend(device.index());
-}
-
 void warn_of_strangers(const parallel::Launch& launch) {
   if (launch.is_one_machine() || !launch.secret.empty() || launch.is_store_of_torchrun) return;
   log_warning(
@@ -106,6 +94,17 @@ void run_as_rank(parallel::World& world, const std::function<void(parallel::Worl
 }
 
 }  // namespace
+
+std::shared_ptr<const parallel::DeviceBackend> choose_device(const std::string& type,
+                                                             const parallel::Launch& launch) {
+  if (type == "cpu") return nullptr;
+  const int num_devices = kernels::load_cuda_backend().num_devices;
+  if (num_devices > 0) {
+    kernels::set_default_gpu(static_cast<int>(launch.local_rank % num_devices));
+  }
+  const auto device = kernels::resolve_device(type);
+  return device.is_cpu() ? nullptr : parallel::nccl_backend(device.index());
+}
 
 void run_in_world(const train::TrainConfig& config,
                   const std::function<void(parallel::World&)>& body) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <string>
 
 #include "fovea/parallel/world.h"
 #include "fovea/train/recipe/config.h"
@@ -14,5 +16,9 @@ namespace fovea::app {
 // ConfigError before any process is started: the mesh does not fit, launchers that contradict.
 void run_in_world(const train::TrainConfig& config,
                   const std::function<void(parallel::World&)>& body);
+
+// Ranks of one machine take its GPUs in turn. -> what makes groups between them, if anything.
+std::shared_ptr<const parallel::DeviceBackend> choose_device(const std::string& type,
+                                                             const parallel::Launch& launch);
 
 }  // namespace fovea::app

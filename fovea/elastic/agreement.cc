@@ -40,6 +40,7 @@ nlohmann::json to_json(const PreparedStep& step) {
           {"numbers", bits_of(step.sums.numbers)},
           {"stop_requests", step.notes.stop_requests},
           {"bad_samples", step.notes.bad_samples},
+          {"changes", step.notes.changes},
           {"clip", bits_of(step.clip)}};
 }
 
@@ -50,7 +51,8 @@ PreparedStep prepared_from(const JsonValue& value) {
                    .names = value.at("names").texts(),
                    .numbers = from_bits(value.at("numbers"))},
           .notes = {.stop_requests = value.at("stop_requests").integer(),
-                    .bad_samples = value.at("bad_samples").integer()},
+                    .bad_samples = value.at("bad_samples").integer(),
+                    .changes = value.at("changes").integer()},
           .clip = from_bits(value.at("clip"))};
 }
 

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the batch scripts beside this file share; each sources it and calls one of the two functions at its end.
+# What the batch scripts beside this file share; each sources it and calls one of the three functions at its end.
 #
 # Variables that a user may export before sbatch (docs/clusters.md):
 #   FOVEA_HOME       the repository (default: the folder that sbatch was called in)
@@ -84,4 +84,17 @@ train_with_torchrun() {
     --rdzv-id="$SLURM_JOB_ID.${SLURM_RESTART_COUNT:-0}" --rdzv-backend=c10d \
     --rdzv-endpoint="$first:${MASTER_PORT:-$((10000 + SLURM_JOB_ID % 20000))}" \
     --max-restarts="${MAX_RESTARTS:-3}" --signals-to-handle=SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1 --no-python -- "$@"
+}
+
+# work_elastically ETCD RUN [a.b=c ...]: a worker of an elastic run, until that ends or this job is told to go. A worker that was
+# preempted comes back under its name.
+work_elastically() {
+  local name="${SLURM_JOB_NAME}-${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}"
+  if [[ $# -lt 2 ]]; then
+    echo "expected: sbatch [--array=1-N] SCRIPT ETCD RUN [a.b=c ...]; the scheduler says both" >&2
+    exit 2
+  fi
+  echo "job $SLURM_JOB_ID, on $SLURM_JOB_NODELIST: worker $name of run $2"
+  # shellcheck disable=SC2046
+  exec srun $(step_options) --kill-on-bad-exit=0 "${program[@]}" elastic worker --etcd "$1" --run "$2" --name "$name" "${@:3}"
 }

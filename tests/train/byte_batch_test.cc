@@ -73,9 +73,9 @@ TEST(ByteBatchTest, WhatWorksOnFloatsStaysFloats) {
     return data::can_be_bytes(setup);
   };
   EXPECT_TRUE(fits([](auto&) {}));
-  EXPECT_FALSE(fits([](auto& setup) { setup.options.shard = {0, 2}; }));
+  EXPECT_FALSE(fits([](auto& setup) { setup.options.share = data::BatchShare::of_rank(0, 2); }));
   EXPECT_TRUE(fits([](auto& setup) {
-    setup.options.shard = {0, 2};
+    setup.options.share = data::BatchShare::of_rank(0, 2);
     setup.options.mixup->timm_local = true;
   }));
   EXPECT_FALSE(fits([](auto& setup) { setup.options.patching.emplace(); }));

@@ -1,4 +1,4 @@
-// fovea elastic scale|status|stop|audit ...
+// fovea elastic scheduler|worker|scale|status|stop|audit ...
 #include "apps/fovea/commands/elastic.h"
 
 #include "apps/fovea/command.h"
@@ -53,17 +53,21 @@ OpenRun::OpenRun(const RunOptions& options)
     : client(place_of(options)), keys(keys_of(client, options)) {}
 
 void add_elastic(Command app) {
-  auto group = app.add_command(
-      "elastic",
-      "Runs whose workers come and go: ask for a change, look at one, hold it to account");
+  auto group = app.add_command("elastic",
+                               "Runs whose workers come and go while they train: begin one, take "
+                               "part, ask for a change, look at one, choose its devices");
   group.require_command();
-  group.examples({"fovea elastic status --etcd http://10.0.0.1:2379 --run vit",
-                  "fovea elastic scale --run runs/vit --workers 4",
-                  "fovea elastic audit runs/vit"});
+  group.examples({"fovea elastic scheduler recipes/fashion_mnist/vit.yaml",
+                  "fovea elastic worker --run runs/vit",
+                  "fovea elastic scale --run runs/vit --workers 4"});
+  add_elastic_scheduler(group);
+  add_elastic_worker(group);
   add_elastic_scale(group);
   add_elastic_status(group);
   add_elastic_stop(group);
   add_elastic_audit(group);
+  add_elastic_solve(group);
+  add_elastic_simulate(group);
 }
 
 }  // namespace fovea::app

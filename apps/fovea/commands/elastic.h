@@ -25,10 +25,18 @@ struct RunOptions {
 };
 void add_run_options(Command command, RunOptions& options);
 
+void add_elastic_scheduler(Command group);
+void add_elastic_worker(Command group);
 void add_elastic_scale(Command group);
 void add_elastic_status(Command group);
 void add_elastic_stop(Command group);
 void add_elastic_audit(Command group);
+void add_elastic_solve(Command group);
+void add_elastic_simulate(Command group);
+
+// "time", "cost", or a number from 0 to 1 between them: the power of the price in what is made
+// least. Throws ConfigError for another word.
+double cost_weight_of(const std::string& objective);
 
 // etcd and the run that the options mean. Throws as etcd_place and find_run do.
 struct OpenRun {

@@ -1,4 +1,4 @@
-// fovea elastic scale --workers N|--add W|--remove W [--at-step S]
+// fovea elastic scale --workers N|--add W|--remove W|--global-batch B [--at-step S]
 // fovea elastic stop
 #include <fmt/format.h>
 
@@ -24,6 +24,7 @@ struct ScaleArguments {
   int64_t workers = kNotGiven;
   std::string add;
   std::string remove;
+  int64_t global_batch = kNotGiven;
   int64_t at_step = kNotGiven;
   bool json = false;
 };
@@ -41,8 +42,12 @@ elastic::Request request_of(const ScaleArguments& arguments) {
   take(arguments.workers != kNotGiven, "scale", "");
   take(!arguments.add.empty(), "add", arguments.add);
   take(!arguments.remove.empty(), "remove", arguments.remove);
-  if (given != 1) fail("give one of --workers N, --add WORKER and --remove WORKER");
+  take(arguments.global_batch != kNotGiven, "batch", "");
+  if (given != 1) {
+    fail("give one of --workers N, --add WORKER, --remove WORKER and --global-batch SAMPLES");
+  }
   if (request.kind == "scale") request.workers = arguments.workers;
+  if (request.kind == "batch") request.global_batch = arguments.global_batch;
   return request;
 }
 
@@ -50,6 +55,8 @@ std::string text_of(const elastic::Request& request) {
   if (request.kind == "stop") return "that it stops, with its state saved";
   if (request.kind == "add") return "that " + request.worker + " joins";
   if (request.kind == "remove") return "that " + request.worker + " leaves";
+  if (request.kind == "batch")
+    return fmt::format("for batches of {}", counted(request.global_batch, "sample"));
   return request.workers == 0 ? "that all workers join that come"
                               : fmt::format("for {}", counted(request.workers, "worker"));
 }
@@ -74,9 +81,9 @@ void ask_for(const RunOptions& options, const elastic::Request& request, bool as
 }  // namespace
 
 void add_elastic_scale(Command group) {
-  auto command = group.add_command(
-      "scale",
-      "Ask a run for more or fewer workers, at once or at a step; it does not wait for them");
+  auto command = group.add_command("scale",
+                                   "Ask a run for more or fewer workers, or another batch, at once "
+                                   "or at a step; it does not wait for them");
   auto arguments = std::make_shared<ScaleArguments>();
   command
       .add_option("--workers", arguments->workers,
@@ -91,6 +98,11 @@ void add_elastic_scale(Command group) {
                   "one is to give what it holds and end, with exit code 0")
       .type_name("WORKER");
   command
+      .add_option("--global-batch", arguments->global_batch,
+                  "samples of each batch from then on, as long as nothing else is asked for")
+      .in_range(1, int64_t{1} << 32)
+      .type_name("SAMPLES");
+  command
       .add_option(
           "--at-step", arguments->at_step,
           "the change takes place there; a death before it does not wait; by default at once")
@@ -101,7 +113,7 @@ void add_elastic_scale(Command group) {
                    "print one JSON object on standard output and nothing else there");
   command.examples({"fovea elastic scale --run runs/vit --workers 4",
                     "fovea elastic scale --run vit --etcd http://10.0.0.1:2379 --remove gpu-3",
-                    "fovea elastic scale --run vit --workers 2 --at-step 5000"});
+                    "fovea elastic scale --run vit --global-batch 1024 --at-step 5000"});
   command.callback(
       [arguments] { ask_for(arguments->run, request_of(*arguments), arguments->json); });
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apps/fovea/command.h"
+#include "apps/fovea/elastic_launch.h"
 #include "apps/fovea/output.h"
 #include "apps/fovea/overrides.h"
 #include "apps/fovea/ranks.h"
@@ -108,6 +109,7 @@ void run(const TrainArguments& arguments) {
   const auto progress =
       arguments.json ? train::ProgressLine::Mode::kSilent : train::ProgressLine::Mode::kAuto;
   const auto config = train::load_any_config(arguments.source, arguments.overrides);
+  if (config.launch.elastic) return train_elastically(config, arguments.json);
   run_in_world(config, [&](parallel::World& world) {
     const bool is_stopped = config.phases.empty()
                                 ? run_once(config, progress, arguments.json, world)

@@ -51,6 +51,7 @@ class Planner {
   const Orders& orders() const { return orders_; }
   const std::string& refused() const { return refused_; }
   std::vector<std::string>& notes() { return notes_; }
+  bool is_to_regroup() const { return is_to_regroup_; }
   // How far the run is known to be.
   int64_t step() const {
     int64_t step = situation_.commit ? situation_.commit->step : 0;
@@ -75,6 +76,8 @@ class Planner {
       remove(request.worker);
     } else if (request.kind == "exclude") {
       exclude(request);
+    } else if (request.kind == "regroup") {
+      is_to_regroup_ = is_to_regroup_ || request.generation == base_.generation;
     } else {
       notes_.push_back("a request of kind '" + printable_start(request.kind) +
                        "', which this version does not know, is passed over");
@@ -155,6 +158,7 @@ class Planner {
     for (const auto& member : base_.members) {
       if (member.worker != request.worker || !stays(member)) continue;
       exclude_registration(member.registration());
+      lost_.push_back(member.registration());
       excluded_for_ = request.reason == "hang" ? "hang" : "network";
     }
   }
@@ -213,6 +217,7 @@ class Planner {
     const auto model_ranks = options_.mesh.tp * options_.mesh.cp;
     plan.mesh = options_.mesh;
     plan.members.clear();
+    plan.leaving.clear();
     plan.store = {};
     if (count == 0) return;
     const auto data_ranks = count / model_ranks;
@@ -232,9 +237,32 @@ class Planner {
            .rank = rank,
            .share = {parts * place / data_ranks, parts * (place + 1) / data_ranks, parts},
            .host = worker.record.host,
+           .address = worker.record.store.address,
            .device = worker.record.device});
     }
     plan.store = members.front()->record.store;
+    set_leaving(plan);
+  }
+
+  // Who does not answer, as somebody has seen, gives nothing either.
+  void set_leaving(Plan& plan) const {
+    const auto is_in = [](const auto& list, const Registration& one) {
+      return std::any_of(list.begin(), list.end(),
+                         [&](const Member& member) { return member.registration() == one; });
+    };
+    for (const auto* before : {&base_.members, &base_.leaving}) {
+      for (auto member : *before) {
+        const auto one = member.registration();
+        const bool is_lost = std::find(lost_.begin(), lost_.end(), one) != lost_.end();
+        const auto* const worker = find(one);
+        if (worker == nullptr || is_lost) continue;
+        if (before == &base_.leaving && !worker->record.has_state) continue;  // it has given
+        if (is_in(plan.members, one) || is_in(plan.leaving, one)) continue;
+        member.rank = std::ssize(plan.members) + std::ssize(plan.leaving);
+        member.share = {0, 0, 1};
+        plan.leaving.push_back(member);
+      }
+    }
   }
 
   std::string reason_of(const Plan& plan) const {
@@ -255,7 +283,7 @@ class Planner {
         });
     if (has_left) return "leave";
     if (plan.members.size() > base_.members.size()) return "join";
-    return "batch";
+    return is_to_regroup_ ? "network" : "batch";
   }
 
   const Situation& situation_;
@@ -265,12 +293,13 @@ class Planner {
   std::map<std::string, const PresentWorker*> here_;
   std::string refused_;
   std::string excluded_for_;
-  bool is_to_stop_ = false;
+  std::vector<Registration> lost_;
+  bool is_to_stop_ = false, is_to_regroup_ = false;
   std::vector<std::string> notes_;
 };
 
 // Whether members would notice: all that a plan says but its number and reason. The store is that
-// of its first member.
+// of its first member; those that leave go by themselves.
 bool is_same(const Plan& a, const Plan& b) {
   return a.members == b.members && a.mesh == b.mesh && a.global_batch == b.global_batch &&
          a.slots == b.slots && a.ends == b.ends;
@@ -341,6 +370,11 @@ void handle_requests(Planner& planner, const std::vector<PresentRequest>& reques
   }
 }
 
+// The place where the members of the plan in force meet is theirs alone.
+bool is_taken(const StoreRecord& place, const Plan& base) {
+  return place.port > 0 && place == base.store;
+}
+
 // Who has gone needs no mention.
 Orders without_gone(Orders orders, const Situation& situation) {
   const auto is_gone = [&](const Registration& one) {
@@ -395,11 +429,17 @@ NextPlan next_plan(const Situation& situation, const PlanOptions& options, const
     next.missing.clear();
   } else if (!situation.plan) {
     if (!plan.members.empty() || !plan.ends.empty()) next.plan = plan;
-  } else if (!is_same(plan, planner.base())) {
+  } else if (!is_same(plan, planner.base()) || planner.is_to_regroup()) {
     next.plan = plan;
   } else {
     next.plan = plan_behind(*situation.plan, plan,
                             later_plan(planner, later_requests(requests, planner.step())));
+  }
+  if (next.plan && is_taken(next.plan->store, planner.base())) {
+    NextPlan waiting;
+    waiting.missing =
+        fmt::format("a place to meet, of worker {}", next.plan->members.front().worker);
+    return waiting;
   }
   if (next.plan) next.plan->generation = (situation.plan ? situation.plan->generation : 0) + 1;
   name_waiting(situation, next.plan && next.plan->before.empty() ? *next.plan : plan, next);

@@ -48,6 +48,10 @@ struct NextPlan {
   std::string missing{};               // what keeps the run from going on; empty: nothing
 };
 
+// A request to regroup, of a member that lost the others though all live, makes a plan of the same
+// members. A plan has a place to meet that no plan before had: until its first member offers one,
+// it is waited for.
+//
 // Members that stay keep their order; others come behind them, those that registered first in
 // front. They have contiguous shares as equal as can be. Of a plan that is returned and written
 // nothing follows but where the situation changes.

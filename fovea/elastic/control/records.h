@@ -49,6 +49,7 @@ struct Member {
   int64_t rank = 0;
   ShareRecord share{};
   std::string host{};
+  std::string address{};  // by which others reach it there
   std::string device{};
 
   bool operator==(const Member&) const = default;
@@ -60,6 +61,7 @@ struct Member {
     v.field("rank", self.rank);
     v.field("share", self.share);
     v.field("host", self.host);
+    v.field("address", self.address);
     v.field("device", self.device);
   }
 };
@@ -122,6 +124,8 @@ struct Plan {
   int64_t generation = 0;
   std::string reason = "start";   // one of kReasons: what changed
   std::vector<Member> members{};  // by rank; none: all park
+  // Members before that are still there: they give what they hold, at ranks behind the members'.
+  std::vector<Member> leaving{};
   MeshRecord mesh{};
   int64_t global_batch = 0;
   int64_t slots = 0;  // 0: shares of any size
@@ -138,6 +142,7 @@ struct Plan {
     v.field("generation", self.generation);
     v.field("reason", self.reason);
     v.field("members", self.members);
+    v.field("leaving", self.leaving);
     v.field("mesh", self.mesh);
     v.field("global_batch", self.global_batch);
     v.field("slots", self.slots);
@@ -176,6 +181,7 @@ struct WorkerRecord {
   StoreRecord store{};             // that it offers
   Identity identity{};
   int64_t generation = 0;  // that it has entered
+  bool has_state = false;  // of the run: it has something to give
   int64_t step = 0;        // where it was when it wrote this
   int64_t position = 0;
 
@@ -189,6 +195,7 @@ struct WorkerRecord {
     v.field("store", self.store);
     v.field("identity", self.identity);
     v.field("generation", self.generation);
+    v.field("has_state", self.has_state);
     v.field("step", self.step);
     v.field("position", self.position);
   }
@@ -196,12 +203,12 @@ struct WorkerRecord {
 
 // /fovea/RUN/requests/ID.
 struct Request {
-  std::string kind{};        // "scale", "add", "remove", "stop", "exclude", "batch"
+  std::string kind{};        // "scale", "add", "remove", "stop", "exclude", "batch", "regroup"
   int64_t workers = 0;       // of scale: so many; 0: all that come
   std::string worker{};      // of add, remove and exclude
   int64_t at_step = -1;      // -1: at once
   std::string reason{};      // of exclude: "hang" or "network"
-  int64_t generation = 0;    // of exclude: in which this was seen
+  int64_t generation = 0;    // of exclude and regroup: in which this was seen
   int64_t global_batch = 0;  // of batch
 
   bool operator==(const Request&) const = default;

@@ -17,6 +17,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kTick{200};
+constexpr milliseconds kMostSilent{5000};  // of an etcd where nothing happens, before it is asked
 
 LeaderRecord self_of(const SchedulerOptions& options) {
   return {.name = options.name, .host = host_name("unknown"), .process = getpid()};
@@ -202,8 +203,17 @@ void Scheduler::schedule(const KeyMirror::State& state, const Situation& situati
 }
 
 std::string Scheduler::run(const std::function<bool()>& is_told_to_end) {
-  const KeyMirror mirror(*client_, with_prefix(keys_.prefix()));
+  const bool has_patience = options_.patience > milliseconds(0);
+  const auto silence = has_patience ? std::min(kMostSilent, options_.patience / 3) : kMostSilent;
+  const KeyMirror mirror(*client_, with_prefix(keys_.prefix()), silence);
   while (!is_told_to_end()) {
+    if (has_patience && mirror.silent_for() > options_.patience) {
+      fail<EtcdAwayError>(
+          "etcd at {} was not heard of for {} s, which elastic.patience allows; the last "
+          "checkpoint "
+          "that it has stands: start etcd and the run again, which goes on from there",
+          client_->place().name(), mirror.silent_for().count() / 1000);
+    }
     const auto state = mirror.state();
     if (auto run = read_record<RunRecord>(state, keys_.run_record())) run_ = std::move(run);
     std::string unreadable;

@@ -25,6 +25,8 @@ struct SchedulerOptions {
   std::chrono::milliseconds settle{500};
   // The last generation that the run's folder knows of; the next one has a larger number.
   int64_t last_generation = 0;
+  // Longest time that etcd may be away; 0: any.
+  std::chrono::milliseconds patience{0};
 };
 
 // Of one of the keys; nothing: it is not there. Throws DataError: it is no such record.
@@ -37,6 +39,13 @@ std::optional<Record> read_record(const KeyMirror::State& state, const std::stri
 // What etcd holds of a run. A worker whose record is of another version is left out, and named.
 Situation situation_of(const KeyMirror::State& state, const RunKeys& keys, std::string* unreadable);
 
+// etcd was away for longer than somebody's patience.
+class EtcdAwayError : public Error {
+ public:
+  using Error::Error;
+  ExitCode exit_code() const override { return ExitCode::kHang; }
+};
+
 class Scheduler {
  public:
   // Of a run that is begun, or gone on with, here. Throws ConfigError where another run that is
@@ -47,7 +56,7 @@ class Scheduler {
 
   // Stands for election, and while elected writes plans, until the run has ended ("done", "stop")
   // or is_told_to_end says so (empty). etcd may be away meanwhile. Throws EtcdError where it denies
-  // or is full, DataError where keys of the run are none of this program's.
+  // or is full, DataError where keys of the run are none of this program's, EtcdAwayError.
   std::string run(const std::function<bool()>& is_told_to_end);
   bool is_leader() const { return election_.is_leader(); }
 

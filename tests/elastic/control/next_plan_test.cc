@@ -46,11 +46,18 @@ class World {
   NextPlan look() {
     auto next = next_plan(situation, options, kRun);
     if (next.plan) situation.plan = next.plan;
+    if (next.plan && offers_anew) offer_anew();
     if (next.orders) situation.orders = next.orders;
     std::erase_if(situation.requests, [&](const auto& request) {
       return std::find(next.handled.begin(), next.handled.end(), request.id) != next.handled.end();
     });
     return next;
+  }
+  // As the first member does once a plan has its place to meet.
+  void offer_anew() {
+    for (auto& worker : situation.workers) {
+      if (worker.record.store == situation.plan->store) worker.record.store.port += 1;
+    }
   }
   // All members enter the plan at a step.
   void enter(int64_t step) {
@@ -82,9 +89,16 @@ class World {
   }
   const Plan& plan() const { return *situation.plan; }
 
+  std::vector<std::string> leaving() const {
+    std::vector<std::string> names;
+    for (const auto& member : situation.plan->leaving) names.push_back(member.worker);
+    return names;
+  }
+
   PlanOptions options;
   Situation situation;
   int64_t revision = 0;
+  bool offers_anew = true;
 };
 
 PlanOptions with_slots(int64_t slots, int64_t min_workers = 1) {
@@ -99,6 +113,83 @@ Request of_worker(const std::string& kind, const std::string& worker) {
   Request request{.kind = kind};
   request.worker = worker;
   return request;
+}
+
+TEST(NextPlanTest, WhoLeavesGivesWhatItHolds) {
+  World world(with_slots(8));
+  for (const auto* name : {"a", "b", "c"}) world.join(name);
+  world.look();
+  world.enter(10);
+  for (auto& worker : world.situation.workers) worker.record.has_state = true;
+  EXPECT_THAT(world.leaving(), IsEmpty());
+  world.at("b").record.state = "leaving";
+  world.kill("c");
+  world.look();
+  EXPECT_THAT(world.members(), ElementsAre("a"));
+  EXPECT_THAT(world.leaving(), ElementsAre("b"));
+  EXPECT_EQ(world.plan().leaving.front().rank, 1);
+  world.join("d");  // before it has given: it is still to
+  world.look();
+  EXPECT_THAT(world.members(), ElementsAre("a", "d"));
+  EXPECT_THAT(world.leaving(), ElementsAre("b"));
+  EXPECT_EQ(world.plan().leaving.front().rank, 2);
+  world.at("b").record.state = "ready";
+  world.at("b").record.has_state = false;  // it has given, and would come again
+  world.look();
+  EXPECT_THAT(world.members(), ElementsAre("a", "d", "b"));
+  EXPECT_THAT(world.leaving(), IsEmpty());
+  world.kill("b");
+  world.look();
+  world.ask(scale(1));
+  world.look();
+  EXPECT_THAT(world.members(), ElementsAre("a"));
+  EXPECT_THAT(world.leaving(), ElementsAre("d"));
+}
+
+TEST(NextPlanTest, WhoHangsGivesNothing) {
+  World world(with_slots(8));
+  for (const auto* name : {"a", "b"}) world.join(name);
+  world.look();
+  auto hang = of_worker("exclude", "b");
+  hang.reason = "hang";
+  hang.generation = world.plan().generation;
+  world.ask(hang);
+  EXPECT_EQ(world.look().plan->reason, "hang");
+  EXPECT_THAT(world.members(), ElementsAre("a"));
+  EXPECT_THAT(world.leaving(), IsEmpty());
+}
+
+TEST(NextPlanTest, MembersThatLostEachOtherMeetAgain) {
+  World world(with_slots(8));
+  for (const auto* name : {"a", "b"}) world.join(name);
+  world.look();
+  const auto before = world.plan();
+  Request regroup{.kind = "regroup"};
+  regroup.generation = before.generation;
+  world.ask(regroup);
+  world.ask(regroup);  // the other one asks as well
+  const auto next = world.look();
+  ASSERT_TRUE(next.plan);
+  EXPECT_EQ(next.plan->reason, "network");
+  EXPECT_EQ(next.plan->generation, before.generation + 1);
+  EXPECT_NE(next.plan->store, before.store);
+  EXPECT_THAT(world.members(), ElementsAre("a", "b"));
+  world.ask(regroup);  // of the generation before: it has been done
+  EXPECT_FALSE(world.look().plan);
+}
+
+TEST(NextPlanTest, APlaceToMeetIsForOneGeneration) {
+  World world(with_slots(8));
+  world.offers_anew = false;
+  world.join("a");
+  world.look();
+  world.join("b");
+  const auto waiting = world.look();
+  EXPECT_FALSE(waiting.plan);
+  EXPECT_THAT(waiting.missing, HasSubstr("a place to meet, of worker a"));
+  world.offer_anew();
+  ASSERT_TRUE(world.look().plan);
+  EXPECT_THAT(world.members(), ElementsAre("a", "b"));
 }
 
 TEST(NextPlanTest, StartsJoinsAndBuriesInOrder) {
