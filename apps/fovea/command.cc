@@ -15,6 +15,7 @@ void add_commands(Command app) {
   add_bench(app);
   add_plan(app);
   add_elastic(app);
+  add_profile(app);
   add_report(app);
   add_doctor(app);
   add_data(app);

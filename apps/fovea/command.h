@@ -19,6 +19,7 @@ void add_list(Command app);
 void add_bench(Command app);
 void add_plan(Command app);
 void add_elastic(Command app);
+void add_profile(Command app);
 void add_report(Command app);
 void add_doctor(Command app);
 void add_data(Command app);

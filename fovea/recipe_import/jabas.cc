@@ -8,29 +8,23 @@ const TimmDefaults kT2t = {"t2t_vit_14", "adamw", 0.05, 1e-6, 1e-5, 10,      10,
                            64,           0.25,    0.8,  1.0,  0.1,  0.99996, "rand-m9-mstd0.5-inc1",
                            true};
 
+// What no recipe says, for another command reads it.
+ImportRule read_by(const std::string& command) {
+  return {"", "", [command](Importer& in, const std::string&, const ConfigNode&) {
+            in.changed("", "not in the recipe: read by " + command);
+          }};
+}
+
 ImportRules jabas_rules() {
-  const auto solver = refuse("elastic training has no keys in a recipe of this version");
-  auto rules = rules_of_many({"memory_profile_dir",
-                              "comp_profile_dir",
-                              "comm_profile_dir",
-                              "bucket_profile_dir",
-                              "gpu_cluster_info",
-                              "batch_size_upper_bound",
-                              "similarity_target",
-                              "available_servers",
-                              "batch_size_adjust_rate",
-                              "batch_size_adjust_interval",
-                              "resource_alloc_unit",
-                              "homo_servers",
-                              "metric",
-                              "enable_adjust",
-                              "original_batch_size",
-                              "global_lr_modifier",
-                              "weight_sync_method",
-                              "jabas_config_file",
-                              "elastic_checkpoint_dir",
-                              "is_elastic_training"},
-                             solver);
+  auto rules = rules_of_many(
+      {"memory_profile_dir", "comp_profile_dir", "comm_profile_dir", "bucket_profile_dir",
+       "gpu_cluster_info", "available_servers", "resource_alloc_unit"},
+      read_by("fovea elastic solve and simulate, as it stands"));
+  rules.merge(rules_of_many({"batch_size_upper_bound", "similarity_target",
+                             "batch_size_adjust_rate", "batch_size_adjust_interval", "metric",
+                             "enable_adjust", "original_batch_size", "global_lr_modifier"},
+                            read_by("fovea elastic solve and simulate; a recipe's batch stays as "
+                                    "it is")));
   rules.merge(ImportRules{
       {"batch_size_lower_bound",
        part_of("data.global_batch_size", "the batch that the run starts with; it does not grow")},
@@ -47,6 +41,13 @@ ImportRules jabas_rules() {
           in.set("trainer.eval_every_epochs", 0);
           in.changed("trainer.eval_every_epochs", "0: at the end alone");
         }}},
+      {"homo_servers", needless("hosts that are alike are told from their devices")},
+      {"weight_sync_method", read_by("fovea elastic solve --weight-sync")},
+      {"jabas_config_file", read_by("fovea elastic solve and simulate: the file that it names")},
+      {"elastic_checkpoint_dir", needless("checkpoints lie in the run folder")},
+      {"is_elastic_training",
+       refuse("train the recipe with launch.elastic=true data.drop_last=false, or by `fovea "
+              "elastic scheduler` and `worker`")},
       {"log_dir", needless("lines of the log lie in the run folder")},
   });
   return rules;

@@ -7,7 +7,7 @@ import sys
 from . import layers
 from .arrays import floats, npy
 from .images import png
-from .originals import IMAGES, Original, fovea, put
+from .originals import IMAGES, Original, corpus, fovea, put
 from .weights import SAFETENSORS, safetensors
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
@@ -52,12 +52,41 @@ def elastic(folder, _program):
             ids = [(5 * position + step // 3) % 24 for position in range(step * 8, step * 8 + 8)]
             lines.append({"generation": 1, "step": step, "position": step * 8, "ids": ids[part]})
         put(folder / f"elastic/samples/{worker}.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    put(folder / "elastic/metrics.jsonl", json.dumps({"step": 6, "epoch": 2.0, "split": "train", "loss": 0.5}) + "\n")
     times = dict.fromkeys(("detect_s", "agree_s", "groups_s", "relay_s", "pause_s"), 0.5)
     counts = dict.fromkeys(("bytes_from_peers", "bytes_from_checkpoint", "steps_lost"), 0)
     put(folder / "elastic/events.jsonl", json.dumps({"generation": 1, "reason": "start", "workers": ["a", "b"], "step": 0,
                                                      "position": 0, **times, **counts}) + "\n")
 
 
+def devices(folder, _program):
+    """Profiles of a model, ours and JABAS's, and a trace of the cluster that they are of."""
+    for name in ("device", "buckets", "communication"):
+        target = "devices/cpu.json" if name == "device" else f"{name}.json"
+        put(folder / "profiles" / target, corpus(f"profile_fuzz/{name}.json"))
+    host = {"number": 2, "intra_network_bandwidth": 1e10, "inter_network_bandwidth": 1e9, "price_per_hour": 1.5}
+    put(folder / "cluster.json", json.dumps({"node0": {"type": "cpu x2", **host}, "node1": {"type": "cpu x2", **host}}, indent=1))
+    put(folder / "solve.yaml", "profile_dir: profiles\ngpu_cluster_info: cluster.json\nbatch_size_lower_bound: 16\n"
+                               "batch_size_upper_bound: 64\nresource_alloc_unit: 2gpu\n")
+    put(folder / "trace.jsonl", '{"config": "solve.yaml", "global_batch": 64, "samples": 1e8, "hours": 24}\n'
+                                '{"hour": 0, "event": "join", "host": "node0"}\n{"hour": 1, "event": "join", "host": "node1"}\n'
+                                '{"hour": 2, "event": "price", "type": "cpu x2", "price_per_hour": 0.5}\n'
+                                '{"hour": 3, "event": "fail", "host": "node0"}\n')
+    jabas = {"comp/8/node0/vit_8_1_comp_profile.json": "comp.json", "mem/8/node0/max_memory_profile_info.json": "memory.json",
+             "bucket/vit.json": "buckets.json", "comm/inter_comm_profile_data.txt": "comm.txt"}
+    for target, name in jabas.items():
+        put(folder / "jabas" / target, corpus(f"profile_fuzz/jabas_{name}"))
+    put(folder / "jabas/cluster.json", json.dumps({"node0": {"type": "T", **host}}))
+    put(folder / "jabas.json", json.dumps({
+        "comp_profile_dir": "jabas/comp", "memory_profile_dir": "jabas/mem", "comm_profile_dir": "jabas/comm",
+        "bucket_profile_dir": "jabas/bucket", "gpu_cluster_info": "jabas/cluster.json", "available_servers": ["node0"],
+        "resource_alloc_unit": "1gpu"}))
+
+
+SOLVE = ["elastic solve solve.yaml --global-batch 32 --json", "elastic solve solve.yaml --global-batch 32 --upstream",
+         "profile show solve.yaml --out page.html"]
+JABAS = ["elastic solve jabas.json --global-batch 32 --json", "elastic solve jabas.json --global-batch 32 --upstream"]
+SIMULATE = ["elastic simulate trace.jsonl --policy fixed,upstream,ours --out page.html", "elastic simulate trace.jsonl --json"]
 AUDIT = ["elastic audit elastic", "elastic audit elastic --json", "elastic audit elastic --num-samples 24"]
 RUN = ["eval run --threads 1", "report run --out page.html", "config show run", "summary run",
        "predict run image.png --threads 1", "export run out.onnx", "convert run out.safetensors", "plan run --gpus 2",
@@ -87,7 +116,7 @@ def resumed(name, **options):
     return of_run(name, RESUME, "stopped", may_move=False, **options)
 
 
-GROUPS = {"run": run, "stopped": stopped, "elastic": elastic}
+GROUPS = {"run": run, "stopped": stopped, "elastic": elastic, "devices": devices}
 CHECKPOINT = "checkpoints/step_00000009"
 ORIGINALS = [
     Original("recipe", "run", "short.yaml", [command.format("short.yaml") for command in RECIPE], is_text=True),
@@ -111,7 +140,22 @@ ORIGINALS = [
     of_run("checkpoints/step_00000012/ema-00000.safetensors", LATEST, is_checked=True, **SAFETENSORS),
     Original("samples of a worker", "elastic", "elastic/samples/a.jsonl", AUDIT, is_text=True, may_be_renamed=True,
              also_named=("NOT ok", '"ok":false', "elastic/samples")),
-    Original("events of a run", "elastic", "elastic/events.jsonl", AUDIT, is_text=True),
+    Original("events of a run", "elastic", "elastic/events.jsonl", [*AUDIT, "report elastic --out page.html"], is_text=True),
+    Original("profile of a device", "devices", "profiles/devices/cpu.json", SOLVE, is_text=True, may_be_renamed=True,
+             also_named=("profiles",)),
+    Original("profile of buckets", "devices", "profiles/buckets.json", SOLVE, is_text=True),
+    Original("profile of communication", "devices", "profiles/communication.json", SOLVE, is_text=True),
+    Original("hosts of a cluster", "devices", "cluster.json", SOLVE, is_text=True),
+    Original("config of the solver", "devices", "solve.yaml", SOLVE, is_text=True),
+    Original("trace of a cluster", "devices", "trace.jsonl", SIMULATE, is_text=True),
+    Original("JABAS's computation", "devices", "jabas/comp/8/node0/vit_8_1_comp_profile.json", JABAS, is_text=True,
+             may_be_renamed=True, also_named=("jabas/comp",)),
+    Original("JABAS's memory", "devices", "jabas/mem/8/node0/max_memory_profile_info.json", JABAS, is_text=True,
+             may_be_renamed=True, also_named=("jabas/mem",)),
+    Original("JABAS's communication", "devices", "jabas/comm/inter_comm_profile_data.txt", JABAS, is_text=True,
+             may_be_renamed=True, also_named=("jabas/comm",)),
+    Original("JABAS's buckets", "devices", "jabas/bucket/vit.json", JABAS, is_text=True, may_be_renamed=True,
+             also_named=("jabas/bucket",)),
     resumed("config.yaml", is_text=True),
     resumed("metrics.jsonl", is_text=True),
     resumed("train.log", is_text=True),

@@ -68,7 +68,8 @@ def take_over(folder, program):
 def imports(folder, program):
     del program
     for path in SAMPLES.iterdir():
-        shutil.copy(path, folder / path.name)
+        if path.is_file():
+            shutil.copy(path, folder / path.name)
     shutil.copy(ROOT / "recipes/fashion_mnist/vit.yaml", folder / "recipe.yaml")
     put(folder / "cluster.yaml", CLUSTER)
 

@@ -85,7 +85,7 @@ void evaluate_in(parallel::World& world, const EvalArguments& arguments,
   const auto mesh = train::make_mesh(config, world);
   if (arguments.has_knn) return run_knn(arguments, inference, world);
   const auto source =
-      train::open_validation_data(config, inference.class_names, train::data_shard(mesh));
+      train::open_validation_data(config, inference.class_names, train::data_share(mesh));
   if (!source.loader) fail<ConfigError>("data.val is missing; expected a data set to evaluate on");
   const auto task = train::make_task(config.task, *inference.model);
   train::ProgressLine progress(progress_mode(arguments, world));
