@@ -103,6 +103,41 @@ TEST_F(ReportTest, ShowsEverythingOfACompleteRun) {
   EXPECT_EQ(html.find("://"), std::string::npos);
 }
 
+TEST_F(ReportTest, DrawsTheWorkersOfAnElasticRun) {
+  const auto folder = complete_run("elastic", 0.001);
+  const auto change = [](int generation, const std::string& reason, const std::string& workers,
+                         int step, int lost) {
+    return R"({"generation": )" + std::to_string(generation) + R"(, "reason": ")" + reason +
+           R"(", "workers": [)" + workers + R"(], "step": )" + std::to_string(step) +
+           R"(, "pause_s": 1.25, "steps_lost": )" + std::to_string(lost) + "}\n";
+  };
+  put(folder / "events.jsonl", change(1, "start", R"("a")", 0, 0) +
+                                   change(2, "join", R"("a", "<b>")", 20, 0) +
+                                   change(4, "death", R"("<b>")", 40, 3) + R"({"generation": 5)");
+  const auto run = read_run(folder);
+  ASSERT_EQ(run.member_changes.size(), 3u);
+  EXPECT_EQ(run.member_changes[2].generation, 4);
+  const auto html = render_report(run);
+  const auto summary = support::check_html(html);
+  EXPECT_EQ(summary.fault, "");
+  for (const char* shown :
+       {"2 workers, 3 generations", "+ <b>", "\xE2\x88\x92 a", "a: generation 1, steps 0 to 20",
+        "<b>: generation 4, steps 40 to 50", "death", "1.25"}) {
+    EXPECT_NE(summary.text.find(shown), std::string::npos) << shown;
+  }
+  // A bar for each stay: a in two generations, b in two.
+  size_t bars = 0;
+  for (size_t at = html.find("<rect class=\"f"); at != std::string::npos;
+       at = html.find("<rect class=\"f", at + 1)) {
+    ++bars;
+  }
+  EXPECT_EQ(bars, 4u);
+  put(folder / "events.jsonl", "{\"generation\": \"x\"}\n");
+  const auto damaged = support::check_html(render_report(read_run(folder)));
+  EXPECT_EQ(damaged.fault, "");
+  EXPECT_NE(damaged.text.find("events.jsonl cannot be read"), std::string::npos);
+}
+
 TEST_F(ReportTest, GivesPrecisionRecallAndF1) {
   const auto folder = complete_run("one", 0.001);
   const auto text = support::check_html(render_report(read_run(folder))).text;

@@ -36,6 +36,7 @@ html::Markup mistakes_part(const EvaluationFile& evaluation);
 html::Markup pictures_part(const EvaluationFile& evaluation);
 
 html::Markup config_part(const RunData& run);
+html::Markup members_part(const RunData& run);
 html::Markup bad_samples_part(const RunData& run);
 html::Markup machine_part(const RunData& run);
 html::Markup notes_part(const std::vector<std::string>& notes);

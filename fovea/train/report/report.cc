@@ -218,7 +218,8 @@ html::Markup notes_part(const std::vector<std::string>& notes) {
 
 std::string render_report(const RunData& run) {
   std::vector<html::PagePart> parts = {{"learning", "Learning", learning_part({&run, 1})},
-                                       {"speed", "Speed", speed_part({&run, 1})}};
+                                       {"speed", "Speed", speed_part({&run, 1})},
+                                       {"workers", "Workers", members_part(run)}};
   if (run.evaluation) {
     const auto& evaluation = *run.evaluation;
     parts.push_back({"pictures", "Pictures", pictures_part(evaluation)});

@@ -203,6 +203,12 @@ RunData read_run(const fs::path& folder) {
   } catch (const Error& error) {
     run.notes.push_back(fmt::format("bad_samples.json cannot be read: {}", error.what()));
   }
+  try {
+    const auto events = folder / "events.jsonl";
+    if (is_there(events)) run.member_changes = read_member_changes(events);
+  } catch (const Error& error) {
+    run.notes.push_back(fmt::format("events.jsonl cannot be read: {}", error.what()));
+  }
   return run;
 }
 

@@ -11,6 +11,7 @@
 #include "fovea/train/bench/machine.h"
 #include "fovea/train/evaluate/evaluation_file.h"
 #include "fovea/train/report/curve.h"
+#include "fovea/train/report/member_changes.h"
 #include "fovea/train/run/bad_samples_file.h"
 
 namespace fovea::train {
@@ -38,6 +39,7 @@ struct RunData {
   std::optional<EvaluationFile> evaluation;
   std::optional<MachineFile> machine;
   BadSamplesFile bad_samples;
+  std::vector<MemberChange> member_changes;  // of an elastic run
   std::vector<std::string> notes;  // for the reader: what is missing, damaged or broke off
 };
 
