@@ -15,3 +15,5 @@ fovea_check_torch_range("${FOVEA_TORCH_DIR}")
 set(FOVEA_TORCH_DIR "${FOVEA_TORCH_DIR}" CACHE PATH "Folder with libtorch's lib/ and include/" FORCE)
 fovea_torch_version("${FOVEA_TORCH_DIR}" FOVEA_TORCH_VERSION)
 fovea_add_torch("${FOVEA_TORCH_DIR}")
+# What its headers say of a fault names the file there, not where this machine has it (with ccache it did not either).
+set(CMAKE_CXX_FLAGS "${CMAKE_CXX_FLAGS} -fmacro-prefix-map=${FOVEA_TORCH_DIR}/=torch/")
