@@ -107,7 +107,8 @@ def zero3_reads_what_is_lost(bench):
         run.wait_step(25)
         run.kill("b")
         event = run.wait_members("a", "c")
-        check(event["bytes_from_checkpoint"] > 0 and event["steps_lost"] <= 10, "ZeRO 3, one killed:", event)
+        # Those since the last checkpoint, at most as many as lie between two; a save that was under way is dropped with b.
+        check(event["bytes_from_checkpoint"] > 0 and event["steps_lost"] <= 2 * 10, "ZeRO 3, one killed:", event)
         run.wait_step(event["step"] + 10)
         run.stop()
     code, said = elastic_samples.audit(bench.fovea, run.folder)
