@@ -62,6 +62,11 @@ void PlanFollower::guard(const Plan& plan, std::shared_ptr<parallel::Interrupt> 
   if (const auto seen = plans_.current()) look_at(seen->plan);  // it may be there already
 }
 
+std::shared_ptr<const Plan> PlanFollower::newest() const {
+  const std::lock_guard lock(mutex_);
+  return newest_;
+}
+
 void PlanFollower::look_at(const Plan& next) {
   std::shared_ptr<parallel::Interrupt> interrupt;
   std::string why;
@@ -81,8 +86,13 @@ void PlanFollower::run() {
       const auto seen = plans_.wait(revision, kTick);
       if (!seen) continue;
       revision = seen->revision;
-      on_plan_(seen->plan);
-      look_at(seen->plan);
+      const auto newest = std::make_shared<const Plan>(seen->plan);
+      {
+        const std::lock_guard lock(mutex_);
+        newest_ = newest;
+      }
+      on_plan_(*newest);
+      look_at(*newest);
     } catch (const Error& error) {
       log_warning(fmt::format("elastic: {}", error.what()));
       std::this_thread::sleep_for(kTick);

@@ -31,6 +31,8 @@ class PlanFollower {
   // The members of `plan` wait for each other from now on: `interrupt` fires where one of them is
   // lost, or others have gone on without this worker.
   void guard(const Plan& plan, std::shared_ptr<parallel::Interrupt> interrupt);
+  // That was seen; null: there is none yet. For each step: it is read out of etcd's text once.
+  std::shared_ptr<const Plan> newest() const;
 
  private:
   void run();
@@ -38,7 +40,8 @@ class PlanFollower {
 
   const PlanWatch& plans_;
   std::function<void(const Plan&)> on_plan_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Plan> newest_;
   Plan plan_;
   std::shared_ptr<parallel::Interrupt> interrupt_;
   std::atomic<bool> is_ending_ = false;

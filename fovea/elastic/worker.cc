@@ -149,8 +149,8 @@ train::RunHooks Worker::hooks() {
 }
 
 bool Worker::change_is_due(int64_t step) const {
-  const auto seen = plans_.current();
-  return seen && plan_at(seen->plan, step).generation > taken_;
+  const auto newest = follower_->newest();
+  return newest && plan_at(*newest, step).generation > taken_;
 }
 
 void Worker::at_step() {
@@ -210,9 +210,9 @@ bool Worker::train() {
 }
 
 WorkerEnd Worker::run() {
-  while (const auto seen = next_plan()) {
+  while (const auto plan = next_plan()) {
     try {
-      if (!enter(*seen)) {
+      if (!enter(*plan)) {
         if (is_leaving_ || was_removed()) return WorkerEnd::kLeft;
         continue;
       }

@@ -219,15 +219,13 @@ void Worker::begin_generation(const Plan& plan) {
   run_.begin();
 }
 
-bool Worker::enter(const SeenPlan& seen) {
-  const auto& plan = seen.plan;
+bool Worker::enter(const Plan& plan) {
   pulse_.set_waits([] { return true; });
   Change change{.since = since_};
   change.detect = seconds_since(since_);
   auto start = Clock::now();
   Members next;
   next.plan = plan;
-  next.revision = seen.revision;
   next.interrupt = std::make_shared<parallel::Interrupt>();
   follower_->guard(plan, next.interrupt);
   presence_->change([&](WorkerRecord& worker) { worker.generation = plan.generation; });

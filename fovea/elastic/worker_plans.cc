@@ -31,19 +31,19 @@ bool Worker::takes_part(const Plan& plan) {
 }
 
 // Of a plan for a later step the one before, until members have entered it.
-const Plan& Worker::in_force(const Plan& plan) {
+Plan Worker::in_force(const Plan& plan) {
   if (plan.before.empty()) return plan;
   const bool is_member = !is_broken_ && run_.place.state && takes_part(plan.before.front());
   if (is_member) return plan_at(plan, run_.step);
   try {
-    const auto state = KeyMirror::read(*fence_client_, with_prefix(keys_.workers()));
-    for (const auto& [key, value] : state.values) {
-      if (from_json<WorkerRecord>(value.value, key).generation >= plan.generation) return plan;
-    }
+    std::string unreadable;
+    auto situation = situation_of(KeyMirror::read(*fence_client_, with_prefix(keys_.workers())),
+                                  keys_, &unreadable);
+    situation.plan = plan;
+    return plan_in_force(situation);
   } catch (const EtcdError&) {
-    // Away: it is looked at again.
+    return plan.before.front();  // away: it is looked at again
   }
-  return plan.before.front();
 }
 
 // From now on what is published, is so under this plan.
@@ -104,7 +104,7 @@ bool Worker::ends_without(const SeenPlan& seen, const Plan& plan) {
   return false;
 }
 
-std::optional<SeenPlan> Worker::next_plan() {
+std::optional<Plan> Worker::next_plan() {
   int64_t revision = 0;
   for (;;) {
     pulse_.beat();
@@ -112,7 +112,7 @@ std::optional<SeenPlan> Worker::next_plan() {
     if (ends_waiting(is_told_to_go())) return {};
     const auto seen = plans_.wait(revision, kPlanTick);
     if (!seen) continue;
-    const auto& plan = in_force(seen->plan);
+    auto plan = in_force(seen->plan);
     const bool is_final = seen->plan.before.empty() && plan.ends.empty();
     revision = is_final ? seen->revision : 0;  // others are looked at again
     if (!is_final) std::this_thread::sleep_for(kPlanTick / 4);
@@ -122,11 +122,9 @@ std::optional<SeenPlan> Worker::next_plan() {
       continue;
     }
     is_parked_ = false;
-    auto mine = *seen;
-    mine.plan = plan;
-    mine.plan.before.clear();
+    plan.before.clear();
     take(plan);
-    return mine;
+    return plan;
   }
 }
 

@@ -61,7 +61,6 @@ class Worker {
   // The processes of a generation.
   struct Members {
     Plan plan;
-    int64_t revision = 0;
     std::shared_ptr<parallel::Interrupt> interrupt;
     std::unique_ptr<parallel::World>
         meeting;                           // with those that leave; the members' own without any
@@ -110,11 +109,11 @@ class Worker {
   void leave_broken(const std::string& why);
 
   // plans.cc: from one plan to the next
-  std::optional<SeenPlan> next_plan();
+  std::optional<Plan> next_plan();
   static bool takes_part(const Plan& plan, const Registration& worker);
   bool takes_part(const Plan& plan);
   // The one that holds where this worker stands.
-  const Plan& in_force(const Plan& plan);
+  Plan in_force(const Plan& plan);
   void take(const Plan& plan);
   // Without a new plan, and by one that this worker has no part in -> whether it ends.
   bool ends_waiting(bool is_to_go);
@@ -126,7 +125,7 @@ class Worker {
 
   // change.cc: into a generation
   // -> false: this worker has given what it held, and is no member.
-  bool enter(const SeenPlan& seen);
+  bool enter(const Plan& plan);
   parallel::Launch launch_of(const Plan& plan, const std::vector<Member>& all);
   std::unique_ptr<parallel::World> make_world(
       const Plan& plan, int64_t number, bool with_leaving,

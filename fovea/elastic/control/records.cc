@@ -3,98 +3,14 @@
 #include <algorithm>
 #include <iterator>
 #include <sstream>
-#include <type_traits>
 
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
-#include "fovea/core/nearest.h"
 #include "fovea/core/printable.h"
+#include "fovea/files/record_json.h"
 
 namespace fovea::elastic {
 namespace {
-
-using nlohmann::ordered_json;
-
-template <class T>
-ordered_json written(const T& value);
-
-class FieldWriter {
- public:
-  template <class T>
-  void field(const char* key, const T& value) {
-    out[key] = written(value);
-  }
-  ordered_json out = ordered_json::object();
-};
-
-template <class T>
-struct IsList : std::false_type {};
-template <class T>
-struct IsList<std::vector<T>> : std::true_type {};
-
-template <class T>
-ordered_json written(const T& value) {
-  if constexpr (IsList<T>::value) {
-    auto list = ordered_json::array();
-    for (const auto& item : value) list.push_back(written(item));
-    return list;
-  } else if constexpr (std::is_class_v<T> && !std::is_same_v<T, std::string>) {
-    FieldWriter writer;
-    T::visit(writer, value);
-    return writer.out;
-  } else {
-    return value;
-  }
-}
-
-template <class T>
-void read_into(const JsonValue& value, T& field);
-
-class FieldReader {
- public:
-  explicit FieldReader(const JsonValue& object) : object_(object) {}
-
-  template <class T>
-  void field(const char* key, T& value) {
-    known_.emplace_back(key);
-    read_into(object_.at(key), value);
-  }
-  void check_all_known() const {
-    for (const auto& member : object_.members()) {
-      if (std::find(known_.begin(), known_.end(), member.first) != known_.end()) continue;
-      fail<DataError>("{}: unknown key \"{}\"{}; it is of another version of this program",
-                      object_.where(), printable_start(member.first),
-                      or_did_you_mean(member.first, known_));
-    }
-  }
-
- private:
-  const JsonValue& object_;
-  std::vector<std::string> known_;
-};
-
-template <class T>
-void read_into(const JsonValue& value, T& field) {
-  if constexpr (std::is_same_v<T, int64_t>) {
-    field = value.integer();
-  } else if constexpr (std::is_same_v<T, double>) {
-    field = value.number();
-  } else if constexpr (std::is_same_v<T, bool>) {
-    field = value.boolean();
-  } else if constexpr (std::is_same_v<T, std::string>) {
-    field = value.text();
-  } else if constexpr (IsList<T>::value) {
-    field.clear();
-    for (const auto& item : value.items()) {
-      field.emplace_back();
-      read_into(item, field.back());
-    }
-  } else {
-    FieldReader reader(value);
-    T::visit(reader, field);
-    reader.check_all_known();
-  }
-}
 
 void check(const Plan& plan, const std::string& source) {
   if (std::find(std::begin(kReasons), std::end(kReasons), plan.reason) == std::end(kReasons)) {
@@ -122,14 +38,14 @@ void check(const Record&, const std::string&) {}
 
 template <class Record>
 std::string to_json(const Record& record) {
-  return json_text(written(record));
+  return json_text(record_json(record));
 }
 
 template <class Record>
 Record from_json(std::string_view text, const std::string& source) {
   const auto raw = parse_json(text, source, 16, RepeatedNames::kRefused);
   Record record;
-  read_into(JsonValue(raw, source), record);
+  read_record_json(JsonValue(raw, source), record, "; it is of another version of this program");
   check(record, source);
   return record;
 }

@@ -9,9 +9,9 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/printable.h"
-#include "fovea/elastic/solve/record_json.h"
 #include "fovea/files/atomic_file.h"
 #include "fovea/files/files_below.h"
+#include "fovea/files/record_json.h"
 
 namespace fovea::elastic {
 namespace {
@@ -28,7 +28,7 @@ Record parsed(std::string_view text, const std::string& source) {
                     source, version, kProfileVersion);
   }
   Record record;
-  read_record(value, record);
+  read_record_json(value, record);
   return record;
 }
 

@@ -7,7 +7,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/printable.h"
-#include "fovea/elastic/solve/record_json.h"
+#include "fovea/files/record_json.h"
 
 namespace fovea::elastic {
 namespace {
@@ -33,7 +33,7 @@ template <class Record>
 Record parsed_line(std::string_view line, const std::string& where) {
   const auto raw = parse_json(line, where, 8, RepeatedNames::kRefused);
   Record record;
-  read_record(JsonValue(raw, where), record);
+  read_record_json(JsonValue(raw, where), record);
   return record;
 }
 
