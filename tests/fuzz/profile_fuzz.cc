@@ -9,8 +9,8 @@
 #include "fovea/core/error.h"
 #include "fovea/elastic/solve/jabas_profile.h"
 #include "fovea/elastic/solve/profile.h"
-#include "fovea/elastic/solve/record_json.h"
 #include "fovea/elastic/solve/step_model.h"
+#include "fovea/files/record_json.h"
 
 namespace {
 
