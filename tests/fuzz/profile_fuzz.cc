@@ -18,8 +18,8 @@ using namespace fovea::elastic;
 
 template <class Record>
 void comes_back(const Record& record, Record (*parse)(std::string_view, const std::string&)) {
-  const auto written = fovea::json_text(record_json(record));
-  if (fovea::json_text(record_json(parse(written, "fuzz"))) != written) std::abort();
+  const auto written = fovea::json_text(fovea::record_json(record));
+  if (fovea::json_text(fovea::record_json(parse(written, "fuzz"))) != written) std::abort();
 }
 
 void predicts(const DeviceProfile& device) {
