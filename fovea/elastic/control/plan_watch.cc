@@ -27,10 +27,6 @@ std::optional<SeenPlan> PlanWatch::wait(int64_t revision, milliseconds timeout) 
   }
 }
 
-bool Fence::holds() {
-  return client_.txn({.compares = {is_at_revision(keys_.plan(), plan_revision_)}}).is_success;
-}
-
 bool Fence::publish(const Commit& commit) {
   return client_
       .txn({.compares = {is_at_revision(keys_.plan(), plan_revision_)},

@@ -45,9 +45,6 @@ class Fence {
   Fence(EtcdClient& client, RunKeys keys, int64_t plan_revision)
       : client_(client), keys_(std::move(keys)), plan_revision_(plan_revision) {}
 
-  // Before something that etcd does not hold: a rename, a line of a file. Throws EtcdError: etcd is
-  // away, nothing is published.
-  bool holds();
   // Writes the run's commit. False: another plan is in force, nothing was written. Throws
   // EtcdError; the same commit may be published again then.
   bool publish(const Commit& commit);
