@@ -54,16 +54,10 @@ std::string identity_of(const train::TrainConfig& config) {
 
 namespace {
 
-// Of this machine, towards etcd: as other workers reach it.
+// Of this machine, towards etcd: as other workers reach it. A port is needed, any will do.
 std::string own_address(const EtcdPlace& place) {
-  auto host = place.endpoints.front();
-  if (const auto scheme = host.find("://"); scheme != host.npos) host = host.substr(scheme + 3);
-  host = host.substr(0, host.find('/'));
-  if (const auto colon = host.rfind(':'); colon != host.npos && host.back() != ']') {
-    host = host.substr(0, colon);
-  }
-  if (host.starts_with('[')) host = host.substr(1, host.find(']') - 1);
-  return parallel::address_towards(host, 2379, std::chrono::steady_clock::now() + kAddressPatience);
+  return parallel::address_towards(place.first_host(), 2379,
+                                   std::chrono::steady_clock::now() + kAddressPatience);
 }
 
 }  // namespace

@@ -47,7 +47,8 @@ struct EtcdPlace {
   std::string user{};                    // empty: none
   std::string password{};
 
-  std::string name() const;  // for messages: the addresses
+  std::string name() const;        // for messages: the addresses
+  std::string first_host() const;  // of the first address, without scheme, port and brackets
 };
 
 inline constexpr const char* kEtcdVariable = "FOVEA_ETCD";

@@ -51,6 +51,13 @@ std::string checked_endpoint(std::string_view given, bool has_user) {
 
 std::string EtcdPlace::name() const { return fmt::format("{}", fmt::join(endpoints, ",")); }
 
+std::string EtcdPlace::first_host() const {
+  const std::string& url = endpoints.front();
+  auto host = url.substr(url.find("://") + 3);
+  if (host.starts_with('[')) return host.substr(1, host.find(']') - 1);
+  return host.substr(0, host.rfind(':'));
+}
+
 EtcdPlace etcd_place(const std::string& urls, const std::string& ca_file, const std::string& user) {
   EtcdPlace place{.ca_file = given_or_variable(ca_file, kEtcdCaVariable),
                   .user = given_or_variable(user, kEtcdUserVariable),

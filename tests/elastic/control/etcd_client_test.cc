@@ -246,6 +246,9 @@ TEST(EtcdPlaceTest, AddressesComeFromTheCommandLineOrTheEnvironment) {
   unsetenv(kEtcdPasswordVariable);
   const auto place = etcd_place("a:2379,,https://b:2379/", "", "");
   EXPECT_EQ(place.endpoints, (std::vector<std::string>{"http://a:2379", "https://b:2379"}));
+  EXPECT_EQ(place.first_host(), "a");
+  EXPECT_EQ(etcd_place("https://[::1]:2379", "", "").first_host(), "::1");
+  EXPECT_EQ(etcd_place("10.0.0.1", "", "").first_host(), "10.0.0.1");
   EXPECT_THROW(etcd_place("ftp://a", "", ""), ConfigError);
   EXPECT_THROW(etcd_place("http://a/b", "", ""), ConfigError);
   EXPECT_THROW(etcd_place("http://", "", ""), ConfigError);
