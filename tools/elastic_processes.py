@@ -41,9 +41,9 @@ def check(is_so, *what):
         raise Failure(" ".join(map(str, what)))
 
 
-def wait_for(is_so, what, patience=PATIENCE):
+def wait_for(is_so, what, patience=None):
     """-> the first value of is_so() that counts as true."""
-    limit = time.monotonic() + patience
+    limit = time.monotonic() + (patience or PATIENCE)
     while not (found := is_so()):
         check(time.monotonic() < limit, "waited in vain for", what)
         time.sleep(TICK)

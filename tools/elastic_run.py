@@ -25,7 +25,9 @@ from elastic_processes import ElasticRun, Failure, check, check_same_bits
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FASHION_MNIST = ROOT / "recipes/fashion_mnist/quickstart.yaml"
 IMAGES = 60000
-SMALL = ("model.depth=2", "model.embed_dim=64", "model.num_heads=2", "data.global_batch_size=64", "data.drop_last=false",
+EPOCHS, STEPS_OF_EPOCH = 24, 13  # of the runs that are killed
+STEP = 0.02  # s, about
+SMALL = ("model.depth=1", "model.embed_dim=32", "model.num_heads=1", "data.global_batch_size=128", "data.drop_last=false",
          "trainer.max_epochs=2", "parallel.slots=8", "device.threads=1", "checkpoint.every_steps=200", "log.every_steps=1",
          "log.tensorboard=false", "elastic.log_samples=true")
 
@@ -93,18 +95,21 @@ def play_history(fovea, recipe, folder, seed, samples, longest, *overrides, thin
 
 
 def kill_all(fovea, recipe, folder, workers, moments, *overrides):
-    """Kills scheduler and workers at each of the moments, seconds after the first published step of a start; then lets it end."""
+    """Kills scheduler and workers at each of the moments, steps after the first published one of a start; then lets it end."""
+    def written():
+        return os.stat(folder / "metrics.jsonl").st_mtime_ns if (folder / "metrics.jsonl").exists() else 0
+
     for moment in [*moments, None]:
         with ElasticRun(fovea, recipe, folder, *overrides) as run:
             run.worker(*[f"w{i}" for i in range(workers)])
             if moment is None:
                 run.finish()
                 return
-            before = os.stat(folder / "metrics.jsonl").st_mtime_ns if (folder / "metrics.jsonl").exists() else 0
-            elastic_processes.wait_for(lambda: run.scheduler.poll() is not None or
-                                       ((folder / "metrics.jsonl").exists() and os.stat(folder / "metrics.jsonl").st_mtime_ns != before),
-                                       "a line of metrics")
-            time.sleep(moment)  # leaving the block kills all that are left
+            before = written()
+            elastic_processes.wait_for(lambda: run.scheduler.poll() is not None or written() != before, "a line of metrics")
+            if run.scheduler.poll() is None:
+                run.wait_step(run.step() + int(moment))
+                time.sleep(moment % 1 * STEP)  # leaving the block kills all that are left
 
 
 def long_histories(arguments, folder):
@@ -117,12 +122,12 @@ def long_histories(arguments, folder):
 
 def long_kills(arguments, folder):
     source = random.Random(arguments.seed)
-    recipe = elastic_processes.write_recipe(folder, epochs=24)
+    recipe = elastic_processes.write_recipe(folder, epochs=EPOCHS)
     elastic_processes.train(arguments.fovea, recipe, folder / "whole")
     left, runs = arguments.kills, 0
     while left > 0:
         run = folder / f"killed{runs}"
-        moments = [source.random() * 1.5 for _ in range(min(left, 5))]
+        moments = [source.random() * EPOCHS * STEPS_OF_EPOCH / 6 for _ in range(min(left, 5))]
         kill_all(arguments.fovea, recipe, run, source.randint(1, 3), moments)
         check_same_bits(folder / "whole", run)
         left -= len(moments)
@@ -136,12 +141,16 @@ def main():
     parser.add_argument("--longest", type=float, default=6.0, help="seconds from one thing of a history to the next, at most (default 6)")
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--patience", type=float, default=elastic_processes.PATIENCE, metavar="SECONDS",
+                        help=f"longest wait for anything that has to come (default {elastic_processes.PATIENCE}); more where the "
+                             "machine is busy")
     parser.add_argument("--fovea", default=ROOT / "build/release/apps/fovea/fovea", type=pathlib.Path)
     parser.add_argument("--keep", metavar="DIR", type=pathlib.Path, help="a folder for the runs that stays (default: a temporary one)")
     arguments = parser.parse_args()
     if arguments.histories + arguments.kills < 1:
         parser.error("give --histories or --kills")
     signal.signal(signal.SIGTERM, elastic_processes.end_all)
+    elastic_processes.PATIENCE = arguments.patience
     folder = (arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="elastic_run_"))).resolve()
     try:
         long_histories(arguments, folder)

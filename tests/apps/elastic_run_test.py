@@ -88,7 +88,7 @@ def goes_on_with_train(bench):
 
 def all_killed(bench):
     """With the etcd that the scheduler starts, which dies with it."""
-    elastic_run.kill_all(bench.fovea, bench.recipe, bench.folder / "killed", 2, [0.3, 0.7])
+    elastic_run.kill_all(bench.fovea, bench.recipe, bench.folder / "killed", 2, [8.5, 22])
     processes.check_same_bits(bench.whole, bench.folder / "killed")
 
 
