@@ -36,7 +36,7 @@ class History:
     """What happens to the workers of a run, drawn from a seed; one of them always stays."""
 
     def __init__(self, run, source):
-        self.run, self.random, self.count, self.told = run, source, 0, []
+        self.run, self.random, self.count, self.told, self.going = run, source, 0, [], set()
         self.join()
 
     def join(self):
@@ -45,11 +45,12 @@ class History:
         self.run.worker(name)
         self.told.append(f"{name} joins")
 
-    def living(self):
-        return sorted(name for name, process in self.run.workers.items() if process.poll() is None)
+    def staying(self):
+        """Those that live and were not told to go, which takes a moment."""
+        return sorted(name for name, process in self.run.workers.items() if process.poll() is None and name not in self.going)
 
     def happen(self):
-        names = self.living()
+        names = self.staying()
         what = self.random.choice(["join", "join", "kill", "leave", "remove"])
         if len(names) < 2 or what == "join":
             if len(names) < 4:
@@ -61,13 +62,15 @@ class History:
             self.run.kill(name)
         elif what == "leave":
             self.run.workers[name].terminate()
+            self.going.add(name)
         else:
             with contextlib.suppress(Failure):  # it is no member yet, or the run is at its end
                 self.run.ask("scale", "--remove", name)
+                self.going.add(name)
 
     def play(self, longest, things):
         """Until the run ends, or so many things have happened; at most `longest` seconds from one to the next."""
-        while self.run.scheduler.poll() is None and self.living() and len(self.told) < things:
+        while self.run.scheduler.poll() is None and self.staying() and len(self.told) < things:
             until = time.monotonic() + self.random.random() * longest
             while time.monotonic() < until and self.run.scheduler.poll() is None:
                 time.sleep(0.02)
