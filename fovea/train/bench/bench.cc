@@ -53,7 +53,7 @@ double flops_per_image(const BenchOptions& options) {
 
 }  // namespace
 
-double measure_gemm_peak(const ComputeOptions& compute, int64_t repeats) {
+double measure_gemm_peak(const ComputeOptions& compute, const PeakProbe& probe) {
   // Wide, square, and as tall as a batch of tokens: no machine is best at the same one. The last
   // fills a GPU.
   constexpr std::array<std::array<int64_t, 3>, 4> kShapes = {
@@ -62,7 +62,8 @@ double measure_gemm_peak(const ComputeOptions& compute, int64_t repeats) {
   double best = 0;
   for (const auto& [M, K, N] : kShapes) {
     if (M > 8000 && compute.device.is_cpu()) continue;
-    best = std::max(best, product_rate(compute, repeats, M, K, N));
+    best = std::max(best, product_rate(compute, probe.repeats, M / probe.shrink, K / probe.shrink,
+                                       N / probe.shrink));
   }
   return best;
 }
@@ -72,7 +73,7 @@ BenchResult bench_model(const BenchOptions& options) {
               "bench of {} steps of {} images after {}; expected at least one of each",
               options.steps, options.batch_size, options.warmup_steps);
   const auto compute = compute_options(options.config.device);
-  const double peak_before = measure_gemm_peak(compute, options.peak_repeats);
+  const double peak_before = measure_gemm_peak(compute, options.peak);
   BenchWorkload workload(options);
   kernels::reset_peak_memory(compute.device);
   for (int64_t i = 0; i < options.warmup_steps; ++i) workload.step();
@@ -102,7 +103,7 @@ BenchResult bench_model(const BenchOptions& options) {
   result.gflops_per_second = 1e-9 * batch * flops_per_image(options) / median;
   result.peak_memory_bytes = kernels::peak_memory_bytes(compute.device);
   result.gemm_gflops_per_second =
-      1e-9 * std::max(peak_before, measure_gemm_peak(compute, options.peak_repeats));
+      1e-9 * std::max(peak_before, measure_gemm_peak(compute, options.peak));
   result.gemm_share = result.gflops_per_second / result.gemm_gflops_per_second;
   return result;
 }

@@ -11,6 +11,13 @@
 
 namespace fovea::train {
 
+// How the machine's peaks are measured.
+struct PeakProbe {
+  int64_t repeats = 3;  // of each product; the best counts
+  // Sides of the products, and the memory, are divided by this: quicker, and less of a peak.
+  int64_t shrink = 1;
+};
+
 struct BenchOptions {
   std::string name;    // what the result is called
   TrainConfig config;  // the model, and of a recipe also its task, optimizer and patches
@@ -21,7 +28,7 @@ struct BenchOptions {
   int64_t batch_size = 32;
   int64_t warmup_steps = 3;  // not timed
   int64_t steps = 10;        // timed
-  int64_t peak_repeats = 3;  // of each product that measures the machine's peak; the best counts
+  PeakProbe peak = {};
 };
 
 struct BenchResult {
@@ -59,6 +66,6 @@ nn::NamedTensors bench_gradients(const BenchOptions& options);
 
 // The best rate of a few large matrix products in this dtype, in FLOP/s; what a model can be held
 // against. Three repeats take about a second.
-double measure_gemm_peak(const ComputeOptions& compute, int64_t repeats);
+double measure_gemm_peak(const ComputeOptions& compute, const PeakProbe& probe);
 
 }  // namespace fovea::train

@@ -55,16 +55,16 @@ ProfileRow row_of(const std::string& name, const OperationCost& cost, double ste
 
 }  // namespace
 
-double measure_memory_bandwidth(const ComputeOptions& compute) {
-  constexpr int64_t kElements = int64_t{1} << 26;  // 256 MiB of float32
+double measure_memory_bandwidth(const ComputeOptions& compute, const PeakProbe& probe) {
+  const int64_t elements = (int64_t{1} << 26) / probe.shrink;  // 256 MiB of float32
   const c10::InferenceMode guard;
   const auto options = at::TensorOptions().dtype(at::kFloat).device(compute.device);
-  const auto a = at::ones({kElements}, options), b = at::ones({kElements}, options);
-  auto sum = at::ones({kElements}, options);
+  const auto a = at::ones({elements}, options), b = at::ones({elements}, options);
+  auto sum = at::ones({elements}, options);
   double best = 0;
   for (int repeat = 0; repeat < 5; ++repeat) {
     const double seconds = seconds_of(compute.device, [&] { at::add_out(sum, a, b); });
-    best = std::max(best, 3.0 * sizeof(float) * kElements / seconds);
+    best = std::max(best, 3.0 * sizeof(float) * static_cast<double>(elements) / seconds);
   }
   return best;
 }
@@ -87,11 +87,11 @@ ProfileResult profile_model(const BenchOptions& options) {
   result.threads = at::get_num_threads();
   result.batch_size = options.batch_size;
   result.steps = options.steps;
-  const double peak_before = measure_gemm_peak(compute, options.peak_repeats);
-  result.memory_gigabytes_per_second = 1e-9 * measure_memory_bandwidth(compute);
+  const double peak_before = measure_gemm_peak(compute, options.peak);
+  result.memory_gigabytes_per_second = 1e-9 * measure_memory_bandwidth(compute, options.peak);
   auto steps = log_steps(options, compute.device);
   result.gemm_gflops_per_second =
-      1e-9 * std::max(peak_before, measure_gemm_peak(compute, options.peak_repeats));
+      1e-9 * std::max(peak_before, measure_gemm_peak(compute, options.peak));
 
   const auto middle = steps.begin() + static_cast<int64_t>(steps.size() / 2);
   std::nth_element(steps.begin(), middle, steps.end(),

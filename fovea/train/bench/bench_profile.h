@@ -41,6 +41,6 @@ ProfileResult profile_model(const BenchOptions& options);
 
 // The best rate of c = a + b over tensors that are too large for any cache, in bytes/s, counting
 // two reads and a write. Takes about a second.
-double measure_memory_bandwidth(const ComputeOptions& compute);
+double measure_memory_bandwidth(const ComputeOptions& compute, const PeakProbe& probe);
 
 }  // namespace fovea::train
