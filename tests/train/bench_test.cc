@@ -81,9 +81,9 @@ TEST_P(BenchTest, CountsTwoFlopsAMultiplyAddAndBackwardTwice) {
 
 TEST_P(BenchTest, JsonHasTheKeysThatScriptsRelyOn) {
   const auto object = nlohmann::json::parse(result_of(GetParam()).to_json());
-  for (const char* key :
-       {"name", "mode", "dtype", "device", "threads", "batch_size", "images_per_second", "step_ms",
-        "cpu_ms", "gflops_per_second", "gemm_share", "peak_memory_bytes"}) {
+  for (const char* key : {"name", "mode", "dtype", "device", "threads", "batch_size", "host_waits",
+                          "host_waits_by_operator", "images_per_second", "step_ms", "cpu_ms",
+                          "gflops_per_second", "gemm_share", "peak_memory_bytes"}) {
     EXPECT_TRUE(object.contains(key)) << key;
   }
   EXPECT_EQ(object["name"], "tiny");

@@ -90,6 +90,12 @@ void print(const train::BenchResult& result, bool as_json) {
       "{:.0f} MiB\n",
       result.gflops_per_second, 100 * result.gemm_share, result.gemm_gflops_per_second,
       static_cast<double>(result.peak_memory_bytes) / (1 << 20));
+  if (result.device == "cpu") return;
+  std::string operators;
+  for (const auto& [name, count] : result.host_waits_by_operator) {
+    operators += fmt::format("{}{} {}", operators.empty() ? ": " : ", ", name, count);
+  }
+  say("  {} waits of the host for the device in a step{}\n", result.host_waits, operators);
 }
 
 std::vector<bool> modes_of(const BenchArguments& arguments) {  // training?

@@ -14,6 +14,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
 #include "fovea/kernels/device_memory.h"
+#include "fovea/kernels/host_waits.h"
 #include "fovea/kernels/linear/linear.h"
 #include "fovea/train/bench/bench_workload.h"
 #include "fovea/train/bench/model_summary.h"
@@ -49,6 +50,18 @@ double product_rate(const ComputeOptions& compute, int64_t repeats, int64_t M, i
 double flops_per_image(const BenchOptions& options) {
   return options.is_training ? training_flops_per_image(options.config)
                              : inference_flops_per_image(options.config);
+}
+
+// Those of the step that has the fewest: in others a line of the log may be due.
+void count_host_waits(BenchWorkload& workload, BenchResult& result) {
+  constexpr int kSteps = 3;
+  for (int i = 0; i < kSteps; ++i) {
+    const kernels::HostWaits waits;
+    workload.step();
+    if (i > 0 && waits.count() >= result.host_waits) continue;
+    result.host_waits = waits.count();
+    result.host_waits_by_operator = waits.by_operator();
+  }
 }
 
 }  // namespace
@@ -102,6 +115,7 @@ BenchResult bench_model(const BenchOptions& options) {
   result.cpu_ms = 1e3 * cpu / static_cast<double>(options.steps);
   result.gflops_per_second = 1e-9 * batch * flops_per_image(options) / median;
   result.peak_memory_bytes = kernels::peak_memory_bytes(compute.device);
+  if (!compute.device.is_cpu()) count_host_waits(workload, result);
   result.gemm_gflops_per_second =
       1e-9 * std::max(peak_before, measure_gemm_peak(compute, options.peak));
   result.gemm_share = result.gflops_per_second / result.gemm_gflops_per_second;
@@ -131,7 +145,9 @@ std::string BenchResult::to_json() const {
                                          {"gflops_per_second", gflops_per_second},
                                          {"gemm_gflops_per_second", gemm_gflops_per_second},
                                          {"gemm_share", gemm_share},
-                                         {"peak_memory_bytes", peak_memory_bytes}};
+                                         {"peak_memory_bytes", peak_memory_bytes},
+                                         {"host_waits", host_waits},
+                                         {"host_waits_by_operator", host_waits_by_operator}};
   return json_text(object);
 }
 

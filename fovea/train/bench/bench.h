@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "fovea/nn/tensor_file.h"
@@ -49,6 +50,10 @@ struct BenchResult {
   double gemm_share = 0;              // the one over the other
   int64_t peak_memory_bytes =
       0;  // of the process, during these steps; 0 where the system does not say
+
+  // Of a step, see kernels/host_waits.h, and by the operator that waits; on a CPU there are none.
+  int64_t host_waits = 0;
+  std::map<std::string, int64_t> host_waits_by_operator;
 
   std::string to_json() const;
 };
