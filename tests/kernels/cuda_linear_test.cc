@@ -1,6 +1,7 @@
 // Linear layers and attention on a GPU against float64; skipped, and said so, where there is none.
 #include <ATen/ops/cat.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <string>
 #include <vector>
@@ -35,6 +36,21 @@ TEST_P(CudaLinearTest, MatchesFloat64) {
   compare(linear_on_cuda, layer({7, 13}, 10));  // no length that cuBLASLt likes
   compare([](const Inputs& in) { return kernels::linear(in[0], in[1], {}); },
           {random({3, 17, 64}, GetParam(), 1), random({48, 64}, at::kFloat, 2)});
+}
+
+// By the product itself; what is measured on first sight adds nothing.
+TEST_P(CudaLinearTest, GradientsAreAddedToThoseOfAWeight) {
+  const auto in = layer({2, 197, 384}, 1536);
+  const auto before = random({1536, 384}, at::kFloat, 4);
+  const auto weight = in[1].to(at::kCUDA).requires_grad_();
+  const auto bias = in[2].to(at::kCUDA).requires_grad_();
+  const auto loss = [&] { return kernels::linear(in[0].to(at::kCUDA), weight, bias).sum(); };
+  const auto gradient = torch::autograd::grad({loss()}, {weight})[0].cpu();
+  weight.mutable_grad() = before.to(at::kCUDA);
+  for (int time = 1; time <= 3; ++time) {
+    loss().backward();
+    support::expect_close(weight.grad().cpu(), before + gradient * time, at::kFloat, "dweight");
+  }
 }
 
 TEST_P(CudaLinearTest, PatchesOf14Match) { compare(linear_on_cuda, layer({4, 256, 588}, 192)); }

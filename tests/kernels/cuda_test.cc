@@ -192,6 +192,7 @@ TEST(CudaModuleTest, RegistersItsKernels) {
                            "linear_product_and_gelu",
                            "linear_input_gradient",
                            "linear_weight_gradient",
+                           "linear_add_weight_gradient",
                            "gelu",
                            "gelu_backward",
                            "join_columns",

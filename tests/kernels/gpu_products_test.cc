@@ -207,6 +207,10 @@ TEST_F(LtCallTest, WeightGradient) {
   const auto found = run_as_documented(call, x_, dy_);
   support::expect_close(found.d, dy_.t().matmul(x_), at::kDouble, "dweight");
   support::expect_close(found.bias, dy_.sum(0), at::kDouble, "dbias");
+  const auto sum = random({kN, kK}, at::kDouble, 5);
+  const auto added =
+      run_as_documented(lt_weight_gradient(shape_, true, /*adds_c=*/true), x_, dy_, {.c = sum});
+  support::expect_close(added.d, sum + dy_.t().matmul(x_), at::kDouble, "dweight added to a sum");
 }
 
 TEST_F(LtCallTest, CallsThatDifferAreKeptApart) {

@@ -109,23 +109,47 @@ at::Tensor linear_input_gradient(const at::Tensor& dy, const at::Tensor& weight,
                                    /*with_sums=*/false));
 }
 
-// dy: [M, N], x: [M, K] -> [N, K] float32, and [N] float32 where it is wanted.
-Tensors2 linear_weight_gradient(const at::Tensor& dy, const at::Tensor& x, bool with_bias) {
-  const Launch launch(dy);
+// dy: [M, N], x: [M, K], d: [N, K] float32, becomes dy^T x, or d + dy^T x where it `adds`. dbias:
+// [N] float32 or undefined, becomes the sums of dy's rows.
+void weight_gradient_to(const at::Tensor& d, bool adds, at::Tensor& dbias, const at::Tensor& dy,
+                        const at::Tensor& x) {
   const LinearShape shape{dy.size(0), x.size(1), dy.size(1), element_type(dy)};
-  const auto options = dy.options().dtype(at::kFloat);
-  const auto dweight = at::empty({shape.N, shape.K}, options);
-  auto dbias = with_bias ? at::empty({shape.N}, options) : at::Tensor();
-  LtOperands operands{
-      .a = x.const_data_ptr(), .b = dy.const_data_ptr(), .d = dweight.mutable_data_ptr()};
-  if (with_bias) {
+  LtOperands operands{.a = x.const_data_ptr(),
+                      .b = dy.const_data_ptr(),
+                      .d = d.mutable_data_ptr(),
+                      .c = adds ? d.const_data_ptr() : nullptr};
+  if (dbias.defined()) {
     operands.bias = dbias.mutable_data_ptr();
-    if (run_lt_call(as_allowed(lt_weight_gradient(shape, true)), operands)) return {dweight, dbias};
+    if (run_lt_call(as_allowed(lt_weight_gradient(shape, true, adds)), operands)) return;
     operands.bias = nullptr;
     dbias = sum_rows(dy);
   }
-  if (run_lt_call(as_allowed(lt_weight_gradient(shape, false)), operands)) return {dweight, dbias};
-  return {at::matmul(dy.t(), x).to(at::kFloat), dbias};
+  if (run_lt_call(as_allowed(lt_weight_gradient(shape, false, adds)), operands)) return;
+  const auto product = at::matmul(dy.t(), x);
+  at::Tensor to = d;
+  adds ? to.add_(product) : to.copy_(product);
+}
+
+at::Tensor sums_of(const at::Tensor& dy, bool are_wanted) {
+  return are_wanted ? at::empty({dy.size(1)}, dy.options().dtype(at::kFloat)) : at::Tensor();
+}
+
+// dy: [M, N], x: [M, K] -> [N, K] float32, and [N] float32 where it is wanted.
+Tensors2 linear_weight_gradient(const at::Tensor& dy, const at::Tensor& x, bool with_bias) {
+  const Launch launch(dy);
+  const auto dweight = at::empty({dy.size(1), x.size(1)}, dy.options().dtype(at::kFloat));
+  auto dbias = sums_of(dy, with_bias);
+  weight_gradient_to(dweight, /*adds=*/false, dbias, dy, x);
+  return {dweight, dbias};
+}
+
+// The same, added to sum [N, K] float32.
+at::Tensor linear_add_weight_gradient(const at::Tensor& dy, const at::Tensor& x,
+                                      const at::Tensor& sum, bool with_bias) {
+  const Launch launch(dy);
+  auto dbias = sums_of(dy, with_bias);
+  weight_gradient_to(sum, /*adds=*/true, dbias, dy, x);
+  return dbias;
 }
 
 // Whether the current stream of the device of x records a graph instead of running.
@@ -141,6 +165,7 @@ TORCH_LIBRARY_IMPL(fovea, CUDA, m) {
   m.impl("linear_product_and_gelu", linear_product_and_gelu);
   m.impl("linear_input_gradient", linear_input_gradient);
   m.impl("linear_weight_gradient", linear_weight_gradient);
+  m.impl("linear_add_weight_gradient", linear_add_weight_gradient);
   m.impl("gelu", gelu);
   m.impl("gelu_backward", gelu_backward);
   m.impl("is_capturing", is_capturing);

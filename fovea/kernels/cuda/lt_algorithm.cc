@@ -26,6 +26,18 @@ constexpr size_t kMaxWorkspaceBytes = size_t{32} << 20;
 constexpr int kMaxCandidates = 16;
 constexpr const char* kOneByOne = "; the product and what would be done at its end run one by one";
 
+at::ScalarType type_of(ElementType type) {
+  switch (type) {
+    case ElementType::kFloat32:
+      return at::kFloat;
+    case ElementType::kBFloat16:
+      return at::kBFloat16;
+    case ElementType::kFloat16:
+      return at::kHalf;
+  }
+  return at::kFloat;
+}
+
 // Those whose sums have one order, the best one first as cuBLASLt guesses: partial sums over the
 // inner dim are written beside one another and added up in a second step, or there is one sum.
 std::vector<Algorithm> candidates_for(const Product& product) {
@@ -62,7 +74,7 @@ std::vector<Algorithm> candidates_for(const Product& product) {
 }
 
 // Seconds of the device for a product by each candidate, the least of some rounds of all of them;
-// infinity for one that is refused.
+// infinity for one that is refused. What the product writes is written many times.
 std::vector<double> times_of(const Product& product, const std::vector<Algorithm>& candidates) {
   constexpr int kRounds = 3, kCalls = 4;
   std::vector<double> seconds(candidates.size(), std::numeric_limits<double>::infinity());
@@ -83,6 +95,20 @@ std::vector<double> times_of(const Product& product, const std::vector<Algorithm
     }
   }
   return seconds;
+}
+
+// The times of a product that adds to d itself are those of one that adds to memory of our own:
+// each of the calls that are measured would add to the sum.
+std::vector<double> times_beside(const Product& product, const std::vector<Algorithm>& candidates) {
+  const auto& [key, operands, c, descriptors] = product;
+  if (!key.call.adds_c || c != operands.d) return times_of(product, candidates);
+  const auto sum = at::empty({key.call.d.columns, key.call.d.rows},
+                             at::TensorOptions()
+                                 .dtype(type_of(key.call.d.type))
+                                 .device(at::kCUDA, static_cast<c10::DeviceIndex>(key.device)));
+  auto beside = operands;
+  beside.d = sum.mutable_data_ptr();
+  return times_of({key, beside, beside.d, descriptors}, candidates);
 }
 
 std::string hex_of(const cublasLtMatmulAlgo_t& steps) {
@@ -164,7 +190,7 @@ class KnownAlgorithms {
   Algorithm measured(const std::string& name, const Product& product,
                      const std::vector<Algorithm>& candidates) const {
     constexpr double kClearly = 0.98;
-    const auto seconds = times_of(product, candidates);
+    const auto seconds = times_beside(product, candidates);
     size_t best = 0;
     for (size_t i = 1; i < candidates.size(); ++i) {
       if (seconds[i] < kClearly * seconds[0] && seconds[i] < seconds[best]) best = i;

@@ -36,7 +36,7 @@ struct LtCall {
   LtMatrix a, b, d;
   bool is_a_transposed, is_b_transposed;
   LtEpilogue epilogue = LtEpilogue::kNone;
-  bool adds_c = false;        // c, which lies as d does
+  bool adds_c = false;        // c, which lies as d does, and may be d
   bool may_use_tf32 = false;  // of float32
   auto operator<=>(const LtCall&) const = default;
 };
@@ -74,14 +74,15 @@ inline LtCall lt_input_gradient(const LinearShape& s, bool has_gelu) {
           .epilogue = has_gelu ? LtEpilogue::kTanhGelu : LtEpilogue::kNone};
 }
 
-// a: x [M, K], b: dy [M, N] -> d: dy^T x: [N, K] float32; bias: [N] float32.
-inline LtCall lt_weight_gradient(const LinearShape& s, bool has_bias) {
+// a: x [M, K], b: dy [M, N] -> d: dy^T x + c: [N, K] float32; bias: [N] float32.
+inline LtCall lt_weight_gradient(const LinearShape& s, bool has_bias, bool adds_c = false) {
   return {.a = {s.K, s.M, s.type},
           .b = {s.N, s.M, s.type},
           .d = {s.K, s.N, ElementType::kFloat32},
           .is_a_transposed = false,
           .is_b_transposed = true,
-          .epilogue = has_bias ? LtEpilogue::kBiasGradient : LtEpilogue::kNone};
+          .epilogue = has_bias ? LtEpilogue::kBiasGradient : LtEpilogue::kNone,
+          .adds_c = adds_c};
 }
 
 }  // namespace fovea::kernels::cuda

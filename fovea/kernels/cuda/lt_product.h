@@ -9,9 +9,9 @@ namespace fovea::kernels::cuda {
 struct LtOperands {
   const void *a, *b;
   void* d;
-  const void* c = nullptr;
-  void* bias = nullptr;   // read, or written by kBiasGradient; of d's type
-  void* other = nullptr;  // read by kTanhGelu, written by kGelu and kBiasAndGelu
+  const void* c = nullptr;  // may be d
+  void* bias = nullptr;     // read, or written by kBiasGradient; of d's type
+  void* other = nullptr;    // read by kTanhGelu, written by kGelu and kBiasAndGelu
 };
 
 // From any thread, and while a CUDA graph is captured. The same bits each time: no algorithm that

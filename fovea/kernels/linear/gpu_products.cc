@@ -40,6 +40,13 @@ const auto& weight_gradient_op() {
   return op;
 }
 
+const auto& add_weight_gradient_op() {
+  static const auto op =
+      find_operator<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, bool)>(
+          "fovea::linear_add_weight_gradient");
+  return op;
+}
+
 OptionalTensor contiguous_or_none(const at::Tensor& x) {
   return x.defined() ? OptionalTensor(x.contiguous()) : std::nullopt;
 }
@@ -58,6 +65,8 @@ TORCH_LIBRARY_FRAGMENT(fovea, m) {
   m.def("linear_product_and_gelu(Tensor x, Tensor weight, Tensor? bias) -> (Tensor, Tensor)");
   m.def("linear_input_gradient(Tensor dy, Tensor weight, Tensor? gelu_input) -> Tensor");
   m.def("linear_weight_gradient(Tensor dy, Tensor x, bool with_bias) -> (Tensor, Tensor)");
+  m.def(
+      "linear_add_weight_gradient(Tensor dy, Tensor x, Tensor(a!) sum, bool with_bias) -> Tensor");
 }
 
 bool has_gpu_products(const at::Tensor& x) {
@@ -92,6 +101,17 @@ at::Tensor gpu_input_gradient(const at::Tensor& dy, const at::Tensor& weight) {
 WeightGradients gpu_weight_gradients(const at::Tensor& dy, const at::Tensor& x, bool wants_bias) {
   auto [weight, bias] = weight_gradient_op().call(dy.contiguous(), x.contiguous(), wants_bias);
   return {weight, bias};
+}
+
+bool adds_weight_gradients(const at::Tensor& dy, const at::Tensor& x) {
+  return product_path(case_of_input(x, dy.size(1))) == ProductPath::kFused;
+}
+
+at::Tensor add_weight_gradients(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& sum,
+                                bool wants_bias) {
+  auto bias = add_weight_gradient_op().call(dy.contiguous(), x.contiguous(), sum, wants_bias);
+  sum.unsafeGetTensorImpl()->bump_version();
+  return bias;
 }
 
 at::Tensor input_gradient_through_gelu(const at::Tensor& dy, const at::Tensor& weight,

@@ -27,6 +27,14 @@ at::Tensor gpu_product(const at::Tensor& x, const at::Tensor& weight, const at::
 at::Tensor gpu_input_gradient(const at::Tensor& dy, const at::Tensor& weight);
 WeightGradients gpu_weight_gradients(const at::Tensor& dy, const at::Tensor& x, bool wants_bias);
 
+// Whether the gradient of a weight can be added to a sum at the end of its product. dy: [M, N], x:
+// [M, K].
+bool adds_weight_gradients(const at::Tensor& dy, const at::Tensor& x);
+// sum: [N, K] float32, contiguous, becomes sum + dy^T x. -> the gradient of the bias [N] float32;
+// undefined where it is not wanted.
+at::Tensor add_weight_gradients(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& sum,
+                                bool wants_bias);
+
 struct ProductAndGelu {
   at::Tensor product, gelu;  // [M, N]
 };

@@ -10,6 +10,7 @@
 #include "fovea/kernels/elementwise/norm.h"
 #include "fovea/kernels/elementwise/reduce.h"
 #include "fovea/kernels/linear/gpu_products.h"
+#include "fovea/kernels/linear/leaf_gradient.h"
 #include "fovea/kernels/linear/matrix_products.h"
 #include "fovea/kernels/linear/weight_copies.h"
 #include "fovea/kernels/operators.h"
@@ -23,11 +24,15 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// dy: [M, N], x: [M, K] -> [N, K], the shape of `weight`, and [N] where it costs nothing.
+// dy: [M, N], x: [M, K] -> [N, K], the shape of `weight`, and [N] where it costs nothing. The first
+// one is undefined where it was added to the weight's gradient, see Note [Gradients that products
+// add to].
 WeightGradients logged_weight_gradients(const at::Tensor& dy, const at::Tensor& x,
                                         const at::Tensor& weight, bool wants_bias) {
   const WorkScope work("fovea::linear_backward_weight", flops_of_product(dy.size(0), weight),
                        bytes_of({dy, x}) + weight.numel() * dy.itemsize());
+  const auto sum = adds_weight_gradients(dy, x) ? gradient_to_add_to(weight) : at::Tensor();
+  if (sum.defined()) return {{}, add_weight_gradients(dy, x, sum, wants_bias)};
   return weight_gradients(dy, x, wants_bias);
 }
 
@@ -132,7 +137,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     auto bias = needs_bias ? hanging_row_sums(gradients[0]) : at::Tensor();
     if (needs_weight) {
       const auto found = logged_weight_gradients(dy, x.rows, weight, needs_bias && !bias.defined());
-      result[1] = found.weight.to(weight.scalar_type());
+      if (found.weight.defined()) result[1] = found.weight.to(weight.scalar_type());
       if (found.bias.defined()) bias = found.bias;
     }
     if (needs_bias) {
