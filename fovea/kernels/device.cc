@@ -46,7 +46,11 @@ CudaBackend load() {
     return {.reason = fmt::format("no NVIDIA driver ({}); computing on the CPU", *error)};
   }
   const auto torch_cuda = torch_folder() / "libtorch_cuda.so";
-  if (const auto error = open_library(torch_cuda.string())) {
+  const auto error = open_library(torch_cuda.string());
+  if (auto mixed = why_two_torch(loaded_torch_libraries()); !mixed.empty()) {
+    return {.reason = std::move(mixed)};
+  }
+  if (error) {
     return {.reason =
                 fmt::format("a driver is there, but {} does not load: {}. Install the CUDA 13 "
                             "libraries that it names, or put their folder into LD_LIBRARY_PATH",

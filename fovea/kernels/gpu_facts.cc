@@ -2,9 +2,12 @@
 
 #include <ATen/Context.h>
 #include <fmt/format.h>
+#include <link.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
+#include <system_error>
 
 #include "fovea/kernels/cuda/module.h"
 #include "fovea/kernels/loaded_function.h"
@@ -51,6 +54,35 @@ std::string why_no_gpu(const GpuFacts& facts, const std::string& program_version
         "{} has code for {}, none for GPU {} of capability {}.{}; build with "
         "-DCMAKE_CUDA_ARCHITECTURES={}, or leave the GPU out of CUDA_VISIBLE_DEVICES",
         facts.module_path, facts.module_code, i, capability / 10, capability % 10, capability);
+  }
+  return {};
+}
+
+std::vector<std::string> loaded_torch_libraries() {
+  std::vector<std::string> found;
+  const auto add = [](dl_phdr_info* library, size_t /*size*/, void* to) {
+    std::error_code fault;
+    const std::filesystem::path path(library->dlpi_name);
+    const auto name = path.filename().string();
+    if (!name.starts_with("libtorch") && !name.starts_with("libc10")) return 0;
+    const auto file = std::filesystem::canonical(path, fault);
+    static_cast<std::vector<std::string>*>(to)->push_back((fault ? path : file).string());
+    return 0;
+  };
+  dl_iterate_phdr(add, &found);
+  return found;
+}
+
+std::string why_two_torch(const std::vector<std::string>& libraries) {
+  const auto folder = [](const std::string& path) {
+    return std::filesystem::path(path).parent_path().string();
+  };
+  for (const auto& library : libraries) {
+    if (folder(library) == folder(libraries.front())) continue;
+    return fmt::format(
+        "two libtorch are mixed, {} and {}; expected one: take the other one out of "
+        "LD_LIBRARY_PATH and LD_PRELOAD",
+        libraries.front(), library);
   }
   return {};
 }

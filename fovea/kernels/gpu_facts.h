@@ -25,6 +25,12 @@ bool has_code_for(int capability, const std::string& architectures);
 // program.
 std::string why_no_gpu(const GpuFacts& facts, const std::string& program_version);
 
+// Files of the libraries of libtorch that this process has loaded, links followed.
+std::vector<std::string> loaded_torch_libraries();
+
+// Why these cannot work together: they are of two libtorch. Empty: they are of one.
+std::string why_two_torch(const std::vector<std::string>& libraries);
+
 // As far as libraries that are loaded tell them. module_path: of the CUDA module.
 GpuFacts find_gpu_facts(const std::string& module_path);
 

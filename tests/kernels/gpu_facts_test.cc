@@ -44,6 +44,21 @@ TEST(GpuFactsTest, AGpuWithoutCodeIsNamed) {
   EXPECT_EQ(why_no_gpu(facts, "1.2.3"), "");
 }
 
+TEST(GpuFactsTest, TwoLibtorchAreNamed) {
+  EXPECT_EQ(why_two_torch({}), "");
+  EXPECT_EQ(why_two_torch({"/a/lib/libc10.so", "/a/lib/libtorch_cpu.so"}), "");
+  EXPECT_THAT(
+      why_two_torch({"/a/lib/libc10.so", "/a/lib/libtorch_cpu.so", "/b/lib/libc10_cuda.so"}),
+      HasSubstr("two libtorch are mixed, /a/lib/libc10.so and /b/lib/libc10_cuda.so"));
+}
+
+TEST(GpuFactsTest, TheLibrariesOfThisProcessAreOfOneLibtorch) {
+  const auto loaded = loaded_torch_libraries();
+  EXPECT_THAT(loaded, testing::Contains(HasSubstr("libtorch_cpu.so")));
+  EXPECT_THAT(loaded, testing::Contains(HasSubstr("libc10.so")));
+  EXPECT_EQ(why_two_torch(loaded), "");
+}
+
 TEST(GpuFactsTest, CodeRunsOnItsOwnMajorNumberAndPtxOnAllLaterOnes) {
   const auto* all = "80-real,89-real,90-real,100";
   for (const int capability : {80, 86, 87, 89, 90, 100, 103, 120}) {
