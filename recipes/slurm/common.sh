@@ -7,6 +7,7 @@
 #   FOVEA_SETUP      a file to source first, on the node: module load, conda activate ...
 #   FOVEA_CONTAINER  an Apptainer image; FOVEA is then the program within (default: fovea)
 #   FOVEA_REQUEUE    no: a job that is stopped stays so (default: yes)
+#   FOVEA_GPUS       yes or no: whether ranks ask for a GPU each, where a script asks at all (default: whether the node has any)
 #   MASTER_PORT      where ranks meet on the first node (default: follows from the job's number)
 #   FOVEA_SECRET     what lets a rank in there, or FOVEA_SECRET_FILE with the name of a file (default: drawn for each start)
 
@@ -57,9 +58,18 @@ launch_and_requeue() {
   exit 75
 }
 
-# What a step does not take over from its job by itself.
+# Whether this node has GPUs, of NVIDIA's or AMD's, by the driver's device.
+has_gpus() {
+  case ${FOVEA_GPUS:-} in
+    yes | no) [[ $FOVEA_GPUS == yes ]] ;;
+    *) [[ -e /dev/nvidiactl || -e /dev/kfd ]] ;;
+  esac
+}
+
+# What a step does not take over from its job by itself; options_of_gpus, of the script that sources this, where there are GPUs.
 step_options() {
   [[ -z ${SLURM_CPUS_PER_TASK:-} ]] || echo "--cpus-per-task=$SLURM_CPUS_PER_TASK"
+  [[ -z ${options_of_gpus:-} ]] || ! has_gpus || echo "$options_of_gpus"
 }
 
 # train_with_srun SOURCE [a.b=c ...]: each task of the job is a rank. Ranks end by themselves when one of them fails, and
@@ -69,7 +79,7 @@ train_with_srun() {
     FOVEA_SECRET=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
     export FOVEA_SECRET
   fi
-  # shellcheck disable=SC2046  # one word or none
+  # shellcheck disable=SC2046  # words, or none
   launch_and_requeue srun $(step_options) --kill-on-bad-exit=0 --wait=600 -- "$@"
 }
 
