@@ -19,6 +19,7 @@
 #include "fovea/train/state/mesh_state.h"
 #include "fovea/train/step/pass_plan.h"
 #include "fovea/train/step/step.h"
+#include "fovea/train/tasks/observed_task.h"
 
 namespace fovea::plan {
 namespace {
@@ -36,32 +37,6 @@ int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
   }
   return bytes;
 }
-
-// A task whose losses are told of, when backward is about to begin.
-class ObservedTask : public train::Task {
- public:
-  ObservedTask(std::unique_ptr<train::Task> task, std::function<void()> on_loss)
-      : task_(std::move(task)), on_loss_(std::move(on_loss)) {}
-
-  std::vector<std::string> metric_names() const override { return task_->metric_names(); }
-  bool wants_images_of_patches() const override { return task_->wants_images_of_patches(); }
-  bool has_loss_of_batch() const override { return task_->has_loss_of_batch(); }
-  at::Tensor loss_of_statistics(const at::Tensor& statistics) const override {
-    return task_->loss_of_statistics(statistics);
-  }
-  train::LossParts loss(models::Model& model, const train::TensorBatch& batch) const override {
-    auto parts = task_->loss(model, batch);
-    on_loss_();
-    return parts;
-  }
-  std::unique_ptr<train::Evaluation> start_evaluation() const override {
-    return task_->start_evaluation();
-  }
-
- private:
-  std::unique_ptr<train::Task> task_;
-  std::function<void()> on_loss_;
-};
 
 // Shares are in the memory of the host, but not where that is what computes.
 bool is_offloaded(const train::MeshState& state) {
@@ -224,10 +199,11 @@ Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& 
                          }};
   result.memory = memory_of(state);
   int64_t at_rest = 0;
-  const ObservedTask task(std::move(state.task), [&] {
+  const auto note_activations = [&] {
     auto& most = result.memory.activations;
     most = std::max(most, memory.bytes() - at_rest);
-  });
+  };
+  const train::ObservedTask task(*state.task, {.before_loss = {}, .after_loss = note_activations});
   const train::StepParts parts{.model = *state.model,
                                .task = task,
                                .optimizer = *state.optimizer,

@@ -6,6 +6,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <chrono>
+#include <utility>
 
 #include "fovea/core/error.h"
 #include "fovea/nn/forward_context.h"
@@ -21,14 +22,14 @@ namespace {
 
 constexpr uint64_t kBenchSeed = 42;
 
-void synchronize_with(c10::Device device) {
-  if (device.is_cpu()) return;
-  c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+BenchOptions with_config(BenchOptions options, TrainConfig config) {
+  options.config = std::move(config);
+  return options;
 }
 
-// A recipe's step-0 weights, whatever it starts from, in one process, whatever it asks for.
-BenchOptions for_one_process(BenchOptions options) {
-  auto& config = options.config;
+}  // namespace
+
+TrainConfig one_process_config(TrainConfig config) {
   config.run.seed = kBenchSeed;
   config.init = {};
   const auto recompute = config.parallel.recompute;
@@ -36,10 +37,13 @@ BenchOptions for_one_process(BenchOptions options) {
   config.parallel = {};
   config.parallel.recompute = recompute;
   config.parallel.recompute_every = every;
-  return options;
+  return config;
 }
 
-}  // namespace
+void synchronize_with(c10::Device device) {
+  if (device.is_cpu()) return;
+  c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+}
 
 double seconds_of(c10::Device device, const std::function<void()>& work) {
   synchronize_with(device);
@@ -49,7 +53,8 @@ double seconds_of(c10::Device device, const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-BenchWorkload::BenchWorkload(const BenchOptions& options) : options_(for_one_process(options)) {
+BenchWorkload::BenchWorkload(const BenchOptions& options)
+    : options_(with_config(options, one_process_config(options.config))) {
   const auto& config = options_.config;
   const auto step_options = train::step_options(config);
   if (options_.is_training && options_.is_recipe) {
