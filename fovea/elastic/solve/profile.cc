@@ -8,6 +8,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/core/json_line.h"
 #include "fovea/core/printable.h"
 #include "fovea/files/atomic_file.h"
 #include "fovea/files/files_below.h"
@@ -30,6 +31,22 @@ Record parsed(std::string_view text, const std::string& source) {
   Record record;
   read_record_json(value, record);
   return record;
+}
+
+// Messages of `read` begin with "source: key"; they get the key's line: "source:12: key".
+template <class Read>
+auto with_lines(std::string_view text, const std::string& source, const Read& read) {
+  try {
+    return read();
+  } catch (const DataError& error) {
+    const std::string_view message = error.what();
+    const auto prefix = source + ": ";
+    if (!message.starts_with(prefix)) throw;
+    const auto rest = message.substr(prefix.size());
+    const auto line = json_line_of(text, rest.substr(0, rest.find_first_of(": ")));
+    if (line == 0) throw;
+    throw DataError(fmt::format("{}:{}: {}", source, line, rest));
+  }
 }
 
 void check_time(const std::string& source, const std::string& key, double ms) {
@@ -87,6 +104,11 @@ void check_memory(const std::string& source, const DeviceProfile& device) {
   fail<DataError>("{}: memory: holds none of the batches under computation", source);
 }
 
+template <class Record>
+std::string text_of_record(const Record& record) {
+  return json_text(record_json(record), 1) + "\n";
+}
+
 std::string text_of(const std::filesystem::path& path) {
   return read_file(path.string(), kMaxProfileBytes);
 }
@@ -110,17 +132,6 @@ void add_device(ProfileSet& set, std::string& dtype, DeviceProfile device,
                     printable_start(device.fingerprint));
   }
   set.devices.push_back(std::move(device));
-}
-
-// As a file's name: what is no letter or digit is an underscore.
-std::string file_name(const std::string& fingerprint) {
-  auto name = fingerprint;
-  for (auto& c : name) {
-    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                          (c >= '0' && c <= '9') || c == '-' || c == '.';
-    if (!is_plain) c = '_';
-  }
-  return name + ".json";
 }
 
 }  // namespace
@@ -160,7 +171,9 @@ Line fit_line(const std::vector<double>& x, const std::vector<double>& y) {
   return {.base = mean_y - slope * mean_x, .slope = slope};
 }
 
-DeviceProfile parse_device_profile(std::string_view text, const std::string& source) {
+namespace {
+
+DeviceProfile checked_device(std::string_view text, const std::string& source) {
   auto device = parsed<DeviceProfile>(text, source);
   check_text(source, "fingerprint", device.fingerprint);
   check_text(source, "model", device.model);
@@ -176,7 +189,7 @@ DeviceProfile parse_device_profile(std::string_view text, const std::string& sou
   return device;
 }
 
-BucketProfile parse_bucket_profile(std::string_view text, const std::string& source) {
+BucketProfile checked_buckets(std::string_view text, const std::string& source) {
   auto buckets = parsed<BucketProfile>(text, source);
   check_text(source, "model", buckets.model);
   for (size_t i = 0; i < buckets.megabytes.size(); ++i) {
@@ -188,7 +201,7 @@ BucketProfile parse_bucket_profile(std::string_view text, const std::string& sou
   return buckets;
 }
 
-CommunicationProfile parse_communication_profile(std::string_view text, const std::string& source) {
+CommunicationProfile checked_communication(std::string_view text, const std::string& source) {
   auto profile = parsed<CommunicationProfile>(text, source);
   for (size_t i = 0; i < profile.points.size(); ++i) {
     const auto& point = profile.points[i];
@@ -215,6 +228,20 @@ CommunicationProfile parse_communication_profile(std::string_view text, const st
   return profile;
 }
 
+}  // namespace
+
+DeviceProfile parse_device_profile(std::string_view text, const std::string& source) {
+  return with_lines(text, source, [&] { return checked_device(text, source); });
+}
+
+BucketProfile parse_bucket_profile(std::string_view text, const std::string& source) {
+  return with_lines(text, source, [&] { return checked_buckets(text, source); });
+}
+
+CommunicationProfile parse_communication_profile(std::string_view text, const std::string& source) {
+  return with_lines(text, source, [&] { return checked_communication(text, source); });
+}
+
 ProfileSet read_profiles(const std::string& dir) {
   const std::filesystem::path root = dir;
   const auto is_profile = [](const std::string& name) { return name.ends_with(".json"); };
@@ -237,22 +264,50 @@ ProfileSet read_profiles(const std::string& dir) {
   }
   set.bucket_megabytes = std::move(buckets.megabytes);
   const auto between = (root / "communication.json").string();
-  set.communication = parse_communication_profile(text_of(between), between).points;
+  auto communication = parse_communication_profile(text_of(between), between);
+  set.communication = std::move(communication.points);
+  set.communication_measured = std::move(communication.measured);
   return set;
+}
+
+std::string profile_text(const DeviceProfile& device) { return text_of_record(device); }
+std::string profile_text(const BucketProfile& buckets) { return text_of_record(buckets); }
+std::string profile_text(const CommunicationProfile& communication) {
+  return text_of_record(communication);
+}
+
+// What is no letter or digit is an underscore.
+std::string profile_file_name(const std::string& fingerprint) {
+  auto name = fingerprint;
+  for (auto& c : name) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                          (c >= '0' && c <= '9') || c == '-' || c == '.';
+    if (!is_plain) c = '_';
+  }
+  return name + ".json";
+}
+
+bool has_profiles(const std::string& dir) {
+  std::error_code error;
+  const std::filesystem::directory_iterator files(std::filesystem::path(dir) / "devices", error);
+  return !error && std::any_of(begin(files), end(files),
+                               [](const auto& file) { return file.path().extension() == ".json"; });
 }
 
 void write_profiles(const ProfileSet& profiles, const std::string& dir) {
   const std::filesystem::path root = dir;
   std::filesystem::create_directories(root / "devices");
   const auto write = [&](const std::filesystem::path& path, const auto& record) {
-    write_file_atomic(path.string(), json_text(record_json(record), 1) + "\n");
+    write_file_atomic(path.string(), profile_text(record));
   };
   for (const auto& device : profiles.devices) {
-    write(root / "devices" / file_name(device.fingerprint), device);
+    write(root / "devices" / profile_file_name(device.fingerprint), device);
   }
   write(root / "buckets.json",
         BucketProfile{.model = profiles.model, .megabytes = profiles.bucket_megabytes});
-  write(root / "communication.json", CommunicationProfile{.points = profiles.communication});
+  write(root / "communication.json",
+        CommunicationProfile{.points = profiles.communication,
+                             .measured = profiles.communication_measured});
 }
 
 }  // namespace fovea::elastic

@@ -60,7 +60,8 @@ struct DeviceProfile {
   int64_t memory_bytes = 0;
   std::vector<ComputationPoint> computation{};
   std::vector<MemoryPoint> memory{};
-  std::string host{};  // of JABAS's folders: the only one that it is of; in no file of ours
+  std::string measured{};  // when, "2026-11-26T09:00:00Z"; empty: not known
+  std::string host{};      // of JABAS's folders: the only one that it is of; in no file of ours
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
@@ -71,6 +72,7 @@ struct DeviceProfile {
     v.field("memory_bytes", self.memory_bytes);
     v.field("computation", self.computation);
     v.field("memory", self.memory);
+    v.optional_field("measured", self.measured);
   }
   // What memory holds of passes of this batch; 0: none.
   int64_t max_concurrent(int64_t local_batch) const;
@@ -112,11 +114,13 @@ struct CommunicationPoint {
 struct CommunicationProfile {
   int64_t version = kProfileVersion;
   std::vector<CommunicationPoint> points{};
+  std::string measured{};  // as of a device
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
     v.field("version", self.version);
     v.field("points", self.points);
+    v.optional_field("measured", self.measured);
   }
 };
 
@@ -138,6 +142,7 @@ struct ProfileSet {
   std::vector<DeviceProfile> devices{};
   std::vector<double> bucket_megabytes{};
   std::vector<CommunicationPoint> communication{};
+  std::string communication_measured{};  // when; empty: not known
   // Of JABAS's folders in place of points: measured ms over those that 4 (n - 1) / n bytes take at
   // full bandwidth, within a node and between nodes.
   bool has_lines = false;
@@ -152,6 +157,15 @@ struct ProfileSet {
 DeviceProfile parse_device_profile(std::string_view text, const std::string& source);
 BucketProfile parse_bucket_profile(std::string_view text, const std::string& source);
 CommunicationProfile parse_communication_profile(std::string_view text, const std::string& source);
+
+// The same as text.
+std::string profile_text(const DeviceProfile& device);
+std::string profile_text(const BucketProfile& buckets);
+std::string profile_text(const CommunicationProfile& communication);
+
+// Of a device's file within `devices`.
+std::string profile_file_name(const std::string& fingerprint);
+bool has_profiles(const std::string& dir);  // of a device, at least
 
 // DIR with devices/*.json, buckets.json and communication.json. Throws DataError for what is
 // missing, damaged, of another version, or of another model or dtype than the rest.

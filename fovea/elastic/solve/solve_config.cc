@@ -112,6 +112,12 @@ SolveConfig load_solve_config(const std::string& path) {
   return parse_solve_config(read_file(path, kMaxConfigBytes), path);
 }
 
+Cluster load_cluster_of(const std::string& path) {
+  const auto config = load_solve_config(path);
+  return load_cluster(place_of(path, "gpu_cluster_info", config.gpu_cluster_info),
+                      config.available_servers);
+}
+
 SolveInput load_solve_input(const std::string& path) {
   SolveInput input;
   input.config = load_solve_config(path);

@@ -92,5 +92,7 @@ struct SolveInput {
   ProfileSet profiles;
 };
 SolveInput load_solve_input(const std::string& path);
+// The hosts alone.
+Cluster load_cluster_of(const std::string& path);
 
 }  // namespace fovea::elastic
