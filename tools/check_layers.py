@@ -35,6 +35,7 @@ MAY_INCLUDE = {
     "inference": MODELS | TASKS,
     "train": MODELS | TASKS | {"html"},
     "elastic": MODELS | TASKS | {"train", "elastic/control"},
+    "elastic/profile": MODELS | TASKS | {"train", "plan", "elastic/control", "elastic/solve"},
     "plan": {"core", "config", "data", "kernels", "nn", "models", "optim", "parallel", "train"} | TASKS,
 }
 TORCH_FREE = {"core", "files", "config", "html", "data", "data_tools", "recipe_import", "elastic/control",

@@ -137,6 +137,11 @@ Command& Command::examples(const std::vector<std::string>& lines) {
 
 void Command::require_command() { parser_->require_subcommand(1); }
 
-void Command::callback(std::function<void()> run) { parser_->callback(std::move(run)); }
+// The parser calls it behind that of a command of its own, which is then what was asked for.
+void Command::callback(std::function<void()> run) {
+  parser_->callback([parser = parser_, run = std::move(run)] {
+    if (parser->get_subcommands().empty()) run();
+  });
+}
 
 }  // namespace fovea::app

@@ -55,8 +55,8 @@ class Command {
 
   // Whole command lines, which its help ends in.
   Command& examples(const std::vector<std::string>& lines);
-  void require_command();  // one of its commands must be given
-  void callback(std::function<void()> run);
+  void require_command();                    // one of its commands must be given
+  void callback(std::function<void()> run);  // not where one of its commands is given
 
   const CLI::App& parser() const { return *parser_; }
 

@@ -41,13 +41,14 @@ std::string term_of(const CLI::Option& option) {
 
 std::string synopsis(const CLI::App& command) {
   auto text = full_name(command);
-  if (!command.get_subcommands({}).empty()) return text + " COMMAND ...";
+  const bool has_commands = !command.get_subcommands({}).empty();
+  if (has_commands && !takes_arguments(command)) return text + " COMMAND ...";
   for (const auto* option : command.get_options()) {
     if (!option->get_positional()) continue;
     const auto name = option->get_type_name();
     text += option->get_required() ? " " + name : " [" + name + "]";
   }
-  return text + " [OPTIONS]";
+  return text + " [OPTIONS]" + (has_commands ? " [COMMAND ...]" : "");
 }
 
 std::string option_entries(const CLI::App& command) {

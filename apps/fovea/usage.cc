@@ -98,6 +98,12 @@ std::string full_name(const CLI::App& command) {
   return (parent == nullptr ? "" : full_name(*parent) + " ") + command.get_name();
 }
 
+bool takes_arguments(const CLI::App& command) {
+  const auto options = command.get_options();
+  return std::any_of(options.begin(), options.end(),
+                     [](const auto* option) { return option->get_positional(); });
+}
+
 std::string argument_name(const CLI::Option& option) {
   return option.get_positional() ? option.get_type_name() : option.get_name(false, true);
 }
@@ -143,6 +149,7 @@ void check_words(const CLI::App& program, const std::vector<std::string>& words)
       if (option == command->get_help_ptr()) return;
     } else if (!command->get_subcommands({}).empty()) {
       const auto* next = find_command(*command, word);
+      if (next == nullptr && takes_arguments(*command)) continue;
       if (next == nullptr) fail_command(program, *command, word);
       command = next;
     }
@@ -152,7 +159,8 @@ void check_words(const CLI::App& program, const std::vector<std::string>& words)
 std::string usage_message(const CLI::App& program, const CLI::ParseError& error,
                           const std::vector<std::string>& words) {
   const auto& command = command_of(program, words);
-  if (!command.get_subcommands({}).empty()) return program.help();
+  const bool is_group = !command.get_subcommands({}).empty() && !takes_arguments(command);
+  if (is_group) return program.help();
   const auto name = full_name(command);
   auto what = one_line(error.what());
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {

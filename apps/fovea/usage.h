@@ -22,6 +22,8 @@ std::string usage_message(const CLI::App& program, const CLI::ParseError& error,
 
 // The command's name behind those that it belongs to: "fovea data pack".
 std::string full_name(const CLI::App& command);
+// Whether it takes more than options and commands of its own.
+bool takes_arguments(const CLI::App& command);
 // What is written in place of a positional argument: "RECIPE|RUN_DIR"; of an option its name.
 std::string argument_name(const CLI::Option& option);
 // The words that an option takes, where there are such; else empty.

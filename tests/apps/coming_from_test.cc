@@ -72,13 +72,15 @@ class ComingFromTest : public ::testing::Test {
     }
   }
 
-  // Runs the commands of a page, each in the processes that it names; those that train get `tiny`
-  // too.
+  // Runs the commands of a page, each in the processes that it names; those that train, or measure
+  // it, get `tiny` too.
   void run_page(const std::string& page, const std::string& tiny) const {
     const auto commands = commands_of(page);
     ASSERT_GE(commands.size(), 3u);
     for (const auto& command : commands) {
-      const bool trains = command.starts_with("train ");
+      const bool measures =
+          command.starts_with("profile ") && command.find(".yaml") != command.npos;
+      const bool trains = command.starts_with("train ") || measures;
       const auto result =
           run_fovea(trains ? command + " " + tiny : command, fmt::format("cd {} && ", dir_.path()));
       EXPECT_EQ(result.exit_code, 0) << command << "\n" << result.output;

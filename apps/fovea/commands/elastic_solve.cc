@@ -14,6 +14,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
 #include "fovea/core/parse_number.h"
+#include "fovea/elastic/profile/recipe_profile.h"
 #include "fovea/elastic/solve/solver.h"
 #include "fovea/elastic/solve/upstream_solver.h"
 
@@ -173,6 +174,9 @@ void add_elastic_solve(Command group) {
                     "fovea elastic solve jabas.json --global-batch 512 --objective cost --json"});
   command.callback([arguments] {
     const auto input = elastic::load_solve_input(arguments->config);
+    if (!input.config.profile_dir.empty()) {
+      elastic::check_profiles_of_recipe(arguments->config, input.profiles);
+    }
     const auto found = solved(*arguments, input);
     if (arguments->json) {
       say_as_is("{}\n", json_text(to_json(found)));

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/fovea/run_program.h"
+#include "apps/fovea/scratch_folder.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/program_files.h"
@@ -20,28 +21,6 @@ constexpr uint64_t kSeed = 1;
 constexpr int kNoPackage = 9;             // exit code of the script
 constexpr double kTolerance = 1e-4;       // of the largest number: float32, summed in another order
 constexpr uint64_t kMaxAnswer = 1 << 20;  // bytes
-
-// A folder that goes when it is left.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string name = (fs::temp_directory_path() / "fovea_export_XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) {
-      fail<DataError>("{}: cannot be made; set TMPDIR to a folder that can be written", name);
-    }
-    path_ = name;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 std::string script_path() {
   const auto script =
@@ -65,7 +44,7 @@ void write_arrays(const std::map<std::string, at::Tensor>& arrays, const fs::pat
 OnnxCheck check_onnx(models::Model& model, const std::string& file,
                      const onnx::ExportOptions& options) {
   const auto script = script_path();
-  const ScratchFolder folder;
+  const ScratchFolder folder("export");
   // Where values lie in a file of their own, its name stands in the model's: both are linked.
   const auto target = fs::absolute(file);
   fs::create_symlink(target, folder.path() / "model.onnx");

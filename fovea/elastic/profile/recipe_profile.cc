@@ -1,0 +1,122 @@
+#include "fovea/elastic/profile/recipe_profile.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "fovea/config/config.h"
+#include "fovea/core/error.h"
+#include "fovea/core/files.h"
+#include "fovea/core/memory.h"
+#include "fovea/core/printable.h"
+#include "fovea/files/sha256.h"
+#include "fovea/kernels/device_memory.h"
+#include "fovea/parallel/mesh_shape.h"
+#include "fovea/plan/rehearsal.h"
+#include "fovea/train/bench/bench_workload.h"
+#include "fovea/train/bench/machine.h"
+
+namespace fovea::elastic {
+namespace {
+
+constexpr double kMegabyte = 1 << 20, kGigabyte = 1 << 30;
+constexpr size_t kMaxIdentity = 160, kMaxShown = 200;
+
+// What of a recipe its profiles have to match.
+struct ProfiledShape {
+  models::ModelConfig model;
+  train::DeviceConfig device;
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("model", self.model, "the model");
+    v.field("device", self.device, "where and in what precision it runs");
+  }
+};
+
+// The widest vectors there are.
+std::string instruction_set(const train::Machine& machine) {
+  for (const char* name : {"amx_bf16", "avx512_bf16", "avx512f", "avx2"}) {
+    const auto& there = machine.simd;
+    if (std::find(there.begin(), there.end(), name) != there.end()) return name;
+  }
+  return "no avx2";
+}
+
+}  // namespace
+
+std::string model_identity(const models::ModelConfig& model) {
+  constexpr std::string_view kPrefix = "model.";
+  std::string text(model.name());
+  for (const auto& change : config_diff(ProfiledShape(), ProfiledShape{model, {}})) {
+    if (!change.b || change.key == "model.name") continue;
+    text += fmt::format(" {}={}", change.key.substr(kPrefix.size()), *change.b);
+  }
+  if (text.size() <= kMaxIdentity) return text;
+  Sha256 sum;
+  sum.update(text.data(), text.size());
+  return text.substr(0, text.rfind(' ', kMaxIdentity)) + " ... " + sum.finish().substr(0, 12);
+}
+
+std::string fingerprint_of(c10::Device device, int64_t threads) {
+  const auto machine = train::this_machine();
+  if (!device.is_cpu()) {
+    const auto index = static_cast<size_t>(std::max<int>(0, device.index()));
+    if (index < machine.gpus.size()) return machine.gpus[index];
+    return device.str();
+  }
+  return fmt::format("{}, {}, {} thread{}, {:.0f} GiB", machine.cpu.empty() ? "CPU" : machine.cpu,
+                     instruction_set(machine), threads, threads == 1 ? "" : "s",
+                     static_cast<double>(machine.memory_bytes) / kGigabyte);
+}
+
+int64_t device_memory_bytes(c10::Device device) {
+  if (device.is_cpu()) return usable_memory_bytes();
+  at::empty({1}, at::TensorOptions().device(device));  // the allocator answers once it has begun
+  return kernels::memory_for_us(device);
+}
+
+std::vector<double> bucket_megabytes(const train::TrainConfig& config) {
+  auto two = train::one_process_config(config);
+  two.parallel.reduce_dtype = config.parallel.reduce_dtype;
+  two.trainer.micro_batch_size.reset();
+  two.data.batch_schedule.clear();
+  two.data.global_batch_size = 2;
+  const auto rehearsal = plan::rehearse(two, parallel::MeshShape{.sizes = {2, 1, 1, 1}}, 0);
+  std::vector<double> megabytes;
+  rehearsal.for_each([&](const plan::Event& event) {
+    // See GradientReducer: sums in bfloat16 go there as parts, and come back gathered.
+    const bool is_start = event.kind == plan::Event::Kind::kStart &&
+                          event.collective != parallel::Collective::kAllGather;
+    if (!is_start || !event.what.starts_with("gradients [")) return;
+    megabytes.push_back(static_cast<double>(event.bytes) / kMegabyte);
+  });
+  FOVEA_CHECK(!megabytes.empty(), "two ranks of {} exchange no gradients", config.model.name());
+  return megabytes;
+}
+
+void check_profiles_of_recipe(const std::string& path, const ProfileSet& profiles) {
+  auto tree = parse_config_yaml(read_file(path, kMaxConfigBytes), path);
+  const auto* model = tree.find("model");
+  if (profiles.devices.empty() || model == nullptr) return;
+  ConfigTree shape{.root = {}};
+  shape.root.kind = ConfigNode::Kind::kMap;
+  shape.root.add("model", *model);
+  const auto* device = tree.find("device");
+  if (device != nullptr) shape.root.add("device", *device);
+  const auto recipe = changed_config(ProfiledShape(), shape, path);
+  const auto identity = model_identity(recipe.model);
+  if (identity != profiles.model) {
+    fail<DataError>("{}: model: '{}'; the profiles in {} are of '{}': profile this recipe",
+                    model->origin.text(), identity, profiles.source,
+                    printable_start(profiles.model, kMaxShown));
+  }
+  const auto& dtype = profiles.devices.front().dtype;
+  if (recipe.device.dtype == "auto" || recipe.device.dtype == dtype) return;
+  fail<DataError>("{}: device.dtype: {}; the profiles in {} are of {}: profile this recipe",
+                  device ? device->origin.text() : path, recipe.device.dtype, profiles.source,
+                  printable_start(dtype));
+}
+
+}  // namespace fovea::elastic

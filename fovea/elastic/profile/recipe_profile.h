@@ -1,0 +1,34 @@
+// What of a recipe a profile is of: its model, its kind of device, its buckets.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fovea/elastic/solve/profile.h"
+#include "fovea/models/model_config.h"
+#include "fovea/train/recipe/config.h"
+
+namespace fovea::elastic {
+
+// "vit depth=6 embed_dim=96 ...": the model's name and all that its config has other than the
+// defaults, so that models of other shapes have other names. A long one ends in its sum.
+std::string model_identity(const models::ModelConfig& model);
+
+// "AMD EPYC 9654 96-Core Processor, avx512_bf16, 8 threads, 62 GiB", "NVIDIA H200, 139.7 GiB": what
+// makes passes take other times, and nothing of the host. threads: of the CPU.
+std::string fingerprint_of(c10::Device device, int64_t threads);
+// All of a device's memory; of the CPU what this process may use.
+int64_t device_memory_bytes(c10::Device device);
+
+// What data parallel sums at once, in the order of backward: the reducer's own buckets, as two
+// ranks of the recipe start them.
+std::vector<double> bucket_megabytes(const train::TrainConfig& config);
+
+// Throws DataError where profiles are of another model or dtype than the recipe at `path`, with
+// the recipe's line. A file without a model, such as JABAS's, says nothing of it.
+void check_profiles_of_recipe(const std::string& path, const ProfileSet& profiles);
+
+}  // namespace fovea::elastic
