@@ -105,6 +105,10 @@ void set_data_of_timm(Importer& in, const TimmDefaults& defaults, const TimmRun&
   in.set("data.global_batch_size", run.batch);
   if (run.passes > 1) {
     in.set("trainer.micro_batch_size", std::max(1.0, run.batch / run.passes / run.processes));
+    // Of JABAS's workers, which its program computes at the same time.
+    if (in.number("num_models", 1) > 1) {
+      in.set("trainer.concurrent_passes", in.number("num_models", 1));
+    }
   }
   in.set("data.mixup.mixup_alpha", in.number("mixup", defaults.mixup));
   in.set("data.mixup.cutmix_alpha", in.number("cutmix", defaults.cutmix));

@@ -173,6 +173,9 @@ TEST(TimmImportTest, BatchesOfT2tAndOfJabas) {
   EXPECT_EQ(value_in(from_command("main.py d --model t2t_vit_14 --num-models 2", "jabas").yaml,
                      "data.global_batch_size"),
             "64");
+  EXPECT_EQ(value_in(from_command("main.py d --model t2t_vit_14 --num-models 2", "jabas").yaml,
+                     "trainer.concurrent_passes"),
+            "2");
   EXPECT_EQ(value_in(from_command("main.py d --model t2t_vit_14 --accum-step 0", "jabas").yaml,
                      "data.global_batch_size"),
             "32");
