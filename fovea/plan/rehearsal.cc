@@ -96,6 +96,17 @@ void name_groups(std::vector<Group>& groups, const parallel::MeshShape& mesh, in
   }
 }
 
+// Each worker has a pass of its own, and the gradients that it adds (Note [Passes at once]); what
+// is rehearsed is one after another. `auto` counts as one: it takes more only where they fit.
+void add_concurrent_passes(Rehearsal& rehearsal, const train::TrainConfig& config) {
+  const auto workers =
+      std::min(config.trainer.concurrent_passes.value_or(1), rehearsal.num_micro_batches);
+  if (workers == 1) return;
+  auto& memory = rehearsal.memory;
+  memory.working += (workers - 1) * memory.activations + workers * memory.gradients;
+  memory.activations *= workers;
+}
+
 // Throws ConfigError where a step looks at values, or the meta device has no shapes for it.
 void on_meta(const std::function<void()>& step) {
   try {
@@ -173,7 +184,8 @@ Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& 
   train::MeshState state(config, mesh, train::ModelStart::without_values(config),
                          options_of(config, result.micro_batch_size));
   state.model->train();
-  state.options.scaler = nullptr;  // there are no numbers that a scale could follow from
+  state.options.concurrent = nullptr;  // what more it takes is added below
+  state.options.scaler = nullptr;      // there are no numbers that a scale could follow from
   state.start_fp8(result.micro_batch_size, /*saved=*/nullptr);
   train::ExampleBatches examples(config, *state.model, state.options.compute.dtype,
                                  train::images_for(*state.model, *state.task));
@@ -225,6 +237,7 @@ Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& 
     (is_offloaded(state) ? result.memory.host_working : result.memory.working) =
         memory.peak() - at_start;
   }
+  add_concurrent_passes(result, config);
   result.groups = trace.groups();
   name_groups(result.groups, mesh_shape, rank);
   result.take(trace.events(), rehearsed);

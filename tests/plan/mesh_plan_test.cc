@@ -53,6 +53,24 @@ parallel::ParallelConfig mesh_of(const MeshShape& shape) {
   return parallel;
 }
 
+// As many passes' activations, and the gradients that each adds.
+TEST(MeshPlanTest, PassesAtOnceTakeMemoryForAllOfThem) {
+  const data::testing::TempDir folder;
+  auto config = large_config(folder);
+  config.data.global_batch_size = 12;
+  const auto memory_of = [&](std::optional<int64_t> passes) {
+    config.trainer.concurrent_passes = passes;
+    return rehearse(config, {}, 0).memory;
+  };
+  const auto one = memory_of(1), two = memory_of(2), many = memory_of(64);
+  EXPECT_GT(one.activations, 0);
+  EXPECT_EQ(two.activations, 2 * one.activations);
+  EXPECT_EQ(two.working - one.working, one.activations + 2 * one.gradients);
+  EXPECT_EQ(many.activations, 3 * one.activations);  // of three passes
+  EXPECT_EQ(two.state(), one.state());
+  EXPECT_EQ(memory_of({}).working, one.working);
+}
+
 // The first, a middle and the last rank, and all that share a group with the middle one along an
 // axis, do the same along every axis; so each group has one sequence.
 TEST(MeshPlanTest, RanksOfAThousandAgree) {

@@ -47,10 +47,10 @@ TEST(TrainConfigTest, EveryNumberHasBothEnds) {
   EXPECT_THAT(open, ::testing::IsEmpty());
 }
 
-std::string fault_of(const std::string& override_text) {
+std::string fault_of(const std::vector<std::string>& overrides) {
   try {
     parse_config<TrainConfig>("run: {dir: x}\ndata: {train: {format: imagefolder, path: x}}\n",
-                              "recipe.yaml", {override_text});
+                              "recipe.yaml", overrides);
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -77,7 +77,23 @@ TEST(TrainConfigTest, NamesTheEndThatANumberIsBeyond) {
       {"optim.lr=1e40", "1e+30"},
   };
   for (const auto& [override_text, range] : cases)
-    EXPECT_THAT(fault_of(override_text), HasSubstr(range)) << override_text;
+    EXPECT_THAT(fault_of({override_text}), HasSubstr(range)) << override_text;
+}
+
+TEST(TrainConfigTest, PassesAtOnceAreRefusedWhereTheyCannotBe) {
+  const std::vector<std::vector<std::string>> cases = {
+      {"parallel.dp_shard=2"},  {"parallel.tp=2"},
+      {"parallel.cp=2"},        {"parallel.shard_outer=optimizer"},
+      {"device.cuda_graph=on"}, {"device.fp8=auto", "device.dtype=bfloat16"}};
+  for (auto overrides : cases) {
+    const auto key = overrides[0].substr(0, overrides[0].find('='));
+    overrides.push_back("trainer.concurrent_passes=2");
+    EXPECT_THAT(fault_of(overrides), ::testing::AllOf(HasSubstr("trainer.concurrent_passes"),
+                                                      HasSubstr("found 2 with " + key)));
+    overrides.back() = "trainer.concurrent_passes=auto";
+    EXPECT_THAT(fault_of(overrides), ::testing::Not(HasSubstr("with " + key)));
+  }
+  EXPECT_THAT(fault_of({"trainer.concurrent_passes=0"}), HasSubstr("in [1, 64]"));
 }
 
 TEST(TrainConfigTest, LinesOfTheLogFollowFromTheLengthOfTheRun) {

@@ -43,6 +43,35 @@ void validate_slots(const TrainConfig& config, ConfigIssues& issues) {
   }
 }
 
+// Where ranks meet within a pass, passes of one rank cannot overtake each other; what the others
+// name has one state for all passes. `auto` then takes one at a time.
+void validate_concurrent(const TrainConfig& config, ConfigIssues& issues) {
+  const int64_t number = config.trainer.concurrent_passes.value_or(1);
+  if (number == 1) return;
+  const auto refuse = [&](const char* key, const std::string& what) {
+    issues.add(
+        "trainer.concurrent_passes", {key},
+        fmt::format("found {} with {}; set concurrent_passes: 1, or leave that out", number, what));
+  };
+  const auto& device = config.device;
+  const auto& parallel = config.parallel;
+  const auto refuse_shares = [&](const char* key, int64_t ranks) {
+    if (ranks == 1) return;
+    refuse(key,
+           fmt::format("{}={}, whose processes wait for each other within a pass", key, ranks));
+  };
+  refuse_shares("parallel.dp_shard", parallel.dp_shard);
+  refuse_shares("parallel.tp", parallel.tp);
+  refuse_shares("parallel.cp", parallel.cp);
+  if (parallel.shard_outer != "none") {
+    refuse("parallel.shard_outer", "parallel.shard_outer, whose processes wait for each other");
+  }
+  if (device.fp8 != "off") refuse("device.fp8", "device.fp8, whose scales follow pass by pass");
+  if (device.cuda_graph == "on") {
+    refuse("device.cuda_graph", "device.cuda_graph=on, which records one stream of a GPU");
+  }
+}
+
 }  // namespace
 
 int64_t steps_of_a_line(const LogConfig& config, int64_t num_steps) {
@@ -110,6 +139,7 @@ void check_schedule(const TrainConfig& config, ConfigIssues& issues) {
 void TrainConfig::validate(ConfigIssues& issues) const {
   validate_phases(*this, issues);
   validate_slots(*this, issues);
+  validate_concurrent(*this, issues);
   check_schedule(*this, issues);
   if (launch.elastic) check_elastic(*this, "launch.elastic", issues);
   if (parallel.param_dtype == "bfloat16" && device.dtype != "bfloat16") {

@@ -142,6 +142,7 @@ struct TrainerConfig {
   std::optional<double> max_epochs;
   std::optional<int64_t> max_steps;
   std::optional<int64_t> micro_batch_size;
+  std::optional<int64_t> concurrent_passes = 1;
   double max_grad_norm = 0;
   double max_grad_value = 0;
   double max_grad_ratio = 0;
@@ -163,6 +164,12 @@ struct TrainerConfig {
             "samples in one forward pass; the gradients of a batch are summed over its passes and "
             "equal those of the whole batch; auto: the whole batch, halved where memory runs out",
             {.min = 1, .unit = "samples", .null_word = "auto"});
+    v.field("concurrent_passes", self.concurrent_passes,
+            "micro-batches that one process computes at the same time, each in a share of its "
+            "threads, on a GPU in a stream; the sums are those of one after another, to the bit, "
+            "and memory holds the activations of so many; auto: what the first steps find "
+            "fastest, where it gains anything",
+            {.min = 1, .max = 64, .unit = "passes", .null_word = "auto"});
     v.field("max_grad_norm", self.max_grad_norm, "clip the gradient to this global norm; 0: off",
             {.min = 0});
     v.field("max_grad_value", self.max_grad_value, "clip each element of the gradient; 0: off",

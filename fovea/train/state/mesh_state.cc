@@ -8,6 +8,7 @@
 #include "fovea/core/json.h"
 #include "fovea/train/ranks.h"
 #include "fovea/train/session.h"
+#include "fovea/train/state/concurrent_start.h"
 #include "fovea/train/step/fp8_start.h"
 
 namespace fovea::train {
@@ -87,6 +88,8 @@ MeshState::MeshState(const TrainConfig& run_config, const parallel::DeviceMesh& 
   options.check_ranks = [this] { mesh.world().check(); };
   options.scaler = scaler.get();
   options.model_parallel = model_parallel.get();
+  concurrent = make_concurrent(config, *model, options);
+  options.concurrent = concurrent.get();
 }
 
 void MeshState::start_fp8(int64_t samples_of_pass, const nlohmann::json* saved) {

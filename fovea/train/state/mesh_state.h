@@ -20,6 +20,7 @@
 #include "fovea/train/recipe/config.h"
 #include "fovea/train/state/model_start.h"
 #include "fovea/train/state/sharding.h"
+#include "fovea/train/step/concurrent_passes.h"
 #include "fovea/train/step/fp8_layers.h"
 #include "fovea/train/step/step.h"
 #include "fovea/train/tasks/task.h"
@@ -100,6 +101,7 @@ struct MeshState {
   std::unique_ptr<optim::Ema> ema;                         // null: there is none
   std::unique_ptr<optim::GradScaler> scaler;               // null: losses are not scaled
   std::unique_ptr<Fp8Layers> fp8;                          // null: off, or not started
+  std::unique_ptr<ConcurrentPasses> concurrent;            // null: one pass after another
   std::unique_ptr<checkpoint::Store> checkpoints;          // null until they are opened
   StepOptions options;                                     // of steps on the above
 };

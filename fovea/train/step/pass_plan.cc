@@ -96,4 +96,14 @@ PassPlan plan_passes(const StepInput& batch, const StepOptions& options) {
   return plan;
 }
 
+int64_t size_of_pass(const StepInput& batch, const StepOptions& options) {
+  const auto chosen = options.passes ? options.passes->size() : options.micro_batch_size;
+  if (options.slots == 0) return chosen > 0 ? chosen : std::max<int64_t>(1, batch.size);
+  int64_t largest = 1;
+  for (const auto& pass : plan_passes(batch, options).own) {
+    largest = std::max(largest, pass.end - pass.begin);
+  }
+  return largest;
+}
+
 }  // namespace fovea::train

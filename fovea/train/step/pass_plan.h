@@ -37,6 +37,9 @@ struct PassPlan {
 // Throws Error where the rank's part of the batch is not its share.
 PassPlan plan_passes(const StepInput& batch, const StepOptions& options);
 
+// Samples of a micro-batch; the last one of a batch, or of a slot, may have fewer.
+int64_t size_of_pass(const StepInput& batch, const StepOptions& options);
+
 // How many samples the whole batch has.
 int64_t global_size_of(const StepInput& batch);
 

@@ -1,24 +1,23 @@
 #include "fovea/train/step/passes.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/full_like.h>
-#include <ATen/ops/stack.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <array>
-#include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "fovea/core/error.h"
 #include "fovea/core/trace.h"
 #include "fovea/kernels/out_of_memory.h"
 #include "fovea/nn/forward_context.h"
+#include "fovea/train/step/concurrent_passes.h"
 #include "fovea/train/step/loss_of_batch.h"
+#include "fovea/train/step/pass_backward.h"
 #include "fovea/train/step/pass_plan.h"
 #include "fovea/train/step/pass_size.h"
+#include "fovea/train/step/pass_sums.h"
 
 namespace fovea::train {
 namespace {
@@ -27,30 +26,15 @@ parallel::Communicator& ranks_of(const StepOptions& options) {
   return options.ranks ? *options.ranks : parallel::one_rank();
 }
 
-// What backward starts from, with the gradient there; undefined: 1.
-struct BackwardRoot {
-  at::Tensor value, gradient;
-};
-
-// is_last: of the step; then gradients are exchanged while it runs.
-void backward_pass(BackwardRoot root, bool is_last, const StepOptions& options) {
-  if (options.sync) options.sync->before_backward(is_last);
-  {
-    const trace::Scope backward("backward");
-    if (options.scaler) {
-      const double factor = factor_of_sums(options);
-      root.gradient =
-          root.gradient.defined() ? root.gradient * factor : at::full_like(root.value, factor);
-    }
-    root.value.backward(root.gradient);
-  }
-  if (options.sync) options.sync->after_backward();
-}
-
-// sum becomes sum + value in float64; undefined ones are 0.
-void add_to(at::Tensor& sum, const at::Tensor& value) {
-  const auto wide = value.detach().to(at::kDouble);
-  sum = sum.defined() ? sum + wide : wide;
+// What of a pass is summed, without its graph.
+LossParts without_graph(const LossParts& loss) {
+  LossParts kept{.loss_sum = loss.loss_sum.detach(),
+                 .weight = loss.weight,
+                 .statistics = loss.statistics.defined() ? loss.statistics.detach() : at::Tensor(),
+                 .sums = {},
+                 .outputs = {}};
+  for (const auto& [name, sum] : loss.sums) kept.sums[name] = sum.detach();
+  return kept;
 }
 
 // One try at the passes of a step.
@@ -61,52 +45,104 @@ class Passes {
       : parts_(parts),
         options_(parts.options),
         batch_(batch),
-        step_(static_cast<uint32_t>(step)),
+        step_(step),
         trial_(trial),
         plan_(plan_passes(batch, parts.options)),
         of_batch_(parts.task, ranks_of(parts.options)),
-        slots_(static_cast<size_t>(std::max<int64_t>(1, plan_.of_slots.slots()))) {
+        sums_(plan_) {
     if (meets_in_passes(options_)) num_idle_ = plan_.most - count();
+    const bool has_order = meets_in_passes(options_) || options_.fp8 || options_.features;
+    FOVEA_CHECK(!options_.concurrent || !has_order,
+                "passes at once of a model that is shared out, in FP8 or frozen");
   }
 
   StepSums run() {
     parts_.optimizer.zero_grad();
     expect_global_weight();
     if (parts_.task.has_loss_of_batch() && must_find_loss_of_batch()) find_loss_of_batch();
-    if (options_.sync && plan_.has_slots()) options_.sync->begin_slots(plan_.of_slots);
     for (int64_t i = 0; i < num_idle_; ++i) {
       const bool is_last = count() == 0 && i + 1 == num_idle_;
       options_.sync->idle_pass(is_last ? parallel::IdlePass::kLastBackward
                                        : parallel::IdlePass::kBackward);
     }
-    int64_t slot = plan_.slots.first;
-    for (int64_t i = 0; i < count(); ++i) {
-      end_slots(slot, own(i).slot);
-      in_pass(i, [&](const LossParts& loss) {
-        go_backward(loss, slots_[static_cast<size_t>(own(i).slot)], i + 1 == count());
-      });
-    }
-    end_slots(slot, plan_.slots.last);
+    over_passes([&](int64_t workers) { add_up(workers); });
     agree();
     if (trial_) trial_->close();
     if (options_.sync) options_.sync->finish();
     if (options_.fp8) options_.fp8->after_step();
-    return take_sums();
+    return sums_.take(plan_, options_.compute.device);
   }
 
  private:
-  // Sums over the passes of a slot, or over all.
-  struct Sums {
-    at::Tensor loss;
-    double weight = 0;
-    std::map<std::string, at::Tensor> further;
-  };
-
   int64_t count() const { return std::ssize(plan_.own); }
   const Pass& own(int64_t i) const { return plan_.own[static_cast<size_t>(i)]; }
 
   void agree() {
     if (trial_) trial_->agree();
+  }
+
+  // How many passes are computed at the same time: see Note [Passes at once].
+  int64_t at_once() const {
+    if (options_.scaler && !options_.scaler->knows_weight()) return 1;
+    if (count() == 1 && parts_.task.has_loss_of_batch()) return 1;  // it finds the loss in between
+    return options_.concurrent ? options_.concurrent->at_once(count()) : 1;
+  }
+
+  // Calls passes(how many at the same time), anew where memory runs out in several: until all are
+  // done no sum is taken, and no other process knows of them.
+  template <class Body>
+  void over_passes(const Body& passes) {
+    for (;;) {
+      const int64_t workers = at_once();
+      try {
+        return passes(workers);
+      } catch (const std::exception& error) {
+        const bool is_known = workers > 1 && kernels::is_out_of_memory(error);
+        if (!is_known || !options_.concurrent->take_fewer()) throw;
+      }
+      parts_.optimizer.zero_grad();
+      release_kept_memory(options_.compute.device);
+    }
+  }
+
+  // All passes, with their gradients.
+  void add_up(int64_t workers) {
+    if (options_.sync && plan_.has_slots()) options_.sync->begin_slots(plan_.of_slots);
+    const auto passes = [&] { workers > 1 ? add_at_once(workers) : add_in_turn(); };
+    options_.concurrent ? options_.concurrent->run(count(), batch_.size, passes) : passes();
+  }
+
+  void add_in_turn() {
+    int64_t slot = plan_.slots.first;
+    for (int64_t i = 0; i < count(); ++i) {
+      end_slots(slot, own(i).slot);
+      in_pass(i, [&](const LossParts& loss) { go_backward(loss, own(i).slot, i + 1 == count()); });
+    }
+    end_slots(slot, plan_.slots.last);
+  }
+
+  void add_at_once(int64_t workers) {
+    const auto params = trained_params(parts_.optimizer);
+    std::vector<LossParts> losses(plan_.own.size());
+    std::vector<std::vector<at::Tensor>> gradients(plan_.own.size());
+    int64_t slot = plan_.slots.first;
+    options_.concurrent->workers().run(
+        workers, count(),
+        [&](int64_t i) {
+          compute_pass(i, [&](const LossParts& loss) {
+            gradients[static_cast<size_t>(i)] = captured_backward(root_of(loss), params, options_);
+            losses[static_cast<size_t>(i)] = without_graph(loss);
+          });
+        },
+        [&](int64_t i) {
+          end_slots(slot, own(i).slot);
+          add_captured(params, std::move(gradients[static_cast<size_t>(i)]));
+        });
+    end_slots(slot, plan_.slots.last);
+    for (int64_t i = 0; i < count(); ++i) {
+      const auto& loss = losses[static_cast<size_t>(i)];
+      sums_.add(loss, loss_sum_of(loss), own(i).slot);
+    }
   }
 
   // Those before slot `next`, of which `slot` is the first one.
@@ -129,15 +165,7 @@ class Passes {
   void compute_pass(int64_t i, const Then& then) {
     auto tensors = batch_.tensors(own(i).begin, own(i).end);
     if (options_.features) options_.features->fill(tensors);
-    if (options_.compute.device.is_cuda() && !tensors.stamp.defined()) {  // once for all masks
-      tensors.stamp = kernels::drop_stamp(step_, tensors.rows, options_.compute.device);
-    }
-    const nn::StepScope scope(nn::StepState{.seed = options_.seed,
-                                            .step = step_,
-                                            .rows = tensors.rows,
-                                            .offsets = {},
-                                            .stamp = tensors.stamp,
-                                            .host_stamp = tensors.host_stamp});
+    const nn::StepScope scope(state_of_pass(tensors, step_, options_));
     const auto loss = [&] {
       const trace::Scope forward("forward");
       return parts_.task.loss(parts_.model, tensors);
@@ -153,10 +181,26 @@ class Passes {
   void find_loss_of_batch() {
     const at::NoGradGuard no_grad;
     for (int64_t i = 0; i < num_idle_; ++i) options_.sync->idle_pass(parallel::IdlePass::kForward);
-    for (int64_t i = 0; i < count(); ++i) {
-      in_pass(i, [&](const LossParts& loss) { of_batch_.add(loss); });
-    }
+    over_passes([&](int64_t workers) {
+      if (workers > 1) return add_statistics_at_once(workers);
+      for (int64_t i = 0; i < count(); ++i) {
+        in_pass(i, [&](const LossParts& loss) { of_batch_.add(loss); });
+      }
+    });
     finish_loss_of_batch();
+  }
+
+  void add_statistics_at_once(int64_t workers) {
+    std::vector<LossParts> losses(plan_.own.size());
+    options_.concurrent->workers().run(
+        workers, count(),
+        [&](int64_t i) {
+          compute_pass(i, [&](const LossParts& loss) {
+            losses[static_cast<size_t>(i)] = without_graph(loss);
+          });
+        },
+        [](int64_t) {});
+    for (const auto& loss : losses) of_batch_.add(loss);
   }
 
   void finish_loss_of_batch() {
@@ -164,23 +208,25 @@ class Passes {
     of_batch_.finish(plan_.has_empty_rank(), options_.compute.device);
   }
 
-  void go_backward(const LossParts& loss, Sums& sums, bool is_last) {
+  // The loss of the whole batch, where it is one, is known.
+  BackwardRoot root_of(const LossParts& loss) const {
+    if (!parts_.task.has_loss_of_batch()) return {.value = loss.loss_sum, .gradient = {}};
+    return {.value = loss.statistics, .gradient = of_batch_.gradient()};
+  }
+
+  at::Tensor loss_sum_of(const LossParts& loss) const {
+    return parts_.task.has_loss_of_batch() ? of_batch_.loss() * loss.weight : loss.loss_sum;
+  }
+
+  void go_backward(const LossParts& loss, int64_t slot, bool is_last) {
     if (options_.scaler && !options_.scaler->knows_weight()) expect_weight(loss.weight);
-    BackwardRoot root{.value = loss.loss_sum, .gradient = {}};
-    auto loss_sum = loss.loss_sum;
-    if (parts_.task.has_loss_of_batch()) {
-      if (!of_batch_.is_whole()) {
-        of_batch_.add(loss);
-        finish_loss_of_batch();
-      }
-      root = {.value = loss.statistics, .gradient = of_batch_.gradient()};
-      loss_sum = of_batch_.loss() * loss.weight;
+    if (parts_.task.has_loss_of_batch() && !of_batch_.is_whole()) {
+      of_batch_.add(loss);
+      finish_loss_of_batch();
     }
     // Nothing is exchanged while a rank may run out of memory in it.
-    backward_pass(root, is_last && trial_ == nullptr, options_);
-    add_to(sums.loss, loss_sum);
-    sums.weight += loss.weight;
-    for (const auto& [name, sum] : loss.sums) add_to(sums.further[name], sum);
+    add_backward(root_of(loss), is_last && trial_ == nullptr, options_);
+    sums_.add(loss, loss_sum_of(loss), slot);
   }
 
   // The first batch of a run has none before it. Where ranks cannot meet within a pass, and where
@@ -198,47 +244,15 @@ class Passes {
     options_.scaler->expect_weight(weight[0]);
   }
 
-  at::Tensor numbers_of(const Sums& sums, const std::vector<std::string>& names) const {
-    const auto zero = [&] {
-      return at::zeros({}, at::TensorOptions(options_.compute.device).dtype(at::kDouble));
-    };
-    std::vector<at::Tensor> numbers = {sums.loss.defined() ? sums.loss : zero()};
-    for (const auto& name : names) {
-      const auto found = sums.further.find(name);
-      numbers.push_back(found == sums.further.end() ? zero() : found->second);
-    }
-    return at::stack(numbers);
-  }
-
-  StepSums take_sums() const {
-    StepSums result{.names = {},
-                    .numbers = {},
-                    .is_empty = plan_.of_slots.is_empty,
-                    .has_empty_rank = plan_.has_empty_rank(),
-                    .device = options_.compute.device};
-    std::set<std::string> names;
-    for (const auto& sums : slots_) {
-      for (const auto& [name, sum] : sums.further) names.insert(name);
-      if (plan_.has_slots()) result.slot_weights.push_back(sums.weight);
-    }
-    if (!plan_.has_slots()) result.weight = slots_[0].weight;
-    if (count() == 0) return result;
-    result.names.assign(names.begin(), names.end());
-    std::vector<at::Tensor> rows;
-    for (const auto& sums : slots_) rows.push_back(numbers_of(sums, result.names));
-    result.numbers = plan_.has_slots() ? at::stack(rows) : rows[0];
-    return result;
-  }
-
   const StepParts& parts_;
   const StepOptions& options_;
   const StepInput& batch_;
-  uint32_t step_;
+  int64_t step_;
   PassTrial* trial_;
   PassPlan plan_;
   int64_t num_idle_ = 0;  // passes that others have and this rank goes along with
   LossOfBatch of_batch_;
-  std::vector<Sums> slots_;  // [V], or one
+  PassSums sums_;
 };
 
 // The same until memory is enough. Every rank takes the step anew where one has to.
@@ -275,16 +289,6 @@ StepSums run_smaller_passes(const StepParts& parts, const StepInput& batch, int6
 
 bool meets_in_passes(const StepOptions& options) {
   return options.sync && options.sync->meets_in_passes();
-}
-
-int64_t size_of_pass(const StepInput& batch, const StepOptions& options) {
-  const auto chosen = options.passes ? options.passes->size() : options.micro_batch_size;
-  if (options.slots == 0) return chosen > 0 ? chosen : std::max<int64_t>(1, batch.size);
-  int64_t largest = 1;
-  for (const auto& pass : plan_passes(batch, options).own) {
-    largest = std::max(largest, pass.end - pass.begin);
-  }
-  return largest;
 }
 
 StepSums run_passes(const StepParts& parts, const StepInput& batch, int64_t step) {

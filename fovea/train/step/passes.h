@@ -7,9 +7,6 @@
 
 namespace fovea::train {
 
-// Samples of a micro-batch; the last one of a batch, or of a slot, may have fewer.
-int64_t size_of_pass(const StepInput& batch, const StepOptions& options);
-
 // Gradients are sums over the micro-batches, and over the ranks of options.sync, times
 // factor_of_sums; the numbers are this rank's. Where memory runs out see Note [Passes that are too
 // large].

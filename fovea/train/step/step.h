@@ -39,6 +39,7 @@ enum class Numbers {
   kLate,
 };
 
+class ConcurrentPasses;
 class PassSize;
 struct StepProgress;
 
@@ -48,6 +49,9 @@ struct StepOptions {
   // In place of micro_batch_size, a size that is halved where memory runs out; the step is then
   // taken anew. null: that memory runs out is an error.
   PassSize* passes = nullptr;
+  // Several passes at the same time: the same bits (pass_workers.h). Not with FP8 or features, nor
+  // where ranks meet in passes. null: one after another.
+  ConcurrentPasses* concurrent = nullptr;
   double max_grad_norm = 0;  // 0: no clipping
   double max_grad_value = 0;
   double max_grad_ratio = 0;  // of each unit to its weights, but for the classifier's; 0: off

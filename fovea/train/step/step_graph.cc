@@ -63,6 +63,7 @@ std::string why_not_recorded(const StepParts& parts) {
     return "several processes train together";
   }
   if (options.scaler) return "the scale of the loss follows from numbers of the step before";
+  if (options.concurrent) return "several passes are computed at once, each in a stream of its own";
   if (options.fp8) return "the host works out the scales of FP8";
   if (options.features) return "the features of a frozen backbone come from the host";
   for (const auto& each : {parts.model.can_be_recorded(), parts.task.can_be_recorded(),
