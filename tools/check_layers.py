@@ -31,10 +31,10 @@ MAY_INCLUDE = {
     "recipe_import": {"core", "config"},
     "elastic/control": FILES,
     "elastic/solve": FILES | {"config"},
-    **{room: MODELS | TASKS | {"html"} for room in TASKS},
+    **{room: MODELS | TASKS | {"html", "elastic/solve"} for room in TASKS},
     "inference": MODELS | TASKS,
-    "train": MODELS | TASKS | {"html"},
-    "elastic": MODELS | TASKS | {"train", "elastic/control"},
+    "train": MODELS | TASKS | {"html", "elastic/solve"},
+    "elastic": MODELS | TASKS | {"train", "elastic/control", "elastic/solve"},
     "elastic/profile": MODELS | TASKS | {"train", "plan", "elastic/control", "elastic/solve"},
     "plan": {"core", "config", "data", "kernels", "nn", "models", "optim", "parallel", "train"} | TASKS,
 }

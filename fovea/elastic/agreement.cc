@@ -33,27 +33,38 @@ at::Tensor from_bits(const JsonValue& list) {
 }
 
 nlohmann::json to_json(const PreparedStep& step) {
-  return {{"step", step.step},
-          {"position", step.position},
-          {"weight", std::bit_cast<int64_t>(step.sums.weight)},
-          {"names", step.sums.names},
-          {"numbers", bits_of(step.sums.numbers)},
-          {"stop_requests", step.notes.stop_requests},
-          {"bad_samples", step.notes.bad_samples},
-          {"changes", step.notes.changes},
-          {"clip", bits_of(step.clip)}};
+  nlohmann::json text = {{"step", step.step},
+                         {"position", step.position},
+                         {"weight", std::bit_cast<int64_t>(step.sums.weight)},
+                         {"names", step.sums.names},
+                         {"numbers", bits_of(step.sums.numbers)},
+                         {"stop_requests", step.notes.stop_requests},
+                         {"bad_samples", step.notes.bad_samples},
+                         {"changes", step.notes.changes},
+                         {"clip", bits_of(step.clip)}};
+  if (!step.sums.halves.defined()) return text;
+  text["halves"] = bits_of(step.sums.halves.flatten());
+  text["first_weight"] = std::bit_cast<int64_t>(step.sums.first_weight);
+  return text;
 }
 
 PreparedStep prepared_from(const JsonValue& value) {
-  return {.step = value.at("step").integer(),
-          .position = value.at("position").integer(),
-          .sums = {.weight = std::bit_cast<double>(value.at("weight").integer()),
-                   .names = value.at("names").texts(),
-                   .numbers = from_bits(value.at("numbers"))},
-          .notes = {.stop_requests = value.at("stop_requests").integer(),
-                    .bad_samples = value.at("bad_samples").integer(),
-                    .changes = value.at("changes").integer()},
-          .clip = from_bits(value.at("clip"))};
+  PreparedStep step{.step = value.at("step").integer(),
+                    .position = value.at("position").integer(),
+                    .sums = {.weight = std::bit_cast<double>(value.at("weight").integer()),
+                             .names = value.at("names").texts(),
+                             .numbers = from_bits(value.at("numbers"))},
+                    .notes = {.stop_requests = value.at("stop_requests").integer(),
+                              .bad_samples = value.at("bad_samples").integer(),
+                              .changes = value.at("changes").integer()},
+                    .clip = from_bits(value.at("clip"))};
+  if (const auto halves = value.find("halves")) {
+    const auto numbers = from_bits(*halves);
+    if (numbers.numel() % 3 != 0) halves->refuse("three numbers of each tile");
+    step.sums.halves = numbers.view({-1, 3});
+    step.sums.first_weight = std::bit_cast<double>(value.at("first_weight").integer());
+  }
+  return step;
 }
 
 bool has_numbers_of(const StepStand& stand, int64_t step) {

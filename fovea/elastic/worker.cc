@@ -74,8 +74,7 @@ Worker::Worker(const EtcdClient& client, RunKeys keys, const train::TrainConfig&
            {}),
       fence_client_(client.another(kFenceTimeout)),
       plans_(client, keys_),
-      offers_(own_address(client.place())),
-      global_batch_(config.data.global_batch_size) {
+      offers_(own_address(client.place())) {
   run_.hooks = hooks();
   journal_.emplace(config.run.dir, options_.name, config.elastic.log_samples,
                    [this] { return may_publish(); });

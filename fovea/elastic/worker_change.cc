@@ -208,10 +208,7 @@ void Worker::begin_generation(const Plan& plan) {
   if (run_.validation.loader) {
     run_.validation.loader->set_share(train::data_share(*run_.place.mesh));
   }
-  if (plan.global_batch != global_batch_) {
-    global_batch_ = plan.global_batch;
-    run_.change_batch(plan.global_batch);
-  }
+  run_.take_batch_request(plan.batch_request, plan.global_batch);
   if (run_.is_writer() && run_.order().has_changes()) {
     data::write_batch_schedule(run_.folder.file(train::kBatchScheduleFile).string(),
                                run_.order().batch_schedule());

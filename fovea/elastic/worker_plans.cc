@@ -69,6 +69,7 @@ void Worker::tell_state() {
     worker.has_state = run_.place.state != nullptr;
     worker.step = run_.step;
     worker.position = run_.position;
+    worker.global_batch = run_.order().batch_size_at(run_.position);
   });
 }
 

@@ -158,7 +158,6 @@ class Worker {
   std::atomic<int64_t> taken_ = 0;  // number of the last plan that this worker went by
   Registration entered_as_;         // in that plan
   Members members_;                 // that this worker is one of, or was: who had its place
-  int64_t global_batch_;            // of that plan
   Clock::time_point started_ = Clock::now();
   Clock::time_point lost_since_ = {};  // members_ are lost, and no plan has come since
   bool is_broken_ = false;             // members_ are lost

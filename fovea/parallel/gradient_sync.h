@@ -42,6 +42,12 @@ class GradientSync {
   virtual void begin_slots(const SlotPlan& /*plan*/) {}
   virtual void end_slot(int64_t /*slot*/) {}
 
+  // Whether it tells, after a step with slots, what the two halves of them have to do with each
+  // other; see Note [Halves of a gradient].
+  virtual bool measures_halves() const { return false; }
+  // Of the last step: [T, 3], zeros where other ranks have the tile.
+  virtual at::Tensor halves() const { return {}; }
+
   // Around every pass, that is a forward with its backward or a forward alone; see Note [Passes
   // without samples]. Collective, with idle_pass, where ranks meet in passes.
   virtual void begin_pass(bool /*is_accompanied*/) {}
@@ -70,6 +76,7 @@ class SumOverModel final : public GradientSync {
 
   void begin_slots(const SlotPlan& plan) override { of_data_.begin_slots(plan); }
   void end_slot(int64_t slot) override { of_data_.end_slot(slot); }
+  // measures_halves: no, for what of_data_ adds up is of parts of layers or of tokens.
   void begin_pass(bool is_accompanied) override { of_data_.begin_pass(is_accompanied); }
   void end_pass() override { of_data_.end_pass(); }
   void idle_pass(IdlePass kind) override { of_data_.idle_pass(kind); }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "fovea/core/error.h"
+#include "fovea/parallel/half_sums.h"
 
 namespace fovea::parallel {
 
@@ -16,11 +17,22 @@ SlotReducer::SlotReducer(const at::Tensor& flat_grad, Communicator& ranks)
       ranks_(ranks),
       part_size_((flat_grad.numel() + ranks.size() - 1) / ranks.size()) {}
 
+void SlotReducer::measure_halves() {
+  measures_halves_ = true;
+  if (ranks_.size() > 1) part_size_ = num_half_tiles(part_size_) * kHalfTile;
+  buffers_.clear();
+  received_.clear();
+}
+
 void SlotReducer::begin_slots(const SlotPlan& plan) {
   FOVEA_CHECK(static_cast<int64_t>(plan.of_ranks.size()) == ranks_.size(),
               "slots of {} ranks among {}", plan.of_ranks.size(), ranks_.size());
   for (auto& node : nodes_) give_buffer(node.sum);  // of a step that broke off
   nodes_.clear();
+  if (measures_halves_) {
+    halves_ =
+        at::zeros({num_half_tiles(flat_grad_.numel()), 3}, flat_grad_.options().dtype(at::kDouble));
+  }
   plan_ = plan;
   own_ = plan_.of_ranks[static_cast<size_t>(ranks_.rank())];
 }
@@ -53,6 +65,9 @@ void SlotReducer::merge(Node& node, bool stays_in_flat) {
   if (!node.sum.defined()) {
     node.sum = left.sum;
     return;
+  }
+  if (node.range == SlotRange{0, plan_.slots()}) {
+    measure(in_buffer(left.sum), in_buffer(node.sum), 0);
   }
   const bool is_in_flat = node.sum.is_alias_of(flat_grad_);
   if (stays_in_flat && is_in_flat) {
@@ -103,12 +118,19 @@ std::vector<at::Tensor> SlotReducer::exchange_nodes() {
   return received_;
 }
 
+void SlotReducer::measure(const at::Tensor& left, const at::Tensor& right, int64_t first) const {
+  const int64_t size = std::min(left.numel(), flat_grad_.numel() - first);
+  if (!measures_halves_ || size <= 0) return;
+  const auto sums = half_sums(left.narrow(0, 0, size), right.narrow(0, 0, size));
+  halves_.narrow(0, first / kHalfTile, sums.size(0)).copy_(sums);
+}
+
 at::Tensor SlotReducer::sum_of_part(const std::vector<at::Tensor>& received) const {
   const auto is_empty = [&](const SlotRange& node) {
     const auto begin = plan_.is_empty.begin();
     return std::all_of(begin + node.first, begin + node.last, [](bool empty) { return empty; });
   };
-  return sum_of_slots(plan_.slots(), [&](const SlotRange& node) -> std::optional<at::Tensor> {
+  const auto value = [&](const SlotRange& node) -> std::optional<at::Tensor> {
     if (is_empty(node)) return at::Tensor();
     for (size_t rank = 0; rank < plan_.of_ranks.size(); ++rank) {
       if (!plan_.of_ranks[rank].has(node)) continue;
@@ -120,6 +142,9 @@ at::Tensor SlotReducer::sum_of_part(const std::vector<at::Tensor>& received) con
                                                      part_size_);
     }
     return std::nullopt;
+  };
+  return sum_of_slots(plan_.slots(), value, [&](const at::Tensor& left, const at::Tensor& right) {
+    measure(left, right, ranks_.rank() * part_size_);
   });
 }
 

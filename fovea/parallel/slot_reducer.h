@@ -25,6 +25,11 @@ class SlotReducer final : public GradientSync {
   // flat_grad: [N], of which the gradients of the parameters are views. `ranks` outlives it.
   SlotReducer(const at::Tensor& flat_grad, Communicator& ranks);
 
+  // From the next step on. Parts of ranks are whole tiles then.
+  void measure_halves();
+  bool measures_halves() const override { return measures_halves_; }
+  at::Tensor halves() const override { return halves_; }
+
   void begin_slots(const SlotPlan& plan) override;
   void end_slot(int64_t slot) override;
   void before_backward(bool /*is_last*/) override {}
@@ -42,17 +47,21 @@ class SlotReducer final : public GradientSync {
   bool is_mergeable(const Node& node) const;
   void merge(Node& node, bool stays_in_flat);
   void keep(Node node, bool stays_in_flat);
-  bool fits_ranks() const { return flat_grad_.numel() % ranks_.size() == 0; }
+  bool fits_ranks() const { return part_size_ * ranks_.size() == flat_grad_.numel(); }
   at::Tensor take_buffer();
   void give_buffer(const at::Tensor& buffer);
   at::Tensor in_buffer(const at::Tensor& sum) const { return sum.narrow(0, 0, flat_grad_.numel()); }
   std::vector<at::Tensor> exchange_nodes();
   at::Tensor sum_of_part(const std::vector<at::Tensor>& received) const;
+  // Of what begins at element `first` of the flat gradient, before the two are added to its root.
+  void measure(const at::Tensor& left, const at::Tensor& right, int64_t first) const;
   void take_only_node();
 
   at::Tensor flat_grad_;
   Communicator& ranks_;
   int64_t part_size_;  // of a rank, in elements
+  bool measures_halves_ = false;
+  at::Tensor halves_;  // [T, 3], of this step
   SlotPlan plan_;
   SlotRange own_;
   std::vector<Node> nodes_;           // done, in the order of the slots

@@ -22,12 +22,16 @@ void add_whole_nodes(const SlotRange& node, const SlotRange& range, std::vector<
   add_whole_nodes({middle_of(node), node.last}, range, found);
 }
 
+at::Tensor sum_of_children(at::Tensor left, const at::Tensor& right) {
+  if (!left.defined()) return right;
+  return right.defined() ? left.add_(right) : left;
+}
+
 at::Tensor sum_of_node(const SlotRange& node, const SlotValue& value) {
   if (const auto known = value(node)) return *known;
   auto left = sum_of_node({node.first, middle_of(node)}, value);
   const auto right = sum_of_node({middle_of(node), node.last}, value);
-  if (!left.defined()) return right;
-  return right.defined() ? left.add_(right) : left;
+  return sum_of_children(left, right);
 }
 
 }  // namespace
@@ -49,9 +53,17 @@ std::optional<SlotFamily> family_of(int64_t slots, const SlotRange& node) {
   }
 }
 
-at::Tensor sum_of_slots(int64_t slots, const SlotValue& value) {
+at::Tensor sum_of_slots(
+    int64_t slots, const SlotValue& value,
+    const std::function<void(const at::Tensor&, const at::Tensor&)>& before_last) {
   const at::NoGradGuard no_grad;
-  return sum_of_node({0, slots}, value);
+  const SlotRange root{0, slots};
+  if (!before_last) return sum_of_node(root, value);
+  if (const auto known = value(root)) return *known;
+  const auto left = sum_of_node({0, middle_of(root)}, value);
+  const auto right = sum_of_node({middle_of(root), slots}, value);
+  if (left.defined() && right.defined()) before_last(left, right);
+  return sum_of_children(left, right);
 }
 
 at::Tensor sum_of_slot_rows(const at::Tensor& rows, const std::vector<bool>& is_empty) {

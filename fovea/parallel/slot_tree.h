@@ -38,9 +38,11 @@ struct SlotFamily {
 std::optional<SlotFamily> family_of(int64_t slots, const SlotRange& node);
 
 // The root. value(node): nothing where its children are to be asked; an undefined tensor where it
-// is empty. Values are added in place, and are lost by it.
-at::Tensor sum_of_slots(int64_t slots,
-                        const std::function<std::optional<at::Tensor>(const SlotRange&)>& value);
+// is empty. Values are added in place, and are lost by it. before_last(left, right): sees the two
+// that the root is the sum of, unless it is known as a whole or one of them is empty.
+at::Tensor sum_of_slots(
+    int64_t slots, const std::function<std::optional<at::Tensor>(const SlotRange&)>& value,
+    const std::function<void(const at::Tensor&, const at::Tensor&)>& before_last = {});
 
 // Of rows, one a slot: [V, C] -> [C]. is_empty: [V].
 at::Tensor sum_of_slot_rows(const at::Tensor& rows, const std::vector<bool>& is_empty);

@@ -115,4 +115,7 @@ void import_rosetta(Importer& importer);
 void import_timm(Importer& importer);
 void import_jabas(Importer& importer);
 
+// A command's settings with those of the file that --jabas-config-file names, where that is there.
+Settings with_jabas_file(Settings settings, const std::string& script);
+
 }  // namespace fovea::recipe_import

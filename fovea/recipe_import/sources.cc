@@ -104,7 +104,8 @@ std::vector<TrainingRun> runs_of(const std::string& file, const ImportOptions& o
     return training_runs(
         text, file,
         [&](const ShellCommand& command, const ShellScript& script) {
-          return command_settings(command, script, file);
+          auto settings = command_settings(command, script, file);
+          return system == "jabas" ? with_jabas_file(std::move(settings), file) : settings;
         },
         remark);
   }

@@ -168,9 +168,12 @@ void check_same_weights(const models::Model& model, const parallel::DeviceMesh& 
 
 std::unique_ptr<parallel::GradientSync> make_reducer(const parallel::ParallelConfig& config,
                                                      optim::Optimizer& optimizer,
-                                                     parallel::Communicator& ranks) {
+                                                     parallel::Communicator& ranks,
+                                                     bool measures_halves) {
   if (config.sums_by_slot()) {
-    return std::make_unique<parallel::SlotReducer>(optimizer.flat_grad(), ranks);
+    auto reducer = std::make_unique<parallel::SlotReducer>(optimizer.flat_grad(), ranks);
+    if (measures_halves) reducer->measure_halves();
+    return reducer;
   }
   std::vector<parallel::FlatParameter> params;
   for (const auto& spec : optimizer.params()) {

@@ -45,10 +45,11 @@ void check_same_weights(const models::Model& model, const parallel::DeviceMesh& 
                         const parallel::ShardedParams* shards = nullptr);
 
 // Sums the optimizer's gradients over the ranks that read other samples; by slot where the
-// config says so.
+// config says so, then with what the halves of a batch come to, where that is asked for.
 std::unique_ptr<parallel::GradientSync> make_reducer(const parallel::ParallelConfig& config,
                                                      optim::Optimizer& optimizer,
-                                                     parallel::Communicator& ranks);
+                                                     parallel::Communicator& ranks,
+                                                     bool measures_halves = false);
 
 // Bad samples that one rank met become known to all, so that there is one list and one budget.
 // Throws DataError on every rank where the budget is over.

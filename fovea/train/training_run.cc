@@ -27,8 +27,8 @@ double seconds_since(Clock::time_point start) {
 
 LogPosition TrainingRun::log_position() const {
   const int64_t before = std::max<int64_t>(step - 1, 0);
-  const bool may_change =
-      !config.data.batch_schedule.empty() || order().has_changes() || hooks.are_set();
+  const bool may_change = !config.data.batch_schedule.empty() || order().has_changes() ||
+                          hooks.are_set() || adaptive.has_value();
   return {.step = step,
           .num_steps = length.steps,
           .epoch = order().epochs_before(position),
@@ -58,12 +58,7 @@ checkpoint::State TrainingRun::checkpoint(HaveAlike alike) const {
                         {"last_eval", last_eval},
                         {"log", log->state()}});
   if (best) saved.scalars["best"] = *best;
-  if (order().has_changes()) {
-    auto& sizes = saved.scalars["batch_schedule"] = nlohmann::json::array();
-    for (const auto& change : data::schedule_before(order().batch_schedule(), position)) {
-      sizes.push_back({change.position, change.size});
-    }
-  }
+  saved.scalars.update(batch_scalars());
   return saved;
 }
 
@@ -89,8 +84,11 @@ void TrainingRun::train_one_step() {
                        .wait_seconds = training.loader->take_wait_seconds(),
                        .comm_seconds = world().take_wait_seconds()},
                       log_position()});
-  if (!place.stepper->is_late() || log->is_line_due(place.stepper->num_taken(), log_position()))
+  const bool is_look_due = adaptive && adaptive->is_look_due(step);
+  if (!place.stepper->is_late() || is_look_due ||
+      log->is_line_due(place.stepper->num_taken(), log_position())) {
     log_steps();
+  }
   training.loader->recycle(std::move(read));
   timeline->after_step();
 }
@@ -109,7 +107,9 @@ void TrainingRun::log_steps() {
   unlogged.clear();
 }
 
-void TrainingRun::log_step(const StepOutcome& outcome, StepCost cost, const LogPosition& led_to) {
+void TrainingRun::log_step(const StepOutcome& outcome, StepCost cost, LogPosition led_to) {
+  // Before what may break off as ranks are lost: the step counts all the same.
+  if (adaptive) follow_gradients(outcome, led_to);
   if (outcome.is_skipped) {
     log->say(fmt::format(
         "step {}: left out, as loss {} and gradient norm {} are not both finite; the loss scale "
@@ -130,13 +130,6 @@ void TrainingRun::count_broken_step(const std::optional<StepOutcome>& finished) 
   position += rows;
   is_best = false;
   log_step(outcomes.front(), {.images = rows}, log_position());
-}
-
-void TrainingRun::change_batch(int64_t size) {
-  if (order().batch_size_at(position) == size) return;
-  const data::BatchSizeChange change{position, size, "the plan of the run"};
-  length = changed_length(config, order(), change);
-  training.loader->append(change);
 }
 
 bool TrainingRun::eval_is_due() const {
@@ -234,6 +227,7 @@ void TrainingRun::begin() {
   if (is_writer() && !hooks.are_set()) folder.write_config(config);
   if (is_writer() && !clock) clock.emplace(folder.file("machine.json"), state().options.compute);
   state().check_same_weights();
+  if (adaptive) write_batch_sizes();
   {
     const parallel::ShardedParams::WholeScope whole(training_cache ? state().shards.get()
                                                                    : nullptr);

@@ -14,6 +14,7 @@
 
 #include "fovea/core/json.h"
 #include "fovea/core/log.h"
+#include "fovea/elastic/solve/adaptive_batch.h"
 #include "fovea/kernels/measured_choices.h"
 #include "fovea/optim/schedules.h"
 #include "fovea/train/evaluate/evaluator.h"
@@ -62,7 +63,8 @@ struct RunHooks {
   bool are_set() const { return change_is_due != nullptr; }
 };
 
-// Its functions stand in training_run_start.cc, up to the first step, and training_run.cc.
+// Its functions stand in training_run_start.cc, up to the first step, training_run_batches.cc, of
+// batches that change their size, and training_run.cc.
 struct TrainingRun {
   // Opens data, run folder and log. Throws ConfigError, DataError.
   TrainingRun(const TrainConfig& run_config, ProgressLine::Mode mode, const RunProcess& process,
@@ -99,8 +101,12 @@ struct TrainingRun {
   void count_broken_step(const std::optional<StepOutcome>& finished);
   // Batches have another size from here on. Throws ConfigError.
   void change_batch(int64_t size);
+  // The same where somebody asked for it, once for each request; empty: nobody did.
+  void take_batch_request(const std::string& request, int64_t size);
 
   void restore(const JsonValue& scalars);
+  void restore_batch(const JsonValue& scalars);
+  nlohmann::json batch_scalars() const;
   void take_over();
   void start_fp8();
   void find_pass_size();
@@ -108,8 +114,12 @@ struct TrainingRun {
   void train_one_step();
   void log_steps();
   void evaluate_now();
-  void log_step(const StepOutcome& outcome, StepCost cost, const LogPosition& led_to);
+  void log_step(const StepOutcome& outcome, StepCost cost, LogPosition led_to);
   void adopt_batch_schedule(const JsonValue& scalars);
+  void append_change(const data::BatchSizeChange& change);
+  // Of a step that led to `led_to`: the batch follows its gradients, where it is to.
+  void follow_gradients(const StepOutcome& outcome, LogPosition& led_to);
+  void write_batch_sizes() const;
   void end_step();
   void save();
   void write_evaluation(const Evaluation& evaluation) const;
@@ -117,7 +127,7 @@ struct TrainingRun {
   LogPosition log_position() const;
   const data::SampleOrder& order() const { return training.loader->order(); }
   // Of the step after `steps` of them.
-  double lr(int64_t steps) const { return schedule.lr(order().first_size_steps(steps)); }
+  double lr(int64_t steps) const;
   // Whether the last step came to a multiple of so many steps of the first batch size.
   bool has_reached_multiple_of(int64_t steps) const;
   void check_batches_done(const JsonValue& scalars) const;
@@ -152,7 +162,9 @@ struct TrainingRun {
   MetricNames checkpoint_metrics;
   std::optional<TrainingLog> log;
   std::optional<StepTrace> timeline;
-  std::optional<RunClock> clock;  // of who writes
+  std::optional<RunClock> clock;                   // of who writes
+  std::optional<elastic::AdaptiveBatch> adaptive;  // nothing: the batch does not change by itself
+  std::string batch_request;  // the last one that was asked for and taken; empty: none
 
   int64_t step = 0;      // optimizer steps done
   int64_t position = 0;  // samples consumed, over all epochs: the state of the data

@@ -19,6 +19,7 @@ namespace {
 // What an earlier start has written of batches that changed their size counts where the recipe
 // names no file.
 TrainConfig with_sizes_of_run(TrainConfig config) {
+  if (elastic::is_adaptive(config.elastic)) return config;  // its checkpoint has them
   const auto file = config.run.dir + "/" + kBatchScheduleFile;
   if (config.data.batch_schedule.empty() && is_there(file)) config.data.batch_schedule = file;
   return config;
@@ -75,7 +76,11 @@ TrainingRun::TrainingRun(const TrainConfig& run_config, ProgressLine::Mode mode,
       validation_cache(validation_cache_of(config, *training.dataset, shares.validation)),
       validation(validation_cache ? validation_cache->source()
                                   : open_validation_data(config, training.dataset->class_names(),
-                                                         shares.validation)) {}
+                                                         shares.validation)) {
+  if (!elastic::is_adaptive(config.elastic)) return;
+  const auto batch = config.data.global_batch_size;
+  adaptive.emplace(elastic::adaptive_options(config.elastic, batch), batch);
+}
 
 void TrainingRun::enter(parallel::World& new_world,
                         std::unique_ptr<parallel::DeviceMesh> new_mesh) {
@@ -134,6 +139,7 @@ void TrainingRun::resume() {
   if (!found) return take_over();
   try {
     state().load(*found);
+    if (adaptive) adopt_batch_schedule({found->scalars, found->source});
     restore({found->scalars, found->source});
     check_batches_done({found->scalars, found->source});
   } catch (const DataError& error) {
@@ -155,20 +161,6 @@ void TrainingRun::take(const checkpoint::State& laid_out) {
   restore(scalars);
 }
 
-// Of members that were there before this one came.
-void TrainingRun::adopt_batch_schedule(const JsonValue& scalars) {
-  const auto found = scalars.find("batch_schedule");
-  if (!found) return;
-  for (const auto& item : found->items()) {
-    const auto numbers = item.integers();
-    if (numbers.size() != 2) item.refuse("[position, size]");
-    const data::BatchSizeChange change{numbers[0], numbers[1], "the run"};
-    if (order().batch_size_at(change.position) == change.size) continue;
-    length = changed_length(config, order(), change);
-    training.loader->append(change);
-  }
-}
-
 void TrainingRun::restore(const JsonValue& scalars) {
   step = saved_step = ended_step = static_cast<int64_t>(scalars.at("step").count());
   position = static_cast<int64_t>(scalars.at("position").count());
@@ -177,28 +169,8 @@ void TrainingRun::restore(const JsonValue& scalars) {
     last_eval[name] = value.number();
   if (const auto found = scalars.find("best")) best = found->number();
   if (const auto found = scalars.find("fp8")) saved_fp8 = found->raw();
+  restore_batch(scalars);
   log->restore(scalars.at("log"));
-}
-
-// Position and schedule are one state: what lies before the position is done.
-void TrainingRun::check_batches_done(const JsonValue& scalars) const {
-  data::BatchSchedule done = {{0, config.data.global_batch_size, {}}};
-  if (const auto found = scalars.find("batch_schedule")) {
-    done.clear();
-    for (const auto& change : found->items()) {
-      const auto numbers = change.integers();
-      if (numbers.size() != 2) change.refuse("[position, size]");
-      done.push_back({numbers[0], numbers[1], {}});
-    }
-  }
-  const auto now = data::schedule_before(order().batch_schedule(), position);
-  if (now == done) return;
-  fail<ConfigError>(
-      "{}: the run has taken its {} samples so far in batches of the sizes\n{}and "
-      "data.batch_schedule has\n{}for them; expected the same before position {}: change only what "
-      "lies behind it, or choose another run.dir",
-      folder.path().string(), position, data::batch_schedule_text(done),
-      data::batch_schedule_text(now), position);
 }
 
 // The steps of another system's run count as this one's.

@@ -76,6 +76,50 @@ def same_bits_with_growing_batch(bench):
     processes.check_same_bits(bench.folder / "whole_growing", run.folder)
 
 
+ADAPTIVE = ("elastic.similarity_target=0.9", f"elastic.batch_size_upper_bound={3 * BATCH}", "elastic.batch_size_adjust_interval=8",
+            "elastic.batch_size_adjust_rate=0.2")
+
+
+def column(folder, *names):
+    return [tuple(line[name] for name in names) for line in processes.lines_of(folder / "metrics.jsonl") if line["split"] == "train"]
+
+
+def same_bits_with_adaptive_batch(bench):
+    """Also of a run that is stopped, and goes on by itself in one process."""
+    options = (*ADAPTIVE, "trainer.max_epochs=12")
+    whole = bench.folder / "whole_adaptive"
+    processes.train(bench.fovea, bench.recipe, whole, *options)
+    names = ("step", "global_batch", "similarity", "lr")
+    check(len({batch for _, batch, *_ in column(whole, *names)}) >= 5, "batches of", column(whole, *names))
+    with bench.run("adaptive", *options, "elastic.max_workers=1") as run:
+        grow_and_shrink(run)
+    processes.check_same_bits(whole, run.folder)
+    check(column(run.folder, *names) == column(whole, *names), "other batches:", column(run.folder, *names))
+    elastic_samples.check_once(run.folder, SAMPLES)
+    with bench.run("adaptive_stopped", *options) as run:
+        run.worker("a", "b")
+        run.wait_step(12)
+        run.stop()
+    processes.train(bench.fovea, bench.recipe, run.folder, *options)
+    processes.check_same_bits(whole, run.folder)
+    check(column(run.folder, *names) == column(whole, *names), "other batches:", column(run.folder, *names))
+
+
+def adaptive_batch_takes_requests(bench):
+    """Each counts once, for members that come behind it as well; then the batch goes on by itself."""
+    with bench.run("asked", *ADAPTIVE, "elastic.similarity_target=0.01", "trainer.max_epochs=40") as run:
+        run.worker("a")
+        run.wait_step(3)
+        run.ask("scale", "--global-batch", 2 * BATCH + 1)
+        processes.wait_for(lambda: column(run.folder, "global_batch")[-1][0] > BATCH, "the batch that was asked for")
+        run.worker("b")
+        run.wait_members("a", "b")
+        processes.wait_for(lambda: column(run.folder, "global_batch")[-1][0] not in (BATCH, 2 * BATCH + 1), "a batch of its own")
+        run.stop()
+    batches = [batch for batch, in column(run.folder, "global_batch")]
+    check(2 * BATCH + 1 in batches and sorted(batches[:4]) == batches[:4], "batches of", batches)
+
+
 def goes_on_with_train(bench):
     with bench.run("stopped") as run:
         run.worker("a", "b")
@@ -130,7 +174,8 @@ def hsdp_reads_from_copies(bench):
         run.stop()
 
 
-SCENARIOS = [same_bits, histories, all_killed, same_bits_with_growing_batch, goes_on_with_train, zero3_reads_what_is_lost,
+SCENARIOS = [same_bits, histories, all_killed, same_bits_with_growing_batch, same_bits_with_adaptive_batch,
+             adaptive_batch_takes_requests, goes_on_with_train, zero3_reads_what_is_lost,
              hsdp_reads_from_copies]
 
 

@@ -48,6 +48,13 @@ TEST(AgreementTest, NumbersComeBackInEveryBit) {
   EXPECT_EQ(read.numbers->sums.weight, 1.0 / 3);
   EXPECT_EQ(read.numbers->clip[0].item<double>(), 1e-310);
   EXPECT_EQ(read.numbers->notes.bad_samples, 2);
+  EXPECT_FALSE(read.numbers->sums.halves.defined());
+  auto measured = stand(7, true, 7);
+  measured.numbers->sums.halves = at::tensor({0.1, 0.2, -1e-310}, at::kDouble).view({1, 3});
+  measured.numbers->sums.first_weight = 0.1;
+  const auto again = stand_from(to_text(measured));
+  EXPECT_TRUE(again.numbers->sums.halves.equal(measured.numbers->sums.halves));
+  EXPECT_EQ(again.numbers->sums.first_weight, 0.1);
   for (const char* bad : {"", "{}", "[]", R"({"done": "1", "has_sums": true})"}) {
     EXPECT_THROW(stand_from(bad), DataError) << bad;
   }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "fovea/parallel/half_sums.h"
 #include "tests/parallel/inner_world.h"
 #include "tests/parallel/run_ranks.h"
 #include "tests/support/close.h"
@@ -162,6 +163,51 @@ TEST(SlotReducerTest, AnyNumberOfRanksHasTheBitsOfOne) {
                   reduced(shared, of_all, plan_of(slots, ranks, empties), world.rank(), rows);
               const auto wanted = reduced(alone, of_one, plan_of(slots, 1, empties), 0, rows);
               expect_same_bits(found, wanted, "gradients");
+            }
+          }
+        }
+      });
+    }
+  });
+}
+
+// By hand, in one sum.
+at::Tensor halves_by_hand(const at::Tensor& rows, const std::vector<bool>& is_empty) {
+  const int64_t slots = rows.size(0);
+  const auto a = by_hand(rows, is_empty, 0, slots / 2),
+             b = by_hand(rows, is_empty, slots / 2, slots);
+  if (!a.defined() || !b.defined()) return at::zeros({3}, at::kDouble);
+  const auto x = a.to(at::kDouble), y = b.to(at::kDouble);
+  return at::stack({(x * x).sum(), (y * y).sum(), (x * y).sum()});
+}
+
+// Of tiles that are whole, and cut off, more of them than ranks and fewer.
+TEST(SlotReducerTest, HalvesHaveTheBitsOfOneRank) {
+  run_ranks(3, [](World& outer) {
+    for (const int64_t ranks : {2, 3}) {
+      std::vector<int64_t> members;
+      for (int64_t rank = 0; rank < ranks; ++rank) members.push_back(rank);
+      with_ranks(outer, members, "halves" + std::to_string(ranks), [&](World& world) {
+        for (const int64_t size : {int64_t{31}, 2 * kHalfTile, 3 * kHalfTile + 13}) {
+          FlatGradient alone(size), shared(size);
+          SlotReducer of_one(alone.flat, one_rank()), of_all(shared.flat, world.all());
+          EXPECT_FALSE(of_all.measures_halves());
+          of_one.measure_halves();
+          of_all.measure_halves();
+          for (const int64_t slots : {4, 5}) {
+            for (const int64_t empties : {0, 0b10010, 0b11}) {
+              SCOPED_TRACE(::testing::Message() << size << " " << slots << " " << empties);
+              const auto rows = random({slots, size}, at::kFloat, 3);
+              const auto plan = plan_of(slots, 1, empties);
+              const auto wanted = reduced(alone, of_one, plan, 0, rows);
+              const auto found =
+                  reduced(shared, of_all, plan_of(slots, ranks, empties), world.rank(), rows);
+              expect_same_bits(found, wanted, "gradients");
+              // Each tile is one rank's, and zero on others.
+              world.all().all_reduce(of_all.halves(), "tiles");
+              expect_same_bits(of_all.halves(), of_one.halves(), "tiles");
+              support::expect_close(add_tiles(of_one.halves()), halves_by_hand(rows, plan.is_empty),
+                                    at::kFloat, "halves");
             }
           }
         }

@@ -1,6 +1,7 @@
 // Trainings with slots: the bits of one process on any number of them, and unequal shares.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <map>
 #include <memory>
@@ -46,6 +47,11 @@ SlotRun train_slots(const TrainConfig& config, const parallel::DeviceMesh& mesh,
                            {"weight", outcome.weight},
                            {"grad_norm", outcome.grad_norm},
                            {"loss_scale", outcome.loss_scale}});
+    if (outcome.halves) {
+      run.numbers.back()["first_square"] = outcome.halves->first_square;
+      run.numbers.back()["product"] = outcome.halves->product;
+      run.numbers.back()["first_weight"] = outcome.halves->first_weight;
+    }
     run.numbers.back().insert(outcome.sums.begin(), outcome.sums.end());
   }
   run.state = training.save();
@@ -101,7 +107,9 @@ TEST(SlotsTrainingTest, AnyNumberOfRanksHasTheBitsOfOne) {
         outer, "micro", config, Numbers::kLate,
         [](testing::ShardedTraining& training) { training.options.micro_batch_size = 2; });
     config.parallel.slots = 5;
+    config.elastic.similarity_target = 0.3;  // and so what halves come to
     expect_same_on_any_ranks(outer, "five", config, Numbers::kAtOnce);
+    expect_same_on_any_ranks(outer, "five_late", config, Numbers::kLate);
   });
 }
 
@@ -143,6 +151,64 @@ TEST(SlotsTrainingTest, ShardsComputeWhatOneProcessDoes) {
           testing::expect_same_run(testing::run_sharded(own, &mesh, 2), alone);
         });
       }
+    }
+  });
+}
+
+// <A, A>, <B, B>, <A, B> of the gradients of samples [0, middle) and [middle, end) of a batch, each
+// by a backward pass of its own.
+std::vector<double> plain_halves(testing::ShardedTraining& training, data::Batch& batch,
+                                 int64_t middle) {
+  auto parts = training.step_parts();
+  auto options = training.options;
+  options.slots = 0;
+  options.sync = nullptr;
+  options.ranks = nullptr;
+  const StepParts plain{parts.model, parts.task, parts.optimizer, options};
+  const auto whole = input_of(batch, plain);
+  const auto gradient = [&](int64_t begin, int64_t end) {
+    StepInput half = whole;
+    half.size = half.global_size = end - begin;
+    half.share = {};
+    half.tensors = [&, begin](int64_t first, int64_t last) {
+      return whole.tensors(begin + first, begin + last);
+    };
+    prepare_step(plain, half, 0);
+    return parts.optimizer.flat_grad().clone();
+  };
+  const auto a = gradient(0, middle), b = gradient(middle, batch.size());
+  return {(a * a).sum().item<double>(), (b * b).sum().item<double>(), (a * b).sum().item<double>()};
+}
+
+// In float64: two processes, one over two halves, and the gradients themselves.
+TEST(SlotsTrainingTest, HalvesAreThoseOfTheGradients) {
+  run_ranks(2, [](World& world) {
+    const testing::Folder folder;
+    for (const int64_t slots : {2, 5}) {  // 5: halves of 9 and 15 samples of 24
+      auto config = with_slots(folder, slots);
+      config.elastic.similarity_target = 0.3;
+      const parallel::DeviceMesh single(World::single(), {});
+      testing::ShardedTraining alone(config, &single);
+      auto batch = alone.source.loader->next();
+      const auto of_one = outcome_of(prepare_step(alone.step_parts(), batch, 0), alone.options);
+      ASSERT_TRUE(of_one.halves);
+      const int64_t middle = slots == 2 ? 12 : 9;
+      EXPECT_EQ(of_one.halves->first_weight, middle);
+      EXPECT_EQ(of_one.halves->second_weight, 24 - middle);
+      const auto wanted = plain_halves(alone, batch, middle);
+      const double cosine = wanted[2] / std::sqrt(wanted[0] * wanted[1]);
+      const double found = *of_one.halves->cosine();
+      EXPECT_GT(std::abs(cosine), 0.01);
+      EXPECT_NEAR(found, cosine, 1e-12);
+      const parallel::DeviceMesh mesh(world, parallel::mesh_shape(config.parallel, 2, 24));
+      testing::ShardedTraining shared(config, &mesh);
+      auto own = shared.source.loader->next();
+      const auto of_two = outcome_of(prepare_step(shared.step_parts(), own, 0), shared.options);
+      EXPECT_EQ(of_two.halves->product, of_one.halves->product);
+      EXPECT_EQ(of_two.halves->first_square, of_one.halves->first_square);
+      EXPECT_EQ(of_two.halves->second_square, of_one.halves->second_square);
+      EXPECT_EQ(of_two.halves->first_weight, of_one.halves->first_weight);
+      EXPECT_EQ(*of_two.halves->cosine(), found);
     }
   });
 }

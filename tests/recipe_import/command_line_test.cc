@@ -75,7 +75,7 @@ TEST(CommandLineTest, ScriptsOfJabas) {
   EXPECT_EQ(value_in(recipe.yaml, "data.global_batch_size"), "384");  // 32 three times, on four
   EXPECT_EQ(value_in(recipe.yaml, "trainer.micro_batch_size"), "32");
   EXPECT_EQ(value_in(recipe.yaml, "optim.lr"), "0.0005");
-  EXPECT_EQ(row_of(recipe, "jabas_config_file").outcome, ImportOutcome::kChanged);
+  EXPECT_EQ(row_of(recipe, "jabas_config_file").outcome, ImportOutcome::kRefused);  // not there
   const auto launched = from_script(
       "CMD=\"python main.py --model t2t_vit_14 --lr 1e-3\"\npython -m jabas.elastic.launch -r 0 "
       "--cmd \"$CMD\" --local-batch-size 16 --num-models 2",

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <set>
@@ -467,7 +468,50 @@ TEST(RecipeImportTest, Jabas) {
                                            {"trainer.micro_batch_size", "32"},
                                            {"trainer.max_epochs", "100"},
                                            {"trainer.ema.decay", "0.99996"}});
-  expect_values({"jabas.json", "jabas", 0}, {{"data.global_batch_size", "512"}});
+  expect_values({"jabas.json", "jabas", 0}, {{"data.global_batch_size", "512"},
+                                             {"data.drop_last", "false"},
+                                             {"parallel.slots", "8"},
+                                             {"elastic.batch_size_lower_bound", "512"},
+                                             {"elastic.batch_size_upper_bound", "32768"},
+                                             {"elastic.similarity_target", "0.3"},
+                                             {"elastic.comp_profile_dir", "comp"},
+                                             {"elastic.resource_alloc_unit", "4gpu"},
+                                             {"elastic.available_servers", "[node0, node1]"},
+                                             {"elastic.global_lr_modifier", "sqrt"}});
+}
+
+// Every key of the file is there again under its own name.
+TEST(RecipeImportTest, KeysOfJabasAreThoseOfTheRecipe) {
+  for (const auto& row : imported({"jabas.json", "jabas", 0}).rows) {
+    EXPECT_EQ(row.outcome, ImportOutcome::kMapped) << row.key;
+    EXPECT_THAT(row.target, ::testing::StartsWith("elastic." + row.key));
+  }
+}
+
+// The file that a command names is read with it; what the command says itself stands.
+TEST(RecipeImportTest, ReadsTheFileThatJabasNames) {
+  const data::testing::TempDir folder;
+  folder.write("configs.json", std::string("{\"batch_size_lower_bound\": 6, \"epochs\": 7, "
+                                           "\"batch_size_upper_bound\": 64, "
+                                           "\"similarity_target\": 0.1}"));
+  const auto script = folder.write(
+      "run.sh", std::string("python main.py --model t2t_vit_14 --epochs 90 --local-batch-size 32 "
+                            "--jabas-config-file elsewhere/configs.json"));
+  ImportOptions options;
+  options.system = "jabas";
+  const auto recipe = import_recipe(script, options);
+  EXPECT_EQ(row_of(recipe, "jabas_config_file").outcome, ImportOutcome::kChanged);
+  EXPECT_EQ(value_in(recipe.yaml, "elastic.similarity_target"), "0.1");
+  EXPECT_EQ(value_in(recipe.yaml, "data.global_batch_size"), "6");
+  EXPECT_EQ(value_in(recipe.yaml, "parallel.slots"), "6");
+  EXPECT_EQ(value_in(recipe.yaml, "trainer.micro_batch_size"), "32");
+  EXPECT_EQ(value_in(recipe.yaml, "trainer.max_epochs"), "100");
+  std::filesystem::remove(folder.path() + "/configs.json");
+  const auto without = import_recipe(script, options);
+  EXPECT_EQ(row_of(without, "jabas_config_file").outcome, ImportOutcome::kRefused);
+  EXPECT_EQ(value_in(without.yaml, "parallel.slots"), "(none)");
+  folder.write("configs.json", std::string("[1, 2]"));
+  EXPECT_THROW(import_recipe(script, options), ConfigError);
 }
 
 TEST(RecipeImportTest, WhatIsNotKnownIsRefusedByName) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "fovea/core/files.h"
+#include "fovea/elastic/solve/adaptive_batch.h"
 #include "fovea/train/recipe/config.h"
 #include "tests/train/recipe_files.h"
 
@@ -28,6 +29,18 @@ TEST(RecipesTest, AreReadWithoutFault) {
   for (const auto& file : files) {
     EXPECT_NO_THROW(load_config<TrainConfig>(file, {})) << file;
   }
+}
+
+// Those in elastic/ are for runs of workers that come and go, and their batches follow.
+TEST(RecipesTest, ElasticOnesAreElastic) {
+  int64_t count = 0;
+  for (const auto& file : recipe_files()) {
+    if (file.find("/recipes/elastic/") == file.npos) continue;
+    const auto config = load_config<TrainConfig>(file, {"launch.elastic=true"});
+    EXPECT_TRUE(elastic::is_adaptive(config.elastic)) << file;
+    ++count;
+  }
+  EXPECT_EQ(count, 2);
 }
 
 TEST(RecipesTest, SayWhatCameOfThem) {

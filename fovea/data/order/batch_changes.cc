@@ -65,6 +65,10 @@ void SampleOrder::append(const BatchSizeChange& change) {
         change_name(change), change.size, last.plan->batch_size(), change.size);
   }
   check_can_change(change);
+  if (stretches_.size() > 1 && change.position == last.position) {  // it has no batch yet
+    stretches_.pop_back();
+    return append(change);
+  }
   check_start(change);
   if (change.size == last.plan->batch_size()) return;  // it changes nothing
   const auto [epoch, offset] = epoch_and_offset(last, change.position);

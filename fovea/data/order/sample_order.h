@@ -75,9 +75,9 @@ class SampleOrder {
   // Throws ConfigError: options that leave a set without a batch, or do not fit each other.
   explicit SampleOrder(const SampleOrderOptions& options);
 
-  // Batches have change.size samples from change.position on. Throws ConfigError where no batch
-  // starts there, where it does not lie behind the last change, and where batches cannot change
-  // (drop_last, rank_groups).
+  // Batches have change.size samples from change.position on; where the last change is, in its
+  // place. Throws ConfigError where no batch starts there, where it lies before the last change,
+  // and where batches cannot change (drop_last, rank_groups).
   void append(const BatchSizeChange& change);
   // The sizes from position 0 on, each another than the one before.
   BatchSchedule batch_schedule() const;

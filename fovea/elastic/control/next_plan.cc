@@ -62,12 +62,13 @@ class Planner {
   // The plan for a later step that holds these requests has been entered.
   void take_over(const Orders& orders) { orders_ = orders; }
 
-  void apply(const Request& request) {
+  void apply(const std::string& id, const Request& request) {
     if (request.kind == "scale") {
       orders_.workers = request.workers;
       orders_.wanted.clear();
     } else if (request.kind == "batch") {
       orders_.global_batch = request.global_batch;
+      orders_.batch_request = id;
     } else if (request.kind == "stop") {
       is_to_stop_ = true;
     } else if (request.kind == "add") {
@@ -95,6 +96,7 @@ class Planner {
     set_members(plan, members);
     plan.slots = options_.slots;
     plan.global_batch = orders_.global_batch > 0 ? orders_.global_batch : options_.global_batch;
+    plan.batch_request = orders_.batch_request;
     if (is_to_stop_ && plan.ends.empty()) plan.ends = "stop";
     if (situation_.commit && situation_.commit->is_done) plan.ends = "done";
     plan.reason = reason_of(plan);
@@ -302,7 +304,7 @@ class Planner {
 // of its first member; those that leave go by themselves.
 bool is_same(const Plan& a, const Plan& b) {
   return a.members == b.members && a.mesh == b.mesh && a.global_batch == b.global_batch &&
-         a.slots == b.slots && a.ends == b.ends;
+         a.batch_request == b.batch_request && a.slots == b.slots && a.ends == b.ends;
 }
 
 // Of the next step for which something was asked, all that was asked for it.
@@ -323,7 +325,7 @@ std::vector<const PresentRequest*> later_requests(const std::vector<PresentReque
 std::optional<Plan> later_plan(Planner planner,
                                const std::vector<const PresentRequest*>& requests) {
   if (requests.empty() || planner.base().generation == 0 || !planner.base().ends.empty()) return {};
-  for (const auto* request : requests) planner.apply(request->request);
+  for (const auto* request : requests) planner.apply(request->id, request->request);
   std::string missing;
   auto plan = planner.plan(&missing);
   if (is_same(plan, planner.base())) return {};
@@ -365,7 +367,7 @@ void handle_requests(Planner& planner, const std::vector<PresentRequest>& reques
   }
   for (const auto& [id, created, request] : requests) {
     if (request.at_step > step || is_of_plan(id)) continue;
-    planner.apply(request);
+    planner.apply(id, request);
     next.handled.push_back(id);
   }
 }

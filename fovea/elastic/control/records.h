@@ -99,8 +99,9 @@ struct StoreRecord {
 
 // /fovea/RUN/orders: what was asked for and outlasts a plan.
 struct Orders {
-  int64_t workers = 0;       // at most so many; 0: all that come
-  int64_t global_batch = 0;  // 0: that of the recipe
+  int64_t workers = 0;          // at most so many; 0: all that come
+  int64_t global_batch = 0;     // 0: that of the recipe
+  std::string batch_request{};  // that asked for it
   // Those told to go; under another registration they may come.
   std::vector<Registration> excluded{};
   // Those asked for by name: they come before others.
@@ -111,6 +112,7 @@ struct Orders {
   static void visit(Visitor& v, Self& self) {
     v.field("workers", self.workers);
     v.field("global_batch", self.global_batch);
+    v.field("batch_request", self.batch_request);
     v.field("excluded", self.excluded);
     v.field("wanted", self.wanted);
   }
@@ -128,6 +130,9 @@ struct Plan {
   std::vector<Member> leaving{};
   MeshRecord mesh{};
   int64_t global_batch = 0;
+  // By which global_batch was asked for: it counts once, for the batch may change by itself behind
+  // it. Empty: nobody asked.
+  std::string batch_request{};
   int64_t slots = 0;  // 0: shares of any size
   StoreRecord store{};
   int64_t from_step = -1;  // members change there; -1: at once
@@ -145,6 +150,7 @@ struct Plan {
     v.field("leaving", self.leaving);
     v.field("mesh", self.mesh);
     v.field("global_batch", self.global_batch);
+    v.field("batch_request", self.batch_request);
     v.field("slots", self.slots);
     v.field("store", self.store);
     v.field("from_step", self.from_step);
@@ -184,6 +190,7 @@ struct WorkerRecord {
   bool has_state = false;  // of the run: it has something to give
   int64_t step = 0;        // where it was when it wrote this
   int64_t position = 0;
+  int64_t global_batch = 0;  // of the next step; 0: not known yet
 
   bool operator==(const WorkerRecord&) const = default;
   template <class Visitor, class Self>
@@ -198,6 +205,7 @@ struct WorkerRecord {
     v.field("has_state", self.has_state);
     v.field("step", self.step);
     v.field("position", self.position);
+    v.field("global_batch", self.global_batch);
   }
 };
 

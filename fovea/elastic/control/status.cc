@@ -45,12 +45,12 @@ std::string state_name(const Situation& situation) {
 }
 
 std::vector<MemberStatus> members_of(EtcdClient& client, const RunKeys& keys, const Plan& plan,
-                                     const KeyMirror::State& state) {
+                                     int64_t global_batch, const KeyMirror::State& state) {
   std::vector<MemberStatus> members;
   for (const auto& member : plan.members) {
     MemberStatus status{.worker = member.worker,
                         .rank = member.rank,
-                        .rows = member.share.rows(plan.global_batch),
+                        .rows = member.share.rows(global_batch),
                         .device = member.device,
                         .host = member.host};
     const auto key = state.values.find(keys.worker(member.worker));
@@ -125,6 +125,9 @@ RunStatus read_status(EtcdClient& client, const RunKeys& keys) {
     status.position = commit->position;
   }
   for (const auto& worker : situation.workers) {
+    if (worker.record.has_state && worker.record.step >= status.step) {
+      status.global_batch = worker.record.global_batch;  // which may change by itself
+    }
     if (worker.record.step <= status.step) continue;
     status.step = worker.record.step;
     status.position = worker.record.position;
@@ -135,8 +138,8 @@ RunStatus read_status(EtcdClient& client, const RunKeys& keys) {
       status.next_step = situation.plan->from_step;
     }
     status.generation = plan.generation;
-    status.global_batch = plan.global_batch;
-    status.members = members_of(client, keys, plan, state);
+    if (status.global_batch == 0) status.global_batch = plan.global_batch;
+    status.members = members_of(client, keys, plan, status.global_batch, state);
   }
   const auto run = read_record<RunRecord>(state, keys.run_record());
   if (!run) return status;

@@ -141,6 +141,7 @@ void TrainConfig::validate(ConfigIssues& issues) const {
   validate_slots(*this, issues);
   validate_concurrent(*this, issues);
   check_schedule(*this, issues);
+  check_adaptive_batch(*this, issues);
   if (launch.elastic) check_elastic(*this, "launch.elastic", issues);
   if (parallel.param_dtype == "bfloat16" && device.dtype != "bfloat16") {
     issues.add(

@@ -321,7 +321,8 @@ struct TrainConfig {
     v.field("parallel", self.parallel, "how the work is spread over processes");
     v.field("launch", self.launch, "the processes themselves");
     v.field("elastic", self.elastic,
-            "workers that come and go while the run goes on: `fovea elastic`, launch.elastic");
+            "workers that come and go while the run goes on: `fovea elastic`, launch.elastic; a "
+            "batch that follows the gradients, in any run; what `fovea elastic solve` goes by");
     v.field("checkpoint", self.checkpoint, "when the state is saved, and what is kept");
     v.field("log", self.log, "what is written down");
     v.field("phases", self.phases,

@@ -1,14 +1,16 @@
-// A run whose workers come and go.
+// A run whose workers come and go, and whose batch may follow its gradients.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
 #include "fovea/config/fields.h"
+#include "fovea/elastic/solve/solve_config.h"
 
 namespace fovea::train {
 
-struct ElasticConfig {
+// The base: JABAS's keys, which `fovea elastic solve` reads here too.
+struct ElasticConfig : elastic::SolveConfig {
   int64_t min_workers = 1;
   int64_t max_workers = 0;
   std::string dp_shard = "fixed";
@@ -46,6 +48,7 @@ struct ElasticConfig {
             {.min = 2, .max = 600, .unit = "s"});
     v.field("log_samples", self.log_samples,
             "write which samples each worker computed in each step, for `fovea elastic audit`");
+    elastic::SolveConfig::visit(v, self);
   }
 };
 

@@ -59,7 +59,14 @@ constexpr std::string_view kFreeKeys[] = {"run.dir",
 
 constexpr const char* kStopped = "stopped";
 
+// Of what "elastic." begins: what batches and learning rates follow.
+constexpr std::string_view kAdaptiveKeys[] = {
+    "elastic.batch_size_", "elastic.similarity_target",   "elastic.metric",
+    "elastic.enable_",     "elastic.original_batch_size", "elastic.global_lr_modifier"};
+
 bool is_free(std::string_view key) {
+  const auto is_start = [&](std::string_view start) { return key.starts_with(start); };
+  if (std::any_of(std::begin(kAdaptiveKeys), std::end(kAdaptiveKeys), is_start)) return false;
   return std::any_of(std::begin(kFreeKeys), std::end(kFreeKeys),
                      [&](std::string_view free) { return key.starts_with(free); });
 }

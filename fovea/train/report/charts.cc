@@ -20,7 +20,8 @@ const std::set<std::string> kKnown = {"epoch",        "loss",         "top1",
                                       "top5",         "lr",           "images_per_second",
                                       "data_wait",    "memory_bytes", "grad_norm",
                                       "global_batch", "generation",   "mfu",
-                                      "comm_wait",    "slowest_rank", "slowest_rank_wait"};
+                                      "comm_wait",    "slowest_rank", "slowest_rank_wait",
+                                      "similarity",   "noise_scale"};
 
 struct Chart {
   PlotOptions options;
@@ -191,7 +192,10 @@ html::Markup learning_part(std::span<const RunData> runs) {
        {{"train", "lr", "learning rate"}},
        false},
       {{.title = "Global batch, samples", .is_small = true, .from_zero = true},
-       {{"train", "global_batch", "global batch"}},
+       {{"train", "global_batch", "global batch"}, {"train", "noise_scale", "noise scale"}},
+       false},
+      {{.title = "Similarity of a batch's halves", .is_small = true, .from_zero = true},
+       {{"train", "similarity", "mean since the batch changed"}},
        false},
       {{.title = "Gradient norm", .is_small = true, .from_zero = true, .may_be_log = true},
        {{"train", "grad_norm", "before clipping"}}}};

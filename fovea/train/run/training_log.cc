@@ -92,6 +92,8 @@ void TrainingLog::write_line(const LogPosition& position) {
   if (position.generation > 0) {
     record.values["generation"] = static_cast<double>(position.generation);
   }
+  if (position.similarity) record.values["similarity"] = *position.similarity;
+  if (position.noise_scale) record.values["noise_scale"] = *position.noise_scale;
   if (const auto good = window_.steps - window_.skipped_steps; good > 0) {
     record.values["loss"] = window_.loss_sum / window_.weight;
     record.values["grad_norm"] = window_.grad_norm_sum / static_cast<double>(good);

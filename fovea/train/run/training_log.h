@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,8 @@ struct LogPosition {
   int64_t samples_left = 0;  // of the run
   int64_t batch_size = 0;    // of the last step; 0: it cannot change, and lines do not have it
   int64_t generation = 0;    // of members; 0: they do not change, and lines do not have it
+  // Of the gradients of a batch's halves, where it follows them; see elastic::AdaptiveBatch.
+  std::optional<double> similarity = {}, noise_scale = {};
 };
 
 // What a step cost this process.

@@ -6,6 +6,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
+#include "fovea/elastic/solve/adaptive_batch.h"
 #include "fovea/train/ranks.h"
 #include "fovea/train/session.h"
 #include "fovea/train/state/concurrent_start.h"
@@ -72,7 +73,9 @@ MeshState::MeshState(const TrainConfig& run_config, const parallel::DeviceMesh& 
       task(make_task(config.task, *model)),
       shards(make_shards(config, *model, mesh, start.values(*model_parallel))),
       optimizer(make_optimizer(config, *model, sharing())),
-      reducer(shards ? nullptr : make_reducer(config.parallel, *optimizer, data_ranks())),
+      reducer(shards ? nullptr
+                     : make_reducer(config.parallel, *optimizer, data_ranks(),
+                                    elastic::is_adaptive(config.elastic))),
       ema(make_ema(config, *optimizer)),
       scaler(make_grad_scaler(config)),
       options(step_options) {

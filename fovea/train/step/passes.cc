@@ -70,7 +70,9 @@ class Passes {
     if (trial_) trial_->close();
     if (options_.sync) options_.sync->finish();
     if (options_.fp8) options_.fp8->after_step();
-    return sums_.take(plan_, options_.compute.device);
+    auto sums = sums_.take(plan_, options_.compute.device);
+    if (options_.sync) sums.halves = options_.sync->halves();
+    return sums;
   }
 
  private:

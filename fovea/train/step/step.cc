@@ -8,6 +8,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/trace.h"
 #include "fovea/kernels/elementwise/adamw.h"
+#include "fovea/parallel/half_sums.h"
 #include "fovea/parallel/rank_error.h"
 #include "fovea/train/step/clipping.h"
 #include "fovea/train/step/passes.h"
@@ -99,6 +100,17 @@ PreparedStep prepare_step(const StepParts& parts, data::Batch& batch, int64_t st
 
 namespace {
 
+std::optional<elastic::GradientHalves> halves_of(const StepSums& sums) {
+  if (!sums.halves.defined()) return {};
+  const auto of_all = parallel::add_tiles(sums.halves.cpu());
+  const auto* const number = of_all.const_data_ptr<double>();
+  return elastic::GradientHalves{.first_square = number[0],
+                                 .second_square = number[1],
+                                 .product = number[2],
+                                 .first_weight = sums.first_weight,
+                                 .second_weight = sums.weight - sums.first_weight};
+}
+
 StepOutcome numbers_of(const PreparedStep& prepared) {
   const auto& sums = prepared.sums;
   const auto numbers = sums.numbers.cpu();
@@ -110,6 +122,7 @@ StepOutcome numbers_of(const PreparedStep& prepared) {
   }
   outcome.grad_norm = prepared.clip[kernels::kClipNorm].item<double>();
   outcome.notes = prepared.notes;
+  outcome.halves = halves_of(sums);
   return outcome;
 }
 

@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "fovea/data/batch.h"
+#include "fovea/elastic/solve/adaptive_batch.h"
 #include "fovea/models/model.h"
 #include "fovea/optim/ema.h"
 #include "fovea/optim/grad_scaler.h"
@@ -105,8 +107,12 @@ struct StepSums {
                                    // of V slots, zeros of those of others
   std::vector<double> slot_weights = {};  // [V], likewise; empty: there are no slots
   std::vector<bool> is_empty = {};        // [V] slots
-  bool has_empty_rank = false;            // one without samples, whose numbers are not defined
-  c10::Device device = at::kCPU;          // of the numbers
+  double first_weight = 0;                // of slots [0, V / 2), of `weight`
+  // [T, 3] float64, of the gradients of the slots' halves (GradientSync::halves); undefined: they
+  // are not measured.
+  at::Tensor halves = {};
+  bool has_empty_rank = false;    // one without samples, whose numbers are not defined
+  c10::Device device = at::kCPU;  // of the numbers
 
   bool has_slots() const { return !slot_weights.empty(); }
 };
@@ -156,6 +162,7 @@ struct StepOutcome {
   double loss_scale = 0;  // of the next step; 0 without a scaler
   std::map<std::string, double> sums;
   StepNotes notes;
+  std::optional<elastic::GradientHalves> halves = {};  // nothing: not measured
 };
 
 // Forward and backward over the micro-batches of `batch`, this rank's part of the whole batch, and

@@ -62,6 +62,7 @@ std::string why_not_recorded(const StepParts& parts) {
   if ((options.ranks && options.ranks->size() > 1) || meets_in_passes(options)) {
     return "several processes train together";
   }
+  if (options.sync && options.sync->measures_halves()) return "the batch follows the gradients";
   if (options.scaler) return "the scale of the loss follows from numbers of the step before";
   if (options.concurrent) return "several passes are computed at once, each in a stream of its own";
   if (options.fp8) return "the host works out the scales of FP8";

@@ -9,9 +9,11 @@
 
 #include <array>
 #include <cmath>
+#include <memory>
 #include <sstream>
 
 #include "fovea/core/error.h"
+#include "fovea/parallel/half_sums.h"
 #include "fovea/parallel/slot_tree.h"
 
 namespace fovea::train {
@@ -43,6 +45,10 @@ at::Tensor weights_of(const StepSums& sums) {
 
 // weights: [V] or [1], of all ranks.
 void take_weights(StepSums& sums, const at::Tensor& weights) {
+  sums.first_weight = 0;
+  for (int64_t slot = 0; sums.has_slots() && slot < weights.numel() / 2; ++slot) {
+    sums.first_weight += weights[slot].item<double>();
+  }
   sums.weight = (sums.has_slots() ? parallel::sum_of_slot_rows(weights, sums.is_empty) : weights)
                     .item<double>();
 }
@@ -51,6 +57,12 @@ void take_weights(StepSums& sums, const at::Tensor& weights) {
 void take_numbers(StepSums& sums, const at::Tensor& numbers) {
   sums.numbers =
       sums.has_slots() ? parallel::sum_of_slot_rows(numbers, sums.is_empty) : numbers;  // [C]
+}
+
+void append(std::vector<double>& all, const at::Tensor& numbers) {
+  const auto flat = numbers.cpu().contiguous();
+  const auto* const begin = flat.const_data_ptr<double>();
+  all.insert(all.end(), begin, begin + flat.numel());
 }
 
 constexpr int64_t kNumNotes = 3;
@@ -72,19 +84,23 @@ void sum_at_once(PreparedStep& prepared, parallel::Communicator& ranks) {
   auto& sums = prepared.sums;
   settle_names(sums, ranks);
   if (!sums.numbers.defined()) sums.numbers = at::zeros({1}, at::kDouble);  // a batch of no samples
-  const auto own = sums.numbers.is_cuda() ? sums.numbers.cpu() : sums.numbers;
-  const auto rows = own.flatten();
+  const auto rows = sums.numbers.cpu();
   const auto weights = sums.has_slots() ? sums.slot_weights : std::vector<double>{sums.weight};
   std::vector<double> all;
-  for (int64_t i = 0; i < rows.numel(); ++i) all.push_back(rows[i].item<double>());
+  append(all, rows);
   all.insert(all.end(), weights.begin(), weights.end());
   const auto notes = numbers_of(prepared.notes);
   all.insert(all.end(), notes.begin(), notes.end());
+  if (sums.halves.defined()) append(all, sums.halves);  // of each tile one rank has the numbers
   parallel::sum_over_ranks(ranks, all, "losses");
   const auto summed = at::tensor(all, at::kDouble);
-  take_numbers(sums, summed.narrow(0, 0, rows.numel()).view(own.sizes()));
+  take_numbers(sums, summed.narrow(0, 0, rows.numel()).view(rows.sizes()));
   take_weights(sums, summed.narrow(0, rows.numel(), std::ssize(weights)));
-  prepared.notes = notes_of(summed.narrow(0, rows.numel() + std::ssize(weights), kNumNotes));
+  const auto behind = rows.numel() + std::ssize(weights);
+  prepared.notes = notes_of(summed.narrow(0, behind, kNumNotes));
+  if (!sums.halves.defined()) return;
+  const auto tiles = summed.narrow(0, behind + kNumNotes, sums.halves.numel());
+  sums.halves = parallel::add_tiles(tiles.view({-1, 3})).unsqueeze(0);  // [1, 3]
 }
 
 void sum_late(PreparedStep& prepared, parallel::Communicator& ranks) {
@@ -97,6 +113,10 @@ void sum_late(PreparedStep& prepared, parallel::Communicator& ranks) {
     return take_weights(sums, weights_of(sums));
   }
   const auto losses = ranks.start_all_reduce(sums.numbers, "losses");
+  std::unique_ptr<parallel::Pending> halves;
+  if (sums.halves.defined()) {
+    halves = ranks.start_all_reduce(sums.halves, "halves of the gradients");
+  }
   const auto weights = weights_of(sums);
   const auto notes = numbers_of(prepared.notes);
   const auto known = at::cat({weights, at::tensor(notes, at::kDouble)});
@@ -104,6 +124,7 @@ void sum_late(PreparedStep& prepared, parallel::Communicator& ranks) {
   take_weights(sums, known.narrow(0, 0, weights.numel()));
   prepared.notes = notes_of(known.narrow(0, weights.numel(), kNumNotes));
   losses->wait();
+  if (halves) halves->wait();
   take_numbers(sums, sums.numbers);
 }
 

@@ -177,6 +177,18 @@ TEST(BatchScheduleTest, MixesChangeAtTheEndsOfEpochs) {
   }
 }
 
+// Nobody has a batch of it yet.
+TEST(BatchScheduleTest, AChangeWhereTheLastOneIsTakesItsPlace) {
+  SampleOrder order({.mix = {.set_sizes = {100}}, .global_batch_size = 16});
+  order.append({32, 30});
+  order.append({32, 8});
+  EXPECT_EQ(order.batch_schedule(), (BatchSchedule{{0, 16, {}}, {32, 8, {}}}));
+  EXPECT_EQ(order.batch_at(32).rows, 8);
+  order.append({32, 16});
+  EXPECT_FALSE(order.has_changes());
+  EXPECT_EQ(order.position_of(3), 48);
+}
+
 TEST(BatchScheduleTest, SaysWhereBatchesStart) {
   SampleOrderOptions options{.mix = {.set_sizes = {100}}, .global_batch_size = 16};
   const auto with = [&](BatchSchedule schedule) {
@@ -189,7 +201,7 @@ TEST(BatchScheduleTest, SaysWhereBatchesStart) {
   EXPECT_THAT(with({{32, 30}, {99, 8}}), HasSubstr("such as 92 or 100"));
   EXPECT_THAT(with({{0, 8}}), AllOf(HasSubstr("the first batches have 8 samples"),
                                     HasSubstr("set data.global_batch_size=8")));
-  EXPECT_THAT(with({{32, 30}, {32, 8}}), HasSubstr("expected one behind 32"));
+  EXPECT_THAT(with({{32, 30}, {16, 8}}), HasSubstr("expected one behind 32"));
   EXPECT_THAT(with({{32, 0}}), HasSubstr("size 0"));
   options.drop_last = true;
   EXPECT_THAT(with({{32, 30}}), HasSubstr("set drop_last: false"));

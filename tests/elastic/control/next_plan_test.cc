@@ -300,6 +300,30 @@ TEST(NextPlanTest, ScaleHoldsUntilItIsSaidOtherwise) {
   EXPECT_THAT(world.members(), ElementsAre("b"));  // the first one stays
 }
 
+// A batch that was asked for counts once: members may have come to another one behind it.
+TEST(NextPlanTest, EachRequestForABatchMakesAPlan) {
+  World world(with_slots(8));
+  world.join("a");
+  world.look();
+  EXPECT_EQ(world.plan().global_batch, 256);
+  EXPECT_EQ(world.plan().batch_request, "");
+  Request batch{.kind = "batch"};
+  batch.global_batch = 512;
+  world.ask(batch);
+  EXPECT_EQ(world.look().plan->reason, "batch");
+  const auto first = world.plan();
+  EXPECT_EQ(first.global_batch, 512);
+  EXPECT_NE(first.batch_request, "");
+  world.join("b");  // a plan for another reason asks for none
+  EXPECT_EQ(world.look().plan->batch_request, first.batch_request);
+  world.ask(batch);
+  const auto next = world.look();
+  ASSERT_TRUE(next.plan);
+  EXPECT_EQ(next.plan->reason, "batch");
+  EXPECT_EQ(next.plan->global_batch, 512);
+  EXPECT_NE(next.plan->batch_request, first.batch_request);
+}
+
 TEST(NextPlanTest, WorkersAreAddedAndRemovedByName) {
   PlanOptions options = with_slots(8);
   options.max_workers = 2;

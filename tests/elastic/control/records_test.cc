@@ -23,6 +23,7 @@ Plan some_plan() {
       {.worker = "b", .created = 9, .rank = 1, .share = {4, 8, 8}, .host = "h", .device = "cpu"}};
   plan.mesh.dp_replicate = 2;
   plan.global_batch = 250;
+  plan.batch_request = "r";
   plan.slots = 8;
   plan.store = {"10.0.0.1", 4000, "secret"};
   plan.from_step = 12;
